@@ -1,0 +1,2 @@
+//! In work.
+fn main() {}

@@ -1,1 +1,45 @@
-//! In work.
+//! The graphics kernel: objects, lifetimes, scheduling. It has never heard of Windows.
+//!
+//! The kernel is called; it does not run: no thread, clock or global state is in here. Clients
+//! come in through `thunk`, drivers are reached through one funnel ([`ddi`]), and everything
+//! that happens leaves as an event.
+//!
+//! # Locks
+//!
+//! There is one, around the [`world`] (`lock.rs`). It is held for bookkeeping only: never
+//! across a call of a driver, and never while somebody waits. Below it are only the locks of
+//! `flight`: the log's, and the host's.
+#![forbid(unsafe_code)]
+
+pub mod allocation;
+pub mod census;
+pub mod context;
+mod create;
+pub mod ddi;
+pub mod device;
+mod end;
+mod gate;
+pub mod handle;
+pub mod kernel;
+mod lock;
+pub mod miniport;
+pub mod process;
+mod refused;
+pub mod resource;
+mod retire;
+mod schedule;
+pub mod services;
+mod start;
+mod store;
+pub mod view;
+pub mod world;
+
+pub use census::{Census, Live};
+pub use create::{CreateOrder, Made, Sharing};
+pub use handle::{BadHandle, Handle};
+pub use kernel::{Kernel, Plugged};
+pub use process::{Manner, ProcessId};
+pub use refused::{Argument, Refused};
+pub use retire::{DestroyOrder, Target};
+pub use schedule::Packet;
+pub use start::{AdapterId, StartRefused};

@@ -1,0 +1,56 @@
+//! The types every header has.
+#![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
+#![expect(missing_docs, reason = "documented by Microsoft")]
+
+use core::ffi::c_void;
+
+pub type HANDLE = *mut c_void;
+pub type PVOID = *mut c_void;
+pub type PDEVICE_OBJECT = *mut c_void;
+pub type BOOL = i32;
+pub type BOOLEAN = u8;
+pub type UINT = u32;
+pub type ULONG = u32;
+pub type SIZE_T = usize;
+pub type ULONG_PTR = usize;
+pub type LARGE_INTEGER = i64;
+pub type PHYSICAL_ADDRESS = LARGE_INTEGER;
+pub type NTSTATUS = i32;
+
+/// A process's name for an object of the graphics kernel.
+pub type D3DKMT_HANDLE = u32;
+
+/// A function of a table that this crate has no arguments for.
+pub type UNCROSSED = unsafe extern "win64-unwind" fn() -> NTSTATUS;
+
+/// Whether a status is a success or only informs.
+pub const fn nt_success(status: NTSTATUS) -> bool {
+    status >= 0
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LUID {
+    pub LowPart: u32,
+    pub HighPart: i32,
+}
+layout! { LUID: 8 { LowPart: 0, HighPart: 4 } }
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GUID {
+    pub Data1: u32,
+    pub Data2: u16,
+    pub Data3: u16,
+    pub Data4: [u8; 8],
+}
+layout! { GUID: 16 { Data1: 0, Data2: 4, Data3: 6, Data4: 8 } }
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct UNICODE_STRING {
+    pub Length: u16,
+    pub MaximumLength: u16,
+    pub Buffer: *mut u16,
+}
+layout! { UNICODE_STRING: 16 { Length: 0, MaximumLength: 2, Buffer: 8 } }

@@ -1,0 +1,49 @@
+//! The methods that stand for members of unions.
+
+use abi::display::*;
+use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS;
+use abi::ukm::{D3DDDI_ALLOCATIONINFO2, D3DDDICB_DESTROYALLOCATION2FLAGS};
+
+#[test]
+fn what_is_written_is_read() {
+    let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::ZERO;
+    let completed = DmaCompleted { SubmissionFenceId: 7, NodeOrdinal: 1, EngineOrdinal: 2 };
+    data.set_dma_completed(completed);
+    assert_eq!(data.dma_completed(), completed);
+    let faulted = DmaFaulted { FaultedFenceId: 8, Status: -5, NodeOrdinal: 3, EngineOrdinal: 4 };
+    data.set_dma_faulted(faulted);
+    assert_eq!(data.dma_faulted(), faulted);
+    let preempted = data.dma_preempted();
+    assert_eq!((preempted.PreemptionFenceId, preempted.NodeOrdinal), (8, 3));
+    data.set_dma_preempted(preempted);
+    assert_eq!(data.dma_faulted(), faulted, "both have four words");
+
+    let mut device = DXGKARG_CREATEDEVICE::ZERO;
+    let flags = DXGK_CREATEDEVICEFLAGS { Value: DXGK_CREATEDEVICEFLAGS::GdiDevice };
+    device.set_flags(flags);
+    assert_eq!(device.flags(), flags);
+}
+
+#[test]
+fn one_member_stands_for_the_other() {
+    let word = 0x0000_0001_c800_0000_usize;
+    let info = D3DDDI_ALLOCATIONINFO2 {
+        pSystemMem: std::ptr::without_provenance(0x40),
+        Reserved: [word, 0, 0, 0, 0, 0],
+        ..D3DDDI_ALLOCATIONINFO2::ZERO
+    };
+    assert_eq!((info.section().addr(), info.priority()), (0x40, 0xc800_0000));
+    let preference = DXGK_SEGMENTPREFERENCE { Value: 2 | 1 << 5 | 31 << 6 | 3 << 24 };
+    assert_eq!(preference.segments(), [2, 31, 0, 0, 3]);
+}
+
+#[test]
+fn a_bit_without_a_name_is_reserved() {
+    assert_eq!(D3DKMT_CREATEALLOCATIONFLAGS::RESERVED, 0xffc0_0000);
+    assert_eq!(D3DDDICB_DESTROYALLOCATION2FLAGS::RESERVED, 0x7fff_fffc);
+    assert_eq!(DXGK_ALLOCATIONINFOFLAGS_WDDM2_0::RESERVED, 0xfff8_1800);
+    let flags = D3DKMT_CREATEALLOCATIONFLAGS { Value: 1 << 1 | 1 << 30 };
+    assert!(flags.has(D3DKMT_CREATEALLOCATIONFLAGS::CreateShared));
+    assert!(flags.has(D3DKMT_CREATEALLOCATIONFLAGS::RESERVED));
+    assert!(!flags.has(D3DKMT_CREATEALLOCATIONFLAGS::CreateResource));
+}

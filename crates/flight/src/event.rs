@@ -1,0 +1,313 @@
+//! Events: everything that happens, in words that can be written down and read back.
+//!
+//! An event says what happened to one subject, on which virtual thread, and inside which call
+//! of a driver. It holds numbers and text, never a pointer or a Windows type.
+
+use crate::field::{Field, Hex, Text};
+use crate::{Fence, Irql, RuleId, Subject, Who};
+use std::fmt;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Its place in the order of everything.
+    pub seq: u64,
+    /// The virtual thread it happened on.
+    pub thread: u32,
+    /// The driver call it happened in, by the number of that call.
+    pub call: Option<u32>,
+    /// What it happened to.
+    pub subject: Subject,
+    /// What happened.
+    pub what: What,
+}
+
+macro_rules! events {
+    ($($(#[doc = $doc:literal])+ $variant:ident $name:literal { $($field:ident: $type:ty),* })*) => {
+        /// What happened.
+        #[derive(Clone, Debug, PartialEq)]
+        #[expect(missing_docs, reason = "fields are explained with their event")]
+        pub enum What {
+            $($(#[doc = $doc])+ $variant { $($field: $type),* },)*
+        }
+
+        impl What {
+            /// Its name in traces.
+            pub fn name(&self) -> &'static str {
+                match self { $(What::$variant { .. } => $name,)* }
+            }
+
+            /// Its values in text, each ` name=value`.
+            fn write(&self, to: &mut String) {
+                match self {
+                    $(What::$variant { $($field),* } => {
+                        $(
+                            to.push_str(concat!(" ", stringify!($field), "="));
+                            $field.write(to);
+                        )*
+                    })*
+                }
+            }
+
+            /// Reads what `write` wrote.
+            fn read(name: &str, values: &mut Values<'_>) -> Option<What> {
+                match name {
+                    $($name => Some(What::$variant {
+                        $($field: <$type>::read(values.next(stringify!($field))?)?),*
+                    }),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+events! {
+    /// A virtual thread of the run exists.
+    ThreadStarted "thread.started" { name: Text }
+
+    /// A client called: subject the process.
+    Enter "enter" { call: Text }
+    /// Its call was answered with a status, a number that events only pass on.
+    Leave "leave" { call: Text, status: Hex }
+
+    /// The process's table took its next name, for something about to be built.
+    NameReserved "name.reserved" { handle: Hex }
+    /// A reserved name was given back: the call failed.
+    NameReturned "name.returned" { handle: Hex }
+    /// A name was published: clients can use it.
+    NameGiven "name.given" { handle: Hex, to: Subject }
+    /// A name ended.
+    NameClosed "name.closed" { handle: Hex, of: Subject }
+    /// A global name was given: it is valid in every process.
+    NameShared "name.shared" { handle: Hex, of: Subject }
+
+    /// A process began.
+    ProcessOpened "process.opened" {}
+    /// Something of the process was alive when the process ended: one event for each.
+    ProcessLeft "process.left" { what: Subject }
+    /// A process ended, with everything in it.
+    ProcessEnded "process.ended" {}
+
+    /// An adapter started. `generation` is the driver model, 1 or 2 (WDDM 1.x or 2.x).
+    AdapterStarted "adapter.started" { nodes: u32, generation: u32 }
+    /// An adapter stopped.
+    AdapterStopped "adapter.stopped" {}
+    /// A node of an adapter exists.
+    NodeStarted "node.started" { adapter: Subject, ordinal: u32 }
+
+    /// The driver made a device.
+    DeviceCreated "device.created" { process: Subject, adapter: Subject }
+    /// A device cannot work any more; its work counts as done.
+    DeviceLost "device.lost" { why: Text }
+    /// The driver was told that the device is gone.
+    DeviceDestroyed "device.destroyed" {}
+
+    /// The driver made a context.
+    ContextCreated "context.created" { device: Subject, node: Subject }
+    /// The driver was told that the context is gone.
+    ContextDestroyed "context.destroyed" {}
+
+    /// A resource exists, created by `device`.
+    ResourceCreated "resource.created" { adapter: Subject, device: Subject, shared: bool }
+    /// The driver was told that the resource is gone.
+    ResourceGone "resource.gone" {}
+    /// A device has a view of a resource.
+    ResourceViewOpened "resource-view.opened" { resource: Subject, device: Subject }
+    /// Its name is closed, by a destroy call of `by`.
+    ResourceViewUnnamed "resource-view.unnamed" { by: Subject, retirement: Subject }
+    /// Its views are closed.
+    ResourceViewClosed "resource-view.closed" {}
+
+    /// The driver described an allocation: `given` is the digest of the private data the client
+    /// or the kernel gave, `seen` of what the driver was shown.
+    AllocationCreated "allocation.created" {
+        adapter: Subject, device: Subject, resource: Option<Subject>,
+        size: u64, pitch_size: u64, alignment: u64, given: Hex, seen: Hex
+    }
+    /// Its memory and paging work are given back: no view of it is in use.
+    AllocationUnplaced "allocation.unplaced" {}
+    /// The driver was told that the allocation is gone.
+    AllocationGone "allocation.gone" {}
+
+    /// The driver opened an allocation for a device. `answered` says whether it gave a word.
+    ViewOpened "view.opened" {
+        allocation: Subject, device: Subject, resource: Option<Subject>, answered: bool
+    }
+    /// The view's name is closed, by a destroy call of `by`: no new use can start.
+    ViewUnnamed "view.unnamed" { by: Subject, retirement: Subject }
+    /// What its device had queued before has passed, or is disregarded.
+    ViewIdle "view.idle" {}
+    /// The driver was told that the view is closed.
+    ViewClosed "view.closed" {}
+
+    /// A destroy was asked for: of `views` views of a device.
+    RetireAsked "retire.asked" { device: Subject, views: u32, assume: bool, sync: bool }
+    /// It waits for this work.
+    RetireBehind "retire.behind" { node: Subject, fence: Fence }
+    /// All its views are idle.
+    RetireIdle "retire.idle" {}
+    /// All its views are closed, and what they were the last views of is gone.
+    RetireDone "retire.done" {}
+    /// Whoever asked has the answer: `done` is false where a wait was given up.
+    RetireAnswered "retire.answered" { done: bool }
+
+    /// A context was given work; it is packet `fence` of the node.
+    PacketQueued "packet.queued" { node: Subject, fence: Fence }
+    /// The node was given the packet: subject the node.
+    PacketSubmitted "packet.submitted" { context: Subject, fence: Fence }
+    /// The driver reported a fence: subject the node.
+    FenceReported "fence.reported" { fence: Fence }
+    /// A fence passed: subject the node.
+    FencePassed "fence.passed" { fence: Fence }
+    /// The work is done, or counts as done: subject the context.
+    PacketDone "packet.done" { node: Subject, fence: Fence }
+
+    /// Somebody waits: subject what it waits for.
+    WaitParked "wait.parked" { why: Text }
+    /// The wait ended.
+    WaitWoken "wait.woken" { how: Text }
+    /// The wait could not end. `graph` says who waits for what.
+    WaitStuck "wait.stuck" { graph: Text }
+
+    /// The driver is called: subject the call. `class` is the exclusion it runs under.
+    DdiCall "ddi.call" {
+        name: Text, level: Irql, class: Text, adapter: Subject, process: Option<Subject>
+    }
+    /// The driver returned.
+    DdiReturn "ddi.return" { name: Text, answer: Text, legal: bool }
+    /// The call destroys this allocation: subject the allocation.
+    DdiDestroys "ddi.destroys" { adapter: Subject }
+    /// The call carries this resource's word: subject the resource. `goes` with the call or
+    /// stays; `alone` when the call names no allocation.
+    DdiResource "ddi.resource" { word: Subject, goes: bool, alone: bool }
+    /// The call closes this view: subject the view. `batch` is how many it closes.
+    DdiCloses "ddi.closes" { device: Subject, batch: u32 }
+
+    /// The driver gave this word for something: subject the word.
+    WordGiven "word.given" { to: Subject }
+    /// What the word was for is gone, and the call that said so has returned. `alone` when
+    /// that call named nothing else.
+    WordEnded "word.ended" { of: Subject, alone: bool }
+
+    /// The driver took a pool block: subject its word.
+    PoolTaken "pool.taken" { bytes: u64, tag: Text }
+    /// It gave the block back.
+    PoolFreed "pool.freed" {}
+    /// It gave back what it could not: a block already free, no block at all, or with a wrong tag.
+    PoolMisfreed "pool.misfreed" { why: Text }
+    /// A block was written to after it was freed.
+    PoolDamaged "pool.damaged" { offset: u64 }
+    /// A block was still out when its driver ended.
+    PoolLeft "pool.left" {}
+
+    /// A driver or client used an entry that is not there.
+    Absent "absent" { name: Text }
+    /// A driver called back.
+    Callback "callback" { name: Text }
+
+    /// A rule judged at a door was broken.
+    RuleBroken "rule.broken" { rule: RuleId, who: Who, place: Text, message: Text }
+}
+
+/// The ` name=value` words of a line, in order.
+struct Values<'a>(&'a str);
+
+impl<'a> Values<'a> {
+    /// The next value, which must have this name.
+    fn next(&mut self, name: &str) -> Option<&'a str> {
+        let rest = self.0.trim_start().strip_prefix(name)?.strip_prefix('=')?;
+        let end = if rest.starts_with('"') {
+            let mut escaped = false;
+            let closing = rest.char_indices().skip(1).find(|(_, c)| {
+                let closes = *c == '"' && !escaped;
+                escaped = *c == '\\' && !escaped;
+                closes
+            });
+            closing?.0 + 1
+        } else {
+            rest.find(' ').unwrap_or(rest.len())
+        };
+        let (value, rest) = rest.split_at(end);
+        self.0 = rest;
+        Some(value)
+    }
+}
+
+impl fmt::Display for Event {
+    /// One line: number, thread, call, subject, name, values.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = String::new();
+        self.subject.write(&mut line);
+        line.push(' ');
+        line.push_str(self.what.name());
+        self.what.write(&mut line);
+        write!(f, "{} t{} ", self.seq, self.thread)?;
+        match self.call {
+            Some(call) => write!(f, "c{call} {line}"),
+            None => write!(f, "- {line}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Event {
+    type Err = ();
+
+    /// Reads a line as `Display` writes it.
+    fn from_str(line: &str) -> Result<Self, ()> {
+        let read = || {
+            let mut words = line.splitn(6, ' ');
+            let seq = words.next()?.parse().ok()?;
+            let thread = words.next()?.strip_prefix('t')?.parse().ok()?;
+            let call = match words.next()? {
+                "-" => None,
+                call => Some(call.strip_prefix('c')?.parse().ok()?),
+            };
+            let subject = words.next()?.parse().ok()?;
+            let name = words.next()?;
+            let mut values = Values(words.next().unwrap_or(""));
+            let what = What::read(name, &mut values)?;
+            values.0.trim().is_empty().then_some(Event { seq, thread, call, subject, what })
+        };
+        read().ok_or(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+
+    fn back_and_forth(subject: Subject, what: What, line: &str) {
+        let event = Event { seq: 7, thread: 1, call: Some(3), subject, what };
+        assert_eq!(event.to_string(), line);
+        assert_eq!(line.parse(), Ok(event));
+    }
+
+    #[test]
+    fn an_event_is_read_back_as_it_was_written() {
+        back_and_forth(
+            Kind::Node.nr(0),
+            What::FenceReported { fence: Fence(4) },
+            "7 t1 c3 node:0 fence.reported fence=4",
+        );
+        back_and_forth(
+            Kind::Run.nr(0),
+            What::WaitStuck { graph: "a \"b\" \\ c\nd\u{1}".into() },
+            r#"7 t1 c3 run:0 wait.stuck graph="a \"b\" \\ c\nd\u{1}""#,
+        );
+        back_and_forth(
+            Kind::Process.nr(1),
+            What::ProcessOpened {},
+            "7 t1 c3 process:1 process.opened",
+        );
+    }
+
+    #[test]
+    fn a_line_that_is_not_an_event_is_refused() {
+        for line in ["", "7", "7 t1 - node:0 no.such", "7 t1 - node:0 fence.reported fence=x"] {
+            assert!(line.parse::<Event>().is_err(), "{line}");
+        }
+        assert!("7 t1 - node:0 fence.reported fence=1 more=2".parse::<Event>().is_err());
+    }
+}

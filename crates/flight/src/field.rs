@@ -1,0 +1,143 @@
+//! The values events carry, and how they stand in text.
+
+use crate::{Fence, Irql, RuleId, Subject, Who};
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+
+/// Text in an event: a name of ours, or text that was read back or made up.
+pub type Text = Cow<'static, str>;
+
+/// A number that people know in hexadecimal: a handle, a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hex(pub u32);
+
+impl fmt::Display for Hex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#010x}", self.0)
+    }
+}
+
+/// A value of an event, written as one word and read back from it.
+pub trait Field: Sized {
+    /// Writes it, without spaces outside quotes.
+    fn write(&self, to: &mut String);
+    /// Reads what `write` wrote.
+    fn read(word: &str) -> Option<Self>;
+}
+
+macro_rules! plain_field {
+    ($($type:ty),*) => {$(
+        impl Field for $type {
+            fn write(&self, to: &mut String) {
+                let _ = write!(to, "{self}"); // Writing to a String does not fail.
+            }
+            fn read(word: &str) -> Option<Self> {
+                word.parse().ok()
+            }
+        }
+    )*};
+}
+
+plain_field!(u32, u64, bool);
+
+impl Field for Text {
+    fn write(&self, to: &mut String) {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_.:-/".contains(c);
+        if !self.is_empty() && self.chars().all(plain) {
+            to.push_str(self);
+        } else {
+            let _ = write!(to, "{self:?}");
+        }
+    }
+
+    fn read(word: &str) -> Option<Self> {
+        let Some(quoted) = word.strip_prefix('"') else {
+            return Some(Cow::Owned(word.to_owned()));
+        };
+        let (mut text, mut rest) = (String::new(), quoted.strip_suffix('"')?.chars());
+        while let Some(c) = rest.next() {
+            text.push(match c {
+                '\\' => match rest.next()? {
+                    'n' => '\n',
+                    't' => '\t',
+                    'r' => '\r',
+                    '0' => '\0',
+                    'u' => {
+                        let digits: String =
+                            rest.by_ref().skip(1).take_while(|c| *c != '}').collect();
+                        char::from_u32(u32::from_str_radix(&digits, 16).ok()?)?
+                    }
+                    other => other,
+                },
+                c => c,
+            });
+        }
+        Some(Cow::Owned(text))
+    }
+}
+
+impl Field for Hex {
+    fn write(&self, to: &mut String) {
+        let _ = write!(to, "{self}");
+    }
+    fn read(word: &str) -> Option<Self> {
+        u32::from_str_radix(word.strip_prefix("0x")?, 16).ok().map(Hex)
+    }
+}
+
+impl Field for Fence {
+    fn write(&self, to: &mut String) {
+        self.0.write(to);
+    }
+    fn read(word: &str) -> Option<Self> {
+        word.parse().ok().map(Fence)
+    }
+}
+
+impl Field for Subject {
+    fn write(&self, to: &mut String) {
+        let _ = write!(to, "{}:{}", self.kind.name(), self.number);
+    }
+    fn read(word: &str) -> Option<Self> {
+        word.parse().ok()
+    }
+}
+
+impl<F: Field> Field for Option<F> {
+    fn write(&self, to: &mut String) {
+        match self {
+            Some(it) => it.write(to),
+            None => to.push('-'),
+        }
+    }
+    fn read(word: &str) -> Option<Self> {
+        if word == "-" { Some(None) } else { F::read(word).map(Some) }
+    }
+}
+
+impl Field for Irql {
+    fn write(&self, to: &mut String) {
+        to.push_str(self.name());
+    }
+    fn read(word: &str) -> Option<Self> {
+        [Irql::Passive, Irql::Dispatch, Irql::Device].into_iter().find(|it| it.name() == word)
+    }
+}
+
+impl Field for RuleId {
+    fn write(&self, to: &mut String) {
+        to.push_str(self.name());
+    }
+    fn read(word: &str) -> Option<Self> {
+        RuleId::find(word)
+    }
+}
+
+impl Field for Who {
+    fn write(&self, to: &mut String) {
+        to.push_str(self.name());
+    }
+    fn read(word: &str) -> Option<Self> {
+        Who::ALL.into_iter().find(|it| it.name() == word)
+    }
+}

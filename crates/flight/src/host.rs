@@ -1,0 +1,93 @@
+//! What a kernel asks of whoever runs it.
+
+use crate::{Irql, Passive, Text};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Runs virtual threads, and is the only one who makes them wait.
+pub trait Host: Send + Sync {
+    /// Waits until the ticket is rung. The caller holds no lock.
+    ///
+    /// This is the one blocking call of the house. A ring is used up: one ring, one return.
+    fn park(&self, at: &mut Passive, ticket: &Ticket, deadline: Option<u64>) -> Woken;
+
+    /// Rings a ticket, from any level. Ringing twice before a park is ringing once.
+    fn ring(&self, ticket: &Ticket);
+
+    /// A place where another virtual thread may go first: before each call of a driver.
+    fn breathe(&self, at: &mut Passive);
+
+    /// The level of the calling virtual thread.
+    fn irql(&self) -> Irql;
+
+    /// Changes the level of the calling virtual thread and answers the old one.
+    fn set_irql(&self, irql: Irql) -> Irql;
+}
+
+/// How a wait ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// The ticket was rung.
+    Rung,
+    /// The deadline passed first.
+    TimedOut,
+    /// Nothing that could ring it is left to run. Who waits for what, in words.
+    Stuck(Text),
+    /// The run is over: for those who serve others and outlive them.
+    Over,
+}
+
+/// What somebody waits on. Clones are the same ticket.
+#[derive(Clone)]
+pub struct Ticket(Arc<Inner>);
+
+struct Inner {
+    why: Text,
+    rung: AtomicBool,
+}
+
+impl Ticket {
+    /// A ticket. `why` says what is waited for, and stands in the wait graph.
+    pub fn new(why: impl Into<Text>) -> Self {
+        Self(Arc::new(Inner { why: why.into(), rung: AtomicBool::new(false) }))
+    }
+
+    /// What is waited for.
+    pub fn why(&self) -> &str {
+        &self.0.why
+    }
+
+    pub(crate) fn set(&self) {
+        self.0.rung.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn take(&self) -> bool {
+        self.0.rung.swap(false, Ordering::AcqRel)
+    }
+
+    pub(crate) fn is(&self, other: &Ticket) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Ticket").field(&self.0.why).finish()
+    }
+}
+
+/// Hardware: it moves by itself, one step at a time, on a virtual thread of its own.
+pub trait Machine: Send + Sync {
+    /// Whether a step would do nothing.
+    fn idle(&self) -> bool;
+
+    /// Does one thing; raises the interrupt if that calls for it.
+    fn step(&self, at: &mut Passive, line: &dyn Line);
+}
+
+/// The interrupt line from a machine to its driver.
+pub trait Line: Send + Sync {
+    /// Interrupts: the driver's interrupt routine runs, then its DPC if it asked for one.
+    fn raise(&self, at: &mut Passive);
+}

@@ -1,0 +1,190 @@
+//! The one ordered log of a run.
+//!
+//! # Invariants
+//!
+//! 1. An event's number is drawn under this lock, by someone who holds the lock of the change
+//!    it reports. So the order of events is the order of changes.
+//! 2. Nobody acts on what the log says: observers take events out and give nothing back.
+
+use crate::{Event, Kind, RuleId, Subject, What, Who, thread};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The ordered log: events in, events out, and how often each entry rule was judged.
+#[derive(Debug)]
+pub struct Log {
+    inner: Mutex<Inner>,
+    on: bool,
+}
+
+/// How often each live rule was judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tally(Vec<u64>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    last: u64,
+    events: Vec<Event>,
+    judged: Tally,
+    words: HashMap<usize, Word>,
+    free: Vec<u32>,
+}
+
+/// A word of the driver's, while it means something.
+#[derive(Debug)]
+struct Word {
+    number: u32,
+    holds: u32,
+}
+
+impl Log {
+    /// A log that keeps what it is told.
+    pub fn new() -> Self {
+        Self { inner: Mutex::default(), on: true }
+    }
+
+    /// A log that keeps nothing, for measuring what keeping costs.
+    pub fn silent() -> Self {
+        Self { inner: Mutex::default(), on: false }
+    }
+
+    /// Says that something happened.
+    pub fn emit(&self, subject: Subject, what: What) {
+        if !self.on {
+            return;
+        }
+        let (thread, call) = (thread::current(), thread::call());
+        let mut inner = self.inner();
+        inner.last += 1;
+        let seq = inner.last;
+        inner.events.push(Event { seq, thread, call, subject, what });
+    }
+
+    /// Judges a rule at a door: counted always, said when broken. `place` is the entry and
+    /// the argument, `broken` the sentence.
+    pub fn judge(
+        &self,
+        rule: RuleId,
+        who: Who,
+        about: Subject,
+        place: &'static str,
+        broken: Option<String>,
+    ) {
+        if !self.on {
+            return;
+        }
+        self.inner().judged.count(rule);
+        if let Some(message) = broken {
+            let (place, message) = (place.into(), message.into());
+            self.emit(about, What::RuleBroken { rule, who, place, message });
+        }
+    }
+
+    /// Takes out what has happened since the last time.
+    pub fn take(&self) -> Vec<Event> {
+        std::mem::take(&mut self.inner().events)
+    }
+
+    /// How often the entry rules were judged.
+    pub fn judged(&self) -> Tally {
+        self.inner().judged.clone()
+    }
+
+    /// Numbers a driver's word: the same number while anybody holds it.
+    pub fn hold_word(&self, word: usize) -> Subject {
+        if !self.on {
+            return Kind::Word.nr(0);
+        }
+        let inner = &mut *self.inner();
+        let next = inner.words.len() + inner.free.len() + 1;
+        let number = match inner.words.get(&word) {
+            Some(it) => it.number,
+            // The lowest free number: it does not depend on where the driver's memory lies.
+            None => match inner.free.pop() {
+                Some(number) => number,
+                None => u32::try_from(next).unwrap_or(u32::MAX),
+            },
+        };
+        inner.words.entry(word).or_insert(Word { number, holds: 0 }).holds += 1;
+        Kind::Word.nr(number)
+    }
+
+    /// The number of a word that somebody holds.
+    pub fn word(&self, word: usize) -> Subject {
+        Kind::Word.nr(self.inner().words.get(&word).map_or(0, |it| it.number))
+    }
+
+    /// Ends one hold; with the last, the number is free again.
+    pub fn release_word(&self, word: usize) {
+        let inner = &mut *self.inner();
+        if let Some(it) = inner.words.get_mut(&word) {
+            it.holds -= 1;
+            if it.holds == 0 {
+                inner.free.push(it.number);
+                inner.words.remove(&word);
+            }
+        }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        // A panic while logging leaves a log that is still in order.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self(vec![0; RuleId::LIVE.len()])
+    }
+}
+
+impl Tally {
+    /// Counts one judgement.
+    pub fn count(&mut self, rule: RuleId) {
+        self.0[rule.index()] += 1;
+    }
+
+    /// How often the rule was judged.
+    pub fn of(&self, rule: RuleId) -> u64 {
+        self.0[rule.index()]
+    }
+
+    /// Adds another tally to this one.
+    pub fn add(&mut self, other: &Tally) {
+        for (mine, more) in self.0.iter_mut().zip(&other.0) {
+            *mine += more;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_keeps_its_number_while_it_is_held() {
+        let log = Log::new();
+        let (a, b) = (log.hold_word(0x7000), log.hold_word(0x10));
+        assert_eq!([a.number, b.number, log.hold_word(0x7000).number], [1, 2, 1]);
+        log.release_word(0x7000);
+        assert_eq!(log.word(0x7000), a, "it was held twice");
+        log.release_word(0x7000);
+        assert_eq!(log.hold_word(0x9999), a, "a free number is used again");
+        assert_eq!(log.hold_word(0x7000).number, 3);
+    }
+
+    #[test]
+    fn a_kept_rule_is_counted_and_a_broken_one_is_said() {
+        let log = Log::new();
+        let rule = RuleId::ALLOC_CREATE_001;
+        log.judge(rule, Who::Client, Subject::RUN, "here", None);
+        log.judge(rule, Who::Client, Subject::RUN, "here", Some("no".into()));
+        assert_eq!((log.judged().of(rule), log.take().len()), (2, 1));
+    }
+}

@@ -1,0 +1,130 @@
+//! Numbers with types: what an event is about, and fences.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The kinds of things events are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// The run itself.
+    Run,
+    /// A client process.
+    Process,
+    /// An adapter: a driver with its hardware.
+    Adapter,
+    /// An engine's queue.
+    Node,
+    /// A process's link to an adapter.
+    Device,
+    /// A stream of work of a device.
+    Context,
+    /// A group of allocations.
+    Resource,
+    /// A device's view of a resource.
+    ResourceView,
+    /// A piece of memory the driver described.
+    Allocation,
+    /// A device's view of an allocation.
+    View,
+    /// The end of views, from the request on.
+    Retirement,
+    /// A call of a driver.
+    Call,
+    /// A driver's word: a pointer it gave, or a pool block it took.
+    Word,
+}
+
+/// What an event is about: the third device, the first word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Subject {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its number, from one on and never used again in a run (words excepted; nodes from zero).
+    pub number: u32,
+}
+
+const KINDS: [(Kind, &str); 13] = [
+    (Kind::Run, "run"),
+    (Kind::Process, "process"),
+    (Kind::Adapter, "adapter"),
+    (Kind::Node, "node"),
+    (Kind::Device, "device"),
+    (Kind::Context, "context"),
+    (Kind::Resource, "resource"),
+    (Kind::ResourceView, "resource-view"),
+    (Kind::Allocation, "allocation"),
+    (Kind::View, "view"),
+    (Kind::Retirement, "retirement"),
+    (Kind::Call, "call"),
+    (Kind::Word, "word"),
+];
+
+impl Kind {
+    /// Its name in traces and reports.
+    pub fn name(self) -> &'static str {
+        KINDS.iter().find(|(kind, _)| *kind == self).map_or("?", |(_, name)| name)
+    }
+
+    /// The `number`th of this kind.
+    pub const fn nr(self, number: u32) -> Subject {
+        Subject { kind: self, number }
+    }
+}
+
+impl Subject {
+    /// The run itself.
+    pub const RUN: Subject = Kind::Run.nr(0);
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.name(), self.number)
+    }
+}
+
+impl FromStr for Subject {
+    type Err = ();
+
+    /// Reads `kind:number`, the form that has no space in it.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (kind, number) = text.split_once(':').ok_or(())?;
+        let (kind, _) = KINDS.iter().find(|(_, name)| *name == kind).ok_or(())?;
+        Ok(kind.nr(number.parse().map_err(|_| ())?))
+    }
+}
+
+/// The number of a packet on its node (`SubmissionFenceId`). It wraps, so fences are compared
+/// by distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fence(pub u32);
+
+impl Fence {
+    /// The next one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+
+    /// The one before.
+    #[must_use]
+    pub fn before(self) -> Self {
+        Self(self.0.wrapping_sub(1))
+    }
+
+    /// How many after `earlier` this one is.
+    pub fn after(self, earlier: Self) -> u32 {
+        self.0.wrapping_sub(earlier.0)
+    }
+
+    /// Whether a node that has done this one has done `other` too: it is not later, by
+    /// less than half the circle.
+    pub fn covers(self, other: Self) -> bool {
+        self.after(other) < 1 << 31
+    }
+}
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,21 @@
+//! Pool memory as a service, for drivers written in safe Rust.
+
+/// Memory that is watched: who took it, whether it came back, and whether it stayed untouched
+/// after that. A block is named by its address, which is also a good word for an object.
+pub trait Pool: Send + Sync {
+    /// Takes a block of zeroes (`ExAllocatePool2`).
+    fn take(&self, bytes: usize, tag: u32) -> Option<usize>;
+
+    /// Gives a block back (`ExFreePoolWithTag`).
+    fn free(&self, block: usize, tag: u32);
+
+    /// Whether the live block that starts at `block` holds `word`, and `word` is itself a
+    /// live block: whether one thing of the driver points at another.
+    fn refers(&self, block: usize, word: usize) -> bool;
+
+    /// Looks for writes into freed blocks.
+    fn inspect(&self);
+
+    /// Says which blocks are still out, at the end of their driver.
+    fn close(&self);
+}

@@ -1,0 +1,119 @@
+//! The rules that are live: a dense number for each, and its id in the catalogue.
+//!
+//! A rule is live when something judges it: a door that has the argument (an entry rule), or
+//! a function over events (a history rule, in `verify`). What a rule says is in the catalogue.
+
+/// A live rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RuleId(u16);
+
+/// Who a finding blames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Who {
+    /// The application.
+    Client,
+    /// The kernel-mode driver.
+    Driver,
+    /// The user-mode driver.
+    Umd,
+    /// Us.
+    Kernel,
+}
+
+impl Who {
+    pub(crate) const ALL: [Who; 4] = [Who::Client, Who::Driver, Who::Umd, Who::Kernel];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Who::Client => "client",
+            Who::Driver => "driver",
+            Who::Umd => "umd",
+            Who::Kernel => "kernel",
+        }
+    }
+}
+
+macro_rules! rules {
+    ($($family:literal { $($const:ident $number:literal)* })*) => {
+        rules!(@list [$($($const concat!($family, "-", $number);)*)*]);
+    };
+    (@list [$($const:ident $name:expr;)*]) => {
+        #[expect(non_camel_case_types, reason = "only counts the rules")]
+        enum Index { $($const),* }
+        impl RuleId {
+            $(
+                #[doc = $name]
+                pub const $const: RuleId = RuleId(Index::$const as u16);
+            )*
+            /// Every live rule.
+            pub const LIVE: &[RuleId] = &[$(RuleId::$const),*];
+        }
+        const NAMES: &[&str] = &[$($name),*];
+    };
+}
+
+rules! {
+    "ALLOC-CREATE" {
+        ALLOC_CREATE_001 "001" ALLOC_CREATE_002 "002" ALLOC_CREATE_003 "003"
+        ALLOC_CREATE_004 "004" ALLOC_CREATE_005 "005" ALLOC_CREATE_006 "006"
+        ALLOC_CREATE_007 "007" ALLOC_CREATE_008 "008" ALLOC_CREATE_009 "009"
+        ALLOC_CREATE_010 "010" ALLOC_CREATE_013 "013" ALLOC_CREATE_016 "016"
+        ALLOC_CREATE_018 "018" ALLOC_CREATE_019 "019" ALLOC_CREATE_020 "020"
+        ALLOC_CREATE_021 "021" ALLOC_CREATE_022 "022"
+    }
+    "ALLOC-DESTROY" {
+        ALLOC_DESTROY_001 "001" ALLOC_DESTROY_002 "002" ALLOC_DESTROY_003 "003"
+        ALLOC_DESTROY_004 "004" ALLOC_DESTROY_005 "005" ALLOC_DESTROY_006 "006"
+        ALLOC_DESTROY_007 "007" ALLOC_DESTROY_009 "009" ALLOC_DESTROY_010 "010"
+        ALLOC_DESTROY_011 "011" ALLOC_DESTROY_012 "012" ALLOC_DESTROY_015 "015"
+        ALLOC_DESTROY_016 "016" ALLOC_DESTROY_017 "017" ALLOC_DESTROY_018 "018"
+        ALLOC_DESTROY_024 "024"
+    }
+    "DEV-LIFE" {
+        DEV_LIFE_001 "001" DEV_LIFE_002 "002" DEV_LIFE_003 "003" DEV_LIFE_004 "004"
+        DEV_LIFE_006 "006" DEV_LIFE_013 "013"
+    }
+    "GATE-STATUS" { GATE_STATUS_002 "002" }
+    "HANDLE-FORM" {
+        HANDLE_FORM_001 "001" HANDLE_FORM_002 "002" HANDLE_FORM_003 "003"
+        HANDLE_FORM_004 "004" HANDLE_FORM_005 "005"
+    }
+    "KMD-ALLOC" {
+        KMD_ALLOC_001 "001" KMD_ALLOC_002 "002" KMD_ALLOC_003 "003" KMD_ALLOC_008 "008"
+        KMD_ALLOC_009 "009" KMD_ALLOC_010 "010" KMD_ALLOC_011 "011"
+    }
+    "KMD-DESTROY" {
+        KMD_DESTROY_001 "001" KMD_DESTROY_002 "002" KMD_DESTROY_003 "003"
+        KMD_DESTROY_004 "004" KMD_DESTROY_005 "005" KMD_DESTROY_006 "006"
+        KMD_DESTROY_007 "007" KMD_DESTROY_009 "009" KMD_DESTROY_010 "010"
+        KMD_DESTROY_011 "011"
+    }
+    "KMD-ISR" { KMD_ISR_008 "008" }
+    "KMD-LEVEL" {
+        KMD_LEVEL_003 "003" KMD_LEVEL_004 "004" KMD_LEVEL_006 "006" KMD_LEVEL_007 "007"
+    }
+    "KMD-OPEN" { KMD_OPEN_001 "001" KMD_OPEN_007 "007" KMD_OPEN_008 "008" KMD_OPEN_009 "009" }
+    "WT-CRASH" { WT_CRASH_001 "001" }
+    "WT-LEFT" { WT_LEFT_001 "001" }
+    "WT-LEVEL" { WT_LEVEL_001 "001" }
+    "WT-POOL" { WT_POOL_001 "001" WT_POOL_002 "002" WT_POOL_003 "003" }
+    "WT-STUCK" { WT_STUCK_001 "001" }
+}
+
+impl RuleId {
+    /// Its id in the catalogue.
+    pub fn name(self) -> &'static str {
+        NAMES[self.index()]
+    }
+
+    /// Its number among the live ones.
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// The live rule of that id.
+    pub fn find(name: &str) -> Option<RuleId> {
+        RuleId::LIVE.iter().copied().find(|rule| rule.name() == name)
+    }
+}

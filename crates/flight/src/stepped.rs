@@ -1,0 +1,418 @@
+//! The `Stepped` host: virtual threads, one baton, an order drawn from a seed.
+//!
+//! A virtual thread is a real one that runs only while it has the baton. The baton passes at
+//! `park` and at `breathe`, nowhere else, and not at all when nobody else could run. So a run
+//! repeats from its seed, and whoever looks at a wait sees everything that could end it.
+//!
+//! # Invariants
+//!
+//! 1. At most one virtual thread runs: `running`.
+//! 2. When none is ready: those who wait for quiet go on; else the earliest deadline passes;
+//!    else the first client that waits is stuck; else the run is over.
+
+use crate::host::{Host, Ticket, Woken};
+use crate::level::{Irql, Passive};
+use crate::thread;
+use crate::{Log, Subject, Text, What};
+use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// A host that repeats from its seed.
+#[derive(Debug)]
+pub struct Stepped {
+    state: Mutex<State>,
+    log: Arc<Log>,
+}
+
+/// A virtual thread panicked: ours, not a driver's, for a driver's panic is an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CouldNotRun(pub String);
+
+#[derive(Debug)]
+struct State {
+    random: u64,
+    now: u64,
+    running: usize,
+    threads: Vec<Thread>,
+    handles: Vec<JoinHandle<()>>,
+    panicked: Option<String>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    name: String,
+    /// It serves others, and ends when they have.
+    daemon: bool,
+    status: Status,
+    irql: Irql,
+    turn: Arc<Condvar>,
+}
+
+#[derive(Debug)]
+enum Status {
+    Ready(Woken),
+    Parked(Ticket, Option<u64>),
+    /// It goes on when nothing else can.
+    Quiet,
+    Done,
+}
+
+impl Stepped {
+    /// Flies `main` as the first virtual thread. What it starts is over before this returns.
+    pub fn fly<R>(
+        seed: u64,
+        log: &Arc<Log>,
+        main: impl FnOnce(&Arc<Stepped>, &mut Passive) -> R,
+    ) -> Result<R, CouldNotRun> {
+        let state = State {
+            random: seed,
+            now: 0,
+            running: 0,
+            threads: Vec::new(),
+            handles: Vec::new(),
+            panicked: None,
+        };
+        let host = Arc::new(Stepped { state: Mutex::new(state), log: log.clone() });
+        host.add("main", false);
+        let before = thread::become_thread(0);
+        let answer = catch_unwind(AssertUnwindSafe(|| main(&host, &mut Passive::new())));
+        host.finish(0, answer.as_ref().err().map(|it| said(&**it)));
+        thread::become_thread(before);
+        loop {
+            let Some(handle) = host.state().handles.pop() else { break };
+            if handle.join().is_err() {
+                host.state().panicked.get_or_insert_with(|| "a virtual thread".to_owned());
+            }
+        }
+        let panicked = host.state().panicked.take();
+        match (answer, panicked) {
+            (Ok(answer), None) => Ok(answer),
+            (_, why) => Err(CouldNotRun(why.unwrap_or_default())),
+        }
+    }
+
+    /// Starts a virtual thread; the ticket rings when it has ended.
+    pub fn spawn(
+        self: &Arc<Self>,
+        name: &str,
+        body: impl FnOnce(&mut Passive) + Send + 'static,
+    ) -> Ticket {
+        let ended = Ticket::new(format!("the end of {name}"));
+        let ring = ended.clone();
+        self.start(name, false, move |host, at| {
+            body(at);
+            host.ring(&ring);
+        });
+        ended
+    }
+
+    /// Starts a virtual thread that serves others: it works while `work` says it did
+    /// something, then parks until the bell rings.
+    pub fn serve(
+        self: &Arc<Self>,
+        name: &str,
+        bell: Ticket,
+        mut work: impl FnMut(&mut Passive) -> bool + Send + 'static,
+    ) {
+        self.start(name, true, move |host, at| {
+            loop {
+                while work(at) {}
+                if host.park(at, &bell, None) == Woken::Over {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Lets everything else run until nothing can.
+    pub fn quiet(&self, _at: &mut Passive) {
+        let me = thread::current() as usize;
+        let mut state = self.state();
+        state.threads[me].status = Status::Quiet;
+        drop(Self::pass_on(state, me));
+    }
+
+    fn start(
+        self: &Arc<Self>,
+        name: &str,
+        daemon: bool,
+        body: impl FnOnce(&Arc<Stepped>, &mut Passive) + Send + 'static,
+    ) {
+        let me = self.add(name, daemon);
+        let host = self.clone();
+        let handle = std::thread::spawn(move || {
+            thread::become_thread(u32::try_from(me).unwrap_or(u32::MAX));
+            drop(wait_for_turn(host.state(), me));
+            let ended = catch_unwind(AssertUnwindSafe(|| body(&host, &mut Passive::new())));
+            host.finish(me, ended.err().map(|it| said(&*it)));
+        });
+        self.state().handles.push(handle);
+    }
+
+    fn add(&self, name: &str, daemon: bool) -> usize {
+        let mut state = self.state();
+        state.threads.push(Thread {
+            name: name.to_owned(),
+            daemon,
+            status: Status::Ready(Woken::Rung),
+            irql: Irql::Passive,
+            turn: Arc::default(),
+        });
+        let number = state.threads.len() - 1;
+        let name = format!("{number} {name}");
+        self.log.emit(Subject::RUN, What::ThreadStarted { name: name.into() });
+        number
+    }
+
+    /// The end of a virtual thread: the baton goes on.
+    fn finish(&self, me: usize, panicked: Option<String>) {
+        let mut state = self.state();
+        state.threads[me].status = Status::Done;
+        if let Some(why) = panicked {
+            let why = format!("{}: {why}", state.threads[me].name);
+            state.panicked.get_or_insert(why);
+        }
+        if let Some(next) = state.choose() {
+            state.run(next);
+        }
+    }
+
+    /// Gives the baton to whoever is drawn, and comes back with it.
+    fn pass_on(mut state: MutexGuard<'_, State>, me: usize) -> MutexGuard<'_, State> {
+        match state.choose() {
+            Some(next) if next != me => {
+                state.run(next);
+                wait_for_turn(state, me)
+            }
+            _ => state,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Host for Stepped {
+    fn park(&self, _at: &mut Passive, ticket: &Ticket, deadline: Option<u64>) -> Woken {
+        let me = thread::current() as usize;
+        let mut state = self.state();
+        if ticket.take() {
+            return Woken::Rung;
+        }
+        state.threads[me].status = Status::Parked(ticket.clone(), deadline);
+        let mut state = Self::pass_on(state, me);
+        match std::mem::replace(&mut state.threads[me].status, Status::Ready(Woken::Rung)) {
+            Status::Ready(woken) => woken,
+            Status::Parked(..) | Status::Quiet | Status::Done => Woken::Over,
+        }
+    }
+
+    fn ring(&self, ticket: &Ticket) {
+        let mut state = self.state();
+        let parked =
+            |it: &&mut Thread| matches!(&it.status, Status::Parked(on, _) if on.is(ticket));
+        match state.threads.iter_mut().find(parked) {
+            Some(thread) => thread.status = Status::Ready(Woken::Rung),
+            None => ticket.set(),
+        }
+    }
+
+    fn breathe(&self, _at: &mut Passive) {
+        let me = thread::current() as usize;
+        let state = self.state();
+        drop(Self::pass_on(state, me));
+    }
+
+    fn irql(&self) -> Irql {
+        self.state().threads[thread::current() as usize].irql
+    }
+
+    fn set_irql(&self, irql: Irql) -> Irql {
+        let me = thread::current() as usize;
+        std::mem::replace(&mut self.state().threads[me].irql, irql)
+    }
+}
+
+impl State {
+    fn run(&mut self, next: usize) {
+        self.running = next;
+        self.threads[next].turn.notify_one();
+    }
+
+    /// Who runs next, or nobody when all have ended.
+    fn choose(&mut self) -> Option<usize> {
+        loop {
+            let ready = |it: &Thread| matches!(it.status, Status::Ready(_));
+            let count = self.threads.iter().filter(|it| ready(it)).count();
+            if count > 0 {
+                let draw = if count == 1 { 0 } else { self.draw(count) };
+                return (0..self.threads.len()).filter(|&it| ready(&self.threads[it])).nth(draw);
+            }
+            if !self.wake_one() {
+                return None;
+            }
+        }
+    }
+
+    /// Nobody is ready: invariant 2. Answers whether somebody is now.
+    fn wake_one(&mut self) -> bool {
+        let quiet = |it: &Thread| matches!(it.status, Status::Quiet);
+        if let Some(next) = self.threads.iter().position(quiet) {
+            self.threads[next].status = Status::Ready(Woken::Rung);
+            return true;
+        }
+        let due = |(index, it): (usize, &Thread)| match it.status {
+            Status::Parked(_, Some(deadline)) => Some((deadline, index)),
+            _ => None,
+        };
+        if let Some((deadline, next)) = self.threads.iter().enumerate().filter_map(due).min() {
+            self.now = self.now.max(deadline);
+            self.threads[next].status = Status::Ready(Woken::TimedOut);
+            return true;
+        }
+        let parked = |it: &Thread| matches!(it.status, Status::Parked(..));
+        if let Some(next) = self.threads.iter().position(|it| parked(it) && !it.daemon) {
+            let graph = self.graph();
+            self.threads[next].status = Status::Ready(Woken::Stuck(graph));
+            return true;
+        }
+        let daemons = self.threads.iter_mut().filter(|it| matches!(it.status, Status::Parked(..)));
+        let mut woken = false;
+        for daemon in daemons {
+            daemon.status = Status::Ready(Woken::Over);
+            woken = true;
+        }
+        woken
+    }
+
+    /// Who waits for what, in words.
+    fn graph(&self) -> Text {
+        let mut graph = String::new();
+        for thread in &self.threads {
+            if let Status::Parked(ticket, _) = &thread.status {
+                let comma = if graph.is_empty() { "" } else { "; " };
+                // Writing to a String does not fail.
+                let _ = write!(graph, "{comma}{} waits for {}", thread.name, ticket.why());
+            }
+        }
+        graph.into()
+    }
+
+    /// A number below `bound`, from the seed (splitmix64).
+    fn draw(&mut self, bound: usize) -> usize {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((z ^ (z >> 31)) % bound as u64).unwrap_or(0)
+    }
+}
+
+fn wait_for_turn(mut state: MutexGuard<'_, State>, me: usize) -> MutexGuard<'_, State> {
+    let turn = state.threads[me].turn.clone();
+    while state.running != me {
+        state = turn.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+    state
+}
+
+/// What a panic said.
+fn said(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fly<R>(seed: u64, main: impl FnOnce(&Arc<Stepped>, &mut Passive) -> R) -> R {
+        Stepped::fly(seed, &Arc::new(Log::silent()), main).unwrap()
+    }
+
+    /// Three threads that breathe between steps; the order in which they stepped.
+    fn order(seed: u64) -> String {
+        let said = Arc::new(Mutex::new(String::new()));
+        fly(seed, |host, at| {
+            for name in ["a", "b", "c"] {
+                let (host2, said) = (host.clone(), said.clone());
+                host.spawn(name, move |at| {
+                    for _ in 0..4 {
+                        host2.breathe(at);
+                        said.lock().unwrap().push_str(name);
+                    }
+                });
+            }
+            host.quiet(at);
+        });
+        said.lock().unwrap().clone()
+    }
+
+    #[test]
+    fn the_seed_is_the_order() {
+        assert_eq!(order(1), order(1));
+        assert_eq!(order(1).len(), 12);
+        assert!((2..20).any(|seed| order(seed) != order(1)));
+    }
+
+    #[test]
+    fn a_ring_before_the_park_is_not_lost_and_is_used_once() {
+        fly(0, |host, at| {
+            let ticket = Ticket::new("it");
+            host.ring(&ticket);
+            host.ring(&ticket);
+            assert_eq!(host.park(at, &ticket, None), Woken::Rung);
+            assert_eq!(host.park(at, &ticket, Some(5)), Woken::TimedOut);
+        });
+    }
+
+    #[test]
+    fn a_wait_that_nothing_can_end_is_stuck_and_says_why() {
+        fly(0, |host, at| {
+            let bell = Ticket::new("work");
+            host.serve("system", bell, |_| false);
+            let woken = host.park(at, &Ticket::new("a fence"), None);
+            let graph = "main waits for a fence; system waits for work";
+            assert_eq!(woken, Woken::Stuck(graph.into()));
+        });
+    }
+
+    #[test]
+    fn one_who_serves_is_rung_and_ends_with_the_others() {
+        fly(3, |host, at| {
+            let (bell, done) = (Ticket::new("work"), Ticket::new("the service"));
+            let (host2, done2) = (host.clone(), done.clone());
+            let mut orders = 1;
+            host.serve("system", bell.clone(), move |_| {
+                if orders == 1 {
+                    host2.ring(&done2);
+                }
+                orders -= 1;
+                orders == 0
+            });
+            host.ring(&bell);
+            assert_eq!(host.park(at, &done, None), Woken::Rung);
+        });
+    }
+
+    #[test]
+    fn a_panic_hands_the_baton_on() {
+        let log = Arc::new(Log::silent());
+        let flown = Stepped::fly(0, &log, |host, at| {
+            let ended = host.spawn("bad", |_| panic!("oh"));
+            host.park(at, &ended, None)
+        });
+        assert_eq!(flown, Err(CouldNotRun("bad: oh".into())));
+    }
+
+    #[test]
+    fn a_raised_level_is_lent_and_goes_back() {
+        fly(0, |host, at| {
+            let inside = at.raised(&**host, |_: &mut crate::Dispatch| host.irql());
+            assert_eq!((inside, host.irql()), (Irql::Dispatch, Irql::Passive));
+        });
+    }
+}

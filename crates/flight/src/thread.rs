@@ -1,0 +1,44 @@
+//! Which virtual thread, and which driver call on it, the running code belongs to.
+//!
+//! Thread-local on purpose: an event takes both from here, so nobody has to pass them.
+
+use std::cell::Cell;
+
+thread_local! {
+    static THREAD: Cell<u32> = const { Cell::new(0) };
+    static CALL: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+pub(crate) fn current() -> u32 {
+    THREAD.get()
+}
+
+pub(crate) fn become_thread(number: u32) -> u32 {
+    THREAD.replace(number)
+}
+
+pub(crate) fn call() -> Option<u32> {
+    CALL.get()
+}
+
+/// While it lives, this thread is inside a call of a driver.
+#[derive(Debug)]
+pub struct InCall(Option<u32>);
+
+impl InCall {
+    /// Enters call `number`.
+    pub fn enter(number: u32) -> Self {
+        Self(CALL.replace(Some(number)))
+    }
+
+    /// The call this thread is in.
+    pub fn current() -> Option<u32> {
+        call()
+    }
+}
+
+impl Drop for InCall {
+    fn drop(&mut self) {
+        CALL.set(self.0);
+    }
+}

@@ -1,0 +1,21 @@
+//! Allocations: pieces of memory a driver described. The adapter owns them, not the device
+//! that created them, because a shared resource can outlive its device.
+
+use crate::miniport::{DriverAllocation, Shape};
+use std::collections::BTreeSet;
+
+/// A piece of memory (`hAllocation` of the DDI).
+pub struct Allocation {
+    pub(crate) adapter: u32,
+    /// The resource it is a member of.
+    pub(crate) resource: Option<u32>,
+    /// The driver's word; taken out by the call that ends it.
+    pub(crate) word: Option<DriverAllocation>,
+    pub(crate) shape: Shape,
+    /// Its private data, as the driver left it.
+    pub(crate) private: Vec<u8>,
+    /// The views that are not closed: its reasons to live.
+    pub(crate) views: BTreeSet<u32>,
+    /// Its memory and paging work are given back.
+    pub(crate) unplaced: bool,
+}

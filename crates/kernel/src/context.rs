@@ -1,0 +1,162 @@
+//! Contexts: streams of work of a device, each for one node.
+
+use crate::device::Inside;
+use crate::gate::Class;
+use crate::handle::Handle;
+use crate::kernel::Kernel;
+use crate::miniport::{ContextOrder, DriverContext};
+use crate::process::ProcessId;
+use crate::refused::{Argument, Refused};
+use flight::{Kind, Passive, Ticket, What, Woken};
+use std::sync::Arc;
+
+/// A stream of work (`hContext`).
+pub struct Context {
+    pub(crate) device: u32,
+    /// Its place among the adapter's nodes.
+    pub(crate) node: usize,
+    pub(crate) handle: Handle,
+    pub(crate) word: Option<Arc<DriverContext>>,
+    /// How many of its packets are not done.
+    pub(crate) flying: u32,
+    /// Client calls that are using it now.
+    pub(crate) inside: u32,
+    /// Rung when something of it is done or left.
+    pub(crate) drained: Option<Ticket>,
+}
+
+impl Kernel {
+    /// Makes a context (`D3DKMTCreateContextVirtual`).
+    pub fn create_context(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        device: Handle,
+        order: &ContextOrder,
+    ) -> Result<Handle, Refused> {
+        let inside = self.enter_device(process, device)?;
+        let node = order.node as usize;
+        {
+            let world = self.world.hold();
+            let nodes = world.adapters.get(inside.adapter).map_or(0, |it| it.nodes.len());
+            if node >= nodes || order.engine != 1 {
+                let nodes = u32::try_from(nodes).unwrap_or(u32::MAX);
+                return Err(Refused::NoEngine { node: order.node, engine: order.engine, nodes });
+            }
+        }
+        let name = self.reserve(&mut self.world.hold(), process.0)?;
+        let made = self.make_context(at, process, &inside, order);
+        let mut world = self.world.hold();
+        match made {
+            Ok(word) => {
+                let handle = name.handle();
+                let given = word.word();
+                let number = world.contexts.add(Context {
+                    device: inside.device,
+                    node,
+                    handle,
+                    word: Some(Arc::new(word)),
+                    flying: 0,
+                    inside: 0,
+                    drained: None,
+                });
+                let subject = Kind::Context.nr(number);
+                if let Some(it) = world.devices.get_mut(inside.device) {
+                    it.contexts.insert(number);
+                }
+                let on = world.adapters.get(inside.adapter).map_or(0, |it| it.nodes[node].number);
+                let device = Kind::Device.nr(inside.device);
+                let created = What::ContextCreated { device, node: Kind::Node.nr(on) };
+                self.log.emit(subject, created);
+                self.give_word(given, subject);
+                self.publish(&mut world, process.0, name, subject);
+                Ok(handle)
+            }
+            Err(why) => {
+                self.take_back(&mut world, process.0, vec![name]);
+                Err(why)
+            }
+        }
+    }
+
+    fn make_context(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        inside: &Inside<'_>,
+        order: &ContextOrder,
+    ) -> Result<DriverContext, Refused> {
+        let driver = &inside.driver;
+        let pass =
+            self.enter(at, Class::Zero.keys(inside.adapter, driver.generation, process.0))?;
+        self.look_again(inside)?;
+        Ok(driver.create_context(at, &pass, process.0, inside.word()?, order)?)
+    }
+
+    /// Ends a context once its work is done (`D3DKMTDestroyContext`).
+    pub fn destroy_context(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        handle: Handle,
+    ) -> Result<(), Refused> {
+        let (number, inside) = {
+            let mut world = self.world.hold();
+            let number = world.resolve(process, Argument::Context, handle, Kind::Context)?;
+            let device = world.contexts.get(number).map_or(0, |it| it.device);
+            let inside = self.inside(&mut world, device)?;
+            self.unname(&mut world, process.0, handle);
+            (number, inside)
+        };
+        self.end_context(at, process.0, number);
+        drop(inside); // Only now: the device cannot go while this thread is inside it.
+        Ok(())
+    }
+
+    /// Drains and ends a context whose name is closed.
+    pub(crate) fn end_context(&self, at: &mut Passive, process: u32, number: u32) {
+        self.drain_context(at, number);
+        let (word, device) = {
+            let mut world = self.world.hold();
+            let Some(it) = world.contexts.get_mut(number) else { return };
+            let Some(word) = it.word.take() else { return };
+            (word, it.device)
+        };
+        let given = word.word();
+        if let (Some(driver), Some(word)) = (self.driver_of(device), Arc::into_inner(word)) {
+            let keys = Class::Zero.keys(driver.adapter.number, driver.generation, process);
+            if let Ok(pass) = self.enter(at, keys) {
+                // WINDOWS: after a refusal it is gone all the same (our decision).
+                let _ = driver.destroy_context(at, &pass, process, word);
+            }
+        }
+        let mut world = self.world.hold();
+        world.contexts.remove(number);
+        if let Some(it) = world.devices.get_mut(device) {
+            it.contexts.remove(&number);
+        }
+        self.log.emit(Kind::Context.nr(number), What::ContextDestroyed {});
+        self.end_word(given, Kind::Context.nr(number), false);
+    }
+
+    /// Waits until nothing of the context is queued and nobody is using it. Work that nothing
+    /// could end is given up: its device is lost, and what it had queued counts as done.
+    fn drain_context(&self, at: &mut Passive, number: u32) {
+        loop {
+            let (ticket, device) = {
+                let mut world = self.world.hold();
+                let Some(it) = world.contexts.get_mut(number) else { return };
+                if it.flying == 0 && it.inside == 0 {
+                    return;
+                }
+                let why = format!("context {number}, which has {} packets", it.flying);
+                let ticket = Ticket::new(why);
+                it.drained = Some(ticket.clone());
+                (ticket, it.device)
+            };
+            if let Woken::Stuck(_) = self.park(at, Kind::Context.nr(number), &ticket) {
+                self.lose_device(device, "its work does not end");
+            }
+        }
+    }
+}

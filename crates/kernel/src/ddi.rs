@@ -1,0 +1,339 @@
+//! The funnel: the DDI table in plain words, and the only calls of a driver.
+//!
+//! A driver in Rust and a driver with a table go through the same lines. The level of a call is
+//! the type of its table line; the pass is borrowed (a client thread parked for it, a job came
+//! back for it) and no lock is held; a crash is an answer like any other.
+
+use crate::context::Context;
+use crate::device::Device;
+use crate::gate::{Class, Pass};
+use crate::kernel::Kernel;
+use crate::miniport::{
+    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice, DriverResource,
+    DriverView, Features, Generation, Miniport, Opening, Refusal, Standard, Submission,
+};
+use crate::services::Services;
+use flight::{
+    DeviceLevel, Dispatch, Host, InCall, Irql, Kind, Level, Log, Machine, Passive, Pool, Subject,
+    Ticket, What,
+};
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+use std::vec::Drain;
+
+/// A line of the DDI table.
+pub struct Ddi<L> {
+    /// Its Windows name, which is its name in events and reports.
+    pub name: &'static str,
+    /// The exclusion it runs under.
+    pub class: Class,
+    /// What it may answer besides success.
+    pub legal: Legal,
+    level: PhantomData<fn() -> L>,
+}
+
+/// What a DDI may answer besides success.
+#[derive(Clone, Copy, Debug)]
+pub enum Legal {
+    /// The list is open: any failure.
+    Any,
+    /// The list is closed. A handle that could not be looked up is legal besides.
+    Only(&'static [Refusal]),
+}
+
+/// A line of the DDI table as data, for those who print it.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    /// Its name.
+    pub name: &'static str,
+    /// The level it is called at.
+    pub level: Irql,
+    /// Its class.
+    pub class: Class,
+    /// What it may answer.
+    pub legal: Legal,
+}
+
+macro_rules! table {
+    ($($const:ident $name:ident $level:ident $class:ident $legal:expr;)*) => {
+        $(const $const: Ddi<$level> = Ddi {
+            name: stringify!($name), class: Class::$class, legal: $legal, level: PhantomData,
+        };)*
+        /// Every DDI the kernel calls.
+        pub const TABLE: &[Line] = &[$(Line {
+            name: $const.name, level: <$level as Level>::IRQL, class: $const.class,
+            legal: $const.legal,
+        }),*];
+        /// Their names.
+        pub const NAMES: &[&str] = &[$($const.name),*];
+    };
+}
+
+const DESCRIBES: Legal = Legal::Only(&[Refusal::Invalid, Refusal::NoMemory, Refusal::Mismatch]);
+
+table! {
+    ADD_DEVICE        DxgkDdiAddDevice        Passive Three Legal::Any;
+    START_DEVICE      DxgkDdiStartDevice      Passive Three Legal::Any;
+    QUERY_ADAPTER     DxgkDdiQueryAdapterInfo Passive Three Legal::Any;
+    STOP_DEVICE       DxgkDdiStopDevice       Passive Three Legal::Any;
+    REMOVE_DEVICE     DxgkDdiRemoveDevice     Passive Three Legal::Any;
+    UNLOAD            DxgkDdiUnload           Passive Three Legal::Any;
+    CREATE_DEVICE     DxgkDdiCreateDevice     Passive Zero  Legal::Only(&[Refusal::NoMemory]);
+    DESTROY_DEVICE    DxgkDdiDestroyDevice    Passive Zero  Legal::Any;
+    CREATE_CONTEXT    DxgkDdiCreateContext    Passive Zero
+        Legal::Only(&[Refusal::NoMemory, Refusal::Mismatch]);
+    DESTROY_CONTEXT   DxgkDdiDestroyContext   Passive Zero  Legal::Any;
+    STANDARD_DATA     DxgkDdiGetStandardAllocationDriverData Passive Zero Legal::Any;
+    CREATE_ALLOCATION DxgkDdiCreateAllocation Passive Zero  DESCRIBES;
+    DESTROY_ALLOCATION DxgkDdiDestroyAllocation Passive Zero Legal::Any;
+    OPEN_ALLOCATION   DxgkDdiOpenAllocation   Passive Zero  DESCRIBES;
+    CLOSE_ALLOCATION  DxgkDdiCloseAllocation  Passive Zero  Legal::Any;
+    SUBMIT_COMMAND    DxgkDdiSubmitCommandVirtual Dispatch Scheduler
+        Legal::Only(&[Refusal::Invalid]);
+    INTERRUPT         DxgkDdiInterruptRoutine DeviceLevel None Legal::Any;
+    DPC               DxgkDdiDpcRoutine       Dispatch None Legal::Any;
+}
+
+/// A driver, its hardware and its memory, as the kernel calls it.
+pub(crate) struct Driver {
+    pub(crate) miniport: Arc<dyn Miniport>,
+    pub(crate) machine: Arc<dyn Machine>,
+    pub(crate) pool: Arc<dyn Pool>,
+    pub(crate) services: Arc<Services>,
+    /// Rung when the hardware may have something to do.
+    pub(crate) bell: Ticket,
+    pub(crate) generation: Generation,
+    pub(crate) kernel: Weak<Kernel>,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) adapter: Subject,
+}
+
+/// Whom a call is for, and what it says of what it carries, inside the call.
+#[derive(Clone, Copy)]
+pub(crate) struct For<'a> {
+    /// The process in which the driver's callbacks resolve handles.
+    pub(crate) process: Option<u32>,
+    /// Says what the call carries.
+    pub(crate) carries: &'a dyn Fn(&Log),
+}
+
+/// A call that carries nothing worth saying.
+pub(crate) fn bare(process: Option<u32>) -> For<'static> {
+    For { process, carries: &|_| () }
+}
+
+impl Driver {
+    pub(crate) fn add_device(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {
+        let services = &self.services;
+        self.call(&ADD_DEVICE, at, bare(None), |it, at| it.add_device(at, services))
+    }
+
+    pub(crate) fn start_device(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {
+        self.call(&START_DEVICE, at, bare(None), |it, at| it.start_device(at))
+    }
+
+    pub(crate) fn query_adapter(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<Features> {
+        self.call(&QUERY_ADAPTER, at, bare(None), |it, at| it.query_adapter(at))
+    }
+
+    pub(crate) fn stop_device(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {
+        self.call(&STOP_DEVICE, at, bare(None), |it, at| it.stop_device(at))
+    }
+
+    pub(crate) fn remove_device(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {
+        self.call(&REMOVE_DEVICE, at, bare(None), |it, at| it.remove_device(at))
+    }
+
+    pub(crate) fn unload(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {
+        self.call(&UNLOAD, at, bare(None), |it, at| it.unload(at))
+    }
+
+    pub(crate) fn create_device(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: u32,
+    ) -> Answer<DriverDevice> {
+        let word: Blank<'_, Device> = Blank::new();
+        self.call(&CREATE_DEVICE, at, bare(Some(process)), |it, at| it.create_device(at, word))
+    }
+
+    pub(crate) fn destroy_device(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: u32,
+        device: DriverDevice,
+    ) -> Answer<()> {
+        self.call(&DESTROY_DEVICE, at, bare(Some(process)), |it, at| it.destroy_device(at, device))
+    }
+
+    pub(crate) fn create_context(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: u32,
+        device: &DriverDevice,
+        order: &ContextOrder,
+    ) -> Answer<DriverContext> {
+        let word: Blank<'_, Context> = Blank::new();
+        self.call(&CREATE_CONTEXT, at, bare(Some(process)), |it, at| {
+            it.create_context(at, device, order, word)
+        })
+    }
+
+    pub(crate) fn destroy_context(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: u32,
+        context: DriverContext,
+    ) -> Answer<()> {
+        self.call(&DESTROY_CONTEXT, at, bare(Some(process)), |it, at| {
+            it.destroy_context(at, context)
+        })
+    }
+
+    pub(crate) fn standard_data(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: u32,
+        standard: &mut Standard,
+    ) -> Answer<()> {
+        self.call(&STANDARD_DATA, at, bare(Some(process)), |it, at| it.standard_data(at, standard))
+    }
+
+    pub(crate) fn create_allocations(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: u32,
+        births: Births<'_>,
+    ) -> Answer<Born> {
+        self.call(&CREATE_ALLOCATION, at, bare(Some(process)), |it, at| {
+            it.create_allocations(at, births)
+        })
+    }
+
+    pub(crate) fn destroy_allocations(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        carries: &dyn Fn(&Log),
+        doomed: Doomed<'_>,
+    ) -> Answer<Option<DriverResource>> {
+        // The allocation is the adapter's, so the call is for no process.
+        let whom = For { process: None, carries };
+        self.call(&DESTROY_ALLOCATION, at, whom, |it, at| it.destroy_allocations(at, doomed))
+    }
+
+    pub(crate) fn open_allocations(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: u32,
+        opening: Opening<'_>,
+    ) -> Answer<Vec<DriverView>> {
+        self.call(&OPEN_ALLOCATION, at, bare(Some(process)), |it, at| {
+            it.open_allocations(at, opening)
+        })
+    }
+
+    pub(crate) fn close_allocations(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        whom: For<'_>,
+        device: &DriverDevice,
+        views: Drain<'_, DriverView>,
+    ) -> Answer<()> {
+        self.call(&CLOSE_ALLOCATION, at, whom, |it, at| it.close_allocations(at, device, views))
+    }
+
+    pub(crate) fn submit(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: u32,
+        packet: &Submission<'_>,
+    ) -> Answer<()> {
+        self.call(&SUBMIT_COMMAND, at, bare(Some(process)), |it, at| it.submit(at, packet))
+    }
+
+    /// No pass: an interrupt asks nobody.
+    pub(crate) fn interrupt(&self, at: &mut Passive) -> Answer<bool> {
+        self.call(&INTERRUPT, at, bare(None), |it, at| it.interrupt(at))
+    }
+
+    /// No pass: a DPC asks nobody.
+    pub(crate) fn dpc(&self, at: &mut Passive) -> Answer<()> {
+        self.call(&DPC, at, bare(None), |it, at| it.dpc(at))
+    }
+
+    /// Calls the driver at the DDI's level.
+    fn call<L: Level, T>(
+        &self,
+        ddi: &Ddi<L>,
+        at: &mut Passive,
+        whom: For<'_>,
+        body: impl FnOnce(&dyn Miniport, &mut L) -> Answer<T>,
+    ) -> Answer<T> {
+        self.host.breathe(at);
+        let number = self.begin(whom.process);
+        let inside = InCall::enter(number);
+        let subject = Kind::Call.nr(number);
+        let (name, class) = (ddi.name.into(), ddi.class.name().into());
+        let process = whom.process.map(|it| Kind::Process.nr(it));
+        let called = What::DdiCall { name, level: L::IRQL, class, adapter: self.adapter, process };
+        self.log.emit(subject, called);
+        (whom.carries)(&self.log);
+
+        // Nothing of ours is half done while a driver runs, so a panic breaks only it.
+        let guarded = |at: &mut L| catch_unwind(AssertUnwindSafe(|| body(&*self.miniport, at)));
+        let answer = at.raised(&*self.host, guarded).unwrap_or(Err(Refusal::Crashed));
+
+        let said = answer.as_ref().err().map_or("ok".into(), |why| why.name());
+        let legal = answer.as_ref().err().is_none_or(|why| ddi.legal.allows(*why));
+        self.log.emit(subject, What::DdiReturn { name: ddi.name.into(), answer: said, legal });
+        self.pool.inspect();
+        drop(inside);
+        self.end(number);
+        if !self.machine.idle() {
+            self.host.ring(&self.bell);
+        }
+        answer
+    }
+
+    fn begin(&self, process: Option<u32>) -> u32 {
+        let Some(kernel) = self.kernel.upgrade() else { return 0 };
+        let mut world = kernel.world.hold();
+        world.last_call += 1;
+        let number = world.last_call;
+        world.calls.insert(number, process);
+        number
+    }
+
+    fn end(&self, number: u32) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.world.hold().calls.remove(&number);
+        }
+    }
+}
+
+impl Legal {
+    fn allows(self, why: Refusal) -> bool {
+        match self {
+            Legal::Any => true,
+            // WINDOWS: a failed look-up inside the call is answered with an invalid handle in
+            // any DDI (documented at GetHandleData). A crash and an absent entry are judged
+            // elsewhere.
+            Legal::Only(list) => {
+                list.contains(&why)
+                    || matches!(why, Refusal::NoHandle | Refusal::Crashed | Refusal::Absent)
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! How views are closed and allocations destroyed: the calls of the driver at an end.
+//!
+//! # Invariants
+//!
+//! 1. Views of a device that end together are closed in one call.
+//! 2. Members of a resource are destroyed in one call; an allocation alone in a call of its own.
+//! 3. A resource goes with the last of its members, once no device has a view of it. Its word
+//!    is taken out, lent or moved, and put back under the resource's key.
+
+use crate::ddi::{Driver, For};
+use crate::gate::Pass;
+use crate::kernel::Kernel;
+use crate::miniport::{Blank, Doomed, DriverAllocation, DriverResource, DriverView, Fate, Token};
+use crate::world::World;
+use flight::{Kind, Log, Passive, RuleId, Subject, What, Who};
+use std::collections::BTreeSet;
+
+impl Kernel {
+    /// Closes the views of an idle retirement and ends what they were the last views of.
+    pub(crate) fn end(&self, at: &mut Passive, driver: &Driver, pass: &Pass<'_>, number: u32) {
+        let (device, resource_view, views) = {
+            let mut world = self.world.hold();
+            let Some(it) = world.retirements.get_mut(number) else { return };
+            (it.device, it.resource_view, std::mem::take(&mut it.views))
+        };
+        let orphans = self.close_views(at, driver, pass, device, &views);
+        let doomed = resource_view.and_then(|it| self.close_resource_view(it));
+        self.destroy_orphans(at, driver, pass, orphans, doomed);
+        let waiter = {
+            let mut world = self.world.hold();
+            self.log.emit(Kind::Retirement.nr(number), What::RetireDone {});
+            let over = world.retirements.remove(number);
+            self.leave_device(&mut world, device);
+            over.and_then(|it| it.waiter)
+        };
+        if let Some(ticket) = waiter {
+            self.ring(&ticket);
+        }
+    }
+
+    /// A retirement of a device is done; whoever waits for the last one looks again.
+    fn leave_device(&self, world: &mut World, device: u32) {
+        if let Some(it) = world.devices.get_mut(device) {
+            it.retiring -= 1;
+            if let Some(ticket) = it.drained.take() {
+                self.ring(&ticket);
+            }
+        }
+    }
+
+    /// Has the driver close views of a device, in one call; answers the allocations that no
+    /// device has open any more. Those are unplaced first.
+    pub(crate) fn close_views(
+        &self,
+        at: &mut Passive,
+        driver: &Driver,
+        pass: &Pass<'_>,
+        device: u32,
+        views: &[u32],
+    ) -> Vec<u32> {
+        let (mut words, lent, process, watched) = {
+            let mut world = self.world.hold();
+            self.unplace(&mut world, views);
+            let take = |it: &u32| world.views.get_mut(*it).and_then(|it| it.word.take());
+            let words: Vec<DriverView> = views.iter().filter_map(take).collect();
+            let owner = world.devices.get(device);
+            let lent = owner.and_then(|it| it.word.clone());
+            (words, lent, owner.map(|it| it.process), world.allocation_words(views))
+        };
+        let given: Vec<usize> = words.iter().map(Token::word).collect();
+        if let (Some(lent), false) = (&lent, words.is_empty()) {
+            let batch = u32::try_from(views.len()).unwrap_or(u32::MAX);
+            let carries = |log: &Log| {
+                let device = Kind::Device.nr(device);
+                for view in views {
+                    log.emit(Kind::View.nr(*view), What::DdiCloses { device, batch });
+                }
+            };
+            let whom = For { process, carries: &carries };
+            // WINDOWS: after a refusal they are closed all the same (our decision).
+            let _ = driver.close_allocations(at, pass, whom, lent, words.drain(..));
+            self.judge_references(driver, lent.word(), Kind::Device.nr(device), &watched);
+        }
+        drop(lent); // Before the device learns that its views are gone: it needs the only one.
+        let mut world = self.world.hold();
+        for (view, word) in views.iter().zip(given) {
+            self.log.emit(Kind::View.nr(*view), What::ViewClosed {});
+            self.end_word(word, Kind::View.nr(*view), false);
+        }
+        views.iter().filter_map(|it| world.remove_view(*it)).collect()
+    }
+
+    /// Allocations whose last view is idle give their memory back.
+    fn unplace(&self, world: &mut World, views: &[u32]) {
+        let closing: BTreeSet<u32> = views.iter().copied().collect();
+        for view in views {
+            let Some(number) = world.views.get(*view).map(|it| it.allocation) else { continue };
+            let Some(it) = world.allocations.get_mut(number) else { continue };
+            if !it.unplaced && it.views.is_subset(&closing) {
+                it.unplaced = true;
+                self.log.emit(Kind::Allocation.nr(number), What::AllocationUnplaced {});
+            }
+        }
+    }
+
+    /// After a close, the allocation's data has no business with the device.
+    fn judge_references(
+        &self,
+        driver: &Driver,
+        device_word: usize,
+        device: Subject,
+        allocations: &[(u32, usize)],
+    ) {
+        for (number, word) in allocations {
+            let about = Kind::Allocation.nr(*number);
+            let broken = driver.pool.refers(*word, device_word).then(|| {
+                format!(
+                    "the driver's data of {about} still points at its data of {device}, \
+                         which has closed it: an allocation belongs to the adapter"
+                )
+            });
+            let place = "DxgkDdiCloseAllocation.hDevice";
+            self.log.judge(RuleId::KMD_ALLOC_009, Who::Driver, about, place, broken);
+        }
+    }
+
+    /// A device's view of a resource is closed. Answers the resource if that was the last.
+    pub(crate) fn close_resource_view(&self, view: u32) -> Option<u32> {
+        let mut world = self.world.hold();
+        let it = world.resource_views.remove(view)?;
+        if let Some(device) = world.devices.get_mut(it.device) {
+            device.resource_views.remove(&view);
+        }
+        self.log.emit(Kind::ResourceView.nr(view), What::ResourceViewClosed {});
+        let resource = world.resources.get_mut(it.resource)?;
+        resource.views.remove(&view);
+        resource.views.is_empty().then_some(it.resource)
+    }
+
+    /// Has the driver destroy allocations that nobody has open: members of one resource in one
+    /// call, others in a call each. `ended` is a resource that may go now, with them or alone.
+    pub(crate) fn destroy_orphans(
+        &self,
+        at: &mut Passive,
+        driver: &Driver,
+        pass: &Pass<'_>,
+        orphans: Vec<u32>,
+        ended: Option<u32>,
+    ) {
+        let home = {
+            let world = self.world.hold();
+            let resource = |it: &u32| world.allocations.get(*it).and_then(|it| it.resource);
+            ended.or_else(|| orphans.iter().find_map(resource))
+        };
+        match home {
+            Some(resource) => self.destroy_members(at, driver, pass, resource, &orphans),
+            None => {
+                for allocation in orphans {
+                    self.destroy_one_call(at, driver, pass, &[allocation], None);
+                }
+            }
+        }
+    }
+
+    /// Destroys members of a resource; with the last of them the resource, if no device has a
+    /// view of it.
+    fn destroy_members(
+        &self,
+        at: &mut Passive,
+        driver: &Driver,
+        pass: &Pass<'_>,
+        resource: u32,
+        members: &[u32],
+    ) {
+        let (word, goes) = {
+            let mut world = self.world.hold();
+            let Some(it) = world.resources.get_mut(resource) else { return };
+            let last = it.members.iter().all(|it| members.contains(it));
+            let goes = it.views.is_empty() && last;
+            if members.is_empty() && !goes {
+                return; // Members that a list destroyed before hold it back.
+            }
+            (it.word.take(), goes)
+        };
+        let Some(word) = word else { return };
+        self.destroy_one_call(at, driver, pass, members, Some((resource, word, goes)));
+    }
+
+    /// One call of `DxgkDdiDestroyAllocation`.
+    fn destroy_one_call(
+        &self,
+        at: &mut Passive,
+        driver: &Driver,
+        pass: &Pass<'_>,
+        allocations: &[u32],
+        home: Option<(u32, DriverResource, bool)>,
+    ) {
+        let mut tokens: Vec<DriverAllocation> = {
+            let mut world = self.world.hold();
+            let take = |it: &u32| world.allocations.get_mut(*it).and_then(|it| it.word.take());
+            allocations.iter().filter_map(take).collect()
+        };
+        let words: Vec<usize> = tokens.iter().map(Token::word).collect();
+        let alone = allocations.is_empty();
+        let said = home.as_ref().map(|(number, word, goes)| (*number, word.word(), *goes));
+        let carries = |log: &Log| {
+            for allocation in allocations {
+                let given = What::DdiDestroys { adapter: driver.adapter };
+                log.emit(Kind::Allocation.nr(*allocation), given);
+            }
+            if let Some((resource, word, goes)) = said {
+                let carried = What::DdiResource { word: log.word(word), goes, alone };
+                log.emit(Kind::Resource.nr(resource), carried);
+            }
+        };
+        let call = |at: &mut Passive, tokens: &mut Vec<_>, resource: Option<Fate<'_>>| {
+            let doomed = Doomed { allocations: tokens.drain(..), resource };
+            driver.destroy_allocations(at, pass, &carries, doomed)
+        };
+        // WINDOWS: after a refusal they are gone all the same, and the driver does not get
+        // them again (our decision; observation is silent).
+        let kept = match home {
+            None => {
+                let _ = call(at, &mut tokens, None);
+                None
+            }
+            Some((_, word, true)) => {
+                let _ = call(at, &mut tokens, Some(Fate::Goes(word)));
+                None
+            }
+            Some((resource, word, false)) => {
+                let changed = call(at, &mut tokens, Some(Fate::Stays(&word, Blank::new())));
+                Some((resource, changed.ok().flatten().unwrap_or(word)))
+            }
+        };
+        let mut world = self.world.hold();
+        for (allocation, word) in allocations.iter().zip(words) {
+            world.remove_allocation(*allocation);
+            let subject = Kind::Allocation.nr(*allocation);
+            self.log.emit(subject, What::AllocationGone {});
+            self.end_word(word, subject, false);
+        }
+        match (said, kept) {
+            (Some((resource, old, _)), Some((_, word))) => {
+                self.keep_word(&mut world, resource, old, word);
+            }
+            (Some((resource, word, true)), None) => {
+                world.resources.remove(resource);
+                let subject = Kind::Resource.nr(resource);
+                self.log.emit(subject, What::ResourceGone {});
+                self.end_word(word, subject, alone);
+            }
+            _ => (),
+        }
+    }
+
+    /// Puts a resource's word back; a changed one is used from then on.
+    pub(crate) fn keep_word(
+        &self,
+        world: &mut World,
+        resource: u32,
+        old: usize,
+        word: DriverResource,
+    ) {
+        let subject = Kind::Resource.nr(resource);
+        if word.word() != old {
+            self.end_word(old, subject, false);
+            self.give_word(word.word(), subject);
+        }
+        if let Some(it) = world.resources.get_mut(resource) {
+            it.word = Some(word);
+        }
+    }
+}
+
+impl World {
+    /// The driver's words for the allocations that views are of.
+    fn allocation_words(&self, views: &[u32]) -> Vec<(u32, usize)> {
+        let word = |it: &u32| {
+            let number = self.views.get(*it)?.allocation;
+            Some((number, self.allocations.get(number)?.word.as_ref()?.word()))
+        };
+        views.iter().filter_map(word).collect()
+    }
+
+    /// Removes a closed view everywhere; answers its allocation if that was the last view.
+    pub(crate) fn remove_view(&mut self, number: u32) -> Option<u32> {
+        let view = self.views.remove(number)?;
+        if let Some(it) = self.devices.get_mut(view.device) {
+            it.loose.remove(&number);
+        }
+        if let Some(it) = view.resource_view.and_then(|it| self.resource_views.get_mut(it)) {
+            it.views.remove(&number);
+        }
+        let allocation = self.allocations.get_mut(view.allocation)?;
+        allocation.views.remove(&number);
+        allocation.views.is_empty().then_some(view.allocation)
+    }
+
+    fn remove_allocation(&mut self, number: u32) {
+        let gone = self.allocations.remove(number);
+        let home = gone.and_then(|it| it.resource);
+        if let Some(it) = home.and_then(|it| self.resources.get_mut(it)) {
+            it.members.remove(&number);
+        }
+    }
+}

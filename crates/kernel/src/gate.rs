@@ -1,0 +1,205 @@
+//! Passes: the right to be inside a driver, for a set of keys, all at once or not at all.
+//!
+//! The threading levels of the DDI are state here, not locks: a pass is held across a call of
+//! a driver, as a lock never is. Whoever has to wait for one parks; a job without its pass is
+//! not runnable.
+//!
+//! # Invariants
+//!
+//! 1. A pass has all its keys. Nobody holds one key and waits for another, so passes cannot
+//!    deadlock.
+//! 2. A key is held alone by one, or shared by any number.
+
+use crate::kernel::Kernel;
+use crate::miniport::Generation;
+use flight::{Passive, Subject, Ticket, What, Woken};
+use std::collections::BTreeMap;
+
+/// What a pass excludes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    /// The adapter: shared by all calls, alone for start and stop (level three).
+    Adapter(u32),
+    /// The scheduler class of an adapter (level one).
+    Scheduler(u32),
+    /// The threads of one process; zero is the system's.
+    Process(u32),
+    /// The in and out word of a resource.
+    Resource(u32),
+}
+
+/// How a key is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Shared,
+    Alone,
+}
+
+/// The exclusion a DDI runs under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Interrupts and their DPCs: not excluded by passes.
+    None,
+    /// Level zero: any number of threads, of different processes.
+    Zero,
+    /// Level one, the GPU scheduler's class: one thread.
+    Scheduler,
+    /// Level three: nobody else is inside.
+    Three,
+}
+
+/// Keys somebody wants together.
+pub(crate) type Keys = Vec<(Key, Mode)>;
+
+/// Who holds which keys, and who waits.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    held: BTreeMap<Key, (u32, Mode)>,
+    waiting: Vec<Ticket>,
+}
+
+/// The right to call a driver under some keys. Dropping it gives them back.
+pub(crate) struct Pass<'k> {
+    kernel: &'k Kernel,
+    keys: Keys,
+}
+
+/// Nothing that could give the keys back is left to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stuck;
+
+impl Class {
+    /// Its name in events.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::None => "none",
+            Class::Zero => "zero",
+            Class::Scheduler => "scheduler",
+            Class::Three => "three",
+        }
+    }
+
+    /// The keys of a call of this class for a process (zero: the system).
+    ///
+    /// WINDOWS: the pages of levels zero and one promise that two threads of one process are
+    /// never inside together. Free-threaded creation and deferred destruction contradict that
+    /// from WDDM 2 on, so it is promised to drivers of the first generation only (our decision).
+    pub(crate) fn keys(self, adapter: u32, generation: Generation, process: u32) -> Keys {
+        let mode = if self == Class::Three { Mode::Alone } else { Mode::Shared };
+        let mut keys = vec![(Key::Adapter(adapter), mode)];
+        if self == Class::Scheduler {
+            keys.push((Key::Scheduler(adapter), Mode::Alone));
+        }
+        if generation == Generation::One && self != Class::Three {
+            keys.push((Key::Process(process), Mode::Alone));
+        }
+        keys
+    }
+}
+
+impl Gate {
+    /// Takes all keys, or none.
+    fn take(&mut self, keys: &Keys) -> bool {
+        let free = |(key, mode): &(Key, Mode)| match self.held.get(key) {
+            None => true,
+            Some((_, held)) => (*held, *mode) == (Mode::Shared, Mode::Shared),
+        };
+        let all = keys.iter().all(free);
+        if all {
+            for (key, mode) in keys {
+                self.held.entry(*key).or_insert((0, *mode)).0 += 1;
+            }
+        }
+        all
+    }
+
+    /// Gives keys back; answers who should look again.
+    fn give_back(&mut self, keys: &Keys) -> Vec<Ticket> {
+        for (key, _) in keys {
+            if let Some((count, _)) = self.held.get_mut(key) {
+                *count -= 1;
+                if *count == 0 {
+                    self.held.remove(key);
+                }
+            }
+        }
+        std::mem::take(&mut self.waiting)
+    }
+}
+
+impl Kernel {
+    /// Waits for a pass. The caller holds no other.
+    pub(crate) fn enter(&self, at: &mut Passive, keys: Keys) -> Result<Pass<'_>, Stuck> {
+        loop {
+            let ticket = {
+                let mut world = self.world.hold();
+                if world.gate.take(&keys) {
+                    return Ok(Pass { kernel: self, keys });
+                }
+                let ticket = Ticket::new(format!("a pass for {keys:?}"));
+                world.gate.waiting.push(ticket.clone());
+                ticket
+            };
+            if let Woken::Stuck(_) = self.park(at, Subject::RUN, &ticket) {
+                return Err(Stuck);
+            }
+        }
+    }
+
+    /// A pass if it can be had now.
+    pub(crate) fn try_enter(&self, keys: Keys) -> Option<Pass<'_>> {
+        let taken = self.world.hold().gate.take(&keys);
+        taken.then_some(Pass { kernel: self, keys })
+    }
+
+    /// The one place where the kernel waits: said before and after.
+    pub(crate) fn park(&self, at: &mut Passive, about: Subject, ticket: &Ticket) -> Woken {
+        self.log.emit(about, What::WaitParked { why: ticket.why().to_owned().into() });
+        let woken = self.host.park(at, ticket, None);
+        match &woken {
+            Woken::Stuck(graph) => self.log.emit(about, What::WaitStuck { graph: graph.clone() }),
+            Woken::Rung => self.log.emit(about, What::WaitWoken { how: "rung".into() }),
+            Woken::TimedOut | Woken::Over => {
+                self.log.emit(about, What::WaitWoken { how: "over".into() });
+            }
+        }
+        woken
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        let (waiting, jobs) = {
+            let mut world = self.kernel.world.hold();
+            (world.gate.give_back(&self.keys), !world.jobs.is_empty())
+        };
+        for ticket in &waiting {
+            self.kernel.host.ring(ticket);
+        }
+        if jobs {
+            self.kernel.host.ring(&self.kernel.bell);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_taken_together_or_not_at_all() {
+        let mut gate = Gate::default();
+        let one = vec![(Key::Adapter(1), Mode::Shared), (Key::Resource(1), Mode::Alone)];
+        let two = vec![(Key::Adapter(1), Mode::Shared), (Key::Resource(2), Mode::Alone)];
+        let both = vec![(Key::Resource(2), Mode::Alone), (Key::Resource(1), Mode::Alone)];
+        assert!(gate.take(&one) && gate.take(&two));
+        assert!(!gate.take(&one), "a resource is held alone");
+        gate.give_back(&two);
+        assert!(!gate.take(&both), "one of the two is held");
+        assert!(gate.take(&two), "so the other was not taken");
+        assert!(!gate.take(&vec![(Key::Adapter(1), Mode::Alone)]), "level three is alone");
+        gate.give_back(&one);
+        gate.give_back(&two);
+        assert!(gate.take(&vec![(Key::Adapter(1), Mode::Alone)]));
+    }
+}

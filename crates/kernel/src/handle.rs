@@ -1,0 +1,291 @@
+//! Handles: the names a process uses for kernel objects.
+//!
+//! A handle comes from code we do not trust, so it is a claim, and `find` is the one place
+//! that believes it. A name is not a life: `close` returns what was named.
+//!
+//! # Invariants
+//!
+//! 1. A value is unique(2) : index(24) : form(6), and unique is 1, 2 or 3; the form is 0 in a
+//!    process's table and 2 in the table of global names.
+//!    WINDOWS: observed. So neither kind is ever taken for the other, or for an NT handle.
+//! 2. `free` holds each free slot once, first in, first out, and `reserve` leaves at least
+//!    `RESERVE` there. So numbers rise by 0x40, and a closed slot rests.
+//! 3. `turn` counts the closed names of a slot and is too wide to wrap. So a value that is not
+//!    current is stale if one of the last three turns had it, and made up if none had. (A
+//!    stale one that comes round is current: two bits, no more.)
+//! 4. Only `close` ends a turn: a name taken back is the next one reserved.
+
+use flight::Subject;
+use std::collections::VecDeque;
+
+const RESERVE: usize = 128;
+const GROWTH: usize = 1024;
+const MOST: usize = 1 << 24;
+
+/// A process's name for an object (`D3DKMT_HANDLE`): any number, until believed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Handle(pub u32);
+
+/// A name whose object is being built. Not `Clone`: published or taken back, once.
+#[derive(Debug)]
+#[must_use = "publish it or take it back"]
+pub struct Reserved(Handle);
+
+/// Why a handle was not believed: one status for the caller, four for the verifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadHandle {
+    /// Never issued: made up.
+    Unknown,
+    /// Issued, and closed since: stale. What it named.
+    Closed(Subject),
+    /// Being built: the driver that builds it may use it, a client may not.
+    Unfinished,
+    /// The name of something of another kind.
+    WrongKind(Subject),
+}
+
+/// Every slot but the reserve is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableFull;
+
+/// The names of one process, or the global ones.
+#[derive(Debug)]
+pub struct Names {
+    form: u32,
+    slots: Vec<Slot>,
+    free: VecDeque<u32>,
+    live: usize,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    turn: u64,
+    state: State,
+    /// What the last turn named, for whoever comes with the old name.
+    last: Option<Subject>,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Free,
+    Reserved(Option<Subject>),
+    Live(Subject),
+}
+
+impl Names {
+    /// A process's table.
+    pub fn local() -> Self {
+        Self { form: 0, slots: Vec::new(), free: VecDeque::new(), live: 0 }
+    }
+
+    /// The table of global names.
+    pub fn global() -> Self {
+        Self { form: 2, ..Self::local() }
+    }
+
+    /// Takes the next name, for an object that is about to be built.
+    pub fn reserve(&mut self) -> Result<Reserved, TableFull> {
+        if self.free.len() <= RESERVE {
+            let size = self.slots.len();
+            let grown = if size < MOST { size + GROWTH } else { return Err(TableFull) };
+            self.slots.resize_with(grown, Slot::default);
+            self.free.extend(numbers(size, grown));
+        }
+        let index = self.free.pop_front().ok_or(TableFull)?;
+        let slot = &mut self.slots[index as usize];
+        slot.state = State::Reserved(None);
+        Ok(Reserved(Handle::new(self.form, index, slot.turn)))
+    }
+
+    /// Says what a reserved name will name: its driver may use it in callbacks from here on.
+    pub fn promise(&mut self, reserved: &Reserved, subject: Subject) {
+        self.slots[reserved.0.index()].state = State::Reserved(Some(subject));
+    }
+
+    /// Gives a name its object. From here on a client can use it.
+    pub fn publish(&mut self, Reserved(handle): Reserved, subject: Subject) -> Handle {
+        self.slots[handle.index()].state = State::Live(subject);
+        self.live += 1;
+        handle
+    }
+
+    /// Undoes `reserve`, the last name first: a failed call uses up no number.
+    pub fn take_back(&mut self, Reserved(handle): Reserved) {
+        self.slots[handle.index()].state = State::Free;
+        self.free.push_front(handle.0 >> 6 & 0x00ff_ffff);
+    }
+
+    /// What a handle names.
+    pub fn find(&self, handle: Handle) -> Result<Subject, BadHandle> {
+        let slot = self.slots.get(handle.index()).ok_or(BadHandle::Unknown)?;
+        let index = handle.0 >> 6 & 0x00ff_ffff;
+        let named = |turn| Handle::new(self.form, index, turn) == handle;
+        match (&slot.state, slot.last) {
+            (State::Live(subject), _) if named(slot.turn) => Ok(*subject),
+            (State::Reserved(_), _) if named(slot.turn) => Err(BadHandle::Unfinished),
+            (_, Some(last)) if (0..slot.turn).rev().take(3).any(named) => {
+                Err(BadHandle::Closed(last))
+            }
+            _ => Err(BadHandle::Unknown),
+        }
+    }
+
+    /// What a handle names, for a driver: also what is being built and already promised.
+    pub fn find_for_driver(&self, handle: Handle) -> Option<Subject> {
+        match (self.find(handle), &self.slots.get(handle.index())?.state) {
+            (Ok(subject), _) => Some(subject),
+            (Err(BadHandle::Unfinished), State::Reserved(subject)) => *subject,
+            _ => None,
+        }
+    }
+
+    /// Ends a name and answers what it named. A refused close changes nothing.
+    pub fn close(&mut self, handle: Handle) -> Result<Subject, BadHandle> {
+        let subject = self.find(handle)?;
+        let slot = &mut self.slots[handle.index()];
+        *slot = Slot { turn: slot.turn + 1, state: State::Free, last: Some(subject) };
+        self.free.push_back(handle.0 >> 6 & 0x00ff_ffff);
+        self.live -= 1;
+        Ok(subject)
+    }
+
+    /// How many names are live.
+    pub fn live(&self) -> usize {
+        self.live
+    }
+
+    /// Every live name, in the order of slots.
+    pub fn iter(&self) -> impl Iterator<Item = (Handle, Subject)> {
+        let handle = |(index, slot): (u32, &Slot)| match slot.state {
+            State::Live(subject) => Some((Handle::new(self.form, index, slot.turn), subject)),
+            State::Free | State::Reserved(_) => None,
+        };
+        (0..).zip(&self.slots).filter_map(handle)
+    }
+}
+
+impl Reserved {
+    /// The number, for the driver that builds what it will name.
+    pub fn handle(&self) -> Handle {
+        self.0
+    }
+}
+
+impl Handle {
+    fn new(form: u32, index: u32, turn: u64) -> Self {
+        let unique = match turn % 3 {
+            0 => 1,
+            1 => 2,
+            _ => 3,
+        };
+        Self(unique << 30 | index << 6 | form)
+    }
+
+    fn index(self) -> usize {
+        (self.0 >> 6) as usize % MOST
+    }
+}
+
+/// The slot numbers from `from` up to `to`; there are never more than 24 bits of them.
+fn numbers(from: usize, to: usize) -> impl Iterator<Item = u32> {
+    (from..to).filter_map(|it| u32::try_from(it).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flight::Kind;
+
+    const DEVICE: Subject = Kind::Device.nr(1);
+
+    fn open(names: &mut Names) -> Handle {
+        let reserved = names.reserve().unwrap();
+        names.publish(reserved, DEVICE)
+    }
+
+    #[test]
+    fn a_closed_number_rests_and_a_failed_call_uses_none() {
+        let mut names = Names::local();
+        let a = open(&mut names);
+        let b = open(&mut names);
+        names.close(a).unwrap();
+        let (resource, allocation) = (names.reserve().unwrap(), names.reserve().unwrap());
+        names.take_back(allocation);
+        names.take_back(resource);
+        assert_eq!([a.0, b.0, open(&mut names).0], [0x4000_0000, 0x4000_0040, 0x4000_0080]);
+        assert_eq!(open(&mut names).0, 0x4000_00c0);
+    }
+
+    #[test]
+    fn stale_is_not_made_up() {
+        let mut names = Names::local();
+        let first = open(&mut names);
+        names.close(first).unwrap();
+        assert_eq!(names.find(first), Err(BadHandle::Closed(DEVICE)));
+        for made_up in [0, 0x8000_0000, 0xc000_0000, 0x4000_0002, 0x7fff_ffc0, u32::MAX] {
+            assert_eq!(names.find(Handle(made_up)), Err(BadHandle::Unknown));
+        }
+    }
+
+    #[test]
+    fn a_name_under_construction_is_for_its_driver_alone() {
+        let mut names = Names::local();
+        let reserved = names.reserve().unwrap();
+        assert_eq!(names.find_for_driver(reserved.handle()), None, "nothing is promised yet");
+        names.promise(&reserved, DEVICE);
+        assert_eq!(names.find_for_driver(reserved.handle()), Some(DEVICE));
+        assert_eq!(names.find(reserved.handle()), Err(BadHandle::Unfinished));
+        assert_eq!(names.close(reserved.handle()), Err(BadHandle::Unfinished));
+        let handle = names.publish(reserved, DEVICE);
+        assert_eq!(names.find(handle), Ok(DEVICE));
+    }
+
+    #[test]
+    fn a_global_name_ends_in_two_and_is_no_local_one() {
+        let mut names = Names::global();
+        let global = open(&mut names);
+        assert_eq!(global.0, 0x4000_0002);
+        assert_eq!(names.find(Handle(0x4000_0000)), Err(BadHandle::Unknown));
+        assert_eq!(open(&mut names).0, 0x4000_0042);
+    }
+
+    #[test]
+    fn the_table_fills_to_its_reserve_and_not_beyond() {
+        let mut names = Names::local();
+        let mut last = None;
+        for _ in 0..MOST - RESERVE {
+            last = Some(open(&mut names));
+        }
+        assert_eq!(names.reserve().err(), Some(TableFull));
+        assert_eq!(names.live(), MOST - RESERVE);
+        names.close(last.unwrap()).unwrap();
+        open(&mut names);
+        assert_eq!(names.reserve().err(), Some(TableFull));
+    }
+
+    /// Random steps against a model that remembers every value it was given.
+    #[test]
+    fn no_two_live_names_are_equal_and_each_finds_its_own() {
+        let mut names = Names::local();
+        let mut live: Vec<(Handle, Subject)> = Vec::new();
+        let mut random = 1_u32;
+        for step in 0..200_000_u32 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let pick = (random >> 8) as usize % (live.len() + 1);
+            if pick == live.len() || live.len() < 3 {
+                let reserved = names.reserve().unwrap();
+                let subject = Kind::Device.nr(step);
+                live.push((names.publish(reserved, subject), subject));
+            } else {
+                let (handle, subject) = live.swap_remove(pick);
+                assert_eq!(names.close(handle), Ok(subject));
+                assert_eq!(names.find(handle), Err(BadHandle::Closed(subject)));
+            }
+            if let Some((handle, subject)) = live.last() {
+                assert_eq!(names.find(*handle), Ok(*subject));
+            }
+        }
+        assert_eq!(names.live(), live.len());
+    }
+}

@@ -1,0 +1,83 @@
+//! The kernel: the world, who runs it, and what it does between calls.
+
+use crate::lock::Lock;
+use crate::miniport::Miniport;
+use crate::world::World;
+use flight::{Host, Log, Machine, Passive, Pool, Subject, Ticket, What};
+use std::sync::Arc;
+
+/// A graphics kernel.
+///
+/// Every entry takes a proof of level. What cannot run where it came up is a job, and runs
+/// when somebody calls [`Kernel::work`].
+pub struct Kernel {
+    pub(crate) world: Lock<World>,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) log: Arc<Log>,
+    /// Rung when a job may be runnable.
+    pub(crate) bell: Ticket,
+}
+
+/// A driver with its hardware and its memory.
+#[derive(Clone)]
+pub struct Plugged {
+    /// The driver.
+    pub miniport: Arc<dyn Miniport>,
+    /// Its hardware.
+    pub machine: Arc<dyn Machine>,
+    /// Its memory.
+    pub pool: Arc<dyn Pool>,
+}
+
+impl Kernel {
+    /// A kernel with nothing in it.
+    pub fn new(host: Arc<dyn Host>, log: Arc<Log>) -> Arc<Self> {
+        let bell = Ticket::new("a job");
+        Arc::new(Self { world: Lock::new(World::new()), host, log, bell })
+    }
+
+    /// What rings when [`Kernel::work`] may find something.
+    pub fn bell(&self) -> Ticket {
+        self.bell.clone()
+    }
+
+    /// The log everything is said to.
+    pub fn log(&self) -> &Arc<Log> {
+        &self.log
+    }
+
+    /// Runs one job whose pass can be had, on the system's behalf. Answers whether it did.
+    pub fn work(&self, at: &mut Passive) -> bool {
+        let waiting: Vec<u32> = self.world.hold().jobs.iter().copied().collect();
+        waiting.into_iter().any(|job| self.try_retirement(at, job))
+    }
+
+    /// Checks the invariants of everything that is alive.
+    pub fn validate(&self) -> Result<(), String> {
+        self.world.hold().validate()
+    }
+
+    pub(crate) fn ring(&self, ticket: &Ticket) {
+        self.host.ring(ticket);
+    }
+
+    /// Says which word a driver gave for something.
+    pub(crate) fn give_word(&self, word: usize, to: Subject) {
+        let subject = self.number_word(word);
+        self.log.emit(subject, What::WordGiven { to });
+    }
+
+    /// Says that what a word was for is gone.
+    pub(crate) fn end_word(&self, word: usize, of: Subject, alone: bool) {
+        if word == 0 {
+            return;
+        }
+        self.log.emit(self.log.word(word), What::WordEnded { of, alone });
+        self.log.release_word(word);
+    }
+
+    /// A NULL word has no number of its own: it names nothing.
+    fn number_word(&self, word: usize) -> Subject {
+        if word == 0 { flight::Kind::Word.nr(0) } else { self.log.hold_word(word) }
+    }
+}

@@ -1,0 +1,339 @@
+//! What the kernel asks of a display miniport driver, in plain words.
+//!
+//! A driver in Rust answers in safe code; `port` answers for a driver with a table. Private
+//! data is bytes, and the words a driver gives are [`Token`]s: lent for a call, or moved into
+//! the call that ends what they stand for.
+
+use crate::allocation::Allocation;
+use crate::context::Context;
+use crate::device::Device;
+use crate::handle::Handle;
+use crate::resource::Resource;
+use crate::services::Services;
+use crate::view::View;
+use flight::{DeviceLevel, Dispatch, Fence, Passive};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::vec::Drain;
+
+/// A display miniport driver, with the adapter it drives.
+pub trait Miniport: Send + Sync {
+    /// The driver model it was written for.
+    fn generation(&self) -> Generation {
+        Generation::Two
+    }
+
+    /// The entries it offers, by their names in the DDI table.
+    fn offers(&self) -> Vec<&'static str> {
+        crate::ddi::NAMES.to_vec()
+    }
+
+    /// Meets its adapter (`DxgkDdiAddDevice`). The services are good until `remove_device`.
+    fn add_device(&self, at: &mut Passive, services: &Arc<Services>) -> Answer<()>;
+
+    /// Starts the adapter (`DxgkDdiStartDevice`).
+    fn start_device(&self, at: &mut Passive) -> Answer<()>;
+
+    /// Says what the adapter has (`DxgkDdiQueryAdapterInfo`).
+    fn query_adapter(&self, at: &mut Passive) -> Answer<Features>;
+
+    /// Stops the adapter (`DxgkDdiStopDevice`).
+    fn stop_device(&self, at: &mut Passive) -> Answer<()>;
+
+    /// Forgets the adapter (`DxgkDdiRemoveDevice`).
+    fn remove_device(&self, at: &mut Passive) -> Answer<()>;
+
+    /// Leaves (`DxgkDdiUnload`).
+    fn unload(&self, at: &mut Passive) -> Answer<()>;
+
+    /// Makes a device (`DxgkDdiCreateDevice`).
+    fn create_device(&self, at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice>;
+
+    /// Ends a device (`DxgkDdiDestroyDevice`).
+    fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> Answer<()>;
+
+    /// Makes a context (`DxgkDdiCreateContext`).
+    fn create_context(
+        &self,
+        at: &mut Passive,
+        device: &DriverDevice,
+        order: &ContextOrder,
+        word: Blank<'_, Context>,
+    ) -> Answer<DriverContext>;
+
+    /// Ends a context (`DxgkDdiDestroyContext`).
+    fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> Answer<()>;
+
+    /// Gives the private data of a standard allocation
+    /// (`DxgkDdiGetStandardAllocationDriverData`): asked once for sizes, once for bytes.
+    fn standard_data(&self, at: &mut Passive, standard: &mut Standard) -> Answer<()>;
+
+    /// Describes new allocations, of one resource or alone (`DxgkDdiCreateAllocation`).
+    ///
+    /// After a refusal none of them exists, and nothing is destroyed: the driver undoes
+    /// what it did.
+    fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born>;
+
+    /// Destroys allocations, and with the last of them their resource
+    /// (`DxgkDdiDestroyAllocation`). Answers the resource's word if that changed.
+    ///
+    /// After a refusal they are gone all the same: nothing is left to retry with.
+    fn destroy_allocations(
+        &self,
+        at: &mut Passive,
+        doomed: Doomed<'_>,
+    ) -> Answer<Option<DriverResource>>;
+
+    /// Opens allocations for a device (`DxgkDdiOpenAllocation`): one word for each.
+    fn open_allocations(&self, at: &mut Passive, opening: Opening<'_>) -> Answer<Vec<DriverView>>;
+
+    /// Closes views of a device, all members of a resource at once
+    /// (`DxgkDdiCloseAllocation`).
+    fn close_allocations(
+        &self,
+        at: &mut Passive,
+        device: &DriverDevice,
+        views: Drain<'_, DriverView>,
+    ) -> Answer<()>;
+
+    /// Takes a packet for the hardware (`DxgkDdiSubmitCommandVirtual`).
+    fn submit(&self, at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()>;
+
+    /// The hardware interrupted (`DxgkDdiInterruptRoutine`). Answers whether it was ours.
+    fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool>;
+
+    /// The rest of the interrupt's work (`DxgkDdiDpcRoutine`).
+    fn dpc(&self, at: &mut Dispatch) -> Answer<()>;
+}
+
+/// The driver model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generation {
+    /// WDDM 1.x: packets name what they use; one thread of a process at a time.
+    One,
+    /// WDDM 2.x: addresses are virtual.
+    Two,
+}
+
+/// What an adapter has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// How many nodes take packets, each with one engine.
+    pub nodes: u32,
+}
+
+/// What a client asks of a new context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextOrder {
+    /// Which node.
+    pub node: u32,
+    /// Which engine of the node, as a bit.
+    pub engine: u32,
+    /// The client's private data.
+    pub private: Vec<u8>,
+}
+
+/// A standard allocation: described by the kernel, the private data by the driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standard {
+    /// How many bytes the surface has.
+    pub bytes: u64,
+    /// `None`: only say how many bytes each private data will have, in these numbers.
+    /// `Some`: fill them in.
+    pub private: Option<StandardPrivate>,
+    /// The size of the allocation's private data.
+    pub allocation_size: u32,
+    /// The size of the resource's private data.
+    pub resource_size: u32,
+}
+
+/// The private data a driver gives a standard allocation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StandardPrivate {
+    /// The allocation's.
+    pub allocation: Vec<u8>,
+    /// The resource's.
+    pub resource: Vec<u8>,
+}
+
+/// What one call creates.
+pub struct Births<'a> {
+    /// The allocations, in the client's order.
+    pub allocations: Vec<Birth<'a>>,
+    /// The resource they belong to, if any.
+    pub resource: Option<Home<'a>>,
+    /// The resource's private data; the driver may edit it.
+    pub private: &'a mut Vec<u8>,
+}
+
+/// One allocation to describe.
+pub struct Birth<'a> {
+    /// Its private data; the driver may edit it, not change its length.
+    pub private: &'a mut Vec<u8>,
+    /// Where its word goes.
+    pub word: Blank<'a, Allocation>,
+}
+
+/// The resource that new allocations belong to.
+pub enum Home<'a> {
+    /// A new one: its word goes here.
+    New(Blank<'a, Resource>),
+    /// One the driver knows: its word is lent, with a blank to change it.
+    Known(&'a DriverResource, Blank<'a, Resource>),
+}
+
+/// What a driver described.
+pub struct Born {
+    /// Each allocation: its word and its shape.
+    pub allocations: Vec<(DriverAllocation, Shape)>,
+    /// The resource's word: of a new one, or where a known one's changed.
+    pub resource: Option<DriverResource>,
+}
+
+/// What a driver says of an allocation (`DXGK_ALLOCATIONINFO`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// How many bytes it has.
+    pub size: u64,
+    /// How its memory is aligned; zero is a page.
+    pub alignment: u64,
+    /// How many bytes it has in a segment that aligns pitches; zero is "the same".
+    pub pitch_aligned_size: u64,
+}
+
+/// What one call destroys: members of one resource, or an allocation on its own.
+pub struct Doomed<'a> {
+    /// The allocations. Their tokens move into the call.
+    pub allocations: Drain<'a, DriverAllocation>,
+    /// What becomes of their resource, if they have one.
+    pub resource: Option<Fate<'a>>,
+}
+
+/// What becomes of a resource when members of it are destroyed.
+pub enum Fate<'a> {
+    /// It stays: its word is lent, with a blank to change it.
+    Stays(&'a DriverResource, Blank<'a, Resource>),
+    /// It goes with the last of them. There is no blank, so no word can come back.
+    Goes(DriverResource),
+}
+
+/// What one call opens for a device.
+pub struct Opening<'a> {
+    /// The device.
+    pub device: &'a DriverDevice,
+    /// Each allocation, in order.
+    pub views: Vec<ViewBirth<'a>>,
+    /// Whether this is part of the create call.
+    pub create: bool,
+    /// The resource's private data.
+    pub private: &'a [u8],
+}
+
+/// One view to open.
+pub struct ViewBirth<'a> {
+    /// The client's name for it, which the driver may use in callbacks at once.
+    pub handle: Handle,
+    /// The allocation's private data; edits count only in a create call.
+    pub private: &'a mut Vec<u8>,
+    /// Where its word goes.
+    pub word: Blank<'a, View>,
+}
+
+/// A packet on its way to the hardware.
+#[derive(Clone, Copy)]
+pub struct Submission<'a> {
+    /// The context it belongs to.
+    pub context: &'a DriverContext,
+    /// The node it goes to.
+    pub node: u32,
+    /// Its number there.
+    pub fence: Fence,
+    /// Where the commands are, in the client's GPU addresses.
+    pub commands: u64,
+    /// How many bytes of them.
+    pub length: u32,
+    /// The client's private data.
+    pub private: &'a [u8],
+}
+
+/// The driver's word for an allocation (`hAllocation`).
+pub type DriverAllocation = Token<Allocation>;
+/// The driver's word for a resource (`hResource`).
+pub type DriverResource = Token<Resource>;
+/// The driver's word for a device (`hDevice`).
+pub type DriverDevice = Token<Device>;
+/// The driver's word for a context (`hContext`).
+pub type DriverContext = Token<Context>;
+/// The driver's word for a view (`hDeviceSpecificAllocation`).
+pub type DriverView = Token<View>;
+
+/// What a driver calls a `T`. Only a [`Blank`] makes one.
+///
+/// Not `Clone`: to destroy is to move it, so to destroy twice does not compile. Not
+/// `Debug`: pointers do not repeat, so events number a word at first sight.
+#[must_use = "a dropped token leaks inside the driver"]
+pub struct Token<T>(usize, PhantomData<fn() -> T>);
+
+/// The right to give one word, in this call. Only the kernel makes one.
+pub struct Blank<'a, T>(PhantomData<&'a ()>, PhantomData<fn() -> T>);
+
+impl<T> Token<T> {
+    /// The word, for the driver it came from.
+    pub fn word(&self) -> usize {
+        self.0
+    }
+}
+
+impl<T> Blank<'_, T> {
+    pub(crate) fn new() -> Self {
+        Self(PhantomData, PhantomData)
+    }
+
+    /// Gives the word.
+    pub fn fill(self, word: usize) -> Token<T> {
+        Token(word, PhantomData)
+    }
+}
+
+/// What a driver answers.
+pub type Answer<T> = Result<T, Refusal>;
+
+/// Why a driver did not do as asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It has no entry for this.
+    Absent,
+    /// It was given something it cannot take.
+    Invalid,
+    /// It ran out of memory.
+    NoMemory,
+    /// It was given data of another version of itself.
+    Mismatch,
+    /// Something it needs is in use.
+    Busy,
+    /// A handle it looked up was not there.
+    NoHandle,
+    /// It does not do such things.
+    Unsupported,
+    /// It panicked.
+    Crashed,
+    /// A number that the kernel only passes on.
+    Other(u32),
+}
+
+impl Refusal {
+    /// Its name in events.
+    pub fn name(self) -> flight::Text {
+        match self {
+            Refusal::Absent => "absent".into(),
+            Refusal::Invalid => "invalid".into(),
+            Refusal::NoMemory => "no-memory".into(),
+            Refusal::Mismatch => "mismatch".into(),
+            Refusal::Busy => "busy".into(),
+            Refusal::NoHandle => "no-handle".into(),
+            Refusal::Unsupported => "unsupported".into(),
+            Refusal::Crashed => "crashed".into(),
+            Refusal::Other(number) => format!("{number:#010x}").into(),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Why the kernel did not do as a client asked, in plain words.
+
+use crate::gate::Stuck;
+use crate::handle::{BadHandle, Handle, TableFull};
+use crate::miniport::Refusal;
+use flight::Subject;
+
+/// A refusal. The door turns it into a status and a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// A handle was not believed.
+    Handle {
+        /// Which argument.
+        argument: Argument,
+        /// The handle.
+        handle: Handle,
+        /// Why not.
+        why: BadHandle,
+    },
+    /// What is named belongs to another device.
+    OtherDevice {
+        /// Which argument.
+        argument: Argument,
+        /// The handle.
+        handle: Handle,
+        /// The device it belongs to.
+        owner: Subject,
+    },
+    /// A list names members of different resources, or members and others.
+    MixedList {
+        /// The first handle's resource.
+        first: Option<Subject>,
+        /// Another handle's.
+        other: Option<Subject>,
+    },
+    /// A list names the same thing twice.
+    Duplicate(Handle),
+    /// A list names a member of a shared resource.
+    SharedMember(Subject),
+    /// A shared resource takes no more members.
+    Sealed(Subject),
+    /// The resource was named for destruction while the call waited.
+    ResourceEnded(Subject),
+    /// The device cannot work any more, or its adapter is stopped.
+    Removed(Subject),
+    /// There is no such node, or no such engine on it.
+    NoEngine {
+        /// The node asked for.
+        node: u32,
+        /// The engine asked for, as a bit.
+        engine: u32,
+        /// How many nodes there are.
+        nodes: u32,
+    },
+    /// A create call that creates nothing.
+    NothingToCreate,
+    /// The process has no name left.
+    NamesFull,
+    /// The driver described something impossible: no size, or a crooked alignment.
+    BadShape,
+    /// The driver refused.
+    Driver(Refusal),
+    /// A wait that nothing could end was given up.
+    Stuck,
+}
+
+/// Which argument of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// The adapter.
+    Adapter,
+    /// The device.
+    Device,
+    /// The context.
+    Context,
+    /// The resource.
+    Resource,
+    /// An allocation of a list, by its place.
+    Allocation(usize),
+}
+
+impl From<TableFull> for Refused {
+    fn from(_: TableFull) -> Self {
+        Refused::NamesFull
+    }
+}
+
+impl From<Stuck> for Refused {
+    fn from(_: Stuck) -> Self {
+        Refused::Stuck
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(why: Refusal) -> Self {
+        Refused::Driver(why)
+    }
+}

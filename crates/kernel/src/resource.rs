@@ -1,0 +1,34 @@
+//! Resources: allocations that belong together; and devices' views of them.
+
+use crate::handle::Handle;
+use crate::miniport::DriverResource;
+use std::collections::BTreeSet;
+
+/// A group of allocations (`hResource` of the DDI).
+pub struct Resource {
+    pub(crate) adapter: u32,
+    /// The driver's word; taken out while it is lent, under the resource's key.
+    pub(crate) word: Option<DriverResource>,
+    /// Whether others may open it. Then it is closed to growth, and its members are inseparable.
+    pub(crate) shared: bool,
+    pub(crate) global: Option<Handle>,
+    /// The driver's private data.
+    pub(crate) private: Vec<u8>,
+    /// The client runtime's private data, kept as it was given.
+    pub(crate) runtime: Vec<u8>,
+    /// The allocations that are not gone.
+    pub(crate) members: BTreeSet<u32>,
+    /// The views that are not closed. With none left, it ends with its last member.
+    pub(crate) views: BTreeSet<u32>,
+}
+
+/// A device's view of a resource (the client's `hResource`).
+pub struct ResourceView {
+    pub(crate) resource: u32,
+    pub(crate) device: u32,
+    pub(crate) handle: Handle,
+    /// Whether clients can use its name: not yet while it is built, not any more when it ends.
+    pub(crate) named: bool,
+    /// The views of members that are not closed.
+    pub(crate) views: BTreeSet<u32>,
+}

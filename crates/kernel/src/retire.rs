@@ -1,0 +1,366 @@
+//! The ends of views, and of what they were the last views of.
+//!
+//! Views go `Live → Unnamed → Idle →` closed, and an allocation is unplaced before its last
+//! view is closed and gone after. One function, the flags are its arguments.
+//!
+//! # Invariants
+//!
+//! 1. A view is in one retirement, from the moment its name is closed.
+//! 2. A retirement waits for everything its device had queued before it was asked for, on all
+//!    nodes (packets of WDDM 2 name nothing); `AssumeNotInUse` skips that wait and no other.
+//!    So those of a device become ready in the order they were asked for.
+
+use crate::ddi::Driver;
+use crate::gate::{Class, Key, Keys, Mode};
+use crate::handle::Handle;
+use crate::kernel::Kernel;
+use crate::process::ProcessId;
+use crate::refused::{Argument, Refused};
+use crate::view::Stage;
+use crate::world::World;
+use flight::{Fence, Kind, Passive, Subject, Ticket, What, Woken};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The end of some views of one device.
+pub(crate) struct Retirement {
+    pub(crate) device: u32,
+    /// The view of a resource that ends as a whole.
+    pub(crate) resource_view: Option<u32>,
+    pub(crate) views: Vec<u32>,
+    /// Work that has to pass first, by node.
+    pub(crate) behind: Vec<(usize, Fence)>,
+    /// Who waits for it.
+    pub(crate) waiter: Option<Ticket>,
+}
+
+/// What a client asks to destroy (`D3DKMT_DESTROYALLOCATION2`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DestroyOrder {
+    /// Whose views.
+    pub device: Handle,
+    /// Which.
+    pub target: Target,
+    /// The client says that no queued work uses them (`AssumeNotInUse`).
+    pub assume: bool,
+    /// The call returns when they are closed (`SynchronousDestroy`).
+    pub sync: bool,
+}
+
+/// Which views.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// None: a device alone.
+    Nothing,
+    /// A resource, with all its members.
+    Resource(Handle),
+    /// These.
+    List(Vec<Handle>),
+}
+
+/// What to end.
+pub(crate) enum Ending {
+    /// A device's view of a resource, with its views of all members.
+    Resource(u32),
+    /// These views.
+    Views(Vec<u32>),
+}
+
+/// A retirement, and whether it can run at once.
+pub(crate) struct Asked {
+    pub(crate) number: u32,
+    pub(crate) ready: bool,
+}
+
+impl Kernel {
+    /// Ends views (`D3DKMTDestroyAllocation2`). Their names are closed when this returns; with
+    /// `sync` they are closed too, and what they were the last views of is gone.
+    pub fn destroy(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        order: &DestroyOrder,
+    ) -> Result<(), Refused> {
+        let inside = self.enter_device_to_end(process, order.device)?;
+        let asked = {
+            let mut world = self.world.hold();
+            let ending = match &order.target {
+                Target::Nothing => return Ok(()),
+                Target::Resource(handle) => {
+                    world.resource_ending(process, inside.device, *handle)?
+                }
+                Target::List(list) => world.list_ending(process, inside.device, list)?,
+            };
+            self.retire(&mut world, inside.device, ending, order.assume, order.sync)
+        };
+        let Some(asked) = asked else { return Ok(()) };
+        let subject = Kind::Retirement.nr(asked.number);
+        let ticket = order.sync.then(|| self.wait_ticket(asked.number)).flatten();
+        // WINDOWS: on the caller's thread when it can be done at once, else on a system
+        // worker (our decision).
+        if asked.ready {
+            self.run_retirement(at, asked.number, process.0);
+        }
+        let woken = ticket.map(|ticket| self.park_for(at, subject, &ticket));
+        let done = !matches!(woken, Some(Woken::Stuck(_)));
+        self.log.emit(subject, What::RetireAnswered { done });
+        if done { Ok(()) } else { Err(Refused::Stuck) }
+    }
+
+    /// Parks unless it is done already: a retirement that ran on this thread has rung.
+    fn park_for(&self, at: &mut Passive, subject: Subject, ticket: &Ticket) -> Woken {
+        let over = self.world.hold().retirements.get(subject.number).is_none();
+        if over { Woken::Rung } else { self.park(at, subject, ticket) }
+    }
+
+    fn wait_ticket(&self, number: u32) -> Option<Ticket> {
+        let mut world = self.world.hold();
+        let behind = world.behind(number);
+        let it = world.retirements.get_mut(number)?;
+        let ticket = Ticket::new(format!("retirement {number}{behind}"));
+        it.waiter = Some(ticket.clone());
+        Some(ticket)
+    }
+
+    /// Closes the names of views and asks for their end. `None` when there is nothing to end.
+    pub(crate) fn retire(
+        &self,
+        world: &mut World,
+        device: u32,
+        ending: Ending,
+        assume: bool,
+        sync: bool,
+    ) -> Option<Asked> {
+        let (resource_view, views) = match ending {
+            Ending::Views(views) => (None, views),
+            Ending::Resource(it) => {
+                let view = world.resource_views.get(it)?;
+                // Members that a list destroyed before are in retirements of their own.
+                let live =
+                    |it: &&u32| world.views.get(**it).is_some_and(|it| it.stage == Stage::Live);
+                (Some(it), view.views.iter().filter(live).copied().collect())
+            }
+        };
+        let it = world.devices.get_mut(device)?;
+        it.retiring += 1;
+        let (process, lost) = (it.process, it.lost);
+        let behind = if assume || lost { Vec::new() } else { world.outstanding(device) };
+        let number = world.retirements.add(Retirement {
+            device,
+            resource_view,
+            views: views.clone(),
+            behind: behind.clone(),
+            waiter: None,
+        });
+        let (subject, by) = (Kind::Retirement.nr(number), Kind::Device.nr(device));
+        let count = u32::try_from(views.len()).unwrap_or(u32::MAX);
+        self.log.emit(subject, What::RetireAsked { device: by, views: count, assume, sync });
+        for (node, fence) in &behind {
+            let node = world.node_subject(device, *node);
+            self.log.emit(subject, What::RetireBehind { node, fence: *fence });
+        }
+        if let Some(view) = resource_view {
+            self.unname_resource_view(world, process, view, by, subject);
+        }
+        for view in views {
+            let Some(it) = world.views.get_mut(view) else { continue };
+            it.stage = Stage::Unnamed;
+            it.retirement = Some(number);
+            let handle = it.handle;
+            self.unname(world, process, handle);
+            self.log.emit(Kind::View.nr(view), What::ViewUnnamed { by, retirement: subject });
+        }
+        let ready = behind.is_empty();
+        if ready {
+            self.make_idle(world, number);
+        } else if let Some(it) = world.devices.get_mut(device) {
+            it.retirements.push_back(number);
+        }
+        Some(Asked { number, ready })
+    }
+
+    fn unname_resource_view(
+        &self,
+        world: &mut World,
+        process: u32,
+        view: u32,
+        by: Subject,
+        retirement: Subject,
+    ) {
+        let Some(it) = world.resource_views.get_mut(view) else { return };
+        it.named = false;
+        let (handle, resource) = (it.handle, it.resource);
+        self.unname(world, process, handle);
+        self.log.emit(Kind::ResourceView.nr(view), What::ResourceViewUnnamed { by, retirement });
+        // WINDOWS: a global name holds nothing, and dies with the last local one (observed).
+        let others = world.resources.get(resource).map(|it| it.views.clone()).unwrap_or_default();
+        let named = |it: &u32| world.resource_views.get(*it).is_some_and(|it| it.named);
+        if !others.iter().any(named)
+            && let Some(global) = world.resources.get_mut(resource).and_then(|it| it.global.take())
+        {
+            let _ = world.shares.close(global); // It was live: it was the resource's.
+        }
+    }
+
+    fn make_idle(&self, world: &mut World, number: u32) {
+        let Some(it) = world.retirements.get(number) else { return };
+        for view in it.views.clone() {
+            if let Some(it) = world.views.get_mut(view) {
+                it.stage = Stage::Idle;
+                self.log.emit(Kind::View.nr(view), What::ViewIdle {});
+            }
+        }
+        self.log.emit(Kind::Retirement.nr(number), What::RetireIdle {});
+    }
+
+    /// Retirements that have become ready go idle and become jobs.
+    pub(crate) fn start_ending(&self, world: &mut World, ready: Vec<u32>) {
+        for number in ready {
+            self.make_idle(world, number);
+            world.jobs.push_back(number);
+            self.ring(&self.bell);
+        }
+    }
+
+    /// Runs a job if its pass can be had. Answers whether it ran.
+    pub(crate) fn try_retirement(&self, at: &mut Passive, number: u32) -> bool {
+        let Some((driver, keys)) = self.retirement_keys(number, 0) else { return false };
+        let Some(pass) = self.try_enter(keys) else { return false };
+        let mine = {
+            let mut world = self.world.hold();
+            let place = world.jobs.iter().position(|it| *it == number);
+            place.map(|it| world.jobs.remove(it)).is_some()
+        };
+        if mine {
+            self.end(at, &driver, &pass, number);
+        }
+        mine
+    }
+
+    /// Runs a retirement on this thread, waiting for its pass.
+    pub(crate) fn run_retirement(&self, at: &mut Passive, number: u32, process: u32) {
+        let Some((driver, keys)) = self.retirement_keys(number, process) else { return };
+        match self.enter(at, keys) {
+            Ok(pass) => self.end(at, &driver, &pass, number),
+            // Whoever holds the pass cannot go on. The job runs if it ever does.
+            Err(_) => self.world.hold().jobs.push_back(number),
+        }
+    }
+
+    fn retirement_keys(&self, number: u32, process: u32) -> Option<(Arc<Driver>, Keys)> {
+        let world = self.world.hold();
+        let it = world.retirements.get(number)?;
+        let adapter = world.devices.get(it.device)?.adapter;
+        let driver = world.adapters.get(adapter)?.driver.clone();
+        let mut keys = Class::Zero.keys(adapter, driver.generation, process);
+        let resource = if let Some(view) = it.resource_view {
+            world.resource_views.get(view).map(|it| it.resource)
+        } else {
+            let first = it.views.first().and_then(|it| world.views.get(*it));
+            first.and_then(|it| world.allocations.get(it.allocation)?.resource)
+        };
+        keys.extend(resource.map(|it| (Key::Resource(it), Mode::Alone)));
+        Some((driver, keys))
+    }
+}
+
+impl World {
+    /// A device's view of a resource, to be ended as a whole.
+    fn resource_ending(
+        &self,
+        process: ProcessId,
+        device: u32,
+        handle: Handle,
+    ) -> Result<Ending, Refused> {
+        let argument = Argument::Resource;
+        let number = self.resolve(process, argument, handle, Kind::ResourceView)?;
+        match self.resource_views.get(number) {
+            Some(it) if it.device == device => Ok(Ending::Resource(number)),
+            other => {
+                let owner = Kind::Device.nr(other.map_or(0, |it| it.device));
+                Err(Refused::OtherDevice { argument, handle, owner })
+            }
+        }
+    }
+
+    /// Views of a list: all of them or none.
+    fn list_ending(
+        &self,
+        process: ProcessId,
+        device: u32,
+        list: &[Handle],
+    ) -> Result<Ending, Refused> {
+        let mut views = Vec::with_capacity(list.len());
+        let mut seen = BTreeSet::new();
+        let mut first = None;
+        for (place, handle) in list.iter().enumerate() {
+            let argument = Argument::Allocation(place);
+            let number = self.resolve(process, argument, *handle, Kind::View)?;
+            let gone = Refused::Removed(Kind::View.nr(number));
+            let view = self.views.get(number).ok_or(gone.clone())?;
+            if view.device != device {
+                let owner = Kind::Device.nr(view.device);
+                return Err(Refused::OtherDevice { argument, handle: *handle, owner });
+            }
+            if !seen.insert(number) {
+                return Err(Refused::Duplicate(*handle));
+            }
+            let home = self.allocations.get(view.allocation).ok_or(gone)?.resource;
+            if home.is_some_and(|it| self.resources.get(it).is_some_and(|it| it.shared)) {
+                let home = Kind::Resource.nr(home.unwrap_or_default());
+                return Err(Refused::SharedMember(home));
+            }
+            let first = *first.get_or_insert(home);
+            if first != home {
+                let subject = |it: Option<u32>| it.map(|it| Kind::Resource.nr(it));
+                return Err(Refused::MixedList { first: subject(first), other: subject(home) });
+            }
+            views.push(number);
+        }
+        Ok(Ending::Views(views))
+    }
+
+    /// What a device has queued that has not passed.
+    fn outstanding(&self, device: u32) -> Vec<(usize, Fence)> {
+        let Some(it) = self.devices.get(device) else { return Vec::new() };
+        let nodes = self.adapters.get(it.adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
+        let waits = |(node, fence): &&(usize, Fence)| !nodes[*node].passed.covers(*fence);
+        it.queued.iter().filter(waits).copied().collect()
+    }
+
+    /// The retirements of a device whose work has passed, taken off its queue.
+    pub(crate) fn retire_ready(&mut self, device: u32) -> Vec<u32> {
+        let mut ready = Vec::new();
+        while let Some(it) = self.devices.get(device)
+            && let Some(next) = it.retirements.front().copied()
+            && (it.lost || self.has_passed(it.adapter, next))
+        {
+            ready.push(next);
+            if let Some(it) = self.devices.get_mut(device) {
+                it.retirements.pop_front();
+            }
+        }
+        ready
+    }
+
+    fn has_passed(&self, adapter: u32, retirement: u32) -> bool {
+        let nodes = self.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
+        let behind = self.retirements.get(retirement).map(|it| it.behind.as_slice());
+        let passed = |(node, fence): &(usize, Fence)| nodes[*node].passed.covers(*fence);
+        behind.unwrap_or_default().iter().all(passed)
+    }
+
+    /// What a retirement waits behind, in words.
+    pub(crate) fn behind(&self, number: u32) -> String {
+        let Some(it) = self.retirements.get(number) else { return String::new() };
+        let said = |(node, fence): &(usize, Fence)| {
+            format!(", behind fence {fence} of {}", self.node_subject(it.device, *node))
+        };
+        it.behind.iter().map(said).collect()
+    }
+
+    pub(crate) fn node_subject(&self, device: u32, node: usize) -> Subject {
+        let adapter = self.devices.get(device).and_then(|it| self.adapters.get(it.adapter));
+        adapter.and_then(|it| it.nodes.get(node)).map_or(Kind::Node.nr(0), |it| it.subject())
+    }
+}

@@ -1,0 +1,251 @@
+//! Packets and fences: what nodes were given, what drivers reported, what has passed.
+//!
+//! # Invariants
+//!
+//! 1. The packets of a node have fences that rise by one, and are given under the scheduler's
+//!    key. So a fence stands for all before it.
+//! 2. A report only records. `settle` turns what was recorded into passed fences.
+
+use crate::gate::Class;
+use crate::handle::Handle;
+use crate::kernel::Kernel;
+use crate::miniport::{DriverContext, Refusal, Submission};
+use crate::process::ProcessId;
+use crate::refused::{Argument, Refused};
+use crate::world::World;
+use flight::{DeviceLevel, Dispatch, Fence, Kind, Passive, Subject, What};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// An engine's queue.
+pub(crate) struct Node {
+    /// Its number among all nodes, for events.
+    pub(crate) number: u32,
+    /// The last fence given.
+    pub(crate) given: Fence,
+    /// The last fence rightly reported.
+    pub(crate) reported: Fence,
+    /// The last fence passed.
+    pub(crate) passed: Fence,
+    /// Packets that are not done, in order.
+    pub(crate) queue: VecDeque<Flying>,
+}
+
+/// A packet that is not done.
+pub(crate) struct Flying {
+    pub(crate) fence: Fence,
+    pub(crate) context: u32,
+    pub(crate) device: u32,
+}
+
+/// Work for a context.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Packet {
+    /// Where the commands are, in the client's GPU addresses.
+    pub commands: u64,
+    /// How many bytes of them.
+    pub length: u32,
+    /// The client's private data.
+    pub private: Vec<u8>,
+}
+
+impl Node {
+    pub(crate) fn new(number: u32) -> Self {
+        let start = Fence(0);
+        let queue = VecDeque::new();
+        Self { number, given: start, reported: start, passed: start, queue }
+    }
+
+    pub(crate) fn subject(&self) -> Subject {
+        Kind::Node.nr(self.number)
+    }
+}
+
+impl Kernel {
+    /// Gives a context work (`D3DKMTSubmitCommand`).
+    pub fn submit(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        context: Handle,
+        packet: &Packet,
+    ) -> Result<Fence, Refused> {
+        let (number, inside) = {
+            let mut world = self.world.hold();
+            let number = world.resolve(process, Argument::Context, context, Kind::Context)?;
+            let device = world.contexts.get(number).map_or(0, |it| it.device);
+            let inside = self.inside(&mut world, device)?;
+            (number, inside)
+        };
+        self.look_again(&inside)?;
+        let driver = &inside.driver;
+        let keys = Class::Scheduler.keys(inside.adapter, driver.generation, process.0);
+        let pass = self.enter(at, keys)?;
+        self.look_again(&inside)?;
+        let Given { node, fence, word } = self.give(number, inside.device, inside.adapter)?;
+        let submission = Submission {
+            context: &word,
+            node: u32::try_from(node).unwrap_or(u32::MAX),
+            fence,
+            commands: packet.commands,
+            length: packet.length,
+            private: &packet.private,
+        };
+        let answer = driver.submit(at, &pass, process.0, &submission);
+        drop((word, pass));
+        self.leave_context(number);
+        match answer {
+            Ok(()) => Ok(fence),
+            Err(why) => {
+                // WINDOWS: a refused packet puts its device in error, and its fence counts as
+                // done (documented for an invalid parameter).
+                self.lose_device(inside.device, "its packet was refused");
+                Err(if why == Refusal::Invalid {
+                    Refused::Removed(inside.subject())
+                } else {
+                    Refused::Driver(why)
+                })
+            }
+        }
+    }
+
+    /// Draws the packet's fence and queues it. The scheduler's key is held.
+    fn give(&self, context: u32, device: u32, adapter: u32) -> Result<Given, Refused> {
+        let world = &mut *self.world.hold();
+        let gone = Refused::Removed(Kind::Device.nr(device));
+        let it = world.contexts.get_mut(context).ok_or(gone.clone())?;
+        let word = it.word.clone().ok_or(gone.clone())?;
+        let index = it.node;
+        it.flying += 1;
+        it.inside += 1;
+        let node = world.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(index));
+        let node = node.ok_or(gone.clone())?;
+        node.given = node.given.next();
+        let fence = node.given;
+        node.queue.push_back(Flying { fence, context, device });
+        let owner = world.devices.get_mut(device).ok_or(gone)?;
+        match owner.queued.iter_mut().find(|(node, _)| *node == index) {
+            Some((_, last)) => *last = fence,
+            None => owner.queued.push((index, fence)),
+        }
+        let (subject, context) = (node.subject(), Kind::Context.nr(context));
+        self.log.emit(context, What::PacketQueued { node: subject, fence });
+        self.log.emit(subject, What::PacketSubmitted { context, fence });
+        Ok(Given { node: index, fence, word })
+    }
+
+    fn leave_context(&self, number: u32) {
+        let mut world = self.world.hold();
+        if let Some(it) = world.contexts.get_mut(number) {
+            it.inside -= 1;
+            if let Some(ticket) = it.drained.take() {
+                self.ring(&ticket);
+            }
+        }
+    }
+
+    /// Records what a driver reports. One that it was not given is said and forgotten.
+    pub(crate) fn report(&self, _at: &mut DeviceLevel, adapter: Subject, node: u32, fence: Fence) {
+        let mut world = self.world.hold();
+        let Some(it) = world.adapters.get_mut(adapter.number) else { return };
+        let Some(node) = it.nodes.get_mut(node as usize) else {
+            self.log.emit(Kind::Node.nr(u32::MAX), What::FenceReported { fence });
+            return;
+        };
+        self.log.emit(node.subject(), What::FenceReported { fence });
+        let distance = fence.after(node.reported);
+        if (1..=node.given.after(node.reported)).contains(&distance) {
+            node.reported = fence;
+        }
+    }
+
+    /// Asks for the DPC. Answers whether it was not yet queued.
+    pub(crate) fn queue_dpc(&self, adapter: Subject) -> bool {
+        let mut world = self.world.hold();
+        let Some(it) = world.adapters.get_mut(adapter.number) else { return false };
+        let fresh = !std::mem::replace(&mut it.dpc, true);
+        self.ring(&it.driver.bell);
+        fresh
+    }
+
+    /// Turns what was reported into passed fences; what waited for them wakes.
+    pub(crate) fn settle(&self, _at: &mut Dispatch, adapter: Subject) {
+        let world = &mut *self.world.hold();
+        let mut done = Vec::new();
+        let Some(it) = world.adapters.get_mut(adapter.number) else { return };
+        for node in &mut it.nodes {
+            if node.passed == node.reported {
+                continue;
+            }
+            node.passed = node.reported;
+            self.log.emit(node.subject(), What::FencePassed { fence: node.passed });
+            while node.queue.front().is_some_and(|it| node.passed.covers(it.fence)) {
+                done.extend(node.queue.pop_front().map(|it| (node.subject(), it)));
+            }
+        }
+        let mut devices = BTreeSet::new();
+        for (node, packet) in done {
+            devices.insert(packet.device);
+            self.finish_packet(world, node, &packet);
+        }
+        for device in devices {
+            let idle = world.retire_ready(device);
+            self.start_ending(world, idle);
+        }
+    }
+
+    /// A packet is done, or counts as done.
+    fn finish_packet(&self, world: &mut World, node: Subject, packet: &Flying) {
+        let done = What::PacketDone { node, fence: packet.fence };
+        self.log.emit(Kind::Context.nr(packet.context), done);
+        if let Some(it) = world.contexts.get_mut(packet.context) {
+            it.flying -= 1;
+            if let Some(ticket) = it.drained.take() {
+                self.ring(&ticket);
+            }
+        }
+    }
+
+    /// What a lost device had queued counts as done.
+    pub(crate) fn forget_packets(&self, world: &mut World, adapter: u32, device: u32) {
+        let mut done = Vec::new();
+        for node in world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
+            let (mine, others): (VecDeque<Flying>, VecDeque<Flying>) =
+                std::mem::take(&mut node.queue).into_iter().partition(|it| it.device == device);
+            node.queue = others;
+            done.extend(mine.into_iter().map(|it| (node.subject(), it)));
+        }
+        for (node, packet) in done {
+            self.finish_packet(world, node, &packet);
+        }
+    }
+
+    /// One turn of an adapter's hardware: a DPC that was asked for, or a step of the machine.
+    /// Answers whether it did something.
+    pub fn turn(&self, at: &mut Passive, adapter: crate::start::AdapterId) -> bool {
+        let found = {
+            let mut world = self.world.hold();
+            world.adapters.get_mut(adapter.0).map(|it| {
+                (it.driver.clone(), it.line.clone(), std::mem::replace(&mut it.dpc, false))
+            })
+        };
+        match found {
+            Some((driver, _, true)) => {
+                let _ = driver.dpc(at); // A failed DPC is an event; there is nobody to tell.
+                true
+            }
+            Some((driver, Some(line), false)) if !driver.machine.idle() => {
+                driver.machine.step(at, &*line);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A packet's place.
+struct Given {
+    node: usize,
+    fence: Fence,
+    word: Arc<DriverContext>,
+}

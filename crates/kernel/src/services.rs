@@ -1,0 +1,66 @@
+//! What a driver may ask of the kernel: its callbacks, in plain words.
+
+use crate::handle::Handle;
+use crate::kernel::Kernel;
+use flight::{DeviceLevel, Dispatch, Fence, Host, Log, Passive, Pool, Subject};
+use std::sync::{Arc, Weak};
+
+/// The callbacks of one adapter.
+///
+/// Each takes the proof of its level; a door that has no proof takes it from
+/// [`flight::At::here`] and refuses what does not fit.
+pub struct Services {
+    pub(crate) kernel: Weak<Kernel>,
+    pub(crate) adapter: Subject,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) pool: Arc<dyn Pool>,
+}
+
+impl Services {
+    /// Reports a packet done (`DxgkCbNotifyInterrupt`). It is recorded, nothing more.
+    pub fn notify_interrupt(&self, at: &mut DeviceLevel, node: u32, fence: Fence) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.report(at, self.adapter, node, fence);
+        }
+    }
+
+    /// Asks for the DPC (`DxgkCbQueueDpc`), at any level. Answers whether it was not yet queued.
+    pub fn queue_dpc(&self) -> bool {
+        self.kernel.upgrade().is_some_and(|kernel| kernel.queue_dpc(self.adapter))
+    }
+
+    /// Acts on what was reported (`DxgkCbNotifyDpc`).
+    pub fn notify_dpc(&self, at: &mut Dispatch) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.settle(at, self.adapter);
+        }
+    }
+
+    /// The driver's word behind a client's allocation or resource handle
+    /// (`DxgkCbAcquireHandleData`), in the process the running call is for: the adapter's word,
+    /// or with `of_device` the view's. Also for what this very call is building.
+    pub fn handle_data(&self, at: &mut Passive, handle: Handle, of_device: bool) -> Option<usize> {
+        self.kernel.upgrade()?.handle_data(at, handle, of_device)
+    }
+
+    /// The driver's memory.
+    pub fn pool(&self) -> &Arc<dyn Pool> {
+        &self.pool
+    }
+
+    /// Who runs this.
+    pub fn host(&self) -> &Arc<dyn Host> {
+        &self.host
+    }
+
+    /// Where doors say what they saw.
+    pub fn log(&self) -> &Arc<Log> {
+        &self.log
+    }
+
+    /// The adapter, for events.
+    pub fn adapter(&self) -> Subject {
+        self.adapter
+    }
+}

@@ -1,0 +1,308 @@
+//! Adapters: how a driver starts, how processes name it, how it stops.
+
+use crate::ddi::Driver;
+use crate::gate::{Class, Pass, Stuck};
+use crate::handle::Handle;
+use crate::kernel::{Kernel, Plugged};
+use crate::miniport::Refusal;
+use crate::process::ProcessId;
+use crate::refused::{Argument, Refused};
+use crate::schedule::Node;
+use crate::services::Services;
+use flight::{Kind, Line, Passive, Subject, Ticket, What};
+use std::sync::{Arc, Weak};
+
+/// A driver with its hardware, as clients see it (`hAdapter`).
+pub(crate) struct Adapter {
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) state: State,
+    pub(crate) nodes: Vec<Node>,
+    /// A DPC was asked for.
+    pub(crate) dpc: bool,
+    pub(crate) line: Option<Arc<dyn Line>>,
+    /// How many names of it are live.
+    pub(crate) opens: u32,
+    /// Rung when a device of it is gone.
+    pub(crate) drained: Option<Ticket>,
+}
+
+/// Where an adapter is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Starting,
+    Running,
+    Stopped,
+}
+
+/// An adapter, for whoever plugged it in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdapterId(pub(crate) u32);
+
+/// The driver did not start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartRefused {
+    /// The entry that refused.
+    pub entry: &'static str,
+    /// Its answer.
+    pub why: Refusal,
+}
+
+/// The interrupt line of an adapter.
+struct Wire {
+    kernel: Weak<Kernel>,
+    driver: Arc<Driver>,
+}
+
+impl Line for Wire {
+    fn raise(&self, at: &mut Passive) {
+        // A routine that fails is an event; there is nobody to tell.
+        let _ = self.driver.interrupt(at);
+        if let Some(kernel) = self.kernel.upgrade()
+            && kernel.take_dpc(self.driver.adapter.number)
+        {
+            let _ = self.driver.dpc(at);
+        }
+    }
+}
+
+impl AdapterId {
+    /// The adapter, for events.
+    pub fn subject(self) -> Subject {
+        Kind::Adapter.nr(self.0)
+    }
+
+    /// Its locally unique id (`AdapterLuid`): never zero, and the same for the adapter's life.
+    pub fn luid(self) -> u64 {
+        u64::from(self.0) << 12
+    }
+}
+
+impl Adapter {
+    /// The driver, while the adapter takes work.
+    pub(crate) fn running(&self) -> Option<Arc<Driver>> {
+        (self.state == State::Running).then(|| self.driver.clone())
+    }
+}
+
+impl Kernel {
+    /// Starts a driver: `AddDevice`, `StartDevice`, then what it has.
+    pub fn add_adapter(
+        self: &Arc<Self>,
+        at: &mut Passive,
+        plugged: Plugged,
+    ) -> Result<AdapterId, StartRefused> {
+        let driver = self.new_driver(plugged);
+        let number = driver.adapter.number;
+        let started = self.start(at, &driver);
+        let world = &mut *self.world.hold();
+        let Some(it) = world.adapters.get_mut(number) else { return started };
+        if started.is_ok() {
+            let nodes = u32::try_from(it.nodes.len()).unwrap_or(u32::MAX);
+            let generation = match driver.generation {
+                crate::miniport::Generation::One => 1,
+                crate::miniport::Generation::Two => 2,
+            };
+            self.log.emit(driver.adapter, What::AdapterStarted { nodes, generation });
+            for (ordinal, node) in (0..).zip(&it.nodes) {
+                let adapter = driver.adapter;
+                self.log.emit(node.subject(), What::NodeStarted { adapter, ordinal });
+            }
+            it.state = State::Running;
+            let wire = Wire { kernel: Arc::downgrade(self), driver: driver.clone() };
+            it.line = Some(Arc::new(wire));
+        } else {
+            world.adapters.remove(number);
+        }
+        started
+    }
+
+    fn new_driver(self: &Arc<Self>, plugged: Plugged) -> Arc<Driver> {
+        let mut world = self.world.hold();
+        let adapter = Kind::Adapter.nr(world.adapters.next());
+        let services = Arc::new(Services {
+            kernel: Arc::downgrade(self),
+            adapter,
+            host: self.host.clone(),
+            log: self.log.clone(),
+            pool: plugged.pool.clone(),
+        });
+        let driver = Arc::new(Driver {
+            generation: plugged.miniport.generation(),
+            miniport: plugged.miniport,
+            machine: plugged.machine,
+            pool: plugged.pool,
+            services,
+            bell: Ticket::new(format!("work for the hardware of {adapter}")),
+            kernel: Arc::downgrade(self),
+            host: self.host.clone(),
+            log: self.log.clone(),
+            adapter,
+        });
+        world.adapters.add(Adapter {
+            driver: driver.clone(),
+            state: State::Starting,
+            nodes: Vec::new(),
+            dpc: false,
+            line: None,
+            opens: 0,
+            drained: None,
+        });
+        driver
+    }
+
+    fn start(&self, at: &mut Passive, driver: &Driver) -> Result<AdapterId, StartRefused> {
+        let refused = |entry| move |why| StartRefused { entry, why };
+        let number = driver.adapter.number;
+        let stuck = |Stuck| StartRefused { entry: "DxgkDdiAddDevice", why: Refusal::Busy };
+        let pass =
+            self.enter(at, Class::Three.keys(number, driver.generation, 0)).map_err(stuck)?;
+        driver.add_device(at, &pass).map_err(refused("DxgkDdiAddDevice"))?;
+        if let Err(why) = driver.start_device(at, &pass) {
+            self.remove(at, driver, &pass);
+            return Err(StartRefused { entry: "DxgkDdiStartDevice", why });
+        }
+        match driver.query_adapter(at, &pass) {
+            Ok(features) => {
+                let world = &mut *self.world.hold();
+                // Numbers of nodes go on over adapters; zero nodes cannot take work.
+                for _ in 0..features.nodes {
+                    let node = Node::new(world.last_node);
+                    world.last_node += 1;
+                    if let Some(it) = world.adapters.get_mut(number) {
+                        it.nodes.push(node);
+                    }
+                }
+                Ok(AdapterId(number))
+            }
+            Err(why) => {
+                let _ = driver.stop_device(at, &pass);
+                self.remove(at, driver, &pass);
+                Err(StartRefused { entry: "DxgkDdiQueryAdapterInfo", why })
+            }
+        }
+    }
+
+    fn remove(&self, at: &mut Passive, driver: &Driver, pass: &Pass<'_>) {
+        // What a driver answers at its end changes nothing: it is gone.
+        let _ = driver.remove_device(at, pass);
+        let _ = driver.unload(at, pass);
+        driver.pool.close();
+    }
+
+    /// Stops a driver, with everything that is alive on its adapter.
+    pub fn remove_adapter(&self, at: &mut Passive, adapter: AdapterId) {
+        let driver = {
+            let mut world = self.world.hold();
+            let Some(it) = world.adapters.get_mut(adapter.0) else { return };
+            if it.state == State::Stopped {
+                return;
+            }
+            it.state = State::Stopped;
+            it.driver.clone()
+        };
+        self.end_devices(at, adapter.0);
+        let keys = Class::Three.keys(adapter.0, driver.generation, 0);
+        if let Ok(pass) = self.enter(at, keys) {
+            let _ = driver.stop_device(at, &pass);
+            self.remove(at, &driver, &pass);
+        }
+        let mut world = self.world.hold();
+        self.log.emit(adapter.subject(), What::AdapterStopped {});
+        if let Some(it) = world.adapters.get_mut(adapter.0) {
+            it.line = None;
+            if it.opens == 0 {
+                world.adapters.remove(adapter.0);
+            }
+        }
+    }
+
+    /// Ends every device of a stopping adapter, and waits for those that others end.
+    fn end_devices(&self, at: &mut Passive, adapter: u32) {
+        loop {
+            let (mine, ticket) = {
+                let mut world = self.world.hold();
+                let of = |(number, it): (u32, &crate::device::Device)| {
+                    (it.adapter == adapter).then_some((number, it.process, it.handle, it.ending))
+                };
+                let all: Vec<_> = world.devices.iter().filter_map(of).collect();
+                if all.is_empty() {
+                    return;
+                }
+                let ticket = Ticket::new(format!("the devices of adapter {adapter}"));
+                if let Some(it) = world.adapters.get_mut(adapter) {
+                    it.drained = Some(ticket.clone());
+                }
+                let mine = all.into_iter().find(|(.., ending)| !ending);
+                if let Some((number, process, handle, _)) = mine {
+                    self.unname(&mut world, process, handle);
+                    if let Some(it) = world.devices.get_mut(number) {
+                        it.ending = true;
+                    }
+                }
+                (mine.map(|(number, ..)| number), ticket)
+            };
+            match mine {
+                Some(number) => self.end_device(at, number),
+                None => {
+                    if let flight::Woken::Stuck(_) =
+                        self.park(at, Kind::Adapter.nr(adapter), &ticket)
+                    {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_dpc(&self, adapter: u32) -> bool {
+        let mut world = self.world.hold();
+        world.adapters.get_mut(adapter).is_some_and(|it| std::mem::replace(&mut it.dpc, false))
+    }
+
+    /// What rings when [`Kernel::turn`] may find something.
+    pub fn machine_bell(&self, adapter: AdapterId) -> Option<Ticket> {
+        self.world.hold().adapters.get(adapter.0).map(|it| it.driver.bell.clone())
+    }
+
+    /// The adapters that run.
+    pub fn adapters(&self) -> Vec<AdapterId> {
+        let world = self.world.hold();
+        let running = world.adapters.iter().filter(|(_, it)| it.state == State::Running);
+        running.map(|(number, _)| AdapterId(number)).collect()
+    }
+
+    /// Names an adapter for a process (`D3DKMTOpenAdapterFromLuid`).
+    pub fn open_adapter(&self, process: ProcessId, adapter: AdapterId) -> Result<Handle, Refused> {
+        let mut world = self.world.hold();
+        match world.adapters.get_mut(adapter.0) {
+            Some(it) if it.state == State::Running => it.opens += 1,
+            _ => return Err(Refused::Removed(adapter.subject())),
+        }
+        let name = match self.reserve(&mut world, process.0) {
+            Ok(name) => name,
+            Err(why) => {
+                if let Some(it) = world.adapters.get_mut(adapter.0) {
+                    it.opens -= 1;
+                }
+                return Err(why);
+            }
+        };
+        let handle = name.handle();
+        self.publish(&mut world, process.0, name, adapter.subject());
+        Ok(handle)
+    }
+
+    /// Ends a process's name of an adapter (`D3DKMTCloseAdapter`). Its devices stay.
+    pub fn close_adapter(&self, process: ProcessId, handle: Handle) -> Result<(), Refused> {
+        let mut world = self.world.hold();
+        let number = world.resolve(process, Argument::Adapter, handle, Kind::Adapter)?;
+        self.unname(&mut world, process.0, handle);
+        if let Some(it) = world.adapters.get_mut(number) {
+            it.opens -= 1;
+            if it.opens == 0 && it.state == State::Stopped && it.line.is_none() {
+                world.adapters.remove(number);
+            }
+        }
+        Ok(())
+    }
+}

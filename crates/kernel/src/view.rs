@@ -1,0 +1,31 @@
+//! Views: allocations as devices have opened them. What a client's handle names is a view.
+
+use crate::handle::Handle;
+use crate::miniport::DriverView;
+
+/// A device's view of an allocation (`hDeviceSpecificAllocation`, and the client's handle).
+pub struct View {
+    pub(crate) allocation: u32,
+    pub(crate) device: u32,
+    /// The device's view of the resource it belongs to.
+    pub(crate) resource_view: Option<u32>,
+    pub(crate) handle: Handle,
+    pub(crate) stage: Stage,
+    /// The driver's word; taken out by the call that closes it.
+    pub(crate) word: Option<DriverView>,
+    /// What ends it.
+    pub(crate) retirement: Option<u32>,
+}
+
+/// Where a view is in its life. It never goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// The driver may use it already, a client not yet.
+    Building,
+    /// It has its name.
+    Live,
+    /// Its name is closed: no new use can start.
+    Unnamed,
+    /// Everything its device had queued before has passed, or is disregarded.
+    Idle,
+}

@@ -1,0 +1,124 @@
+//! Everything that is alive, under one lock.
+//!
+//! # Invariants (checked by [`World::validate`])
+//!
+//! 1. A live name leads to a live thing, and a `Live` view or named resource view has one name.
+//! 2. The adapter owns allocations and resources; a device owns views; a process owns names.
+//! 3. An allocation is a member of its resource, a view is listed at its allocation and device.
+//! 4. A view that has a retirement is not `Live`, and a retirement's views are there.
+
+use crate::allocation::Allocation;
+use crate::context::Context;
+use crate::device::Device;
+use crate::gate::Gate;
+use crate::handle::Names;
+use crate::process::Process;
+use crate::resource::{Resource, ResourceView};
+use crate::retire::Retirement;
+use crate::start::Adapter;
+use crate::store::Store;
+use crate::view::{Stage, View};
+use flight::{Kind, Subject};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Everything that is alive.
+pub(crate) struct World {
+    pub(crate) processes: Store<Process>,
+    pub(crate) adapters: Store<Adapter>,
+    pub(crate) devices: Store<Device>,
+    pub(crate) contexts: Store<Context>,
+    pub(crate) resources: Store<Resource>,
+    pub(crate) resource_views: Store<ResourceView>,
+    pub(crate) allocations: Store<Allocation>,
+    pub(crate) views: Store<View>,
+    pub(crate) retirements: Store<Retirement>,
+    /// The global names of shared resources.
+    pub(crate) shares: Names,
+    pub(crate) gate: Gate,
+    /// Retirements that are idle and wait for their pass.
+    pub(crate) jobs: VecDeque<u32>,
+    /// The process each running driver call is for.
+    pub(crate) calls: BTreeMap<u32, Option<u32>>,
+    pub(crate) last_call: u32,
+    pub(crate) last_node: u32,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self {
+            processes: Store::default(),
+            adapters: Store::default(),
+            devices: Store::default(),
+            contexts: Store::default(),
+            resources: Store::default(),
+            resource_views: Store::default(),
+            allocations: Store::default(),
+            views: Store::default(),
+            retirements: Store::default(),
+            shares: Names::global(),
+            gate: Gate::default(),
+            jobs: VecDeque::new(),
+            calls: BTreeMap::new(),
+            last_call: 0,
+            last_node: 0,
+        }
+    }
+
+    /// Checks every invariant; answers the first that does not hold.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        for (number, process) in self.processes.iter() {
+            for (handle, subject) in process.names.iter() {
+                if !self.is_alive(subject) {
+                    return Err(format!("process {number} names {subject} ({handle:?}): gone"));
+                }
+            }
+        }
+        for (number, view) in self.views.iter() {
+            self.validate_view(number, view)?;
+        }
+        for (number, allocation) in self.allocations.iter() {
+            let home = allocation.resource.map(|it| self.resources.get(it));
+            let member = |it: Option<&Resource>| it.is_some_and(|it| it.members.contains(&number));
+            if home.is_some_and(|it| !member(it)) {
+                return Err(format!("allocation {number} is no member of its resource"));
+            }
+        }
+        for (number, retirement) in self.retirements.iter() {
+            if retirement.views.iter().any(|it| self.views.get(*it).is_none()) {
+                return Err(format!("retirement {number} ends a view that is gone"));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_view(&self, number: u32, view: &View) -> Result<(), String> {
+        let listed =
+            self.allocations.get(view.allocation).is_some_and(|it| it.views.contains(&number));
+        let device = self.devices.get(view.device);
+        if !listed || device.is_none() {
+            return Err(format!("view {number} is not listed where it belongs"));
+        }
+        if (view.stage == Stage::Live) == view.retirement.is_some() && view.stage != Stage::Building
+        {
+            return Err(format!("view {number} is {:?} with {:?}", view.stage, view.retirement));
+        }
+        let names = device.and_then(|it| self.processes.get(it.process)).map(|it| &it.names);
+        let named = names.is_some_and(|it| it.find(view.handle) == Ok(Kind::View.nr(number)));
+        if (view.stage == Stage::Live) != named {
+            return Err(format!("view {number} is {:?}, named: {named}", view.stage));
+        }
+        Ok(())
+    }
+
+    fn is_alive(&self, subject: Subject) -> bool {
+        let number = subject.number;
+        match subject.kind {
+            Kind::Adapter => self.adapters.get(number).is_some(),
+            Kind::Device => self.devices.get(number).is_some(),
+            Kind::Context => self.contexts.get(number).is_some(),
+            Kind::ResourceView => self.resource_views.get(number).is_some(),
+            Kind::View => self.views.get(number).is_some(),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The display miniport of the built-in GPU: complete, and it keeps every rule.
+//!
+//! # Invariants
+//!
+//! 1. A word is the address of a pool block of ours. Its record is made after the block was
+//!    taken and removed before the block is freed, so a word that comes round meets no old one.
+//! 2. The lock is never held while services, the pool or the hardware are called.
+//! 3. What can be refused is refused before the first record is made: undoing is giving
+//!    blocks back.
+
+use crate::blocks::{build, free};
+use crate::format::{self, DESCRIPTION_SIZE, STANDARD_RESOURCE, STANDARD_RESOURCE_SIZE};
+use crate::gpu::{Gpu, Packet};
+use crate::records::{Ended, Records, View};
+use flight::{DeviceLevel, Dispatch, Passive};
+use kernel::context::Context;
+use kernel::device::Device;
+use kernel::handle::Handle;
+use kernel::miniport::{
+    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice, DriverResource,
+    DriverView, Fate, Features, Home, Miniport, Opening, Refusal, Shape, Standard, Submission,
+    ViewBirth,
+};
+use kernel::services::Services;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::vec::Drain;
+
+const PAGE: u64 = 4096;
+const NODES: u32 = 1;
+/// The engines of a node, as bits; no bit leaves the choice to us.
+const ENGINES: u32 = 1;
+
+/// The driver of a [`Gpu`].
+pub struct SoftGpu {
+    gpu: Arc<Gpu>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// From `add_device` to `remove_device`.
+    services: Option<Arc<Services>>,
+    records: Records,
+}
+
+impl SoftGpu {
+    /// A driver, and the hardware it drives.
+    pub fn new() -> (Arc<SoftGpu>, Arc<Gpu>) {
+        let gpu = Arc::new(Gpu::new());
+        (Arc::new(Self { gpu: gpu.clone(), state: Mutex::default() }), gpu)
+    }
+
+    /// The bytes behind a client's handle, for tests.
+    ///
+    /// `None` if no device has opened it, if the range is outside, and if devices of several
+    /// processes mean different memory by it.
+    pub fn read(&self, handle: Handle, range: Range<u64>) -> Option<Vec<u8>> {
+        let memory = self.state().records.named_anywhere(handle)?;
+        memory.read(range)
+    }
+
+    fn services(&self) -> Answer<Arc<Services>> {
+        self.state().services.clone().ok_or(Refusal::Invalid)
+    }
+
+    /// Ends things: their records under the lock, then their blocks without it.
+    fn end(&self, body: impl FnOnce(&mut Records, &mut Ended)) -> Answer<()> {
+        let services = self.services()?;
+        let mut ended = Ended::default();
+        body(&mut self.state().records, &mut ended);
+        free(&**services.pool(), &ended.words);
+        if ended.unknown { Err(Refusal::Invalid) } else { Ok(()) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Miniport for SoftGpu {
+    fn add_device(&self, _at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
+        // Invariant 2, as in `remove_device`: the last owner of services drops them unlocked.
+        let before = self.state().services.replace(services.clone());
+        drop(before);
+        Ok(())
+    }
+
+    fn start_device(&self, _at: &mut Passive) -> Answer<()> {
+        self.services()?;
+        self.gpu.reset();
+        Ok(())
+    }
+
+    fn query_adapter(&self, _at: &mut Passive) -> Answer<Features> {
+        Ok(Features { nodes: NODES })
+    }
+
+    fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
+        self.gpu.reset();
+        Ok(())
+    }
+
+    fn remove_device(&self, _at: &mut Passive) -> Answer<()> {
+        let services = self.state().services.take();
+        services.map(drop).ok_or(Refusal::Invalid)
+    }
+
+    fn unload(&self, _at: &mut Passive) -> Answer<()> {
+        Ok(())
+    }
+
+    fn create_device(&self, _at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
+        build(&**self.services()?.pool(), |blocks| {
+            let block = blocks.take()?;
+            self.state().records.add_device(block);
+            Ok(word.fill(block))
+        })
+    }
+
+    fn destroy_device(&self, _at: &mut Passive, device: DriverDevice) -> Answer<()> {
+        self.end(|records, ended| records.end_device(device.word(), ended))
+    }
+
+    fn create_context(
+        &self,
+        _at: &mut Passive,
+        device: &DriverDevice,
+        order: &ContextOrder,
+        word: Blank<'_, Context>,
+    ) -> Answer<DriverContext> {
+        let known = self.state().records.knows_device(device.word());
+        if !known || order.node >= NODES || order.engine & !ENGINES != 0 {
+            return Err(Refusal::Invalid);
+        }
+        build(&**self.services()?.pool(), |blocks| {
+            let block = blocks.take()?;
+            self.state().records.add_context(block, device.word());
+            Ok(word.fill(block))
+        })
+    }
+
+    fn destroy_context(&self, _at: &mut Passive, context: DriverContext) -> Answer<()> {
+        self.end(|records, ended| records.end_context(context.word(), ended))
+    }
+
+    fn standard_data(&self, _at: &mut Passive, standard: &mut Standard) -> Answer<()> {
+        match &mut standard.private {
+            None => {
+                standard.allocation_size = DESCRIPTION_SIZE;
+                standard.resource_size = STANDARD_RESOURCE_SIZE;
+            }
+            Some(private) => {
+                private.allocation = format::describe(standard.bytes);
+                private.resource = STANDARD_RESOURCE.to_vec();
+            }
+        }
+        Ok(())
+    }
+
+    fn create_allocations(&self, _at: &mut Passive, births: Births<'_>) -> Answer<Born> {
+        build(&**self.services()?.pool(), |blocks| {
+            let resource = match births.resource {
+                Some(Home::New(blank)) => Some((blocks.take()?, blank)),
+                Some(Home::Known(it, _)) if !self.state().records.knows_resource(it.word()) => {
+                    return Err(Refusal::Invalid);
+                }
+                Some(Home::Known(..)) | None => None,
+            };
+            let mut described = Vec::new();
+            for birth in births.allocations {
+                let size = format::read_description(birth.private)?.next_multiple_of(PAGE);
+                described.push((blocks.take()?, size, birth.word));
+            }
+
+            let records = &mut self.state().records;
+            let resource = resource.map(|(word, blank)| {
+                records.add_resource(word);
+                blank.fill(word)
+            });
+            let allocations = described.into_iter().map(|(word, size, blank)| {
+                records.add_allocation(word, size);
+                (blank.fill(word), Shape { size, alignment: PAGE, pitch_aligned_size: 0 })
+            });
+            Ok(Born { allocations: allocations.collect(), resource })
+        })
+    }
+
+    fn destroy_allocations(
+        &self,
+        _at: &mut Passive,
+        doomed: Doomed<'_>,
+    ) -> Answer<Option<DriverResource>> {
+        self.end(|records, ended| {
+            for allocation in doomed.allocations {
+                records.end_allocation(allocation.word(), ended);
+            }
+            match doomed.resource {
+                Some(Fate::Goes(it)) => records.end_resource(it.word(), ended),
+                Some(Fate::Stays(it, _)) => ended.unknown |= !records.knows_resource(it.word()),
+                None => (),
+            }
+        })?;
+        Ok(None)
+    }
+
+    fn open_allocations(&self, at: &mut Passive, opening: Opening<'_>) -> Answer<Vec<DriverView>> {
+        let services = self.services()?;
+        let device = opening.device.word();
+        if !self.state().records.knows_device(device) {
+            return Err(Refusal::Invalid);
+        }
+        build(&**services.pool(), |blocks| {
+            let mut found = Vec::new();
+            for ViewBirth { handle, word, .. } in opening.views {
+                let allocation = services.handle_data(at, handle, false);
+                let allocation = allocation.ok_or(Refusal::NoHandle)?;
+                let memory = self.state().records.memory(allocation).ok_or(Refusal::Invalid)?;
+                found.push((blocks.take()?, View { device, handle, memory }, word));
+            }
+
+            let records = &mut self.state().records;
+            let views = found.into_iter().map(|(word, view, blank)| {
+                records.add_view(word, view);
+                blank.fill(word)
+            });
+            Ok(views.collect())
+        })
+    }
+
+    fn close_allocations(
+        &self,
+        _at: &mut Passive,
+        device: &DriverDevice,
+        views: Drain<'_, DriverView>,
+    ) -> Answer<()> {
+        self.end(|records, ended| {
+            ended.unknown = !records.knows_device(device.word());
+            for view in views {
+                records.end_view(view.word(), device.word(), ended);
+            }
+        })
+    }
+
+    fn submit(&self, _at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()> {
+        if packet.node >= NODES {
+            return Err(Refusal::Invalid);
+        }
+        let commands = format::decode(packet.private)?;
+        let commands = self.state().records.resolve(packet.context.word(), commands)?;
+        self.gpu.push(Packet { fence: packet.fence, commands });
+        Ok(())
+    }
+
+    fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool> {
+        let Ok(services) = self.services() else { return Ok(false) };
+        // The engine ends packets in order: the last one stands for those before it.
+        let Some(&newest) = self.gpu.take_done().last() else { return Ok(false) };
+        services.notify_interrupt(at, 0, newest);
+        services.queue_dpc();
+        Ok(true)
+    }
+
+    fn dpc(&self, at: &mut Dispatch) -> Answer<()> {
+        self.services()?.notify_dpc(at);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flight::{Log, Stepped};
+    use kernel::miniport::StandardPrivate;
+
+    fn fly(body: impl FnOnce(&SoftGpu, &mut Passive)) {
+        let (driver, _gpu) = SoftGpu::new();
+        Stepped::fly(0, &Arc::new(Log::silent()), |_, at| body(&driver, at)).unwrap();
+    }
+
+    #[test]
+    fn a_standard_allocation_is_sized_first_and_filled_then() {
+        fly(|driver, at| {
+            let mut standard =
+                Standard { bytes: 8192, private: None, allocation_size: 0, resource_size: 0 };
+            driver.standard_data(at, &mut standard).unwrap();
+            assert_eq!((standard.allocation_size, standard.resource_size), (16, 8));
+            standard.private = Some(StandardPrivate::default());
+            driver.standard_data(at, &mut standard).unwrap();
+            let private = standard.private.unwrap();
+            assert_eq!(format::read_description(&private.allocation), Ok(8192));
+            assert_eq!(private.allocation.len(), 16);
+            assert_eq!(private.resource, b"WTSGres\0");
+        });
+    }
+
+    #[test]
+    fn without_an_adapter_there_is_nothing_to_start_or_remove() {
+        fly(|driver, at| {
+            assert_eq!(driver.start_device(at), Err(Refusal::Invalid));
+            assert_eq!(driver.remove_device(at), Err(Refusal::Invalid));
+            assert_eq!(driver.query_adapter(at), Ok(Features { nodes: 1 }));
+            assert_eq!(driver.read(Handle(0x4000_0040), 0..1), None);
+        });
+    }
+}

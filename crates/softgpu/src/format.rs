@@ -1,0 +1,297 @@
+//! The private data that clients and a driver of the built-in GPU agree on.
+//!
+//! All numbers are little endian. Whoever reads believes nothing: bytes that are not as
+//! written here are refused, and none of them panics.
+//!
+//! # Invariants
+//!
+//! 1. What `describe` and `encode` write, their readers read back as it was.
+//! 2. A packet says first how many commands it has, so no shorter piece of it is a packet.
+//!    The one exception are no bytes at all: they are the empty packet.
+
+use kernel::handle::Handle;
+use kernel::miniport::Refusal;
+
+/// How many bytes the private data of an allocation has.
+pub const DESCRIPTION_SIZE: u32 = 16;
+
+/// The largest allocation, in bytes.
+pub const LARGEST: u64 = 1 << 30;
+
+/// The private data of the resource of a standard allocation.
+pub const STANDARD_RESOURCE: [u8; STANDARD_RESOURCE_SIZE as usize] = *b"WTSGres\0";
+
+/// How many bytes that has.
+pub const STANDARD_RESOURCE_SIZE: u32 = 8;
+
+const MAGIC: [u8; 4] = *b"WTSG";
+const VERSION: u32 = 1;
+
+const FILL: u32 = 1;
+const COPY: u32 = 2;
+const HANG: u32 = 3;
+
+/// One thing for the hardware to do. Memory is named by `M`: a client's handle, until the
+/// driver has found what that names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command<M = Handle> {
+    /// Sets `length` bytes to `value`.
+    Fill {
+        /// The memory.
+        target: M,
+        /// Where in it, in bytes.
+        offset: u64,
+        /// How many bytes.
+        length: u64,
+        /// What each of them becomes.
+        value: u8,
+    },
+    /// Copies `length` bytes. The two ranges may overlap.
+    Copy {
+        /// The memory that is read.
+        from: M,
+        /// Where in it, in bytes.
+        from_offset: u64,
+        /// The memory that is written.
+        to: M,
+        /// Where in it, in bytes.
+        to_offset: u64,
+        /// How many bytes.
+        length: u64,
+    },
+    /// Never ends.
+    Hang,
+}
+
+impl<M> Command<M> {
+    /// The same command, with what `find` finds in place of each name; or its first refusal.
+    pub fn resolve<N>(
+        self,
+        mut find: impl FnMut(M) -> Result<N, Refusal>,
+    ) -> Result<Command<N>, Refusal> {
+        Ok(match self {
+            Command::Fill { target, offset, length, value } => {
+                Command::Fill { target: find(target)?, offset, length, value }
+            }
+            Command::Copy { from, from_offset, to, to_offset, length } => {
+                let (from, to) = (find(from)?, find(to)?);
+                Command::Copy { from, from_offset, to, to_offset, length }
+            }
+            Command::Hang => Command::Hang,
+        })
+    }
+}
+
+/// The private data of an allocation of `size` bytes.
+pub fn describe(size: u64) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(VERSION.to_le_bytes());
+    bytes.extend(size.to_le_bytes());
+    bytes
+}
+
+/// How many bytes the allocation has that `bytes` describe.
+pub fn read_description(bytes: &[u8]) -> Result<u64, Refusal> {
+    let mut reader = Reader(bytes);
+    let (magic, version, size) = (reader.take()?, reader.u32()?, reader.u64()?);
+    match (magic, version, size) {
+        _ if !reader.0.is_empty() => Err(Refusal::Invalid),
+        (MAGIC, VERSION, 0) => Err(Refusal::Invalid),
+        (MAGIC, VERSION, ..=LARGEST) => Ok(size),
+        (MAGIC, VERSION, _) => Err(Refusal::NoMemory),
+        (MAGIC, _, _) => Err(Refusal::Mismatch),
+        _ => Err(Refusal::Invalid),
+    }
+}
+
+/// The private data of a packet that does these commands, in order.
+pub fn encode(commands: &[Command]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if !commands.is_empty() {
+        // More commands than a u32 counts do not fit into a packet, and `decode` says so.
+        let count = u32::try_from(commands.len()).unwrap_or(u32::MAX);
+        bytes.extend(count.to_le_bytes());
+    }
+    for command in commands {
+        match *command {
+            Command::Fill { target, offset, length, value } => {
+                bytes.extend(FILL.to_le_bytes());
+                bytes.extend(target.0.to_le_bytes());
+                bytes.extend(offset.to_le_bytes());
+                bytes.extend(length.to_le_bytes());
+                bytes.push(value);
+            }
+            Command::Copy { from, from_offset, to, to_offset, length } => {
+                bytes.extend(COPY.to_le_bytes());
+                bytes.extend(from.0.to_le_bytes());
+                bytes.extend(from_offset.to_le_bytes());
+                bytes.extend(to.0.to_le_bytes());
+                bytes.extend(to_offset.to_le_bytes());
+                bytes.extend(length.to_le_bytes());
+            }
+            Command::Hang => bytes.extend(HANG.to_le_bytes()),
+        }
+    }
+    bytes
+}
+
+/// The commands of a packet.
+pub fn decode(bytes: &[u8]) -> Result<Vec<Command>, Refusal> {
+    let mut reader = Reader(bytes);
+    let count = if bytes.is_empty() { 0 } else { reader.u32()? };
+    // The count is a claim: nothing is set aside for it, and the bytes end before it does.
+    let mut commands = Vec::new();
+    for _ in 0..count {
+        commands.push(reader.command()?);
+    }
+    if reader.0.is_empty() { Ok(commands) } else { Err(Refusal::Invalid) }
+}
+
+/// The bytes that are not read yet.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn command(&mut self) -> Result<Command, Refusal> {
+        Ok(match self.u32()? {
+            FILL => Command::Fill {
+                target: Handle(self.u32()?),
+                offset: self.u64()?,
+                length: self.u64()?,
+                value: u8::from_le_bytes(self.take()?),
+            },
+            COPY => Command::Copy {
+                from: Handle(self.u32()?),
+                from_offset: self.u64()?,
+                to: Handle(self.u32()?),
+                to_offset: self.u64()?,
+                length: self.u64()?,
+            },
+            HANG => Command::Hang,
+            _ => return Err(Refusal::Invalid),
+        })
+    }
+
+    fn u32(&mut self) -> Result<u32, Refusal> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, Refusal> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Refusal> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(Refusal::Invalid)?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMMANDS: [Command; 3] = [
+        Command::Fill { target: Handle(0x4000_0040), offset: 1, length: u64::MAX, value: 0xab },
+        Command::Copy {
+            from: Handle(u32::MAX),
+            from_offset: 2,
+            to: Handle(0),
+            to_offset: 1 << 40,
+            length: 3,
+        },
+        Command::Hang,
+    ];
+
+    #[test]
+    fn a_description_is_sixteen_bytes_and_reads_back() {
+        let bytes = describe(0x1234);
+        assert_eq!(bytes, *b"WTSG\x01\0\0\0\x34\x12\0\0\0\0\0\0");
+        assert_eq!(bytes.len(), DESCRIPTION_SIZE as usize);
+        for size in [1, 4096, LARGEST] {
+            assert_eq!(read_description(&describe(size)), Ok(size));
+        }
+    }
+
+    #[test]
+    fn each_wrong_description_has_its_refusal() {
+        assert_eq!(read_description(&describe(0)), Err(Refusal::Invalid));
+        for size in [LARGEST + 1, u64::MAX] {
+            assert_eq!(read_description(&describe(size)), Err(Refusal::NoMemory));
+        }
+        for at in 0..16 {
+            let mut bytes = describe(4096);
+            bytes[at] ^= 0x80;
+            let wrong = match at {
+                0..4 => Err(Refusal::Invalid),
+                4..8 => Err(Refusal::Mismatch),
+                8..11 => Ok(4096 ^ 0x80 << (8 * (at - 8))),
+                _ => Err(Refusal::NoMemory),
+            };
+            assert_eq!(read_description(&bytes), wrong, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_description_of_another_length_is_refused() {
+        let mut bytes = describe(4096);
+        for length in 0..bytes.len() {
+            assert_eq!(read_description(&bytes[..length]), Err(Refusal::Invalid), "{length}");
+        }
+        bytes.push(0);
+        assert_eq!(read_description(&bytes), Err(Refusal::Invalid));
+    }
+
+    #[test]
+    fn commands_read_back_and_no_bytes_are_no_commands() {
+        assert_eq!(decode(&encode(&COMMANDS)), Ok(COMMANDS.to_vec()));
+        assert_eq!(encode(&[]), []);
+        assert_eq!(decode(&[]), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_packet_of_another_length_is_refused() {
+        let mut bytes = encode(&COMMANDS);
+        for length in 1..bytes.len() {
+            assert_eq!(decode(&bytes[..length]), Err(Refusal::Invalid), "{length}");
+        }
+        bytes.push(0);
+        assert_eq!(decode(&bytes), Err(Refusal::Invalid));
+    }
+
+    #[test]
+    fn unknown_commands_and_false_counts_are_refused() {
+        for command in [0, HANG + 1, u32::MAX] {
+            let bytes = [1_u32.to_le_bytes(), command.to_le_bytes()].concat();
+            assert_eq!(decode(&bytes), Err(Refusal::Invalid), "{command}");
+        }
+        let bytes = [u32::MAX.to_le_bytes(), HANG.to_le_bytes()].concat();
+        assert_eq!(decode(&bytes), Err(Refusal::Invalid));
+    }
+
+    #[test]
+    fn bytes_at_random_never_panic() {
+        let good = encode(&COMMANDS);
+        let mut random = 1_u32;
+        for _ in 0..100_000 {
+            let mut bytes = good.clone();
+            for _ in 0..3 {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let at = (random >> 16) as usize % bytes.len();
+                bytes[at] = random.to_le_bytes()[1];
+            }
+            if let Ok(commands) = decode(&bytes) {
+                assert_eq!(encode(&commands), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_not_found_refuses_the_command() {
+        let find = |handle: Handle| if handle.0 == 0 { Err(Refusal::Busy) } else { Ok(handle.0) };
+        let filled =
+            Command::Fill { target: 0x4000_0040, offset: 1, length: u64::MAX, value: 0xab };
+        assert_eq!(COMMANDS[0].resolve(find), Ok(filled));
+        assert_eq!(COMMANDS[1].resolve(find), Err(Refusal::Busy));
+        assert_eq!(COMMANDS[2].resolve(find), Ok(Command::Hang));
+    }
+}

@@ -82,13 +82,24 @@ impl Passive {
 
     /// Lends the proof of level `L` to `body`, and tells the host for as long.
     pub fn raised<L: Level, R>(&mut self, host: &dyn Host, body: impl FnOnce(&mut L) -> R) -> R {
-        let before = host.set_irql(L::IRQL);
-        // A panic of the body passes through here: the level goes back all the same.
-        let back = Lowered { host, before };
-        let answer = body(&mut L::make(Maker(())));
-        drop(back);
-        answer
+        raise(host, body)
     }
+}
+
+impl Dispatch {
+    /// Lends the proof of the device's level to `body`, and tells the host for as long.
+    pub fn raised<R>(&mut self, host: &dyn Host, body: impl FnOnce(&mut DeviceLevel) -> R) -> R {
+        raise(host, body)
+    }
+}
+
+fn raise<L: Level, R>(host: &dyn Host, body: impl FnOnce(&mut L) -> R) -> R {
+    let before = host.set_irql(L::IRQL);
+    // A panic of the body passes through here: the level goes back all the same.
+    let back = Lowered { host, before };
+    let answer = body(&mut L::make(Maker(())));
+    drop(back);
+    answer
 }
 
 struct Lowered<'a> {

@@ -21,6 +21,9 @@ use crate::world::World;
 use flight::{Hex, Kind, Passive, Subject, What};
 use std::collections::BTreeSet;
 
+/// No driver has more private data for a standard allocation.
+const MOST_PRIVATE: u32 = 1 << 24;
+
 /// What a client asks to create (`D3DKMT_CREATEALLOCATION`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreateOrder {
@@ -349,7 +352,7 @@ impl Kernel {
             let number = world.views.add(View {
                 allocation: *allocation,
                 device: making.inside.device,
-                resource_view: built.place.map(|it| it.view),
+                part_of: built.place.map(|it| it.view),
                 handle: name.handle(),
                 stage: Stage::Building,
                 word: None,
@@ -539,6 +542,9 @@ fn standard_private(
 ) -> Result<(), Refused> {
     let mut standard = Standard { bytes, private: None, allocation_size: 0, resource_size: 0 };
     driver.standard_data(at, pass, process, &mut standard)?;
+    if standard.allocation_size.max(standard.resource_size) > MOST_PRIVATE {
+        return Err(Refused::BadShape);
+    }
     standard.private = Some(StandardPrivate {
         allocation: vec![0; standard.allocation_size as usize],
         resource: vec![0; standard.resource_size as usize],

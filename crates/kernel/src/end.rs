@@ -289,7 +289,7 @@ impl World {
         if let Some(it) = self.devices.get_mut(view.device) {
             it.loose.remove(&number);
         }
-        if let Some(it) = view.resource_view.and_then(|it| self.resource_views.get_mut(it)) {
+        if let Some(it) = view.part_of.and_then(|it| self.resource_views.get_mut(it)) {
             it.views.remove(&number);
         }
         let allocation = self.allocations.get_mut(view.allocation)?;

@@ -16,6 +16,7 @@ use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::schedule::Node;
 use crate::view::Stage;
 use crate::world::World;
 use flight::{Fence, Kind, Passive, Subject, Ticket, What, Woken};
@@ -361,6 +362,6 @@ impl World {
 
     pub(crate) fn node_subject(&self, device: u32, node: usize) -> Subject {
         let adapter = self.devices.get(device).and_then(|it| self.adapters.get(it.adapter));
-        adapter.and_then(|it| it.nodes.get(node)).map_or(Kind::Node.nr(0), |it| it.subject())
+        adapter.and_then(|it| it.nodes.get(node)).map_or(Kind::Node.nr(0), Node::subject)
     }
 }

@@ -59,6 +59,11 @@ impl Services {
         &self.log
     }
 
+    /// The adapter's locally unique id (`AdapterLuid`).
+    pub fn luid(&self) -> u64 {
+        crate::start::AdapterId(self.adapter.number).luid()
+    }
+
     /// The adapter, for events.
     pub fn adapter(&self) -> Subject {
         self.adapter

@@ -4,13 +4,16 @@ use crate::ddi::Driver;
 use crate::gate::{Class, Pass, Stuck};
 use crate::handle::Handle;
 use crate::kernel::{Kernel, Plugged};
-use crate::miniport::Refusal;
+use crate::miniport::{Features, Refusal};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::schedule::Node;
 use crate::services::Services;
 use flight::{Kind, Line, Passive, Subject, Ticket, What};
 use std::sync::{Arc, Weak};
+
+/// An adapter without a node takes no work, and none has more than this.
+const MOST_NODES: u32 = 64;
 
 /// A driver with its hardware, as clients see it (`hAdapter`).
 pub(crate) struct Adapter {
@@ -151,20 +154,26 @@ impl Kernel {
     }
 
     fn start(&self, at: &mut Passive, driver: &Driver) -> Result<AdapterId, StartRefused> {
-        let refused = |entry| move |why| StartRefused { entry, why };
         let number = driver.adapter.number;
         let stuck = |Stuck| StartRefused { entry: "DxgkDdiAddDevice", why: Refusal::Busy };
         let pass =
             self.enter(at, Class::Three.keys(number, driver.generation, 0)).map_err(stuck)?;
-        driver.add_device(at, &pass).map_err(refused("DxgkDdiAddDevice"))?;
+        if let Err(why) = driver.add_device(at, &pass) {
+            // It never met the adapter, so it has none to remove.
+            let _ = driver.unload(at, &pass);
+            driver.pool.close();
+            return Err(StartRefused { entry: "DxgkDdiAddDevice", why });
+        }
         if let Err(why) = driver.start_device(at, &pass) {
-            self.remove(at, driver, &pass);
+            remove(at, driver, &pass);
             return Err(StartRefused { entry: "DxgkDdiStartDevice", why });
         }
-        match driver.query_adapter(at, &pass) {
+        let features = driver.query_adapter(at, &pass);
+        let sane = |it: &Features| (1..=MOST_NODES).contains(&it.nodes);
+        match features.and_then(|it| if sane(&it) { Ok(it) } else { Err(Refusal::Invalid) }) {
             Ok(features) => {
                 let world = &mut *self.world.hold();
-                // Numbers of nodes go on over adapters; zero nodes cannot take work.
+                // Numbers of nodes go on over adapters.
                 for _ in 0..features.nodes {
                     let node = Node::new(world.last_node);
                     world.last_node += 1;
@@ -176,17 +185,10 @@ impl Kernel {
             }
             Err(why) => {
                 let _ = driver.stop_device(at, &pass);
-                self.remove(at, driver, &pass);
+                remove(at, driver, &pass);
                 Err(StartRefused { entry: "DxgkDdiQueryAdapterInfo", why })
             }
         }
-    }
-
-    fn remove(&self, at: &mut Passive, driver: &Driver, pass: &Pass<'_>) {
-        // What a driver answers at its end changes nothing: it is gone.
-        let _ = driver.remove_device(at, pass);
-        let _ = driver.unload(at, pass);
-        driver.pool.close();
     }
 
     /// Stops a driver, with everything that is alive on its adapter.
@@ -204,7 +206,7 @@ impl Kernel {
         let keys = Class::Three.keys(adapter.0, driver.generation, 0);
         if let Ok(pass) = self.enter(at, keys) {
             let _ = driver.stop_device(at, &pass);
-            self.remove(at, &driver, &pass);
+            remove(at, &driver, &pass);
         }
         let mut world = self.world.hold();
         self.log.emit(adapter.subject(), What::AdapterStopped {});
@@ -305,4 +307,12 @@ impl Kernel {
         }
         Ok(())
     }
+}
+
+/// The last calls of a driver.
+fn remove(at: &mut Passive, driver: &Driver, pass: &Pass<'_>) {
+    // What a driver answers at its end changes nothing: it is gone.
+    let _ = driver.remove_device(at, pass);
+    let _ = driver.unload(at, pass);
+    driver.pool.close();
 }

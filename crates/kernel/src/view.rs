@@ -8,7 +8,7 @@ pub struct View {
     pub(crate) allocation: u32,
     pub(crate) device: u32,
     /// The device's view of the resource it belongs to.
-    pub(crate) resource_view: Option<u32>,
+    pub(crate) part_of: Option<u32>,
     pub(crate) handle: Handle,
     pub(crate) stage: Stage,
     /// The driver's word; taken out by the call that closes it.

@@ -1,1 +1,16 @@
-//! In work.
+//! What a kernel-mode driver imports. It begins with pool.
+//!
+//! A driver's memory is real memory that is watched: who took it, whether it came back, and
+//! whether it stayed untouched after that. What goes wrong is an event and never a crash.
+//! Code of a driver runs inside [`Pool::inside`], and the exported functions act on that pool.
+
+mod exports;
+mod memory;
+mod pool;
+
+pub use exports::{
+    ExAllocatePool2, ExFreePool, ExFreePoolWithTag, POOL_FLAG_CACHE_ALIGNED, POOL_FLAG_NON_PAGED,
+    POOL_FLAG_NON_PAGED_EXECUTE, POOL_FLAG_PAGED, POOL_FLAG_RAISE_ON_FAILURE,
+    POOL_FLAG_UNINITIALIZED, POOL_FLAG_USE_QUOTA,
+};
+pub use pool::Pool;

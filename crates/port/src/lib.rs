@@ -1,1 +1,30 @@
-//! In work.
+//! The door down: a driver that filled in a table, as the kernel's driver trait.
+//!
+//! Words above, pointers and Windows names below. A [`TableDriver`] is a
+//! [`kernel::miniport::Miniport`]; each of its methods is in, call, out. On the way back the
+//! driver calls the functions of `DXGKRNL_INTERFACE`, which find their adapter, look at the
+//! level they are called at, and ask the kernel.
+//!
+//! # Invariants
+//!
+//! 1. A driver's word becomes a pointer, and a pointer a word, in this crate only.
+//! 2. No lock is held while a driver runs, and what is set for the time of a call goes back
+//!    by a guard: a driver that unwinds leaves nothing behind.
+//! 3. A panic of ours does not cross into a driver, and a driver's passes through unchanged.
+
+mod allocation;
+mod callbacks;
+mod context;
+mod display;
+mod door;
+mod interface;
+mod private;
+mod registry;
+mod standard;
+mod start;
+mod status;
+mod table;
+mod traps;
+
+pub use display::TableDriver;
+pub use table::BadTable;

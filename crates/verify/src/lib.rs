@@ -1,1 +1,44 @@
-//! In work.
+//! Rules that watch events and name who broke what.
+//!
+//! A [`Verifier`] reads the events of a run in their order and gives nothing back to it. Rules
+//! that a door judged come as events and become findings here; rules over history are judged
+//! here, each a function of one event and of the shadows of what it is about. What every rule
+//! says, how it is known and what Windows does when it is broken is in the catalogue.
+//!
+//! # Invariants
+//!
+//! 1. A rule reads and does not write: only following an event changes a shadow.
+//! 2. A rule that had nothing to judge is not counted.
+//! 3. What is remembered is bounded by what is alive, not by how much has happened.
+#![forbid(unsafe_code)]
+
+pub mod catalogue;
+pub mod rule;
+pub mod shadow;
+
+mod answers;
+mod close;
+mod create;
+mod ddi;
+mod destroy;
+mod fence_order;
+mod follow;
+mod follow_memory;
+mod handles;
+mod levels;
+mod lifetime;
+mod names;
+mod pool;
+mod retire;
+mod verifier;
+
+#[cfg(test)]
+mod flights;
+#[cfg(test)]
+mod script;
+
+pub use catalogue::{Entry, Severity, catalogue, find};
+pub use names::Names;
+pub use rule::{Rule, Verdict};
+pub use shadow::Shadow;
+pub use verifier::{Finding, Verifier};

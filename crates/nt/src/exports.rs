@@ -1,0 +1,160 @@
+//! The functions of pool under their Windows names.
+//!
+//! They act on the pool of the driver that is running on this thread; elsewhere there is no
+//! pool, so nothing is taken and nothing is given back. A panic of ours does not leave them.
+#![expect(unsafe_code, reason = "a driver calls these as C")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::Pool;
+use abi::PVOID;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+
+/// Charges the block to the process; there is no quota here.
+pub const POOL_FLAG_USE_QUOTA: u64 = 0x1;
+/// The block is not zeroed.
+pub const POOL_FLAG_UNINITIALIZED: u64 = 0x2;
+/// The block begins on a cache line. Not supported: it is aligned as any other.
+pub const POOL_FLAG_CACHE_ALIGNED: u64 = 0x8;
+/// Raises an exception on failure. Not supported: the answer is NULL.
+pub const POOL_FLAG_RAISE_ON_FAILURE: u64 = 0x20;
+/// Non-paged memory.
+pub const POOL_FLAG_NON_PAGED: u64 = 0x40;
+/// Non-paged memory that may be executed; it may not, here.
+pub const POOL_FLAG_NON_PAGED_EXECUTE: u64 = 0x80;
+/// Paged memory.
+pub const POOL_FLAG_PAGED: u64 = 0x100;
+
+const KINDS: u64 = POOL_FLAG_NON_PAGED | POOL_FLAG_NON_PAGED_EXECUTE | POOL_FLAG_PAGED;
+const REQUIRED: u64 = KINDS
+    | POOL_FLAG_USE_QUOTA
+    | POOL_FLAG_UNINITIALIZED
+    | POOL_FLAG_CACHE_ALIGNED
+    | POOL_FLAG_RAISE_ON_FAILURE;
+/// The flags that may be unknown: the upper half.
+const OPTIONAL: u64 = 0xFFFF_FFFF_0000_0000;
+
+/// Takes a block of pool.
+///
+/// WINDOWS: documented. NULL for a tag of zero, for no bytes, and for flags that are not valid:
+/// here, not exactly one kind of pool, or a required flag nobody knows.
+///
+/// # Safety
+///
+/// None of its own: what it answers is memory of the caller's, until the caller frees it.
+pub unsafe extern "win64-unwind" fn ExAllocatePool2(flags: u64, bytes: usize, tag: u32) -> PVOID {
+    let take = || {
+        let valid = (flags & KINDS).is_power_of_two() && flags & !(REQUIRED | OPTIONAL) == 0;
+        let pool = Pool::current().filter(|_| valid)?;
+        pool.allocate(bytes, tag, flags & POOL_FLAG_UNINITIALIZED == 0)
+    };
+    let block = catch_unwind(AssertUnwindSafe(take)).ok().flatten();
+    block.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
+}
+
+/// Gives a block of pool back. What is not a live block of that tag is named in the log.
+///
+/// # Safety
+///
+/// The caller does not use the block afterwards. (It is not followed here: any pointer will do.)
+pub unsafe extern "win64-unwind" fn ExFreePoolWithTag(block: PVOID, tag: u32) {
+    give_back(block, tag);
+}
+
+/// Gives a block of pool back, whatever its tag.
+///
+/// # Safety
+///
+/// As of [`ExFreePoolWithTag`].
+pub unsafe extern "win64-unwind" fn ExFreePool(block: PVOID) {
+    give_back(block, 0);
+}
+
+fn give_back(block: PVOID, tag: u32) {
+    let free = || {
+        if let Some(pool) = Pool::current() {
+            pool.give_back(block.addr(), tag);
+        }
+    };
+    // A panic is our bug and not the driver's business: there is nothing to answer.
+    let _ = catch_unwind(AssertUnwindSafe(free));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flight::{Log, What};
+    use std::sync::Arc;
+
+    const TAG: u32 = u32::from_le_bytes(*b"Wind");
+
+    fn take(flags: u64, bytes: usize, tag: u32) -> PVOID {
+        // SAFETY: It asks for nothing.
+        unsafe { ExAllocatePool2(flags, bytes, tag) }
+    }
+
+    fn free(block: PVOID, tag: u32) {
+        // SAFETY: The tests do not use a block after this.
+        unsafe { ExFreePoolWithTag(block, tag) };
+    }
+
+    #[test]
+    fn a_driver_takes_and_frees_in_its_own_pool() {
+        let log = Arc::new(Log::new());
+        Pool::new(log.clone()).inside(|| {
+            let block = take(POOL_FLAG_NON_PAGED, 24, TAG);
+            assert!(!block.is_null());
+            free(block, TAG);
+        });
+        let names: Vec<_> = log.take().iter().map(|it| it.what.name()).collect();
+        assert_eq!(names, ["pool.taken", "pool.freed"]);
+    }
+
+    #[test]
+    fn any_tag_will_do_without_a_tag() {
+        let log = Arc::new(Log::new());
+        Pool::new(log.clone()).inside(|| {
+            let block = take(POOL_FLAG_PAGED, 24, TAG);
+            // SAFETY: The test does not use the block after this.
+            unsafe { ExFreePool(block) };
+        });
+        assert!(!log.take().iter().any(|it| matches!(it.what, What::PoolMisfreed { .. })));
+    }
+
+    #[test]
+    fn outside_any_driver_there_is_no_pool() {
+        assert!(take(POOL_FLAG_NON_PAGED, 24, TAG).is_null());
+        free(ptr::without_provenance_mut(0x1000), TAG);
+    }
+
+    #[test]
+    fn what_is_not_documented_takes_nothing() {
+        let log = Arc::new(Log::new());
+        let both = POOL_FLAG_PAGED | POOL_FLAG_NON_PAGED;
+        let raise = POOL_FLAG_NON_PAGED | POOL_FLAG_RAISE_ON_FAILURE;
+        Pool::new(log.clone()).inside(|| {
+            assert!(take(POOL_FLAG_NON_PAGED, 0, TAG).is_null(), "no bytes");
+            assert!(take(POOL_FLAG_NON_PAGED, 24, 0).is_null(), "no tag");
+            assert!(take(POOL_FLAG_UNINITIALIZED, 24, TAG).is_null(), "no kind");
+            assert!(take(both, 24, TAG).is_null(), "two kinds");
+            assert!(take(POOL_FLAG_PAGED | 0x400, 24, TAG).is_null(), "an unknown flag");
+            assert!(take(raise, usize::MAX, TAG).is_null(), "it does not raise");
+        });
+        assert!(log.take().is_empty());
+    }
+
+    #[test]
+    fn uninitialised_memory_is_not_zero() {
+        let pool = Pool::new(Arc::new(Log::new()));
+        let read = |flags| {
+            let block = take(POOL_FLAG_NON_PAGED | flags, 8, TAG);
+            // SAFETY: The block is live and has these bytes.
+            unsafe { block.cast::<[u8; 8]>().read() }
+        };
+        pool.inside(|| {
+            assert_eq!(read(0), [0; 8]);
+            assert_eq!(read(POOL_FLAG_UNINITIALIZED), [0xCD; 8]);
+        });
+        flight::Pool::close(&*pool);
+    }
+}

@@ -1,0 +1,228 @@
+//! Pool: the memory a driver takes and gives back.
+//!
+//! A freed block is filled with a pattern and rests in a quarantine, so that a second free and
+//! a write after the free are seen for what they are.
+//!
+//! # Invariants
+//!
+//! 1. `known` has every live block and every resting one, by its address, and nothing else.
+//! 2. A known block's address is held in the log as a word; it is released when the block's
+//!    memory is really given back.
+//! 3. What happens to several blocks happens in the order in which they were taken or freed:
+//!    addresses do not repeat, events do.
+//! 4. Events are emitted while the lock of the change is held.
+
+use crate::memory::{Fresh, Memory};
+use flight::{Log, Subject, Text, What};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What freed memory is filled with.
+const FREED: u8 = 0xDD;
+/// What memory that was asked for uninitialised is filled with.
+const UNWRITTEN: u8 = 0xCD;
+
+const MOST_RESTING: usize = 4096;
+const MOST_RESTING_BYTES: usize = 8 << 20;
+/// How many of the blocks freed last an inspection looks at.
+const INSPECTED: usize = 32;
+
+/// A driver's pool.
+pub struct Pool {
+    log: Arc<Log>,
+    blocks: Mutex<Blocks>,
+}
+
+#[derive(Default)]
+struct Blocks {
+    known: BTreeMap<usize, Known>,
+    /// The freed blocks, oldest first.
+    resting: VecDeque<Resting>,
+    resting_bytes: usize,
+    /// How many blocks were ever taken.
+    taken: u64,
+}
+
+/// A block of which we know the address.
+enum Known {
+    Live(Live),
+    Resting,
+}
+
+struct Live {
+    memory: Memory,
+    tag: u32,
+    number: u64,
+}
+
+struct Resting {
+    memory: Memory,
+    damaged: bool,
+}
+
+thread_local! {
+    /// The pool of the driver that is running on this thread.
+    static INSIDE: RefCell<Option<Arc<Pool>>> = const { RefCell::new(None) };
+}
+
+/// Puts back the pool that was there before: also when a driver unwinds.
+struct Outside(Option<Arc<Pool>>);
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        let before = self.0.take();
+        // A thread that is ending has no pool to put back.
+        let inner = INSIDE.try_with(|it| it.replace(before));
+        drop(inner);
+    }
+}
+
+impl Pool {
+    /// An empty pool that says to `log` what happens.
+    pub fn new(log: Arc<Log>) -> Arc<Self> {
+        Arc::new(Self { log, blocks: Mutex::default() })
+    }
+
+    /// Runs code of the driver whose pool this is: what it imports acts on this pool.
+    pub fn inside<R>(self: &Arc<Self>, body: impl FnOnce() -> R) -> R {
+        let back = Outside(INSIDE.replace(Some(self.clone())));
+        let answer = body();
+        drop(back);
+        answer
+    }
+
+    /// The pool of the driver that is running on this thread.
+    pub(crate) fn current() -> Option<Arc<Self>> {
+        INSIDE.try_with(|it| it.borrow().clone()).ok().flatten()
+    }
+
+    /// Takes a block, zeroed or not. A tag of zero takes nothing.
+    pub(crate) fn allocate(&self, bytes: usize, tag: u32, zeroed: bool) -> Option<usize> {
+        if tag == 0 {
+            return None;
+        }
+        let fresh = if zeroed { Fresh::Zeroed } else { Fresh::Filled(UNWRITTEN) };
+        let memory = Memory::new(bytes, fresh)?;
+        let address = memory.address();
+        let mut blocks = self.blocks();
+        let number = blocks.taken;
+        blocks.taken += 1;
+        blocks.known.insert(address, Known::Live(Live { memory, tag, number }));
+        let word = self.log.hold_word(address);
+        self.log.emit(word, What::PoolTaken { bytes: bytes as u64, tag: letters(tag) });
+        Some(address)
+    }
+
+    /// Gives a block back. A tag of zero is not compared (`ExFreePool`).
+    pub(crate) fn give_back(&self, address: usize, tag: u32) {
+        let mut blocks = self.blocks();
+        let word = self.log.word(address);
+        let live = match blocks.known.get_mut(&address) {
+            None => return self.misfreed(word, "no block starts there"),
+            Some(Known::Resting) => return self.misfreed(word, "it was freed before"),
+            Some(known) => std::mem::replace(known, Known::Resting),
+        };
+        let Known::Live(Live { mut memory, tag: own, .. }) = live else { return };
+        if tag != 0 && tag != own {
+            self.misfreed(word, "it has another tag");
+        }
+        self.log.emit(word, What::PoolFreed {});
+        memory.fill(FREED);
+        blocks.resting_bytes += memory.size();
+        blocks.resting.push_back(Resting { memory, damaged: false });
+        while blocks.resting.len() > MOST_RESTING || blocks.resting_bytes > MOST_RESTING_BYTES {
+            self.let_go_of_the_oldest(&mut blocks);
+        }
+    }
+
+    fn misfreed(&self, word: Subject, why: &'static str) {
+        self.log.emit(word, What::PoolMisfreed { why: why.into() });
+    }
+
+    /// Ends the rest of the oldest freed block.
+    fn let_go_of_the_oldest(&self, blocks: &mut Blocks) {
+        let Some(mut oldest) = blocks.resting.pop_front() else { return };
+        self.look_at(&mut oldest);
+        blocks.resting_bytes -= oldest.memory.size();
+        blocks.known.remove(&oldest.memory.address());
+        self.log.release_word(oldest.memory.address());
+    }
+
+    /// Says, once, that a freed block was written to.
+    fn look_at(&self, block: &mut Resting) {
+        if block.damaged {
+            return;
+        }
+        if let Some(offset) = block.memory.first_other_than(FREED) {
+            block.damaged = true;
+            let word = self.log.word(block.memory.address());
+            self.log.emit(word, What::PoolDamaged { offset: offset as u64 });
+        }
+    }
+
+    fn blocks(&self) -> MutexGuard<'_, Blocks> {
+        // No code of a driver runs under the lock, so a panic would be ours, between whole steps.
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl flight::Pool for Pool {
+    fn take(&self, bytes: usize, tag: u32) -> Option<usize> {
+        self.allocate(bytes, tag, true)
+    }
+
+    fn free(&self, block: usize, tag: u32) {
+        self.give_back(block, tag);
+    }
+
+    fn refers(&self, block: usize, word: usize) -> bool {
+        let blocks = self.blocks();
+        match (blocks.known.get(&block), blocks.known.get(&word)) {
+            (Some(Known::Live(from)), Some(Known::Live(_))) => from.memory.holds(word),
+            _ => false,
+        }
+    }
+
+    fn inspect(&self) {
+        let mut blocks = self.blocks();
+        let old = blocks.resting.len().saturating_sub(INSPECTED);
+        for block in blocks.resting.iter_mut().skip(old) {
+            self.look_at(block);
+        }
+    }
+
+    fn close(&self) {
+        let mut blocks = self.blocks();
+        while !blocks.resting.is_empty() {
+            self.let_go_of_the_oldest(&mut blocks);
+        }
+        let known = std::mem::take(&mut blocks.known).into_values();
+        let live = |it| if let Known::Live(live) = it { Some(live) } else { None };
+        let mut left: Vec<Live> = known.filter_map(live).collect();
+        left.sort_by_key(|it| it.number);
+        for Live { memory, .. } in left {
+            self.log.emit(self.log.word(memory.address()), What::PoolLeft {});
+            self.log.release_word(memory.address());
+        }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let blocks = self.blocks();
+        let (known, resting) = (blocks.known.len(), blocks.resting.len());
+        f.debug_struct("Pool").field("known", &known).field("resting", &resting).finish()
+    }
+}
+
+/// A tag as people write it: its first letter is its lowest byte.
+fn letters(tag: u32) -> Text {
+    let letter = |byte: u8| if matches!(byte, b' '..=b'~') { char::from(byte) } else { '.' };
+    tag.to_le_bytes().into_iter().map(letter).collect::<String>().into()
+}
+
+#[cfg(test)]
+#[path = "pool_tests.rs"]
+mod tests;

@@ -1,0 +1,104 @@
+//! Devices, contexts, and the packets that go to the hardware.
+#![expect(unsafe_code, reason = "calls the functions a driver registered")]
+
+use crate::display::{Adapter, TableDriver};
+use crate::private::{Private, pointer};
+use crate::status::answer;
+use abi::display::{
+    DXGK_CREATECONTEXTFLAGS, DXGKARG_CREATECONTEXT, DXGKARG_CREATEDEVICE,
+    DXGKARG_SUBMITCOMMANDVIRTUAL,
+};
+use kernel::context::Context;
+use kernel::device::Device;
+use kernel::miniport::{
+    Answer, Blank, ContextOrder, DriverContext, DriverDevice, Refusal, Submission,
+};
+
+impl TableDriver {
+    pub(crate) fn new_device(&self, word: Blank<'_, Device>) -> Answer<DriverDevice> {
+        let call = self.table.DxgkDdiCreateDevice.ok_or(Refusal::Absent)?;
+        let Adapter { door, context } = self.adapter()?;
+        // WINDOWS: `hDevice` goes in as the kernel's handle, for callbacks that none has here,
+        // and comes out as the driver's. Null in, so that a driver that forgot is seen.
+        let mut args = DXGKARG_CREATEDEVICE::ZERO;
+
+        let status = self.inside(&door, || {
+            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
+            // outlives the call, also one that unwinds.
+            unsafe { call(pointer(context), &raw mut args) }
+        });
+
+        answer(status)?;
+        Ok(word.fill(args.hDevice.expose_provenance()))
+    }
+
+    pub(crate) fn end_device(&self, device: &DriverDevice) -> Answer<()> {
+        let call = self.table.DxgkDdiDestroyDevice.ok_or(Refusal::Absent)?;
+        let door = self.adapter()?.door;
+        // SAFETY: By invariant 1 the function is there, and the word is the driver's own.
+        let status = self.inside(&door, || unsafe { call(pointer(device.word())) });
+        answer(status)
+    }
+
+    pub(crate) fn new_context(
+        &self,
+        device: &DriverDevice,
+        order: &ContextOrder,
+        word: Blank<'_, Context>,
+    ) -> Answer<DriverContext> {
+        let call = self.table.DxgkDdiCreateContext.ok_or(Refusal::Absent)?;
+        let door = self.adapter()?.door;
+        let mut private = Private::copy(&order.private)?;
+        let mut args = DXGKARG_CREATECONTEXT {
+            NodeOrdinal: order.node,
+            EngineAffinity: order.engine,
+            // Its packets come by `DxgkDdiSubmitCommandVirtual`.
+            Flags: DXGK_CREATECONTEXTFLAGS { Value: DXGK_CREATECONTEXTFLAGS::VirtualAddressing },
+            pPrivateDriverData: private.pointer(),
+            PrivateDriverDataSize: private.size(),
+            ..DXGKARG_CREATECONTEXT::ZERO
+        };
+
+        let status = self.inside(&door, || {
+            // SAFETY: By invariant 1 the function is there, and the word is the driver's own;
+            // `args` and `private` outlive the call, also one that unwinds.
+            unsafe { call(pointer(device.word()), &raw mut args) }
+        });
+
+        answer(status)?;
+        Ok(word.fill(args.hContext.expose_provenance()))
+    }
+
+    pub(crate) fn end_context(&self, context: &DriverContext) -> Answer<()> {
+        let call = self.table.DxgkDdiDestroyContext.ok_or(Refusal::Absent)?;
+        let door = self.adapter()?.door;
+        // SAFETY: By invariant 1 the function is there, and the word is the driver's own.
+        let status = self.inside(&door, || unsafe { call(pointer(context.word())) });
+        answer(status)
+    }
+
+    pub(crate) fn give(&self, packet: &Submission<'_>) -> Answer<()> {
+        let call = self.table.DxgkDdiSubmitCommandVirtual.ok_or(Refusal::Absent)?;
+        let Adapter { door, context } = self.adapter()?;
+        let mut private = Private::copy(packet.private)?;
+        let args = DXGKARG_SUBMITCOMMANDVIRTUAL {
+            hContext: pointer(packet.context.word()),
+            DmaBufferVirtualAddress: packet.commands,
+            DmaBufferSize: packet.length,
+            pDmaBufferPrivateData: private.pointer(),
+            DmaBufferPrivateDataSize: private.size(),
+            DmaBufferUmdPrivateDataSize: private.size(),
+            SubmissionFenceId: packet.fence.0,
+            NodeOrdinal: packet.node,
+            ..DXGKARG_SUBMITCOMMANDVIRTUAL::ZERO
+        };
+
+        let status = self.inside(&door, || {
+            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
+            // and `private` outlive the call, also one that unwinds.
+            unsafe { call(pointer(context), &raw const args) }
+        });
+
+        answer(status)
+    }
+}

@@ -1,0 +1,74 @@
+//! The door of one adapter, as callbacks find it: by its handle, or as the one whose driver
+//! is running on this thread.
+
+use crate::registry::Registry;
+use abi::HANDLE;
+use kernel::services::Services;
+use std::cell::RefCell;
+use std::ptr;
+use std::sync::Arc;
+
+static DOORS: Registry<Door> = Registry::new();
+
+thread_local! {
+    /// The door whose driver is running on this thread.
+    static RUNNING: RefCell<Option<Arc<Door>>> = const { RefCell::new(None) };
+}
+
+/// What a callback needs of its adapter.
+pub(crate) struct Door {
+    key: usize,
+    services: Arc<Services>,
+}
+
+impl Door {
+    /// A door for callbacks to these services, until it is dropped.
+    pub(crate) fn open(services: Arc<Services>) -> Arc<Self> {
+        DOORS.enter(|key| Self { key, services })
+    }
+
+    /// The `DeviceHandle` the driver is given.
+    pub(crate) fn handle(&self) -> HANDLE {
+        ptr::without_provenance_mut(self.key)
+    }
+
+    /// The door a driver means by a `DeviceHandle`.
+    pub(crate) fn find(handle: HANDLE) -> Option<Arc<Self>> {
+        DOORS.find(handle.addr())
+    }
+
+    /// The door whose driver is running on this thread, for callbacks that name none.
+    pub(crate) fn running() -> Option<Arc<Self>> {
+        RUNNING.try_with(|it| it.borrow().clone()).ok().flatten()
+    }
+
+    /// Runs code of the driver: callbacks without a handle come to this door.
+    pub(crate) fn run<R>(self: &Arc<Self>, body: impl FnOnce() -> R) -> R {
+        let back = Back(RUNNING.replace(Some(self.clone())));
+        let answer = body();
+        drop(back);
+        answer
+    }
+
+    pub(crate) fn services(&self) -> &Arc<Services> {
+        &self.services
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        DOORS.leave(self.key);
+    }
+}
+
+/// Puts back the door that was there before: also when a driver unwinds.
+struct Back(Option<Arc<Door>>);
+
+impl Drop for Back {
+    fn drop(&mut self) {
+        let before = self.0.take();
+        // A thread that is ending has no door to put back.
+        let inner = RUNNING.try_with(|it| it.replace(before));
+        drop(inner);
+    }
+}

@@ -1,0 +1,61 @@
+//! Standard allocations: surfaces that the kernel describes and the driver gives private data.
+#![expect(unsafe_code, reason = "calls the functions a driver registered")]
+
+use crate::display::{Adapter, TableDriver};
+use crate::private::{MOST, Private, pointer};
+use crate::status::answer;
+use abi::display::{
+    D3DKMDT_GDISURFACE_TEXTURE, D3DKMDT_GDISURFACEDATA, D3DKMDT_STANDARDALLOCATION_GDISURFACE,
+    DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
+};
+use abi::ukm::D3DDDIFMT_A8;
+use kernel::miniport::{Answer, Refusal, Standard};
+
+impl TableDriver {
+    /// One question: without private data it is for sizes, with it for bytes.
+    pub(crate) fn describe_standard(&self, standard: &mut Standard) -> Answer<()> {
+        let call = self.table.DxgkDdiGetStandardAllocationDriverData.ok_or(Refusal::Absent)?;
+        let Adapter { door, context } = self.adapter()?;
+        // Our reading of "so many bytes": a row of them.
+        let mut surface = D3DKMDT_GDISURFACEDATA {
+            Width: u32::try_from(standard.bytes).map_err(|_| Refusal::Invalid)?,
+            Height: 1,
+            Format: D3DDDIFMT_A8,
+            Type: D3DKMDT_GDISURFACE_TEXTURE,
+            ..D3DKMDT_GDISURFACEDATA::ZERO
+        };
+        let filled = standard.private.is_some();
+        let room = |size: u32| Private::zeroed(if filled { size } else { 0 });
+        let mut allocation = room(standard.allocation_size)?;
+        let mut resource = room(standard.resource_size)?;
+        let mut args = DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA {
+            StandardAllocationType: D3DKMDT_STANDARDALLOCATION_GDISURFACE,
+            pCreateData: (&raw mut surface).cast(),
+            pAllocationPrivateDriverData: allocation.pointer(),
+            AllocationPrivateDriverDataSize: allocation.size(),
+            pResourcePrivateDriverData: resource.pointer(),
+            ResourcePrivateDriverDataSize: resource.size(),
+            ..DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA::ZERO
+        };
+
+        let status = self.inside(&door, || {
+            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
+            // and all it points to outlive the call, also one that unwinds.
+            unsafe { call(pointer(context), &raw mut args) }
+        });
+
+        answer(status)?;
+        if let Some(private) = &mut standard.private {
+            private.allocation = allocation.bytes();
+            private.resource = resource.bytes();
+        } else {
+            let sizes = [args.AllocationPrivateDriverDataSize, args.ResourcePrivateDriverDataSize];
+            // A size is the driver's word, and somebody is about to make room for it.
+            if sizes.iter().any(|it| *it > MOST) {
+                return Err(Refusal::NoMemory);
+            }
+            [standard.allocation_size, standard.resource_size] = sizes;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,160 @@
+//! The life of an adapter in its driver: met, started, asked, stopped, forgotten; and its
+//! interrupts.
+#![expect(unsafe_code, reason = "calls the functions a driver registered")]
+
+use crate::display::{Adapter, TableDriver};
+use crate::door::Door;
+use crate::interface::interface;
+use crate::private::{Private, pointer};
+use crate::status::answer;
+use abi::display::{DXGKARG_QUERYADAPTERINFO, DXGKQAITYPE_DRIVERCAPS};
+use abi::miniport::DXGK_START_INFO;
+use abi::{GUID, LUID};
+use flight::What;
+use kernel::miniport::{Answer, Features, Refusal};
+use kernel::services::Services;
+use std::ptr;
+use std::sync::Arc;
+
+/// The length of `DXGK_DRIVERCAPS` at WDDM 2.0.
+const DRIVERCAPS: u32 = 0x240;
+/// Where `GpuEngineTopology.NbAsymetricProcessingNodes` is in it (one source: docs).
+const NODES: usize = 76;
+/// How many nodes the topology has room for.
+const MOST_NODES: u32 = 64;
+
+/// How deep we say a node's queue is. Our choice: two, so that one waits while one runs.
+const DMA_QUEUE: u32 = 2;
+
+/// The name of our adapters; the last bytes are the adapter's number.
+const ADAPTER: GUID = GUID {
+    Data1: 0x5749_4e44,
+    Data2: 0x5455,
+    Data3: 0x4e4e,
+    Data4: [0x45, 0x4c, 0, 0, 0, 0, 0, 0],
+};
+
+/// The two halves of the adapter's id.
+fn luid(number: u64) -> LUID {
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of a number")]
+    LUID { LowPart: number as u32, HighPart: (number >> 32) as i32 }
+}
+
+impl TableDriver {
+    pub(crate) fn add(&self, services: &Arc<Services>) -> Answer<()> {
+        let call = self.table.DxgkDdiAddDevice.ok_or(Refusal::Absent)?;
+        let door = Door::open(services.clone());
+        let mut context = ptr::null_mut();
+
+        let status = self.inside(&door, || {
+            // SAFETY: By invariant 1 the function is there; `context` outlives the call, also
+            // one that unwinds.
+            unsafe { call(pointer(self.physical_device), &raw mut context) }
+        });
+
+        answer(status)?;
+        *self.met() = Some(Adapter { door, context: context.expose_provenance() });
+        Ok(())
+    }
+
+    pub(crate) fn start(&self) -> Answer<()> {
+        let call = self.table.DxgkDdiStartDevice.ok_or(Refusal::Absent)?;
+        let Adapter { door, context } = self.adapter()?;
+        let services = door.services();
+        let number = services.adapter().number;
+        let mut guid = ADAPTER;
+        guid.Data4[4..].copy_from_slice(&number.to_be_bytes());
+        let mut info = DXGK_START_INFO {
+            RequiredDmaQueueEntry: DMA_QUEUE,
+            AdapterGuid: guid,
+            AdapterLuid: luid(services.luid()),
+        };
+        let mut interface =
+            interface(door.handle(), self.table.Version).ok_or(Refusal::Unsupported)?;
+        let (mut sources, mut children) = (0, 0);
+
+        let status = self.inside(&door, || {
+            let (info, interface) = (&raw mut info, &raw mut interface);
+            let (sources, children) = (&raw mut sources, &raw mut children);
+            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; the
+            // other places outlive the call, also one that unwinds.
+            unsafe { call(pointer(context), info, interface, sources, children) }
+        });
+
+        answer(status)?;
+        if (sources, children) != (0, 0) {
+            services.log().emit(services.adapter(), What::Absent { name: "display output".into() });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn query(&self) -> Answer<Features> {
+        let call = self.table.DxgkDdiQueryAdapterInfo.ok_or(Refusal::Absent)?;
+        let Adapter { door, context } = self.adapter()?;
+        let mut caps = Private::zeroed(DRIVERCAPS)?;
+        let args = DXGKARG_QUERYADAPTERINFO {
+            Type: DXGKQAITYPE_DRIVERCAPS,
+            pOutputData: caps.pointer(),
+            OutputDataSize: caps.size(),
+            ..DXGKARG_QUERYADAPTERINFO::ZERO
+        };
+
+        let status = self.inside(&door, || {
+            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
+            // and `caps` outlive the call, also one that unwinds.
+            unsafe { call(pointer(context), &raw const args) }
+        });
+
+        answer(status)?;
+        let caps = caps.bytes();
+        let nodes = caps[NODES..].first_chunk().map_or(0, |it| u32::from_ne_bytes(*it));
+        if nodes > MOST_NODES {
+            let services = door.services();
+            let name = "DXGK_DRIVERCAPS.GpuEngineTopology beyond 64 nodes".into();
+            services.log().emit(services.adapter(), What::Absent { name });
+            return Err(Refusal::Invalid);
+        }
+        Ok(Features { nodes: nodes.max(1) })
+    }
+
+    pub(crate) fn stop(&self) -> Answer<()> {
+        let call = self.table.DxgkDdiStopDevice.ok_or(Refusal::Absent)?;
+        let Adapter { door, context } = self.adapter()?;
+        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        let status = self.inside(&door, || unsafe { call(pointer(context)) });
+        answer(status)
+    }
+
+    pub(crate) fn remove(&self) -> Answer<()> {
+        let call = self.table.DxgkDdiRemoveDevice.ok_or(Refusal::Absent)?;
+        // Whatever the driver answers, it was told, and is told nothing else of this adapter.
+        let Adapter { door, context } = self.met().take().ok_or(Refusal::Invalid)?;
+        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        let status = self.inside(&door, || unsafe { call(pointer(context)) });
+        answer(status)
+    }
+
+    /// There need not be anything to do.
+    pub(crate) fn leave(&self) {
+        if let Some(call) = self.table.DxgkDdiUnload {
+            // SAFETY: By invariant 1 the function is there.
+            self.inside_pool(|| unsafe { call() });
+        }
+    }
+
+    pub(crate) fn ask_interrupt(&self) -> Answer<bool> {
+        let call = self.table.DxgkDdiInterruptRoutine.ok_or(Refusal::Absent)?;
+        let Adapter { door, context } = self.adapter()?;
+        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        let ours = self.inside(&door, || unsafe { call(pointer(context), 0) });
+        Ok(ours != 0)
+    }
+
+    pub(crate) fn run_dpc(&self) -> Answer<()> {
+        let call = self.table.DxgkDdiDpcRoutine.ok_or(Refusal::Absent)?;
+        let Adapter { door, context } = self.adapter()?;
+        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        self.inside(&door, || unsafe { call(pointer(context)) });
+        Ok(())
+    }
+}

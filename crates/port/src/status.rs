@@ -1,0 +1,39 @@
+//! The one table from statuses to words.
+
+use abi::NTSTATUS;
+use abi::status::{
+    STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_GRAPHICS_DRIVER_MISMATCH, STATUS_INVALID_HANDLE,
+    STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
+};
+use kernel::miniport::{Answer, Refusal};
+
+/// What a driver answered. Only success itself is success: another code that does not fail
+/// says something, and is passed on.
+pub(crate) fn answer(status: NTSTATUS) -> Answer<()> {
+    Err(match status {
+        STATUS_SUCCESS => return Ok(()),
+        STATUS_INVALID_PARAMETER => Refusal::Invalid,
+        STATUS_NO_MEMORY => Refusal::NoMemory,
+        STATUS_GRAPHICS_DRIVER_MISMATCH => Refusal::Mismatch,
+        STATUS_GRAPHICS_ALLOCATION_BUSY => Refusal::Busy,
+        STATUS_INVALID_HANDLE => Refusal::NoHandle,
+        STATUS_NOT_SUPPORTED => Refusal::Unsupported,
+        other => Refusal::Other(other.cast_unsigned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abi::status::STATUS_PENDING;
+
+    #[test]
+    fn only_success_is_success() {
+        assert_eq!(answer(STATUS_SUCCESS), Ok(()));
+        assert_eq!(answer(STATUS_PENDING), Err(Refusal::Other(0x103)));
+        assert_eq!(answer(STATUS_GRAPHICS_DRIVER_MISMATCH), Err(Refusal::Mismatch));
+        assert_eq!(answer(STATUS_GRAPHICS_ALLOCATION_BUSY), Err(Refusal::Busy));
+        assert_eq!(answer(STATUS_INVALID_HANDLE), Err(Refusal::NoHandle));
+        assert_eq!(answer(-1), Err(Refusal::Other(u32::MAX)));
+    }
+}

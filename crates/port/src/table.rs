@@ -1,0 +1,142 @@
+//! Which tables are taken: those of a version that is flown, with what every driver has.
+
+use abi::display::{
+    DXGKDDI_INTERFACE_VERSION_VISTA, DXGKDDI_INTERFACE_VERSION_VISTA_SP1,
+    DXGKDDI_INTERFACE_VERSION_WDDM1_3, DXGKDDI_INTERFACE_VERSION_WDDM1_3_PATH_INDEPENDENT_ROTATION,
+    DXGKDDI_INTERFACE_VERSION_WDDM2_0, DXGKDDI_INTERFACE_VERSION_WDDM2_1,
+    DXGKDDI_INTERFACE_VERSION_WDDM2_1_5, DXGKDDI_INTERFACE_VERSION_WDDM2_1_6,
+    DXGKDDI_INTERFACE_VERSION_WDDM2_2, DXGKDDI_INTERFACE_VERSION_WDDM2_3,
+    DXGKDDI_INTERFACE_VERSION_WDDM2_4, DXGKDDI_INTERFACE_VERSION_WDDM2_5,
+    DXGKDDI_INTERFACE_VERSION_WDDM2_6, DXGKDDI_INTERFACE_VERSION_WDDM2_7,
+    DXGKDDI_INTERFACE_VERSION_WDDM2_8, DXGKDDI_INTERFACE_VERSION_WDDM2_9,
+    DXGKDDI_INTERFACE_VERSION_WDDM3_0, DXGKDDI_INTERFACE_VERSION_WDDM3_1,
+    DXGKDDI_INTERFACE_VERSION_WIN7, DXGKDDI_INTERFACE_VERSION_WIN8,
+};
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use std::fmt;
+
+/// The version that is flown.
+const FLOWN: u32 = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
+
+/// The versions that Windows knows, and what people call them.
+const KNOWN: &[(u32, &str)] = &[
+    (DXGKDDI_INTERFACE_VERSION_VISTA, "WDDM 1.0"),
+    (DXGKDDI_INTERFACE_VERSION_VISTA_SP1, "WDDM 1.0 of SP1"),
+    (DXGKDDI_INTERFACE_VERSION_WIN7, "WDDM 1.1"),
+    (DXGKDDI_INTERFACE_VERSION_WIN8, "WDDM 1.2"),
+    (DXGKDDI_INTERFACE_VERSION_WDDM1_3, "WDDM 1.3"),
+    (DXGKDDI_INTERFACE_VERSION_WDDM1_3_PATH_INDEPENDENT_ROTATION, "WDDM 1.3 with rotation"),
+    (DXGKDDI_INTERFACE_VERSION_WDDM2_0, "WDDM 2.0"),
+    (DXGKDDI_INTERFACE_VERSION_WDDM2_1, "WDDM 2.1"),
+    (DXGKDDI_INTERFACE_VERSION_WDDM2_1_5, "WDDM 2.1.5"),
+    (DXGKDDI_INTERFACE_VERSION_WDDM2_1_6, "WDDM 2.1.6"),
+    (DXGKDDI_INTERFACE_VERSION_WDDM2_2, "WDDM 2.2"),
+    (DXGKDDI_INTERFACE_VERSION_WDDM2_3, "WDDM 2.3"),
+    (DXGKDDI_INTERFACE_VERSION_WDDM2_4, "WDDM 2.4"),
+    (DXGKDDI_INTERFACE_VERSION_WDDM2_5, "WDDM 2.5"),
+    (DXGKDDI_INTERFACE_VERSION_WDDM2_6, "WDDM 2.6"),
+    (DXGKDDI_INTERFACE_VERSION_WDDM2_7, "WDDM 2.7"),
+    (DXGKDDI_INTERFACE_VERSION_WDDM2_8, "WDDM 2.8"),
+    (DXGKDDI_INTERFACE_VERSION_WDDM2_9, "WDDM 2.9"),
+    (DXGKDDI_INTERFACE_VERSION_WDDM3_0, "WDDM 3.0"),
+    (DXGKDDI_INTERFACE_VERSION_WDDM3_1, "WDDM 3.1"),
+];
+
+/// What no driver can be flown without.
+const REQUIRED: &[&str] = &[
+    "DxgkDdiAddDevice",
+    "DxgkDdiStartDevice",
+    "DxgkDdiStopDevice",
+    "DxgkDdiRemoveDevice",
+    "DxgkDdiQueryAdapterInfo",
+    "DxgkDdiCreateDevice",
+    "DxgkDdiDestroyDevice",
+    "DxgkDdiCreateAllocation",
+    "DxgkDdiDestroyAllocation",
+    "DxgkDdiOpenAllocation",
+    "DxgkDdiCloseAllocation",
+];
+
+/// Why a table was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BadTable {
+    /// Its `Version` is not one that is flown: the rest of it cannot be read.
+    Version(u32),
+    /// It lacks entries that every driver has: these.
+    Missing(Vec<&'static str>),
+}
+
+/// Looks at a table as far as it can be judged before it is used.
+pub(crate) fn check(table: &DRIVER_INITIALIZATION_DATA) -> Result<(), BadTable> {
+    if table.Version != FLOWN {
+        return Err(BadTable::Version(table.Version));
+    }
+    let filled: Vec<&str> = table.filled().collect();
+    let missing: Vec<_> = REQUIRED.iter().copied().filter(|it| !filled.contains(it)).collect();
+    if missing.is_empty() { Ok(()) } else { Err(BadTable::Missing(missing)) }
+}
+
+impl fmt::Display for BadTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadTable::Version(version) => {
+                write!(f, "the table's Version is {version:#x}, which is ")?;
+                match KNOWN.iter().find(|it| it.0 == *version) {
+                    Some((_, name)) => write!(f, "{name} and not flown yet")?,
+                    None => write!(f, "no version of WDDM")?,
+                }
+                write!(f, "; flown is {FLOWN:#x}, known and not flown yet are")?;
+                let others = KNOWN.iter().filter(|it| it.0 != FLOWN);
+                for (at, (version, _)) in others.enumerate() {
+                    write!(f, "{} {version:#x}", if at == 0 { "" } else { "," })?;
+                }
+                Ok(())
+            }
+            BadTable::Missing(names) => {
+                write!(f, "the table lacks what every driver has: {}", names.join(", "))
+            }
+        }
+    }
+}
+
+impl std::error::Error for BadTable {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_known_version_has_its_own_number_and_length() {
+        assert!(KNOWN.is_sorted_by(|a, b| a.0 < b.0));
+        for (version, _) in DRIVER_INITIALIZATION_DATA::LENGTHS {
+            assert!(KNOWN.iter().any(|it| it.0 == *version), "{version:#x}");
+        }
+        let here = size_of::<DRIVER_INITIALIZATION_DATA>();
+        assert_eq!(DRIVER_INITIALIZATION_DATA::length(FLOWN), Some(here));
+    }
+
+    #[test]
+    fn what_is_required_is_in_the_table() {
+        for name in REQUIRED {
+            assert!(DRIVER_INITIALIZATION_DATA::SLOTS.contains(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_named() {
+        let said = BadTable::Version(0x300E).to_string();
+        assert!(said.starts_with("the table's Version is 0x300e, which is WDDM 1.2 and not flown"));
+        assert!(said.ends_with("0xf003, 0x10004"), "{said}");
+        assert!(BadTable::Version(7).to_string().contains("0x7, which is no version of WDDM; "));
+    }
+
+    #[test]
+    fn everything_that_is_missing_is_said_at_once() {
+        let table =
+            DRIVER_INITIALIZATION_DATA { Version: FLOWN, ..DRIVER_INITIALIZATION_DATA::ZERO };
+        assert_eq!(check(&table), Err(BadTable::Missing(REQUIRED.to_vec())));
+        let said = BadTable::Missing(vec!["DxgkDdiStopDevice", "DxgkDdiCreateDevice"]).to_string();
+        let names = "DxgkDdiStopDevice, DxgkDdiCreateDevice";
+        assert_eq!(said, format!("the table lacks what every driver has: {names}"));
+    }
+}

@@ -1,0 +1,114 @@
+//! Adapters: enumerate, open, close.
+#![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::claims::{read, read_list, write, write_list};
+use crate::session::Session;
+use crate::status::{Kept, Which, answer, status};
+use abi::kmt::{
+    D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_ENUMADAPTERS2, D3DKMT_OPENADAPTERFROMLUID,
+};
+use abi::status::{STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER};
+use abi::{LUID, NTSTATUS};
+use flight::{Passive, RuleId};
+use kernel::{AdapterId, Handle};
+
+/// WINDOWS: asked without an array, the answer is a fixed maximum, 34 on Windows 11 and 32
+/// before (observed).
+const MOST_ADAPTERS: u32 = 34;
+
+/// Lists the adapters, each with an open handle.
+///
+/// # Safety
+///
+/// A pointer that is not NULL is good for what its structure says, now.
+pub unsafe fn D3DKMTEnumAdapters2(
+    session: &Session,
+    _at: &mut Passive,
+    args: *mut D3DKMT_ENUMADAPTERS2,
+) -> NTSTATUS {
+    session.call("D3DKMTEnumAdapters2", || {
+        // SAFETY: The caller's contract.
+        let mut asked = unsafe { read(args.cast_const()) }?;
+        if asked.pAdapters.is_null() {
+            asked.NumAdapters = MOST_ADAPTERS;
+            // SAFETY: The caller's contract.
+            return unsafe { write(args, asked) };
+        }
+        let adapters = session.kernel.adapters();
+        let count = u32::try_from(adapters.len()).map_err(|_| STATUS_INVALID_PARAMETER)?;
+        if asked.NumAdapters < count {
+            return Err(STATUS_BUFFER_TOO_SMALL);
+        }
+        // SAFETY: The caller's contract: the array has `NumAdapters` elements, so `count` too.
+        let mut list = unsafe { read_list(asked.pAdapters.cast_const(), adapters.len()) }?;
+        for (info, adapter) in list.iter_mut().zip(adapters) {
+            let handle = session.kernel.open_adapter(session.process, adapter);
+            *info = D3DKMT_ADAPTERINFO {
+                hAdapter: handle.map_err(|why| status(&why))?.0,
+                AdapterLuid: luid(adapter),
+                ..D3DKMT_ADAPTERINFO::ZERO
+            };
+        }
+        asked.NumAdapters = count;
+        // SAFETY: The caller's contract, as above.
+        unsafe { write_list(asked.pAdapters, &list) }?;
+        // SAFETY: The caller's contract.
+        unsafe { write(args, asked) }
+    })
+}
+
+/// Opens the adapter of a LUID.
+///
+/// # Safety
+///
+/// A pointer that is not NULL is good for what its structure says, now.
+pub unsafe fn D3DKMTOpenAdapterFromLuid(
+    session: &Session,
+    _at: &mut Passive,
+    args: *mut D3DKMT_OPENADAPTERFROMLUID,
+) -> NTSTATUS {
+    session.call("D3DKMTOpenAdapterFromLuid", || {
+        // SAFETY: The caller's contract.
+        let mut asked = unsafe { read(args.cast_const()) }?;
+        let same = |it: &AdapterId| {
+            let it = luid(*it);
+            (it.LowPart, it.HighPart) == (asked.AdapterLuid.LowPart, asked.AdapterLuid.HighPart)
+        };
+        let found = session.kernel.adapters().into_iter().find(same);
+        let adapter = found.ok_or(STATUS_INVALID_PARAMETER)?;
+        let handle = session.kernel.open_adapter(session.process, adapter);
+        asked.hAdapter = handle.map_err(|why| status(&why))?.0;
+        // SAFETY: The caller's contract.
+        unsafe { write(args, asked) }
+    })
+}
+
+/// Closes an adapter handle.
+///
+/// # Safety
+///
+/// A pointer that is not NULL is good for what its structure says, now.
+pub unsafe fn D3DKMTCloseAdapter(
+    session: &Session,
+    _at: &mut Passive,
+    args: *const D3DKMT_CLOSEADAPTER,
+) -> NTSTATUS {
+    session.call("D3DKMTCloseAdapter", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args) }?;
+        let closed = session.kernel.close_adapter(session.process, Handle(asked.hAdapter));
+        answer(session, CLOSE, closed)
+    })
+}
+
+const CLOSE: Kept = Kept {
+    handles: &[(Which::Adapter, RuleId::DEV_LIFE_001, "D3DKMTCloseAdapter.hAdapter")],
+    others: &[],
+};
+
+fn luid(adapter: AdapterId) -> LUID {
+    let number = adapter.luid();
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of a number")]
+    LUID { LowPart: number as u32, HighPart: (number >> 32) as i32 }
+}

@@ -1,0 +1,307 @@
+//! A client in safe Rust: it fills the structures and calls the raw functions, so scenarios
+//! and tests go through the same door as an application.
+#![expect(unsafe_code, reason = "passes its own structures to the entry points")]
+
+use crate::session::Session;
+use crate::{adapter, create, destroy, device};
+use abi::kmt::{
+    D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_CREATEALLOCATION, D3DKMT_CREATEALLOCATIONFLAGS,
+    D3DKMT_CREATECONTEXTVIRTUAL, D3DKMT_CREATEDEVICE, D3DKMT_CREATESTANDARDALLOCATION,
+    D3DKMT_DESTROYALLOCATION, D3DKMT_DESTROYALLOCATION2, D3DKMT_DESTROYCONTEXT,
+    D3DKMT_DESTROYDEVICE, D3DKMT_ENUMADAPTERS2, D3DKMT_STANDARDALLOCATION_EXISTINGHEAP,
+    D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP, D3DKMT_SUBMITCOMMAND,
+};
+use abi::ukm::{
+    D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO_FLAGS, D3DDDICB_DESTROYALLOCATION2FLAGS,
+};
+use abi::{D3DKMT_HANDLE, NTSTATUS};
+use flight::Passive;
+use kernel::{Kernel, Manner};
+use std::ptr;
+use std::sync::Arc;
+
+/// A client process.
+#[derive(Clone)]
+pub struct Client {
+    session: Session,
+}
+
+/// What to create. `Default` asks for nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Create {
+    /// On which device.
+    pub device: D3DKMT_HANDLE,
+    /// Into this resource, if not zero.
+    pub resource: D3DKMT_HANDLE,
+    /// Flags of the call.
+    pub flags: u32,
+    /// The runtime's private data.
+    pub runtime: Vec<u8>,
+    /// The resource's private data for the driver.
+    pub private: Vec<u8>,
+    /// Each allocation's private data for the driver.
+    pub allocations: Vec<Vec<u8>>,
+    /// Each allocation's flags; shorter than the list means zero.
+    pub allocation_flags: Vec<u32>,
+    /// `VidPnSourceId` of every allocation.
+    pub source: u32,
+    /// A standard allocation over this memory: its type, and how many bytes of it.
+    pub standard: Option<(i32, usize)>,
+    /// The address of the caller's memory, for a standard allocation.
+    pub system_memory: usize,
+}
+
+/// What was created.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Created {
+    /// The resource, if there is one.
+    pub resource: D3DKMT_HANDLE,
+    /// Its global handle.
+    pub global: D3DKMT_HANDLE,
+    /// The allocations.
+    pub allocations: Vec<D3DKMT_HANDLE>,
+    /// Each allocation's private data, as the driver left it.
+    pub privates: Vec<Vec<u8>>,
+}
+
+/// What to destroy. `Default` asks for nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Destroy {
+    /// On which device.
+    pub device: D3DKMT_HANDLE,
+    /// This resource, if not zero.
+    pub resource: D3DKMT_HANDLE,
+    /// These allocations.
+    pub list: Vec<D3DKMT_HANDLE>,
+    /// No queued work uses them.
+    pub assume_not_in_use: bool,
+    /// Return when they are closed.
+    pub synchronous: bool,
+}
+
+impl Client {
+    /// A new process of the kernel.
+    pub fn new(kernel: &Arc<Kernel>) -> Self {
+        Self { session: Session::open(kernel) }
+    }
+
+    /// Its session, for calling the raw functions.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The process ends by itself. What it left alive is its fault.
+    pub fn end(&self, at: &mut Passive) {
+        self.session.kernel.end_process(at, self.session.process, Manner::Orderly);
+    }
+
+    /// The process is killed, with everything alive in it.
+    pub fn kill(&self, at: &mut Passive) {
+        self.session.kernel.end_process(at, self.session.process, Manner::Killed);
+    }
+
+    /// `D3DKMTEnumAdapters2`: an open handle of each adapter.
+    pub fn adapters(&self, at: &mut Passive) -> Result<Vec<D3DKMT_HANDLE>, NTSTATUS> {
+        let mut list = [D3DKMT_ADAPTERINFO::ZERO; 34];
+        let mut args = D3DKMT_ENUMADAPTERS2 { NumAdapters: 34, pAdapters: list.as_mut_ptr() };
+        // SAFETY: `args` and `list` live here, and `list` has as many elements as `args` says.
+        let status = unsafe { adapter::D3DKMTEnumAdapters2(&self.session, at, &raw mut args) };
+        succeeded(status)?;
+        Ok(list.iter().take(args.NumAdapters as usize).map(|it| it.hAdapter).collect())
+    }
+
+    /// `D3DKMTCloseAdapter`.
+    pub fn close_adapter(&self, at: &mut Passive, adapter: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
+        let args = D3DKMT_CLOSEADAPTER { hAdapter: adapter };
+        // SAFETY: `args` lives here.
+        succeeded(unsafe { adapter::D3DKMTCloseAdapter(&self.session, at, &raw const args) })
+    }
+
+    /// `D3DKMTCreateDevice`.
+    pub fn create_device(
+        &self,
+        at: &mut Passive,
+        adapter: D3DKMT_HANDLE,
+    ) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+        let mut args = D3DKMT_CREATEDEVICE { hAdapter: adapter, ..D3DKMT_CREATEDEVICE::ZERO };
+        // SAFETY: `args` lives here.
+        succeeded(unsafe { device::D3DKMTCreateDevice(&self.session, at, &raw mut args) })?;
+        Ok(args.hDevice)
+    }
+
+    /// `D3DKMTDestroyDevice`.
+    pub fn destroy_device(&self, at: &mut Passive, device: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
+        let args = D3DKMT_DESTROYDEVICE { hDevice: device };
+        // SAFETY: `args` lives here.
+        succeeded(unsafe { device::D3DKMTDestroyDevice(&self.session, at, &raw const args) })
+    }
+
+    /// `D3DKMTCreateContextVirtual`, on engine zero of a node.
+    pub fn create_context(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+        node: u32,
+    ) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+        let mut args = D3DKMT_CREATECONTEXTVIRTUAL {
+            hDevice: device,
+            NodeOrdinal: node,
+            EngineAffinity: 1,
+            ..D3DKMT_CREATECONTEXTVIRTUAL::ZERO
+        };
+        // SAFETY: `args` lives here, and has no private data.
+        let status =
+            unsafe { device::D3DKMTCreateContextVirtual(&self.session, at, &raw mut args) };
+        succeeded(status)?;
+        Ok(args.hContext)
+    }
+
+    /// `D3DKMTDestroyContext`.
+    pub fn destroy_context(
+        &self,
+        at: &mut Passive,
+        context: D3DKMT_HANDLE,
+    ) -> Result<(), NTSTATUS> {
+        let args = D3DKMT_DESTROYCONTEXT { hContext: context };
+        // SAFETY: `args` lives here.
+        succeeded(unsafe { device::D3DKMTDestroyContext(&self.session, at, &raw const args) })
+    }
+
+    /// `D3DKMTSubmitCommand`, with commands in private driver data.
+    pub fn submit(
+        &self,
+        at: &mut Passive,
+        context: D3DKMT_HANDLE,
+        private: &[u8],
+    ) -> Result<(), NTSTATUS> {
+        let mut args = D3DKMT_SUBMITCOMMAND::ZERO;
+        args.BroadcastContextCount = 1;
+        args.BroadcastContext[0] = context;
+        args.pPrivateDriverData = private.as_ptr().cast_mut().cast();
+        args.PrivateDriverDataSize = size(private);
+        // SAFETY: `args` lives here, and `private` is as long as it says; it is only read.
+        succeeded(unsafe { device::D3DKMTSubmitCommand(&self.session, at, &raw const args) })
+    }
+
+    /// `D3DKMTCreateAllocation`.
+    pub fn create(&self, at: &mut Passive, create: &Create) -> Result<Created, NTSTATUS> {
+        let mut privates = create.allocations.clone();
+        let flags = |place: usize| D3DDDI_ALLOCATIONINFO_FLAGS {
+            Value: create.allocation_flags.get(place).copied().unwrap_or_default(),
+        };
+        let info = |(place, private): (usize, &mut Vec<u8>)| D3DDDI_ALLOCATIONINFO {
+            pSystemMem: ptr::without_provenance(create.system_memory),
+            pPrivateDriverData: private.as_mut_ptr().cast(),
+            PrivateDriverDataSize: size(private),
+            VidPnSourceId: create.source,
+            Flags: flags(place),
+            ..D3DDDI_ALLOCATIONINFO::ZERO
+        };
+        let mut infos: Vec<_> = privates.iter_mut().enumerate().map(info).collect();
+        let standard = create.standard.map(|(kind, bytes)| D3DKMT_CREATESTANDARDALLOCATION {
+            Type: kind,
+            ExistingHeapData: D3DKMT_STANDARDALLOCATION_EXISTINGHEAP { Size: bytes },
+            ..D3DKMT_CREATESTANDARDALLOCATION::ZERO
+        });
+        let mut args = D3DKMT_CREATEALLOCATION {
+            hDevice: create.device,
+            hResource: create.resource,
+            pPrivateRuntimeData: create.runtime.as_ptr().cast(),
+            PrivateRuntimeDataSize: size(&create.runtime),
+            pPrivateDriverData: create.private.as_ptr().cast(),
+            PrivateDriverDataSize: size(&create.private),
+            NumAllocations: u32::try_from(infos.len()).unwrap_or(u32::MAX),
+            pAllocationInfo: infos.as_mut_ptr(),
+            Flags: D3DKMT_CREATEALLOCATIONFLAGS { Value: create.flags },
+            ..D3DKMT_CREATEALLOCATION::ZERO
+        };
+        if let Some(standard) = &standard {
+            args.pPrivateDriverData = ptr::from_ref(standard).cast();
+            args.PrivateDriverDataSize = 0;
+        }
+        // SAFETY: All these live here and are as long as `args` says.
+        let status = unsafe { create::D3DKMTCreateAllocation(&self.session, at, &raw mut args) };
+        succeeded(status)?;
+        Ok(Created {
+            resource: args.hResource,
+            global: args.hGlobalShare,
+            allocations: infos.iter().map(|it| it.hAllocation).collect(),
+            privates,
+        })
+    }
+
+    /// `D3DKMTDestroyAllocation2`.
+    pub fn destroy(&self, at: &mut Passive, destroy: &Destroy) -> Result<(), NTSTATUS> {
+        let flag = |set: bool, bit: u32| if set { bit } else { 0 };
+        let flags =
+            flag(destroy.assume_not_in_use, D3DDDICB_DESTROYALLOCATION2FLAGS::AssumeNotInUse)
+                | flag(destroy.synchronous, D3DDDICB_DESTROYALLOCATION2FLAGS::SynchronousDestroy);
+        let args = D3DKMT_DESTROYALLOCATION2 {
+            hDevice: destroy.device,
+            hResource: destroy.resource,
+            phAllocationList: list_pointer(&destroy.list),
+            AllocationCount: u32::try_from(destroy.list.len()).unwrap_or(u32::MAX),
+            Flags: D3DDDICB_DESTROYALLOCATION2FLAGS { Value: flags },
+        };
+        // SAFETY: `args` and the list live here.
+        succeeded(unsafe { destroy::D3DKMTDestroyAllocation2(&self.session, at, &raw const args) })
+    }
+
+    /// `D3DKMTDestroyAllocation`: version 1.
+    pub fn destroy_v1(&self, at: &mut Passive, destroy: &Destroy) -> Result<(), NTSTATUS> {
+        let args = D3DKMT_DESTROYALLOCATION {
+            hDevice: destroy.device,
+            hResource: destroy.resource,
+            phAllocationList: list_pointer(&destroy.list),
+            AllocationCount: u32::try_from(destroy.list.len()).unwrap_or(u32::MAX),
+        };
+        // SAFETY: `args` and the list live here.
+        succeeded(unsafe { destroy::D3DKMTDestroyAllocation(&self.session, at, &raw const args) })
+    }
+}
+
+impl Create {
+    /// Allocations on a device, described to the driver by these bytes.
+    pub fn on(device: D3DKMT_HANDLE, allocations: Vec<Vec<u8>>) -> Self {
+        Self { device, allocations, ..Self::default() }
+    }
+
+    /// The same, with a new resource.
+    #[must_use]
+    pub fn with_resource(mut self) -> Self {
+        self.flags |= D3DKMT_CREATEALLOCATIONFLAGS::CreateResource;
+        self
+    }
+
+    /// The same, into a resource that is there.
+    #[must_use]
+    pub fn into_resource(mut self, resource: D3DKMT_HANDLE) -> Self {
+        self.resource = resource;
+        self
+    }
+
+    /// A standard allocation over `bytes` of the caller's memory at `address`.
+    pub fn standard(device: D3DKMT_HANDLE, address: usize, bytes: usize) -> Self {
+        Self {
+            device,
+            flags: D3DKMT_CREATEALLOCATIONFLAGS::StandardAllocation
+                | D3DKMT_CREATEALLOCATIONFLAGS::ExistingSysMem,
+            allocations: vec![Vec::new()],
+            standard: Some((D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP, bytes)),
+            system_memory: address,
+            ..Self::default()
+        }
+    }
+}
+
+fn list_pointer(list: &[D3DKMT_HANDLE]) -> *const D3DKMT_HANDLE {
+    if list.is_empty() { ptr::null() } else { list.as_ptr() }
+}
+
+fn size(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+}
+
+fn succeeded(status: NTSTATUS) -> Result<(), NTSTATUS> {
+    if abi::nt_success(status) { Ok(()) } else { Err(status) }
+}

@@ -1,0 +1,372 @@
+//! Creating allocations.
+#![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::claims::{read, read_bytes, read_list, write, write_bytes, write_list};
+use crate::entry::{ArgumentRule, judge_arguments};
+use crate::session::Session;
+use crate::status::{Kept, Which, answer};
+use abi::NTSTATUS;
+use abi::kmt::{
+    D3DKMT_CREATEALLOCATION, D3DKMT_CREATEALLOCATIONFLAGS as Flags,
+    D3DKMT_CREATESTANDARDALLOCATION, D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP,
+    D3DKMT_STANDARDALLOCATIONTYPE_INTERNALBACKINGSTORE,
+};
+use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
+use abi::ukm::{
+    D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO2, D3DDDI_ALLOCATIONINFO2_FLAGS as InfoFlags,
+    D3DDDI_ID_NOTAPPLICABLE,
+};
+use flight::{Passive, RuleId};
+use kernel::{Argument, CreateOrder, Handle, Made, Refused, Sharing};
+use std::ffi::c_void;
+
+const PAGE: usize = 4096;
+
+/// More allocations than this in one call are refused.
+const MOST_ALLOCATIONS: u32 = 1024;
+
+/// What was asked for, out of either structure.
+struct Asked {
+    args: D3DKMT_CREATEALLOCATION,
+    infos: Vec<Info>,
+    standard: Option<D3DKMT_CREATESTANDARDALLOCATION>,
+}
+
+/// An element of the list, out of either structure.
+#[derive(Clone, Copy)]
+struct Info {
+    system_memory: *const c_void,
+    private: *mut c_void,
+    private_size: u32,
+    source: u32,
+    flags: u32,
+}
+
+impl Asked {
+    fn has(&self, flag: u32) -> bool {
+        self.args.Flags.has(flag)
+    }
+
+    fn any(&self, broken: impl Fn(&Info) -> bool, sentence: &str) -> Option<String> {
+        let place = self.infos.iter().position(broken)?;
+        Some(format!("pAllocationInfo[{place}]: {sentence}"))
+    }
+}
+
+const INVALID: Option<NTSTATUS> = Some(STATUS_INVALID_PARAMETER);
+
+const RULES: &[ArgumentRule<Asked>] = &[
+    ArgumentRule {
+        id: RuleId::ALLOC_CREATE_001,
+        place: "D3DKMTCreateAllocation.Flags.CreateShared",
+        refuses: INVALID,
+        broken: |it| {
+            (it.has(Flags::CreateShared) && !it.has(Flags::CreateResource))
+                .then(|| "CreateShared is set and CreateResource is not".to_owned())
+        },
+    },
+    ArgumentRule {
+        id: RuleId::ALLOC_CREATE_002,
+        place: "D3DKMTCreateAllocation.Flags.NtSecuritySharing",
+        refuses: INVALID,
+        broken: |it| {
+            (it.has(Flags::NtSecuritySharing) && !it.has(Flags::CreateShared))
+                .then(|| "NtSecuritySharing is set and CreateShared is not".to_owned())
+        },
+    },
+    ArgumentRule {
+        id: RuleId::ALLOC_CREATE_004,
+        place: "D3DKMTCreateAllocation.Flags",
+        refuses: INVALID,
+        broken: |it| {
+            let alone = !it.has(Flags::CreateResource) && it.args.hResource == 0;
+            (it.has(Flags::CreateShared) && alone)
+                .then(|| "allocations are to be shared, but belong to no resource".to_owned())
+        },
+    },
+    ArgumentRule {
+        id: RuleId::ALLOC_CREATE_006,
+        place: "D3DKMTCreateAllocation.NumAllocations",
+        refuses: INVALID,
+        broken: |it| {
+            (it.args.NumAllocations == 0).then(|| {
+                "NumAllocations is zero: the page calls an empty resource valid, Windows \
+                 refuses it"
+                    .to_owned()
+            })
+        },
+    },
+    ArgumentRule {
+        id: RuleId::ALLOC_CREATE_016,
+        place: "D3DKMTCreateAllocation.Flags",
+        refuses: INVALID,
+        broken: |it| {
+            let bits = it.args.Flags.Value & (Flags::RESERVED | Flags::OpenCrossAdapter);
+            (bits != 0).then(|| format!("bits {bits:#x} are not for callers"))
+        },
+    },
+    ArgumentRule {
+        id: RuleId::ALLOC_CREATE_009,
+        place: "D3DKMTCreateAllocation.Flags.StandardAllocation",
+        refuses: INVALID,
+        broken: |it| {
+            let (memory, section) = (it.has(Flags::ExistingSysMem), it.has(Flags::ExistingSection));
+            let standard = it.has(Flags::StandardAllocation);
+            ((memory && section) || standard != (memory || section)).then(|| {
+                format!(
+                    "StandardAllocation is {standard}, ExistingSysMem {memory}, ExistingSection \
+                     {section}: a standard allocation has exactly one of the two, others none"
+                )
+            })
+        },
+    },
+    ArgumentRule {
+        id: RuleId::ALLOC_CREATE_010,
+        place: "D3DKMTCreateAllocation.NumAllocations",
+        refuses: INVALID,
+        broken: |it| {
+            let count = it.args.NumAllocations;
+            (it.has(Flags::StandardAllocation) && count != 1).then(|| {
+                format!("a standard allocation comes alone, but NumAllocations is {count}")
+            })
+        },
+    },
+    ArgumentRule {
+        id: RuleId::ALLOC_CREATE_022,
+        place: "D3DKMTCreateAllocation.pStandardAllocation.Type",
+        refuses: INVALID,
+        broken: |it| {
+            let known = D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP
+                ..=D3DKMT_STANDARDALLOCATIONTYPE_INTERNALBACKINGSTORE;
+            let kind = it.standard.map(|it| it.Type)?;
+            (!known.contains(&kind)).then(|| format!("type {kind} is no standard allocation"))
+        },
+    },
+    ArgumentRule {
+        id: RuleId::ALLOC_CREATE_013,
+        place: "D3DKMTCreateAllocation.pSystemMem",
+        refuses: INVALID,
+        broken: |it| {
+            let size = it.standard.map_or(0, |it| it.ExistingHeapData.Size);
+            if !it.has(Flags::ExistingSysMem) {
+                return None;
+            }
+            let (start, sized) = (it.infos.first()?.system_memory.addr(), it.standard.is_some());
+            (start == 0 || start % PAGE != 0 || (sized && (size == 0 || size % PAGE != 0)))
+                .then(|| format!("{size:#x} bytes at {start:#x} are not whole pages of memory"))
+        },
+    },
+    ArgumentRule {
+        id: RuleId::ALLOC_CREATE_018,
+        place: "D3DKMTCreateAllocation.VidPnSourceId",
+        refuses: None,
+        broken: |it| {
+            let stray = |it: &Info| {
+                it.flags & InfoFlags::Primary == 0 && it.source != D3DDDI_ID_NOTAPPLICABLE
+            };
+            it.any(stray, "VidPnSourceId is set, but it is no primary")
+        },
+    },
+    ArgumentRule {
+        id: RuleId::ALLOC_CREATE_019,
+        place: "D3DKMTCreateAllocation.Flags.Stereo",
+        refuses: INVALID,
+        broken: |it| {
+            let stereo = |it: &Info| it.flags & InfoFlags::Stereo != 0;
+            let odd = |it: &Info| stereo(it) && it.flags & InfoFlags::Primary == 0;
+            it.any(odd, "Stereo is set and Primary is not")
+        },
+    },
+];
+
+const KEPT: Kept = Kept {
+    handles: &[
+        (Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTCreateAllocation.hDevice"),
+        (Which::Resource, RuleId::ALLOC_CREATE_003, "D3DKMTCreateAllocation.hResource"),
+    ],
+    others: &[(RuleId::ALLOC_CREATE_005, "D3DKMTCreateAllocation.hResource")],
+};
+
+/// Flags that have no effect here yet: said when used.
+const WITHOUT_EFFECT: u32 = Flags::CreateProtected
+    | Flags::RestrictSharedAccess
+    | Flags::ReadOnly
+    | Flags::CrossAdapter
+    | Flags::PartialSharedCreation
+    | Flags::WriteWatch
+    | Flags::PhysicallyContiguous
+    | Flags::SharedDisplayable;
+
+/// Creates allocations.
+///
+/// # Safety
+///
+/// A pointer that is not NULL is good for what its structure says, now.
+pub unsafe fn D3DKMTCreateAllocation(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_CREATEALLOCATION,
+) -> NTSTATUS {
+    session.call("D3DKMTCreateAllocation", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args.cast_const()) }?;
+        let list = asked.pAllocationInfo;
+        // SAFETY: The caller's contract.
+        let mut infos = unsafe { read_list(list.cast_const(), counted(&asked)?) }?;
+        let plain = |it: &D3DDDI_ALLOCATIONINFO| Info {
+            system_memory: it.pSystemMem,
+            private: it.pPrivateDriverData,
+            private_size: it.PrivateDriverDataSize,
+            source: it.VidPnSourceId,
+            flags: it.Flags.Value,
+        };
+        let shown = infos.iter().map(plain).collect();
+        // SAFETY: The caller's contract.
+        let made = unsafe { create(session, at, asked, shown) }?;
+        for (info, handle) in infos.iter_mut().zip(&made.allocations) {
+            info.hAllocation = handle.0;
+        }
+        // SAFETY: The caller's contract.
+        unsafe { write_list(list, &infos) }?;
+        // SAFETY: The caller's contract.
+        unsafe { write(args, filled(asked, &made)) }
+    })
+}
+
+/// Creates allocations.
+///
+/// # Safety
+///
+/// A pointer that is not NULL is good for what its structure says, now.
+pub unsafe fn D3DKMTCreateAllocation2(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_CREATEALLOCATION,
+) -> NTSTATUS {
+    session.call("D3DKMTCreateAllocation2", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args.cast_const()) }?;
+        let list = asked.allocation_info2();
+        // SAFETY: The caller's contract.
+        let mut infos = unsafe { read_list(list.cast_const(), counted(&asked)?) }?;
+        let plain = |it: &D3DDDI_ALLOCATIONINFO2| Info {
+            system_memory: it.pSystemMem,
+            private: it.pPrivateDriverData,
+            private_size: it.PrivateDriverDataSize,
+            source: it.VidPnSourceId,
+            flags: it.Flags.Value,
+        };
+        let shown = infos.iter().map(plain).collect();
+        // SAFETY: The caller's contract.
+        let made = unsafe { create(session, at, asked, shown) }?;
+        for (info, handle) in infos.iter_mut().zip(&made.allocations) {
+            info.hAllocation = handle.0;
+        }
+        // SAFETY: The caller's contract.
+        unsafe { write_list(list, &infos) }?;
+        // SAFETY: The caller's contract.
+        unsafe { write(args, filled(asked, &made)) }
+    })
+}
+
+/// The number of elements, if it is a sane one.
+fn counted(asked: &D3DKMT_CREATEALLOCATION) -> Result<usize, NTSTATUS> {
+    let sane = asked.NumAllocations <= MOST_ALLOCATIONS;
+    if sane { Ok(asked.NumAllocations as usize) } else { Err(STATUS_INVALID_PARAMETER) }
+}
+
+/// Checks, asks the kernel, and gives private data back.
+///
+/// # Safety
+///
+/// The pointers of `args` and `infos` are good for what they say, now.
+unsafe fn create(
+    session: &Session,
+    at: &mut Passive,
+    args: D3DKMT_CREATEALLOCATION,
+    infos: Vec<Info>,
+) -> Result<Made, NTSTATUS> {
+    let standard = args.Flags.has(Flags::StandardAllocation);
+    // SAFETY: The caller's contract: with the flag the union holds this pointer.
+    let standard = standard.then(|| unsafe { read(args.standard_allocation().cast_const()) });
+    let asked = Asked { args, infos, standard: standard.transpose()? };
+    judge_arguments(session, RULES, &asked)?;
+    if asked.has(Flags::ExistingSection) {
+        session.absent("D3DKMTCreateAllocation.Flags.ExistingSection");
+        return Err(STATUS_NOT_SUPPORTED);
+    }
+    if asked.has(WITHOUT_EFFECT) {
+        session.absent("D3DKMTCreateAllocation: flags that have no effect");
+    }
+    // SAFETY: The caller's contract.
+    let order = unsafe { order(&asked) }?;
+    let made = session.kernel.create(at, session.process, order);
+    let lost_resource = made.as_ref().err().is_some_and(|why| {
+        matches!(
+            why,
+            Refused::Handle { argument: Argument::Resource, .. } | Refused::OtherDevice { .. }
+        )
+    });
+    // WINDOWS: an hResource that does not resolve is an invalid handle here (observed).
+    let made = answer(session, KEPT, made)
+        .map_err(|status| if lost_resource { STATUS_INVALID_HANDLE } else { status })?;
+    if asked.standard.is_none() {
+        for (info, bytes) in asked.infos.iter().zip(&made.privates) {
+            if info.private_size > 0 {
+                // SAFETY: The caller's contract: as many bytes as were read.
+                unsafe { write_bytes(info.private, bytes) }?;
+            }
+        }
+    }
+    Ok(made)
+}
+
+/// What the kernel is asked for.
+///
+/// # Safety
+///
+/// The pointers of `asked` are good for what they say, now.
+unsafe fn order(asked: &Asked) -> Result<CreateOrder, NTSTATUS> {
+    let args = &asked.args;
+    let mut allocations = Vec::with_capacity(asked.infos.len());
+    for info in &asked.infos {
+        // SAFETY: The caller's contract.
+        allocations.push(unsafe { read_bytes(info.private.cast_const(), info.private_size) }?);
+    }
+    let private = match asked.standard {
+        // The union holds the description instead.
+        Some(_) => Vec::new(),
+        // SAFETY: The caller's contract.
+        None => unsafe { read_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize) }?,
+    };
+    // SAFETY: The caller's contract.
+    let runtime = unsafe { read_bytes(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize) }?;
+    let sharing = match (asked.has(Flags::CreateShared), asked.has(Flags::NtSecuritySharing)) {
+        (false, _) => Sharing::None,
+        (true, false) => Sharing::Global,
+        (true, true) => Sharing::Nt,
+    };
+    Ok(CreateOrder {
+        device: Handle(args.hDevice),
+        resource: (args.hResource != 0).then_some(Handle(args.hResource)),
+        new_resource: asked.has(Flags::CreateResource),
+        sharing,
+        runtime,
+        private,
+        allocations,
+        standard: asked.standard.map(|it| it.ExistingHeapData.Size as u64),
+    })
+}
+
+/// The structure with the answers in it. Sizes stay as they were.
+fn filled(mut args: D3DKMT_CREATEALLOCATION, made: &Made) -> D3DKMT_CREATEALLOCATION {
+    if let Some(resource) = made.resource {
+        args.hResource = resource.0;
+    }
+    if args.Flags.has(Flags::CreateShared) {
+        // WINDOWS: shared for NT handles only, there is no global one (observed).
+        args.hGlobalShare = made.global.map_or(0, |it| it.0);
+    }
+    args
+}

@@ -1,0 +1,141 @@
+//! Destroying allocations and resources.
+#![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::claims::{read, read_list};
+use crate::entry::{ArgumentRule, judge_arguments};
+use crate::session::Session;
+use crate::status::{Kept, Which, answer};
+use abi::NTSTATUS;
+use abi::kmt::{D3DKMT_DESTROYALLOCATION, D3DKMT_DESTROYALLOCATION2};
+use abi::status::STATUS_INVALID_PARAMETER;
+use abi::ukm::D3DDDICB_DESTROYALLOCATION2FLAGS as Flags;
+use flight::{Passive, RuleId};
+use kernel::{DestroyOrder, Handle, Target};
+
+const RULES: &[ArgumentRule<D3DKMT_DESTROYALLOCATION2>] = &[
+    ArgumentRule {
+        id: RuleId::ALLOC_DESTROY_012,
+        place: "D3DKMTDestroyAllocation2.Flags",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |it| {
+            let bits = it.Flags.Value & !(Flags::AssumeNotInUse | Flags::SynchronousDestroy);
+            (bits != 0).then(|| format!("bits {bits:#x} are not for callers"))
+        },
+    },
+    ArgumentRule {
+        id: RuleId::ALLOC_DESTROY_024,
+        place: "D3DKMTDestroyAllocation2.phAllocationList",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |it| {
+            let bare = it.hResource == 0 && it.phAllocationList.is_null();
+            (bare && it.AllocationCount > 0)
+                .then(|| format!("AllocationCount is {}, but there is no list", it.AllocationCount))
+        },
+    },
+    // WINDOWS: the page asks for a NULL list beside a resource. Windows does not look at it
+    // when the count is zero, and refuses a count with a list (both observed); a count without
+    // a list has no meaning (documented).
+    ArgumentRule {
+        id: RuleId::ALLOC_DESTROY_003,
+        place: "D3DKMTDestroyAllocation2.phAllocationList",
+        refuses: None,
+        broken: |it| {
+            let listed = !it.phAllocationList.is_null() && it.AllocationCount == 0;
+            (it.hResource != 0 && listed)
+                .then(|| "a list pointer stands beside hResource; it is not read".to_owned())
+        },
+    },
+    ArgumentRule {
+        id: RuleId::ALLOC_DESTROY_004,
+        place: "D3DKMTDestroyAllocation2.AllocationCount",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |it| {
+            let listed = !it.phAllocationList.is_null() && it.AllocationCount > 0;
+            (it.hResource != 0 && listed)
+                .then(|| format!("hResource and a list of {} are both given", it.AllocationCount))
+        },
+    },
+];
+
+const KEPT: Kept = Kept {
+    handles: &[
+        (Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTDestroyAllocation2.hDevice"),
+        (Which::Resource, RuleId::ALLOC_DESTROY_001, "D3DKMTDestroyAllocation2.hResource"),
+        (Which::Allocation, RuleId::ALLOC_DESTROY_001, "D3DKMTDestroyAllocation2.phAllocationList"),
+    ],
+    others: &[
+        (RuleId::ALLOC_DESTROY_005, "D3DKMTDestroyAllocation2.phAllocationList"),
+        (RuleId::ALLOC_DESTROY_018, "D3DKMTDestroyAllocation2.phAllocationList"),
+    ],
+};
+
+/// Destroys a resource or a list of allocations.
+///
+/// # Safety
+///
+/// A pointer that is not NULL is good for what its structure says, now.
+pub unsafe fn D3DKMTDestroyAllocation2(
+    session: &Session,
+    at: &mut Passive,
+    args: *const D3DKMT_DESTROYALLOCATION2,
+) -> NTSTATUS {
+    session.call("D3DKMTDestroyAllocation2", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args) }?;
+        // SAFETY: The caller's contract.
+        unsafe { destroy(session, at, &asked) }
+    })
+}
+
+/// Destroys a resource or a list of allocations: version 2 with no flag.
+///
+/// # Safety
+///
+/// A pointer that is not NULL is good for what its structure says, now.
+pub unsafe fn D3DKMTDestroyAllocation(
+    session: &Session,
+    at: &mut Passive,
+    args: *const D3DKMT_DESTROYALLOCATION,
+) -> NTSTATUS {
+    session.call("D3DKMTDestroyAllocation", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args) }?;
+        let asked = D3DKMT_DESTROYALLOCATION2 {
+            hDevice: asked.hDevice,
+            hResource: asked.hResource,
+            phAllocationList: asked.phAllocationList,
+            AllocationCount: asked.AllocationCount,
+            ..D3DKMT_DESTROYALLOCATION2::ZERO
+        };
+        // SAFETY: The caller's contract.
+        unsafe { destroy(session, at, &asked) }
+    })
+}
+
+/// # Safety
+///
+/// The list of `asked` is good for what it says, now.
+unsafe fn destroy(
+    session: &Session,
+    at: &mut Passive,
+    asked: &D3DKMT_DESTROYALLOCATION2,
+) -> Result<(), NTSTATUS> {
+    judge_arguments(session, RULES, asked)?;
+    let target = match (asked.hResource, asked.AllocationCount) {
+        (0, 0) => Target::Nothing,
+        (0, count) => {
+            // SAFETY: The caller's contract.
+            let list = unsafe { read_list(asked.phAllocationList, count as usize) }?;
+            Target::List(list.into_iter().map(Handle).collect())
+        }
+        (resource, _) => Target::Resource(Handle(resource)),
+    };
+    let order = DestroyOrder {
+        device: Handle(asked.hDevice),
+        target,
+        assume: asked.Flags.has(Flags::AssumeNotInUse),
+        sync: asked.Flags.has(Flags::SynchronousDestroy),
+    };
+    answer(session, KEPT, session.kernel.destroy(at, session.process, &order))
+}

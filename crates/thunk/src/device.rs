@@ -1,0 +1,182 @@
+//! Devices, contexts and submission.
+#![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::claims::{read, read_bytes, write};
+use crate::entry::{ArgumentRule, judge_arguments};
+use crate::session::Session;
+use crate::status::{Kept, Which, answer};
+use abi::NTSTATUS;
+use abi::kmt::{
+    D3DKMT_CREATECONTEXTVIRTUAL, D3DKMT_CREATEDEVICE, D3DKMT_DESTROYCONTEXT, D3DKMT_DESTROYDEVICE,
+    D3DKMT_SUBMITCOMMAND,
+};
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
+use flight::{Passive, RuleId};
+use kernel::miniport::ContextOrder;
+use kernel::{Handle, Packet};
+
+/// A handle argument of a device call; `None` when the structure itself is NULL.
+type Given = Option<u32>;
+
+const CREATE_RULES: &[ArgumentRule<Given>] = &[ArgumentRule {
+    id: RuleId::DEV_LIFE_013,
+    place: "D3DKMTCreateDevice.hAdapter",
+    refuses: Some(STATUS_INVALID_PARAMETER),
+    broken: |given| nothing_given(*given, "hAdapter"),
+}];
+
+const DESTROY_RULES: &[ArgumentRule<Given>] = &[ArgumentRule {
+    id: RuleId::DEV_LIFE_013,
+    place: "D3DKMTDestroyDevice.hDevice",
+    refuses: Some(STATUS_INVALID_PARAMETER),
+    broken: |given| nothing_given(*given, "hDevice"),
+}];
+
+fn nothing_given(given: Given, name: &str) -> Option<String> {
+    match given {
+        None => Some("the argument structure is NULL".to_owned()),
+        Some(0) => Some(format!("{name} is zero")),
+        Some(_) => None,
+    }
+}
+
+const CREATED: Kept = Kept {
+    handles: &[(Which::Adapter, RuleId::DEV_LIFE_001, "D3DKMTCreateDevice.hAdapter")],
+    others: &[],
+};
+
+const DESTROYED: Kept = Kept {
+    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTDestroyDevice.hDevice")],
+    others: &[],
+};
+
+const CONTEXT_CREATED: Kept = Kept {
+    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTCreateContextVirtual.hDevice")],
+    others: &[(RuleId::DEV_LIFE_006, "D3DKMTCreateContextVirtual.NodeOrdinal")],
+};
+
+const CONTEXT_DESTROYED: Kept = Kept {
+    handles: &[(Which::StaleContext, RuleId::DEV_LIFE_003, "D3DKMTDestroyContext.hContext")],
+    others: &[],
+};
+
+const SUBMITTED: Kept = Kept {
+    handles: &[(Which::StaleContext, RuleId::DEV_LIFE_003, "D3DKMTSubmitCommand.BroadcastContext")],
+    others: &[],
+};
+
+/// Makes a device.
+///
+/// # Safety
+///
+/// A pointer that is not NULL is good for what its structure says, now.
+pub unsafe fn D3DKMTCreateDevice(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_CREATEDEVICE,
+) -> NTSTATUS {
+    session.call("D3DKMTCreateDevice", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args.cast_const()) };
+        judge_arguments(session, CREATE_RULES, &asked.ok().map(|it| it.hAdapter))?;
+        let mut asked = asked?;
+        let handle = Handle(asked.hAdapter);
+        let made = session.kernel.create_device(at, session.process, handle);
+        asked.hDevice = answer(session, CREATED, made)?.0;
+        // SAFETY: The caller's contract.
+        unsafe { write(args, asked) }
+    })
+}
+
+/// Ends a device with everything it has.
+///
+/// # Safety
+///
+/// A pointer that is not NULL is good for what its structure says, now.
+pub unsafe fn D3DKMTDestroyDevice(
+    session: &Session,
+    at: &mut Passive,
+    args: *const D3DKMT_DESTROYDEVICE,
+) -> NTSTATUS {
+    session.call("D3DKMTDestroyDevice", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args) };
+        judge_arguments(session, DESTROY_RULES, &asked.ok().map(|it| it.hDevice))?;
+        let handle = Handle(asked?.hDevice);
+        answer(session, DESTROYED, session.kernel.destroy_device(at, session.process, handle))
+    })
+}
+
+/// Makes a context.
+///
+/// # Safety
+///
+/// A pointer that is not NULL is good for what its structure says, now.
+pub unsafe fn D3DKMTCreateContextVirtual(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_CREATECONTEXTVIRTUAL,
+) -> NTSTATUS {
+    session.call("D3DKMTCreateContextVirtual", || {
+        // SAFETY: The caller's contract.
+        let mut asked = unsafe { read(args.cast_const()) }?;
+        let (from, size) = (asked.pPrivateDriverData.cast_const(), asked.PrivateDriverDataSize);
+        // SAFETY: The caller's contract.
+        let private = unsafe { read_bytes(from, size) }?;
+        let order = ContextOrder { node: asked.NodeOrdinal, engine: asked.EngineAffinity, private };
+        let handle = Handle(asked.hDevice);
+        let made = session.kernel.create_context(at, session.process, handle, &order);
+        asked.hContext = answer(session, CONTEXT_CREATED, made)?.0;
+        // SAFETY: The caller's contract.
+        unsafe { write(args, asked) }
+    })
+}
+
+/// Ends a context once its work is done.
+///
+/// # Safety
+///
+/// A pointer that is not NULL is good for what its structure says, now.
+pub unsafe fn D3DKMTDestroyContext(
+    session: &Session,
+    at: &mut Passive,
+    args: *const D3DKMT_DESTROYCONTEXT,
+) -> NTSTATUS {
+    session.call("D3DKMTDestroyContext", || {
+        // SAFETY: The caller's contract.
+        let handle = Handle(unsafe { read(args) }?.hContext);
+        let ended = session.kernel.destroy_context(at, session.process, handle);
+        answer(session, CONTEXT_DESTROYED, ended)
+    })
+}
+
+/// Gives a context work.
+///
+/// # Safety
+///
+/// A pointer that is not NULL is good for what its structure says, now.
+pub unsafe fn D3DKMTSubmitCommand(
+    session: &Session,
+    at: &mut Passive,
+    args: *const D3DKMT_SUBMITCOMMAND,
+) -> NTSTATUS {
+    session.call("D3DKMTSubmitCommand", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args) }?;
+        if asked.BroadcastContextCount == 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        if asked.BroadcastContextCount > 1 || asked.NumHistoryBuffers > 0 {
+            session.absent("D3DKMTSubmitCommand to several contexts, or with history buffers");
+            return Err(STATUS_NOT_SUPPORTED);
+        }
+        let (from, size) = (asked.pPrivateDriverData.cast_const(), asked.PrivateDriverDataSize);
+        // SAFETY: The caller's contract.
+        let private = unsafe { read_bytes(from, size) }?;
+        let packet = Packet { commands: asked.Commands, length: asked.CommandLength, private };
+        let context = Handle(asked.BroadcastContext[0]);
+        let given = session.kernel.submit(at, session.process, context, &packet);
+        answer(session, SUBMITTED, given).map(|_| ())
+    })
+}

@@ -1,0 +1,108 @@
+//! The support table of this door: a line for each entry point, with the rules it judges.
+
+use abi::NTSTATUS;
+use flight::RuleId;
+
+use crate::session::Session;
+
+/// A line of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    /// The entry point.
+    pub name: &'static str,
+    /// What it does not do yet, in words; empty when it is whole.
+    pub lacks: &'static str,
+    /// The rules judged on its arguments, and on the kernel's refusals.
+    pub rules: &'static [RuleId],
+}
+
+/// A rule judged on the arguments of a call.
+pub(crate) struct ArgumentRule<A> {
+    pub(crate) id: RuleId,
+    /// The entry and the argument.
+    pub(crate) place: &'static str,
+    /// The status of a breach; `None` where the call goes on as on Windows.
+    pub(crate) refuses: Option<NTSTATUS>,
+    /// The sentence, when broken.
+    pub(crate) broken: fn(&A) -> Option<String>,
+}
+
+/// Judges all rules of a call; answers the status of the first breach that refuses it.
+pub(crate) fn judge_arguments<A>(
+    session: &Session,
+    rules: &[ArgumentRule<A>],
+    arguments: &A,
+) -> Result<(), NTSTATUS> {
+    let mut refused = Ok(());
+    for rule in rules {
+        let broken = (rule.broken)(arguments);
+        if let (Some(status), true, true) = (rule.refuses, broken.is_some(), refused.is_ok()) {
+            refused = Err(status);
+        }
+        session.judge(rule.id, rule.place, broken);
+    }
+    refused
+}
+
+/// Every entry point of this door.
+pub const ENTRIES: &[Line] = &[
+    Line { name: "D3DKMTEnumAdapters2", lacks: "", rules: &[] },
+    Line { name: "D3DKMTOpenAdapterFromLuid", lacks: "", rules: &[] },
+    Line { name: "D3DKMTCloseAdapter", lacks: "", rules: &[RuleId::DEV_LIFE_001] },
+    Line {
+        name: "D3DKMTCreateDevice",
+        lacks: "flags have no effect, and no command buffer is given",
+        rules: &[RuleId::DEV_LIFE_013, RuleId::DEV_LIFE_001],
+    },
+    Line {
+        name: "D3DKMTDestroyDevice",
+        lacks: "",
+        rules: &[RuleId::DEV_LIFE_013, RuleId::DEV_LIFE_003],
+    },
+    Line {
+        name: "D3DKMTCreateContextVirtual",
+        lacks: "flags have no effect",
+        rules: &[RuleId::DEV_LIFE_003, RuleId::DEV_LIFE_006],
+    },
+    Line { name: "D3DKMTDestroyContext", lacks: "", rules: &[RuleId::DEV_LIFE_003] },
+    Line {
+        name: "D3DKMTSubmitCommand",
+        lacks: "one context, no GPU addresses: commands travel as private driver data",
+        rules: &[RuleId::DEV_LIFE_003],
+    },
+    Line { name: "D3DKMTCreateAllocation", lacks: CREATE_LACKS, rules: CREATE_RULES },
+    Line { name: "D3DKMTCreateAllocation2", lacks: CREATE_LACKS, rules: CREATE_RULES },
+    Line { name: "D3DKMTDestroyAllocation", lacks: "", rules: DESTROY_RULES },
+    Line { name: "D3DKMTDestroyAllocation2", lacks: "", rules: DESTROY_RULES },
+];
+
+const CREATE_LACKS: &str = "no sections, no cross-adapter, no protection, and a shared resource \
+                            cannot be opened yet";
+
+const CREATE_RULES: &[RuleId] = &[
+    RuleId::ALLOC_CREATE_001,
+    RuleId::ALLOC_CREATE_002,
+    RuleId::ALLOC_CREATE_003,
+    RuleId::ALLOC_CREATE_004,
+    RuleId::ALLOC_CREATE_005,
+    RuleId::ALLOC_CREATE_006,
+    RuleId::ALLOC_CREATE_009,
+    RuleId::ALLOC_CREATE_010,
+    RuleId::ALLOC_CREATE_013,
+    RuleId::ALLOC_CREATE_016,
+    RuleId::ALLOC_CREATE_018,
+    RuleId::ALLOC_CREATE_019,
+    RuleId::ALLOC_CREATE_022,
+    RuleId::DEV_LIFE_003,
+];
+
+const DESTROY_RULES: &[RuleId] = &[
+    RuleId::ALLOC_DESTROY_001,
+    RuleId::ALLOC_DESTROY_003,
+    RuleId::ALLOC_DESTROY_004,
+    RuleId::ALLOC_DESTROY_005,
+    RuleId::ALLOC_DESTROY_012,
+    RuleId::ALLOC_DESTROY_018,
+    RuleId::ALLOC_DESTROY_024,
+    RuleId::DEV_LIFE_003,
+];

@@ -1,0 +1,58 @@
+//! A session: which process is calling which kernel, and what a call says when it comes and goes.
+
+use abi::NTSTATUS;
+use abi::status::STATUS_SUCCESS;
+use flight::{Hex, Log, RuleId, What, Who};
+use kernel::{Kernel, ProcessId};
+use std::sync::Arc;
+
+/// A process's connection to a kernel.
+#[derive(Clone)]
+pub struct Session {
+    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) process: ProcessId,
+}
+
+impl Session {
+    /// A new process of the kernel.
+    pub fn open(kernel: &Arc<Kernel>) -> Self {
+        Self { kernel: kernel.clone(), process: kernel.open_process() }
+    }
+
+    /// The process.
+    pub fn process(&self) -> ProcessId {
+        self.process
+    }
+
+    /// The kernel.
+    pub fn kernel(&self) -> &Arc<Kernel> {
+        &self.kernel
+    }
+
+    pub(crate) fn log(&self) -> &Log {
+        self.kernel.log()
+    }
+
+    /// A call comes and goes: said at both ends.
+    pub(crate) fn call(
+        &self,
+        name: &'static str,
+        body: impl FnOnce() -> Result<(), NTSTATUS>,
+    ) -> NTSTATUS {
+        self.log().emit(self.process.subject(), What::Enter { call: name.into() });
+        let status = body().err().unwrap_or(STATUS_SUCCESS);
+        let left = What::Leave { call: name.into(), status: Hex(status.cast_unsigned()) };
+        self.log().emit(self.process.subject(), left);
+        status
+    }
+
+    /// Judges a rule that binds the client.
+    pub(crate) fn judge(&self, rule: RuleId, place: &'static str, broken: Option<String>) {
+        self.log().judge(rule, Who::Client, self.process.subject(), place, broken);
+    }
+
+    /// Says that the caller used something that has no effect here yet.
+    pub(crate) fn absent(&self, name: &'static str) {
+        self.log().emit(self.process.subject(), What::Absent { name: name.into() });
+    }
+}

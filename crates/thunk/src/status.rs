@@ -1,0 +1,162 @@
+//! The one table from refusals to statuses and rules.
+
+use crate::session::Session;
+use abi::NTSTATUS;
+use abi::status::{
+    STATUS_DEVICE_REMOVED, STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_GRAPHICS_DRIVER_MISMATCH,
+    STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED,
+    STATUS_UNSUCCESSFUL,
+};
+use flight::{Kind, RuleId};
+use kernel::miniport::Refusal;
+use kernel::{Argument, BadHandle, Refused};
+
+/// What the kernel can refuse in a call, as rules: which rule each refusal breaks. A call
+/// that is not refused has kept them all.
+#[derive(Clone, Copy)]
+pub(crate) struct Kept {
+    /// The rule of a bad handle or wrong owner of this argument, and its place in the call.
+    pub(crate) handles: &'static [(Which, RuleId, &'static str)],
+    /// The rules of refusals that are not about one handle, with their places.
+    pub(crate) others: &'static [(RuleId, &'static str)],
+}
+
+/// Which argument, without its place in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    Adapter,
+    /// The device, when its handle is stale: made-up numbers break no rule.
+    StaleDevice,
+    /// The context, when it went with its device or before.
+    StaleContext,
+    Resource,
+    Allocation,
+}
+
+/// Turns the kernel's answer into a status, and judges the rules it speaks of.
+pub(crate) fn answer<T>(
+    session: &Session,
+    kept: Kept,
+    answer: Result<T, Refused>,
+) -> Result<T, NTSTATUS> {
+    let refused = answer.as_ref().err();
+    let broken = refused.and_then(|it| rule_of(kept, it));
+    let handles = kept.handles.iter().map(|(_, rule, place)| (*rule, *place));
+    for (rule, place) in handles.chain(kept.others.iter().copied()) {
+        let sentence = refused.filter(|_| broken == Some((rule, place))).map(describe);
+        session.judge(rule, place, sentence);
+    }
+    answer.map_err(|why| status(&why))
+}
+
+/// The rule a refusal is about, of those the call judges.
+fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
+    let handle = |which: Which| {
+        let found = kept.handles.iter().find(|(it, ..)| *it == which);
+        found.map(|(_, rule, place)| (*rule, *place))
+    };
+    let other = |rule: RuleId| kept.others.iter().find(|(it, _)| *it == rule).copied();
+    match refused {
+        Refused::Handle { argument, why, .. } => match (argument, why) {
+            (Argument::Adapter, _) => handle(Which::Adapter),
+            (Argument::Device, BadHandle::Closed(_)) => handle(Which::StaleDevice),
+            (Argument::Context, BadHandle::Closed(_)) => handle(Which::StaleContext),
+            (Argument::Device | Argument::Context, _) => None,
+            (Argument::Resource, _) => handle(Which::Resource),
+            (Argument::Allocation(_), _) => handle(Which::Allocation),
+        },
+        Refused::OtherDevice { argument: Argument::Resource, .. } => handle(Which::Resource),
+        Refused::OtherDevice { .. } | Refused::Duplicate(_) => handle(Which::Allocation),
+        Refused::MixedList { .. } => other(RuleId::ALLOC_DESTROY_005),
+        Refused::SharedMember(_) => other(RuleId::ALLOC_DESTROY_018),
+        Refused::Sealed(_) => other(RuleId::ALLOC_CREATE_005),
+        Refused::NoEngine { .. } => other(RuleId::DEV_LIFE_006),
+        Refused::ResourceEnded(_)
+        | Refused::Removed(_)
+        | Refused::NothingToCreate
+        | Refused::NamesFull
+        | Refused::BadShape
+        | Refused::Driver(_)
+        | Refused::Stuck => None,
+    }
+}
+
+/// The sentence of a refusal.
+fn describe(refused: &Refused) -> String {
+    match refused {
+        Refused::Handle { argument, handle, why } => {
+            let what = named(*argument);
+            let why = match why {
+                BadHandle::Unknown => "was never given out".to_owned(),
+                BadHandle::Closed(it) => format!("is stale: it named {it}, and was closed"),
+                BadHandle::Unfinished => "is not given out yet".to_owned(),
+                BadHandle::WrongKind(it) => format!("names {it}"),
+            };
+            format!("{what} {:#x} {why}", handle.0)
+        }
+        Refused::OtherDevice { argument, handle, owner } => {
+            format!("{} {:#x} belongs to {owner}, not to hDevice", named(*argument), handle.0)
+        }
+        Refused::MixedList { first, other } => {
+            let home = |it: &Option<flight::Subject>| {
+                it.map_or_else(|| "no resource".to_owned(), |it| it.to_string())
+            };
+            format!("the list mixes members of {} and {}", home(first), home(other))
+        }
+        Refused::Duplicate(handle) => format!("the list names {:#x} twice", handle.0),
+        Refused::SharedMember(it) => {
+            format!("the list names a member of {it}, which is shared: it ends as a whole")
+        }
+        Refused::Sealed(it) => format!("{it} is shared, so it takes no more allocations"),
+        Refused::NoEngine { node, engine, nodes } => format!(
+            "node {node}, engine mask {engine:#x} was asked for, but there are {nodes} nodes \
+             with one engine each"
+        ),
+        other => format!("{other:?}"),
+    }
+}
+
+fn named(argument: Argument) -> String {
+    match argument {
+        Argument::Adapter => "hAdapter".to_owned(),
+        Argument::Device => "hDevice".to_owned(),
+        Argument::Context => "hContext".to_owned(),
+        Argument::Resource => "hResource".to_owned(),
+        Argument::Allocation(place) => format!("phAllocationList[{place}]"),
+    }
+}
+
+/// The one table from refusals to statuses.
+///
+/// WINDOWS: nearly every bad argument is an invalid parameter; an `hResource` that does not
+/// resolve in a create is an invalid handle (both observed; the create says so itself).
+pub(crate) fn status(refused: &Refused) -> NTSTATUS {
+    match refused {
+        Refused::Removed(it) if it.kind == Kind::View || it.kind == Kind::ResourceView => {
+            STATUS_INVALID_PARAMETER
+        }
+        Refused::Removed(_) => STATUS_DEVICE_REMOVED,
+        Refused::ResourceEnded(_) => STATUS_INVALID_HANDLE,
+        Refused::NamesFull => STATUS_NO_MEMORY,
+        Refused::Stuck => STATUS_UNSUCCESSFUL,
+        Refused::Driver(why) => match why {
+            Refusal::Absent | Refusal::Unsupported => STATUS_NOT_SUPPORTED,
+            Refusal::Invalid => STATUS_INVALID_PARAMETER,
+            Refusal::NoMemory => STATUS_NO_MEMORY,
+            Refusal::Mismatch => STATUS_GRAPHICS_DRIVER_MISMATCH,
+            Refusal::Busy => STATUS_GRAPHICS_ALLOCATION_BUSY,
+            Refusal::NoHandle => STATUS_INVALID_HANDLE,
+            Refusal::Crashed => STATUS_UNSUCCESSFUL,
+            Refusal::Other(number) => number.cast_signed(),
+        },
+        Refused::Handle { .. }
+        | Refused::OtherDevice { .. }
+        | Refused::MixedList { .. }
+        | Refused::Duplicate(_)
+        | Refused::SharedMember(_)
+        | Refused::Sealed(_)
+        | Refused::NoEngine { .. }
+        | Refused::NothingToCreate
+        | Refused::BadShape => STATUS_INVALID_PARAMETER,
+    }
+}

@@ -1,0 +1,74 @@
+//! What a driver answers: a status the DDI knows, and an answer at all.
+
+use crate::rule::{Rule, Verdict};
+use crate::shadow::Shadow;
+use flight::{Event, RuleId, What, Who};
+
+/// The rules on answers.
+pub(crate) static RULES: [Rule; 2] = [
+    Rule { id: RuleId::GATE_STATUS_002, on: &["ddi.return"], check: legal },
+    Rule { id: RuleId::WT_CRASH_001, on: &["ddi.return"], check: returns },
+];
+
+fn legal(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::DdiReturn { name, answer, legal } = &event.what else { return Verdict::Aside };
+    if answer == "crashed" || answer == "absent" {
+        return Verdict::Aside;
+    }
+    Verdict::kept_if(*legal, Who::Driver, name.clone(), || {
+        format!("{name} answered {answer}, but that is not among the answers it may give")
+    })
+}
+
+fn returns(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::DdiReturn { name, answer, .. } = &event.what else { return Verdict::Aside };
+    Verdict::kept_if(answer != "crashed", Who::Driver, name.clone(), || {
+        format!("{name} crashed, but a driver returns from every call")
+    })
+}
+
+/// What Windows does when a DDI answers what it may not, for the DDIs of which that is known.
+///
+/// WINDOWS: observed, where the list of answers is closed. `None`: not known.
+pub(crate) fn windows(ddi: &str) -> Option<&'static str> {
+    match ddi {
+        "DxgkDdiSubmitCommand" | "DxgkDdiSubmitCommandVirtual" => {
+            Some("stops with bug check 0x119 (0x2)")
+        }
+        "DxgkDdiPatch" => Some("stops with bug check 0x119 (0x3)"),
+        "DxgkDdiBuildPagingBuffer" => Some("stops with bug check 0x10E (0xB)"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::script::{judged, said};
+    use flight::RuleId;
+
+    fn answer(answer: &str, legal: bool) -> String {
+        format!("call:1 ddi.return name=DxgkDdiOpenAllocation answer={answer} legal={legal}")
+    }
+
+    #[test]
+    fn a_legal_answer_is_quiet() {
+        for id in [RuleId::GATE_STATUS_002, RuleId::WT_CRASH_001] {
+            assert!(said(id, &answer("ok", true)).is_empty());
+            assert_eq!(judged(id, &answer("no-memory", true)), 1);
+        }
+    }
+
+    #[test]
+    fn another_answer_and_none_are_two_things() {
+        let strange = answer("0xc0000022", false);
+        let no = "DxgkDdiOpenAllocation answered 0xc0000022, but that is not among the answers \
+                  it may give";
+        assert_eq!(said(RuleId::GATE_STATUS_002, &strange), [no]);
+        assert!(said(RuleId::WT_CRASH_001, &strange).is_empty());
+        let crashed = answer("crashed", false);
+        let fell = "DxgkDdiOpenAllocation crashed, but a driver returns from every call";
+        assert_eq!(said(RuleId::WT_CRASH_001, &crashed), [fell]);
+        assert_eq!(judged(RuleId::GATE_STATUS_002, &crashed), 0);
+        assert_eq!(judged(RuleId::GATE_STATUS_002, &answer("absent", false)), 0);
+    }
+}

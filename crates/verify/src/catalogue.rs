@@ -1,0 +1,206 @@
+//! The catalogue: what every rule says, where it stands, and what Windows does when it is broken.
+
+use serde::Deserialize;
+use std::sync::LazyLock;
+
+/// One rule of the catalogue. A rule is here whether or not something judges it yet.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Its id, `FAMILY-SUBJECT-001`.
+    pub id: String,
+    /// Whose behaviour it constrains.
+    pub layer: String,
+    /// Who has to comply: `client`, `driver` or `kernel`.
+    pub obligation: String,
+    /// The entry point it is about.
+    pub function: String,
+    /// What it says.
+    pub rule: String,
+    /// How it can be checked.
+    pub check: String,
+    /// What Windows does when it is broken, in the catalogue's short words.
+    pub on_breach: String,
+    /// The first driver model it holds for.
+    pub since: String,
+    /// How it is known: `documented`, `inferred`, `observed` or `ours`.
+    pub basis: String,
+    /// Where it is known from.
+    pub source: String,
+    /// What observation adds to it.
+    pub observed: Option<String>,
+    /// The versions it was observed on.
+    pub profile: Option<String>,
+    /// Of an observed rule: how many agree, `two or more` or `one`.
+    pub confidence: Option<String>,
+}
+
+/// How much a finding weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Windows accepts it, although a page asks for something else.
+    Note,
+    /// One source says so, or it follows from one.
+    Warning,
+    /// It is documented, or agreed to be seen.
+    Error,
+}
+
+impl Severity {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
+}
+
+/// Rules whose page is overruled by what Windows was seen to do.
+///
+/// WINDOWS: observed (D-53). The observed answer is the status; the page is a note.
+const OVERRULED: [&str; 5] = [
+    "ALLOC-CREATE-006",
+    "ALLOC-CREATE-011",
+    "ALLOC-SHARE-007",
+    "ALLOC-DESTROY-003",
+    "ALLOC-DESTROY-004",
+];
+
+impl Entry {
+    /// How much a breach of it weighs.
+    pub fn severity(&self) -> Severity {
+        let success = self.on_breach.starts_with("success");
+        if success || OVERRULED.contains(&self.id.as_str()) {
+            return Severity::Note;
+        }
+        if self.on_breach.starts_with("logged") {
+            return Severity::Warning;
+        }
+        match (self.basis.as_str(), self.confidence.as_deref()) {
+            ("documented" | "ours", _) | ("observed", Some("two or more")) => Severity::Error,
+            _ => Severity::Warning,
+        }
+    }
+
+    /// What Windows would have done, in words for people.
+    pub fn windows(&self) -> String {
+        let known = self.on_breach.replace(" / verifier error", "");
+        let parts: Vec<String> = known.split("; ").filter_map(in_words).collect();
+        if parts.is_empty() { "not known".into() } else { parts.join("; ") }
+    }
+}
+
+/// One part of `on_breach` in words; `None` where it says nothing about Windows.
+fn in_words(part: &str) -> Option<String> {
+    const CODES: [&str; 5] = ["STATUS_", "E_", "D3DERR_", "D3DDDIERR_", "DXGI_DDI_ERR_"];
+    if ["verifier error", "verifier note", "not known"].iter().any(|it| part.ends_with(it)) {
+        return None;
+    }
+    if part.starts_with("undocumented error") {
+        return Some("answers an error, which one is not known".into());
+    }
+    if part == "success" {
+        return Some("succeeds".into());
+    }
+    if part == "NULL" || CODES.iter().any(|it| part.starts_with(it)) {
+        return Some(format!("answers {part}"));
+    }
+    if let Some(code) = part.strip_prefix("bugcheck 0x") {
+        return Some(format!("stops with bug check 0x{code}"));
+    }
+    if let Some(more) = part.strip_prefix("system bugcheck") {
+        return Some(format!("stops with a bug check{more}"));
+    }
+    Some(part.replace("bugcheck", "bug check"))
+}
+
+/// The whole catalogue, in its own order.
+pub fn catalogue() -> &'static [Entry] {
+    &BY_ORDER
+}
+
+/// The rule of that id.
+pub fn find(id: &str) -> Option<&'static Entry> {
+    let at = BY_ID.binary_search_by(|entry| entry.id.as_str().cmp(id)).ok()?;
+    Some(BY_ID[at])
+}
+
+#[derive(Deserialize)]
+struct File {
+    rule: Vec<Entry>,
+}
+
+static BY_ORDER: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+    // The text is ours and part of the program: a test reads it before anybody else does.
+    let file: File = toml::from_str(include_str!("../rules.toml")).expect("the catalogue is TOML");
+    file.rule
+});
+
+static BY_ID: LazyLock<Vec<&'static Entry>> = LazyLock::new(|| {
+    let mut sorted: Vec<_> = BY_ORDER.iter().collect();
+    sorted.sort_by(|a, b| a.id.cmp(&b.id));
+    sorted
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flight::RuleId;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_catalogue_is_whole_and_every_id_is_there_once() {
+        let ids: BTreeSet<_> = catalogue().iter().map(|entry| &entry.id).collect();
+        assert_eq!((ids.len(), catalogue().len()), (706 + 3, 706 + 3));
+    }
+
+    #[test]
+    fn its_head_counts_right() {
+        let text = include_str!("../rules.toml");
+        let table: toml::Table = text.parse().unwrap();
+        let said = |name| table["catalogue"][name].as_integer().unwrap();
+        let count = |basis| catalogue().iter().filter(|entry| entry.basis == basis).count();
+        assert_eq!(said("rules"), i64::try_from(catalogue().len()).unwrap());
+        for basis in ["documented", "inferred", "observed", "ours"] {
+            assert_eq!(said(basis), i64::try_from(count(basis)).unwrap(), "{basis}");
+        }
+    }
+
+    #[test]
+    fn every_live_rule_is_in_it() {
+        for rule in RuleId::LIVE {
+            assert_eq!(find(rule.name()).map(|entry| entry.id.as_str()), Some(rule.name()));
+        }
+        assert!(find("NO-SUCH-001").is_none());
+    }
+
+    #[test]
+    fn what_windows_does_is_said_in_words() {
+        let said = |id| find(id).unwrap().windows();
+        assert_eq!(said("ALLOC-CREATE-001"), "answers STATUS_INVALID_PARAMETER");
+        assert_eq!(said("KMD-ISR-008"), "stops with bug check 0x119 (0x1)");
+        assert_eq!(said("WT-POOL-001"), "stops with bug check 0xC2");
+        assert_eq!(said("KMD-DESTROY-002"), "not known");
+        assert_eq!(said("WT-STUCK-001"), "not known");
+        assert_eq!(said("ALLOC-CREATE-011"), "succeeds");
+        for entry in catalogue() {
+            let said = entry.windows();
+            assert!(!said.contains("verifier") && !said.contains("bugcheck"), "{said}");
+        }
+    }
+
+    #[test]
+    fn severity_is_how_well_a_rule_is_known() {
+        let severity = |id| find(id).unwrap().severity();
+        assert_eq!(severity("KMD-DESTROY-002"), Severity::Error, "documented");
+        assert_eq!(severity("KMD-ISR-008"), Severity::Error, "seen by two or more");
+        assert_eq!(severity("WT-POOL-001"), Severity::Error, "ours");
+        assert_eq!(severity("KMD-DESTROY-001"), Severity::Warning, "inferred");
+        assert_eq!(severity("GATE-STATUS-001"), Severity::Warning, "Windows only logs");
+        assert_eq!(severity("ALLOC-DESTROY-003"), Severity::Note, "Windows accepts it");
+        assert_eq!(severity("ALLOC-SHARE-007"), Severity::Note, "overruled");
+        assert!(Severity::Note < Severity::Warning && Severity::Warning < Severity::Error);
+    }
+}

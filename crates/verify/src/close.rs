@@ -1,0 +1,131 @@
+//! `DxgkDdiCloseAllocation`: what the kernel may hand to it, and what the driver leaves alone.
+
+use crate::ddi::CLOSE_ALLOCATION;
+use crate::rule::{Rule, Verdict};
+use crate::shadow::Shadow;
+use flight::{Event, Kind, RuleId, What, Who};
+
+/// The rules on `DxgkDdiCloseAllocation`.
+pub(crate) static RULES: [Rule; 3] = [
+    Rule { id: RuleId::KMD_OPEN_007, on: &["pool.freed"], check: only_the_view },
+    Rule { id: RuleId::KMD_OPEN_008, on: &["ddi.closes"], check: all_at_once },
+    Rule { id: RuleId::KMD_OPEN_009, on: &["ddi.closes"], check: once },
+];
+
+const LIST: &str = "DxgkDdiCloseAllocation, pOpenHandleList";
+
+fn only_the_view(_event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let inside = owner.call().is_some_and(|call| call.name == CLOSE_ALLOCATION);
+    let Some(word) = shadow.word().filter(|_| inside) else { return Verdict::Aside };
+    let Some(live) = word.live() else { return Verdict::Kept };
+    let handle = if live.kind == Kind::Resource { "hResource" } else { "hAllocation" };
+    let block = word.block.as_ref();
+    let size = block.map_or(String::new(), |it| format!(" ({} bytes, tag {})", it.bytes, it.tag));
+    let message = format!(
+        "{CLOSE_ALLOCATION} freed the pool block behind the {handle} of {live}{size}, but {live} \
+         is not destroyed yet"
+    );
+    Verdict::Broken(Who::Driver, CLOSE_ALLOCATION.into(), message)
+}
+
+fn all_at_once(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let (What::DdiCloses { batch, device }, Some(view)) = (&event.what, shadow.view()) else {
+        return Verdict::Aside;
+    };
+    let group = owner.retirement().zip(view.resource).and_then(|(it, resource)| it.group(resource));
+    let Some(group) = group.filter(|it| it.whole) else { return Verdict::Aside };
+    Verdict::kept_if(*batch == group.open, Who::Kernel, LIST, || {
+        format!(
+            "{CLOSE_ALLOCATION} closes {batch} views of {} for {device}, but {} end together",
+            group.resource, group.open
+        )
+    })
+}
+
+fn once(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::DdiCloses { device, .. } = &event.what else { return Verdict::Aside };
+    let but = match shadow.view() {
+        None => "it is not open".into(),
+        Some(view) if view.told => "it was given to one before".into(),
+        Some(view) if view.device != *device => format!("it was opened for {}", view.device),
+        Some(_) => return Verdict::Kept,
+    };
+    let message =
+        format!("{} is given to {CLOSE_ALLOCATION} for {device}, but {but}", event.subject);
+    Verdict::Broken(Who::Kernel, LIST.into(), message)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::script::{judged, said};
+    use flight::RuleId;
+
+    #[test]
+    fn the_allocations_own_data_is_left_alone() {
+        let id = RuleId::KMD_OPEN_007;
+        let close = |name: &str, word: u32| {
+            format!(
+                "word:1 pool.taken bytes=64 tag=Wtun
+                word:1 word.given to=allocation:3
+                word:2 pool.taken bytes=16 tag=Wtun
+                word:2 word.given to=view:3
+                call:2 ddi.call name={name} level=passive class=zero adapter=adapter:1 process=-
+                c2 word:{word} pool.freed"
+            )
+        };
+        assert!(said(id, &close("DxgkDdiCloseAllocation", 2)).is_empty());
+        assert_eq!(judged(id, &close("DxgkDdiCloseAllocation", 2)), 1);
+        assert_eq!(judged(id, &close("DxgkDdiDestroyAllocation", 1)), 0);
+        assert_eq!(
+            said(id, &close("DxgkDdiCloseAllocation", 1)),
+            ["DxgkDdiCloseAllocation freed the pool block behind the hAllocation of allocation 3 \
+              (64 bytes, tag Wtun), but allocation 3 is not destroyed yet"]
+        );
+    }
+
+    /// Two views of a resource end; `whole` says whether the resource does too.
+    fn ends(whole: bool, closes: &str) -> String {
+        let unnamed = "resource-view:1 resource-view.unnamed by=device:1 retirement=retirement:1\n";
+        let whole = if whole { unnamed } else { "" };
+        format!(
+            "resource-view:1 resource-view.opened resource=resource:1 device=device:1
+            view:1 view.opened allocation=allocation:1 device=device:1 resource=resource:1 answered=true
+            view:2 view.opened allocation=allocation:2 device=device:1 resource=resource-view:1 answered=true
+            retirement:1 retire.asked device=device:1 views=2 assume=false sync=false
+            {whole}view:1 view.unnamed by=device:1 retirement=retirement:1
+            view:2 view.unnamed by=device:1 retirement=retirement:1
+            {closes}"
+        )
+    }
+
+    #[test]
+    fn a_resource_is_closed_in_one_call() {
+        let id = RuleId::KMD_OPEN_008;
+        let both = "c1 view:1 ddi.closes device=device:1 batch=2
+            c1 view:2 ddi.closes device=device:1 batch=2";
+        assert!(said(id, &ends(true, both)).is_empty());
+        assert_eq!(judged(id, &ends(true, both)), 2);
+        let one = "c1 view:1 ddi.closes device=device:1 batch=1";
+        assert_eq!(judged(id, &ends(false, one)), 0, "a list may be closed in parts");
+        assert_eq!(
+            said(id, &ends(true, one)),
+            ["DxgkDdiCloseAllocation closes 1 views of resource 1 for device 1, but 2 end \
+                 together"]
+        );
+    }
+
+    #[test]
+    fn a_view_is_closed_once_for_its_device() {
+        let id = RuleId::KMD_OPEN_009;
+        let one = "c1 view:1 ddi.closes device=device:1 batch=1\n";
+        let check = |closes: &str, but: &str| {
+            let said = said(id, &ends(false, closes));
+            assert_eq!(said.len(), 1, "{closes}");
+            assert!(said[0].ends_with(but), "{}", said[0]);
+        };
+        assert!(said(id, &ends(false, one)).is_empty());
+        check(&one.repeat(2), "but it was given to one before");
+        check(&format!("{one}view:1 view.closed\n{one}"), "but it is not open");
+        check(&one.replace("device:1", "device:2"), "but it was opened for device 1");
+    }
+}

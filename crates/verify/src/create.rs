@@ -1,0 +1,296 @@
+//! What a create call makes: who may name it, and what the driver says of it.
+
+use crate::ddi::{CREATE_ALLOCATION, OPEN_ALLOCATION};
+use crate::rule::{Rule, Verdict};
+use crate::shadow::Shadow;
+use flight::{Event, Kind, RuleId, What, Who};
+
+/// The rules on creation.
+pub(crate) static RULES: [Rule; 10] = [
+    Rule { id: RuleId::ALLOC_CREATE_007, on: &["resource-view.unnamed"], check: own_device },
+    Rule { id: RuleId::ALLOC_CREATE_008, on: &["name.shared"], check: asked_to_share },
+    Rule { id: RuleId::ALLOC_CREATE_020, on: &["allocation.created"], check: device_works },
+    Rule { id: RuleId::ALLOC_CREATE_021, on: &["allocation.created"], check: same_bytes },
+    Rule { id: RuleId::KMD_ALLOC_001, on: &["word.given"], check: own_word },
+    Rule { id: RuleId::KMD_ALLOC_002, on: &["allocation.created"], check: has_size },
+    Rule { id: RuleId::KMD_ALLOC_003, on: &["allocation.created"], check: pitch_holds_it },
+    Rule { id: RuleId::KMD_ALLOC_010, on: &["ddi.resource"], check: last_word },
+    Rule { id: RuleId::KMD_ALLOC_011, on: &["ddi.return"], check: undone },
+    Rule { id: RuleId::KMD_OPEN_001, on: &["view.opened"], check: answered },
+];
+
+fn own_device(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let (What::ResourceViewUnnamed { by, .. }, Some(view)) = (&event.what, shadow.resource_view())
+    else {
+        return Verdict::Aside;
+    };
+    // A process that ends closes everything, for no device.
+    if by.kind != Kind::Device {
+        return Verdict::Aside;
+    }
+    let place = "D3DKMTDestroyAllocation2, hResource";
+    Verdict::kept_if(*by == view.device, Who::Kernel, place, || {
+        format!(
+            "a call of {by} closed the name of {}, but that belongs to {}",
+            event.subject, view.device
+        )
+    })
+}
+
+fn asked_to_share(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let (What::NameShared { handle, of }, Some(resource)) = (&event.what, owner.resource()) else {
+        return Verdict::Aside;
+    };
+    let place = "D3DKMTCreateAllocation, hGlobalShare";
+    Verdict::kept_if(resource.shared, Who::Kernel, place, || {
+        format!("{of} was given global handle {handle}, but was not created to be shared")
+    })
+}
+
+fn device_works(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let (What::AllocationCreated { device, .. }, Some(known)) = (&event.what, owner.device())
+    else {
+        return Verdict::Aside;
+    };
+    Verdict::kept_if(!known.lost, Who::Kernel, "D3DKMTCreateAllocation, hDevice", || {
+        format!("{} was created for {device}, but that was lost before", event.subject)
+    })
+}
+
+fn same_bytes(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::AllocationCreated { given, seen, .. } = &event.what else { return Verdict::Aside };
+    let place = "DxgkDdiCreateAllocation, pPrivateDriverData";
+    Verdict::kept_if(given == seen, Who::Kernel, place, || {
+        format!(
+            "the driver was shown private data {seen} for {}, but {given} was given",
+            event.subject
+        )
+    })
+}
+
+fn own_word(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::WordGiven { to } = &event.what else { return Verdict::Aside };
+    if to.kind != Kind::Allocation {
+        return Verdict::Aside;
+    }
+    let broken = |message| {
+        Verdict::Broken(Who::Driver, "DxgkDdiCreateAllocation, hAllocation".into(), message)
+    };
+    if event.subject.number == 0 {
+        return broken(format!(
+            "{CREATE_ALLOCATION} left the hAllocation of {to} NULL, but an allocation needs one"
+        ));
+    }
+    let mut uses = shadow.word().into_iter().flat_map(|word| &word.uses);
+    match uses.find(|it| it.of.kind == Kind::Allocation && it.of != *to) {
+        Some(other) => broken(format!(
+            "{CREATE_ALLOCATION} gave {} as the hAllocation of {to}, but {} lives and has it \
+             already",
+            event.subject, other.of
+        )),
+        None => Verdict::Kept,
+    }
+}
+
+fn has_size(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::AllocationCreated { size, .. } = event.what else { return Verdict::Aside };
+    Verdict::kept_if(size > 0, Who::Driver, "DxgkDdiCreateAllocation, Size", || {
+        format!("{CREATE_ALLOCATION} gave {} a Size of 0, but it has to be more", event.subject)
+    })
+}
+
+fn pitch_holds_it(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::AllocationCreated { size, pitch_size, .. } = event.what else {
+        return Verdict::Aside;
+    };
+    let kept = pitch_size == 0 || pitch_size >= size;
+    Verdict::kept_if(kept, Who::Driver, "DxgkDdiCreateAllocation, PitchAlignedSize", || {
+        format!(
+            "{CREATE_ALLOCATION} gave {} a PitchAlignedSize of {pitch_size}, but it has to be 0 \
+             or at least its Size, {size}",
+            event.subject
+        )
+    })
+}
+
+fn last_word(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::DdiResource { word, .. } = &event.what else { return Verdict::Aside };
+    let Some(last) = shadow.resource().and_then(|it| it.word) else { return Verdict::Aside };
+    Verdict::kept_if(*word == last, Who::Kernel, "hResource", || {
+        format!(
+            "a call carried {word} as the hResource of {}, but the driver's last one is {last}",
+            event.subject
+        )
+    })
+}
+
+fn undone(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let (What::DdiReturn { name, answer, .. }, Some(call)) = (&event.what, shadow.call()) else {
+        return Verdict::Aside;
+    };
+    // Who crashed could not undo anything: that is the one finding.
+    if name != CREATE_ALLOCATION || answer == "ok" || answer == "crashed" {
+        return Verdict::Aside;
+    }
+    match call.blocks.first() {
+        None => Verdict::Kept,
+        Some((block, bytes, tag)) => Verdict::Broken(
+            Who::Driver,
+            CREATE_ALLOCATION.into(),
+            format!(
+                "{CREATE_ALLOCATION} answered {answer}, but {} pool blocks it took are not freed \
+                 (first {block}, {bytes} bytes, tag {tag})",
+                call.blocks.len()
+            ),
+        ),
+    }
+}
+
+fn answered(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::ViewOpened { allocation, device, answered, .. } = &event.what else {
+        return Verdict::Aside;
+    };
+    let place = "DxgkDdiOpenAllocation, hDeviceSpecificAllocation";
+    Verdict::kept_if(*answered, Who::Driver, place, || {
+        format!(
+            "{OPEN_ALLOCATION} succeeded for {allocation} and {device}, but left \
+             hDeviceSpecificAllocation NULL"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::script::{judged, said};
+    use flight::RuleId;
+
+    #[test]
+    fn a_resource_ends_by_its_own_device() {
+        let opened = "resource-view:1 resource-view.opened resource=resource:1 device=device:1\n";
+        let by = |by: &str| {
+            format!("{opened}resource-view:1 resource-view.unnamed by={by} retirement=retirement:1")
+        };
+        let id = RuleId::ALLOC_CREATE_007;
+        assert!(said(id, &by("device:1")).is_empty());
+        assert_eq!(judged(id, &by("process:1")), 0, "a process that ends has no device");
+        assert_eq!(
+            said(id, &by("device:2")),
+            ["a call of device 2 closed the name of resource-view 1, but that belongs to device 1"]
+        );
+    }
+
+    #[test]
+    fn only_a_shared_resource_has_a_global_name() {
+        let named = |shared: bool, of: &str| {
+            format!(
+                "resource:1 resource.created adapter=adapter:1 device=device:1 shared={shared}
+                resource-view:1 resource-view.opened resource=resource:1 device=device:1
+                process:1 name.shared handle=0x40000002 of={of}"
+            )
+        };
+        let id = RuleId::ALLOC_CREATE_008;
+        assert!(said(id, &named(true, "resource:1")).is_empty());
+        for of in ["resource:1", "resource-view:1"] {
+            assert_eq!(said(id, &named(false, of)).len(), 1, "{of}");
+        }
+    }
+
+    fn created(size: u64, pitch: u64, seen: u32) -> String {
+        format!(
+            "allocation:1 allocation.created adapter=adapter:1 device=device:1 resource=- \
+             size={size} pitch_size={pitch} alignment=0 given=0x00000001 seen={seen:#010x}"
+        )
+    }
+
+    #[test]
+    fn nothing_is_created_on_a_lost_device() {
+        let id = RuleId::ALLOC_CREATE_020;
+        let device = "device:1 device.created process=process:1 adapter=adapter:1\n";
+        let lost = "device:1 device.lost why=hung\n";
+        assert!(said(id, &format!("{device}{}", created(1, 0, 1))).is_empty());
+        assert_eq!(
+            said(id, &format!("{device}{lost}{}", created(1, 0, 1))),
+            ["allocation 1 was created for device 1, but that was lost before"]
+        );
+    }
+
+    #[test]
+    fn an_allocation_is_what_was_asked_and_has_a_size() {
+        let check = |id, line: &str, count| assert_eq!(said(id, line).len(), count, "{line}");
+        check(RuleId::ALLOC_CREATE_021, &created(1, 0, 1), 0);
+        check(RuleId::ALLOC_CREATE_021, &created(1, 0, 2), 1);
+        check(RuleId::KMD_ALLOC_002, &created(1, 0, 1), 0);
+        check(RuleId::KMD_ALLOC_002, &created(0, 0, 1), 1);
+        check(RuleId::KMD_ALLOC_003, &created(4096, 0, 1), 0);
+        check(RuleId::KMD_ALLOC_003, &created(4096, 4096, 1), 0);
+        check(RuleId::KMD_ALLOC_003, &created(4096, 4095, 1), 1);
+    }
+
+    #[test]
+    fn every_allocation_has_a_word_of_its_own() {
+        let id = RuleId::KMD_ALLOC_001;
+        assert_eq!(said(id, "word:0 word.given to=allocation:1").len(), 1);
+        assert!(
+            said(id, "word:1 word.given to=resource:1\nword:1 word.given to=allocation:1")
+                .is_empty()
+        );
+        let first = "word:1 word.given to=allocation:1\n";
+        assert_eq!(
+            said(id, &format!("{first}word:1 word.given to=allocation:2")),
+            ["DxgkDdiCreateAllocation gave word 1 as the hAllocation of allocation 2, \
+              but allocation 1 lives and has it already"]
+        );
+        let ended = "word:1 word.ended of=allocation:1 alone=false\n";
+        assert!(said(id, &format!("{first}{ended}word:1 word.given to=allocation:2")).is_empty());
+    }
+
+    #[test]
+    fn a_resource_travels_with_its_last_word() {
+        let id = RuleId::KMD_ALLOC_010;
+        let start = "word:1 word.given to=resource:1
+            resource:1 resource.created adapter=adapter:1 device=device:1 shared=false\n";
+        let carries =
+            |word| format!("c1 resource:1 ddi.resource word=word:{word} goes=false alone=false\n");
+        assert!(said(id, &format!("{start}{}", carries(1))).is_empty());
+        let changed = format!("{start}word:2 word.given to=resource:1\n");
+        assert!(said(id, &format!("{changed}{}", carries(2))).is_empty());
+        assert_eq!(
+            said(id, &format!("{changed}{}", carries(1))),
+            ["a call carried word 1 as the hResource of resource 1, but the driver's last one \
+                 is word 2"]
+        );
+    }
+
+    #[test]
+    fn a_refused_create_leaves_nothing() {
+        let id = RuleId::KMD_ALLOC_011;
+        let call = |answer: &str, freed: &str| {
+            format!(
+                "call:5 ddi.call name=DxgkDdiCreateAllocation level=passive class=zero adapter=adapter:1 process=-
+                c5 word:1 pool.taken bytes=64 tag=Wtun
+                {freed} pool.freed
+                call:5 ddi.return name=DxgkDdiCreateAllocation answer={answer} legal=true"
+            )
+        };
+        assert!(said(id, &call("no-memory", "c5 word:1")).is_empty());
+        assert_eq!(judged(id, &call("ok", "c5 word:2")), 0);
+        assert_eq!(judged(id, &call("crashed", "c5 word:2")), 0);
+        assert_eq!(
+            said(id, &call("no-memory", "c5 word:2")),
+            ["DxgkDdiCreateAllocation answered no-memory, but 1 pool blocks it took are not \
+                 freed \
+              (first word 1, 64 bytes, tag Wtun)"]
+        );
+    }
+
+    #[test]
+    fn an_opened_view_has_a_word() {
+        let line = |answered: bool| {
+            format!(
+                "view:1 view.opened allocation=allocation:1 device=device:1 resource=- answered={answered}"
+            )
+        };
+        assert!(said(RuleId::KMD_OPEN_001, &line(true)).is_empty());
+        assert_eq!(said(RuleId::KMD_OPEN_001, &line(false)).len(), 1);
+    }
+}

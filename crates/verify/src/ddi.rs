@@ -1,0 +1,42 @@
+//! The DDIs that rules know by name, and the level each is called at.
+
+use flight::Irql;
+
+/// `DxgkDdiCreateAllocation`.
+pub(crate) const CREATE_ALLOCATION: &str = "DxgkDdiCreateAllocation";
+/// `DxgkDdiDestroyAllocation`.
+pub(crate) const DESTROY_ALLOCATION: &str = "DxgkDdiDestroyAllocation";
+/// `DxgkDdiOpenAllocation`.
+pub(crate) const OPEN_ALLOCATION: &str = "DxgkDdiOpenAllocation";
+/// `DxgkDdiCloseAllocation`.
+pub(crate) const CLOSE_ALLOCATION: &str = "DxgkDdiCloseAllocation";
+/// `DxgkDdiSubmitCommandVirtual`.
+pub(crate) const SUBMIT: &str = "DxgkDdiSubmitCommandVirtual";
+
+/// WINDOWS: documented, except that the page of `DxgkDdiSubmitCommandVirtual` names no level:
+/// it is read as that of `DxgkDdiSubmitCommand`.
+const LEVELS: [(&str, Irql); 18] = [
+    ("DxgkDdiAddDevice", Irql::Passive),
+    ("DxgkDdiStartDevice", Irql::Passive),
+    ("DxgkDdiQueryAdapterInfo", Irql::Passive),
+    ("DxgkDdiStopDevice", Irql::Passive),
+    ("DxgkDdiRemoveDevice", Irql::Passive),
+    ("DxgkDdiUnload", Irql::Passive),
+    ("DxgkDdiCreateDevice", Irql::Passive),
+    ("DxgkDdiDestroyDevice", Irql::Passive),
+    ("DxgkDdiCreateContext", Irql::Passive),
+    ("DxgkDdiDestroyContext", Irql::Passive),
+    ("DxgkDdiGetStandardAllocationDriverData", Irql::Passive),
+    (CREATE_ALLOCATION, Irql::Passive),
+    (DESTROY_ALLOCATION, Irql::Passive),
+    (OPEN_ALLOCATION, Irql::Passive),
+    (CLOSE_ALLOCATION, Irql::Passive),
+    (SUBMIT, Irql::Dispatch),
+    ("DxgkDdiInterruptRoutine", Irql::Device),
+    ("DxgkDdiDpcRoutine", Irql::Dispatch),
+];
+
+/// The level a DDI is documented to be called at.
+pub(crate) fn level(name: &str) -> Option<Irql> {
+    LEVELS.iter().find(|(it, _)| *it == name).map(|(_, level)| *level)
+}

@@ -1,0 +1,59 @@
+//! A driver reports the fences it was given, in order, each once.
+//!
+//! WINDOWS: bug check 0x119, parameter 1 = 1: documented for an invalid fence, observed for a
+//! wrong order. That a repeated one breaks it too is our reading.
+
+use crate::rule::{Rule, Verdict};
+use crate::shadow::Shadow;
+use flight::{Event, RuleId, What, Who};
+
+/// Judges each report by what the node was given.
+pub(crate) static RULES: [Rule; 1] =
+    [Rule { id: RuleId::KMD_ISR_008, on: &["fence.reported"], check: fence_order }];
+
+fn fence_order(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::FenceReported { fence } = event.what else { return Verdict::Aside };
+    let but = match shadow.node().and_then(|node| node.due) {
+        Some(due) if due.holds(fence) => return Verdict::Kept,
+        Some(due) => format!("has done {} and was given up to {}", due.done, due.last),
+        None => "was given no work".into(),
+    };
+    let message = format!("{} reported fence {fence}, but {but}", event.subject);
+    Verdict::Broken(Who::Driver, "DxgkCbNotifyInterrupt, SubmissionFenceId".into(), message)
+}
+
+#[cfg(test)]
+mod tests {
+    use flight::RuleId;
+
+    /// Flies a script and returns what was said. `+3` gives node 0 fence 3, `-3` reports it;
+    /// `1:-3` is node 1.
+    fn fly(script: &str) -> Vec<String> {
+        let line = |word: &str| {
+            let (node, step) = word.split_once(':').unwrap_or(("0", word));
+            let (given, fence) = step.split_at(1);
+            match given {
+                "+" => format!("node:{node} packet.submitted context=context:1 fence={fence}\n"),
+                _ => format!("node:{node} fence.reported fence={fence}\n"),
+            }
+        };
+        let lines: String = script.split_whitespace().map(line).collect();
+        crate::script::said(RuleId::KMD_ISR_008, &lines)
+    }
+
+    #[test]
+    fn in_order_is_quiet() {
+        assert!(fly("+1 +2 -1 -2").is_empty());
+        assert!(fly("+1 +2 +3 -3").is_empty(), "a report stands for those before it");
+        assert!(fly("+4294967295 +0 +1 -4294967295 -1").is_empty(), "fences wrap");
+    }
+
+    #[test]
+    fn out_of_order_is_named() {
+        let done_0 = "node 0 reported fence 7, but has done 0 and was given up to 1";
+        let done_2 = "node 0 reported fence 1, but has done 2 and was given up to 2";
+        assert_eq!(fly("+1 -7 -7 -1"), [done_0; 2], "a false report moves nothing");
+        assert_eq!(fly("+1 +2 -2 -1"), [done_2]);
+        assert_eq!(fly("+1 1:-1"), ["node 1 reported fence 1, but was given no work"]);
+    }
+}

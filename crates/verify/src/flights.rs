@@ -1,0 +1,200 @@
+//! Whole flights: every history rule judges in a good one, and nothing stays behind.
+
+use crate::rule::ALL;
+use crate::script::fly;
+use crate::{Severity, find};
+use flight::{RuleId, Who};
+
+/// A driver of the first generation, from start to stop, and nothing wrong.
+const GOOD: &str = "
+    call:1 ddi.call name=DxgkDdiStartDevice level=passive class=three adapter=adapter:1 process=-
+    c1 word:1 pool.taken bytes=128 tag=Wtun
+    call:1 ddi.return name=DxgkDdiStartDevice answer=ok legal=true
+    adapter:1 adapter.started nodes=1 generation=1
+    node:0 node.started adapter=adapter:1 ordinal=0
+    process:1 process.opened
+    process:1 enter call=D3DKMTCreateDevice
+    process:1 name.reserved handle=0x40000000
+    call:2 ddi.call name=DxgkDdiCreateDevice level=passive class=zero adapter=adapter:1 process=process:1
+    call:2 ddi.return name=DxgkDdiCreateDevice answer=ok legal=true
+    device:1 device.created process=process:1 adapter=adapter:1
+    process:1 name.given handle=0x40000000 to=device:1
+    process:1 leave call=D3DKMTCreateDevice status=0x00000000
+    context:1 context.created device=device:1 node=node:0
+    process:1 enter call=D3DKMTCreateAllocation2
+    process:1 name.reserved handle=0x40000040
+    process:1 name.reserved handle=0x40000080
+    call:3 ddi.call name=DxgkDdiCreateAllocation level=passive class=zero adapter=adapter:1 process=process:1
+    c3 word:2 pool.taken bytes=64 tag=Wtun
+    c3 word:2 pool.freed
+    call:3 ddi.return name=DxgkDdiCreateAllocation answer=no-memory legal=true
+    process:1 name.returned handle=0x40000080
+    process:1 name.returned handle=0x40000040
+    process:1 leave call=D3DKMTCreateAllocation2 status=0xc0000017
+    process:1 enter call=D3DKMTCreateAllocation2
+    process:1 name.reserved handle=0x40000040
+    process:1 name.reserved handle=0x40000080
+    call:4 ddi.call name=DxgkDdiCreateAllocation level=passive class=zero adapter=adapter:1 process=process:1
+    c4 word:2 pool.taken bytes=64 tag=Wtun
+    c4 word:3 pool.taken bytes=32 tag=Wtun
+    call:4 ddi.return name=DxgkDdiCreateAllocation answer=ok legal=true
+    resource:1 resource.created adapter=adapter:1 device=device:1 shared=true
+    word:3 word.given to=resource:1
+    allocation:1 allocation.created adapter=adapter:1 device=device:1 resource=resource:1 size=4096 pitch_size=0 alignment=0 given=0x00000001 seen=0x00000001
+    word:2 word.given to=allocation:1
+    resource-view:1 resource-view.opened resource=resource:1 device=device:1
+    call:5 ddi.call name=DxgkDdiOpenAllocation level=passive class=zero adapter=adapter:1 process=process:1
+    c5 word:4 pool.taken bytes=16 tag=Wtun
+    call:5 ddi.return name=DxgkDdiOpenAllocation answer=ok legal=true
+    view:1 view.opened allocation=allocation:1 device=device:1 resource=resource:1 answered=true
+    word:4 word.given to=view:1
+    process:1 name.shared handle=0x40000002 of=resource:1
+    process:1 name.given handle=0x40000040 to=resource-view:1
+    process:1 name.given handle=0x40000080 to=view:1
+    process:1 leave call=D3DKMTCreateAllocation2 status=0x00000000
+    context:1 packet.queued node=node:0 fence=1
+    node:0 packet.submitted context=context:1 fence=1
+    call:6 ddi.call name=DxgkDdiSubmitCommandVirtual level=dispatch class=scheduler adapter=adapter:1 process=-
+    call:6 ddi.return name=DxgkDdiSubmitCommandVirtual answer=ok legal=true
+    process:1 enter call=D3DKMTDestroyAllocation2
+    retirement:1 retire.asked device=device:1 views=1 assume=false sync=true
+    process:1 name.closed handle=0x40000080 of=view:1
+    process:1 name.closed handle=0x40000040 of=resource-view:1
+    view:1 view.unnamed by=device:1 retirement=retirement:1
+    resource-view:1 resource-view.unnamed by=device:1 retirement=retirement:1
+    retirement:1 retire.behind node=node:0 fence=1
+    retirement:1 wait.parked why=\"retirement 1\"
+    t2 node:0 fence.reported fence=1
+    t2 node:0 fence.passed fence=1
+    t2 context:1 packet.done node=node:0 fence=1
+    t2 view:1 view.idle
+    t2 retirement:1 retire.idle
+    t2 allocation:1 allocation.unplaced
+    t2 call:7 ddi.call name=DxgkDdiCloseAllocation level=passive class=zero adapter=adapter:1 process=-
+    t2 c7 view:1 ddi.closes device=device:1 batch=1
+    t2 c7 word:4 pool.freed
+    t2 call:7 ddi.return name=DxgkDdiCloseAllocation answer=ok legal=true
+    t2 word:4 word.ended of=view:1 alone=false
+    t2 view:1 view.closed
+    t2 resource-view:1 resource-view.closed
+    t2 call:8 ddi.call name=DxgkDdiDestroyAllocation level=passive class=zero adapter=adapter:1 process=-
+    t2 c8 allocation:1 ddi.destroys adapter=adapter:1
+    t2 c8 resource:1 ddi.resource word=word:3 goes=true alone=false
+    t2 c8 word:2 pool.freed
+    t2 c8 word:3 pool.freed
+    t2 call:8 ddi.return name=DxgkDdiDestroyAllocation answer=ok legal=true
+    t2 word:2 word.ended of=allocation:1 alone=false
+    t2 word:3 word.ended of=resource:1 alone=false
+    t2 allocation:1 allocation.gone
+    t2 resource:1 resource.gone
+    t2 retirement:1 retire.done
+    retirement:1 wait.woken how=rung
+    retirement:1 retire.answered done=true
+    process:1 leave call=D3DKMTDestroyAllocation2 status=0x00000000
+    process:1 name.reserved handle=0x400000c0
+    context:1 context.destroyed
+    device:1 device.destroyed
+    process:1 name.closed handle=0x40000000 of=device:1
+    process:1 process.ended
+    adapter:1 adapter.stopped
+    call:9 ddi.call name=DxgkDdiStopDevice level=passive class=three adapter=adapter:1 process=-
+    c9 word:1 pool.freed
+    call:9 ddi.return name=DxgkDdiStopDevice answer=ok legal=true
+";
+
+/// An empty resource that goes alone.
+const ALONE: &str = "
+    word:5 pool.taken bytes=32 tag=Wtun
+    word:5 word.given to=resource:2
+    resource:2 resource.created adapter=adapter:1 device=device:1 shared=false
+    c9 resource:2 ddi.resource word=word:5 goes=true alone=true
+    c9 word:5 pool.freed
+    word:5 word.ended of=resource:2 alone=true
+    resource:2 resource.gone
+";
+
+#[test]
+fn a_good_flight_is_quiet_and_judged_by_every_history_rule() {
+    let verifier = fly(&[GOOD, ALONE].concat());
+    assert_eq!(verifier.findings(), []);
+    for rule in ALL.iter().copied().flatten() {
+        assert_ne!(verifier.tally().of(rule.id), 0, "{} judged nothing", rule.id.name());
+    }
+    assert_eq!(verifier.called().len(), 8);
+    assert_eq!(verifier.events(), u64::try_from(GOOD.trim().lines().count() + 7).unwrap());
+}
+
+#[test]
+fn what_ended_is_forgotten() {
+    let verifier = fly(GOOD);
+    // Freed blocks rest, so their words do too, until the numbers come again.
+    assert_eq!(verifier.remembered(), 4, "{verifier:#?}");
+    assert_eq!(fly(&GOOD.repeat(50)).remembered(), 4);
+}
+
+#[test]
+fn a_finding_says_everything() {
+    let early = GOOD.replace(
+        "    t2 c7 word:4 pool.freed\n",
+        "    t2 c7 word:4 pool.freed\n    t2 c7 word:2 pool.freed\n",
+    );
+    let verifier = fly(&early);
+    let [close, destroy] = verifier.findings() else { panic!("{:#?}", verifier.findings()) };
+    assert_eq!(close.rule, RuleId::KMD_OPEN_007);
+    assert_eq!((close.who, close.severity), (Who::Driver, Severity::Warning));
+    assert_eq!((close.basis, close.windows.as_str()), ("inferred", "not known"));
+    assert_eq!(close.place, "DxgkDdiCloseAllocation");
+    assert_eq!(destroy.rule, RuleId::KMD_DESTROY_003);
+    assert_eq!(destroy.place, "DxgkDdiDestroyAllocation, pAllocationList");
+    assert!(destroy.message.ends_with("was freed before, in DxgkDdiCloseAllocation"));
+    assert!(destroy.events.is_sorted() && destroy.events.len() > 3, "{:?}", destroy.events);
+}
+
+#[test]
+fn repeats_are_counted_on_the_first() {
+    let verifier = fly(&"node:0 fence.reported fence=1\n".repeat(3));
+    let [finding] = verifier.findings() else { panic!("{:#?}", verifier.findings()) };
+    assert_eq!((finding.count, &*finding.events), (3, &[1][..]));
+    assert_eq!(finding.windows, "stops with bug check 0x119 (0x1)");
+    assert_eq!(verifier.tally().of(RuleId::KMD_ISR_008), 3);
+}
+
+#[test]
+fn what_a_door_judged_is_a_finding_and_not_counted_here() {
+    let line = "device:1 rule.broken rule=ALLOC-CREATE-001 who=client place=D3DKMTCreateAllocation message=no";
+    let verifier = fly(line);
+    let [finding] = verifier.findings() else { panic!("{:#?}", verifier.findings()) };
+    assert_eq!((finding.rule, finding.who), (RuleId::ALLOC_CREATE_001, Who::Client));
+    assert_eq!(finding.source, find("ALLOC-CREATE-001").unwrap().source);
+    assert_eq!(verifier.tally().of(RuleId::ALLOC_CREATE_001), 0);
+}
+
+#[test]
+fn a_wrong_answer_of_submit_stops_windows_and_others_are_not_known() {
+    let answer = |name| format!("call:1 ddi.return name={name} answer=busy legal=false\n");
+    let both = answer("DxgkDdiSubmitCommandVirtual") + &answer("DxgkDdiCloseAllocation");
+    let verifier = fly(&both);
+    let windows: Vec<_> = verifier.findings().iter().map(|it| it.windows.as_str()).collect();
+    assert_eq!(windows, ["stops with bug check 0x119 (0x2)", "not known"]);
+}
+
+#[test]
+fn absent_entries_are_counted() {
+    let verifier = fly("run:0 absent name=D3DKMTLock\nrun:0 absent name=D3DKMTLock");
+    assert_eq!(verifier.absent().get("D3DKMTLock"), Some(&2));
+}
+
+#[test]
+fn a_trace_with_holes_or_in_a_wrong_order_is_judged_and_never_a_panic() {
+    let lines: Vec<&str> = GOOD.trim().lines().collect();
+    let mut found = 0;
+    for at in 0..lines.len() - 1 {
+        let mut holed = lines.clone();
+        holed.remove(at);
+        found += fly(&holed.join("\n")).findings().len();
+        let mut swapped = lines.clone();
+        swapped.swap(at, at + 1);
+        found += fly(&swapped.join("\n")).findings().len();
+    }
+    assert!(found > 30, "only {found} findings");
+}

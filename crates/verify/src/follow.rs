@@ -1,0 +1,326 @@
+//! Following events: the one place that writes shadows.
+//!
+//! # Invariants
+//!
+//! 1. An object has a shadow from the event that begins it to the event that ends it. Numbers
+//!    of words come again, so a word's shadow starts afresh when a pool block is taken there.
+//! 2. What comes to an object without a shadow changes nothing.
+
+use crate::shadow::{
+    Adapter, Allocation, Call, ClientCall, Context, Device, Due, Inside, Known, Node, Packet,
+    Process, Resource, Retirement, Shadow, Word,
+};
+use flight::{Event, Kind, Subject, What};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// All shadows.
+#[derive(Debug, Default)]
+pub(crate) struct Shadows(HashMap<Subject, Shadow, BuildHasherDefault<Fixed>>);
+
+static NOTHING: Shadow = Shadow::NOTHING;
+
+impl Shadows {
+    /// The shadow of an object.
+    pub(crate) fn of(&self, subject: Subject) -> &Shadow {
+        self.0.get(&subject).unwrap_or(&NOTHING)
+    }
+
+    /// The shadow of the owner of what an event is about: the other object that judging it
+    /// takes.
+    pub(crate) fn owner(&self, event: &Event) -> &Shadow {
+        let shadow = self.of(event.subject);
+        let owner = match &event.what {
+            What::NameShared { of, .. } => {
+                self.of(*of).resource_view().map_or(Some(*of), |it| Some(it.resource))
+            }
+            What::AllocationCreated { device, .. } => Some(*device),
+            What::ViewIdle {} => shadow.view().map(|it| it.device),
+            What::PacketDone { .. } | What::ContextDestroyed {} => {
+                shadow.context().map(|it| it.device)
+            }
+            What::DdiCall { adapter, .. } => Some(*adapter),
+            What::DdiDestroys { .. } => shadow.allocation().and_then(|it| it.word),
+            What::DdiResource { word, .. } => Some(*word),
+            What::DdiCloses { .. } => shadow.view().and_then(|it| it.retirement),
+            What::PoolFreed {}
+            | What::PoolMisfreed { .. }
+            | What::PoolDamaged { .. }
+            | What::PoolLeft {} => event.call.map(|call| Kind::Call.nr(call)),
+            _ => None,
+        };
+        owner.map_or(&NOTHING, |owner| self.of(owner))
+    }
+
+    /// How many objects have a shadow.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Remembers an event, after the rules have judged it.
+    pub(crate) fn follow(&mut self, event: &Event) {
+        match event.subject.kind {
+            Kind::Process => self.process(event),
+            Kind::Adapter => self.adapter(event),
+            Kind::Node => self.node(event),
+            Kind::Device => self.device(event),
+            Kind::Context => self.context(event),
+            Kind::Resource => self.resource(event),
+            Kind::ResourceView => self.resource_view(event),
+            Kind::Allocation => self.allocation(event),
+            Kind::View => self.view(event),
+            Kind::Retirement => self.retirement(event),
+            Kind::Call => self.call(event),
+            Kind::Word => self.word(event),
+            Kind::Run => (),
+        }
+        if let Some(shadow) = self.0.get_mut(&event.subject) {
+            shadow.trail.mark(event.seq);
+        }
+    }
+
+    pub(crate) fn start(&mut self, subject: Subject, known: Known) {
+        self.0.insert(subject, Shadow { known, ..Shadow::NOTHING });
+    }
+
+    pub(crate) fn end(&mut self, subject: Subject) {
+        self.0.remove(&subject);
+    }
+
+    pub(crate) fn get(&mut self, subject: Subject) -> Option<&mut Shadow> {
+        self.0.get_mut(&subject)
+    }
+
+    /// The shadow of something that begins with whatever is first said of it.
+    pub(crate) fn first(&mut self, subject: Subject, new: fn() -> Known) -> &mut Shadow {
+        self.0.entry(subject).or_insert_with(|| Shadow { known: new(), ..Shadow::NOTHING })
+    }
+
+    fn process(&mut self, event: &Event) {
+        if let What::ProcessEnded {} = event.what {
+            return self.end(event.subject);
+        }
+        let first = self.first(event.subject, || Known::Process(Process::default()));
+        let Some(process) = first.process_mut() else { return };
+        process.names.follow(&event.what);
+        match &event.what {
+            What::Enter { call } => process.calls.push(ClientCall {
+                thread: event.thread,
+                name: call.clone(),
+                reserved: Vec::new(),
+                given: None,
+            }),
+            What::Leave { .. } => {
+                let call = process.calls.iter().rposition(|it| it.thread == event.thread);
+                call.map(|at| process.calls.remove(at));
+            }
+            What::ProcessLeft { .. } => process.left += 1,
+            what => {
+                let Some(call) = process.call_mut(event.thread) else { return };
+                match what {
+                    What::NameReserved { handle } => call.reserved.push(handle.0),
+                    What::NameReturned { handle } => call.reserved.retain(|it| *it != handle.0),
+                    What::NameGiven { handle, .. } => {
+                        call.given.get_or_insert(handle.0);
+                    }
+                    _ => (),
+                }
+            }
+        }
+    }
+
+    fn adapter(&mut self, event: &Event) {
+        let first = self.first(event.subject, || Known::Adapter(Adapter::default()));
+        let Some(adapter) = first.adapter_mut() else { return };
+        match event.what {
+            What::AdapterStarted { generation, .. } => adapter.generation = generation,
+            What::AdapterStopped {} => {
+                adapter.generation = 0;
+                for node in std::mem::take(&mut adapter.nodes) {
+                    self.end(node);
+                }
+            }
+            _ => (),
+        }
+    }
+
+    fn node(&mut self, event: &Event) {
+        if let What::NodeStarted { adapter, .. } = event.what {
+            self.start(event.subject, Known::Node(Node::default()));
+            let owner = self.first(adapter, || Known::Adapter(Adapter::default()));
+            if let Some(adapter) = owner.adapter_mut() {
+                adapter.nodes.push(event.subject);
+            }
+            return;
+        }
+        let first = self.first(event.subject, || Known::Node(Node::default()));
+        let Some(node) = first.node_mut() else { return };
+        match (&event.what, &mut node.due) {
+            (What::PacketSubmitted { fence, .. }, due) => {
+                due.get_or_insert(Due { done: fence.before(), last: *fence }).last = *fence;
+            }
+            (What::FenceReported { fence }, Some(due)) if due.holds(*fence) => due.done = *fence,
+            _ => (),
+        }
+    }
+
+    fn device(&mut self, event: &Event) {
+        match event.what {
+            What::DeviceCreated { .. } => {
+                self.start(event.subject, Known::Device(Device::default()));
+            }
+            What::DeviceDestroyed {} => self.end(event.subject),
+            What::DeviceLost { .. } => {
+                if let Some(device) = self.get(event.subject).and_then(Shadow::device_mut) {
+                    device.lost = true;
+                    device.packets.clear();
+                }
+            }
+            _ => (),
+        }
+    }
+
+    fn context(&mut self, event: &Event) {
+        if let What::ContextCreated { device, .. } = event.what {
+            self.start(event.subject, Known::Context(Context { device, in_flight: 0 }));
+            self.with_device(device, |it| it.contexts += 1);
+            return;
+        }
+        let Some(context) = self.get(event.subject).and_then(Shadow::context_mut) else { return };
+        let device = context.device;
+        match event.what {
+            What::ContextDestroyed {} => {
+                self.end(event.subject);
+                self.with_device(device, |it| less(&mut it.contexts));
+            }
+            What::PacketQueued { node, fence } => {
+                context.in_flight += 1;
+                let packet = Packet { queued: event.seq, node, fence };
+                self.with_device(device, |it| it.packets.push_back(packet));
+            }
+            What::PacketDone { node, fence } => {
+                less(&mut context.in_flight);
+                let done = |it: &Packet| it.node == node && it.fence == fence;
+                self.with_device(device, |it| {
+                    let at = it.packets.iter().position(done);
+                    at.and_then(|at| it.packets.remove(at));
+                });
+            }
+            _ => (),
+        }
+    }
+
+    fn call(&mut self, event: &Event) {
+        match &event.what {
+            What::DdiCall { name, class, adapter, process, .. } => {
+                let call = Call { name: name.clone(), adapter: *adapter, blocks: Vec::new() };
+                self.start(event.subject, Known::Call(call));
+                let owner = self.first(*adapter, || Known::Adapter(Adapter::default()));
+                owner.trail.mark(event.seq);
+                if let Some(adapter) = owner.adapter_mut() {
+                    adapter.inside.push(Inside {
+                        call: event.subject,
+                        name: name.clone(),
+                        thread: event.thread,
+                        class: class.clone(),
+                        process: *process,
+                    });
+                }
+            }
+            What::DdiReturn { .. } => {
+                let Some(call) = self.get(event.subject).and_then(Shadow::call_mut) else { return };
+                let owner = call.adapter;
+                self.end(event.subject);
+                let shadow = self.get(owner).and_then(Shadow::adapter_mut);
+                let Some(adapter) = shadow else { return };
+                adapter.inside.retain(|it| it.call != event.subject);
+                if adapter.inside.is_empty() && adapter.generation == 0 {
+                    self.end(owner);
+                }
+            }
+            _ => (),
+        }
+    }
+
+    pub(crate) fn with_device(&mut self, subject: Subject, change: impl FnOnce(&mut Device)) {
+        if let Some(it) = self.get(subject).and_then(Shadow::device_mut) {
+            change(it);
+        }
+    }
+
+    pub(crate) fn with_resource(&mut self, subject: Subject, change: impl FnOnce(&mut Resource)) {
+        if let Some(it) = self.get(subject).and_then(Shadow::resource_mut) {
+            change(it);
+        }
+    }
+
+    pub(crate) fn with_resource_of(
+        &mut self,
+        subject: Option<Subject>,
+        change: impl FnOnce(&mut Resource),
+    ) {
+        if let Some(subject) = subject {
+            self.with_resource(subject, change);
+        }
+    }
+
+    pub(crate) fn with_allocation(
+        &mut self,
+        subject: Subject,
+        change: impl FnOnce(&mut Allocation),
+    ) {
+        if let Some(it) = self.get(subject).and_then(Shadow::allocation_mut) {
+            change(it);
+        }
+    }
+
+    pub(crate) fn with_retirement(
+        &mut self,
+        subject: Subject,
+        change: impl FnOnce(&mut Retirement),
+    ) {
+        if let Some(it) = self.get(subject).and_then(Shadow::retirement_mut) {
+            change(it);
+        }
+    }
+
+    pub(crate) fn with_word(&mut self, subject: Subject, change: impl FnOnce(&mut Word)) {
+        if let Some(it) = self.get(subject).and_then(Shadow::word_mut) {
+            change(it);
+        }
+    }
+}
+
+/// One less, and never less than none: the rules have said what is wrong.
+pub(crate) fn less(count: &mut u32) {
+    *count = count.saturating_sub(1);
+}
+
+/// A fast hasher for small numbers, the same in every run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fixed(u64);
+
+impl Hasher for Fixed {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.write_u64(number.cast_unsigned() as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

@@ -1,0 +1,133 @@
+//! Who may be inside a driver at once, and at which level it is called.
+
+use crate::ddi;
+use crate::rule::{Rule, Verdict};
+use crate::shadow::{Inside, Shadow};
+use flight::{Event, RuleId, What, Who};
+
+/// The rules on threading and levels.
+pub(crate) static RULES: [Rule; 4] = [
+    Rule { id: RuleId::KMD_LEVEL_003, on: &["ddi.call"], check: one_of_a_class },
+    Rule { id: RuleId::KMD_LEVEL_004, on: &["ddi.call"], check: one_scheduler },
+    Rule { id: RuleId::KMD_LEVEL_006, on: &["ddi.call"], check: one_of_a_process },
+    Rule { id: RuleId::KMD_LEVEL_007, on: &["ddi.call"], check: level },
+];
+
+fn one_of_a_class(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let What::DdiCall { class, .. } = &event.what else { return Verdict::Aside };
+    if ["zero", "three", "none"].contains(&&**class) {
+        return Verdict::Aside;
+    }
+    alone(event, owner, |other| other.class == *class, &format!("both are of class {class}"))
+}
+
+fn one_scheduler(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let What::DdiCall { class, .. } = &event.what else { return Verdict::Aside };
+    if class != "scheduler" {
+        return Verdict::Aside;
+    }
+    alone(event, owner, |other| other.class == "scheduler", "both are the scheduler's")
+}
+
+fn one_of_a_process(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let What::DdiCall { class, process: Some(process), .. } = &event.what else {
+        return Verdict::Aside;
+    };
+    if class == "none" || owner.adapter().is_none_or(|it| it.generation != 1) {
+        return Verdict::Aside;
+    }
+    let same = |other: &Inside| other.process == Some(*process) && other.class != "none";
+    alone(event, owner, same, &format!("both are for {process}"))
+}
+
+/// Whether no other thread is inside in a call like this one.
+fn alone(event: &Event, owner: &Shadow, like: impl Fn(&Inside) -> bool, both: &str) -> Verdict {
+    let What::DdiCall { name, adapter, .. } = &event.what else { return Verdict::Aside };
+    let inside = owner.adapter().map_or(&[][..], |it| &it.inside);
+    let other = inside.iter().find(|other| other.thread != event.thread && like(other));
+    match other {
+        None => Verdict::Kept,
+        Some(other) => Verdict::Broken(
+            Who::Kernel,
+            name.clone(),
+            format!(
+                "thread {} calls {name} of {adapter}, but thread {} is inside {}, and {both}",
+                event.thread, other.thread, other.name
+            ),
+        ),
+    }
+}
+
+fn level(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::DdiCall { name, level, .. } = &event.what else { return Verdict::Aside };
+    let Some(documented) = ddi::level(name) else { return Verdict::Aside };
+    Verdict::kept_if(*level == documented, Who::Kernel, name.clone(), || {
+        format!("{name} is called at {level} level, but it is for {documented} level")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::script::{judged, said};
+    use flight::RuleId;
+
+    fn call(number: u32, class: &str, process: &str) -> String {
+        format!(
+            "t{number} call:{number} ddi.call name=DxgkDdiCreateDevice level=passive \
+             class={class} adapter=adapter:1 process={process}\n"
+        )
+    }
+
+    fn back(number: u32) -> String {
+        format!("call:{number} ddi.return name=DxgkDdiCreateDevice answer=ok legal=true\n")
+    }
+
+    #[test]
+    fn one_thread_of_a_class_is_inside() {
+        for id in [RuleId::KMD_LEVEL_003, RuleId::KMD_LEVEL_004] {
+            let (one, two) = (call(1, "scheduler", "-"), call(2, "scheduler", "-"));
+            assert!(said(id, &[&*one, &back(1), &two].concat()).is_empty());
+            assert_eq!(judged(id, &[&*one, &back(1), &two].concat()), 2);
+            assert_eq!(said(id, &[&*one, &*two].concat()).len(), 1);
+            assert!(said(id, &[&*one, &call(2, "overlay", "-")].concat()).is_empty());
+            assert!(said(id, &one.repeat(2)).is_empty(), "a thread inside its own call");
+        }
+        let zero = [call(1, "zero", "-"), call(2, "zero", "-")].concat();
+        assert_eq!(judged(RuleId::KMD_LEVEL_003, &zero), 0);
+        assert_eq!(judged(RuleId::KMD_LEVEL_004, &call(1, "overlay", "-")), 0);
+    }
+
+    #[test]
+    fn one_thread_of_a_process_is_inside_an_old_driver() {
+        let id = RuleId::KMD_LEVEL_006;
+        let started =
+            |generation| format!("adapter:1 adapter.started nodes=1 generation={generation}\n");
+        let both = [call(1, "zero", "process:1"), call(2, "zero", "process:1")].concat();
+        let others = [call(1, "zero", "process:1"), call(2, "zero", "process:2")].concat();
+        assert!(said(id, &[started(1), others].concat()).is_empty());
+        assert_eq!(judged(id, &[started(2), both.clone()].concat()), 0);
+        assert_eq!(
+            said(id, &[started(1), both].concat()),
+            ["thread 2 calls DxgkDdiCreateDevice of adapter 1, but thread 1 is inside \
+              DxgkDdiCreateDevice, and both are for process 1"]
+        );
+    }
+
+    #[test]
+    fn every_ddi_is_called_at_its_level() {
+        let id = RuleId::KMD_LEVEL_007;
+        let at = |name: &str, level: &str| {
+            format!(
+                "call:1 ddi.call name={name} level={level} class=none adapter=adapter:1 process=-"
+            )
+        };
+        assert!(said(id, &at("DxgkDdiDpcRoutine", "dispatch")).is_empty());
+        assert!(said(id, &at("DxgkDdiInterruptRoutine", "device")).is_empty());
+        assert_eq!(judged(id, &at("DxgkDdiNoSuch", "device")), 0);
+        assert_eq!(
+            said(id, &at("DxgkDdiSubmitCommandVirtual", "passive")),
+            ["DxgkDdiSubmitCommandVirtual is called at passive level, but it is for dispatch \
+                 level"]
+        );
+    }
+}

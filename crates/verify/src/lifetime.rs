@@ -1,0 +1,124 @@
+//! What must be gone before something else goes, waits that must end, and what a process left.
+
+use crate::rule::{Rule, Verdict};
+use crate::shadow::Shadow;
+use flight::{Event, RuleId, What, Who};
+
+/// The rules on lifetimes.
+pub(crate) static RULES: [Rule; 4] = [
+    Rule { id: RuleId::DEV_LIFE_002, on: &["device.destroyed"], check: empty },
+    Rule { id: RuleId::DEV_LIFE_004, on: &["context.destroyed"], check: drained },
+    Rule { id: RuleId::WT_STUCK_001, on: &["wait.woken", "wait.stuck"], check: can_end },
+    Rule { id: RuleId::WT_LEFT_001, on: &["process.ended", "process.left"], check: nothing_left },
+];
+
+fn empty(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let Some(device) = shadow.device() else { return Verdict::Aside };
+    let kept = device.contexts == 0 && device.views == 0;
+    Verdict::kept_if(kept, Who::Kernel, "DxgkDdiDestroyDevice", || {
+        format!(
+            "{} is destroyed, but {} of its contexts and {} of its views are still there",
+            event.subject, device.contexts, device.views
+        )
+    })
+}
+
+fn drained(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let Some(context) = shadow.context() else { return Verdict::Aside };
+    // The work of a lost device counts as done.
+    let lost = owner.device().is_some_and(|device| device.lost);
+    let kept = lost || context.in_flight == 0;
+    Verdict::kept_if(kept, Who::Kernel, "DxgkDdiDestroyContext", || {
+        format!(
+            "{} is destroyed, but {} of its packets are not done",
+            event.subject, context.in_flight
+        )
+    })
+}
+
+fn can_end(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::WaitStuck { graph } = &event.what else { return Verdict::Kept };
+    let message = format!(
+        "the wait for {} cannot end, for nothing that could end it is left to run: {graph}",
+        event.subject
+    );
+    Verdict::Broken(Who::Driver, format!("wait for {}", event.subject.kind.name()).into(), message)
+}
+
+fn nothing_left(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    match &event.what {
+        What::ProcessLeft { what } => {
+            let message = format!(
+                "{} ended and left {what} alive, but what it made is its own to destroy",
+                event.subject
+            );
+            Verdict::Broken(
+                Who::Client,
+                format!("process exit, {}", what.kind.name()).into(),
+                message,
+            )
+        }
+        _ if shadow.process().is_some_and(|it| it.left > 0) => Verdict::Aside,
+        _ => Verdict::Kept,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::script::{judged, said};
+    use flight::RuleId;
+
+    const BORN: &str = "device:1 device.created process=process:1 adapter=adapter:1
+        context:1 context.created device=device:1 node=node:0
+        context:1 packet.queued node=node:0 fence=1\n";
+    const DONE: &str = "context:1 packet.done node=node:0 fence=1\n";
+    const LOST: &str = "device:1 device.lost why=hung\n";
+    const CONTEXT: &str = "context:1 context.destroyed\n";
+    const DEVICE: &str = "device:1 device.destroyed\n";
+
+    #[test]
+    fn a_device_goes_last() {
+        let id = RuleId::DEV_LIFE_002;
+        assert!(said(id, &[BORN, CONTEXT, DEVICE].concat()).is_empty());
+        let contexts =
+            "device 1 is destroyed, but 1 of its contexts and 0 of its views are still there";
+        assert_eq!(said(id, &[BORN, DEVICE].concat()), [contexts]);
+        let view =
+            "view:1 view.opened allocation=allocation:1 device=device:1 resource=- answered=true\n";
+        assert_eq!(said(id, &[BORN, CONTEXT, view, DEVICE].concat()).len(), 1);
+        assert!(
+            said(id, &[BORN, CONTEXT, view, "view:1 view.closed\n", DEVICE].concat()).is_empty()
+        );
+    }
+
+    #[test]
+    fn a_context_goes_after_its_work() {
+        let id = RuleId::DEV_LIFE_004;
+        assert!(said(id, &[BORN, DONE, CONTEXT].concat()).is_empty());
+        assert!(said(id, &[BORN, LOST, CONTEXT].concat()).is_empty());
+        let early = "context 1 is destroyed, but 1 of its packets are not done";
+        assert_eq!(said(id, &[BORN, CONTEXT].concat()), [early]);
+    }
+
+    #[test]
+    fn a_wait_ends() {
+        let id = RuleId::WT_STUCK_001;
+        assert!(said(id, "context:1 wait.woken how=rung").is_empty());
+        assert_eq!(judged(id, "context:1 wait.woken how=rung"), 1);
+        assert_eq!(
+            said(id, "context:1 wait.stuck graph=\"main waits for context 1\""),
+            ["the wait for context 1 cannot end, for nothing that could end it is left to run: \
+              main waits for context 1"]
+        );
+    }
+
+    #[test]
+    fn a_process_leaves_nothing() {
+        let id = RuleId::WT_LEFT_001;
+        let (open, end) = ("process:1 process.opened\n", "process:1 process.ended\n");
+        assert_eq!(judged(id, &[open, end].concat()), 1);
+        assert!(said(id, &[open, end].concat()).is_empty());
+        let left = [open, "process:1 process.left what=device:1\n", end].concat();
+        assert_eq!((said(id, &left).len(), judged(id, &left)), (1, 1));
+    }
+}

@@ -1,0 +1,70 @@
+//! The handle table of a process, as its names come and go.
+
+use flight::What;
+
+/// How far handles of one table are apart.
+pub(crate) const STEP: u32 = 0x40;
+
+/// How many names a new table gives before one that was closed can come again.
+///
+/// WINDOWS: our reading of what was observed: tables grow by 1024 and keep 128 back.
+pub(crate) const FRESH: u32 = 896;
+
+/// How many names are given before a closed slot can come again.
+pub(crate) const REST: u64 = 128;
+
+/// What is remembered of a handle table.
+#[derive(Debug, Default)]
+pub struct Names {
+    /// How many names were taken that had not been returned before.
+    pub fresh: u32,
+    /// The name after the last such one.
+    next: Option<u32>,
+    /// Names that were returned, the next one last.
+    returned: Vec<u32>,
+    /// How many names were taken.
+    taken: u64,
+    /// The slot closed last, and how many names had been taken then.
+    closed: Option<(u32, u64)>,
+}
+
+/// The slot of a handle in its table.
+pub(crate) fn slot(handle: u32) -> u32 {
+    handle >> 6 & 0x00ff_ffff
+}
+
+impl Names {
+    /// The name that comes next, while a closed one cannot be it.
+    pub fn expected(&self) -> Option<u32> {
+        let young = self.fresh < FRESH;
+        self.returned.last().copied().or(self.next).filter(|_| young)
+    }
+
+    /// How many names were taken since this handle's slot was the last one closed.
+    pub fn rested(&self, handle: u32) -> Option<u64> {
+        let (closed, then) = self.closed?;
+        (closed == slot(handle)).then_some(self.taken - then)
+    }
+
+    /// Whether any name of the table was closed yet.
+    pub fn any_closed(&self) -> bool {
+        self.closed.is_some()
+    }
+
+    pub(crate) fn follow(&mut self, what: &What) {
+        match what {
+            What::NameReserved { handle } => {
+                self.taken += 1;
+                let returned = self.returned.len();
+                self.returned.retain(|it| *it != handle.0);
+                if returned == self.returned.len() {
+                    self.fresh = self.fresh.saturating_add(1);
+                    self.next = Some(handle.0.wrapping_add(STEP));
+                }
+            }
+            What::NameReturned { handle } => self.returned.push(handle.0),
+            What::NameClosed { handle, .. } => self.closed = Some((slot(handle.0), self.taken)),
+            _ => (),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Rules over history: data, and one function each.
+
+use crate::shadow::Shadow;
+use flight::{Event, RuleId, Text, Who};
+
+/// A rule over history. It reads an event, the shadow of what the event is about and the
+/// shadow of that one's owner, and reaches nothing else: switching it on or off changes
+/// neither the flight nor another rule.
+#[derive(Debug)]
+pub struct Rule {
+    /// Its id in the catalogue.
+    pub id: RuleId,
+    /// The events it judges, by their names in traces.
+    pub on: &'static [&'static str],
+    /// Judges one of them.
+    pub check: fn(&Event, &Shadow, owner: &Shadow) -> Verdict,
+}
+
+/// What a rule says of an event.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The event is none of its business: not counted.
+    Aside,
+    /// Judged, and in order.
+    Kept,
+    /// Broken: whose fault, where (entry and argument), and one sentence with the numbers.
+    Broken(Who, Text, String),
+}
+
+impl Verdict {
+    /// `Kept`, or broken with the sentence that `message` makes.
+    pub fn kept_if(
+        kept: bool,
+        who: Who,
+        place: impl Into<Text>,
+        message: impl FnOnce() -> String,
+    ) -> Self {
+        if kept { Verdict::Kept } else { Verdict::Broken(who, place.into(), message()) }
+    }
+}
+
+/// Every history rule, by subject.
+pub static ALL: [&[Rule]; 10] = [
+    &crate::handles::RULES,
+    &crate::create::RULES,
+    &crate::retire::RULES,
+    &crate::destroy::RULES,
+    &crate::close::RULES,
+    &crate::lifetime::RULES,
+    &crate::fence_order::RULES,
+    &crate::answers::RULES,
+    &crate::levels::RULES,
+    &crate::pool::RULES,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_rule_is_listed_twice() {
+        let ids: Vec<_> = ALL.iter().copied().flatten().map(|rule| rule.id).collect();
+        assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
+        for rule in ALL.iter().copied().flatten() {
+            let on: BTreeSet<_> = rule.on.iter().collect();
+            assert_eq!(on.len(), rule.on.len(), "{} asks twice", rule.id.name());
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Scripts for tests: events as lines of a trace, without the numbers that go without saying.
+
+use crate::Verifier;
+use flight::{Event, RuleId};
+
+/// Reads a script. A line is `[t<thread>] [c<call>] <subject> <event>`, on thread 1 and outside
+/// calls unless it says otherwise.
+pub(crate) fn read(script: &str) -> Vec<Event> {
+    let lines = script.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.zip(1_u64..).map(|(line, seq)| event(seq, line)).collect()
+}
+
+fn event(seq: u64, line: &str) -> Event {
+    let marked = |word: &str, mark| {
+        word.strip_prefix(mark).is_some_and(|rest: &str| rest.parse::<u32>().is_ok())
+    };
+    let (mut rest, mut thread, mut call) = (line, "t1", "-");
+    loop {
+        let (word, more) = rest.split_once(' ').unwrap();
+        match word {
+            _ if marked(word, 't') => thread = word,
+            _ if marked(word, 'c') => call = word,
+            _ => break,
+        }
+        rest = more;
+    }
+    let line = format!("{seq} {thread} {call} {rest}");
+    line.parse().unwrap_or_else(|()| panic!("not an event: {line}"))
+}
+
+/// Flies a script past all rules.
+pub(crate) fn fly(script: &str) -> Verifier {
+    let mut verifier = Verifier::new();
+    for event in read(script) {
+        verifier.observe(&event);
+    }
+    verifier
+}
+
+/// What one rule says of a script, a repeated finding as often as it came.
+pub(crate) fn said(rule: RuleId, script: &str) -> Vec<String> {
+    let verifier = fly(script);
+    let of_rule = verifier.findings().iter().filter(|finding| finding.rule == rule);
+    of_rule.flat_map(|it| (0..it.count).map(|_| it.message.clone())).collect()
+}
+
+/// How often one rule judged in a script.
+pub(crate) fn judged(rule: RuleId, script: &str) -> u64 {
+    fly(script).tally().of(rule)
+}

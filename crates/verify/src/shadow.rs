@@ -1,0 +1,422 @@
+//! What all rules together remember: one shadow per object.
+//!
+//! A shadow holds what later judgements need and nothing else. Rules read it; it is written
+//! only when an event is followed, after the rules have judged that event.
+
+use crate::names::Names;
+use flight::{Fence, Subject, Text};
+use std::collections::VecDeque;
+
+/// What is remembered of one object.
+#[derive(Debug)]
+pub struct Shadow {
+    /// The events that made it what it is.
+    pub trail: Trail,
+    /// The record of its kind.
+    pub known: Known,
+}
+
+/// The numbers of an object's first event and of its last two.
+#[derive(Clone, Copy, Debug)]
+pub struct Trail([u64; 3]);
+
+macro_rules! known {
+    ($($(#[doc = $doc:literal])+ $kind:ident $get:ident $get_mut:ident)*) => {
+        /// The record of an object, by its kind.
+        #[derive(Debug)]
+        pub enum Known {
+            /// Nothing: it was not seen, or is gone.
+            Nothing,
+            /// Only the word the driver gave it, before it was said to exist.
+            Named(Subject),
+            $($(#[doc = $doc])+ $kind($kind),)*
+        }
+
+        impl Shadow {
+            $(
+                $(#[doc = $doc])+
+                pub fn $get(&self) -> Option<&$kind> {
+                    match &self.known { Known::$kind(it) => Some(it), _ => None }
+                }
+
+                $(#[doc = $doc])+
+                pub(crate) fn $get_mut(&mut self) -> Option<&mut $kind> {
+                    match &mut self.known { Known::$kind(it) => Some(it), _ => None }
+                }
+            )*
+        }
+    };
+}
+
+known! {
+    /// A process.
+    Process process process_mut
+    /// An adapter.
+    Adapter adapter adapter_mut
+    /// A node.
+    Node node node_mut
+    /// A device.
+    Device device device_mut
+    /// A context.
+    Context context context_mut
+    /// A resource.
+    Resource resource resource_mut
+    /// A device's view of a resource.
+    ResourceView resource_view resource_view_mut
+    /// An allocation.
+    Allocation allocation allocation_mut
+    /// A device's view of an allocation.
+    View view view_mut
+    /// The end of views.
+    Retirement retirement retirement_mut
+    /// A call of the driver.
+    Call call call_mut
+    /// A word of the driver's, and the pool block of that address.
+    Word word word_mut
+}
+
+/// Of a process: its names, and what its threads are doing.
+#[derive(Debug, Default)]
+pub struct Process {
+    /// Its handle table.
+    pub names: Names,
+    /// The client calls its threads are in.
+    pub calls: Vec<ClientCall>,
+    /// How many things it left alive.
+    pub left: u32,
+}
+
+/// A call of a client that has not been answered yet.
+#[derive(Debug)]
+pub struct ClientCall {
+    /// The thread that called.
+    pub thread: u32,
+    /// The entry it called.
+    pub name: Text,
+    /// The names it reserved and did not give back.
+    pub reserved: Vec<u32>,
+    /// The first name it gave.
+    pub given: Option<u32>,
+}
+
+/// Of an adapter: its driver model, and who is inside its driver.
+#[derive(Debug, Default)]
+pub struct Adapter {
+    /// The driver model, 1 or 2; 0 before it started.
+    pub generation: u32,
+    /// Its nodes, while it runs.
+    pub nodes: Vec<Subject>,
+    /// The calls that have not returned.
+    pub inside: Vec<Inside>,
+}
+
+/// A call that has not returned.
+#[derive(Debug)]
+pub struct Inside {
+    /// The call.
+    pub call: Subject,
+    /// Its DDI.
+    pub name: Text,
+    /// The thread it runs on.
+    pub thread: u32,
+    /// The exclusion it runs under.
+    pub class: Text,
+    /// The process it is for.
+    pub process: Option<Subject>,
+}
+
+/// Of a node: the fences it was given and did not report, once it has work.
+#[derive(Debug, Default)]
+pub struct Node {
+    /// The fences it owes.
+    pub due: Option<Due>,
+}
+
+/// The fences after `done`, up to `last`.
+#[derive(Clone, Copy, Debug)]
+pub struct Due {
+    /// The last one that was rightly reported.
+    pub done: Fence,
+    /// The last one given.
+    pub last: Fence,
+}
+
+/// Of a device: what it owns, and its work.
+#[derive(Debug, Default)]
+pub struct Device {
+    /// Whether it can work no more.
+    pub lost: bool,
+    /// How many contexts it has.
+    pub contexts: u32,
+    /// How many views it has open.
+    pub views: u32,
+    /// How many views assumed not to be in use are not idle yet.
+    pub hasty: u32,
+    /// Its work that is not done, in the order it was queued.
+    pub packets: VecDeque<Packet>,
+}
+
+/// A packet that is not done.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// The event that queued it.
+    pub queued: u64,
+    /// Its node.
+    pub node: Subject,
+    /// Its number there.
+    pub fence: Fence,
+}
+
+/// Of a context.
+#[derive(Debug)]
+pub struct Context {
+    /// Its device.
+    pub device: Subject,
+    /// How many of its packets are not done.
+    pub in_flight: u32,
+}
+
+/// Of a resource.
+#[derive(Debug)]
+pub struct Resource {
+    /// Whether it was created to be shared.
+    pub shared: bool,
+    /// How many members are not gone.
+    pub live: u32,
+    /// How many of these the driver was told of, by the last call that told of any.
+    pub told: u32,
+    /// That call.
+    pub told_in: Option<u32>,
+    /// How many devices' views of it are not closed.
+    pub views: u32,
+    /// The driver's last word for it.
+    pub word: Option<Subject>,
+}
+
+/// Of a device's view of a resource.
+#[derive(Debug)]
+pub struct ResourceView {
+    /// The resource.
+    pub resource: Subject,
+    /// The device it was opened for.
+    pub device: Subject,
+}
+
+/// Of an allocation.
+#[derive(Debug)]
+pub struct Allocation {
+    /// The adapter that owns it.
+    pub adapter: Subject,
+    /// The resource it is a member of.
+    pub resource: Option<Subject>,
+    /// The driver's word for it.
+    pub word: Option<Subject>,
+    /// Whether the driver was told to destroy it, and in which call.
+    pub told: Option<Option<u32>>,
+    /// How many views of it are not closed.
+    pub views: u32,
+    /// How many views of it are not idle.
+    pub busy: u32,
+}
+
+/// Of a view.
+#[derive(Debug)]
+pub struct View {
+    /// What it is a view of.
+    pub allocation: Subject,
+    /// The device that has it open.
+    pub device: Subject,
+    /// The resource its allocation is a member of.
+    pub resource: Option<Subject>,
+    /// How far its end has come.
+    pub stage: Stage,
+    /// The retirement that ends it.
+    pub retirement: Option<Subject>,
+    /// What that one was asked.
+    pub asked: Option<Asked>,
+    /// Whether the driver was told to close it.
+    pub told: bool,
+}
+
+/// How far the end of a view has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// It has its name.
+    Named,
+    /// Its name is closed.
+    Unnamed,
+    /// Nothing uses it.
+    Idle,
+}
+
+/// What a destroy call asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// The event of the request.
+    pub seq: u64,
+    /// Not to wait for the device's work (`AssumeNotInUse`).
+    pub assume: bool,
+    /// To wait for the end (`SynchronousDestroy`).
+    pub sync: bool,
+}
+
+/// Of a retirement.
+#[derive(Debug)]
+pub struct Retirement {
+    /// What was asked.
+    pub asked: Asked,
+    /// How many views it ends.
+    pub views: u32,
+    /// How many of them are closed.
+    pub closed: u32,
+    /// The resources its views belong to.
+    pub groups: Vec<Group>,
+    /// Whether it is done.
+    pub done: bool,
+    /// Whether who asked has the answer.
+    pub answered: bool,
+}
+
+/// Views of one resource, ended by one retirement.
+#[derive(Debug)]
+pub struct Group {
+    /// The resource.
+    pub resource: Subject,
+    /// Whether the resource's own name ended with them.
+    pub whole: bool,
+    /// How many of the views are not closed.
+    pub open: u32,
+}
+
+/// Of a call of the driver.
+#[derive(Debug)]
+pub struct Call {
+    /// The DDI.
+    pub name: Text,
+    /// The adapter whose driver is called.
+    pub adapter: Subject,
+    /// The pool blocks taken in it that are still out: word, size and tag.
+    pub blocks: Vec<(Subject, u64, Text)>,
+}
+
+/// Of a driver's word.
+#[derive(Debug, Default)]
+pub struct Word {
+    /// The pool block of that address, if there is or was one.
+    pub block: Option<Block>,
+    /// What the driver gave it for.
+    pub uses: Vec<Use>,
+    /// The last allocation it was given for, also when that is gone.
+    pub allocation: Option<Subject>,
+}
+
+/// A pool block.
+#[derive(Debug)]
+pub struct Block {
+    /// Its size.
+    pub bytes: u64,
+    /// The tag it was taken with.
+    pub tag: Text,
+    /// The call it was taken in.
+    pub taken_in: Option<u32>,
+    /// The entry it was freed in, once it is.
+    pub freed: Option<Text>,
+}
+
+/// What a word stands for.
+#[derive(Clone, Copy, Debug)]
+pub struct Use {
+    /// What the driver gave it for.
+    pub of: Subject,
+    /// Whether the driver has been told of its end.
+    pub ending: bool,
+    /// The last call that lent the word without ending it.
+    pub lent_in: Option<u32>,
+}
+
+impl Shadow {
+    /// The shadow of what nothing is known of.
+    pub const NOTHING: Shadow = Shadow { trail: Trail([0; 3]), known: Known::Nothing };
+}
+
+impl Trail {
+    /// Adds an event.
+    pub(crate) fn mark(&mut self, seq: u64) {
+        match self.0 {
+            [0, ..] => self.0[0] = seq,
+            [first, _, last] => self.0 = [first, last, seq],
+        }
+    }
+
+    /// The numbers, in order.
+    pub fn iter(&self) -> impl Iterator<Item = u64> {
+        self.0.into_iter().filter(|seq| *seq != 0)
+    }
+}
+
+impl Due {
+    /// Whether it is the turn of that fence. Fences wrap, so distances (`after`) are compared
+    /// and never values.
+    pub fn holds(self, fence: Fence) -> bool {
+        (1..=self.last.after(self.done)).contains(&fence.after(self.done))
+    }
+}
+
+impl Process {
+    /// The call that this thread is in.
+    pub fn call(&self, thread: u32) -> Option<&ClientCall> {
+        self.calls.iter().rev().find(|call| call.thread == thread)
+    }
+
+    pub(crate) fn call_mut(&mut self, thread: u32) -> Option<&mut ClientCall> {
+        self.calls.iter_mut().rev().find(|call| call.thread == thread)
+    }
+}
+
+impl Resource {
+    /// How many members are alive that `call` does not end.
+    pub fn spared_by(&self, call: Option<u32>) -> u32 {
+        let ended = if self.told_in == call { self.told } else { 0 };
+        self.live.saturating_sub(ended)
+    }
+}
+
+impl Retirement {
+    /// The views of that resource.
+    pub fn group(&self, resource: Subject) -> Option<&Group> {
+        self.groups.iter().find(|group| group.resource == resource)
+    }
+
+    pub(crate) fn group_mut(&mut self, resource: Subject) -> &mut Group {
+        let at = self.groups.iter().position(|group| group.resource == resource);
+        let at = at.unwrap_or_else(|| {
+            self.groups.push(Group { resource, whole: false, open: 0 });
+            self.groups.len() - 1
+        });
+        &mut self.groups[at]
+    }
+}
+
+impl Word {
+    /// The block, while it is out.
+    pub fn out(&self) -> Option<&Block> {
+        self.block.as_ref().filter(|block| block.freed.is_none())
+    }
+
+    /// Where the block was freed, if it was.
+    pub fn freed(&self) -> Option<&Text> {
+        self.block.as_ref()?.freed.as_ref()
+    }
+
+    /// The first allocation or resource it stands for whose end the driver was not told of.
+    pub fn live(&self) -> Option<Subject> {
+        let owned = |it: &&Use| {
+            matches!(it.of.kind, flight::Kind::Allocation | flight::Kind::Resource) && !it.ending
+        };
+        self.uses.iter().find(owned).map(|it| it.of)
+    }
+
+    pub(crate) fn use_mut(&mut self, of: Subject) -> Option<&mut Use> {
+        self.uses.iter_mut().find(|it| it.of == of)
+    }
+}

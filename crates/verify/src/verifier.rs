@@ -1,0 +1,182 @@
+//! The verifier: events in, findings out.
+
+use crate::answers;
+use crate::catalogue::{self, Severity};
+use crate::follow::{Fixed, Shadows};
+use crate::rule::{self, Rule, Verdict};
+use crate::shadow::Shadow;
+use flight::{Event, RuleId, Tally, Text, What, Who};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::BuildHasherDefault;
+use std::mem::{Discriminant, discriminant};
+
+/// How many event numbers a finding has at most.
+const EVENTS: usize = 8;
+
+/// A broken rule, with everything that a report says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The rule.
+    pub rule: RuleId,
+    /// How much it weighs.
+    pub severity: Severity,
+    /// Whose fault it is.
+    pub who: Who,
+    /// Where: the entry and the argument.
+    pub place: String,
+    /// Who did what, with the numbers, and what was expected.
+    pub message: String,
+    /// What Windows would have done.
+    pub windows: String,
+    /// How the rule is known.
+    pub basis: &'static str,
+    /// Where it is known from.
+    pub source: &'static str,
+    /// The numbers of the events that led there, the breach last.
+    pub events: Vec<u64>,
+    /// How often it happened: the rest is of the first time.
+    pub count: u64,
+}
+
+/// Watches events in their order, judges each by every rule that asks for its kind, and
+/// remembers what later judgements need.
+#[derive(Debug, Default)]
+pub struct Verifier {
+    shadows: Shadows,
+    by_kind: HashMap<Discriminant<What>, Vec<&'static Rule>, BuildHasherDefault<Fixed>>,
+    findings: Findings,
+    tally: Tally,
+    called: BTreeSet<String>,
+    absent: BTreeMap<String, u64>,
+    events: u64,
+}
+
+/// What was found, and where the first of each kind is.
+#[derive(Debug, Default)]
+struct Findings {
+    list: Vec<Finding>,
+    first: BTreeMap<(RuleId, Who, String), usize>,
+}
+
+impl Verifier {
+    /// A verifier that has seen nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Judges the next event, then remembers it.
+    pub fn observe(&mut self, event: &Event) {
+        self.events += 1;
+        let kind = self.by_kind.entry(discriminant(&event.what));
+        let rules = kind.or_insert_with(|| rules_on(event.what.name()));
+        let (shadow, owner) = (self.shadows.of(event.subject), self.shadows.owner(event));
+        for rule in rules {
+            let verdict = (rule.check)(event, shadow, owner);
+            if verdict != Verdict::Aside {
+                self.tally.count(rule.id);
+            }
+            if let Verdict::Broken(who, place, message) = verdict {
+                let breach = Breach { rule: rule.id, who, place, message };
+                self.findings.add(breach, || trail(event, shadow, owner));
+            }
+        }
+        match &event.what {
+            What::RuleBroken { rule, who, place, message } => {
+                let (place, message) = (place.clone(), message.to_string());
+                let breach = Breach { rule: *rule, who: *who, place, message };
+                self.findings.add(breach, || trail(event, shadow, owner));
+            }
+            What::DdiCall { name, .. } if !self.called.contains(&**name) => {
+                self.called.insert(name.to_string());
+            }
+            What::Absent { name } => *self.absent.entry(name.to_string()).or_default() += 1,
+            _ => (),
+        }
+        self.shadows.follow(event);
+    }
+
+    /// What was found, in the order of first times.
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings.list
+    }
+
+    /// How often each history rule has judged. Entry rules are judged and counted at doors:
+    /// their tally is the log's.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// The DDIs that were called.
+    pub fn called(&self) -> &BTreeSet<String> {
+        &self.called
+    }
+
+    /// The entries that were used and are not there, and how often.
+    pub fn absent(&self) -> &BTreeMap<String, u64> {
+        &self.absent
+    }
+
+    /// How many events there were.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    #[cfg(test)]
+    pub(crate) fn remembered(&self) -> usize {
+        self.shadows.len()
+    }
+}
+
+/// The rules that judge events of that name.
+fn rules_on(name: &str) -> Vec<&'static Rule> {
+    rule::ALL.iter().copied().flatten().filter(|rule| rule.on.contains(&name)).collect()
+}
+
+/// The numbers of the events that led to this one, in order, itself last.
+fn trail(event: &Event, shadow: &Shadow, owner: &Shadow) -> Vec<u64> {
+    let before = shadow.trail.iter().chain(owner.trail.iter()).filter(|seq| *seq != event.seq);
+    let mut events: Vec<u64> = before.collect();
+    events.sort_unstable();
+    events.dedup();
+    events.truncate(EVENTS - 1);
+    events.push(event.seq);
+    events
+}
+
+/// A rule broken by an event.
+struct Breach {
+    rule: RuleId,
+    who: Who,
+    place: Text,
+    message: String,
+}
+
+impl Findings {
+    fn add(&mut self, breach: Breach, events: impl FnOnce() -> Vec<u64>) {
+        let Breach { rule, who, place, message } = breach;
+        let place = place.into_owned();
+        let key = (rule, who, place.clone());
+        if let Some(first) = self.first.get(&key) {
+            self.list[*first].count += 1;
+            return;
+        }
+        self.first.insert(key, self.list.len());
+        let entry = catalogue::find(rule.name());
+        let windows = match rule {
+            RuleId::GATE_STATUS_002 => answers::windows(&place).map(Into::into),
+            _ => entry.map(catalogue::Entry::windows),
+        };
+        self.list.push(Finding {
+            rule,
+            severity: entry.map_or(Severity::Error, catalogue::Entry::severity),
+            who,
+            place,
+            message,
+            windows: windows.unwrap_or_else(|| "not known".into()),
+            basis: entry.map_or("ours", |it| &it.basis),
+            source: entry.map_or("ours", |it| &it.source),
+            events: events(),
+            count: 1,
+        });
+    }
+}

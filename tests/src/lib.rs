@@ -1,1 +1,61 @@
-//! In work.
+//! What the stories share: flights by name, and kernels without a scenario.
+#![forbid(unsafe_code)]
+
+use flight::{Event, Log, Passive, Stepped};
+use kernel::{AdapterId, Kernel, Plugged};
+use std::sync::Arc;
+use windtunnel::{Flown, find_scenario, fly};
+
+/// Flies a driver through a scenario, both by name.
+pub fn flown(driver: &str, scenario: &str, seed: u64) -> Flown {
+    let driver = drivers::find(driver).unwrap_or_else(|| panic!("there is no driver {driver}"));
+    let story = find_scenario(scenario).unwrap_or_else(|| panic!("no scenario {scenario}"));
+    fly(driver, story, seed).unwrap_or_else(|why| panic!("{scenario}: {}", why.0))
+}
+
+/// A kernel with a driver in it, for stories that are not scenarios.
+pub struct Wing {
+    /// The kernel.
+    pub kernel: Arc<Kernel>,
+    /// Its one adapter.
+    pub adapter: AdapterId,
+    /// Who runs it.
+    pub host: Arc<Stepped>,
+}
+
+/// Runs a story on a started driver; afterwards the adapter is removed, nothing may be alive,
+/// and the events are answered.
+pub fn run(
+    seed: u64,
+    make: impl FnOnce(&Arc<Log>) -> Plugged,
+    story: impl FnOnce(&Wing, &mut Passive),
+) -> Vec<Event> {
+    let log = Arc::new(Log::new());
+    let plugged = make(&log);
+    let flown = Stepped::fly(seed, &log, |host, at| {
+        let kernel = Kernel::new(host.clone(), log.clone());
+        let (worker, bell) = (kernel.clone(), kernel.bell());
+        host.serve("system", bell, move |at| worker.work(at));
+        let adapter = kernel.add_adapter(at, plugged).unwrap_or_else(|why| panic!("{why:?}"));
+        if let Some(bell) = kernel.machine_bell(adapter) {
+            let machine = kernel.clone();
+            host.serve("hardware", bell, move |at| machine.turn(at, adapter));
+        }
+        let wing = Wing { kernel, adapter, host: host.clone() };
+        story(&wing, at);
+        let valid = wing.kernel.validate();
+        assert_eq!(valid, Ok(()));
+        wing.kernel.remove_adapter(at, adapter);
+        wing.host.quiet(at);
+        let left = wing.kernel.census();
+        assert_eq!(left.count(), 0, "{left}");
+    });
+    flown.unwrap_or_else(|why| panic!("{}", why.0));
+    log.take()
+}
+
+/// The built-in driver.
+pub fn softgpu(log: &Arc<Log>) -> Plugged {
+    let (miniport, machine) = softgpu::SoftGpu::new();
+    Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
+}

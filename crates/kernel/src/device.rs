@@ -9,6 +9,7 @@ use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::retire::Ending;
 use crate::start::Adapter;
+use crate::view::Stage;
 use crate::world::World;
 use flight::{Fence, Kind, Passive, Subject, Ticket, What, Woken};
 use std::collections::{BTreeSet, VecDeque};
@@ -285,10 +286,12 @@ impl Kernel {
     fn retire_all(&self, number: u32) -> Vec<u32> {
         let mut world = self.world.hold();
         let Some(it) = world.devices.get(number) else { return Vec::new() };
-        let loose: Vec<u32> = it.loose.iter().copied().collect();
-        let mut endings: Vec<Ending> =
-            it.resource_views.iter().map(|it| Ending::Resource(*it)).collect();
-        endings.extend(loose.into_iter().map(|it| Ending::Views(vec![it])));
+        // What a client destroyed before is in retirements of its own.
+        let live = |view: &&u32| world.views.get(**view).is_some_and(|it| it.stage == Stage::Live);
+        let named = |it: &&u32| world.resource_views.get(**it).is_some_and(|it| it.named);
+        let resources = it.resource_views.iter().filter(named).map(|it| Ending::Resource(*it));
+        let loose = it.loose.iter().filter(live).map(|it| Ending::Views(vec![*it]));
+        let endings: Vec<Ending> = resources.chain(loose).collect();
         let how = |ending| self.retire(&mut world, number, ending, false, false);
         endings.into_iter().filter_map(how).filter(|it| it.ready).map(|it| it.number).collect()
     }

@@ -17,7 +17,7 @@ use abi::display::{
 use abi::miniport::KSYNCHRONIZE_ROUTINE;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
-use flight::{At, DeviceLevel, Fence, Host, Irql, RuleId, Text, What, Who};
+use flight::{At, DeviceLevel, Fence, Host, RuleId, Text, What, Who};
 use kernel::handle::Handle;
 use kernel::services::Services;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -247,6 +247,24 @@ impl Client {
         succeeded(unsafe { destroy::D3DKMTDestroyAllocation2(&self.session, at, &raw const args) })
     }
 
+    /// `D3DKMTDestroyAllocation2` with any flags and a count, but without a list.
+    pub fn destroy_without_list(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+        flags: u32,
+        count: u32,
+    ) -> Result<(), NTSTATUS> {
+        let args = D3DKMT_DESTROYALLOCATION2 {
+            hDevice: device,
+            AllocationCount: count,
+            Flags: D3DDDICB_DESTROYALLOCATION2FLAGS { Value: flags },
+            ..D3DKMT_DESTROYALLOCATION2::ZERO
+        };
+        // SAFETY: `args` lives here, and there is no list.
+        succeeded(unsafe { destroy::D3DKMTDestroyAllocation2(&self.session, at, &raw const args) })
+    }
+
     /// `D3DKMTDestroyAllocation`: version 1.
     pub fn destroy_v1(&self, at: &mut Passive, destroy: &Destroy) -> Result<(), NTSTATUS> {
         let args = D3DKMT_DESTROYALLOCATION {

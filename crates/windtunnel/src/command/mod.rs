@@ -1,0 +1,90 @@
+//! The command line.
+
+mod check;
+mod explain;
+mod json;
+mod list;
+mod text;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use std::process::ExitCode;
+
+const AFTER: &str = "\
+Examples:
+  windtunnel check                          fly the built-in driver through every good scenario
+  windtunnel check leaks-on-destroy         fly a bad driver and read what it did
+  windtunnel check --scenario destroy-sync --trace traces
+  windtunnel explain KMD-DESTROY-002        what a rule says, on what grounds
+  windtunnel list drivers                   drivers, good and bad
+
+Exit codes: 0 nothing wrong, 1 something wrong, 2 it could not run.";
+
+/// A wind tunnel for Windows display drivers: flies a miniport through its life under a
+/// user-mode WDDM graphics kernel, and says in one sentence what went wrong, who is to blame,
+/// which rule says so, and what Windows would have done.
+#[derive(Parser)]
+#[command(version, after_help = AFTER)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Fly a driver through scenarios and report every broken rule
+    Check(check::Arguments),
+    /// List drivers, scenarios or rules
+    List {
+        /// What to list
+        what: list::What,
+        /// For machines
+        #[arg(long)]
+        json: bool,
+    },
+    /// Explain a rule: what it says, who is bound, on what grounds, what Windows does
+    Explain {
+        /// The rule's id, as in KMD-DESTROY-002
+        rule: String,
+        /// For machines
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// What counts as wrong besides errors.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Deny {
+    /// Warnings count too
+    Warnings,
+}
+
+/// The command did not run: what was asked for does not exist. With what is near it.
+struct Unknown(String);
+
+pub(crate) fn run() -> ExitCode {
+    let (json, answer) = match Arguments::parse().command {
+        Command::Check(arguments) => (arguments.json, check::run(&arguments)),
+        Command::List { what, json } => (json, Ok(list::run(what, json))),
+        Command::Explain { rule, json } => (json, explain::run(&rule, json)),
+    };
+    answer.unwrap_or_else(|Unknown(why)| {
+        if json {
+            json::error(&why);
+        } else {
+            eprintln!("windtunnel: {why}");
+        }
+        ExitCode::from(2)
+    })
+}
+
+/// Says that a name is unknown, and which ones are near it.
+fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Unknown {
+    let distance = |it: &str| strsim::damerau_levenshtein(&it.to_lowercase(), &name.to_lowercase());
+    let mut near: Vec<&str> = known.collect();
+    near.sort_by_key(|it| (!it.contains(name), distance(it)));
+    near.truncate(4);
+    Unknown(format!(
+        "there is no {kind} '{name}'; the nearest are: {}. 'windtunnel list {kind}s' has them all",
+        near.join(", ")
+    ))
+}

@@ -1,0 +1,163 @@
+//! One flight: a driver, a scenario, a seed.
+
+use crate::scenario::Scenario;
+use crate::tally;
+use crate::tunnel::{Stopped, Tunnel};
+use drivers::Listed;
+use flight::{CouldNotRun, Event, Log, Stepped, Tally};
+use kernel::{Census, Kernel, Plugged};
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use verify::{Finding, Severity, Verifier};
+
+/// What became of a flight.
+pub struct Flown {
+    /// The scenario.
+    pub scenario: &'static str,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What was found, notes included, in the order of events.
+    pub findings: Vec<Finding>,
+    /// Who was still alive when everything was over.
+    pub live: Census,
+    /// Who was alive at the moments the story took a look.
+    pub looks: Vec<(&'static str, Census)>,
+    /// Everything that happened.
+    pub events: Vec<Event>,
+    /// How often each rule was judged.
+    pub tally: Tally,
+    /// The entries that were called.
+    pub called: BTreeSet<String>,
+    /// The entries the driver offers.
+    pub offered: Vec<&'static str>,
+    /// What was used and is not there, with how often.
+    pub absent: BTreeMap<String, u64>,
+}
+
+/// How a flight ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The story was told to its end, and nothing was wrong.
+    Clean,
+    /// Something was wrong.
+    Findings,
+    /// The story could not be told to its end: what it needs.
+    NotFlown(Vec<String>),
+}
+
+impl Outcome {
+    /// Its name in reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Outcome::Clean => "clean",
+            Outcome::Findings => "findings",
+            Outcome::NotFlown(_) => "not-flown",
+        }
+    }
+}
+
+impl Flown {
+    /// How many findings there are of a severity.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.findings.iter().filter(|it| it.severity == severity).count()
+    }
+}
+
+/// Flies a driver through a scenario.
+pub fn fly(driver: &Listed, scenario: &'static Scenario, seed: u64) -> Result<Flown, CouldNotRun> {
+    let log = Arc::new(Log::new());
+    let plugged = (driver.make)(&log);
+    let offered = plugged.miniport.offers();
+    let lacks: Vec<String> = scenario
+        .needs
+        .iter()
+        .filter(|it| !offered.contains(it))
+        .map(|it| format!("a driver with {it}"))
+        .collect();
+    let story = if lacks.is_empty() {
+        Stepped::fly(seed, &log, |host, at| Story::tell(host, at, &log, plugged, scenario))?
+    } else {
+        Story { needs: lacks, ..Story::default() }
+    };
+    Ok(judge(scenario.name, &log, story, offered))
+}
+
+/// What came of telling a story.
+#[derive(Default)]
+struct Story {
+    needs: Vec<String>,
+    live: Census,
+    looks: Vec<(&'static str, Census)>,
+}
+
+impl Story {
+    /// Starts the driver, tells the story, and ends everything.
+    fn tell(
+        host: &Arc<Stepped>,
+        at: &mut flight::Passive,
+        log: &Arc<Log>,
+        plugged: Plugged,
+        scenario: &Scenario,
+    ) -> Self {
+        let kernel = Kernel::new(host.clone(), log.clone());
+        let (worker, bell) = (kernel.clone(), kernel.bell());
+        host.serve("system", bell, move |at| worker.work(at));
+        let adapter = match kernel.add_adapter(at, plugged) {
+            Ok(adapter) => adapter,
+            Err(why) => {
+                let needs =
+                    format!("a driver that starts: {} answered {}", why.entry, why.why.name());
+                return Self { needs: vec![needs], live: kernel.census(), looks: Vec::new() };
+            }
+        };
+        if let Some(bell) = kernel.machine_bell(adapter) {
+            let machine = kernel.clone();
+            host.serve("hardware", bell, move |at| machine.turn(at, adapter));
+        }
+        let mut tunnel =
+            Tunnel { host, at, kernel, adapter, clients: Vec::new(), looks: Vec::new() };
+        let told = (scenario.story)(&mut tunnel);
+        let Tunnel { at, kernel, clients, looks, .. } = tunnel;
+        // What a story that stopped has left is not its client's fault.
+        for client in clients {
+            client.kill(at);
+        }
+        kernel.remove_adapter(at, adapter);
+        host.quiet(at);
+        let needs = told.err().map(|Stopped(why)| why).into_iter().collect();
+        Self { needs, live: kernel.census(), looks }
+    }
+}
+
+/// Lets the verifier watch what happened.
+fn judge(scenario: &'static str, log: &Log, story: Story, offered: Vec<&'static str>) -> Flown {
+    let events = log.take();
+    let mut verifier = Verifier::new();
+    for event in &events {
+        verifier.observe(event);
+    }
+    let mut tally = log.judged();
+    tally.add(verifier.tally());
+    tally::keep(&tally);
+    let findings = verifier.findings().to_vec();
+    let outcome = if findings.iter().any(|it| it.severity > Severity::Note) {
+        Outcome::Findings
+    } else if story.needs.is_empty() {
+        Outcome::Clean
+    } else {
+        Outcome::NotFlown(story.needs)
+    };
+    Flown {
+        scenario,
+        outcome,
+        findings,
+        live: story.live,
+        looks: story.looks,
+        called: verifier.called().clone(),
+        absent: verifier.absent().clone(),
+        events,
+        tally,
+        offered,
+    }
+}

@@ -1,0 +1,140 @@
+//! Ends with work in flight, and ends of more than was asked for.
+
+use crate::scenario::{Scenario, WORK};
+use crate::tunnel::{Bench, Stopped, Tunnel};
+use thunk::{Created, Destroy};
+
+/// Every scenario of this file.
+pub(crate) const ALL: &[Scenario] = &[
+    Scenario {
+        name: "destroy-deferred",
+        about: "D3DKMTDestroyAllocation2 with no flag behind work: it returns, the end waits",
+        breaks: &[],
+        needs: WORK,
+        story: |tunnel| behind_work(tunnel, false, false),
+    },
+    Scenario {
+        name: "destroy-assume",
+        about: "AssumeNotInUse behind work: the end does not wait",
+        breaks: &[],
+        needs: WORK,
+        story: |tunnel| behind_work(tunnel, true, false),
+    },
+    Scenario {
+        name: "destroy-sync",
+        about: "SynchronousDestroy behind work: the call waits for the end",
+        breaks: &[],
+        needs: WORK,
+        story: |tunnel| behind_work(tunnel, false, true),
+    },
+    Scenario {
+        name: "destroy-both",
+        about: "AssumeNotInUse and SynchronousDestroy behind work: ended at once",
+        breaks: &[],
+        needs: WORK,
+        story: |tunnel| behind_work(tunnel, true, true),
+    },
+    Scenario {
+        name: "member-in-flight",
+        about: "a member destroyed by list behind work, then its resource with AssumeNotInUse",
+        breaks: &[],
+        needs: WORK,
+        story: member_in_flight,
+    },
+    Scenario {
+        name: "device-end",
+        about: "a device destroyed with everything alive in it and work in flight",
+        breaks: &[],
+        needs: WORK,
+        story: device_end,
+    },
+    Scenario {
+        name: "killed",
+        about: "a process killed with everything alive in it and work in flight",
+        breaks: &[],
+        needs: WORK,
+        story: killed,
+    },
+    Scenario {
+        name: "adapter-end",
+        about: "an adapter removed with everything alive on it",
+        breaks: &[],
+        needs: WORK,
+        story: adapter_end,
+    },
+];
+
+/// A resource of two, with two packets on their way that use it.
+fn busy(tunnel: &mut Tunnel<'_>) -> Result<(Bench, u32, Created), Stopped> {
+    let bench = tunnel.bench()?;
+    let context = bench.context(tunnel.at)?;
+    let made = bench.create_resource(tunnel.at, 2)?;
+    bench.fill(tunnel.at, context, made.allocations[0])?;
+    bench.fill(tunnel.at, context, made.allocations[1])?;
+    Ok((bench, context, made))
+}
+
+fn behind_work(
+    tunnel: &mut Tunnel<'_>,
+    assume_not_in_use: bool,
+    synchronous: bool,
+) -> Result<(), Stopped> {
+    let (bench, context, made) = busy(tunnel)?;
+    let destroy = Destroy {
+        device: bench.device,
+        resource: made.resource,
+        assume_not_in_use,
+        synchronous,
+        ..Destroy::default()
+    };
+    bench.destroy(tunnel.at, &destroy)?;
+    tunnel.look("after the call");
+    tunnel.settle();
+    bench.close(tunnel.at, &[context])
+}
+
+fn member_in_flight(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let (bench, context, made) = busy(tunnel)?;
+    bench.destroy_list(tunnel.at, &made.allocations[..1])?;
+    let destroy = Destroy {
+        device: bench.device,
+        resource: made.resource,
+        assume_not_in_use: true,
+        ..Destroy::default()
+    };
+    bench.destroy(tunnel.at, &destroy)?;
+    tunnel.look("the resource waits for its member");
+    tunnel.settle();
+    bench.close(tunnel.at, &[context])
+}
+
+fn device_end(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let (bench, _, made) = busy(tunnel)?;
+    bench.create(tunnel.at, 2)?;
+    bench.destroy_list(tunnel.at, &made.allocations[..1])?;
+    bench.close(tunnel.at, &[])
+}
+
+fn killed(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let (bench, ..) = busy(tunnel)?;
+    bench.create(tunnel.at, 2)?;
+    let other = bench.device(tunnel.at)?;
+    Bench { device: other, ..bench.clone() }.create_resource(tunnel.at, 2)?;
+    tunnel.look("before it is killed");
+    bench.client.kill(tunnel.at);
+    Ok(())
+}
+
+fn adapter_end(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let (bench, ..) = busy(tunnel)?;
+    bench.create(tunnel.at, 1)?;
+    let (kernel, adapter) = (tunnel.kernel.clone(), tunnel.adapter);
+    kernel.remove_adapter(tunnel.at, adapter);
+    tunnel.look("the adapter is gone, its name is not");
+    crate::tunnel::wanted(
+        "D3DKMTCloseAdapter",
+        bench.client.close_adapter(tunnel.at, bench.adapter),
+    )?;
+    bench.client.end(tunnel.at);
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! Lives of allocations without haste: created, used, destroyed.
+
+use crate::scenario::{STANDARD, Scenario, WORK};
+use crate::tunnel::{Stopped, Tunnel, pages, refused, wanted};
+use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
+use abi::status::{
+    STATUS_DEVICE_REMOVED, STATUS_GRAPHICS_DRIVER_MISMATCH, STATUS_INVALID_PARAMETER,
+    STATUS_NO_MEMORY,
+};
+use softgpu::format::{self, Command};
+use thunk::{Create, Destroy};
+
+/// Every scenario of this file.
+pub(crate) const ALL: &[Scenario] = &[
+    Scenario {
+        name: "alone",
+        about: "allocations that belong to no resource, destroyed one by one and as a list",
+        breaks: &[],
+        needs: &[],
+        story: alone,
+    },
+    Scenario {
+        name: "resource",
+        about: "a resource of three allocations, destroyed as a whole",
+        breaks: &[],
+        needs: &[],
+        story: resource,
+    },
+    Scenario {
+        name: "growing",
+        about: "allocations created into a resource that is there, then the resource destroyed",
+        breaks: &[],
+        needs: &[],
+        story: growing,
+    },
+    Scenario {
+        name: "members",
+        about: "a member destroyed by list, then the rest with the resource",
+        breaks: &[],
+        needs: &[],
+        story: members,
+    },
+    Scenario {
+        name: "empty-resource",
+        about: "all members destroyed by list, then the empty resource alone",
+        breaks: &[],
+        needs: &[],
+        story: empty_resource,
+    },
+    Scenario {
+        name: "standard",
+        about: "a standard allocation over the client's memory, private data from the driver",
+        breaks: &[],
+        needs: STANDARD,
+        story: standard,
+    },
+    Scenario {
+        name: "shared",
+        about: "a resource that others may open, destroyed as a whole",
+        breaks: &[],
+        needs: &[],
+        story: shared,
+    },
+    Scenario {
+        name: "refused-create",
+        about: "creates the driver refuses half-way: bad, foreign and too large descriptions",
+        breaks: &[],
+        needs: &[],
+        story: refused_create,
+    },
+    Scenario {
+        name: "work",
+        about: "fills and copies on real bytes, then everything ended in order",
+        breaks: &[],
+        needs: WORK,
+        story: work,
+    },
+    Scenario {
+        name: "lost-device",
+        about: "a packet the driver refuses: the device is lost, and only ends still work",
+        breaks: &[],
+        needs: WORK,
+        story: lost_device,
+    },
+];
+
+fn alone(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let one = bench.create(tunnel.at, 1)?;
+    bench.destroy_list(tunnel.at, &one.allocations)?;
+    let two = bench.create(tunnel.at, 2)?;
+    tunnel.look("two allocations");
+    bench.destroy_list(tunnel.at, &two.allocations)?;
+    bench.close(tunnel.at, &[])
+}
+
+fn resource(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let made = bench.create_resource(tunnel.at, 3)?;
+    tunnel.look("a resource of three");
+    bench.destroy_resource(tunnel.at, made.resource)?;
+    bench.close(tunnel.at, &[])
+}
+
+fn growing(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let made = bench.create_resource(tunnel.at, 1)?;
+    let more = Create::on(bench.device, pages(2)).into_resource(made.resource);
+    bench.make(tunnel.at, &more)?;
+    bench.make(tunnel.at, &more)?;
+    bench.destroy_resource(tunnel.at, made.resource)?;
+    bench.close(tunnel.at, &[])
+}
+
+fn members(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let made = bench.create_resource(tunnel.at, 3)?;
+    bench.destroy_list(tunnel.at, &made.allocations[1..2])?;
+    bench.destroy_resource(tunnel.at, made.resource)?;
+    bench.close(tunnel.at, &[])
+}
+
+fn empty_resource(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let made = bench.create_resource(tunnel.at, 2)?;
+    bench.destroy_list(tunnel.at, &made.allocations)?;
+    tunnel.look("an empty resource");
+    bench.destroy_resource(tunnel.at, made.resource)?;
+    // A device alone is a call that does nothing.
+    bench.destroy(tunnel.at, &Destroy { device: bench.device, ..Destroy::default() })?;
+    bench.close(tunnel.at, &[])
+}
+
+fn standard(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    // The kernel does not touch the memory yet: only its place and length are looked at.
+    let (address, bytes) = (0x1000_0000, 0x3000);
+    let alone = bench.make(tunnel.at, &Create::standard(bench.device, address, bytes))?;
+    let create = Create::standard(bench.device, address, bytes).with_resource();
+    let made = bench.make(tunnel.at, &Create { runtime: vec![1, 2, 3, 4], ..create })?;
+    bench.destroy_list(tunnel.at, &alone.allocations)?;
+    bench.destroy_resource(tunnel.at, made.resource)?;
+    bench.close(tunnel.at, &[])
+}
+
+fn shared(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let create = Create::on(bench.device, pages(2)).with_resource();
+    let flags = create.flags | Flags::CreateShared;
+    let made = bench.make(tunnel.at, &Create { flags, ..create.clone() })?;
+    let flags = flags | Flags::NtSecuritySharing;
+    let other = bench.make(tunnel.at, &Create { flags, ..create })?;
+    bench.destroy_resource(tunnel.at, made.resource)?;
+    bench.destroy_resource(tunnel.at, other.resource)?;
+    bench.close(tunnel.at, &[])
+}
+
+fn refused_create(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let good = format::describe(4096);
+    let mut foreign = good.clone();
+    foreign[4] ^= 0xff;
+    let bad: [(Vec<u8>, _); 3] = [
+        (vec![1, 2, 3], STATUS_INVALID_PARAMETER),
+        (foreign, STATUS_GRAPHICS_DRIVER_MISMATCH),
+        (format::describe(u64::MAX), STATUS_NO_MEMORY),
+    ];
+    let home = bench.create_resource(tunnel.at, 1)?;
+    for (description, status) in bad {
+        let list = vec![good.clone(), good.clone(), description];
+        let alone = Create::on(bench.device, list);
+        let call = "D3DKMTCreateAllocation";
+        for create in
+            [alone.clone(), alone.clone().with_resource(), alone.into_resource(home.resource)]
+        {
+            refused(call, &bench.client.create(tunnel.at, &create), status)?;
+        }
+    }
+    bench.destroy_resource(tunnel.at, home.resource)?;
+    bench.close(tunnel.at, &[])
+}
+
+fn work(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let context = bench.context(tunnel.at)?;
+    let made = bench.create(tunnel.at, 2)?;
+    let (from, to) = (kernel::Handle(made.allocations[0]), kernel::Handle(made.allocations[1]));
+    let fill = Command::Fill { target: from, offset: 0, length: 4096, value: 7 };
+    let copy = Command::Copy { from, from_offset: 0, to, to_offset: 2048, length: 2048 };
+    bench.submit(tunnel.at, context, &[fill, copy])?;
+    bench.submit(tunnel.at, context, &[])?;
+    tunnel.look("work in flight");
+    tunnel.settle();
+    bench.destroy_list(tunnel.at, &made.allocations)?;
+    // A context is ended with work in it: that waits.
+    bench.submit(tunnel.at, context, &[])?;
+    bench.close(tunnel.at, &[context])
+}
+
+fn lost_device(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let context = bench.context(tunnel.at)?;
+    let made = bench.create_resource(tunnel.at, 1)?;
+    let nonsense = bench.client.submit(tunnel.at, context, b"no commands");
+    refused("D3DKMTSubmitCommand", &nonsense, STATUS_DEVICE_REMOVED)?;
+    let create = bench.client.create(tunnel.at, &Create::on(bench.device, pages(1)));
+    refused("D3DKMTCreateAllocation", &create, STATUS_DEVICE_REMOVED)?;
+    bench.destroy_resource(tunnel.at, made.resource)?;
+    wanted("D3DKMTDestroyContext", bench.client.destroy_context(tunnel.at, context))?;
+    bench.close(tunnel.at, &[])
+}

@@ -1,0 +1,6 @@
+//! The scenarios, by subject.
+
+pub(crate) mod bad;
+pub(crate) mod destroy;
+pub(crate) mod life;
+pub(crate) mod threads;

@@ -1,0 +1,26 @@
+//! The tally file: how often each live rule was judged in all flights of the tests.
+//!
+//! A rule that never judges anything is not green, so the test command asks for this file and
+//! fails when a live rule is missing in it.
+
+use flight::{RuleId, Tally};
+use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+
+/// The environment variable that names the file.
+const VARIABLE: &str = "WINDTUNNEL_TALLY";
+
+/// Adds a flight's counts to the file, if one is asked for.
+pub(crate) fn keep(tally: &Tally) {
+    let Some(path) = std::env::var_os(VARIABLE) else { return };
+    let mut lines = String::new();
+    for rule in RuleId::LIVE.iter().filter(|it| tally.of(**it) > 0) {
+        let _ = writeln!(lines, "{} {}", rule.name(), tally.of(*rule)); // To a String.
+    }
+    // One write of the whole text: flights of several tests append side by side.
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    if let Err(why) = file.and_then(|mut it| it.write_all(lines.as_bytes())) {
+        eprintln!("windtunnel: the tally file cannot be written: {why}");
+    }
+}

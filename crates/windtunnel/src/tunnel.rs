@@ -1,0 +1,203 @@
+//! The tunnel: a kernel with one driver in it, and what a scenario needs to make things happen.
+
+use abi::{D3DKMT_HANDLE, NTSTATUS};
+use flight::Host as _;
+use flight::{Passive, Stepped, Ticket};
+use kernel::{AdapterId, Census, Kernel};
+use softgpu::format::{self, Command};
+use std::sync::Arc;
+use thunk::{Client, Create, Created, Destroy};
+
+/// A flight under way.
+pub struct Tunnel<'a> {
+    /// Who runs it.
+    pub host: &'a Arc<Stepped>,
+    /// The level of the thread that tells the story.
+    pub at: &'a mut Passive,
+    /// The kernel.
+    pub kernel: Arc<Kernel>,
+    /// The adapter of the driver under test.
+    pub adapter: AdapterId,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) looks: Vec<(&'static str, Census)>,
+}
+
+/// A story that could not go on: a call was not answered as the story needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stopped(pub String);
+
+/// A client with a device and a context, as most stories want.
+#[derive(Clone)]
+pub struct Bench {
+    /// The client.
+    pub client: Client,
+    /// Its adapter handle.
+    pub adapter: D3DKMT_HANDLE,
+    /// Its device.
+    pub device: D3DKMT_HANDLE,
+}
+
+impl Tunnel<'_> {
+    /// A new process.
+    pub fn client(&mut self) -> Client {
+        let client = Client::new(&self.kernel);
+        self.clients.push(client.clone());
+        client
+    }
+
+    /// A new process with a device.
+    pub fn bench(&mut self) -> Result<Bench, Stopped> {
+        let client = self.client();
+        Bench::open(client, self.at)
+    }
+
+    /// Lets everything run that can.
+    pub fn settle(&mut self) {
+        self.host.quiet(self.at);
+    }
+
+    /// Takes a look at who is alive, for whoever asked to see it.
+    pub fn look(&mut self, when: &'static str) {
+        let census = self.kernel.census();
+        self.looks.push((when, census));
+    }
+
+    /// Runs threads side by side and waits for all of them.
+    pub fn side_by_side(
+        &mut self,
+        threads: Vec<Box<dyn FnOnce(&mut Passive) -> Result<(), Stopped> + Send>>,
+    ) -> Result<(), Stopped> {
+        let (said, heard) = std::sync::mpsc::channel();
+        let spawn = |(number, body): (usize, Box<dyn FnOnce(&mut Passive) -> _ + Send>)| {
+            let said = said.clone();
+            self.host.spawn(&format!("client {}", number + 1), move |at| {
+                let _ = said.send(body(at)); // Nobody listens only when the run has ended.
+            })
+        };
+        let ends: Vec<Ticket> = threads.into_iter().enumerate().map(spawn).collect();
+        for end in ends {
+            self.host.park(self.at, &end, None);
+        }
+        drop(said);
+        heard.iter().collect()
+    }
+}
+
+impl Bench {
+    /// A process with a device on the first adapter.
+    pub fn open(client: Client, at: &mut Passive) -> Result<Self, Stopped> {
+        let adapters = wanted("D3DKMTEnumAdapters2", client.adapters(at))?;
+        let adapter = *adapters.first().ok_or(Stopped("an adapter".to_owned()))?;
+        let device = wanted("D3DKMTCreateDevice", client.create_device(at, adapter))?;
+        Ok(Self { client, adapter, device })
+    }
+
+    /// Another device of the same process.
+    pub fn device(&self, at: &mut Passive) -> Result<D3DKMT_HANDLE, Stopped> {
+        wanted("D3DKMTCreateDevice", self.client.create_device(at, self.adapter))
+    }
+
+    /// Creates `count` allocations of a page, not in a resource.
+    pub fn create(&self, at: &mut Passive, count: usize) -> Result<Created, Stopped> {
+        self.make(at, &Create::on(self.device, pages(count)))
+    }
+
+    /// Creates a resource of `count` allocations.
+    pub fn create_resource(&self, at: &mut Passive, count: usize) -> Result<Created, Stopped> {
+        self.make(at, &Create::on(self.device, pages(count)).with_resource())
+    }
+
+    /// Creates as told.
+    pub fn make(&self, at: &mut Passive, create: &Create) -> Result<Created, Stopped> {
+        wanted("D3DKMTCreateAllocation", self.client.create(at, create))
+    }
+
+    /// Destroys as told.
+    pub fn destroy(&self, at: &mut Passive, destroy: &Destroy) -> Result<(), Stopped> {
+        wanted("D3DKMTDestroyAllocation2", self.client.destroy(at, destroy))
+    }
+
+    /// Destroys a resource, without flags.
+    pub fn destroy_resource(
+        &self,
+        at: &mut Passive,
+        resource: D3DKMT_HANDLE,
+    ) -> Result<(), Stopped> {
+        self.destroy(at, &Destroy { device: self.device, resource, ..Destroy::default() })
+    }
+
+    /// Destroys a list, without flags.
+    pub fn destroy_list(&self, at: &mut Passive, list: &[D3DKMT_HANDLE]) -> Result<(), Stopped> {
+        let list = list.to_vec();
+        self.destroy(at, &Destroy { device: self.device, list, ..Destroy::default() })
+    }
+
+    /// A context on node zero.
+    pub fn context(&self, at: &mut Passive) -> Result<D3DKMT_HANDLE, Stopped> {
+        wanted("D3DKMTCreateContextVirtual", self.client.create_context(at, self.device, 0))
+    }
+
+    /// Has an allocation filled.
+    pub fn fill(
+        &self,
+        at: &mut Passive,
+        context: D3DKMT_HANDLE,
+        target: D3DKMT_HANDLE,
+    ) -> Result<(), Stopped> {
+        let fill =
+            Command::Fill { target: kernel::Handle(target), offset: 0, length: 4096, value: 0xa5 };
+        self.submit(at, context, &[fill])
+    }
+
+    /// Submits commands.
+    pub fn submit(
+        &self,
+        at: &mut Passive,
+        context: D3DKMT_HANDLE,
+        commands: &[Command],
+    ) -> Result<(), Stopped> {
+        let bytes = format::encode(commands);
+        wanted("D3DKMTSubmitCommand", self.client.submit(at, context, &bytes))
+    }
+
+    /// Ends everything in good order: contexts given, the device, the adapter, the process.
+    pub fn close(&self, at: &mut Passive, contexts: &[D3DKMT_HANDLE]) -> Result<(), Stopped> {
+        for context in contexts {
+            wanted("D3DKMTDestroyContext", self.client.destroy_context(at, *context))?;
+        }
+        wanted("D3DKMTDestroyDevice", self.client.destroy_device(at, self.device))?;
+        wanted("D3DKMTCloseAdapter", self.client.close_adapter(at, self.adapter))?;
+        self.client.end(at);
+        Ok(())
+    }
+}
+
+/// The private data of `count` allocations of a page.
+pub(crate) fn pages(count: usize) -> Vec<Vec<u8>> {
+    vec![format::describe(4096); count]
+}
+
+/// The answer the story needs, or the story stops.
+pub(crate) fn wanted<T>(call: &str, answer: Result<T, NTSTATUS>) -> Result<T, Stopped> {
+    answer.map_err(|status| Stopped(format!("{call} to succeed; it answered {}", name(status))))
+}
+
+/// A refusal the story needs.
+pub(crate) fn refused<T>(
+    call: &str,
+    answer: &Result<T, NTSTATUS>,
+    status: NTSTATUS,
+) -> Result<(), Stopped> {
+    let said = match answer {
+        Err(it) if *it == status => return Ok(()),
+        Err(it) => name(*it),
+        Ok(_) => "STATUS_SUCCESS".to_owned(),
+    };
+    Err(Stopped(format!("{call} to answer {}; it answered {said}", name(status))))
+}
+
+/// A status, for people.
+fn name(status: NTSTATUS) -> String {
+    abi::status::name(status)
+        .map_or_else(|| format!("{:#010x}", status.cast_unsigned()), Into::into)
+}

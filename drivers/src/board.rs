@@ -1,0 +1,239 @@
+//! The hardware of the drivers with a table: an engine, memory, and address spaces.
+//!
+//! The engine is the built-in GPU's. A driver reaches a board through the pointer that
+//! `DxgkDdiAddDevice` gives it, and names what it has there by numbers: one that is wrong or
+//! old is refused or found to be nothing, so that a bad driver harms only itself.
+//!
+//! # Invariants
+//!
+//! 1. A number is given once and never again.
+//! 2. The board keeps the memory; packets look for it and find it gone.
+//! 3. The lock is never held while the engine is called.
+
+use flight::{Fence, Line, Machine, Passive};
+use kernel::handle::Handle;
+use kernel::miniport::Refusal;
+use softgpu::format::Command;
+use softgpu::{Gpu, Memory, Packet};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// A board with one engine.
+#[derive(Debug, Default)]
+pub struct Board {
+    gpu: Gpu,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The last number given, to memory or to a space.
+    last: u64,
+    memory: BTreeMap<u64, Arc<Memory>>,
+    /// What each name means, in each space.
+    spaces: BTreeMap<u64, BTreeMap<u32, u64>>,
+    /// The last fence done.
+    done: Fence,
+}
+
+impl Board {
+    /// A board with nothing on it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets memory aside and answers its number, which is not zero.
+    pub fn allocate(&self, size: u64) -> u64 {
+        let mut state = self.state();
+        let number = state.next();
+        state.memory.insert(number, Arc::new(Memory::new(size)));
+        number
+    }
+
+    /// Gives memory back. What is not there is not missed.
+    pub fn release(&self, memory: u64) {
+        self.state().memory.remove(&memory);
+    }
+
+    /// Opens an address space and answers its number.
+    pub fn open_space(&self) -> u64 {
+        let mut state = self.state();
+        let number = state.next();
+        state.spaces.insert(number, BTreeMap::new());
+        number
+    }
+
+    /// Closes an address space, with every name in it.
+    pub fn close_space(&self, space: u64) {
+        self.state().spaces.remove(&space);
+    }
+
+    /// Names memory in a space. A name that comes round means the newer memory.
+    pub fn map(&self, space: u64, name: u32, memory: u64) {
+        if let Some(names) = self.state().spaces.get_mut(&space) {
+            names.insert(name, memory);
+        }
+    }
+
+    /// Ends a name, if it still means this memory.
+    pub fn unmap(&self, space: u64, name: u32, memory: u64) {
+        if let Some(names) = self.state().spaces.get_mut(&space)
+            && names.get(&name) == Some(&memory)
+        {
+            names.remove(&name);
+        }
+    }
+
+    /// Queues commands of a space; `fence` is done when they are. Refused if a name means
+    /// nothing there.
+    pub fn submit(&self, space: u64, fence: Fence, commands: Vec<Command>) -> Result<(), Refusal> {
+        let commands = {
+            let state = self.state();
+            let find = |name: Handle| state.find(space, name.0).ok_or(Refusal::Invalid);
+            commands.into_iter().map(|it| it.resolve(find)).collect::<Result<_, _>>()?
+        };
+        self.gpu.push(Packet { fence, commands });
+        Ok(())
+    }
+
+    /// Whether the engine has ended packets since this was last asked: what the interrupt was
+    /// for, which is acknowledged by reading it.
+    pub fn acknowledge(&self) -> bool {
+        let done = self.gpu.take_done();
+        if let Some(newest) = done.last() {
+            self.state().done = *newest;
+        }
+        !done.is_empty()
+    }
+
+    /// The register that holds the last fence acknowledged. Packets end in order, so it stands
+    /// for those before it.
+    pub fn done(&self) -> Fence {
+        self.state().done
+    }
+
+    /// Drops every packet. Memory and spaces stay.
+    pub fn reset(&self) {
+        self.gpu.reset();
+    }
+
+    /// Whether there is neither memory nor a space on it: whether its driver left nothing.
+    pub fn is_empty(&self) -> bool {
+        let state = self.state();
+        state.memory.is_empty() && state.spaces.is_empty()
+    }
+
+    /// How many commands were skipped, since their memory was gone or their range outside.
+    pub fn faults(&self) -> u64 {
+        self.gpu.faults()
+    }
+
+    /// The bytes behind a client's handle, for tests.
+    ///
+    /// `None` if it has no meaning in any space, or not the same in all, or the range is
+    /// outside.
+    pub fn read(&self, name: Handle, range: Range<u64>) -> Option<Vec<u8>> {
+        let memory = {
+            let state = self.state();
+            let mut meant = state.spaces.values().filter_map(|it| it.get(&name.0));
+            let first = meant.next()?;
+            if meant.any(|it| it != first) {
+                return None;
+            }
+            state.memory.get(first)?.clone()
+        };
+        memory.read(range)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    fn find(&self, space: u64, name: u32) -> Option<Weak<Memory>> {
+        let number = self.spaces.get(&space)?.get(&name)?;
+        self.memory.get(number).map(Arc::downgrade)
+    }
+}
+
+impl Machine for Board {
+    fn idle(&self) -> bool {
+        self.gpu.idle()
+    }
+
+    fn step(&self, at: &mut Passive, line: &dyn Line) {
+        self.gpu.step(at, line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flight::{Log, Stepped};
+
+    const NAME: Handle = Handle(0x4000_0040);
+    const FILL: Command = Command::Fill { target: NAME, offset: 1, length: 2, value: 7 };
+
+    struct Nobody;
+
+    impl Line for Nobody {
+        fn raise(&self, _at: &mut Passive) {}
+    }
+
+    fn run(board: &Board) {
+        let flown = Stepped::fly(0, &Arc::new(Log::silent()), |_, at| {
+            while !board.idle() {
+                board.step(at, &Nobody);
+            }
+        });
+        flown.unwrap();
+    }
+
+    #[test]
+    fn a_packet_writes_what_its_space_means_by_a_name() {
+        let board = Board::new();
+        let (space, other, memory) = (board.open_space(), board.open_space(), board.allocate(4));
+        board.map(space, NAME.0, memory);
+        assert_eq!(board.submit(other, Fence(1), vec![FILL]), Err(Refusal::Invalid));
+        assert_eq!(board.submit(space, Fence(1), vec![FILL]), Ok(()));
+        assert!(!board.acknowledge());
+        run(&board);
+        assert_eq!(board.read(NAME, 0..4), Some(vec![0, 7, 7, 0]));
+        assert_eq!((board.acknowledge(), board.acknowledge()), (true, false));
+        assert_eq!((board.done(), board.faults()), (Fence(1), 0));
+    }
+
+    #[test]
+    fn memory_that_is_given_back_is_gone_for_packets() {
+        let board = Board::new();
+        let (space, memory) = (board.open_space(), board.allocate(4));
+        board.map(space, NAME.0, memory);
+        board.submit(space, Fence(1), vec![FILL]).unwrap();
+        board.release(memory);
+        run(&board);
+        assert_eq!((board.faults(), board.read(NAME, 0..1)), (1, None));
+        assert_eq!(board.submit(space, Fence(2), vec![FILL]), Err(Refusal::Invalid));
+        board.close_space(space);
+        assert!(board.is_empty());
+    }
+
+    #[test]
+    fn a_name_that_came_round_outlives_what_had_it() {
+        let board = Board::new();
+        let space = board.open_space();
+        let (old, new) = (board.allocate(4), board.allocate(8));
+        board.map(space, NAME.0, old);
+        board.map(space, NAME.0, new);
+        board.unmap(space, NAME.0, old);
+        assert_eq!(board.read(NAME, 0..8), Some(vec![0; 8]));
+        board.unmap(space, NAME.0, new);
+        assert_eq!(board.read(NAME, 0..8), None);
+    }
+}

@@ -1,0 +1,144 @@
+//! Devices, contexts, and the packets that go to the hardware, of the driver with a table.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::block::{Kind, bytes, find, free, take};
+use crate::table::Adapter;
+use abi::display::{
+    DXGK_CONTEXTINFO, DXGK_CONTEXTINFO_CAPS, DXGKARG_CREATECONTEXT, DXGKARG_CREATEDEVICE,
+    DXGKARG_SUBMITCOMMANDVIRTUAL,
+};
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_SUCCESS};
+use abi::{HANDLE, NTSTATUS};
+use flight::Fence;
+use softgpu::format;
+
+/// How many bytes a DMA buffer has, and its private data.
+const DMA_BUFFER: u32 = 0x1000;
+
+/// A device (`hDevice`).
+#[repr(C)]
+pub(crate) struct Device {
+    /// The adapter it is of.
+    pub(crate) adapter: HANDLE,
+    /// Its address space on the board.
+    pub(crate) space: u64,
+}
+
+impl Kind for Device {
+    const SIGNATURE: u32 = u32::from_le_bytes(*b"devi");
+}
+
+/// A context (`hContext`).
+#[repr(C)]
+struct Context {
+    /// The device it is of.
+    device: HANDLE,
+}
+
+impl Kind for Context {
+    const SIGNATURE: u32 = u32::from_le_bytes(*b"cont");
+}
+
+/// A device, with the adapter it is of.
+///
+/// # Safety
+///
+/// The handle is a device's, and neither ends while the answer is used.
+pub(crate) unsafe fn device_and_adapter<'a>(handle: HANDLE) -> Option<(&'a Device, &'a Adapter)> {
+    // SAFETY: The caller promises the same.
+    let device = unsafe { find::<Device>(handle) }?;
+    // SAFETY: An adapter outlives its devices.
+    let adapter = unsafe { find::<Adapter>(device.adapter) }?;
+    Some((device, adapter))
+}
+
+pub(crate) unsafe extern "win64-unwind" fn create_device(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEDEVICE,
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which outlives the call.
+    let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
+        return STATUS_INVALID_PARAMETER;
+    };
+    let space = known.board().open_space();
+    let device = take(Device { adapter, space });
+    if device.is_null() {
+        known.board().close_space(space);
+        return STATUS_NO_MEMORY;
+    }
+    // SAFETY: It is a structure, and the member is the driver's to write.
+    unsafe { (*args).hDevice = device };
+    STATUS_SUCCESS
+}
+
+pub(crate) unsafe extern "win64-unwind" fn destroy_device(handle: HANDLE) -> NTSTATUS {
+    // SAFETY: The word is the device's, which ends here and not before.
+    let Some((device, adapter)) = (unsafe { device_and_adapter(handle) }) else {
+        return STATUS_INVALID_PARAMETER;
+    };
+    adapter.board().close_space(device.space);
+    // SAFETY: This is the last call about it.
+    unsafe { free(handle) };
+    STATUS_SUCCESS
+}
+
+pub(crate) unsafe extern "win64-unwind" fn create_context(
+    device: HANDLE,
+    args: *mut DXGKARG_CREATECONTEXT,
+) -> NTSTATUS {
+    // SAFETY: It is a structure, and the driver's for the call.
+    let args = unsafe { &mut *args };
+    // SAFETY: The word is the device's, which outlives the call.
+    let known = unsafe { find::<Device>(device) }.is_some();
+    if !known || args.NodeOrdinal != 0 || args.EngineAffinity & !1 != 0 {
+        return STATUS_INVALID_PARAMETER;
+    }
+    args.hContext = take(Context { device });
+    if args.hContext.is_null() {
+        return STATUS_NO_MEMORY;
+    }
+    args.ContextInfo = DXGK_CONTEXTINFO {
+        DmaBufferSize: DMA_BUFFER,
+        DmaBufferPrivateDataSize: DMA_BUFFER,
+        Caps: DXGK_CONTEXTINFO_CAPS { Value: DXGK_CONTEXTINFO_CAPS::NoPatchingRequired },
+        ..DXGK_CONTEXTINFO::ZERO
+    };
+    STATUS_SUCCESS
+}
+
+pub(crate) unsafe extern "win64-unwind" fn destroy_context(handle: HANDLE) -> NTSTATUS {
+    // SAFETY: The word is the context's, which ends here and not before.
+    if unsafe { find::<Context>(handle) }.is_none() {
+        return STATUS_INVALID_PARAMETER;
+    }
+    // SAFETY: This is the last call about it.
+    unsafe { free(handle) };
+    STATUS_SUCCESS
+}
+
+pub(crate) unsafe extern "win64-unwind" fn submit_command(
+    _adapter: HANDLE,
+    args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let args = unsafe { args.read() };
+    if args.NodeOrdinal != 0 {
+        return STATUS_INVALID_PARAMETER;
+    }
+    // SAFETY: The word is the context's, which outlives the call.
+    let Some(context) = (unsafe { find::<Context>(args.hContext) }) else {
+        return STATUS_INVALID_PARAMETER;
+    };
+    // SAFETY: A device outlives its contexts.
+    let Some((device, adapter)) = (unsafe { device_and_adapter(context.device) }) else {
+        return STATUS_INVALID_PARAMETER;
+    };
+    // SAFETY: The private data is there for the call.
+    let private = unsafe { bytes(args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) };
+    let fence = Fence(args.SubmissionFenceId);
+    let give = |commands| adapter.board().submit(device.space, fence, commands);
+    match format::decode(private).and_then(give) {
+        Ok(()) => STATUS_SUCCESS,
+        Err(_) => STATUS_INVALID_PARAMETER,
+    }
+}

@@ -1,0 +1,199 @@
+//! A complete display miniport driver as a table, which keeps every rule.
+//!
+//! It is written as a driver in C would be: each thing it makes is a pool block, the block's
+//! address is the handle it gives, and there is no state besides. Its hardware is a [`Board`],
+//! its private data that of `softgpu::format`. Here is the life of its adapter; `context` and
+//! `allocation` have the rest.
+//!
+//! # Safety
+//!
+//! The entries of the table are called as Microsoft's pages say: a structure is there and the
+//! driver's for the call, a handle is one that this driver gave and was not told to end.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::allocation::{
+    close_allocation, create_allocation, describe_allocation, destroy_allocation, open_allocation,
+    standard_allocation,
+};
+use crate::block::{Kind, find, free, pointer, take};
+use crate::board::Board;
+use crate::context::{
+    create_context, create_device, destroy_context, destroy_device, submit_command,
+};
+use abi::display::{
+    DXGK_INTERRUPT_DMA_COMPLETED, DXGKARG_QUERYADAPTERINFO, DXGKARGCB_NOTIFY_INTERRUPT_DATA,
+    DXGKDDI_INTERFACE_VERSION_WDDM2_0, DXGKQAITYPE_DRIVERCAPS, DmaCompleted,
+};
+use abi::miniport::{DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKRNL_INTERFACE};
+use abi::status::{
+    STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED,
+    STATUS_SUCCESS,
+};
+use abi::{BOOLEAN, HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID};
+use flight::Fence;
+
+/// The driver.
+pub const GOOD: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    Version: DXGKDDI_INTERFACE_VERSION_WDDM2_0,
+    DxgkDdiAddDevice: Some(add_device),
+    DxgkDdiStartDevice: Some(start_device),
+    DxgkDdiStopDevice: Some(stop_device),
+    DxgkDdiRemoveDevice: Some(remove_device),
+    DxgkDdiInterruptRoutine: Some(interrupt_routine),
+    DxgkDdiDpcRoutine: Some(dpc_routine),
+    DxgkDdiUnload: Some(unload),
+    DxgkDdiQueryAdapterInfo: Some(query_adapter_info),
+    DxgkDdiCreateDevice: Some(create_device),
+    DxgkDdiDestroyDevice: Some(destroy_device),
+    DxgkDdiCreateAllocation: Some(create_allocation),
+    DxgkDdiDestroyAllocation: Some(destroy_allocation),
+    DxgkDdiDescribeAllocation: Some(describe_allocation),
+    DxgkDdiGetStandardAllocationDriverData: Some(standard_allocation),
+    DxgkDdiOpenAllocation: Some(open_allocation),
+    DxgkDdiCloseAllocation: Some(close_allocation),
+    DxgkDdiCreateContext: Some(create_context),
+    DxgkDdiDestroyContext: Some(destroy_context),
+    DxgkDdiSubmitCommandVirtual: Some(submit_command),
+    ..DRIVER_INITIALIZATION_DATA::ZERO
+};
+
+/// Where `GpuEngineTopology.NbAsymetricProcessingNodes` is in `DXGK_DRIVERCAPS`.
+const NODES: usize = 76;
+
+/// An adapter (`MiniportDeviceContext`, `hAdapter`).
+#[repr(C)]
+pub(crate) struct Adapter {
+    /// Its hardware.
+    board: *const Board,
+    /// The way back: all zero before `DxgkDdiStartDevice`.
+    pub(crate) interface: DXGKRNL_INTERFACE,
+}
+
+impl Kind for Adapter {
+    const SIGNATURE: u32 = u32::from_le_bytes(*b"adap");
+}
+
+impl Adapter {
+    /// The adapter of a physical device, which is a board.
+    pub(crate) fn new(device: PDEVICE_OBJECT) -> Self {
+        Self { board: device.cast_const().cast(), interface: DXGKRNL_INTERFACE::ZERO }
+    }
+
+    /// Its hardware.
+    pub(crate) fn board(&self) -> &Board {
+        // SAFETY: It came as the physical device, and whoever plugs the driver in keeps that.
+        unsafe { &*self.board }
+    }
+
+    /// Reports a packet of the one node done.
+    pub(crate) fn notify_interrupt(&self, fence: Fence) {
+        let Some(call) = self.interface.DxgkCbNotifyInterrupt else { return };
+        let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
+            InterruptType: DXGK_INTERRUPT_DMA_COMPLETED,
+            ..DXGKARGCB_NOTIFY_INTERRUPT_DATA::ZERO
+        };
+        data.set_dma_completed(DmaCompleted {
+            SubmissionFenceId: fence.0,
+            NodeOrdinal: 0,
+            EngineOrdinal: 0,
+        });
+        // SAFETY: The kernel gave both, and `data` outlives the call.
+        unsafe { call(self.interface.DeviceHandle, &raw const data) };
+    }
+}
+
+pub(crate) unsafe extern "win64-unwind" fn add_device(
+    device: PDEVICE_OBJECT,
+    context: *mut PVOID,
+) -> NTSTATUS {
+    let adapter = take(Adapter::new(device));
+    // SAFETY: It is a place for the driver's word.
+    unsafe { context.write(adapter) };
+    if adapter.is_null() { STATUS_NO_MEMORY } else { STATUS_SUCCESS }
+}
+
+pub(crate) unsafe extern "win64-unwind" fn start_device(
+    context: PVOID,
+    _info: *mut DXGK_START_INFO,
+    interface: *mut DXGKRNL_INTERFACE,
+    sources: *mut u32,
+    children: *mut u32,
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's.
+    let Some(adapter) = (unsafe { pointer::<Adapter>(context) }) else {
+        return STATUS_INVALID_PARAMETER;
+    };
+    // SAFETY: It is a structure, as long as the kernel that flies this version has it.
+    let given = unsafe { interface.read() };
+    // SAFETY: The adapter lives, and no other call of it runs.
+    unsafe { (*adapter).interface = given };
+    // SAFETY: As above.
+    unsafe { (*adapter).board() }.reset();
+    // SAFETY: It is a place for a number: there is no display output.
+    unsafe { sources.write(0) };
+    // SAFETY: As above.
+    unsafe { children.write(0) };
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64-unwind" fn stop_device(context: PVOID) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which lives until `remove_device`.
+    let Some(adapter) = (unsafe { find::<Adapter>(context) }) else {
+        return STATUS_INVALID_PARAMETER;
+    };
+    adapter.board().reset();
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64-unwind" fn remove_device(context: PVOID) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, and this is the last call about it.
+    unsafe { free(context) };
+    STATUS_SUCCESS
+}
+
+/// There is nothing to do: the driver has no state of its own.
+unsafe extern "win64-unwind" fn unload() {}
+
+unsafe extern "win64-unwind" fn query_adapter_info(
+    _adapter: HANDLE,
+    args: *const DXGKARG_QUERYADAPTERINFO,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let args = unsafe { args.read() };
+    if args.Type != DXGKQAITYPE_DRIVERCAPS {
+        return STATUS_NOT_SUPPORTED;
+    }
+    if (args.OutputDataSize as usize) < NODES + size_of::<u32>() {
+        return STATUS_BUFFER_TOO_SMALL;
+    }
+    let nodes = args.pOutputData.wrapping_byte_add(NODES).cast::<u32>();
+    // SAFETY: The place is inside the output data.
+    unsafe { nodes.write_unaligned(1) };
+    STATUS_SUCCESS
+}
+
+pub(crate) unsafe extern "win64-unwind" fn interrupt_routine(
+    context: PVOID,
+    _message: u32,
+) -> BOOLEAN {
+    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    let Some(adapter) = (unsafe { find::<Adapter>(context) }) else { return 0 };
+    if !adapter.board().acknowledge() {
+        return 0;
+    }
+    adapter.notify_interrupt(adapter.board().done());
+    if let Some(call) = adapter.interface.DxgkCbQueueDpc {
+        // SAFETY: The kernel gave both.
+        unsafe { call(adapter.interface.DeviceHandle) };
+    }
+    1
+}
+
+pub(crate) unsafe extern "win64-unwind" fn dpc_routine(context: PVOID) {
+    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    let Some(adapter) = (unsafe { find::<Adapter>(context) }) else { return };
+    if let Some(call) = adapter.interface.DxgkCbNotifyDpc {
+        // SAFETY: The kernel gave both.
+        unsafe { call(adapter.interface.DeviceHandle) };
+    }
+}

@@ -1,20 +1,17 @@
-//! Allocations of the driver with a table: created and described for the adapter, opened and
-//! closed for a device.
+//! Allocations and resources of the driver with a table: created, described and destroyed for
+//! the adapter.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
-use crate::block::{Kind, bytes, find, free, list, list_mut, take};
-use crate::context::device_and_adapter;
+use crate::block::{Kind, bytes, find, free, list, list_mut, take, value};
 use crate::table::Adapter;
 use abi::display::{
     D3DKMDT_STANDARDALLOCATION_GDISURFACE, DXGK_ALLOCATIONINFO, DXGK_CREATEALLOCATIONFLAGS,
-    DXGK_DESTROYALLOCATIONFLAGS, DXGK_HANDLE_ALLOCATION, DXGK_OPENALLOCATIONINFO,
-    DXGKARG_CLOSEALLOCATION, DXGKARG_CREATEALLOCATION, DXGKARG_DESCRIBEALLOCATION,
-    DXGKARG_DESTROYALLOCATION, DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA, DXGKARG_OPENALLOCATION,
-    DXGKARGCB_GETHANDLEDATA, DXGKARGCB_RELEASEHANDLEDATA,
+    DXGK_DESTROYALLOCATIONFLAGS, DXGKARG_CREATEALLOCATION, DXGKARG_DESCRIBEALLOCATION,
+    DXGKARG_DESTROYALLOCATION, DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 };
 use abi::status::{
-    STATUS_BUFFER_TOO_SMALL, STATUS_GRAPHICS_DRIVER_MISMATCH, STATUS_INVALID_HANDLE,
-    STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
+    STATUS_BUFFER_TOO_SMALL, STATUS_GRAPHICS_DRIVER_MISMATCH, STATUS_INVALID_PARAMETER,
+    STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
 };
 use abi::ukm::D3DDDIFMT_A8;
 use abi::{HANDLE, NTSTATUS};
@@ -32,7 +29,7 @@ pub(crate) struct Allocation {
     /// How many bytes it has.
     pub(crate) size: u64,
     /// Its memory on the board.
-    memory: u64,
+    pub(crate) memory: u64,
 }
 
 impl Kind for Allocation {
@@ -49,21 +46,6 @@ pub(crate) struct Resource {
 
 impl Kind for Resource {
     const SIGNATURE: u32 = u32::from_le_bytes(*b"reso");
-}
-
-/// A device's view of an allocation (`hDeviceSpecificAllocation`).
-#[repr(C)]
-pub(crate) struct View {
-    /// What it shows.
-    pub(crate) allocation: HANDLE,
-    /// The memory of that, on the board.
-    memory: u64,
-    /// The client's name for it.
-    name: u32,
-}
-
-impl Kind for View {
-    const SIGNATURE: u32 = u32::from_le_bytes(*b"view");
 }
 
 /// The status that says why.
@@ -96,10 +78,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_allocation(
 /// # Safety
 ///
 /// As of `create_allocation`.
-pub(crate) unsafe fn create_some(
-    adapter: HANDLE,
-    args: *mut DXGKARG_CREATEALLOCATION,
-) -> NTSTATUS {
+pub(crate) unsafe fn create_some(adapter: HANDLE, args: *mut DXGKARG_CREATEALLOCATION) -> NTSTATUS {
     // SAFETY: It is a structure, and the driver's for the call.
     let args = unsafe { &mut *args };
     // SAFETY: The kernel gives so many elements.
@@ -150,7 +129,7 @@ unsafe fn create_one(adapter: HANDLE, info: &mut DXGK_ALLOCATIONINFO) -> NTSTATU
     };
     let Ok(bytes) = usize::try_from(size) else { return STATUS_NO_MEMORY };
     let memory = known.board().allocate(size);
-    let allocation = crate::block::value::<Allocation>(info.hAllocation);
+    let allocation = value::<Allocation>(info.hAllocation);
     // SAFETY: The block is new, and nobody has seen it.
     unsafe { allocation.write(Allocation { owner: adapter, size, memory }) };
     (info.Size, info.Alignment, info.PitchAlignedSize) = (bytes, PAGE, 0);
@@ -292,107 +271,61 @@ pub(crate) unsafe extern "win64-unwind" fn standard_allocation(
     STATUS_SUCCESS
 }
 
-pub(crate) unsafe extern "win64-unwind" fn open_allocation(
-    device: HANDLE,
-    args: *const DXGKARG_OPENALLOCATION,
-) -> NTSTATUS {
-    // SAFETY: It is a structure.
-    let args = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
-    let infos = unsafe { list_mut(args.pOpenAllocation, args.NumAllocations) };
-    for at in 0..infos.len() {
-        // SAFETY: The word is the device's, and the element the kernel's.
-        let status = unsafe { open_one(device, &mut infos[at]) };
-        if status != STATUS_SUCCESS {
-            for info in infos[..at].iter_mut().rev() {
-                let made = mem::replace(&mut info.hDeviceSpecificAllocation, ptr::null_mut());
-                // SAFETY: The view is this call's own.
-                unsafe { end_view(device, made) };
-            }
-            return status;
-        }
-    }
-    STATUS_SUCCESS
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abi::display::D3DKMDT_GDISURFACEDATA;
+    use flight::Log;
+    use nt::Pool;
+    use std::sync::Arc;
 
-/// Opens one view.
-///
-/// # Safety
-///
-/// The handle is the device's.
-unsafe fn open_one(device: HANDLE, info: &mut DXGK_OPENALLOCATIONINFO) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
-    let Some((known, adapter)) = (unsafe { device_and_adapter(device) }) else {
-        return STATUS_INVALID_PARAMETER;
-    };
-    let handle = handle_data(adapter, info.hAllocation);
-    // SAFETY: The word is the allocation's, which outlives the call.
-    let Some(allocation) = (unsafe { find::<Allocation>(handle) }) else {
-        return STATUS_INVALID_HANDLE;
-    };
-    let (name, memory) = (info.hAllocation, allocation.memory);
-    let view = take(View { allocation: handle, memory, name });
-    if view.is_null() {
-        return STATUS_NO_MEMORY;
+    #[test]
+    fn an_allocation_is_described_as_a_row_of_bytes() {
+        Pool::new(Arc::new(Log::new())).inside(|| {
+            let handle = take(Allocation { owner: ptr::null_mut(), size: 8192, memory: 1 });
+            let describe = |handle| {
+                let mut args = DXGKARG_DESCRIBEALLOCATION {
+                    hAllocation: handle,
+                    ..DXGKARG_DESCRIBEALLOCATION::ZERO
+                };
+                // SAFETY: The structure is there, and the handle is NULL or of a block.
+                let status = unsafe { describe_allocation(ptr::null_mut(), &raw mut args) };
+                (status, args.Width, args.Height)
+            };
+            assert_eq!(describe(handle), (STATUS_SUCCESS, 8192, 1));
+            assert_eq!(describe(ptr::null_mut()).0, STATUS_INVALID_PARAMETER);
+            // SAFETY: It is not used, only looked for.
+            unsafe { free(handle) };
+            assert_eq!(describe(handle).0, STATUS_INVALID_PARAMETER, "it was freed");
+        });
     }
-    adapter.board().map(known.space, name, memory);
-    info.hDeviceSpecificAllocation = view;
-    STATUS_SUCCESS
-}
 
-/// This driver's handle of the allocation that a process calls `name`, or NULL.
-fn handle_data(adapter: &Adapter, name: u32) -> HANDLE {
-    let it = &adapter.interface;
-    let (Some(acquire), Some(release)) = (it.DxgkCbAcquireHandleData, it.DxgkCbReleaseHandleData)
-    else {
-        return ptr::null_mut();
-    };
-    let asked = DXGKARGCB_GETHANDLEDATA {
-        hObject: name,
-        Type: DXGK_HANDLE_ALLOCATION,
-        ..DXGKARGCB_GETHANDLEDATA::ZERO
-    };
-    let mut held = ptr::null_mut();
-    // SAFETY: The kernel gave the function, and both places outlive the call.
-    let handle = unsafe { acquire(&raw const asked, &raw mut held) };
-    if !handle.is_null() {
-        let held =
-            DXGKARGCB_RELEASEHANDLEDATA { ReleaseHandle: held, Type: DXGK_HANDLE_ALLOCATION };
-        // SAFETY: The kernel gave the function, and what is released was acquired.
-        unsafe { release(held) };
+    #[test]
+    fn a_standard_allocation_is_sized_first_and_filled_then() {
+        let mut surface = D3DKMDT_GDISURFACEDATA {
+            Width: 64,
+            Height: 2,
+            Format: D3DDDIFMT_A8,
+            ..D3DKMDT_GDISURFACEDATA::ZERO
+        };
+        let mut args = DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA {
+            StandardAllocationType: D3DKMDT_STANDARDALLOCATION_GDISURFACE,
+            pCreateData: (&raw mut surface).cast(),
+            ..DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA::ZERO
+        };
+        let ask = |args: &mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA| {
+            // SAFETY: The structure and all it points to are there.
+            unsafe { standard_allocation(ptr::null_mut(), args) }
+        };
+        assert_eq!(ask(&mut args), STATUS_SUCCESS);
+        let sizes = (args.AllocationPrivateDriverDataSize, args.ResourcePrivateDriverDataSize);
+        assert_eq!(sizes, (16, 8));
+        let (mut allocation, mut resource) = ([0; 16], [0; 8]);
+        args.pAllocationPrivateDriverData = allocation.as_mut_ptr().cast();
+        args.pResourcePrivateDriverData = resource.as_mut_ptr().cast();
+        assert_eq!(ask(&mut args), STATUS_SUCCESS);
+        assert_eq!((format::read_description(&allocation), resource), (Ok(128), STANDARD_RESOURCE));
+        args.ResourcePrivateDriverDataSize = 7;
+        assert_eq!(ask(&mut args), STATUS_BUFFER_TOO_SMALL);
     }
-    handle
-}
-
-pub(crate) unsafe extern "win64-unwind" fn close_allocation(
-    device: HANDLE,
-    args: *const DXGKARG_CLOSEALLOCATION,
-) -> NTSTATUS {
-    // SAFETY: It is a structure.
-    let args = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
-    let views = unsafe { list(args.pOpenHandleList, args.NumAllocations) };
-    let mut known = true;
-    for view in views {
-        // SAFETY: The words are the device's and a view's, which ends here.
-        known &= unsafe { end_view(device, *view) };
-    }
-    if known { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
-}
-
-/// Ends a view. Answers whether it was one.
-///
-/// # Safety
-///
-/// The handles are the device's and a view's, which is not used afterwards.
-pub(crate) unsafe fn end_view(device: HANDLE, handle: HANDLE) -> bool {
-    // SAFETY: The caller promises the same.
-    let known = unsafe { device_and_adapter(device) };
-    // SAFETY: The caller promises the same.
-    let view = unsafe { find::<View>(handle) };
-    let (Some((device, adapter)), Some(view)) = (known, view) else { return false };
-    adapter.board().unmap(device.space, view.name, view.memory);
-    // SAFETY: The caller promises the same.
-    unsafe { free(handle) };
-    true
 }

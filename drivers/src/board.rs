@@ -33,8 +33,8 @@ struct State {
     memory: BTreeMap<u64, Arc<Memory>>,
     /// What each name means, in each space.
     spaces: BTreeMap<u64, BTreeMap<u32, u64>>,
-    /// The last fence done.
-    done: Fence,
+    /// The last fence acknowledged.
+    done: u32,
 }
 
 impl Board {
@@ -102,7 +102,7 @@ impl Board {
     pub fn acknowledge(&self) -> bool {
         let done = self.gpu.take_done();
         if let Some(newest) = done.last() {
-            self.state().done = *newest;
+            self.state().done = newest.0;
         }
         !done.is_empty()
     }
@@ -110,7 +110,7 @@ impl Board {
     /// The register that holds the last fence acknowledged. Packets end in order, so it stands
     /// for those before it.
     pub fn done(&self) -> Fence {
-        self.state().done
+        Fence(self.state().done)
     }
 
     /// Drops every packet. Memory and spaces stay.

@@ -1,1 +1,24 @@
-//! In work.
+//! Small drivers for tests: good ones that keep every rule, and bad ones that break one each.
+//!
+//! Three are good: the built-in one in safe Rust, one with a table as a driver in C has it
+//! ([`GOOD`], on a [`Board`]), and that one again with resources that move. A bad one is a good
+//! one with an entry or two changed; [`ALL`] says which rule it breaks first.
+//!
+//! No driver has global state: any number of them fly in one process.
+
+mod allocation;
+mod bad;
+mod block;
+mod board;
+mod context;
+mod moving;
+mod plug;
+mod registry;
+mod table;
+mod view;
+mod wrapped;
+
+pub use board::Board;
+pub use plug::plug;
+pub use registry::{ALL, Listed, find};
+pub use table::GOOD;

@@ -2,8 +2,8 @@
 //!
 //! It is written as a driver in C would be: each thing it makes is a pool block, the block's
 //! address is the handle it gives, and there is no state besides. Its hardware is a [`Board`],
-//! its private data that of `softgpu::format`. Here is the life of its adapter; `context` and
-//! `allocation` have the rest.
+//! its private data that of `softgpu::format`. Here is the life of its adapter; `context`,
+//! `allocation` and `view` have the rest.
 //!
 //! # Safety
 //!
@@ -12,14 +12,14 @@
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::allocation::{
-    close_allocation, create_allocation, describe_allocation, destroy_allocation, open_allocation,
-    standard_allocation,
+    create_allocation, describe_allocation, destroy_allocation, standard_allocation,
 };
 use crate::block::{Kind, find, free, pointer, take};
 use crate::board::Board;
 use crate::context::{
     create_context, create_device, destroy_context, destroy_device, submit_command,
 };
+use crate::view::{close_allocation, open_allocation};
 use abi::display::{
     DXGK_INTERRUPT_DMA_COMPLETED, DXGKARG_QUERYADAPTERINFO, DXGKARGCB_NOTIFY_INTERRUPT_DATA,
     DXGKDDI_INTERFACE_VERSION_WDDM2_0, DXGKQAITYPE_DRIVERCAPS, DmaCompleted,

@@ -1,9 +1,14 @@
 //! What the stories share: flights by name, and kernels without a scenario.
 #![forbid(unsafe_code)]
 
+mod variant;
+
+pub use variant::Variant;
+
 use flight::{Event, Log, Passive, Stepped};
 use kernel::{AdapterId, Kernel, Plugged};
 use std::sync::Arc;
+use verify::Verifier;
 use windtunnel::{Flown, find_scenario, fly};
 
 /// Flies a driver through a scenario, both by name.
@@ -51,11 +56,38 @@ pub fn run(
         assert_eq!(left.count(), 0, "{left}");
     });
     flown.unwrap_or_else(|why| panic!("{}", why.0));
-    log.take()
+    let events = log.take();
+    assert_all_gone(&events);
+    events
+}
+
+/// A census lists what its owners still know. This is what the events say: whatever came, went.
+fn assert_all_gone(events: &[Event]) {
+    const LIVES: [(&str, &str); 6] = [
+        ("device.created", "device.destroyed"),
+        ("context.created", "context.destroyed"),
+        ("resource.created", "resource.gone"),
+        ("resource-view.opened", "resource-view.closed"),
+        ("allocation.created", "allocation.gone"),
+        ("view.opened", "view.closed"),
+    ];
+    let count = |name: &str| events.iter().filter(|it| it.what.name() == name).count();
+    for (came, went) in LIVES {
+        assert_eq!(count(came), count(went), "{came} and {went}");
+    }
 }
 
 /// The built-in driver.
 pub fn softgpu(log: &Arc<Log>) -> Plugged {
     let (miniport, machine) = softgpu::SoftGpu::new();
     Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
+}
+
+/// What the verifier says of events.
+pub fn verified(events: &[Event]) -> Verifier {
+    let mut verifier = Verifier::new();
+    for event in events {
+        verifier.observe(event);
+    }
+    verifier
 }

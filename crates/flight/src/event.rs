@@ -108,8 +108,8 @@ events! {
     /// The driver was told that the context is gone.
     ContextDestroyed "context.destroyed" {}
 
-    /// A resource exists, created by `device`.
-    ResourceCreated "resource.created" { adapter: Subject, device: Subject, shared: bool }
+    /// A resource exists, created by `device`. `sharing` is none, global or nt.
+    ResourceCreated "resource.created" { adapter: Subject, device: Subject, sharing: Text }
     /// The driver was told that the resource is gone.
     ResourceGone "resource.gone" {}
     /// A device has a view of a resource.

@@ -45,12 +45,27 @@ pub struct Ticket(Arc<Inner>);
 struct Inner {
     why: Text,
     rung: AtomicBool,
+    /// What is waited for is the end of a virtual thread: that one may be the stuck one.
+    thread: bool,
 }
 
 impl Ticket {
     /// A ticket. `why` says what is waited for, and stands in the wait graph.
     pub fn new(why: impl Into<Text>) -> Self {
-        Self(Arc::new(Inner { why: why.into(), rung: AtomicBool::new(false) }))
+        Self::made(why.into(), false)
+    }
+
+    /// A ticket for the end of a virtual thread.
+    pub(crate) fn end_of(name: &str) -> Self {
+        Self::made(format!("the end of {name}").into(), true)
+    }
+
+    fn made(why: Text, thread: bool) -> Self {
+        Self(Arc::new(Inner { why, rung: AtomicBool::new(false), thread }))
+    }
+
+    pub(crate) fn is_end(&self) -> bool {
+        self.0.thread
     }
 
     /// What is waited for.

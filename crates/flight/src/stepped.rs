@@ -8,7 +8,8 @@
 //!
 //! 1. At most one virtual thread runs: `running`.
 //! 2. When none is ready: those who wait for quiet go on; else the earliest deadline passes;
-//!    else the first client that waits is stuck; else the run is over.
+//!    else the first client that waits is stuck (for something before for another's end);
+//!    else the run is over.
 
 use crate::host::{Host, Ticket, Woken};
 use crate::level::{Irql, Passive};
@@ -99,7 +100,7 @@ impl Stepped {
         name: &str,
         body: impl FnOnce(&mut Passive) + Send + 'static,
     ) -> Ticket {
-        let ended = Ticket::new(format!("the end of {name}"));
+        let ended = Ticket::end_of(name);
         let ring = ended.clone();
         self.start(name, false, move |host, at| {
             body(at);
@@ -273,8 +274,13 @@ impl State {
             self.threads[next].status = Status::Ready(Woken::TimedOut);
             return true;
         }
-        let parked = |it: &Thread| matches!(it.status, Status::Parked(..));
-        if let Some(next) = self.threads.iter().position(|it| parked(it) && !it.daemon) {
+        // Whoever waits for another's end is not the one that is stuck, if there is one.
+        let stuck = |it: &Thread, end: bool| match &it.status {
+            Status::Parked(ticket, _) => !it.daemon && ticket.is_end() == end,
+            _ => false,
+        };
+        let first = |end| self.threads.iter().position(|it| stuck(it, end));
+        if let Some(next) = first(false).or_else(|| first(true)) {
             let graph = self.graph();
             self.threads[next].status = Status::Ready(Woken::Stuck(graph));
             return true;
@@ -377,6 +383,18 @@ mod tests {
             let woken = host.park(at, &Ticket::new("a fence"), None);
             let graph = "main waits for a fence; system waits for work";
             assert_eq!(woken, Woken::Stuck(graph.into()));
+        });
+    }
+
+    #[test]
+    fn who_waits_for_a_stuck_thread_is_not_the_stuck_one() {
+        fly(0, |host, at| {
+            let host2 = host.clone();
+            let ended = host.spawn("client", move |at| {
+                let woken = host2.park(at, &Ticket::new("a fence"), None);
+                assert!(matches!(woken, Woken::Stuck(_)), "{woken:?}");
+            });
+            assert_eq!(host.park(at, &ended, None), Woken::Rung);
         });
     }
 

@@ -5,6 +5,7 @@ use crate::resource::Resource;
 use crate::view::{Stage, View};
 use crate::world::World;
 use flight::{Kind, Subject};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
 /// Everything that is alive, each under its owner.
@@ -31,33 +32,89 @@ impl Kernel {
     /// part of it.
     pub fn census(&self) -> Census {
         let world = self.world.hold();
-        let mut live = Vec::new();
-        for (number, it) in world.adapters.iter() {
-            let why = vec![format!("{:?}", it.state).to_lowercase()];
-            live.push(Live { subject: Kind::Adapter.nr(number), owner: None, why });
-            world.census_of_adapter(number, &mut live);
-        }
-        for (number, it) in world.processes.iter() {
-            let why = vec![format!("has {} names", it.names.live())];
-            live.push(Live { subject: Kind::Process.nr(number), owner: None, why });
-            world.census_of_process(number, &mut live);
-        }
-        Census { live }
+        let mut all = Vec::new();
+        world.list_adapters(&mut all);
+        world.list_processes(&mut all);
+        Census { live: by_owner(all) }
     }
 }
 
-impl World {
-    fn census_of_adapter(&self, adapter: u32, live: &mut Vec<Live>) {
-        let owner = Some(Kind::Adapter.nr(adapter));
-        for (number, it) in self.resources.iter().filter(|(_, it)| it.adapter == adapter) {
-            let why = self.why_resource(it);
-            live.push(Live { subject: Kind::Resource.nr(number), owner, why });
+/// Owners before what they own, and what has no living owner at the end: it shows there.
+fn by_owner(all: Vec<Live>) -> Vec<Live> {
+    let there: BTreeSet<Subject> = all.iter().map(|it| it.subject).collect();
+    let mut owned: BTreeMap<Option<Subject>, VecDeque<Live>> = BTreeMap::new();
+    for it in all {
+        let owner = it.owner.filter(|it| there.contains(it));
+        owned.entry(owner).or_default().push_back(it);
+    }
+    let (mut live, mut path) = (Vec::new(), vec![None]);
+    while let Some(owner) = path.last().copied() {
+        match owned.get_mut(&owner).and_then(VecDeque::pop_front) {
+            Some(it) => {
+                path.push(Some(it.subject));
+                live.push(it);
+            }
+            None => {
+                path.pop();
+            }
         }
-        for (number, it) in self.allocations.iter().filter(|(_, it)| it.adapter == adapter) {
+    }
+    live
+}
+
+impl World {
+    fn list_adapters(&self, all: &mut Vec<Live>) {
+        for (number, it) in self.adapters.iter() {
+            let why = vec![format!("{:?}", it.state).to_lowercase()];
+            all.push(Live { subject: Kind::Adapter.nr(number), owner: None, why });
+        }
+        for (number, it) in self.resources.iter() {
+            let owner = Some(Kind::Adapter.nr(it.adapter));
+            let why = self.why_resource(it);
+            all.push(Live { subject: Kind::Resource.nr(number), owner, why });
+        }
+        for (number, it) in self.allocations.iter() {
+            let owner = Some(Kind::Adapter.nr(it.adapter));
             let views = it.views.iter().filter_map(|view| self.views.get(*view));
             let mut why: Vec<String> = views.flat_map(|it| self.why_view(it)).collect();
             why.push(format!("{} bytes, {} of them private data", it.shape.size, it.private.len()));
-            live.push(Live { subject: Kind::Allocation.nr(number), owner, why });
+            all.push(Live { subject: Kind::Allocation.nr(number), owner, why });
+        }
+    }
+
+    fn list_processes(&self, all: &mut Vec<Live>) {
+        for (number, it) in self.processes.iter() {
+            let why = vec![format!("has {} names", it.names.live())];
+            all.push(Live { subject: Kind::Process.nr(number), owner: None, why });
+        }
+        for (number, it) in self.devices.iter() {
+            let owner = Some(Kind::Process.nr(it.process));
+            let mut why = vec![format!("named {:#x} on adapter {}", it.handle.0, it.adapter)];
+            if it.lost {
+                why.push("lost".into());
+            }
+            all.push(Live { subject: Kind::Device.nr(number), owner, why });
+        }
+        for (number, it) in self.contexts.iter() {
+            let owner = Some(Kind::Device.nr(it.device));
+            let why = vec![format!("named {:#x}, {} packets flying", it.handle.0, it.flying)];
+            all.push(Live { subject: Kind::Context.nr(number), owner, why });
+        }
+        for (number, it) in self.resource_views.iter() {
+            let owner = Some(Kind::Device.nr(it.device));
+            let why = vec![format!("of resource {}, of {} members", it.resource, it.views.len())];
+            all.push(Live { subject: Kind::ResourceView.nr(number), owner, why });
+        }
+        for (number, it) in self.views.iter() {
+            let owner = Some(Kind::Device.nr(it.device));
+            let mut why = vec![format!("of allocation {}", it.allocation)];
+            why.extend(self.why_view(it).into_iter().skip(1));
+            all.push(Live { subject: Kind::View.nr(number), owner, why });
+        }
+        for (number, it) in self.retirements.iter() {
+            let owner = Some(Kind::Device.nr(it.device));
+            let why = vec![format!("ends {} views{}", it.views.len(), self.behind(number))];
+            all.push(Live { subject: Kind::Retirement.nr(number), owner, why });
         }
     }
 
@@ -97,27 +154,6 @@ impl World {
             Stage::Idle => why.push("being closed".into()),
         }
         why
-    }
-
-    fn census_of_process(&self, process: u32, live: &mut Vec<Live>) {
-        let owner = Some(Kind::Process.nr(process));
-        for (number, it) in self.devices.iter().filter(|(_, it)| it.process == process) {
-            let subject = Kind::Device.nr(number);
-            let mut why = vec![format!("named {:#x} on adapter {}", it.handle.0, it.adapter)];
-            if it.lost {
-                why.push("lost".into());
-            }
-            live.push(Live { subject, owner, why });
-            for (context, it) in self.contexts.iter().filter(|(_, it)| it.device == number) {
-                let why = vec![format!("named {:#x}, {} packets flying", it.handle.0, it.flying)];
-                live.push(Live { subject: Kind::Context.nr(context), owner: Some(subject), why });
-            }
-            for (view, it) in self.views.iter().filter(|(_, it)| it.device == number) {
-                let mut why = vec![format!("of allocation {}", it.allocation)];
-                why.extend(self.why_view(it).into_iter().skip(1));
-                live.push(Live { subject: Kind::View.nr(view), owner: Some(subject), why });
-            }
-        }
     }
 }
 

@@ -4,8 +4,9 @@
 //! reverse: views that were opened are closed, what was created is destroyed, names go back.
 
 use crate::allocation::Allocation;
-use crate::ddi::Driver;
+use crate::ddi::{Driver, For};
 use crate::device::Inside;
+use crate::end::By;
 use crate::gate::{Class, Key, Mode, Pass};
 use crate::handle::{Handle, Reserved};
 use crate::kernel::Kernel;
@@ -18,7 +19,7 @@ use crate::refused::{Argument, Refused};
 use crate::resource::{Resource, ResourceView};
 use crate::view::{Stage, View};
 use crate::world::World;
-use flight::{Hex, Kind, Passive, Subject, What};
+use flight::{Hex, Kind, Log, Passive, Subject, What};
 use std::collections::BTreeSet;
 
 /// No driver has more private data for a standard allocation.
@@ -55,6 +56,17 @@ pub enum Sharing {
     Global,
     /// By NT handles only.
     Nt,
+}
+
+impl Sharing {
+    /// Its name in events.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sharing::None => "none",
+            Sharing::Global => "global",
+            Sharing::Nt => "nt",
+        }
+    }
 }
 
 /// What was created.
@@ -189,7 +201,7 @@ impl Kernel {
         let crooked =
             |it: &Shape| it.size == 0 || !(it.alignment == 0 || it.alignment.is_power_of_two());
         if built.allocations.len() != order.allocations.len() || shapes.iter().any(crooked) {
-            self.undo(at, inside, &pass, built);
+            self.undo(at, making, &pass, built);
             return Err(Refused::BadShape);
         }
         self.promise(making, &mut built, names);
@@ -197,7 +209,7 @@ impl Kernel {
         match opened.and_then(|()| self.finish(making, &built, order, names)) {
             Ok(made) => Ok(made),
             Err(why) => {
-                self.undo(at, inside, &pass, built);
+                self.undo(at, making, &pass, built);
                 Err(why)
             }
         }
@@ -225,7 +237,15 @@ impl Kernel {
         };
         let seen = births.allocations.iter().map(|it| digest(it.private)).collect();
         let driver = &making.inside.driver;
-        let mut born = driver.create_allocations(at, pass, making.process, births);
+        let lent = making.joins.zip(known.as_ref()).map(|(it, word)| (it.resource, word.word()));
+        let carries = |log: &Log| {
+            if let Some((resource, word)) = lent {
+                let carried = What::DdiResource { word: log.word(word), goes: false, alone: false };
+                log.emit(Kind::Resource.nr(resource), carried);
+            }
+        };
+        let whom = For { process: Some(making.process), carries: &carries };
+        let mut born = driver.create_allocations(at, pass, whom, births);
         for (private, length) in order.allocations.iter_mut().zip(lengths) {
             private.resize(length, 0); // A driver edits bytes; it does not change how many.
         }
@@ -302,7 +322,7 @@ impl Kernel {
         // A driver that gives no word has given the NULL word.
         let word = word.unwrap_or_else(|| Blank::new().fill(0));
         let given = word.word();
-        let shared = order.sharing != Sharing::None;
+        let (shared, sharing) = (order.sharing != Sharing::None, order.sharing.name().into());
         let resource = world.resources.add(Resource {
             adapter: inside.adapter,
             word: Some(word),
@@ -315,7 +335,7 @@ impl Kernel {
         });
         let subject = Kind::Resource.nr(resource);
         let (adapter, device) = (inside.driver.adapter, inside.subject());
-        self.log.emit(subject, What::ResourceCreated { adapter, device, shared });
+        self.log.emit(subject, What::ResourceCreated { adapter, device, sharing });
         self.give_word(given, subject);
         let view = world.resource_views.add(ResourceView {
             resource,
@@ -422,7 +442,7 @@ impl Kernel {
                 let of = Kind::Resource.nr(place.resource);
                 let handle = world.shares.publish(name, of);
                 let shared = What::NameShared { handle: Hex(handle.0), of };
-                self.log.emit(Kind::Resource.nr(place.resource), shared);
+                self.log.emit(Kind::Process.nr(making.process), shared);
                 global = Some(handle);
             }
             if let Some(it) = world.resources.get_mut(place.resource) {
@@ -471,8 +491,10 @@ impl Kernel {
     /// a new resource with it.
     ///
     /// WINDOWS: that the driver sees these calls is our decision; pages do not say.
-    fn undo(&self, at: &mut Passive, inside: &Inside<'_>, pass: &Pass<'_>, built: Built) {
+    fn undo(&self, at: &mut Passive, making: &Making<'_>, pass: &Pass<'_>, built: Built) {
         let Built { place, allocations, views } = built;
+        let (inside, process) = (making.inside, Some(making.process));
+        let by = By { driver: &inside.driver, pass, process };
         let (opened, unopened): (Vec<u32>, Vec<u32>) = {
             let world = self.world.hold();
             let opened = |it: &u32| world.views.get(*it).is_some_and(|it| it.word.is_some());
@@ -481,12 +503,12 @@ impl Kernel {
         for view in &opened {
             self.log.emit(Kind::View.nr(*view), What::ViewIdle {});
         }
-        self.close_views(at, &inside.driver, pass, inside.device, &opened);
+        self.close_views(at, &by, inside.device, &opened);
         for view in unopened {
             self.world.hold().remove_view(view);
         }
         let ended = place.filter(|it| it.new).and_then(|it| self.close_resource_view(it.view));
-        self.destroy_orphans(at, &inside.driver, pass, allocations, ended);
+        self.destroy_orphans(at, &by, allocations, ended);
     }
 
     /// The driver's word behind a client's handle, in the process the running call is for.

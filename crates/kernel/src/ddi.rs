@@ -210,12 +210,10 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        process: u32,
+        whom: For<'_>,
         births: Births<'_>,
     ) -> Answer<Born> {
-        self.call(&CREATE_ALLOCATION, at, bare(Some(process)), |it, at| {
-            it.create_allocations(at, births)
-        })
+        self.call(&CREATE_ALLOCATION, at, whom, |it, at| it.create_allocations(at, births))
     }
 
     pub(crate) fn destroy_allocations(

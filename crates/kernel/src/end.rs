@@ -15,17 +15,25 @@ use crate::world::World;
 use flight::{Kind, Log, Passive, RuleId, Subject, What, Who};
 use std::collections::BTreeSet;
 
+/// Who ends things: which driver is called, under which pass, on whose behalf.
+pub(crate) struct By<'a> {
+    pub(crate) driver: &'a Driver,
+    pub(crate) pass: &'a Pass<'a>,
+    /// The caller's process; none when the system does it.
+    pub(crate) process: Option<u32>,
+}
+
 impl Kernel {
     /// Closes the views of an idle retirement and ends what they were the last views of.
-    pub(crate) fn end(&self, at: &mut Passive, driver: &Driver, pass: &Pass<'_>, number: u32) {
+    pub(crate) fn end(&self, at: &mut Passive, by: &By<'_>, number: u32) {
         let (device, resource_view, views) = {
             let mut world = self.world.hold();
             let Some(it) = world.retirements.get_mut(number) else { return };
             (it.device, it.resource_view, std::mem::take(&mut it.views))
         };
-        let orphans = self.close_views(at, driver, pass, device, &views);
+        let orphans = self.close_views(at, by, device, &views);
         let doomed = resource_view.and_then(|it| self.close_resource_view(it));
-        self.destroy_orphans(at, driver, pass, orphans, doomed);
+        self.destroy_orphans(at, by, orphans, doomed);
         let waiter = {
             let mut world = self.world.hold();
             self.log.emit(Kind::Retirement.nr(number), What::RetireDone {});
@@ -53,19 +61,17 @@ impl Kernel {
     pub(crate) fn close_views(
         &self,
         at: &mut Passive,
-        driver: &Driver,
-        pass: &Pass<'_>,
+        by: &By<'_>,
         device: u32,
         views: &[u32],
     ) -> Vec<u32> {
-        let (mut words, lent, process, watched) = {
+        let (mut words, lent, watched) = {
             let mut world = self.world.hold();
             self.unplace(&mut world, views);
             let take = |it: &u32| world.views.get_mut(*it).and_then(|it| it.word.take());
             let words: Vec<DriverView> = views.iter().filter_map(take).collect();
-            let owner = world.devices.get(device);
-            let lent = owner.and_then(|it| it.word.clone());
-            (words, lent, owner.map(|it| it.process), world.allocation_words(views))
+            let lent = world.devices.get(device).and_then(|it| it.word.clone());
+            (words, lent, world.allocation_words(views))
         };
         let given: Vec<usize> = words.iter().map(Token::word).collect();
         if let (Some(lent), false) = (&lent, words.is_empty()) {
@@ -76,10 +82,10 @@ impl Kernel {
                     log.emit(Kind::View.nr(*view), What::DdiCloses { device, batch });
                 }
             };
-            let whom = For { process, carries: &carries };
+            let whom = For { process: by.process, carries: &carries };
             // WINDOWS: after a refusal they are closed all the same (our decision).
-            let _ = driver.close_allocations(at, pass, whom, lent, words.drain(..));
-            self.judge_references(driver, lent.word(), Kind::Device.nr(device), &watched);
+            let _ = by.driver.close_allocations(at, by.pass, whom, lent, words.drain(..));
+            self.judge_references(by.driver, lent.word(), Kind::Device.nr(device), &watched);
         }
         drop(lent); // Before the device learns that its views are gone: it needs the only one.
         let mut world = self.world.hold();
@@ -142,8 +148,7 @@ impl Kernel {
     pub(crate) fn destroy_orphans(
         &self,
         at: &mut Passive,
-        driver: &Driver,
-        pass: &Pass<'_>,
+        by: &By<'_>,
         orphans: Vec<u32>,
         ended: Option<u32>,
     ) {
@@ -153,10 +158,10 @@ impl Kernel {
             ended.or_else(|| orphans.iter().find_map(resource))
         };
         match home {
-            Some(resource) => self.destroy_members(at, driver, pass, resource, &orphans),
+            Some(resource) => self.destroy_members(at, by, resource, &orphans),
             None => {
                 for allocation in orphans {
-                    self.destroy_one_call(at, driver, pass, &[allocation], None);
+                    self.destroy_one_call(at, by, &[allocation], None);
                 }
             }
         }
@@ -164,14 +169,7 @@ impl Kernel {
 
     /// Destroys members of a resource; with the last of them the resource, if no device has a
     /// view of it.
-    fn destroy_members(
-        &self,
-        at: &mut Passive,
-        driver: &Driver,
-        pass: &Pass<'_>,
-        resource: u32,
-        members: &[u32],
-    ) {
+    fn destroy_members(&self, at: &mut Passive, by: &By<'_>, resource: u32, members: &[u32]) {
         let (word, goes) = {
             let mut world = self.world.hold();
             let Some(it) = world.resources.get_mut(resource) else { return };
@@ -183,15 +181,14 @@ impl Kernel {
             (it.word.take(), goes)
         };
         let Some(word) = word else { return };
-        self.destroy_one_call(at, driver, pass, members, Some((resource, word, goes)));
+        self.destroy_one_call(at, by, members, Some((resource, word, goes)));
     }
 
     /// One call of `DxgkDdiDestroyAllocation`.
     fn destroy_one_call(
         &self,
         at: &mut Passive,
-        driver: &Driver,
-        pass: &Pass<'_>,
+        by: &By<'_>,
         allocations: &[u32],
         home: Option<(u32, DriverResource, bool)>,
     ) {
@@ -205,7 +202,7 @@ impl Kernel {
         let said = home.as_ref().map(|(number, word, goes)| (*number, word.word(), *goes));
         let carries = |log: &Log| {
             for allocation in allocations {
-                let given = What::DdiDestroys { adapter: driver.adapter };
+                let given = What::DdiDestroys { adapter: by.driver.adapter };
                 log.emit(Kind::Allocation.nr(*allocation), given);
             }
             if let Some((resource, word, goes)) = said {
@@ -215,7 +212,7 @@ impl Kernel {
         };
         let call = |at: &mut Passive, tokens: &mut Vec<_>, resource: Option<Fate<'_>>| {
             let doomed = Doomed { allocations: tokens.drain(..), resource };
-            driver.destroy_allocations(at, pass, &carries, doomed)
+            by.driver.destroy_allocations(at, by.pass, &carries, doomed)
         };
         // WINDOWS: after a refusal they are gone all the same, and the driver does not get
         // them again (our decision; observation is silent).

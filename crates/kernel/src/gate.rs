@@ -149,7 +149,7 @@ impl Kernel {
     /// A pass if it can be had now.
     pub(crate) fn try_enter(&self, keys: Keys) -> Option<Pass<'_>> {
         let taken = self.world.hold().gate.take(&keys);
-        taken.then_some(Pass { kernel: self, keys })
+        taken.then(|| Pass { kernel: self, keys }) // Only then: a dropped pass gives keys back.
     }
 
     /// The one place where the kernel waits: said before and after.

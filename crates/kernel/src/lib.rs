@@ -6,7 +6,7 @@
 //!
 //! # Locks
 //!
-//! There is one, around the [`world`] (`lock.rs`). It is held for bookkeeping only: never
+//! There is one, around the world (`lock.rs`). It is held for bookkeeping only: never
 //! across a call of a driver, and never while somebody waits. Below it are only the locks of
 //! `flight`: the log's, and the host's.
 #![forbid(unsafe_code)]
@@ -32,7 +32,7 @@ pub mod services;
 mod start;
 mod store;
 pub mod view;
-pub mod world;
+mod world;
 
 pub use census::{Census, Live};
 pub use create::{CreateOrder, Made, Sharing};

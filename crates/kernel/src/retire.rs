@@ -11,6 +11,7 @@
 //!    So those of a device become ready in the order they were asked for.
 
 use crate::ddi::Driver;
+use crate::end::By;
 use crate::gate::{Class, Key, Keys, Mode};
 use crate::handle::Handle;
 use crate::kernel::Kernel;
@@ -233,7 +234,8 @@ impl Kernel {
             place.map(|it| world.jobs.remove(it)).is_some()
         };
         if mine {
-            self.end(at, &driver, &pass, number);
+            let by = By { driver: &driver, pass: &pass, process: None };
+            self.end(at, &by, number);
         }
         mine
     }
@@ -242,7 +244,10 @@ impl Kernel {
     pub(crate) fn run_retirement(&self, at: &mut Passive, number: u32, process: u32) {
         let Some((driver, keys)) = self.retirement_keys(number, process) else { return };
         match self.enter(at, keys) {
-            Ok(pass) => self.end(at, &driver, &pass, number),
+            Ok(pass) => {
+                let by = By { driver: &driver, pass: &pass, process: Some(process) };
+                self.end(at, &by, number);
+            }
             // Whoever holds the pass cannot go on. The job runs if it ever does.
             Err(_) => self.world.hold().jobs.push_back(number),
         }

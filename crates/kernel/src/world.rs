@@ -82,6 +82,10 @@ impl World {
             if home.is_some_and(|it| !member(it)) {
                 return Err(format!("allocation {number} is no member of its resource"));
             }
+            // While a driver is being told, things are half-way on purpose.
+            if allocation.views.is_empty() && self.calls.is_empty() {
+                return Err(format!("allocation {number} lives without a view"));
+            }
         }
         for (number, retirement) in self.retirements.iter() {
             if retirement.views.iter().any(|it| self.views.get(*it).is_none()) {

@@ -42,13 +42,10 @@ pub unsafe fn D3DKMTEnumAdapters2(
         }
         // SAFETY: The caller's contract: the array has `NumAdapters` elements, so `count` too.
         let mut list = unsafe { read_list(asked.pAdapters.cast_const(), adapters.len()) }?;
-        for (info, adapter) in list.iter_mut().zip(adapters) {
-            let handle = session.kernel.open_adapter(session.process, adapter);
-            *info = D3DKMT_ADAPTERINFO {
-                hAdapter: handle.map_err(|why| status(&why))?.0,
-                AdapterLuid: luid(adapter),
-                ..D3DKMT_ADAPTERINFO::ZERO
-            };
+        let handles = open_all(session, &adapters)?;
+        for ((info, adapter), handle) in list.iter_mut().zip(adapters).zip(handles) {
+            let (hAdapter, AdapterLuid) = (handle.0, luid(adapter));
+            *info = D3DKMT_ADAPTERINFO { hAdapter, AdapterLuid, ..D3DKMT_ADAPTERINFO::ZERO };
         }
         asked.NumAdapters = count;
         // SAFETY: The caller's contract, as above.
@@ -100,6 +97,24 @@ pub unsafe fn D3DKMTCloseAdapter(
         let closed = session.kernel.close_adapter(session.process, Handle(asked.hAdapter));
         answer(session, CLOSE, closed)
     })
+}
+
+/// Opens all of them or none.
+fn open_all(session: &Session, adapters: &[AdapterId]) -> Result<Vec<Handle>, NTSTATUS> {
+    let mut handles = Vec::with_capacity(adapters.len());
+    for adapter in adapters {
+        match session.kernel.open_adapter(session.process, *adapter) {
+            Ok(handle) => handles.push(handle),
+            Err(why) => {
+                for handle in handles {
+                    // It was opened just now, so it can be closed.
+                    let _ = session.kernel.close_adapter(session.process, handle);
+                }
+                return Err(status(&why));
+            }
+        }
+    }
+    Ok(handles)
 }
 
 const CLOSE: Kept = Kept {

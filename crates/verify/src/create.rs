@@ -42,8 +42,8 @@ fn asked_to_share(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
         return Verdict::Aside;
     };
     let place = "D3DKMTCreateAllocation, hGlobalShare";
-    Verdict::kept_if(resource.shared, Who::Kernel, place, || {
-        format!("{of} was given global handle {handle}, but was not created to be shared")
+    Verdict::kept_if(resource.global, Who::Kernel, place, || {
+        format!("{of} was given global handle {handle}, but was not created to be shared by one")
     })
 }
 
@@ -181,17 +181,16 @@ mod tests {
 
     #[test]
     fn only_a_shared_resource_has_a_global_name() {
-        let named = |shared: bool, of: &str| {
+        let named = |sharing: &str| {
             format!(
-                "resource:1 resource.created adapter=adapter:1 device=device:1 shared={shared}
-                resource-view:1 resource-view.opened resource=resource:1 device=device:1
-                process:1 name.shared handle=0x40000002 of={of}"
+                "resource:1 resource.created adapter=adapter:1 device=device:1 sharing={sharing}
+                process:1 name.shared handle=0x40000002 of=resource:1"
             )
         };
         let id = RuleId::ALLOC_CREATE_008;
-        assert!(said(id, &named(true, "resource:1")).is_empty());
-        for of in ["resource:1", "resource-view:1"] {
-            assert_eq!(said(id, &named(false, of)).len(), 1, "{of}");
+        assert!(said(id, &named("global")).is_empty());
+        for sharing in ["none", "nt"] {
+            assert_eq!(said(id, &named(sharing)).len(), 1, "{sharing}");
         }
     }
 
@@ -248,7 +247,7 @@ mod tests {
     fn a_resource_travels_with_its_last_word() {
         let id = RuleId::KMD_ALLOC_010;
         let start = "word:1 word.given to=resource:1
-            resource:1 resource.created adapter=adapter:1 device=device:1 shared=false\n";
+            resource:1 resource.created adapter=adapter:1 device=device:1 sharing=none\n";
         let carries =
             |word| format!("c1 resource:1 ddi.resource word=word:{word} goes=false alone=false\n");
         assert!(said(id, &format!("{start}{}", carries(1))).is_empty());

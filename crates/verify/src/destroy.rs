@@ -195,7 +195,7 @@ mod tests {
         c1 word:2 pool.taken bytes=32 tag=Wtun
         call:1 ddi.return name=DxgkDdiCreateAllocation answer=ok legal=true
         word:2 word.given to=resource:1
-        resource:1 resource.created adapter=adapter:1 device=device:1 shared=false
+        resource:1 resource.created adapter=adapter:1 device=device:1 sharing=none
         allocation:3 allocation.created adapter=adapter:1 device=device:1 resource=resource:1 size=1 pitch_size=0 alignment=0 given=0x00000000 seen=0x00000000
         word:1 word.given to=allocation:3\n";
     const CALL: &str = "call:2 ddi.call name=DxgkDdiDestroyAllocation level=passive class=zero adapter=adapter:1 process=-\n";

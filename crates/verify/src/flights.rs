@@ -38,7 +38,7 @@ const GOOD: &str = "
     c4 word:2 pool.taken bytes=64 tag=Wtun
     c4 word:3 pool.taken bytes=32 tag=Wtun
     call:4 ddi.return name=DxgkDdiCreateAllocation answer=ok legal=true
-    resource:1 resource.created adapter=adapter:1 device=device:1 shared=true
+    resource:1 resource.created adapter=adapter:1 device=device:1 sharing=global
     word:3 word.given to=resource:1
     allocation:1 allocation.created adapter=adapter:1 device=device:1 resource=resource:1 size=4096 pitch_size=0 alignment=0 given=0x00000001 seen=0x00000001
     word:2 word.given to=allocation:1
@@ -106,7 +106,7 @@ const GOOD: &str = "
 const ALONE: &str = "
     word:5 pool.taken bytes=32 tag=Wtun
     word:5 word.given to=resource:2
-    resource:2 resource.created adapter=adapter:1 device=device:1 shared=false
+    resource:2 resource.created adapter=adapter:1 device=device:1 sharing=none
     c9 resource:2 ddi.resource word=word:5 goes=true alone=true
     c9 word:5 pool.freed
     word:5 word.ended of=resource:2 alone=true

@@ -31,9 +31,7 @@ impl Shadows {
     pub(crate) fn owner(&self, event: &Event) -> &Shadow {
         let shadow = self.of(event.subject);
         let owner = match &event.what {
-            What::NameShared { of, .. } => {
-                self.of(*of).resource_view().map_or(Some(*of), |it| Some(it.resource))
-            }
+            What::NameShared { of, .. } => Some(*of),
             What::AllocationCreated { device, .. } => Some(*device),
             What::ViewIdle {} => shadow.view().map(|it| it.device),
             What::PacketDone { .. } | What::ContextDestroyed {} => {
@@ -142,6 +140,13 @@ impl Shadows {
                 }
             }
             _ => (),
+        }
+    }
+
+    /// Changes the shadow of an adapter.
+    pub(crate) fn with_adapter(&mut self, adapter: Subject, change: impl FnOnce(&mut Adapter)) {
+        if let Some(it) = self.get(adapter).and_then(Shadow::adapter_mut) {
+            change(it);
         }
     }
 

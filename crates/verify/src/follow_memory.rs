@@ -12,18 +12,26 @@ use flight::{Event, Kind, Subject, What};
 
 impl Shadows {
     pub(crate) fn resource(&mut self, event: &Event) {
-        match event.what {
-            What::ResourceCreated { shared, .. } => {
+        match &event.what {
+            What::ResourceCreated { adapter, sharing, .. } => {
                 let word = self.named(event.subject);
                 let (live, told, told_in, views) = (0, 0, None, 0);
-                let resource = Resource { shared, live, told, told_in, views, word };
+                let (adapter, global) = (*adapter, sharing == "global");
+                let resource = Resource { adapter, global, live, told, told_in, views, word };
                 self.start(event.subject, Known::Resource(resource));
+                self.with_adapter(adapter, |it| it.owned += 1);
             }
-            What::ResourceGone {} => self.end(event.subject),
-            What::DdiResource { word, goes, .. } => self.with_word(word, |it| {
+            What::ResourceGone {} => {
+                let adapter = self.of(event.subject).resource().map(|it| it.adapter);
+                self.end(event.subject);
+                if let Some(adapter) = adapter {
+                    self.with_adapter(adapter, |it| less(&mut it.owned));
+                }
+            }
+            What::DdiResource { word, goes, .. } => self.with_word(*word, |it| {
                 if let Some(it) = it.use_mut(event.subject) {
                     it.ending |= goes;
-                    it.lent_in = if goes { None } else { event.call };
+                    it.lent_in = if *goes { None } else { event.call };
                 }
             }),
             _ => (),
@@ -58,14 +66,17 @@ impl Shadows {
             let allocation = Allocation { adapter, resource, word, told, views, busy };
             self.start(event.subject, Known::Allocation(allocation));
             self.with_resource_of(resource, |it| it.live += 1);
+            self.with_adapter(adapter, |it| it.owned += 1);
             return;
         }
         let shadow = self.get(event.subject).and_then(Shadow::allocation_mut);
         let Some(allocation) = shadow else { return };
         let (resource, word, told) = (allocation.resource, allocation.word, allocation.told);
+        let adapter = allocation.adapter;
         match event.what {
             What::AllocationGone {} => {
                 self.end(event.subject);
+                self.with_adapter(adapter, |it| less(&mut it.owned));
                 self.with_resource_of(resource, |it| {
                     less(&mut it.live);
                     if told == Some(it.told_in) {

@@ -5,10 +5,11 @@ use crate::shadow::Shadow;
 use flight::{Event, RuleId, What, Who};
 
 /// The rules on lifetimes.
-pub(crate) static RULES: [Rule; 4] = [
+pub(crate) static RULES: [Rule; 5] = [
     Rule { id: RuleId::DEV_LIFE_002, on: &["device.destroyed"], check: empty },
     Rule { id: RuleId::DEV_LIFE_004, on: &["context.destroyed"], check: drained },
     Rule { id: RuleId::WT_STUCK_001, on: &["wait.woken", "wait.stuck"], check: can_end },
+    Rule { id: RuleId::WT_GONE_001, on: &["adapter.stopped"], check: all_gone },
     Rule { id: RuleId::WT_LEFT_001, on: &["process.ended", "process.left"], check: nothing_left },
 ];
 
@@ -43,6 +44,17 @@ fn can_end(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
         event.subject
     );
     Verdict::Broken(Who::Driver, format!("wait for {}", event.subject.kind.name()).into(), message)
+}
+
+fn all_gone(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let Some(adapter) = shadow.adapter() else { return Verdict::Aside };
+    Verdict::kept_if(adapter.owned == 0, Who::Kernel, "DxgkDdiStopDevice", || {
+        format!(
+            "{} stopped, but its driver was never told that {} of its allocations and resources \
+             are gone",
+            event.subject, adapter.owned
+        )
+    })
 }
 
 fn nothing_left(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {

@@ -140,7 +140,7 @@ mod tests {
 
     const BORN: &str = "device:1 device.created process=process:1 adapter=adapter:1
         context:1 context.created device=device:1 node=node:0
-        resource:1 resource.created adapter=adapter:1 device=device:1 shared=false
+        resource:1 resource.created adapter=adapter:1 device=device:1 sharing=none
         resource-view:1 resource-view.opened resource=resource:1 device=device:1
         allocation:1 allocation.created adapter=adapter:1 device=device:1 resource=resource:1 size=1 pitch_size=0 alignment=0 given=0x00000000 seen=0x00000000
         view:1 view.opened allocation=allocation:1 device=device:1 resource=resource:1 answered=true\n";

@@ -108,6 +108,8 @@ pub struct Adapter {
     pub nodes: Vec<Subject>,
     /// The calls that have not returned.
     pub inside: Vec<Inside>,
+    /// How many allocations and resources it owns.
+    pub owned: u32,
 }
 
 /// A call that has not returned.
@@ -179,8 +181,10 @@ pub struct Context {
 /// Of a resource.
 #[derive(Debug)]
 pub struct Resource {
-    /// Whether it was created to be shared.
-    pub shared: bool,
+    /// The adapter that owns it.
+    pub adapter: Subject,
+    /// Whether it was created to be opened by a global handle.
+    pub global: bool,
     /// How many members are not gone.
     pub live: u32,
     /// How many of these the driver was told of, by the last call that told of any.

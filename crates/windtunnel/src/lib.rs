@@ -15,4 +15,5 @@ mod tunnel;
 pub use check::{Checked, check};
 pub use fly::{Flown, Outcome, fly};
 pub use scenario::{ALL as SCENARIOS, Scenario, find as find_scenario};
+pub use tally::keep as keep_tally;
 pub use tunnel::{Bench, Stopped, Tunnel};

@@ -11,8 +11,8 @@ use std::io::Write as _;
 /// The environment variable that names the file.
 const VARIABLE: &str = "WINDTUNNEL_TALLY";
 
-/// Adds a flight's counts to the file, if one is asked for.
-pub(crate) fn keep(tally: &Tally) {
+/// Adds a flight's counts to the file, if one is asked for. [`fly`](crate::fly) does so itself.
+pub fn keep(tally: &Tally) {
     let Some(path) = std::env::var_os(VARIABLE) else { return };
     let mut lines = String::new();
     for rule in RuleId::LIVE.iter().filter(|it| tally.of(**it) > 0) {

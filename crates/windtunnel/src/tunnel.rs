@@ -1,8 +1,7 @@
 //! The tunnel: a kernel with one driver in it, and what a scenario needs to make things happen.
 
 use abi::{D3DKMT_HANDLE, NTSTATUS};
-use flight::Host as _;
-use flight::{Passive, Stepped, Ticket};
+use flight::{Host as _, Passive, Stepped, Ticket, Woken};
 use kernel::{AdapterId, Census, Kernel};
 use softgpu::format::{self, Command};
 use std::sync::Arc;
@@ -21,6 +20,9 @@ pub struct Tunnel<'a> {
     pub(crate) clients: Vec<Client>,
     pub(crate) looks: Vec<(&'static str, Census)>,
 }
+
+/// A part of a story, told on a thread of its own.
+pub(crate) type Thread = Box<dyn FnOnce(&mut Passive) -> Result<(), Stopped> + Send>;
 
 /// A story that could not go on: a call was not answered as the story needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,23 +65,21 @@ impl Tunnel<'_> {
     }
 
     /// Runs threads side by side and waits for all of them.
-    pub fn side_by_side(
-        &mut self,
-        threads: Vec<Box<dyn FnOnce(&mut Passive) -> Result<(), Stopped> + Send>>,
-    ) -> Result<(), Stopped> {
+    pub(crate) fn side_by_side(&mut self, threads: Vec<Thread>) -> Result<(), Stopped> {
         let (said, heard) = std::sync::mpsc::channel();
-        let spawn = |(number, body): (usize, Box<dyn FnOnce(&mut Passive) -> _ + Send>)| {
+        let spawn = |(number, body): (usize, Thread)| {
             let said = said.clone();
-            self.host.spawn(&format!("client {}", number + 1), move |at| {
-                let _ = said.send(body(at)); // Nobody listens only when the run has ended.
+            self.host.spawn(&format!("client {number}"), move |at| {
+                let _ = said.send(body(at)); // Somebody listens until all have ended.
             })
         };
-        let ends: Vec<Ticket> = threads.into_iter().enumerate().map(spawn).collect();
-        for end in ends {
-            self.host.park(self.at, &end, None);
+        let ends: Vec<Ticket> = (1..).zip(threads).map(spawn).collect();
+        for end in &ends {
+            if let Woken::Stuck(graph) = self.host.park(self.at, end, None) {
+                return Err(Stopped(format!("its threads to end: {graph}")));
+            }
         }
-        drop(said);
-        heard.iter().collect()
+        heard.try_iter().collect()
     }
 }
 

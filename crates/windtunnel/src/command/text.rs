@@ -98,5 +98,6 @@ fn text_of(rule: &str) -> &'static str {
 }
 
 fn indented(text: &str, by: usize) -> String {
-    text.lines().map(|it| format!("{:by$}{it}\n", "")).collect()
+    let indent = " ".repeat(by);
+    text.lines().flat_map(|it| [&indent, it, "\n"]).collect()
 }

@@ -1,0 +1,9 @@
+//! Drivers with a table that break one rule each: the good one with an entry or two changed.
+//!
+//! What an entry does wrong is its first sentence. Where it can, it changes what the kernel
+//! gave or what the good entry answered, and leaves the rest to that.
+
+pub(crate) mod adapter;
+pub(crate) mod create;
+pub(crate) mod destroy;
+pub(crate) mod view;

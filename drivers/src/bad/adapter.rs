@@ -1,0 +1,76 @@
+//! What goes wrong in the life of an adapter, its interrupts and its devices.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::block::{Kind, find, take, value};
+use crate::context::{Device, destroy_device};
+use crate::table::{Adapter, GOOD, dpc_routine, interrupt_routine, start_device};
+use abi::miniport::{DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKRNL_INTERFACE};
+use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
+use flight::Fence;
+
+pub(crate) const FALSE_FENCE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiInterruptRoutine: Some(of_another_packet), ..GOOD };
+pub(crate) const WRONG_LEVEL: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDpcRoutine: Some(interrupts), ..GOOD };
+pub(crate) const LEAKS_ADAPTER: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiStartDevice: Some(with_a_log), ..GOOD };
+pub(crate) const WRITES_FREED_DEVICE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyDevice: Some(and_then_written), ..GOOD };
+
+/// How far ahead the false fence is.
+const AHEAD: u32 = 1 << 16;
+
+/// Reports a fence that it was not given, before the right one.
+unsafe extern "win64-unwind" fn of_another_packet(context: PVOID, message: u32) -> BOOLEAN {
+    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    if let Some(adapter) = unsafe { find::<Adapter>(context) } {
+        let Fence(done) = adapter.board().done();
+        adapter.notify_interrupt(Fence(done.wrapping_add(AHEAD)));
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { interrupt_routine(context, message) }
+}
+
+/// Reports the fence once more in the DPC, where `DxgkCbNotifyInterrupt` may not be called.
+unsafe extern "win64-unwind" fn interrupts(context: PVOID) {
+    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    if let Some(adapter) = unsafe { find::<Adapter>(context) } {
+        adapter.notify_interrupt(adapter.board().done());
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { dpc_routine(context) };
+}
+
+/// What the driver writes down of its start.
+#[repr(C)]
+struct StartLog {
+    starts: u64,
+}
+
+impl Kind for StartLog {
+    const SIGNATURE: u32 = u32::from_le_bytes(*b"slog");
+}
+
+/// Takes a block that nothing frees.
+unsafe extern "win64-unwind" fn with_a_log(
+    context: PVOID,
+    info: *mut DXGK_START_INFO,
+    interface: *mut DXGKRNL_INTERFACE,
+    sources: *mut u32,
+    children: *mut u32,
+) -> NTSTATUS {
+    take(StartLog { starts: 1 });
+    // SAFETY: The arguments are the kernel's.
+    unsafe { start_device(context, info, interface, sources, children) }
+}
+
+/// Writes to the device's block when it has freed it.
+unsafe extern "win64-unwind" fn and_then_written(handle: HANDLE) -> NTSTATUS {
+    // SAFETY: The word is the device's.
+    let status = unsafe { destroy_device(handle) };
+    let device = value::<Device>(handle);
+    // SAFETY: The memory is still there, for freed blocks rest; writing to it is what is to be
+    // caught.
+    unsafe { (*device).space = 0 };
+    status
+}

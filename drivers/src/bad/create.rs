@@ -1,0 +1,132 @@
+//! What goes wrong in `DxgkDdiCreateAllocation`.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::allocation::{create_allocation, create_some, destroy_allocation, end_allocation};
+use crate::block::{list, list_mut};
+use crate::table::GOOD;
+use abi::display::{DXGK_ALLOCATIONINFO, DXGKARG_CREATEALLOCATION, DXGKARG_DESTROYALLOCATION};
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
+use abi::{HANDLE, NTSTATUS};
+use std::ptr;
+
+pub(crate) const LEAKS_FAILED_CREATE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(without_undo), ..GOOD };
+pub(crate) const ILLEGAL_STATUS: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(unsuccessful), ..GOOD };
+pub(crate) const NULL_ALLOCATION: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiCreateAllocation: Some(without_handles),
+    DxgkDdiDestroyAllocation: Some(destroy_what_is_there),
+    ..GOOD
+};
+pub(crate) const SAME_ALLOCATION: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiCreateAllocation: Some(one_for_all),
+    DxgkDdiDestroyAllocation: Some(destroy_what_is_there),
+    ..GOOD
+};
+pub(crate) const RESERVED_FLAGS: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(reserved_flag), ..GOOD };
+
+/// A bit of `FlagsWddm2` that has no name.
+const RESERVED: u32 = 1 << 11;
+
+/// Leaves what it had made when a later one fails.
+unsafe extern "win64-unwind" fn without_undo(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    unsafe { create_some(adapter, args) }
+}
+
+/// Answers a status that is not among those of the DDI where a description is bad.
+unsafe extern "win64-unwind" fn unsuccessful(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    match unsafe { create_allocation(adapter, args) } {
+        STATUS_INVALID_PARAMETER => STATUS_UNSUCCESSFUL,
+        status => status,
+    }
+}
+
+/// Succeeds and gives no `hAllocation`.
+unsafe extern "win64-unwind" fn without_handles(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let (status, infos) = unsafe { created(adapter, args) };
+    for info in infos {
+        // SAFETY: Nobody has seen the allocation.
+        unsafe { end_allocation(adapter, info.hAllocation) };
+        info.hAllocation = ptr::null_mut();
+    }
+    status
+}
+
+/// Gives all allocations of one call the `hAllocation` of the first.
+unsafe extern "win64-unwind" fn one_for_all(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let (status, infos) = unsafe { created(adapter, args) };
+    if let Some((first, rest)) = infos.split_first_mut() {
+        for info in rest {
+            // SAFETY: Nobody has seen the allocation.
+            unsafe { end_allocation(adapter, info.hAllocation) };
+            info.hAllocation = first.hAllocation;
+        }
+    }
+    status
+}
+
+/// Sets a flag that has no name.
+unsafe extern "win64-unwind" fn reserved_flag(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let (status, infos) = unsafe { created(adapter, args) };
+    for info in infos {
+        info.FlagsWddm2.Value |= RESERVED;
+    }
+    status
+}
+
+/// Destroys what the list really has, each once, and succeeds: the breach is in the create.
+unsafe extern "win64-unwind" fn destroy_what_is_there(
+    adapter: HANDLE,
+    args: *const DXGKARG_DESTROYALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let mut args = unsafe { args.read() };
+    // SAFETY: The kernel gives so many elements.
+    for allocation in unsafe { list(args.pAllocationList, args.NumAllocations) } {
+        // SAFETY: One that is NULL or freed before is not followed.
+        unsafe { end_allocation(adapter, *allocation) };
+    }
+    args.NumAllocations = 0;
+    // SAFETY: The arguments are the kernel's, but for the list.
+    unsafe { destroy_allocation(adapter, &raw const args) }
+}
+
+/// Creates as the good driver does; with the status, the elements that there are now.
+///
+/// # Safety
+///
+/// As of `create_allocation`.
+pub(crate) unsafe fn created<'a>(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEALLOCATION,
+) -> (NTSTATUS, &'a mut [DXGK_ALLOCATIONINFO]) {
+    // SAFETY: The caller promises the same.
+    let status = unsafe { create_allocation(adapter, args) };
+    // SAFETY: It is a structure.
+    let args = unsafe { args.read() };
+    let count = if status == STATUS_SUCCESS { args.NumAllocations } else { 0 };
+    // SAFETY: The kernel gives so many elements.
+    (status, unsafe { list_mut(args.pAllocationInfo, count) })
+}

@@ -1,0 +1,173 @@
+//! What goes wrong in `DxgkDdiDestroyAllocation`, or because of it.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use super::create::created;
+use crate::allocation::{Allocation, destroy_allocation};
+use crate::block::{Kind, find, free, list, pointer, take, value};
+use crate::context::{Device, destroy_device};
+use crate::table::{Adapter, GOOD};
+use abi::display::{
+    DXGK_DESTROYALLOCATIONFLAGS, DXGKARG_CREATEALLOCATION, DXGKARG_DESTROYALLOCATION,
+};
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_SUCCESS};
+use abi::{HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID};
+use std::panic::resume_unwind;
+use std::ptr;
+
+pub(crate) const FREES_TWICE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(twice), ..GOOD };
+pub(crate) const LEAKS_ON_DESTROY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(only_the_resource), ..GOOD };
+pub(crate) const IGNORES_DESTROY_RESOURCE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(only_the_list), ..GOOD };
+pub(crate) const KEEPS_EMPTY_RESOURCE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(nothing_for_no_list), ..GOOD };
+pub(crate) const FREES_RESOURCE_EARLY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(any_resource), ..GOOD };
+pub(crate) const CRASHES: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(unwinds), ..GOOD };
+pub(crate) const KEEPS_HANDLE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiAddDevice: Some(add_keeping),
+    DxgkDdiCreateAllocation: Some(create_and_keep),
+    DxgkDdiDestroyDevice: Some(destroy_device_and_write),
+    ..GOOD
+};
+
+/// Frees each allocation's block twice.
+unsafe extern "win64-unwind" fn twice(
+    adapter: HANDLE,
+    args: *const DXGKARG_DESTROYALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { destroy_allocation(adapter, args) };
+    // SAFETY: It is a structure.
+    let args = unsafe { args.read() };
+    // SAFETY: The kernel gives so many elements.
+    for allocation in unsafe { list(args.pAllocationList, args.NumAllocations) } {
+        // SAFETY: The block is not used; the pool does not follow what it is given.
+        unsafe { free(*allocation) };
+    }
+    status
+}
+
+/// Frees the resource that goes, and no allocation.
+pub(crate) unsafe extern "win64-unwind" fn only_the_resource(
+    adapter: HANDLE,
+    args: *const DXGKARG_DESTROYALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let mut args = unsafe { args.read() };
+    args.NumAllocations = 0;
+    // SAFETY: The arguments are the kernel's, but for the list.
+    unsafe { destroy_allocation(adapter, &raw const args) }
+}
+
+/// Frees the allocations and, if there were some, does not look at `DestroyResource`.
+unsafe extern "win64-unwind" fn only_the_list(
+    adapter: HANDLE,
+    args: *const DXGKARG_DESTROYALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let mut args = unsafe { args.read() };
+    if args.NumAllocations > 0 {
+        args.Flags.Value = 0;
+    }
+    // SAFETY: The arguments are the kernel's, but for the flag.
+    unsafe { destroy_allocation(adapter, &raw const args) }
+}
+
+/// Takes an empty list for nothing to do, also where an empty resource goes.
+unsafe extern "win64-unwind" fn nothing_for_no_list(
+    adapter: HANDLE,
+    args: *const DXGKARG_DESTROYALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    if unsafe { (*args).NumAllocations } == 0 {
+        return STATUS_SUCCESS;
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { destroy_allocation(adapter, args) }
+}
+
+/// Takes any `hResource` for one that goes, also where only members of it do.
+unsafe extern "win64-unwind" fn any_resource(
+    adapter: HANDLE,
+    args: *const DXGKARG_DESTROYALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let mut args = unsafe { args.read() };
+    if !args.hResource.is_null() {
+        args.Flags.Value |= DXGK_DESTROYALLOCATIONFLAGS::DestroyResource;
+    }
+    // SAFETY: The arguments are the kernel's, but for the flag.
+    unsafe { destroy_allocation(adapter, &raw const args) }
+}
+
+/// Unwinds.
+unsafe extern "win64-unwind" fn unwinds(
+    _adapter: HANDLE,
+    _args: *const DXGKARG_DESTROYALLOCATION,
+) -> NTSTATUS {
+    // As a panic would, but that one would be printed, too.
+    resume_unwind(Box::new("this driver destroys nothing"));
+}
+
+/// An adapter that remembers an allocation. What a good entry takes for an `Adapter` is its
+/// first member.
+#[repr(C)]
+struct Keeping {
+    adapter: Adapter,
+    /// The allocation created last.
+    kept: HANDLE,
+}
+
+impl Kind for Keeping {
+    const SIGNATURE: u32 = Adapter::SIGNATURE;
+}
+
+unsafe extern "win64-unwind" fn add_keeping(
+    device: PDEVICE_OBJECT,
+    context: *mut PVOID,
+) -> NTSTATUS {
+    let adapter = take(Keeping { adapter: Adapter::new(device), kept: ptr::null_mut() });
+    // SAFETY: It is a place for the driver's word.
+    unsafe { context.write(adapter) };
+    if adapter.is_null() { STATUS_NO_MEMORY } else { STATUS_SUCCESS }
+}
+
+/// Remembers the allocation created last, for good.
+unsafe extern "win64-unwind" fn create_and_keep(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let (status, infos) = unsafe { created(adapter, args) };
+    // SAFETY: The word is the adapter's, and `add_keeping` made all of them.
+    let keeping = unsafe { pointer::<Keeping>(adapter) };
+    if let (Some(keeping), Some(newest)) = (keeping, infos.last()) {
+        // SAFETY: The adapter lives; calls that reach this member do not run at once.
+        unsafe { (*keeping).kept = newest.hAllocation };
+    }
+    status
+}
+
+/// Writes to the allocation that was created last, which may be gone.
+unsafe extern "win64-unwind" fn destroy_device_and_write(handle: HANDLE) -> NTSTATUS {
+    // SAFETY: The word is the device's, which ends in the call below.
+    let Some(device) = (unsafe { find::<Device>(handle) }) else {
+        return STATUS_INVALID_PARAMETER;
+    };
+    // SAFETY: The adapter outlives its devices, and `add_keeping` made all of them.
+    let keeping = unsafe { pointer::<Keeping>(device.adapter) };
+    // SAFETY: As above.
+    let kept = keeping.map(|it| unsafe { (*it).kept }).filter(|it| !it.is_null());
+    if let Some(kept) = kept {
+        let kept = value::<Allocation>(kept);
+        // SAFETY: Nothing is known of it. The memory of the newest allocation is still there,
+        // for freed blocks rest, and writing to it is what is to be caught.
+        unsafe { (*kept).size = 0 };
+    }
+    // SAFETY: The word is the device's.
+    unsafe { destroy_device(handle) }
+}

@@ -1,0 +1,110 @@
+//! What goes wrong in `DxgkDdiOpenAllocation` and `DxgkDdiCloseAllocation`.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use super::destroy::only_the_resource;
+use crate::allocation::{Allocation, end_allocation};
+use crate::block::{find, list, list_mut, pointer};
+use crate::context::Device;
+use crate::table::GOOD;
+use crate::view::{View, close_allocation, end_view, open_allocation};
+use abi::display::{DXGK_OPENALLOCATIONINFO, DXGKARG_CLOSEALLOCATION, DXGKARG_OPENALLOCATION};
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+use abi::{HANDLE, NTSTATUS};
+use std::ptr;
+
+pub(crate) const FREES_EARLY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiCloseAllocation: Some(with_the_allocation),
+    DxgkDdiDestroyAllocation: Some(only_the_resource),
+    ..GOOD
+};
+pub(crate) const POINTS_AT_DEVICE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(for_its_owner), ..GOOD };
+pub(crate) const NULL_VIEW: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiOpenAllocation: Some(without_handles),
+    DxgkDdiCloseAllocation: Some(nothing),
+    ..GOOD
+};
+
+/// Frees the allocation with the view, and not when it is destroyed.
+unsafe extern "win64-unwind" fn with_the_allocation(
+    device: HANDLE,
+    args: *const DXGKARG_CLOSEALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The word is the device's, which outlives the call.
+    let Some(known) = (unsafe { find::<Device>(device) }) else {
+        return STATUS_INVALID_PARAMETER;
+    };
+    // SAFETY: It is a structure.
+    let given = unsafe { args.read() };
+    // SAFETY: The kernel gives so many elements.
+    for view in unsafe { list(given.pOpenHandleList, given.NumAllocations) } {
+        // SAFETY: The word is the view's, which ends in the call below.
+        let Some(view) = (unsafe { find::<View>(*view) }) else { continue };
+        // SAFETY: This driver does not use it again; one that is freed is not followed.
+        unsafe { end_allocation(known.adapter, view.allocation) };
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { close_allocation(device, args) }
+}
+
+/// Makes the device the owner of the allocation, and leaves it that when the view is closed.
+unsafe extern "win64-unwind" fn for_its_owner(
+    device: HANDLE,
+    args: *const DXGKARG_OPENALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let (status, infos) = unsafe { opened(device, args) };
+    for info in infos {
+        // SAFETY: The good entry has just made the view.
+        let view = unsafe { find::<View>(info.hDeviceSpecificAllocation) };
+        // SAFETY: An allocation outlives its views.
+        let allocation = view.and_then(|it| unsafe { pointer::<Allocation>(it.allocation) });
+        if let Some(allocation) = allocation {
+            // SAFETY: It lives, and this driver does not look at the member elsewhere.
+            unsafe { (*allocation).owner = device };
+        }
+    }
+    status
+}
+
+/// Succeeds and gives no `hDeviceSpecificAllocation`.
+unsafe extern "win64-unwind" fn without_handles(
+    device: HANDLE,
+    args: *const DXGKARG_OPENALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let (status, infos) = unsafe { opened(device, args) };
+    for info in infos {
+        // SAFETY: Nobody has seen the view.
+        unsafe { end_view(device, info.hDeviceSpecificAllocation) };
+        info.hDeviceSpecificAllocation = ptr::null_mut();
+    }
+    status
+}
+
+/// Closes nothing, for there are no views: the breach is in the open.
+unsafe extern "win64-unwind" fn nothing(
+    _device: HANDLE,
+    _args: *const DXGKARG_CLOSEALLOCATION,
+) -> NTSTATUS {
+    STATUS_SUCCESS
+}
+
+/// Opens as the good driver does; with the status, the elements that there are now.
+///
+/// # Safety
+///
+/// As of `open_allocation`.
+unsafe fn opened<'a>(
+    device: HANDLE,
+    args: *const DXGKARG_OPENALLOCATION,
+) -> (NTSTATUS, &'a mut [DXGK_OPENALLOCATIONINFO]) {
+    // SAFETY: The caller promises the same.
+    let status = unsafe { open_allocation(device, args) };
+    // SAFETY: It is a structure.
+    let args = unsafe { args.read() };
+    let count = if status == STATUS_SUCCESS { args.NumAllocations } else { 0 };
+    // SAFETY: The kernel gives so many elements.
+    (status, unsafe { list_mut(args.pOpenAllocation, count) })
+}

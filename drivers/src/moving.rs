@@ -1,0 +1,74 @@
+//! A good driver with a table that changes `hResource` wherever it may: whoever remembers a
+//! resource's first handle is wrong.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::allocation::{Resource, create_allocation, destroy_allocation};
+use crate::block::{find, free, take};
+use crate::table::GOOD;
+use abi::display::{
+    DXGK_DESTROYALLOCATIONFLAGS, DXGKARG_CREATEALLOCATION, DXGKARG_DESTROYALLOCATION,
+};
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use abi::status::STATUS_SUCCESS;
+use abi::{HANDLE, NTSTATUS};
+
+pub(crate) const MOVES_RESOURCE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiCreateAllocation: Some(create_and_move),
+    DxgkDdiDestroyAllocation: Some(destroy_and_move),
+    ..GOOD
+};
+
+/// Gives the resource that new allocations joined another handle.
+unsafe extern "win64-unwind" fn create_and_move(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let joined = unsafe { (*args).hResource };
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { create_allocation(adapter, args) };
+    if status == STATUS_SUCCESS && !joined.is_null() {
+        // SAFETY: The word is the resource's, and the kernel uses the new one from here on.
+        let resource = unsafe { moved(joined) };
+        // SAFETY: It is a structure, and the member is the driver's to write.
+        unsafe { (*args).hResource = resource };
+    }
+    status
+}
+
+/// Gives a resource that stays another handle.
+unsafe extern "win64-unwind" fn destroy_and_move(
+    adapter: HANDLE,
+    args: *const DXGKARG_DESTROYALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { destroy_allocation(adapter, args) };
+    // SAFETY: It is a structure.
+    let given = unsafe { args.read() };
+    let stays = !given.Flags.has(DXGK_DESTROYALLOCATIONFLAGS::DestroyResource);
+    if stays && !given.hResource.is_null() {
+        let args = args.cast_mut();
+        // SAFETY: The word is the resource's, and the kernel uses the new one from here on.
+        let resource = unsafe { moved(given.hResource) };
+        // SAFETY: The member is documented as in and out, although the parameter is const.
+        unsafe { (*args).hResource = resource };
+    }
+    status
+}
+
+/// Moves a resource to another block, if there is one.
+///
+/// # Safety
+///
+/// The handle is a resource's, and not used afterwards.
+unsafe fn moved(resource: HANDLE) -> HANDLE {
+    // SAFETY: The caller promises the same.
+    let Some(known) = (unsafe { find::<Resource>(resource) }) else { return resource };
+    let new = take(*known);
+    if new.is_null() {
+        return resource;
+    }
+    // SAFETY: The caller promises the same.
+    unsafe { free(resource) };
+    new
+}

@@ -1,0 +1,47 @@
+//! How drivers are put together with their hardware and their memory.
+#![expect(unsafe_code, reason = "vouches for the tables of this crate")]
+
+use crate::board::Board;
+use crate::wrapped::{Fault, Wrapped};
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use flight::Log;
+use kernel::Plugged;
+use nt::Pool;
+use port::TableDriver;
+use softgpu::SoftGpu;
+use std::sync::Arc;
+
+/// A driver with a table, on a board of its own.
+///
+/// # Safety
+///
+/// The table is [`GOOD`](crate::GOOD), or one with other functions in some of its places: each
+/// takes what the DDI of its slot says, knows its physical device for a [`Board`], and stays.
+pub unsafe fn plug(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> (Plugged, Arc<Board>) {
+    let (board, pool) = (Arc::new(Board::new()), Pool::new(log.clone()));
+    let address = Arc::as_ptr(&board).expose_provenance();
+    // SAFETY: The caller promises the same; the board is kept with the driver.
+    let driver = unsafe { TableDriver::new(*table, address, pool.clone()) };
+    let driver = driver.expect("a table like the good one is taken");
+    let miniport = Wrapped::keeping(driver, board.clone());
+    (Plugged { miniport, machine: board.clone(), pool }, board)
+}
+
+/// A driver with a table of ours.
+pub(crate) fn table(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> Plugged {
+    // SAFETY: The tables of this crate are the good one and changes of it.
+    let (plugged, _board) = unsafe { plug(table, log) };
+    plugged
+}
+
+/// The driver in safe Rust.
+pub(crate) fn softgpu(log: &Arc<Log>) -> Plugged {
+    let (miniport, machine) = SoftGpu::new();
+    Plugged { miniport, machine, pool: Pool::new(log.clone()) }
+}
+
+/// The driver in safe Rust, with a fault.
+pub(crate) fn faulty(fault: Fault, log: &Arc<Log>) -> Plugged {
+    let good = softgpu(log);
+    Plugged { miniport: Wrapped::bad(good.miniport.clone(), fault), ..good }
+}

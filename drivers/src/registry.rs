@@ -1,0 +1,104 @@
+//! The drivers by name.
+
+use crate::bad::{adapter, create, destroy, view};
+use crate::moving::MOVES_RESOURCE;
+use crate::plug;
+use crate::table::GOOD;
+use crate::wrapped::Fault;
+use flight::{Log, RuleId};
+use kernel::Plugged;
+use std::fmt;
+use std::sync::Arc;
+
+/// A driver that can be flown by its name.
+pub struct Listed {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in a sentence without its full stop.
+    pub about: &'static str,
+    /// The rules it breaks, the one that is found first in front; none if it is good.
+    pub breaks: &'static [RuleId],
+    /// Makes a new one, with hardware and memory of its own.
+    pub make: fn(&Arc<Log>) -> Plugged,
+}
+
+impl fmt::Debug for Listed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listed").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// The driver of that name.
+pub fn find(name: &str) -> Option<&'static Listed> {
+    ALL.iter().find(|it| it.name == name)
+}
+
+macro_rules! drivers {
+    ($($name:literal $about:literal [$($rule:ident)?] $make:expr;)*) => {
+        &[$(Listed {
+            name: $name,
+            about: $about,
+            breaks: &[$(RuleId::$rule)?],
+            make: $make,
+        }),*]
+    };
+}
+
+/// Every driver: the good ones first.
+pub const ALL: &[Listed] = drivers! {
+    "softgpu" "the built-in driver, in safe Rust" [] plug::softgpu;
+    "table" "a driver with a table, as one in C has it" [] |log| plug::table(&GOOD, log);
+    "table-moves-resource" "changes hResource where it may" []
+        |log| plug::table(&MOVES_RESOURCE, log);
+
+    "null-allocation" "creates allocations without an hAllocation" [KMD_ALLOC_001]
+        |log| plug::table(&create::NULL_ALLOCATION, log);
+    "same-allocation" "gives all allocations of a call the same hAllocation" [KMD_ALLOC_001]
+        |log| plug::table(&create::SAME_ALLOCATION, log);
+    "zero-size" "creates allocations of no bytes" [KMD_ALLOC_002]
+        |log| plug::faulty(Fault::ZeroSize, log);
+    "small-pitch" "gives a PitchAlignedSize below the Size" [KMD_ALLOC_003]
+        |log| plug::faulty(Fault::SmallPitch, log);
+    "reserved-flags" "sets a flag of an allocation that has no name" [KMD_ALLOC_008]
+        |log| plug::table(&create::RESERVED_FLAGS, log);
+    "points-at-device" "leaves the device's address in an allocation it has closed"
+        [KMD_ALLOC_009] |log| plug::table(&view::POINTS_AT_DEVICE, log);
+    "leaks-failed-create" "keeps what it had made when a create fails" [KMD_ALLOC_011]
+        |log| plug::table(&create::LEAKS_FAILED_CREATE, log);
+    "illegal-status" "answers a bad description with STATUS_UNSUCCESSFUL" [GATE_STATUS_002]
+        |log| plug::table(&create::ILLEGAL_STATUS, log);
+
+    "null-view" "opens allocations without an hDeviceSpecificAllocation" [KMD_OPEN_001]
+        |log| plug::table(&view::NULL_VIEW, log);
+    "frees-early" "frees an allocation when its view is closed" [KMD_OPEN_007]
+        |log| plug::table(&view::FREES_EARLY, log);
+
+    "leaks-on-destroy" "does not free what it is told to destroy" [KMD_DESTROY_002]
+        |log| plug::table(&destroy::LEAKS_ON_DESTROY, log);
+    "keeps-handle" "writes to an allocation that it has destroyed" [KMD_DESTROY_003]
+        |log| plug::table(&destroy::KEEPS_HANDLE, log);
+    "ignores-destroy-resource" "does not free a resource that goes with its last allocations"
+        [KMD_DESTROY_004] |log| plug::table(&destroy::IGNORES_DESTROY_RESOURCE, log);
+    "frees-resource-early" "frees a resource when only members of it go" [KMD_DESTROY_005]
+        |log| plug::table(&destroy::FREES_RESOURCE_EARLY, log);
+    "keeps-empty-resource" "does not free a resource that has no allocations left"
+        [KMD_DESTROY_007] |log| plug::table(&destroy::KEEPS_EMPTY_RESOURCE, log);
+    "fails-destroy" "destroys everything, and answers that it is busy" [KMD_DESTROY_009]
+        |log| plug::faulty(Fault::FailsDestroy, log);
+
+    "false-fence" "reports a fence it was not given" [KMD_ISR_008]
+        |log| plug::table(&adapter::FALSE_FENCE, log);
+    "never-completes" "never reports a fence" [WT_STUCK_001]
+        |log| plug::faulty(Fault::NeverCompletes, log);
+    "wrong-level" "calls DxgkCbNotifyInterrupt from its DPC" [WT_LEVEL_001]
+        |log| plug::table(&adapter::WRONG_LEVEL, log);
+
+    "frees-twice" "frees each allocation twice" [WT_POOL_001]
+        |log| plug::table(&destroy::FREES_TWICE, log);
+    "writes-freed-device" "writes to a device that it has freed" [WT_POOL_002]
+        |log| plug::table(&adapter::WRITES_FREED_DEVICE, log);
+    "leaks-adapter" "takes a block when it starts and never frees it" [WT_POOL_003]
+        |log| plug::table(&adapter::LEAKS_ADAPTER, log);
+    "crashes" "unwinds when it is told to destroy" [WT_CRASH_001]
+        |log| plug::table(&destroy::CRASHES, log);
+};

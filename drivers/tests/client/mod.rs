@@ -1,0 +1,210 @@
+//! A small client, and a flight with it: creates, destroys and work of every kind.
+//!
+//! It does not mind refusals: a bad driver is flown to the end.
+
+use drivers::Listed;
+use flight::{Event, Log, Passive, Stepped};
+use kernel::miniport::ContextOrder;
+use kernel::{
+    AdapterId, CreateOrder, DestroyOrder, Handle, Kernel, Made, Manner, Packet, Plugged, ProcessId,
+    Target,
+};
+use softgpu::format::{Command, LARGEST, describe, encode};
+use std::sync::Arc;
+use verify::{Finding, Severity, Verifier};
+
+/// What came of a flight.
+pub(crate) struct Flown {
+    /// Everything that happened.
+    pub(crate) events: Vec<Event>,
+    /// What was found, notes aside.
+    pub(crate) findings: Vec<Finding>,
+    /// Who was alive at the end.
+    pub(crate) census: String,
+}
+
+/// Flies a driver of the list through the whole story.
+pub(crate) fn fly(driver: &Listed, seed: u64) -> Flown {
+    let log = Arc::new(Log::new());
+    let plugged = (driver.make)(&log);
+    fly_with(&log, plugged, seed, story)
+}
+
+/// Flies a driver; `body` gets a client with a device and a context.
+pub(crate) fn fly_with(
+    log: &Arc<Log>,
+    plugged: Plugged,
+    seed: u64,
+    body: impl FnOnce(&Client<'_>, &mut Passive),
+) -> Flown {
+    let census = Stepped::fly(seed, log, |host, at| {
+        let kernel = Kernel::new(host.clone(), log.clone());
+        let adapter = kernel.add_adapter(at, plugged).unwrap();
+        let (system, gpu) = (kernel.clone(), kernel.clone());
+        host.serve("system", kernel.bell(), move |at| system.work(at));
+        let bell = kernel.machine_bell(adapter).unwrap();
+        host.serve("gpu", bell, move |at| gpu.turn(at, adapter));
+        Client::run(host, &kernel, at, adapter, body);
+        host.quiet(at);
+        kernel.remove_adapter(at, adapter);
+        kernel.validate().unwrap();
+        kernel.census().to_string()
+    });
+    let (census, events) = (census.unwrap(), log.take());
+    let mut verifier = Verifier::new();
+    for event in &events {
+        verifier.observe(event);
+    }
+    assert_eq!(verifier.absent().len(), 0, "{:?}", verifier.absent());
+    let weighs = |it: &&Finding| it.severity > Severity::Note;
+    let findings = verifier.findings().iter().filter(weighs).cloned().collect();
+    Flown { events, findings, census }
+}
+
+/// Every kind of create, destroy and work, one after the other.
+fn story(client: &Client<'_>, at: &mut Passive) {
+    let alone = client.create(at, client.order(&[100, 5000]));
+    let made = client.create(at, client.with_resource(&[1, 4096]));
+    let resource = made.as_ref().and_then(|it| it.resource);
+    client.create(at, CreateOrder { resource, ..client.order(&[9000]) });
+    client.failures(at);
+    client.standard(at);
+    client.list(at, made.iter().flat_map(|it| &it.allocations).take(1), false, false);
+    client.end_resource(at, resource);
+    client.empty_resource(at);
+    client.work(at);
+    client.list(at, alone.iter().flat_map(|it| &it.allocations), false, true);
+    // This one is left to the end of the device.
+    client.create(at, client.with_resource(&[1]));
+}
+
+/// A process with a device and a context.
+pub(crate) struct Client<'a> {
+    host: &'a Stepped,
+    kernel: &'a Kernel,
+    process: ProcessId,
+    device: Handle,
+    context: Handle,
+}
+
+impl Client<'_> {
+    fn run(
+        host: &Stepped,
+        kernel: &Kernel,
+        at: &mut Passive,
+        adapter: AdapterId,
+        body: impl FnOnce(&Client<'_>, &mut Passive),
+    ) {
+        let process = kernel.open_process();
+        let name = kernel.open_adapter(process, adapter).unwrap();
+        let device = kernel.create_device(at, process, name).unwrap();
+        let order = ContextOrder { node: 0, engine: 1, private: Vec::new() };
+        let context = kernel.create_context(at, process, device, &order).unwrap();
+        body(&Client { host, kernel, process, device, context }, at);
+        kernel.destroy_context(at, process, context).unwrap();
+        kernel.destroy_device(at, process, device).unwrap();
+        kernel.close_adapter(process, name).unwrap();
+        kernel.end_process(at, process, Manner::Orderly);
+    }
+
+    /// Creates that fail, alone and with a resource, at the first and at a later one.
+    fn failures(&self, at: &mut Passive) {
+        let mut version = describe(4096);
+        version[4] = 2;
+        for bad in [Vec::new(), describe(0), version, describe(LARGEST + 1)] {
+            for before in 0..2 {
+                let mut allocations = vec![describe(4096); before];
+                allocations.push(bad.clone());
+                for new_resource in [false, true] {
+                    let allocations = allocations.clone();
+                    let order = CreateOrder { new_resource, allocations, ..self.order(&[]) };
+                    assert!(self.create(at, order).is_none());
+                }
+            }
+        }
+    }
+
+    /// A standard allocation, with its resource.
+    fn standard(&self, at: &mut Passive) {
+        let allocations = vec![Vec::new()];
+        let order = CreateOrder {
+            new_resource: true,
+            standard: Some(640 * 480),
+            allocations,
+            ..self.order(&[])
+        };
+        let made = self.create(at, order);
+        self.end_resource(at, made.and_then(|it| it.resource));
+    }
+
+    /// A resource that a list empties, and that then goes alone.
+    fn empty_resource(&self, at: &mut Passive) {
+        let Some(made) = self.create(at, self.with_resource(&[4096])) else { return };
+        self.list(at, &made.allocations, false, true);
+        self.end_resource(at, made.resource);
+    }
+
+    /// Two packets in flight, and the three ways to destroy meanwhile.
+    fn work(&self, at: &mut Passive) {
+        let Some(made) = self.create(at, self.order(&[4096; 4])) else { return };
+        let [a, b, unused, c] = made.allocations[..] else { return };
+        let fill = |target| Command::Fill { target, offset: 0, length: 64, value: 0xab };
+        let copy = Command::Copy { from: a, from_offset: 0, to: b, to_offset: 32, length: 64 };
+        self.submit(at, &[fill(a), copy]);
+        self.submit(at, &[fill(c)]);
+        self.list(at, &[a, b], false, false);
+        self.list(at, &[unused], true, false);
+        self.list(at, &[c], false, true);
+        self.host.quiet(at);
+    }
+
+    /// An order for allocations alone.
+    pub(crate) fn order(&self, sizes: &[u64]) -> CreateOrder {
+        let allocations = sizes.iter().map(|it| describe(*it)).collect();
+        CreateOrder { device: self.device, allocations, ..CreateOrder::default() }
+    }
+
+    fn with_resource(&self, sizes: &[u64]) -> CreateOrder {
+        CreateOrder { new_resource: true, private: b"res".to_vec(), ..self.order(sizes) }
+    }
+
+    /// Creates, if the driver does.
+    pub(crate) fn create(&self, at: &mut Passive, order: CreateOrder) -> Option<Made> {
+        self.kernel.create(at, self.process, order).ok()
+    }
+
+    /// Submits a packet and does not wait for it.
+    pub(crate) fn submit(&self, at: &mut Passive, commands: &[Command]) {
+        let packet = Packet { commands: 0, length: 0, private: encode(commands) };
+        let _ = self.kernel.submit(at, self.process, self.context, &packet);
+    }
+
+    /// Lets everything else run until nothing can.
+    pub(crate) fn quiet(&self, at: &mut Passive) {
+        self.host.quiet(at);
+    }
+
+    fn list<'a>(
+        &self,
+        at: &mut Passive,
+        list: impl IntoIterator<Item = &'a Handle>,
+        assume: bool,
+        sync: bool,
+    ) {
+        let list: Vec<Handle> = list.into_iter().copied().collect();
+        if !list.is_empty() {
+            self.destroy(at, Target::List(list), assume, sync);
+        }
+    }
+
+    fn end_resource(&self, at: &mut Passive, resource: Option<Handle>) {
+        if let Some(resource) = resource {
+            self.destroy(at, Target::Resource(resource), false, false);
+        }
+    }
+
+    fn destroy(&self, at: &mut Passive, target: Target, assume: bool, sync: bool) {
+        let order = DestroyOrder { device: self.device, target, assume, sync };
+        let _ = self.kernel.destroy(at, self.process, &order);
+    }
+}

@@ -1,0 +1,90 @@
+//! Every driver of the list, flown by the real kernel: the good ones are quiet, and of each bad
+//! one its own rule is found first.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#![expect(unsafe_code, reason = "plugs in a table")]
+
+mod client;
+
+use client::{Flown, fly, fly_with};
+use drivers::{ALL, GOOD, Listed, find, plug};
+use flight::{Log, RuleId};
+use softgpu::format::Command;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+const SEEDS: u64 = 16;
+
+fn said(flown: &Flown) -> Vec<String> {
+    flown.findings.iter().map(|it| format!("{}: {}", it.rule.name(), it.message)).collect()
+}
+
+/// Flies with several seeds: no seed finds anything else first.
+fn check(driver: &Listed) -> Result<(), String> {
+    for seed in 0..SEEDS {
+        let flown = fly(driver, seed);
+        let first: Vec<RuleId> = flown.findings.iter().take(1).map(|it| it.rule).collect();
+        if first != driver.breaks || !flown.census.is_empty() {
+            let (name, said, census) = (driver.name, said(&flown), flown.census);
+            return Err(format!("{name}, seed {seed}: {said:#?}\n{census}"));
+        }
+    }
+    Ok(())
+}
+
+fn check_all(good: bool) {
+    let some = ALL.iter().filter(|it| it.breaks.is_empty() == good);
+    let wrong: Vec<String> = some.filter_map(|it| check(it).err()).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn good_drivers_are_quiet() {
+    check_all(true);
+}
+
+#[test]
+fn bad_drivers_are_named() {
+    check_all(false);
+}
+
+#[test]
+fn names_are_there_once_and_good_ones_first() {
+    let names: BTreeSet<&str> = ALL.iter().map(|it| it.name).collect();
+    assert_eq!(names.len(), ALL.len());
+    assert_eq!(ALL.iter().map(|it| it.name).take(2).collect::<Vec<_>>(), ["softgpu", "table"]);
+    assert!(ALL.is_sorted_by_key(|it| !it.breaks.is_empty()));
+    assert_eq!(find("crashes").unwrap().breaks, [RuleId::WT_CRASH_001]);
+    assert!(find("no-such").is_none());
+}
+
+#[test]
+fn a_flight_repeats() {
+    for driver in ALL {
+        let lines =
+            || -> Vec<String> { fly(driver, 3).events.iter().map(ToString::to_string).collect() };
+        assert_eq!(lines(), lines(), "{}", driver.name);
+    }
+}
+
+#[test]
+fn the_table_writes_real_bytes_and_leaves_nothing_on_its_board() {
+    let log = Arc::new(Log::new());
+    // SAFETY: It is the good table.
+    let (plugged, board) = unsafe { plug(&GOOD, &log) };
+    let seen = board.clone();
+    let flown = fly_with(&log, plugged, 1, |client, at| {
+        let made = client.create(at, client.order(&[4096, 4096])).unwrap();
+        let [from, to] = made.allocations[..] else { panic!("{made:?}") };
+        let commands = [
+            Command::Fill { target: from, offset: 0, length: 4, value: 9 },
+            Command::Copy { from, from_offset: 2, to, to_offset: 1, length: 4 },
+        ];
+        client.submit(at, &commands);
+        client.quiet(at);
+        assert_eq!(seen.read(to, 0..6), Some(vec![0, 9, 9, 0, 0, 0]));
+        assert!(!seen.is_empty());
+    });
+    assert_eq!((said(&flown), flown.census), (Vec::new(), String::new()));
+    assert!(board.is_empty());
+    assert_eq!(board.faults(), 0);
+}

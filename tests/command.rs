@@ -1,0 +1,143 @@
+//! The command, as people and machines use it.
+#![expect(clippy::unwrap_used, reason = "output that cannot be read is a failed test")]
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+
+/// The command, built once. (Cargo builds binaries of its own package only for its own tests.)
+static WINDTUNNEL: LazyLock<PathBuf> = LazyLock::new(|| {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.args(["build", "--package", "windtunnel", "--message-format", "json", "--quiet"]);
+    let output = build.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let messages = text.lines().filter_map(|it| serde_json::from_str::<Value>(it).ok());
+    let mut binaries = messages.filter_map(|it| it["executable"].as_str().map(PathBuf::from));
+    binaries.next_back().unwrap()
+});
+
+fn windtunnel(arguments: &[&str]) -> Output {
+    Command::new(&*WINDTUNNEL).args(arguments).output().unwrap()
+}
+
+fn text(arguments: &[&str]) -> (i32, String) {
+    let output = windtunnel(arguments);
+    (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+}
+
+fn json(arguments: &[&str]) -> (i32, Value) {
+    let (code, text) = text(&[arguments, &["--json"]].concat());
+    (code, serde_json::from_str(&text).unwrap())
+}
+
+#[test]
+fn check_flies_the_built_in_driver_clean() {
+    let (code, report) = text(&["check"]);
+    assert_eq!(code, 0, "{report}");
+    assert!(report.contains("rules watched"), "{report}");
+    assert!(report.contains("0 errors, 0 warnings, 0 notes; 0 live objects."), "{report}");
+    let (code, report) = json(&["check"]);
+    assert_eq!((code, report["findings"].as_u64()), (0, Some(0)));
+    for scenario in report["scenarios"].as_array().unwrap() {
+        assert_eq!(scenario["result"], "clean", "{scenario}");
+        assert_eq!(scenario["live"], 0, "{scenario}");
+    }
+    let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
+    let expected = ["driver", "findings", "judged", "scenarios", "schema", "seed", "windtunnel"];
+    assert_eq!(keys, expected);
+    assert_eq!(report["judged"]["entries"][1], 18);
+}
+
+#[test]
+fn every_bad_driver_is_named_with_its_rule_first() {
+    let (_, drivers) = json(&["list", "drivers"]);
+    let mut bad = 0;
+    for driver in drivers.as_array().unwrap() {
+        let name = driver["name"].as_str().unwrap();
+        let (code, report) = json(&["check", name, "--deny", "warnings"]);
+        let found = report["scenarios"].as_array().unwrap().iter();
+        let found = found.flat_map(|it| it["findings"].as_array().unwrap());
+        let first = found.map(|it| &it["rule"]).next();
+        assert_eq!(first, driver["breaks"].get(0), "{name}");
+        assert_eq!(code, i32::from(first.is_some()), "{name}");
+        bad += usize::from(first.is_some());
+    }
+    assert!(bad >= 10, "{bad} bad drivers");
+}
+
+#[test]
+fn every_bad_client_is_named_with_its_rule_first() {
+    let (_, scenarios) = json(&["list", "scenarios"]);
+    for scenario in scenarios.as_array().unwrap() {
+        let name = scenario["name"].as_str().unwrap();
+        for driver in ["softgpu", "table"] {
+            let (code, report) = json(&["check", driver, "--scenario", name, "--deny", "warnings"]);
+            let findings = &report["scenarios"][0]["findings"];
+            assert_eq!(findings[0].get("rule"), scenario["breaks"].get(0), "{driver}, {name}");
+            assert_eq!(code, i32::from(scenario["breaks"].get(0).is_some()), "{driver}, {name}");
+        }
+    }
+}
+
+#[test]
+fn a_finding_says_everything() {
+    let (_, report) = json(&["check", "--scenario", "mixed-list"]);
+    let finding = &report["scenarios"][0]["findings"][0];
+    assert_eq!(finding["rule"], "ALLOC-DESTROY-005");
+    assert_eq!(finding["severity"], "error");
+    assert_eq!(finding["basis"], "documented");
+    assert_eq!(finding["who"], "client");
+    assert_eq!(finding["where"], "D3DKMTDestroyAllocation2.phAllocationList");
+    assert_eq!(finding["message"], "the list mixes members of resource 1 and no resource");
+    assert_eq!(finding["windows"], "answers STATUS_INVALID_PARAMETER");
+    assert_eq!(finding["count"], 1);
+    assert!(!finding["events"].as_array().unwrap().is_empty());
+    assert!(!finding["source"].as_str().unwrap().is_empty());
+}
+
+#[test]
+fn warnings_count_only_when_denied() {
+    assert_eq!(json(&["check", "--scenario", "stale-handle"]).0, 0);
+    assert_eq!(json(&["check", "--scenario", "stale-handle", "--deny", "warnings"]).0, 1);
+}
+
+#[test]
+fn an_unknown_name_is_answered_with_the_nearest() {
+    let output = windtunnel(&["check", "sofgpu"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said.contains("there is no driver 'sofgpu'; the nearest are: softgpu"), "{said}");
+    let (code, report) = json(&["check", "--scenario", "destroy-snyc"]);
+    assert_eq!(code, 2);
+    assert!(report["error"].as_str().unwrap().contains("destroy-sync"), "{report}");
+    let (code, report) = json(&["explain", "KMD-DESTROY-02"]);
+    assert_eq!(code, 2);
+    assert!(report["error"].as_str().unwrap().contains("KMD-DESTROY-002"), "{report}");
+}
+
+#[test]
+fn rules_are_listed_and_explained() {
+    let (code, rules) = json(&["list", "rules"]);
+    assert_eq!(code, 0);
+    let rules = rules.as_array().unwrap();
+    assert_eq!(rules.len(), verify::catalogue().len());
+    let live = rules.iter().filter(|it| it["live"] == true).count();
+    assert_eq!(live, flight::RuleId::LIVE.len());
+    let (code, rule) = json(&["explain", "kmd-destroy-002"]);
+    assert_eq!((code, &rule["id"], &rule["live"]), (0, &"KMD-DESTROY-002".into(), &true.into()));
+    let (code, said) = text(&["explain", "KMD-DESTROY-002"]);
+    assert_eq!(code, 0);
+    assert!(said.contains("windtunnel check leaks-on-destroy"), "{said}");
+}
+
+#[test]
+fn who_was_alive_is_shown_on_request() {
+    let (_, said) = text(&["check", "--scenario", "destroy-deferred", "--live"]);
+    assert!(said.contains("used, behind fence 2 of node 0"), "{said}");
+    let (_, report) = json(&["check", "--scenario", "destroy-deferred", "--live"]);
+    let live = report["scenarios"][0]["looks"][0]["live"].as_array().unwrap();
+    let of_device = live.iter().filter(|it| it["owner"] == "device 1").count();
+    assert_eq!(of_device, 5, "a context, a resource view, two views, and their retirement");
+}

@@ -1,0 +1,44 @@
+//! Golden traces: what happens in a scenario, event by event. `cargo xtask bless` rewrites them.
+#![expect(clippy::unwrap_used, reason = "a missing golden file is a failed test")]
+
+use std::fs;
+use std::path::PathBuf;
+use stories::flown;
+
+fn check(scenario: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("golden/{scenario}.trace"));
+    let now = flown("softgpu", scenario, 1).events;
+    if std::env::var_os("WINDTUNNEL_BLESS").is_some() {
+        fs::write(&path, trace::text(&now)).unwrap();
+        return;
+    }
+    let golden = trace::read(&fs::read_to_string(&path).unwrap()).unwrap();
+    if let Some(difference) = trace::compare(&golden, &now) {
+        panic!("{scenario}: {difference}\n'cargo xtask bless' rewrites it, if that is right");
+    }
+}
+
+#[test]
+fn a_deferred_destroy_behind_work() {
+    check("destroy-deferred");
+}
+
+#[test]
+fn a_destroy_that_assumes_not_in_use() {
+    check("destroy-assume");
+}
+
+#[test]
+fn a_synchronous_destroy_behind_work() {
+    check("destroy-sync");
+}
+
+#[test]
+fn a_destroy_with_both_flags() {
+    check("destroy-both");
+}
+
+#[test]
+fn a_resource_that_waits_for_its_member() {
+    check("member-in-flight");
+}

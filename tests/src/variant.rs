@@ -1,0 +1,192 @@
+//! The built-in driver with something about it changed.
+
+use flight::{DeviceLevel, Dispatch, Host, Log, Passive, Stepped};
+use kernel::Plugged;
+use kernel::context::Context;
+use kernel::device::Device;
+use kernel::miniport::{
+    Answer, Birth, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice,
+    DriverResource, DriverView, Features, Generation, Miniport, Opening, Refusal, Standard,
+    Submission,
+};
+use kernel::services::Services;
+use softgpu::{Gpu, SoftGpu};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
+use std::vec::Drain;
+
+/// The built-in driver: of another generation, slow, stubborn, or with a pen. Everything else is
+/// its own.
+pub struct Variant {
+    driver: Arc<SoftGpu>,
+    hardware: Arc<Gpu>,
+    generation: Generation,
+    signs: bool,
+    host: OnceLock<Arc<Stepped>>,
+    stubborn: AtomicBool,
+}
+
+impl Variant {
+    /// The built-in driver, as one of that generation.
+    pub fn of(generation: Generation) -> Arc<Self> {
+        Self::new(generation, false)
+    }
+
+    /// One that signs the private data of every allocation: `c` over the first byte when it is
+    /// created, `o` over the second when it is opened.
+    pub fn signing() -> Arc<Self> {
+        Self::new(Generation::Two, true)
+    }
+
+    fn new(generation: Generation, signs: bool) -> Arc<Self> {
+        let (driver, hardware) = SoftGpu::new();
+        let (host, stubborn) = (OnceLock::new(), AtomicBool::new(false));
+        Arc::new(Self { driver, hardware, generation, signs, host, stubborn })
+    }
+
+    /// It, in a slot.
+    pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> Plugged {
+        let (miniport, machine) = (self.clone(), self.hardware.clone());
+        Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
+    }
+
+    /// From now on other threads may run while one is inside it, as if it took its time.
+    pub fn linger_on(&self, host: &Arc<Stepped>) {
+        self.host.get_or_init(|| host.clone());
+    }
+
+    /// From now on it opens nothing, or does again.
+    pub fn refuse_to_open(&self, stubborn: bool) {
+        self.stubborn.store(stubborn, SeqCst);
+    }
+
+    fn linger(&self, at: &mut Passive) {
+        if let Some(host) = self.host.get() {
+            host.breathe(at);
+        }
+    }
+
+    /// Writes a letter into private data.
+    fn sign(&self, private: &mut [u8], place: usize, letter: u8) {
+        if let Some(byte) = private.get_mut(place).filter(|_| self.signs) {
+            *byte = letter;
+        }
+    }
+}
+
+impl Miniport for Variant {
+    fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    fn add_device(&self, at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
+        self.driver.add_device(at, services)
+    }
+
+    fn start_device(&self, at: &mut Passive) -> Answer<()> {
+        self.driver.start_device(at)
+    }
+
+    fn query_adapter(&self, at: &mut Passive) -> Answer<Features> {
+        self.driver.query_adapter(at)
+    }
+
+    fn stop_device(&self, at: &mut Passive) -> Answer<()> {
+        self.driver.stop_device(at)
+    }
+
+    fn remove_device(&self, at: &mut Passive) -> Answer<()> {
+        self.driver.remove_device(at)
+    }
+
+    fn unload(&self, at: &mut Passive) -> Answer<()> {
+        self.driver.unload(at)
+    }
+
+    fn create_device(&self, at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
+        self.linger(at);
+        self.driver.create_device(at, word)
+    }
+
+    fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> Answer<()> {
+        self.linger(at);
+        self.driver.destroy_device(at, device)
+    }
+
+    fn create_context(
+        &self,
+        at: &mut Passive,
+        device: &DriverDevice,
+        order: &ContextOrder,
+        word: Blank<'_, Context>,
+    ) -> Answer<DriverContext> {
+        self.linger(at);
+        self.driver.create_context(at, device, order, word)
+    }
+
+    fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> Answer<()> {
+        self.linger(at);
+        self.driver.destroy_context(at, context)
+    }
+
+    fn standard_data(&self, at: &mut Passive, standard: &mut Standard) -> Answer<()> {
+        self.driver.standard_data(at, standard)
+    }
+
+    fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born> {
+        self.linger(at);
+        let Births { allocations, resource, private } = births;
+        let (mut privates, words): (Vec<_>, Vec<_>) =
+            allocations.into_iter().map(|it| (it.private, it.word)).unzip();
+        let lent = privates.iter_mut().zip(words).map(|(private, word)| Birth { private, word });
+        let births = Births { allocations: lent.collect(), resource, private };
+        let born = self.driver.create_allocations(at, births)?;
+        for private in privates {
+            self.sign(private, 0, b'c');
+        }
+        Ok(born)
+    }
+
+    fn destroy_allocations(
+        &self,
+        at: &mut Passive,
+        doomed: Doomed<'_>,
+    ) -> Answer<Option<DriverResource>> {
+        self.linger(at);
+        self.driver.destroy_allocations(at, doomed)
+    }
+
+    fn open_allocations(&self, at: &mut Passive, opening: Opening<'_>) -> Answer<Vec<DriverView>> {
+        self.linger(at);
+        if self.stubborn.load(SeqCst) {
+            return Err(Refusal::NoMemory);
+        }
+        let Opening { device, mut views, create, private } = opening;
+        for view in &mut views {
+            self.sign(view.private, 1, b'o');
+        }
+        self.driver.open_allocations(at, Opening { device, views, create, private })
+    }
+
+    fn close_allocations(
+        &self,
+        at: &mut Passive,
+        device: &DriverDevice,
+        views: Drain<'_, DriverView>,
+    ) -> Answer<()> {
+        self.linger(at);
+        self.driver.close_allocations(at, device, views)
+    }
+
+    fn submit(&self, at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()> {
+        self.driver.submit(at, packet)
+    }
+
+    fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool> {
+        self.driver.interrupt(at)
+    }
+
+    fn dpc(&self, at: &mut Dispatch) -> Answer<()> {
+        self.driver.dpc(at)
+    }
+}

@@ -1,0 +1,28 @@
+//! What the flights of the tests judged: a live rule that judged nothing is not green.
+
+use flight::RuleId;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Reads what all flights added to the file; fails when a live rule is not in it.
+pub(crate) fn check(path: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|why| format!("the flights left no tally at {}: {why}", path.display()))?;
+    let judged = sums(&text);
+    let never: Vec<&str> =
+        RuleId::LIVE.iter().map(|it| it.name()).filter(|it| !judged.contains_key(it)).collect();
+    println!("{} of {} live rules were evaluated", judged.len(), RuleId::LIVE.len());
+    if never.is_empty() {
+        return Ok(());
+    }
+    Err(format!("live rules that no flight of the tests evaluated: {}", never.join(", ")))
+}
+
+/// Adds up the lines `RULE count`.
+fn sums(text: &str) -> BTreeMap<&str, u64> {
+    let mut sums = BTreeMap::new();
+    for (rule, count) in text.lines().filter_map(|line| line.split_once(' ')) {
+        *sums.entry(rule).or_default() += count.parse().unwrap_or(0);
+    }
+    sums
+}

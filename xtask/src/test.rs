@@ -1,0 +1,86 @@
+//! The test command: everything that must hold, in one go.
+
+use crate::{cargo, root, run as done, tally};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+/// Tests that passed and failed.
+#[derive(Default)]
+struct Total {
+    passed: u64,
+    failed: u64,
+}
+
+pub(crate) fn run() -> Result<(), String> {
+    let total = run_steps()?;
+    println!("\nAll {} tests passed.", total.passed);
+    Ok(())
+}
+
+fn run_steps() -> Result<Total, String> {
+    for (tool, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
+        install(tool, component)?;
+    }
+    say("formatting");
+    done(&mut cargo(&["fmt", "--all", "--check"]))?;
+    say("lints");
+    done(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))?;
+    say("tests");
+    let mut total = Total::default();
+    run_tests(&mut total)?;
+    say("documentation");
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
+    done(doc.env("RUSTDOCFLAGS", "--deny warnings"))?;
+    say("the command of the README");
+    done(&mut cargo(&["run", "--release", "--quiet", "--", "check"]))?;
+    Ok(total)
+}
+
+/// Runs every test, counts them, and looks at what they judged.
+fn run_tests(total: &mut Total) -> Result<(), String> {
+    let counts = root().join("target").join("tally.txt");
+    // There may be no folder yet, and no file.
+    let _ = std::fs::create_dir_all(root().join("target"));
+    let _ = std::fs::remove_file(&counts);
+    let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
+    tests.env("WINDTUNNEL_TALLY", &counts).stdout(Stdio::piped());
+    let mut child = tests.spawn().map_err(|why| format!("cargo test did not start: {why}"))?;
+    let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
+    for line in lines.map_while(Result::ok) {
+        println!("{line}");
+        total.add(&line);
+    }
+    let status = child.wait().map_err(|why| format!("cargo test did not end: {why}"))?;
+    if !status.success() || total.failed > 0 {
+        return Err(format!("{} tests failed", total.failed));
+    }
+    tally::check(&counts)
+}
+
+impl Total {
+    /// Counts a line like `test result: ok. 10 passed; 0 failed; …`.
+    fn add(&mut self, line: &str) {
+        let Some(result) = line.strip_prefix("test result: ") else { return };
+        let words: Vec<&str> = result.split([' ', ';', '.']).filter(|it| !it.is_empty()).collect();
+        let before = |name| {
+            let place = words.iter().position(|it| *it == name)?;
+            words.get(place.checked_sub(1)?)?.parse::<u64>().ok()
+        };
+        self.passed += before("passed").unwrap_or(0);
+        self.failed += before("failed").unwrap_or(0);
+    }
+}
+
+fn say(step: &str) {
+    println!("\n== {step}");
+}
+
+/// Installs a component of the toolchain if it is missing, and says so first.
+fn install(tool: &str, component: &str) -> Result<(), String> {
+    let there = cargo(&[tool, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if there.is_ok_and(|it| it.success()) {
+        return Ok(());
+    }
+    println!("cargo {tool} is missing: installing {component} with rustup");
+    done(Command::new("rustup").args(["component", "add", component]))
+}

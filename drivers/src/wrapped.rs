@@ -1,16 +1,9 @@
 //! A driver around another one: it hands everything on, and does one thing wrong if asked to.
 
 use crate::board::Board;
-use flight::{DeviceLevel, Dispatch, Passive};
-use kernel::context::Context;
-use kernel::device::Device;
-use kernel::miniport::{
-    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice, DriverResource,
-    DriverView, Features, Generation, Miniport, Opening, Refusal, Standard, Submission,
-};
-use kernel::services::Services;
+use flight::{DeviceLevel, Passive};
+use kernel::miniport::{Answer, Births, Born, Doomed, DriverResource, Miniport, Refusal};
 use std::sync::Arc;
-use std::vec::Drain;
 
 /// A driver around another one.
 pub(crate) struct Wrapped {
@@ -46,62 +39,8 @@ impl Wrapped {
 }
 
 impl Miniport for Wrapped {
-    fn generation(&self) -> Generation {
-        self.inner.generation()
-    }
-
-    fn offers(&self) -> Vec<&'static str> {
-        self.inner.offers()
-    }
-
-    fn add_device(&self, at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
-        self.inner.add_device(at, services)
-    }
-
-    fn start_device(&self, at: &mut Passive) -> Answer<()> {
-        self.inner.start_device(at)
-    }
-
-    fn query_adapter(&self, at: &mut Passive) -> Answer<Features> {
-        self.inner.query_adapter(at)
-    }
-
-    fn stop_device(&self, at: &mut Passive) -> Answer<()> {
-        self.inner.stop_device(at)
-    }
-
-    fn remove_device(&self, at: &mut Passive) -> Answer<()> {
-        self.inner.remove_device(at)
-    }
-
-    fn unload(&self, at: &mut Passive) -> Answer<()> {
-        self.inner.unload(at)
-    }
-
-    fn create_device(&self, at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
-        self.inner.create_device(at, word)
-    }
-
-    fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> Answer<()> {
-        self.inner.destroy_device(at, device)
-    }
-
-    fn create_context(
-        &self,
-        at: &mut Passive,
-        device: &DriverDevice,
-        order: &ContextOrder,
-        word: Blank<'_, Context>,
-    ) -> Answer<DriverContext> {
-        self.inner.create_context(at, device, order, word)
-    }
-
-    fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> Answer<()> {
-        self.inner.destroy_context(at, context)
-    }
-
-    fn standard_data(&self, at: &mut Passive, standard: &mut Standard) -> Answer<()> {
-        self.inner.standard_data(at, standard)
+    fn stands_on(&self) -> Option<&dyn Miniport> {
+        Some(&*self.inner)
     }
 
     fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born> {
@@ -125,31 +64,10 @@ impl Miniport for Wrapped {
         if self.fault == Some(Fault::FailsDestroy) { Err(Refusal::Busy) } else { Ok(changed) }
     }
 
-    fn open_allocations(&self, at: &mut Passive, opening: Opening<'_>) -> Answer<Vec<DriverView>> {
-        self.inner.open_allocations(at, opening)
-    }
-
-    fn close_allocations(
-        &self,
-        at: &mut Passive,
-        device: &DriverDevice,
-        views: Drain<'_, DriverView>,
-    ) -> Answer<()> {
-        self.inner.close_allocations(at, device, views)
-    }
-
-    fn submit(&self, at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()> {
-        self.inner.submit(at, packet)
-    }
-
     fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool> {
         if self.fault == Some(Fault::NeverCompletes) {
             return Ok(false);
         }
         self.inner.interrupt(at)
-    }
-
-    fn dpc(&self, at: &mut Dispatch) -> Answer<()> {
-        self.inner.dpc(at)
     }
 }

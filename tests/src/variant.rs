@@ -1,15 +1,13 @@
 //! The built-in driver with something about it changed.
 
-use flight::{DeviceLevel, Dispatch, Host, Log, Passive, Stepped};
+use flight::{Host, Log, Passive, Stepped};
 use kernel::Plugged;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
     Answer, Birth, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice,
-    DriverResource, DriverView, Features, Generation, Miniport, Opening, Refusal, Standard,
-    Submission,
+    DriverResource, DriverView, Generation, Miniport, Opening, Refusal,
 };
-use kernel::services::Services;
 use softgpu::{Gpu, SoftGpu};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
@@ -75,32 +73,12 @@ impl Variant {
 }
 
 impl Miniport for Variant {
+    fn stands_on(&self) -> Option<&dyn Miniport> {
+        Some(&*self.driver)
+    }
+
     fn generation(&self) -> Generation {
         self.generation
-    }
-
-    fn add_device(&self, at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
-        self.driver.add_device(at, services)
-    }
-
-    fn start_device(&self, at: &mut Passive) -> Answer<()> {
-        self.driver.start_device(at)
-    }
-
-    fn query_adapter(&self, at: &mut Passive) -> Answer<Features> {
-        self.driver.query_adapter(at)
-    }
-
-    fn stop_device(&self, at: &mut Passive) -> Answer<()> {
-        self.driver.stop_device(at)
-    }
-
-    fn remove_device(&self, at: &mut Passive) -> Answer<()> {
-        self.driver.remove_device(at)
-    }
-
-    fn unload(&self, at: &mut Passive) -> Answer<()> {
-        self.driver.unload(at)
     }
 
     fn create_device(&self, at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
@@ -127,10 +105,6 @@ impl Miniport for Variant {
     fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> Answer<()> {
         self.linger(at);
         self.driver.destroy_context(at, context)
-    }
-
-    fn standard_data(&self, at: &mut Passive, standard: &mut Standard) -> Answer<()> {
-        self.driver.standard_data(at, standard)
     }
 
     fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born> {
@@ -176,17 +150,5 @@ impl Miniport for Variant {
     ) -> Answer<()> {
         self.linger(at);
         self.driver.close_allocations(at, device, views)
-    }
-
-    fn submit(&self, at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()> {
-        self.driver.submit(at, packet)
-    }
-
-    fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool> {
-        self.driver.interrupt(at)
-    }
-
-    fn dpc(&self, at: &mut Dispatch) -> Answer<()> {
-        self.driver.dpc(at)
     }
 }

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod allocation;
+mod build;
 pub mod census;
 pub mod context;
 mod create;

@@ -17,40 +17,70 @@ use std::sync::Arc;
 use std::vec::Drain;
 
 /// A display miniport driver, with the adapter it drives.
+///
+/// What a driver does not answer itself, the driver it stands on answers; with none, the entry
+/// is absent. So a variant of a driver says only what is different about it.
 pub trait Miniport: Send + Sync {
-    /// The driver model it was written for.
-    fn generation(&self) -> Generation {
-        Generation::Two
+    /// The driver it stands on, if it is a variant of one.
+    fn stands_on(&self) -> Option<&dyn Miniport> {
+        None
     }
 
-    /// The entries it offers, by their names in the DDI table.
+    /// The driver model it was written for.
+    fn generation(&self) -> Generation {
+        match self.stands_on() {
+            Some(it) => it.generation(),
+            None => Generation::Two,
+        }
+    }
+
+    /// The entries it offers, by their names in the DDI table: all, if it does not say.
     fn offers(&self) -> Vec<&'static str> {
-        crate::ddi::NAMES.to_vec()
+        match self.stands_on() {
+            Some(it) => it.offers(),
+            None => crate::ddi::NAMES.to_vec(),
+        }
     }
 
     /// Meets its adapter (`DxgkDdiAddDevice`). The services are good until `remove_device`.
-    fn add_device(&self, at: &mut Passive, services: &Arc<Services>) -> Answer<()>;
+    fn add_device(&self, at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.add_device(at, services)
+    }
 
     /// Starts the adapter (`DxgkDdiStartDevice`).
-    fn start_device(&self, at: &mut Passive) -> Answer<()>;
+    fn start_device(&self, at: &mut Passive) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.start_device(at)
+    }
 
     /// Says what the adapter has (`DxgkDdiQueryAdapterInfo`).
-    fn query_adapter(&self, at: &mut Passive) -> Answer<Features>;
+    fn query_adapter(&self, at: &mut Passive) -> Answer<Features> {
+        self.stands_on().ok_or(Refusal::Absent)?.query_adapter(at)
+    }
 
     /// Stops the adapter (`DxgkDdiStopDevice`).
-    fn stop_device(&self, at: &mut Passive) -> Answer<()>;
+    fn stop_device(&self, at: &mut Passive) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.stop_device(at)
+    }
 
     /// Forgets the adapter (`DxgkDdiRemoveDevice`).
-    fn remove_device(&self, at: &mut Passive) -> Answer<()>;
+    fn remove_device(&self, at: &mut Passive) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.remove_device(at)
+    }
 
     /// Leaves (`DxgkDdiUnload`).
-    fn unload(&self, at: &mut Passive) -> Answer<()>;
+    fn unload(&self, at: &mut Passive) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.unload(at)
+    }
 
     /// Makes a device (`DxgkDdiCreateDevice`).
-    fn create_device(&self, at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice>;
+    fn create_device(&self, at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
+        self.stands_on().ok_or(Refusal::Absent)?.create_device(at, word)
+    }
 
     /// Ends a device (`DxgkDdiDestroyDevice`).
-    fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> Answer<()>;
+    fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.destroy_device(at, device)
+    }
 
     /// Makes a context (`DxgkDdiCreateContext`).
     fn create_context(
@@ -59,20 +89,28 @@ pub trait Miniport: Send + Sync {
         device: &DriverDevice,
         order: &ContextOrder,
         word: Blank<'_, Context>,
-    ) -> Answer<DriverContext>;
+    ) -> Answer<DriverContext> {
+        self.stands_on().ok_or(Refusal::Absent)?.create_context(at, device, order, word)
+    }
 
     /// Ends a context (`DxgkDdiDestroyContext`).
-    fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> Answer<()>;
+    fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.destroy_context(at, context)
+    }
 
     /// Gives the private data of a standard allocation
     /// (`DxgkDdiGetStandardAllocationDriverData`): asked once for sizes, once for bytes.
-    fn standard_data(&self, at: &mut Passive, standard: &mut Standard) -> Answer<()>;
+    fn standard_data(&self, at: &mut Passive, standard: &mut Standard) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.standard_data(at, standard)
+    }
 
     /// Describes new allocations, of one resource or alone (`DxgkDdiCreateAllocation`).
     ///
     /// After a refusal none of them exists, and nothing is destroyed: the driver undoes
     /// what it did.
-    fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born>;
+    fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born> {
+        self.stands_on().ok_or(Refusal::Absent)?.create_allocations(at, births)
+    }
 
     /// Destroys allocations, and with the last of them their resource
     /// (`DxgkDdiDestroyAllocation`). Answers the resource's word if that changed.
@@ -82,10 +120,14 @@ pub trait Miniport: Send + Sync {
         &self,
         at: &mut Passive,
         doomed: Doomed<'_>,
-    ) -> Answer<Option<DriverResource>>;
+    ) -> Answer<Option<DriverResource>> {
+        self.stands_on().ok_or(Refusal::Absent)?.destroy_allocations(at, doomed)
+    }
 
     /// Opens allocations for a device (`DxgkDdiOpenAllocation`): one word for each.
-    fn open_allocations(&self, at: &mut Passive, opening: Opening<'_>) -> Answer<Vec<DriverView>>;
+    fn open_allocations(&self, at: &mut Passive, opening: Opening<'_>) -> Answer<Vec<DriverView>> {
+        self.stands_on().ok_or(Refusal::Absent)?.open_allocations(at, opening)
+    }
 
     /// Closes views of a device, all members of a resource at once
     /// (`DxgkDdiCloseAllocation`).
@@ -94,16 +136,24 @@ pub trait Miniport: Send + Sync {
         at: &mut Passive,
         device: &DriverDevice,
         views: Drain<'_, DriverView>,
-    ) -> Answer<()>;
+    ) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.close_allocations(at, device, views)
+    }
 
     /// Takes a packet for the hardware (`DxgkDdiSubmitCommandVirtual`).
-    fn submit(&self, at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()>;
+    fn submit(&self, at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.submit(at, packet)
+    }
 
     /// The hardware interrupted (`DxgkDdiInterruptRoutine`). Answers whether it was ours.
-    fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool>;
+    fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool> {
+        self.stands_on().ok_or(Refusal::Absent)?.interrupt(at)
+    }
 
     /// The rest of the interrupt's work (`DxgkDdiDpcRoutine`).
-    fn dpc(&self, at: &mut Dispatch) -> Answer<()>;
+    fn dpc(&self, at: &mut Dispatch) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.dpc(at)
+    }
 }
 
 /// The driver model.

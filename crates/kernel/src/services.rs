@@ -2,7 +2,7 @@
 
 use crate::handle::Handle;
 use crate::kernel::Kernel;
-use flight::{DeviceLevel, Dispatch, Fence, Host, Log, Passive, Pool, Subject};
+use flight::{DeviceLevel, Dispatch, Fence, Host, InCall, Kind, Log, Passive, Pool, Subject};
 use std::sync::{Arc, Weak};
 
 /// The callbacks of one adapter.
@@ -67,5 +67,31 @@ impl Services {
     /// The adapter, for events.
     pub fn adapter(&self) -> Subject {
         self.adapter
+    }
+}
+
+impl Kernel {
+    /// The driver's word behind a client's handle, in the process the running call is for.
+    pub(crate) fn handle_data(
+        &self,
+        _at: &mut Passive,
+        handle: Handle,
+        of_device: bool,
+    ) -> Option<usize> {
+        let world = self.world.hold();
+        let process = (*world.calls.get(&InCall::current()?)?)?;
+        let subject = world.processes.get(process)?.names.find_for_driver(handle)?;
+        match subject.kind {
+            Kind::View if of_device => Some(world.views.get(subject.number)?.word.as_ref()?.word()),
+            Kind::View => {
+                let allocation = world.views.get(subject.number)?.allocation;
+                Some(world.allocations.get(allocation)?.word.as_ref()?.word())
+            }
+            Kind::ResourceView => {
+                let resource = world.resource_views.get(subject.number)?.resource;
+                Some(world.resources.get(resource)?.word.as_ref()?.word())
+            }
+            _ => None,
+        }
     }
 }

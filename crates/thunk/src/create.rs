@@ -33,7 +33,7 @@ struct Asked {
     standard: Option<D3DKMT_CREATESTANDARDALLOCATION>,
 }
 
-/// An element of the list, out of either structure.
+/// What an element of the list asks for.
 #[derive(Clone, Copy)]
 struct Info {
     system_memory: *const c_void,
@@ -208,30 +208,9 @@ pub unsafe fn D3DKMTCreateAllocation(
     at: &mut Passive,
     args: *mut D3DKMT_CREATEALLOCATION,
 ) -> NTSTATUS {
-    session.call("D3DKMTCreateAllocation", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args.cast_const()) }?;
-        let list = asked.pAllocationInfo;
-        // SAFETY: The caller's contract.
-        let mut infos = unsafe { read_list(list.cast_const(), counted(&asked)?) }?;
-        let plain = |it: &D3DDDI_ALLOCATIONINFO| Info {
-            system_memory: it.pSystemMem,
-            private: it.pPrivateDriverData,
-            private_size: it.PrivateDriverDataSize,
-            source: it.VidPnSourceId,
-            flags: it.Flags.Value,
-        };
-        let shown = infos.iter().map(plain).collect();
-        // SAFETY: The caller's contract.
-        let made = unsafe { create(session, at, asked, shown) }?;
-        for (info, handle) in infos.iter_mut().zip(&made.allocations) {
-            info.hAllocation = handle.0;
-        }
-        // SAFETY: The caller's contract.
-        unsafe { write_list(list, &infos) }?;
-        // SAFETY: The caller's contract.
-        unsafe { write(args, filled(asked, &made)) }
-    })
+    let list = |it: &D3DKMT_CREATEALLOCATION| it.pAllocationInfo;
+    // SAFETY: The caller's contract.
+    session.call("D3DKMTCreateAllocation", || unsafe { create(session, at, args, list) })
 }
 
 /// Creates allocations.
@@ -244,31 +223,67 @@ pub unsafe fn D3DKMTCreateAllocation2(
     at: &mut Passive,
     args: *mut D3DKMT_CREATEALLOCATION,
 ) -> NTSTATUS {
-    session.call("D3DKMTCreateAllocation2", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args.cast_const()) }?;
-        let list = asked.allocation_info2();
-        // SAFETY: The caller's contract.
-        let mut infos = unsafe { read_list(list.cast_const(), counted(&asked)?) }?;
-        let plain = |it: &D3DDDI_ALLOCATIONINFO2| Info {
-            system_memory: it.pSystemMem,
-            private: it.pPrivateDriverData,
-            private_size: it.PrivateDriverDataSize,
-            source: it.VidPnSourceId,
-            flags: it.Flags.Value,
-        };
-        let shown = infos.iter().map(plain).collect();
-        // SAFETY: The caller's contract.
-        let made = unsafe { create(session, at, asked, shown) }?;
-        for (info, handle) in infos.iter_mut().zip(&made.allocations) {
-            info.hAllocation = handle.0;
-        }
-        // SAFETY: The caller's contract.
-        unsafe { write_list(list, &infos) }?;
-        // SAFETY: The caller's contract.
-        unsafe { write(args, filled(asked, &made)) }
-    })
+    let list = D3DKMT_CREATEALLOCATION::allocation_info2;
+    // SAFETY: The caller's contract.
+    session.call("D3DKMTCreateAllocation2", || unsafe { create(session, at, args, list) })
 }
+
+/// Both versions: in, call, out. `list` is where the elements are.
+///
+/// # Safety
+///
+/// A pointer that is not NULL is good for what its structure says, now.
+unsafe fn create<E: Element>(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_CREATEALLOCATION,
+    list: impl Fn(&D3DKMT_CREATEALLOCATION) -> *mut E,
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args.cast_const()) }?;
+    let list = list(&asked);
+    // SAFETY: The caller's contract.
+    let mut elements = unsafe { read_list(list.cast_const(), counted(&asked)?) }?;
+    let infos = elements.iter().map(E::info).collect();
+    // SAFETY: The caller's contract.
+    let made = unsafe { ask(session, at, asked, infos) }?;
+    for (element, handle) in elements.iter_mut().zip(&made.allocations) {
+        element.name(*handle);
+    }
+    // SAFETY: The caller's contract.
+    unsafe { write_list(list, &elements) }?;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, filled(asked, &made)) }
+}
+
+/// An element of the list, of either version.
+trait Element: Copy {
+    /// What is asked for.
+    fn info(&self) -> Info;
+    /// The answer.
+    fn name(&mut self, handle: Handle);
+}
+
+macro_rules! element {
+    ($($type:ty),*) => {$(
+        impl Element for $type {
+            fn info(&self) -> Info {
+                Info {
+                    system_memory: self.pSystemMem,
+                    private: self.pPrivateDriverData,
+                    private_size: self.PrivateDriverDataSize,
+                    source: self.VidPnSourceId,
+                    flags: self.Flags.Value,
+                }
+            }
+            fn name(&mut self, handle: Handle) {
+                self.hAllocation = handle.0;
+            }
+        }
+    )*};
+}
+
+element!(D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO2);
 
 /// The number of elements, if it is a sane one.
 fn counted(asked: &D3DKMT_CREATEALLOCATION) -> Result<usize, NTSTATUS> {
@@ -281,7 +296,7 @@ fn counted(asked: &D3DKMT_CREATEALLOCATION) -> Result<usize, NTSTATUS> {
 /// # Safety
 ///
 /// The pointers of `args` and `infos` are good for what they say, now.
-unsafe fn create(
+unsafe fn ask(
     session: &Session,
     at: &mut Passive,
     args: D3DKMT_CREATEALLOCATION,

@@ -233,10 +233,16 @@ impl Shadows {
                     });
                 }
             }
-            What::DdiReturn { .. } => {
+            What::DdiReturn { name, answer, .. } => {
                 let Some(call) = self.get(event.subject).and_then(Shadow::call_mut) else { return };
                 let owner = call.adapter;
+                let left = std::mem::take(&mut call.blocks);
                 self.end(event.subject);
+                if name == "DxgkDdiCreateAllocation" && answer != "ok" {
+                    for (block, ..) in left {
+                        self.with_word(block, Word::leak);
+                    }
+                }
                 let shadow = self.get(owner).and_then(Shadow::adapter_mut);
                 let Some(adapter) = shadow else { return };
                 adapter.inside.retain(|it| it.call != event.subject);

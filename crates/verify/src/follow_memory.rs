@@ -62,8 +62,8 @@ impl Shadows {
     pub(crate) fn allocation(&mut self, event: &Event) {
         if let What::AllocationCreated { adapter, resource, .. } = event.what {
             let word = self.named(event.subject);
-            let (told, views, busy) = (None, 0, 0);
-            let allocation = Allocation { adapter, resource, word, told, views, busy };
+            let (told, views, busy, ended_by) = (None, 0, 0, None);
+            let allocation = Allocation { adapter, resource, word, told, views, busy, ended_by };
             self.start(event.subject, Known::Allocation(allocation));
             self.with_resource_of(resource, |it| it.live += 1);
             self.with_adapter(adapter, |it| it.owned += 1);
@@ -72,11 +72,14 @@ impl Shadows {
         let shadow = self.get(event.subject).and_then(Shadow::allocation_mut);
         let Some(allocation) = shadow else { return };
         let (resource, word, told) = (allocation.resource, allocation.word, allocation.told);
-        let adapter = allocation.adapter;
+        let (adapter, ended_by) = (allocation.adapter, allocation.ended_by);
         match event.what {
             What::AllocationGone {} => {
                 self.end(event.subject);
                 self.with_adapter(adapter, |it| less(&mut it.owned));
+                if let Some(retirement) = ended_by {
+                    self.with_retirement(retirement, |it| less(&mut it.orphans));
+                }
                 self.with_resource_of(resource, |it| {
                     less(&mut it.live);
                     if told == Some(it.told_in) {
@@ -128,11 +131,18 @@ impl Shadows {
                 let (retirement, resource) = (view.retirement, view.resource);
                 self.view_idle(event.subject);
                 self.end(event.subject);
-                self.with_allocation(allocation, |it| less(&mut it.views));
+                let mut orphan = 0;
+                self.with_allocation(allocation, |it| {
+                    less(&mut it.views);
+                    if it.views == 0 {
+                        (it.ended_by, orphan) = (retirement, 1);
+                    }
+                });
                 self.with_device(device, |it| less(&mut it.views));
                 let Some(retirement) = retirement else { return };
                 self.with_retirement(retirement, |it| {
                     it.closed += 1;
+                    it.orphans += orphan;
                     if let Some(resource) = resource {
                         less(&mut it.group_mut(resource).open);
                     }
@@ -174,8 +184,9 @@ impl Shadows {
     pub(crate) fn retirement(&mut self, event: &Event) {
         if let What::RetireAsked { views, assume, sync, .. } = event.what {
             let asked = Asked { seq: event.seq, assume, sync };
-            let (closed, groups, done, answered) = (0, Vec::new(), false, false);
-            let retirement = Retirement { asked, views, closed, groups, done, answered };
+            let (closed, orphans, groups) = (0, 0, Vec::new());
+            let (done, answered) = (false, false);
+            let retirement = Retirement { asked, views, closed, groups, orphans, done, answered };
             return self.start(event.subject, Known::Retirement(retirement));
         }
         let Some(it) = self.get(event.subject).and_then(Shadow::retirement_mut) else { return };
@@ -198,7 +209,8 @@ impl Shadows {
             _ if subject.number == 0 => (),
             What::PoolTaken { bytes, tag } => {
                 let (bytes, taken_in) = (*bytes, event.call);
-                let block = Some(Block { bytes, tag: tag.clone(), taken_in, freed: None });
+                let block =
+                    Some(Block { bytes, tag: tag.clone(), taken_in, freed: None, leaked: false });
                 self.start(subject, Known::Word(Word { block, ..Word::default() }));
                 if let Some(call) = call.and_then(|it| self.get(it)?.call_mut()) {
                     call.blocks.push((subject, bytes, tag.clone()));
@@ -217,6 +229,9 @@ impl Shadows {
             What::WordGiven { to } => self.word_given(subject, *to),
             What::WordEnded { of, .. } => {
                 let Some(word) = self.get(subject).and_then(Shadow::word_mut) else { return };
+                if matches!(of.kind, Kind::Allocation | Kind::Resource) {
+                    word.leak();
+                }
                 word.uses.retain(|it| it.of != *of);
                 if word.uses.is_empty() && word.block.is_none() {
                     self.end(subject);

@@ -71,13 +71,14 @@ fn not_before_the_end(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdic
         return Verdict::Aside;
     }
     Verdict::kept_if(
-        it.closed >= it.views,
+        it.closed >= it.views && it.orphans == 0,
         Who::Kernel,
         "D3DKMTDestroyAllocation2, SynchronousDestroy",
         || {
             format!(
-                "{} was answered as done, but only {} of its {} views are closed",
-                event.subject, it.closed, it.views
+                "{} was answered as done, but only {} of its {} views are closed, and {} \
+                 allocations they were the last views of are not gone",
+                event.subject, it.closed, it.views, it.orphans
             )
         },
     )
@@ -192,10 +193,16 @@ mod tests {
     #[test]
     fn who_waits_is_answered_at_the_end() {
         let id = RuleId::ALLOC_DESTROY_009;
+        let (closed, gone) = ("view:1 view.closed\n", "allocation:1 allocation.gone\n");
         let answered = "retirement:1 retire.answered done=true";
-        check(id, &[&*asked(false, true), "view:1 view.closed\n", answered].concat(), &[]);
-        let broken = "retirement 1 was answered as done, but only 0 of its 1 views are closed";
-        check(id, &[&*asked(false, true), answered].concat(), &[broken]);
+        check(id, &[&*asked(false, true), closed, gone, answered].concat(), &[]);
+        for (script, closed, left) in [("", 0, 0), (closed, 1, 1)] {
+            let broken = format!(
+                "retirement 1 was answered as done, but only {closed} of its 1 views are closed, \
+                 and {left} allocations they were the last views of are not gone"
+            );
+            check(id, &[&*asked(false, true), script, answered].concat(), &[&broken]);
+        }
         assert_eq!(judged(id, &[BORN, &asked(false, false), answered].concat()), 0);
     }
 

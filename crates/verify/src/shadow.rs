@@ -221,6 +221,8 @@ pub struct Allocation {
     pub views: u32,
     /// How many views of it are not idle.
     pub busy: u32,
+    /// The retirement that closed its last view.
+    pub ended_by: Option<Subject>,
 }
 
 /// Of a view.
@@ -275,6 +277,8 @@ pub struct Retirement {
     pub closed: u32,
     /// The resources its views belong to.
     pub groups: Vec<Group>,
+    /// How many allocations these were the last views of, and are not gone.
+    pub orphans: u32,
     /// Whether it is done.
     pub done: bool,
     /// Whether who asked has the answer.
@@ -325,6 +329,8 @@ pub struct Block {
     pub taken_in: Option<u32>,
     /// The entry it was freed in, once it is.
     pub freed: Option<Text>,
+    /// Whether it was out when it should not have been any more.
+    pub leaked: bool,
 }
 
 /// What a word stands for.
@@ -402,6 +408,13 @@ impl Retirement {
 }
 
 impl Word {
+    /// Its block, if it is still out, should not be any more.
+    pub(crate) fn leak(&mut self) {
+        if let Some(block) = &mut self.block {
+            block.leaked |= block.freed.is_none();
+        }
+    }
+
     /// The block, while it is out.
     pub fn out(&self) -> Option<&Block> {
         self.block.as_ref().filter(|block| block.freed.is_none())

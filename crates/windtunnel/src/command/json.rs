@@ -13,7 +13,7 @@ pub(crate) fn report(checked: &Checked, looks: bool) {
     let called = entries.iter().filter(|it| it.1).count();
     let findings = checked.count(Severity::Error) + checked.count(Severity::Warning);
     let scenarios: Vec<Value> = checked.flights.iter().map(|it| scenario(it, looks)).collect();
-    print(&json!({
+    let mut report = json!({
         "schema": SCHEMA,
         "windtunnel": env!("CARGO_PKG_VERSION"),
         "driver": checked.driver,
@@ -24,7 +24,11 @@ pub(crate) fn report(checked: &Checked, looks: bool) {
             "entries": [called, entries.len()],
             "rules": [checked.judged().len(), flight::RuleId::LIVE.len()],
         },
-    }));
+    });
+    if checked.flown() == 0 {
+        report["error"] = "nothing could be flown; each scenario says what it needs".into();
+    }
+    print(&report);
 }
 
 fn scenario(flown: &Flown, looks: bool) -> Value {

@@ -43,7 +43,7 @@ fn print_finding(finding: &Finding, events: &[Event]) {
     println!("\n  {severity}: {}{times}", finding.message);
     println!("    who      {}, in {}", finding.who.name(), finding.place);
     println!("    rule     {rule}: {}", text_of(rule));
-    println!("    basis    {}: {}", finding.basis, finding.source);
+    println!("    basis    {}", basis(finding));
     println!("    Windows  {}", finding.windows);
     println!("    events");
     for seq in &finding.events {
@@ -71,6 +71,9 @@ pub(crate) fn end(checked: &Checked) {
         "  rules not live: {} of {catalogue} ('windtunnel list rules' has them)\n",
         catalogue - live
     );
+    if checked.flown() == 0 {
+        println!("Nothing could be flown; each scenario says what it needs.");
+    }
     let count = |severity| checked.count(severity);
     println!(
         "{} of {} scenarios flown, {} events; {live} rules watched, {judged} evaluated; {} errors, \
@@ -90,6 +93,14 @@ fn print_list(what: &str, list: &[&str]) {
         println!("  {what}: none");
     } else {
         println!("  {what}: {}", list.join(", "));
+    }
+}
+
+/// On what grounds the rule stands.
+fn basis(finding: &Finding) -> String {
+    match finding.basis {
+        "ours" => "ours: a rule of Windtunnel, with no page behind it".to_owned(),
+        basis => format!("{basis}: {}", finding.source),
     }
 }
 

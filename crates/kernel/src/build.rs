@@ -1,0 +1,303 @@
+//! Building what a driver described: objects entered, views opened, names published.
+//!
+//! # Invariants
+//!
+//! 1. A view whose driver is opening it is `Building`: its name is promised, so the driver may
+//!    use it in callbacks, and a client may not.
+//! 2. `finish` makes everything live and publishes all names under one lock, or nothing.
+
+use crate::allocation::Allocation;
+use crate::create::{CreateOrder, Made, Making, Place, Sharing};
+use crate::device::Inside;
+use crate::end::By;
+use crate::gate::Pass;
+use crate::handle::{Handle, Reserved};
+use crate::kernel::Kernel;
+use crate::miniport::{Blank, Born, DriverResource, Opening, ViewBirth};
+use crate::refused::Refused;
+use crate::resource::{Resource, ResourceView};
+use crate::view::{Stage, View};
+use crate::world::World;
+use flight::{Hex, Kind, Passive, Subject, What};
+use std::collections::BTreeSet;
+
+/// What has been built so far.
+#[derive(Default)]
+pub(crate) struct Built {
+    pub(crate) place: Option<Place>,
+    pub(crate) allocations: Vec<u32>,
+    views: Vec<u32>,
+}
+
+impl Kernel {
+    /// Enters what the driver described.
+    pub(crate) fn build(
+        &self,
+        making: &Making<'_>,
+        order: &CreateOrder,
+        born: Born,
+        digests: &[(Hex, Hex)],
+    ) -> Built {
+        let Making { inside, joins, .. } = *making;
+        let world = &mut *self.world.hold();
+        let mut built = Built { place: joins, ..Built::default() };
+        if joins.is_none() && order.new_resource {
+            built.place = Some(self.build_resource(world, inside, order, born.resource));
+        }
+        let home = built.place.map(|it| it.resource);
+        for (((word, shape), private), (given, seen)) in
+            born.allocations.into_iter().zip(&order.allocations).zip(digests)
+        {
+            let number = world.allocations.next();
+            let what = What::AllocationCreated {
+                adapter: inside.driver.adapter,
+                device: inside.subject(),
+                resource: home.map(|it| Kind::Resource.nr(it)),
+                size: shape.size,
+                pitch_size: shape.pitch_aligned_size,
+                alignment: shape.alignment,
+                given: *given,
+                seen: *seen,
+            };
+            let subject = Kind::Allocation.nr(number);
+            self.log.emit(subject, what);
+            self.give_word(word.word(), subject);
+            world.allocations.add(Allocation {
+                adapter: inside.adapter,
+                resource: home,
+                word: Some(word),
+                shape,
+                private: private.clone(),
+                views: BTreeSet::new(),
+                unplaced: false,
+            });
+            if let Some(it) = home.and_then(|it| world.resources.get_mut(it)) {
+                it.members.insert(number);
+            }
+            built.allocations.push(number);
+        }
+        built
+    }
+
+    fn build_resource(
+        &self,
+        world: &mut World,
+        inside: &Inside<'_>,
+        order: &CreateOrder,
+        word: Option<DriverResource>,
+    ) -> Place {
+        // A driver that gives no word has given the NULL word.
+        let word = word.unwrap_or_else(|| Blank::new().fill(0));
+        let given = word.word();
+        let (shared, sharing) = (order.sharing != Sharing::None, order.sharing.name().into());
+        let resource = world.resources.add(Resource {
+            adapter: inside.adapter,
+            word: Some(word),
+            shared,
+            global: None,
+            private: order.private.clone(),
+            runtime: order.runtime.clone(),
+            members: BTreeSet::new(),
+            views: BTreeSet::new(),
+        });
+        let subject = Kind::Resource.nr(resource);
+        let (adapter, device) = (inside.driver.adapter, inside.subject());
+        self.log.emit(subject, What::ResourceCreated { adapter, device, sharing });
+        self.give_word(given, subject);
+        let view = world.resource_views.add(ResourceView {
+            resource,
+            device: inside.device,
+            handle: Handle(0),
+            named: false,
+            views: BTreeSet::new(),
+        });
+        if let Some(it) = world.resources.get_mut(resource) {
+            it.views.insert(view);
+        }
+        let opened = What::ResourceViewOpened { resource: subject, device };
+        self.log.emit(Kind::ResourceView.nr(view), opened);
+        Place { resource, view, new: true }
+    }
+
+    /// Enters the views that are about to be opened: their driver may use their names.
+    pub(crate) fn promise(&self, making: &Making<'_>, built: &mut Built, names: &[Reserved]) {
+        let process = making.process;
+        let world = &mut *self.world.hold();
+        let (first, rest) = match built.place {
+            Some(place) if place.new => {
+                names.split_first().map_or((None, names), |(a, b)| (Some(a), b))
+            }
+            _ => (None, names),
+        };
+        if let (Some(name), Some(place)) = (first, built.place) {
+            if let Some(it) = world.resource_views.get_mut(place.view) {
+                it.handle = name.handle();
+            }
+            world.promise(process, name, Kind::ResourceView.nr(place.view));
+        }
+        for (name, allocation) in rest.iter().zip(&built.allocations) {
+            let number = world.views.add(View {
+                allocation: *allocation,
+                device: making.inside.device,
+                part_of: built.place.map(|it| it.view),
+                handle: name.handle(),
+                stage: Stage::Building,
+                word: None,
+                retirement: None,
+            });
+            if let Some(it) = world.allocations.get_mut(*allocation) {
+                it.views.insert(number);
+            }
+            world.promise(process, name, Kind::View.nr(number));
+            built.views.push(number);
+        }
+    }
+
+    /// Has the driver open the views.
+    pub(crate) fn open(
+        &self,
+        at: &mut Passive,
+        pass: &Pass<'_>,
+        making: &Making<'_>,
+        order: &mut CreateOrder,
+        built: &Built,
+    ) -> Result<(), Refused> {
+        let inside = making.inside;
+        let device = inside.word()?;
+        let handles: Vec<Handle> = {
+            let world = self.world.hold();
+            built.views.iter().filter_map(|it| world.views.get(*it)).map(|it| it.handle).collect()
+        };
+        let birth = |(private, handle)| ViewBirth { handle, private, word: Blank::new() };
+        let views = order.allocations.iter_mut().zip(handles).map(birth).collect();
+        let opening = Opening { device, views, create: true, private: &order.private };
+        let mut words = inside.driver.open_allocations(at, pass, making.process, opening)?;
+        let world = &mut *self.world.hold();
+        words.reverse();
+        for view in &built.views {
+            let subject = Kind::View.nr(*view);
+            let word = words.pop().unwrap_or_else(|| Blank::new().fill(0));
+            let Some(it) = world.views.get_mut(*view) else { continue };
+            let opened = What::ViewOpened {
+                allocation: Kind::Allocation.nr(it.allocation),
+                device: inside.subject(),
+                resource: built.place.map(|it| Kind::ResourceView.nr(it.view)),
+                answered: word.word() != 0,
+            };
+            self.log.emit(subject, opened);
+            self.give_word(word.word(), subject);
+            it.word = Some(word);
+        }
+        Ok(())
+    }
+
+    /// Makes it all live and publishes the names, all at once, if what it belongs to is still
+    /// there.
+    pub(crate) fn finish(
+        &self,
+        making: &Making<'_>,
+        built: &Built,
+        order: &mut CreateOrder,
+        names: &mut Vec<Reserved>,
+    ) -> Result<Made, Refused> {
+        let world = &mut *self.world.hold();
+        still_there(world, making)?;
+        let mut global = None;
+        if let Some(place) = built.place.filter(|it| it.new) {
+            if order.sharing == Sharing::Global {
+                let name = world.shares.reserve()?;
+                let of = Kind::Resource.nr(place.resource);
+                let handle = world.shares.publish(name, of);
+                let shared = What::NameShared { handle: Hex(handle.0), of };
+                self.log.emit(Kind::Process.nr(making.process), shared);
+                global = Some(handle);
+            }
+            if let Some(it) = world.resources.get_mut(place.resource) {
+                it.global = global;
+            }
+            if let Some(it) = world.resource_views.get_mut(place.view) {
+                it.named = true;
+                let device = it.device;
+                if let Some(it) = world.devices.get_mut(device) {
+                    it.resource_views.insert(place.view);
+                }
+            }
+        }
+        for (view, private) in built.views.iter().zip(&order.allocations) {
+            let Some(it) = world.views.get_mut(*view) else { continue };
+            it.stage = Stage::Live;
+            let (allocation, device) = (it.allocation, it.device);
+            if let Some(it) = built.place.and_then(|it| world.resource_views.get_mut(it.view)) {
+                it.views.insert(*view);
+            } else if let Some(it) = world.devices.get_mut(device) {
+                it.loose.insert(*view);
+            }
+            if let Some(it) = world.allocations.get_mut(allocation) {
+                it.private.clone_from(private);
+            }
+        }
+        let resource = built.place.and_then(|it| world.resource_views.get(it.view));
+        let resource = resource.map(|it| it.handle);
+        let skip = names.len() - built.views.len();
+        let allocations = names[skip..].iter().map(Reserved::handle).collect();
+        let new = built.place.filter(|it| it.new).map(|it| Kind::ResourceView.nr(it.view));
+        let views = built.views.iter().map(|it| Kind::View.nr(*it));
+        for (name, to) in names.drain(..).zip(new.into_iter().chain(views)) {
+            self.publish(world, making.process, name, to);
+        }
+        Ok(Made {
+            resource,
+            global,
+            allocations,
+            private: std::mem::take(&mut order.private),
+            privates: std::mem::take(&mut order.allocations),
+        })
+    }
+
+    /// Undoes a create in reverse: what was opened is closed, what was created is destroyed,
+    /// a new resource with it.
+    ///
+    /// WINDOWS: that the driver sees these calls is our decision; pages do not say.
+    pub(crate) fn undo(
+        &self,
+        at: &mut Passive,
+        making: &Making<'_>,
+        pass: &Pass<'_>,
+        built: Built,
+    ) {
+        let Built { place, allocations, views } = built;
+        let (inside, process) = (making.inside, Some(making.process));
+        let by = By { driver: &inside.driver, pass, process };
+        let (opened, unopened): (Vec<u32>, Vec<u32>) = {
+            let world = self.world.hold();
+            let opened = |it: &u32| world.views.get(*it).is_some_and(|it| it.word.is_some());
+            views.into_iter().partition(opened)
+        };
+        for view in &opened {
+            self.log.emit(Kind::View.nr(*view), What::ViewIdle {});
+        }
+        self.close_views(at, &by, inside.device, &opened);
+        for view in unopened {
+            self.world.hold().remove_view(view);
+        }
+        let ended = place.filter(|it| it.new).and_then(|it| self.close_resource_view(it.view));
+        self.destroy_orphans(at, &by, allocations, ended);
+    }
+}
+
+/// Whether the device still works and the resource is still named: for who parked, and again
+/// for who publishes.
+pub(crate) fn still_there(world: &World, making: &Making<'_>) -> Result<(), Refused> {
+    world.works(making.inside)?;
+    let Some(place) = making.joins else { return Ok(()) };
+    let named = world.resource_views.get(place.view).is_some_and(|it| it.named);
+    if named { Ok(()) } else { Err(Refused::ResourceEnded(Kind::Resource.nr(place.resource))) }
+}
+
+impl World {
+    fn promise(&mut self, process: u32, name: &Reserved, subject: Subject) {
+        if let Some(it) = self.processes.get_mut(process) {
+            it.names.promise(name, subject);
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use drivers::Listed;
 use flight::Event;
 use verify::{Finding, Severity};
-use windtunnel::{Checked, Flown, Outcome};
+use windtunnel::{Checked, Flown};
 
 pub(crate) fn begin(driver: &Listed, seed: u64) {
     println!("Flying {} ({}), seed {seed}.\n", driver.name, driver.about);
@@ -17,10 +17,8 @@ pub(crate) fn flight(flown: &Flown, live: bool) {
         flown.scenario,
         flown.events.len()
     );
-    if let Outcome::NotFlown(needs) = &flown.outcome {
-        for need in needs {
-            println!("             it needs {need}");
-        }
+    for need in &flown.needs {
+        println!("             not told to its end: it needs {need}");
     }
     if live {
         for (when, census) in &flown.looks {

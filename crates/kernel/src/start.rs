@@ -28,7 +28,7 @@ pub(crate) struct Adapter {
     pub(crate) opens: u32,
     /// Turns of its hardware that are under way.
     pub(crate) interrupting: u32,
-    /// Its driver has stopped: no interrupt and no DPC any more.
+    /// Its driver is about to stop: no interrupt and no DPC any more.
     pub(crate) quiet: bool,
 }
 
@@ -212,8 +212,10 @@ impl Kernel {
         self.end_devices(at, adapter.subject(), |it| it.adapter == adapter.0);
         let keys = Class::Three.keys(adapter.0, driver.generation, 0);
         if let Ok(pass) = self.enter(at, keys) {
-            let _ = driver.stop_device(at, &pass);
+            // WINDOWS: level three runs alone with an idle GPU (documented), so nothing is left to
+            // interrupt for.
             self.silence(at, adapter);
+            let _ = driver.stop_device(at, &pass);
             remove(at, &driver, &pass);
         }
         let mut world = self.world.hold();
@@ -226,7 +228,7 @@ impl Kernel {
         }
     }
 
-    /// A stopped driver hears no interrupt any more: what is under way ends first.
+    /// A driver about to stop hears no interrupt any more: what is under way ends first.
     fn silence(&self, at: &mut Passive, adapter: AdapterId) {
         if let Some(it) = self.world.hold().adapters.get_mut(adapter.0) {
             (it.quiet, it.dpc) = (true, false);

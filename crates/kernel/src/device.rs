@@ -2,7 +2,7 @@
 
 use crate::ddi::Driver;
 use crate::gate::Class;
-use crate::handle::Handle;
+use crate::handle::{Handle, Reserved};
 use crate::kernel::Kernel;
 use crate::miniport::DriverDevice;
 use crate::process::ProcessId;
@@ -87,31 +87,32 @@ impl Kernel {
             let driver = world.adapters.get(number).and_then(Adapter::running);
             let driver = driver.ok_or(Refused::Removed(Kind::Adapter.nr(number)))?;
             let name = self.reserve(&mut world, process.0)?;
+            if let Some(it) = world.processes.get_mut(process.0) {
+                it.making += 1;
+            }
             (driver, name)
         };
-        let made = self.make_device(at, process, &driver, name.handle());
+        let mut name = Some(name);
+        let made = self.make_device(at, process, &driver, &mut name);
         let mut world = self.world.hold();
-        match made {
-            Ok(device) => {
-                let handle = name.handle();
-                self.publish(&mut world, process.0, name, Kind::Device.nr(device));
-                Ok(handle)
-            }
-            Err(why) => {
-                self.take_back(&mut world, process.0, vec![name]);
-                Err(why)
-            }
+        // A name that was not published goes back.
+        self.take_back(&mut world, process.0, name.into_iter().collect());
+        if let Some(it) = world.processes.get_mut(process.0) {
+            it.making -= 1;
         }
+        self.wake(&mut world);
+        made
     }
 
-    /// Has the driver make a device, and enters it if there is still something to enter it in.
+    /// Has the driver make a device, and publishes it if there is still something to have it.
     fn make_device(
         &self,
         at: &mut Passive,
         process: ProcessId,
         driver: &Driver,
-        handle: Handle,
-    ) -> Result<u32, Refused> {
+        name: &mut Option<Reserved>,
+    ) -> Result<Handle, Refused> {
+        let handle = name.as_ref().map(Reserved::handle).unwrap_or_default();
         let adapter = driver.adapter;
         let keys = Class::Zero.keys(adapter.number, driver.generation, process.0);
         let pass = self.enter(at, keys)?;
@@ -119,22 +120,12 @@ impl Kernel {
         self.world.hold().takes_devices(process, adapter)?;
         let word = driver.create_device(at, &pass, process.0)?;
         let (mut world, given) = (self.world.hold(), word.word());
-        let device = world.devices.next();
-        let subject = Kind::Device.nr(device);
-        self.log.emit(subject, What::DeviceCreated { process: process.subject(), adapter });
-        self.give_word(given, subject);
-        if let Err(why) = world.takes_devices(process, adapter) {
-            drop(world);
-            let _ = driver.destroy_device(at, &pass, process.0, word);
-            self.log.emit(subject, What::DeviceDestroyed {});
-            self.end_word(given, subject, false);
-            return Err(why);
-        }
-        Ok(world.devices.add(Device {
+        let welcome = world.takes_devices(process, adapter);
+        let device = world.devices.add(Device {
             process: process.0,
             adapter: adapter.number,
             handle,
-            word: Some(Arc::new(word)),
+            word: None,
             contexts: BTreeSet::new(),
             resource_views: BTreeSet::new(),
             loose: BTreeSet::new(),
@@ -142,10 +133,30 @@ impl Kernel {
             queued: Vec::new(),
             retirements: VecDeque::new(),
             lost: None,
-            ending: false,
+            ending: welcome.is_err(),
             gone: false,
             inside: 0,
-        }))
+        });
+        let subject = Kind::Device.nr(device);
+        self.log.emit(subject, What::DeviceCreated { process: process.subject(), adapter });
+        self.give_word(given, subject);
+        if let Err(why) = welcome {
+            drop(world);
+            // WINDOWS: that the driver sees this call is our decision.
+            let _ = driver.destroy_device(at, &pass, process.0, word);
+            let mut world = self.world.hold();
+            self.log.emit(subject, What::DeviceDestroyed {});
+            self.end_word(given, subject, false);
+            world.devices.remove(device);
+            return Err(why);
+        }
+        if let Some(it) = world.devices.get_mut(device) {
+            it.word = Some(Arc::new(word));
+        }
+        if let Some(name) = name.take() {
+            self.publish(&mut world, process.0, name, subject);
+        }
+        Ok(handle)
     }
 
     /// Ends a device with everything it has (`D3DKMTDestroyDevice`).

@@ -264,6 +264,7 @@ impl Kernel {
             self.give_word(word.word(), subject);
         }
         if let Some(it) = world.resources.get_mut(resource) {
+            it.said = word.word();
             it.word = Some(word);
         }
     }

@@ -9,7 +9,10 @@ use flight::{Hex, Kind, Passive, Subject, What};
 /// A client process.
 pub struct Process {
     pub(crate) names: Names,
+    /// It gets no new name, and is over when what it has is gone.
     pub(crate) ended: bool,
+    /// Devices of it that a driver is making now.
+    pub(crate) making: u32,
 }
 
 /// A process, for the door that speaks for it.
@@ -36,7 +39,8 @@ impl Kernel {
     /// A process begins.
     pub fn open_process(&self) -> ProcessId {
         let mut world = self.world.hold();
-        let number = world.processes.add(Process { names: Names::local(), ended: false });
+        let number =
+            world.processes.add(Process { names: Names::local(), ended: false, making: 0 });
         self.log.emit(Kind::Process.nr(number), What::ProcessOpened {});
         ProcessId(number)
     }
@@ -57,6 +61,9 @@ impl Kernel {
         }
         // From here on nobody gets in: calls that are inside leave, and find no way back.
         self.end_devices(at, process.subject(), |it| it.process == process.0);
+        let about = process.subject();
+        let over = |it: &World| it.processes.get(process.0).is_none_or(|it| it.making == 0);
+        self.wait_until(at, about, |_| format!("what is being made for {about}"), over);
         let mut world = self.world.hold();
         self.close_names(&mut world, process.0);
         world.processes.remove(process.0);

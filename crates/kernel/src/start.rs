@@ -37,6 +37,7 @@ pub(crate) struct Adapter {
 pub(crate) enum State {
     Starting,
     Running,
+    Stopping,
     Stopped,
 }
 
@@ -198,16 +199,24 @@ impl Kernel {
         }
     }
 
-    /// Stops a driver, with everything that is alive on its adapter.
+    /// Stops a driver, with everything that is alive on its adapter. If somebody does so already,
+    /// this waits until it is done.
     pub fn remove_adapter(&self, at: &mut Passive, adapter: AdapterId) {
-        let driver = {
+        let mine = {
             let mut world = self.world.hold();
             let Some(it) = world.adapters.get_mut(adapter.0) else { return };
-            if it.state == State::Stopped {
-                return;
+            let mine = matches!(it.state, State::Starting | State::Running);
+            if mine {
+                it.state = State::Stopping;
             }
-            it.state = State::Stopped;
-            it.driver.clone()
+            mine.then(|| it.driver.clone())
+        };
+        let Some(driver) = mine else {
+            let about = adapter.subject();
+            let over =
+                |it: &World| it.adapters.get(adapter.0).is_none_or(|it| it.state == State::Stopped);
+            self.wait_until(at, about, |_| format!("the end of {about}"), over);
+            return;
         };
         self.end_devices(at, adapter.subject(), |it| it.adapter == adapter.0);
         let keys = Class::Three.keys(adapter.0, driver.generation, 0);
@@ -221,11 +230,12 @@ impl Kernel {
         let mut world = self.world.hold();
         self.log.emit(adapter.subject(), What::AdapterStopped {});
         if let Some(it) = world.adapters.get_mut(adapter.0) {
-            it.line = None;
+            (it.line, it.state) = (None, State::Stopped);
             if it.opens == 0 {
                 world.adapters.remove(adapter.0);
             }
         }
+        self.wake(&mut world);
     }
 
     /// A driver about to stop hears no interrupt any more: what is under way ends first.
@@ -294,7 +304,7 @@ impl World {
     pub(crate) fn close_adapter(&mut self, number: u32) {
         let Some(it) = self.adapters.get_mut(number) else { return };
         it.opens -= 1;
-        if it.opens == 0 && it.state == State::Stopped && it.line.is_none() {
+        if it.opens == 0 && it.state == State::Stopped {
             self.adapters.remove(number);
         }
     }

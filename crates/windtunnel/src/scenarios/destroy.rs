@@ -43,6 +43,13 @@ pub(crate) const ALL: &[Scenario] = &[
         story: member_in_flight,
     },
     Scenario {
+        name: "two-nodes",
+        about: "destroys with work in flight on two nodes: each end waits for both",
+        breaks: &[],
+        needs: WORK,
+        story: two_nodes,
+    },
+    Scenario {
         name: "device-end",
         about: "a device destroyed with everything alive in it and work in flight",
         breaks: &[],
@@ -107,6 +114,24 @@ fn member_in_flight(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     tunnel.look("the resource waits for its member");
     tunnel.settle();
     bench.close(tunnel.at, &[context])
+}
+
+fn two_nodes(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let contexts = [bench.context_on(tunnel.at, 0)?, bench.context_on(tunnel.at, 1)?];
+    for synchronous in [false, true] {
+        let made = bench.create_resource(tunnel.at, 2)?;
+        for _ in 0..3 {
+            bench.fill(tunnel.at, contexts[0], made.allocations[0])?;
+            bench.fill(tunnel.at, contexts[1], made.allocations[1])?;
+        }
+        let resource = made.resource;
+        let destroy = Destroy { device: bench.device, resource, synchronous, ..Destroy::default() };
+        bench.destroy(tunnel.at, &destroy)?;
+        tunnel.look("after the call");
+        tunnel.settle();
+    }
+    bench.close(tunnel.at, &contexts)
 }
 
 fn device_end(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {

@@ -133,6 +133,27 @@ fn rules_are_listed_and_explained() {
 }
 
 #[test]
+fn what_is_there_is_shown() {
+    let (code, said) = text(&["support"]);
+    assert_eq!(code, 0);
+    assert!(said.contains("D3DKMTDestroyAllocation2 "), "{said}");
+    let (code, report) = json(&["support"]);
+    assert_eq!(code, 0);
+    let find = |table: &str, name: &str| {
+        let rows = report["support"][table].as_array().unwrap().iter();
+        rows.clone().find(|it| it["name"] == name).unwrap().clone()
+    };
+    assert_eq!(find("d3dkmt", "D3DKMTDestroyAllocation2")["state"], "done");
+    let submit = find("ddi", "DxgkDdiSubmitCommandVirtual");
+    assert_eq!((&submit["irql"], &submit["state"]), (&"dispatch".into(), &"part".into()));
+    assert_eq!(submit["statuses"][1], "STATUS_INVALID_PARAMETER");
+    assert_eq!(find("uncalled", "DxgkDdiCommitVidPn")["lacks"], "no display output");
+    assert_eq!(find("callback", "DxgkCbMapMemory")["state"], "absent");
+    assert_eq!(find("callback", "DxgkCbNotifyDpc")["state"], "done");
+    assert_eq!(find("import", "ExFreePool")["state"], "done");
+}
+
+#[test]
 fn who_was_alive_is_shown_on_request() {
     let (_, said) = text(&["check", "--scenario", "destroy-deferred", "--live"]);
     assert!(said.contains("used, behind fence 2 of node 0"), "{said}");

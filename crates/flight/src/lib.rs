@@ -14,6 +14,7 @@ mod number;
 mod pool;
 mod rule;
 mod stepped;
+mod support;
 mod thread;
 
 pub use event::{Event, What};
@@ -25,4 +26,5 @@ pub use number::{Fence, Kind, Subject};
 pub use pool::Pool;
 pub use rule::{RuleId, Who};
 pub use stepped::{CouldNotRun, Stepped};
+pub use support::Support;
 pub use thread::InCall;

@@ -9,11 +9,13 @@ mod check;
 mod fly;
 mod scenario;
 mod scenarios;
+mod support;
 mod tally;
 mod tunnel;
 
 pub use check::{Checked, check};
 pub use fly::{Flown, Outcome, fly};
 pub use scenario::{ALL as SCENARIOS, Scenario, find as find_scenario};
+pub use support::{ANY_FAILURE, Cell, Row, Surface, legal_statuses, support, support_page};
 pub use tally::keep as keep_tally;
 pub use tunnel::{Bench, Stopped, Tunnel};

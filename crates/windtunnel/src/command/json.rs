@@ -78,9 +78,16 @@ fn census(census: &Census) -> Value {
     census.live.iter().map(live).collect()
 }
 
+/// What every report has.
+pub(crate) fn head() -> Value {
+    json!({ "schema": SCHEMA, "windtunnel": env!("CARGO_PKG_VERSION") })
+}
+
 /// It could not run.
 pub(crate) fn error(why: &str) {
-    print(&json!({ "schema": SCHEMA, "windtunnel": env!("CARGO_PKG_VERSION"), "error": why }));
+    let mut report = head();
+    report["error"] = why.into();
+    print(&report);
 }
 
 pub(crate) fn print(value: &Value) {

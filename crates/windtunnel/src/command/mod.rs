@@ -4,6 +4,7 @@ mod check;
 mod explain;
 mod json;
 mod list;
+mod support;
 mod text;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -16,6 +17,7 @@ Examples:
   windtunnel check --scenario destroy-sync --trace traces
   windtunnel explain KMD-DESTROY-002        what a rule says, on what grounds
   windtunnel list drivers                   drivers, good and bad
+  windtunnel support                        what is there, what is not yet, and why
 
 Exit codes: 0 nothing wrong, 1 something wrong, 2 it could not run.";
 
@@ -37,6 +39,12 @@ enum Command {
     List {
         /// What to list
         what: list::What,
+        /// For machines
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the support tables: entry points, DDIs, callbacks and imports
+    Support {
         /// For machines
         #[arg(long)]
         json: bool,
@@ -65,6 +73,7 @@ pub(crate) fn run() -> ExitCode {
     let (json, answer) = match Arguments::parse().command {
         Command::Check(arguments) => (arguments.json, check::run(&arguments)),
         Command::List { what, json } => (json, Ok(list::run(what, json))),
+        Command::Support { json } => (json, Ok(support::run(json))),
         Command::Explain { rule, json } => (json, explain::run(&rule, json)),
     };
     answer.unwrap_or_else(|Unknown(why)| {

@@ -154,6 +154,34 @@ fn what_is_there_is_shown() {
 }
 
 #[test]
+fn statuses_and_bug_checks_are_explained() {
+    for text in ["0xC000000D", "STATUS_INVALID_PARAMETER", "3221225485", "-1073741811"] {
+        let (code, status) = json(&["explain", text]);
+        assert_eq!((code, &status["name"]), (0, &"STATUS_INVALID_PARAMETER".into()), "{text}");
+        assert_eq!(status["success"], false);
+        let has = |list: &str, it: &str| status[list].as_array().unwrap().contains(&it.into());
+        assert!(has("answered_by", "D3DKMTDestroyAllocation2"), "{status}");
+        assert!(has("legal_for", "DxgkDdiCreateAllocation"), "{status}");
+        assert!(!has("legal_for", "DxgkDdiCreateDevice"), "{status}");
+        assert_eq!(status["rules"][0]["id"], "ALLOC-CREATE-001");
+    }
+    for text in [&["0x119/2"][..], &["bugcheck 0x119 (0x2)"], &["bugcheck", "0x119", "(0x2)"]] {
+        let (code, stop) = json(&[&["explain"], text].concat());
+        assert_eq!((code, &stop["name"]), (0, &"VIDEO_SCHEDULER_INTERNAL_ERROR".into()));
+        for rule in stop["rules"].as_array().unwrap() {
+            assert_eq!(rule["parameter"], "0x2", "{stop}");
+        }
+    }
+    let (_, said) = text(&["explain", "0x10E/0xB"]);
+    assert!(said.starts_with("bug check 0x10E (0xB), VIDEO_MEMORY_MANAGEMENT_INTERNAL"), "{said}");
+    assert!(said.contains("when DxgkDdiBuildPagingBuffer answers what it may not"), "{said}");
+    let (code, report) = json(&["explain", "0xC000000E"]);
+    assert_eq!(code, 2);
+    let said = report["error"].as_str().unwrap();
+    assert!(said.contains("the nearest are: 0xC000000D STATUS_INVALID_PARAMETER"), "{said}");
+}
+
+#[test]
 fn who_was_alive_is_shown_on_request() {
     let (_, said) = text(&["check", "--scenario", "destroy-deferred", "--live"]);
     assert!(said.contains("used, behind fence 2 of node 0"), "{said}");

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod explain;
 mod fly;
 mod scenario;
 mod scenarios;
@@ -14,6 +15,7 @@ mod tally;
 mod tunnel;
 
 pub use check::{Checked, check};
+pub use explain::{Explained, NotKnown, Status, explain, ways};
 pub use fly::{Flown, Outcome, fly};
 pub use scenario::{ALL as SCENARIOS, Scenario, find as find_scenario};
 pub use support::{ANY_FAILURE, Cell, Row, Surface, legal_statuses, support, support_page};

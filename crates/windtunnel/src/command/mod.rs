@@ -16,6 +16,8 @@ Examples:
   windtunnel check leaks-on-destroy         fly a bad driver and read what it did
   windtunnel check --scenario destroy-sync --trace traces
   windtunnel explain KMD-DESTROY-002        what a rule says, on what grounds
+  windtunnel explain 0xC000000D             who answers a status, which rules name it
+  windtunnel explain 0x119/2                which rules lead to a bug check
   windtunnel list drivers                   drivers, good and bad
   windtunnel support                        what is there, what is not yet, and why
 
@@ -49,10 +51,12 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Explain a rule: what it says, who is bound, on what grounds, what Windows does
+    /// Explain a rule, a status or a bug check: what it says, who answers it, what leads there
     Explain {
-        /// The rule's id, as in KMD-DESTROY-002
-        rule: String,
+        /// A rule (KMD-DESTROY-002), a status by number or name (0xC000000D), or a bug check
+        /// (0x119, 0x119/2, 'bugcheck 0x119 (0x2)')
+        #[arg(required = true, num_args = 1.., allow_negative_numbers = true)]
+        what: Vec<String>,
         /// For machines
         #[arg(long)]
         json: bool,
@@ -74,7 +78,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Check(arguments) => (arguments.json, check::run(&arguments)),
         Command::List { what, json } => (json, Ok(list::run(what, json))),
         Command::Support { json } => (json, Ok(support::run(json))),
-        Command::Explain { rule, json } => (json, explain::run(&rule, json)),
+        Command::Explain { what, json } => (json, explain::run(&what.join(" "), json)),
     };
     answer.unwrap_or_else(|Unknown(why)| {
         if json {

@@ -37,6 +37,7 @@ fn check_flies_the_built_in_driver_clean() {
     let (code, report) = text(&["check"]);
     assert_eq!(code, 0, "{report}");
     assert!(report.contains("rules watched"), "{report}");
+    assert!(report.ends_with("\nwords: docs/GLOSSARY.md\n"), "{report}");
     assert!(report.contains("0 errors, 0 warnings, 0 notes; 0 live objects."), "{report}");
     let (code, report) = json(&["check"]);
     assert_eq!((code, report["findings"].as_u64()), (0, Some(0)));

@@ -1,6 +1,6 @@
 //! `windtunnel support`.
 
-use super::json;
+use super::{json, text};
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
 use windtunnel::{Cell, Row, Surface, support};
@@ -17,6 +17,7 @@ pub(crate) fn run(machine: bool) -> ExitCode {
         for surface in &surfaces {
             print(surface);
         }
+        println!("{}", text::WORDS);
     }
     ExitCode::SUCCESS
 }

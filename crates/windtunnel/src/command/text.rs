@@ -5,6 +5,9 @@ use flight::Event;
 use verify::{Finding, Severity};
 use windtunnel::{Checked, Flown, Outcome};
 
+/// Where the words of reports are explained.
+pub(crate) const WORDS: &str = "words: docs/GLOSSARY.md";
+
 pub(crate) fn begin(driver: &Listed, seed: u64) {
     println!("Flying {} ({}), seed {seed}.\n", driver.name, driver.about);
 }
@@ -86,6 +89,7 @@ pub(crate) fn end(checked: &Checked) {
         count(Severity::Note),
         checked.live(),
     );
+    println!("{WORDS}");
 }
 
 fn print_list(what: &str, list: &[&str]) {

@@ -15,8 +15,12 @@ use verify::{Finding, Severity, Verifier};
 pub struct Flown {
     /// The scenario.
     pub scenario: &'static str,
+    /// The seed.
+    pub seed: u64,
     /// How it ended.
     pub outcome: Outcome,
+    /// What the story needs, if it could not be told to its end.
+    pub needs: Vec<String>,
     /// What was found, notes included, in the order of events.
     pub findings: Vec<Finding>,
     /// Who was still alive when everything was over.
@@ -42,6 +46,8 @@ pub enum Outcome {
     Clean,
     /// Something was wrong.
     Findings,
+    /// The story was told to its end, and all that was wrong is allowed.
+    Allowed,
     /// The story could not be told to its end: what it needs.
     NotFlown(Vec<String>),
 }
@@ -52,6 +58,7 @@ impl Outcome {
         match self {
             Outcome::Clean => "clean",
             Outcome::Findings => "findings",
+            Outcome::Allowed => "allowed",
             Outcome::NotFlown(_) => "not-flown",
         }
     }
@@ -80,7 +87,7 @@ pub fn fly(driver: &Listed, scenario: &'static Scenario, seed: u64) -> Result<Fl
     } else {
         Story { needs: lacks, ..Story::default() }
     };
-    Ok(judge(scenario.name, &log, story, offered))
+    Ok(Flown { seed, offered, ..judge(scenario.name, &log, story) })
 }
 
 /// What came of telling a story.
@@ -131,7 +138,7 @@ impl Story {
 }
 
 /// Lets the verifier watch what happened.
-fn judge(scenario: &'static str, log: &Log, story: Story, offered: Vec<&'static str>) -> Flown {
+fn judge(scenario: &'static str, log: &Log, story: Story) -> Flown {
     let events = log.take();
     let mut verifier = Verifier::new();
     for event in &events {
@@ -146,11 +153,13 @@ fn judge(scenario: &'static str, log: &Log, story: Story, offered: Vec<&'static 
     } else if story.needs.is_empty() {
         Outcome::Clean
     } else {
-        Outcome::NotFlown(story.needs)
+        Outcome::NotFlown(story.needs.clone())
     };
     Flown {
         scenario,
+        seed: 0,
         outcome,
+        needs: story.needs,
         findings,
         live: story.live,
         looks: story.looks,
@@ -158,6 +167,6 @@ fn judge(scenario: &'static str, log: &Log, story: Story, offered: Vec<&'static 
         absent: verifier.absent().clone(),
         events,
         tally,
-        offered,
+        offered: Vec::new(),
     }
 }

@@ -4,6 +4,7 @@ mod check;
 mod explain;
 mod json;
 mod list;
+mod progress;
 mod support;
 mod text;
 
@@ -15,6 +16,8 @@ Examples:
   windtunnel check                          fly the built-in driver through every good scenario
   windtunnel check leaks-on-destroy         fly a bad driver and read what it did
   windtunnel check --scenario destroy-sync --trace traces
+  windtunnel check --seeds 100              the same in a hundred orders, as one report
+  windtunnel check DRIVER --write-baseline known.toml, then --allow known.toml
   windtunnel explain KMD-DESTROY-002        what a rule says, on what grounds
   windtunnel explain 0xC000000D             who answers a status, which rules name it
   windtunnel explain 0x119/2                which rules lead to a bug check

@@ -72,22 +72,6 @@ fn the_readme_counts_rules_as_the_catalogue_does() {
     assert!(page("README.md").contains(&sentence), "README.md should say '{sentence}'");
 }
 
-/// What a page quotes of a trace is in the trace, in its order.
-#[test]
-fn quoted_traces_are_real() {
-    let quoting = page("docs/how-an-allocation-dies.md");
-    let golden = page("tests/golden/destroy-deferred.trace");
-    let mut lines = golden.lines();
-    let mut quoted = 0;
-    for block in quoting.split("```trace\n").skip(1).filter_map(|it| it.split("```").next()) {
-        for line in block.lines() {
-            assert!(lines.any(|it| it == line), "not in the trace, or not in its order: {line}");
-            quoted += 1;
-        }
-    }
-    assert!(quoted > 20, "{quoted} lines");
-}
-
 /// The words a report uses for how things end are in the glossary.
 #[test]
 fn the_glossary_is_sorted_and_has_the_words_of_reports() {

@@ -1,5 +1,5 @@
 //! Chores. `cargo xtask test` is the test command; `cargo xtask bless` rewrites golden traces,
-//! `cargo xtask docs` the pages that are made from code.
+//! `cargo xtask docs` the pages that are made from code or quote a trace.
 #![forbid(unsafe_code)]
 
 mod tally;
@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode};
 const HELP: &str = "\
 cargo xtask test    checks formatting and lints, runs every test, prints a total
 cargo xtask bless   rewrites the golden traces; read the diff before you commit it
-cargo xtask docs    rewrites the pages that are made from code: docs/support.md";
+cargo xtask docs    rewrites docs/support.md from the code, and the events that pages quote";
 
 fn main() -> ExitCode {
     let done = match std::env::args().nth(1).as_deref() {

@@ -1,4 +1,5 @@
-//! Chores. `cargo xtask test` is the test command; `cargo xtask bless` rewrites golden traces.
+//! Chores. `cargo xtask test` is the test command; `cargo xtask bless` rewrites golden traces,
+//! `cargo xtask docs` the pages that are made from code or quote a trace.
 #![forbid(unsafe_code)]
 
 mod tally;
@@ -9,12 +10,14 @@ use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
 cargo xtask test    checks formatting and lints, runs every test, prints a total
-cargo xtask bless   rewrites the golden traces; read the diff before you commit it";
+cargo xtask bless   rewrites the golden traces; read the diff before you commit it
+cargo xtask docs    rewrites docs/support.md from the code, and the events that pages quote";
 
 fn main() -> ExitCode {
     let done = match std::env::args().nth(1).as_deref() {
         Some("test") => test::run(),
-        Some("bless") => bless(),
+        Some("bless") => rewrite("golden"),
+        Some("docs") => rewrite("support"),
         _ => Err(HELP.to_owned()),
     };
     match done {
@@ -26,8 +29,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn bless() -> Result<(), String> {
-    let mut cargo = cargo(&["test", "--package", "windtunnel-tests", "--test", "golden"]);
+/// Runs a test that writes what it would compare.
+fn rewrite(test: &str) -> Result<(), String> {
+    let mut cargo = cargo(&["test", "--package", "windtunnel-tests", "--test", test]);
     run(cargo.env("WINDTUNNEL_BLESS", "1"))
 }
 

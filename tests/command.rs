@@ -168,7 +168,10 @@ fn the_report_says_who_ran_the_flight() {
     let (_, report) = json(&["check", "--scenario", "alone", "--seed", "3"]);
     assert_eq!((&report["host"], &report["seed"]), (&"stepped".into(), &3.into()));
     let (code, report) = json(&["check", "--host", "free"]);
-    assert_eq!((code, &report["host"], &report["seed"]), (0, &"free".into(), &serde_json::Value::Null));
+    assert_eq!(
+        (code, &report["host"], &report["seed"]),
+        (0, &"free".into(), &serde_json::Value::Null)
+    );
     let (_, said) = text(&["check", "--host", "free", "--scenario", "alone"]);
     assert!(said.contains("on host free.\n"), "{said}");
     let (code, report) = json(&["check", "--host", "free", "--seed", "3"]);

@@ -92,6 +92,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::table(&adapter::FALSE_FENCE, log);
     "never-completes" "never reports a fence" [WT_STUCK_001]
         |log| plug::faulty(Fault::NeverCompletes, log);
+    "endless-dpc" "asks for its DPC in its DPC, for ever" [WT_CRASH_001]
+        |log| plug::table(&adapter::ENDLESS_DPC, log);
     "wrong-level" "calls DxgkCbNotifyInterrupt from its DPC" [WT_LEVEL_001]
         |log| plug::table(&adapter::WRONG_LEVEL, log);
 

@@ -3,7 +3,12 @@
 use crate::host::{Host, Ticket, Woken};
 use crate::level::Passive;
 use crate::table::Role;
+use crate::{Log, Subject, What};
 use std::sync::Arc;
+
+/// One who serves and takes so many turns without a rest would never end: what it serves asks
+/// for more again and again.
+const MOST_TURNS: u64 = 500_000;
 
 /// What a virtual thread does.
 pub type Body = Box<dyn FnOnce(&mut Passive) + Send>;
@@ -15,6 +20,9 @@ pub trait Crew: Host {
 
     /// Lets everything else run until nothing can.
     fn quiet(&self, at: &mut Passive);
+
+    /// Where it says what happens to it.
+    fn log(&self) -> &Log;
 }
 
 impl dyn Crew {
@@ -62,10 +70,14 @@ pub(crate) fn serve<C: Crew + ?Sized + 'static>(
     bell: Ticket,
     mut work: impl FnMut(&mut Passive) -> bool + Send + 'static,
 ) {
-    let on = host.clone();
+    let (on, called) = (host.clone(), name.to_owned());
     let body = move |at: &mut Passive| {
         loop {
-            while work(at) {}
+            let turns = (1..=MOST_TURNS).take_while(|_| work(at)).count() as u64;
+            if turns == MOST_TURNS {
+                on.log().emit(Subject::RUN, What::ThreadRunaway { name: called.into(), turns });
+                return;
+            }
             if on.park(at, &bell, None) == Woken::Over {
                 return;
             }

@@ -191,6 +191,10 @@ impl State {
 }
 
 impl Crew for Free {
+    fn log(&self) -> &Log {
+        &self.log
+    }
+
     fn start(self: Arc<Self>, name: &str, role: Role, body: Body) {
         let me = self.state().table.add(name, role, &self.log);
         let host = self.clone();

@@ -110,6 +110,10 @@ impl Stepped {
 }
 
 impl Crew for Stepped {
+    fn log(&self) -> &Log {
+        &self.log
+    }
+
     fn start(self: Arc<Self>, name: &str, role: Role, body: Body) {
         let me = self.state().table.add(name, role, &self.log);
         let host = self.clone();

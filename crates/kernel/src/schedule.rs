@@ -19,6 +19,9 @@ use flight::{DeviceLevel, Dispatch, Fence, Kind, Passive, RuleId, Subject, What,
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+/// So many DPCs without a step of the hardware between them are without end.
+const MOST_DPCS: u32 = 1000;
+
 /// An engine's queue.
 pub(crate) struct Node {
     /// Its number among all nodes, for events.
@@ -178,7 +181,7 @@ impl Kernel {
     pub(crate) fn queue_dpc(&self, adapter: Subject) -> bool {
         let mut world = self.world.hold();
         let Some(it) = world.adapters.get_mut(adapter.number) else { return false };
-        if it.quiet {
+        if it.quiet || it.dpcs >= MOST_DPCS {
             return false;
         }
         let fresh = !std::mem::replace(&mut it.dpc, true);
@@ -245,6 +248,16 @@ impl Kernel {
             let Some(line) = it.line.clone().filter(|_| !it.quiet) else { return false };
             let dpc = std::mem::replace(&mut it.dpc, false);
             it.interrupting += 1; // From here on a stop waits.
+            it.dpcs = if dpc {
+                it.dpcs.saturating_add(1)
+            } else if it.dpcs < MOST_DPCS {
+                0
+            } else {
+                it.dpcs
+            };
+            if it.dpcs == MOST_DPCS {
+                self.judge_endless(adapter);
+            }
             (it.driver.clone(), line, dpc)
         };
         // The hardware has locks of its own: it is asked while the world is not held.
@@ -260,6 +273,18 @@ impl Kernel {
         }
         self.wake(&mut world);
         busy
+    }
+}
+
+impl Kernel {
+    /// A driver that asks for its DPC in its DPC never lets its hardware move. It is not heard
+    /// any more.
+    fn judge_endless(&self, adapter: AdapterId) {
+        let said = format!(
+            "the driver's DPC asked for itself {MOST_DPCS} times in a row, and would for ever"
+        );
+        let (place, about) = ("DxgkDdiDpcRoutine", adapter.subject());
+        self.log.judge(RuleId::WT_CRASH_001, Who::Driver, about, place, Some(said));
     }
 }
 

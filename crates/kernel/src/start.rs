@@ -28,6 +28,8 @@ pub(crate) struct Adapter {
     pub(crate) opens: u32,
     /// Turns of its hardware that are under way.
     pub(crate) interrupting: u32,
+    /// DPCs that came one after the other, without a step of the hardware between them.
+    pub(crate) dpcs: u32,
     /// Its driver is about to stop: no interrupt and no DPC any more.
     pub(crate) quiet: bool,
 }
@@ -156,6 +158,7 @@ impl Kernel {
             line: None,
             opens: 0,
             interrupting: 0,
+            dpcs: 0,
             quiet: false,
         });
         driver

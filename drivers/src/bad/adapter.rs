@@ -12,6 +12,8 @@ pub(crate) const FALSE_FENCE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiInterruptRoutine: Some(of_another_packet), ..GOOD };
 pub(crate) const WRONG_LEVEL: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiDpcRoutine: Some(interrupts), ..GOOD };
+pub(crate) const ENDLESS_DPC: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDpcRoutine: Some(again_and_again), ..GOOD };
 pub(crate) const LEAKS_ADAPTER: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiStartDevice: Some(with_a_log), ..GOOD };
 pub(crate) const WRITES_FREED_DEVICE: DRIVER_INITIALIZATION_DATA =
@@ -29,6 +31,18 @@ unsafe extern "win64-unwind" fn of_another_packet(context: PVOID, message: u32) 
     }
     // SAFETY: The arguments are the kernel's.
     unsafe { interrupt_routine(context, message) }
+}
+
+/// Asks for its DPC in its DPC.
+unsafe extern "win64-unwind" fn again_and_again(context: PVOID) {
+    // SAFETY: The arguments are the kernel's.
+    unsafe { dpc_routine(context) };
+    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    let Some(adapter) = (unsafe { find::<Adapter>(context) }) else { return };
+    if let Some(call) = adapter.interface.DxgkCbQueueDpc {
+        // SAFETY: The kernel gave both.
+        unsafe { call(adapter.interface.DeviceHandle) };
+    }
 }
 
 /// Reports the fence once more in the DPC, where `DxgkCbNotifyInterrupt` may not be called.

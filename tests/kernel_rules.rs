@@ -135,6 +135,12 @@ const CASES: &[Case] = &[
         Set("retire.asked", "sync", "false"),
     ),
     case(
+        RuleId::ALLOC_DESTROY_013,
+        "first-version",
+        "a call without flags is taken as one with a flag",
+        Set("retire.asked", "assume", "true"),
+    ),
+    case(
         RuleId::ALLOC_DESTROY_015,
         "resource",
         "an allocation is destroyed before its view is closed",
@@ -152,6 +158,12 @@ const CASES: &[Case] = &[
         "a resource is destroyed while its device has it open",
         Late("resource-view.closed", "ddi.resource"),
     ),
+    case(
+        RuleId::ALLOC_DESTROY_025,
+        "empty-resource",
+        "a resource goes with its last member, while it has its name",
+        Early("resource.gone", "resource-view.unnamed"),
+    ),
     case(RuleId::WT_GONE_001, "resource", "a resource never goes", Missing("resource.gone")),
     case(
         RuleId::DEV_LIFE_002,
@@ -164,6 +176,18 @@ const CASES: &[Case] = &[
         "work",
         "a context goes before its work",
         Early("context.destroyed", "packet.done"),
+    ),
+    case(
+        RuleId::KMD_PNP_001,
+        "resource",
+        "an adapter is started although its driver declined it",
+        Set("ddi.return name=DxgkDdiAddDevice", "answer", "declined"),
+    ),
+    case(
+        RuleId::KMD_CTX_007,
+        "work",
+        "the driver is told to destroy a context that has work",
+        Early("context:1 ddi.ends", "packet.done"),
     ),
     case(
         RuleId::KMD_ALLOC_010,

@@ -184,6 +184,9 @@ events! {
     /// The call closes this view: subject the view. `batch` is how many it closes.
     DdiCloses "ddi.closes" { device: Subject, batch: u32 }
 
+    /// The call ends this device or context: subject it.
+    DdiEnds "ddi.ends" {}
+
     /// The driver gave this word for something: subject the word.
     WordGiven "word.given" { to: Subject }
     /// What the word was for is gone, and the call that said so has returned. `alone` when

@@ -1,5 +1,6 @@
 //! Contexts: streams of work of a device, each for one node.
 
+use crate::ddi::For;
 use crate::device::Inside;
 use crate::gate::Class;
 use crate::handle::Handle;
@@ -7,7 +8,7 @@ use crate::kernel::Kernel;
 use crate::miniport::{ContextOrder, DriverContext};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
-use flight::{Kind, Passive, Ticket, What, Woken};
+use flight::{Kind, Log, Passive, Ticket, What, Woken};
 use std::sync::Arc;
 
 /// A stream of work (`hContext`).
@@ -127,7 +128,9 @@ impl Kernel {
             let keys = Class::Zero.keys(driver.adapter.number, driver.generation, process);
             if let Ok(pass) = self.enter(at, keys) {
                 // WINDOWS: after a refusal it is gone all the same (our decision).
-                let _ = driver.destroy_context(at, &pass, process, word);
+                let carries = |log: &Log| log.emit(Kind::Context.nr(number), What::DdiEnds {});
+                let whom = For { process: Some(process), carries: &carries };
+                let _ = driver.destroy_context(at, &pass, whom, word);
             }
         }
         let mut world = self.world.hold();

@@ -1,6 +1,6 @@
 //! Devices: a process's link to an adapter.
 
-use crate::ddi::Driver;
+use crate::ddi::{Driver, For};
 use crate::gate::Class;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
@@ -11,7 +11,7 @@ use crate::retire::Ending;
 use crate::start::Adapter;
 use crate::view::Stage;
 use crate::world::World;
-use flight::{Fence, Kind, Passive, Subject, Ticket, What, Woken};
+use flight::{Fence, Kind, Log, Passive, Subject, Ticket, What, Woken};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -172,7 +172,9 @@ impl Kernel {
         let keys = Class::Zero.keys(driver.adapter.number, driver.generation, process);
         if let (Ok(pass), Some(word)) = (self.enter(at, keys), Arc::into_inner(word)) {
             // WINDOWS: after a refusal it is gone all the same (our decision).
-            let _ = driver.destroy_device(at, &pass, process, word);
+            let carries = |log: &Log| log.emit(Kind::Device.nr(number), What::DdiEnds {});
+            let whom = For { process: Some(process), carries: &carries };
+            let _ = driver.destroy_device(at, &pass, whom, word);
         }
         let mut world = self.world.hold();
         world.devices.remove(number);

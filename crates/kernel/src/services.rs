@@ -44,6 +44,20 @@ impl Services {
         self.kernel.upgrade()?.handle_data(at, handle, of_device)
     }
 
+    /// Says which word the driver gave for its adapter (`MiniportDeviceContext`).
+    pub fn give_word(&self, word: usize) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.give_word(word, self.adapter);
+        }
+    }
+
+    /// Says that the driver was told to forget its adapter, and has returned.
+    pub fn end_word(&self, word: usize) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.end_word(word, self.adapter, false);
+        }
+    }
+
     /// The driver's memory.
     pub fn pool(&self) -> &Arc<dyn Pool> {
         &self.pool

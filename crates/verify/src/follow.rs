@@ -6,6 +6,7 @@
 //!    of words come again, so a word's shadow starts afresh when a pool block is taken there.
 //! 2. What comes to an object without a shadow changes nothing.
 
+use crate::ddi;
 use crate::shadow::{
     Adapter, Allocation, Call, ClientCall, Context, Device, Due, Inside, Known, Node, Packet,
     Process, Resource, Retirement, Shadow, Word,
@@ -33,15 +34,18 @@ impl Shadows {
         let owner = match &event.what {
             What::NameShared { of, .. } => Some(*of),
             What::AllocationCreated { device, .. } => Some(*device),
+            What::RetireAsked { device, .. } => self.of(*device).device().and_then(|it| it.process),
+            What::ResourceViewUnnamed { .. } => shadow.resource_view().map(|it| it.resource),
             What::ViewIdle {} => shadow.view().map(|it| it.device),
-            What::PacketDone { .. } | What::ContextDestroyed {} => {
+            What::PacketDone { .. } | What::ContextDestroyed {} | What::DdiEnds {} => {
                 shadow.context().map(|it| it.device)
             }
             What::DdiCall { adapter, .. } => Some(*adapter),
             What::DdiDestroys { .. } => shadow.allocation().and_then(|it| it.word),
             What::DdiResource { word, .. } => Some(*word),
             What::DdiCloses { .. } => shadow.view().and_then(|it| it.retirement),
-            What::PoolFreed {}
+            What::Callback { .. }
+            | What::PoolFreed {}
             | What::PoolMisfreed { .. }
             | What::PoolDamaged { .. }
             | What::PoolLeft {} => event.call.map(|call| Kind::Call.nr(call)),
@@ -172,8 +176,9 @@ impl Shadows {
 
     fn device(&mut self, event: &Event) {
         match event.what {
-            What::DeviceCreated { .. } => {
-                self.start(event.subject, Known::Device(Device::default()));
+            What::DeviceCreated { process, .. } => {
+                let device = Device { process: Some(process), ..Device::default() };
+                self.start(event.subject, Known::Device(device));
             }
             What::DeviceDestroyed {} => self.end(event.subject),
             What::DeviceLost { .. } => {
@@ -246,7 +251,9 @@ impl Shadows {
                 let shadow = self.get(owner).and_then(Shadow::adapter_mut);
                 let Some(adapter) = shadow else { return };
                 adapter.inside.retain(|it| it.call != event.subject);
-                if adapter.inside.is_empty() && adapter.generation == 0 {
+                adapter.declined |= name == ddi::ADD_DEVICE && answer == "declined";
+                let waited_for = adapter.declined && name != ddi::UNLOAD;
+                if adapter.inside.is_empty() && adapter.generation == 0 && !waited_for {
                     self.end(owner);
                 }
             }

@@ -229,7 +229,8 @@ impl Shadows {
             What::WordGiven { to } => self.word_given(subject, *to),
             What::WordEnded { of, .. } => {
                 let Some(word) = self.get(subject).and_then(Shadow::word_mut) else { return };
-                if matches!(of.kind, Kind::Allocation | Kind::Resource) {
+                // A view has no rule of its own that would name its block.
+                if of.kind != Kind::View {
                     word.leak();
                 }
                 word.uses.retain(|it| it.of != *of);

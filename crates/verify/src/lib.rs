@@ -28,6 +28,7 @@ mod handles;
 mod levels;
 mod lifetime;
 mod names;
+mod objects;
 mod pool;
 mod retire;
 mod verifier;

@@ -110,6 +110,8 @@ pub struct Adapter {
     pub inside: Vec<Inside>,
     /// How many allocations and resources it owns.
     pub owned: u32,
+    /// Whether its driver wants nothing to do with it.
+    pub declined: bool,
 }
 
 /// A call that has not returned.
@@ -146,6 +148,8 @@ pub struct Due {
 /// Of a device: what it owns, and its work.
 #[derive(Debug, Default)]
 pub struct Device {
+    /// Its process.
+    pub process: Option<Subject>,
     /// Whether it can work no more.
     pub lost: bool,
     /// How many contexts it has.

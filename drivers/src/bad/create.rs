@@ -4,7 +4,10 @@
 use crate::allocation::{create_allocation, create_some, destroy_allocation, end_allocation};
 use crate::block::{list, list_mut};
 use crate::table::GOOD;
-use abi::display::{DXGK_ALLOCATIONINFO, DXGKARG_CREATEALLOCATION, DXGKARG_DESTROYALLOCATION};
+use abi::display::{
+    DXGK_ALLOCATIONINFO, DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as FlagsWddm2, DXGKARG_CREATEALLOCATION,
+    DXGKARG_DESTROYALLOCATION,
+};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
 use abi::{HANDLE, NTSTATUS};
@@ -25,7 +28,25 @@ pub(crate) const SAME_ALLOCATION: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZA
     ..GOOD
 };
 pub(crate) const RESERVED_FLAGS: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(reserved_flag), ..GOOD };
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(with_flags::<RESERVED>), ..GOOD };
+pub(crate) const CACHED_UNSEEN: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiCreateAllocation: Some(with_flags::<{ FlagsWddm2::Cached }>),
+    ..GOOD
+};
+pub(crate) const TWO_MEMORIES: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiCreateAllocation: Some(
+        with_flags::<{ FlagsWddm2::Protected | FlagsWddm2::ExistingSysMem }>,
+    ),
+    ..GOOD
+};
+pub(crate) const NOTIFIED_VIRTUAL: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiCreateAllocation: Some(with_flags::<{ FlagsWddm2::ExplicitResidencyNotification }>),
+    ..GOOD
+};
+pub(crate) const HIDDEN_HISTORY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiCreateAllocation: Some(with_flags::<{ FlagsWddm2::HistoryBuffer }>),
+    ..GOOD
+};
 
 /// A bit of `FlagsWddm2` that has no name.
 const RESERVED: u32 = 1 << 11;
@@ -83,15 +104,15 @@ unsafe extern "win64-unwind" fn one_for_all(
     status
 }
 
-/// Sets a flag that has no name.
-unsafe extern "win64-unwind" fn reserved_flag(
+/// Sets flags that an allocation does not have, or not these together.
+unsafe extern "win64-unwind" fn with_flags<const FLAGS: u32>(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
     // SAFETY: The arguments are the kernel's.
     let (status, infos) = unsafe { created(adapter, args) };
     for info in infos {
-        info.FlagsWddm2.Value |= RESERVED;
+        info.FlagsWddm2.Value |= FLAGS;
     }
     status
 }

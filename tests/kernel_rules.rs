@@ -159,6 +159,18 @@ const CASES: &[Case] = &[
         Late("resource-view.closed", "ddi.resource"),
     ),
     case(
+        RuleId::ALLOC_DESTROY_019,
+        "resource",
+        "an allocation is destroyed while its driver holds its data",
+        Missing("handle.released"),
+    ),
+    case(
+        RuleId::CB_HANDLE_003,
+        "resource",
+        "the data behind a handle is somebody else's",
+        Set("handle.acquired", "word", "word:99"),
+    ),
+    case(
         RuleId::ALLOC_DESTROY_025,
         "empty-resource",
         "a resource goes with its last member, while it has its name",

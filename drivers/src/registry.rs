@@ -1,6 +1,6 @@
 //! The drivers by name.
 
-use crate::bad::{adapter, create, destroy, device, standard, view};
+use crate::bad::{adapter, create, destroy, device, handle, standard, view};
 use crate::moving::MOVES_RESOURCE;
 use crate::plug;
 use crate::table::GOOD;
@@ -103,9 +103,15 @@ pub const ALL: &[Listed] = drivers! {
     "signs-resource" "writes into a resource's private data when it opens" [KMD_OPEN_003]
         |log| plug::table(&view::SIGNS_RESOURCE, log);
     "asks-to-open" "opens with DxgkCbGetHandleData, as at WDDM 1.x" [KMD_OPEN_004]
-        |log| plug::table(&view::ASKS_TO_OPEN, log);
+        |log| plug::table(&handle::ASKS_TO_OPEN, log);
     "asks-the-old-way" "calls DxgkCbGetHandleData, which is for WDDM 1.x" [CB_HANDLE_004]
-        |log| plug::table(&device::ASKS_THE_OLD_WAY, log);
+        |log| plug::table(&handle::ASKS_THE_OLD_WAY, log);
+    "asks-for-resource" "asks for what a device has of a resource" [CB_HANDLE_002]
+        |log| plug::table(&handle::ASKS_FOR_RESOURCE, log);
+    "releases-twice" "lets go twice of the data behind a handle" [CB_HANDLE_005]
+        |log| plug::table(&handle::RELEASES_TWICE, log);
+    "never-releases" "never lets go of the data behind a handle" [CB_HANDLE_007]
+        |log| plug::table(&handle::NEVER_RELEASES, log);
     "null-view" "opens allocations without an hDeviceSpecificAllocation" [KMD_OPEN_001]
         |log| plug::table(&view::NULL_VIEW, log);
     "frees-early" "frees an allocation when its view is closed" [KMD_OPEN_007]

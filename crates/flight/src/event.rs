@@ -193,6 +193,12 @@ events! {
     /// that call named nothing else.
     WordEnded "word.ended" { of: Subject, alone: bool }
 
+    /// The driver acquired its data by a client's handle, and holds it: subject what the data
+    /// is of. `hold` is the number it is let go with.
+    HandleAcquired "handle.acquired" { word: Subject, hold: u32 }
+    /// It let go of the data, or was made to.
+    HandleReleased "handle.released" { hold: u32 }
+
     /// The driver took a pool block: subject its word.
     PoolTaken "pool.taken" { bytes: u64, tag: Text }
     /// It gave the block back.

@@ -160,6 +160,7 @@ impl Kernel {
         for retirement in self.retire_all(number) {
             self.run_retirement(at, retirement, process);
         }
+        self.end_holds(|it| it.device == number);
         self.wait_device(at, number, "the ends of its views", |it| it.retiring == 0);
         let (word, driver) = {
             let mut world = self.world.hold();

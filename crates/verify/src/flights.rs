@@ -44,6 +44,8 @@ const GOOD: &str = "
     word:2 word.given to=allocation:1
     resource-view:1 resource-view.opened resource=resource:1 device=device:1
     call:5 ddi.call name=DxgkDdiOpenAllocation level=passive class=zero adapter=adapter:1 process=process:1
+    c5 allocation:1 handle.acquired word=word:2 hold=1
+    c5 allocation:1 handle.released hold=1
     c5 word:4 pool.taken bytes=16 tag=Wtun
     call:5 ddi.return name=DxgkDdiOpenAllocation answer=ok legal=true
     view:1 view.opened allocation=allocation:1 device=device:1 resource=resource:1 answered=true

@@ -6,11 +6,11 @@ use crate::ddi::{
     REMOVE_DEVICE, UNLOAD,
 };
 use crate::rule::{Rule, Verdict};
-use crate::shadow::{Block, Shadow};
+use crate::shadow::{Block, Known, Shadow};
 use flight::{Event, Kind, RuleId, Subject, What, Who};
 
 /// The rules on adapters, devices, contexts and handle data.
-pub(crate) static RULES: [Rule; 10] = [
+pub(crate) static RULES: [Rule; 12] = [
     Rule { id: RuleId::KMD_PNP_001, on: &["ddi.call"], check: one_and_not_declined },
     Rule { id: RuleId::KMD_PNP_003, on: &["word.ended"], check: adapter_freed },
     Rule { id: RuleId::KMD_DEV_001, on: &["word.given"], check: device_has_a_word },
@@ -20,6 +20,8 @@ pub(crate) static RULES: [Rule; 10] = [
     Rule { id: RuleId::KMD_CTX_006, on: &["word.ended"], check: context_freed },
     Rule { id: RuleId::KMD_CTX_007, on: &["ddi.ends"], check: context_idle },
     Rule { id: RuleId::KMD_OPEN_004, on: &["callback"], check: acquires_to_open },
+    Rule { id: RuleId::ALLOC_DESTROY_019, on: &["ddi.destroys"], check: nobody_holds_it },
+    Rule { id: RuleId::CB_HANDLE_003, on: &["handle.acquired"], check: its_own_data },
     Rule { id: RuleId::CB_HANDLE_004, on: &["callback"], check: acquires },
 ];
 
@@ -122,6 +124,31 @@ fn context_idle(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
             "{DESTROY_CONTEXT} is called for {}, but {} of its packets are not done",
             event.subject, context.in_flight
         )
+    })
+}
+
+fn nobody_holds_it(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let Some(allocation) = shadow.allocation() else { return Verdict::Aside };
+    let place = "DxgkDdiDestroyAllocation, pAllocationList";
+    Verdict::kept_if(allocation.held == 0, Who::Kernel, place, || {
+        format!(
+            "{} is destroyed, but its driver has acquired its data {} times and not let go of it",
+            event.subject, allocation.held
+        )
+    })
+}
+
+fn its_own_data(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::HandleAcquired { word, .. } = &event.what else { return Verdict::Aside };
+    let given = match &shadow.known {
+        Known::Allocation(it) => it.word,
+        Known::Resource(it) => it.word,
+        Known::View(it) => it.word,
+        _ => None,
+    };
+    let Some(given) = given else { return Verdict::Aside };
+    Verdict::kept_if(*word == given, Who::Kernel, ACQUIRE, || {
+        format!("{ACQUIRE} answered {word} for {}, but its driver gave {given}", event.subject)
     })
 }
 

@@ -225,6 +225,8 @@ pub struct Allocation {
     pub views: u32,
     /// How many views of it are not idle.
     pub busy: u32,
+    /// How often the driver holds its data.
+    pub held: u32,
     /// The retirement that closed its last view.
     pub ended_by: Option<Subject>,
 }
@@ -246,6 +248,8 @@ pub struct View {
     pub asked: Option<Asked>,
     /// Whether the driver was told to close it.
     pub told: bool,
+    /// The driver's word for it.
+    pub word: Option<Subject>,
 }
 
 /// How far the end of a view has come.

@@ -1,16 +1,12 @@
 //! What goes wrong with devices and contexts.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
-use crate::block::find;
-use crate::context::{create_context, create_device, destroy_device, device_and_adapter};
-use crate::table::{Adapter, GOOD};
-use abi::display::{
-    DXGK_HANDLE_ALLOCATION, DXGKARG_CREATECONTEXT, DXGKARG_CREATEDEVICE, DXGKARGCB_GETHANDLEDATA,
-};
+use crate::context::{create_device, destroy_device, device_and_adapter};
+use crate::table::GOOD;
+use abi::display::DXGKARG_CREATEDEVICE;
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::STATUS_SUCCESS;
-use abi::{D3DKMT_HANDLE, HANDLE, NTSTATUS, PVOID};
-use std::ptr;
+use abi::{HANDLE, NTSTATUS, PVOID};
 
 pub(crate) const NULL_DEVICE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(without_a_handle), ..GOOD };
@@ -20,8 +16,6 @@ pub(crate) const LEAKS_CONTEXT: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyContext: Some(nothing), ..GOOD };
 pub(crate) const KEEPS_ADAPTER: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiRemoveDevice: Some(nothing), ..GOOD };
-pub(crate) const ASKS_THE_OLD_WAY: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateContext: Some(after_asking), ..GOOD };
 
 /// Succeeds and leaves `hDevice` as it was.
 unsafe extern "win64-unwind" fn without_a_handle(
@@ -51,31 +45,4 @@ unsafe extern "win64-unwind" fn and_keep(handle: HANDLE) -> NTSTATUS {
 /// Frees nothing.
 unsafe extern "win64-unwind" fn nothing(_handle: PVOID) -> NTSTATUS {
     STATUS_SUCCESS
-}
-
-/// Asks for data as a driver of WDDM 1.x does.
-unsafe extern "win64-unwind" fn after_asking(
-    device: HANDLE,
-    args: *mut DXGKARG_CREATECONTEXT,
-) -> NTSTATUS {
-    // SAFETY: The word is the device's, which outlives the call.
-    if let Some((device, _)) = unsafe { device_and_adapter(device) } {
-        // SAFETY: An adapter outlives its devices.
-        let adapter = unsafe { find::<Adapter>(device.adapter) };
-        adapter.map(|it| get_handle_data(it, 0));
-    }
-    // SAFETY: The arguments are the kernel's.
-    unsafe { create_context(device, args) }
-}
-
-/// What `DxgkCbGetHandleData` answers: nothing, to this driver.
-pub(crate) fn get_handle_data(adapter: &Adapter, name: D3DKMT_HANDLE) -> PVOID {
-    let Some(call) = adapter.interface.DxgkCbGetHandleData else { return ptr::null_mut() };
-    let asked = DXGKARGCB_GETHANDLEDATA {
-        hObject: name,
-        Type: DXGK_HANDLE_ALLOCATION,
-        ..DXGKARGCB_GETHANDLEDATA::ZERO
-    };
-    // SAFETY: The kernel gave the function, and `asked` outlives the call.
-    unsafe { call(&raw const asked) }
 }

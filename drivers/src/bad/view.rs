@@ -2,10 +2,9 @@
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use super::destroy::only_the_resource;
-use super::device::get_handle_data;
 use crate::allocation::{Allocation, end_allocation};
 use crate::block::{find, list, list_mut, pointer};
-use crate::context::{Device, device_and_adapter};
+use crate::context::Device;
 use crate::table::GOOD;
 use crate::view::{View, close_allocation, end_view, open_allocation};
 use abi::display::{DXGK_OPENALLOCATIONINFO, DXGKARG_CLOSEALLOCATION, DXGKARG_OPENALLOCATION};
@@ -29,8 +28,6 @@ pub(crate) const NULL_VIEW: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_D
 
 pub(crate) const SIGNS_RESOURCE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(and_sign), ..GOOD };
-pub(crate) const ASKS_TO_OPEN: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(after_asking), ..GOOD };
 
 /// Writes into the resource's private data.
 unsafe extern "win64-unwind" fn and_sign(
@@ -44,24 +41,6 @@ unsafe extern "win64-unwind" fn and_sign(
         unsafe { list_mut(given.pPrivateDriverData.cast::<u8>(), given.PrivateDriverSize) };
     if let Some(byte) = common.last_mut() {
         *byte ^= 0xff;
-    }
-    // SAFETY: The arguments are the kernel's.
-    unsafe { open_allocation(device, args) }
-}
-
-/// Asks for each allocation's data as a driver of WDDM 1.x does, before it does it rightly.
-unsafe extern "win64-unwind" fn after_asking(
-    device: HANDLE,
-    args: *const DXGKARG_OPENALLOCATION,
-) -> NTSTATUS {
-    // SAFETY: It is a structure.
-    let given = unsafe { args.read() };
-    // SAFETY: The word is the device's, which outlives the call.
-    if let Some((_, adapter)) = unsafe { device_and_adapter(device) } {
-        // SAFETY: The kernel gives so many elements.
-        for info in unsafe { list_mut(given.pOpenAllocation, given.NumAllocations) } {
-            get_handle_data(adapter, info.hAllocation);
-        }
     }
     // SAFETY: The arguments are the kernel's.
     unsafe { open_allocation(device, args) }

@@ -73,6 +73,8 @@ pub const ALL: &[Listed] = drivers! {
         [KMD_ALLOC_009] |log| plug::table(&view::POINTS_AT_DEVICE, log);
     "leaks-failed-create" "keeps what it had made when a create fails" [KMD_ALLOC_011]
         |log| plug::table(&create::LEAKS_FAILED_CREATE, log);
+    "ends-with-nul" "writes a byte behind the private data of an allocation" [KMD_ALLOC_012]
+        |log| plug::table(&create::ENDS_WITH_NUL, log);
     "illegal-status" "answers a bad description with STATUS_UNSUCCESSFUL" [GATE_STATUS_002]
         |log| plug::table(&create::ILLEGAL_STATUS, log);
 

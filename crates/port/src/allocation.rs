@@ -54,6 +54,7 @@ impl TableDriver {
             unsafe { call(pointer(context), &raw mut args) }
         });
 
+        judge_lengths(&door, own.iter().chain([&shared]));
         answer(status)?;
         *common = shared.bytes();
         flags::judge(door.services(), &infos);
@@ -158,6 +159,19 @@ impl TableDriver {
         });
 
         answer(status)
+    }
+}
+
+/// Entry rule: a driver takes private data to be as long as it is, whatever is in it.
+fn judge_lengths<'a>(door: &Door, given: impl Iterator<Item = &'a Private>) {
+    for private in given.filter(|it| it.size() > 0) {
+        let broken = private.overrun().map(|bytes| {
+            let size = private.size();
+            format!("private data has {size} bytes, but up to {bytes} bytes behind it were written")
+        });
+        let (services, place) = (door.services(), "DxgkDdiCreateAllocation.pPrivateDriverData");
+        let about = services.adapter();
+        services.log().judge(RuleId::KMD_ALLOC_012, Who::Driver, about, place, broken);
     }
 }
 

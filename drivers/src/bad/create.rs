@@ -48,6 +48,9 @@ pub(crate) const HIDDEN_HISTORY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZAT
     ..GOOD
 };
 
+pub(crate) const ENDS_WITH_NUL: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(with_a_nul), ..GOOD };
+
 /// A bit of `FlagsWddm2` that has no name.
 const RESERVED: u32 = 1 << 11;
 
@@ -58,6 +61,25 @@ unsafe extern "win64-unwind" fn without_undo(
 ) -> NTSTATUS {
     // SAFETY: The arguments are the kernel's.
     unsafe { create_some(adapter, args) }
+}
+
+/// Writes a zero behind the private data of each allocation.
+unsafe extern "win64-unwind" fn with_a_nul(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let given = unsafe { args.read() };
+    // SAFETY: The kernel gives so many elements.
+    for info in unsafe { list(given.pAllocationInfo, given.NumAllocations) } {
+        let end = info.pPrivateDriverData.wrapping_byte_add(info.PrivateDriverDataSize as usize);
+        if !info.pPrivateDriverData.is_null() {
+            // SAFETY: The kernel has a guard there, for whoever does this.
+            unsafe { end.cast::<u8>().write(0) };
+        }
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { create_allocation(adapter, args) }
 }
 
 /// Answers a status that is not among those of the DDI where a description is bad.

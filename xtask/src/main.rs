@@ -1,4 +1,5 @@
-//! Chores. `cargo xtask test` is the test command; `cargo xtask bless` rewrites golden traces.
+//! Chores. `cargo xtask test` is the test command; `cargo xtask bless` rewrites golden traces and
+//! generated pages.
 #![forbid(unsafe_code)]
 
 mod tally;
@@ -9,7 +10,7 @@ use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
 cargo xtask test    checks formatting and lints, runs every test, prints a total
-cargo xtask bless   rewrites the golden traces; read the diff before you commit it";
+cargo xtask bless   rewrites golden traces and generated pages; read the diff before you commit it";
 
 fn main() -> ExitCode {
     let done = match std::env::args().nth(1).as_deref() {
@@ -27,7 +28,8 @@ fn main() -> ExitCode {
 }
 
 fn bless() -> Result<(), String> {
-    let mut cargo = cargo(&["test", "--package", "windtunnel-tests", "--test", "golden"]);
+    let tests = ["--test", "golden", "--test", "house"];
+    let mut cargo = cargo(&[&["test", "--package", "windtunnel-tests"], &tests[..]].concat());
     run(cargo.env("WINDTUNNEL_BLESS", "1"))
 }
 

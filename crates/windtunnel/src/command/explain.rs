@@ -16,6 +16,7 @@ pub(crate) fn run(id: &str, machine: bool) -> Result<ExitCode, Unknown> {
         json::print(&json!({
             "id": entry.id,
             "live": live.is_some(),
+            "needs": entry.needs,
             "basis": entry.basis,
             "severity": entry.severity().name(),
             "source": entry.source,
@@ -49,7 +50,9 @@ pub(crate) fn run(id: &str, machine: bool) -> Result<ExitCode, Unknown> {
             line(name, value);
         }
     }
-    line("live", if live.is_some() { "yes" } else { "no: nothing judges it yet" });
+    let needs = entry.needs.as_ref().map(|it| format!("no: it needs {it}"));
+    let not_live = needs.unwrap_or_else(|| "no: nothing judges it yet".into());
+    line("live", if live.is_some() { "yes" } else { &not_live });
     for example in shown {
         line("see it", &example);
     }

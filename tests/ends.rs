@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_NO_MEMORY, STATUS_UNSUCCESSFUL};
-use flight::{Event, Fence, Host as _, Kind, Passive, RuleId, What};
+use flight::{Event, Fence, Kind, Passive, RuleId, What};
 use kernel::miniport::Generation;
 use softgpu::format::{Command, describe};
 use std::sync::Arc;
@@ -77,6 +77,35 @@ fn a_resource_goes_with_the_last_of_its_members_whichever_call_that_is() {
     let stays = place(&events, "the resource stays", stays);
     let passed = |it: &Event| it.what == What::FencePassed { fence: Fence(2) };
     assert!(stays < place(&events, "the work has passed", passed));
+}
+
+#[test]
+fn an_end_behind_two_nodes_waits_for_both() {
+    let mut behind_both = 0;
+    for seed in 0..50 {
+        let events = flown("softgpu", "two-nodes", seed).events;
+        for retirement in [1, 2].map(|it| Kind::Retirement.nr(it)) {
+            let idle = |it: &Event| it.subject == retirement && it.what == What::RetireIdle {};
+            let idle = place(&events, "idle", idle);
+            let behind: Vec<_> = events
+                .iter()
+                .filter(|it| it.subject == retirement)
+                .filter_map(|it| match it.what {
+                    What::RetireBehind { node, fence } => Some((node, fence)),
+                    _ => None,
+                })
+                .collect();
+            for (node, fence) in &behind {
+                let passed = |it: &Event| {
+                    let covers = |it: &What| matches!(it, What::FencePassed { fence: it } if it.covers(*fence));
+                    it.subject == *node && covers(&it.what)
+                };
+                assert!(place(&events, "passed", passed) < idle, "seed {seed}: {node}");
+            }
+            behind_both += usize::from(behind.len() == 2);
+        }
+    }
+    assert!(behind_both > 0, "work was in flight on both");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
     Answer, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice, DriverResource,
-    Miniport, Refusal,
+    DriverView, Miniport, Opening, Refusal,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -28,6 +28,8 @@ pub(crate) enum Fault {
     ZeroSize,
     /// Says that an allocation has fewer bytes where pitches are aligned.
     SmallPitch,
+    /// Writes to private data that it may only read: when somebody else opens it.
+    EditsOnOpen,
     /// Destroys everything and answers that it was busy.
     FailsDestroy,
     /// Takes every interrupt for somebody else's.
@@ -104,6 +106,19 @@ impl Miniport for Wrapped {
     ) -> Answer<Option<DriverResource>> {
         let changed = self.inner.destroy_allocations(at, doomed)?;
         if self.fault == Some(Fault::FailsDestroy) { Err(Refusal::Busy) } else { Ok(changed) }
+    }
+
+    fn open_allocations(
+        &self,
+        at: &mut Passive,
+        mut opening: Opening<'_>,
+    ) -> Answer<Vec<DriverView>> {
+        if self.fault == Some(Fault::EditsOnOpen) && !opening.create {
+            for byte in opening.views.iter_mut().filter_map(|it| it.private.first_mut()) {
+                *byte = byte.wrapping_add(1);
+            }
+        }
+        self.inner.open_allocations(at, opening)
     }
 
     fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool> {

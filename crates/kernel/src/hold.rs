@@ -2,8 +2,9 @@
 //!
 //! # Invariants
 //!
-//! 1. While a driver holds the data of an allocation or a resource, no end of theirs is begun:
-//!    the retirement waits as a job, and is looked at again when a hold ends.
+//! 1. While a driver holds the data of an allocation or a resource, the view by which it was
+//!    acquired does not end, and so neither do they: the retirement waits as a job, and is
+//!    looked at again when a hold ends.
 //! 2. A hold ends once: by the driver, or with the device by whose view it was acquired.
 
 use crate::handle::Handle;
@@ -106,10 +107,11 @@ impl Kernel {
         }
     }
 
-    /// Whether a driver holds something that a retirement would end. Whoever would run it
-    /// judges whether anybody is left to let go.
-    pub(crate) fn judge_held(&self, adapter: Subject, retirement: u32) -> bool {
-        let world = self.world.hold();
+    /// Makes a retirement wait as a job where a driver holds something that it would end, and
+    /// judges whether anybody is left to let go. Looked at and queued under one hold, so that
+    /// whoever lets go finds the job.
+    pub(crate) fn hold_back(&self, adapter: Subject, retirement: u32) -> bool {
+        let mut world = self.world.hold();
         let holds = world.holds_of(retirement);
         let mut forgotten = holds.iter().filter(|it| !world.calls.contains_key(&it.call));
         let broken = forgotten.next().map(|it| {
@@ -121,7 +123,11 @@ impl Kernel {
         });
         let place = "DxgkCbAcquireHandleData";
         self.log.judge(RuleId::CB_HANDLE_007, Who::Driver, adapter, place, broken);
-        !holds.is_empty()
+        let held = !holds.is_empty();
+        if held {
+            world.jobs.push_back(retirement);
+        }
+        held
     }
 }
 
@@ -140,14 +146,15 @@ impl World {
             Kind::ResourceView => {
                 let view = self.resource_views.get(named.number)?;
                 let keeps = Kind::Resource.nr(view.resource);
-                let word = self.resources.get(view.resource)?.word.as_ref()?.word();
+                let word = self.resources.get(view.resource)?.said;
                 Some((keeps, keeps, view.device, word))
             }
             _ => None,
         }
     }
 
-    /// What a driver holds that a retirement would end.
+    /// What a driver holds that a retirement would end. What it acquired by another device's
+    /// view holds back that device's view, and so the allocation or resource, but not this one.
     pub(crate) fn holds_of(&self, retirement: u32) -> Vec<&Hold> {
         let Some(it) = self.retirements.get(retirement).filter(|_| !self.holds.is_empty()) else {
             return Vec::new();
@@ -156,6 +163,8 @@ impl World {
         let resource = |it: u32| Some(Kind::Resource.nr(self.resource_views.get(it)?.resource));
         let views = it.views.iter().filter_map(allocation);
         let ends: Vec<Subject> = views.chain(it.resource_view.and_then(resource)).collect();
-        self.holds.values().filter(|it| ends.contains(&it.keeps)).collect()
+        let device = it.device;
+        let held = |it: &&Hold| it.device == device && ends.contains(&it.keeps);
+        self.holds.values().filter(held).collect()
     }
 }

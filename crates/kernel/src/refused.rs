@@ -37,6 +37,8 @@ pub enum Refused {
     Duplicate(Handle),
     /// A list names a member of a shared resource.
     SharedMember(Subject),
+    /// The shared resource is on another adapter than the device.
+    OtherAdapter(Subject),
     /// A shared resource takes no more members.
     Sealed(Subject),
     /// An allocation over memory that is there joins no resource: not this one.
@@ -77,6 +79,8 @@ pub enum Argument {
     Context,
     /// The resource.
     Resource,
+    /// The global name of a shared resource.
+    Share,
     /// An allocation of a list, by its place.
     Allocation(usize),
 }

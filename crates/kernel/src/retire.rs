@@ -83,6 +83,10 @@ impl Kernel {
         process: ProcessId,
         order: &DestroyOrder,
     ) -> Result<(), Refused> {
+        if self.is_husk(process, order.device)? {
+            // WINDOWS: destroy calls on a lost device succeed (our decision); it is all gone.
+            return Ok(());
+        }
         let inside = self.enter_device_to_end(process, order.device)?;
         let asked = {
             let mut world = self.world.hold();
@@ -145,7 +149,7 @@ impl Kernel {
         };
         let it = world.devices.get_mut(device)?;
         it.retiring += 1;
-        let (process, lost) = (it.process, it.lost);
+        let (process, lost) = (it.process, it.lost.is_some());
         let behind = if assume || lost { Vec::new() } else { world.outstanding(device) };
         let number = world.retirements.add(Retirement {
             device,
@@ -246,17 +250,16 @@ impl Kernel {
     /// Runs a retirement on this thread, waiting for its pass.
     pub(crate) fn run_retirement(&self, at: &mut Passive, number: u32, process: u32) {
         let Some((driver, keys)) = self.retirement_keys(number, process) else { return };
-        if self.judge_held(driver.adapter, number) {
-            self.world.hold().jobs.push_back(number);
+        if self.hold_back(driver.adapter, number) {
             return;
         }
-        match self.enter(at, keys) {
-            Ok(pass) => {
-                let by = By { driver: &driver, pass: &pass, process: Some(process) };
-                self.end(at, &by, number);
-            }
+        if let Ok(pass) = self.enter(at, keys) {
+            let by = By { driver: &driver, pass: &pass, process: Some(process) };
+            self.end(at, &by, number);
+        } else {
             // Whoever holds the pass cannot go on. The job runs if it ever does.
-            Err(_) => self.world.hold().jobs.push_back(number),
+            self.world.hold().jobs.push_back(number);
+            self.ring(&self.bell);
         }
     }
 
@@ -337,7 +340,9 @@ impl World {
     fn outstanding(&self, device: u32) -> Vec<(usize, Fence)> {
         let Some(it) = self.devices.get(device) else { return Vec::new() };
         let nodes = self.adapters.get(it.adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
-        let waits = |(node, fence): &&(usize, Fence)| !nodes[*node].passed.covers(*fence);
+        let waits = |(node, fence): &&(usize, Fence)| {
+            nodes.get(*node).is_some_and(|it| !it.passed.covers(*fence))
+        };
         it.queued.iter().filter(waits).copied().collect()
     }
 
@@ -346,7 +351,7 @@ impl World {
         let mut ready = Vec::new();
         while let Some(it) = self.devices.get(device)
             && let Some(next) = it.retirements.front().copied()
-            && (it.lost || self.has_passed(it.adapter, next))
+            && (it.lost.is_some() || self.has_passed(it.adapter, next))
         {
             ready.push(next);
             if let Some(it) = self.devices.get_mut(device) {
@@ -359,7 +364,9 @@ impl World {
     fn has_passed(&self, adapter: u32, retirement: u32) -> bool {
         let nodes = self.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
         let behind = self.retirements.get(retirement).map(|it| it.behind.as_slice());
-        let passed = |(node, fence): &(usize, Fence)| nodes[*node].passed.covers(*fence);
+        let passed = |(node, fence): &(usize, Fence)| {
+            nodes.get(*node).is_none_or(|it| it.passed.covers(*fence))
+        };
         behind.unwrap_or_default().iter().all(passed)
     }
 

@@ -9,6 +9,7 @@ use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::schedule::Node;
 use crate::services::Services;
+use crate::world::World;
 use flight::{Kind, Line, Passive, Subject, Ticket, What};
 use std::sync::{Arc, Weak};
 
@@ -25,8 +26,10 @@ pub(crate) struct Adapter {
     pub(crate) line: Option<Arc<dyn Line>>,
     /// How many names of it are live.
     pub(crate) opens: u32,
-    /// Rung when a device of it is gone.
-    pub(crate) drained: Option<Ticket>,
+    /// Turns of its hardware that are under way.
+    pub(crate) interrupting: u32,
+    /// Its driver is about to stop: no interrupt and no DPC any more.
+    pub(crate) quiet: bool,
 }
 
 /// Where an adapter is in its life.
@@ -34,6 +37,7 @@ pub(crate) struct Adapter {
 pub(crate) enum State {
     Starting,
     Running,
+    Stopping,
     Stopped,
 }
 
@@ -58,11 +62,14 @@ struct Wire {
 
 impl Line for Wire {
     fn raise(&self, at: &mut Passive) {
+        let Some(kernel) = self.kernel.upgrade() else { return };
+        let number = self.driver.adapter.number;
+        if kernel.world.hold().adapters.get(number).is_none_or(|it| it.quiet) {
+            return; // A stopped driver hears no interrupt.
+        }
         // A routine that fails is an event; there is nobody to tell.
         let _ = self.driver.interrupt(at);
-        if let Some(kernel) = self.kernel.upgrade()
-            && kernel.take_dpc(self.driver.adapter.number)
-        {
+        if kernel.take_dpc(number) {
             let _ = self.driver.dpc(at);
         }
     }
@@ -148,7 +155,8 @@ impl Kernel {
             dpc: false,
             line: None,
             opens: 0,
-            drained: None,
+            interrupting: 0,
+            quiet: false,
         });
         driver
     }
@@ -191,74 +199,58 @@ impl Kernel {
         }
     }
 
-    /// Stops a driver, with everything that is alive on its adapter.
+    /// Stops a driver, with everything that is alive on its adapter. If somebody does so already,
+    /// this waits until it is done.
     pub fn remove_adapter(&self, at: &mut Passive, adapter: AdapterId) {
-        let driver = {
+        let mine = {
             let mut world = self.world.hold();
             let Some(it) = world.adapters.get_mut(adapter.0) else { return };
-            if it.state == State::Stopped {
-                return;
+            let mine = matches!(it.state, State::Starting | State::Running);
+            if mine {
+                it.state = State::Stopping;
             }
-            it.state = State::Stopped;
-            it.driver.clone()
+            mine.then(|| it.driver.clone())
         };
-        self.end_devices(at, adapter.0);
+        let Some(driver) = mine else {
+            let about = adapter.subject();
+            let over =
+                |it: &World| it.adapters.get(adapter.0).is_none_or(|it| it.state == State::Stopped);
+            self.wait_until(at, about, |_| format!("the end of {about}"), over);
+            return;
+        };
+        self.end_devices(at, adapter.subject(), |it| it.adapter == adapter.0);
         let keys = Class::Three.keys(adapter.0, driver.generation, 0);
         if let Ok(pass) = self.enter(at, keys) {
+            // WINDOWS: level three runs alone with an idle GPU (documented), so nothing is left to
+            // interrupt for.
+            self.silence(at, adapter);
             let _ = driver.stop_device(at, &pass);
             remove(at, &driver, &pass);
         }
         let mut world = self.world.hold();
         self.log.emit(adapter.subject(), What::AdapterStopped {});
         if let Some(it) = world.adapters.get_mut(adapter.0) {
-            it.line = None;
+            (it.line, it.state) = (None, State::Stopped);
             if it.opens == 0 {
                 world.adapters.remove(adapter.0);
             }
         }
+        self.wake(&mut world);
     }
 
-    /// Ends every device of a stopping adapter, and waits for those that others end.
-    fn end_devices(&self, at: &mut Passive, adapter: u32) {
-        loop {
-            let (mine, ticket) = {
-                let mut world = self.world.hold();
-                let of = |(number, it): (u32, &crate::device::Device)| {
-                    (it.adapter == adapter).then_some((number, it.process, it.handle, it.ending))
-                };
-                let all: Vec<_> = world.devices.iter().filter_map(of).collect();
-                if all.is_empty() {
-                    return;
-                }
-                let ticket = Ticket::new(format!("the devices of adapter {adapter}"));
-                if let Some(it) = world.adapters.get_mut(adapter) {
-                    it.drained = Some(ticket.clone());
-                }
-                let mine = all.into_iter().find(|(.., ending)| !ending);
-                if let Some((number, process, handle, _)) = mine {
-                    self.unname(&mut world, process, handle);
-                    if let Some(it) = world.devices.get_mut(number) {
-                        it.ending = true;
-                    }
-                }
-                (mine.map(|(number, ..)| number), ticket)
-            };
-            match mine {
-                Some(number) => self.end_device(at, number),
-                None => {
-                    if let flight::Woken::Stuck(_) =
-                        self.park(at, Kind::Adapter.nr(adapter), &ticket)
-                    {
-                        return;
-                    }
-                }
-            }
+    /// A driver about to stop hears no interrupt any more: what is under way ends first.
+    fn silence(&self, at: &mut Passive, adapter: AdapterId) {
+        if let Some(it) = self.world.hold().adapters.get_mut(adapter.0) {
+            (it.quiet, it.dpc) = (true, false);
         }
+        let over = |it: &World| it.adapters.get(adapter.0).is_none_or(|it| it.interrupting == 0);
+        let about = adapter.subject();
+        self.wait_until(at, about, |_| format!("the interrupts of {about}"), over);
     }
 
     fn take_dpc(&self, adapter: u32) -> bool {
         let mut world = self.world.hold();
-        world.adapters.get_mut(adapter).is_some_and(|it| std::mem::replace(&mut it.dpc, false))
+        world.adapters.get_mut(adapter).is_some_and(|it| std::mem::take(&mut it.dpc) && !it.quiet)
     }
 
     /// What rings when [`Kernel::turn`] may find something.
@@ -276,6 +268,9 @@ impl Kernel {
     /// Names an adapter for a process (`D3DKMTOpenAdapterFromLuid`).
     pub fn open_adapter(&self, process: ProcessId, adapter: AdapterId) -> Result<Handle, Refused> {
         let mut world = self.world.hold();
+        if world.processes.get(process.0).is_none_or(|it| it.ended) {
+            return Err(Refused::NamesFull); // An ended process gets no more names.
+        }
         match world.adapters.get_mut(adapter.0) {
             Some(it) if it.state == State::Running => it.opens += 1,
             _ => return Err(Refused::Removed(adapter.subject())),
@@ -299,13 +294,19 @@ impl Kernel {
         let mut world = self.world.hold();
         let number = world.resolve(process, Argument::Adapter, handle, Kind::Adapter)?;
         self.unname(&mut world, process.0, handle);
-        if let Some(it) = world.adapters.get_mut(number) {
-            it.opens -= 1;
-            if it.opens == 0 && it.state == State::Stopped && it.line.is_none() {
-                world.adapters.remove(number);
-            }
-        }
+        world.close_adapter(number);
         Ok(())
+    }
+}
+
+impl World {
+    /// A name of an adapter is gone; with the last one goes an adapter that has stopped.
+    pub(crate) fn close_adapter(&mut self, number: u32) {
+        let Some(it) = self.adapters.get_mut(number) else { return };
+        it.opens -= 1;
+        if it.opens == 0 && it.state == State::Stopped {
+            self.adapters.remove(number);
+        }
     }
 }
 

@@ -47,6 +47,7 @@ const GOOD: &str = "
     c5 allocation:1 handle.acquired word=word:2 hold=1
     c5 allocation:1 handle.released hold=1
     c5 word:4 pool.taken bytes=16 tag=Wtun
+    c5 view:1 ddi.opens device=device:1 resource=resource:1 create=false batch=1
     call:5 ddi.return name=DxgkDdiOpenAllocation answer=ok legal=true
     view:1 view.opened allocation=allocation:1 device=device:1 resource=resource:1 answered=true
     word:4 word.given to=view:1

@@ -36,6 +36,7 @@ impl Shadows {
             What::AllocationCreated { device, .. } => Some(*device),
             What::RetireAsked { device, .. } => self.of(*device).device().and_then(|it| it.process),
             What::ResourceViewUnnamed { .. } => shadow.resource_view().map(|it| it.resource),
+            What::NameGiven { to, .. } => self.of(*to).view().map(|it| it.device),
             What::ViewIdle {} => shadow.view().map(|it| it.device),
             What::PacketDone { .. } | What::ContextDestroyed {} | What::DdiEnds {} => {
                 shadow.context().map(|it| it.device)
@@ -43,6 +44,7 @@ impl Shadows {
             What::DdiCall { adapter, .. } => Some(*adapter),
             What::DdiDestroys { .. } => shadow.allocation().and_then(|it| it.word),
             What::DdiResource { word, .. } => Some(*word),
+            What::DdiOpens { resource, .. } => *resource,
             What::DdiCloses { .. } => shadow.view().and_then(|it| it.retirement),
             What::Callback { .. }
             | What::PoolFreed {}
@@ -138,7 +140,7 @@ impl Shadows {
         match event.what {
             What::AdapterStarted { generation, .. } => adapter.generation = generation,
             What::AdapterStopped {} => {
-                adapter.generation = 0;
+                (adapter.generation, adapter.stopped) = (0, None);
                 for node in std::mem::take(&mut adapter.nodes) {
                     self.end(node);
                 }
@@ -176,11 +178,23 @@ impl Shadows {
 
     fn device(&mut self, event: &Event) {
         match event.what {
-            What::DeviceCreated { process, .. } => {
-                let device = Device { process: Some(process), ..Device::default() };
-                self.start(event.subject, Known::Device(device));
+            What::DeviceCreated { process, adapter } => {
+                let (process, adapter) = (Some(process), Some(adapter));
+                self.start(
+                    event.subject,
+                    Known::Device(Device { process, adapter, ..Device::default() }),
+                );
+                if let Some(adapter) = adapter {
+                    self.with_adapter(adapter, |it| it.owned += 1);
+                }
             }
-            What::DeviceDestroyed {} => self.end(event.subject),
+            What::DeviceDestroyed {} => {
+                let adapter = self.of(event.subject).device().and_then(|it| it.adapter);
+                self.end(event.subject);
+                if let Some(adapter) = adapter {
+                    self.with_adapter(adapter, |it| less(&mut it.owned));
+                }
+            }
             What::DeviceLost { .. } => {
                 if let Some(device) = self.get(event.subject).and_then(Shadow::device_mut) {
                     device.lost = true;
@@ -195,6 +209,9 @@ impl Shadows {
         if let What::ContextCreated { device, .. } = event.what {
             self.start(event.subject, Known::Context(Context { device, in_flight: 0 }));
             self.with_device(device, |it| it.contexts += 1);
+            if let Some(adapter) = self.of(device).device().and_then(|it| it.adapter) {
+                self.with_adapter(adapter, |it| it.owned += 1);
+            }
             return;
         }
         let Some(context) = self.get(event.subject).and_then(Shadow::context_mut) else { return };
@@ -203,6 +220,9 @@ impl Shadows {
             What::ContextDestroyed {} => {
                 self.end(event.subject);
                 self.with_device(device, |it| less(&mut it.contexts));
+                if let Some(adapter) = self.of(device).device().and_then(|it| it.adapter) {
+                    self.with_adapter(adapter, |it| less(&mut it.owned));
+                }
             }
             What::PacketQueued { node, fence } => {
                 context.in_flight += 1;
@@ -251,6 +271,9 @@ impl Shadows {
                 let shadow = self.get(owner).and_then(Shadow::adapter_mut);
                 let Some(adapter) = shadow else { return };
                 adapter.inside.retain(|it| it.call != event.subject);
+                if ["DxgkDdiStopDevice", "DxgkDdiRemoveDevice"].contains(&&**name) {
+                    adapter.stopped = Some(name.clone());
+                }
                 adapter.declined |= name == ddi::ADD_DEVICE && answer == "declined";
                 let waited_for = adapter.declined && name != ddi::UNLOAD;
                 if adapter.inside.is_empty() && adapter.generation == 0 && !waited_for {

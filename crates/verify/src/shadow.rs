@@ -108,10 +108,12 @@ pub struct Adapter {
     pub nodes: Vec<Subject>,
     /// The calls that have not returned.
     pub inside: Vec<Inside>,
-    /// How many allocations and resources it owns.
+    /// How many allocations, resources, devices and contexts its driver has.
     pub owned: u32,
     /// Whether its driver wants nothing to do with it.
     pub declined: bool,
+    /// The last of the calls that stop its driver, once one has returned.
+    pub stopped: Option<Text>,
 }
 
 /// A call that has not returned.
@@ -150,6 +152,8 @@ pub struct Due {
 pub struct Device {
     /// Its process.
     pub process: Option<Subject>,
+    /// Its adapter.
+    pub adapter: Option<Subject>,
     /// Whether it can work no more.
     pub lost: bool,
     /// How many contexts it has.

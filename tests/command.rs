@@ -102,6 +102,8 @@ fn rules_are_listed_and_explained() {
     let (code, said) = text(&["explain", "KMD-DESTROY-002"]);
     assert_eq!(code, 0);
     assert!(said.contains("windtunnel check leaks-on-destroy"), "{said}");
+    let (_, said) = text(&["explain", "KMD-DEV-003"]);
+    assert!(said.contains("live       no: it needs segments"), "{said}");
 }
 
 #[test]

@@ -135,6 +135,12 @@ const CASES: &[Case] = &[
         Set("retire.asked", "sync", "false"),
     ),
     case(
+        RuleId::ALLOC_DESTROY_013,
+        "first-version",
+        "a call without flags is taken as one with a flag",
+        Set("retire.asked", "assume", "true"),
+    ),
+    case(
         RuleId::ALLOC_DESTROY_015,
         "resource",
         "an allocation is destroyed before its view is closed",
@@ -151,6 +157,24 @@ const CASES: &[Case] = &[
         "resource",
         "a resource is destroyed while its device has it open",
         Late("resource-view.closed", "ddi.resource"),
+    ),
+    case(
+        RuleId::ALLOC_DESTROY_019,
+        "resource",
+        "an allocation is destroyed while its driver holds its data",
+        Missing("handle.released"),
+    ),
+    case(
+        RuleId::CB_HANDLE_003,
+        "resource",
+        "the data behind a handle is somebody else's",
+        Set("handle.acquired", "word", "word:99"),
+    ),
+    case(
+        RuleId::ALLOC_DESTROY_025,
+        "empty-resource",
+        "a resource goes with its last member, while it has its name",
+        Early("resource.gone", "resource-view.unnamed"),
     ),
     case(RuleId::WT_GONE_001, "resource", "a resource never goes", Missing("resource.gone")),
     case(
@@ -176,6 +200,18 @@ const CASES: &[Case] = &[
         "work",
         "a context goes before its work",
         Early("context.destroyed", "packet.done"),
+    ),
+    case(
+        RuleId::KMD_PNP_001,
+        "resource",
+        "an adapter is started although its driver declined it",
+        Set("ddi.return name=DxgkDdiAddDevice", "answer", "declined"),
+    ),
+    case(
+        RuleId::KMD_CTX_007,
+        "work",
+        "the driver is told to destroy a context that has work",
+        Early("context:1 ddi.ends", "packet.done"),
     ),
     case(
         RuleId::KMD_ALLOC_010,
@@ -262,6 +298,7 @@ const SUBMITTED: &str = "ddi.return name=DxgkDdiSubmitCommandVirtual";
 /// for, so a client shows them (`windows.rs`, and the scenario of that name).
 const AT_THE_DOOR: &[(RuleId, &str)] = &[
     (RuleId::ALLOC_CREATE_006, "windows.rs"),
+    (RuleId::ALLOC_CREATE_011, "windows.rs"),
     (RuleId::ALLOC_DESTROY_003, "windows.rs"),
     (RuleId::ALLOC_DESTROY_004, "windows.rs"),
     (RuleId::ALLOC_DESTROY_018, "shared-member"),

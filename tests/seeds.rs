@@ -29,6 +29,15 @@ fn many(driver: &str, scenario: &str, seeds: u64) {
 }
 
 #[test]
+fn good_drivers_fly_clean_through_every_good_scenario_in_50_orders() {
+    for driver in ["softgpu", "table", "table-moves-resource"] {
+        for scenario in SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.is_empty()) {
+            many(driver, scenario.name, 50);
+        }
+    }
+}
+
+#[test]
 fn two_threads_leave_nothing_alive_in_2000_orders() {
     many("softgpu", "two-threads", 2000);
 }

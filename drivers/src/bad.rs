@@ -6,4 +6,7 @@
 pub(crate) mod adapter;
 pub(crate) mod create;
 pub(crate) mod destroy;
+pub(crate) mod device;
+pub(crate) mod handle;
+pub(crate) mod standard;
 pub(crate) mod view;

@@ -1,6 +1,6 @@
 //! The drivers by name.
 
-use crate::bad::{adapter, create, destroy, view};
+use crate::bad::{adapter, create, destroy, device, handle, standard, view};
 use crate::moving::MOVES_RESOURCE;
 use crate::plug;
 use crate::table::GOOD;
@@ -61,13 +61,59 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::faulty(Fault::SmallPitch, log);
     "reserved-flags" "sets a flag of an allocation that has no name" [KMD_ALLOC_008]
         |log| plug::table(&create::RESERVED_FLAGS, log);
+    "cached-unseen" "creates cached allocations that the CPU does not see" [KMD_FLAGS_001]
+        |log| plug::table(&create::CACHED_UNSEEN, log);
+    "two-memories" "creates allocations that are protected and of existing memory"
+        [KMD_FLAGS_002] |log| plug::table(&create::TWO_MEMORIES, log);
+    "notified-virtual" "wants residency notifications for what is not accessed physically"
+        [KMD_FLAGS_006] |log| plug::table(&create::NOTIFIED_VIRTUAL, log);
+    "hidden-history" "creates history buffers that the CPU does not see" [KMD_FLAGS_007]
+        |log| plug::table(&create::HIDDEN_HISTORY, log);
     "points-at-device" "leaves the device's address in an allocation it has closed"
         [KMD_ALLOC_009] |log| plug::table(&view::POINTS_AT_DEVICE, log);
     "leaks-failed-create" "keeps what it had made when a create fails" [KMD_ALLOC_011]
         |log| plug::table(&create::LEAKS_FAILED_CREATE, log);
+    "ends-with-nul" "writes a byte behind the private data of an allocation" [KMD_ALLOC_012]
+        |log| plug::table(&create::ENDS_WITH_NUL, log);
     "illegal-status" "answers a bad description with STATUS_UNSUCCESSFUL" [GATE_STATUS_002]
         |log| plug::table(&create::ILLEGAL_STATUS, log);
 
+    "edits-surface" "changes a surface's description where only sizes are asked for"
+        [KMD_STD_002] |log| plug::table(&standard::EDITS_SURFACE, log);
+    "no-private-data" "has no private data for a standard allocation" [KMD_STD_003]
+        |log| plug::table(&standard::NO_PRIVATE_DATA, log);
+    "two-sizes" "answers another size of private data when it fills it in" [KMD_STD_004]
+        |log| plug::table(&standard::TWO_SIZES, log);
+    "refuses-its-own" "refuses the private data it gave a standard allocation" [KMD_STD_004]
+        |log| plug::table(&standard::REFUSES_ITS_OWN, log);
+
+    "null-device" "makes devices without an hDevice" [KMD_DEV_001]
+        |log| plug::table(&device::NULL_DEVICE, log);
+    "leaks-device" "does not free a device that it is told to destroy" [KMD_DEV_002]
+        |log| plug::table(&device::LEAKS_DEVICE, log);
+    "fails-device-end" "destroys a device, and answers that it is busy" [KMD_DEV_002]
+        |log| plug::faulty(Fault::FailsDeviceEnd, log);
+    "one-device" "has one device at a time" [KMD_DEV_004]
+        |log| plug::faulty(Fault::OneDevice, log);
+    "refuses-contexts" "does not make contexts" [KMD_CTX_001]
+        |log| plug::faulty(Fault::RefusesContexts, log);
+    "leaks-context" "does not free a context that it is told to destroy" [KMD_CTX_006]
+        |log| plug::table(&device::LEAKS_CONTEXT, log);
+    "keeps-adapter" "does not free its adapter when it is removed" [KMD_PNP_003]
+        |log| plug::table(&device::KEEPS_ADAPTER, log);
+
+    "signs-resource" "writes into a resource's private data when it opens" [KMD_OPEN_003]
+        |log| plug::table(&view::SIGNS_RESOURCE, log);
+    "asks-to-open" "opens with DxgkCbGetHandleData, as at WDDM 1.x" [KMD_OPEN_004]
+        |log| plug::table(&handle::ASKS_TO_OPEN, log);
+    "asks-the-old-way" "calls DxgkCbGetHandleData, which is for WDDM 1.x" [CB_HANDLE_004]
+        |log| plug::table(&handle::ASKS_THE_OLD_WAY, log);
+    "asks-for-resource" "asks for what a device has of a resource" [CB_HANDLE_002]
+        |log| plug::table(&handle::ASKS_FOR_RESOURCE, log);
+    "releases-twice" "lets go twice of the data behind a handle" [CB_HANDLE_005]
+        |log| plug::table(&handle::RELEASES_TWICE, log);
+    "never-releases" "never lets go of the data behind a handle" [CB_HANDLE_007]
+        |log| plug::table(&handle::NEVER_RELEASES, log);
     "null-view" "opens allocations without an hDeviceSpecificAllocation" [KMD_OPEN_001]
         |log| plug::table(&view::NULL_VIEW, log);
     "edits-on-open" "changes private data when a second device opens it" [KMD_OPEN_002]

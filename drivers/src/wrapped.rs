@@ -2,15 +2,21 @@
 
 use crate::board::Board;
 use flight::{DeviceLevel, Passive};
+use kernel::context::Context;
+use kernel::device::Device;
 use kernel::miniport::{
-    Answer, Births, Born, Doomed, DriverResource, DriverView, Miniport, Opening, Refusal,
+    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice, DriverResource,
+    DriverView, Miniport, Opening, Refusal,
 };
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// A driver around another one.
 pub(crate) struct Wrapped {
     inner: Arc<dyn Miniport>,
     fault: Option<Fault>,
+    /// How many devices there are.
+    devices: AtomicU32,
     /// The hardware that the inner one has only the address of.
     _board: Option<Arc<Board>>,
 }
@@ -28,23 +34,57 @@ pub(crate) enum Fault {
     FailsDestroy,
     /// Takes every interrupt for somebody else's.
     NeverCompletes,
+    /// Ends a device and answers that it was busy.
+    FailsDeviceEnd,
+    /// Refuses a second device.
+    OneDevice,
+    /// Refuses every context.
+    RefusesContexts,
 }
 
 impl Wrapped {
     /// A driver that does one thing wrong.
     pub(crate) fn bad(inner: Arc<dyn Miniport>, fault: Fault) -> Arc<Self> {
-        Arc::new(Self { inner, fault: Some(fault), _board: None })
+        Arc::new(Self { inner, fault: Some(fault), devices: AtomicU32::new(0), _board: None })
     }
 
     /// A driver that keeps the hardware of the inner one.
     pub(crate) fn keeping(inner: Arc<dyn Miniport>, board: Arc<Board>) -> Arc<Self> {
-        Arc::new(Self { inner, fault: None, _board: Some(board) })
+        Arc::new(Self { inner, fault: None, devices: AtomicU32::new(0), _board: Some(board) })
     }
 }
 
 impl Miniport for Wrapped {
     fn stands_on(&self) -> Option<&dyn Miniport> {
         Some(&*self.inner)
+    }
+
+    fn create_device(&self, at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
+        if self.fault == Some(Fault::OneDevice) && self.devices.load(SeqCst) > 0 {
+            return Err(Refusal::Unsupported);
+        }
+        let device = self.inner.create_device(at, word)?;
+        self.devices.fetch_add(1, SeqCst);
+        Ok(device)
+    }
+
+    fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> Answer<()> {
+        self.devices.fetch_sub(1, SeqCst);
+        self.inner.destroy_device(at, device)?;
+        if self.fault == Some(Fault::FailsDeviceEnd) { Err(Refusal::Busy) } else { Ok(()) }
+    }
+
+    fn create_context(
+        &self,
+        at: &mut Passive,
+        device: &DriverDevice,
+        order: &ContextOrder,
+        word: Blank<'_, Context>,
+    ) -> Answer<DriverContext> {
+        if self.fault == Some(Fault::RefusesContexts) {
+            return Err(Refusal::Unsupported);
+        }
+        self.inner.create_context(at, device, order, word)
     }
 
     fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born> {

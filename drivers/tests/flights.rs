@@ -7,7 +7,7 @@ mod client;
 
 use client::{Flown, fly, fly_with};
 use drivers::{ALL, GOOD, Listed, find, plug};
-use flight::{Log, RuleId};
+use flight::{Log, RuleId, What};
 use softgpu::format::Command;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -64,6 +64,23 @@ fn a_flight_repeats() {
             || -> Vec<String> { fly(driver, 3).events.iter().map(ToString::to_string).collect() };
         assert_eq!(lines(), lines(), "{}", driver.name);
     }
+}
+
+#[test]
+fn what_a_driver_holds_is_not_destroyed_before_it_is_let_go() {
+    let flown = fly(find("never-releases").unwrap(), 1);
+    let rules: BTreeSet<RuleId> = flown.findings.iter().map(|it| it.rule).collect();
+    // The kernel waits, and takes the hold back when the device goes.
+    assert!(rules.contains(&RuleId::CB_HANDLE_005) && !rules.contains(&RuleId::ALLOC_DESTROY_019));
+    let first = |name: &str| flown.events.iter().position(|it| it.what.name() == name).unwrap();
+    let held = |it: &&flight::Event| matches!(it.what, What::HandleAcquired { hold: 1, .. });
+    let subject = flown.events.iter().find(held).unwrap().subject;
+    let of = |name: &str| {
+        let it = |it: &flight::Event| it.subject == subject && it.what.name() == name;
+        flown.events.iter().rposition(it).unwrap()
+    };
+    assert!(first("retire.idle") < of("handle.released"), "the destroy was asked for before");
+    assert!(of("handle.released") < of("ddi.destroys"));
 }
 
 #[test]

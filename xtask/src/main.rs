@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     let done = match std::env::args().nth(1).as_deref() {
         Some("test") => test::run(),
         Some("bless") => rewrite("golden"),
-        Some("docs") => rewrite("support"),
+        Some("docs") => rewrite("support").and_then(|()| rewrite("house")),
         _ => Err(HELP.to_owned()),
     };
     match done {

@@ -193,11 +193,20 @@ events! {
     /// The call closes this view: subject the view. `batch` is how many it closes.
     DdiCloses "ddi.closes" { device: Subject, batch: u32 }
 
+    /// The call ends this device or context: subject it.
+    DdiEnds "ddi.ends" {}
+
     /// The driver gave this word for something: subject the word.
     WordGiven "word.given" { to: Subject }
     /// What the word was for is gone, and the call that said so has returned. `alone` when
     /// that call named nothing else.
     WordEnded "word.ended" { of: Subject, alone: bool }
+
+    /// The driver acquired its data by a client's handle, and holds it: subject what the data
+    /// is of. `hold` is the number it is let go with.
+    HandleAcquired "handle.acquired" { word: Subject, hold: u32 }
+    /// It let go of the data, or was made to.
+    HandleReleased "handle.released" { hold: u32 }
 
     /// The driver took a pool block: subject its word.
     PoolTaken "pool.taken" { bytes: u64, tag: Text }

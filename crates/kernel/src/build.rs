@@ -306,6 +306,10 @@ impl Kernel {
             let opened = |it: &u32| world.views.get(*it).is_some_and(|it| it.word.is_some());
             views.into_iter().partition(opened)
         };
+        let made = |it: &u32| Kind::Allocation.nr(*it);
+        let resource = place.filter(|it| it.new).map(|it| Kind::Resource.nr(it.resource));
+        let ends: Vec<Subject> = allocations.iter().map(made).chain(resource).collect();
+        self.end_holds(|it| ends.contains(&it.keeps));
         for view in &opened {
             self.log.emit(Kind::View.nr(*view), What::ViewIdle {});
         }

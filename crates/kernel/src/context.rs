@@ -1,5 +1,6 @@
 //! Contexts: streams of work of a device, each for one node.
 
+use crate::ddi::For;
 use crate::device::{Inside, Loss};
 use crate::gate::Class;
 use crate::handle::Handle;
@@ -8,7 +9,7 @@ use crate::miniport::{ContextOrder, DriverContext};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
-use flight::{Kind, Passive, What};
+use flight::{Kind, Log, Passive, What};
 use std::sync::Arc;
 
 /// A stream of work (`hContext`).
@@ -131,7 +132,9 @@ impl Kernel {
             let keys = Class::Zero.keys(driver.adapter.number, driver.generation, process);
             let pass = self.enter(at, keys).ok()?;
             // WINDOWS: after a refusal it is gone all the same (our decision).
-            let _ = driver.destroy_context(at, &pass, process, word);
+            let carries = |log: &Log| log.emit(Kind::Context.nr(number), What::DdiEnds {});
+            let whom = For { process: Some(process), carries: &carries };
+            let _ = driver.destroy_context(at, &pass, whom, word);
             Some(given)
         });
         let mut world = self.world.hold();

@@ -10,11 +10,11 @@ use crate::gate::{Class, Key, Mode, Pass};
 use crate::handle::{Handle, Reserved};
 use crate::kernel::Kernel;
 use crate::miniport::{
-    Birth, Births, Blank, Born, DriverResource, Home, Shape, Standard, StandardPrivate,
+    Birth, Births, Blank, Born, DriverResource, Home, Refusal, Shape, Standard, StandardPrivate,
 };
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
-use flight::{Hex, Kind, Log, Passive, What};
+use flight::{Hex, Kind, Log, Passive, RuleId, What, Who};
 
 /// No driver has more private data for a standard allocation.
 const MOST_PRIVATE: u32 = 1 << 24;
@@ -108,7 +108,8 @@ impl Kernel {
         if order.allocations.is_empty() {
             return Err(Refused::NothingToCreate);
         }
-        let joins = order.resource.map(|it| self.find_home(process, &inside, it)).transpose()?;
+        let find = |it| self.find_home(process, &inside, it, order.standard.is_some());
+        let joins = order.resource.map(find).transpose()?;
         let mut names = self.reserve_all(process, &order, joins.is_some())?;
         let making = Making { process: process.0, inside: &inside, joins, opens: None };
         let made = self.create_under_pass(at, &making, &mut order, &mut names);
@@ -124,6 +125,7 @@ impl Kernel {
         process: ProcessId,
         inside: &Inside<'_>,
         handle: Handle,
+        standard: bool,
     ) -> Result<Place, Refused> {
         let world = self.world.hold();
         let argument = Argument::Resource;
@@ -134,8 +136,12 @@ impl Kernel {
             let owner = Kind::Device.nr(view.device);
             return Err(Refused::OtherDevice { argument, handle, owner });
         }
+        let resource = Kind::Resource.nr(view.resource);
         if world.resources.get(view.resource).ok_or(gone)?.shared {
-            return Err(Refused::Sealed(Kind::Resource.nr(view.resource)));
+            return Err(Refused::Sealed(resource));
+        }
+        if standard {
+            return Err(Refused::NoHome(resource));
         }
         Ok(Place { resource: view.resource, view: number, new: false })
     }
@@ -171,7 +177,14 @@ impl Kernel {
             standard_private(at, driver, &pass, process, bytes, order)?;
             given = order.allocations.iter().map(|it| digest(it)).collect();
         }
-        let (born, seen) = self.describe(at, &pass, making, order)?;
+        let described = self.describe(at, &pass, making, order);
+        if order.standard.is_some() {
+            let why = described.as_ref().err().filter(|it| doubts_the_data(it));
+            let broken =
+                why.map(|it| format!("its private data was refused by its own create: {it:?}"));
+            judge_standard(driver, RuleId::KMD_STD_004, broken);
+        }
+        let (born, seen) = described?;
         let shapes: Vec<Shape> = born.allocations.iter().map(|(_, shape)| *shape).collect();
         let digests: Vec<(Hex, Hex)> = given.into_iter().zip(seen).collect();
         let mut built = self.build(making, order, born, &digests);
@@ -252,6 +265,9 @@ fn standard_private(
 ) -> Result<(), Refused> {
     let mut standard = Standard { bytes, private: None, allocation_size: 0, resource_size: 0 };
     driver.standard_data(at, pass, process, &mut standard)?;
+    let sizes = [standard.allocation_size, standard.resource_size];
+    let broken = (sizes == [0, 0]).then(|| "it gave both private data no bytes".to_owned());
+    judge_standard(driver, RuleId::KMD_STD_003, broken);
     if standard.allocation_size.max(standard.resource_size) > MOST_PRIVATE {
         return Err(Refused::BadShape);
     }
@@ -261,9 +277,27 @@ fn standard_private(
     });
     driver.standard_data(at, pass, process, &mut standard)?;
     let private = standard.private.unwrap_or_default();
+    let again = [standard.allocation_size, standard.resource_size];
+    let given = [&private.allocation, &private.resource].map(Vec::len);
+    let agree = sizes == again && sizes.map(|it| it as usize) == given;
+    let broken = (!agree).then(|| {
+        format!("it asked for {sizes:?} bytes of private data, then gave {given:?} of {again:?}")
+    });
+    judge_standard(driver, RuleId::KMD_STD_004, broken);
     order.allocations = vec![private.allocation];
     order.private = private.resource;
     Ok(())
+}
+
+/// Whether a driver refused private data for what is in it.
+fn doubts_the_data(why: &Refused) -> bool {
+    matches!(why, Refused::Driver(Refusal::Invalid | Refusal::Mismatch))
+}
+
+/// Entry rules on what a driver says of a standard allocation: it has no object yet.
+fn judge_standard(driver: &Driver, rule: RuleId, broken: Option<String>) {
+    let place = "DxgkDdiGetStandardAllocationDriverData";
+    driver.log.judge(rule, Who::Driver, driver.adapter, place, broken);
 }
 
 /// A short digest of private data, for events (FNV-1a).

@@ -172,10 +172,10 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        process: u32,
+        whom: For<'_>,
         device: DriverDevice,
     ) -> Answer<()> {
-        self.call(&DESTROY_DEVICE, at, bare(Some(process)), |it, at| it.destroy_device(at, device))
+        self.call(&DESTROY_DEVICE, at, whom, |it, at| it.destroy_device(at, device))
     }
 
     pub(crate) fn create_context(
@@ -196,12 +196,10 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        process: u32,
+        whom: For<'_>,
         context: DriverContext,
     ) -> Answer<()> {
-        self.call(&DESTROY_CONTEXT, at, bare(Some(process)), |it, at| {
-            it.destroy_context(at, context)
-        })
+        self.call(&DESTROY_CONTEXT, at, whom, |it, at| it.destroy_context(at, context))
     }
 
     pub(crate) fn standard_data(

@@ -1,6 +1,6 @@
 //! Devices: a process's link to an adapter.
 
-use crate::ddi::Driver;
+use crate::ddi::{Driver, For};
 use crate::gate::Class;
 use crate::handle::{Handle, Reserved};
 use crate::kernel::Kernel;
@@ -11,7 +11,7 @@ use crate::retire::Ending;
 use crate::start::Adapter;
 use crate::view::Stage;
 use crate::world::World;
-use flight::{Fence, Kind, Passive, Subject, What};
+use flight::{Fence, Kind, Log, Passive, Subject, What};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -143,7 +143,9 @@ impl Kernel {
         if let Err(why) = welcome {
             drop(world);
             // WINDOWS: that the driver sees this call is our decision.
-            let _ = driver.destroy_device(at, &pass, process.0, word);
+            let carries = |log: &Log| log.emit(subject, What::DdiEnds {});
+            let whom = For { process: Some(process.0), carries: &carries };
+            let _ = driver.destroy_device(at, &pass, whom, word);
             let mut world = self.world.hold();
             self.log.emit(subject, What::DeviceDestroyed {});
             self.end_word(given, subject, false);
@@ -233,6 +235,7 @@ impl Kernel {
         for retirement in self.retire_all(number) {
             self.run_retirement(at, retirement, process);
         }
+        self.end_holds(|it| it.device == number);
         self.wait_device(at, number, "the ends of its views", |it| it.retiring == 0);
         let word = self.world.hold().devices.get_mut(number).and_then(|it| it.word.take());
         let told = word.and_then(|word| {
@@ -241,7 +244,9 @@ impl Kernel {
             let keys = Class::Zero.keys(driver.adapter.number, driver.generation, process);
             let pass = self.enter(at, keys).ok()?;
             // WINDOWS: after a refusal it is gone all the same (our decision).
-            let _ = driver.destroy_device(at, &pass, process, word);
+            let carries = |log: &Log| log.emit(Kind::Device.nr(number), What::DdiEnds {});
+            let whom = For { process: Some(process), carries: &carries };
+            let _ = driver.destroy_device(at, &pass, whom, word);
             Some(given)
         });
         let mut world = self.world.hold();

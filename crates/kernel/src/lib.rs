@@ -21,6 +21,7 @@ pub mod device;
 mod end;
 mod gate;
 pub mod handle;
+mod hold;
 pub mod kernel;
 mod lock;
 pub mod miniport;

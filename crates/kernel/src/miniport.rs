@@ -365,6 +365,8 @@ pub enum Refusal {
     NoHandle,
     /// It does not do such things.
     Unsupported,
+    /// It wants nothing to do with this adapter (`DxgkDdiAddDevice` without a context).
+    Declined,
     /// It panicked.
     Crashed,
     /// A number that the kernel only passes on.
@@ -382,6 +384,7 @@ impl Refusal {
             Refusal::Busy => "busy".into(),
             Refusal::NoHandle => "no-handle".into(),
             Refusal::Unsupported => "unsupported".into(),
+            Refusal::Declined => "declined".into(),
             Refusal::Crashed => "crashed".into(),
             Refusal::Other(number) => format!("{number:#010x}").into(),
         }

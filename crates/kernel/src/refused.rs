@@ -41,6 +41,8 @@ pub enum Refused {
     OtherAdapter(Subject),
     /// A shared resource takes no more members.
     Sealed(Subject),
+    /// An allocation over memory that is there joins no resource: not this one.
+    NoHome(Subject),
     /// The resource was named for destruction while the call waited.
     ResourceEnded(Subject),
     /// The device cannot work any more, or its adapter is stopped.

@@ -231,6 +231,9 @@ impl Kernel {
     /// Runs a job if its pass can be had. Answers whether it ran.
     pub(crate) fn try_retirement(&self, at: &mut Passive, number: u32) -> bool {
         let Some((driver, keys)) = self.retirement_keys(number, 0) else { return false };
+        if !self.world.hold().holds_of(number).is_empty() {
+            return false;
+        }
         let Some(pass) = self.try_enter(keys) else { return false };
         let mine = {
             let mut world = self.world.hold();
@@ -247,6 +250,9 @@ impl Kernel {
     /// Runs a retirement on this thread, waiting for its pass.
     pub(crate) fn run_retirement(&self, at: &mut Passive, number: u32, process: u32) {
         let Some((driver, keys)) = self.retirement_keys(number, process) else { return };
+        if self.hold_back(driver.adapter, number) {
+            return;
+        }
         if let Ok(pass) = self.enter(at, keys) {
             let by = By { driver: &driver, pass: &pass, process: Some(process) };
             self.end(at, &by, number);

@@ -2,7 +2,7 @@
 
 use crate::handle::Handle;
 use crate::kernel::Kernel;
-use flight::{DeviceLevel, Dispatch, Fence, Host, InCall, Kind, Log, Passive, Pool, Subject};
+use flight::{DeviceLevel, Dispatch, Fence, Host, Log, Passive, Pool, Subject};
 use std::sync::{Arc, Weak};
 
 /// The callbacks of one adapter.
@@ -40,8 +40,46 @@ impl Services {
     /// The driver's word behind a client's allocation or resource handle
     /// (`DxgkCbAcquireHandleData`), in the process the running call is for: the adapter's word,
     /// or with `of_device` the view's. Also for what this very call is building.
+    ///
+    /// Until the number that comes with it is given to [`Services::release`], with the same
+    /// `kind`, what the data is of does not end.
+    pub fn acquire(
+        &self,
+        at: &mut Passive,
+        handle: Handle,
+        of_device: bool,
+        kind: u32,
+    ) -> Option<(usize, u32)> {
+        self.kernel.upgrade()?.acquire(at, self.adapter, handle, of_device, kind)
+    }
+
+    /// Lets go of what was acquired (`DxgkCbReleaseHandleData`).
+    pub fn release(&self, at: &mut Passive, number: usize, kind: u32) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.release(at, self.adapter, number, kind);
+        }
+    }
+
+    /// The same word, acquired and let go of at once: for a driver that keeps it only while
+    /// what it is of cannot end, as in the call that opens it.
     pub fn handle_data(&self, at: &mut Passive, handle: Handle, of_device: bool) -> Option<usize> {
-        self.kernel.upgrade()?.handle_data(at, handle, of_device)
+        let (word, number) = self.acquire(at, handle, of_device, 0)?;
+        self.release(at, number as usize, 0);
+        Some(word)
+    }
+
+    /// Says which word the driver gave for its adapter (`MiniportDeviceContext`).
+    pub fn give_word(&self, word: usize) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.give_word(word, self.adapter);
+        }
+    }
+
+    /// Says that the driver was told to forget its adapter, and has returned.
+    pub fn end_word(&self, word: usize) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.end_word(word, self.adapter, false);
+        }
     }
 
     /// The driver's memory.
@@ -67,31 +105,5 @@ impl Services {
     /// The adapter, for events.
     pub fn adapter(&self) -> Subject {
         self.adapter
-    }
-}
-
-impl Kernel {
-    /// The driver's word behind a client's handle, in the process the running call is for.
-    pub(crate) fn handle_data(
-        &self,
-        _at: &mut Passive,
-        handle: Handle,
-        of_device: bool,
-    ) -> Option<usize> {
-        let world = self.world.hold();
-        let process = (*world.calls.get(&InCall::current()?)?)?;
-        let subject = world.processes.get(process)?.names.find_for_driver(handle)?;
-        match subject.kind {
-            Kind::View if of_device => Some(world.views.get(subject.number)?.word.as_ref()?.word()),
-            Kind::View => {
-                let allocation = world.views.get(subject.number)?.allocation;
-                Some(world.allocations.get(allocation)?.word.as_ref()?.word())
-            }
-            Kind::ResourceView => {
-                let resource = world.resource_views.get(subject.number)?.resource;
-                Some(world.resources.get(resource)?.said)
-            }
-            _ => None,
-        }
     }
 }

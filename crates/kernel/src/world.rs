@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::device::Device;
 use crate::gate::Gate;
 use crate::handle::Names;
+use crate::hold::Hold;
 use crate::process::Process;
 use crate::resource::{Resource, ResourceView};
 use crate::retire::Retirement;
@@ -42,6 +43,9 @@ pub(crate) struct World {
     pub(crate) jobs: VecDeque<u32>,
     /// The process each running driver call is for.
     pub(crate) calls: BTreeMap<u32, Option<u32>>,
+    /// What drivers have acquired and not let go of.
+    pub(crate) holds: BTreeMap<u32, Hold>,
+    pub(crate) last_hold: u32,
     pub(crate) last_call: u32,
     pub(crate) last_node: u32,
 }
@@ -63,6 +67,8 @@ impl World {
             waiting: Vec::new(),
             jobs: VecDeque::new(),
             calls: BTreeMap::new(),
+            holds: BTreeMap::new(),
+            last_hold: 0,
             last_call: 0,
             last_node: 0,
         }

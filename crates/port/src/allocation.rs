@@ -2,26 +2,22 @@
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
 use crate::display::{Adapter, TableDriver};
+use crate::door::Door;
+use crate::flags;
 use crate::private::{Private, count, pointer};
 use crate::status::answer;
 use abi::HANDLE;
 use abi::display::{
-    DXGK_ALLOCATIONINFO, DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as FlagsWddm2,
-    DXGK_CREATEALLOCATIONFLAGS, DXGK_DESTROYALLOCATIONFLAGS, DXGK_OPENALLOCATIONFLAGS,
-    DXGK_OPENALLOCATIONINFO, DXGKARG_CLOSEALLOCATION, DXGKARG_CREATEALLOCATION,
-    DXGKARG_DESTROYALLOCATION, DXGKARG_OPENALLOCATION,
+    DXGK_ALLOCATIONINFO, DXGK_CREATEALLOCATIONFLAGS, DXGK_DESTROYALLOCATIONFLAGS,
+    DXGK_OPENALLOCATIONFLAGS, DXGK_OPENALLOCATIONINFO, DXGKARG_CLOSEALLOCATION,
+    DXGKARG_CREATEALLOCATION, DXGKARG_DESTROYALLOCATION, DXGKARG_OPENALLOCATION,
 };
 use flight::{RuleId, Who};
 use kernel::miniport::{
     Answer, Births, Born, Doomed, DriverDevice, DriverResource, DriverView, Fate, Home, Opening,
     Refusal, Shape,
 };
-use kernel::services::Services;
 use std::vec::Drain;
-
-/// The bits of `FlagsWddm2` that mean nothing at WDDM 2.0: two got their names later.
-const RESERVED: u32 =
-    FlagsWddm2::RESERVED | FlagsWddm2::CreateInVpr | FlagsWddm2::MapApertureCpuVisible;
 
 impl TableDriver {
     pub(crate) fn new_allocations(&self, births: Births<'_>) -> Answer<Born> {
@@ -58,9 +54,10 @@ impl TableDriver {
             unsafe { call(pointer(context), &raw mut args) }
         });
 
+        judge_lengths(&door, own.iter().chain([&shared]));
         answer(status)?;
         *common = shared.bytes();
-        judge_flags(door.services(), &infos);
+        flags::judge(door.services(), &infos);
         let born = allocations.into_iter().zip(own).zip(infos).map(|((birth, private), info)| {
             *birth.private = private.bytes();
             (birth.word.fill(info.hAllocation.expose_provenance()), shape(&info))
@@ -134,6 +131,7 @@ impl TableDriver {
         });
 
         answer(status)?;
+        judge_common(&door, common, &shared);
         let opened = views.into_iter().zip(own).zip(infos).map(|((birth, private), info)| {
             *birth.private = private.bytes();
             birth.word.fill(info.hDeviceSpecificAllocation.expose_provenance())
@@ -164,19 +162,32 @@ impl TableDriver {
     }
 }
 
-/// Entry rule: what a driver must leave zero.
-fn judge_flags(services: &Services, infos: &[DXGK_ALLOCATIONINFO]) {
-    for (at, info) in infos.iter().enumerate() {
-        let (flags, reserved) = (info.FlagsWddm2.Value, info.FlagsWddm2.Value & RESERVED);
-        let broken = (reserved != 0).then(|| {
-            format!(
-                "allocation {at} has FlagsWddm2 {flags:#010x}, but {reserved:#010x} is reserved"
-            )
+/// Entry rule: a driver takes private data to be as long as it is, whatever is in it.
+fn judge_lengths<'a>(door: &Door, given: impl Iterator<Item = &'a Private>) {
+    for private in given.filter(|it| it.size() > 0) {
+        let broken = private.overrun().map(|bytes| {
+            let size = private.size();
+            format!("private data has {size} bytes, but up to {bytes} bytes behind it were written")
         });
-        let place = "DxgkDdiCreateAllocation.FlagsWddm2";
+        let (services, place) = (door.services(), "DxgkDdiCreateAllocation.pPrivateDriverData");
         let about = services.adapter();
-        services.log().judge(RuleId::KMD_ALLOC_008, Who::Driver, about, place, broken);
+        services.log().judge(RuleId::KMD_ALLOC_012, Who::Driver, about, place, broken);
     }
+}
+
+/// Entry rule: a driver that opens reads the resource's private data, and does not write it.
+fn judge_common(door: &Door, before: &[u8], after: &Private) {
+    if before.is_empty() {
+        return; // There was nothing to write to.
+    }
+    let after = after.bytes();
+    let place = before.iter().zip(&after).position(|(before, after)| before != after);
+    let broken = place.map(|it| {
+        format!("byte {it} of the resource's private data was changed, but it is read only here")
+    });
+    let (services, place) = (door.services(), "DxgkDdiOpenAllocation.pPrivateDriverData");
+    let about = services.adapter();
+    services.log().judge(RuleId::KMD_OPEN_003, Who::Driver, about, place, broken);
 }
 
 fn shape(info: &DXGK_ALLOCATIONINFO) -> Shape {

@@ -170,18 +170,20 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbAcquireHandleData(
         let At::Passive(at) = at else { return Err("passive") };
         let Some(data) = data else { return Ok(None) };
         let of_device = data.Flags.has(DXGKCB_GETHANDLEDATAFLAGS::DeviceSpecific);
-        Ok(services.handle_data(at, Handle(data.hObject), of_device))
+        let kind = data.Type.cast_unsigned();
+        Ok(services.acquire(at, Handle(data.hObject), of_device, kind))
     });
-    let number = data.filter(|_| word.is_some()).map_or(0, |it| it.hObject as usize);
+    let (word, number) = word.map_or((None, 0), |(word, number)| (Some(word), number as usize));
     // SAFETY: The caller promises the same.
     unsafe { write(release, ptr::without_provenance_mut(number)) };
     word.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
 }
 
-/// Lets go of what was acquired. Nothing was held for it: it is only said.
-pub(crate) extern "win64-unwind" fn DxgkCbReleaseHandleData(_: DXGKARGCB_RELEASEHANDLEDATA) {
-    at_level(Door::running, "DxgkCbReleaseHandleData", (), |_, at| {
-        let At::Passive(_) = at else { return Err("passive") };
+/// Lets go of what was acquired.
+pub(crate) extern "win64-unwind" fn DxgkCbReleaseHandleData(data: DXGKARGCB_RELEASEHANDLEDATA) {
+    at_level(Door::running, "DxgkCbReleaseHandleData", (), |services, at| {
+        let At::Passive(at) = at else { return Err("passive") };
+        services.release(at, data.ReleaseHandle.addr(), data.Type.cast_unsigned());
         Ok(())
     });
 }

@@ -1,7 +1,8 @@
 //! Private driver data, as memory that a driver can reach for the time of a call.
 //!
 //! A copy of our own, aligned as a structure would be: what the driver does with the pointer
-//! changes no vector of the kernel's, and the length cannot change.
+//! changes no vector of the kernel's, and the length cannot change. Behind it lies a guard, so
+//! that a driver that writes a little too far is seen and harms nothing.
 
 use abi::PVOID;
 use kernel::miniport::{Answer, Refusal};
@@ -9,6 +10,12 @@ use std::ptr;
 
 /// More private data than this is a number nobody meant.
 pub(crate) const MOST: u32 = 1 << 24;
+
+/// How many words of guard lie behind the bytes.
+const GUARD: usize = 8;
+
+/// What a byte of the guard is.
+const MARK: u8 = 0xfd;
 
 /// Bytes that a driver may read and write.
 pub(crate) struct Private {
@@ -21,11 +28,12 @@ impl Private {
     pub(crate) fn copy(bytes: &[u8]) -> Answer<Self> {
         let size = count(bytes.len())?;
         let word = |chunk: &[u8]| {
-            let mut word = [0; 8];
+            let mut word = [MARK; 8];
             word[..chunk.len()].copy_from_slice(chunk);
             u64::from_ne_bytes(word)
         };
-        Ok(Self { words: bytes.chunks(8).map(word).collect(), size })
+        let guard = std::iter::repeat_n(u64::from_ne_bytes([MARK; 8]), GUARD);
+        Ok(Self { words: bytes.chunks(8).map(word).chain(guard).collect(), size })
     }
 
     /// So many zeroes.
@@ -33,7 +41,7 @@ impl Private {
         if size > MOST {
             return Err(Refusal::NoMemory);
         }
-        Ok(Self { words: vec![0; (size as usize).div_ceil(8)], size })
+        Self::copy(&vec![0; size as usize])
     }
 
     /// How many bytes there are.
@@ -43,14 +51,25 @@ impl Private {
 
     /// Where they are: nowhere, if there are none.
     pub(crate) fn pointer(&mut self) -> PVOID {
-        if self.words.is_empty() { ptr::null_mut() } else { self.words.as_mut_ptr().cast() }
+        if self.size == 0 { ptr::null_mut() } else { self.words.as_mut_ptr().cast() }
     }
 
     /// The bytes as they are now.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let mut bytes: Vec<u8> = self.words.iter().flat_map(|it| it.to_ne_bytes()).collect();
+        let mut bytes = self.all();
         bytes.truncate(self.size as usize);
         bytes
+    }
+
+    /// How far behind the bytes the driver has written, if it has.
+    pub(crate) fn overrun(&self) -> Option<usize> {
+        let behind = &self.all()[self.size as usize..];
+        behind.iter().rposition(|it| *it != MARK).map(|last| last + 1)
+    }
+
+    /// The bytes with their guard.
+    fn all(&self) -> Vec<u8> {
+        self.words.iter().flat_map(|it| it.to_ne_bytes()).collect()
     }
 }
 
@@ -76,6 +95,18 @@ mod tests {
             assert_eq!((private.bytes(), private.size()), (bytes, u32::from(length)));
             assert_eq!(private.pointer().is_null(), length == 0);
             assert_eq!(private.pointer().addr() % 8, 0);
+        }
+    }
+
+    #[test]
+    fn who_writes_too_far_is_seen() {
+        for length in [1, 3, 8, 9] {
+            let mut private = Private::copy(&vec![7; length]).unwrap();
+            assert_eq!(private.overrun(), None, "{length}");
+            let (word, byte) = (length / 8, length % 8);
+            private.words[word] ^=
+                u64::from_ne_bytes(std::array::from_fn(|at| (at == byte).into()));
+            assert_eq!((private.overrun(), private.bytes()), (Some(1), vec![7; length]));
         }
     }
 

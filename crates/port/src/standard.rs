@@ -9,6 +9,7 @@ use abi::display::{
     DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 };
 use abi::ukm::D3DDDIFMT_A8;
+use flight::{RuleId, Who};
 use kernel::miniport::{Answer, Refusal, Standard};
 
 impl TableDriver {
@@ -24,6 +25,7 @@ impl TableDriver {
             Type: D3DKMDT_GDISURFACE_TEXTURE,
             ..D3DKMDT_GDISURFACEDATA::ZERO
         };
+        let described = surface;
         let filled = standard.private.is_some();
         let room = |size: u32| Private::zeroed(if filled { size } else { 0 });
         let mut allocation = room(standard.allocation_size)?;
@@ -45,9 +47,19 @@ impl TableDriver {
         });
 
         answer(status)?;
+        if !filled {
+            let broken = (surface != described).then(|| {
+                "asked for sizes only, the driver changed the description of the surface".to_owned()
+            });
+            let (services, rule) = (door.services(), RuleId::KMD_STD_002);
+            let place = "DxgkDdiGetStandardAllocationDriverData.pCreateData";
+            services.log().judge(rule, Who::Driver, services.adapter(), place, broken);
+        }
         if let Some(private) = &mut standard.private {
             private.allocation = allocation.bytes();
             private.resource = resource.bytes();
+            standard.allocation_size = args.AllocationPrivateDriverDataSize;
+            standard.resource_size = args.ResourcePrivateDriverDataSize;
         } else {
             let sizes = [args.AllocationPrivateDriverDataSize, args.ResourcePrivateDriverDataSize];
             // A size is the driver's word, and somebody is about to make room for it.

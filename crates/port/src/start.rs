@@ -53,7 +53,14 @@ impl TableDriver {
         });
 
         answer(status)?;
-        *self.met() = Some(Adapter { door, context: context.expose_provenance() });
+        // WINDOWS: success without a context declines the device (documented): nothing else is
+        // asked of the driver about it.
+        if context.is_null() {
+            return Err(Refusal::Declined);
+        }
+        let context = context.expose_provenance();
+        services.give_word(context);
+        *self.met() = Some(Adapter { door, context });
         Ok(())
     }
 
@@ -131,6 +138,7 @@ impl TableDriver {
         let Adapter { door, context } = self.met().take().ok_or(Refusal::Invalid)?;
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
         let status = self.inside(&door, || unsafe { call(pointer(context)) });
+        door.services().end_word(context);
         answer(status)
     }
 

@@ -9,7 +9,7 @@ use abi::miniport::{DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKRNL_INTERFA
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID, UNCROSSED};
 use flight::{Event, Line, Log, Machine, Passive, Stepped, What};
-use kernel::miniport::ContextOrder;
+use kernel::miniport::{ContextOrder, Refusal};
 use kernel::{
     AdapterId, CreateOrder, DestroyOrder, Handle, Kernel, Manner, Packet, Plugged, Target,
 };
@@ -509,4 +509,32 @@ fn a_refused_create_leaves_nothing() {
         kernel.end_process(at, process, Manner::Orderly);
     });
     assert_eq!(broken(&events), ["DxgkDdiCreateAllocation: no-memory"]);
+}
+
+/// Succeeds, and wants nothing to do with the device.
+unsafe extern "win64-unwind" fn decline(_: PDEVICE_OBJECT, context: *mut PVOID) -> NTSTATUS {
+    unsafe { context.write(ptr::null_mut()) };
+    STATUS_SUCCESS
+}
+
+#[test]
+fn a_driver_that_gives_no_context_is_asked_nothing_more() {
+    let log = Arc::new(Log::new());
+    Stepped::fly(1, &log, |host, at| {
+        let kernel = Kernel::new(host.clone(), log.clone());
+        let (table, pool) = (table(), Pool::new(log.clone()));
+        let table = DRIVER_INITIALIZATION_DATA { DxgkDdiAddDevice: Some(decline), ..table };
+        let miniport = unsafe { TableDriver::new(table, 1, pool.clone()) }.unwrap();
+        let machine = Arc::new(Hardware::default());
+        let why = kernel.add_adapter(at, Plugged { miniport, machine, pool }).unwrap_err();
+        assert_eq!((why.entry, why.why), ("DxgkDdiAddDevice", Refusal::Declined));
+        assert_eq!(kernel.census().count(), 0);
+    })
+    .unwrap();
+    let call = |it: Event| match it.what {
+        What::DdiCall { name, .. } => Some(name.into_owned()),
+        _ => None,
+    };
+    let called: Vec<String> = log.take().into_iter().filter_map(call).collect();
+    assert_eq!(called, ["DxgkDdiAddDevice", "DxgkDdiUnload"]);
 }

@@ -58,6 +58,12 @@ const INVALID: Option<NTSTATUS> = Some(STATUS_INVALID_PARAMETER);
 
 const RULES: &[ArgumentRule<Asked>] = &[
     ArgumentRule {
+        id: RuleId::ALLOC_CREATE_023,
+        place: "D3DKMTCreateAllocation.hDevice",
+        refuses: INVALID,
+        broken: |it| (it.args.hDevice == 0).then(|| "hDevice is zero".to_owned()),
+    },
+    ArgumentRule {
         id: RuleId::ALLOC_CREATE_001,
         place: "D3DKMTCreateAllocation.Flags.CreateShared",
         refuses: INVALID,
@@ -132,6 +138,19 @@ const RULES: &[ArgumentRule<Asked>] = &[
             })
         },
     },
+    // WINDOWS: the page wants both flags; Windows makes it without them (observed), so it is
+    // only noted.
+    ArgumentRule {
+        id: RuleId::ALLOC_CREATE_011,
+        place: "D3DKMTCreateAllocation.Flags.StandardAllocation",
+        refuses: None,
+        broken: |it| {
+            let both = it.has(Flags::CreateShared) && it.has(Flags::CrossAdapter);
+            (it.has(Flags::StandardAllocation) && !both).then(|| {
+                "the page wants CreateShared and CrossAdapter with StandardAllocation".to_owned()
+            })
+        },
+    },
     ArgumentRule {
         id: RuleId::ALLOC_CREATE_022,
         place: "D3DKMTCreateAllocation.pStandardAllocation.Type",
@@ -185,7 +204,10 @@ const KEPT: Kept = Kept {
         (Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTCreateAllocation.hDevice"),
         (Which::Resource, RuleId::ALLOC_CREATE_003, "D3DKMTCreateAllocation.hResource"),
     ],
-    others: &[(RuleId::ALLOC_CREATE_005, "D3DKMTCreateAllocation.hResource")],
+    others: &[
+        (RuleId::ALLOC_CREATE_005, "D3DKMTCreateAllocation.hResource"),
+        (RuleId::ALLOC_CREATE_012, "D3DKMTCreateAllocation.hResource"),
+    ],
 };
 
 /// Flags that have no effect here yet: said when used.

@@ -218,11 +218,14 @@ const CREATE_RULES: &[RuleId] = &[
     RuleId::ALLOC_CREATE_006,
     RuleId::ALLOC_CREATE_009,
     RuleId::ALLOC_CREATE_010,
+    RuleId::ALLOC_CREATE_011,
+    RuleId::ALLOC_CREATE_012,
     RuleId::ALLOC_CREATE_013,
     RuleId::ALLOC_CREATE_016,
     RuleId::ALLOC_CREATE_018,
     RuleId::ALLOC_CREATE_019,
     RuleId::ALLOC_CREATE_022,
+    RuleId::ALLOC_CREATE_023,
     RuleId::DEV_LIFE_003,
 ];
 

@@ -72,6 +72,7 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         Refused::MixedList { .. } => other(RuleId::ALLOC_DESTROY_005),
         Refused::SharedMember(_) => other(RuleId::ALLOC_DESTROY_018),
         Refused::Sealed(_) => other(RuleId::ALLOC_CREATE_005),
+        Refused::NoHome(_) => other(RuleId::ALLOC_CREATE_012),
         Refused::NoEngine { .. } => other(RuleId::DEV_LIFE_006),
         Refused::ResourceEnded(_)
         | Refused::OtherAdapter(_)
@@ -116,6 +117,9 @@ fn describe(refused: &Refused) -> String {
             format!("the list names a member of {it}, which is shared: it ends as a whole")
         }
         Refused::Sealed(it) => format!("{it} is shared, so it takes no more allocations"),
+        Refused::NoHome(it) => {
+            format!("an allocation over existing memory is created into {it}, but joins none")
+        }
         Refused::NoEngine { node, engine, nodes } => format!(
             "node {node}, engine mask {engine:#x} was asked for, but there are {nodes} nodes \
              with one engine each"
@@ -149,7 +153,7 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         Refused::NamesFull => STATUS_NO_MEMORY,
         Refused::Stuck => STATUS_UNSUCCESSFUL,
         Refused::Driver(why) => match why {
-            Refusal::Absent | Refusal::Unsupported => STATUS_NOT_SUPPORTED,
+            Refusal::Absent | Refusal::Unsupported | Refusal::Declined => STATUS_NOT_SUPPORTED,
             Refusal::Invalid => STATUS_INVALID_PARAMETER,
             Refusal::NoMemory => STATUS_NO_MEMORY,
             Refusal::Mismatch => STATUS_GRAPHICS_DRIVER_MISMATCH,
@@ -164,6 +168,7 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         | Refused::Duplicate(_)
         | Refused::SharedMember(_)
         | Refused::Sealed(_)
+        | Refused::NoHome(_)
         | Refused::NoEngine { .. }
         | Refused::OtherAdapter(_)
         | Refused::NothingToCreate

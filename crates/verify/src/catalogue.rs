@@ -31,6 +31,8 @@ pub struct Entry {
     pub observed: Option<String>,
     /// The versions it was observed on.
     pub profile: Option<String>,
+    /// Of a rule that is not live: what has to be there before something can judge it.
+    pub needs: Option<String>,
     /// Of an observed rule: how many agree, `two or more` or `one`.
     pub confidence: Option<String>,
 }
@@ -185,6 +187,13 @@ mod tests {
             assert_eq!(find(rule.name()).map(|entry| entry.id.as_str()), Some(rule.name()));
         }
         assert!(find("NO-SUCH-001").is_none());
+    }
+
+    #[test]
+    fn a_live_rule_needs_nothing() {
+        for entry in catalogue().iter().filter(|it| it.needs.is_some()) {
+            assert!(RuleId::find(&entry.id).is_none(), "{} is live", entry.id);
+        }
     }
 
     #[test]

@@ -2,6 +2,20 @@
 
 use flight::Irql;
 
+/// `DxgkDdiAddDevice`.
+pub(crate) const ADD_DEVICE: &str = "DxgkDdiAddDevice";
+/// `DxgkDdiRemoveDevice`.
+pub(crate) const REMOVE_DEVICE: &str = "DxgkDdiRemoveDevice";
+/// `DxgkDdiUnload`.
+pub(crate) const UNLOAD: &str = "DxgkDdiUnload";
+/// `DxgkDdiCreateDevice`.
+pub(crate) const CREATE_DEVICE: &str = "DxgkDdiCreateDevice";
+/// `DxgkDdiDestroyDevice`.
+pub(crate) const DESTROY_DEVICE: &str = "DxgkDdiDestroyDevice";
+/// `DxgkDdiCreateContext`.
+pub(crate) const CREATE_CONTEXT: &str = "DxgkDdiCreateContext";
+/// `DxgkDdiDestroyContext`.
+pub(crate) const DESTROY_CONTEXT: &str = "DxgkDdiDestroyContext";
 /// `DxgkDdiCreateAllocation`.
 pub(crate) const CREATE_ALLOCATION: &str = "DxgkDdiCreateAllocation";
 /// `DxgkDdiDestroyAllocation`.
@@ -16,16 +30,16 @@ pub(crate) const SUBMIT: &str = "DxgkDdiSubmitCommandVirtual";
 /// WINDOWS: documented, except that the page of `DxgkDdiSubmitCommandVirtual` names no level:
 /// it is read as that of `DxgkDdiSubmitCommand`.
 const LEVELS: [(&str, Irql); 18] = [
-    ("DxgkDdiAddDevice", Irql::Passive),
+    (ADD_DEVICE, Irql::Passive),
     ("DxgkDdiStartDevice", Irql::Passive),
     ("DxgkDdiQueryAdapterInfo", Irql::Passive),
     ("DxgkDdiStopDevice", Irql::Passive),
-    ("DxgkDdiRemoveDevice", Irql::Passive),
-    ("DxgkDdiUnload", Irql::Passive),
-    ("DxgkDdiCreateDevice", Irql::Passive),
-    ("DxgkDdiDestroyDevice", Irql::Passive),
-    ("DxgkDdiCreateContext", Irql::Passive),
-    ("DxgkDdiDestroyContext", Irql::Passive),
+    (REMOVE_DEVICE, Irql::Passive),
+    (UNLOAD, Irql::Passive),
+    (CREATE_DEVICE, Irql::Passive),
+    (DESTROY_DEVICE, Irql::Passive),
+    (CREATE_CONTEXT, Irql::Passive),
+    (DESTROY_CONTEXT, Irql::Passive),
     ("DxgkDdiGetStandardAllocationDriverData", Irql::Passive),
     (CREATE_ALLOCATION, Irql::Passive),
     (DESTROY_ALLOCATION, Irql::Passive),

@@ -44,6 +44,8 @@ const GOOD: &str = "
     word:2 word.given to=allocation:1
     resource-view:1 resource-view.opened resource=resource:1 device=device:1
     call:5 ddi.call name=DxgkDdiOpenAllocation level=passive class=zero adapter=adapter:1 process=process:1
+    c5 allocation:1 handle.acquired word=word:2 hold=1
+    c5 allocation:1 handle.released hold=1
     c5 word:4 pool.taken bytes=16 tag=Wtun
     c5 view:1 ddi.opens device=device:1 resource=resource:1 create=false batch=1
     call:5 ddi.return name=DxgkDdiOpenAllocation answer=ok legal=true
@@ -114,15 +116,58 @@ const ALONE: &str = "
     resource:2 resource.gone
 ";
 
+/// A driver of the second generation: its adapter, a device and a context, and how it finds its
+/// data; and a client of the first version of destroy.
+const SECOND: &str = "
+    call:20 ddi.call name=DxgkDdiAddDevice level=passive class=three adapter=adapter:2 process=-
+    c20 word:6 pool.taken bytes=128 tag=Wtun
+    c20 word:6 word.given to=adapter:2
+    call:20 ddi.return name=DxgkDdiAddDevice answer=ok legal=true
+    adapter:2 adapter.started nodes=1 generation=2
+    word:7 pool.taken bytes=64 tag=Wtun
+    device:2 device.created process=process:2 adapter=adapter:2
+    word:7 word.given to=device:2
+    call:21 ddi.call name=DxgkDdiCreateContext level=passive class=zero adapter=adapter:2 process=-
+    c21 word:8 pool.taken bytes=64 tag=Wtun
+    call:21 ddi.return name=DxgkDdiCreateContext answer=ok legal=true
+    context:2 context.created device=device:2 node=node:0
+    word:8 word.given to=context:2
+    call:22 ddi.call name=DxgkDdiOpenAllocation level=passive class=zero adapter=adapter:2 process=-
+    c22 adapter:2 callback name=DxgkCbAcquireHandleData
+    call:22 ddi.return name=DxgkDdiOpenAllocation answer=ok legal=true
+    process:2 enter call=D3DKMTDestroyAllocation
+    resource:3 resource.created adapter=adapter:2 device=device:2 sharing=none
+    resource-view:3 resource-view.opened resource=resource:3 device=device:2
+    retirement:2 retire.asked device=device:2 views=0 assume=false sync=false
+    resource-view:3 resource-view.unnamed by=device:2 retirement=retirement:2
+    resource-view:3 resource-view.closed
+    resource:3 resource.gone
+    retirement:2 retire.done
+    process:2 leave call=D3DKMTDestroyAllocation status=0x00000000
+    context:2 ddi.ends
+    word:8 pool.freed
+    context:2 context.destroyed
+    word:8 word.ended of=context:2 alone=false
+    word:7 pool.freed
+    device:2 device.destroyed
+    word:7 word.ended of=device:2 alone=false
+    word:6 pool.freed
+    word:6 word.ended of=adapter:2 alone=false
+    adapter:2 adapter.stopped
+    process:2 process.ended
+";
+
 #[test]
 fn a_good_flight_is_quiet_and_judged_by_every_history_rule() {
-    let verifier = fly(&[GOOD, ALONE].concat());
+    let flight = [GOOD, ALONE, SECOND].concat();
+    let verifier = fly(&flight);
     assert_eq!(verifier.findings(), []);
     for rule in ALL.iter().copied().flatten() {
         assert_ne!(verifier.tally().of(rule.id), 0, "{} judged nothing", rule.id.name());
     }
-    assert_eq!(verifier.called().len(), 8);
-    assert_eq!(verifier.events(), u64::try_from(GOOD.trim().lines().count() + 7).unwrap());
+    assert_eq!(verifier.called().len(), 10);
+    let lines = flight.lines().filter(|it| !it.trim().is_empty());
+    assert_eq!(verifier.events(), u64::try_from(lines.count()).unwrap());
 }
 
 #[test]

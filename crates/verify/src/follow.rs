@@ -6,6 +6,7 @@
 //!    of words come again, so a word's shadow starts afresh when a pool block is taken there.
 //! 2. What comes to an object without a shadow changes nothing.
 
+use crate::ddi;
 use crate::shadow::{
     Adapter, Allocation, Call, ClientCall, Context, Device, Due, Inside, Known, Node, Packet,
     Process, Resource, Retirement, Shadow, Word,
@@ -32,9 +33,12 @@ impl Shadows {
         let shadow = self.of(event.subject);
         let owner = match &event.what {
             What::NameShared { of, .. } => Some(*of),
+            What::AllocationCreated { device, .. } => Some(*device),
+            What::RetireAsked { device, .. } => self.of(*device).device().and_then(|it| it.process),
+            What::ResourceViewUnnamed { .. } => shadow.resource_view().map(|it| it.resource),
             What::NameGiven { to, .. } => self.of(*to).view().map(|it| it.device),
             What::ViewIdle {} => shadow.view().map(|it| it.device),
-            What::PacketDone { .. } | What::ContextDestroyed {} => {
+            What::PacketDone { .. } | What::ContextDestroyed {} | What::DdiEnds {} => {
                 shadow.context().map(|it| it.device)
             }
             What::DdiCall { adapter, .. } => Some(*adapter),
@@ -42,7 +46,8 @@ impl Shadows {
             What::DdiResource { word, .. } => Some(*word),
             What::DdiOpens { resource, .. } => *resource,
             What::DdiCloses { .. } => shadow.view().and_then(|it| it.retirement),
-            What::PoolFreed {}
+            What::Callback { .. }
+            | What::PoolFreed {}
             | What::PoolMisfreed { .. }
             | What::PoolDamaged { .. }
             | What::PoolLeft {} => event.call.map(|call| Kind::Call.nr(call)),
@@ -173,10 +178,15 @@ impl Shadows {
 
     fn device(&mut self, event: &Event) {
         match event.what {
-            What::DeviceCreated { adapter, .. } => {
-                let device = Device { adapter: Some(adapter), ..Device::default() };
-                self.start(event.subject, Known::Device(device));
-                self.with_adapter(adapter, |it| it.owned += 1);
+            What::DeviceCreated { process, adapter } => {
+                let (process, adapter) = (Some(process), Some(adapter));
+                self.start(
+                    event.subject,
+                    Known::Device(Device { process, adapter, ..Device::default() }),
+                );
+                if let Some(adapter) = adapter {
+                    self.with_adapter(adapter, |it| it.owned += 1);
+                }
             }
             What::DeviceDestroyed {} => {
                 let adapter = self.of(event.subject).device().and_then(|it| it.adapter);
@@ -264,7 +274,9 @@ impl Shadows {
                 if ["DxgkDdiStopDevice", "DxgkDdiRemoveDevice"].contains(&&**name) {
                     adapter.stopped = Some(name.clone());
                 }
-                if adapter.inside.is_empty() && adapter.generation == 0 {
+                adapter.declined |= name == ddi::ADD_DEVICE && answer == "declined";
+                let waited_for = adapter.declined && name != ddi::UNLOAD;
+                if adapter.inside.is_empty() && adapter.generation == 0 && !waited_for {
                     self.end(owner);
                 }
             }

@@ -62,8 +62,9 @@ impl Shadows {
     pub(crate) fn allocation(&mut self, event: &Event) {
         if let What::AllocationCreated { adapter, resource, .. } = event.what {
             let word = self.named(event.subject);
-            let (told, views, busy, ended_by) = (None, 0, 0, None);
-            let allocation = Allocation { adapter, resource, word, told, views, busy, ended_by };
+            let (told, views, busy, held, ended_by) = (None, 0, 0, 0, None);
+            let allocation =
+                Allocation { adapter, resource, word, told, views, busy, held, ended_by };
             self.start(event.subject, Known::Allocation(allocation));
             self.with_resource_of(resource, |it| it.live += 1);
             self.with_adapter(adapter, |it| it.owned += 1);
@@ -87,6 +88,8 @@ impl Shadows {
                     }
                 });
             }
+            What::HandleAcquired { .. } => allocation.held += 1,
+            What::HandleReleased { .. } => less(&mut allocation.held),
             What::DdiDestroys { .. } if told.is_none() => {
                 allocation.told = Some(event.call);
                 self.with_resource_of(resource, |it| {
@@ -110,7 +113,8 @@ impl Shadows {
             let named = resource.and_then(|it| self.of(it).resource_view());
             let resource = named.map_or(resource, |it| Some(it.resource));
             let (stage, retirement, asked, told) = (Stage::Named, None, None, false);
-            let view = View { allocation, device, resource, stage, retirement, asked, told };
+            let word = None;
+            let view = View { allocation, device, resource, stage, retirement, asked, told, word };
             self.start(event.subject, Known::View(view));
             self.with_allocation(allocation, |it| {
                 it.views += 1;
@@ -125,6 +129,14 @@ impl Shadows {
         let Some(view) = self.get(event.subject).and_then(Shadow::view_mut) else { return };
         match event.what {
             What::DdiCloses { .. } => view.told = true,
+            What::HandleAcquired { .. } => {
+                let allocation = view.allocation;
+                self.with_allocation(allocation, |it| it.held += 1);
+            }
+            What::HandleReleased { .. } => {
+                let allocation = view.allocation;
+                self.with_allocation(allocation, |it| less(&mut it.held));
+            }
             What::ViewIdle {} => self.view_idle(event.subject),
             What::ViewClosed {} => {
                 let (allocation, device) = (view.allocation, view.device);
@@ -229,7 +241,8 @@ impl Shadows {
             What::WordGiven { to } => self.word_given(subject, *to),
             What::WordEnded { of, .. } => {
                 let Some(word) = self.get(subject).and_then(Shadow::word_mut) else { return };
-                if matches!(of.kind, Kind::Allocation | Kind::Resource) {
+                // A view has no rule of its own that would name its block.
+                if of.kind != Kind::View {
                     word.leak();
                 }
                 word.uses.retain(|it| it.of != *of);
@@ -260,6 +273,7 @@ impl Shadows {
         let before = match self.get(to).map(|it| &mut it.known) {
             Some(Known::Allocation(it)) => it.word.replace(subject),
             Some(Known::Resource(it)) => it.word.replace(subject),
+            Some(Known::View(it)) => it.word.replace(subject),
             None if matches!(to.kind, Kind::Allocation | Kind::Resource) => {
                 self.start(to, Known::Named(subject));
                 None

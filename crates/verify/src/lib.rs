@@ -29,6 +29,7 @@ mod handles;
 mod levels;
 mod lifetime;
 mod names;
+mod objects;
 mod pool;
 mod retire;
 mod verifier;

@@ -5,19 +5,22 @@ use crate::shadow::{Shadow, Stage};
 use flight::{Event, RuleId, What, Who};
 
 /// The rules on the end of views, allocations and resources.
-pub(crate) static RULES: [Rule; 9] = [
+pub(crate) static RULES: [Rule; 11] = [
     Rule { id: RuleId::ALLOC_DESTROY_002, on: &["resource.gone"], check: with_members },
     Rule { id: RuleId::ALLOC_DESTROY_006, on: &["view.idle"], check: after_work },
     Rule { id: RuleId::ALLOC_DESTROY_007, on: &["packet.done"], check: at_once },
     Rule { id: RuleId::ALLOC_DESTROY_009, on: &["retire.answered"], check: not_before_the_end },
     Rule { id: RuleId::ALLOC_DESTROY_010, on: &["view.unnamed"], check: name_ends_once },
     Rule { id: RuleId::ALLOC_DESTROY_011, on: &["wait.parked"], check: no_wait },
+    Rule { id: RuleId::ALLOC_DESTROY_013, on: &["retire.asked"], check: no_flags_in_version_1 },
     Rule { id: RuleId::ALLOC_DESTROY_015, on: &["ddi.destroys"], check: closed_first },
     Rule { id: RuleId::ALLOC_DESTROY_016, on: &["allocation.unplaced"], check: idle_first },
     Rule { id: RuleId::ALLOC_DESTROY_017, on: &["ddi.resource"], check: last_view },
+    Rule { id: RuleId::ALLOC_DESTROY_025, on: &["resource-view.unnamed"], check: empty_and_there },
 ];
 
 const DESTROY: &str = "D3DKMTDestroyAllocation2";
+const DESTROY_1: &str = "D3DKMTDestroyAllocation";
 
 fn with_members(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let Some(resource) = shadow.resource() else { return Verdict::Aside };
@@ -98,6 +101,36 @@ fn no_wait(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let Some(retirement) = shadow.retirement() else { return Verdict::Aside };
     Verdict::kept_if(retirement.asked.sync, Who::Kernel, DESTROY, || {
         format!("a thread waits for {}, but SynchronousDestroy was not asked for", event.subject)
+    })
+}
+
+fn no_flags_in_version_1(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let What::RetireAsked { assume, sync, .. } = &event.what else { return Verdict::Aside };
+    let entered = owner.process().and_then(|it| it.call(event.thread));
+    if entered.is_none_or(|it| it.name != DESTROY_1) {
+        return Verdict::Aside;
+    }
+    Verdict::kept_if(!assume && !sync, Who::Kernel, DESTROY_1, || {
+        format!(
+            "{} was asked for by {DESTROY_1} with AssumeNotInUse {assume} and SynchronousDestroy \
+             {sync}, but that call has no flags",
+            event.subject
+        )
+    })
+}
+
+fn empty_and_there(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let Some(view) = shadow.resource_view() else { return Verdict::Aside };
+    // One that has members ends with them.
+    if owner.resource().is_some_and(|it| it.live > 0) {
+        return Verdict::Aside;
+    }
+    Verdict::kept_if(owner.resource().is_some(), Who::Kernel, DESTROY, || {
+        format!(
+            "the name of {} is closed, but {} was gone before: an empty resource stays until it \
+             is destroyed by its handle",
+            event.subject, view.resource
+        )
     })
 }
 

@@ -40,13 +40,14 @@ impl Verdict {
 }
 
 /// Every history rule, by subject.
-pub static ALL: [&[Rule]; 10] = [
+pub static ALL: [&[Rule]; 11] = [
     &crate::handles::RULES,
     &crate::create::RULES,
     &crate::retire::RULES,
     &crate::destroy::RULES,
     &crate::close::RULES,
     &crate::lifetime::RULES,
+    &crate::objects::RULES,
     &crate::fence_order::RULES,
     &crate::answers::RULES,
     &crate::levels::RULES,

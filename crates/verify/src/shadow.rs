@@ -110,6 +110,8 @@ pub struct Adapter {
     pub inside: Vec<Inside>,
     /// How many allocations, resources, devices and contexts its driver has.
     pub owned: u32,
+    /// Whether its driver wants nothing to do with it.
+    pub declined: bool,
     /// The last of the calls that stop its driver, once one has returned.
     pub stopped: Option<Text>,
 }
@@ -148,6 +150,8 @@ pub struct Due {
 /// Of a device: what it owns, and its work.
 #[derive(Debug, Default)]
 pub struct Device {
+    /// Its process.
+    pub process: Option<Subject>,
     /// Its adapter.
     pub adapter: Option<Subject>,
     /// Whether it can work no more.
@@ -225,6 +229,8 @@ pub struct Allocation {
     pub views: u32,
     /// How many views of it are not idle.
     pub busy: u32,
+    /// How often the driver holds its data.
+    pub held: u32,
     /// The retirement that closed its last view.
     pub ended_by: Option<Subject>,
 }
@@ -246,6 +252,8 @@ pub struct View {
     pub asked: Option<Asked>,
     /// Whether the driver was told to close it.
     pub told: bool,
+    /// The driver's word for it.
+    pub word: Option<Subject>,
 }
 
 /// How far the end of a view has come.

@@ -4,7 +4,10 @@
 use crate::allocation::{create_allocation, create_some, destroy_allocation, end_allocation};
 use crate::block::{list, list_mut};
 use crate::table::GOOD;
-use abi::display::{DXGK_ALLOCATIONINFO, DXGKARG_CREATEALLOCATION, DXGKARG_DESTROYALLOCATION};
+use abi::display::{
+    DXGK_ALLOCATIONINFO, DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as FlagsWddm2, DXGKARG_CREATEALLOCATION,
+    DXGKARG_DESTROYALLOCATION,
+};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
 use abi::{HANDLE, NTSTATUS};
@@ -25,7 +28,28 @@ pub(crate) const SAME_ALLOCATION: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZA
     ..GOOD
 };
 pub(crate) const RESERVED_FLAGS: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(reserved_flag), ..GOOD };
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(with_flags::<RESERVED>), ..GOOD };
+pub(crate) const CACHED_UNSEEN: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiCreateAllocation: Some(with_flags::<{ FlagsWddm2::Cached }>),
+    ..GOOD
+};
+pub(crate) const TWO_MEMORIES: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiCreateAllocation: Some(
+        with_flags::<{ FlagsWddm2::Protected | FlagsWddm2::ExistingSysMem }>,
+    ),
+    ..GOOD
+};
+pub(crate) const NOTIFIED_VIRTUAL: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiCreateAllocation: Some(with_flags::<{ FlagsWddm2::ExplicitResidencyNotification }>),
+    ..GOOD
+};
+pub(crate) const HIDDEN_HISTORY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiCreateAllocation: Some(with_flags::<{ FlagsWddm2::HistoryBuffer }>),
+    ..GOOD
+};
+
+pub(crate) const ENDS_WITH_NUL: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(with_a_nul), ..GOOD };
 
 /// A bit of `FlagsWddm2` that has no name.
 const RESERVED: u32 = 1 << 11;
@@ -37,6 +61,25 @@ unsafe extern "win64-unwind" fn without_undo(
 ) -> NTSTATUS {
     // SAFETY: The arguments are the kernel's.
     unsafe { create_some(adapter, args) }
+}
+
+/// Writes a zero behind the private data of each allocation.
+unsafe extern "win64-unwind" fn with_a_nul(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let given = unsafe { args.read() };
+    // SAFETY: The kernel gives so many elements.
+    for info in unsafe { list(given.pAllocationInfo, given.NumAllocations) } {
+        let end = info.pPrivateDriverData.wrapping_byte_add(info.PrivateDriverDataSize as usize);
+        if !info.pPrivateDriverData.is_null() {
+            // SAFETY: The kernel has a guard there, for whoever does this.
+            unsafe { end.cast::<u8>().write(0) };
+        }
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { create_allocation(adapter, args) }
 }
 
 /// Answers a status that is not among those of the DDI where a description is bad.
@@ -83,15 +126,15 @@ unsafe extern "win64-unwind" fn one_for_all(
     status
 }
 
-/// Sets a flag that has no name.
-unsafe extern "win64-unwind" fn reserved_flag(
+/// Sets flags that an allocation does not have, or not these together.
+unsafe extern "win64-unwind" fn with_flags<const FLAGS: u32>(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
     // SAFETY: The arguments are the kernel's.
     let (status, infos) = unsafe { created(adapter, args) };
     for info in infos {
-        info.FlagsWddm2.Value |= RESERVED;
+        info.FlagsWddm2.Value |= FLAGS;
     }
     status
 }

@@ -26,6 +26,26 @@ pub(crate) const NULL_VIEW: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_D
     ..GOOD
 };
 
+pub(crate) const SIGNS_RESOURCE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(and_sign), ..GOOD };
+
+/// Writes into the resource's private data.
+unsafe extern "win64-unwind" fn and_sign(
+    device: HANDLE,
+    args: *const DXGKARG_OPENALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let given = unsafe { args.read() };
+    // SAFETY: The kernel gives so many bytes.
+    let common =
+        unsafe { list_mut(given.pPrivateDriverData.cast::<u8>(), given.PrivateDriverSize) };
+    if let Some(byte) = common.last_mut() {
+        *byte ^= 0xff;
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { open_allocation(device, args) }
+}
+
 /// Frees the allocation with the view, and not when it is destroyed.
 unsafe extern "win64-unwind" fn with_the_allocation(
     device: HANDLE,

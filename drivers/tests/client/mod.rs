@@ -86,7 +86,7 @@ pub(crate) struct Client<'a> {
     process: ProcessId,
     adapter: Handle,
     device: Handle,
-    context: Handle,
+    context: Option<Handle>,
 }
 
 impl Client<'_> {
@@ -101,9 +101,11 @@ impl Client<'_> {
         let name = kernel.open_adapter(process, adapter).unwrap();
         let device = kernel.create_device(at, process, name).unwrap();
         let order = ContextOrder { node: 0, engine: 1, private: Vec::new() };
-        let context = kernel.create_context(at, process, device, &order).unwrap();
+        let context = kernel.create_context(at, process, device, &order).ok();
         body(&Client { host, kernel, process, adapter: name, device, context }, at);
-        kernel.destroy_context(at, process, context).unwrap();
+        if let Some(context) = context {
+            kernel.destroy_context(at, process, context).unwrap();
+        }
         kernel.destroy_device(at, process, device).unwrap();
         kernel.close_adapter(process, name).unwrap();
         kernel.end_process(at, process, Manner::Orderly);
@@ -180,7 +182,9 @@ impl Client<'_> {
         let order = CreateOrder { sharing: Sharing::Global, ..self.with_resource(&[1, 1]) };
         let Some(made) = self.create(at, order) else { return };
         let global = made.global.unwrap_or_default();
-        let other = self.kernel.create_device(at, self.process, self.adapter).unwrap();
+        let Ok(other) = self.kernel.create_device(at, self.process, self.adapter) else {
+            return self.end_resource(at, made.resource);
+        };
         if let Ok(opened) = self.kernel.open_resource(at, self.process, other, global) {
             let target = Target::Resource(opened.resource);
             let order = DestroyOrder { device: other, target, assume: false, sync: true };
@@ -193,7 +197,9 @@ impl Client<'_> {
     /// Submits a packet and does not wait for it.
     pub(crate) fn submit(&self, at: &mut Passive, commands: &[Command]) {
         let packet = Packet { commands: 0, length: 0, private: encode(commands) };
-        let _ = self.kernel.submit(at, self.process, self.context, &packet);
+        if let Some(context) = self.context {
+            let _ = self.kernel.submit(at, self.process, context, &packet);
+        }
     }
 
     /// Lets everything else run until nothing can.

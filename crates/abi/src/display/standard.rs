@@ -61,7 +61,7 @@ values! { D3DKMDT_GDISURFACETYPE {
 flags! { D3DKMDT_GDISURFACEFLAGS {} }
 
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct D3DKMDT_GDISURFACEDATA {
     pub Width: u32,
     pub Height: u32,

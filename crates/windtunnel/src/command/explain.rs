@@ -57,7 +57,9 @@ fn rule(entry: &Entry) {
             line(name, value);
         }
     }
-    line("live", if live(entry) { "yes" } else { "no: nothing judges it yet" });
+    let needs = entry.needs.as_ref().map(|it| format!("no: it needs {it}"));
+    let not_live = needs.unwrap_or_else(|| "no: nothing judges it yet".into());
+    line("live", if live(entry) { "yes" } else { &not_live });
     for example in shown_by(entry) {
         line("see it", &example);
     }
@@ -67,6 +69,7 @@ fn rule_json(entry: &Entry) -> Value {
     json!({
         "id": entry.id,
         "live": live(entry),
+        "needs": entry.needs,
         "basis": entry.basis,
         "severity": entry.severity().name(),
         "source": entry.source,

@@ -95,6 +95,12 @@ pub(crate) const ALL: &[Scenario] = &[
         sealed,
     ),
     bad(
+        "zero-device",
+        "allocations are created on device zero",
+        &[RuleId::ALLOC_CREATE_023],
+        zero_device,
+    ),
+    bad(
         "stray-source",
         "an allocation that is no primary names a video present source",
         &[RuleId::ALLOC_CREATE_018],
@@ -135,6 +141,15 @@ pub(crate) const ALL: &[Scenario] = &[
             "a standard allocation of no known type",
             &[RuleId::ALLOC_CREATE_022],
             |tunnel| standard(tunnel, |it| it.standard = Some((0, 0x1000))),
+        )
+    },
+    Scenario {
+        needs: STANDARD,
+        ..bad(
+            "standard-member",
+            "a standard allocation is created into a resource",
+            &[RuleId::ALLOC_CREATE_012],
+            standard_member,
         )
     },
     bad(
@@ -301,12 +316,35 @@ fn stereo(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     bench.close(tunnel.at, &[])
 }
 
+/// A standard allocation, as the page wants it.
+fn a_page(device: u32) -> Create {
+    let create = Create::standard(device, 0x1000_0000, 0x1000).with_resource();
+    Create { flags: create.flags | Flags::CreateShared | Flags::CrossAdapter, ..create }
+}
+
 /// A standard allocation that is not as it should be.
 fn standard(tunnel: &mut Tunnel<'_>, spoil: fn(&mut Create)) -> Result<(), Stopped> {
     let bench = tunnel.bench()?;
-    let mut create = Create::standard(bench.device, 0x1000_0000, 0x1000);
+    let mut create = a_page(bench.device);
     spoil(&mut create);
     let answer = bench.client.create(tunnel.at, &create);
+    refused(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
+    bench.close(tunnel.at, &[])
+}
+
+fn standard_member(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let home = bench.create_resource(tunnel.at, 1)?;
+    let create = a_page(bench.device).into_resource(home.resource);
+    let answer = bench.client.create(tunnel.at, &create);
+    refused(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
+    bench.destroy_resource(tunnel.at, home.resource)?;
+    bench.close(tunnel.at, &[])
+}
+
+fn zero_device(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let answer = bench.client.create(tunnel.at, &Create::on(0, pages(1)));
     refused(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
     bench.close(tunnel.at, &[])
 }

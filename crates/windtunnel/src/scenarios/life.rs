@@ -48,6 +48,13 @@ pub(crate) const ALL: &[Scenario] = &[
         story: empty_resource,
     },
     Scenario {
+        name: "first-version",
+        about: "a list and a resource destroyed with D3DKMTDestroyAllocation, which has no flags",
+        breaks: &[],
+        needs: &[],
+        story: first_version,
+    },
+    Scenario {
         name: "standard",
         about: "a standard allocation over the client's memory, private data from the driver",
         breaks: &[],
@@ -131,15 +138,31 @@ fn empty_resource(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     bench.close(tunnel.at, &[])
 }
 
+fn first_version(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let (alone, made) = (bench.create(tunnel.at, 2)?, bench.create_resource(tunnel.at, 2)?);
+    let device = bench.device;
+    for destroy in [
+        Destroy { device, list: alone.allocations, ..Destroy::default() },
+        Destroy { device, resource: made.resource, ..Destroy::default() },
+    ] {
+        wanted("D3DKMTDestroyAllocation", bench.client.destroy_v1(tunnel.at, &destroy))?;
+    }
+    bench.close(tunnel.at, &[])
+}
+
 fn standard(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let bench = tunnel.bench()?;
     // The kernel does not touch the memory yet: only its place and length are looked at.
     let (address, bytes) = (0x1000_0000, 0x3000);
-    let alone = bench.make(tunnel.at, &Create::standard(bench.device, address, bytes))?;
     let create = Create::standard(bench.device, address, bytes).with_resource();
-    let made = bench.make(tunnel.at, &Create { runtime: vec![1, 2, 3, 4], ..create })?;
-    bench.destroy_list(tunnel.at, &alone.allocations)?;
+    // As the page wants it, although Windows makes it without these flags, too.
+    let flags = create.flags | Flags::CreateShared | Flags::CrossAdapter;
+    let create = Create { flags, ..create };
+    let made = bench.make(tunnel.at, &create)?;
+    let other = bench.make(tunnel.at, &Create { runtime: vec![1, 2, 3, 4], ..create })?;
     bench.destroy_resource(tunnel.at, made.resource)?;
+    bench.destroy_resource(tunnel.at, other.resource)?;
     bench.close(tunnel.at, &[])
 }
 

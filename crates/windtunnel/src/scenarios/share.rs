@@ -83,7 +83,7 @@ fn opener_first(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
 fn standard(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let (maker, opener) = (tunnel.bench()?, tunnel.bench()?);
     let create = Create::standard(maker.device, 0x1000_0000, 0x1000).with_resource();
-    let flags = create.flags | Flags::CreateShared;
+    let flags = create.flags | Flags::CreateShared | Flags::CrossAdapter;
     let made = maker.make(tunnel.at, &Create { flags, ..create })?;
     let opened = opener.client.open_resource(tunnel.at, opener.device, made.global);
     let opened = wanted("D3DKMTOpenResource", opened)?;

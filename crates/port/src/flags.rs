@@ -1,0 +1,103 @@
+//! Entry rules on `DXGK_ALLOCATIONINFO.FlagsWddm2`: which flags go together.
+
+use abi::display::{DXGK_ALLOCATIONINFO, DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as FlagsWddm2};
+use flight::{RuleId, Who};
+use kernel::services::Services;
+
+/// The bits that mean nothing at WDDM 2.0: two got their names later.
+const RESERVED: u32 =
+    FlagsWddm2::RESERVED | FlagsWddm2::CreateInVpr | FlagsWddm2::MapApertureCpuVisible;
+
+/// Where the memory comes from, or who may see it: one of these at most.
+const KINDS_OF_MEMORY: u32 = FlagsWddm2::Protected
+    | FlagsWddm2::PermanentSysMem
+    | FlagsWddm2::ExistingSysMem
+    | FlagsWddm2::ExistingKernelSysMem;
+
+/// What a history buffer may be. WINDOWS: `Cached` is asked for where apertures are coherent
+/// and refused elsewhere; which of the two an adapter has is not asked yet, so both are taken.
+const HISTORY: u32 = FlagsWddm2::HistoryBuffer | FlagsWddm2::CpuVisible | FlagsWddm2::Cached;
+
+/// A rule on the flags of one allocation: what is wrong with them, if something is.
+type FlagRule = (RuleId, fn(u32) -> Option<String>);
+
+const RULES: &[FlagRule] = &[
+    (RuleId::KMD_ALLOC_008, |flags| {
+        let reserved = flags & RESERVED;
+        (reserved != 0).then(|| format!("{reserved:#010x} is reserved"))
+    }),
+    (RuleId::KMD_FLAGS_001, |flags| {
+        let seen = flags & (FlagsWddm2::PermanentSysMem | FlagsWddm2::Cached);
+        (seen != 0 && flags & FlagsWddm2::CpuVisible == 0)
+            .then(|| "PermanentSysMem and Cached each need CpuVisible".to_owned())
+    }),
+    (RuleId::KMD_FLAGS_002, |flags| {
+        let kinds = (flags & KINDS_OF_MEMORY).count_ones();
+        (kinds > 1).then(|| {
+            format!(
+                "{kinds} of Protected, PermanentSysMem, ExistingSysMem and ExistingKernelSysMem \
+                 are set: they exclude one another"
+            )
+        })
+    }),
+    (RuleId::KMD_FLAGS_006, |flags| {
+        let notified = flags & FlagsWddm2::ExplicitResidencyNotification != 0;
+        (notified && flags & FlagsWddm2::AccessedPhysically == 0)
+            .then(|| "ExplicitResidencyNotification needs AccessedPhysically".to_owned())
+    }),
+    (RuleId::KMD_FLAGS_007, |flags| {
+        let crooked = flags & FlagsWddm2::CpuVisible == 0 || flags & !HISTORY != 0;
+        (flags & FlagsWddm2::HistoryBuffer != 0 && crooked).then(|| {
+            "HistoryBuffer needs CpuVisible, and goes with nothing else but Cached".to_owned()
+        })
+    }),
+];
+
+/// Judges what a driver set for the allocations of one call.
+pub(crate) fn judge(services: &Services, infos: &[DXGK_ALLOCATIONINFO]) {
+    for (at, info) in infos.iter().enumerate() {
+        let flags = info.FlagsWddm2.Value;
+        for (rule, broken) in RULES {
+            let broken = broken(flags)
+                .map(|but| format!("allocation {at} has FlagsWddm2 {flags:#010x}, but {but}"));
+            let place = "DxgkDdiCreateAllocation.FlagsWddm2";
+            services.log().judge(*rule, Who::Driver, services.adapter(), place, broken);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn broken(flags: u32) -> Vec<&'static str> {
+        let says = |(rule, broken): &FlagRule| broken(flags).map(|_| rule.name());
+        RULES.iter().filter_map(says).collect()
+    }
+
+    #[test]
+    fn flags_that_go_together_are_quiet() {
+        for flags in [
+            0,
+            FlagsWddm2::CpuVisible | FlagsWddm2::Cached,
+            FlagsWddm2::CpuVisible | FlagsWddm2::PermanentSysMem,
+            FlagsWddm2::ExistingSysMem,
+            FlagsWddm2::AccessedPhysically | FlagsWddm2::ExplicitResidencyNotification,
+            FlagsWddm2::HistoryBuffer | FlagsWddm2::CpuVisible,
+            HISTORY,
+        ] {
+            assert!(broken(flags).is_empty(), "{flags:#x}: {:?}", broken(flags));
+        }
+    }
+
+    #[test]
+    fn flags_that_do_not_are_named() {
+        assert_eq!(broken(1 << 11), ["KMD-ALLOC-008"]);
+        assert_eq!(broken(FlagsWddm2::Cached), ["KMD-FLAGS-001"]);
+        assert_eq!(broken(FlagsWddm2::Protected | FlagsWddm2::ExistingSysMem), ["KMD-FLAGS-002"]);
+        assert_eq!(broken(FlagsWddm2::ExplicitResidencyNotification), ["KMD-FLAGS-006"]);
+        assert_eq!(broken(FlagsWddm2::HistoryBuffer), ["KMD-FLAGS-007"]);
+        let more = FlagsWddm2::HistoryBuffer | FlagsWddm2::CpuVisible | FlagsWddm2::Overlay;
+        assert_eq!(broken(more), ["KMD-FLAGS-007"]);
+    }
+}

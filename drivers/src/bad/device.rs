@@ -1,0 +1,48 @@
+//! What goes wrong with devices and contexts.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::context::{create_device, destroy_device, device_and_adapter};
+use crate::table::GOOD;
+use abi::display::DXGKARG_CREATEDEVICE;
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use abi::status::STATUS_SUCCESS;
+use abi::{HANDLE, NTSTATUS, PVOID};
+
+pub(crate) const NULL_DEVICE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(without_a_handle), ..GOOD };
+pub(crate) const LEAKS_DEVICE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyDevice: Some(and_keep), ..GOOD };
+pub(crate) const LEAKS_CONTEXT: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyContext: Some(nothing), ..GOOD };
+pub(crate) const KEEPS_ADAPTER: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiRemoveDevice: Some(nothing), ..GOOD };
+
+/// Succeeds and leaves `hDevice` as it was.
+unsafe extern "win64-unwind" fn without_a_handle(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEDEVICE,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let mut made = unsafe { args.read() };
+    // SAFETY: The arguments are the kernel's, in another place.
+    let status = unsafe { create_device(adapter, &raw mut made) };
+    if status == STATUS_SUCCESS {
+        // SAFETY: Nobody has seen the device.
+        unsafe { destroy_device(made.hDevice) };
+    }
+    status
+}
+
+/// Gives the device's address space back, and keeps its block.
+unsafe extern "win64-unwind" fn and_keep(handle: HANDLE) -> NTSTATUS {
+    // SAFETY: The word is the device's, which ends here and not before.
+    if let Some((device, adapter)) = unsafe { device_and_adapter(handle) } {
+        adapter.board().close_space(device.space);
+    }
+    STATUS_SUCCESS
+}
+
+/// Frees nothing.
+unsafe extern "win64-unwind" fn nothing(_handle: PVOID) -> NTSTATUS {
+    STATUS_SUCCESS
+}

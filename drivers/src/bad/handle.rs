@@ -1,0 +1,152 @@
+//! What goes wrong with the data behind a client's handle.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::context::{create_context, device_and_adapter};
+use crate::table::{Adapter, GOOD};
+use crate::view::open_allocation;
+use abi::display::{
+    DXGK_HANDLE_ALLOCATION, DXGK_HANDLE_RESOURCE, DXGKARG_CREATECONTEXT, DXGKARG_OPENALLOCATION,
+    DXGKARGCB_GETHANDLEDATA, DXGKARGCB_RELEASEHANDLEDATA, DXGKCB_GETHANDLEDATAFLAGS,
+};
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use abi::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
+use std::ptr;
+
+pub(crate) const ASKS_TO_OPEN: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(after_asking), ..GOOD };
+pub(crate) const ASKS_THE_OLD_WAY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateContext: Some(context_after_asking), ..GOOD };
+pub(crate) const ASKS_FOR_RESOURCE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(after_the_resource), ..GOOD };
+pub(crate) const NEVER_RELEASES: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(and_hold), ..GOOD };
+pub(crate) const RELEASES_TWICE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(and_release_twice), ..GOOD };
+
+/// Names follow each other, that of a new resource first.
+const STEP: D3DKMT_HANDLE = 0x40;
+
+/// Asks for each allocation's data as a driver of WDDM 1.x does, before it does it rightly.
+unsafe extern "win64-unwind" fn after_asking(
+    device: HANDLE,
+    args: *const DXGKARG_OPENALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    unsafe { each(device, args, get) }
+}
+
+/// Asks for data as a driver of WDDM 1.x does.
+unsafe extern "win64-unwind" fn context_after_asking(
+    device: HANDLE,
+    args: *mut DXGKARG_CREATECONTEXT,
+) -> NTSTATUS {
+    // SAFETY: The word is the device's, which outlives the call.
+    if let Some((_, adapter)) = unsafe { device_and_adapter(device) } {
+        get(adapter, 0);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { create_context(device, args) }
+}
+
+/// Asks for what the device has of the resource, which is nothing a device has.
+unsafe extern "win64-unwind" fn after_the_resource(
+    device: HANDLE,
+    args: *const DXGKARG_OPENALLOCATION,
+) -> NTSTATUS {
+    let ask = |adapter: &Adapter, name: D3DKMT_HANDLE| {
+        let asked = DXGKARGCB_GETHANDLEDATA {
+            hObject: name.wrapping_sub(STEP),
+            Type: DXGK_HANDLE_RESOURCE,
+            Flags: DXGKCB_GETHANDLEDATAFLAGS { Value: DXGKCB_GETHANDLEDATAFLAGS::DeviceSpecific },
+        };
+        release(adapter, acquire(adapter, &asked), DXGK_HANDLE_RESOURCE);
+    };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { each(device, args, ask) }
+}
+
+/// Acquires each allocation's data once more, and never lets go of it.
+unsafe extern "win64-unwind" fn and_hold(
+    device: HANDLE,
+    args: *const DXGKARG_OPENALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    unsafe {
+        each(device, args, |adapter, name| {
+            acquire(adapter, &of_allocation(name));
+        })
+    }
+}
+
+/// Lets go of each allocation's data twice.
+unsafe extern "win64-unwind" fn and_release_twice(
+    device: HANDLE,
+    args: *const DXGKARG_OPENALLOCATION,
+) -> NTSTATUS {
+    let twice = |adapter: &Adapter, name: D3DKMT_HANDLE| {
+        let held = acquire(adapter, &of_allocation(name));
+        release(adapter, held, DXGK_HANDLE_ALLOCATION);
+        release(adapter, held, DXGK_HANDLE_ALLOCATION);
+    };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { each(device, args, twice) }
+}
+
+/// Does something with the name of each allocation, then opens as the good driver does.
+///
+/// # Safety
+///
+/// As of `open_allocation`.
+unsafe fn each(
+    device: HANDLE,
+    args: *const DXGKARG_OPENALLOCATION,
+    body: impl Fn(&Adapter, D3DKMT_HANDLE),
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let given = unsafe { args.read() };
+    // SAFETY: The word is the device's, which outlives the call.
+    if let Some((_, adapter)) = unsafe { device_and_adapter(device) } {
+        // SAFETY: The kernel gives so many elements.
+        let infos = unsafe { crate::block::list(given.pOpenAllocation, given.NumAllocations) };
+        for info in infos {
+            body(adapter, info.hAllocation);
+        }
+    }
+    // SAFETY: The caller promises the same.
+    unsafe { open_allocation(device, args) }
+}
+
+fn of_allocation(name: D3DKMT_HANDLE) -> DXGKARGCB_GETHANDLEDATA {
+    DXGKARGCB_GETHANDLEDATA {
+        hObject: name,
+        Type: DXGK_HANDLE_ALLOCATION,
+        ..DXGKARGCB_GETHANDLEDATA::ZERO
+    }
+}
+
+/// Calls `DxgkCbGetHandleData`, which answers nothing.
+fn get(adapter: &Adapter, name: D3DKMT_HANDLE) {
+    let asked = of_allocation(name);
+    if let Some(call) = adapter.interface.DxgkCbGetHandleData {
+        // SAFETY: The kernel gave the function, and `asked` outlives the call.
+        unsafe { call(&raw const asked) };
+    }
+}
+
+/// Acquires, and answers what to let go with: NULL if nothing was acquired.
+fn acquire(adapter: &Adapter, asked: &DXGKARGCB_GETHANDLEDATA) -> HANDLE {
+    let mut held = ptr::null_mut();
+    if let Some(call) = adapter.interface.DxgkCbAcquireHandleData {
+        // SAFETY: The kernel gave the function, and both places outlive the call.
+        unsafe { call(asked, &raw mut held) };
+    }
+    held
+}
+
+/// Lets go of what was acquired.
+fn release(adapter: &Adapter, held: HANDLE, kind: i32) {
+    if let Some(call) = adapter.interface.DxgkCbReleaseHandleData.filter(|_| !held.is_null()) {
+        // SAFETY: The kernel gave the function, and follows no pointer.
+        unsafe { call(DXGKARGCB_RELEASEHANDLEDATA { ReleaseHandle: held, Type: kind }) };
+    }
+}

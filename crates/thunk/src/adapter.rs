@@ -21,7 +21,8 @@ const MOST_ADAPTERS: u32 = 34;
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTEnumAdapters2(
     session: &Session,
     _at: &mut Passive,
@@ -43,15 +44,16 @@ pub unsafe fn D3DKMTEnumAdapters2(
         // SAFETY: The caller's contract: the array has `NumAdapters` elements, so `count` too.
         let mut list = unsafe { read_list(asked.pAdapters.cast_const(), adapters.len()) }?;
         let handles = open_all(session, &adapters)?;
-        for ((info, adapter), handle) in list.iter_mut().zip(adapters).zip(handles) {
+        for ((info, adapter), handle) in list.iter_mut().zip(adapters).zip(&handles) {
             let (hAdapter, AdapterLuid) = (handle.0, luid(adapter));
             *info = D3DKMT_ADAPTERINFO { hAdapter, AdapterLuid, ..D3DKMT_ADAPTERINFO::ZERO };
         }
         asked.NumAdapters = count;
         // SAFETY: The caller's contract, as above.
-        unsafe { write_list(asked.pAdapters, &list) }?;
+        let told = unsafe { write_list(asked.pAdapters, &list) };
         // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
+        let told = told.and_then(|()| unsafe { write(args, asked) });
+        told.inspect_err(|_| close_all(session, &handles))
     })
 }
 
@@ -59,7 +61,8 @@ pub unsafe fn D3DKMTEnumAdapters2(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTOpenAdapterFromLuid(
     session: &Session,
     _at: &mut Passive,
@@ -75,9 +78,10 @@ pub unsafe fn D3DKMTOpenAdapterFromLuid(
         let found = session.kernel.adapters().into_iter().find(same);
         let adapter = found.ok_or(STATUS_INVALID_PARAMETER)?;
         let handle = session.kernel.open_adapter(session.process, adapter);
-        asked.hAdapter = handle.map_err(|why| status(&why))?.0;
+        let handle = handle.map_err(|why| status(&why))?;
+        asked.hAdapter = handle.0;
         // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
+        unsafe { write(args, asked) }.inspect_err(|_| close_all(session, &[handle]))
     })
 }
 
@@ -85,7 +89,8 @@ pub unsafe fn D3DKMTOpenAdapterFromLuid(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTCloseAdapter(
     session: &Session,
     _at: &mut Passive,
@@ -106,15 +111,20 @@ fn open_all(session: &Session, adapters: &[AdapterId]) -> Result<Vec<Handle>, NT
         match session.kernel.open_adapter(session.process, *adapter) {
             Ok(handle) => handles.push(handle),
             Err(why) => {
-                for handle in handles {
-                    // It was opened just now, so it can be closed.
-                    let _ = session.kernel.close_adapter(session.process, handle);
-                }
+                close_all(session, &handles);
                 return Err(status(&why));
             }
         }
     }
     Ok(handles)
+}
+
+/// Closes what the caller will not be told of.
+fn close_all(session: &Session, handles: &[Handle]) {
+    for handle in handles {
+        // It was opened just now, so it can be closed.
+        let _ = session.kernel.close_adapter(session.process, *handle);
+    }
 }
 
 const CLOSE: Kept = Kept {

@@ -18,7 +18,7 @@ use abi::ukm::{
     D3DDDI_ID_NOTAPPLICABLE,
 };
 use flight::{Passive, RuleId};
-use kernel::{Argument, CreateOrder, Handle, Made, Refused, Sharing};
+use kernel::{Argument, CreateOrder, DestroyOrder, Handle, Made, Refused, Sharing, Target};
 use std::ffi::c_void;
 
 const PAGE: usize = 4096;
@@ -202,7 +202,8 @@ const WITHOUT_EFFECT: u32 = Flags::CreateProtected
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTCreateAllocation(
     session: &Session,
     at: &mut Passive,
@@ -217,7 +218,8 @@ pub unsafe fn D3DKMTCreateAllocation(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTCreateAllocation2(
     session: &Session,
     at: &mut Passive,
@@ -232,7 +234,8 @@ pub unsafe fn D3DKMTCreateAllocation2(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 unsafe fn create<E: Element>(
     session: &Session,
     at: &mut Passive,
@@ -247,13 +250,50 @@ unsafe fn create<E: Element>(
     let infos = elements.iter().map(E::info).collect();
     // SAFETY: The caller's contract.
     let made = unsafe { ask(session, at, asked, infos) }?;
+    // SAFETY: The caller's contract.
+    let privates = unsafe { give_back(&asked, &elements, &made) };
     for (element, handle) in elements.iter_mut().zip(&made.allocations) {
         element.name(*handle);
     }
     // SAFETY: The caller's contract.
-    unsafe { write_list(list, &elements) }?;
+    let told = privates.and_then(|()| unsafe { write_list(list, &elements) });
     // SAFETY: The caller's contract.
-    unsafe { write(args, filled(asked, &made)) }
+    let told = told.and_then(|()| unsafe { write(args, filled(asked, &made)) });
+    told.inspect_err(|_| undo(session, at, &asked, made))
+}
+
+/// Gives private data back as the driver left it.
+///
+/// # Safety
+///
+/// As for the call: the elements' private data is as many bytes as were read.
+unsafe fn give_back<E: Element>(
+    asked: &D3DKMT_CREATEALLOCATION,
+    elements: &[E],
+    made: &Made,
+) -> Result<(), NTSTATUS> {
+    if asked.Flags.has(Flags::StandardAllocation) {
+        return Ok(());
+    }
+    for (info, bytes) in elements.iter().map(E::info).zip(&made.privates) {
+        if info.private_size > 0 {
+            // SAFETY: The caller's contract.
+            unsafe { write_bytes(info.private, bytes) }?;
+        }
+    }
+    Ok(())
+}
+
+/// Ends what was made, for the caller cannot be told its names: nobody else knows them.
+fn undo(session: &Session, at: &mut Passive, asked: &D3DKMT_CREATEALLOCATION, made: Made) {
+    let new = asked.Flags.has(Flags::CreateResource);
+    let target = match made.resource.filter(|_| new) {
+        Some(resource) => Target::Resource(resource),
+        None => Target::List(made.allocations),
+    };
+    let order = DestroyOrder { device: Handle(asked.hDevice), target, assume: true, sync: false };
+    // What another thread has ended meanwhile is gone as well.
+    let _ = session.kernel.destroy(at, session.process, &order);
 }
 
 /// An element of the list, of either version.
@@ -291,7 +331,7 @@ fn counted(asked: &D3DKMT_CREATEALLOCATION) -> Result<usize, NTSTATUS> {
     if sane { Ok(asked.NumAllocations as usize) } else { Err(STATUS_INVALID_PARAMETER) }
 }
 
-/// Checks, asks the kernel, and gives private data back.
+/// Checks, and asks the kernel.
 ///
 /// # Safety
 ///
@@ -326,14 +366,6 @@ unsafe fn ask(
     // WINDOWS: an hResource that does not resolve is an invalid handle here (observed).
     let made = answer(session, KEPT, made)
         .map_err(|status| if lost_resource { STATUS_INVALID_HANDLE } else { status })?;
-    if asked.standard.is_none() {
-        for (info, bytes) in asked.infos.iter().zip(&made.privates) {
-            if info.private_size > 0 {
-                // SAFETY: The caller's contract: as many bytes as were read.
-                unsafe { write_bytes(info.private, bytes) }?;
-            }
-        }
-    }
     Ok(made)
 }
 

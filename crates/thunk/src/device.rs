@@ -16,7 +16,7 @@ use flight::{Passive, RuleId};
 use kernel::miniport::ContextOrder;
 use kernel::{Handle, Packet};
 
-/// A handle argument of a device call; `None` when the structure itself is NULL.
+/// A handle argument of a device call; `None` when there is no structure.
 type Given = Option<u32>;
 
 const CREATE_RULES: &[ArgumentRule<Given>] = &[ArgumentRule {
@@ -35,7 +35,7 @@ const DESTROY_RULES: &[ArgumentRule<Given>] = &[ArgumentRule {
 
 fn nothing_given(given: Given, name: &str) -> Option<String> {
     match given {
-        None => Some("the argument structure is NULL".to_owned()),
+        None => Some("there is no argument structure".to_owned()),
         Some(0) => Some(format!("{name} is zero")),
         Some(_) => None,
     }
@@ -70,7 +70,8 @@ const SUBMITTED: Kept = Kept {
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTCreateDevice(
     session: &Session,
     at: &mut Passive,
@@ -83,9 +84,13 @@ pub unsafe fn D3DKMTCreateDevice(
         let mut asked = asked?;
         let handle = Handle(asked.hAdapter);
         let made = session.kernel.create_device(at, session.process, handle);
-        asked.hDevice = answer(session, CREATED, made)?.0;
+        let made = answer(session, CREATED, made)?;
+        asked.hDevice = made.0;
         // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
+        unsafe { write(args, asked) }.inspect_err(|_| {
+            // The caller never learns its name. It was made just now, so it can be destroyed.
+            let _ = session.kernel.destroy_device(at, session.process, made);
+        })
     })
 }
 
@@ -93,7 +98,8 @@ pub unsafe fn D3DKMTCreateDevice(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTDestroyDevice(
     session: &Session,
     at: &mut Passive,
@@ -112,7 +118,8 @@ pub unsafe fn D3DKMTDestroyDevice(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTCreateContextVirtual(
     session: &Session,
     at: &mut Passive,
@@ -127,9 +134,13 @@ pub unsafe fn D3DKMTCreateContextVirtual(
         let order = ContextOrder { node: asked.NodeOrdinal, engine: asked.EngineAffinity, private };
         let handle = Handle(asked.hDevice);
         let made = session.kernel.create_context(at, session.process, handle, &order);
-        asked.hContext = answer(session, CONTEXT_CREATED, made)?.0;
+        let made = answer(session, CONTEXT_CREATED, made)?;
+        asked.hContext = made.0;
         // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
+        unsafe { write(args, asked) }.inspect_err(|_| {
+            // The caller never learns its name. It was made just now, so it can be destroyed.
+            let _ = session.kernel.destroy_context(at, session.process, made);
+        })
     })
 }
 
@@ -137,7 +148,8 @@ pub unsafe fn D3DKMTCreateContextVirtual(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTDestroyContext(
     session: &Session,
     at: &mut Passive,
@@ -155,7 +167,8 @@ pub unsafe fn D3DKMTDestroyContext(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTSubmitCommand(
     session: &Session,
     at: &mut Passive,

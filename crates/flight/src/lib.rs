@@ -1,12 +1,14 @@
-//! What a run is made of: ordered events, levels, tickets, and the host that runs it.
+//! What a run is made of: ordered events, levels, tickets, and the two hosts that run it.
 //!
 //! The kernels are called and do not run: whoever calls them is a virtual thread of a
 //! [`Host`], at a level it can prove, and everything that happens is an [`Event`] in the
 //! one ordered [`Log`]. Nothing here knows Windows or graphics beyond the names of things.
 #![forbid(unsafe_code)]
 
+mod crew;
 mod event;
 mod field;
+mod free;
 mod host;
 mod level;
 mod log;
@@ -14,15 +16,19 @@ mod number;
 mod pool;
 mod rule;
 mod stepped;
+mod table;
 mod thread;
 
+pub use crew::{Body, Crew};
 pub use event::{Event, What};
 pub use field::{Field, Hex, Text};
+pub use free::Free;
 pub use host::{Host, Line, Machine, Ticket, Woken};
 pub use level::{At, DeviceLevel, Dispatch, Irql, Level, Passive};
 pub use log::{Log, Tally};
 pub use number::{Fence, Kind, Subject};
 pub use pool::Pool;
 pub use rule::{RuleId, Who};
-pub use stepped::{CouldNotRun, Stepped};
+pub use stepped::Stepped;
+pub use table::{CouldNotRun, Role};
 pub use thread::InCall;

@@ -7,17 +7,15 @@
 //! # Invariants
 //!
 //! 1. At most one virtual thread runs: `running`.
-//! 2. When none is ready: those who wait for quiet go on; else the earliest deadline passes;
-//!    else the first client that waits is stuck (for something before for another's end);
-//!    else the run is over.
+//! 2. When none is ready, the table says who goes on.
 
+use crate::crew::{self, Body, Crew};
 use crate::host::{Host, Ticket, Woken};
 use crate::level::{Irql, Passive};
-use crate::thread;
-use crate::{Log, Subject, Text, What};
-use std::fmt::Write as _;
+use crate::table::{CouldNotRun, Role, Status, Table, said};
+use crate::{Log, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// A host that repeats from its seed.
@@ -27,37 +25,12 @@ pub struct Stepped {
     log: Arc<Log>,
 }
 
-/// A virtual thread panicked: ours, not a driver's, for a driver's panic is an answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CouldNotRun(pub String);
-
 #[derive(Debug)]
 struct State {
     random: u64,
-    now: u64,
     running: usize,
-    threads: Vec<Thread>,
+    table: Table,
     handles: Vec<JoinHandle<()>>,
-    panicked: Option<String>,
-}
-
-#[derive(Debug)]
-struct Thread {
-    name: String,
-    /// It serves others, and ends when they have.
-    daemon: bool,
-    status: Status,
-    irql: Irql,
-    turn: Arc<Condvar>,
-}
-
-#[derive(Debug)]
-enum Status {
-    Ready(Woken),
-    Parked(Ticket, Option<u64>),
-    /// It goes on when nothing else can.
-    Quiet,
-    Done,
 }
 
 impl Stepped {
@@ -67,31 +40,20 @@ impl Stepped {
         log: &Arc<Log>,
         main: impl FnOnce(&Arc<Stepped>, &mut Passive) -> R,
     ) -> Result<R, CouldNotRun> {
-        let state = State {
-            random: seed,
-            now: 0,
-            running: 0,
-            threads: Vec::new(),
-            handles: Vec::new(),
-            panicked: None,
-        };
+        let state =
+            State { random: seed, running: 0, table: Table::default(), handles: Vec::new() };
         let host = Arc::new(Stepped { state: Mutex::new(state), log: log.clone() });
-        host.add("main", false);
+        host.state().table.add("main", Role::Client, log);
         let before = thread::become_thread(0);
         let answer = catch_unwind(AssertUnwindSafe(|| main(&host, &mut Passive::new())));
         host.finish(0, answer.as_ref().err().map(|it| said(&**it)));
         thread::become_thread(before);
         loop {
             let Some(handle) = host.state().handles.pop() else { break };
-            if handle.join().is_err() {
-                host.state().panicked.get_or_insert_with(|| "a virtual thread".to_owned());
-            }
+            // A body's panic was caught: this one would be ours, and the thread not done.
+            let _ = handle.join();
         }
-        let panicked = host.state().panicked.take();
-        match (answer, panicked) {
-            (Ok(answer), None) => Ok(answer),
-            (_, why) => Err(CouldNotRun(why.unwrap_or_default())),
-        }
+        host.state().table.outcome(answer)
     }
 
     /// Starts a virtual thread; the ticket rings when it has ended.
@@ -100,13 +62,7 @@ impl Stepped {
         name: &str,
         body: impl FnOnce(&mut Passive) + Send + 'static,
     ) -> Ticket {
-        let ended = Ticket::end_of(name);
-        let ring = ended.clone();
-        self.start(name, false, move |host, at| {
-            body(at);
-            host.ring(&ring);
-        });
-        ended
+        crew::spawn(self, name, body)
     }
 
     /// Starts a virtual thread that serves others: it works while `work` says it did
@@ -115,66 +71,23 @@ impl Stepped {
         self: &Arc<Self>,
         name: &str,
         bell: Ticket,
-        mut work: impl FnMut(&mut Passive) -> bool + Send + 'static,
+        work: impl FnMut(&mut Passive) -> bool + Send + 'static,
     ) {
-        self.start(name, true, move |host, at| {
-            loop {
-                while work(at) {}
-                if host.park(at, &bell, None) == Woken::Over {
-                    return;
-                }
-            }
-        });
+        crew::serve(self, name, bell, work);
     }
 
     /// Lets everything else run until nothing can.
     pub fn quiet(&self, _at: &mut Passive) {
         let me = thread::current() as usize;
         let mut state = self.state();
-        state.threads[me].status = Status::Quiet;
+        state.table.threads[me].status = Status::Quiet;
         drop(Self::pass_on(state, me));
-    }
-
-    fn start(
-        self: &Arc<Self>,
-        name: &str,
-        daemon: bool,
-        body: impl FnOnce(&Arc<Stepped>, &mut Passive) + Send + 'static,
-    ) {
-        let me = self.add(name, daemon);
-        let host = self.clone();
-        let handle = std::thread::spawn(move || {
-            thread::become_thread(u32::try_from(me).unwrap_or(u32::MAX));
-            drop(wait_for_turn(host.state(), me));
-            let ended = catch_unwind(AssertUnwindSafe(|| body(&host, &mut Passive::new())));
-            host.finish(me, ended.err().map(|it| said(&*it)));
-        });
-        self.state().handles.push(handle);
-    }
-
-    fn add(&self, name: &str, daemon: bool) -> usize {
-        let mut state = self.state();
-        state.threads.push(Thread {
-            name: name.to_owned(),
-            daemon,
-            status: Status::Ready(Woken::Rung),
-            irql: Irql::Passive,
-            turn: Arc::default(),
-        });
-        let number = state.threads.len() - 1;
-        let name = format!("{number} {name}");
-        self.log.emit(Subject::RUN, What::ThreadStarted { name: name.into() });
-        number
     }
 
     /// The end of a virtual thread: the baton goes on.
     fn finish(&self, me: usize, panicked: Option<String>) {
         let mut state = self.state();
-        state.threads[me].status = Status::Done;
-        if let Some(why) = panicked {
-            let why = format!("{}: {why}", state.threads[me].name);
-            state.panicked.get_or_insert(why);
-        }
+        state.table.finish(me, panicked);
         if let Some(next) = state.choose() {
             state.run(next);
         }
@@ -196,6 +109,24 @@ impl Stepped {
     }
 }
 
+impl Crew for Stepped {
+    fn start(self: Arc<Self>, name: &str, role: Role, body: Body) {
+        let me = self.state().table.add(name, role, &self.log);
+        let host = self.clone();
+        let handle = std::thread::spawn(move || {
+            thread::become_thread(u32::try_from(me).unwrap_or(u32::MAX));
+            drop(wait_for_turn(host.state(), me));
+            let ended = catch_unwind(AssertUnwindSafe(|| body(&mut Passive::new())));
+            host.finish(me, ended.err().map(|it| said(&*it)));
+        });
+        self.state().handles.push(handle);
+    }
+
+    fn quiet(&self, at: &mut Passive) {
+        Stepped::quiet(self, at);
+    }
+}
+
 impl Host for Stepped {
     fn park(&self, _at: &mut Passive, ticket: &Ticket, deadline: Option<u64>) -> Woken {
         let me = thread::current() as usize;
@@ -203,22 +134,12 @@ impl Host for Stepped {
         if ticket.take() {
             return Woken::Rung;
         }
-        state.threads[me].status = Status::Parked(ticket.clone(), deadline);
-        let mut state = Self::pass_on(state, me);
-        match std::mem::replace(&mut state.threads[me].status, Status::Ready(Woken::Rung)) {
-            Status::Ready(woken) => woken,
-            Status::Parked(..) | Status::Quiet | Status::Done => Woken::Over,
-        }
+        state.table.threads[me].status = Status::Parked(ticket.clone(), deadline);
+        Self::pass_on(state, me).table.woken(me)
     }
 
     fn ring(&self, ticket: &Ticket) {
-        let mut state = self.state();
-        let parked =
-            |it: &&mut Thread| matches!(&it.status, Status::Parked(on, _) if on.is(ticket));
-        match state.threads.iter_mut().find(parked) {
-            Some(thread) => thread.status = Status::Ready(Woken::Rung),
-            None => ticket.set(),
-        }
+        self.state().table.ring(ticket);
     }
 
     fn breathe(&self, _at: &mut Passive) {
@@ -228,83 +149,32 @@ impl Host for Stepped {
     }
 
     fn irql(&self) -> Irql {
-        self.state().threads[thread::current() as usize].irql
+        self.state().table.irql(thread::current() as usize)
     }
 
     fn set_irql(&self, irql: Irql) -> Irql {
-        let me = thread::current() as usize;
-        std::mem::replace(&mut self.state().threads[me].irql, irql)
+        self.state().table.set_irql(thread::current() as usize, irql)
     }
 }
 
 impl State {
     fn run(&mut self, next: usize) {
         self.running = next;
-        self.threads[next].turn.notify_one();
+        self.table.threads[next].turn.notify_one();
     }
 
     /// Who runs next, or nobody when all have ended.
     fn choose(&mut self) -> Option<usize> {
         loop {
-            let ready = |it: &Thread| matches!(it.status, Status::Ready(_));
-            let count = self.threads.iter().filter(|it| ready(it)).count();
+            let count = self.table.ready().count();
             if count > 0 {
                 let draw = if count == 1 { 0 } else { self.draw(count) };
-                return (0..self.threads.len()).filter(|&it| ready(&self.threads[it])).nth(draw);
+                return self.table.ready().nth(draw);
             }
-            if !self.wake_one() {
+            if !self.table.wake_one(true) {
                 return None;
             }
         }
-    }
-
-    /// Nobody is ready: invariant 2. Answers whether somebody is now.
-    fn wake_one(&mut self) -> bool {
-        let quiet = |it: &Thread| matches!(it.status, Status::Quiet);
-        if let Some(next) = self.threads.iter().position(quiet) {
-            self.threads[next].status = Status::Ready(Woken::Rung);
-            return true;
-        }
-        let due = |(index, it): (usize, &Thread)| match it.status {
-            Status::Parked(_, Some(deadline)) => Some((deadline, index)),
-            _ => None,
-        };
-        if let Some((deadline, next)) = self.threads.iter().enumerate().filter_map(due).min() {
-            self.now = self.now.max(deadline);
-            self.threads[next].status = Status::Ready(Woken::TimedOut);
-            return true;
-        }
-        // Whoever waits for another's end is not the one that is stuck, if there is one.
-        let stuck = |it: &Thread, end: bool| match &it.status {
-            Status::Parked(ticket, _) => !it.daemon && ticket.is_end() == end,
-            _ => false,
-        };
-        let first = |end| self.threads.iter().position(|it| stuck(it, end));
-        if let Some(next) = first(false).or_else(|| first(true)) {
-            let graph = self.graph();
-            self.threads[next].status = Status::Ready(Woken::Stuck(graph));
-            return true;
-        }
-        let daemons = self.threads.iter_mut().filter(|it| matches!(it.status, Status::Parked(..)));
-        let mut woken = false;
-        for daemon in daemons {
-            daemon.status = Status::Ready(Woken::Over);
-            woken = true;
-        }
-        woken
-    }
-
-    /// Who waits for what, in words.
-    fn graph(&self) -> Text {
-        let mut graph = String::new();
-        for thread in &self.threads {
-            if let Status::Parked(ticket, _) = &thread.status {
-                let comma = if graph.is_empty() { "" } else { "; " };
-                // Writing to a String does not fail.
-                let _ = write!(graph, "{comma}{} waits for {}", thread.name, ticket.why());
-            }
-        }
-        graph.into()
     }
 
     /// A number below `bound`, from the seed (splitmix64).
@@ -318,17 +188,11 @@ impl State {
 }
 
 fn wait_for_turn(mut state: MutexGuard<'_, State>, me: usize) -> MutexGuard<'_, State> {
-    let turn = state.threads[me].turn.clone();
+    let turn = state.table.threads[me].turn.clone();
     while state.running != me {
         state = turn.wait(state).unwrap_or_else(PoisonError::into_inner);
     }
     state
-}
-
-/// What a panic said.
-fn said(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())
 }
 
 #[cfg(test)]

@@ -1,0 +1,283 @@
+//! The `Free` host: virtual threads are real ones, and run when they like.
+//!
+//! What two threads do at once is up to the machine, so a run does not repeat; what a run
+//! *says* is as true as under `Stepped`, and a wait that nothing could end is found in the same
+//! way. Time is virtual here, too: a deadline passes when nothing else can happen.
+//!
+//! A thread that is not the host's own, such as one of a program in C, becomes a virtual thread
+//! with [`Free::adopt`], for as long as it is inside.
+//!
+//! # Invariants
+//!
+//! 1. Who is ready runs, or is about to. Whoever stops being ready looks whether anybody still
+//!    is; if not, the table says who goes on.
+//! 2. A thread of the operating system has one place in a host's table and keeps it: inside it
+//!    is there, outside it is away. Its place is free for another when it has ended.
+
+use crate::crew::{self, Body, Crew};
+use crate::host::{Host, Ticket, Woken};
+use crate::level::{Irql, Passive};
+use crate::table::{CouldNotRun, Role, Status, Table, said};
+use crate::{Log, thread};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+/// A host whose virtual threads run side by side.
+#[derive(Debug)]
+pub struct Free {
+    state: Mutex<State>,
+    log: Arc<Log>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    table: Table,
+    handles: Vec<JoinHandle<()>>,
+    /// Those who serve end when nobody else has anything left to do.
+    ends: bool,
+}
+
+thread_local! {
+    static PLACES: RefCell<Places> = const { RefCell::new(Places(Vec::new())) };
+}
+
+/// The places of this thread of the operating system, in the hosts it has been in.
+struct Places(Vec<Place>);
+
+struct Place {
+    host: Weak<Free>,
+    number: usize,
+    /// The thread is not the host's own, so the host does not see it end.
+    adopted: bool,
+}
+
+impl Free {
+    /// A host without a thread of its own. It lives until [`Free::end`].
+    pub fn new(log: &Arc<Log>) -> Arc<Free> {
+        Arc::new(Free { state: Mutex::default(), log: log.clone() })
+    }
+
+    /// Flies `main` as the first virtual thread. What it starts is over before this returns.
+    pub fn fly<R>(
+        log: &Arc<Log>,
+        main: impl FnOnce(&Arc<Free>, &mut Passive) -> R,
+    ) -> Result<R, CouldNotRun> {
+        let host = Free::new(log);
+        let number = host.take_place("main");
+        let answer = catch_unwind(AssertUnwindSafe(|| host.adopt("main", |at| main(&host, at))));
+        host.finish(number, answer.as_ref().err().map(|it| said(&**it)));
+        host.end();
+        host.state().table.outcome(answer)
+    }
+
+    /// Makes the calling thread a virtual thread for the time of `body`. Inside another `adopt`
+    /// of the same host, or on a thread the host has started, it goes on as the one it is.
+    pub fn adopt<R>(self: &Arc<Self>, name: &str, body: impl FnOnce(&mut Passive) -> R) -> R {
+        let number = self.place().unwrap_or_else(|| self.take_place(name));
+        let inside = Inside::enter(self, number);
+        let answer = body(&mut Passive::new());
+        drop(inside);
+        answer
+    }
+
+    /// Starts a virtual thread; the ticket rings when it has ended.
+    pub fn spawn(
+        self: &Arc<Self>,
+        name: &str,
+        body: impl FnOnce(&mut Passive) + Send + 'static,
+    ) -> Ticket {
+        crew::spawn(self, name, body)
+    }
+
+    /// Starts a virtual thread that serves others: it works while `work` says it did
+    /// something, then parks until the bell rings.
+    pub fn serve(
+        self: &Arc<Self>,
+        name: &str,
+        bell: Ticket,
+        work: impl FnMut(&mut Passive) -> bool + Send + 'static,
+    ) {
+        crew::serve(self, name, bell, work);
+    }
+
+    /// Lets everything else run until nothing can.
+    pub fn quiet(&self, _at: &mut Passive) {
+        let me = self.me();
+        Self::rest(self.state(), me, Status::Quiet);
+    }
+
+    /// Ends the host: those who serve go home when nobody has anything left to do, and this
+    /// returns when every thread the host has started has ended. Called from inside, it does not
+    /// wait: the end comes when the last one has left.
+    pub fn end(&self) {
+        {
+            let mut state = self.state();
+            state.ends = true;
+            state.look_around();
+            let inside = |it: usize| state.table.threads[it].is_ready();
+            if self.place().is_some_and(inside) {
+                return;
+            }
+        }
+        loop {
+            let Some(handle) = self.state().handles.pop() else { break };
+            // A body's panic was caught and is in the table.
+            let _ = handle.join();
+        }
+    }
+
+    /// A place in the table for the calling thread, which keeps it.
+    fn take_place(self: &Arc<Self>, name: &str) -> usize {
+        let number = self.state().table.seat(name, &self.log);
+        self.state().table.threads[number].status = Status::Away;
+        self.remember(number, true);
+        number
+    }
+
+    fn remember(self: &Arc<Self>, number: usize, adopted: bool) {
+        PLACES.with_borrow_mut(|it| {
+            it.0.retain(|it| it.host.strong_count() > 0);
+            it.0.push(Place { host: Arc::downgrade(self), number, adopted });
+        });
+    }
+
+    /// The calling thread's place.
+    fn place(&self) -> Option<usize> {
+        let mine = |it: &&Place| ptr::eq(it.host.as_ptr(), self);
+        // A thread that is ending has forgotten its places.
+        let found = PLACES.try_with(|it| it.borrow().0.iter().rfind(mine).map(|it| it.number));
+        found.ok().flatten()
+    }
+
+    /// The calling thread's place, which it needs to wait.
+    fn me(&self) -> usize {
+        self.place().expect("only a virtual thread waits: it has to be adopted first")
+    }
+
+    /// The calling thread stops being ready, until somebody makes it so again.
+    fn rest(mut state: MutexGuard<'_, State>, me: usize, status: Status) -> Woken {
+        state.table.threads[me].status = status;
+        state.look_around();
+        let turn = state.table.threads[me].turn.clone();
+        while !state.table.threads[me].is_ready() {
+            state = turn.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.table.woken(me)
+    }
+
+    fn finish(&self, me: usize, panicked: Option<String>) {
+        let mut state = self.state();
+        state.table.finish(me, panicked);
+        state.look_around();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Somebody stopped being ready. If that was the last one, the table says who goes on.
+    fn look_around(&mut self) {
+        if self.table.ready().next().is_none() && self.table.wake_one(self.ends) {
+            for number in self.table.ready() {
+                self.table.threads[number].turn.notify_one();
+            }
+        }
+    }
+}
+
+impl Crew for Free {
+    fn start(self: Arc<Self>, name: &str, role: Role, body: Body) {
+        let me = self.state().table.add(name, role, &self.log);
+        let host = self.clone();
+        let handle = std::thread::spawn(move || {
+            host.remember(me, false);
+            thread::become_thread(u32::try_from(me).unwrap_or(u32::MAX));
+            let ended = catch_unwind(AssertUnwindSafe(|| body(&mut Passive::new())));
+            host.finish(me, ended.err().map(|it| said(&*it)));
+        });
+        self.state().handles.push(handle);
+    }
+
+    fn quiet(&self, at: &mut Passive) {
+        Free::quiet(self, at);
+    }
+}
+
+impl Host for Free {
+    fn park(&self, _at: &mut Passive, ticket: &Ticket, deadline: Option<u64>) -> Woken {
+        let me = self.me();
+        let state = self.state();
+        if ticket.take() {
+            return Woken::Rung;
+        }
+        Self::rest(state, me, Status::Parked(ticket.clone(), deadline))
+    }
+
+    fn ring(&self, ticket: &Ticket) {
+        let mut state = self.state();
+        if let Some(number) = state.table.ring(ticket) {
+            state.table.threads[number].turn.notify_one();
+        }
+    }
+
+    fn breathe(&self, _at: &mut Passive) {
+        std::thread::yield_now();
+    }
+
+    fn irql(&self) -> Irql {
+        self.place().map_or(Irql::Passive, |me| self.state().table.irql(me))
+    }
+
+    fn set_irql(&self, irql: Irql) -> Irql {
+        self.place().map_or(Irql::Passive, |me| self.state().table.set_irql(me, irql))
+    }
+}
+
+/// While it lives, a thread is inside: it counts as one that runs.
+struct Inside<'a> {
+    host: &'a Free,
+    number: usize,
+    /// It was inside before, and stays.
+    nested: bool,
+    before: u32,
+}
+
+impl<'a> Inside<'a> {
+    fn enter(host: &'a Free, number: usize) -> Self {
+        let status = &mut host.state().table.threads[number].status;
+        let nested = !matches!(status, Status::Away);
+        *status = Status::Ready(Woken::Rung);
+        let before = thread::become_thread(u32::try_from(number).unwrap_or(u32::MAX));
+        Self { host, number, nested, before }
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        thread::become_thread(self.before);
+        if !self.nested {
+            let mut state = self.host.state();
+            state.table.threads[self.number].status = Status::Away;
+            state.look_around();
+        }
+    }
+}
+
+impl Drop for Places {
+    fn drop(&mut self) {
+        for place in self.0.drain(..).filter(|it| it.adopted) {
+            if let Some(host) = place.host.upgrade() {
+                host.finish(place.number, None);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "free_tests.rs"]
+mod tests;

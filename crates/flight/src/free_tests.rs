@@ -1,0 +1,223 @@
+use super::*;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+
+fn silent() -> Arc<Log> {
+    Arc::new(Log::silent())
+}
+
+fn fly<R>(main: impl FnOnce(&Arc<Free>, &mut Passive) -> R) -> R {
+    Free::fly(&silent(), main).unwrap()
+}
+
+#[test]
+fn threads_really_run_side_by_side() {
+    fly(|host, at| {
+        // Each needs the other to come as far as this: with one baton, neither would go on.
+        let both = Arc::new(Barrier::new(2));
+        let meet = |both: Arc<Barrier>| {
+            move |_: &mut Passive| {
+                both.wait();
+            }
+        };
+        let ends = [host.spawn("a", meet(both.clone())), host.spawn("b", meet(both))];
+        for end in &ends {
+            assert_eq!(host.park(at, end, None), Woken::Rung);
+        }
+    });
+}
+
+#[test]
+fn a_ring_before_the_park_is_not_lost_and_is_used_once() {
+    fly(|host, at| {
+        let ticket = Ticket::new("it");
+        host.ring(&ticket);
+        host.ring(&ticket);
+        assert_eq!(host.park(at, &ticket, None), Woken::Rung);
+        assert_eq!(host.park(at, &ticket, Some(5)), Woken::TimedOut);
+    });
+}
+
+#[test]
+fn no_ring_is_lost_among_a_thousand() {
+    fly(|host, at| {
+        let (ping, pong) = (Ticket::new("ping"), Ticket::new("pong"));
+        let (host2, ping2, pong2) = (host.clone(), ping.clone(), pong.clone());
+        let ended = host.spawn("other", move |at| {
+            for _ in 0..1000 {
+                assert_eq!(host2.park(at, &ping2, None), Woken::Rung);
+                host2.ring(&pong2);
+            }
+        });
+        for _ in 0..1000 {
+            host.ring(&ping);
+            assert_eq!(host.park(at, &pong, None), Woken::Rung);
+        }
+        assert_eq!(host.park(at, &ended, None), Woken::Rung);
+    });
+}
+
+#[test]
+fn a_wait_that_nothing_can_end_is_stuck_and_says_why() {
+    fly(|host, at| {
+        host.serve("system", Ticket::new("work"), |_| false);
+        host.quiet(at);
+        let woken = host.park(at, &Ticket::new("a fence"), None);
+        let graph = "main waits for a fence; system waits for work";
+        assert_eq!(woken, Woken::Stuck(graph.into()));
+    });
+}
+
+#[test]
+fn who_waits_for_a_stuck_thread_is_not_the_stuck_one() {
+    fly(|host, at| {
+        let host2 = host.clone();
+        let ended = host.spawn("client", move |at| {
+            let woken = host2.park(at, &Ticket::new("a fence"), None);
+            assert!(matches!(woken, Woken::Stuck(_)), "{woken:?}");
+        });
+        assert_eq!(host.park(at, &ended, None), Woken::Rung);
+    });
+}
+
+#[test]
+fn the_earliest_deadline_passes_first() {
+    fly(|host, at| {
+        let (said, heard) = channel();
+        for (name, deadline) in [("late", 9), ("early", 4)] {
+            let (host2, said) = (host.clone(), said.clone());
+            host.spawn(name, move |at| {
+                let woken = host2.park(at, &Ticket::new("nothing"), Some(deadline));
+                said.send((name, woken)).unwrap();
+            });
+        }
+        host.quiet(at);
+        let _ = host.park(at, &Ticket::new("all"), Some(10));
+        let order: Vec<_> = heard.try_iter().collect();
+        assert_eq!(order, [("early", Woken::TimedOut), ("late", Woken::TimedOut)]);
+    });
+}
+
+#[test]
+fn quiet_is_when_nobody_has_anything_left_to_do() {
+    fly(|host, at| {
+        let (bell, count) = (Ticket::new("work"), Arc::new(AtomicU32::new(100)));
+        let left = count.clone();
+        let one = move |_: &mut Passive| {
+            left.fetch_update(SeqCst, SeqCst, |it| it.checked_sub(1)).is_ok()
+        };
+        host.serve("system", bell.clone(), one);
+        host.quiet(at);
+        assert_eq!(count.load(SeqCst), 0);
+        count.store(7, SeqCst);
+        host.ring(&bell);
+        host.quiet(at);
+        assert_eq!(count.load(SeqCst), 0);
+    });
+}
+
+#[test]
+fn a_panic_is_told() {
+    let flown = Free::fly(&silent(), |host, at| {
+        let ended = host.spawn("bad", |_| panic!("oh"));
+        host.park(at, &ended, None)
+    });
+    assert_eq!(flown, Err(CouldNotRun("bad: oh".into())));
+    let flown = Free::fly(&silent(), |_, _| panic!("no"));
+    assert_eq!(flown, Err::<(), _>(CouldNotRun("main: no".into())));
+}
+
+#[test]
+fn each_thread_has_its_own_level() {
+    fly(|host, at| {
+        let (host2, seen) = (host.clone(), Arc::new(Mutex::new(None)));
+        let seen2 = seen.clone();
+        at.raised(&**host, |_: &mut crate::Dispatch| {
+            assert_eq!(host.irql(), Irql::Dispatch);
+            host.spawn("other", move |_| *seen2.lock().unwrap() = Some(host2.irql()));
+        });
+        host.quiet(at);
+        assert_eq!((*seen.lock().unwrap(), host.irql()), (Some(Irql::Passive), Irql::Passive));
+    });
+}
+
+/// A host with a server that answers each order; gone when `body` returns.
+fn serviced(body: impl FnOnce(&Arc<Free>, &Ticket, &Ticket)) {
+    let (host, bell, done) = (Free::new(&silent()), Ticket::new("orders"), Ticket::new("service"));
+    let orders = Arc::new(AtomicU32::new(0));
+    let (host2, done2) = (host.clone(), done.clone());
+    host.serve("server", bell.clone(), move |_| {
+        // The first look comes before any order.
+        if orders.fetch_add(1, SeqCst) > 0 {
+            host2.ring(&done2);
+        }
+        false
+    });
+    host.adopt("settles", |at| host.quiet(at));
+    body(&host, &bell, &done);
+    host.end();
+    assert!(host.state().table.threads.iter().all(|it| !it.is_ready()));
+    assert_eq!(Arc::strong_count(&host), 1, "its threads are gone");
+}
+
+#[test]
+fn a_thread_from_outside_is_adopted_and_keeps_its_number() {
+    serviced(|host, bell, done| {
+        let number = || thread::current();
+        let mine = host.adopt("c", |_| number());
+        assert_eq!(host.adopt("c", |_| number()), mine, "the same thread");
+        assert_eq!(host.adopt("c", |_| host.adopt("again", |_| number())), mine, "nested");
+        let woken = host.adopt("c", |at| {
+            host.ring(bell);
+            host.adopt("again", |at| host.park(at, done, None));
+            host.ring(bell);
+            host.park(at, done, None)
+        });
+        assert_eq!(woken, Woken::Rung);
+    });
+}
+
+#[test]
+fn a_thread_that_has_ended_leaves_its_number_to_the_next() {
+    serviced(|host, _, _| {
+        let adopt = || {
+            std::thread::scope(|it| {
+                // Joined, so that it has forgotten its places.
+                it.spawn(|| host.adopt("c", |_| thread::current())).join().unwrap()
+            })
+        };
+        let first = adopt();
+        assert_eq!([adopt(), adopt()], [first, first]);
+    });
+}
+
+#[test]
+fn who_is_away_does_not_count_as_running() {
+    serviced(|host, _, _| {
+        std::thread::scope(|scope| {
+            scope.spawn(|| host.adopt("away", |_| ()));
+        });
+        let woken = host.adopt("stuck", |at| host.park(at, &Ticket::new("a fence"), None));
+        assert!(matches!(woken, Woken::Stuck(_)), "{woken:?}");
+    });
+}
+
+#[test]
+fn a_body_that_panics_leaves_the_host_in_order() {
+    serviced(|host, bell, done| {
+        let panicked = catch_unwind(AssertUnwindSafe(|| host.adopt("c", |_| panic!("oh"))));
+        assert!(panicked.is_err());
+        host.ring(bell);
+        assert_eq!(host.adopt("c", |at| host.park(at, done, None)), Woken::Rung);
+    });
+}
+
+#[test]
+fn an_end_from_inside_comes_when_the_last_one_leaves() {
+    let host = Free::new(&silent());
+    host.serve("server", Ticket::new("orders"), |_| false);
+    host.adopt("c", |_| host.end());
+    host.end();
+    assert_eq!(Arc::strong_count(&host), 1);
+}

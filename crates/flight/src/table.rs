@@ -1,0 +1,202 @@
+//! The virtual threads of a host, and whom to wake when none of them could go on.
+//!
+//! Both hosts keep this table under their own lock; how a thread that is ready gets to run is
+//! theirs.
+//!
+//! # Invariants
+//!
+//! 1. A thread is ready, or waits, or is not there (away or done). One that is rung while it
+//!    waits is ready at once.
+//! 2. When none is ready: those who wait for quiet go on; else the earliest deadline passes;
+//!    else the first client that waits is stuck (for something before for another's end);
+//!    else the run is over, if it is to end at all.
+
+use crate::host::{Ticket, Woken};
+use crate::level::Irql;
+use crate::{Log, Subject, Text, What};
+use std::any::Any;
+use std::fmt::Write as _;
+use std::sync::{Arc, Condvar};
+
+/// A virtual thread panicked: ours, not a driver's, for a driver's panic is an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CouldNotRun(pub String);
+
+/// What a virtual thread is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It does something of its own: a run is not over before it has ended.
+    Client,
+    /// It serves others, and ends when they have.
+    Server,
+}
+
+/// The virtual threads of a host.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    now: u64,
+    pub(crate) threads: Vec<Thread>,
+    panicked: Option<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Thread {
+    name: String,
+    role: Role,
+    pub(crate) status: Status,
+    irql: Irql,
+    /// Rung when it may run.
+    pub(crate) turn: Arc<Condvar>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Status {
+    Ready(Woken),
+    Parked(Ticket, Option<u64>),
+    /// It goes on when nothing else can.
+    Quiet,
+    /// Its owner is elsewhere, and may come back to it.
+    Away,
+    Done,
+}
+
+impl Thread {
+    fn new(name: &str, role: Role) -> Self {
+        let (name, irql, turn) = (name.to_owned(), Irql::Passive, Arc::default());
+        Self { name, role, status: Status::Ready(Woken::Rung), irql, turn }
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self.status, Status::Ready(_))
+    }
+}
+
+impl Table {
+    /// Adds a virtual thread, and says so. Answers its number.
+    pub(crate) fn add(&mut self, name: &str, role: Role, log: &Log) -> usize {
+        self.threads.push(Thread::new(name, role));
+        let number = self.threads.len() - 1;
+        started(number, name, log);
+        number
+    }
+
+    /// Adds a client in the place of one that is done, if there is one: numbers stay small.
+    pub(crate) fn seat(&mut self, name: &str, log: &Log) -> usize {
+        let done = |it: &Thread| matches!(it.status, Status::Done);
+        let Some(number) = self.threads.iter().position(done) else {
+            return self.add(name, Role::Client, log);
+        };
+        self.threads[number] = Thread::new(name, Role::Client);
+        started(number, name, log);
+        number
+    }
+
+    /// The numbers of those that are ready.
+    pub(crate) fn ready(&self) -> impl Iterator<Item = usize> {
+        self.threads.iter().enumerate().filter(|(_, it)| it.is_ready()).map(|(number, _)| number)
+    }
+
+    /// Rings a ticket. Answers who is ready now because of it.
+    pub(crate) fn ring(&mut self, ticket: &Ticket) -> Option<usize> {
+        let parked = |it: &Thread| matches!(&it.status, Status::Parked(on, _) if on.is(ticket));
+        let found = self.threads.iter().position(parked);
+        match found {
+            Some(number) => self.threads[number].status = Status::Ready(Woken::Rung),
+            None => ticket.set(),
+        }
+        found
+    }
+
+    /// How the wait of a thread that is ready again ended.
+    pub(crate) fn woken(&mut self, me: usize) -> Woken {
+        match std::mem::replace(&mut self.threads[me].status, Status::Ready(Woken::Rung)) {
+            Status::Ready(woken) => woken,
+            Status::Parked(..) | Status::Quiet | Status::Away | Status::Done => Woken::Over,
+        }
+    }
+
+    /// A thread has ended, perhaps with a panic.
+    pub(crate) fn finish(&mut self, me: usize, panicked: Option<String>) {
+        self.threads[me].status = Status::Done;
+        if let Some(why) = panicked {
+            self.panicked.get_or_insert(format!("{}: {why}", self.threads[me].name));
+        }
+    }
+
+    /// What became of a run whose threads have all ended.
+    pub(crate) fn outcome<R, P>(&mut self, answer: Result<R, P>) -> Result<R, CouldNotRun> {
+        match (answer, self.panicked.take()) {
+            (Ok(answer), None) => Ok(answer),
+            (_, why) => Err(CouldNotRun(why.unwrap_or_default())),
+        }
+    }
+
+    pub(crate) fn irql(&self, me: usize) -> Irql {
+        self.threads[me].irql
+    }
+
+    pub(crate) fn set_irql(&mut self, me: usize, irql: Irql) -> Irql {
+        std::mem::replace(&mut self.threads[me].irql, irql)
+    }
+
+    /// Nobody is ready: invariant 2. `ends` is whether the run is over when nobody has anything
+    /// left to do. Answers whether somebody is ready now.
+    pub(crate) fn wake_one(&mut self, ends: bool) -> bool {
+        let quiet = |it: &Thread| matches!(it.status, Status::Quiet);
+        if let Some(next) = self.threads.iter().position(quiet) {
+            self.threads[next].status = Status::Ready(Woken::Rung);
+            return true;
+        }
+        let due = |(index, it): (usize, &Thread)| match it.status {
+            Status::Parked(_, Some(deadline)) => Some((deadline, index)),
+            _ => None,
+        };
+        if let Some((deadline, next)) = self.threads.iter().enumerate().filter_map(due).min() {
+            self.now = self.now.max(deadline);
+            self.threads[next].status = Status::Ready(Woken::TimedOut);
+            return true;
+        }
+        // Whoever waits for another's end is not the one that is stuck, if there is one.
+        let stuck = |it: &Thread, end: bool| match &it.status {
+            Status::Parked(ticket, _) => it.role == Role::Client && ticket.is_end() == end,
+            _ => false,
+        };
+        let first = |end| self.threads.iter().position(|it| stuck(it, end));
+        if let Some(next) = first(false).or_else(|| first(true)) {
+            let graph = self.graph();
+            self.threads[next].status = Status::Ready(Woken::Stuck(graph));
+            return true;
+        }
+        let servers = self.threads.iter_mut().filter(|it| matches!(it.status, Status::Parked(..)));
+        let mut woken = false;
+        for server in servers.filter(|_| ends) {
+            server.status = Status::Ready(Woken::Over);
+            woken = true;
+        }
+        woken
+    }
+
+    /// Who waits for what, in words.
+    fn graph(&self) -> Text {
+        let mut graph = String::new();
+        for thread in &self.threads {
+            if let Status::Parked(ticket, _) = &thread.status {
+                let comma = if graph.is_empty() { "" } else { "; " };
+                // Writing to a String does not fail.
+                let _ = write!(graph, "{comma}{} waits for {}", thread.name, ticket.why());
+            }
+        }
+        graph.into()
+    }
+}
+
+fn started(number: usize, name: &str, log: &Log) {
+    let name = format!("{number} {name}");
+    log.emit(Subject::RUN, What::ThreadStarted { name: name.into() });
+}
+
+/// What a panic said.
+pub(crate) fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|it| (*it).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())
+}

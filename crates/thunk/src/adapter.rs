@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::claims::{read, read_list, write, write_list};
+use crate::claims::{read, read_list_mut, read_mut, write, write_list};
 use crate::session::Session;
 use crate::status::{Kept, Which, answer, status};
 use abi::kmt::{
@@ -30,7 +30,7 @@ pub unsafe fn D3DKMTEnumAdapters2(
 ) -> NTSTATUS {
     session.call("D3DKMTEnumAdapters2", || {
         // SAFETY: The caller's contract.
-        let mut asked = unsafe { read(args.cast_const()) }?;
+        let mut asked = unsafe { read_mut(args) }?;
         if asked.pAdapters.is_null() {
             asked.NumAdapters = MOST_ADAPTERS;
             // SAFETY: The caller's contract.
@@ -42,18 +42,17 @@ pub unsafe fn D3DKMTEnumAdapters2(
             return Err(STATUS_BUFFER_TOO_SMALL);
         }
         // SAFETY: The caller's contract: the array has `NumAdapters` elements, so `count` too.
-        let mut list = unsafe { read_list(asked.pAdapters.cast_const(), adapters.len()) }?;
+        let mut list = unsafe { read_list_mut(asked.pAdapters, adapters.len()) }?;
         let handles = open_all(session, &adapters)?;
-        for ((info, adapter), handle) in list.iter_mut().zip(adapters).zip(&handles) {
+        for ((info, adapter), handle) in list.iter_mut().zip(adapters).zip(handles) {
             let (hAdapter, AdapterLuid) = (handle.0, luid(adapter));
             *info = D3DKMT_ADAPTERINFO { hAdapter, AdapterLuid, ..D3DKMT_ADAPTERINFO::ZERO };
         }
         asked.NumAdapters = count;
         // SAFETY: The caller's contract, as above.
-        let told = unsafe { write_list(asked.pAdapters, &list) };
+        unsafe { write_list(asked.pAdapters, &list) }?;
         // SAFETY: The caller's contract.
-        let told = told.and_then(|()| unsafe { write(args, asked) });
-        told.inspect_err(|_| close_all(session, &handles))
+        unsafe { write(args, asked) }
     })
 }
 
@@ -70,7 +69,7 @@ pub unsafe fn D3DKMTOpenAdapterFromLuid(
 ) -> NTSTATUS {
     session.call("D3DKMTOpenAdapterFromLuid", || {
         // SAFETY: The caller's contract.
-        let mut asked = unsafe { read(args.cast_const()) }?;
+        let mut asked = unsafe { read_mut(args) }?;
         let same = |it: &AdapterId| {
             let it = luid(*it);
             (it.LowPart, it.HighPart) == (asked.AdapterLuid.LowPart, asked.AdapterLuid.HighPart)
@@ -78,10 +77,9 @@ pub unsafe fn D3DKMTOpenAdapterFromLuid(
         let found = session.kernel.adapters().into_iter().find(same);
         let adapter = found.ok_or(STATUS_INVALID_PARAMETER)?;
         let handle = session.kernel.open_adapter(session.process, adapter);
-        let handle = handle.map_err(|why| status(&why))?;
-        asked.hAdapter = handle.0;
+        asked.hAdapter = handle.map_err(|why| status(&why))?.0;
         // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }.inspect_err(|_| close_all(session, &[handle]))
+        unsafe { write(args, asked) }
     })
 }
 
@@ -111,20 +109,15 @@ fn open_all(session: &Session, adapters: &[AdapterId]) -> Result<Vec<Handle>, NT
         match session.kernel.open_adapter(session.process, *adapter) {
             Ok(handle) => handles.push(handle),
             Err(why) => {
-                close_all(session, &handles);
+                for handle in handles {
+                    // It was opened just now, so it can be closed.
+                    let _ = session.kernel.close_adapter(session.process, handle);
+                }
                 return Err(status(&why));
             }
         }
     }
     Ok(handles)
-}
-
-/// Closes what the caller will not be told of.
-fn close_all(session: &Session, handles: &[Handle]) {
-    for handle in handles {
-        // It was opened just now, so it can be closed.
-        let _ = session.kernel.close_adapter(session.process, *handle);
-    }
 }
 
 const CLOSE: Kept = Kept {

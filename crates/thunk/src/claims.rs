@@ -4,7 +4,11 @@
 //! said how much to believe. A session that *trusts* relies on the promise of its caller (see
 //! `# Safety` of each entry point), so only what a promise cannot cover is checked: NULL, and
 //! counts beyond reason. A session that *guards* believes nothing: the operating system copies,
-//! and a pointer to nothing is an answer and not a crash.
+//! and a pointer to nothing is an answer and not a crash. Only the part of the caller's stack
+//! that is in use is known to be there without asking.
+//!
+//! Where answers go is written once before anything is done (`read_mut`), so a call that cannot
+//! be answered does nothing.
 //!
 //! WINDOWS: NULL is an invalid parameter (observed). That any other address that cannot be
 //! read or written is one too, and not an access violation, is our reading: only 32-bit Windows
@@ -37,10 +41,21 @@ pub(crate) enum Belief {
     Guards { process: libc::pid_t },
 }
 
+/// What holds for the call a thread is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held {
+    belief: Belief,
+    /// The stack in use when the call came, from its low end to its high end.
+    stack: (usize, usize),
+}
+
 thread_local! {
     /// What holds for the call this thread is in. An entry point does not pass it down, so that
     /// none can forget to.
-    static BELIEF: Cell<Belief> = const { Cell::new(Belief::Trusts) };
+    static HELD: Cell<Held> =
+        const { Cell::new(Held { belief: Belief::Trusts, stack: (0, 0) }) };
+    /// The whole stack of this thread, once somebody asked.
+    static STACK: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
 }
 
 impl Belief {
@@ -52,16 +67,48 @@ impl Belief {
 
     /// Runs the body of a call with this belief.
     pub(crate) fn during<R>(self, body: impl FnOnce() -> R) -> R {
-        /// The belief of the call around this one, if there is one; a panic passes here, too.
-        struct Before(Belief);
+        /// What held for the call around this one, if there is one; a panic passes here, too.
+        struct Before(Held);
         impl Drop for Before {
             fn drop(&mut self) {
-                BELIEF.set(self.0);
+                HELD.set(self.0);
             }
         }
-        let _before = Before(BELIEF.replace(self));
+        let stack = if self == Belief::Trusts { (0, 0) } else { stack_in_use() };
+        let _before = Before(HELD.replace(Held { belief: self, stack }));
         body()
     }
+}
+
+/// The addresses of the stack from here up to its end: whoever called has its variables there.
+/// None on a stack that is not the thread's own, such as that of a coroutine.
+fn stack_in_use() -> (usize, usize) {
+    let mark = 0_u8;
+    let here = (&raw const mark).addr();
+    let (low, high) = STACK.get().unwrap_or_else(|| {
+        let whole = whole_stack().unwrap_or((0, 0));
+        STACK.set(Some(whole));
+        whole
+    });
+    if (low..high).contains(&here) { (here, high) } else { (0, 0) }
+}
+
+/// The addresses of this thread's stack.
+fn whole_stack() -> Option<(usize, usize)> {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    // SAFETY: It has no conditions.
+    let thread = unsafe { libc::pthread_self() };
+    // SAFETY: The thread is this one, and there is room for its attributes.
+    if unsafe { libc::pthread_getattr_np(thread, attributes.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    let (mut low, mut size) = (std::ptr::null_mut(), 0);
+    // SAFETY: The attributes were filled in just now, and there is room for both answers.
+    let refused =
+        unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut low, &raw mut size) };
+    // SAFETY: They were filled in, and are not used again.
+    unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
+    (refused == 0).then(|| (low.addr(), low.addr().saturating_add(size)))
 }
 
 /// Reads a structure.
@@ -76,6 +123,21 @@ pub(crate) unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
     unsafe { fetch(from.cast(), value.as_mut_ptr().cast(), size_of::<T>()) }?;
     // SAFETY: Every byte of it was fetched, and by the contract any bytes are a `T`.
     Ok(unsafe { value.assume_init() })
+}
+
+/// Reads a structure that the answer goes into, and makes sure that it can.
+///
+/// # Safety
+///
+/// As for [`read`] and [`write`].
+pub(crate) unsafe fn read_mut<T: Copy>(at: *mut T) -> Result<T, NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let value = unsafe { read(at.cast_const()) }?;
+    if HELD.get().belief != Belief::Trusts {
+        // SAFETY: The caller's contract.
+        unsafe { write(at, value) }?;
+    }
+    Ok(value)
 }
 
 /// Writes a structure back.
@@ -110,6 +172,21 @@ pub(crate) unsafe fn read_list<T: Copy>(from: *const T, count: usize) -> Result<
     unsafe { fetch(from.cast(), list.as_mut_ptr().cast(), bytes) }?;
     // SAFETY: All of them were fetched, and by the contract any bytes are a `T`.
     unsafe { list.set_len(count) };
+    Ok(list)
+}
+
+/// Reads a list that answers go into, and makes sure that they can.
+///
+/// # Safety
+///
+/// As for [`read_list`] and [`write_list`].
+pub(crate) unsafe fn read_list_mut<T: Copy>(at: *mut T, count: usize) -> Result<Vec<T>, NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let list = unsafe { read_list(at.cast_const(), count) }?;
+    if HELD.get().belief != Belief::Trusts {
+        // SAFETY: The caller's contract.
+        unsafe { write_list(at, &list) }?;
+    }
     Ok(list)
 }
 
@@ -199,11 +276,14 @@ enum Claim {
 
 /// Checks what can be told from the numbers alone.
 fn claimed(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result<Claim, NTSTATUS> {
-    if theirs.is_null() || theirs.addr().checked_add(bytes).is_none() {
-        return Err(STATUS_INVALID_PARAMETER);
-    }
-    Ok(match BELIEF.get() {
+    let begin = theirs.addr();
+    let end = begin.checked_add(bytes).ok_or(STATUS_INVALID_PARAMETER)?;
+    let Held { belief, stack: (low, high) } = HELD.get();
+    Ok(match belief {
+        _ if begin == 0 => return Err(STATUS_INVALID_PARAMETER),
         Belief::Trusts => Claim::Promised,
+        // The stack in use is there, and can be written.
+        Belief::Guards { .. } if low < begin && end <= high => Claim::Promised,
         Belief::Guards { process } => Claim::Doubted {
             here: libc::iovec { iov_base: ours, iov_len: bytes },
             there: libc::iovec { iov_base: theirs.cast_mut(), iov_len: bytes },
@@ -280,8 +360,17 @@ mod tests {
     }
 
     #[test]
+    fn the_stack_is_known_from_the_caller_up() {
+        let mine = 7_u64;
+        let (low, high) = guarded(|| HELD.get().stack);
+        assert!((low..high).contains(&(&raw const mine).addr()), "{low:#x} {high:#x}");
+        let thread = std::thread::spawn(|| guarded(|| HELD.get().stack)).join().unwrap();
+        assert!(thread.0 != 0 && thread.1 != high, "each thread has its own");
+    }
+
+    #[test]
     fn a_belief_ends_with_its_call() {
         assert!(std::panic::catch_unwind(|| guarded(|| panic!("on purpose"))).is_err());
-        assert_eq!(BELIEF.get(), Belief::Trusts);
+        assert_eq!(HELD.get().belief, Belief::Trusts);
     }
 }

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::claims::{read, read_bytes, read_list, write, write_bytes, write_list};
+use crate::claims::{read, read_bytes, read_list_mut, read_mut, write, write_bytes, write_list};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
 use crate::status::{Kept, Which, answer};
@@ -18,7 +18,7 @@ use abi::ukm::{
     D3DDDI_ID_NOTAPPLICABLE,
 };
 use flight::{Passive, RuleId};
-use kernel::{Argument, CreateOrder, DestroyOrder, Handle, Made, Refused, Sharing, Target};
+use kernel::{Argument, CreateOrder, Handle, Made, Refused, Sharing};
 use std::ffi::c_void;
 
 const PAGE: usize = 4096;
@@ -243,57 +243,20 @@ unsafe fn create<E: Element>(
     list: impl Fn(&D3DKMT_CREATEALLOCATION) -> *mut E,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args.cast_const()) }?;
+    let asked = unsafe { read_mut(args) }?;
     let list = list(&asked);
     // SAFETY: The caller's contract.
-    let mut elements = unsafe { read_list(list.cast_const(), counted(&asked)?) }?;
+    let mut elements = unsafe { read_list_mut(list, counted(&asked)?) }?;
     let infos = elements.iter().map(E::info).collect();
     // SAFETY: The caller's contract.
     let made = unsafe { ask(session, at, asked, infos) }?;
-    // SAFETY: The caller's contract.
-    let privates = unsafe { give_back(&asked, &elements, &made) };
     for (element, handle) in elements.iter_mut().zip(&made.allocations) {
         element.name(*handle);
     }
     // SAFETY: The caller's contract.
-    let told = privates.and_then(|()| unsafe { write_list(list, &elements) });
+    unsafe { write_list(list, &elements) }?;
     // SAFETY: The caller's contract.
-    let told = told.and_then(|()| unsafe { write(args, filled(asked, &made)) });
-    told.inspect_err(|_| undo(session, at, &asked, made))
-}
-
-/// Gives private data back as the driver left it.
-///
-/// # Safety
-///
-/// As for the call: the elements' private data is as many bytes as were read.
-unsafe fn give_back<E: Element>(
-    asked: &D3DKMT_CREATEALLOCATION,
-    elements: &[E],
-    made: &Made,
-) -> Result<(), NTSTATUS> {
-    if asked.Flags.has(Flags::StandardAllocation) {
-        return Ok(());
-    }
-    for (info, bytes) in elements.iter().map(E::info).zip(&made.privates) {
-        if info.private_size > 0 {
-            // SAFETY: The caller's contract.
-            unsafe { write_bytes(info.private, bytes) }?;
-        }
-    }
-    Ok(())
-}
-
-/// Ends what was made, for the caller cannot be told its names: nobody else knows them.
-fn undo(session: &Session, at: &mut Passive, asked: &D3DKMT_CREATEALLOCATION, made: Made) {
-    let new = asked.Flags.has(Flags::CreateResource);
-    let target = match made.resource.filter(|_| new) {
-        Some(resource) => Target::Resource(resource),
-        None => Target::List(made.allocations),
-    };
-    let order = DestroyOrder { device: Handle(asked.hDevice), target, assume: true, sync: false };
-    // What another thread has ended meanwhile is gone as well.
-    let _ = session.kernel.destroy(at, session.process, &order);
+    unsafe { write(args, filled(asked, &made)) }
 }
 
 /// An element of the list, of either version.
@@ -331,7 +294,7 @@ fn counted(asked: &D3DKMT_CREATEALLOCATION) -> Result<usize, NTSTATUS> {
     if sane { Ok(asked.NumAllocations as usize) } else { Err(STATUS_INVALID_PARAMETER) }
 }
 
-/// Checks, and asks the kernel.
+/// Checks, asks the kernel, and gives private data back.
 ///
 /// # Safety
 ///
@@ -366,6 +329,14 @@ unsafe fn ask(
     // WINDOWS: an hResource that does not resolve is an invalid handle here (observed).
     let made = answer(session, KEPT, made)
         .map_err(|status| if lost_resource { STATUS_INVALID_HANDLE } else { status })?;
+    if asked.standard.is_none() {
+        for (info, bytes) in asked.infos.iter().zip(&made.privates) {
+            if info.private_size > 0 {
+                // SAFETY: The caller's contract: as many bytes as were read.
+                unsafe { write_bytes(info.private, bytes) }?;
+            }
+        }
+    }
     Ok(made)
 }
 
@@ -378,8 +349,14 @@ unsafe fn order(asked: &Asked) -> Result<CreateOrder, NTSTATUS> {
     let args = &asked.args;
     let mut allocations = Vec::with_capacity(asked.infos.len());
     for info in &asked.infos {
-        // SAFETY: The caller's contract.
-        allocations.push(unsafe { read_bytes(info.private.cast_const(), info.private_size) }?);
+        // A standard allocation's is not given back.
+        let bytes = match asked.standard {
+            // SAFETY: The caller's contract.
+            Some(_) => unsafe { read_bytes(info.private.cast_const(), info.private_size) },
+            // SAFETY: The caller's contract.
+            None => unsafe { read_list_mut(info.private.cast::<u8>(), info.private_size as usize) },
+        };
+        allocations.push(bytes?);
     }
     let private = match asked.standard {
         // The union holds the description instead.

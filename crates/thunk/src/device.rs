@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::claims::{read, read_bytes, write};
+use crate::claims::{read, read_bytes, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
 use crate::status::{Kept, Which, answer};
@@ -79,18 +79,14 @@ pub unsafe fn D3DKMTCreateDevice(
 ) -> NTSTATUS {
     session.call("D3DKMTCreateDevice", || {
         // SAFETY: The caller's contract.
-        let asked = unsafe { read(args.cast_const()) };
+        let asked = unsafe { read_mut(args) };
         judge_arguments(session, CREATE_RULES, &asked.ok().map(|it| it.hAdapter))?;
         let mut asked = asked?;
         let handle = Handle(asked.hAdapter);
         let made = session.kernel.create_device(at, session.process, handle);
-        let made = answer(session, CREATED, made)?;
-        asked.hDevice = made.0;
+        asked.hDevice = answer(session, CREATED, made)?.0;
         // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }.inspect_err(|_| {
-            // The caller never learns its name. It was made just now, so it can be destroyed.
-            let _ = session.kernel.destroy_device(at, session.process, made);
-        })
+        unsafe { write(args, asked) }
     })
 }
 
@@ -127,20 +123,16 @@ pub unsafe fn D3DKMTCreateContextVirtual(
 ) -> NTSTATUS {
     session.call("D3DKMTCreateContextVirtual", || {
         // SAFETY: The caller's contract.
-        let mut asked = unsafe { read(args.cast_const()) }?;
+        let mut asked = unsafe { read_mut(args) }?;
         let (from, size) = (asked.pPrivateDriverData.cast_const(), asked.PrivateDriverDataSize);
         // SAFETY: The caller's contract.
         let private = unsafe { read_bytes(from, size) }?;
         let order = ContextOrder { node: asked.NodeOrdinal, engine: asked.EngineAffinity, private };
         let handle = Handle(asked.hDevice);
         let made = session.kernel.create_context(at, session.process, handle, &order);
-        let made = answer(session, CONTEXT_CREATED, made)?;
-        asked.hContext = made.0;
+        asked.hContext = answer(session, CONTEXT_CREATED, made)?.0;
         // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }.inspect_err(|_| {
-            // The caller never learns its name. It was made just now, so it can be destroyed.
-            let _ = session.kernel.destroy_context(at, session.process, made);
-        })
+        unsafe { write(args, asked) }
     })
 }
 

@@ -74,7 +74,7 @@ fn the_readme_counts_rules_as_the_catalogue_does() {
 
 #[test]
 fn unsafe_is_only_where_the_architecture_says() {
-    let may = ["thunk", "port", "nt"];
+    let may = ["thunk", "d3dkmt", "port", "nt"];
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let lib = page(&format!("crates/{name}/src/lib.rs"));

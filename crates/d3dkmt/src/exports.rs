@@ -1,6 +1,5 @@
 //! The exported functions: one table, a line for each entry point.
 #![expect(unsafe_code, reason = "takes the pointers of callers in C, under their C names")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::tunnel;
 use abi::NTSTATUS;

@@ -111,8 +111,7 @@ extern "C" fn end() {
     }
     let Some(tunnel) = Tunnel::running().filter(|it| it.watch.is_some()) else { return };
     tunnel.over.store(true, Ordering::Release);
-    // On a thread of its own: this one has lost what is local to it, and may have been inside
-    // a call when it ended the process.
+    // On a thread of its own: this one has lost what is local to it, and shall not wait for ever.
     let (said, heard) = channel();
     let reporter = std::thread::Builder::new().spawn(move || {
         let watch = tunnel.watch.as_ref()?;
@@ -124,13 +123,8 @@ extern "C" fn end() {
         said.send(left).ok()
     });
     let Some(watch) = &tunnel.watch else { return };
-    let left = match (reporter, heard.recv_timeout(PATIENCE)) {
-        (Ok(_), Ok(left)) => left,
-        _ => {
-            watch.observe(tunnel.session.kernel().log());
-            format!("{}  and what is left does not end\n", left(watch, tunnel))
-        }
-    };
+    let ended = reporter.ok().and_then(|_| heard.recv_timeout(PATIENCE).ok());
+    let left = ended.unwrap_or_else(|| left(watch, tunnel) + "  (and it does not end)\n");
     let state = watch.state();
     watch.write(&text(state.verifier.findings(), &left));
 }

@@ -26,19 +26,20 @@ impl Site {
 fn caller(stack: &str, call: &str) -> String {
     let mut lines = stack.lines().map(str::trim).peekable();
     let exported = |line: &str| name(line).is_some_and(|it| it.rsplit("::").next() == Some(call));
+    let found = lines.by_ref().any(exported);
     // Of a function that was inlined there are several frames of that name.
-    while lines.by_ref().find(|line| exported(line)).is_some() {
-        while lines.peek().is_some_and(|line| name(line).is_none() || exported(line)) {
-            lines.next();
-        }
-        let Some(function) = lines.next().and_then(name) else { break };
-        let place = lines.peek().and_then(|line| line.strip_prefix("at "));
-        return match place {
-            Some(place) => format!("{function} at {}", place.trim_start_matches("./")),
-            None => function.to_owned(),
-        };
+    while lines.peek().is_some_and(|line| name(line).is_none() || exported(line)) {
+        lines.next();
     }
-    "a function without a name".to_owned()
+    let function = lines.next().and_then(name).filter(|it| found && *it != "<unknown>");
+    let place = lines.peek().and_then(|line| line.strip_prefix("at "));
+    match (function, place) {
+        (None, _) => "a function without a name".to_owned(),
+        (Some(function), None) => function.to_owned(),
+        (Some(function), Some(place)) => {
+            format!("{function} at {}", place.trim_start_matches("./"))
+        }
+    }
 }
 
 /// The name in a line of a frame.

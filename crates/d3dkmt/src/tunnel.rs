@@ -1,4 +1,5 @@
 //! The one global kernel: it starts at the first call, with the built-in driver.
+#![expect(unsafe_code, reason = "a call may have to be made on another thread")]
 
 use crate::fork;
 use crate::report::Watch;
@@ -26,6 +27,33 @@ pub(crate) struct Tunnel {
 /// `None` if the driver did not start: a bug of ours, which is said.
 static TUNNEL: OnceLock<Option<Tunnel>> = OnceLock::new();
 
+thread_local! {
+    /// It is gone when what is local to the thread is gone. A process that calls `exit` loses
+    /// that of its thread first, and then runs what was registered for its end: destructors of
+    /// C++ may well tidy up here. Another thread makes their calls for them.
+    static LOCAL: Tidy = const { Tidy };
+}
+
+/// Has an end, so that the end can be seen.
+struct Tidy;
+
+impl Drop for Tidy {
+    fn drop(&mut self) {}
+}
+
+/// The body of a call, for another thread.
+struct Carried<B>(B);
+
+// SAFETY: The thread it comes from waits until it has run, so nothing is used by two at once;
+// what is local to a thread it does not use, for its own thread has none.
+unsafe impl<B> Send for Carried<B> {}
+
+impl<B> Carried<B> {
+    fn body(self) -> B {
+        self.0
+    }
+}
+
 /// Makes a call of a client: on its thread, as its process.
 pub(crate) fn call(
     name: &'static str,
@@ -40,7 +68,14 @@ pub(crate) fn call(
         if tunnel.over.load(Ordering::Acquire) {
             return STATUS_DEVICE_REMOVED;
         }
-        tunnel.call(name, body)
+        if LOCAL.try_with(|_| ()).is_ok() {
+            return tunnel.call(name, body);
+        }
+        let carried = Carried(body);
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(move || tunnel.call(name, carried.body()));
+            thread.join().unwrap_or(STATUS_UNSUCCESSFUL)
+        })
     };
     // A panic is a bug of ours; it was said when it happened, and ends here.
     catch_unwind(AssertUnwindSafe(made)).unwrap_or(STATUS_UNSUCCESSFUL)

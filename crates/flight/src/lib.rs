@@ -31,4 +31,4 @@ pub use pool::Pool;
 pub use rule::{RuleId, Who};
 pub use stepped::Stepped;
 pub use table::{CouldNotRun, Role};
-pub use thread::InCall;
+pub use thread::{InCall, current as current_thread};

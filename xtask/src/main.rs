@@ -1,6 +1,9 @@
-//! Chores. `cargo xtask test` is the test command; `cargo xtask bless` rewrites golden traces.
+//! Chores. `cargo xtask test` is the test command; `cargo xtask bless` rewrites golden traces,
+//! `cargo xtask headers` the C header; `cargo xtask install` puts the C library somewhere.
 #![forbid(unsafe_code)]
 
+mod headers;
+mod install;
 mod tally;
 mod test;
 
@@ -9,12 +12,17 @@ use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
 cargo xtask test    checks formatting and lints, runs every test, prints a total
-cargo xtask bless   rewrites the golden traces; read the diff before you commit it";
+cargo xtask bless   rewrites the golden traces; read the diff before you commit it
+cargo xtask headers rewrites the C header of the library
+cargo xtask install --prefix DIR
+                    builds the C library, and puts it there with headers and a pkg-config file";
 
 fn main() -> ExitCode {
     let done = match std::env::args().nth(1).as_deref() {
         Some("test") => test::run(),
         Some("bless") => bless(),
+        Some("headers") => headers::run(),
+        Some("install") => install::run(),
         _ => Err(HELP.to_owned()),
     };
     match done {

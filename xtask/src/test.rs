@@ -21,6 +21,9 @@ fn run_steps() -> Result<Total, String> {
     for (tool, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
         install(tool, component)?;
     }
+    for compiler in ["gcc", "g++"] {
+        install_compiler(compiler)?;
+    }
     say("formatting");
     done(&mut cargo(&["fmt", "--all", "--check"]))?;
     say("lints");
@@ -83,4 +86,15 @@ fn install(tool: &str, component: &str) -> Result<(), String> {
     }
     println!("cargo {tool} is missing: installing {component} with rustup");
     done(Command::new("rustup").args(["component", "add", component]))
+}
+
+/// Installs a compiler for the clients in C and C++ if it is missing, and says so first.
+fn install_compiler(name: &str) -> Result<(), String> {
+    let there =
+        Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if there.is_ok_and(|it| it.success()) {
+        return Ok(());
+    }
+    println!("{name} is missing: installing it with apt-get");
+    done(Command::new("apt-get").args(["install", "--yes", "--no-install-recommends", name]))
 }

@@ -45,7 +45,8 @@ fn check_flies_the_built_in_driver_clean() {
         assert_eq!(scenario["live"], 0, "{scenario}");
     }
     let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
-    let expected = ["driver", "findings", "judged", "scenarios", "schema", "seed", "windtunnel"];
+    let expected =
+        ["driver", "findings", "host", "judged", "scenarios", "schema", "seed", "windtunnel"];
     assert_eq!(keys, expected);
     assert_eq!(report["judged"]["entries"][1], 18);
 }
@@ -140,4 +141,30 @@ fn who_was_alive_is_shown_on_request() {
     let live = report["scenarios"][0]["looks"][0]["live"].as_array().unwrap();
     let of_device = live.iter().filter(|it| it["owner"] == "device 1").count();
     assert_eq!(of_device, 5, "a context, a resource view, two views, and their retirement");
+}
+
+#[test]
+fn the_report_says_who_ran_the_flight() {
+    let (_, report) = json(&["check", "--scenario", "alone", "--seed", "3"]);
+    assert_eq!((&report["host"], &report["seed"]), (&"stepped".into(), &3.into()));
+    let (code, report) = json(&["check", "--host", "free"]);
+    assert_eq!((code, &report["host"], &report["seed"]), (0, &"free".into(), &Value::Null));
+    let (_, said) = text(&["check", "--host", "free", "--scenario", "alone"]);
+    assert!(said.contains("on host free.\n"), "{said}");
+    let (code, report) = json(&["check", "--host", "free", "--seed", "3"]);
+    let error = report["error"].as_str().unwrap();
+    assert_eq!(code, 2);
+    assert!(error.starts_with("--seed 3 has no meaning with --host free"), "{error}");
+}
+
+#[test]
+fn a_bad_driver_is_named_on_either_host() {
+    for (driver, rule) in [("leaks-on-destroy", "KMD-DESTROY-002"), ("false-fence", "KMD-ISR-008")]
+    {
+        let (code, report) = json(&["check", driver, "--host", "free"]);
+        let flights = report["scenarios"].as_array().unwrap().iter();
+        let mut found = flights.flat_map(|it| it["findings"].as_array().unwrap());
+        assert_eq!(code, 1);
+        assert!(found.any(|it| it["rule"] == rule), "{driver}: {report}");
+    }
 }

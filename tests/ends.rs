@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_NO_MEMORY, STATUS_UNSUCCESSFUL};
-use flight::{Event, Fence, Host as _, Kind, Passive, RuleId, What};
+use flight::{Event, Fence, Kind, Passive, RuleId, What};
 use kernel::miniport::Generation;
 use softgpu::format::{Command, describe};
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
-use flight::{Event, Host, Passive, RuleId, Subject, What, Who};
+use flight::{Event, Passive, RuleId, Subject, What, Who};
 use kernel::miniport::Generation;
 use softgpu::format;
 use std::collections::{BTreeMap, BTreeSet};

@@ -5,17 +5,17 @@ mod variant;
 
 pub use variant::Variant;
 
-use flight::{Event, Log, Passive, Stepped};
+use flight::{Crew, Event, Log, Passive};
 use kernel::{AdapterId, Kernel, Plugged};
 use std::sync::Arc;
 use verify::Verifier;
-use windtunnel::{Flown, find_scenario, fly};
+use windtunnel::{Flown, On, find_scenario, fly};
 
 /// Flies a driver through a scenario, both by name.
-pub fn flown(driver: &str, scenario: &str, seed: u64) -> Flown {
+pub fn flown(driver: &str, scenario: &str, on: impl Into<On>) -> Flown {
     let driver = drivers::find(driver).unwrap_or_else(|| panic!("there is no driver {driver}"));
     let story = find_scenario(scenario).unwrap_or_else(|| panic!("no scenario {scenario}"));
-    fly(driver, story, seed).unwrap_or_else(|why| panic!("{scenario}: {}", why.0))
+    fly(driver, story, on).unwrap_or_else(|why| panic!("{scenario}: {}", why.0))
 }
 
 /// A kernel with a driver in it, for stories that are not scenarios.
@@ -25,19 +25,19 @@ pub struct Wing {
     /// Its one adapter.
     pub adapter: AdapterId,
     /// Who runs it.
-    pub host: Arc<Stepped>,
+    pub host: Arc<dyn Crew>,
 }
 
 /// Runs a story on a started driver; afterwards the adapter is removed, nothing may be alive,
 /// and the events are answered.
 pub fn run(
-    seed: u64,
+    on: impl Into<On>,
     make: impl FnOnce(&Arc<Log>) -> Plugged,
     story: impl FnOnce(&Wing, &mut Passive),
 ) -> Vec<Event> {
     let log = Arc::new(Log::new());
     let plugged = make(&log);
-    let flown = Stepped::fly(seed, &log, |host, at| {
+    let flown = on.into().fly(&log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
         let (worker, bell) = (kernel.clone(), kernel.bell());
         host.serve("system", bell, move |at| worker.work(at));

@@ -1,6 +1,6 @@
 //! The built-in driver with something about it changed.
 
-use flight::{Host, Log, Passive, Stepped};
+use flight::{Crew, Host, Log, Passive};
 use kernel::Plugged;
 use kernel::context::Context;
 use kernel::device::Device;
@@ -20,7 +20,7 @@ pub struct Variant {
     hardware: Arc<Gpu>,
     generation: Generation,
     signs: bool,
-    host: OnceLock<Arc<Stepped>>,
+    host: OnceLock<Arc<dyn Host>>,
     stubborn: AtomicBool,
 }
 
@@ -49,7 +49,7 @@ impl Variant {
     }
 
     /// From now on other threads may run while one is inside it, as if it took its time.
-    pub fn linger_on(&self, host: &Arc<Stepped>) {
+    pub fn linger_on(&self, host: &Arc<dyn Crew>) {
         self.host.get_or_init(|| host.clone());
     }
 

@@ -93,6 +93,7 @@ impl Kernel {
         let resource = world.resources.add(Resource {
             adapter: inside.adapter,
             word: Some(word),
+            said: given,
             shared,
             global: None,
             private: order.private.clone(),

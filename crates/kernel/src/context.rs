@@ -7,7 +7,9 @@ use crate::kernel::Kernel;
 use crate::miniport::{ContextOrder, DriverContext};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
-use flight::{Kind, Passive, Ticket, What, Woken};
+use crate::wait::Waiters;
+use crate::world::World;
+use flight::{Kind, Passive, What};
 use std::sync::Arc;
 
 /// A stream of work (`hContext`).
@@ -22,7 +24,7 @@ pub struct Context {
     /// Client calls that are using it now.
     pub(crate) inside: u32,
     /// Rung when something of it is done or left.
-    pub(crate) drained: Option<Ticket>,
+    pub(crate) drained: Waiters,
 }
 
 impl Kernel {
@@ -58,7 +60,7 @@ impl Kernel {
                     word: Some(Arc::new(word)),
                     flying: 0,
                     inside: 0,
-                    drained: None,
+                    drained: Waiters::default(),
                 });
                 let subject = Kind::Context.nr(number);
                 if let Some(it) = world.devices.get_mut(inside.device) {
@@ -115,13 +117,7 @@ impl Kernel {
 
     /// Drains and ends a context whose name is closed.
     pub(crate) fn end_context(&self, at: &mut Passive, process: u32, number: u32) {
-        self.drain_context(at, number);
-        let (word, device) = {
-            let mut world = self.world.hold();
-            let Some(it) = world.contexts.get_mut(number) else { return };
-            let Some(word) = it.word.take() else { return };
-            (word, it.device)
-        };
+        let Some((word, device)) = self.drain_context(at, number) else { return };
         let given = word.word();
         if let (Some(driver), Some(word)) = (self.driver_of(device), Arc::into_inner(word)) {
             let keys = Class::Zero.keys(driver.adapter.number, driver.generation, process);
@@ -139,24 +135,22 @@ impl Kernel {
         self.end_word(given, Kind::Context.nr(number), false);
     }
 
-    /// Waits until nothing of the context is queued and nobody is using it. Work that nothing
-    /// could end is given up: its device is lost, and what it had queued counts as done.
-    fn drain_context(&self, at: &mut Passive, number: u32) {
-        loop {
-            let (ticket, device) = {
-                let mut world = self.world.hold();
-                let Some(it) = world.contexts.get_mut(number) else { return };
-                if it.flying == 0 && it.inside == 0 {
-                    return;
-                }
+    /// Waits until nothing of the context is queued and nobody is using it, and takes its word
+    /// in the same moment: a submission that came through the pass since would have another.
+    /// Work that nothing could end is given up: its device is lost, and what it had queued
+    /// counts as done.
+    fn drain_context(&self, at: &mut Passive, number: u32) -> Option<(Arc<DriverContext>, u32)> {
+        let device = self.world.hold().contexts.get(number)?.device;
+        let look = |world: &mut World| match world.contexts.get_mut(number) {
+            Some(it) if it.flying == 0 && it.inside == 0 => Ok(it.word.take()),
+            Some(it) => {
                 let why = format!("context {number}, which has {} packets", it.flying);
-                let ticket = Ticket::new(why);
-                it.drained = Some(ticket.clone());
-                (ticket, it.device)
-            };
-            if let Woken::Stuck(_) = self.park(at, Kind::Context.nr(number), &ticket) {
-                self.lose_device(device, "its work does not end");
+                Err(it.drained.ticket(why))
             }
-        }
+            None => Ok(None),
+        };
+        let give_up = || self.lose_device(device, "its work does not end");
+        let word = self.wait(at, Kind::Context.nr(number), look, give_up).flatten()?;
+        Some((word, device))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::ddi::Driver;
 use crate::gate::Class;
-use crate::handle::Handle;
+use crate::handle::{Handle, Reserved};
 use crate::kernel::Kernel;
 use crate::miniport::DriverDevice;
 use crate::process::ProcessId;
@@ -10,8 +10,9 @@ use crate::refused::{Argument, Refused};
 use crate::retire::Ending;
 use crate::start::Adapter;
 use crate::view::Stage;
+use crate::wait::Waiters;
 use crate::world::World;
-use flight::{Fence, Kind, Passive, Subject, Ticket, What, Woken};
+use flight::{Fence, Kind, Passive, Subject, What};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ pub struct Device {
     /// Client calls that are using it now.
     pub(crate) inside: u32,
     /// Rung when something of it has ended or left.
-    pub(crate) drained: Option<Ticket>,
+    pub(crate) drained: Waiters,
 }
 
 /// While it lives, a client call is using a device, and the device cannot go.
@@ -62,24 +63,69 @@ impl Kernel {
         let (number, driver, name) = {
             let mut world = self.world.hold();
             let number = world.resolve(process, Argument::Adapter, adapter, Kind::Adapter)?;
-            let driver = world.adapters.get(number).and_then(Adapter::running);
-            let driver = driver.ok_or(Refused::Removed(Kind::Adapter.nr(number)))?;
+            let driver = world.running(number)?;
             let name = self.reserve(&mut world, process.0)?;
+            if let Some(it) = world.processes.get_mut(process.0) {
+                it.making += 1;
+            }
             (number, driver, name)
         };
-        let made = self.make_device(at, process, number, &driver);
-        let mut world = self.world.hold();
-        let word = match made {
-            Ok(word) => word,
-            Err(why) => {
-                self.take_back(&mut world, process.0, vec![name]);
-                return Err(why);
+        let made = self.make_device(at, process, number, &driver, name);
+        if let Some(it) = self.world.hold().processes.get_mut(process.0) {
+            it.making -= 1;
+            it.drained.ring(self);
+        }
+        made
+    }
+
+    /// The part that calls the driver. The pass is held until the device is there, or is undone:
+    /// whoever stops the adapter meanwhile finds the one or the other.
+    fn make_device(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        adapter: u32,
+        driver: &Driver,
+        name: Reserved,
+    ) -> Result<Handle, Refused> {
+        let keys = Class::Zero.keys(adapter, driver.generation, process.0);
+        let made = self.enter(at, keys).map_err(Refused::from).and_then(|pass| {
+            // Who parked looks again.
+            self.world.hold().welcomes(process, adapter)?;
+            let word = driver.create_device(at, &pass, process.0)?;
+            Ok((pass, word))
+        });
+        let (why, undo) = match made {
+            Ok((pass, word)) => {
+                let mut world = self.world.hold();
+                match world.welcomes(process, adapter) {
+                    Ok(()) => return Ok(self.add_device(&mut world, process, adapter, word, name)),
+                    Err(why) => (why, Some((pass, word))),
+                }
             }
+            Err(why) => (why, None),
         };
+        if let Some((pass, word)) = undo {
+            // WINDOWS: that the driver sees this call is our decision.
+            let _ = driver.destroy_device(at, &pass, process.0, word);
+        }
+        self.take_back(&mut self.world.hold(), process.0, vec![name]);
+        Err(why)
+    }
+
+    /// Enters a device that the driver has made, and publishes its name.
+    fn add_device(
+        &self,
+        world: &mut World,
+        process: ProcessId,
+        adapter: u32,
+        word: DriverDevice,
+        name: Reserved,
+    ) -> Handle {
         let (handle, given) = (name.handle(), word.word());
         let device = world.devices.add(Device {
             process: process.0,
-            adapter: number,
+            adapter,
             handle,
             word: Some(Arc::new(word)),
             contexts: BTreeSet::new(),
@@ -91,31 +137,14 @@ impl Kernel {
             lost: false,
             ending: false,
             inside: 0,
-            drained: None,
+            drained: Waiters::default(),
         });
         let subject = Kind::Device.nr(device);
-        let adapter = Kind::Adapter.nr(number);
+        let adapter = Kind::Adapter.nr(adapter);
         self.log.emit(subject, What::DeviceCreated { process: process.subject(), adapter });
         self.give_word(given, subject);
-        self.publish(&mut world, process.0, name, subject);
-        Ok(handle)
-    }
-
-    fn make_device(
-        &self,
-        at: &mut Passive,
-        process: ProcessId,
-        adapter: u32,
-        driver: &Driver,
-    ) -> Result<DriverDevice, Refused> {
-        let pass = self.enter(at, Class::Zero.keys(adapter, driver.generation, process.0))?;
-        // Who parked looks again: the adapter may have stopped.
-        let running =
-            self.world.hold().adapters.get(adapter).is_some_and(|it| it.running().is_some());
-        if !running {
-            return Err(Refused::Removed(Kind::Adapter.nr(adapter)));
-        }
-        Ok(driver.create_device(at, &pass, process.0)?)
+        self.publish(world, process.0, name, subject);
+        handle
     }
 
     /// Ends a device with everything it has (`D3DKMTDestroyDevice`).
@@ -179,10 +208,11 @@ impl Kernel {
         let subject = Kind::Device.nr(number);
         self.log.emit(subject, What::DeviceDestroyed {});
         self.end_word(given, subject, false);
-        if let Some(it) = world.adapters.get_mut(driver.adapter.number)
-            && let Some(ticket) = it.drained.take()
-        {
-            self.ring(&ticket);
+        if let Some(it) = world.adapters.get_mut(driver.adapter.number) {
+            it.drained.ring(self);
+        }
+        if let Some(it) = world.processes.get_mut(process) {
+            it.drained.ring(self);
         }
     }
 
@@ -195,23 +225,13 @@ impl Kernel {
         what: &str,
         done: impl Fn(&Device) -> bool,
     ) {
-        loop {
-            let ticket = {
-                let mut world = self.world.hold();
-                let Some(it) = world.devices.get_mut(number) else { return };
-                if done(it) {
-                    return;
-                }
-                let ticket = Ticket::new(format!("device {number}: {what}"));
-                it.drained = Some(ticket.clone());
-                ticket
-            };
-            if let Woken::Stuck(_) = self.park(at, Kind::Device.nr(number), &ticket)
-                && !self.lose_device(number, "its work does not end")
-            {
-                return; // It was lost before, and that did not help: nothing more can.
-            }
-        }
+        let look = |world: &mut World| match world.devices.get_mut(number) {
+            Some(it) if !done(it) => Err(it.drained.ticket(format!("device {number}: {what}"))),
+            _ => Ok(()),
+        };
+        // If it was lost before, and that did not help, nothing more can.
+        let give_up = || self.lose_device(number, "its work does not end");
+        self.wait(at, Kind::Device.nr(number), look, give_up);
     }
 
     /// Enters a device that works.
@@ -275,6 +295,16 @@ impl Kernel {
         true
     }
 
+    /// Devices that are so cannot work any more. Answers whether one of them still could.
+    pub(crate) fn lose_devices(&self, are: impl Fn(&Device) -> bool) -> bool {
+        let all: Vec<u32> = {
+            let world = self.world.hold();
+            world.devices.iter().filter(|(_, it)| are(it)).map(|(number, _)| number).collect()
+        };
+        let lost = all.into_iter().filter(|it| self.lose_device(*it, "its work does not end"));
+        lost.count() > 0
+    }
+
     /// The driver a device belongs to.
     pub(crate) fn driver_of(&self, device: u32) -> Option<Arc<Driver>> {
         let world = self.world.hold();
@@ -298,6 +328,19 @@ impl Kernel {
 }
 
 impl World {
+    /// The driver of an adapter that takes work.
+    fn running(&self, adapter: u32) -> Result<Arc<Driver>, Refused> {
+        let driver = self.adapters.get(adapter).and_then(Adapter::running);
+        driver.ok_or(Refused::Removed(Kind::Adapter.nr(adapter)))
+    }
+
+    /// Whether a process may have a new device on an adapter.
+    fn welcomes(&self, process: ProcessId, adapter: u32) -> Result<(), Refused> {
+        self.running(adapter)?;
+        let lives = self.processes.get(process.0).is_some_and(|it| !it.ended);
+        if lives { Ok(()) } else { Err(Refused::Removed(process.subject())) }
+    }
+
     /// Whether a device works.
     pub(crate) fn works(&self, inside: &Inside<'_>) -> Result<(), Refused> {
         let works = self.devices.get(inside.device).is_some_and(|it| !it.lost && !it.ending)
@@ -323,9 +366,7 @@ impl Drop for Inside<'_> {
         let mut world = self.kernel.world.hold();
         if let Some(it) = world.devices.get_mut(self.device) {
             it.inside -= 1;
-            if let Some(ticket) = it.drained.take() {
-                self.kernel.ring(&ticket);
-            }
+            it.drained.ring(self.kernel);
         }
     }
 }

@@ -50,9 +50,7 @@ impl Kernel {
     fn leave_device(&self, world: &mut World, device: u32) {
         if let Some(it) = world.devices.get_mut(device) {
             it.retiring -= 1;
-            if let Some(ticket) = it.drained.take() {
-                self.ring(&ticket);
-            }
+            it.drained.ring(self);
         }
     }
 
@@ -265,6 +263,7 @@ impl Kernel {
             self.give_word(word.word(), subject);
         }
         if let Some(it) = world.resources.get_mut(resource) {
+            it.said = word.word();
             it.word = Some(word);
         }
     }

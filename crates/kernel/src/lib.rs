@@ -33,6 +33,7 @@ pub mod services;
 mod start;
 mod store;
 pub mod view;
+mod wait;
 mod world;
 
 pub use census::{Census, Live};

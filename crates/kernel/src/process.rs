@@ -3,13 +3,19 @@
 use crate::handle::{BadHandle, Handle, Names};
 use crate::kernel::Kernel;
 use crate::refused::{Argument, Refused};
+use crate::wait::Waiters;
 use crate::world::World;
 use flight::{Hex, Kind, Passive, Subject, What};
 
 /// A client process.
 pub struct Process {
     pub(crate) names: Names,
+    /// It gets no new name, and ends when what it has is gone.
     pub(crate) ended: bool,
+    /// Devices of it that a driver is making now.
+    pub(crate) making: u32,
+    /// Rung when a device of it is made or gone.
+    pub(crate) drained: Waiters,
 }
 
 /// A process, for the door that speaks for it.
@@ -36,7 +42,8 @@ impl Kernel {
     /// A process begins.
     pub fn open_process(&self) -> ProcessId {
         let mut world = self.world.hold();
-        let number = world.processes.add(Process { names: Names::local(), ended: false });
+        let (names, drained) = (Names::local(), Waiters::default());
+        let number = world.processes.add(Process { names, ended: false, making: 0, drained });
         self.log.emit(Kind::Process.nr(number), What::ProcessOpened {});
         ProcessId(number)
     }
@@ -59,10 +66,11 @@ impl Kernel {
         };
         for (handle, subject) in &left {
             if subject.kind == Kind::Device {
-                // A device that another thread is destroying is gone when that one is done.
+                // One that another thread is destroying is waited for below.
                 let _ = self.destroy_device(at, process, *handle);
             }
         }
+        self.wait_for_process(at, process);
         for (handle, subject) in left {
             if subject.kind == Kind::Adapter {
                 let _ = self.close_adapter(process, handle);
@@ -73,14 +81,30 @@ impl Kernel {
         self.log.emit(process.subject(), What::ProcessEnded {});
     }
 
+    /// Waits until nothing of a process is being made and no device of it is left.
+    fn wait_for_process(&self, at: &mut Passive, process: ProcessId) {
+        let look = |world: &mut World| {
+            let left = world.devices.iter().any(|(_, it)| it.process == process.0);
+            match world.processes.get_mut(process.0) {
+                Some(it) if left || it.making > 0 => {
+                    Err(it.drained.ticket(format!("the devices of {}", process.subject())))
+                }
+                _ => Ok(()),
+            }
+        };
+        let give_up = || self.lose_devices(|it| it.process == process.0);
+        self.wait(at, process.subject(), look, give_up);
+    }
+
     /// Reserves the next name of a process, and says so.
     pub(crate) fn reserve(
         &self,
         world: &mut World,
         process: u32,
     ) -> Result<crate::handle::Reserved, Refused> {
-        let names = &mut world.processes.get_mut(process).ok_or(Refused::NamesFull)?.names;
-        let reserved = names.reserve()?;
+        let gone = Refused::Removed(Kind::Process.nr(process));
+        let it = world.processes.get_mut(process).filter(|it| !it.ended).ok_or(gone)?;
+        let reserved = it.names.reserve()?;
         let handle = Hex(reserved.handle().0);
         self.log.emit(Kind::Process.nr(process), What::NameReserved { handle });
         Ok(reserved)

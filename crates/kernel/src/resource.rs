@@ -9,6 +9,8 @@ pub struct Resource {
     pub(crate) adapter: u32,
     /// The driver's word; taken out while it is lent, under the resource's key.
     pub(crate) word: Option<DriverResource>,
+    /// What the word says, for a driver that looks it up while it is lent.
+    pub(crate) said: usize,
     /// Whether others may open it. Then it is closed to growth, and its members are inseparable.
     pub(crate) shared: bool,
     pub(crate) global: Option<Handle>,

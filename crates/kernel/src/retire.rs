@@ -243,13 +243,13 @@ impl Kernel {
     /// Runs a retirement on this thread, waiting for its pass.
     pub(crate) fn run_retirement(&self, at: &mut Passive, number: u32, process: u32) {
         let Some((driver, keys)) = self.retirement_keys(number, process) else { return };
-        match self.enter(at, keys) {
-            Ok(pass) => {
-                let by = By { driver: &driver, pass: &pass, process: Some(process) };
-                self.end(at, &by, number);
-            }
-            // Whoever holds the pass cannot go on. The job runs if it ever does.
-            Err(_) => self.world.hold().jobs.push_back(number),
+        if let Ok(pass) = self.enter(at, keys) {
+            let by = By { driver: &driver, pass: &pass, process: Some(process) };
+            self.end(at, &by, number);
+        } else {
+            // Whoever holds the pass cannot go on. The job runs if it ever does, or has by now.
+            self.world.hold().jobs.push_back(number);
+            self.ring(&self.bell);
         }
     }
 

@@ -6,6 +6,8 @@
 //!    key. So a fence stands for all before it.
 //! 2. A report only records. `settle` turns what was recorded into passed fences.
 
+use crate::ddi::Driver;
+use crate::device::Inside;
 use crate::gate::Class;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
@@ -13,7 +15,7 @@ use crate::miniport::{DriverContext, Refusal, Submission};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
-use flight::{DeviceLevel, Dispatch, Fence, Kind, Passive, Subject, What};
+use flight::{DeviceLevel, Dispatch, Fence, Kind, Line, Passive, Subject, What};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -81,8 +83,7 @@ impl Kernel {
         let driver = &inside.driver;
         let keys = Class::Scheduler.keys(inside.adapter, driver.generation, process.0);
         let pass = self.enter(at, keys)?;
-        self.look_again(&inside)?;
-        let Given { node, fence, word } = self.give(number, inside.device, inside.adapter)?;
+        let Given { node, fence, word } = self.give(number, &inside)?;
         let submission = Submission {
             context: &word,
             node: u32::try_from(node).unwrap_or(u32::MAX),
@@ -109,17 +110,19 @@ impl Kernel {
         }
     }
 
-    /// Draws the packet's fence and queues it. The scheduler's key is held.
-    fn give(&self, context: u32, device: u32, adapter: u32) -> Result<Given, Refused> {
+    /// Draws the packet's fence and queues it, if the device still works and the context is
+    /// still there. The scheduler's key is held.
+    fn give(&self, context: u32, inside: &Inside<'_>) -> Result<Given, Refused> {
         let world = &mut *self.world.hold();
-        let gone = Refused::Removed(Kind::Device.nr(device));
+        world.works(inside)?;
+        let (device, gone) = (inside.device, Refused::Removed(inside.subject()));
         let it = world.contexts.get_mut(context).ok_or(gone.clone())?;
         let word = it.word.clone().ok_or(gone.clone())?;
         let index = it.node;
+        let node = world.adapters.get_mut(inside.adapter).and_then(|it| it.nodes.get_mut(index));
+        let node = node.ok_or(gone.clone())?;
         it.flying += 1;
         it.inside += 1;
-        let node = world.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(index));
-        let node = node.ok_or(gone.clone())?;
         node.given = node.given.next();
         let fence = node.given;
         node.queue.push_back(Flying { fence, context, device });
@@ -138,9 +141,7 @@ impl Kernel {
         let mut world = self.world.hold();
         if let Some(it) = world.contexts.get_mut(number) {
             it.inside -= 1;
-            if let Some(ticket) = it.drained.take() {
-                self.ring(&ticket);
-            }
+            it.drained.ring(self);
         }
     }
 
@@ -200,9 +201,7 @@ impl Kernel {
         self.log.emit(Kind::Context.nr(packet.context), done);
         if let Some(it) = world.contexts.get_mut(packet.context) {
             it.flying -= 1;
-            if let Some(ticket) = it.drained.take() {
-                self.ring(&ticket);
-            }
+            it.drained.ring(self);
         }
     }
 
@@ -223,24 +222,37 @@ impl Kernel {
     /// One turn of an adapter's hardware: a DPC that was asked for, or a step of the machine.
     /// Answers whether it did something.
     pub fn turn(&self, at: &mut Passive, adapter: crate::start::AdapterId) -> bool {
-        let found = {
-            let mut world = self.world.hold();
-            world.adapters.get_mut(adapter.0).map(|it| {
-                (it.driver.clone(), it.line.clone(), std::mem::replace(&mut it.dpc, false))
-            })
-        };
-        match found {
-            Some((driver, _, true)) => {
-                let _ = driver.dpc(at); // A failed DPC is an event; there is nobody to tell.
-                true
-            }
-            Some((driver, Some(line), false)) if !driver.machine.idle() => {
-                driver.machine.step(at, &*line);
-                true
-            }
-            _ => false,
+        let Some(Turn { driver, line, dpc }) = self.begin_turn(adapter.0) else { return false };
+        let busy = dpc || !driver.machine.idle();
+        if dpc {
+            let _ = driver.dpc(at); // A failed DPC is an event; there is nobody to tell.
+        } else if busy {
+            driver.machine.step(at, &*line);
         }
+        if let Some(it) = self.world.hold().adapters.get_mut(adapter.0) {
+            it.turning -= 1;
+            it.drained.ring(self);
+        }
+        busy
     }
+
+    /// A turn of an adapter's hardware, while its line is connected.
+    fn begin_turn(&self, adapter: u32) -> Option<Turn> {
+        let mut world = self.world.hold();
+        let it = world.adapters.get_mut(adapter)?;
+        let (driver, line) = (it.driver.clone(), it.line.clone()?);
+        let dpc = std::mem::replace(&mut it.dpc, false);
+        it.turning += 1;
+        Some(Turn { driver, line, dpc })
+    }
+}
+
+/// A turn of an adapter's hardware.
+struct Turn {
+    driver: Arc<Driver>,
+    line: Arc<dyn Line>,
+    /// It is the DPC that was asked for, else a step of the machine.
+    dpc: bool,
 }
 
 /// A packet's place.

@@ -89,7 +89,7 @@ impl Kernel {
             }
             Kind::ResourceView => {
                 let resource = world.resource_views.get(subject.number)?.resource;
-                Some(world.resources.get(resource)?.word.as_ref()?.word())
+                Some(world.resources.get(resource)?.said)
             }
             _ => None,
         }

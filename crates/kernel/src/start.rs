@@ -9,6 +9,8 @@ use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::schedule::Node;
 use crate::services::Services;
+use crate::wait::Waiters;
+use crate::world::World;
 use flight::{Kind, Line, Passive, Subject, Ticket, What};
 use std::sync::{Arc, Weak};
 
@@ -25,8 +27,10 @@ pub(crate) struct Adapter {
     pub(crate) line: Option<Arc<dyn Line>>,
     /// How many names of it are live.
     pub(crate) opens: u32,
-    /// Rung when a device of it is gone.
-    pub(crate) drained: Option<Ticket>,
+    /// Turns of its hardware that are under way.
+    pub(crate) turning: u32,
+    /// Rung when a device of it is gone, when its hardware has turned, and when it has stopped.
+    pub(crate) drained: Waiters,
 }
 
 /// Where an adapter is in its life.
@@ -34,6 +38,7 @@ pub(crate) struct Adapter {
 pub(crate) enum State {
     Starting,
     Running,
+    Stopping,
     Stopped,
 }
 
@@ -148,7 +153,8 @@ impl Kernel {
             dpc: false,
             line: None,
             opens: 0,
-            drained: None,
+            drained: Waiters::default(),
+            turning: 0,
         });
         driver
     }
@@ -191,27 +197,33 @@ impl Kernel {
         }
     }
 
-    /// Stops a driver, with everything that is alive on its adapter.
+    /// Stops a driver, with everything that is alive on its adapter. If somebody does so already,
+    /// this waits until it is done.
     pub fn remove_adapter(&self, at: &mut Passive, adapter: AdapterId) {
-        let driver = {
+        let mine = {
             let mut world = self.world.hold();
             let Some(it) = world.adapters.get_mut(adapter.0) else { return };
-            if it.state == State::Stopped {
-                return;
+            let mine = matches!(it.state, State::Starting | State::Running);
+            if mine {
+                it.state = State::Stopping;
             }
-            it.state = State::Stopped;
-            it.driver.clone()
+            mine.then(|| it.driver.clone())
+        };
+        let Some(driver) = mine else {
+            return self.wait_adapter(at, adapter.0, "its end", |_, it| it.state == State::Stopped);
         };
         self.end_devices(at, adapter.0);
         let keys = Class::Three.keys(adapter.0, driver.generation, 0);
         if let Ok(pass) = self.enter(at, keys) {
             let _ = driver.stop_device(at, &pass);
+            self.disconnect(at, adapter.0);
             remove(at, &driver, &pass);
         }
         let mut world = self.world.hold();
         self.log.emit(adapter.subject(), What::AdapterStopped {});
         if let Some(it) = world.adapters.get_mut(adapter.0) {
-            it.line = None;
+            it.state = State::Stopped;
+            it.drained.ring(self);
             if it.opens == 0 {
                 world.adapters.remove(adapter.0);
             }
@@ -220,40 +232,52 @@ impl Kernel {
 
     /// Ends every device of a stopping adapter, and waits for those that others end.
     fn end_devices(&self, at: &mut Passive, adapter: u32) {
-        loop {
-            let (mine, ticket) = {
-                let mut world = self.world.hold();
-                let of = |(number, it): (u32, &crate::device::Device)| {
-                    (it.adapter == adapter).then_some((number, it.process, it.handle, it.ending))
-                };
-                let all: Vec<_> = world.devices.iter().filter_map(of).collect();
-                if all.is_empty() {
-                    return;
-                }
-                let ticket = Ticket::new(format!("the devices of adapter {adapter}"));
-                if let Some(it) = world.adapters.get_mut(adapter) {
-                    it.drained = Some(ticket.clone());
-                }
-                let mine = all.into_iter().find(|(.., ending)| !ending);
-                if let Some((number, process, handle, _)) = mine {
-                    self.unname(&mut world, process, handle);
-                    if let Some(it) = world.devices.get_mut(number) {
-                        it.ending = true;
-                    }
-                }
-                (mine.map(|(number, ..)| number), ticket)
-            };
-            match mine {
-                Some(number) => self.end_device(at, number),
-                None => {
-                    if let flight::Woken::Stuck(_) =
-                        self.park(at, Kind::Adapter.nr(adapter), &ticket)
-                    {
-                        return;
-                    }
-                }
-            }
+        while let Some(number) = self.next_to_end(adapter) {
+            self.end_device(at, number);
         }
+        let gone =
+            |world: &World, _: &Adapter| !world.devices.iter().any(|(_, it)| it.adapter == adapter);
+        self.wait_adapter(at, adapter, "the ends of its devices", gone);
+    }
+
+    /// A device of an adapter that nobody ends yet: its name is closed.
+    fn next_to_end(&self, adapter: u32) -> Option<u32> {
+        let mut world = self.world.hold();
+        let found = world.devices.iter().find(|(_, it)| it.adapter == adapter && !it.ending);
+        let (number, process, handle) = found.map(|(nr, it)| (nr, it.process, it.handle))?;
+        self.unname(&mut world, process, handle);
+        world.devices.get_mut(number)?.ending = true;
+        Some(number)
+    }
+
+    /// Takes the interrupt line away from a stopped adapter: what its hardware still does, its
+    /// driver does not hear of. Waits for an interrupt that is under way.
+    fn disconnect(&self, at: &mut Passive, adapter: u32) {
+        if let Some(it) = self.world.hold().adapters.get_mut(adapter) {
+            it.line = None;
+        }
+        self.wait_adapter(at, adapter, "its interrupt", |_, it| it.turning == 0);
+    }
+
+    /// Waits until `done` is true of an adapter, or it is gone. A wait that nothing could end is
+    /// given up: its devices are lost.
+    fn wait_adapter(
+        &self,
+        at: &mut Passive,
+        adapter: u32,
+        what: &str,
+        done: impl Fn(&World, &Adapter) -> bool,
+    ) {
+        let subject = Kind::Adapter.nr(adapter);
+        let look = |world: &mut World| {
+            let waits = world.adapters.get(adapter).is_some_and(|it| !done(world, it));
+            match world.adapters.get_mut(adapter) {
+                Some(it) if waits => Err(it.drained.ticket(format!("{subject}: {what}"))),
+                _ => Ok(()),
+            }
+        };
+        let give_up = || self.lose_devices(|it| it.adapter == adapter);
+        self.wait(at, subject, look, give_up);
     }
 
     fn take_dpc(&self, adapter: u32) -> bool {
@@ -301,7 +325,7 @@ impl Kernel {
         self.unname(&mut world, process.0, handle);
         if let Some(it) = world.adapters.get_mut(number) {
             it.opens -= 1;
-            if it.opens == 0 && it.state == State::Stopped && it.line.is_none() {
+            if it.opens == 0 && it.state == State::Stopped {
                 world.adapters.remove(number);
             }
         }

@@ -1,6 +1,6 @@
 //! Many flights of one driver, and what they come to.
 
-use crate::fly::{Flown, Outcome, fly};
+use crate::fly::{Flown, On, Outcome, fly};
 use crate::scenario::Scenario;
 use drivers::Listed;
 use flight::{CouldNotRun, RuleId, Tally};
@@ -11,8 +11,8 @@ use verify::Severity;
 pub struct Checked {
     /// The driver.
     pub driver: &'static str,
-    /// The seed.
-    pub seed: u64,
+    /// Who ran the flights.
+    pub on: On,
     /// The flights, in order.
     pub flights: Vec<Flown>,
 }
@@ -21,17 +21,17 @@ pub struct Checked {
 pub fn check(
     driver: &'static Listed,
     scenarios: &[&'static Scenario],
-    seed: u64,
+    on: impl Into<On>,
     mut after: impl FnMut(&Flown),
 ) -> Result<Checked, CouldNotRun> {
-    let mut flights = Vec::new();
+    let (on, mut flights) = (on.into(), Vec::new());
     for scenario in scenarios {
-        let flown = fly(driver, scenario, seed)
+        let flown = fly(driver, scenario, on)
             .map_err(|CouldNotRun(why)| CouldNotRun(format!("{}: {why}", scenario.name)))?;
         after(&flown);
         flights.push(flown);
     }
-    Ok(Checked { driver: driver.name, seed, flights })
+    Ok(Checked { driver: driver.name, on, flights })
 }
 
 impl Checked {

@@ -1,10 +1,10 @@
-//! One flight: a driver, a scenario, a seed.
+//! One flight: a driver, a scenario, and who runs it.
 
 use crate::scenario::Scenario;
 use crate::tally;
 use crate::tunnel::{Stopped, Tunnel};
 use drivers::Listed;
-use flight::{CouldNotRun, Event, Log, Stepped, Tally};
+use flight::{CouldNotRun, Crew, Event, Free, Log, Passive, Stepped, Tally};
 use kernel::{Census, Kernel, Plugged};
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -64,8 +64,63 @@ impl Flown {
     }
 }
 
-/// Flies a driver through a scenario.
-pub fn fly(driver: &Listed, scenario: &'static Scenario, seed: u64) -> Result<Flown, CouldNotRun> {
+/// Who runs a flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    /// One virtual thread at a time, in an order drawn from this seed.
+    Stepped(u64),
+    /// Threads side by side, in whatever order the machine runs them.
+    Free,
+}
+
+impl On {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            On::Stepped(_) => "stepped",
+            On::Free => "free",
+        }
+    }
+
+    /// The seed, where the order is drawn from one.
+    pub fn seed(self) -> Option<u64> {
+        match self {
+            On::Stepped(seed) => Some(seed),
+            On::Free => None,
+        }
+    }
+
+    /// Flies `main` as the first virtual thread.
+    pub fn fly<R>(
+        self,
+        log: &Arc<Log>,
+        main: impl FnOnce(&Arc<dyn Crew>, &mut Passive) -> R,
+    ) -> Result<R, CouldNotRun> {
+        match self {
+            On::Stepped(seed) => Stepped::fly(seed, log, |host, at| {
+                let host: Arc<dyn Crew> = host.clone();
+                main(&host, at)
+            }),
+            On::Free => Free::fly(log, |host, at| {
+                let host: Arc<dyn Crew> = host.clone();
+                main(&host, at)
+            }),
+        }
+    }
+}
+
+impl From<u64> for On {
+    fn from(seed: u64) -> Self {
+        On::Stepped(seed)
+    }
+}
+
+/// Flies a driver through a scenario, on the host asked for; a seed alone asks for `Stepped`.
+pub fn fly(
+    driver: &Listed,
+    scenario: &'static Scenario,
+    on: impl Into<On>,
+) -> Result<Flown, CouldNotRun> {
     let log = Arc::new(Log::new());
     let plugged = (driver.make)(&log);
     let offered = plugged.miniport.offers();
@@ -76,7 +131,7 @@ pub fn fly(driver: &Listed, scenario: &'static Scenario, seed: u64) -> Result<Fl
         .map(|it| format!("a driver with {it}"))
         .collect();
     let story = if lacks.is_empty() {
-        Stepped::fly(seed, &log, |host, at| Story::tell(host, at, &log, plugged, scenario))?
+        on.into().fly(&log, |host, at| Story::tell(host, at, &log, plugged, scenario))?
     } else {
         Story { needs: lacks, ..Story::default() }
     };
@@ -94,8 +149,8 @@ struct Story {
 impl Story {
     /// Starts the driver, tells the story, and ends everything.
     fn tell(
-        host: &Arc<Stepped>,
-        at: &mut flight::Passive,
+        host: &Arc<dyn Crew>,
+        at: &mut Passive,
         log: &Arc<Log>,
         plugged: Plugged,
         scenario: &Scenario,

@@ -13,7 +13,7 @@ mod tally;
 mod tunnel;
 
 pub use check::{Checked, check};
-pub use fly::{Flown, Outcome, fly};
+pub use fly::{Flown, On, Outcome, fly};
 pub use scenario::{ALL as SCENARIOS, Scenario, find as find_scenario};
 pub use tally::keep as keep_tally;
 pub use tunnel::{Bench, Stopped, Tunnel};

@@ -1,7 +1,7 @@
 //! The tunnel: a kernel with one driver in it, and what a scenario needs to make things happen.
 
 use abi::{D3DKMT_HANDLE, NTSTATUS};
-use flight::{Host as _, Passive, Stepped, Ticket, Woken};
+use flight::{Crew, Passive, Ticket, Woken};
 use kernel::{AdapterId, Census, Kernel};
 use softgpu::format::{self, Command};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use thunk::{Client, Create, Created, Destroy};
 /// A flight under way.
 pub struct Tunnel<'a> {
     /// Who runs it.
-    pub host: &'a Arc<Stepped>,
+    pub host: &'a Arc<dyn Crew>,
     /// The level of the thread that tells the story.
     pub at: &'a mut Passive,
     /// The kernel.

@@ -1,11 +1,11 @@
 //! `windtunnel check`.
 
 use super::{Deny, Unknown, json, text, unknown};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use windtunnel::{Checked, Flown, SCENARIOS, Scenario, check, find_scenario};
+use windtunnel::{Checked, Flown, On, SCENARIOS, Scenario, check, find_scenario};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -15,9 +15,13 @@ pub(crate) struct Arguments {
     /// Fly only this scenario (may be given several times); bad clients are flown only so
     #[arg(long = "scenario", value_name = "NAME")]
     scenarios: Vec<String>,
-    /// The seed that the order of threads and hardware is drawn from
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    /// Who runs the flight
+    #[arg(long, value_name = "HOST", default_value = "stepped")]
+    host: Host,
+    /// The seed that the order of threads and hardware is drawn from [default: 1]; only with
+    /// --host stepped
+    #[arg(long)]
+    seed: Option<u64>,
     /// Let warnings count as wrong, too
     #[arg(long)]
     deny: Option<Deny>,
@@ -32,16 +36,39 @@ pub(crate) struct Arguments {
     pub(crate) json: bool,
 }
 
+/// Who runs a flight.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Host {
+    /// One thread at a time, in an order drawn from the seed: repeats byte for byte
+    Stepped,
+    /// Threads side by side, as the machine runs them: does not repeat
+    Free,
+}
+
+impl Arguments {
+    fn on(&self) -> Result<On, Unknown> {
+        match (self.host, self.seed) {
+            (Host::Stepped, seed) => Ok(On::Stepped(seed.unwrap_or(1))),
+            (Host::Free, None) => Ok(On::Free),
+            (Host::Free, Some(seed)) => Err(Unknown(format!(
+                "--seed {seed} has no meaning with --host free: its threads run as the machine \
+                 runs them; leave one of the two out"
+            ))),
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Unknown> {
     let driver = drivers::find(&arguments.driver).ok_or_else(|| {
         unknown("driver", &arguments.driver, drivers::ALL.iter().map(|it| it.name))
     })?;
     let scenarios = chosen(&arguments.scenarios)?;
+    let on = arguments.on()?;
     if !arguments.json {
-        text::begin(driver, arguments.seed);
+        text::begin(driver, on);
     }
     let mut failed = None;
-    let checked = check(driver, &scenarios, arguments.seed, |flown| {
+    let checked = check(driver, &scenarios, on, |flown| {
         if !arguments.json {
             text::flight(flown, arguments.live);
         }

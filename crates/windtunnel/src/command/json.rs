@@ -17,7 +17,8 @@ pub(crate) fn report(checked: &Checked, looks: bool) {
         "schema": SCHEMA,
         "windtunnel": env!("CARGO_PKG_VERSION"),
         "driver": checked.driver,
-        "seed": checked.seed,
+        "host": checked.on.name(),
+        "seed": checked.on.seed(),
         "scenarios": scenarios,
         "findings": findings,
         "judged": {

@@ -14,6 +14,7 @@ Examples:
   windtunnel check                          fly the built-in driver through every good scenario
   windtunnel check leaks-on-destroy         fly a bad driver and read what it did
   windtunnel check --scenario destroy-sync --trace traces
+  windtunnel check --host free              threads side by side instead of one at a time
   windtunnel explain KMD-DESTROY-002        what a rule says, on what grounds
   windtunnel list drivers                   drivers, good and bad
 

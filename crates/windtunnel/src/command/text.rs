@@ -3,10 +3,11 @@
 use drivers::Listed;
 use flight::Event;
 use verify::{Finding, Severity};
-use windtunnel::{Checked, Flown, Outcome};
+use windtunnel::{Checked, Flown, On, Outcome};
 
-pub(crate) fn begin(driver: &Listed, seed: u64) {
-    println!("Flying {} ({}), seed {seed}.\n", driver.name, driver.about);
+pub(crate) fn begin(driver: &Listed, on: On) {
+    let seed = on.seed().map(|it| format!(", seed {it}")).unwrap_or_default();
+    println!("Flying {} ({}) on host {}{seed}.\n", driver.name, driver.about, on.name());
 }
 
 /// A flight as it lands: its line, then what was found.

@@ -14,6 +14,11 @@ pub(crate) fn run() -> Result<(), String> {
         [flag, prefix] if flag == "--prefix" => PathBuf::from(prefix),
         _ => return Err("cargo xtask install --prefix DIR".to_owned()),
     };
+    into(&prefix)
+}
+
+/// Builds the library and puts everything below `prefix`.
+pub(crate) fn into(prefix: &Path) -> Result<(), String> {
     done(&mut cargo(&["build", "--release", "--package", "windtunnel-d3dkmt"]))?;
     let built = built()?;
     let folder = |name: &str| {
@@ -30,7 +35,7 @@ pub(crate) fn run() -> Result<(), String> {
     let template = source.join("windtunnel-d3dkmt.pc.in");
     let text =
         fs::read_to_string(&template).map_err(|why| format!("{}: {why}", template.display()))?;
-    let whole = fs::canonicalize(&prefix).map_err(|why| format!("{}: {why}", prefix.display()))?;
+    let whole = fs::canonicalize(prefix).map_err(|why| format!("{}: {why}", prefix.display()))?;
     let text = text
         .replace("@prefix@", &whole.display().to_string())
         .replace("@version@", env!("CARGO_PKG_VERSION"));

@@ -10,12 +10,14 @@
 //! 1. No pointer of a client crashes it: its session guards, and nothing but `thunk` looks.
 //! 2. No panic leaves an exported function.
 //! 3. In a child of `fork` nothing of ours is touched: every call says that the device is gone.
-//! 4. With `WINDTUNNEL_REPORT` set, what is kept is bounded by what is alive. Without it,
+//! 4. Signals of the client are handled on threads of the client.
+//! 5. With `WINDTUNNEL_REPORT` set, what is kept is bounded by what is alive. Without it,
 //!    nothing is kept.
 
 mod exports;
 mod fork;
 mod report;
+mod signals;
 mod site;
 mod tunnel;
 

@@ -6,13 +6,14 @@
 //!
 //! 1. Events are observed in their order: they are taken out of the log under the lock of the
 //!    observer.
-//! 2. What is remembered is about what is alive: names, and threads that are inside a call.
+//! 2. What is remembered is about what is alive (names, and threads that are inside a call), and
+//!    about what is in the report.
 #![expect(unsafe_code, reason = "is called at the end of the process by the C library")]
 
-use crate::fork;
 use crate::site::Site;
 use crate::tunnel::Tunnel;
-use flight::{Kind, Log, Subject, What};
+use crate::{fork, signals};
+use flight::{Kind, Log, RuleId, Subject, What, Who};
 use kernel::Manner;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -42,6 +43,8 @@ struct State {
     calls: BTreeMap<u32, Arc<Site>>,
     /// Names that are alive, with the call that made them.
     names: BTreeMap<u32, Name>,
+    /// The first call that broke a rule in a place, for each finding of a client.
+    breaches: BTreeMap<(RuleId, String), Arc<Site>>,
 }
 
 /// A name that is alive.
@@ -74,6 +77,11 @@ impl Watch {
                 }
                 What::NameClosed { handle, .. } => {
                     state.names.remove(&handle.0);
+                }
+                What::RuleBroken { rule, who: Who::Client, place, .. } => {
+                    if let Some(site) = state.calls.get(&event.thread).cloned() {
+                        state.breaches.entry((rule, place.into_owned())).or_insert(site);
+                    }
                 }
                 What::Leave { .. } => {
                     state.calls.remove(&event.thread);
@@ -113,7 +121,7 @@ extern "C" fn end() {
     tunnel.over.store(true, Ordering::Release);
     // On a thread of its own: this one has lost what is local to it, and shall not wait for ever.
     let (said, heard) = channel();
-    let reporter = std::thread::Builder::new().spawn(move || {
+    let report = move || {
         let watch = tunnel.watch.as_ref()?;
         let left = left(watch, tunnel);
         let kernel = tunnel.session.kernel();
@@ -121,12 +129,12 @@ extern "C" fn end() {
         tunnel.host.adopt("exit", |at| kernel.end_process(at, process, Manner::Orderly));
         watch.observe(kernel.log());
         said.send(left).ok()
-    });
+    };
+    let reporter = signals::held(|| std::thread::Builder::new().spawn(report));
     let Some(watch) = &tunnel.watch else { return };
     let ended = reporter.ok().and_then(|_| heard.recv_timeout(PATIENCE).ok());
     let left = ended.unwrap_or_else(|| left(watch, tunnel) + "  (and it does not end)\n");
-    let state = watch.state();
-    watch.write(&text(state.verifier.findings(), &left));
+    watch.write(&text(&watch.state(), &left));
 }
 
 /// What is alive, by the call that made it.
@@ -155,24 +163,13 @@ fn described(subject: Subject) -> String {
 }
 
 /// The whole report.
-fn text(findings: &[Finding], left: &str) -> String {
+fn text(state: &State, left: &str) -> String {
+    let findings = state.verifier.findings();
     let mut text = String::from("windtunnel: report\n");
     for it in findings {
-        let times = if it.count > 1 { format!(" ({} times)", it.count) } else { String::new() };
-        let rule = it.rule.name();
-        let says = verify::find(rule).map_or("not in the catalogue", |it| it.rule.as_str());
-        let _ = write!(
-            text,
-            "\n{}: {}{times}\n  who      {}, in {}\n  rule     {rule}: {says}\n  basis    {}: {}\n  \
-             Windows  {}\n",
-            it.severity.name(),
-            it.message,
-            it.who.name(),
-            it.place,
-            it.basis,
-            it.source,
-            it.windows,
-        );
+        text.push('\n');
+        let site = state.breaches.get(&(it.rule, it.place.clone()));
+        describe(&mut text, it, site.map(|it| it.caller()));
     }
     if !left.is_empty() {
         let _ = write!(text, "\nleft alive:\n{left}");
@@ -187,4 +184,22 @@ fn text(findings: &[Finding], left: &str) -> String {
         left.lines().count(),
     );
     text
+}
+
+/// A finding, for people. Writing to a String does not fail.
+fn describe(text: &mut String, it: &Finding, caller: Option<String>) {
+    let times = if it.count > 1 { format!(" ({} times)", it.count) } else { String::new() };
+    let rule = it.rule.name();
+    let says = verify::find(rule).map_or("not in the catalogue", |it| it.rule.as_str());
+    let _ = writeln!(text, "{}: {}{times}", it.severity.name(), it.message);
+    let _ = writeln!(text, "  who      {}, in {}", it.who.name(), it.place);
+    if let Some(caller) = caller {
+        let _ = writeln!(text, "  called   by {caller}");
+    }
+    let _ = writeln!(text, "  rule     {rule}: {says}");
+    let _ = match it.basis {
+        "ours" => writeln!(text, "  basis    ours: a rule of Windtunnel, with no page behind it"),
+        basis => writeln!(text, "  basis    {basis}: {}", it.source),
+    };
+    let _ = writeln!(text, "  Windows  {}", it.windows);
 }

@@ -1,9 +1,9 @@
 //! The one global kernel: it starts at the first call, with the built-in driver.
 #![expect(unsafe_code, reason = "a call may have to be made on another thread")]
 
-use crate::fork;
 use crate::report::Watch;
 use crate::site::Site;
+use crate::{fork, signals};
 use abi::NTSTATUS;
 use abi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_FOUND, STATUS_UNSUCCESSFUL};
 use flight::{Free, Log, Passive};
@@ -86,7 +86,7 @@ impl Tunnel {
         if TUNNEL.get().is_none() {
             fork::begin();
         }
-        TUNNEL.get_or_init(Self::start).as_ref()
+        TUNNEL.get_or_init(|| signals::held(Self::start)).as_ref()
     }
 
     /// The tunnel, if there was a call.

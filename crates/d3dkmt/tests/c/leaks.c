@@ -28,7 +28,7 @@ int main(void)
     D3DKMT_HANDLE made_up = 0x12345678;
     D3DKMT_DESTROYALLOCATION2 destroy = {
         .hDevice = device, .phAllocationList = &made_up, .AllocationCount = 1};
-    CHECK(D3DKMTDestroyAllocation2(&destroy) == STATUS_INVALID_PARAMETER);
+    CHECK(D3DKMTDestroyAllocation2(&destroy) == STATUS_INVALID_PARAMETER); /* with a handle made up */
     close_adapter(adapter);
     return EXIT_SUCCESS;
 }

@@ -2,8 +2,8 @@
 //!
 //! `abi` is written with a few macros of its own, so its source is read as text: what a macro
 //! says (`flags!`, `values!`, `layout!`, `statuses!`) is what the header says. A member that
-//! stands for a union says so in its doc comment, "A union with `name`: see [`Self::method`]",
-//! and the method has the other member's type.
+//! stands for a union says so in its doc comment, "A union with `name`: see", and then links a
+//! method of the struct, which has the other member's type.
 
 mod emit;
 mod read;

@@ -192,7 +192,7 @@ fn doc(attribute: &syn::Attribute) -> Option<String> {
     }
 }
 
-/// "A union with `name`: see [`Self::method`]".
+/// "A union with `name`: see", then a link to a method.
 fn union(docs: &str) -> Option<(String, String)> {
     let (name, rest) = docs.split_once("union with `")?.1.split_once('`')?;
     let (method, _) = rest.strip_prefix(": see [`Self::")?.split_once('`')?;

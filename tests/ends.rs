@@ -80,6 +80,35 @@ fn a_resource_goes_with_the_last_of_its_members_whichever_call_that_is() {
 }
 
 #[test]
+fn an_end_behind_two_nodes_waits_for_both() {
+    let mut behind_both = 0;
+    for seed in 0..50 {
+        let events = flown("softgpu", "two-nodes", seed).events;
+        for retirement in [1, 2].map(|it| Kind::Retirement.nr(it)) {
+            let idle = |it: &Event| it.subject == retirement && it.what == What::RetireIdle {};
+            let idle = place(&events, "idle", idle);
+            let behind: Vec<_> = events
+                .iter()
+                .filter(|it| it.subject == retirement)
+                .filter_map(|it| match it.what {
+                    What::RetireBehind { node, fence } => Some((node, fence)),
+                    _ => None,
+                })
+                .collect();
+            for (node, fence) in &behind {
+                let passed = |it: &Event| {
+                    let covers = |it: &What| matches!(it, What::FencePassed { fence: it } if it.covers(*fence));
+                    it.subject == *node && covers(&it.what)
+                };
+                assert!(place(&events, "passed", passed) < idle, "seed {seed}: {node}");
+            }
+            behind_both += usize::from(behind.len() == 2);
+        }
+    }
+    assert!(behind_both > 0, "work was in flight on both");
+}
+
+#[test]
 fn what_was_created_is_destroyed_when_it_cannot_be_opened() {
     let variant = Variant::of(Generation::Two);
     let events = run(

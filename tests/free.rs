@@ -50,7 +50,7 @@ struct Seen {
     judged: BTreeMap<&'static str, u64>,
 }
 
-/// Flies two threads that create and submit for all they are worth, until `seen` has seen enough.
+/// Flies two threads that create and submit, each to its node, for all they are worth, until `seen` has seen enough.
 fn rush(generation: Generation, call: &str, seen: impl Fn(&Seen) -> bool) -> Seen {
     let mut all = Seen { inside: 0, parked: 0, judged: BTreeMap::new() };
     // How often they meet is up to the machine; that they never do in all of these is not.
@@ -62,9 +62,9 @@ fn rush(generation: Generation, call: &str, seen: impl Fn(&Seen) -> bool) -> See
             |wing, at| {
                 driver.linger_on(&wing.host);
                 let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
-                let rush = |bench: Bench| {
+                let rush = |bench: Bench, node| {
                     move |at: &mut flight::Passive| {
-                        let context = bench.context(at).unwrap();
+                        let context = bench.context_on(at, node).unwrap();
                         for _ in 0..10 {
                             bench.submit(at, context, &[]).unwrap();
                             let made = bench.create_resource(at, 1).unwrap();
@@ -73,7 +73,8 @@ fn rush(generation: Generation, call: &str, seen: impl Fn(&Seen) -> bool) -> See
                         bench.client.destroy_context(at, context).unwrap();
                     }
                 };
-                let ends = ["one", "two"].map(|it| wing.host.spawn(it, rush(bench.clone())));
+                let ends = [("one", 0), ("two", 1)]
+                    .map(|(name, node)| wing.host.spawn(name, rush(bench.clone(), node)));
                 for end in &ends {
                     wing.host.park(at, end, None);
                 }

@@ -39,6 +39,11 @@ fn a_destroy_with_both_flags() {
 }
 
 #[test]
+fn a_destroy_behind_work_on_two_nodes() {
+    check("two-nodes");
+}
+
+#[test]
 fn a_resource_that_waits_for_its_member() {
     check("member-in-flight");
 }

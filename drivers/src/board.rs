@@ -1,6 +1,6 @@
-//! The hardware of the drivers with a table: an engine, memory, and address spaces.
+//! The hardware of the drivers with a table: engines, memory, and address spaces.
 //!
-//! The engine is the built-in GPU's. A driver reaches a board through the pointer that
+//! The engines are the built-in GPU's. A driver reaches a board through the pointer that
 //! `DxgkDdiAddDevice` gives it, and names what it has there by numbers: one that is wrong or
 //! old is refused or found to be nothing, so that a bad driver harms only itself.
 //!
@@ -8,18 +8,18 @@
 //!
 //! 1. A number is given once and never again.
 //! 2. The board keeps the memory; packets look for it and find it gone.
-//! 3. The lock is never held while the engine is called.
+//! 3. The lock is never held while the engines are called.
 
 use flight::{Fence, Line, Machine, Passive};
 use kernel::handle::Handle;
 use kernel::miniport::Refusal;
 use softgpu::format::Command;
-use softgpu::{Gpu, Memory, Packet};
+use softgpu::{Gpu, Memory, NODES, Packet};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// A board with one engine.
+/// A board with two engines.
 #[derive(Debug, Default)]
 pub struct Board {
     gpu: Gpu,
@@ -33,8 +33,8 @@ struct State {
     memory: BTreeMap<u64, Arc<Memory>>,
     /// What each name means, in each space.
     spaces: BTreeMap<u64, BTreeMap<u32, u64>>,
-    /// The last fence acknowledged.
-    done: u32,
+    /// The last fence acknowledged, of each node.
+    done: [u32; NODES as usize],
 }
 
 impl Board {
@@ -85,32 +85,41 @@ impl Board {
         }
     }
 
-    /// Queues commands of a space; `fence` is done when they are. Refused if a name means
-    /// nothing there.
-    pub fn submit(&self, space: u64, fence: Fence, commands: Vec<Command>) -> Result<(), Refusal> {
+    /// Queues commands of a space on a node; `fence` is done there when they are. Refused if a
+    /// name means nothing in the space, or there is no such node.
+    pub fn submit(
+        &self,
+        space: u64,
+        node: u32,
+        fence: Fence,
+        commands: Vec<Command>,
+    ) -> Result<(), Refusal> {
+        if node >= NODES {
+            return Err(Refusal::Invalid);
+        }
         let commands = {
             let state = self.state();
             let find = |name: Handle| state.find(space, name.0).ok_or(Refusal::Invalid);
             commands.into_iter().map(|it| it.resolve(find)).collect::<Result<_, _>>()?
         };
-        self.gpu.push(Packet { fence, commands });
+        self.gpu.push(Packet { node, fence, commands });
         Ok(())
     }
 
-    /// Whether the engine has ended packets since this was last asked: what the interrupt was
-    /// for, which is acknowledged by reading it.
-    pub fn acknowledge(&self) -> bool {
-        let done = self.gpu.take_done();
-        if let Some(newest) = done.last() {
-            self.state().done = newest.0;
+    /// Whether a node's engine has ended packets since this was last asked: what the interrupt
+    /// was for, which is acknowledged by reading it.
+    pub fn acknowledge(&self, node: u32) -> bool {
+        let done = self.gpu.take_done(node);
+        if let (Some(newest), Some(it)) = (done.last(), self.state().done.get_mut(node as usize)) {
+            *it = newest.0;
         }
         !done.is_empty()
     }
 
-    /// The register that holds the last fence acknowledged. Packets end in order, so it stands
-    /// for those before it.
-    pub fn done(&self) -> Fence {
-        Fence(self.state().done)
+    /// The register that holds the last fence of a node acknowledged. Packets of a node end in
+    /// order, so it stands for those before it.
+    pub fn done(&self, node: u32) -> Fence {
+        Fence(self.state().done.get(node as usize).copied().unwrap_or_default())
     }
 
     /// Drops every packet. Memory and spaces stay.
@@ -201,13 +210,14 @@ mod tests {
         let board = Board::new();
         let (space, other, memory) = (board.open_space(), board.open_space(), board.allocate(4));
         board.map(space, NAME.0, memory);
-        assert_eq!(board.submit(other, Fence(1), vec![FILL]), Err(Refusal::Invalid));
-        assert_eq!(board.submit(space, Fence(1), vec![FILL]), Ok(()));
-        assert!(!board.acknowledge());
+        assert_eq!(board.submit(other, 0, Fence(1), vec![FILL]), Err(Refusal::Invalid));
+        assert_eq!(board.submit(space, 2, Fence(1), vec![FILL]), Err(Refusal::Invalid));
+        assert_eq!(board.submit(space, 0, Fence(1), vec![FILL]), Ok(()));
+        assert!(!board.acknowledge(0));
         run(&board);
         assert_eq!(board.read(NAME, 0..4), Some(vec![0, 7, 7, 0]));
-        assert_eq!((board.acknowledge(), board.acknowledge()), (true, false));
-        assert_eq!((board.done(), board.faults()), (Fence(1), 0));
+        assert_eq!((board.acknowledge(0), board.acknowledge(0)), (true, false));
+        assert_eq!((board.done(0), board.faults()), (Fence(1), 0));
     }
 
     #[test]
@@ -215,11 +225,11 @@ mod tests {
         let board = Board::new();
         let (space, memory) = (board.open_space(), board.allocate(4));
         board.map(space, NAME.0, memory);
-        board.submit(space, Fence(1), vec![FILL]).unwrap();
+        board.submit(space, 0, Fence(1), vec![FILL]).unwrap();
         board.release(memory);
         run(&board);
         assert_eq!((board.faults(), board.read(NAME, 0..1)), (1, None));
-        assert_eq!(board.submit(space, Fence(2), vec![FILL]), Err(Refusal::Invalid));
+        assert_eq!(board.submit(space, 0, Fence(2), vec![FILL]), Err(Refusal::Invalid));
         board.close_space(space);
         assert!(board.is_empty());
     }

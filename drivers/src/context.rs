@@ -10,7 +10,7 @@ use abi::display::{
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_SUCCESS};
 use abi::{HANDLE, NTSTATUS};
 use flight::Fence;
-use softgpu::format;
+use softgpu::{NODES, format};
 
 /// How many bytes a DMA buffer has, and its private data.
 const DMA_BUFFER: u32 = 0x1000;
@@ -90,7 +90,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_context(
     let args = unsafe { &mut *args };
     // SAFETY: The word is the device's, which outlives the call.
     let known = unsafe { find::<Device>(device) }.is_some();
-    if !known || args.NodeOrdinal != 0 || args.EngineAffinity & !1 != 0 {
+    if !known || args.NodeOrdinal >= NODES || args.EngineAffinity & !1 != 0 {
         return STATUS_INVALID_PARAMETER;
     }
     args.hContext = take(Context { device });
@@ -122,9 +122,6 @@ pub(crate) unsafe extern "win64-unwind" fn submit_command(
 ) -> NTSTATUS {
     // SAFETY: It is a structure.
     let args = unsafe { args.read() };
-    if args.NodeOrdinal != 0 {
-        return STATUS_INVALID_PARAMETER;
-    }
     // SAFETY: The word is the context's, which outlives the call.
     let Some(context) = (unsafe { find::<Context>(args.hContext) }) else {
         return STATUS_INVALID_PARAMETER;
@@ -136,7 +133,7 @@ pub(crate) unsafe extern "win64-unwind" fn submit_command(
     // SAFETY: The private data is there for the call.
     let private = unsafe { bytes(args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) };
     let fence = Fence(args.SubmissionFenceId);
-    let give = |commands| adapter.board().submit(device.space, fence, commands);
+    let give = |commands| adapter.board().submit(device.space, args.NodeOrdinal, fence, commands);
     match format::decode(private).and_then(give) {
         Ok(()) => STATUS_SUCCESS,
         Err(_) => STATUS_INVALID_PARAMETER,

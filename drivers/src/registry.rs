@@ -70,6 +70,8 @@ pub const ALL: &[Listed] = drivers! {
 
     "null-view" "opens allocations without an hDeviceSpecificAllocation" [KMD_OPEN_001]
         |log| plug::table(&view::NULL_VIEW, log);
+    "edits-on-open" "changes private data when a second device opens it" [KMD_OPEN_002]
+        |log| plug::faulty(Fault::EditsOnOpen, log);
     "frees-early" "frees an allocation when its view is closed" [KMD_OPEN_007]
         |log| plug::table(&view::FREES_EARLY, log);
 

@@ -31,6 +31,7 @@ use abi::status::{
 };
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID};
 use flight::Fence;
+use softgpu::NODES;
 
 /// The driver.
 pub const GOOD: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
@@ -58,7 +59,7 @@ pub const GOOD: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
 };
 
 /// Where `GpuEngineTopology.NbAsymetricProcessingNodes` is in `DXGK_DRIVERCAPS`.
-const NODES: usize = 76;
+const NODE_COUNT: usize = 76;
 
 /// An adapter (`MiniportDeviceContext`, `hAdapter`).
 #[repr(C)]
@@ -85,8 +86,8 @@ impl Adapter {
         unsafe { &*self.board }
     }
 
-    /// Reports a packet of the one node done.
-    pub(crate) fn notify_interrupt(&self, fence: Fence) {
+    /// Reports a packet of a node done.
+    pub(crate) fn notify_interrupt(&self, node: u32, fence: Fence) {
         let Some(call) = self.interface.DxgkCbNotifyInterrupt else { return };
         let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
             InterruptType: DXGK_INTERRUPT_DMA_COMPLETED,
@@ -94,7 +95,7 @@ impl Adapter {
         };
         data.set_dma_completed(DmaCompleted {
             SubmissionFenceId: fence.0,
-            NodeOrdinal: 0,
+            NodeOrdinal: node,
             EngineOrdinal: 0,
         });
         // SAFETY: The kernel gave both, and `data` outlives the call.
@@ -163,12 +164,12 @@ unsafe extern "win64-unwind" fn query_adapter_info(
     if args.Type != DXGKQAITYPE_DRIVERCAPS {
         return STATUS_NOT_SUPPORTED;
     }
-    if (args.OutputDataSize as usize) < NODES + size_of::<u32>() {
+    if (args.OutputDataSize as usize) < NODE_COUNT + size_of::<u32>() {
         return STATUS_BUFFER_TOO_SMALL;
     }
-    let nodes = args.pOutputData.wrapping_byte_add(NODES).cast::<u32>();
+    let nodes = args.pOutputData.wrapping_byte_add(NODE_COUNT).cast::<u32>();
     // SAFETY: The place is inside the output data.
-    unsafe { nodes.write_unaligned(1) };
+    unsafe { nodes.write_unaligned(NODES) };
     STATUS_SUCCESS
 }
 
@@ -178,15 +179,18 @@ pub(crate) unsafe extern "win64-unwind" fn interrupt_routine(
 ) -> BOOLEAN {
     // SAFETY: The word is the adapter's, which lives while its hardware runs.
     let Some(adapter) = (unsafe { find::<Adapter>(context) }) else { return 0 };
-    if !adapter.board().acknowledge() {
-        return 0;
+    let mut ours = 0;
+    for node in 0..NODES {
+        if adapter.board().acknowledge(node) {
+            adapter.notify_interrupt(node, adapter.board().done(node));
+            ours = 1;
+        }
     }
-    adapter.notify_interrupt(adapter.board().done());
-    if let Some(call) = adapter.interface.DxgkCbQueueDpc {
+    if let (1, Some(call)) = (ours, adapter.interface.DxgkCbQueueDpc) {
         // SAFETY: The kernel gave both.
         unsafe { call(adapter.interface.DeviceHandle) };
     }
-    1
+    ours
 }
 
 pub(crate) unsafe extern "win64-unwind" fn dpc_routine(context: PVOID) {

@@ -2,7 +2,9 @@
 
 use crate::board::Board;
 use flight::{DeviceLevel, Passive};
-use kernel::miniport::{Answer, Births, Born, Doomed, DriverResource, Miniport, Refusal};
+use kernel::miniport::{
+    Answer, Births, Born, Doomed, DriverResource, DriverView, Miniport, Opening, Refusal,
+};
 use std::sync::Arc;
 
 /// A driver around another one.
@@ -20,6 +22,8 @@ pub(crate) enum Fault {
     ZeroSize,
     /// Says that an allocation has fewer bytes where pitches are aligned.
     SmallPitch,
+    /// Writes to private data that it may only read: when somebody else opens it.
+    EditsOnOpen,
     /// Destroys everything and answers that it was busy.
     FailsDestroy,
     /// Takes every interrupt for somebody else's.
@@ -62,6 +66,19 @@ impl Miniport for Wrapped {
     ) -> Answer<Option<DriverResource>> {
         let changed = self.inner.destroy_allocations(at, doomed)?;
         if self.fault == Some(Fault::FailsDestroy) { Err(Refusal::Busy) } else { Ok(changed) }
+    }
+
+    fn open_allocations(
+        &self,
+        at: &mut Passive,
+        mut opening: Opening<'_>,
+    ) -> Answer<Vec<DriverView>> {
+        if self.fault == Some(Fault::EditsOnOpen) && !opening.create {
+            for byte in opening.views.iter_mut().filter_map(|it| it.private.first_mut()) {
+                *byte = byte.wrapping_add(1);
+            }
+        }
+        self.inner.open_allocations(at, opening)
     }
 
     fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool> {

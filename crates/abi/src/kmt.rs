@@ -304,3 +304,46 @@ layout! { D3DKMT_QUERYRESOURCEINFO: 32 {
     hDevice: 0, hGlobalShare: 4, pPrivateRuntimeData: 8, PrivateRuntimeDataSize: 16,
     TotalPrivateDriverDataSize: 20, ResourcePrivateDriverDataSize: 24, NumAllocations: 28,
 } }
+
+values! { D3DKMT_DEVICEEXECUTION_STATE {
+    D3DKMT_DEVICEEXECUTION_ACTIVE = 1,
+    D3DKMT_DEVICEEXECUTION_RESET = 2,
+    D3DKMT_DEVICEEXECUTION_HUNG = 3,
+    D3DKMT_DEVICEEXECUTION_STOPPED = 4,
+    D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY = 5,
+    D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT = 6,
+    D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT = 7, // since 2.0
+} }
+
+values! { D3DKMT_DEVICESTATE_TYPE {
+    D3DKMT_DEVICESTATE_EXECUTION = 1,
+    D3DKMT_DEVICESTATE_PRESENT = 2,
+    D3DKMT_DEVICESTATE_RESET = 3,
+    D3DKMT_DEVICESTATE_PRESENT_DWM = 4,
+    D3DKMT_DEVICESTATE_PAGE_FAULT = 5, // since 2.0
+    D3DKMT_DEVICESTATE_PRESENT_QUEUE = 6, // since 2.1
+} }
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct D3DKMT_GETDEVICESTATE {
+    pub hDevice: D3DKMT_HANDLE,
+    pub StateType: D3DKMT_DEVICESTATE_TYPE,
+    /// A union of states, by type; the execution state is the low half of the first word.
+    pub State: [u64; 6],
+}
+layout! { D3DKMT_GETDEVICESTATE: 56 { hDevice: 0, StateType: 4, State: 8 } }
+
+impl D3DKMT_GETDEVICESTATE {
+    /// The union's `ExecutionState`.
+    #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
+    pub const fn execution_state(&self) -> D3DKMT_DEVICEEXECUTION_STATE {
+        self.State[0] as i32
+    }
+
+    /// Sets the union's `ExecutionState`.
+    #[expect(clippy::cast_sign_loss, reason = "the states are positive")]
+    pub const fn set_execution_state(&mut self, state: D3DKMT_DEVICEEXECUTION_STATE) {
+        self.State[0] = state as u64;
+    }
+}

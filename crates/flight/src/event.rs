@@ -66,6 +66,10 @@ events! {
     /// A virtual thread of the run exists.
     ThreadStarted "thread.started" { name: Text }
 
+    /// A virtual thread that serves others went on for so many turns while no client ran: it
+    /// would not end.
+    ThreadRunaway "thread.runaway" { name: Text, turns: u64 }
+
     /// A client called: subject the process.
     Enter "enter" { call: Text }
     /// Its call was answered with a status, a number that events only pass on.
@@ -181,6 +185,11 @@ events! {
     /// The call carries this resource's word: subject the resource. `goes` with the call or
     /// stays; `alone` when the call names no allocation.
     DdiResource "ddi.resource" { word: Subject, goes: bool, alone: bool }
+    /// The call opens this view: subject the view. `create` when it is part of a create call,
+    /// `batch` is how many it opens.
+    DdiOpens "ddi.opens" {
+        device: Subject, resource: Option<Subject>, create: bool, batch: u32
+    }
     /// The call closes this view: subject the view. `batch` is how many it closes.
     DdiCloses "ddi.closes" { device: Subject, batch: u32 }
 

@@ -16,6 +16,8 @@ pub struct Allocation {
     pub(crate) private: Vec<u8>,
     /// The views that are not closed: its reasons to live.
     pub(crate) views: BTreeSet<u32>,
+    /// It is being built or ended, so it may have no view.
+    pub(crate) between: bool,
     /// Its memory and paging work are given back.
     pub(crate) unplaced: bool,
 }

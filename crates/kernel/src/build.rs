@@ -8,6 +8,7 @@
 
 use crate::allocation::Allocation;
 use crate::create::{CreateOrder, Made, Making, Place, Sharing};
+use crate::ddi::For;
 use crate::device::Inside;
 use crate::end::By;
 use crate::gate::Pass;
@@ -18,7 +19,7 @@ use crate::refused::Refused;
 use crate::resource::{Resource, ResourceView};
 use crate::view::{Stage, View};
 use crate::world::World;
-use flight::{Hex, Kind, Passive, Subject, What};
+use flight::{Hex, Kind, Log, Passive, Subject, What};
 use std::collections::BTreeSet;
 
 /// What has been built so far.
@@ -26,7 +27,7 @@ use std::collections::BTreeSet;
 pub(crate) struct Built {
     pub(crate) place: Option<Place>,
     pub(crate) allocations: Vec<u32>,
-    views: Vec<u32>,
+    pub(crate) views: Vec<u32>,
 }
 
 impl Kernel {
@@ -69,6 +70,7 @@ impl Kernel {
                 shape,
                 private: private.clone(),
                 views: BTreeSet::new(),
+                between: true,
                 unplaced: false,
             });
             if let Some(it) = home.and_then(|it| world.resources.get_mut(it)) {
@@ -105,6 +107,16 @@ impl Kernel {
         let (adapter, device) = (inside.driver.adapter, inside.subject());
         self.log.emit(subject, What::ResourceCreated { adapter, device, sharing });
         self.give_word(given, subject);
+        self.build_view(world, inside, resource)
+    }
+
+    /// Enters a device's view of a resource, without a name yet. The resource lives for it.
+    pub(crate) fn build_view(
+        &self,
+        world: &mut World,
+        inside: &Inside<'_>,
+        resource: u32,
+    ) -> Place {
         let view = world.resource_views.add(ResourceView {
             resource,
             device: inside.device,
@@ -115,7 +127,8 @@ impl Kernel {
         if let Some(it) = world.resources.get_mut(resource) {
             it.views.insert(view);
         }
-        let opened = What::ResourceViewOpened { resource: subject, device };
+        let (resource_subject, device) = (Kind::Resource.nr(resource), inside.subject());
+        let opened = What::ResourceViewOpened { resource: resource_subject, device };
         self.log.emit(Kind::ResourceView.nr(view), opened);
         Place { resource, view, new: true }
     }
@@ -169,10 +182,26 @@ impl Kernel {
             let world = self.world.hold();
             built.views.iter().filter_map(|it| world.views.get(*it)).map(|it| it.handle).collect()
         };
+        let lengths: Vec<usize> = order.allocations.iter().map(Vec::len).collect();
         let birth = |(private, handle)| ViewBirth { handle, private, word: Blank::new() };
         let views = order.allocations.iter_mut().zip(handles).map(birth).collect();
-        let opening = Opening { device, views, create: true, private: &order.private };
-        let mut words = inside.driver.open_allocations(at, pass, making.process, opening)?;
+        let create = making.opens.is_none();
+        let opening = Opening { device, views, create, private: &order.private };
+        let batch = u32::try_from(built.views.len()).unwrap_or(u32::MAX);
+        let carries = |log: &Log| {
+            let (device, resource) = (inside.subject(), built.place.map(|it| it.resource));
+            let resource = resource.map(|it| Kind::Resource.nr(it));
+            for view in &built.views {
+                let opens = What::DdiOpens { device, resource, create, batch };
+                log.emit(Kind::View.nr(*view), opens);
+            }
+        };
+        let whom = For { process: Some(making.process), carries: &carries };
+        let words = inside.driver.open_allocations(at, pass, whom, opening);
+        for (private, length) in order.allocations.iter_mut().zip(lengths) {
+            private.resize(length, 0); // A driver edits bytes; it does not change how many.
+        }
+        let mut words = words?;
         let world = &mut *self.world.hold();
         words.reverse();
         for view in &built.views {
@@ -203,6 +232,7 @@ impl Kernel {
     ) -> Result<Made, Refused> {
         let world = &mut *self.world.hold();
         still_there(world, making)?;
+        let create = making.opens.is_none();
         let mut global = None;
         if let Some(place) = built.place.filter(|it| it.new) {
             if order.sharing == Sharing::Global {
@@ -214,7 +244,7 @@ impl Kernel {
                 global = Some(handle);
             }
             if let Some(it) = world.resources.get_mut(place.resource) {
-                it.global = global;
+                it.global = it.global.or(global);
             }
             if let Some(it) = world.resource_views.get_mut(place.view) {
                 it.named = true;
@@ -233,8 +263,10 @@ impl Kernel {
             } else if let Some(it) = world.devices.get_mut(device) {
                 it.loose.insert(*view);
             }
-            if let Some(it) = world.allocations.get_mut(allocation) {
+            // What a plain open did to its copy stays its own.
+            if let Some(it) = world.allocations.get_mut(allocation).filter(|_| create) {
                 it.private.clone_from(private);
+                it.between = false;
             }
         }
         let resource = built.place.and_then(|it| world.resource_views.get(it.view));
@@ -255,8 +287,8 @@ impl Kernel {
         })
     }
 
-    /// Undoes a create in reverse: what was opened is closed, what was created is destroyed,
-    /// a new resource with it.
+    /// Undoes a create or an open in reverse: what was opened is closed, what was created is
+    /// destroyed, a new resource with it.
     ///
     /// WINDOWS: that the driver sees these calls is our decision; pages do not say.
     pub(crate) fn undo(
@@ -277,12 +309,13 @@ impl Kernel {
         for view in &opened {
             self.log.emit(Kind::View.nr(*view), What::ViewIdle {});
         }
-        self.close_views(at, &by, inside.device, &opened);
-        for view in unopened {
-            self.world.hold().remove_view(view);
+        let mut orphans = self.close_views(at, &by, inside.device, &opened);
+        orphans.extend(unopened.into_iter().filter_map(|it| self.world.hold().remove_view(it)));
+        if making.opens.is_none() {
+            orphans = allocations; // Also those that never had a view.
         }
         let ended = place.filter(|it| it.new).and_then(|it| self.close_resource_view(it.view));
-        self.destroy_orphans(at, &by, allocations, ended);
+        self.destroy_orphans(at, &by, orphans, ended);
     }
 }
 
@@ -290,6 +323,11 @@ impl Kernel {
 /// for who publishes.
 pub(crate) fn still_there(world: &World, making: &Making<'_>) -> Result<(), Refused> {
     world.works(making.inside)?;
+    if let Some((global, resource)) = making.opens {
+        let subject = Kind::Resource.nr(resource);
+        let there = world.shares.find(global) == Ok(subject);
+        return if there { Ok(()) } else { Err(Refused::ResourceEnded(subject)) };
+    }
     let Some(place) = making.joins else { return Ok(()) };
     let named = world.resource_views.get(place.view).is_some_and(|it| it.named);
     if named { Ok(()) } else { Err(Refused::ResourceEnded(Kind::Resource.nr(place.resource))) }

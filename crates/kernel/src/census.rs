@@ -90,9 +90,7 @@ impl World {
         for (number, it) in self.devices.iter() {
             let owner = Some(Kind::Process.nr(it.process));
             let mut why = vec![format!("named {:#x} on adapter {}", it.handle.0, it.adapter)];
-            if it.lost {
-                why.push("lost".into());
-            }
+            why.extend(it.lost.map(|it| format!("lost: {}", it.name())));
             all.push(Live { subject: Kind::Device.nr(number), owner, why });
         }
         for (number, it) in self.contexts.iter() {

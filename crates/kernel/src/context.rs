@@ -1,13 +1,12 @@
 //! Contexts: streams of work of a device, each for one node.
 
-use crate::device::Inside;
+use crate::device::{Inside, Loss};
 use crate::gate::Class;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::miniport::{ContextOrder, DriverContext};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
-use crate::wait::Waiters;
 use crate::world::World;
 use flight::{Kind, Passive, What};
 use std::sync::Arc;
@@ -23,8 +22,6 @@ pub struct Context {
     pub(crate) flying: u32,
     /// Client calls that are using it now.
     pub(crate) inside: u32,
-    /// Rung when something of it is done or left.
-    pub(crate) drained: Waiters,
 }
 
 impl Kernel {
@@ -60,13 +57,13 @@ impl Kernel {
                     word: Some(Arc::new(word)),
                     flying: 0,
                     inside: 0,
-                    drained: Waiters::default(),
                 });
                 let subject = Kind::Context.nr(number);
                 if let Some(it) = world.devices.get_mut(inside.device) {
                     it.contexts.insert(number);
                 }
-                let on = world.adapters.get(inside.adapter).map_or(0, |it| it.nodes[node].number);
+                let on = world.adapters.get(inside.adapter).and_then(|it| it.nodes.get(node));
+                let on = on.map_or(0, |it| it.number);
                 let device = Kind::Device.nr(inside.device);
                 let created = What::ContextCreated { device, node: Kind::Node.nr(on) };
                 self.log.emit(subject, created);
@@ -106,6 +103,11 @@ impl Kernel {
             let mut world = self.world.hold();
             let number = world.resolve(process, Argument::Context, handle, Kind::Context)?;
             let device = world.contexts.get(number).map_or(0, |it| it.device);
+            if world.is_husk(device) {
+                self.unname(&mut world, process.0, handle);
+                world.forget_context(number);
+                return Ok(());
+            }
             let inside = self.inside(&mut world, device)?;
             self.unname(&mut world, process.0, handle);
             (number, inside)
@@ -115,42 +117,63 @@ impl Kernel {
         Ok(())
     }
 
-    /// Drains and ends a context whose name is closed.
+    /// Drains a context and ends it for its driver. With its name goes the rest of it; one that
+    /// keeps its name is a husk, until its client destroys it.
     pub(crate) fn end_context(&self, at: &mut Passive, process: u32, number: u32) {
-        let Some((word, device)) = self.drain_context(at, number) else { return };
-        let given = word.word();
-        if let (Some(driver), Some(word)) = (self.driver_of(device), Arc::into_inner(word)) {
+        let Some(device) = self.world.hold().contexts.get(number).map(|it| it.device) else {
+            return;
+        };
+        self.drain_context(at, number, device);
+        let word = self.world.hold().contexts.get_mut(number).and_then(|it| it.word.take());
+        let told = word.and_then(|word| {
+            let (driver, given) = (self.driver_of(device)?, word.word());
+            let word = Arc::into_inner(word)?;
             let keys = Class::Zero.keys(driver.adapter.number, driver.generation, process);
-            if let Ok(pass) = self.enter(at, keys) {
-                // WINDOWS: after a refusal it is gone all the same (our decision).
-                let _ = driver.destroy_context(at, &pass, process, word);
-            }
-        }
+            let pass = self.enter(at, keys).ok()?;
+            // WINDOWS: after a refusal it is gone all the same (our decision).
+            let _ = driver.destroy_context(at, &pass, process, word);
+            Some(given)
+        });
         let mut world = self.world.hold();
-        world.contexts.remove(number);
-        if let Some(it) = world.devices.get_mut(device) {
-            it.contexts.remove(&number);
+        let subject = Kind::Context.nr(number);
+        if let Some(given) = told {
+            self.log.emit(subject, What::ContextDestroyed {});
+            self.end_word(given, subject, false);
         }
-        self.log.emit(Kind::Context.nr(number), What::ContextDestroyed {});
-        self.end_word(given, Kind::Context.nr(number), false);
+        world.forget_context(number);
+        self.wake(&mut world);
     }
 
-    /// Waits until nothing of the context is queued and nobody is using it, and takes its word
-    /// in the same moment: a submission that came through the pass since would have another.
-    /// Work that nothing could end is given up: its device is lost, and what it had queued
-    /// counts as done.
-    fn drain_context(&self, at: &mut Passive, number: u32) -> Option<(Arc<DriverContext>, u32)> {
-        let device = self.world.hold().contexts.get(number)?.device;
-        let look = |world: &mut World| match world.contexts.get_mut(number) {
-            Some(it) if it.flying == 0 && it.inside == 0 => Ok(it.word.take()),
-            Some(it) => {
-                let why = format!("context {number}, which has {} packets", it.flying);
-                Err(it.drained.ticket(why))
-            }
-            None => Ok(None),
+    /// Waits until nothing of the context is queued and nobody is using it. Work that nothing
+    /// could end is given up: its device is lost, and what it had queued counts as done.
+    fn drain_context(&self, at: &mut Passive, number: u32, device: u32) {
+        let about = Kind::Context.nr(number);
+        let flying = |world: &World| world.contexts.get(number).map_or(0, |it| it.flying);
+        let what = |world: &World| format!("{about}, which has {} packets", flying(world));
+        let empty = |world: &World| {
+            world.contexts.get(number).is_none_or(|it| it.flying == 0 && it.inside == 0)
         };
-        let give_up = || self.lose_device(device, "its work does not end");
-        let word = self.wait(at, Kind::Context.nr(number), look, give_up).flatten()?;
-        Some((word, device))
+        while !self.wait_until(at, about, what, empty) {
+            if !self.lose_device(device, Loss::Hung) {
+                return; // It was lost before, and that did not help: nothing more can.
+            }
+        }
+    }
+}
+
+impl World {
+    /// Forgets a context that its driver has, if it has no name.
+    pub(crate) fn forget_context(&mut self, number: u32) {
+        let Some(it) = self.contexts.get(number) else { return };
+        let owner = self.devices.get(it.device).and_then(|it| self.processes.get(it.process));
+        let name = Kind::Context.nr(number);
+        if it.word.is_some() || owner.is_some_and(|owner| owner.names.find(it.handle) == Ok(name)) {
+            return;
+        }
+        let device = it.device;
+        self.contexts.remove(number);
+        if let Some(it) = self.devices.get_mut(device) {
+            it.contexts.remove(&number);
+        }
     }
 }

@@ -92,6 +92,8 @@ pub(crate) struct Making<'a> {
     pub(crate) inside: &'a Inside<'a>,
     /// The resource that is there already.
     pub(crate) joins: Option<Place>,
+    /// The shared resource that is opened, by its global name: nothing is created.
+    pub(crate) opens: Option<(Handle, u32)>,
 }
 
 impl Kernel {
@@ -108,7 +110,7 @@ impl Kernel {
         }
         let joins = order.resource.map(|it| self.find_home(process, &inside, it)).transpose()?;
         let mut names = self.reserve_all(process, &order, joins.is_some())?;
-        let making = Making { process: process.0, inside: &inside, joins };
+        let making = Making { process: process.0, inside: &inside, joins, opens: None };
         let made = self.create_under_pass(at, &making, &mut order, &mut names);
         if made.is_err() {
             self.take_back(&mut self.world.hold(), process.0, names);
@@ -145,19 +147,8 @@ impl Kernel {
         order: &CreateOrder,
         joins: bool,
     ) -> Result<Vec<Reserved>, Refused> {
-        let mut world = self.world.hold();
-        let mut names = Vec::new();
         let count = order.allocations.len() + usize::from(order.new_resource && !joins);
-        for _ in 0..count {
-            match self.reserve(&mut world, process.0) {
-                Ok(name) => names.push(name),
-                Err(why) => {
-                    self.take_back(&mut world, process.0, names);
-                    return Err(why);
-                }
-            }
-        }
-        Ok(names)
+        self.reserve_some(&mut self.world.hold(), process.0, count)
     }
 
     /// The part that calls the driver. On failure everything but the names is undone.
@@ -168,7 +159,7 @@ impl Kernel {
         order: &mut CreateOrder,
         names: &mut Vec<Reserved>,
     ) -> Result<Made, Refused> {
-        let Making { process, inside, joins } = *making;
+        let Making { process, inside, joins, .. } = *making;
         let driver = &inside.driver;
         let mut given: Vec<Hex> = order.allocations.iter().map(|it| digest(it)).collect();
         let mut keys = Class::Zero.keys(inside.adapter, driver.generation, process);

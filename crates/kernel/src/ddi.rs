@@ -232,12 +232,10 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        process: u32,
+        whom: For<'_>,
         opening: Opening<'_>,
     ) -> Answer<Vec<DriverView>> {
-        self.call(&OPEN_ALLOCATION, at, bare(Some(process)), |it, at| {
-            it.open_allocations(at, opening)
-        })
+        self.call(&OPEN_ALLOCATION, at, whom, |it, at| it.open_allocations(at, opening))
     }
 
     pub(crate) fn close_allocations(

@@ -10,7 +10,6 @@ use crate::refused::{Argument, Refused};
 use crate::retire::Ending;
 use crate::start::Adapter;
 use crate::view::Stage;
-use crate::wait::Waiters;
 use crate::world::World;
 use flight::{Fence, Kind, Passive, Subject, What};
 use std::collections::{BTreeSet, VecDeque};
@@ -32,14 +31,36 @@ pub struct Device {
     pub(crate) queued: Vec<(usize, Fence)>,
     /// Retirements that wait for its work, in the order they were asked for.
     pub(crate) retirements: VecDeque<u32>,
-    /// It cannot work any more; what it had queued counts as done.
-    pub(crate) lost: bool,
-    /// Its name is closed.
+    /// Why it cannot work any more; what it had queued counts as done.
+    pub(crate) lost: Option<Loss>,
+    /// Its end is under way, or over: it lets nobody in.
     pub(crate) ending: bool,
+    /// Its driver has ended it: while its client has not, it is a husk, nothing but a name.
+    pub(crate) gone: bool,
     /// Client calls that are using it now.
     pub(crate) inside: u32,
-    /// Rung when something of it has ended or left.
-    pub(crate) drained: Waiters,
+}
+
+/// Why a device cannot work any more. It never works again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Its work does not end.
+    Hung,
+    /// The driver refused its packet.
+    Refused,
+    /// Its adapter was removed.
+    Stopped,
+}
+
+impl Loss {
+    /// In words, for events.
+    pub fn name(self) -> &'static str {
+        match self {
+            Loss::Hung => "its work does not end",
+            Loss::Refused => "its packet was refused",
+            Loss::Stopped => "its adapter was removed",
+        }
+    }
 }
 
 /// While it lives, a client call is using a device, and the device cannot go.
@@ -60,91 +81,82 @@ impl Kernel {
         process: ProcessId,
         adapter: Handle,
     ) -> Result<Handle, Refused> {
-        let (number, driver, name) = {
+        let (driver, name) = {
             let mut world = self.world.hold();
             let number = world.resolve(process, Argument::Adapter, adapter, Kind::Adapter)?;
-            let driver = world.running(number)?;
+            let driver = world.adapters.get(number).and_then(Adapter::running);
+            let driver = driver.ok_or(Refused::Removed(Kind::Adapter.nr(number)))?;
             let name = self.reserve(&mut world, process.0)?;
             if let Some(it) = world.processes.get_mut(process.0) {
                 it.making += 1;
             }
-            (number, driver, name)
+            (driver, name)
         };
-        let made = self.make_device(at, process, number, &driver, name);
-        if let Some(it) = self.world.hold().processes.get_mut(process.0) {
+        let mut name = Some(name);
+        let made = self.make_device(at, process, &driver, &mut name);
+        let mut world = self.world.hold();
+        // A name that was not published goes back.
+        self.take_back(&mut world, process.0, name.into_iter().collect());
+        if let Some(it) = world.processes.get_mut(process.0) {
             it.making -= 1;
-            it.drained.ring(self);
         }
+        self.wake(&mut world);
         made
     }
 
-    /// The part that calls the driver. The pass is held until the device is there, or is undone:
-    /// whoever stops the adapter meanwhile finds the one or the other.
+    /// Has the driver make a device, and publishes it if there is still something to have it.
     fn make_device(
         &self,
         at: &mut Passive,
         process: ProcessId,
-        adapter: u32,
         driver: &Driver,
-        name: Reserved,
+        name: &mut Option<Reserved>,
     ) -> Result<Handle, Refused> {
-        let keys = Class::Zero.keys(adapter, driver.generation, process.0);
-        let made = self.enter(at, keys).map_err(Refused::from).and_then(|pass| {
-            // Who parked looks again.
-            self.world.hold().welcomes(process, adapter)?;
-            let word = driver.create_device(at, &pass, process.0)?;
-            Ok((pass, word))
-        });
-        let (why, undo) = match made {
-            Ok((pass, word)) => {
-                let mut world = self.world.hold();
-                match world.welcomes(process, adapter) {
-                    Ok(()) => return Ok(self.add_device(&mut world, process, adapter, word, name)),
-                    Err(why) => (why, Some((pass, word))),
-                }
-            }
-            Err(why) => (why, None),
-        };
-        if let Some((pass, word)) = undo {
-            // WINDOWS: that the driver sees this call is our decision.
-            let _ = driver.destroy_device(at, &pass, process.0, word);
-        }
-        self.take_back(&mut self.world.hold(), process.0, vec![name]);
-        Err(why)
-    }
-
-    /// Enters a device that the driver has made, and publishes its name.
-    fn add_device(
-        &self,
-        world: &mut World,
-        process: ProcessId,
-        adapter: u32,
-        word: DriverDevice,
-        name: Reserved,
-    ) -> Handle {
-        let (handle, given) = (name.handle(), word.word());
+        let handle = name.as_ref().map(Reserved::handle).unwrap_or_default();
+        let adapter = driver.adapter;
+        let keys = Class::Zero.keys(adapter.number, driver.generation, process.0);
+        let pass = self.enter(at, keys)?;
+        // Who parked looks again: the adapter may have stopped, the process may have ended.
+        self.world.hold().takes_devices(process, adapter)?;
+        let word = driver.create_device(at, &pass, process.0)?;
+        let (mut world, given) = (self.world.hold(), word.word());
+        let welcome = world.takes_devices(process, adapter);
         let device = world.devices.add(Device {
             process: process.0,
-            adapter,
+            adapter: adapter.number,
             handle,
-            word: Some(Arc::new(word)),
+            word: None,
             contexts: BTreeSet::new(),
             resource_views: BTreeSet::new(),
             loose: BTreeSet::new(),
             retiring: 0,
             queued: Vec::new(),
             retirements: VecDeque::new(),
-            lost: false,
-            ending: false,
+            lost: None,
+            ending: welcome.is_err(),
+            gone: false,
             inside: 0,
-            drained: Waiters::default(),
         });
         let subject = Kind::Device.nr(device);
-        let adapter = Kind::Adapter.nr(adapter);
         self.log.emit(subject, What::DeviceCreated { process: process.subject(), adapter });
         self.give_word(given, subject);
-        self.publish(world, process.0, name, subject);
-        handle
+        if let Err(why) = welcome {
+            drop(world);
+            // WINDOWS: that the driver sees this call is our decision.
+            let _ = driver.destroy_device(at, &pass, process.0, word);
+            let mut world = self.world.hold();
+            self.log.emit(subject, What::DeviceDestroyed {});
+            self.end_word(given, subject, false);
+            world.devices.remove(device);
+            return Err(why);
+        }
+        if let Some(it) = world.devices.get_mut(device) {
+            it.word = Some(Arc::new(word));
+        }
+        if let Some(name) = name.take() {
+            self.publish(&mut world, process.0, name, subject);
+        }
+        Ok(handle)
     }
 
     /// Ends a device with everything it has (`D3DKMTDestroyDevice`).
@@ -158,30 +170,62 @@ impl Kernel {
             let mut world = self.world.hold();
             let number = world.resolve(process, Argument::Device, handle, Kind::Device)?;
             self.unname(&mut world, process.0, handle);
-            if let Some(it) = world.devices.get_mut(number) {
-                it.ending = true;
-            }
             number
         };
         self.end_device(at, number);
         Ok(())
     }
 
-    /// Ends a device whose name is closed: calls inside it leave, contexts drain, views and
-    /// what they were the last views of go, then the driver's device.
+    /// Ends every device that is so, and waits for those that others end. What has its name
+    /// still is a husk then.
+    pub(crate) fn end_devices(
+        &self,
+        at: &mut Passive,
+        about: Subject,
+        which: impl Fn(&Device) -> bool,
+    ) {
+        let alive = |world: &World| -> Vec<u32> {
+            let all = world.devices.iter().filter(|(number, _)| !world.is_husk(*number));
+            all.filter(|(_, it)| which(it)).map(|(number, _)| number).collect()
+        };
+        let numbers = alive(&self.world.hold());
+        for number in numbers {
+            self.end_device(at, number);
+        }
+        self.wait_until(
+            at,
+            about,
+            |_| format!("the devices of {about}"),
+            |it| alive(it).is_empty(),
+        );
+    }
+
+    /// Ends a device: calls inside it leave, contexts drain, views and what they were the last
+    /// views of go, then the driver's device. Whoever comes second waits for the first.
     pub(crate) fn end_device(&self, at: &mut Passive, number: u32) {
+        let first = {
+            let mut world = self.world.hold();
+            let Some(it) = world.devices.get_mut(number) else { return };
+            !std::mem::replace(&mut it.ending, true)
+        };
+        if first {
+            self.end_of_device(at, number);
+        } else {
+            let about = Kind::Device.nr(number);
+            let over = |it: &World| it.devices.get(number).is_none() || it.is_husk(number);
+            self.wait_until(at, about, |_| format!("the end of {about}"), over);
+        }
+        let mut world = self.world.hold();
+        self.forget_device(&mut world, number);
+        self.wake(&mut world);
+    }
+
+    fn end_of_device(&self, at: &mut Passive, number: u32) {
         self.wait_device(at, number, "the calls inside it", |it| it.inside == 0);
         let (process, contexts) = {
-            let mut world = self.world.hold();
+            let world = self.world.hold();
             let Some(it) = world.devices.get(number) else { return };
-            let (process, contexts) = (it.process, it.contexts.clone());
-            for context in &contexts {
-                let handle = world.contexts.get(*context).map(|it| it.handle);
-                if let Some(handle) = handle {
-                    self.unname(&mut world, process, handle);
-                }
-            }
-            (process, contexts)
+            (it.process, it.contexts.clone())
         };
         for context in contexts {
             self.end_context(at, process, context);
@@ -190,30 +234,43 @@ impl Kernel {
             self.run_retirement(at, retirement, process);
         }
         self.wait_device(at, number, "the ends of its views", |it| it.retiring == 0);
-        let (word, driver) = {
-            let mut world = self.world.hold();
-            let Some(it) = world.devices.get_mut(number) else { return };
-            let (word, adapter) = (it.word.take(), it.adapter);
-            (word, world.adapters.get(adapter).map(|it| it.driver.clone()))
-        };
-        let (Some(word), Some(driver)) = (word, driver) else { return };
-        let given = word.word();
-        let keys = Class::Zero.keys(driver.adapter.number, driver.generation, process);
-        if let (Ok(pass), Some(word)) = (self.enter(at, keys), Arc::into_inner(word)) {
+        let word = self.world.hold().devices.get_mut(number).and_then(|it| it.word.take());
+        let told = word.and_then(|word| {
+            let (driver, given) = (self.driver_of(number)?, word.word());
+            let word = Arc::into_inner(word)?;
+            let keys = Class::Zero.keys(driver.adapter.number, driver.generation, process);
+            let pass = self.enter(at, keys).ok()?;
             // WINDOWS: after a refusal it is gone all the same (our decision).
             let _ = driver.destroy_device(at, &pass, process, word);
-        }
+            Some(given)
+        });
         let mut world = self.world.hold();
+        if let Some(given) = told {
+            let subject = Kind::Device.nr(number);
+            self.log.emit(subject, What::DeviceDestroyed {});
+            self.end_word(given, subject, false);
+        }
+        if let Some(it) = world.devices.get_mut(number) {
+            it.gone = true;
+        }
+    }
+
+    /// Forgets a device that its driver has ended, if it has no name; its contexts' names, too.
+    pub(crate) fn forget_device(&self, world: &mut World, number: u32) {
+        let Some(it) = world.devices.get(number) else { return };
+        let (process, handle) = (it.process, it.handle);
+        let names = world.processes.get(process).map(|it| &it.names);
+        let named = names.is_some_and(|it| it.find(handle) == Ok(Kind::Device.nr(number)));
+        if named || !world.is_husk(number) {
+            return;
+        }
+        for context in it.contexts.clone() {
+            if let Some(handle) = world.contexts.get(context).map(|it| it.handle) {
+                self.unname(world, process, handle);
+            }
+            world.forget_context(context);
+        }
         world.devices.remove(number);
-        let subject = Kind::Device.nr(number);
-        self.log.emit(subject, What::DeviceDestroyed {});
-        self.end_word(given, subject, false);
-        if let Some(it) = world.adapters.get_mut(driver.adapter.number) {
-            it.drained.ring(self);
-        }
-        if let Some(it) = world.processes.get_mut(process) {
-            it.drained.ring(self);
-        }
     }
 
     /// Waits until `done` is true of the device. A wait that nothing could end is given up:
@@ -225,13 +282,13 @@ impl Kernel {
         what: &str,
         done: impl Fn(&Device) -> bool,
     ) {
-        let look = |world: &mut World| match world.devices.get_mut(number) {
-            Some(it) if !done(it) => Err(it.drained.ticket(format!("device {number}: {what}"))),
-            _ => Ok(()),
-        };
-        // If it was lost before, and that did not help, nothing more can.
-        let give_up = || self.lose_device(number, "its work does not end");
-        self.wait(at, Kind::Device.nr(number), look, give_up);
+        let about = Kind::Device.nr(number);
+        let over = |it: &World| it.devices.get(number).is_none_or(&done);
+        while !self.wait_until(at, about, |_| format!("{about}: {what}"), over) {
+            if !self.lose_device(number, Loss::Hung) {
+                return; // It was lost before, and that did not help: nothing more can.
+            }
+        }
     }
 
     /// Enters a device that works.
@@ -281,13 +338,14 @@ impl Kernel {
     ///
     /// WINDOWS: a device in error ends its destroy calls with success, as if its fences had
     /// completed (our decision; the reset that makes the GPU quiet is not modelled yet).
-    pub(crate) fn lose_device(&self, number: u32, why: &'static str) -> bool {
+    pub(crate) fn lose_device(&self, number: u32, why: Loss) -> bool {
         let mut world = self.world.hold();
         let Some(it) = world.devices.get_mut(number) else { return false };
-        if std::mem::replace(&mut it.lost, true) {
+        if it.lost.is_some() {
             return false;
         }
-        self.log.emit(Kind::Device.nr(number), What::DeviceLost { why: why.into() });
+        it.lost = Some(why);
+        self.log.emit(Kind::Device.nr(number), What::DeviceLost { why: why.name().into() });
         let adapter = it.adapter;
         self.forget_packets(&mut world, adapter, number);
         let idle = world.retire_ready(number);
@@ -295,14 +353,23 @@ impl Kernel {
         true
     }
 
-    /// Devices that are so cannot work any more. Answers whether one of them still could.
-    pub(crate) fn lose_devices(&self, are: impl Fn(&Device) -> bool) -> bool {
-        let all: Vec<u32> = {
-            let world = self.world.hold();
-            world.devices.iter().filter(|(_, it)| are(it)).map(|(number, _)| number).collect()
-        };
-        let lost = all.into_iter().filter(|it| self.lose_device(*it, "its work does not end"));
-        lost.count() > 0
+    /// Whether a client's device is gone but for its name: its adapter was removed.
+    pub(crate) fn is_husk(&self, process: ProcessId, device: Handle) -> Result<bool, Refused> {
+        let world = self.world.hold();
+        let number = world.resolve(process, Argument::Device, device, Kind::Device)?;
+        Ok(world.is_husk(number))
+    }
+
+    /// Whether a device works, or why not (`D3DKMTGetDeviceState`).
+    pub fn device_state(
+        &self,
+        process: ProcessId,
+        device: Handle,
+    ) -> Result<Option<Loss>, Refused> {
+        let world = self.world.hold();
+        let number = world.resolve(process, Argument::Device, device, Kind::Device)?;
+        let it = world.devices.get(number);
+        Ok(it.and_then(|it| if it.gone { Some(Loss::Stopped) } else { it.lost }))
     }
 
     /// The driver a device belongs to.
@@ -328,23 +395,23 @@ impl Kernel {
 }
 
 impl World {
-    /// The driver of an adapter that takes work.
-    fn running(&self, adapter: u32) -> Result<Arc<Driver>, Refused> {
-        let driver = self.adapters.get(adapter).and_then(Adapter::running);
-        driver.ok_or(Refused::Removed(Kind::Adapter.nr(adapter)))
+    /// Whether a process may have a device on an adapter now.
+    fn takes_devices(&self, process: ProcessId, adapter: Subject) -> Result<(), Refused> {
+        let running = self.adapters.get(adapter.number).is_some_and(|it| it.running().is_some());
+        let alive = self.processes.get(process.0).is_some_and(|it| !it.ended);
+        if running && alive { Ok(()) } else { Err(Refused::Removed(adapter)) }
     }
 
-    /// Whether a process may have a new device on an adapter.
-    fn welcomes(&self, process: ProcessId, adapter: u32) -> Result<(), Refused> {
-        self.running(adapter)?;
-        let lives = self.processes.get(process.0).is_some_and(|it| !it.ended);
-        if lives { Ok(()) } else { Err(Refused::Removed(process.subject())) }
+    /// Whether a device is nothing but a name: its driver has ended it, its client has not.
+    pub(crate) fn is_husk(&self, device: u32) -> bool {
+        self.devices.get(device).is_some_and(|it| it.gone)
     }
 
     /// Whether a device works.
     pub(crate) fn works(&self, inside: &Inside<'_>) -> Result<(), Refused> {
-        let works = self.devices.get(inside.device).is_some_and(|it| !it.lost && !it.ending)
-            && self.adapters.get(inside.adapter).is_some_and(|it| it.running().is_some());
+        let works =
+            self.devices.get(inside.device).is_some_and(|it| it.lost.is_none() && !it.ending)
+                && self.adapters.get(inside.adapter).is_some_and(|it| it.running().is_some());
         if works { Ok(()) } else { Err(Refused::Removed(inside.subject())) }
     }
 }
@@ -366,7 +433,7 @@ impl Drop for Inside<'_> {
         let mut world = self.kernel.world.hold();
         if let Some(it) = world.devices.get_mut(self.device) {
             it.inside -= 1;
-            it.drained.ring(self.kernel);
         }
+        self.kernel.wake(&mut world);
     }
 }

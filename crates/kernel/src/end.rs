@@ -50,8 +50,8 @@ impl Kernel {
     fn leave_device(&self, world: &mut World, device: u32) {
         if let Some(it) = world.devices.get_mut(device) {
             it.retiring -= 1;
-            it.drained.ring(self);
         }
+        self.wake(world);
     }
 
     /// Has the driver close views of a device, in one call; answers the allocations that no
@@ -69,7 +69,7 @@ impl Kernel {
             let take = |it: &u32| world.views.get_mut(*it).and_then(|it| it.word.take());
             let words: Vec<DriverView> = views.iter().filter_map(take).collect();
             let lent = world.devices.get(device).and_then(|it| it.word.clone());
-            (words, lent, world.allocation_words(views))
+            (words, lent, world.surviving(device, views))
         };
         let given: Vec<usize> = words.iter().map(Token::word).collect();
         if let (Some(lent), false) = (&lent, words.is_empty()) {
@@ -171,7 +171,8 @@ impl Kernel {
         let (word, goes) = {
             let mut world = self.world.hold();
             let Some(it) = world.resources.get_mut(resource) else { return };
-            let last = it.members.iter().all(|it| members.contains(it));
+            // Those given are members, so all of them are when there are as many.
+            let last = it.members.len() == members.len();
             let goes = it.views.is_empty() && last;
             if members.is_empty() && !goes {
                 return; // Members that a list destroyed before hold it back.
@@ -270,11 +271,17 @@ impl Kernel {
 }
 
 impl World {
-    /// The driver's words for the allocations that views are of.
-    fn allocation_words(&self, views: &[u32]) -> Vec<(u32, usize)> {
+    /// The driver's words for the allocations that live on for other devices, when these views
+    /// of a device are closed.
+    fn surviving(&self, device: u32, views: &[u32]) -> Vec<(u32, usize)> {
         let word = |it: &u32| {
             let number = self.views.get(*it)?.allocation;
-            Some((number, self.allocations.get(number)?.word.as_ref()?.word()))
+            let allocation = self.allocations.get(number)?;
+            let mut left = allocation.views.iter().filter(|it| !views.contains(it)).peekable();
+            let lives = left.peek().is_some();
+            let mine = left.any(|it| self.views.get(*it).is_some_and(|it| it.device == device));
+            let word = allocation.word.as_ref()?.word();
+            (lives && !mine).then_some((number, word))
         };
         views.iter().filter_map(word).collect()
     }
@@ -290,7 +297,8 @@ impl World {
         }
         let allocation = self.allocations.get_mut(view.allocation)?;
         allocation.views.remove(&number);
-        allocation.views.is_empty().then_some(view.allocation)
+        allocation.between = allocation.views.is_empty();
+        allocation.between.then_some(view.allocation)
     }
 
     fn remove_allocation(&mut self, number: u32) {

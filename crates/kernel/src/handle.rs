@@ -36,10 +36,12 @@ pub struct Reserved(Handle);
 pub enum BadHandle {
     /// Never issued: made up.
     Unknown,
-    /// Issued, and closed since: stale. What it named.
-    Closed(Subject),
+    /// Issued, and closed since: stale. What it named, if that is not too long ago.
+    Closed(Option<Subject>),
     /// Being built: the driver that builds it may use it, a client may not.
     Unfinished,
+    /// Any handle of a process that has ended.
+    ProcessEnded,
     /// The name of something of another kind.
     WrongKind(Subject),
 }
@@ -124,8 +126,9 @@ impl Names {
         match (&slot.state, slot.last) {
             (State::Live(subject), _) if named(slot.turn) => Ok(*subject),
             (State::Reserved(_), _) if named(slot.turn) => Err(BadHandle::Unfinished),
-            (_, Some(last)) if (0..slot.turn).rev().take(3).any(named) => {
-                Err(BadHandle::Closed(last))
+            (_, last) if (0..slot.turn).rev().take(3).any(named) => {
+                let newest = slot.turn.checked_sub(1).is_some_and(named);
+                Err(BadHandle::Closed(last.filter(|_| newest)))
             }
             _ => Err(BadHandle::Unknown),
         }
@@ -222,7 +225,7 @@ mod tests {
         let mut names = Names::local();
         let first = open(&mut names);
         names.close(first).unwrap();
-        assert_eq!(names.find(first), Err(BadHandle::Closed(DEVICE)));
+        assert_eq!(names.find(first), Err(BadHandle::Closed(Some(DEVICE))));
         for made_up in [0, 0x8000_0000, 0xc000_0000, 0x4000_0002, 0x7fff_ffc0, u32::MAX] {
             assert_eq!(names.find(Handle(made_up)), Err(BadHandle::Unknown));
         }
@@ -280,7 +283,7 @@ mod tests {
             } else {
                 let (handle, subject) = live.swap_remove(pick);
                 assert_eq!(names.close(handle), Ok(subject));
-                assert_eq!(names.find(handle), Err(BadHandle::Closed(subject)));
+                assert_eq!(names.find(handle), Err(BadHandle::Closed(Some(subject))));
             }
             if let Some((handle, subject)) = live.last() {
                 assert_eq!(names.find(*handle), Ok(*subject));

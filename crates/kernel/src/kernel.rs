@@ -3,7 +3,7 @@
 use crate::lock::Lock;
 use crate::miniport::Miniport;
 use crate::world::World;
-use flight::{Host, Log, Machine, Passive, Pool, Subject, Ticket, What};
+use flight::{Host, Log, Machine, Passive, Pool, Subject, Ticket, What, Woken};
 use std::sync::Arc;
 
 /// A graphics kernel.
@@ -48,8 +48,14 @@ impl Kernel {
 
     /// Runs one job whose pass can be had, on the system's behalf. Answers whether it did.
     pub fn work(&self, at: &mut Passive) -> bool {
-        let waiting: Vec<u32> = self.world.hold().jobs.iter().copied().collect();
-        waiting.into_iter().any(|job| self.try_retirement(at, job))
+        let mut place = 0;
+        loop {
+            let Some(job) = self.world.hold().jobs.get(place).copied() else { return false };
+            if self.try_retirement(at, job) {
+                return true;
+            }
+            place += 1; // Its pass is held: the next one may have its own.
+        }
     }
 
     /// Checks the invariants of everything that is alive.
@@ -59,6 +65,38 @@ impl Kernel {
 
     pub(crate) fn ring(&self, ticket: &Ticket) {
         self.host.ring(ticket);
+    }
+
+    /// Something ended or left: whoever waits for such looks again.
+    pub(crate) fn wake(&self, world: &mut World) {
+        for ticket in world.waiting.drain(..) {
+            self.host.ring(&ticket);
+        }
+    }
+
+    /// Waits until `done` is true of the world. Answers whether it is: a wait that nothing
+    /// could end is over, too.
+    pub(crate) fn wait_until(
+        &self,
+        at: &mut Passive,
+        about: Subject,
+        what: impl Fn(&World) -> String,
+        done: impl Fn(&World) -> bool,
+    ) -> bool {
+        loop {
+            let ticket = {
+                let mut world = self.world.hold();
+                if done(&world) {
+                    return true;
+                }
+                let ticket = Ticket::new(what(&world));
+                world.waiting.push(ticket.clone());
+                ticket
+            };
+            if let Woken::Stuck(_) = self.park(at, about, &ticket) {
+                return false;
+            }
+        }
     }
 
     /// Says which word a driver gave for something.

@@ -1,21 +1,18 @@
 //! Processes: who owns names.
 
-use crate::handle::{BadHandle, Handle, Names};
+use crate::handle::{BadHandle, Handle, Names, Reserved};
 use crate::kernel::Kernel;
 use crate::refused::{Argument, Refused};
-use crate::wait::Waiters;
 use crate::world::World;
 use flight::{Hex, Kind, Passive, Subject, What};
 
 /// A client process.
 pub struct Process {
     pub(crate) names: Names,
-    /// It gets no new name, and ends when what it has is gone.
+    /// It gets no new name, and is over when what it has is gone.
     pub(crate) ended: bool,
     /// Devices of it that a driver is making now.
     pub(crate) making: u32,
-    /// Rung when a device of it is made or gone.
-    pub(crate) drained: Waiters,
 }
 
 /// A process, for the door that speaks for it.
@@ -42,81 +39,82 @@ impl Kernel {
     /// A process begins.
     pub fn open_process(&self) -> ProcessId {
         let mut world = self.world.hold();
-        let (names, drained) = (Names::local(), Waiters::default());
-        let number = world.processes.add(Process { names, ended: false, making: 0, drained });
+        let number =
+            world.processes.add(Process { names: Names::local(), ended: false, making: 0 });
         self.log.emit(Kind::Process.nr(number), What::ProcessOpened {});
         ProcessId(number)
     }
 
     /// A process ends, with everything in it: devices with all they have, then adapters.
     pub fn end_process(&self, at: &mut Passive, process: ProcessId, manner: Manner) {
-        let left: Vec<(Handle, Subject)> = {
+        {
             let mut world = self.world.hold();
             let Some(it) = world.processes.get_mut(process.0) else { return };
             if std::mem::replace(&mut it.ended, true) {
                 return;
             }
-            let left: Vec<_> = it.names.iter().collect();
             if manner == Manner::Orderly {
-                for (_, what) in &left {
-                    self.log.emit(process.subject(), What::ProcessLeft { what: *what });
+                for (_, what) in it.names.iter() {
+                    self.log.emit(process.subject(), What::ProcessLeft { what });
                 }
             }
-            left
-        };
-        for (handle, subject) in &left {
-            if subject.kind == Kind::Device {
-                // One that another thread is destroying is waited for below.
-                let _ = self.destroy_device(at, process, *handle);
-            }
         }
-        self.wait_for_process(at, process);
-        for (handle, subject) in left {
-            if subject.kind == Kind::Adapter {
-                let _ = self.close_adapter(process, handle);
-            }
-        }
+        // From here on nobody gets in: calls that are inside leave, and find no way back.
+        self.end_devices(at, process.subject(), |it| it.process == process.0);
+        let about = process.subject();
+        let over = |it: &World| it.processes.get(process.0).is_none_or(|it| it.making == 0);
+        self.wait_until(at, about, |_| format!("what is being made for {about}"), over);
         let mut world = self.world.hold();
+        self.close_names(&mut world, process.0);
         world.processes.remove(process.0);
         self.log.emit(process.subject(), What::ProcessEnded {});
+        self.wake(&mut world);
     }
 
-    /// Waits until nothing of a process is being made and no device of it is left.
-    fn wait_for_process(&self, at: &mut Passive, process: ProcessId) {
-        let look = |world: &mut World| {
-            let left = world.devices.iter().any(|(_, it)| it.process == process.0);
-            match world.processes.get_mut(process.0) {
-                Some(it) if left || it.making > 0 => {
-                    Err(it.drained.ticket(format!("the devices of {}", process.subject())))
-                }
-                _ => Ok(()),
+    /// Closes what names an ended process still has: of adapters, and of husks.
+    fn close_names(&self, world: &mut World, process: u32) {
+        let names = world.processes.get(process).map(|it| it.names.iter().collect::<Vec<_>>());
+        for (handle, subject) in names.unwrap_or_default() {
+            self.unname(world, process, handle);
+            match subject.kind {
+                Kind::Adapter => world.close_adapter(subject.number),
+                Kind::Device => self.forget_device(world, subject.number),
+                _ => (),
             }
-        };
-        let give_up = || self.lose_devices(|it| it.process == process.0);
-        self.wait(at, process.subject(), look, give_up);
+        }
     }
 
     /// Reserves the next name of a process, and says so.
-    pub(crate) fn reserve(
-        &self,
-        world: &mut World,
-        process: u32,
-    ) -> Result<crate::handle::Reserved, Refused> {
-        let gone = Refused::Removed(Kind::Process.nr(process));
-        let it = world.processes.get_mut(process).filter(|it| !it.ended).ok_or(gone)?;
-        let reserved = it.names.reserve()?;
+    pub(crate) fn reserve(&self, world: &mut World, process: u32) -> Result<Reserved, Refused> {
+        let it = world.processes.get_mut(process).filter(|it| !it.ended);
+        let reserved = it.ok_or(Refused::NamesFull)?.names.reserve()?;
         let handle = Hex(reserved.handle().0);
         self.log.emit(Kind::Process.nr(process), What::NameReserved { handle });
         Ok(reserved)
     }
 
-    /// Gives reserved names back, the last one first.
-    pub(crate) fn take_back(
+    /// Reserves so many names, or none.
+    pub(crate) fn reserve_some(
         &self,
         world: &mut World,
         process: u32,
-        reserved: Vec<crate::handle::Reserved>,
-    ) {
+        count: usize,
+    ) -> Result<Vec<Reserved>, Refused> {
+        let mut names = Vec::with_capacity(count);
+        for _ in 0..count {
+            match self.reserve(world, process) {
+                Ok(name) => names.push(name),
+                Err(why) => {
+                    self.take_back(world, process, names);
+                    return Err(why);
+                }
+            }
+        }
+        Ok(names)
+    }
+
+    /// Gives reserved names back, the last one first.
+    pub(crate) fn take_back(&self, world: &mut World, process: u32, reserved: Vec<Reserved>) {
         let Some(process_names) = world.processes.get_mut(process) else { return };
         for name in reserved.into_iter().rev() {
             let handle = Hex(name.handle().0);
@@ -126,13 +124,7 @@ impl Kernel {
     }
 
     /// Publishes a reserved name.
-    pub(crate) fn publish(
-        &self,
-        world: &mut World,
-        process: u32,
-        reserved: crate::handle::Reserved,
-        to: Subject,
-    ) {
+    pub(crate) fn publish(&self, world: &mut World, process: u32, reserved: Reserved, to: Subject) {
         let Some(it) = world.processes.get_mut(process) else { return };
         let handle = Hex(it.names.publish(reserved, to).0);
         self.log.emit(Kind::Process.nr(process), What::NameGiven { handle, to });
@@ -158,8 +150,8 @@ impl World {
         kind: Kind,
     ) -> Result<u32, Refused> {
         let found = match self.processes.get(process.0) {
-            Some(it) => it.names.find(handle),
-            None => Err(BadHandle::Unknown),
+            Some(it) if !it.ended => it.names.find(handle),
+            _ => Err(BadHandle::ProcessEnded),
         };
         match found {
             Ok(subject) if subject.kind == kind => Ok(subject.number),

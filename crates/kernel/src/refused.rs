@@ -37,6 +37,8 @@ pub enum Refused {
     Duplicate(Handle),
     /// A list names a member of a shared resource.
     SharedMember(Subject),
+    /// The shared resource is on another adapter than the device.
+    OtherAdapter(Subject),
     /// A shared resource takes no more members.
     Sealed(Subject),
     /// The resource was named for destruction while the call waited.
@@ -75,6 +77,8 @@ pub enum Argument {
     Context,
     /// The resource.
     Resource,
+    /// The global name of a shared resource.
+    Share,
     /// An allocation of a list, by its place.
     Allocation(usize),
 }

@@ -83,6 +83,10 @@ impl Kernel {
         process: ProcessId,
         order: &DestroyOrder,
     ) -> Result<(), Refused> {
+        if self.is_husk(process, order.device)? {
+            // WINDOWS: destroy calls on a lost device succeed (our decision); it is all gone.
+            return Ok(());
+        }
         let inside = self.enter_device_to_end(process, order.device)?;
         let asked = {
             let mut world = self.world.hold();
@@ -145,7 +149,7 @@ impl Kernel {
         };
         let it = world.devices.get_mut(device)?;
         it.retiring += 1;
-        let (process, lost) = (it.process, it.lost);
+        let (process, lost) = (it.process, it.lost.is_some());
         let behind = if assume || lost { Vec::new() } else { world.outstanding(device) };
         let number = world.retirements.add(Retirement {
             device,
@@ -247,7 +251,7 @@ impl Kernel {
             let by = By { driver: &driver, pass: &pass, process: Some(process) };
             self.end(at, &by, number);
         } else {
-            // Whoever holds the pass cannot go on. The job runs if it ever does, or has by now.
+            // Whoever holds the pass cannot go on. The job runs if it ever does.
             self.world.hold().jobs.push_back(number);
             self.ring(&self.bell);
         }
@@ -330,7 +334,9 @@ impl World {
     fn outstanding(&self, device: u32) -> Vec<(usize, Fence)> {
         let Some(it) = self.devices.get(device) else { return Vec::new() };
         let nodes = self.adapters.get(it.adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
-        let waits = |(node, fence): &&(usize, Fence)| !nodes[*node].passed.covers(*fence);
+        let waits = |(node, fence): &&(usize, Fence)| {
+            nodes.get(*node).is_some_and(|it| !it.passed.covers(*fence))
+        };
         it.queued.iter().filter(waits).copied().collect()
     }
 
@@ -339,7 +345,7 @@ impl World {
         let mut ready = Vec::new();
         while let Some(it) = self.devices.get(device)
             && let Some(next) = it.retirements.front().copied()
-            && (it.lost || self.has_passed(it.adapter, next))
+            && (it.lost.is_some() || self.has_passed(it.adapter, next))
         {
             ready.push(next);
             if let Some(it) = self.devices.get_mut(device) {
@@ -352,7 +358,9 @@ impl World {
     fn has_passed(&self, adapter: u32, retirement: u32) -> bool {
         let nodes = self.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
         let behind = self.retirements.get(retirement).map(|it| it.behind.as_slice());
-        let passed = |(node, fence): &(usize, Fence)| nodes[*node].passed.covers(*fence);
+        let passed = |(node, fence): &(usize, Fence)| {
+            nodes.get(*node).is_none_or(|it| it.passed.covers(*fence))
+        };
         behind.unwrap_or_default().iter().all(passed)
     }
 

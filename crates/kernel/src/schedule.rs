@@ -6,16 +6,16 @@
 //!    key. So a fence stands for all before it.
 //! 2. A report only records. `settle` turns what was recorded into passed fences.
 
-use crate::ddi::Driver;
-use crate::device::Inside;
+use crate::device::{Inside, Loss};
 use crate::gate::Class;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::miniport::{DriverContext, Refusal, Submission};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::start::AdapterId;
 use crate::world::World;
-use flight::{DeviceLevel, Dispatch, Fence, Kind, Line, Passive, Subject, What};
+use flight::{DeviceLevel, Dispatch, Fence, Kind, Passive, RuleId, Subject, What, Who};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -77,13 +77,36 @@ impl Kernel {
             let number = world.resolve(process, Argument::Context, context, Kind::Context)?;
             let device = world.contexts.get(number).map_or(0, |it| it.device);
             let inside = self.inside(&mut world, device)?;
+            // From here on the context cannot go.
+            if let Some(it) = world.contexts.get_mut(number) {
+                it.inside += 1;
+            }
             (number, inside)
         };
-        self.look_again(&inside)?;
+        let submitted = self.submit_inside(at, process, number, &inside, packet);
+        {
+            let mut world = self.world.hold();
+            if let Some(it) = world.contexts.get_mut(number) {
+                it.inside -= 1;
+            }
+            self.wake(&mut world);
+        }
+        submitted
+    }
+
+    /// Submits to a context that cannot go.
+    fn submit_inside(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        number: u32,
+        inside: &Inside<'_>,
+        packet: &Packet,
+    ) -> Result<Fence, Refused> {
         let driver = &inside.driver;
         let keys = Class::Scheduler.keys(inside.adapter, driver.generation, process.0);
         let pass = self.enter(at, keys)?;
-        let Given { node, fence, word } = self.give(number, &inside)?;
+        let Given { node, fence, word } = self.give(number, inside)?;
         let submission = Submission {
             context: &word,
             node: u32::try_from(node).unwrap_or(u32::MAX),
@@ -94,13 +117,12 @@ impl Kernel {
         };
         let answer = driver.submit(at, &pass, process.0, &submission);
         drop((word, pass));
-        self.leave_context(number);
         match answer {
             Ok(()) => Ok(fence),
             Err(why) => {
                 // WINDOWS: a refused packet puts its device in error, and its fence counts as
                 // done (documented for an invalid parameter).
-                self.lose_device(inside.device, "its packet was refused");
+                self.lose_device(inside.device, Loss::Refused);
                 Err(if why == Refusal::Invalid {
                     Refused::Removed(inside.subject())
                 } else {
@@ -110,47 +132,39 @@ impl Kernel {
         }
     }
 
-    /// Draws the packet's fence and queues it, if the device still works and the context is
-    /// still there. The scheduler's key is held.
+    /// Draws the packet's fence and queues it. The scheduler's key is held.
     fn give(&self, context: u32, inside: &Inside<'_>) -> Result<Given, Refused> {
         let world = &mut *self.world.hold();
+        // Who parked looks again.
         world.works(inside)?;
-        let (device, gone) = (inside.device, Refused::Removed(inside.subject()));
+        let gone = Refused::Removed(inside.subject());
         let it = world.contexts.get_mut(context).ok_or(gone.clone())?;
-        let word = it.word.clone().ok_or(gone.clone())?;
-        let index = it.node;
+        let (word, index) = (it.word.clone().ok_or(gone.clone())?, it.node);
         let node = world.adapters.get_mut(inside.adapter).and_then(|it| it.nodes.get_mut(index));
-        let node = node.ok_or(gone.clone())?;
-        it.flying += 1;
-        it.inside += 1;
+        let (node, owner) = node.zip(world.devices.get_mut(inside.device)).ok_or(gone)?;
         node.given = node.given.next();
-        let fence = node.given;
-        node.queue.push_back(Flying { fence, context, device });
-        let owner = world.devices.get_mut(device).ok_or(gone)?;
+        let (fence, subject) = (node.given, node.subject());
+        node.queue.push_back(Flying { fence, context, device: inside.device });
         match owner.queued.iter_mut().find(|(node, _)| *node == index) {
             Some((_, last)) => *last = fence,
             None => owner.queued.push((index, fence)),
         }
-        let (subject, context) = (node.subject(), Kind::Context.nr(context));
+        it.flying += 1;
+        let context = Kind::Context.nr(context);
         self.log.emit(context, What::PacketQueued { node: subject, fence });
         self.log.emit(subject, What::PacketSubmitted { context, fence });
         Ok(Given { node: index, fence, word })
-    }
-
-    fn leave_context(&self, number: u32) {
-        let mut world = self.world.hold();
-        if let Some(it) = world.contexts.get_mut(number) {
-            it.inside -= 1;
-            it.drained.ring(self);
-        }
     }
 
     /// Records what a driver reports. One that it was not given is said and forgotten.
     pub(crate) fn report(&self, _at: &mut DeviceLevel, adapter: Subject, node: u32, fence: Fence) {
         let mut world = self.world.hold();
         let Some(it) = world.adapters.get_mut(adapter.number) else { return };
+        let nodes = it.nodes.len();
         let Some(node) = it.nodes.get_mut(node as usize) else {
-            self.log.emit(Kind::Node.nr(u32::MAX), What::FenceReported { fence });
+            let said = format!("node {node} reported fence {fence}, but there are {nodes} nodes");
+            let place = "DxgkCbNotifyInterrupt.NodeOrdinal";
+            self.log.judge(RuleId::KMD_ISR_008, Who::Driver, adapter, place, Some(said));
             return;
         };
         self.log.emit(node.subject(), What::FenceReported { fence });
@@ -164,6 +178,9 @@ impl Kernel {
     pub(crate) fn queue_dpc(&self, adapter: Subject) -> bool {
         let mut world = self.world.hold();
         let Some(it) = world.adapters.get_mut(adapter.number) else { return false };
+        if it.quiet {
+            return false;
+        }
         let fresh = !std::mem::replace(&mut it.dpc, true);
         self.ring(&it.driver.bell);
         fresh
@@ -201,8 +218,8 @@ impl Kernel {
         self.log.emit(Kind::Context.nr(packet.context), done);
         if let Some(it) = world.contexts.get_mut(packet.context) {
             it.flying -= 1;
-            it.drained.ring(self);
         }
+        self.wake(world);
     }
 
     /// What a lost device had queued counts as done.
@@ -221,38 +238,30 @@ impl Kernel {
 
     /// One turn of an adapter's hardware: a DPC that was asked for, or a step of the machine.
     /// Answers whether it did something.
-    pub fn turn(&self, at: &mut Passive, adapter: crate::start::AdapterId) -> bool {
-        let Some(Turn { driver, line, dpc }) = self.begin_turn(adapter.0) else { return false };
-        let busy = dpc || !driver.machine.idle();
+    pub fn turn(&self, at: &mut Passive, adapter: AdapterId) -> bool {
+        let (driver, line, dpc) = {
+            let mut world = self.world.hold();
+            let Some(it) = world.adapters.get_mut(adapter.0) else { return false };
+            let Some(line) = it.line.clone().filter(|_| !it.quiet) else { return false };
+            let dpc = std::mem::replace(&mut it.dpc, false);
+            if !dpc && it.driver.machine.idle() {
+                return false;
+            }
+            it.interrupting += 1; // From here on a stop waits.
+            (it.driver.clone(), line, dpc)
+        };
         if dpc {
             let _ = driver.dpc(at); // A failed DPC is an event; there is nobody to tell.
-        } else if busy {
+        } else {
             driver.machine.step(at, &*line);
         }
-        if let Some(it) = self.world.hold().adapters.get_mut(adapter.0) {
-            it.turning -= 1;
-            it.drained.ring(self);
-        }
-        busy
-    }
-
-    /// A turn of an adapter's hardware, while its line is connected.
-    fn begin_turn(&self, adapter: u32) -> Option<Turn> {
         let mut world = self.world.hold();
-        let it = world.adapters.get_mut(adapter)?;
-        let (driver, line) = (it.driver.clone(), it.line.clone()?);
-        let dpc = std::mem::replace(&mut it.dpc, false);
-        it.turning += 1;
-        Some(Turn { driver, line, dpc })
+        if let Some(it) = world.adapters.get_mut(adapter.0) {
+            it.interrupting -= 1;
+        }
+        self.wake(&mut world);
+        true
     }
-}
-
-/// A turn of an adapter's hardware.
-struct Turn {
-    driver: Arc<Driver>,
-    line: Arc<dyn Line>,
-    /// It is the DPC that was asked for, else a step of the machine.
-    dpc: bool,
 }
 
 /// A packet's place.

@@ -9,7 +9,6 @@ use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::schedule::Node;
 use crate::services::Services;
-use crate::wait::Waiters;
 use crate::world::World;
 use flight::{Kind, Line, Passive, Subject, Ticket, What};
 use std::sync::{Arc, Weak};
@@ -28,9 +27,9 @@ pub(crate) struct Adapter {
     /// How many names of it are live.
     pub(crate) opens: u32,
     /// Turns of its hardware that are under way.
-    pub(crate) turning: u32,
-    /// Rung when a device of it is gone, when its hardware has turned, and when it has stopped.
-    pub(crate) drained: Waiters,
+    pub(crate) interrupting: u32,
+    /// Its driver is about to stop: no interrupt and no DPC any more.
+    pub(crate) quiet: bool,
 }
 
 /// Where an adapter is in its life.
@@ -63,11 +62,14 @@ struct Wire {
 
 impl Line for Wire {
     fn raise(&self, at: &mut Passive) {
+        let Some(kernel) = self.kernel.upgrade() else { return };
+        let number = self.driver.adapter.number;
+        if kernel.world.hold().adapters.get(number).is_none_or(|it| it.quiet) {
+            return; // A stopped driver hears no interrupt.
+        }
         // A routine that fails is an event; there is nobody to tell.
         let _ = self.driver.interrupt(at);
-        if let Some(kernel) = self.kernel.upgrade()
-            && kernel.take_dpc(self.driver.adapter.number)
-        {
+        if kernel.take_dpc(number) {
             let _ = self.driver.dpc(at);
         }
     }
@@ -153,8 +155,8 @@ impl Kernel {
             dpc: false,
             line: None,
             opens: 0,
-            drained: Waiters::default(),
-            turning: 0,
+            interrupting: 0,
+            quiet: false,
         });
         driver
     }
@@ -210,79 +212,45 @@ impl Kernel {
             mine.then(|| it.driver.clone())
         };
         let Some(driver) = mine else {
-            return self.wait_adapter(at, adapter.0, "its end", |_, it| it.state == State::Stopped);
+            let about = adapter.subject();
+            let over =
+                |it: &World| it.adapters.get(adapter.0).is_none_or(|it| it.state == State::Stopped);
+            self.wait_until(at, about, |_| format!("the end of {about}"), over);
+            return;
         };
-        self.end_devices(at, adapter.0);
+        self.end_devices(at, adapter.subject(), |it| it.adapter == adapter.0);
         let keys = Class::Three.keys(adapter.0, driver.generation, 0);
         if let Ok(pass) = self.enter(at, keys) {
+            // WINDOWS: level three runs alone with an idle GPU (documented), so nothing is left to
+            // interrupt for.
+            self.silence(at, adapter);
             let _ = driver.stop_device(at, &pass);
-            self.disconnect(at, adapter.0);
             remove(at, &driver, &pass);
         }
         let mut world = self.world.hold();
         self.log.emit(adapter.subject(), What::AdapterStopped {});
         if let Some(it) = world.adapters.get_mut(adapter.0) {
-            it.state = State::Stopped;
-            it.drained.ring(self);
+            (it.line, it.state) = (None, State::Stopped);
             if it.opens == 0 {
                 world.adapters.remove(adapter.0);
             }
         }
+        self.wake(&mut world);
     }
 
-    /// Ends every device of a stopping adapter, and waits for those that others end.
-    fn end_devices(&self, at: &mut Passive, adapter: u32) {
-        while let Some(number) = self.next_to_end(adapter) {
-            self.end_device(at, number);
+    /// A driver about to stop hears no interrupt any more: what is under way ends first.
+    fn silence(&self, at: &mut Passive, adapter: AdapterId) {
+        if let Some(it) = self.world.hold().adapters.get_mut(adapter.0) {
+            (it.quiet, it.dpc) = (true, false);
         }
-        let gone =
-            |world: &World, _: &Adapter| !world.devices.iter().any(|(_, it)| it.adapter == adapter);
-        self.wait_adapter(at, adapter, "the ends of its devices", gone);
-    }
-
-    /// A device of an adapter that nobody ends yet: its name is closed.
-    fn next_to_end(&self, adapter: u32) -> Option<u32> {
-        let mut world = self.world.hold();
-        let found = world.devices.iter().find(|(_, it)| it.adapter == adapter && !it.ending);
-        let (number, process, handle) = found.map(|(nr, it)| (nr, it.process, it.handle))?;
-        self.unname(&mut world, process, handle);
-        world.devices.get_mut(number)?.ending = true;
-        Some(number)
-    }
-
-    /// Takes the interrupt line away from a stopped adapter: what its hardware still does, its
-    /// driver does not hear of. Waits for an interrupt that is under way.
-    fn disconnect(&self, at: &mut Passive, adapter: u32) {
-        if let Some(it) = self.world.hold().adapters.get_mut(adapter) {
-            it.line = None;
-        }
-        self.wait_adapter(at, adapter, "its interrupt", |_, it| it.turning == 0);
-    }
-
-    /// Waits until `done` is true of an adapter, or it is gone. A wait that nothing could end is
-    /// given up: its devices are lost.
-    fn wait_adapter(
-        &self,
-        at: &mut Passive,
-        adapter: u32,
-        what: &str,
-        done: impl Fn(&World, &Adapter) -> bool,
-    ) {
-        let subject = Kind::Adapter.nr(adapter);
-        let look = |world: &mut World| {
-            let waits = world.adapters.get(adapter).is_some_and(|it| !done(world, it));
-            match world.adapters.get_mut(adapter) {
-                Some(it) if waits => Err(it.drained.ticket(format!("{subject}: {what}"))),
-                _ => Ok(()),
-            }
-        };
-        let give_up = || self.lose_devices(|it| it.adapter == adapter);
-        self.wait(at, subject, look, give_up);
+        let over = |it: &World| it.adapters.get(adapter.0).is_none_or(|it| it.interrupting == 0);
+        let about = adapter.subject();
+        self.wait_until(at, about, |_| format!("the interrupts of {about}"), over);
     }
 
     fn take_dpc(&self, adapter: u32) -> bool {
         let mut world = self.world.hold();
-        world.adapters.get_mut(adapter).is_some_and(|it| std::mem::replace(&mut it.dpc, false))
+        world.adapters.get_mut(adapter).is_some_and(|it| std::mem::take(&mut it.dpc) && !it.quiet)
     }
 
     /// What rings when [`Kernel::turn`] may find something.
@@ -300,6 +268,9 @@ impl Kernel {
     /// Names an adapter for a process (`D3DKMTOpenAdapterFromLuid`).
     pub fn open_adapter(&self, process: ProcessId, adapter: AdapterId) -> Result<Handle, Refused> {
         let mut world = self.world.hold();
+        if world.processes.get(process.0).is_none_or(|it| it.ended) {
+            return Err(Refused::NamesFull); // An ended process gets no more names.
+        }
         match world.adapters.get_mut(adapter.0) {
             Some(it) if it.state == State::Running => it.opens += 1,
             _ => return Err(Refused::Removed(adapter.subject())),
@@ -323,13 +294,19 @@ impl Kernel {
         let mut world = self.world.hold();
         let number = world.resolve(process, Argument::Adapter, handle, Kind::Adapter)?;
         self.unname(&mut world, process.0, handle);
-        if let Some(it) = world.adapters.get_mut(number) {
-            it.opens -= 1;
-            if it.opens == 0 && it.state == State::Stopped {
-                world.adapters.remove(number);
-            }
-        }
+        world.close_adapter(number);
         Ok(())
+    }
+}
+
+impl World {
+    /// A name of an adapter is gone; with the last one goes an adapter that has stopped.
+    pub(crate) fn close_adapter(&mut self, number: u32) {
+        let Some(it) = self.adapters.get_mut(number) else { return };
+        it.opens -= 1;
+        if it.opens == 0 && it.state == State::Stopped {
+            self.adapters.remove(number);
+        }
     }
 }
 

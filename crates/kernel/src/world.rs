@@ -18,7 +18,7 @@ use crate::retire::Retirement;
 use crate::start::Adapter;
 use crate::store::Store;
 use crate::view::{Stage, View};
-use flight::{Kind, Subject};
+use flight::{Kind, Subject, Ticket};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Everything that is alive.
@@ -35,6 +35,9 @@ pub(crate) struct World {
     /// The global names of shared resources.
     pub(crate) shares: Names,
     pub(crate) gate: Gate,
+    /// Whoever waits for something of a device, a context or an adapter to end or to leave: all
+    /// look again when anything does.
+    pub(crate) waiting: Vec<Ticket>,
     /// Retirements that are idle and wait for their pass.
     pub(crate) jobs: VecDeque<u32>,
     /// The process each running driver call is for.
@@ -57,6 +60,7 @@ impl World {
             retirements: Store::default(),
             shares: Names::global(),
             gate: Gate::default(),
+            waiting: Vec::new(),
             jobs: VecDeque::new(),
             calls: BTreeMap::new(),
             last_call: 0,
@@ -82,8 +86,7 @@ impl World {
             if home.is_some_and(|it| !member(it)) {
                 return Err(format!("allocation {number} is no member of its resource"));
             }
-            // While a driver is being told, things are half-way on purpose.
-            if allocation.views.is_empty() && self.calls.is_empty() {
+            if allocation.views.is_empty() && !allocation.between {
                 return Err(format!("allocation {number} lives without a view"));
             }
         }

@@ -114,7 +114,7 @@ impl TableDriver {
             services.log().emit(services.adapter(), What::Absent { name });
             return Err(Refusal::Invalid);
         }
-        Ok(Features { nodes: nodes.max(1) })
+        Ok(Features { nodes })
     }
 
     pub(crate) fn stop(&self) -> Answer<()> {

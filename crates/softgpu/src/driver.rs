@@ -10,7 +10,7 @@
 
 use crate::blocks::{build, free};
 use crate::format::{self, DESCRIPTION_SIZE, STANDARD_RESOURCE, STANDARD_RESOURCE_SIZE};
-use crate::gpu::{Gpu, Packet};
+use crate::gpu::{Gpu, NODES, Packet};
 use crate::records::{Ended, Records, View};
 use flight::{DeviceLevel, Dispatch, Passive};
 use kernel::context::Context;
@@ -27,7 +27,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec::Drain;
 
 const PAGE: u64 = 4096;
-const NODES: u32 = 1;
 /// The engines of a node, as bits; no bit leaves the choice to us.
 const ENGINES: u32 = 1;
 
@@ -248,17 +247,24 @@ impl Miniport for SoftGpu {
         }
         let commands = format::decode(packet.private)?;
         let commands = self.state().records.resolve(packet.context.word(), commands)?;
-        self.gpu.push(Packet { fence: packet.fence, commands });
+        self.gpu.push(Packet { node: packet.node, fence: packet.fence, commands });
         Ok(())
     }
 
     fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool> {
         let Ok(services) = self.services() else { return Ok(false) };
-        // The engine ends packets in order: the last one stands for those before it.
-        let Some(&newest) = self.gpu.take_done().last() else { return Ok(false) };
-        services.notify_interrupt(at, 0, newest);
-        services.queue_dpc();
-        Ok(true)
+        let mut ours = false;
+        for node in 0..NODES {
+            // An engine ends packets in order: the last one stands for those before it.
+            if let Some(&newest) = self.gpu.take_done(node).last() {
+                services.notify_interrupt(at, node, newest);
+                ours = true;
+            }
+        }
+        if ours {
+            services.queue_dpc();
+        }
+        Ok(ours)
     }
 
     fn dpc(&self, at: &mut Dispatch) -> Answer<()> {
@@ -299,7 +305,7 @@ mod tests {
         fly(|driver, at| {
             assert_eq!(driver.start_device(at), Err(Refusal::Invalid));
             assert_eq!(driver.remove_device(at), Err(Refusal::Invalid));
-            assert_eq!(driver.query_adapter(at), Ok(Features { nodes: 1 }));
+            assert_eq!(driver.query_adapter(at), Ok(Features { nodes: 2 }));
             assert_eq!(driver.read(Handle(0x4000_0040), 0..1), None);
         });
     }

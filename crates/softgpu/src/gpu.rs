@@ -1,11 +1,12 @@
-//! The hardware: one engine that does packets in order.
+//! The hardware: engines that do packets in order, each its own, one for each node.
 //!
 //! # Invariants
 //!
-//! 1. The packet in front is the one the engine does; it leaves the queue when it has no
+//! 1. The packet in front is the one an engine does; it leaves the queue when it has no
 //!    commands left, and with that its fence is done.
-//! 2. A hang stays in front forever: only `reset` ends it.
-//! 3. The lock is not held while the line is raised, for the driver answers with calls of ours.
+//! 2. A hang stays in front forever: only `reset` ends it. The other engine goes on.
+//! 3. Steps go round: the engine that did the last one is the last to be asked for the next.
+//! 4. The lock is not held while the line is raised, for the driver answers with calls of ours.
 
 use crate::format::Command;
 use crate::memory::Memory;
@@ -13,6 +14,9 @@ use flight::{Fence, Line, Machine, Passive};
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+
+/// How many nodes the GPU has, each with one engine and fences of its own.
+pub const NODES: u32 = 2;
 
 /// The built-in GPU.
 #[derive(Debug, Default)]
@@ -23,7 +27,9 @@ pub struct Gpu {
 /// Commands, and the fence that is done when they are.
 #[derive(Debug)]
 pub struct Packet {
-    /// Its number.
+    /// The node it is for.
+    pub node: u32,
+    /// Its number there.
     pub fence: Fence,
     /// What is left to do. The packet does not keep the memory: who destroys an allocation
     /// too early is caught by a fault.
@@ -32,9 +38,16 @@ pub struct Packet {
 
 #[derive(Debug, Default)]
 struct State {
+    engines: [Engine; NODES as usize],
+    /// The engine that is asked first for the next step.
+    next: usize,
+    faults: u64,
+}
+
+#[derive(Debug, Default)]
+struct Engine {
     queue: VecDeque<Packet>,
     done: Vec<Fence>,
-    faults: u64,
 }
 
 impl Gpu {
@@ -43,14 +56,18 @@ impl Gpu {
         Self::default()
     }
 
-    /// Queues a packet.
+    /// Queues a packet on its node. One for a node that is not there is skipped, as a fault.
     pub fn push(&self, packet: Packet) {
-        self.state().queue.push_back(packet);
+        let mut state = self.state();
+        match state.engine(packet.node) {
+            Some(engine) => engine.queue.push_back(packet),
+            None => state.faults += 1,
+        }
     }
 
-    /// The fences that were done since this was last asked, in their order.
-    pub fn take_done(&self) -> Vec<Fence> {
-        mem::take(&mut self.state().done)
+    /// The fences of a node that were done since this was last asked, in their order.
+    pub fn take_done(&self, node: u32) -> Vec<Fence> {
+        self.state().engine(node).map(|it| mem::take(&mut it.done)).unwrap_or_default()
     }
 
     /// How many commands were skipped, since their memory was gone or their range outside.
@@ -60,9 +77,7 @@ impl Gpu {
 
     /// Drops every packet, and what was done and not yet asked for. Faults stay counted.
     pub fn reset(&self) {
-        let mut state = self.state();
-        state.queue.clear();
-        state.done.clear();
+        self.state().engines = Default::default();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -72,8 +87,7 @@ impl Gpu {
 
 impl Machine for Gpu {
     fn idle(&self) -> bool {
-        let hangs = |it: &Packet| matches!(it.commands.front(), Some(Command::Hang));
-        self.state().queue.front().is_none_or(hangs)
+        self.state().engines.iter().all(Engine::idle)
     }
 
     fn step(&self, at: &mut Passive, line: &dyn Line) {
@@ -84,19 +98,46 @@ impl Machine for Gpu {
 }
 
 impl State {
-    /// Does one command, or ends the packet. Answers whether that calls for an interrupt.
+    fn engine(&mut self, node: u32) -> Option<&mut Engine> {
+        self.engines.get_mut(node as usize)
+    }
+
+    /// Has the next engine with something to do take a step. Answers whether that calls for an
+    /// interrupt.
     fn step(&mut self) -> bool {
-        let Some(packet) = self.queue.front_mut() else { return false };
-        let done = match packet.commands.pop_front() {
+        let count = self.engines.len();
+        let mut order = (0..count).map(|it| (self.next + it) % count);
+        let Some(busy) = order.find(|it| !self.engines[*it].idle()) else { return false };
+        self.next = (busy + 1) % count;
+        let Step { faults, interrupt } = self.engines[busy].step();
+        self.faults += u64::from(faults);
+        interrupt
+    }
+}
+
+/// What a step of an engine came to.
+struct Step {
+    faults: bool,
+    interrupt: bool,
+}
+
+impl Engine {
+    fn idle(&self) -> bool {
+        let hangs = |it: &Packet| matches!(it.commands.front(), Some(Command::Hang));
+        self.queue.front().is_none_or(hangs)
+    }
+
+    /// Does one command, or ends the packet.
+    fn step(&mut self) -> Step {
+        let command = self.queue.front_mut().and_then(|it| it.commands.pop_front());
+        let done = match command {
             None => {
-                self.done.push(packet.fence);
-                self.queue.pop_front();
-                return true;
+                let ended = self.queue.pop_front().map(|it| it.fence);
+                self.done.extend(ended);
+                return Step { faults: false, interrupt: ended.is_some() };
             }
-            Some(Command::Hang) => {
-                packet.commands.push_front(Command::Hang);
-                return false;
-            }
+            // Invariant 2: it is never asked to take such a step.
+            Some(Command::Hang) => Some(()),
             Some(Command::Fill { target, offset, length, value }) => {
                 fill(&target, offset, length, value)
             }
@@ -104,10 +145,7 @@ impl State {
                 copy((&from, from_offset), (&to, to_offset), length)
             }
         };
-        if done.is_none() {
-            self.faults += 1;
-        }
-        false
+        Step { faults: done.is_none(), interrupt: false }
     }
 }
 
@@ -138,7 +176,7 @@ mod tests {
     }
 
     fn packet<const N: usize>(fence: u32, commands: [Command<Weak<Memory>>; N]) -> Packet {
-        Packet { fence: Fence(fence), commands: commands.into() }
+        Packet { node: 0, fence: Fence(fence), commands: commands.into() }
     }
 
     fn fill(target: &Arc<Memory>, offset: u64, length: u64, value: u8) -> Command<Weak<Memory>> {
@@ -175,7 +213,7 @@ mod tests {
         assert_eq!(run(&gpu), (4, 1), "one step for each command, one for the end");
         assert_eq!(a.read(0..8), Some(vec![0, 0, 7, 7, 9, 9, 9, 9]));
         assert_eq!(b.read(0..8), Some(vec![7, 9, 9, 0, 0, 0, 0, 0]));
-        assert_eq!((gpu.take_done(), gpu.take_done()), (vec![Fence(1)], Vec::new()));
+        assert_eq!((gpu.take_done(0), gpu.take_done(0)), (vec![Fence(1)], Vec::new()));
         assert_eq!(gpu.faults(), 0);
     }
 
@@ -198,7 +236,7 @@ mod tests {
             gpu.push(packet(fence, []));
         }
         assert_eq!(run(&gpu), (3, 3));
-        assert_eq!(gpu.take_done(), [Fence(u32::MAX), Fence(0), Fence(1)]);
+        assert_eq!(gpu.take_done(0), [Fence(u32::MAX), Fence(0), Fence(1)]);
     }
 
     #[test]
@@ -213,7 +251,7 @@ mod tests {
         flown.unwrap();
         assert!(gpu.idle(), "a step does not end it");
         assert_eq!(memory.read(0..4), Some(vec![5, 0, 0, 0]));
-        assert_eq!(gpu.take_done(), []);
+        assert_eq!(gpu.take_done(0), []);
         gpu.reset();
         gpu.push(packet(3, [fill(&memory, 3, 1, 5)]));
         assert_eq!(run(&gpu), (2, 1));
@@ -250,6 +288,38 @@ mod tests {
         gpu.push(packet(1, commands));
         drop(gone);
         assert_eq!(run(&gpu), (4, 1));
-        assert_eq!((gpu.faults(), gpu.take_done()), (3, vec![Fence(1)]));
+        assert_eq!((gpu.faults(), gpu.take_done(0)), (3, vec![Fence(1)]));
+    }
+
+    #[test]
+    fn engines_take_turns_and_each_has_its_own_fences() {
+        let (gpu, memory) = (Gpu::new(), Arc::new(Memory::new(4)));
+        let on = |node, fence, value| {
+            let commands = [fill(&memory, 0, 1, value), fill(&memory, 1, 1, value)];
+            Packet { node, ..packet(fence, commands) }
+        };
+        gpu.push(on(0, 1, 5));
+        gpu.push(on(1, 1, 6));
+        gpu.push(Packet { node: 7, ..packet(1, []) });
+        assert_eq!(gpu.faults(), 1, "there is no such node");
+        let mut seen = Vec::new();
+        let flown = Stepped::fly(0, &Arc::new(Log::silent()), |_, at| {
+            while !gpu.idle() {
+                gpu.step(at, &Raised::default());
+                seen.push(memory.read(0..2).unwrap());
+            }
+        });
+        flown.unwrap();
+        assert_eq!(seen, [[5, 0], [6, 0], [6, 5], [6, 6], [6, 6], [6, 6]]);
+        assert_eq!((gpu.take_done(0), gpu.take_done(1)), (vec![Fence(1)], vec![Fence(1)]));
+    }
+
+    #[test]
+    fn a_hang_leaves_the_other_engine_alone() {
+        let (gpu, memory) = (Gpu::new(), Arc::new(Memory::new(4)));
+        gpu.push(packet(1, [Command::Hang]));
+        gpu.push(Packet { node: 1, ..packet(1, [fill(&memory, 0, 1, 5)]) });
+        assert_eq!(run(&gpu), (2, 1));
+        assert_eq!((gpu.take_done(0), gpu.take_done(1)), (vec![], vec![Fence(1)]));
     }
 }

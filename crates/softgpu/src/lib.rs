@@ -13,5 +13,5 @@ mod memory;
 mod records;
 
 pub use driver::SoftGpu;
-pub use gpu::{Gpu, Packet};
+pub use gpu::{Gpu, NODES, Packet};
 pub use memory::Memory;

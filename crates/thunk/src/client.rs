@@ -3,16 +3,19 @@
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
 use crate::session::Session;
-use crate::{adapter, create, destroy, device};
+use crate::{adapter, create, destroy, device, share};
 use abi::kmt::{
     D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_CREATEALLOCATION, D3DKMT_CREATEALLOCATIONFLAGS,
     D3DKMT_CREATECONTEXTVIRTUAL, D3DKMT_CREATEDEVICE, D3DKMT_CREATESTANDARDALLOCATION,
     D3DKMT_DESTROYALLOCATION, D3DKMT_DESTROYALLOCATION2, D3DKMT_DESTROYCONTEXT,
-    D3DKMT_DESTROYDEVICE, D3DKMT_ENUMADAPTERS2, D3DKMT_STANDARDALLOCATION_EXISTINGHEAP,
-    D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP, D3DKMT_SUBMITCOMMAND,
+    D3DKMT_DESTROYDEVICE, D3DKMT_DEVICEEXECUTION_STATE, D3DKMT_DEVICESTATE_EXECUTION,
+    D3DKMT_ENUMADAPTERS2, D3DKMT_GETDEVICESTATE, D3DKMT_OPENRESOURCE, D3DKMT_QUERYRESOURCEINFO,
+    D3DKMT_STANDARDALLOCATION_EXISTINGHEAP, D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP,
+    D3DKMT_SUBMITCOMMAND,
 };
 use abi::ukm::{
-    D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO_FLAGS, D3DDDICB_DESTROYALLOCATION2FLAGS,
+    D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO_FLAGS, D3DDDI_OPENALLOCATIONINFO,
+    D3DDDICB_DESTROYALLOCATION2FLAGS,
 };
 use abi::{D3DKMT_HANDLE, NTSTATUS};
 use flight::Passive;
@@ -62,6 +65,19 @@ pub struct Created {
     pub allocations: Vec<D3DKMT_HANDLE>,
     /// Each allocation's private data, as the driver left it.
     pub privates: Vec<Vec<u8>>,
+}
+
+/// What was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shared {
+    /// The opener's name of the resource.
+    pub resource: D3DKMT_HANDLE,
+    /// The opener's names of the allocations.
+    pub allocations: Vec<D3DKMT_HANDLE>,
+    /// The runtime's private data.
+    pub runtime: Vec<u8>,
+    /// The allocations' private data, one after the other.
+    pub privates: Vec<u8>,
 }
 
 /// What to destroy. `Default` asks for nothing.
@@ -228,6 +244,73 @@ impl Client {
             allocations: infos.iter().map(|it| it.hAllocation).collect(),
             privates,
         })
+    }
+
+    /// `D3DKMTGetDeviceState`: the execution state.
+    pub fn device_state(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+    ) -> Result<D3DKMT_DEVICEEXECUTION_STATE, NTSTATUS> {
+        let mut args = D3DKMT_GETDEVICESTATE::ZERO;
+        (args.hDevice, args.StateType) = (device, D3DKMT_DEVICESTATE_EXECUTION);
+        // SAFETY: `args` lives here.
+        succeeded(unsafe { device::D3DKMTGetDeviceState(&self.session, at, &raw mut args) })?;
+        Ok(args.execution_state())
+    }
+
+    /// `D3DKMTQueryResourceInfo`, then `D3DKMTOpenResource` with what it says.
+    pub fn open_resource(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+        global: D3DKMT_HANDLE,
+    ) -> Result<Shared, NTSTATUS> {
+        let mut info = D3DKMT_QUERYRESOURCEINFO::ZERO;
+        (info.hDevice, info.hGlobalShare) = (device, global);
+        // SAFETY: `info` lives here, and no buffer is written.
+        succeeded(unsafe { share::D3DKMTQueryResourceInfo(&self.session, at, &raw mut info) })?;
+        let mut list = vec![D3DDDI_OPENALLOCATIONINFO::ZERO; info.NumAllocations as usize];
+        let mut runtime = vec![0_u8; info.PrivateRuntimeDataSize as usize];
+        let mut privates = vec![0_u8; info.TotalPrivateDriverDataSize as usize];
+        let mut args = D3DKMT_OPENRESOURCE {
+            hDevice: device,
+            hGlobalShare: global,
+            NumAllocations: info.NumAllocations,
+            pOpenAllocationInfo: list.as_mut_ptr(),
+            pPrivateRuntimeData: runtime.as_mut_ptr().cast(),
+            PrivateRuntimeDataSize: info.PrivateRuntimeDataSize,
+            ResourcePrivateDriverDataSize: info.ResourcePrivateDriverDataSize,
+            pTotalPrivateDriverDataBuffer: privates.as_mut_ptr().cast(),
+            TotalPrivateDriverDataBufferSize: info.TotalPrivateDriverDataSize,
+            ..D3DKMT_OPENRESOURCE::ZERO
+        };
+        // SAFETY: All these live here and are as long as `args` says; the resource's private
+        // data is not written.
+        succeeded(unsafe { share::D3DKMTOpenResource(&self.session, at, &raw mut args) })?;
+        let allocations = list.iter().map(|it| it.hAllocation).collect();
+        Ok(Shared { resource: args.hResource, allocations, runtime, privates })
+    }
+
+    /// `D3DKMTOpenResource` of so many allocations, without room for any private data.
+    pub fn open_without_room(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+        global: D3DKMT_HANDLE,
+        count: u32,
+    ) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+        let mut list = vec![D3DDDI_OPENALLOCATIONINFO::ZERO; count as usize];
+        let mut args = D3DKMT_OPENRESOURCE {
+            hDevice: device,
+            hGlobalShare: global,
+            NumAllocations: count,
+            pOpenAllocationInfo: list.as_mut_ptr(),
+            ..D3DKMT_OPENRESOURCE::ZERO
+        };
+        // SAFETY: `args` and `list` live here, and there are no other buffers.
+        succeeded(unsafe { share::D3DKMTOpenResource(&self.session, at, &raw mut args) })?;
+        Ok(args.hResource)
     }
 
     /// `D3DKMTDestroyAllocation2`.

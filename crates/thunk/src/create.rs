@@ -246,7 +246,7 @@ unsafe fn create<E: Element>(
     let asked = unsafe { read_mut(args) }?;
     let list = list(&asked);
     // SAFETY: The caller's contract.
-    let mut elements = unsafe { read_list_mut(list, counted(&asked)?) }?;
+    let mut elements = unsafe { read_list_mut(list, counted(session, &asked)?) }?;
     let infos = elements.iter().map(E::info).collect();
     // SAFETY: The caller's contract.
     let made = unsafe { ask(session, at, asked, infos) }?;
@@ -289,9 +289,12 @@ macro_rules! element {
 element!(D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO2);
 
 /// The number of elements, if it is a sane one.
-fn counted(asked: &D3DKMT_CREATEALLOCATION) -> Result<usize, NTSTATUS> {
-    let sane = asked.NumAllocations <= MOST_ALLOCATIONS;
-    if sane { Ok(asked.NumAllocations as usize) } else { Err(STATUS_INVALID_PARAMETER) }
+fn counted(session: &Session, asked: &D3DKMT_CREATEALLOCATION) -> Result<usize, NTSTATUS> {
+    if asked.NumAllocations > MOST_ALLOCATIONS {
+        session.absent("D3DKMTCreateAllocation of more than 1024 allocations in one call");
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    Ok(asked.NumAllocations as usize)
 }
 
 /// Checks, asks the kernel, and gives private data back.

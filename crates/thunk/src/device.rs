@@ -9,12 +9,14 @@ use crate::status::{Kept, Which, answer};
 use abi::NTSTATUS;
 use abi::kmt::{
     D3DKMT_CREATECONTEXTVIRTUAL, D3DKMT_CREATEDEVICE, D3DKMT_DESTROYCONTEXT, D3DKMT_DESTROYDEVICE,
-    D3DKMT_SUBMITCOMMAND,
+    D3DKMT_DEVICEEXECUTION_ACTIVE, D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT,
+    D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_STOPPED, D3DKMT_DEVICESTATE_EXECUTION,
+    D3DKMT_GETDEVICESTATE, D3DKMT_SUBMITCOMMAND,
 };
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use flight::{Passive, RuleId};
 use kernel::miniport::ContextOrder;
-use kernel::{Handle, Packet};
+use kernel::{Handle, Loss, Packet};
 
 /// A handle argument of a device call; `None` when there is no structure.
 type Given = Option<u32>;
@@ -48,6 +50,11 @@ const CREATED: Kept = Kept {
 
 const DESTROYED: Kept = Kept {
     handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTDestroyDevice.hDevice")],
+    others: &[],
+};
+
+const STATE_ASKED: Kept = Kept {
+    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTGetDeviceState.hDevice")],
     others: &[],
 };
 
@@ -107,6 +114,37 @@ pub unsafe fn D3DKMTDestroyDevice(
         judge_arguments(session, DESTROY_RULES, &asked.ok().map(|it| it.hDevice))?;
         let handle = Handle(asked?.hDevice);
         answer(session, DESTROYED, session.kernel.destroy_device(at, session.process, handle))
+    })
+}
+
+/// Says whether a device works, or why not.
+///
+/// # Safety
+///
+/// A pointer that is not NULL is good for what its structure says, now.
+pub unsafe fn D3DKMTGetDeviceState(
+    session: &Session,
+    _at: &mut Passive,
+    args: *mut D3DKMT_GETDEVICESTATE,
+) -> NTSTATUS {
+    session.call("D3DKMTGetDeviceState", || {
+        // SAFETY: The caller's contract.
+        let mut asked = unsafe { read(args.cast_const()) }?;
+        let state = session.kernel.device_state(session.process, Handle(asked.hDevice));
+        let state = answer(session, STATE_ASKED, state)?;
+        if asked.StateType != D3DKMT_DEVICESTATE_EXECUTION {
+            session.absent("D3DKMTGetDeviceState of another state than the execution state");
+            return Err(STATUS_NOT_SUPPORTED);
+        }
+        // WINDOWS: which state a refused packet leaves is our reading: a fault of its commands.
+        asked.set_execution_state(match state {
+            None => D3DKMT_DEVICEEXECUTION_ACTIVE,
+            Some(Loss::Hung) => D3DKMT_DEVICEEXECUTION_HUNG,
+            Some(Loss::Refused) => D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT,
+            Some(Loss::Stopped) => D3DKMT_DEVICEEXECUTION_STOPPED,
+        });
+        // SAFETY: The caller's contract.
+        unsafe { write(args, asked) }
     })
 }
 

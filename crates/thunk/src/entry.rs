@@ -70,14 +70,21 @@ pub const ENTRIES: &[Line] = &[
         lacks: "one context, no GPU addresses: commands travel as private driver data",
         rules: &[RuleId::DEV_LIFE_003],
     },
+    Line {
+        name: "D3DKMTGetDeviceState",
+        lacks: "the execution state only",
+        rules: &[RuleId::DEV_LIFE_003],
+    },
+    Line { name: "D3DKMTQueryResourceInfo", lacks: "", rules: SHARE_RULES },
+    Line { name: "D3DKMTOpenResource", lacks: "", rules: SHARE_RULES },
+    Line { name: "D3DKMTOpenResource2", lacks: "", rules: SHARE_RULES },
     Line { name: "D3DKMTCreateAllocation", lacks: CREATE_LACKS, rules: CREATE_RULES },
     Line { name: "D3DKMTCreateAllocation2", lacks: CREATE_LACKS, rules: CREATE_RULES },
     Line { name: "D3DKMTDestroyAllocation", lacks: "", rules: DESTROY_RULES },
     Line { name: "D3DKMTDestroyAllocation2", lacks: "", rules: DESTROY_RULES },
 ];
 
-const CREATE_LACKS: &str = "no sections, no cross-adapter, no protection, and a shared resource \
-                            cannot be opened yet";
+const CREATE_LACKS: &str = "no sections, no cross-adapter, no protection, no NT handles";
 
 const CREATE_RULES: &[RuleId] = &[
     RuleId::ALLOC_CREATE_001,
@@ -95,6 +102,9 @@ const CREATE_RULES: &[RuleId] = &[
     RuleId::ALLOC_CREATE_022,
     RuleId::DEV_LIFE_003,
 ];
+
+const SHARE_RULES: &[RuleId] =
+    &[RuleId::ALLOC_SHARE_003, RuleId::ALLOC_SHARE_010, RuleId::DEV_LIFE_003];
 
 const DESTROY_RULES: &[RuleId] = &[
     RuleId::ALLOC_DESTROY_001,

@@ -15,15 +15,17 @@ mod destroy;
 mod device;
 mod entry;
 mod session;
+mod share;
 mod status;
 
 pub use adapter::{D3DKMTCloseAdapter, D3DKMTEnumAdapters2, D3DKMTOpenAdapterFromLuid};
-pub use client::{Client, Create, Created, Destroy};
+pub use client::{Client, Create, Created, Destroy, Shared};
 pub use create::{D3DKMTCreateAllocation, D3DKMTCreateAllocation2};
 pub use destroy::{D3DKMTDestroyAllocation, D3DKMTDestroyAllocation2};
 pub use device::{
     D3DKMTCreateContextVirtual, D3DKMTCreateDevice, D3DKMTDestroyContext, D3DKMTDestroyDevice,
-    D3DKMTSubmitCommand,
+    D3DKMTGetDeviceState, D3DKMTSubmitCommand,
 };
 pub use entry::{ENTRIES, Line};
 pub use session::Session;
+pub use share::{D3DKMTOpenResource, D3DKMTOpenResource2, D3DKMTQueryResourceInfo};

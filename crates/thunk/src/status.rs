@@ -30,6 +30,7 @@ pub(crate) enum Which {
     /// The context, when it went with its device or before.
     StaleContext,
     Resource,
+    Share,
     Allocation,
 }
 
@@ -63,6 +64,7 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
             (Argument::Context, BadHandle::Closed(_)) => handle(Which::StaleContext),
             (Argument::Device | Argument::Context, _) => None,
             (Argument::Resource, _) => handle(Which::Resource),
+            (Argument::Share, _) => handle(Which::Share),
             (Argument::Allocation(_), _) => handle(Which::Allocation),
         },
         Refused::OtherDevice { argument: Argument::Resource, .. } => handle(Which::Resource),
@@ -72,6 +74,7 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         Refused::Sealed(_) => other(RuleId::ALLOC_CREATE_005),
         Refused::NoEngine { .. } => other(RuleId::DEV_LIFE_006),
         Refused::ResourceEnded(_)
+        | Refused::OtherAdapter(_)
         | Refused::Removed(_)
         | Refused::NothingToCreate
         | Refused::NamesFull
@@ -87,8 +90,13 @@ fn describe(refused: &Refused) -> String {
         Refused::Handle { argument, handle, why } => {
             let what = named(*argument);
             let why = match why {
+                BadHandle::Unknown if *argument == Argument::Share && handle.0 & 0x3f != 2 => {
+                    "is no global handle: those end in six bits that are 2".to_owned()
+                }
                 BadHandle::Unknown => "was never given out".to_owned(),
-                BadHandle::Closed(it) => format!("is stale: it named {it}, and was closed"),
+                BadHandle::Closed(Some(it)) => format!("is stale: it named {it}, and was closed"),
+                BadHandle::Closed(None) => "is stale: it was closed long ago".to_owned(),
+                BadHandle::ProcessEnded => "is of a process that has ended".to_owned(),
                 BadHandle::Unfinished => "is not given out yet".to_owned(),
                 BadHandle::WrongKind(it) => format!("names {it}"),
             };
@@ -122,6 +130,7 @@ fn named(argument: Argument) -> String {
         Argument::Device => "hDevice".to_owned(),
         Argument::Context => "hContext".to_owned(),
         Argument::Resource => "hResource".to_owned(),
+        Argument::Share => "hGlobalShare".to_owned(),
         Argument::Allocation(place) => format!("phAllocationList[{place}]"),
     }
 }
@@ -156,6 +165,7 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         | Refused::SharedMember(_)
         | Refused::Sealed(_)
         | Refused::NoEngine { .. }
+        | Refused::OtherAdapter(_)
         | Refused::NothingToCreate
         | Refused::BadShape => STATUS_INVALID_PARAMETER,
     }

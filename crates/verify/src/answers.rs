@@ -7,7 +7,7 @@ use flight::{Event, RuleId, What, Who};
 /// The rules on answers.
 pub(crate) static RULES: [Rule; 2] = [
     Rule { id: RuleId::GATE_STATUS_002, on: &["ddi.return"], check: legal },
-    Rule { id: RuleId::WT_CRASH_001, on: &["ddi.return"], check: returns },
+    Rule { id: RuleId::WT_CRASH_001, on: &["ddi.return", "thread.runaway"], check: returns },
 ];
 
 fn legal(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
@@ -21,6 +21,13 @@ fn legal(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
 }
 
 fn returns(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    if let What::ThreadRunaway { name, turns } = &event.what {
+        let message = format!(
+            "{name} took {turns} turns while no client ran, and would go on: the driver asks for \
+             its DPC again and again, or its hardware is never idle"
+        );
+        return Verdict::Broken(Who::Driver, name.clone(), message);
+    }
     let What::DdiReturn { name, answer, .. } = &event.what else { return Verdict::Aside };
     Verdict::kept_if(answer != "crashed", Who::Driver, name.clone(), || {
         format!("{name} crashed, but a driver returns from every call")

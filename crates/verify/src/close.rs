@@ -1,18 +1,32 @@
-//! `DxgkDdiCloseAllocation`: what the kernel may hand to it, and what the driver leaves alone.
+//! `DxgkDdiOpenAllocation` and `DxgkDdiCloseAllocation`: what the kernel may hand to them, and
+//! what the driver leaves alone.
 
 use crate::ddi::CLOSE_ALLOCATION;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadow;
 use flight::{Event, Kind, RuleId, What, Who};
 
-/// The rules on `DxgkDdiCloseAllocation`.
-pub(crate) static RULES: [Rule; 3] = [
+/// The rules on opening and closing.
+pub(crate) static RULES: [Rule; 4] = [
+    Rule { id: RuleId::ALLOC_SHARE_004, on: &["ddi.opens"], check: opened_as_a_whole },
     Rule { id: RuleId::KMD_OPEN_007, on: &["pool.freed"], check: only_the_view },
     Rule { id: RuleId::KMD_OPEN_008, on: &["ddi.closes"], check: all_at_once },
     Rule { id: RuleId::KMD_OPEN_009, on: &["ddi.closes"], check: once },
 ];
 
 const LIST: &str = "DxgkDdiCloseAllocation, pOpenHandleList";
+
+fn opened_as_a_whole(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let What::DdiOpens { device, resource: Some(resource), create: false, batch } = &event.what
+    else {
+        return Verdict::Aside;
+    };
+    let Some(members) = owner.resource().map(|it| it.live) else { return Verdict::Aside };
+    let place = "DxgkDdiOpenAllocation, pOpenAllocation";
+    Verdict::kept_if(*batch == members, Who::Kernel, place, || {
+        format!("{batch} views of {resource} are opened for {device}, but it has {members} members")
+    })
+}
 
 fn only_the_view(_event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     let inside = owner.call().is_some_and(|call| call.name == CLOSE_ALLOCATION);

@@ -9,7 +9,7 @@ use flight::{Event, Kind, RuleId, What, Who};
 pub(crate) static RULES: [Rule; 10] = [
     Rule { id: RuleId::ALLOC_CREATE_007, on: &["resource-view.unnamed"], check: own_device },
     Rule { id: RuleId::ALLOC_CREATE_008, on: &["name.shared"], check: asked_to_share },
-    Rule { id: RuleId::ALLOC_CREATE_020, on: &["allocation.created"], check: device_works },
+    Rule { id: RuleId::ALLOC_CREATE_020, on: &["name.given"], check: device_works },
     Rule { id: RuleId::ALLOC_CREATE_021, on: &["allocation.created"], check: same_bytes },
     Rule { id: RuleId::KMD_ALLOC_001, on: &["word.given"], check: own_word },
     Rule { id: RuleId::KMD_ALLOC_002, on: &["allocation.created"], check: has_size },
@@ -48,12 +48,12 @@ fn asked_to_share(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
 }
 
 fn device_works(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let (What::AllocationCreated { device, .. }, Some(known)) = (&event.what, owner.device())
-    else {
+    // What was created while its device was lost is undone, and gets no name.
+    let (What::NameGiven { to, .. }, Some(known)) = (&event.what, owner.device()) else {
         return Verdict::Aside;
     };
     Verdict::kept_if(!known.lost, Who::Kernel, "D3DKMTCreateAllocation, hDevice", || {
-        format!("{} was created for {device}, but that was lost before", event.subject)
+        format!("{to} was named, but its device was lost before")
     })
 }
 
@@ -202,14 +202,17 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_created_on_a_lost_device() {
+    fn nothing_is_named_on_a_lost_device() {
         let id = RuleId::ALLOC_CREATE_020;
-        let device = "device:1 device.created process=process:1 adapter=adapter:1\n";
-        let lost = "device:1 device.lost why=hung\n";
-        assert!(said(id, &format!("{device}{}", created(1, 0, 1))).is_empty());
+        let born = "device:1 device.created process=process:1 adapter=adapter:1
+            view:1 view.opened allocation=allocation:1 device=device:1 resource=- answered=true\n";
+        let (lost, named) =
+            ("device:1 device.lost why=hung\n", "process:1 name.given handle=0x40000040 to=view:1");
+        assert_eq!(judged(id, &[born, named].concat()), 1);
+        assert!(said(id, &[born, named].concat()).is_empty());
         assert_eq!(
-            said(id, &format!("{device}{lost}{}", created(1, 0, 1))),
-            ["allocation 1 was created for device 1, but that was lost before"]
+            said(id, &[born, lost, named].concat()),
+            ["view 1 was named, but its device was lost before"]
         );
     }
 

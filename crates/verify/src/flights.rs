@@ -45,6 +45,7 @@ const GOOD: &str = "
     resource-view:1 resource-view.opened resource=resource:1 device=device:1
     call:5 ddi.call name=DxgkDdiOpenAllocation level=passive class=zero adapter=adapter:1 process=process:1
     c5 word:4 pool.taken bytes=16 tag=Wtun
+    c5 view:1 ddi.opens device=device:1 resource=resource:1 create=false batch=1
     call:5 ddi.return name=DxgkDdiOpenAllocation answer=ok legal=true
     view:1 view.opened allocation=allocation:1 device=device:1 resource=resource:1 answered=true
     word:4 word.given to=view:1

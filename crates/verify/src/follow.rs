@@ -32,7 +32,7 @@ impl Shadows {
         let shadow = self.of(event.subject);
         let owner = match &event.what {
             What::NameShared { of, .. } => Some(*of),
-            What::AllocationCreated { device, .. } => Some(*device),
+            What::NameGiven { to, .. } => self.of(*to).view().map(|it| it.device),
             What::ViewIdle {} => shadow.view().map(|it| it.device),
             What::PacketDone { .. } | What::ContextDestroyed {} => {
                 shadow.context().map(|it| it.device)
@@ -40,6 +40,7 @@ impl Shadows {
             What::DdiCall { adapter, .. } => Some(*adapter),
             What::DdiDestroys { .. } => shadow.allocation().and_then(|it| it.word),
             What::DdiResource { word, .. } => Some(*word),
+            What::DdiOpens { resource, .. } => *resource,
             What::DdiCloses { .. } => shadow.view().and_then(|it| it.retirement),
             What::PoolFreed {}
             | What::PoolMisfreed { .. }
@@ -134,7 +135,7 @@ impl Shadows {
         match event.what {
             What::AdapterStarted { generation, .. } => adapter.generation = generation,
             What::AdapterStopped {} => {
-                adapter.generation = 0;
+                (adapter.generation, adapter.stopped) = (0, None);
                 for node in std::mem::take(&mut adapter.nodes) {
                     self.end(node);
                 }
@@ -172,10 +173,18 @@ impl Shadows {
 
     fn device(&mut self, event: &Event) {
         match event.what {
-            What::DeviceCreated { .. } => {
-                self.start(event.subject, Known::Device(Device::default()));
+            What::DeviceCreated { adapter, .. } => {
+                let device = Device { adapter: Some(adapter), ..Device::default() };
+                self.start(event.subject, Known::Device(device));
+                self.with_adapter(adapter, |it| it.owned += 1);
             }
-            What::DeviceDestroyed {} => self.end(event.subject),
+            What::DeviceDestroyed {} => {
+                let adapter = self.of(event.subject).device().and_then(|it| it.adapter);
+                self.end(event.subject);
+                if let Some(adapter) = adapter {
+                    self.with_adapter(adapter, |it| less(&mut it.owned));
+                }
+            }
             What::DeviceLost { .. } => {
                 if let Some(device) = self.get(event.subject).and_then(Shadow::device_mut) {
                     device.lost = true;
@@ -190,6 +199,9 @@ impl Shadows {
         if let What::ContextCreated { device, .. } = event.what {
             self.start(event.subject, Known::Context(Context { device, in_flight: 0 }));
             self.with_device(device, |it| it.contexts += 1);
+            if let Some(adapter) = self.of(device).device().and_then(|it| it.adapter) {
+                self.with_adapter(adapter, |it| it.owned += 1);
+            }
             return;
         }
         let Some(context) = self.get(event.subject).and_then(Shadow::context_mut) else { return };
@@ -198,6 +210,9 @@ impl Shadows {
             What::ContextDestroyed {} => {
                 self.end(event.subject);
                 self.with_device(device, |it| less(&mut it.contexts));
+                if let Some(adapter) = self.of(device).device().and_then(|it| it.adapter) {
+                    self.with_adapter(adapter, |it| less(&mut it.owned));
+                }
             }
             What::PacketQueued { node, fence } => {
                 context.in_flight += 1;
@@ -246,6 +261,9 @@ impl Shadows {
                 let shadow = self.get(owner).and_then(Shadow::adapter_mut);
                 let Some(adapter) = shadow else { return };
                 adapter.inside.retain(|it| it.call != event.subject);
+                if ["DxgkDdiStopDevice", "DxgkDdiRemoveDevice"].contains(&&**name) {
+                    adapter.stopped = Some(name.clone());
+                }
                 if adapter.inside.is_empty() && adapter.generation == 0 {
                     self.end(owner);
                 }

@@ -70,7 +70,7 @@ fn rests(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     Verdict::kept_if(kept, Who::Kernel, place(event, Some(process)), || {
         let rested = rested.unwrap_or_default();
         format!(
-            "{} took handle {handle}, whose slot was the last one closed, {rested} names later, \
+            "{} took handle {handle}, whose slot was closed, {rested} names later, \
              but a closed slot rests for {REST}",
             event.subject
         )

@@ -2,13 +2,14 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadow;
-use flight::{Event, RuleId, What, Who};
+use flight::{Event, RuleId, Subject, What, Who};
 
 /// The rules on lifetimes.
-pub(crate) static RULES: [Rule; 5] = [
+pub(crate) static RULES: [Rule; 6] = [
     Rule { id: RuleId::DEV_LIFE_002, on: &["device.destroyed"], check: empty },
     Rule { id: RuleId::DEV_LIFE_004, on: &["context.destroyed"], check: drained },
     Rule { id: RuleId::WT_STUCK_001, on: &["wait.woken", "wait.stuck"], check: can_end },
+    Rule { id: RuleId::WT_STOP_001, on: &["ddi.call"], check: not_after_stop },
     Rule { id: RuleId::WT_GONE_001, on: &["adapter.stopped"], check: all_gone },
     Rule { id: RuleId::WT_LEFT_001, on: &["process.ended", "process.left"], check: nothing_left },
 ];
@@ -43,15 +44,31 @@ fn can_end(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
         "the wait for {} cannot end, for nothing that could end it is left to run: {graph}",
         event.subject
     );
-    Verdict::Broken(Who::Driver, format!("wait for {}", event.subject.kind.name()).into(), message)
+    // A wait for a pass is a wait for one of ours.
+    let who = if event.subject == Subject::RUN { Who::Kernel } else { Who::Driver };
+    Verdict::Broken(who, format!("wait for {}", event.subject.kind.name()).into(), message)
+}
+
+fn not_after_stop(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let (What::DdiCall { name, .. }, Some(adapter)) = (&event.what, owner.adapter()) else {
+        return Verdict::Aside;
+    };
+    let late = match adapter.stopped.as_deref() {
+        None => return Verdict::Kept,
+        Some("DxgkDdiStopDevice") => name != "DxgkDdiRemoveDevice",
+        Some(_) => name != "DxgkDdiUnload",
+    };
+    let after = adapter.stopped.as_deref().unwrap_or_default();
+    Verdict::kept_if(!late, Who::Kernel, name.clone(), || {
+        format!("the driver is called at {name}, but {after} has returned")
+    })
 }
 
 fn all_gone(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let Some(adapter) = shadow.adapter() else { return Verdict::Aside };
     Verdict::kept_if(adapter.owned == 0, Who::Kernel, "DxgkDdiStopDevice", || {
         format!(
-            "{} stopped, but its driver was never told that {} of its allocations and resources \
-             are gone",
+            "{} stopped, but its driver was never told of the end of {} things it has made",
             event.subject, adapter.owned
         )
     })

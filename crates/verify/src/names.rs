@@ -1,6 +1,7 @@
 //! The handle table of a process, as its names come and go.
 
 use flight::What;
+use std::collections::VecDeque;
 
 /// How far handles of one table are apart.
 pub(crate) const STEP: u32 = 0x40;
@@ -24,8 +25,8 @@ pub struct Names {
     returned: Vec<u32>,
     /// How many names were taken.
     taken: u64,
-    /// The slot closed last, and how many names had been taken then.
-    closed: Option<(u32, u64)>,
+    /// The slots closed last, and how many names had been taken then; the newest at the end.
+    closed: VecDeque<(u32, u64)>,
 }
 
 /// The slot of a handle in its table.
@@ -40,15 +41,15 @@ impl Names {
         self.returned.last().copied().or(self.next).filter(|_| young)
     }
 
-    /// How many names were taken since this handle's slot was the last one closed.
+    /// How many names were taken since this handle's slot was closed, if that is not long ago.
     pub fn rested(&self, handle: u32) -> Option<u64> {
-        let (closed, then) = self.closed?;
-        (closed == slot(handle)).then_some(self.taken - then)
+        let closed = self.closed.iter().rev().find(|(closed, _)| *closed == slot(handle))?;
+        Some(self.taken - closed.1)
     }
 
     /// Whether any name of the table was closed yet.
     pub fn any_closed(&self) -> bool {
-        self.closed.is_some()
+        !self.closed.is_empty()
     }
 
     pub(crate) fn follow(&mut self, what: &What) {
@@ -63,7 +64,13 @@ impl Names {
                 }
             }
             What::NameReturned { handle } => self.returned.push(handle.0),
-            What::NameClosed { handle, .. } => self.closed = Some((slot(handle.0), self.taken)),
+            What::NameClosed { handle, .. } => {
+                self.closed.push_back((slot(handle.0), self.taken));
+                // What was closed before so many others has rested long enough.
+                if self.closed.len() as u64 > REST {
+                    self.closed.pop_front();
+                }
+            }
             _ => (),
         }
     }

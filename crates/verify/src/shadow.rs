@@ -108,8 +108,10 @@ pub struct Adapter {
     pub nodes: Vec<Subject>,
     /// The calls that have not returned.
     pub inside: Vec<Inside>,
-    /// How many allocations and resources it owns.
+    /// How many allocations, resources, devices and contexts its driver has.
     pub owned: u32,
+    /// The last of the calls that stop its driver, once one has returned.
+    pub stopped: Option<Text>,
 }
 
 /// A call that has not returned.
@@ -146,6 +148,8 @@ pub struct Due {
 /// Of a device: what it owns, and its work.
 #[derive(Debug, Default)]
 pub struct Device {
+    /// Its adapter.
+    pub adapter: Option<Subject>,
     /// Whether it can work no more.
     pub lost: bool,
     /// How many contexts it has.

@@ -17,6 +17,8 @@ pub struct Flown {
     pub scenario: &'static str,
     /// How it ended.
     pub outcome: Outcome,
+    /// What the story needed and did not get: it was not told to its end.
+    pub needs: Vec<String>,
     /// What was found, notes included, in the order of events.
     pub findings: Vec<Finding>,
     /// Who was still alive when everything was over.
@@ -42,8 +44,8 @@ pub enum Outcome {
     Clean,
     /// Something was wrong.
     Findings,
-    /// The story could not be told to its end: what it needs.
-    NotFlown(Vec<String>),
+    /// The story could not be told to its end, and nothing was found.
+    NotFlown,
 }
 
 impl Outcome {
@@ -52,7 +54,7 @@ impl Outcome {
         match self {
             Outcome::Clean => "clean",
             Outcome::Findings => "findings",
-            Outcome::NotFlown(_) => "not-flown",
+            Outcome::NotFlown => "not-flown",
         }
     }
 }
@@ -201,11 +203,12 @@ fn judge(scenario: &'static str, log: &Log, story: Story, offered: Vec<&'static 
     } else if story.needs.is_empty() {
         Outcome::Clean
     } else {
-        Outcome::NotFlown(story.needs)
+        Outcome::NotFlown
     };
     Flown {
         scenario,
         outcome,
+        needs: story.needs,
         findings,
         live: story.live,
         looks: story.looks,

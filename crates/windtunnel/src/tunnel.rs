@@ -134,7 +134,13 @@ impl Bench {
 
     /// A context on node zero.
     pub fn context(&self, at: &mut Passive) -> Result<D3DKMT_HANDLE, Stopped> {
-        wanted("D3DKMTCreateContextVirtual", self.client.create_context(at, self.device, 0))
+        self.context_on(at, 0)
+    }
+
+    /// A context on that node.
+    pub fn context_on(&self, at: &mut Passive, node: u32) -> Result<D3DKMT_HANDLE, Stopped> {
+        let made = self.client.create_context(at, self.device, node);
+        wanted(&format!("D3DKMTCreateContextVirtual for node {node}"), made)
     }
 
     /// Has an allocation filled.

@@ -24,8 +24,8 @@ const AHEAD: u32 = 1 << 16;
 unsafe extern "win64-unwind" fn of_another_packet(context: PVOID, message: u32) -> BOOLEAN {
     // SAFETY: The word is the adapter's, which lives while its hardware runs.
     if let Some(adapter) = unsafe { find::<Adapter>(context) } {
-        let Fence(done) = adapter.board().done();
-        adapter.notify_interrupt(Fence(done.wrapping_add(AHEAD)));
+        let Fence(done) = adapter.board().done(0);
+        adapter.notify_interrupt(0, Fence(done.wrapping_add(AHEAD)));
     }
     // SAFETY: The arguments are the kernel's.
     unsafe { interrupt_routine(context, message) }
@@ -35,7 +35,7 @@ unsafe extern "win64-unwind" fn of_another_packet(context: PVOID, message: u32) 
 unsafe extern "win64-unwind" fn interrupts(context: PVOID) {
     // SAFETY: The word is the adapter's, which lives while its hardware runs.
     if let Some(adapter) = unsafe { find::<Adapter>(context) } {
-        adapter.notify_interrupt(adapter.board().done());
+        adapter.notify_interrupt(0, adapter.board().done(0));
     }
     // SAFETY: The arguments are the kernel's.
     unsafe { dpc_routine(context) };

@@ -7,7 +7,7 @@ use flight::{Event, Log, Passive, Stepped};
 use kernel::miniport::ContextOrder;
 use kernel::{
     AdapterId, CreateOrder, DestroyOrder, Handle, Kernel, Made, Manner, Packet, Plugged, ProcessId,
-    Target,
+    Sharing, Target,
 };
 use softgpu::format::{Command, LARGEST, describe, encode};
 use std::sync::Arc;
@@ -72,6 +72,7 @@ fn story(client: &Client<'_>, at: &mut Passive) {
     client.list(at, made.iter().flat_map(|it| &it.allocations).take(1), false, false);
     client.end_resource(at, resource);
     client.empty_resource(at);
+    client.share(at);
     client.work(at);
     client.list(at, alone.iter().flat_map(|it| &it.allocations), false, true);
     // This one is left to the end of the device.
@@ -83,6 +84,7 @@ pub(crate) struct Client<'a> {
     host: &'a Stepped,
     kernel: &'a Kernel,
     process: ProcessId,
+    adapter: Handle,
     device: Handle,
     context: Handle,
 }
@@ -100,7 +102,7 @@ impl Client<'_> {
         let device = kernel.create_device(at, process, name).unwrap();
         let order = ContextOrder { node: 0, engine: 1, private: Vec::new() };
         let context = kernel.create_context(at, process, device, &order).unwrap();
-        body(&Client { host, kernel, process, device, context }, at);
+        body(&Client { host, kernel, process, adapter: name, device, context }, at);
         kernel.destroy_context(at, process, context).unwrap();
         kernel.destroy_device(at, process, device).unwrap();
         kernel.close_adapter(process, name).unwrap();
@@ -171,6 +173,21 @@ impl Client<'_> {
     /// Creates, if the driver does.
     pub(crate) fn create(&self, at: &mut Passive, order: CreateOrder) -> Option<Made> {
         self.kernel.create(at, self.process, order).ok()
+    }
+
+    /// Shares a resource, opens it, and ends both.
+    fn share(&self, at: &mut Passive) {
+        let order = CreateOrder { sharing: Sharing::Global, ..self.with_resource(&[1, 1]) };
+        let Some(made) = self.create(at, order) else { return };
+        let global = made.global.unwrap_or_default();
+        let other = self.kernel.create_device(at, self.process, self.adapter).unwrap();
+        if let Ok(opened) = self.kernel.open_resource(at, self.process, other, global) {
+            let target = Target::Resource(opened.resource);
+            let order = DestroyOrder { device: other, target, assume: false, sync: true };
+            let _ = self.kernel.destroy(at, self.process, &order);
+        }
+        self.end_resource(at, made.resource);
+        self.kernel.destroy_device(at, self.process, other).unwrap();
     }
 
     /// Submits a packet and does not wait for it.

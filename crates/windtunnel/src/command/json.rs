@@ -3,7 +3,7 @@
 use kernel::Census;
 use serde_json::{Value, json};
 use verify::Severity;
-use windtunnel::{Checked, Flown, Outcome};
+use windtunnel::{Checked, Flown};
 
 /// The version of the shape below.
 const SCHEMA: u32 = 1;
@@ -33,10 +33,6 @@ pub(crate) fn report(checked: &Checked, looks: bool) {
 }
 
 fn scenario(flown: &Flown, looks: bool) -> Value {
-    let needs = match &flown.outcome {
-        Outcome::NotFlown(needs) => needs.clone(),
-        Outcome::Clean | Outcome::Findings => Vec::new(),
-    };
     let finding = |it: &verify::Finding| {
         json!({
             "rule": it.rule.name(),
@@ -55,7 +51,7 @@ fn scenario(flown: &Flown, looks: bool) -> Value {
     let mut scenario = json!({
         "name": flown.scenario,
         "result": flown.outcome.name(),
-        "needs": needs,
+        "needs": flown.needs,
         "findings": findings,
         "live": flown.live.count(),
     });

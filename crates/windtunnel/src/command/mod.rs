@@ -1,5 +1,16 @@
 //! The command line.
 
+/// What the standard one does, but quietly ending when nobody reads on (`windtunnel check | head`).
+macro_rules! println {
+    () => { crate::command::say(format_args!("\n")) };
+    ($($said:tt)*) => { crate::command::say(format_args!("{}\n", format_args!($($said)*))) };
+}
+
+/// As above, without a new line.
+macro_rules! print {
+    ($($said:tt)*) => { crate::command::say(format_args!($($said)*)) };
+}
+
 mod check;
 mod explain;
 mod json;
@@ -76,6 +87,14 @@ pub(crate) fn run() -> ExitCode {
         }
         ExitCode::from(2)
     })
+}
+
+/// Writes to the standard output. A reader who has left is the end; so is a full disk.
+fn say(text: std::fmt::Arguments<'_>) {
+    use std::io::Write as _;
+    if std::io::stdout().write_fmt(text).is_err() {
+        std::process::exit(141); // As a program that was ended by the pipe.
+    }
 }
 
 /// Says that a name is unknown, and which ones are near it.

@@ -3,7 +3,7 @@
 use drivers::Listed;
 use flight::Event;
 use verify::{Finding, Severity};
-use windtunnel::{Checked, Flown, On, Outcome};
+use windtunnel::{Checked, Flown, On};
 
 pub(crate) fn begin(driver: &Listed, on: On) {
     let seed = on.seed().map(|it| format!(", seed {it}")).unwrap_or_default();
@@ -18,10 +18,8 @@ pub(crate) fn flight(flown: &Flown, live: bool) {
         flown.scenario,
         flown.events.len()
     );
-    if let Outcome::NotFlown(needs) = &flown.outcome {
-        for need in needs {
-            println!("             it needs {need}");
-        }
+    for need in &flown.needs {
+        println!("             not told to its end: it needs {need}");
     }
     if live {
         for (when, census) in &flown.looks {

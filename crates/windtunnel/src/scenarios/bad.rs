@@ -3,7 +3,7 @@
 use crate::scenario::{STANDARD, Scenario};
 use crate::tunnel::{Bench, Stopped, Tunnel, pages, refused};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
-use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER};
+use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 use abi::ukm::D3DDDI_ALLOCATIONINFO_FLAGS as InfoFlags;
 use flight::RuleId;
 use thunk::{Create, Destroy};
@@ -137,6 +137,18 @@ pub(crate) const ALL: &[Scenario] = &[
             |tunnel| standard(tunnel, |it| it.standard = Some((0, 0x1000))),
         )
     },
+    bad(
+        "local-share",
+        "a resource is opened by its local name",
+        &[RuleId::ALLOC_SHARE_010],
+        local_share,
+    ),
+    bad(
+        "short-open",
+        "a resource is opened with too little room for its private data",
+        &[RuleId::ALLOC_SHARE_003],
+        short_open,
+    ),
     bad(
         "adapter-twice",
         "an adapter handle is closed twice",
@@ -296,6 +308,26 @@ fn standard(tunnel: &mut Tunnel<'_>, spoil: fn(&mut Create)) -> Result<(), Stopp
     spoil(&mut create);
     let answer = bench.client.create(tunnel.at, &create);
     refused(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
+    bench.close(tunnel.at, &[])
+}
+
+fn local_share(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let made = bench.create_resource(tunnel.at, 1)?;
+    let answer = bench.client.open_resource(tunnel.at, bench.device, made.resource);
+    refused("D3DKMTQueryResourceInfo", &answer, STATUS_INVALID_PARAMETER)?;
+    bench.destroy_resource(tunnel.at, made.resource)?;
+    bench.close(tunnel.at, &[])
+}
+
+fn short_open(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let create = Create::on(bench.device, pages(1)).with_resource();
+    let flags = create.flags | Flags::CreateShared;
+    let made = bench.make(tunnel.at, &Create { flags, ..create })?;
+    let answer = bench.client.open_without_room(tunnel.at, bench.device, made.global, 1);
+    refused("D3DKMTOpenResource", &answer, STATUS_NO_MEMORY)?;
+    bench.destroy_resource(tunnel.at, made.resource)?;
     bench.close(tunnel.at, &[])
 }
 

@@ -1,8 +1,9 @@
 //! Ends with work in flight, and ends of more than was asked for.
 
 use crate::scenario::{Scenario, WORK};
-use crate::tunnel::{Bench, Stopped, Tunnel};
-use thunk::{Created, Destroy};
+use crate::tunnel::{Bench, Stopped, Tunnel, pages, refused, wanted};
+use abi::status::STATUS_DEVICE_REMOVED;
+use thunk::{Create, Created, Destroy};
 
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
@@ -40,6 +41,13 @@ pub(crate) const ALL: &[Scenario] = &[
         breaks: &[],
         needs: WORK,
         story: member_in_flight,
+    },
+    Scenario {
+        name: "two-nodes",
+        about: "destroys with work in flight on two nodes: each end waits for both",
+        breaks: &[],
+        needs: WORK,
+        story: two_nodes,
     },
     Scenario {
         name: "device-end",
@@ -108,6 +116,24 @@ fn member_in_flight(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     bench.close(tunnel.at, &[context])
 }
 
+fn two_nodes(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let contexts = [bench.context_on(tunnel.at, 0)?, bench.context_on(tunnel.at, 1)?];
+    for synchronous in [false, true] {
+        let made = bench.create_resource(tunnel.at, 2)?;
+        for _ in 0..3 {
+            bench.fill(tunnel.at, contexts[0], made.allocations[0])?;
+            bench.fill(tunnel.at, contexts[1], made.allocations[1])?;
+        }
+        let resource = made.resource;
+        let destroy = Destroy { device: bench.device, resource, synchronous, ..Destroy::default() };
+        bench.destroy(tunnel.at, &destroy)?;
+        tunnel.look("after the call");
+        tunnel.settle();
+    }
+    bench.close(tunnel.at, &contexts)
+}
+
 fn device_end(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let (bench, _, made) = busy(tunnel)?;
     bench.create(tunnel.at, 2)?;
@@ -126,15 +152,18 @@ fn killed(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
 }
 
 fn adapter_end(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let (bench, ..) = busy(tunnel)?;
+    let (bench, context, made) = busy(tunnel)?;
     bench.create(tunnel.at, 1)?;
     let (kernel, adapter) = (tunnel.kernel.clone(), tunnel.adapter);
     kernel.remove_adapter(tunnel.at, adapter);
-    tunnel.look("the adapter is gone, its name is not");
-    crate::tunnel::wanted(
-        "D3DKMTCloseAdapter",
-        bench.client.close_adapter(tunnel.at, bench.adapter),
-    )?;
+    tunnel.look("the adapter is gone, its names are not");
+    // The client does not know yet: creating fails, ending what it has works.
+    let create = bench.client.create(tunnel.at, &Create::on(bench.device, pages(1)));
+    refused("D3DKMTCreateAllocation", &create, STATUS_DEVICE_REMOVED)?;
+    bench.destroy_resource(tunnel.at, made.resource)?;
+    wanted("D3DKMTDestroyContext", bench.client.destroy_context(tunnel.at, context))?;
+    wanted("D3DKMTDestroyDevice", bench.client.destroy_device(tunnel.at, bench.device))?;
+    wanted("D3DKMTCloseAdapter", bench.client.close_adapter(tunnel.at, bench.adapter))?;
     bench.client.end(tunnel.at);
     Ok(())
 }

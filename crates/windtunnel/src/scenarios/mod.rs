@@ -3,4 +3,5 @@
 pub(crate) mod bad;
 pub(crate) mod destroy;
 pub(crate) mod life;
+pub(crate) mod share;
 pub(crate) mod threads;

@@ -1,0 +1,215 @@
+//! Opening shared resources.
+#![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::claims::{read, read_list, write, write_bytes, write_list};
+use crate::entry::{ArgumentRule, judge_arguments};
+use crate::session::Session;
+use crate::status::{Kept, Which, answer};
+use abi::NTSTATUS;
+use abi::kmt::{D3DKMT_OPENRESOURCE, D3DKMT_QUERYRESOURCEINFO};
+use abi::status::{STATUS_INTEGER_OVERFLOW, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
+use abi::ukm::{D3DDDI_OPENALLOCATIONINFO, D3DDDI_OPENALLOCATIONINFO2};
+use flight::{Passive, RuleId};
+use kernel::{Handle, ShareInfo};
+use std::ffi::c_void;
+
+const QUERIED: Kept = Kept {
+    handles: &[
+        (Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTQueryResourceInfo.hDevice"),
+        (Which::Share, RuleId::ALLOC_SHARE_010, "D3DKMTQueryResourceInfo.hGlobalShare"),
+    ],
+    others: &[],
+};
+
+const OPENED: Kept = Kept {
+    handles: &[
+        (Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTOpenResource.hDevice"),
+        (Which::Share, RuleId::ALLOC_SHARE_010, "D3DKMTOpenResource.hGlobalShare"),
+    ],
+    others: &[],
+};
+
+/// What an opener says, beside what there is.
+struct Asked {
+    args: D3DKMT_OPENRESOURCE,
+    there: ShareInfo,
+}
+
+const RULES: &[ArgumentRule<Asked>] = &[
+    ArgumentRule {
+        id: RuleId::ALLOC_SHARE_003,
+        place: "D3DKMTOpenResource.NumAllocations",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |it| {
+            let (said, there) = (it.args.NumAllocations as usize, it.there.members);
+            (said != there).then(|| format!("{said} allocations are said to be in it, not {there}"))
+        },
+    },
+    ArgumentRule {
+        id: RuleId::ALLOC_SHARE_003,
+        place: "D3DKMTOpenResource.PrivateRuntimeDataSize",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |it| {
+            let (said, there) = (it.args.PrivateRuntimeDataSize as usize, it.there.runtime);
+            let given = there == 0 || !it.args.pPrivateRuntimeData.is_null();
+            (said != there || !given).then(|| sizes("the runtime's data", said, there, given))
+        },
+    },
+    ArgumentRule {
+        id: RuleId::ALLOC_SHARE_003,
+        place: "D3DKMTOpenResource.ResourcePrivateDriverDataSize",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |it| {
+            let (said, there) = (it.args.ResourcePrivateDriverDataSize as usize, it.there.private);
+            (said != there).then(|| sizes("the resource's private data", said, there, true))
+        },
+    },
+    // WINDOWS: a short total buffer is out of memory: observed on the NT-handle form, taken
+    // over for this one (our decision).
+    ArgumentRule {
+        id: RuleId::ALLOC_SHARE_003,
+        place: "D3DKMTOpenResource.TotalPrivateDriverDataBufferSize",
+        refuses: Some(STATUS_NO_MEMORY),
+        broken: |it| {
+            let (said, there) = (it.args.TotalPrivateDriverDataBufferSize as usize, it.there.total);
+            let given = there == 0 || !it.args.pTotalPrivateDriverDataBuffer.is_null();
+            (said < there || !given).then(|| sizes("all private data", said, there, given))
+        },
+    },
+];
+
+fn sizes(what: &str, said: usize, there: usize, given: bool) -> String {
+    let pointer = if given { "" } else { " at a NULL pointer" };
+    format!("{what} has {there} bytes, but room for {said}{pointer} is given")
+}
+
+/// Says what an opener of a shared resource has to bring.
+///
+/// # Safety
+///
+/// A pointer that is not NULL is good for what its structure says, now.
+pub unsafe fn D3DKMTQueryResourceInfo(
+    session: &Session,
+    _at: &mut Passive,
+    args: *mut D3DKMT_QUERYRESOURCEINFO,
+) -> NTSTATUS {
+    session.call("D3DKMTQueryResourceInfo", || {
+        // SAFETY: The caller's contract.
+        let mut asked = unsafe { read(args.cast_const()) }?;
+        let (device, global) = (Handle(asked.hDevice), Handle(asked.hGlobalShare));
+        let there = session.kernel.share_info(session.process, device, global);
+        let there = answer(session, QUERIED, there)?;
+        // WINDOWS: sizes only; the runtime's data is never copied here, whatever buffer comes
+        // (observed).
+        asked.PrivateRuntimeDataSize = fits(there.runtime)?;
+        asked.TotalPrivateDriverDataSize = fits(there.total)?;
+        asked.ResourcePrivateDriverDataSize = fits(there.private)?;
+        asked.NumAllocations = fits(there.members)?;
+        // SAFETY: The caller's contract.
+        unsafe { write(args, asked) }
+    })
+}
+
+/// Opens a shared resource for a device.
+///
+/// # Safety
+///
+/// A pointer that is not NULL is good for what its structure says, now.
+pub unsafe fn D3DKMTOpenResource(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_OPENRESOURCE,
+) -> NTSTATUS {
+    let list = |it: &D3DKMT_OPENRESOURCE| it.pOpenAllocationInfo;
+    // SAFETY: The caller's contract.
+    session.call("D3DKMTOpenResource", || unsafe { open(session, at, args, list) })
+}
+
+/// Opens a shared resource for a device.
+///
+/// # Safety
+///
+/// A pointer that is not NULL is good for what its structure says, now.
+pub unsafe fn D3DKMTOpenResource2(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_OPENRESOURCE,
+) -> NTSTATUS {
+    let list = D3DKMT_OPENRESOURCE::open_allocation_info2;
+    // SAFETY: The caller's contract.
+    session.call("D3DKMTOpenResource2", || unsafe { open(session, at, args, list) })
+}
+
+/// Both versions: in, call, out. `list` is where the elements are.
+///
+/// # Safety
+///
+/// A pointer that is not NULL is good for what its structure says, now.
+unsafe fn open<E: Element>(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_OPENRESOURCE,
+    list: impl Fn(&D3DKMT_OPENRESOURCE) -> *mut E,
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut args_now = unsafe { read(args.cast_const()) }?;
+    let (device, global) = (Handle(args_now.hDevice), Handle(args_now.hGlobalShare));
+    let there = session.kernel.share_info(session.process, device, global);
+    let there = answer(session, OPENED, there)?;
+    judge_arguments(session, RULES, &Asked { args: args_now, there })?;
+    let list = list(&args_now);
+    // SAFETY: The caller's contract.
+    let mut elements = unsafe { read_list(list.cast_const(), there.members) }?;
+    let opened = session.kernel.open_resource(at, session.process, device, global);
+    let opened = answer(session, OPENED, opened)?;
+    let total = args_now.pTotalPrivateDriverDataBuffer;
+    let mut written = 0;
+    for ((element, handle), private) in
+        elements.iter_mut().zip(&opened.allocations).zip(&opened.privates)
+    {
+        // WINDOWS: driver data is delivered in the total buffer only, and the size fields are
+        // updated (observed); that the pointer then leads there is our reading.
+        element.fill(
+            *handle,
+            total.cast::<u8>().wrapping_add(written).cast(),
+            fits(private.len())?,
+        );
+        written += private.len();
+    }
+    // SAFETY: The caller's contract.
+    unsafe { write_bytes(total, &opened.privates.concat()) }?;
+    // SAFETY: The caller's contract.
+    unsafe { write_bytes(args_now.pPrivateRuntimeData, &opened.runtime) }?;
+    // SAFETY: The caller's contract.
+    unsafe { write_list(list, &elements) }?;
+    args_now.TotalPrivateDriverDataBufferSize = fits(written)?;
+    args_now.hResource = opened.resource.0;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, args_now) }
+}
+
+/// An element of the list, of either version.
+trait Element: Copy {
+    /// The answer: its name, and where its private data is.
+    fn fill(&mut self, handle: Handle, private: *const c_void, size: u32);
+}
+
+macro_rules! element {
+    ($($type:ty),*) => {$(
+        impl Element for $type {
+            fn fill(&mut self, handle: Handle, private: *const c_void, size: u32) {
+                self.hAllocation = handle.0;
+                self.pPrivateDriverData = private;
+                self.PrivateDriverDataSize = size;
+            }
+        }
+    )*};
+}
+
+element!(D3DDDI_OPENALLOCATIONINFO, D3DDDI_OPENALLOCATIONINFO2);
+
+/// A size as the structures have it.
+fn fits(size: usize) -> Result<u32, NTSTATUS> {
+    u32::try_from(size).map_err(|_| STATUS_INTEGER_OVERFLOW)
+}

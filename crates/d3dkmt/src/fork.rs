@@ -5,6 +5,7 @@
 //! of its own.
 #![expect(unsafe_code, reason = "is told of forks by the C library")]
 
+use crate::tunnel::Tunnel;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,7 +24,7 @@ static LOADED: extern "C" fn() = watch;
 pub(crate) extern "C" fn watch() {
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| {
-        // SAFETY: The handler is a function that stays, and stores one flag.
+        // SAFETY: The handler is a function that stays, and takes no lock.
         let refused = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         if refused != 0 {
             eprintln!("windtunnel: children of fork cannot be told from their parents");
@@ -34,6 +35,10 @@ pub(crate) extern "C" fn watch() {
 /// In a child, before anything else of it runs.
 extern "C" fn in_child() {
     LOST.store(BEGUN.load(Ordering::Relaxed), Ordering::Relaxed);
+    // The thread that forked may have been in the host, and would say goodbye when it ends.
+    if let Some(tunnel) = Tunnel::running() {
+        tunnel.host.abandon();
+    }
 }
 
 /// From here on a child has lost something.

@@ -1,6 +1,6 @@
 /*
  * The life of allocations, from C: open an adapter, a device and a context; create; submit;
- * destroy with each combination of flags.
+ * share; destroy with each combination of flags.
  *
  *   cargo xtask install --prefix /tmp/windtunnel
  *   export PKG_CONFIG_PATH=/tmp/windtunnel/lib/pkgconfig LD_LIBRARY_PATH=/tmp/windtunnel/lib
@@ -115,6 +115,28 @@ static void fill(D3DKMT_HANDLE context, D3DKMT_HANDLE target)
     must("D3DKMTSubmitCommand", D3DKMTSubmitCommand(&submit));
 }
 
+/* Opens a shared resource on a device, and has one of its allocations filled there. */
+static D3DKMT_HANDLE open_resource(D3DKMT_HANDLE device, D3DKMT_HANDLE context,
+                                   D3DKMT_HANDLE global)
+{
+    D3DKMT_QUERYRESOURCEINFO query = {.hDevice = device, .hGlobalShare = global};
+    must("D3DKMTQueryResourceInfo", D3DKMTQueryResourceInfo(&query));
+    uint8_t privates[MEMBERS * WINDTUNNEL_DESCRIPTION_SIZE];
+    D3DDDI_OPENALLOCATIONINFO2 infos[MEMBERS] = {0};
+    D3DKMT_OPENRESOURCE open = {
+        .hDevice = device,
+        .hGlobalShare = global,
+        .NumAllocations = query.NumAllocations,
+        .pOpenAllocationInfo2 = infos,
+        .ResourcePrivateDriverDataSize = query.ResourcePrivateDriverDataSize,
+        .pTotalPrivateDriverDataBuffer = privates,
+        .TotalPrivateDriverDataBufferSize = sizeof privates,
+    };
+    must("D3DKMTOpenResource2", D3DKMTOpenResource2(&open));
+    fill(context, infos[0].hAllocation);
+    return open.hResource;
+}
+
 static void destroy_resource(D3DKMT_HANDLE device, D3DKMT_HANDLE resource, UINT flags)
 {
     D3DKMT_DESTROYALLOCATION2 destroy = {
@@ -145,6 +167,18 @@ int main(void)
         fill(context, made.members[0]);
         destroy_resource(device, made.resource, flags);
     }
+    /* Shared with another device, it outlives the one it was created on. */
+    D3DKMT_HANDLE other = create_device(adapter);
+    D3DKMT_HANDLE other_context = create_context(other);
+    Resource shared = create_resource(device);
+    D3DKMT_HANDLE opened = open_resource(other, other_context, shared.global);
+    destroy_resource(device, shared.resource, 0);
+    destroy_resource(other, opened, 0);
+    D3DKMT_DESTROYCONTEXT end_other_context = {.hContext = other_context};
+    must("D3DKMTDestroyContext", D3DKMTDestroyContext(&end_other_context));
+    D3DKMT_DESTROYDEVICE end_other = {.hDevice = other};
+    must("D3DKMTDestroyDevice", D3DKMTDestroyDevice(&end_other));
+
     D3DKMT_HANDLE alone = create_allocation(device);
     fill(context, alone);
     destroy_allocation(device, alone);

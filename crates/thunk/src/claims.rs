@@ -204,6 +204,19 @@ pub(crate) unsafe fn write_list<T: Copy>(to: *mut T, values: &[T]) -> Result<(),
     unsafe { store(values.as_ptr().cast(), to.cast(), size_of_val(values)) }
 }
 
+/// Makes sure that so many bytes can go there.
+///
+/// # Safety
+///
+/// As for [`write_bytes`].
+pub(crate) unsafe fn room_for(at: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
+    if HELD.get().belief != Belief::Trusts {
+        // SAFETY: The caller's contract; the session guards, so reading has no conditions.
+        unsafe { read_list_mut(at.cast::<u8>(), bytes) }?;
+    }
+    Ok(())
+}
+
 /// Reads private data.
 ///
 /// # Safety

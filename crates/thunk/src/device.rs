@@ -121,7 +121,8 @@ pub unsafe fn D3DKMTDestroyDevice(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTGetDeviceState(
     session: &Session,
     _at: &mut Passive,
@@ -129,7 +130,7 @@ pub unsafe fn D3DKMTGetDeviceState(
 ) -> NTSTATUS {
     session.call("D3DKMTGetDeviceState", || {
         // SAFETY: The caller's contract.
-        let mut asked = unsafe { read(args.cast_const()) }?;
+        let mut asked = unsafe { read_mut(args) }?;
         let state = session.kernel.device_state(session.process, Handle(asked.hDevice));
         let state = answer(session, STATE_ASKED, state)?;
         if asked.StateType != D3DKMT_DEVICESTATE_EXECUTION {

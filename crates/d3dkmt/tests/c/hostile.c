@@ -29,12 +29,18 @@ WRAP(D3DKMTCreateAllocation)
 WRAP(D3DKMTCreateAllocation2)
 WRAP(D3DKMTDestroyAllocation)
 WRAP(D3DKMTDestroyAllocation2)
+WRAP(D3DKMTQueryResourceInfo)
+WRAP(D3DKMTOpenResource)
+WRAP(D3DKMTOpenResource2)
+WRAP(D3DKMTGetDeviceState)
 
 static const Entry ENTRIES[] = {
     call_D3DKMTEnumAdapters2,        call_D3DKMTOpenAdapterFromLuid, call_D3DKMTCloseAdapter,
     call_D3DKMTCreateDevice,         call_D3DKMTDestroyDevice,       call_D3DKMTCreateContextVirtual,
     call_D3DKMTDestroyContext,       call_D3DKMTSubmitCommand,       call_D3DKMTCreateAllocation,
     call_D3DKMTCreateAllocation2,    call_D3DKMTDestroyAllocation,   call_D3DKMTDestroyAllocation2,
+    call_D3DKMTQueryResourceInfo,    call_D3DKMTOpenResource,        call_D3DKMTOpenResource2,
+    call_D3DKMTGetDeviceState,
 };
 
 /* Two pages: the first can be used, the second is not there. */
@@ -136,6 +142,53 @@ static void creation(D3DKMT_HANDLE device)
     CHECK(D3DKMTCreateAllocation2(&bad) == BAD);
 }
 
+static void sharing(D3DKMT_HANDLE device)
+{
+    uint8_t description[WINDTUNNEL_DESCRIPTION_SIZE];
+    windtunnel_describe(description, PAGE);
+    D3DDDI_ALLOCATIONINFO2 info = {
+        .pPrivateDriverData = description, .PrivateDriverDataSize = sizeof description};
+    D3DKMT_CREATEALLOCATION create = {
+        .hDevice = device, .NumAllocations = 1, .pAllocationInfo2 = &info,
+        .pPrivateRuntimeData = "runtime", .PrivateRuntimeDataSize = 8,
+        .Flags = {.CreateResource = 1, .CreateShared = 1}};
+    CHECK(D3DKMTCreateAllocation2(&create) == STATUS_SUCCESS);
+    D3DKMT_QUERYRESOURCEINFO query = {.hDevice = device, .hGlobalShare = create.hGlobalShare};
+    CHECK(D3DKMTQueryResourceInfo(read_only(&query, sizeof query)) == BAD);
+    CHECK(D3DKMTQueryResourceInfo(&query) == STATUS_SUCCESS);
+
+    uint8_t runtime[8], total[64];
+    D3DDDI_OPENALLOCATIONINFO2 element = {0};
+    const D3DKMT_OPENRESOURCE good = {
+        .hDevice = device, .hGlobalShare = create.hGlobalShare, .NumAllocations = 1,
+        .pOpenAllocationInfo2 = &element, .pPrivateRuntimeData = runtime,
+        .PrivateRuntimeDataSize = sizeof runtime, .pTotalPrivateDriverDataBuffer = total,
+        .TotalPrivateDriverDataBufferSize = sizeof total};
+    D3DKMT_OPENRESOURCE bad = good;
+    CHECK(D3DKMTOpenResource2(read_only(&bad, sizeof bad)) == BAD);
+    bad.pOpenAllocationInfo2 = read_only(&element, sizeof element);
+    CHECK(D3DKMTOpenResource2(&bad) == BAD);
+    bad = good;
+    bad.pPrivateRuntimeData = read_only(runtime, sizeof runtime);
+    CHECK(D3DKMTOpenResource2(&bad) == BAD);
+    bad = good;
+    bad.pTotalPrivateDriverDataBuffer = page + PAGE - 8;
+    CHECK(D3DKMTOpenResource2(&bad) == BAD);
+    D3DKMT_OPENRESOURCE open = good;
+    CHECK(D3DKMTOpenResource2(&open) == STATUS_SUCCESS);
+
+    const D3DKMT_HANDLE resources[] = {open.hResource, create.hResource};
+    for (int i = 0; i < 2; i++) {
+        D3DKMT_DESTROYALLOCATION2 destroy = {.hDevice = device, .hResource = resources[i]};
+        CHECK(D3DKMTDestroyAllocation2(&destroy) == STATUS_SUCCESS);
+    }
+
+    D3DKMT_GETDEVICESTATE state = {.hDevice = device, .StateType = D3DKMT_DEVICESTATE_EXECUTION};
+    CHECK(D3DKMTGetDeviceState(read_only(&state, sizeof state)) == BAD);
+    CHECK(D3DKMTGetDeviceState(&state) == STATUS_SUCCESS);
+    CHECK(state.ExecutionState == D3DKMT_DEVICEEXECUTION_ACTIVE);
+}
+
 static void destruction(D3DKMT_HANDLE device)
 {
     D3DKMT_DESTROYALLOCATION2 destroy = {.hDevice = device};
@@ -191,6 +244,7 @@ int main(void)
     D3DKMT_HANDLE device = create_device(adapter);
     answers(adapter, device);
     creation(device);
+    sharing(device);
     destruction(device);
     submission(device);
     crooked(adapter);

@@ -58,7 +58,7 @@ int main(void)
     for (int i = 0; i < 2; i++) {
         CHECK(pthread_create(&threads[i], NULL, work, &adapter) == 0);
     }
-    for (int i = 0; i < 40; i++) {
+    for (int i = 0; i < 200; i++) {
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) {

@@ -1,42 +1,13 @@
 //! The command, as people and machines use it.
-#![expect(clippy::unwrap_used, reason = "output that cannot be read is a failed test")]
 
-use serde_json::Value;
-use std::path::PathBuf;
-use std::process::{Command, Output};
-use std::sync::LazyLock;
-
-/// The command, built once. (Cargo builds binaries of its own package only for its own tests.)
-static WINDTUNNEL: LazyLock<PathBuf> = LazyLock::new(|| {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build.args(["build", "--package", "windtunnel", "--message-format", "json", "--quiet"]);
-    let output = build.output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    let messages = text.lines().filter_map(|it| serde_json::from_str::<Value>(it).ok());
-    let mut binaries = messages.filter_map(|it| it["executable"].as_str().map(PathBuf::from));
-    binaries.next_back().unwrap()
-});
-
-fn windtunnel(arguments: &[&str]) -> Output {
-    Command::new(&*WINDTUNNEL).args(arguments).output().unwrap()
-}
-
-fn text(arguments: &[&str]) -> (i32, String) {
-    let output = windtunnel(arguments);
-    (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
-}
-
-fn json(arguments: &[&str]) -> (i32, Value) {
-    let (code, text) = text(&[arguments, &["--json"]].concat());
-    (code, serde_json::from_str(&text).unwrap())
-}
+use stories::command::{json, text, windtunnel};
 
 #[test]
 fn check_flies_the_built_in_driver_clean() {
     let (code, report) = text(&["check"]);
     assert_eq!(code, 0, "{report}");
     assert!(report.contains("rules watched"), "{report}");
+    assert!(report.ends_with("\nwords: docs/GLOSSARY.md\n"), "{report}");
     assert!(report.contains("0 errors, 0 warnings, 0 notes; 0 live objects."), "{report}");
     let (code, report) = json(&["check"]);
     assert_eq!((code, report["findings"].as_u64()), (0, Some(0)));
@@ -134,6 +105,55 @@ fn rules_are_listed_and_explained() {
 }
 
 #[test]
+fn what_is_there_is_shown() {
+    let (code, said) = text(&["support"]);
+    assert_eq!(code, 0);
+    assert!(said.contains("D3DKMTDestroyAllocation2 "), "{said}");
+    let (code, report) = json(&["support"]);
+    assert_eq!(code, 0);
+    let find = |table: &str, name: &str| {
+        let rows = report["support"][table].as_array().unwrap().iter();
+        rows.clone().find(|it| it["name"] == name).unwrap().clone()
+    };
+    assert_eq!(find("d3dkmt", "D3DKMTDestroyAllocation2")["state"], "done");
+    let submit = find("ddi", "DxgkDdiSubmitCommandVirtual");
+    assert_eq!((&submit["irql"], &submit["state"]), (&"dispatch".into(), &"part".into()));
+    assert_eq!(submit["statuses"][1], "STATUS_INVALID_PARAMETER");
+    assert_eq!(find("uncalled", "DxgkDdiCommitVidPn")["lacks"], "no display output");
+    assert_eq!(find("callback", "DxgkCbMapMemory")["state"], "absent");
+    assert_eq!(find("callback", "DxgkCbNotifyDpc")["state"], "done");
+    assert_eq!(find("import", "ExFreePool")["state"], "done");
+}
+
+#[test]
+fn statuses_and_bug_checks_are_explained() {
+    for text in ["0xC000000D", "STATUS_INVALID_PARAMETER", "3221225485", "-1073741811"] {
+        let (code, status) = json(&["explain", text]);
+        assert_eq!((code, &status["name"]), (0, &"STATUS_INVALID_PARAMETER".into()), "{text}");
+        assert_eq!(status["success"], false);
+        let has = |list: &str, it: &str| status[list].as_array().unwrap().contains(&it.into());
+        assert!(has("answered_by", "D3DKMTDestroyAllocation2"), "{status}");
+        assert!(has("legal_for", "DxgkDdiCreateAllocation"), "{status}");
+        assert!(!has("legal_for", "DxgkDdiCreateDevice"), "{status}");
+        assert_eq!(status["rules"][0]["id"], "ALLOC-CREATE-001");
+    }
+    for text in [&["0x119/2"][..], &["bugcheck 0x119 (0x2)"], &["bugcheck", "0x119", "(0x2)"]] {
+        let (code, stop) = json(&[&["explain"], text].concat());
+        assert_eq!((code, &stop["name"]), (0, &"VIDEO_SCHEDULER_INTERNAL_ERROR".into()));
+        for rule in stop["rules"].as_array().unwrap() {
+            assert_eq!(rule["parameter"], "0x2", "{stop}");
+        }
+    }
+    let (_, said) = text(&["explain", "0x10E/0xB"]);
+    assert!(said.starts_with("bug check 0x10E (0xB), VIDEO_MEMORY_MANAGEMENT_INTERNAL"), "{said}");
+    assert!(said.contains("when DxgkDdiBuildPagingBuffer answers what it may not"), "{said}");
+    let (code, report) = json(&["explain", "0xC000000E"]);
+    assert_eq!(code, 2);
+    let said = report["error"].as_str().unwrap();
+    assert!(said.contains("the nearest are: 0xC000000D STATUS_INVALID_PARAMETER"), "{said}");
+}
+
+#[test]
 fn who_was_alive_is_shown_on_request() {
     let (_, said) = text(&["check", "--scenario", "destroy-deferred", "--live"]);
     assert!(said.contains("used, behind fence 2 of node 0"), "{said}");
@@ -148,7 +168,10 @@ fn the_report_says_who_ran_the_flight() {
     let (_, report) = json(&["check", "--scenario", "alone", "--seed", "3"]);
     assert_eq!((&report["host"], &report["seed"]), (&"stepped".into(), &3.into()));
     let (code, report) = json(&["check", "--host", "free"]);
-    assert_eq!((code, &report["host"], &report["seed"]), (0, &"free".into(), &Value::Null));
+    assert_eq!(
+        (code, &report["host"], &report["seed"]),
+        (0, &"free".into(), &serde_json::Value::Null)
+    );
     let (_, said) = text(&["check", "--host", "free", "--scenario", "alone"]);
     assert!(said.contains("on host free.\n"), "{said}");
     let (code, report) = json(&["check", "--host", "free", "--seed", "3"]);

@@ -1,10 +1,12 @@
 //! Threads side by side: whatever the machine does, a good driver flies clean and leaves nothing.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::{Event, RuleId, Subject, What};
+use flight::{Event, Free, Log, RuleId, Subject, What};
+use kernel::Kernel;
 use kernel::miniport::Generation;
 use std::collections::BTreeMap;
-use stories::{Variant, flown, run, verified};
+use std::sync::Arc;
+use stories::{Variant, flown, run, softgpu, verified};
 use thunk::Client;
 use windtunnel::{Bench, On, Outcome, SCENARIOS};
 
@@ -137,4 +139,57 @@ fn two_threads_of_a_process_are_never_inside_a_driver_of_the_first_generation_at
     assert!(seen.parked > 0, "one had to wait for the other");
     assert_eq!(seen.inside, 0);
     assert!(seen.judged["KMD-LEVEL-006"] > 0);
+}
+
+#[test]
+fn every_bad_driver_is_named_when_threads_run_side_by_side() {
+    let good = || SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.is_empty());
+    for driver in drivers::ALL.iter().filter(|it| !it.breaks.is_empty()) {
+        let names = |scenario: &windtunnel::Scenario| {
+            let flown = flown(driver.name, scenario.name, On::Free);
+            flown.findings.iter().any(|it| driver.breaks.contains(&it.rule))
+        };
+        assert!(good().any(names), "{} is not named", driver.name);
+    }
+}
+
+/// As in a program in C: its threads call when they like, and the host is there all the time.
+#[test]
+fn threads_of_a_program_call_a_kernel_that_is_always_there() {
+    let log = Arc::new(Log::new());
+    let host = Free::new(&log);
+    let kernel = Kernel::new(host.clone(), log.clone());
+    let worker = kernel.clone();
+    host.serve("system", kernel.bell(), move |at| worker.work(at));
+    let adapter = host.adopt("starts", |at| kernel.add_adapter(at, softgpu(&log)).unwrap());
+    let machine = kernel.clone();
+    let bell = kernel.machine_bell(adapter).unwrap();
+    host.serve("hardware", bell, move |at| machine.turn(at, adapter));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                // Adopted for each call anew.
+                let open = |at: &mut _| Bench::open(Client::new(&kernel), at).unwrap();
+                let bench = host.adopt("program", open);
+                let context = host.adopt("program", |at| bench.context_on(at, 1).unwrap());
+                for _ in 0..10 {
+                    let made = host.adopt("program", |at| bench.create_resource(at, 2).unwrap());
+                    let target = made.allocations[0];
+                    host.adopt("program", |at| bench.fill(at, context, target).unwrap());
+                    host.adopt("program", |at| bench.destroy_resource(at, made.resource).unwrap());
+                }
+                host.adopt("program", |at| bench.close(at, &[context]).unwrap());
+            });
+        }
+    });
+    host.adopt("stops", |at| {
+        host.quiet(at);
+        kernel.remove_adapter(at, adapter);
+    });
+    host.end().unwrap();
+    let left = kernel.census();
+    assert_eq!(left.count(), 0, "{left}");
+    let events = log.take();
+    assert!(verified(&events).findings().is_empty());
+    assert!(events.iter().all(|it| it.thread <= 6), "numbers stay small");
 }

@@ -72,6 +72,21 @@ fn the_readme_counts_rules_as_the_catalogue_does() {
     assert!(page("README.md").contains(&sentence), "README.md should say '{sentence}'");
 }
 
+/// The words a report uses for how things end are in the glossary.
+#[test]
+fn the_glossary_is_sorted_and_has_the_words_of_reports() {
+    let page = page("docs/GLOSSARY.md");
+    let terms: Vec<String> = page
+        .lines()
+        .filter_map(|it| it.strip_prefix("**")?.split_once(".**"))
+        .map(|it| it.0.trim_start_matches("To ").to_lowercase())
+        .collect();
+    assert!(terms.is_sorted(), "{terms:?}");
+    for word in ["census", "finding", "fly", "live objects", "pass", "scenario", "word"] {
+        assert!(terms.iter().any(|it| it == word), "{word}");
+    }
+}
+
 #[test]
 fn unsafe_is_only_where_the_architecture_says() {
     let may = ["thunk", "d3dkmt", "port", "nt"];

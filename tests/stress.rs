@@ -4,7 +4,6 @@
 use flight::{Event, Passive, Ticket, What, Who};
 use kernel::miniport::Generation;
 use softgpu::format::{Command, describe};
-use std::sync::Arc;
 use stories::{Variant, Wing, run, verified};
 use thunk::{Client, Create, Destroy};
 use windtunnel::{Bench, On};
@@ -247,14 +246,17 @@ fn a_context_is_destroyed_while_threads_submit_to_it() {
 }
 
 #[test]
-fn an_adapter_is_removed_by_two_at_once() {
+fn an_adapter_is_removed_by_three_at_once() {
     tell(Generation::Two, 100, |wing, at| {
         let bench = Bench::open(Client::new(&wing.kernel), at).ok();
         let (kernel, adapter) = (wing.kernel.clone(), wing.adapter);
-        let other: Thread = Box::new(move |at, _| kernel.remove_adapter(at, adapter));
-        with(wing, at, [other], |at| wing.kernel.remove_adapter(at, wing.adapter));
-        let gone = Arc::new(wing.kernel.adapters());
-        assert!(gone.is_empty());
+        let others = [kernel.clone(), kernel].map(|kernel| -> Thread {
+            Box::new(move |at, _| {
+                kernel.remove_adapter(at, adapter);
+                assert!(kernel.adapters().is_empty());
+            })
+        });
+        with(wing, at, others, |at| wing.kernel.remove_adapter(at, wing.adapter));
         if let Some(bench) = bench {
             bench.client.kill(at);
         }

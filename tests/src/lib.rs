@@ -1,6 +1,7 @@
 //! What the stories share: flights by name, and kernels without a scenario.
 #![forbid(unsafe_code)]
 
+pub mod command;
 mod variant;
 
 pub use variant::Variant;

@@ -1,5 +1,6 @@
 //! Chores. `cargo xtask test` is the test command; `cargo xtask bless` rewrites golden traces,
-//! `cargo xtask headers` the C header; `cargo xtask install` puts the C library somewhere.
+//! `cargo xtask docs` the pages that are made from code or quote a trace, `cargo xtask headers`
+//! the C header; `cargo xtask install` puts the C library somewhere.
 #![forbid(unsafe_code)]
 
 mod headers;
@@ -13,6 +14,7 @@ use std::process::{Command, ExitCode};
 const HELP: &str = "\
 cargo xtask test    checks formatting and lints, runs every test, prints a total
 cargo xtask bless   rewrites the golden traces; read the diff before you commit it
+cargo xtask docs    rewrites docs/support.md from the code, and the events that pages quote
 cargo xtask headers rewrites the C header of the library
 cargo xtask install --prefix DIR
                     builds the C library, and puts it there with headers and a pkg-config file";
@@ -20,7 +22,8 @@ cargo xtask install --prefix DIR
 fn main() -> ExitCode {
     let done = match std::env::args().nth(1).as_deref() {
         Some("test") => test::run(),
-        Some("bless") => bless(),
+        Some("bless") => rewrite("golden"),
+        Some("docs") => rewrite("support"),
         Some("headers") => headers::run(),
         Some("install") => install::run(),
         _ => Err(HELP.to_owned()),
@@ -34,8 +37,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn bless() -> Result<(), String> {
-    let mut cargo = cargo(&["test", "--package", "windtunnel-tests", "--test", "golden"]);
+/// Runs a test that writes what it would compare.
+fn rewrite(test: &str) -> Result<(), String> {
+    let mut cargo = cargo(&["test", "--package", "windtunnel-tests", "--test", test]);
     run(cargo.env("WINDTUNNEL_BLESS", "1"))
 }
 

@@ -10,8 +10,7 @@ pub type Body = Box<dyn FnOnce(&mut Passive) + Send>;
 
 /// A host that starts virtual threads: a story told to one runs on either.
 pub trait Crew: Host {
-    /// Starts a virtual thread. [`spawn`](trait.Crew.html#method.spawn) and
-    /// [`serve`](trait.Crew.html#method.serve) are what callers want.
+    /// Starts a virtual thread. Callers want `spawn` or `serve`, which are below and on each host.
     fn start(self: Arc<Self>, name: &str, role: Role, body: Body);
 
     /// Lets everything else run until nothing can.

@@ -73,8 +73,7 @@ impl Free {
         let number = host.take_place("main");
         let answer = catch_unwind(AssertUnwindSafe(|| host.adopt("main", |at| main(&host, at))));
         host.finish(number, answer.as_ref().err().map(|it| said(&**it)));
-        host.end();
-        host.state().table.outcome(answer)
+        host.end().and(answer.map_err(|_| CouldNotRun("main".to_owned())))
     }
 
     /// Says that this is a copy of the host, in a child of `fork`: its threads are elsewhere, and
@@ -121,16 +120,16 @@ impl Free {
     }
 
     /// Ends the host: those who serve go home when nobody has anything left to do, and this
-    /// returns when every thread the host has started has ended. Called from inside, it does not
-    /// wait: the end comes when the last one has left.
-    pub fn end(&self) {
+    /// returns when every thread the host has started has ended, with what one of them said if it
+    /// panicked. Called from inside, it does not wait: the end comes when the last one has left.
+    pub fn end(&self) -> Result<(), CouldNotRun> {
         {
             let mut state = self.state();
             state.ends = true;
             state.look_around();
             let inside = |it: usize| state.table.threads[it].is_ready();
             if self.place().is_some_and(inside) {
-                return;
+                return Ok(());
             }
         }
         loop {
@@ -138,6 +137,7 @@ impl Free {
             // A body's panic was caught and is in the table.
             let _ = handle.join();
         }
+        self.state().table.outcome(Ok::<(), ()>(()))
     }
 
     /// A place in the table for the calling thread, which keeps it.

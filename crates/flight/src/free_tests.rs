@@ -156,7 +156,7 @@ fn serviced(body: impl FnOnce(&Arc<Free>, &Ticket, &Ticket)) {
     });
     host.adopt("settles", |at| host.quiet(at));
     body(&host, &bell, &done);
-    host.end();
+    host.end().unwrap();
     assert!(host.state().table.threads.iter().all(|it| !it.is_ready()));
     assert_eq!(Arc::strong_count(&host), 1, "its threads are gone");
 }
@@ -217,7 +217,7 @@ fn a_body_that_panics_leaves_the_host_in_order() {
 fn an_end_from_inside_comes_when_the_last_one_leaves() {
     let host = Free::new(&silent());
     host.serve("server", Ticket::new("orders"), |_| false);
-    host.adopt("c", |_| host.end());
-    host.end();
+    host.adopt("c", |_| host.end()).unwrap();
+    host.end().unwrap();
     assert_eq!(Arc::strong_count(&host), 1);
 }

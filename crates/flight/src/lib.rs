@@ -16,6 +16,7 @@ mod number;
 mod pool;
 mod rule;
 mod stepped;
+mod support;
 mod table;
 mod thread;
 
@@ -30,5 +31,6 @@ pub use number::{Fence, Kind, Subject};
 pub use pool::Pool;
 pub use rule::{RuleId, Who};
 pub use stepped::Stepped;
+pub use support::Support;
 pub use table::{CouldNotRun, Role};
 pub use thread::{InCall, current as current_thread};

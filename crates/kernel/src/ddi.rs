@@ -15,7 +15,7 @@ use crate::miniport::{
 use crate::services::Services;
 use flight::{
     DeviceLevel, Dispatch, Host, InCall, Irql, Kind, Level, Log, Machine, Passive, Pool, Subject,
-    Ticket, What,
+    Support, Ticket, What,
 };
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -53,17 +53,19 @@ pub struct Line {
     pub class: Class,
     /// What it may answer.
     pub legal: Legal,
+    /// How much of it there is.
+    pub state: Support,
 }
 
 macro_rules! table {
-    ($($const:ident $name:ident $level:ident $class:ident $legal:expr;)*) => {
+    ($($const:ident $name:ident $level:ident $class:ident $legal:expr $(, lacks $lacks:literal)?;)*) => {
         $(const $const: Ddi<$level> = Ddi {
             name: stringify!($name), class: Class::$class, legal: $legal, level: PhantomData,
         };)*
         /// Every DDI the kernel calls.
         pub const TABLE: &[Line] = &[$(Line {
             name: $const.name, level: <$level as Level>::IRQL, class: $const.class,
-            legal: $const.legal,
+            legal: $const.legal, state: Support::lacking(concat!($($lacks)?)),
         }),*];
         /// Their names.
         pub const NAMES: &[&str] = &[$($const.name),*];
@@ -74,23 +76,29 @@ const DESCRIBES: Legal = Legal::Only(&[Refusal::Invalid, Refusal::NoMemory, Refu
 
 table! {
     ADD_DEVICE        DxgkDdiAddDevice        Passive Three Legal::Any;
-    START_DEVICE      DxgkDdiStartDevice      Passive Three Legal::Any;
-    QUERY_ADAPTER     DxgkDdiQueryAdapterInfo Passive Three Legal::Any;
+    START_DEVICE      DxgkDdiStartDevice      Passive Three Legal::Any,
+        lacks "no display output: sources and children have no effect";
+    QUERY_ADAPTER     DxgkDdiQueryAdapterInfo Passive Three Legal::Any,
+        lacks "asks for the driver caps only, and reads the number of nodes";
     STOP_DEVICE       DxgkDdiStopDevice       Passive Three Legal::Any;
     REMOVE_DEVICE     DxgkDdiRemoveDevice     Passive Three Legal::Any;
     UNLOAD            DxgkDdiUnload           Passive Three Legal::Any;
-    CREATE_DEVICE     DxgkDdiCreateDevice     Passive Zero  Legal::Only(&[Refusal::NoMemory]);
+    CREATE_DEVICE     DxgkDdiCreateDevice     Passive Zero  Legal::Only(&[Refusal::NoMemory]),
+        lacks "no flags, and no kernel handle goes in";
     DESTROY_DEVICE    DxgkDdiDestroyDevice    Passive Zero  Legal::Any;
     CREATE_CONTEXT    DxgkDdiCreateContext    Passive Zero
-        Legal::Only(&[Refusal::NoMemory, Refusal::Mismatch]);
+        Legal::Only(&[Refusal::NoMemory, Refusal::Mismatch]),
+        lacks "virtual addressing only, no context sizes";
     DESTROY_CONTEXT   DxgkDdiDestroyContext   Passive Zero  Legal::Any;
-    STANDARD_DATA     DxgkDdiGetStandardAllocationDriverData Passive Zero Legal::Any;
+    STANDARD_DATA     DxgkDdiGetStandardAllocationDriverData Passive Zero Legal::Any,
+        lacks "GDI surfaces only";
     CREATE_ALLOCATION DxgkDdiCreateAllocation Passive Zero  DESCRIBES;
     DESTROY_ALLOCATION DxgkDdiDestroyAllocation Passive Zero Legal::Any;
     OPEN_ALLOCATION   DxgkDdiOpenAllocation   Passive Zero  DESCRIBES;
     CLOSE_ALLOCATION  DxgkDdiCloseAllocation  Passive Zero  Legal::Any;
     SUBMIT_COMMAND    DxgkDdiSubmitCommandVirtual Dispatch Scheduler
-        Legal::Only(&[Refusal::Invalid]);
+        Legal::Only(&[Refusal::Invalid]),
+        lacks "no GPU addresses: commands travel as private driver data";
     INTERRUPT         DxgkDdiInterruptRoutine DeviceLevel None Legal::Any;
     DPC               DxgkDdiDpcRoutine       Dispatch None Legal::Any;
 }
@@ -320,7 +328,8 @@ impl Driver {
 }
 
 impl Legal {
-    fn allows(self, why: Refusal) -> bool {
+    /// Whether it may be refused so.
+    pub fn allows(self, why: Refusal) -> bool {
         match self {
             Legal::Any => true,
             // WINDOWS: a failed look-up inside the call is answered with an invalid handle in

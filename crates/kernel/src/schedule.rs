@@ -244,15 +244,14 @@ impl Kernel {
             let Some(it) = world.adapters.get_mut(adapter.0) else { return false };
             let Some(line) = it.line.clone().filter(|_| !it.quiet) else { return false };
             let dpc = std::mem::replace(&mut it.dpc, false);
-            if !dpc && it.driver.machine.idle() {
-                return false;
-            }
             it.interrupting += 1; // From here on a stop waits.
             (it.driver.clone(), line, dpc)
         };
+        // The hardware has locks of its own: it is asked while the world is not held.
+        let busy = dpc || !driver.machine.idle();
         if dpc {
             let _ = driver.dpc(at); // A failed DPC is an event; there is nobody to tell.
-        } else {
+        } else if busy {
             driver.machine.step(at, &*line);
         }
         let mut world = self.world.hold();
@@ -260,7 +259,7 @@ impl Kernel {
             it.interrupting -= 1;
         }
         self.wake(&mut world);
-        true
+        busy
     }
 }
 

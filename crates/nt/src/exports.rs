@@ -7,6 +7,7 @@
 
 use crate::Pool;
 use abi::PVOID;
+use flight::Support;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
@@ -33,6 +34,34 @@ const REQUIRED: u64 = KINDS
     | POOL_FLAG_RAISE_ON_FAILURE;
 /// The flags that may be unknown: the upper half.
 const OPTIONAL: u64 = 0xFFFF_FFFF_0000_0000;
+
+/// A line of the import table: a function that a driver imports by name.
+#[derive(Clone, Copy, Debug)]
+pub struct Import {
+    /// Its Windows name.
+    pub name: &'static str,
+    /// How much of it there is.
+    pub state: Support,
+    /// Where a driver's import of it leads.
+    pub address: *const (),
+}
+
+macro_rules! imports {
+    ($($name:ident $(lacks $lacks:literal)?;)*) => {
+        /// Every function that a driver can import.
+        pub const IMPORTS: &[Import] = &[$(Import {
+            name: stringify!($name),
+            state: Support::lacking(concat!($($lacks)?)),
+            address: $name as *const (),
+        }),*];
+    };
+}
+
+imports! {
+    ExAllocatePool2 lacks "no quota, no cache alignment, and it does not raise";
+    ExFreePool;
+    ExFreePoolWithTag;
+}
 
 /// Takes a block of pool.
 ///
@@ -96,6 +125,12 @@ mod tests {
     fn free(block: PVOID, tag: u32) {
         // SAFETY: The tests do not use a block after this.
         unsafe { ExFreePoolWithTag(block, tag) };
+    }
+
+    #[test]
+    fn every_import_leads_somewhere() {
+        assert!(IMPORTS.iter().all(|it| !it.address.is_null()));
+        assert!(IMPORTS.is_sorted_by(|a, b| a.name < b.name), "by name, each once");
     }
 
     #[test]

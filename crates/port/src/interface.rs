@@ -7,9 +7,31 @@ use crate::callbacks::{
 use crate::traps::{absent, slot};
 use abi::HANDLE;
 use abi::miniport::DXGKRNL_INTERFACE;
+use flight::Support;
+
+/// A line of the callback table: a slot of `DXGKRNL_INTERFACE`, and how much is behind it.
+#[derive(Clone, Copy, Debug)]
+pub struct Callback {
+    /// Its Windows name.
+    pub name: &'static str,
+    /// How much of it there is. Behind an absent one is a trap that says its name.
+    pub state: Support,
+}
 
 macro_rules! interface {
-    (served { $($served:ident)* } absent { $($absent:ident)* }) => {
+    (
+        served { $($served:ident $(lacks $lacks:literal)?;)* }
+        absent { $($why:literal { $($absent:ident)* })* }
+    ) => {
+        /// Every callback of the interface: the served ones, then the traps by what they need.
+        pub const CALLBACKS: &[Callback] = &[
+            $(Callback {
+                name: stringify!($served),
+                state: Support::lacking(concat!($($lacks)?)),
+            },)*
+            $($(Callback { name: stringify!($absent), state: Support::Absent($why) },)*)*
+        ];
+
         /// The interface for the door with this handle.
         ///
         /// WINDOWS: `Size` is exactly that of the driver's version: `displib` copies so many
@@ -23,7 +45,7 @@ macro_rules! interface {
                 Version: version,
                 DeviceHandle: handle,
                 $($served: Some($served),)*
-                $($absent: Some(absent::<{ slot(stringify!($absent)) }>),)*
+                $($($absent: Some(absent::<{ slot(stringify!($absent)) }>),)*)*
             })
         }
     };
@@ -31,21 +53,41 @@ macro_rules! interface {
 
 interface! {
     served {
-        DxgkCbQueueDpc DxgkCbSynchronizeExecution DxgkCbGetHandleData DxgkCbNotifyInterrupt
-        DxgkCbNotifyDpc DxgkCbAcquireHandleData DxgkCbReleaseHandleData
+        DxgkCbQueueDpc;
+        DxgkCbSynchronizeExecution lacks "one interrupt message: MessageNumber is not looked at";
+        DxgkCbGetHandleData lacks "answers NULL, as is seen at WDDM 2";
+        DxgkCbNotifyInterrupt lacks "hears of completed work only";
+        DxgkCbNotifyDpc;
+        DxgkCbAcquireHandleData lacks "the kind of the handle is not compared";
+        DxgkCbReleaseHandleData;
     }
     absent {
-        DxgkCbEvalAcpiMethod DxgkCbGetDeviceInformation DxgkCbIndicateChildStatus DxgkCbMapMemory
-        DxgkCbQueryServices DxgkCbReadDeviceSpace DxgkCbUnmapMemory DxgkCbWriteDeviceSpace
-        DxgkCbIsDevicePresent DxgkCbGetHandleParent DxgkCbEnumHandleChildren
-        DxgkCbQueryVidPnInterface DxgkCbQueryMonitorInterface DxgkCbGetCaptureAddress
-        DxgkCbLogEtwEvent DxgkCbExcludeAdapterAccess DxgkCbCreateContextAllocation
-        DxgkCbDestroyContextAllocation DxgkCbSetPowerComponentActive DxgkCbSetPowerComponentIdle
-        DxgkCbAcquirePostDisplayOwnership DxgkCbPowerRuntimeControlRequest
-        DxgkCbSetPowerComponentLatency DxgkCbSetPowerComponentResidency
-        DxgkCbCompleteFStateTransition DxgkCbCompletePStateTransition DxgkCbMapContextAllocation
-        DxgkCbUpdateContextAllocation DxgkCbReserveGpuVirtualAddressRange
-        DxgkCbHardwareContentProtectionTeardown
+        "no hardware: no ACPI, device memory or configuration space" {
+            DxgkCbEvalAcpiMethod DxgkCbGetDeviceInformation DxgkCbMapMemory DxgkCbUnmapMemory
+            DxgkCbReadDeviceSpace DxgkCbWriteDeviceSpace DxgkCbIsDevicePresent
+        }
+        "no other drivers to ask" { DxgkCbQueryServices }
+        "no display output" {
+            DxgkCbIndicateChildStatus DxgkCbQueryVidPnInterface DxgkCbQueryMonitorInterface
+            DxgkCbGetCaptureAddress DxgkCbAcquirePostDisplayOwnership
+        }
+        "handles have no parents or children yet" {
+            DxgkCbGetHandleParent DxgkCbEnumHandleChildren
+        }
+        "no ETW" { DxgkCbLogEtwEvent }
+        "adapters are not taken from each other" { DxgkCbExcludeAdapterAccess }
+        "no context allocations, for no GPU virtual addresses" {
+            DxgkCbCreateContextAllocation DxgkCbDestroyContextAllocation
+            DxgkCbMapContextAllocation DxgkCbUpdateContextAllocation
+            DxgkCbReserveGpuVirtualAddressRange
+        }
+        "no power management" {
+            DxgkCbSetPowerComponentActive DxgkCbSetPowerComponentIdle
+            DxgkCbPowerRuntimeControlRequest DxgkCbSetPowerComponentLatency
+            DxgkCbSetPowerComponentResidency DxgkCbCompleteFStateTransition
+            DxgkCbCompletePStateTransition
+        }
+        "no content protection" { DxgkCbHardwareContentProtectionTeardown }
     }
 }
 
@@ -61,6 +103,15 @@ mod tests {
         let it = interface(handle, DXGKDDI_INTERFACE_VERSION_WDDM2_0).unwrap();
         assert_eq!((it.Size, it.Version, it.DeviceHandle), (0x138, 0x5023, handle));
         assert!(it.filled().eq(DXGKRNL_INTERFACE::SLOTS.iter().copied()));
+    }
+
+    #[test]
+    fn every_slot_has_its_line() {
+        let mut names: Vec<_> = CALLBACKS.iter().map(|it| it.name).collect();
+        let mut slots = DXGKRNL_INTERFACE::SLOTS.to_vec();
+        names.sort_unstable();
+        slots.sort_unstable();
+        assert_eq!(names, slots);
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod door;
 mod interface;
 mod private;
 mod registry;
+mod slots;
 mod standard;
 mod start;
 mod status;
@@ -27,4 +28,7 @@ mod table;
 mod traps;
 
 pub use display::TableDriver;
+pub use interface::{CALLBACKS, Callback};
+pub use slots::UNCALLED;
+pub use status::answer;
 pub use table::BadTable;

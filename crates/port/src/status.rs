@@ -9,7 +9,7 @@ use kernel::miniport::{Answer, Refusal};
 
 /// What a driver answered. Only success itself is success: another code that does not fail
 /// says something, and is passed on.
-pub(crate) fn answer(status: NTSTATUS) -> Answer<()> {
+pub fn answer(status: NTSTATUS) -> Answer<()> {
     Err(match status {
         STATUS_SUCCESS => return Ok(()),
         STATUS_INVALID_PARAMETER => Refusal::Invalid,

@@ -1,7 +1,11 @@
 //! The support table of this door: a line for each entry point, with the rules it judges.
 
 use abi::NTSTATUS;
-use flight::RuleId;
+use abi::status::{
+    STATUS_BUFFER_TOO_SMALL, STATUS_DEVICE_REMOVED, STATUS_INTEGER_OVERFLOW, STATUS_INVALID_HANDLE,
+    STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_UNSUCCESSFUL,
+};
+use flight::{RuleId, Support};
 
 use crate::session::Session;
 
@@ -14,6 +18,17 @@ pub struct Line {
     pub lacks: &'static str,
     /// The rules judged on its arguments, and on the kernel's refusals.
     pub rules: &'static [RuleId],
+    /// What it answers of itself, besides success.
+    pub answers: &'static [NTSTATUS],
+    /// The DDIs whose refusal becomes its answer.
+    pub passes_on: &'static [&'static str],
+}
+
+impl Line {
+    /// How much of it there is.
+    pub const fn state(&self) -> Support {
+        Support::lacking(self.lacks)
+    }
 }
 
 /// A rule judged on the arguments of a call.
@@ -46,43 +61,151 @@ pub(crate) fn judge_arguments<A>(
 
 /// Every entry point of this door.
 pub const ENTRIES: &[Line] = &[
-    Line { name: "D3DKMTEnumAdapters2", lacks: "", rules: &[] },
-    Line { name: "D3DKMTOpenAdapterFromLuid", lacks: "", rules: &[] },
-    Line { name: "D3DKMTCloseAdapter", lacks: "", rules: &[RuleId::DEV_LIFE_001] },
+    Line {
+        name: "D3DKMTEnumAdapters2",
+        lacks: "",
+        rules: &[],
+        answers: &[BAD, STATUS_BUFFER_TOO_SMALL, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTOpenAdapterFromLuid",
+        lacks: "",
+        rules: &[],
+        answers: &[BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTCloseAdapter",
+        lacks: "",
+        rules: &[RuleId::DEV_LIFE_001],
+        answers: &[BAD],
+        passes_on: &[],
+    },
     Line {
         name: "D3DKMTCreateDevice",
         lacks: "flags have no effect, and no command buffer is given",
         rules: &[RuleId::DEV_LIFE_013, RuleId::DEV_LIFE_001],
+        answers: MAKES,
+        passes_on: &["DxgkDdiCreateDevice"],
     },
     Line {
         name: "D3DKMTDestroyDevice",
         lacks: "",
         rules: &[RuleId::DEV_LIFE_013, RuleId::DEV_LIFE_003],
+        answers: &[BAD],
+        passes_on: &[],
     },
     Line {
         name: "D3DKMTCreateContextVirtual",
         lacks: "flags have no effect",
         rules: &[RuleId::DEV_LIFE_003, RuleId::DEV_LIFE_006],
+        answers: MAKES,
+        passes_on: &["DxgkDdiCreateContext"],
     },
-    Line { name: "D3DKMTDestroyContext", lacks: "", rules: &[RuleId::DEV_LIFE_003] },
+    Line {
+        name: "D3DKMTDestroyContext",
+        lacks: "",
+        rules: &[RuleId::DEV_LIFE_003],
+        answers: ENDS,
+        passes_on: &[],
+    },
     Line {
         name: "D3DKMTSubmitCommand",
         lacks: "one context, no GPU addresses: commands travel as private driver data",
         rules: &[RuleId::DEV_LIFE_003],
+        answers: &[BAD, STATUS_NOT_SUPPORTED, STATUS_DEVICE_REMOVED, STATUS_UNSUCCESSFUL],
+        passes_on: &["DxgkDdiSubmitCommandVirtual"],
+    },
+    Line {
+        name: "D3DKMTCreateAllocation",
+        lacks: CREATE_LACKS,
+        rules: CREATE_RULES,
+        answers: CREATE_ANSWERS,
+        passes_on: CREATE_ASKS,
+    },
+    Line {
+        name: "D3DKMTCreateAllocation2",
+        lacks: CREATE_LACKS,
+        rules: CREATE_RULES,
+        answers: CREATE_ANSWERS,
+        passes_on: CREATE_ASKS,
+    },
+    Line {
+        name: "D3DKMTDestroyAllocation",
+        lacks: "",
+        rules: DESTROY_RULES,
+        answers: ENDS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTDestroyAllocation2",
+        lacks: "",
+        rules: DESTROY_RULES,
+        answers: ENDS,
+        passes_on: &[],
     },
     Line {
         name: "D3DKMTGetDeviceState",
         lacks: "the execution state only",
         rules: &[RuleId::DEV_LIFE_003],
+        answers: &[BAD, STATUS_NOT_SUPPORTED],
+        passes_on: &[],
     },
-    Line { name: "D3DKMTQueryResourceInfo", lacks: "", rules: SHARE_RULES },
-    Line { name: "D3DKMTOpenResource", lacks: "", rules: SHARE_RULES },
-    Line { name: "D3DKMTOpenResource2", lacks: "", rules: SHARE_RULES },
-    Line { name: "D3DKMTCreateAllocation", lacks: CREATE_LACKS, rules: CREATE_RULES },
-    Line { name: "D3DKMTCreateAllocation2", lacks: CREATE_LACKS, rules: CREATE_RULES },
-    Line { name: "D3DKMTDestroyAllocation", lacks: "", rules: DESTROY_RULES },
-    Line { name: "D3DKMTDestroyAllocation2", lacks: "", rules: DESTROY_RULES },
+    Line {
+        name: "D3DKMTQueryResourceInfo",
+        lacks: "",
+        rules: SHARE_RULES,
+        answers: SHARE_ANSWERS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTOpenResource",
+        lacks: "",
+        rules: SHARE_RULES,
+        answers: SHARE_ANSWERS,
+        passes_on: &["DxgkDdiOpenAllocation"],
+    },
+    Line {
+        name: "D3DKMTOpenResource2",
+        lacks: "",
+        rules: SHARE_RULES,
+        answers: SHARE_ANSWERS,
+        passes_on: &["DxgkDdiOpenAllocation"],
+    },
 ];
+
+/// Nearly every bad argument.
+const BAD: NTSTATUS = STATUS_INVALID_PARAMETER;
+
+/// A call that makes something: no name is left, the device is gone, or nothing could end a
+/// wait.
+const MAKES: &[NTSTATUS] = &[BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED, STATUS_UNSUCCESSFUL];
+
+/// A call that ends something.
+const ENDS: &[NTSTATUS] = &[BAD, STATUS_DEVICE_REMOVED, STATUS_UNSUCCESSFUL];
+
+/// A call on a shared resource, which may end meanwhile.
+const SHARE_ANSWERS: &[NTSTATUS] = &[
+    BAD,
+    STATUS_INVALID_HANDLE,
+    STATUS_NO_MEMORY,
+    STATUS_INTEGER_OVERFLOW,
+    STATUS_DEVICE_REMOVED,
+    STATUS_UNSUCCESSFUL,
+];
+
+const CREATE_ANSWERS: &[NTSTATUS] = &[
+    BAD,
+    STATUS_INVALID_HANDLE,
+    STATUS_NOT_SUPPORTED,
+    STATUS_NO_MEMORY,
+    STATUS_DEVICE_REMOVED,
+    STATUS_UNSUCCESSFUL,
+];
+
+const CREATE_ASKS: &[&str] =
+    &["DxgkDdiGetStandardAllocationDriverData", "DxgkDdiCreateAllocation", "DxgkDdiOpenAllocation"];
 
 const CREATE_LACKS: &str = "no sections, no cross-adapter, no protection, no NT handles";
 

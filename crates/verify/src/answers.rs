@@ -34,18 +34,27 @@ fn returns(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
+/// A bug check that an answer of a DDI leads to.
+pub(crate) struct Stop {
+    pub(crate) ddi: &'static str,
+    pub(crate) code: u32,
+    pub(crate) parameter: u32,
+}
+
 /// What Windows does when a DDI answers what it may not, for the DDIs of which that is known.
 ///
-/// WINDOWS: observed, where the list of answers is closed. `None`: not known.
-pub(crate) fn windows(ddi: &str) -> Option<&'static str> {
-    match ddi {
-        "DxgkDdiSubmitCommand" | "DxgkDdiSubmitCommandVirtual" => {
-            Some("stops with bug check 0x119 (0x2)")
-        }
-        "DxgkDdiPatch" => Some("stops with bug check 0x119 (0x3)"),
-        "DxgkDdiBuildPagingBuffer" => Some("stops with bug check 0x10E (0xB)"),
-        _ => None,
-    }
+/// WINDOWS: observed, where the list of answers is closed.
+pub(crate) const STOPS: &[Stop] = &[
+    Stop { ddi: "DxgkDdiSubmitCommand", code: 0x119, parameter: 0x2 },
+    Stop { ddi: "DxgkDdiSubmitCommandVirtual", code: 0x119, parameter: 0x2 },
+    Stop { ddi: "DxgkDdiPatch", code: 0x119, parameter: 0x3 },
+    Stop { ddi: "DxgkDdiBuildPagingBuffer", code: 0x10E, parameter: 0xB },
+];
+
+/// The same in words. `None`: not known.
+pub(crate) fn windows(ddi: &str) -> Option<String> {
+    let stop = STOPS.iter().find(|it| it.ddi == ddi)?;
+    Some(format!("stops with bug check 0x{:X} (0x{:X})", stop.code, stop.parameter))
 }
 
 #[cfg(test)]
@@ -55,6 +64,13 @@ mod tests {
 
     fn answer(answer: &str, legal: bool) -> String {
         format!("call:1 ddi.return name=DxgkDdiOpenAllocation answer={answer} legal={legal}")
+    }
+
+    #[test]
+    fn what_windows_does_is_said_where_it_is_known() {
+        let said = super::windows("DxgkDdiBuildPagingBuffer");
+        assert_eq!(said.as_deref(), Some("stops with bug check 0x10E (0xB)"));
+        assert_eq!(super::windows("DxgkDdiOpenAllocation"), None);
     }
 
     #[test]

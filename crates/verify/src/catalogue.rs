@@ -84,6 +84,17 @@ impl Entry {
         }
     }
 
+    /// The statuses that it names as what Windows answers to a breach.
+    pub fn statuses(&self) -> impl Iterator<Item = &str> {
+        let words = self.on_breach.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+        words.filter(|it| it.starts_with("STATUS_"))
+    }
+
+    /// Whether it names that status.
+    pub fn names_status(&self, name: &str) -> bool {
+        self.statuses().any(|it| it == name)
+    }
+
     /// What Windows would have done, in words for people.
     pub fn windows(&self) -> String {
         let known = self.on_breach.replace(" / verifier error", "");

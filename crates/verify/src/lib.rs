@@ -12,6 +12,7 @@
 //! 3. What is remembered is bounded by what is alive, not by how much has happened.
 #![forbid(unsafe_code)]
 
+pub mod bugcheck;
 pub mod catalogue;
 pub mod rule;
 pub mod shadow;

@@ -1,41 +1,72 @@
 //! Many flights of one driver, and what they come to.
 
+use crate::allow::Allow;
 use crate::fly::{Flown, On, Outcome, fly};
+use crate::landed::Landed;
 use crate::scenario::Scenario;
 use drivers::Listed;
 use flight::{CouldNotRun, RuleId, Tally};
 use std::collections::BTreeSet;
 use verify::Severity;
 
+/// What to fly.
+pub struct Plan<'a> {
+    /// The driver.
+    pub driver: &'static Listed,
+    /// The scenarios, in order.
+    pub scenarios: &'a [&'static Scenario],
+    /// Who runs the flights; the first seed, if it has one.
+    pub on: On,
+    /// How many times, each with the next seed.
+    pub seeds: u64,
+    /// What is allowed.
+    pub allow: Option<&'a Allow>,
+}
+
 /// What a check came to.
 pub struct Checked {
     /// The driver.
     pub driver: &'static str,
-    /// Who ran the flights.
+    /// Who ran the flights; the first seed, if it has one.
     pub on: On,
-    /// The flights, in order.
-    pub flights: Vec<Flown>,
+    /// How many times.
+    pub seeds: u64,
+    /// The scenarios, in order, each over all its seeds.
+    pub flights: Vec<Landed>,
 }
 
-/// Flies a driver through scenarios; `after` sees each flight as it lands.
-pub fn check(
-    driver: &'static Listed,
-    scenarios: &[&'static Scenario],
-    on: impl Into<On>,
-    mut after: impl FnMut(&Flown),
-) -> Result<Checked, CouldNotRun> {
-    let (on, mut flights) = (on.into(), Vec::new());
-    for scenario in scenarios {
-        let flown = fly(driver, scenario, on)
-            .map_err(|CouldNotRun(why)| CouldNotRun(format!("{}: {why}", scenario.name)))?;
-        after(&flown);
-        flights.push(flown);
+/// What a check has just done.
+pub enum Step<'a> {
+    /// It flew once.
+    Flown(&'a Flown),
+    /// It is done with a scenario.
+    Landed(&'a Landed),
+}
+
+/// Flies a driver through scenarios; `after` sees each flight, and each scenario, as it lands.
+pub fn check(plan: &Plan<'_>, mut after: impl FnMut(Step<'_>)) -> Result<Checked, CouldNotRun> {
+    let mut flights = Vec::new();
+    for scenario in plan.scenarios {
+        let mut landed = Landed::new(scenario.name);
+        for turn in 0..plan.seeds {
+            let on = plan.on.after(turn);
+            let flown = fly(plan.driver, scenario, on).map_err(|CouldNotRun(why)| {
+                CouldNotRun(format!("{}, {}: {why}", scenario.name, on.name()))
+            })?;
+            after(Step::Flown(&flown));
+            landed.add(flown);
+        }
+        if let Some(allow) = plan.allow {
+            landed.allow(plan.driver.name, allow);
+        }
+        after(Step::Landed(&landed));
+        flights.push(landed);
     }
-    Ok(Checked { driver: driver.name, on, flights })
+    Ok(Checked { driver: plan.driver.name, on: plan.on, seeds: plan.seeds, flights })
 }
 
 impl Checked {
-    /// How many findings there are of a severity.
+    /// How many findings of a severity are not allowed.
     pub fn count(&self, severity: Severity) -> usize {
         self.flights.iter().map(|it| it.count(severity)).sum()
     }
@@ -45,15 +76,20 @@ impl Checked {
         self.flights.iter().map(|it| it.live.count()).sum()
     }
 
-    /// How many flights were told to their end, or found something.
+    /// How many findings are allowed.
+    pub fn allowed(&self) -> usize {
+        self.flights.iter().map(|it| it.allowed.len()).sum()
+    }
+
+    /// How many scenarios were told to their end, or found something.
     pub fn flown(&self) -> usize {
-        let flown = |it: &&Flown| it.outcome != Outcome::NotFlown;
+        let flown = |it: &&Landed| it.outcome() != Outcome::NotFlown;
         self.flights.iter().filter(flown).count()
     }
 
     /// How many events there were.
     pub fn events(&self) -> usize {
-        self.flights.iter().map(|it| it.events.len()).sum()
+        self.flights.iter().map(|it| it.events).sum()
     }
 
     /// How often each rule was judged.

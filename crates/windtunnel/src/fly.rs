@@ -15,6 +15,8 @@ use verify::{Finding, Severity, Verifier};
 pub struct Flown {
     /// The scenario.
     pub scenario: &'static str,
+    /// The seed, where the order is drawn from one.
+    pub seed: Option<u64>,
     /// How it ended.
     pub outcome: Outcome,
     /// What the story needed and did not get: it was not told to its end.
@@ -44,6 +46,8 @@ pub enum Outcome {
     Clean,
     /// Something was wrong.
     Findings,
+    /// The story was told to its end, and all that was wrong is allowed.
+    Allowed,
     /// The story could not be told to its end, and nothing was found.
     NotFlown,
 }
@@ -54,6 +58,7 @@ impl Outcome {
         match self {
             Outcome::Clean => "clean",
             Outcome::Findings => "findings",
+            Outcome::Allowed => "allowed",
             Outcome::NotFlown => "not-flown",
         }
     }
@@ -92,6 +97,15 @@ impl On {
         }
     }
 
+    /// The same host, so many seeds on.
+    #[must_use]
+    pub fn after(self, turns: u64) -> Self {
+        match self {
+            On::Stepped(seed) => On::Stepped(seed.wrapping_add(turns)),
+            On::Free => On::Free,
+        }
+    }
+
     /// Flies `main` as the first virtual thread.
     pub fn fly<R>(
         self,
@@ -123,7 +137,7 @@ pub fn fly(
     scenario: &'static Scenario,
     on: impl Into<On>,
 ) -> Result<Flown, CouldNotRun> {
-    let log = Arc::new(Log::new());
+    let (on, log) = (on.into(), Arc::new(Log::new()));
     let plugged = (driver.make)(&log);
     let offered = plugged.miniport.offers();
     let lacks: Vec<String> = scenario
@@ -133,11 +147,11 @@ pub fn fly(
         .map(|it| format!("a driver with {it}"))
         .collect();
     let story = if lacks.is_empty() {
-        on.into().fly(&log, |host, at| Story::tell(host, at, &log, plugged, scenario))?
+        on.fly(&log, |host, at| Story::tell(host, at, &log, plugged, scenario))?
     } else {
         Story { needs: lacks, ..Story::default() }
     };
-    Ok(judge(scenario.name, &log, story, offered))
+    Ok(Flown { seed: on.seed(), offered, ..judge(scenario.name, &log, story) })
 }
 
 /// What came of telling a story.
@@ -188,7 +202,7 @@ impl Story {
 }
 
 /// Lets the verifier watch what happened.
-fn judge(scenario: &'static str, log: &Log, story: Story, offered: Vec<&'static str>) -> Flown {
+fn judge(scenario: &'static str, log: &Log, story: Story) -> Flown {
     let events = log.take();
     let mut verifier = Verifier::new();
     for event in &events {
@@ -207,6 +221,7 @@ fn judge(scenario: &'static str, log: &Log, story: Story, offered: Vec<&'static 
     };
     Flown {
         scenario,
+        seed: None,
         outcome,
         needs: story.needs,
         findings,
@@ -216,6 +231,6 @@ fn judge(scenario: &'static str, log: &Log, story: Story, offered: Vec<&'static 
         absent: verifier.absent().clone(),
         events,
         tally,
-        offered,
+        offered: Vec::new(),
     }
 }

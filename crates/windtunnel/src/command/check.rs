@@ -1,11 +1,15 @@
 //! `windtunnel check`.
 
+use super::progress::Progress;
 use super::{Deny, Unknown, json, text, unknown};
 use clap::{Args, ValueEnum};
 use std::fs;
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use windtunnel::{Checked, Flown, On, SCENARIOS, Scenario, check, find_scenario};
+use windtunnel::{
+    Allow, BadFile, Flown, On, Plan, SCENARIOS, Scenario, Step, baseline, check, find_scenario,
+};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -22,10 +26,21 @@ pub(crate) struct Arguments {
     /// --host stepped
     #[arg(long)]
     seed: Option<u64>,
+    /// Fly so many times, with seeds from --seed on, and merge what they come to into one report
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: u64,
+    /// List what this TOML file allows apart, and do not count it: [[allow]] with rule, where and
+    /// reason, and if wanted driver or scenario
+    #[arg(long, value_name = "FILE")]
+    allow: Option<PathBuf>,
+    /// Write an allow file for everything that is found
+    #[arg(long, value_name = "FILE")]
+    write_baseline: Option<PathBuf>,
     /// Let warnings count as wrong, too
     #[arg(long)]
     deny: Option<Deny>,
-    /// Write the events of each scenario to DIR/SCENARIO.trace
+    /// Write the events of each scenario to DIR/SCENARIO.trace, of further seeds to
+    /// DIR/SCENARIO.SEED.trace
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
     /// Show who was alive, and why, at the moments each scenario takes a look
@@ -63,19 +78,29 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Unknown> {
         unknown("driver", &arguments.driver, drivers::ALL.iter().map(|it| it.name))
     })?;
     let scenarios = chosen(&arguments.scenarios)?;
-    let on = arguments.on()?;
+    let allow = arguments.allow.as_deref().map(read_allow).transpose()?;
+    let (on, seeds) = (arguments.on()?, arguments.seeds);
     if !arguments.json {
-        text::begin(driver, on);
+        text::begin(driver, on, seeds);
     }
+    let plan = Plan { driver, scenarios: &scenarios, on, seeds, allow: allow.as_ref() };
+    let total = seeds.saturating_mul(scenarios.len() as u64);
+    let mut progress = Progress::new(total, io::stderr(), io::stderr().is_terminal());
     let mut failed = None;
-    let checked = check(driver, &scenarios, on, |flown| {
-        if !arguments.json {
-            text::flight(flown, arguments.live);
+    let checked = check(&plan, |step| match step {
+        Step::Flown(flown) => {
+            progress.step(flown.scenario);
+            if let Some(directory) = &arguments.trace
+                && let Err(why) = keep_trace(directory, flown, on)
+            {
+                failed.get_or_insert(why);
+            }
         }
-        if let Some(directory) = &arguments.trace
-            && let Err(why) = keep_trace(directory, flown)
-        {
-            failed.get_or_insert(why);
+        Step::Landed(landed) => {
+            progress.clear();
+            if !arguments.json {
+                text::flight(landed, arguments.live);
+            }
         }
     });
     let checked = checked.map_err(|flight::CouldNotRun(why)| {
@@ -84,16 +109,29 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Unknown> {
     if let Some(why) = failed {
         return Err(why);
     }
-    if arguments.json {
-        json::report(&checked, arguments.live);
-    } else {
-        text::end(&checked);
+    if let Some(path) = &arguments.write_baseline {
+        fs::write(path, baseline(&checked)).map_err(|why| unwritten(path, &why))?;
     }
-    Ok(ExitCode::from(exit_code(&checked, arguments)))
+    let allow = arguments.allow.as_deref().zip(allow.as_ref());
+    if arguments.json {
+        json::report(&checked, allow, arguments.live);
+    } else {
+        text::end(&checked, allow);
+    }
+    Ok(ExitCode::from(checked.exit_code(arguments.deny == Some(Deny::Warnings))))
 }
 
-fn exit_code(checked: &Checked, arguments: &Arguments) -> u8 {
-    checked.exit_code(arguments.deny == Some(Deny::Warnings))
+/// Reads an allow file; what is wrong with it is said with file and line.
+fn read_allow(path: &Path) -> Result<Allow, Unknown> {
+    let at = path.display();
+    let text = fs::read_to_string(path).map_err(|why| {
+        Unknown(format!("{at} cannot be read: {why}; expected a TOML file of [[allow]] entries"))
+    })?;
+    Allow::read(&text).map_err(|BadFile { line, why }| Unknown(format!("{at}:{line}: {why}")))
+}
+
+fn unwritten(path: &Path, why: &io::Error) -> Unknown {
+    Unknown(format!("{} cannot be written: {why}", path.display()))
 }
 
 /// The scenarios asked for; without any, every good one.
@@ -108,9 +146,12 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Scenario>, Unknown> {
     names.iter().map(find).collect()
 }
 
-fn keep_trace(directory: &Path, flown: &Flown) -> Result<(), Unknown> {
-    let path = directory.join(format!("{}.trace", flown.scenario));
+fn keep_trace(directory: &Path, flown: &Flown, on: On) -> Result<(), Unknown> {
+    let path = directory.join(match flown.seed {
+        Some(seed) if on.seed() != Some(seed) => format!("{}.{seed}.trace", flown.scenario),
+        _ => format!("{}.trace", flown.scenario),
+    });
     let written =
         fs::create_dir_all(directory).and_then(|()| fs::write(&path, trace::text(&flown.events)));
-    written.map_err(|why| Unknown(format!("{} cannot be written: {why}", path.display())))
+    written.map_err(|why| unwritten(&path, &why))
 }

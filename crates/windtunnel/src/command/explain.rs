@@ -1,39 +1,47 @@
 //! `windtunnel explain`.
 
-use super::{Unknown, json, unknown};
+use super::{Unknown, json};
 use flight::RuleId;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::process::ExitCode;
-use windtunnel::SCENARIOS;
+use verify::Entry;
+use verify::bugcheck::{BugCheck, Way};
+use windtunnel::{Explained, NotKnown, SCENARIOS, Status, explain, ways};
 
-pub(crate) fn run(id: &str, machine: bool) -> Result<ExitCode, Unknown> {
-    let wanted = id.to_uppercase();
-    let known = || verify::catalogue().iter().map(|it| it.id.as_str());
-    let entry = verify::find(&wanted).ok_or_else(|| unknown("rule", &wanted, known()))?;
-    let live = RuleId::find(&entry.id);
-    let shown = live.map(shown_by).unwrap_or_default();
-    if machine {
-        json::print(&json!({
-            "id": entry.id,
-            "live": live.is_some(),
-            "basis": entry.basis,
-            "severity": entry.severity().name(),
-            "source": entry.source,
-            "rule": entry.rule,
-            "check": entry.check,
-            "obligation": entry.obligation,
-            "function": entry.function,
-            "since": entry.since,
-            "windows": entry.windows(),
-            "observed": entry.observed,
-            "profile": entry.profile,
-            "confidence": entry.confidence,
-            "shown_by": shown,
-        }));
-        return Ok(ExitCode::SUCCESS);
+pub(crate) fn run(text: &str, machine: bool) -> Result<ExitCode, Unknown> {
+    let explained = explain(text).map_err(|NotKnown { kind, nearest }| {
+        let more = if kind == "rule" { ". 'windtunnel list rules' has them all" } else { "" };
+        let nearest = nearest.join(", ");
+        Unknown(format!("there is no {kind} '{text}'; the nearest are: {nearest}{more}"))
+    })?;
+    match explained {
+        Explained::Rule(entry) if machine => json::print(&rule_json(entry)),
+        Explained::Rule(entry) => rule(entry),
+        Explained::Status(it) if machine => json::print(&status_json(&it)),
+        Explained::Status(it) => status(&it),
+        Explained::Stop(it, parameter) if machine => json::print(&stop_json(it, parameter)),
+        Explained::Stop(it, parameter) => stop(it, parameter),
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn line(name: &str, value: &str) {
+    println!("  {name:<10} {value}");
+}
+
+/// A line, unless there is nothing in it.
+fn list(name: &str, values: &[&str]) {
+    if !values.is_empty() {
+        line(name, &values.join(", "));
+    }
+}
+
+fn live(entry: &Entry) -> bool {
+    RuleId::find(&entry.id).is_some()
+}
+
+fn rule(entry: &Entry) {
     println!("{}: {}\n", entry.id, entry.rule);
-    let line = |name: &str, value: &str| println!("  {name:<10} {value}");
     line(
         "binds",
         &format!("the {}, in {} (since {})", entry.obligation, entry.function, entry.since),
@@ -49,18 +57,134 @@ pub(crate) fn run(id: &str, machine: bool) -> Result<ExitCode, Unknown> {
             line(name, value);
         }
     }
-    line("live", if live.is_some() { "yes" } else { "no: nothing judges it yet" });
-    for example in shown {
+    line("live", if live(entry) { "yes" } else { "no: nothing judges it yet" });
+    for example in shown_by(entry) {
         line("see it", &example);
     }
-    Ok(ExitCode::SUCCESS)
+}
+
+fn rule_json(entry: &Entry) -> Value {
+    json!({
+        "id": entry.id,
+        "live": live(entry),
+        "basis": entry.basis,
+        "severity": entry.severity().name(),
+        "source": entry.source,
+        "rule": entry.rule,
+        "check": entry.check,
+        "obligation": entry.obligation,
+        "function": entry.function,
+        "since": entry.since,
+        "windows": entry.windows(),
+        "observed": entry.observed,
+        "profile": entry.profile,
+        "confidence": entry.confidence,
+        "shown_by": shown_by(entry),
+    })
 }
 
 /// Commands that show a rule broken.
-fn shown_by(rule: RuleId) -> Vec<String> {
+fn shown_by(entry: &Entry) -> Vec<String> {
+    let Some(rule) = RuleId::find(&entry.id) else { return Vec::new() };
     let drivers = drivers::ALL.iter().filter(|it| it.breaks.contains(&rule));
     let drivers = drivers.map(|it| format!("windtunnel check {}", it.name));
     let scenarios = SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.contains(&rule));
     let scenarios = scenarios.map(|it| format!("windtunnel check --scenario {}", it.name));
     drivers.chain(scenarios).collect()
+}
+
+fn status(it: &Status) {
+    println!("{} (0x{:08X}): {}\n", it.name, it.code, it.severity());
+    list("answered", &it.answered_by());
+    let passed: Vec<String> =
+        it.passed_on_by().iter().map(|(entry, ddi)| format!("{entry} from {ddi}")).collect();
+    if !passed.is_empty() {
+        line("passed on", &passed.join(", "));
+    }
+    list("legal for", &it.legal_for());
+    if !it.open_for().is_empty() {
+        line("not judged", &format!("any failure will do for {}", it.open_for().join(", ")));
+    }
+    let mut rules = it.rules();
+    rules.sort_by_key(|it| !live(it));
+    if rules.is_empty() {
+        line("rules", "none names it");
+        return;
+    }
+    line("rules", &format!("{} name it as what a breach is answered with", rules.len()));
+    for entry in rules {
+        rule_line(entry, &entry.windows());
+    }
+}
+
+fn rule_line(entry: &Entry, more: &str) {
+    let state = if live(entry) { "live" } else { "not live" };
+    println!("    {:<18} {state:<9} {}: {more}", entry.id, entry.function);
+}
+
+fn status_json(it: &Status) -> Value {
+    let passed = |(entry, ddi): &(&str, &str)| json!({ "entry": entry, "ddi": ddi });
+    let rule = |entry: &&Entry| {
+        json!({
+            "id": entry.id,
+            "live": live(entry),
+            "function": entry.function,
+            "windows": entry.windows(),
+        })
+    };
+    json!({
+        "kind": "status",
+        "name": it.name,
+        "value": format!("0x{:08X}", it.code),
+        "success": it.succeeds(),
+        "severity": it.severity(),
+        "answered_by": it.answered_by(),
+        "passed_on_by": it.passed_on_by().iter().map(passed).collect::<Vec<_>>(),
+        "legal_for": it.legal_for(),
+        "open_for": it.open_for(),
+        "rules": it.rules().iter().map(rule).collect::<Vec<_>>(),
+    })
+}
+
+fn stop(it: &BugCheck, parameter: Option<u32>) {
+    let number = parameter.map_or(String::new(), |it| format!(" ({it:#X})"));
+    println!("bug check 0x{:X}{number}, {}: {}\n", it.code, it.name, it.about);
+    let (ways, known) = ways(it, parameter);
+    let known: Vec<String> = known.iter().map(|it| format!("0x{it:X}")).collect();
+    match (ways.is_empty(), known.is_empty()) {
+        (true, true) => line("rules", "none is known to lead there"),
+        (true, false) => {
+            let words = format!("none is known to lead there; known are {}", known.join(", "));
+            line("rules", &words);
+        }
+        (false, _) => line("rules", &format!("{} lead there when broken", ways.len())),
+    }
+    for way in ways {
+        let parameter = way.parameter.map(|it| format!("parameter {it:#X}, "));
+        let said = way.when.as_deref().unwrap_or(&way.rule.rule);
+        rule_line(way.rule, &format!("{}{said}", parameter.unwrap_or_default()));
+    }
+}
+
+fn stop_json(it: &BugCheck, parameter: Option<u32>) -> Value {
+    let (ways, known) = ways(it, parameter);
+    let rule = |way: &Way| {
+        json!({
+            "id": way.rule.id,
+            "live": live(way.rule),
+            "function": way.rule.function,
+            "parameter": way.parameter.map(|it| format!("0x{it:X}")),
+            "when": way.when,
+            "rule": way.rule.rule,
+        })
+    };
+    json!({
+        "kind": "bug check",
+        "name": it.name,
+        "value": format!("0x{:X}", it.code),
+        "parameter": parameter.map(|it| format!("0x{it:X}")),
+        "about": it.about,
+        "known_parameters": known.iter().map(|it| format!("0x{it:X}")).collect::<Vec<_>>(),
+        "rules": ways.iter().map(rule).collect::<Vec<_>>(),
+    })
 }

@@ -2,13 +2,14 @@
 
 use kernel::Census;
 use serde_json::{Value, json};
+use std::path::Path;
 use verify::Severity;
-use windtunnel::{Checked, Flown};
+use windtunnel::{Allow, AllowEntry, Allowed, Checked, Found, Landed};
 
 /// The version of the shape below.
 const SCHEMA: u32 = 1;
 
-pub(crate) fn report(checked: &Checked, looks: bool) {
+pub(crate) fn report(checked: &Checked, allow: Option<(&Path, &Allow)>, looks: bool) {
     let entries = checked.entries();
     let called = entries.iter().filter(|it| it.1).count();
     let findings = checked.count(Severity::Error) + checked.count(Severity::Warning);
@@ -26,41 +27,60 @@ pub(crate) fn report(checked: &Checked, looks: bool) {
             "rules": [checked.judged().len(), flight::RuleId::LIVE.len()],
         },
     });
+    if checked.seeds > 1 {
+        report["seeds"] = checked.seeds.into();
+    }
+    if let Some((path, allow)) = allow {
+        let idle = |it: &AllowEntry| json!({ "rule": it.rule, "where": it.place, "reason": it.reason, "line": it.line });
+        report["allow"] = json!({
+            "file": path.display().to_string(),
+            "allowed": checked.allowed(),
+            "did_not_occur": allow.idle(checked).map(idle).collect::<Vec<_>>(),
+        });
+    }
     if checked.flown() == 0 {
         report["error"] = "nothing could be flown; each scenario says what it needs".into();
     }
     print(&report);
 }
 
-fn scenario(flown: &Flown, looks: bool) -> Value {
-    let finding = |it: &verify::Finding| {
-        json!({
-            "rule": it.rule.name(),
-            "severity": it.severity.name(),
-            "basis": it.basis,
-            "source": it.source,
-            "who": it.who.name(),
-            "where": it.place,
-            "message": it.message,
-            "windows": it.windows,
-            "events": it.events,
-            "count": it.count,
-        })
+fn scenario(landed: &Landed, looks: bool) -> Value {
+    let allowed = |it: &Allowed| {
+        let mut found = finding(&it.found);
+        found["reason"] = it.reason.as_str().into();
+        found
     };
-    let findings: Vec<Value> = flown.findings.iter().map(finding).collect();
     let mut scenario = json!({
-        "name": flown.scenario,
-        "result": flown.outcome.name(),
-        "needs": flown.needs,
-        "findings": findings,
-        "live": flown.live.count(),
+        "name": landed.scenario,
+        "result": landed.outcome().name(),
+        "needs": landed.needs,
+        "findings": landed.findings.iter().map(finding).collect::<Vec<_>>(),
+        "allowed": landed.allowed.iter().map(allowed).collect::<Vec<_>>(),
+        "live": landed.live.count(),
     });
     if looks {
         let look = |(when, it): &(&str, Census)| json!({ "when": when, "live": census(it) });
-        scenario["looks"] = flown.looks.iter().map(look).collect();
-        scenario["left"] = census(&flown.live);
+        scenario["looks"] = landed.looks.iter().map(look).collect();
+        scenario["left"] = census(&landed.live);
     }
     scenario
+}
+
+fn finding(found: &Found) -> Value {
+    let it = &found.finding;
+    json!({
+        "rule": it.rule.name(),
+        "severity": it.severity.name(),
+        "basis": it.basis,
+        "source": it.source,
+        "who": it.who.name(),
+        "where": it.place,
+        "message": it.message,
+        "windows": it.windows,
+        "events": it.events,
+        "count": it.count,
+        "seed": found.seed,
+    })
 }
 
 /// The live objects, each under its owner.
@@ -75,9 +95,16 @@ fn census(census: &Census) -> Value {
     census.live.iter().map(live).collect()
 }
 
+/// What every report has.
+pub(crate) fn head() -> Value {
+    json!({ "schema": SCHEMA, "windtunnel": env!("CARGO_PKG_VERSION") })
+}
+
 /// It could not run.
 pub(crate) fn error(why: &str) {
-    print(&json!({ "schema": SCHEMA, "windtunnel": env!("CARGO_PKG_VERSION"), "error": why }));
+    let mut report = head();
+    report["error"] = why.into();
+    print(&report);
 }
 
 pub(crate) fn print(value: &Value) {

@@ -15,6 +15,8 @@ mod check;
 mod explain;
 mod json;
 mod list;
+mod progress;
+mod support;
 mod text;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -26,8 +28,13 @@ Examples:
   windtunnel check leaks-on-destroy         fly a bad driver and read what it did
   windtunnel check --scenario destroy-sync --trace traces
   windtunnel check --host free              threads side by side instead of one at a time
+  windtunnel check --seeds 100              the same in a hundred orders, as one report
+  windtunnel check DRIVER --write-baseline known.toml, then --allow known.toml
   windtunnel explain KMD-DESTROY-002        what a rule says, on what grounds
+  windtunnel explain 0xC000000D             who answers a status, which rules name it
+  windtunnel explain 0x119/2                which rules lead to a bug check
   windtunnel list drivers                   drivers, good and bad
+  windtunnel support                        what is there, what is not yet, and why
 
 Exit codes: 0 nothing wrong, 1 something wrong, 2 it could not run.";
 
@@ -53,10 +60,18 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Explain a rule: what it says, who is bound, on what grounds, what Windows does
+    /// Show the support tables: entry points, DDIs, callbacks and imports
+    Support {
+        /// For machines
+        #[arg(long)]
+        json: bool,
+    },
+    /// Explain a rule, a status or a bug check: what it says, who answers it, what leads there
     Explain {
-        /// The rule's id, as in KMD-DESTROY-002
-        rule: String,
+        /// A rule (KMD-DESTROY-002), a status by number or name (0xC000000D), or a bug check
+        /// (0x119, 0x119/2, 'bugcheck 0x119 (0x2)')
+        #[arg(required = true, num_args = 1.., allow_negative_numbers = true)]
+        what: Vec<String>,
         /// For machines
         #[arg(long)]
         json: bool,
@@ -77,7 +92,8 @@ pub(crate) fn run() -> ExitCode {
     let (json, answer) = match Arguments::parse().command {
         Command::Check(arguments) => (arguments.json, check::run(&arguments)),
         Command::List { what, json } => (json, Ok(list::run(what, json))),
-        Command::Explain { rule, json } => (json, explain::run(&rule, json)),
+        Command::Support { json } => (json, Ok(support::run(json))),
+        Command::Explain { what, json } => (json, explain::run(&what.join(" "), json)),
     };
     answer.unwrap_or_else(|Unknown(why)| {
         if json {

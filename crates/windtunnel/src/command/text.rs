@@ -1,61 +1,74 @@
 //! Reports for people.
 
 use drivers::Listed;
-use flight::Event;
+use std::path::Path;
 use verify::{Finding, Severity};
-use windtunnel::{Checked, Flown, On};
+use windtunnel::{Allow, Checked, Found, Landed, On};
 
-pub(crate) fn begin(driver: &Listed, on: On) {
-    let seed = on.seed().map(|it| format!(", seed {it}")).unwrap_or_default();
-    println!("Flying {} ({}) on host {}{seed}.\n", driver.name, driver.about, on.name());
+/// Where the words of reports are explained.
+pub(crate) const WORDS: &str = "words: docs/GLOSSARY.md";
+
+pub(crate) fn begin(driver: &Listed, on: On, seeds: u64) {
+    let said = match (on.seed(), seeds) {
+        (None, 1) => String::new(),
+        (None, times) => format!(", {times} times"),
+        (Some(seed), 1) => format!(", seed {seed}"),
+        (Some(seed), _) => format!(", seeds {seed} to {}", seed.wrapping_add(seeds - 1)),
+    };
+    println!("Flying {} ({}) on host {}{said}.\n", driver.name, driver.about, on.name());
 }
 
-/// A flight as it lands: its line, then what was found.
-pub(crate) fn flight(flown: &Flown, live: bool) {
-    println!(
-        "  {:<10} {:<18} {:>5} events",
-        flown.outcome.name(),
-        flown.scenario,
-        flown.events.len()
-    );
-    for need in &flown.needs {
+/// A scenario as it lands: its line, then what was found.
+pub(crate) fn flight(landed: &Landed, live: bool) {
+    let (outcome, name) = (landed.outcome(), landed.scenario);
+    println!("  {:<10} {name:<18} {:>5} events", outcome.name(), landed.events);
+    for need in &landed.needs {
         println!("             not told to its end: it needs {need}");
     }
     if live {
-        for (when, census) in &flown.looks {
+        for (when, census) in &landed.looks {
             println!("             alive, {when}:");
             print!("{}", indented(&census.to_string(), 15));
         }
     }
-    for finding in &flown.findings {
-        print_finding(finding, &flown.events);
+    for it in &landed.allowed {
+        let finding = &it.found.finding;
+        let (rule, place) = (finding.rule.name(), &finding.place);
+        println!("             allowed: {rule} in {place}{}: {}", times(finding), it.reason);
     }
-    if flown.live.count() > 0 {
-        println!("\n  still alive at the end:\n{}", indented(&flown.live.to_string(), 4));
+    for found in &landed.findings {
+        print_finding(found, landed.flights > 1);
+    }
+    if landed.live.count() > 0 {
+        println!("\n  still alive at the end:\n{}", indented(&landed.live.to_string(), 4));
     }
 }
 
-fn print_finding(finding: &Finding, events: &[Event]) {
-    let times =
-        if finding.count > 1 { format!(" ({} times)", finding.count) } else { String::new() };
+fn times(finding: &Finding) -> String {
+    if finding.count > 1 { format!(" ({} times)", finding.count) } else { String::new() }
+}
+
+fn print_finding(found: &Found, seeds: bool) {
+    let finding = &found.finding;
     let (severity, rule) = (finding.severity.name(), finding.rule.name());
-    println!("\n  {severity}: {}{times}", finding.message);
+    println!("\n  {severity}: {}{}", finding.message, times(finding));
     println!("    who      {}, in {}", finding.who.name(), finding.place);
     println!("    rule     {rule}: {}", text_of(rule));
     println!("    basis    {}", basis(finding));
     println!("    Windows  {}", finding.windows);
+    if seeds {
+        let seed = found.seed.map_or_else(|| "none".to_owned(), |it| it.to_string());
+        println!("    seed     {seed} is the first that shows it");
+    }
     println!("    events");
-    for seq in &finding.events {
-        let place = events.binary_search_by_key(seq, |it| it.seq);
-        if let Ok(place) = place {
-            println!("      {}", events[place]);
-        }
+    for event in &found.trail {
+        println!("      {event}");
     }
     println!();
 }
 
 /// The end: what was watched, what was not judged, and what it comes to.
-pub(crate) fn end(checked: &Checked) {
+pub(crate) fn end(checked: &Checked, allow: Option<(&Path, &Allow)>) {
     let entries = checked.entries();
     let never: Vec<&str> = entries.iter().filter(|it| !it.1).map(|it| it.0).collect();
     let unjudged: Vec<&str> = checked.not_judged().iter().map(|it| it.name()).collect();
@@ -70,6 +83,9 @@ pub(crate) fn end(checked: &Checked) {
         "  rules not live: {} of {catalogue} ('windtunnel list rules' has them)\n",
         catalogue - live
     );
+    if let Some((path, allow)) = allow {
+        print_allowed(checked, path, allow);
+    }
     if checked.flown() == 0 {
         println!("Nothing could be flown; each scenario says what it needs.");
     }
@@ -85,6 +101,17 @@ pub(crate) fn end(checked: &Checked) {
         count(Severity::Note),
         checked.live(),
     );
+    println!("{WORDS}");
+}
+
+/// What the allow file did, and what in it did not occur.
+fn print_allowed(checked: &Checked, path: &Path, allow: &Allow) {
+    println!("Allowed by {}: {} findings", path.display(), checked.allowed());
+    for it in allow.idle(checked) {
+        let (rule, place) = (&it.rule, &it.place);
+        println!("  allowed, but did not occur: {rule} in {place} (line {})", it.line);
+    }
+    println!();
 }
 
 fn print_list(what: &str, list: &[&str]) {

@@ -1,0 +1,157 @@
+//! Bug checks: the stops that rules lead to, by number.
+
+use crate::answers;
+use crate::catalogue::{Entry, catalogue};
+
+/// A bug check that graphics drivers meet.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BugCheck {
+    /// Its number.
+    pub code: u32,
+    /// Its Windows name.
+    pub name: &'static str,
+    /// What it means, in our words.
+    pub about: &'static str,
+}
+
+/// The known ones, by number. Names are Windows's.
+pub const BUG_CHECKS: &[BugCheck] = &[
+    BugCheck {
+        code: 0x0A,
+        name: "IRQL_NOT_LESS_OR_EQUAL",
+        about: "memory was touched at a level where it may not be",
+    },
+    BugCheck {
+        code: 0x3B,
+        name: "SYSTEM_SERVICE_EXCEPTION",
+        about: "kernel code ran into an exception nobody handles while it served a call",
+    },
+    BugCheck {
+        code: 0x50,
+        name: "PAGE_FAULT_IN_NONPAGED_AREA",
+        about: "kernel code touched memory that is not there",
+    },
+    BugCheck {
+        code: 0xC2,
+        name: "BAD_POOL_CALLER",
+        about: "a driver freed or took pool in a way that cannot be right, as a second free",
+    },
+    BugCheck {
+        code: 0xD1,
+        name: "DRIVER_IRQL_NOT_LESS_OR_EQUAL",
+        about: "a driver touched memory at a level where it may not",
+    },
+    BugCheck {
+        code: 0x10E,
+        name: "VIDEO_MEMORY_MANAGEMENT_INTERNAL",
+        about: "the video memory manager met a driver it cannot go on with",
+    },
+    BugCheck {
+        code: 0x113,
+        name: "VIDEO_DXGKRNL_FATAL_ERROR",
+        about: "the graphics kernel found something it cannot go on with",
+    },
+    BugCheck {
+        code: 0x116,
+        name: "VIDEO_TDR_FAILURE",
+        about: "the GPU hung, and its driver could not be reset",
+    },
+    BugCheck {
+        code: 0x117,
+        name: "VIDEO_TDR_TIMEOUT_DETECTED",
+        about: "the GPU did not answer in time and was reset: a report, not a stop",
+    },
+    BugCheck {
+        code: 0x119,
+        name: "VIDEO_SCHEDULER_INTERNAL_ERROR",
+        about: "the GPU scheduler met an answer or a fence that may not be",
+    },
+];
+
+/// A way to a bug check: the rule whose breach leads there.
+#[derive(Debug)]
+pub struct Way {
+    /// The rule.
+    pub rule: &'static Entry,
+    /// The first parameter, where it is known.
+    pub parameter: Option<u32>,
+    /// When, in words, where the rule does not lead there always.
+    pub when: Option<String>,
+}
+
+/// The bug check of that number.
+pub fn find(code: u32) -> Option<&'static BugCheck> {
+    BUG_CHECKS.iter().find(|it| it.code == code)
+}
+
+/// Every way to a bug check, by parameter and in the catalogue's order.
+pub fn ways(code: u32) -> Vec<Way> {
+    let mut ways: Vec<Way> = catalogue().iter().flat_map(|it| ways_of(it, code)).collect();
+    ways.sort_by_key(|it| it.parameter);
+    ways
+}
+
+fn ways_of(rule: &'static Entry, code: u32) -> Vec<Way> {
+    if rule.id == "GATE-STATUS-002" {
+        let stops = answers::STOPS.iter().filter(|it| it.code == code);
+        let way = |it: &answers::Stop| Way {
+            rule,
+            parameter: Some(it.parameter),
+            when: Some(format!("when {} answers what it may not", it.ddi)),
+        };
+        return stops.map(way).collect();
+    }
+    let hung = code == 0x117 && rule.on_breach.starts_with("TDR after timeout");
+    let timed_out = hung.then_some(Way { rule, parameter: None, when: None });
+    let stops = rule.on_breach.split("; ").filter_map(|part| {
+        let (before, after) = part.split_once("bugcheck 0x")?;
+        let (number, after) = hex(after);
+        let parameter = after.trim_start().strip_prefix("(0x").and_then(|it| hex(it).0);
+        let when = before.trim_end_matches(": ").trim();
+        let when = (!when.is_empty()).then(|| when.to_owned());
+        (number == Some(code)).then_some(Way { rule, parameter, when })
+    });
+    stops.chain(timed_out).collect()
+}
+
+/// A hexadecimal number at the front of a text, and the rest of it.
+fn hex(text: &str) -> (Option<u32>, &str) {
+    let end = text.find(|it: char| !it.is_ascii_hexdigit()).unwrap_or(text.len());
+    (u32::from_str_radix(&text[..end], 16).ok(), &text[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn led(code: u32) -> Vec<(&'static str, Option<u32>)> {
+        ways(code).iter().map(|it| (it.rule.id.as_str(), it.parameter)).collect()
+    }
+
+    #[test]
+    fn each_is_there_once_by_number() {
+        assert!(BUG_CHECKS.is_sorted_by(|a, b| a.code < b.code));
+        assert_eq!(find(0x119).map(|it| it.name), Some("VIDEO_SCHEDULER_INTERNAL_ERROR"));
+        assert_eq!(find(0x118), None);
+    }
+
+    #[test]
+    fn every_number_of_the_catalogue_is_known() {
+        for part in catalogue().iter().flat_map(|it| it.on_breach.split("bugcheck 0x").skip(1)) {
+            let code = hex(part).0.unwrap();
+            assert!(find(code).is_some() && !led(code).is_empty(), "{code:#x}");
+        }
+    }
+
+    #[test]
+    fn rules_lead_there_with_their_parameters() {
+        assert!(led(0x119).contains(&("KMD-ISR-008", Some(1))));
+        assert!(led(0x119).contains(&("GATE-STATUS-002", Some(3))));
+        assert_eq!(led(0xC2), [("WT-POOL-001", None)]);
+        assert!(led(0x10E).iter().any(|it| it.1 == Some(0xB)));
+        assert!(!led(0x117).is_empty());
+        let out_of_order =
+            ways(0x119).into_iter().find(|it| it.when.as_deref() == Some("out of order"));
+        assert_eq!(out_of_order.unwrap().parameter, Some(1));
+    }
+}

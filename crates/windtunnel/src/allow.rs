@@ -1,0 +1,202 @@
+//! Allow files: findings that somebody knows of, each with a reason.
+//!
+//! An allowed finding is set apart and never hidden. An entry names rule and place exactly, and
+//! one that no longer occurs is said.
+
+use crate::check::Checked;
+use crate::landed::Found;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use toml::Spanned;
+use verify::Finding;
+
+/// What is allowed.
+#[derive(Debug, Default)]
+pub struct Allow {
+    /// The entries of the file, in its order.
+    pub entries: Vec<Entry>,
+}
+
+/// A finding that is allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The rule's id.
+    pub rule: String,
+    /// The place of the finding: entry and argument, as reports say it.
+    pub place: String,
+    /// Why.
+    pub reason: String,
+    /// Only for this driver.
+    pub driver: Option<String>,
+    /// Only in this scenario.
+    pub scenario: Option<String>,
+    /// Where it stands in the file.
+    pub line: usize,
+}
+
+/// Why a file was not taken: the line, and what was expected there.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BadFile {
+    /// The line, from one.
+    pub line: usize,
+    /// What is wrong, and what was expected.
+    pub why: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    allow: Vec<Spanned<Raw>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    rule: Option<String>,
+    r#where: Option<String>,
+    reason: Option<String>,
+    driver: Option<String>,
+    scenario: Option<String>,
+}
+
+impl Allow {
+    /// Reads the text of an allow file.
+    pub fn read(text: &str) -> Result<Self, BadFile> {
+        let file: File = toml::from_str(text).map_err(|why| {
+            let line = line_of(text, why.span().map_or(0, |it| it.start));
+            let expected = "expected [[allow]] with rule, where and reason";
+            BadFile { line, why: format!("{}; {expected}", why.message().trim()) }
+        })?;
+        let entry = |raw: Spanned<Raw>| {
+            let line = line_of(text, raw.span().start);
+            Entry::read(raw.into_inner(), line).map_err(|why| BadFile { line, why })
+        };
+        let entries = file.allow.into_iter().map(entry).collect::<Result<_, _>>()?;
+        Ok(Self { entries })
+    }
+
+    /// The reason a finding is allowed for, if it is.
+    pub fn reason(&self, driver: &str, scenario: &str, finding: &Finding) -> Option<&str> {
+        let names = |it: &&Entry| it.names(driver, scenario, finding);
+        self.entries.iter().find(names).map(|it| it.reason.as_str())
+    }
+
+    /// The entries that are about what was flown, and did not occur.
+    pub fn idle<'a>(&'a self, checked: &'a Checked) -> impl Iterator<Item = &'a Entry> {
+        let driver = checked.driver;
+        let about = move |it: &&Entry| {
+            let flown = |name: &String| checked.flights.iter().any(|it| it.scenario == *name);
+            it.driver.as_ref().is_none_or(|it| it == driver)
+                && it.scenario.as_ref().is_none_or(flown)
+        };
+        let occurs = move |it: &Entry| {
+            checked.flights.iter().any(|flown| {
+                let found = flown.allowed.iter().map(|it| &it.found.finding);
+                found.into_iter().any(|found| it.names(driver, flown.scenario, found))
+            })
+        };
+        self.entries.iter().filter(about).filter(move |it| !occurs(it))
+    }
+}
+
+impl Entry {
+    fn read(raw: Raw, line: usize) -> Result<Self, String> {
+        let Raw { rule, r#where: place, reason, driver, scenario } = raw;
+        let needed = |it: Option<String>, what: &str| {
+            let it = it.filter(|it| !it.trim().is_empty());
+            it.ok_or_else(|| format!("this [[allow]] has no {what}"))
+        };
+        let rule = needed(rule, "rule; expected rule = \"...\", the id of a rule")?;
+        if verify::find(&rule).is_none() {
+            return Err(format!("there is no rule '{rule}'; expected the id of a rule"));
+        }
+        let place = needed(place, "where; expected where = \"...\", as the report says it")?;
+        let reason = needed(reason, "reason; expected reason = \"...\", a sentence")?;
+        if let Some(it) = scenario.as_ref().filter(|it| crate::find_scenario(it).is_none()) {
+            return Err(format!("there is no scenario '{it}'; expected the name of one"));
+        }
+        Ok(Self { rule, place, reason, driver, scenario, line })
+    }
+
+    fn names(&self, driver: &str, scenario: &str, finding: &Finding) -> bool {
+        self.rule == finding.rule.name()
+            && self.place == finding.place
+            && self.driver.as_ref().is_none_or(|it| it == driver)
+            && self.scenario.as_ref().is_none_or(|it| it == scenario)
+    }
+}
+
+/// The line of a place in a text, from one.
+fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes().iter().take(at).filter(|it| **it == b'\n').count() + 1
+}
+
+/// An allow file for everything a run found, sorted. What was allowed keeps its reason.
+pub fn baseline(checked: &Checked) -> String {
+    let new = format!("baseline of {}: to be explained", checked.driver);
+    let key = |it: &Found| (it.finding.rule.name(), it.finding.place.clone());
+    let mut reasons: BTreeMap<(&str, String), String> = BTreeMap::new();
+    for flown in &checked.flights {
+        let found = flown.findings.iter().map(|it| (key(it), &new));
+        let allowed = flown.allowed.iter().map(|it| (key(&it.found), &it.reason));
+        for (key, reason) in allowed.chain(found) {
+            reasons.entry(key).or_insert_with(|| reason.clone());
+        }
+    }
+    let mut text = String::from(
+        "# Findings that are known and allowed: 'windtunnel check --allow FILE' lists them apart.\n",
+    );
+    for ((rule, place), reason) in reasons {
+        let quoted = |it: &str| toml::Value::from(it).to_string();
+        // To a String: it cannot fail.
+        let _ = write!(
+            text,
+            "\n[[allow]]\nrule = {}\nwhere = {}\ndriver = {}\nreason = {}\n",
+            quoted(rule),
+            quoted(&place),
+            quoted(checked.driver),
+            quoted(&reason),
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "# mine\n\n[[allow]]\nrule = \"KMD-DESTROY-002\"\nwhere = \"here\"\n\
+                        reason = \"known\"\nscenario = \"resource\"\n";
+
+    fn bad(text: &str) -> (usize, String) {
+        let BadFile { line, why } = Allow::read(text).unwrap_err();
+        (line, why)
+    }
+
+    #[test]
+    fn an_entry_says_what_it_allows_and_where_it_stands() {
+        let entries = Allow::read(GOOD).unwrap().entries;
+        assert_eq!((entries.len(), entries[0].line, &*entries[0].reason), (1, 3, "known"));
+        assert!(Allow::read("").unwrap().entries.is_empty());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let no_reason = GOOD.replace("reason = \"known\"\n", "");
+        let said = "this [[allow]] has no reason; expected reason = \"...\", a sentence";
+        assert_eq!(bad(&no_reason), (3, said.to_owned()));
+        let empty = GOOD.replace("\"known\"", "\" \"");
+        assert_eq!(bad(&empty), (3, said.to_owned()));
+        let (line, why) = bad(&GOOD.replace("where =", "were ="));
+        assert_eq!(line, 5);
+        assert!(why.contains("were") && why.contains("expected [[allow]] with rule"), "{why}");
+        let (line, why) = bad(&GOOD.replace("\"known\"", "known"));
+        assert_eq!(line, 6, "{why}");
+        assert_eq!(bad(&GOOD.replace("-002", "-902")).0, 3);
+        assert!(bad(&GOOD.replace("\"resource\"", "\"resourse\"")).1.contains("resourse"));
+        assert_eq!(bad("[allow]\n").0, 1);
+        assert_eq!(bad("\n[[alow]]\n").0, 2);
+    }
+}

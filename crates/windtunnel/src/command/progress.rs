@@ -1,0 +1,75 @@
+//! A line that says how far long work is: for people at a terminal, and for nobody else.
+
+use std::io::Write;
+
+/// From so many flights on, work is long.
+const LONG: u64 = 40;
+
+/// How far it is.
+pub(crate) struct Progress<W> {
+    to: Option<W>,
+    total: u64,
+    done: u64,
+    shown: bool,
+}
+
+impl<W: Write> Progress<W> {
+    /// Shows `total` flights to `to`, if that is a terminal and they are many.
+    pub(crate) fn new(total: u64, to: W, terminal: bool) -> Self {
+        let to = (terminal && total > LONG).then_some(to);
+        Self { to, total, done: 0, shown: false }
+    }
+
+    /// One more flight landed. `what` is flown.
+    pub(crate) fn step(&mut self, what: &str) {
+        let before = percent(self.done, self.total);
+        self.done += 1;
+        let now = percent(self.done, self.total);
+        let Some(to) = &mut self.to else { return };
+        if now == before && self.shown {
+            return;
+        }
+        self.shown = true;
+        // A line nobody can read is not worth stopping for.
+        let _ = write!(to, "\r\x1b[K{now:>3}% {} of {} flights, {what}", self.done, self.total);
+        let _ = to.flush();
+    }
+
+    /// Takes the line away, so that something else can be printed.
+    pub(crate) fn clear(&mut self) {
+        if let (Some(to), true) = (&mut self.to, self.shown) {
+            let _ = write!(to, "\r\x1b[K");
+            let _ = to.flush();
+            self.shown = false;
+        }
+    }
+}
+
+fn percent(done: u64, total: u64) -> u64 {
+    done.saturating_mul(100).checked_div(total).unwrap_or(100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(total: u64, terminal: bool) -> String {
+        let mut text = Vec::new();
+        let mut progress = Progress::new(total, &mut text, terminal);
+        for _ in 0..total {
+            progress.step("resource");
+        }
+        progress.clear();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn only_long_work_on_a_terminal_is_shown() {
+        assert_eq!(said(500, false), "");
+        assert_eq!(said(40, true), "");
+        let said = said(500, true);
+        assert!(said.contains("100% 500 of 500 flights, resource"), "{said}");
+        assert!(said.ends_with("\r\x1b[K"), "it leaves nothing behind");
+        assert!(said.matches('%').count() <= 101, "once for each percent");
+    }
+}

@@ -1,0 +1,61 @@
+//! `windtunnel support`.
+
+use super::{json, text};
+use serde_json::{Map, Value, json};
+use std::process::ExitCode;
+use windtunnel::{Cell, Row, Surface, support};
+
+pub(crate) fn run(machine: bool) -> ExitCode {
+    let surfaces = support();
+    if machine {
+        let tables: Map<String, Value> =
+            surfaces.iter().map(|it| (it.id.to_owned(), table(it))).collect();
+        let mut report = json::head();
+        report["support"] = tables.into();
+        json::print(&report);
+    } else {
+        for surface in &surfaces {
+            print(surface);
+        }
+        println!("{}", text::WORDS);
+    }
+    ExitCode::SUCCESS
+}
+
+fn table(surface: &Surface) -> Value {
+    let row = |row: &Row| {
+        let mut line = json!({ "name": row.name, "state": row.state.name() });
+        if !row.state.why().is_empty() {
+            line["lacks"] = row.state.why().into();
+        }
+        for (column, cell) in surface.columns.iter().zip(&row.cells) {
+            line[*column] = match cell {
+                Cell::One(word) => (*word).into(),
+                Cell::Many(words) => words.clone().into(),
+            };
+        }
+        line
+    };
+    surface.rows.iter().map(row).collect()
+}
+
+fn print(surface: &Surface) {
+    let [done, part, absent] = surface.counts();
+    println!("{}: {done} done, {part} in part, {absent} absent", surface.title);
+    println!("  {}\n", surface.about);
+    for row in &surface.rows {
+        let why = row.state.why();
+        let why = if why.is_empty() { String::new() } else { format!("  {why}") };
+        println!("  {:<50} {:<6}{why}", row.name, row.state.name());
+        let named = surface.columns.iter().zip(&row.cells);
+        let cells: Vec<String> = named
+            .map(|(column, cell)| (column, cell.text()))
+            .filter(|it| !it.1.is_empty())
+            .map(|(column, text)| format!("{}: {text}", column.replace('_', " ")))
+            .collect();
+        if !cells.is_empty() {
+            println!("      {}", cells.join("; "));
+        }
+    }
+    println!();
+}

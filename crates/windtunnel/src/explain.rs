@@ -1,0 +1,283 @@
+//! Numbers and names that people meet, and what this house knows of them: rules, statuses and
+//! bug checks.
+
+use crate::support::legal_statuses;
+use abi::NTSTATUS;
+use abi::status::NAMES;
+use kernel::ddi::{Legal, TABLE};
+use verify::bugcheck::{self, BUG_CHECKS, BugCheck, Way};
+use verify::{Entry, catalogue};
+
+/// What a text means.
+pub enum Explained {
+    /// A rule.
+    Rule(&'static Entry),
+    /// A status.
+    Status(Status),
+    /// A bug check, with the parameter that was asked for.
+    Stop(&'static BugCheck, Option<u32>),
+}
+
+/// A status, and who speaks of it.
+pub struct Status {
+    /// The number.
+    pub code: NTSTATUS,
+    /// Its Windows name.
+    pub name: &'static str,
+}
+
+/// A text that means nothing here: what it could have been.
+#[derive(Debug, PartialEq, Eq)]
+pub struct NotKnown {
+    /// What was asked for: `rule`, `status`, `bug check` or `status or bug check`.
+    pub kind: &'static str,
+    /// The nearest that are known.
+    pub nearest: Vec<String>,
+}
+
+/// Finds what a text means: a rule's id, a status by name or number, a bug check by name or as
+/// `0x119`, `0x119/2` or `bugcheck 0x119 (0x2)`.
+pub fn explain(text: &str) -> Result<Explained, NotKnown> {
+    let wanted = text.trim().to_uppercase();
+    if let Some(rule) = verify::find(&wanted) {
+        return Ok(Explained::Rule(rule));
+    }
+    if let Some(stop) = BUG_CHECKS.iter().find(|it| it.name == wanted) {
+        return Ok(Explained::Stop(stop, None));
+    }
+    let short = |it: &str| it == wanted || it.strip_prefix("STATUS_") == Some(&wanted);
+    if let Some((code, name)) = NAMES.iter().find(|it| short(it.1)) {
+        return Ok(Explained::Status(Status { code: *code, name }));
+    }
+    if let Some(asked) = Asked::read(&wanted) {
+        return asked.find();
+    }
+    if wanted.starts_with("STATUS_") || wanted.contains('_') {
+        let names = NAMES.iter().map(|it| it.1).chain(BUG_CHECKS.iter().map(|it| it.name));
+        return Err(NotKnown { kind: "status or bug check", nearest: near(&wanted, names) });
+    }
+    let ids = catalogue().iter().map(|it| it.id.as_str());
+    Err(NotKnown { kind: "rule", nearest: near(&wanted, ids) })
+}
+
+/// The four names nearest to one.
+fn near<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut near: Vec<&str> = known.collect();
+    near.sort_by_cached_key(|it| (!it.contains(wanted), strsim::damerau_levenshtein(it, wanted)));
+    near.truncate(4);
+    near.into_iter().map(str::to_owned).collect()
+}
+
+/// A number that was asked for.
+struct Asked {
+    code: u32,
+    /// Whether it can only be a bug check.
+    stop: bool,
+    parameter: Option<u32>,
+}
+
+impl Asked {
+    /// Reads `0x119`, `0x119/2`, `bugcheck 0x119 (0x2)` or a decimal number, in capitals.
+    fn read(text: &str) -> Option<Self> {
+        let rest = ["BUGCHECK", "BUG CHECK"].iter().find_map(|it| text.strip_prefix(it));
+        let number = rest.unwrap_or(text).trim();
+        let (code, parameter) = match number.split_once(['/', '(']) {
+            Some((code, after)) => (code, Some(after.trim_end_matches(')'))),
+            None => (number, None),
+        };
+        let parameter = match parameter {
+            Some(it) => Some(read_number(it)?),
+            None => None,
+        };
+        let stop = rest.is_some() || parameter.is_some();
+        Some(Self { code: read_number(code)?, stop, parameter })
+    }
+
+    fn find(&self) -> Result<Explained, NotKnown> {
+        let code = self.code.cast_signed();
+        if let (false, Some(name)) = (self.stop, abi::status::name(code)) {
+            return Ok(Explained::Status(Status { code, name }));
+        }
+        if let Some(stop) = bugcheck::find(self.code) {
+            return Ok(Explained::Stop(stop, self.parameter));
+        }
+        let statuses = NAMES.iter().map(|it| (it.0.cast_unsigned(), it.1));
+        let statuses = statuses.filter(|_| !self.stop);
+        let stops = BUG_CHECKS.iter().map(|it| (it.code, it.name));
+        let mut known: Vec<_> = statuses.chain(stops).collect();
+        known.sort_by_key(|it| it.0.abs_diff(self.code));
+        known.truncate(4);
+        let nearest = known.iter().map(|it| format!("{:#X} {}", it.0, it.1));
+        let kind = if self.stop { "bug check" } else { "status or bug check" };
+        Err(NotKnown { kind, nearest: nearest.collect() })
+    }
+}
+
+/// Reads a number as people write statuses: hexadecimal, decimal, negative, or widened to 64
+/// bits with its sign.
+fn read_number(text: &str) -> Option<u32> {
+    let text = text.trim().replace('_', "");
+    if let Some(hex) = text.strip_prefix("0X") {
+        let wide = u64::from_str_radix(hex, 16).ok()?;
+        let narrow = if wide >> 32 == 0xFFFF_FFFF { wide & 0xFFFF_FFFF } else { wide };
+        return narrow.try_into().ok();
+    }
+    let wide: i64 = text.parse().ok()?;
+    u32::try_from(wide).ok().or_else(|| i32::try_from(wide).ok().map(i32::cast_unsigned))
+}
+
+impl Status {
+    /// What its two upper bits say.
+    pub fn severity(&self) -> &'static str {
+        match self.code.cast_unsigned() >> 30 {
+            0 => "success",
+            1 => "information, which counts as success",
+            2 => "warning, which counts as failure",
+            _ => "failure",
+        }
+    }
+
+    /// Whether it is not a failure.
+    pub fn succeeds(&self) -> bool {
+        self.code >= 0
+    }
+
+    /// The entry points that answer it of themselves.
+    pub fn answered_by(&self) -> Vec<&'static str> {
+        let answers = |it: &&thunk::Line| self.code == 0 || it.answers.contains(&self.code);
+        thunk::ENTRIES.iter().filter(answers).map(|it| it.name).collect()
+    }
+
+    /// The entry points that pass it on from a driver that may answer it, with the DDI.
+    pub fn passed_on_by(&self) -> Vec<(&'static str, &'static str)> {
+        let legal = self.legal_for();
+        let entries = thunk::ENTRIES.iter();
+        let each = entries.flat_map(|it| it.passes_on.iter().map(|ddi| (it.name, *ddi)));
+        each.filter(|(_, ddi)| self.code != 0 && legal.contains(ddi)).collect()
+    }
+
+    /// The DDIs whose closed list of answers has it.
+    pub fn legal_for(&self) -> Vec<&'static str> {
+        let has = |it: &&kernel::ddi::Line| {
+            self.code == 0 || legal_statuses(it.legal).is_some_and(|it| it.contains(&self.name))
+        };
+        TABLE.iter().filter(has).map(|it| it.name).collect()
+    }
+
+    /// The DDIs whose list of answers is open, so that it is not judged there.
+    pub fn open_for(&self) -> Vec<&'static str> {
+        let open = |it: &&kernel::ddi::Line| self.code != 0 && matches!(it.legal, Legal::Any);
+        TABLE.iter().filter(open).map(|it| it.name).collect()
+    }
+
+    /// The rules that name it as what Windows answers to a breach.
+    pub fn rules(&self) -> Vec<&'static Entry> {
+        catalogue().iter().filter(|it| it.names_status(self.name)).collect()
+    }
+}
+
+/// The rules that lead to a bug check, with a parameter if one is asked for; and the
+/// parameters that are known.
+pub fn ways(stop: &BugCheck, parameter: Option<u32>) -> (Vec<Way>, Vec<u32>) {
+    let all = bugcheck::ways(stop.code);
+    let mut known: Vec<u32> = all.iter().filter_map(|it| it.parameter).collect();
+    known.dedup();
+    let wanted = |it: &Way| parameter.is_none() || it.parameter == parameter;
+    (all.into_iter().filter(wanted).collect(), known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(text: &str) -> Option<&'static str> {
+        match explain(text) {
+            Ok(Explained::Status(it)) => Some(it.name),
+            _ => None,
+        }
+    }
+
+    fn stop(text: &str) -> Option<(u32, Option<u32>)> {
+        match explain(text) {
+            Ok(Explained::Stop(it, parameter)) => Some((it.code, parameter)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_status_is_found_as_people_write_it() {
+        for text in [
+            "0xC000000D",
+            "0xc000000d",
+            "3221225485",
+            "-1073741811",
+            "0xFFFFFFFFC000000D",
+            "STATUS_INVALID_PARAMETER",
+            "invalid_parameter",
+        ] {
+            assert_eq!(status(text), Some("STATUS_INVALID_PARAMETER"), "{text}");
+        }
+        assert_eq!(status("0"), Some("STATUS_SUCCESS"));
+    }
+
+    #[test]
+    fn a_bug_check_is_found_as_people_write_it() {
+        for text in ["0x119/2", "bugcheck 0x119 (0x2)", "bug check 281(2)", "0x119/0x2"] {
+            assert_eq!(stop(text), Some((0x119, Some(2))), "{text}");
+        }
+        assert_eq!(stop("0x119"), Some((0x119, None)));
+        assert_eq!(stop("video_tdr_failure"), Some((0x116, None)));
+        assert_eq!(stop("0x10E/0xB"), Some((0x10E, Some(0xB))));
+    }
+
+    #[test]
+    fn a_number_is_a_status_or_a_bug_check_and_never_both() {
+        for it in BUG_CHECKS {
+            assert_eq!(abi::status::name(it.code.cast_signed()), None, "{}", it.name);
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_answered_with_the_nearest() {
+        let why = |text| explain(text).err().unwrap();
+        assert_eq!(why("0xC000000E").kind, "status or bug check");
+        assert_eq!(why("0xC000000E").nearest[0], "0xC000000D STATUS_INVALID_PARAMETER");
+        assert_eq!(why("0x118/2").kind, "bug check");
+        assert!(
+            why("0x118").nearest[0].starts_with("0x119 ")
+                || why("0x118").nearest[0].starts_with("0x117 ")
+        );
+        assert_eq!(why("STATUS_INVALID_PARAMETR").nearest[0], "STATUS_INVALID_PARAMETER");
+        assert_eq!(why("KMD-DESTROY-02").nearest[0], "KMD-DESTROY-002");
+        assert_eq!(why("0x119/x").kind, "rule");
+    }
+
+    #[test]
+    fn every_status_of_the_catalogue_has_a_number() {
+        for entry in catalogue() {
+            for name in entry.statuses() {
+                assert!(NAMES.iter().any(|it| it.1 == name), "{}: {name}", entry.id);
+            }
+        }
+    }
+
+    #[test]
+    fn a_status_knows_who_speaks_of_it() {
+        let Ok(Explained::Status(it)) = explain("STATUS_NO_MEMORY") else { panic!("a status") };
+        assert!(it.answered_by().contains(&"D3DKMTCreateDevice"));
+        assert!(it.passed_on_by().contains(&("D3DKMTCreateDevice", "DxgkDdiCreateDevice")));
+        assert!(it.legal_for().contains(&"DxgkDdiCreateDevice"));
+        assert!(!it.legal_for().contains(&"DxgkDdiSubmitCommandVirtual"));
+        assert!(it.open_for().contains(&"DxgkDdiStartDevice"));
+        assert!(!it.rules().is_empty());
+    }
+
+    #[test]
+    fn a_parameter_narrows_the_ways() {
+        let stop = bugcheck::find(0x119).unwrap();
+        let (some, known) = ways(stop, Some(3));
+        assert!(!some.is_empty() && some.len() < ways(stop, None).0.len());
+        assert_eq!(known, [1, 2, 3, 9, 0xA]);
+        assert!(ways(stop, Some(0x77)).0.is_empty());
+    }
+}

@@ -1,0 +1,218 @@
+//! The support tables of all doors, as data for those who print them.
+//!
+//! Nothing is said here that the doors do not say: each row is a line of the table that
+//! dispatches, and the page in `docs` is made from these rows.
+
+use abi::NTSTATUS;
+use flight::Support;
+use kernel::ddi::{Legal, TABLE};
+use std::fmt::Write as _;
+
+/// One door's table.
+pub struct Surface {
+    /// Its name for machines.
+    pub id: &'static str,
+    /// Its name for people.
+    pub title: &'static str,
+    /// What its rows are, in a sentence.
+    pub about: &'static str,
+    /// The names of the cells that its rows have besides name and state.
+    pub columns: &'static [&'static str],
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+/// An entry of a table.
+pub struct Row {
+    /// Its Windows name.
+    pub name: &'static str,
+    /// How much of it there is.
+    pub state: Support,
+    /// One for each column.
+    pub cells: Vec<Cell>,
+}
+
+/// What a table says of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cell {
+    /// A word.
+    One(&'static str),
+    /// Any number of words.
+    Many(Vec<&'static str>),
+}
+
+impl Cell {
+    /// For people.
+    pub fn text(&self) -> String {
+        match self {
+            Cell::One(word) => (*word).to_owned(),
+            Cell::Many(words) => words.join(", "),
+        }
+    }
+}
+
+/// What a DDI with an open list may answer.
+pub const ANY_FAILURE: &str = "any failure";
+
+/// Every table, from the top of the house to its bottom.
+pub fn support() -> Vec<Surface> {
+    vec![entries(), ddis(), uncalled(), callbacks(), imports()]
+}
+
+/// The statuses a DDI may answer besides success; `None` when its list is open.
+pub fn legal_statuses(legal: Legal) -> Option<Vec<&'static str>> {
+    let Legal::Only(_) = legal else { return None };
+    let may = |status: NTSTATUS| port::answer(status).is_err_and(|why| legal.allows(why));
+    let known = abi::status::NAMES.iter().filter(|it| may(it.0));
+    Some(known.map(|it| it.1).collect())
+}
+
+fn entries() -> Surface {
+    let named = |it: &NTSTATUS| abi::status::name(*it).unwrap_or("a status without a name");
+    let row = |it: &thunk::Line| Row {
+        name: it.name,
+        state: it.state(),
+        cells: vec![
+            Cell::Many(it.answers.iter().map(named).collect()),
+            Cell::Many(it.passes_on.to_vec()),
+            Cell::Many(it.rules.iter().map(|it| it.name()).collect()),
+        ],
+    };
+    Surface {
+        id: "d3dkmt",
+        title: "D3DKMT entry points",
+        about: "What a client calls. Besides success an entry answers these statuses of itself, \
+                and passes on what a driver answers to these DDIs.",
+        columns: &["answers", "passes_on", "rules"],
+        rows: thunk::ENTRIES.iter().map(row).collect(),
+    }
+}
+
+fn ddis() -> Surface {
+    let row = |it: &kernel::ddi::Line| Row {
+        name: it.name,
+        state: it.state,
+        cells: vec![
+            Cell::One(it.level.name()),
+            Cell::One(it.class.name()),
+            Cell::Many(legal_statuses(it.legal).unwrap_or_else(|| vec![ANY_FAILURE])),
+        ],
+    };
+    Surface {
+        id: "ddi",
+        title: "DDIs that are called",
+        about: "What a driver is called for, at which level, in which threading class, and what \
+                it may answer besides success.",
+        columns: &["irql", "class", "statuses"],
+        rows: TABLE.iter().map(row).collect(),
+    }
+}
+
+fn uncalled() -> Surface {
+    let row = |why, name| Row { name, state: Support::Absent(why), cells: Vec::new() };
+    let rows = port::UNCALLED.iter().flat_map(|(why, names)| names.iter().map(|it| row(*why, *it)));
+    Surface {
+        id: "uncalled",
+        title: "DDIs that are not called yet",
+        about: "Slots of DRIVER_INITIALIZATION_DATA that a driver may fill and nothing calls.",
+        columns: &[],
+        rows: rows.collect(),
+    }
+}
+
+fn callbacks() -> Surface {
+    let row = |it: &port::Callback| Row { name: it.name, state: it.state, cells: Vec::new() };
+    Surface {
+        id: "callback",
+        title: "Callbacks of DXGKRNL_INTERFACE",
+        about: "What a driver calls back. An absent one is a trap: it says its name in the log, \
+                and answers that it is not supported.",
+        columns: &[],
+        rows: port::CALLBACKS.iter().map(row).collect(),
+    }
+}
+
+fn imports() -> Surface {
+    let row = |it: &nt::Import| Row { name: it.name, state: it.state, cells: Vec::new() };
+    Surface {
+        id: "import",
+        title: "Imports",
+        about: "What a driver finds in the kernel it is linked to. Anything else is not there.",
+        columns: &[],
+        rows: nt::IMPORTS.iter().map(row).collect(),
+    }
+}
+
+impl Surface {
+    /// How many rows are done, in part, and absent.
+    pub fn counts(&self) -> [usize; 3] {
+        let count = |name| self.rows.iter().filter(|it| it.state.name() == name).count();
+        ["done", "part", "absent"].map(count)
+    }
+}
+
+/// The page `docs/support.md`.
+pub fn support_page() -> String {
+    let mut page = String::from(
+        "# What is there\n\n\
+         Made by `cargo xtask docs` from the tables that dispatch; a test compares. \
+         `windtunnel support` prints the same, `--json` for machines.\n",
+    );
+    for surface in support() {
+        let [done, part, absent] = surface.counts();
+        let (title, about) = (surface.title, surface.about);
+        let counts = format!("{done} done, {part} in part, {absent} absent.");
+        // To a String: it cannot fail.
+        let _ = write!(page, "\n## {title}\n\n{about} {counts}\n\n");
+        let heads: Vec<String> = surface.columns.iter().map(|it| it.replace('_', " ")).collect();
+        let head = [vec!["name".into(), "state".into()], heads, vec!["lacks".into()]].concat();
+        let _ = writeln!(page, "| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
+        for row in &surface.rows {
+            let cells = row.cells.iter().map(|it| cell(&it.text())).collect();
+            let first = vec![format!("`{}`", row.name), row.state.name().to_owned()];
+            let line = [first, cells, vec![cell(row.state.why())]].concat();
+            let _ = writeln!(page, "| {} |", line.join(" | "));
+        }
+    }
+    page
+}
+
+/// An empty cell of a page is a dash.
+fn cell(text: &str) -> String {
+    if text.is_empty() { "–".to_owned() } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_row_has_its_cells_and_its_own_name() {
+        let mut names = BTreeSet::new();
+        for surface in support() {
+            assert!(!surface.rows.is_empty(), "{}", surface.id);
+            for row in &surface.rows {
+                assert_eq!(row.cells.len(), surface.columns.len(), "{}", row.name);
+                assert!(names.insert(row.name), "{} twice", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_an_entry_passes_on_is_a_ddi() {
+        for entry in thunk::ENTRIES {
+            for ddi in entry.passes_on {
+                assert!(kernel::ddi::NAMES.contains(ddi), "{}: {ddi}", entry.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_closed_list_has_names() {
+        let line = TABLE.iter().find(|it| it.name == "DxgkDdiCreateDevice").unwrap();
+        let legal = legal_statuses(line.legal).unwrap();
+        assert_eq!(legal, ["STATUS_INVALID_HANDLE", "STATUS_NO_MEMORY"]);
+        assert!(legal_statuses(Legal::Any).is_none());
+    }
+}

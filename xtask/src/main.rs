@@ -1,7 +1,10 @@
 //! Chores. `cargo xtask test` is the test command; `cargo xtask bless` rewrites golden traces,
-//! `cargo xtask docs` the pages that are made from code or quote a trace.
+//! `cargo xtask docs` the pages that are made from code or quote a trace, `cargo xtask headers`
+//! the C header; `cargo xtask install` puts the C library somewhere.
 #![forbid(unsafe_code)]
 
+mod headers;
+mod install;
 mod tally;
 mod test;
 
@@ -11,13 +14,18 @@ use std::process::{Command, ExitCode};
 const HELP: &str = "\
 cargo xtask test    checks formatting and lints, runs every test, prints a total
 cargo xtask bless   rewrites the golden traces; read the diff before you commit it
-cargo xtask docs    rewrites docs/support.md from the code, and the events that pages quote";
+cargo xtask docs    rewrites docs/support.md from the code, and the events that pages quote
+cargo xtask headers rewrites the C header of the library
+cargo xtask install --prefix DIR
+                    builds the C library, and puts it there with headers and a pkg-config file";
 
 fn main() -> ExitCode {
     let done = match std::env::args().nth(1).as_deref() {
         Some("test") => test::run(),
         Some("bless") => rewrite("golden"),
         Some("docs") => rewrite("support").and_then(|()| rewrite("house")),
+        Some("headers") => headers::run(),
+        Some("install") => install::run(),
         _ => Err(HELP.to_owned()),
     };
     match done {

@@ -1,6 +1,6 @@
 //! The test command: everything that must hold, in one go.
 
-use crate::{cargo, root, run as done, tally};
+use crate::{cargo, install, root, run as done, tally};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -21,6 +21,9 @@ fn run_steps() -> Result<Total, String> {
     for (tool, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
         install(tool, component)?;
     }
+    for program in ["gcc", "g++", "pkg-config"] {
+        install_program(program)?;
+    }
     say("formatting");
     done(&mut cargo(&["fmt", "--all", "--check"]))?;
     say("lints");
@@ -33,7 +36,26 @@ fn run_steps() -> Result<Total, String> {
     done(doc.env("RUSTDOCFLAGS", "--deny warnings"))?;
     say("the command of the README");
     done(&mut cargo(&["run", "--release", "--quiet", "--", "check"]))?;
+    say("the C library of the README");
+    run_installed()?;
     Ok(total)
+}
+
+/// Installs the C library, and builds and runs the example with what was installed.
+fn run_installed() -> Result<(), String> {
+    let prefix = root().join("target").join("installed");
+    install::into(&prefix)?;
+    let mut asked = Command::new("pkg-config");
+    asked.args(["--cflags", "--libs", "windtunnel-d3dkmt"]);
+    asked.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));
+    let told = asked.output().map_err(|why| format!("pkg-config did not start: {why}"))?;
+    let flags = String::from_utf8_lossy(&told.stdout).into_owned();
+    let example = prefix.join("allocations");
+    let mut gcc = Command::new("gcc");
+    gcc.current_dir(root()).args(["-Wall", "-Wextra", "-Werror", "-g", "-rdynamic"]);
+    gcc.arg("examples/c/allocations.c").arg("-o").arg(&example).args(flags.split_whitespace());
+    done(&mut gcc)?;
+    done(Command::new(example).env("LD_LIBRARY_PATH", prefix.join("lib")).stdout(Stdio::null()))
 }
 
 /// Runs every test, counts them, and looks at what they judged.
@@ -83,4 +105,15 @@ fn install(tool: &str, component: &str) -> Result<(), String> {
     }
     println!("cargo {tool} is missing: installing {component} with rustup");
     done(Command::new("rustup").args(["component", "add", component]))
+}
+
+/// Installs what builds clients in C and C++ if it is missing, and says so first.
+fn install_program(name: &str) -> Result<(), String> {
+    let there =
+        Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if there.is_ok_and(|it| it.success()) {
+        return Ok(());
+    }
+    println!("{name} is missing: installing it with apt-get");
+    done(Command::new("apt-get").args(["install", "--yes", "--no-install-recommends", name]))
 }

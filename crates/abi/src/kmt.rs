@@ -329,7 +329,8 @@ values! { D3DKMT_DEVICESTATE_TYPE {
 pub struct D3DKMT_GETDEVICESTATE {
     pub hDevice: D3DKMT_HANDLE,
     pub StateType: D3DKMT_DEVICESTATE_TYPE,
-    /// A union of states, by type; the execution state is the low half of the first word.
+    /// A union of states, by type. A union with `ExecutionState`: see [`Self::execution_state`];
+    /// that one is the low half of the first word.
     pub State: [u64; 6],
 }
 layout! { D3DKMT_GETDEVICESTATE: 56 { hDevice: 0, StateType: 4, State: 8 } }

@@ -22,6 +22,7 @@ use crate::{Log, thread};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
@@ -30,6 +31,8 @@ use std::thread::JoinHandle;
 pub struct Free {
     state: Mutex<State>,
     log: Arc<Log>,
+    /// Its threads are not in this process: see [`Free::abandon`].
+    abandoned: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -57,7 +60,8 @@ struct Place {
 impl Free {
     /// A host without a thread of its own. It lives until [`Free::end`].
     pub fn new(log: &Arc<Log>) -> Arc<Free> {
-        Arc::new(Free { state: Mutex::default(), log: log.clone() })
+        let (state, log, abandoned) = (Mutex::default(), log.clone(), AtomicBool::new(false));
+        Arc::new(Free { state, log, abandoned })
     }
 
     /// Flies `main` as the first virtual thread. What it starts is over before this returns.
@@ -70,6 +74,13 @@ impl Free {
         let answer = catch_unwind(AssertUnwindSafe(|| host.adopt("main", |at| main(&host, at))));
         host.finish(number, answer.as_ref().err().map(|it| said(&**it)));
         host.end().and(answer.map_err(|_| CouldNotRun("main".to_owned())))
+    }
+
+    /// Says that this is a copy of the host, in a child of `fork`: its threads are elsewhere, and
+    /// one of them may have held its lock. Nothing is asked of it again, not even by threads that
+    /// end.
+    pub fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
     }
 
     /// Makes the calling thread a virtual thread for the time of `body`. Inside another `adopt`
@@ -275,7 +286,9 @@ impl Drop for Inside<'_> {
 impl Drop for Places {
     fn drop(&mut self) {
         for place in self.0.drain(..).filter(|it| it.adopted) {
-            if let Some(host) = place.host.upgrade() {
+            if let Some(host) = place.host.upgrade()
+                && !host.abandoned.load(Ordering::Relaxed)
+            {
                 host.finish(place.number, None);
             }
         }

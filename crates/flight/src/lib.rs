@@ -33,4 +33,4 @@ pub use rule::{RuleId, Who};
 pub use stepped::Stepped;
 pub use support::Support;
 pub use table::{CouldNotRun, Role};
-pub use thread::InCall;
+pub use thread::{InCall, current as current_thread};

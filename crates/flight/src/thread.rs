@@ -9,7 +9,8 @@ thread_local! {
     static CALL: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-pub(crate) fn current() -> u32 {
+/// The number of the virtual thread that runs here, as its events have it.
+pub fn current() -> u32 {
     THREAD.get()
 }
 

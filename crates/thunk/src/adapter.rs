@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::claims::{read, read_list, write, write_list};
+use crate::claims::{read, read_list_mut, read_mut, write, write_list};
 use crate::session::Session;
 use crate::status::{Kept, Which, answer, status};
 use abi::kmt::{
@@ -21,7 +21,8 @@ const MOST_ADAPTERS: u32 = 34;
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTEnumAdapters2(
     session: &Session,
     _at: &mut Passive,
@@ -29,7 +30,7 @@ pub unsafe fn D3DKMTEnumAdapters2(
 ) -> NTSTATUS {
     session.call("D3DKMTEnumAdapters2", || {
         // SAFETY: The caller's contract.
-        let mut asked = unsafe { read(args.cast_const()) }?;
+        let mut asked = unsafe { read_mut(args) }?;
         if asked.pAdapters.is_null() {
             asked.NumAdapters = MOST_ADAPTERS;
             // SAFETY: The caller's contract.
@@ -41,7 +42,7 @@ pub unsafe fn D3DKMTEnumAdapters2(
             return Err(STATUS_BUFFER_TOO_SMALL);
         }
         // SAFETY: The caller's contract: the array has `NumAdapters` elements, so `count` too.
-        let mut list = unsafe { read_list(asked.pAdapters.cast_const(), adapters.len()) }?;
+        let mut list = unsafe { read_list_mut(asked.pAdapters, adapters.len()) }?;
         let handles = open_all(session, &adapters)?;
         for ((info, adapter), handle) in list.iter_mut().zip(adapters).zip(handles) {
             let (hAdapter, AdapterLuid) = (handle.0, luid(adapter));
@@ -59,7 +60,8 @@ pub unsafe fn D3DKMTEnumAdapters2(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTOpenAdapterFromLuid(
     session: &Session,
     _at: &mut Passive,
@@ -67,7 +69,7 @@ pub unsafe fn D3DKMTOpenAdapterFromLuid(
 ) -> NTSTATUS {
     session.call("D3DKMTOpenAdapterFromLuid", || {
         // SAFETY: The caller's contract.
-        let mut asked = unsafe { read(args.cast_const()) }?;
+        let mut asked = unsafe { read_mut(args) }?;
         let same = |it: &AdapterId| {
             let it = luid(*it);
             (it.LowPart, it.HighPart) == (asked.AdapterLuid.LowPart, asked.AdapterLuid.HighPart)
@@ -85,7 +87,8 @@ pub unsafe fn D3DKMTOpenAdapterFromLuid(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTCloseAdapter(
     session: &Session,
     _at: &mut Passive,

@@ -1,49 +1,162 @@
 //! Caller memory: the one file that touches it.
 //!
-//! A pointer from an application is a claim. Whoever calls an entry point promises that a
-//! pointer that is not NULL is good for what its structure says (see `# Safety` of each), so
-//! what is checked here is what a promise cannot cover: NULL, and counts beyond reason.
+//! A pointer from an application is a claim. Whoever opened the [`Session`](crate::Session)
+//! said how much to believe. A session that *trusts* relies on the promise of its caller (see
+//! `# Safety` of each entry point), so only what a promise cannot cover is checked: NULL, and
+//! counts beyond reason. A session that *guards* believes nothing: the operating system copies,
+//! and a pointer to nothing is an answer and not a crash. Only the part of the caller's stack
+//! that is in use is known to be there without asking.
+//!
+//! Where answers go is written once before anything is done (`read_mut`), so a call that cannot
+//! be answered does nothing.
+//!
+//! WINDOWS: NULL is an invalid parameter (observed). That any other address that cannot be
+//! read or written is one too, and not an access violation, is our reading: only 32-bit Windows
+//! is seen to answer that. Windows's compilers align what they pass; what is not aligned is
+//! taken as it is (our decision).
+//!
+//! # Invariants
+//!
+//! 1. Everything goes through `fetch` and `store`, which take an address and a length that
+//!    together are inside the address space.
+//! 2. What is kept for the time of a call is the thread's own, and goes back when it ends.
 #![expect(unsafe_code, reason = "reads and writes the memory of the caller")]
 
 use abi::NTSTATUS;
-use abi::status::STATUS_INVALID_PARAMETER;
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED};
+use std::cell::Cell;
 use std::ffi::c_void;
+use std::io::Error;
+use std::mem::MaybeUninit;
 
 /// No list or private data of an honest caller is longer: 16 Mi.
 const MOST: usize = 1 << 24;
+
+/// How much the pointers of a session are believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Belief {
+    /// The caller promised.
+    Trusts,
+    /// Nobody promised: the operating system copies, as for this process.
+    Guards { process: libc::pid_t },
+}
+
+/// What holds for the call a thread is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Held {
+    belief: Belief,
+    /// The stack in use when the call came, from its low end to its high end.
+    stack: (usize, usize),
+}
+
+thread_local! {
+    /// What holds for the call this thread is in. An entry point does not pass it down, so that
+    /// none can forget to.
+    static HELD: Cell<Held> =
+        const { Cell::new(Held { belief: Belief::Trusts, stack: (0, 0) }) };
+    /// The whole stack of this thread, once somebody asked.
+    static STACK: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
+}
+
+impl Belief {
+    /// Guards the memory of this process.
+    pub(crate) fn guarding() -> Self {
+        // SAFETY: It has no conditions.
+        Self::Guards { process: unsafe { libc::getpid() } }
+    }
+
+    /// Runs the body of a call with this belief.
+    pub(crate) fn during<R>(self, body: impl FnOnce() -> R) -> R {
+        /// What held for the call around this one, if there is one; a panic passes here, too.
+        struct Before(Held);
+        impl Drop for Before {
+            fn drop(&mut self) {
+                HELD.set(self.0);
+            }
+        }
+        let stack = if self == Belief::Trusts { (0, 0) } else { stack_in_use() };
+        let _before = Before(HELD.replace(Held { belief: self, stack }));
+        body()
+    }
+}
+
+/// The addresses of the stack from here up to its end: whoever called has its variables there.
+/// None on a stack that is not the thread's own, such as that of a coroutine.
+fn stack_in_use() -> (usize, usize) {
+    let mark = 0_u8;
+    let here = (&raw const mark).addr();
+    let (low, high) = STACK.get().unwrap_or_else(|| {
+        let whole = whole_stack().unwrap_or((0, 0));
+        STACK.set(Some(whole));
+        whole
+    });
+    if (low..high).contains(&here) { (here, high) } else { (0, 0) }
+}
+
+/// The addresses of this thread's stack.
+fn whole_stack() -> Option<(usize, usize)> {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    // SAFETY: It has no conditions.
+    let thread = unsafe { libc::pthread_self() };
+    // SAFETY: The thread is this one, and there is room for its attributes.
+    if unsafe { libc::pthread_getattr_np(thread, attributes.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    let (mut low, mut size) = (std::ptr::null_mut(), 0);
+    // SAFETY: The attributes were filled in just now, and there is room for both answers.
+    let refused =
+        unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut low, &raw mut size) };
+    // SAFETY: They were filled in, and are not used again.
+    unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
+    (refused == 0).then(|| (low.addr(), low.addr().saturating_add(size)))
+}
 
 /// Reads a structure.
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL points to a `T`, readable now.
+/// In a session that trusts, a pointer that is not NULL points to a `T`, readable now. Every
+/// pattern of bits is a `T`.
 pub(crate) unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
-    if from.is_null() {
-        return Err(STATUS_INVALID_PARAMETER);
+    let mut value = MaybeUninit::<T>::uninit();
+    // SAFETY: The caller's contract; `value` has the size of a `T`.
+    unsafe { fetch(from.cast(), value.as_mut_ptr().cast(), size_of::<T>()) }?;
+    // SAFETY: Every byte of it was fetched, and by the contract any bytes are a `T`.
+    Ok(unsafe { value.assume_init() })
+}
+
+/// Reads a structure that the answer goes into, and makes sure that it can.
+///
+/// # Safety
+///
+/// As for [`read`] and [`write`].
+pub(crate) unsafe fn read_mut<T: Copy>(at: *mut T) -> Result<T, NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let value = unsafe { read(at.cast_const()) }?;
+    if HELD.get().belief != Belief::Trusts {
+        // SAFETY: The caller's contract.
+        unsafe { write(at, value) }?;
     }
-    // SAFETY: Not NULL, so by the contract a readable `T`; it may be unaligned.
-    Ok(unsafe { from.read_unaligned() })
+    Ok(value)
 }
 
 /// Writes a structure back.
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL points to a `T`, writable now.
+/// In a session that trusts, a pointer that is not NULL points to a `T`, writable now; in any
+/// session, to no memory of ours.
 pub(crate) unsafe fn write<T: Copy>(to: *mut T, value: T) -> Result<(), NTSTATUS> {
-    if to.is_null() {
-        return Err(STATUS_INVALID_PARAMETER);
-    }
-    // SAFETY: Not NULL, so by the contract a writable `T`; it may be unaligned.
-    unsafe { to.write_unaligned(value) };
-    Ok(())
+    // SAFETY: The caller's contract; `value` has the size of a `T`.
+    unsafe { store((&raw const value).cast(), to.cast(), size_of::<T>()) }
 }
 
 /// Reads a list. NULL is good only for an empty one.
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL points to `count` of `T`, readable now.
+/// In a session that trusts, a pointer that is not NULL points to `count` of `T`, readable now.
+/// Every pattern of bits is a `T`.
 pub(crate) unsafe fn read_list<T: Copy>(from: *const T, count: usize) -> Result<Vec<T>, NTSTATUS> {
     if count == 0 {
         return Ok(Vec::new());
@@ -51,26 +164,55 @@ pub(crate) unsafe fn read_list<T: Copy>(from: *const T, count: usize) -> Result<
     if from.is_null() || count > MOST {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    // SAFETY: Inside the list, by the contract.
-    let element = |index| unsafe { from.add(index) };
-    // SAFETY: Each is an element of the list, by the contract readable.
-    (0..count).map(|index| unsafe { read(element(index)) }).collect()
+    let bytes = count.checked_mul(size_of::<T>()).ok_or(STATUS_INVALID_PARAMETER)?;
+    let mut list = Vec::<T>::new();
+    // A count is a claim as well: memory for it may not be there.
+    list.try_reserve_exact(count).map_err(|_| STATUS_NO_MEMORY)?;
+    // SAFETY: The caller's contract; the list has room for as many.
+    unsafe { fetch(from.cast(), list.as_mut_ptr().cast(), bytes) }?;
+    // SAFETY: All of them were fetched, and by the contract any bytes are a `T`.
+    unsafe { list.set_len(count) };
+    Ok(list)
+}
+
+/// Reads a list that answers go into, and makes sure that they can.
+///
+/// # Safety
+///
+/// As for [`read_list`] and [`write_list`].
+pub(crate) unsafe fn read_list_mut<T: Copy>(at: *mut T, count: usize) -> Result<Vec<T>, NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let list = unsafe { read_list(at.cast_const(), count) }?;
+    if HELD.get().belief != Belief::Trusts {
+        // SAFETY: The caller's contract.
+        unsafe { write_list(at, &list) }?;
+    }
+    Ok(list)
 }
 
 /// Writes a list back.
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL points to as many `T` as there are values, writable now.
+/// In a session that trusts, a pointer that is not NULL points to as many `T` as there are
+/// values, writable now; in any session, to no memory of ours.
 pub(crate) unsafe fn write_list<T: Copy>(to: *mut T, values: &[T]) -> Result<(), NTSTATUS> {
-    if to.is_null() && !values.is_empty() {
-        return Err(STATUS_INVALID_PARAMETER);
+    if values.is_empty() {
+        return Ok(());
     }
-    for (index, value) in values.iter().enumerate() {
-        // SAFETY: Inside the list, by the contract.
-        let element = unsafe { to.add(index) };
-        // SAFETY: An element of the list, by the contract writable.
-        unsafe { write(element, *value) }?;
+    // SAFETY: The caller's contract; `values` are as many bytes.
+    unsafe { store(values.as_ptr().cast(), to.cast(), size_of_val(values)) }
+}
+
+/// Makes sure that so many bytes can go there.
+///
+/// # Safety
+///
+/// As for [`write_bytes`].
+pub(crate) unsafe fn room_for(at: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
+    if HELD.get().belief != Belief::Trusts {
+        // SAFETY: The caller's contract; the session guards, so reading has no conditions.
+        unsafe { read_list_mut(at.cast::<u8>(), bytes) }?;
     }
     Ok(())
 }
@@ -79,7 +221,7 @@ pub(crate) unsafe fn write_list<T: Copy>(to: *mut T, values: &[T]) -> Result<(),
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL points to `size` bytes, readable now.
+/// In a session that trusts, a pointer that is not NULL points to `size` bytes, readable now.
 pub(crate) unsafe fn read_bytes(from: *const c_void, size: u32) -> Result<Vec<u8>, NTSTATUS> {
     // SAFETY: The same contract, for bytes.
     unsafe { read_list(from.cast::<u8>(), size as usize) }
@@ -89,8 +231,159 @@ pub(crate) unsafe fn read_bytes(from: *const c_void, size: u32) -> Result<Vec<u8
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL points to as many bytes, writable now.
+/// In a session that trusts, a pointer that is not NULL points to as many bytes, writable now;
+/// in any session, to no memory of ours.
 pub(crate) unsafe fn write_bytes(to: *mut c_void, bytes: &[u8]) -> Result<(), NTSTATUS> {
     // SAFETY: The same contract, for bytes.
     unsafe { write_list(to.cast::<u8>(), bytes) }
+}
+
+/// Copies out of the caller's memory.
+///
+/// # Safety
+///
+/// `ours` has room for as many bytes. In a session that trusts, so has `theirs` if not NULL.
+unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
+    let (here, there, process) = match claimed(theirs, ours, bytes)? {
+        Claim::Promised => {
+            // SAFETY: By the contract both have as many bytes; what is ours is no one else's.
+            unsafe { ours.cast::<u8>().copy_from_nonoverlapping(theirs.cast(), bytes) };
+            return Ok(());
+        }
+        Claim::Doubted { here, there, process } => (here, there, process),
+    };
+    // SAFETY: The operating system checks `there`; `here` has room by the contract.
+    let copied =
+        unsafe { libc::process_vm_readv(process, &raw const here, 1, &raw const there, 1, 0) };
+    all_of(bytes, copied)
+}
+
+/// Copies into the caller's memory.
+///
+/// # Safety
+///
+/// `ours` has as many bytes. In a session that trusts, so has `theirs` if not NULL; in any
+/// session it is no memory of ours.
+unsafe fn store(ours: *const c_void, theirs: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
+    let (here, there, process) = match claimed(theirs, ours.cast_mut(), bytes)? {
+        Claim::Promised => {
+            // SAFETY: By the contract both have as many bytes; what is ours is no one else's.
+            unsafe { theirs.cast::<u8>().copy_from_nonoverlapping(ours.cast(), bytes) };
+            return Ok(());
+        }
+        Claim::Doubted { here, there, process } => (here, there, process),
+    };
+    // SAFETY: The operating system checks `there`; `here` is only read, and is as long.
+    let copied =
+        unsafe { libc::process_vm_writev(process, &raw const here, 1, &raw const there, 1, 0) };
+    all_of(bytes, copied)
+}
+
+/// What is to be done about a claim.
+enum Claim {
+    /// It can be copied.
+    Promised,
+    /// The operating system is to copy it.
+    Doubted { here: libc::iovec, there: libc::iovec, process: libc::pid_t },
+}
+
+/// Checks what can be told from the numbers alone.
+fn claimed(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result<Claim, NTSTATUS> {
+    let begin = theirs.addr();
+    let end = begin.checked_add(bytes).ok_or(STATUS_INVALID_PARAMETER)?;
+    let Held { belief, stack: (low, high) } = HELD.get();
+    Ok(match belief {
+        _ if begin == 0 => return Err(STATUS_INVALID_PARAMETER),
+        Belief::Trusts => Claim::Promised,
+        // The stack in use is there, and can be written.
+        Belief::Guards { .. } if low < begin && end <= high => Claim::Promised,
+        Belief::Guards { process } => Claim::Doubted {
+            here: libc::iovec { iov_base: ours, iov_len: bytes },
+            there: libc::iovec { iov_base: theirs.cast_mut(), iov_len: bytes },
+            process,
+        },
+    })
+}
+
+/// Whether the operating system copied everything.
+fn all_of(bytes: usize, copied: isize) -> Result<(), NTSTATUS> {
+    match usize::try_from(copied) {
+        Ok(copied) if copied == bytes => Ok(()),
+        // It came to the end of what is mapped.
+        Ok(_) => Err(STATUS_INVALID_PARAMETER),
+        Err(_) if Error::last_os_error().raw_os_error() == Some(libc::EFAULT) => {
+            Err(STATUS_INVALID_PARAMETER)
+        }
+        // A sandbox without this call: nothing can be believed, so nothing works.
+        Err(_) => Err(STATUS_NOT_SUPPORTED),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr;
+
+    fn guarded<R>(body: impl FnOnce() -> R) -> R {
+        Belief::guarding().during(body)
+    }
+
+    #[test]
+    fn both_beliefs_copy_what_is_there() {
+        for belief in [Belief::Trusts, Belief::guarding()] {
+            belief.during(|| {
+                let mut list = [1_u32, 2, 3];
+                // SAFETY: The list lives here, and has three numbers.
+                assert_eq!(unsafe { read_list(list.as_ptr(), 3) }, Ok(vec![1, 2, 3]));
+                // SAFETY: As above.
+                assert_eq!(unsafe { write_list(list.as_mut_ptr(), &[7, 8]) }, Ok(()));
+                assert_eq!(list, [7, 8, 3]);
+                let crooked = list.as_ptr().map_addr(|it| it + 1);
+                // SAFETY: Its four bytes are inside the list.
+                assert_eq!(unsafe { read(crooked) }, Ok(0x0800_0000));
+            });
+        }
+    }
+
+    #[test]
+    fn nothing_is_an_invalid_parameter_and_no_crash() {
+        let bad = Err(STATUS_INVALID_PARAMETER);
+        for address in [0, 1, 0xdead_0000, usize::MAX - 3, 0xffff_8000_0000_0000] {
+            let nothing = ptr::without_provenance_mut::<u64>(address);
+            // SAFETY: The session guards: a read can have any address.
+            assert_eq!(guarded(|| unsafe { read(nothing.cast_const()) }), bad, "{address:#x}");
+            // SAFETY: The session guards, and there is nothing of ours.
+            let stored = guarded(|| unsafe { write(nothing, 1) });
+            assert_eq!(stored.map(|()| 0), bad, "{address:#x}");
+            // SAFETY: As the first.
+            let list = guarded(|| unsafe { read_list(nothing.cast_const(), MOST) });
+            assert_eq!(list.map(|_| 0), bad, "{address:#x}");
+        }
+    }
+
+    #[test]
+    fn what_is_read_only_is_read_and_not_written() {
+        static CONSTANT: u64 = 5;
+        let constant = (&raw const CONSTANT).cast_mut();
+        // SAFETY: It is there.
+        assert_eq!(guarded(|| unsafe { read(constant.cast_const()) }), Ok(5));
+        // SAFETY: The session guards, and the operating system does not write there.
+        let stored = guarded(|| unsafe { write(constant, 6) });
+        assert_eq!(stored, Err(STATUS_INVALID_PARAMETER));
+    }
+
+    #[test]
+    fn the_stack_is_known_from_the_caller_up() {
+        let mine = 7_u64;
+        let (low, high) = guarded(|| HELD.get().stack);
+        assert!((low..high).contains(&(&raw const mine).addr()), "{low:#x} {high:#x}");
+        let thread = std::thread::spawn(|| guarded(|| HELD.get().stack)).join().unwrap();
+        assert!(thread.0 != 0 && thread.1 != high, "each thread has its own");
+    }
+
+    #[test]
+    fn a_belief_ends_with_its_call() {
+        assert!(std::panic::catch_unwind(|| guarded(|| panic!("on purpose"))).is_err());
+        assert_eq!(HELD.get().belief, Belief::Trusts);
+    }
 }

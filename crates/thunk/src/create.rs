@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::claims::{read, read_bytes, read_list, write, write_bytes, write_list};
+use crate::claims::{read, read_bytes, read_list_mut, read_mut, write, write_bytes, write_list};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
 use crate::status::{Kept, Which, answer};
@@ -224,7 +224,8 @@ const WITHOUT_EFFECT: u32 = Flags::CreateProtected
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTCreateAllocation(
     session: &Session,
     at: &mut Passive,
@@ -239,7 +240,8 @@ pub unsafe fn D3DKMTCreateAllocation(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTCreateAllocation2(
     session: &Session,
     at: &mut Passive,
@@ -254,7 +256,8 @@ pub unsafe fn D3DKMTCreateAllocation2(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 unsafe fn create<E: Element>(
     session: &Session,
     at: &mut Passive,
@@ -262,10 +265,10 @@ unsafe fn create<E: Element>(
     list: impl Fn(&D3DKMT_CREATEALLOCATION) -> *mut E,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let asked = unsafe { read(args.cast_const()) }?;
+    let asked = unsafe { read_mut(args) }?;
     let list = list(&asked);
     // SAFETY: The caller's contract.
-    let mut elements = unsafe { read_list(list.cast_const(), counted(session, &asked)?) }?;
+    let mut elements = unsafe { read_list_mut(list, counted(session, &asked)?) }?;
     let infos = elements.iter().map(E::info).collect();
     // SAFETY: The caller's contract.
     let made = unsafe { ask(session, at, asked, infos) }?;
@@ -371,8 +374,14 @@ unsafe fn order(asked: &Asked) -> Result<CreateOrder, NTSTATUS> {
     let args = &asked.args;
     let mut allocations = Vec::with_capacity(asked.infos.len());
     for info in &asked.infos {
-        // SAFETY: The caller's contract.
-        allocations.push(unsafe { read_bytes(info.private.cast_const(), info.private_size) }?);
+        // A standard allocation's is not given back.
+        let bytes = match asked.standard {
+            // SAFETY: The caller's contract.
+            Some(_) => unsafe { read_bytes(info.private.cast_const(), info.private_size) },
+            // SAFETY: The caller's contract.
+            None => unsafe { read_list_mut(info.private.cast::<u8>(), info.private_size as usize) },
+        };
+        allocations.push(bytes?);
     }
     let private = match asked.standard {
         // The union holds the description instead.

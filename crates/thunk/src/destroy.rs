@@ -74,7 +74,8 @@ const KEPT: Kept = Kept {
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTDestroyAllocation2(
     session: &Session,
     at: &mut Passive,
@@ -92,7 +93,8 @@ pub unsafe fn D3DKMTDestroyAllocation2(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTDestroyAllocation(
     session: &Session,
     at: &mut Passive,

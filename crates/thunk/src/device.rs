@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::claims::{read, read_bytes, write};
+use crate::claims::{read, read_bytes, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
 use crate::status::{Kept, Which, answer};
@@ -18,7 +18,7 @@ use flight::{Passive, RuleId};
 use kernel::miniport::ContextOrder;
 use kernel::{Handle, Loss, Packet};
 
-/// A handle argument of a device call; `None` when the structure itself is NULL.
+/// A handle argument of a device call; `None` when there is no structure.
 type Given = Option<u32>;
 
 const CREATE_RULES: &[ArgumentRule<Given>] = &[ArgumentRule {
@@ -37,7 +37,7 @@ const DESTROY_RULES: &[ArgumentRule<Given>] = &[ArgumentRule {
 
 fn nothing_given(given: Given, name: &str) -> Option<String> {
     match given {
-        None => Some("the argument structure is NULL".to_owned()),
+        None => Some("there is no argument structure".to_owned()),
         Some(0) => Some(format!("{name} is zero")),
         Some(_) => None,
     }
@@ -77,7 +77,8 @@ const SUBMITTED: Kept = Kept {
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTCreateDevice(
     session: &Session,
     at: &mut Passive,
@@ -85,7 +86,7 @@ pub unsafe fn D3DKMTCreateDevice(
 ) -> NTSTATUS {
     session.call("D3DKMTCreateDevice", || {
         // SAFETY: The caller's contract.
-        let asked = unsafe { read(args.cast_const()) };
+        let asked = unsafe { read_mut(args) };
         judge_arguments(session, CREATE_RULES, &asked.ok().map(|it| it.hAdapter))?;
         let mut asked = asked?;
         let handle = Handle(asked.hAdapter);
@@ -100,7 +101,8 @@ pub unsafe fn D3DKMTCreateDevice(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTDestroyDevice(
     session: &Session,
     at: &mut Passive,
@@ -119,7 +121,8 @@ pub unsafe fn D3DKMTDestroyDevice(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTGetDeviceState(
     session: &Session,
     _at: &mut Passive,
@@ -127,7 +130,7 @@ pub unsafe fn D3DKMTGetDeviceState(
 ) -> NTSTATUS {
     session.call("D3DKMTGetDeviceState", || {
         // SAFETY: The caller's contract.
-        let mut asked = unsafe { read(args.cast_const()) }?;
+        let mut asked = unsafe { read_mut(args) }?;
         let state = session.kernel.device_state(session.process, Handle(asked.hDevice));
         let state = answer(session, STATE_ASKED, state)?;
         if asked.StateType != D3DKMT_DEVICESTATE_EXECUTION {
@@ -150,7 +153,8 @@ pub unsafe fn D3DKMTGetDeviceState(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTCreateContextVirtual(
     session: &Session,
     at: &mut Passive,
@@ -158,7 +162,7 @@ pub unsafe fn D3DKMTCreateContextVirtual(
 ) -> NTSTATUS {
     session.call("D3DKMTCreateContextVirtual", || {
         // SAFETY: The caller's contract.
-        let mut asked = unsafe { read(args.cast_const()) }?;
+        let mut asked = unsafe { read_mut(args) }?;
         let (from, size) = (asked.pPrivateDriverData.cast_const(), asked.PrivateDriverDataSize);
         // SAFETY: The caller's contract.
         let private = unsafe { read_bytes(from, size) }?;
@@ -175,7 +179,8 @@ pub unsafe fn D3DKMTCreateContextVirtual(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTDestroyContext(
     session: &Session,
     at: &mut Passive,
@@ -193,7 +198,8 @@ pub unsafe fn D3DKMTDestroyContext(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTSubmitCommand(
     session: &Session,
     at: &mut Passive,

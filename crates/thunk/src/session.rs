@@ -1,5 +1,6 @@
 //! A session: which process is calling which kernel, and what a call says when it comes and goes.
 
+use crate::claims::Belief;
 use abi::NTSTATUS;
 use abi::status::STATUS_SUCCESS;
 use flight::{Hex, Log, RuleId, What, Who};
@@ -11,12 +12,21 @@ use std::sync::Arc;
 pub struct Session {
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) process: ProcessId,
+    belief: Belief,
 }
 
 impl Session {
-    /// A new process of the kernel.
+    /// A new process of the kernel, whose pointers are believed: its callers promise what the
+    /// entry points ask for.
     pub fn open(kernel: &Arc<Kernel>) -> Self {
-        Self { kernel: kernel.clone(), process: kernel.open_process() }
+        Self { kernel: kernel.clone(), process: kernel.open_process(), belief: Belief::Trusts }
+    }
+
+    /// A new process of the kernel, whose pointers are doubted: they may be any number. What
+    /// cannot be read or written is an invalid parameter, at the price of a call of the
+    /// operating system for each piece of memory.
+    pub fn guarded(kernel: &Arc<Kernel>) -> Self {
+        Self { belief: Belief::guarding(), ..Self::open(kernel) }
     }
 
     /// The process.
@@ -40,7 +50,7 @@ impl Session {
         body: impl FnOnce() -> Result<(), NTSTATUS>,
     ) -> NTSTATUS {
         self.log().emit(self.process.subject(), What::Enter { call: name.into() });
-        let status = body().err().unwrap_or(STATUS_SUCCESS);
+        let status = self.belief.during(body).err().unwrap_or(STATUS_SUCCESS);
         let left = What::Leave { call: name.into(), status: Hex(status.cast_unsigned()) };
         self.log().emit(self.process.subject(), left);
         status

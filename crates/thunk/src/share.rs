@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::claims::{read, read_list, write, write_bytes, write_list};
+use crate::claims::{read_list_mut, read_mut, room_for, write, write_bytes, write_list};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
 use crate::status::{Kept, Which, answer};
@@ -88,7 +88,8 @@ fn sizes(what: &str, said: usize, there: usize, given: bool) -> String {
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTQueryResourceInfo(
     session: &Session,
     _at: &mut Passive,
@@ -96,7 +97,7 @@ pub unsafe fn D3DKMTQueryResourceInfo(
 ) -> NTSTATUS {
     session.call("D3DKMTQueryResourceInfo", || {
         // SAFETY: The caller's contract.
-        let mut asked = unsafe { read(args.cast_const()) }?;
+        let mut asked = unsafe { read_mut(args) }?;
         let (device, global) = (Handle(asked.hDevice), Handle(asked.hGlobalShare));
         let there = session.kernel.share_info(session.process, device, global);
         let there = answer(session, QUERIED, there)?;
@@ -115,7 +116,8 @@ pub unsafe fn D3DKMTQueryResourceInfo(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTOpenResource(
     session: &Session,
     at: &mut Passive,
@@ -130,7 +132,8 @@ pub unsafe fn D3DKMTOpenResource(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTOpenResource2(
     session: &Session,
     at: &mut Passive,
@@ -145,7 +148,8 @@ pub unsafe fn D3DKMTOpenResource2(
 ///
 /// # Safety
 ///
-/// A pointer that is not NULL is good for what its structure says, now.
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
 unsafe fn open<E: Element>(
     session: &Session,
     at: &mut Passive,
@@ -153,14 +157,18 @@ unsafe fn open<E: Element>(
     list: impl Fn(&D3DKMT_OPENRESOURCE) -> *mut E,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
-    let mut args_now = unsafe { read(args.cast_const()) }?;
+    let mut args_now = unsafe { read_mut(args) }?;
     let (device, global) = (Handle(args_now.hDevice), Handle(args_now.hGlobalShare));
     let there = session.kernel.share_info(session.process, device, global);
     let there = answer(session, OPENED, there)?;
     judge_arguments(session, RULES, &Asked { args: args_now, there })?;
     let list = list(&args_now);
     // SAFETY: The caller's contract.
-    let mut elements = unsafe { read_list(list.cast_const(), there.members) }?;
+    let mut elements = unsafe { read_list_mut(list, there.members) }?;
+    // SAFETY: The caller's contract.
+    unsafe { room_for(args_now.pTotalPrivateDriverDataBuffer, there.total) }?;
+    // SAFETY: The caller's contract.
+    unsafe { room_for(args_now.pPrivateRuntimeData, there.runtime) }?;
     let opened = session.kernel.open_resource(at, session.process, device, global);
     let opened = answer(session, OPENED, opened)?;
     let total = args_now.pTotalPrivateDriverDataBuffer;

@@ -1,0 +1,24 @@
+//! The C library: the functions of `thunk` under their exported names, and the one global
+//! kernel behind them.
+//!
+//! A client links `libwindtunnel_d3dkmt.so` and calls `D3DKMT*` from any of its threads. The
+//! kernel lives in the client's process, with the built-in driver, and starts at the first
+//! call. `include/windtunnel/d3dkmt.h` is generated (`cargo xtask headers`).
+//!
+//! # Invariants
+//!
+//! 1. No pointer of a client crashes it: its session guards, and nothing but `thunk` looks.
+//! 2. No panic leaves an exported function.
+//! 3. In a child of `fork` nothing of ours is touched: every call says that the device is gone.
+//! 4. Signals of the client are handled on threads of the client.
+//! 5. With `WINDTUNNEL_REPORT` set, what is kept is bounded by what is alive. Without it,
+//!    nothing is kept.
+
+mod exports;
+mod fork;
+mod report;
+mod signals;
+mod site;
+mod tunnel;
+
+pub use exports::*;

@@ -1,0 +1,205 @@
+//! The report at the end of the process: broken rules, and what was left alive by whom.
+//!
+//! `WINDTUNNEL_REPORT=1` prints it to standard error, `WINDTUNNEL_REPORT=path` writes a file.
+//!
+//! # Invariants
+//!
+//! 1. Events are observed in their order: they are taken out of the log under the lock of the
+//!    observer.
+//! 2. What is remembered is about what is alive (names, and threads that are inside a call), and
+//!    about what is in the report.
+#![expect(unsafe_code, reason = "is called at the end of the process by the C library")]
+
+use crate::site::Site;
+use crate::tunnel::Tunnel;
+use crate::{fork, signals};
+use flight::{Kind, Log, RuleId, Subject, What, Who};
+use kernel::Manner;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use verify::{Finding, Severity, Verifier};
+
+/// The environment variable that asks for a report.
+const VARIABLE: &str = "WINDTUNNEL_REPORT";
+
+/// How long the end of a process waits for what is left to end.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Who watches a client.
+pub(crate) struct Watch {
+    to: OsString,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    verifier: Verifier,
+    /// The call each thread is in.
+    calls: BTreeMap<u32, Arc<Site>>,
+    /// Names that are alive, with the call that made them.
+    names: BTreeMap<u32, Name>,
+    /// The first call that broke a rule in a place, for each finding of a client.
+    breaches: BTreeMap<(RuleId, String), Arc<Site>>,
+}
+
+/// A name that is alive.
+struct Name {
+    of: Subject,
+    made: Option<Arc<Site>>,
+}
+
+impl Watch {
+    /// A watch, if the environment asks for one.
+    pub(crate) fn asked() -> Option<Self> {
+        let to = std::env::var_os(VARIABLE).filter(|it| !it.is_empty() && it != "0")?;
+        Some(Self { to, state: Mutex::default() })
+    }
+
+    /// A thread enters a call.
+    pub(crate) fn enter(&self, thread: u32, site: Site) {
+        self.state().calls.insert(thread, Arc::new(site));
+    }
+
+    /// Watches what has happened since the last time.
+    pub(crate) fn observe(&self, log: &Log) {
+        let mut state = self.state();
+        for event in log.take() {
+            state.verifier.observe(&event);
+            match event.what {
+                What::NameGiven { handle, to } => {
+                    let made = state.calls.get(&event.thread).cloned();
+                    state.names.insert(handle.0, Name { of: to, made });
+                }
+                What::NameClosed { handle, .. } => {
+                    state.names.remove(&handle.0);
+                }
+                What::RuleBroken { rule, who: Who::Client, place, .. } => {
+                    if let Some(site) = state.calls.get(&event.thread).cloned() {
+                        state.breaches.entry((rule, place.into_owned())).or_insert(site);
+                    }
+                }
+                What::Leave { .. } => {
+                    state.calls.remove(&event.thread);
+                }
+                _ => (),
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, text: &str) {
+        let done = if self.to == "1" {
+            eprint!("{text}");
+            Ok(())
+        } else {
+            std::fs::write(&self.to, text)
+        };
+        if let Err(why) = done {
+            eprintln!("windtunnel: {} cannot be written: {why}", self.to.display());
+        }
+    }
+}
+
+/// Runs when the process ends, after what the client registered for its end.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static UNLOADED: extern "C" fn() = end;
+
+extern "C" fn end() {
+    if fork::lost() {
+        return;
+    }
+    let Some(tunnel) = Tunnel::running().filter(|it| it.watch.is_some()) else { return };
+    tunnel.over.store(true, Ordering::Release);
+    // On a thread of its own: this one has lost what is local to it, and shall not wait for ever.
+    let (said, heard) = channel();
+    let report = move || {
+        let watch = tunnel.watch.as_ref()?;
+        let left = left(watch, tunnel);
+        let kernel = tunnel.session.kernel();
+        let process = tunnel.session.process();
+        tunnel.host.adopt("exit", |at| kernel.end_process(at, process, Manner::Orderly));
+        watch.observe(kernel.log());
+        said.send(left).ok()
+    };
+    let reporter = signals::held(|| std::thread::Builder::new().spawn(report));
+    let Some(watch) = &tunnel.watch else { return };
+    let ended = reporter.ok().and_then(|_| heard.recv_timeout(PATIENCE).ok());
+    let left = ended.unwrap_or_else(|| left(watch, tunnel) + "  (and it does not end)\n");
+    watch.write(&text(&watch.state(), &left));
+}
+
+/// What is alive, by the call that made it.
+fn left(watch: &Watch, tunnel: &Tunnel) -> String {
+    watch.observe(tunnel.session.kernel().log());
+    let state = watch.state();
+    let mut text = String::new();
+    for (handle, name) in &state.names {
+        let site = match &name.made {
+            Some(site) => format!("{}, called by {}", site.call, site.caller()),
+            None => "a call that was not seen".to_owned(),
+        };
+        // Writing to a String does not fail.
+        let _ = writeln!(text, "  {handle:#010x} {}: made by {site}", described(name.of));
+    }
+    text
+}
+
+/// What a client calls it.
+fn described(subject: Subject) -> String {
+    match subject.kind {
+        Kind::View => format!("allocation ({subject})"),
+        Kind::ResourceView => format!("resource ({subject})"),
+        _ => subject.to_string(),
+    }
+}
+
+/// The whole report.
+fn text(state: &State, left: &str) -> String {
+    let findings = state.verifier.findings();
+    let mut text = String::from("windtunnel: report\n");
+    for it in findings {
+        text.push('\n');
+        let site = state.breaches.get(&(it.rule, it.place.clone()));
+        describe(&mut text, it, site.map(|it| it.caller()));
+    }
+    if !left.is_empty() {
+        let _ = write!(text, "\nleft alive:\n{left}");
+    }
+    let of = |severity| findings.iter().filter(|it| it.severity == severity).count();
+    let _ = writeln!(
+        text,
+        "\nwindtunnel: {} errors, {} warnings, {} notes, {} things left alive",
+        of(Severity::Error),
+        of(Severity::Warning),
+        of(Severity::Note),
+        left.lines().count(),
+    );
+    text
+}
+
+/// A finding, for people. Writing to a String does not fail.
+fn describe(text: &mut String, it: &Finding, caller: Option<String>) {
+    let times = if it.count > 1 { format!(" ({} times)", it.count) } else { String::new() };
+    let rule = it.rule.name();
+    let says = verify::find(rule).map_or("not in the catalogue", |it| it.rule.as_str());
+    let _ = writeln!(text, "{}: {}{times}", it.severity.name(), it.message);
+    let _ = writeln!(text, "  who      {}, in {}", it.who.name(), it.place);
+    if let Some(caller) = caller {
+        let _ = writeln!(text, "  called   by {caller}");
+    }
+    let _ = writeln!(text, "  rule     {rule}: {says}");
+    let _ = match it.basis {
+        "ours" => writeln!(text, "  basis    ours: a rule of Windtunnel, with no page behind it"),
+        basis => writeln!(text, "  basis    {basis}: {}", it.source),
+    };
+    let _ = writeln!(text, "  Windows  {}", it.windows);
+}

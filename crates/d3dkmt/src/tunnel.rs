@@ -1,0 +1,134 @@
+//! The one global kernel: it starts at the first call, with the built-in driver.
+#![expect(unsafe_code, reason = "a call may have to be made on another thread")]
+
+use crate::report::Watch;
+use crate::site::Site;
+use crate::{fork, signals};
+use abi::NTSTATUS;
+use abi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_FOUND, STATUS_UNSUCCESSFUL};
+use flight::{Free, Log, Passive};
+use kernel::{Kernel, Plugged};
+use softgpu::SoftGpu;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use thunk::Session;
+
+/// What is behind the exported functions.
+pub(crate) struct Tunnel {
+    pub(crate) host: Arc<Free>,
+    pub(crate) session: Session,
+    /// If a report was asked for.
+    pub(crate) watch: Option<Watch>,
+    /// The report is being made: nothing goes on.
+    pub(crate) over: AtomicBool,
+}
+
+/// `None` if the driver did not start: a bug of ours, which is said.
+static TUNNEL: OnceLock<Option<Tunnel>> = OnceLock::new();
+
+thread_local! {
+    /// It is gone when what is local to the thread is gone. A process that calls `exit` loses
+    /// that of its thread first, and then runs what was registered for its end: destructors of
+    /// C++ may well tidy up here. Another thread makes their calls for them.
+    static LOCAL: Tidy = const { Tidy };
+}
+
+/// Has an end, so that the end can be seen.
+struct Tidy;
+
+impl Drop for Tidy {
+    fn drop(&mut self) {}
+}
+
+/// The body of a call, for another thread.
+struct Carried<B>(B);
+
+// SAFETY: The thread it comes from waits until it has run, so nothing is used by two at once;
+// what is local to a thread it does not use, for its own thread has none.
+unsafe impl<B> Send for Carried<B> {}
+
+impl<B> Carried<B> {
+    fn body(self) -> B {
+        self.0
+    }
+}
+
+/// Makes a call of a client: on its thread, as its process.
+pub(crate) fn call(
+    name: &'static str,
+    body: impl FnOnce(&Session, &mut Passive) -> NTSTATUS,
+) -> NTSTATUS {
+    // WINDOWS: our decision. What a child could use is in its parent, as after a removal.
+    if fork::lost() {
+        return STATUS_DEVICE_REMOVED;
+    }
+    let made = || {
+        let Some(tunnel) = Tunnel::started() else { return STATUS_NOT_FOUND };
+        if tunnel.over.load(Ordering::Acquire) {
+            return STATUS_DEVICE_REMOVED;
+        }
+        if LOCAL.try_with(|_| ()).is_ok() {
+            return tunnel.call(name, body);
+        }
+        let carried = Carried(body);
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(move || tunnel.call(name, carried.body()));
+            thread.join().unwrap_or(STATUS_UNSUCCESSFUL)
+        })
+    };
+    // A panic is a bug of ours; it was said when it happened, and ends here.
+    catch_unwind(AssertUnwindSafe(made)).unwrap_or(STATUS_UNSUCCESSFUL)
+}
+
+impl Tunnel {
+    fn started() -> Option<&'static Self> {
+        if TUNNEL.get().is_none() {
+            fork::begin();
+        }
+        TUNNEL.get_or_init(|| signals::held(Self::start)).as_ref()
+    }
+
+    /// The tunnel, if there was a call.
+    pub(crate) fn running() -> Option<&'static Self> {
+        TUNNEL.get()?.as_ref()
+    }
+
+    fn start() -> Option<Self> {
+        let watch = Watch::asked();
+        let log = Arc::new(if watch.is_some() { Log::new() } else { Log::silent() });
+        let host = Free::new(&log);
+        let kernel = Kernel::new(host.clone(), log.clone());
+        let (worker, bell) = (kernel.clone(), kernel.bell());
+        host.serve("system", bell, move |at| worker.work(at));
+        let (miniport, machine) = SoftGpu::new();
+        let plugged = Plugged { miniport, machine, pool: nt::Pool::new(log) };
+        let adapter = match host.adopt("client", |at| kernel.add_adapter(at, plugged)) {
+            Ok(adapter) => adapter,
+            Err(why) => {
+                eprintln!("windtunnel: the built-in driver does not start: {why:?}");
+                return None;
+            }
+        };
+        if let Some(bell) = kernel.machine_bell(adapter) {
+            let machine = kernel.clone();
+            host.serve("hardware", bell, move |at| machine.turn(at, adapter));
+        }
+        let session = Session::guarded(&kernel);
+        Some(Self { host, session, watch, over: AtomicBool::new(false) })
+    }
+
+    fn call(
+        &self,
+        name: &'static str,
+        body: impl FnOnce(&Session, &mut Passive) -> NTSTATUS,
+    ) -> NTSTATUS {
+        self.host.adopt("client", |at| {
+            let Some(watch) = &self.watch else { return body(&self.session, at) };
+            watch.enter(flight::current_thread(), Site::here(name));
+            let status = body(&self.session, at);
+            watch.observe(self.session.kernel().log());
+            status
+        })
+    }
+}

@@ -1,0 +1,76 @@
+/* Children of fork: one from before the first call has a kernel of its own; one from after it
+ * is told that the device is gone, also while other threads of the parent are inside calls. */
+#define _DEFAULT_SOURCE
+#include "client.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static atomic_int stop;
+
+static void *work(void *given)
+{
+    D3DKMT_HANDLE device = create_device(*(D3DKMT_HANDLE *)given);
+    while (!stop) {
+        destroy_allocation(device, create_allocation(device));
+    }
+    destroy_device(device);
+    return NULL;
+}
+
+static void wait_for(pid_t child)
+{
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* In a child with a kernel that is not its own. */
+static void told(D3DKMT_HANDLE adapter)
+{
+    alarm(30);
+    D3DKMT_ADAPTERINFO info = {0};
+    D3DKMT_ENUMADAPTERS2 list = {.NumAdapters = 1, .pAdapters = &info};
+    D3DKMT_CREATEDEVICE device = {.hAdapter = adapter};
+    D3DKMT_DESTROYALLOCATION2 destroy = {0};
+    CHECK(D3DKMTEnumAdapters2(&list) == STATUS_DEVICE_REMOVED);
+    CHECK(D3DKMTCreateDevice(&device) == STATUS_DEVICE_REMOVED);
+    CHECK(D3DKMTDestroyAllocation2(&destroy) == STATUS_DEVICE_REMOVED);
+    CHECK(D3DKMTDestroyAllocation2(NULL) == STATUS_DEVICE_REMOVED);
+    exit(EXIT_SUCCESS);
+}
+
+int main(void)
+{
+    pid_t early = fork();
+    CHECK(early >= 0);
+    if (early == 0) {
+        alarm(30);
+        close_adapter(open_adapter());
+        _exit(EXIT_SUCCESS);
+    }
+    wait_for(early);
+
+    D3DKMT_HANDLE adapter = open_adapter();
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        CHECK(pthread_create(&threads[i], NULL, work, &adapter) == 0);
+    }
+    for (int i = 0; i < 200; i++) {
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            told(adapter);
+        }
+        wait_for(child);
+    }
+    stop = 1;
+    for (int i = 0; i < 2; i++) {
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    }
+    close_adapter(adapter);
+    printf("forked: all told\n");
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,270 @@
+//! Reading the definitions.
+
+use proc_macro2::{TokenStream, TokenTree};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use syn::{Expr, Fields, FnArg, ImplItem, Item, ItemFn, ItemStruct, Lit, Meta, ReturnType, Type};
+
+/// What a file defines.
+#[derive(Default)]
+pub(super) struct File {
+    pub(super) items: Vec<Definition>,
+    /// Sizes and offsets, by struct.
+    pub(super) layouts: BTreeMap<String, Layout>,
+}
+
+/// A definition of a name.
+pub(super) enum Definition {
+    Alias {
+        name: String,
+        of: Box<Type>,
+    },
+    /// A number, as it is written in C.
+    Constant {
+        name: String,
+        value: String,
+    },
+    Struct {
+        name: String,
+        members: Vec<Member>,
+    },
+    /// A word of flags, each with its bit.
+    Flags {
+        name: String,
+        bits: Vec<(String, u32)>,
+    },
+    Values {
+        name: String,
+        values: Vec<(String, String)>,
+    },
+    Status {
+        name: String,
+        value: String,
+    },
+}
+
+/// A member of a struct, with the other members of its union.
+pub(super) struct Member {
+    pub(super) name: String,
+    pub(super) of: Type,
+    pub(super) others: Vec<(String, Type)>,
+}
+
+/// The size of a struct, and the offset of each member.
+pub(super) struct Layout {
+    pub(super) size: String,
+    pub(super) offsets: Vec<(String, String)>,
+}
+
+/// An entry point and the pointer it takes.
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) pointer: Type,
+}
+
+impl Definition {
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Definition::Alias { name, .. }
+            | Definition::Constant { name, .. }
+            | Definition::Struct { name, .. }
+            | Definition::Flags { name, .. }
+            | Definition::Values { name, .. }
+            | Definition::Status { name, .. } => name,
+        }
+    }
+}
+
+/// Reads the definitions of a file.
+pub(super) fn file(path: &Path) -> Result<File, String> {
+    let items = parse(path)?;
+    let methods = methods(&items);
+    let mut file = File::default();
+    for item in items {
+        match item {
+            Item::Type(it) => {
+                file.items.push(Definition::Alias { name: it.ident.to_string(), of: it.ty });
+            }
+            Item::Const(it) => {
+                if let Expr::Lit(value) = &*it.expr
+                    && let Lit::Int(value) = &value.lit
+                {
+                    let (name, value) = (it.ident.to_string(), number(&value.to_string()));
+                    file.items.push(Definition::Constant { name, value });
+                }
+            }
+            Item::Struct(it) => file.items.push(structure(it, &methods)?),
+            Item::Macro(it) => {
+                let name = it.mac.path.get_ident().map(ToString::to_string).unwrap_or_default();
+                file.called(&name, it.mac.tokens);
+            }
+            _ => (),
+        }
+    }
+    Ok(file)
+}
+
+/// Reads the entry points of a folder, in the order of their support table.
+pub(super) fn entries(folder: &Path) -> Result<Vec<Entry>, String> {
+    let mut found = BTreeMap::new();
+    let list = fs::read_dir(folder).map_err(|why| format!("{}: {why}", folder.display()))?;
+    for path in list.filter_map(|it| it.ok().map(|it| it.path())) {
+        for item in parse(&path)? {
+            if let Item::Fn(it) = item
+                && let Some(pointer) = pointer(&it)
+            {
+                found.insert(it.sig.ident.to_string(), pointer);
+            }
+        }
+    }
+    let entry = |name: &str| {
+        let pointer = found.remove(name).ok_or(format!("thunk has no function {name}"))?;
+        Ok(Entry { name: name.to_owned(), pointer })
+    };
+    thunk::ENTRIES.iter().map(|it| it.name).map(entry).collect()
+}
+
+fn parse(path: &Path) -> Result<Vec<Item>, String> {
+    let text = fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()))?;
+    let file = syn::parse_file(&text).map_err(|why| format!("{}: {why}", path.display()))?;
+    Ok(file.items)
+}
+
+/// The type of the last argument.
+fn pointer(function: &ItemFn) -> Option<Type> {
+    match function.sig.inputs.last()? {
+        FnArg::Typed(it) => Some((*it.ty).clone()),
+        FnArg::Receiver(_) => None,
+    }
+}
+
+/// What each method of a type returns: `Type::method`.
+fn methods(items: &[Item]) -> BTreeMap<String, Type> {
+    let mut methods = BTreeMap::new();
+    for item in items {
+        let Item::Impl(it) = item else { continue };
+        let Some(owner) = word(&it.self_ty) else { continue };
+        for item in &it.items {
+            if let ImplItem::Fn(it) = item
+                && let ReturnType::Type(_, of) = &it.sig.output
+            {
+                methods.insert(format!("{owner}::{}", it.sig.ident), (**of).clone());
+            }
+        }
+    }
+    methods
+}
+
+fn structure(it: ItemStruct, methods: &BTreeMap<String, Type>) -> Result<Definition, String> {
+    let name = it.ident.to_string();
+    let Fields::Named(fields) = it.fields else { return Err(format!("{name} has no names")) };
+    let mut members: Vec<Member> = Vec::new();
+    for field in fields.named {
+        let member = field.ident.map(|it| it.to_string()).unwrap_or_default();
+        let docs: String = field.attrs.iter().filter_map(doc).collect();
+        let mut others = Vec::new();
+        if let Some((other, method)) = union(&docs) {
+            let of = methods.get(&format!("{name}::{method}"));
+            let of = of.ok_or(format!("{name}.{member} speaks of {method}, which is not there"))?;
+            others.push((other, of.clone()));
+        }
+        // The upper half of a pointer whose lower half is in the member before.
+        if let Some(other) = upper_half(&docs)
+            && let Some(lower) = members.last_mut()
+        {
+            lower.others.push((other, syn::parse_quote!(PVOID)));
+            continue;
+        }
+        members.push(Member { name: member, of: field.ty, others });
+    }
+    Ok(Definition::Struct { name, members })
+}
+
+fn doc(attribute: &syn::Attribute) -> Option<String> {
+    let Meta::NameValue(it) = &attribute.meta else { return None };
+    match &it.value {
+        Expr::Lit(value) if it.path.is_ident("doc") => match &value.lit {
+            Lit::Str(text) => Some(text.value()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// "A union with `name`: see", then a link to a method.
+fn union(docs: &str) -> Option<(String, String)> {
+    let (name, rest) = docs.split_once("union with `")?.1.split_once('`')?;
+    let (method, _) = rest.strip_prefix(": see [`Self::")?.split_once('`')?;
+    Some((name.to_owned(), method.to_owned()))
+}
+
+/// "in a union with the pointer `name`, whose upper half this is".
+fn upper_half(docs: &str) -> Option<String> {
+    let (name, rest) = docs.split_once("union with the pointer `")?.1.split_once('`')?;
+    rest.contains("upper half").then(|| name.to_owned())
+}
+
+impl File {
+    /// A macro of `abi`: its name, then a list in braces.
+    fn called(&mut self, name: &str, tokens: TokenStream) {
+        let words = flat(tokens);
+        let subject = words.first().cloned().unwrap_or_default();
+        match name {
+            "layout" => {
+                let size = words.get(2).cloned().unwrap_or_default();
+                let offsets = pairs(&words[3..], ":");
+                self.layouts.insert(subject, Layout { size, offsets });
+            }
+            "flags" => {
+                let bit = |(flag, bit): (String, String)| (flag, bit.parse().unwrap_or(0));
+                let bits = pairs(&words[1..], ":").into_iter().map(bit).collect();
+                let (size, offsets) = ("4".to_owned(), vec![("Value".into(), "0".into())]);
+                self.layouts.insert(subject.clone(), Layout { size, offsets });
+                self.items.push(Definition::Flags { name: subject, bits });
+            }
+            "values" => {
+                let values = pairs(&words[1..], "=");
+                self.items.push(Definition::Values { name: subject, values });
+            }
+            "statuses" => {
+                for (name, value) in pairs(&words, "=") {
+                    let value = value.trim_start_matches("0x");
+                    let value = format!("((NTSTATUS)0x{value}u)");
+                    self.items.push(Definition::Status { name, value });
+                }
+            }
+            _ => (),
+        }
+    }
+}
+
+/// The words of a macro, without its braces.
+fn flat(tokens: TokenStream) -> Vec<String> {
+    let mut words = Vec::new();
+    for token in tokens {
+        match token {
+            TokenTree::Group(it) => words.extend(flat(it.stream())),
+            TokenTree::Literal(it) => words.push(it.to_string().replace('_', "")),
+            other => words.push(other.to_string()),
+        }
+    }
+    words
+}
+
+/// The pairs `name: value` or `name = value` of a list.
+fn pairs(words: &[String], between: &str) -> Vec<(String, String)> {
+    let pair = |it: &[String]| (it[1] == between).then(|| (it[0].clone(), it[2].clone()));
+    words.windows(3).filter_map(pair).collect()
+}
+
+/// A number of Rust, in C.
+fn number(text: &str) -> String {
+    format!("{}u", text.replace('_', ""))
+}
+
+/// The last word of a type's path.
+pub(super) fn word(of: &Type) -> Option<String> {
+    let Type::Path(it) = of else { return None };
+    it.path.segments.last().map(|it| it.ident.to_string())
+}

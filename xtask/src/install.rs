@@ -1,0 +1,60 @@
+//! Putting the C library where a build looks for it.
+
+use crate::{cargo, root, run as done};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const LIBRARY: &str = "libwindtunnel_d3dkmt.so";
+const HEADERS: [&str; 2] = ["d3dkmt.h", "softgpu.h"];
+
+/// `--prefix DIR`: the library, its headers, and what pkg-config wants to know.
+pub(crate) fn run() -> Result<(), String> {
+    let arguments: Vec<String> = std::env::args().skip(2).collect();
+    let prefix = match arguments.as_slice() {
+        [flag, prefix] if flag == "--prefix" => PathBuf::from(prefix),
+        _ => return Err("cargo xtask install --prefix DIR".to_owned()),
+    };
+    into(&prefix)
+}
+
+/// Builds the library and puts everything below `prefix`.
+pub(crate) fn into(prefix: &Path) -> Result<(), String> {
+    done(&mut cargo(&["build", "--release", "--package", "windtunnel-d3dkmt"]))?;
+    let built = built()?;
+    let folder = |name: &str| {
+        let path = prefix.join(name);
+        fs::create_dir_all(&path).map_err(|why| format!("{}: {why}", path.display()))?;
+        Ok::<_, String>(path)
+    };
+    copy(&built.join(LIBRARY), &folder("lib")?.join(LIBRARY))?;
+    let include = folder("include/windtunnel")?;
+    let source = root().join("crates/d3dkmt");
+    for header in HEADERS {
+        copy(&source.join("include/windtunnel").join(header), &include.join(header))?;
+    }
+    let template = source.join("windtunnel-d3dkmt.pc.in");
+    let text =
+        fs::read_to_string(&template).map_err(|why| format!("{}: {why}", template.display()))?;
+    let whole = fs::canonicalize(prefix).map_err(|why| format!("{}: {why}", prefix.display()))?;
+    let text = text
+        .replace("@prefix@", &whole.display().to_string())
+        .replace("@version@", env!("CARGO_PKG_VERSION"));
+    let to = folder("lib/pkgconfig")?.join("windtunnel-d3dkmt.pc");
+    fs::write(&to, text).map_err(|why| format!("{}: {why}", to.display()))?;
+    println!("wrote {}", to.display());
+    Ok(())
+}
+
+/// Where cargo puts what it builds for release.
+fn built() -> Result<PathBuf, String> {
+    // This program is in the folder of another profile, beside that of release.
+    let here = std::env::current_exe().map_err(|why| format!("this program has no path: {why}"))?;
+    let target = here.parent().and_then(Path::parent).ok_or("this program is nowhere")?;
+    Ok(target.join("release"))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    fs::copy(from, to).map_err(|why| format!("{} to {}: {why}", from.display(), to.display()))?;
+    println!("wrote {}", to.display());
+    Ok(())
+}

@@ -211,14 +211,16 @@ const KEPT: Kept = Kept {
 };
 
 /// Flags that have no effect here yet: said when used.
-const WITHOUT_EFFECT: u32 = Flags::CreateProtected
-    | Flags::RestrictSharedAccess
-    | Flags::ReadOnly
-    | Flags::CrossAdapter
-    | Flags::PartialSharedCreation
-    | Flags::WriteWatch
-    | Flags::PhysicallyContiguous
-    | Flags::SharedDisplayable;
+const WITHOUT_EFFECT: &[(u32, &str)] = &[
+    (Flags::CreateProtected, "D3DKMTCreateAllocation.Flags.CreateProtected"),
+    (Flags::RestrictSharedAccess, "D3DKMTCreateAllocation.Flags.RestrictSharedAccess"),
+    (Flags::ReadOnly, "D3DKMTCreateAllocation.Flags.ReadOnly"),
+    (Flags::CrossAdapter, "D3DKMTCreateAllocation.Flags.CrossAdapter"),
+    (Flags::PartialSharedCreation, "D3DKMTCreateAllocation.Flags.PartialSharedCreation"),
+    (Flags::WriteWatch, "D3DKMTCreateAllocation.Flags.WriteWatch"),
+    (Flags::PhysicallyContiguous, "D3DKMTCreateAllocation.Flags.PhysicallyContiguous"),
+    (Flags::SharedDisplayable, "D3DKMTCreateAllocation.Flags.SharedDisplayable"),
+];
 
 /// Creates allocations.
 ///
@@ -339,8 +341,8 @@ unsafe fn ask(
         session.absent("D3DKMTCreateAllocation.Flags.ExistingSection");
         return Err(STATUS_NOT_SUPPORTED);
     }
-    if asked.has(WITHOUT_EFFECT) {
-        session.absent("D3DKMTCreateAllocation: flags that have no effect");
+    for (_, name) in WITHOUT_EFFECT.iter().filter(|(flag, _)| asked.has(*flag)) {
+        session.absent(name);
     }
     // SAFETY: The caller's contract.
     let order = unsafe { order(&asked) }?;

@@ -77,10 +77,14 @@ fn empty_resource_freed(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verd
 
 /// Whether the block behind the word of something that ended is freed, if there was one.
 fn freed(of: Subject, shadow: &Shadow, place: &'static str, word: &str) -> Verdict {
-    let Some(Block { bytes, tag, freed, .. }) = shadow.word().and_then(|it| it.block.as_ref())
+    let Some(Block { bytes, tag, freed, leaked, .. }) =
+        shadow.word().and_then(|it| it.block.as_ref())
     else {
         return Verdict::Aside;
     };
+    if *leaked {
+        return Verdict::Aside; // The call that should have freed it has crashed.
+    }
     Verdict::kept_if(freed.is_some(), Who::Driver, place, || {
         format!(
             "{DESTROY_ALLOCATION} returned for {of}, but the pool block behind its {word} \

@@ -244,7 +244,12 @@ impl Shadows {
     fn call(&mut self, event: &Event) {
         match &event.what {
             What::DdiCall { name, class, adapter, process, .. } => {
-                let call = Call { name: name.clone(), adapter: *adapter, blocks: Vec::new() };
+                let call = Call {
+                    name: name.clone(),
+                    adapter: *adapter,
+                    blocks: Vec::new(),
+                    ends: Vec::new(),
+                };
                 self.start(event.subject, Known::Call(call));
                 let owner = self.first(*adapter, || Known::Adapter(Adapter::default()));
                 owner.trail.mark(event.seq);
@@ -261,12 +266,15 @@ impl Shadows {
             What::DdiReturn { name, answer, .. } => {
                 let Some(call) = self.get(event.subject).and_then(Shadow::call_mut) else { return };
                 let owner = call.adapter;
-                let left = std::mem::take(&mut call.blocks);
+                let (left, ends) =
+                    (std::mem::take(&mut call.blocks), std::mem::take(&mut call.ends));
                 self.end(event.subject);
-                if name == "DxgkDdiCreateAllocation" && answer != "ok" {
-                    for (block, ..) in left {
-                        self.with_word(block, Word::leak);
-                    }
+                // What such a call leaves behind is named with the call, and not again.
+                let failed = name == "DxgkDdiCreateAllocation" && answer != "ok";
+                let left = left.into_iter().map(|it| it.0).filter(|_| failed);
+                let ends = ends.into_iter().filter(|_| answer == "crashed");
+                for word in left.chain(ends) {
+                    self.with_word(word, Word::leak);
                 }
                 let shadow = self.get(owner).and_then(Shadow::adapter_mut);
                 let Some(adapter) = shadow else { return };

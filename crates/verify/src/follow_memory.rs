@@ -28,12 +28,17 @@ impl Shadows {
                     self.with_adapter(adapter, |it| less(&mut it.owned));
                 }
             }
-            What::DdiResource { word, goes, .. } => self.with_word(*word, |it| {
-                if let Some(it) = it.use_mut(event.subject) {
-                    it.ending |= goes;
-                    it.lent_in = if *goes { None } else { event.call };
+            What::DdiResource { word, goes, .. } => {
+                if *goes {
+                    self.ends_in(event.call, *word);
                 }
-            }),
+                self.with_word(*word, |it| {
+                    if let Some(it) = it.use_mut(event.subject) {
+                        it.ending |= goes;
+                        it.lent_in = if *goes { None } else { event.call };
+                    }
+                });
+            }
             _ => (),
         }
     }
@@ -97,6 +102,7 @@ impl Shadows {
                     it.told_in = event.call;
                 });
                 if let Some(word) = word {
+                    self.ends_in(event.call, word);
                     self.with_word(word, |it| {
                         if let Some(it) = it.use_mut(event.subject) {
                             it.ending = true;
@@ -282,6 +288,14 @@ impl Shadows {
         };
         if let Some(before) = before.filter(|it| *it != subject) {
             self.with_word(before, |it| it.uses.retain(|it| it.of != to));
+        }
+    }
+
+    /// A call ends what a word stands for.
+    fn ends_in(&mut self, call: Option<u32>, word: Subject) {
+        let shadow = call.and_then(|it| self.get(Kind::Call.nr(it)));
+        if let Some(call) = shadow.and_then(Shadow::call_mut) {
+            call.ends.push(word);
         }
     }
 

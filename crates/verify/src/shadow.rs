@@ -317,6 +317,8 @@ pub struct Call {
     pub adapter: Subject,
     /// The pool blocks taken in it that are still out: word, size and tag.
     pub blocks: Vec<(Subject, u64, Text)>,
+    /// The words of what it ends.
+    pub ends: Vec<Subject>,
 }
 
 /// Of a driver's word.

@@ -97,6 +97,7 @@ const FAMILIES: &[&str] = &[
     "KMD-DESTROY-",
     "KMD-DEV-",
     "KMD-FLAGS-",
+    "KMD-LEVEL-",
     "KMD-OPEN-",
     "KMD-PNP-001",
     "KMD-PNP-002",

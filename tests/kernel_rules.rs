@@ -190,6 +190,12 @@ const CASES: &[Case] = &[
         Set("ddi.call name=DxgkDdiRemoveDevice", "name", "DxgkDdiStopDevice"),
     ),
     case(
+        RuleId::KMD_LEVEL_001,
+        "destroy-deferred",
+        "a driver is stopped while a call is inside it",
+        Early("ddi.call name=DxgkDdiStopDevice", "ddi.return name=DxgkDdiCloseAllocation"),
+    ),
+    case(
         RuleId::DEV_LIFE_002,
         "work",
         "a device goes before its context",

@@ -6,12 +6,25 @@ use crate::shadow::{Inside, Shadow};
 use flight::{Event, RuleId, What, Who};
 
 /// The rules on threading and levels.
-pub(crate) static RULES: [Rule; 4] = [
+pub(crate) static RULES: [Rule; 5] = [
+    Rule { id: RuleId::KMD_LEVEL_001, on: &["ddi.call"], check: level_three_alone },
     Rule { id: RuleId::KMD_LEVEL_003, on: &["ddi.call"], check: one_of_a_class },
     Rule { id: RuleId::KMD_LEVEL_004, on: &["ddi.call"], check: one_scheduler },
     Rule { id: RuleId::KMD_LEVEL_006, on: &["ddi.call"], check: one_of_a_process },
     Rule { id: RuleId::KMD_LEVEL_007, on: &["ddi.call"], check: level },
 ];
+
+fn level_three_alone(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let What::DdiCall { class, .. } = &event.what else { return Verdict::Aside };
+    // Interrupts and their DPCs are excluded by nobody.
+    let three = |class: &str| class == "three";
+    let inside = owner.adapter().map_or(&[][..], |it| &it.inside);
+    if class == "none" || !(three(class) || inside.iter().any(|it| three(&it.class))) {
+        return Verdict::Aside;
+    }
+    let like = |other: &Inside| other.class != "none" && (three(class) || three(&other.class));
+    alone(event, owner, like, "one of them runs alone")
+}
 
 fn one_of_a_class(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
     let What::DdiCall { class, .. } = &event.what else { return Verdict::Aside };

@@ -66,7 +66,7 @@ type Make = Box<dyn FnOnce(&Arc<Log>) -> Plugged>;
 impl Flight {
     /// A flight of a driver and its hardware, with a pool made for it.
     pub fn new(miniport: Arc<dyn Miniport>, machine: Arc<dyn Machine>) -> Self {
-        Self::of(move |log| Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) })
+        Self::of(plug(miniport, machine))
     }
 
     /// A flight of whatever `make` plugs in; its pool says to that log what happens.
@@ -114,6 +114,14 @@ impl Flown {
             self.report()
         );
     }
+}
+
+/// Plugs a driver and its hardware in, with a pool made for it.
+pub fn plug(
+    miniport: Arc<dyn Miniport>,
+    machine: Arc<dyn Machine>,
+) -> impl FnOnce(&Arc<Log>) -> Plugged {
+    move |log| Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
 }
 
 /// Hardware that does nothing, for drivers that take no work.

@@ -143,18 +143,12 @@ pub fn fly(
 /// Flies a driver of one's own through a scenario of ours, as [`fly`] does.
 ///
 /// ```
-/// use windtunnel::{find_scenario, fly_plugged, nt, softgpu, kernel::Plugged};
+/// use windtunnel::{find_scenario, fly_plugged, plug, softgpu::SoftGpu};
 ///
-/// let alone = find_scenario("alone").unwrap();
-/// let flown = fly_plugged(
-///     |log| {
-///         let (miniport, machine) = softgpu::SoftGpu::new();
-///         Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
-///     },
-///     alone,
-///     1,
-/// );
-/// flown.unwrap().assert_clean();
+/// let scenario = find_scenario("alone").unwrap();
+/// let (miniport, machine) = SoftGpu::new();
+/// let flown = fly_plugged(plug(miniport, machine), scenario, 1).unwrap();
+/// flown.assert_clean();
 /// ```
 pub fn fly_plugged(
     make: impl FnOnce(&Arc<Log>) -> Plugged,

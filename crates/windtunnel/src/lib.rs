@@ -26,7 +26,7 @@ mod tunnel;
 pub use allow::{Allow, BadFile, Entry as AllowEntry, baseline};
 pub use check::{Checked, Plan, Step, check};
 pub use explain::{Explained, NotKnown, Status, explain, ways};
-pub use flight_test::{Flight, NoHardware};
+pub use flight_test::{Flight, NoHardware, plug};
 pub use fly::{Flown, On, Outcome, fly, fly_plugged};
 pub use landed::{Allowed, Found, Landed};
 pub use scenario::{ALL as SCENARIOS, Scenario, find as find_scenario};

@@ -1,7 +1,7 @@
 //! What a miniport in Rust and its tests name: `use windtunnel::prelude::*;`.
 
 pub use crate::{Bench, Flight, Flown, NoHardware, Outcome, Stopped, Tunnel};
-pub use crate::{find_scenario, fly_plugged};
+pub use crate::{find_scenario, fly_plugged, plug};
 pub use flight::{DeviceLevel, Dispatch, Fence, Line, Log, Machine, Passive, Pool};
 pub use kernel::allocation::Allocation;
 pub use kernel::context::Context;

@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode};
 const HELP: &str = "\
 cargo xtask test    checks formatting and lints, runs every test, prints a total
 cargo xtask bless   rewrites the golden traces; read the diff before you commit it
-cargo xtask docs    rewrites docs/support.md from the code, and the events that pages quote
+cargo xtask docs    rewrites docs/support.md from the code, and what pages quote
 cargo xtask headers rewrites the C header of the library
 cargo xtask install --prefix DIR
                     builds the C library, and puts it there with headers and a pkg-config file";
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     let done = match std::env::args().nth(1).as_deref() {
         Some("test") => test::run(),
         Some("bless") => rewrite("golden"),
-        Some("docs") => rewrite("support").and_then(|()| rewrite("house")),
+        Some("docs") => ["support", "house", "tutorial"].into_iter().try_for_each(rewrite),
         Some("headers") => headers::run(),
         Some("install") => install::run(),
         _ => Err(HELP.to_owned()),

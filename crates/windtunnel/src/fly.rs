@@ -137,21 +137,49 @@ pub fn fly(
     scenario: &'static Scenario,
     on: impl Into<On>,
 ) -> Result<Flown, CouldNotRun> {
-    let (on, log) = (on.into(), Arc::new(Log::new()));
-    let plugged = (driver.make)(&log);
+    fly_plugged(driver.make, scenario, on)
+}
+
+/// Flies a driver of one's own through a scenario of ours, as [`fly`] does.
+///
+/// ```
+/// use windtunnel::{find_scenario, fly_plugged, plug, softgpu::SoftGpu};
+///
+/// let scenario = find_scenario("alone").unwrap();
+/// let (miniport, machine) = SoftGpu::new();
+/// let flown = fly_plugged(plug(miniport, machine), scenario, 1).unwrap();
+/// flown.assert_clean();
+/// ```
+pub fn fly_plugged(
+    make: impl FnOnce(&Arc<Log>) -> Plugged,
+    scenario: &'static Scenario,
+    on: impl Into<On>,
+) -> Result<Flown, CouldNotRun> {
+    fly_story(make, scenario.name, scenario.needs, on.into(), scenario.story)
+}
+
+/// Flies a driver through any story: the one path of every flight.
+pub(crate) fn fly_story(
+    make: impl FnOnce(&Arc<Log>) -> Plugged,
+    name: &'static str,
+    needs: &[&'static str],
+    on: On,
+    story: impl FnOnce(&mut Tunnel<'_>) -> Result<(), Stopped>,
+) -> Result<Flown, CouldNotRun> {
+    let log = Arc::new(Log::new());
+    let plugged = make(&log);
     let offered = plugged.miniport.offers();
-    let lacks: Vec<String> = scenario
-        .needs
+    let lacks: Vec<String> = needs
         .iter()
         .filter(|it| !offered.contains(it))
         .map(|it| format!("a driver with {it}"))
         .collect();
     let story = if lacks.is_empty() {
-        on.fly(&log, |host, at| Story::tell(host, at, &log, plugged, scenario))?
+        on.fly(&log, |host, at| Story::tell(host, at, &log, plugged, story))?
     } else {
         Story { needs: lacks, ..Story::default() }
     };
-    Ok(Flown { seed: on.seed(), offered, ..judge(scenario.name, &log, story) })
+    Ok(Flown { seed: on.seed(), offered, ..judge(name, &log, story) })
 }
 
 /// What came of telling a story.
@@ -169,7 +197,7 @@ impl Story {
         at: &mut Passive,
         log: &Arc<Log>,
         plugged: Plugged,
-        scenario: &Scenario,
+        story: impl FnOnce(&mut Tunnel<'_>) -> Result<(), Stopped>,
     ) -> Self {
         let kernel = Kernel::new(host.clone(), log.clone());
         let (worker, bell) = (kernel.clone(), kernel.bell());
@@ -188,7 +216,7 @@ impl Story {
         }
         let mut tunnel =
             Tunnel { host, at, kernel, adapter, clients: Vec::new(), looks: Vec::new() };
-        let told = (scenario.story)(&mut tunnel);
+        let told = story(&mut tunnel);
         let Tunnel { at, kernel, clients, looks, .. } = tunnel;
         // What a story that stopped has left is not its client's fault.
         for client in clients {

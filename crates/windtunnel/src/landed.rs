@@ -71,9 +71,7 @@ impl Landed {
                 first.finding.count += finding.count;
                 continue;
             }
-            let led = |it: &&Event| finding.events.contains(&it.seq);
-            let trail = flown.events.iter().filter(led).cloned().collect();
-            self.findings.push(Found { finding, seed: flown.seed, trail });
+            self.findings.push(Found::new(finding, flown.seed, &flown.events));
         }
         for need in flown.needs {
             if !self.needs.contains(&need) {

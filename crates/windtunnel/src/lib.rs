@@ -3,13 +3,20 @@
 //! [`fly`] takes a driver through a scenario under the real kernel of this project and answers
 //! what happened: the events, the findings, and who is still alive. [`check`] does so for many
 //! scenarios and seeds, and sets apart what an allow file names; the command prints that.
+//!
+//! Whoever writes a miniport in Rust tests it with [`Flight`], and needs no other crate: the
+//! [`prelude`] has what a miniport and its tests name, and the rooms of the house are here
+//! under their own names ([`kernel`], [`flight`], [`nt`], [`thunk`], [`abi`], [`softgpu`]).
 #![forbid(unsafe_code)]
 
 mod allow;
 mod check;
 mod explain;
+mod flight_test;
 mod fly;
 mod landed;
+pub mod prelude;
+mod report;
 mod scenario;
 mod scenarios;
 mod support;
@@ -19,9 +26,12 @@ mod tunnel;
 pub use allow::{Allow, BadFile, Entry as AllowEntry, baseline};
 pub use check::{Checked, Plan, Step, check};
 pub use explain::{Explained, NotKnown, Status, explain, ways};
-pub use fly::{Flown, On, Outcome, fly};
+pub use flight_test::{Flight, NoHardware, plug};
+pub use fly::{Flown, On, Outcome, fly, fly_plugged};
 pub use landed::{Allowed, Found, Landed};
 pub use scenario::{ALL as SCENARIOS, Scenario, find as find_scenario};
 pub use support::{ANY_FAILURE, Cell, Row, Surface, legal_statuses, support, support_page};
 pub use tally::keep as keep_tally;
 pub use tunnel::{Bench, Stopped, Tunnel};
+
+pub use {abi, flight, kernel, nt, softgpu, thunk, verify};

@@ -2,8 +2,8 @@
 
 use drivers::Listed;
 use std::path::Path;
-use verify::{Finding, Severity};
-use windtunnel::{Allow, Checked, Found, Landed, On};
+use verify::Severity;
+use windtunnel::{Allow, Checked, Landed, On};
 
 /// Where the words of reports are explained.
 pub(crate) const WORDS: &str = "words: docs/GLOSSARY.md";
@@ -34,37 +34,14 @@ pub(crate) fn flight(landed: &Landed, live: bool) {
     for it in &landed.allowed {
         let finding = &it.found.finding;
         let (rule, place) = (finding.rule.name(), &finding.place);
-        println!("             allowed: {rule} in {place}{}: {}", times(finding), it.reason);
+        println!("             allowed: {rule} in {place}{}: {}", it.found.times(), it.reason);
     }
     for found in &landed.findings {
-        print_finding(found, landed.flights > 1);
+        println!("\n{}", found.text(landed.flights > 1));
     }
     if landed.live.count() > 0 {
         println!("\n  still alive at the end:\n{}", indented(&landed.live.to_string(), 4));
     }
-}
-
-fn times(finding: &Finding) -> String {
-    if finding.count > 1 { format!(" ({} times)", finding.count) } else { String::new() }
-}
-
-fn print_finding(found: &Found, seeds: bool) {
-    let finding = &found.finding;
-    let (severity, rule) = (finding.severity.name(), finding.rule.name());
-    println!("\n  {severity}: {}{}", finding.message, times(finding));
-    println!("    who      {}, in {}", finding.who.name(), finding.place);
-    println!("    rule     {rule}: {}", text_of(rule));
-    println!("    basis    {}", basis(finding));
-    println!("    Windows  {}", finding.windows);
-    if seeds {
-        let seed = found.seed.map_or_else(|| "none".to_owned(), |it| it.to_string());
-        println!("    seed     {seed} is the first that shows it");
-    }
-    println!("    events");
-    for event in &found.trail {
-        println!("      {event}");
-    }
-    println!();
 }
 
 /// The end: what was watched, what was not judged, and what it comes to.
@@ -120,18 +97,6 @@ fn print_list(what: &str, list: &[&str]) {
     } else {
         println!("  {what}: {}", list.join(", "));
     }
-}
-
-/// On what grounds the rule stands.
-fn basis(finding: &Finding) -> String {
-    match finding.basis {
-        "ours" => "ours: a rule of Windtunnel, with no page behind it".to_owned(),
-        basis => format!("{basis}: {}", finding.source),
-    }
-}
-
-fn text_of(rule: &str) -> &'static str {
-    verify::find(rule).map_or("not in the catalogue", |it| it.rule.as_str())
 }
 
 fn indented(text: &str, by: usize) -> String {

@@ -1,0 +1,127 @@
+//! The tutorial: its miniport flies clean, its broken ones are named, and the pages say so.
+#![expect(clippy::unwrap_used, reason = "a page that is not there is a failed test")]
+
+#[path = "tutorial/broken.rs"]
+mod broken;
+#[path = "tutorial/miniport.rs"]
+mod miniport;
+
+use broken::{Empty, Forgets, Hesitates, Hoards, Hurries};
+use miniport::Keeper;
+use std::path::PathBuf;
+use std::sync::Arc;
+use windtunnel::prelude::*;
+use windtunnel::{On, SCENARIOS};
+
+#[test]
+fn my_miniport_flies_clean() {
+    let driver = Arc::new(Keeper::default());
+    let flown = Flight::new(driver, Arc::new(NoHardware)).fly(|tunnel| {
+        let bench = tunnel.bench()?; // a client with a device
+        let made = bench.create_resource(tunnel.at, 2)?;
+        bench.destroy_resource(tunnel.at, made.resource)?;
+        bench.close(tunnel.at, &[])
+    });
+    flown.assert_clean();
+}
+
+#[test]
+fn my_miniport_flies_through_every_scenario_it_has_the_entries_for() {
+    let mut clean = 0;
+    for scenario in SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.is_empty()) {
+        let plugged = plug(Arc::new(Keeper::default()), Arc::new(NoHardware));
+        let flown = fly_plugged(plugged, scenario, 1).unwrap();
+        assert!(flown.findings.is_empty(), "{}", flown.report());
+        clean += usize::from(flown.outcome == Outcome::Clean);
+    }
+    assert!(clean > 5, "{clean} scenarios were flown to their end");
+}
+
+fn fly(driver: impl Miniport + 'static, on: On) -> Flown {
+    Flight::new(Arc::new(driver), Arc::new(NoHardware)).on(on).fly(|tunnel| {
+        let bench = tunnel.bench()?;
+        let made = bench.create_resource(tunnel.at, 2)?;
+        bench.destroy_resource(tunnel.at, made.resource)?;
+        bench.close(tunnel.at, &[])
+    })
+}
+
+#[test]
+fn my_broken_miniports_are_named() {
+    for on in [On::Stepped(1), On::Stepped(2), On::Free] {
+        fly(Empty::default(), on).assert_finding("KMD-ALLOC-002");
+        fly(Hoards::default(), on).assert_finding("KMD-DESTROY-002");
+        fly(Hesitates::default(), on).assert_finding("KMD-DESTROY-009");
+        fly(Forgets::default(), on).assert_finding("WT-POOL-003");
+        fly(Hurries::default(), on).assert_finding("WT-POOL-001");
+    }
+}
+
+#[test]
+#[should_panic(expected = "is not freed")]
+fn a_failed_assertion_shows_the_report() {
+    fly(Hoards::default(), On::Stepped(1)).assert_clean();
+}
+
+#[test]
+#[should_panic(expected = "KMD-DESTROY-2 is not the name of a live rule")]
+fn a_rule_that_is_not_there_cannot_be_asked_for() {
+    fly(Hoards::default(), On::Stepped(1)).assert_finding("KMD-DESTROY-2");
+}
+
+fn place(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(place(name)).unwrap()
+}
+
+/// The blocks of a page in that language.
+fn blocks(page: &str, language: &str) -> Vec<String> {
+    let begin = format!("\n```{language}\n");
+    page.split(&begin).skip(1).filter_map(|it| Some(it.split_once("```")?.0.to_owned())).collect()
+}
+
+#[test]
+fn code_in_the_pages_is_code_of_these_files() {
+    let files = ["tutorial.rs", "tutorial/miniport.rs", "tutorial/broken.rs"].map(read);
+    for (page, count) in [("../README.md", 1), ("../docs/tutorial.md", 10)] {
+        let blocks = blocks(&read(page), "rust");
+        assert_eq!(blocks.len(), count, "blocks of Rust in {page}");
+        for block in blocks {
+            assert!(
+                files.iter().any(|it| it.contains(&block)),
+                "{page} has, and no file:\n{block}"
+            );
+        }
+    }
+}
+
+#[test]
+fn reports_in_the_tutorial_are_what_is_said() {
+    let on = On::Stepped(1);
+    let reports = [
+        fly(Empty::default(), on).report(),
+        fly(Hoards::default(), on).report(),
+        fly(Hesitates::default(), on).report(),
+        fly(Forgets::default(), on).report(),
+        fly(Hurries::default(), on).report(),
+    ];
+    let name = "../docs/tutorial.md";
+    let page = read(name);
+    let blocks = blocks(&page, "text");
+    assert_eq!(blocks.len(), reports.len());
+    let mut now = page.clone();
+    for (block, report) in blocks.iter().zip(&reports) {
+        // As much of the first finding as the page quotes.
+        let finding = report.lines().skip_while(|it| !it.starts_with("  "));
+        let said: String = finding.take(block.lines().count()).flat_map(|it| [it, "\n"]).collect();
+        now = now.replace(block, &said);
+    }
+    if std::env::var_os("WINDTUNNEL_BLESS").is_some() {
+        std::fs::write(place(name), now).unwrap();
+        return;
+    }
+    assert_eq!(page, now, "'cargo xtask docs' rewrites docs/tutorial.md, if that is right");
+}

@@ -188,7 +188,7 @@ impl Story {
         }
         let mut tunnel =
             Tunnel { host, at, kernel, adapter, clients: Vec::new(), looks: Vec::new() };
-        let told = (scenario.story)(&mut tunnel);
+        let told = scenario.tell(&mut tunnel);
         let Tunnel { at, kernel, clients, looks, .. } = tunnel;
         // What a story that stopped has left is not its client's fault.
         for client in clients {

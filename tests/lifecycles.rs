@@ -244,7 +244,7 @@ fn search(cases: u32, forgetful: bool) -> Result<BTreeSet<String>, Case> {
             let mut dice = Dice(seed);
             let well = Case { seed, fault: None, steps: life(&mut dice), forgetful };
             let Ok(calls) = keep(well.fly()) else { return Some(well) };
-            // Of some lives every call fails once, in both ways; of most, one.
+            // Of some lives every call fails, each in a flight of its own; of most, one.
             let panics = dice.one_in(2);
             let mut faults: Vec<Fault> = (1..=calls).map(|call| Fault { call, panics }).collect();
             if !number.is_multiple_of(50) && !faults.is_empty() {

@@ -76,30 +76,25 @@ impl Model {
                     can &= there(&into) && !into.shared;
                     (thing.home, thing.named) = (into.home, None);
                 }
-                self.is(at, failed, Works)
-                    && can
-                    && self.things.insert(name.clone(), thing).is_none()
+                can &= self.is(at, failed, Works);
+                can && self.things.insert(name.clone(), thing).is_none()
             }
             Act::Open { shared, name } => {
                 let of = self.things.get(shared).filter(|it| it.shared)?.clone();
                 let own = of.home.as_ref().filter(|it| *it == shared)?;
                 let open = |it: &Thing| it.home.as_ref() == Some(own) && it.named == Some(true);
-                let can = made && self.things.values().any(open);
+                let mut can = made && self.things.values().any(open);
                 let thing = Thing { place: at, named: Some(true), live: true, ..of };
-                self.is(at, failed, Works)
-                    && can
-                    && self.things.insert(name.clone(), thing).is_none()
+                can &= self.is(at, failed, Works);
+                can && self.things.insert(name.clone(), thing).is_none()
             }
             Act::Destroy { what: What::Resource(name), .. } => {
                 let thing = resource(name)?;
                 let done = self.is(at, failed, Lost) && there(&thing);
                 // A device that opens it twice has two names of it, each with its own members.
                 let member = |it: &&mut Thing| it.home == thing.home && !it.shared;
-                self.things
-                    .values_mut()
-                    .filter(|_| done)
-                    .filter(member)
-                    .for_each(|it| it.live = false);
+                let members = self.things.values_mut().filter(|_| done).filter(member);
+                members.for_each(|it| it.live = false);
                 if let Some(it) = self.things.get_mut(name).filter(|_| done) {
                     (it.live, it.named) = (false, Some(self.forgetful));
                 }
@@ -129,14 +124,9 @@ impl Model {
                 }
                 given && self.devices[&at] == Works
             }
-            Act::DestroyContext => Self::was(self.contexts.get_mut(&at)?),
-            Act::DestroyDevice => Self::was(self.devices.get_mut(&at)?) && self.end(|it| it == at),
+            Act::DestroyContext => std::mem::replace(self.contexts.get_mut(&at)?, Ended) != Ended,
+            Act::DestroyDevice => *self.devices.get(&at)? != Ended && self.end(|it| it == at),
         })
-    }
-
-    /// Ends it; whether it was there.
-    fn was(state: &mut State) -> bool {
-        std::mem::replace(state, Ended) != Ended
     }
 
     /// Whether the device, made if it never was, works or is at least this.

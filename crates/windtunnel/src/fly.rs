@@ -155,7 +155,7 @@ pub fn fly_plugged(
     scenario: &'static Scenario,
     on: impl Into<On>,
 ) -> Result<Flown, CouldNotRun> {
-    fly_story(make, scenario.name, scenario.needs, on.into(), scenario.story)
+    fly_story(make, scenario.name, scenario.needs, on.into(), |it| scenario.tell(it))
 }
 
 /// Flies a driver through any story: the one path of every flight.

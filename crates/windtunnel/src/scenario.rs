@@ -1,6 +1,7 @@
 //! Scenarios: what a client does to a driver, by name.
 
 use crate::scenarios::{bad, destroy, life, share, threads};
+use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
 use flight::RuleId;
 
@@ -15,7 +16,36 @@ pub struct Scenario {
     /// The entries a driver must offer to be flown through it.
     pub needs: &'static [&'static str],
     /// The story.
-    pub story: fn(&mut Tunnel<'_>) -> Result<(), Stopped>,
+    pub story: Story,
+}
+
+/// What happens in a scenario.
+pub enum Story {
+    /// This function tells it.
+    Told(fn(&mut Tunnel<'_>) -> Result<(), Stopped>),
+    /// These steps, one after the other.
+    Steps(&'static [Step]),
+}
+
+impl Scenario {
+    /// A scenario of steps that were read. It is there until the process ends.
+    pub fn of_steps(name: String, steps: Vec<Step>) -> &'static Self {
+        let works = |it: &Step| matches!(it, Step::On(_, Act::Fill(_)));
+        let needs = if steps.iter().any(works) { WORK } else { &[] };
+        let (name, about) = (String::leak(name), "steps of a file");
+        let story = Story::Steps(Vec::leak(steps));
+        Box::leak(Box::new(Self { name, about, breaks: &[], needs, story }))
+    }
+
+    pub(crate) fn tell(&self, tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+        match self.story {
+            Story::Told(tell) => tell(tunnel),
+            Story::Steps(told) => {
+                steps::tell(tunnel, told);
+                Ok(())
+            }
+        }
+    }
 }
 
 /// Submission and completion.

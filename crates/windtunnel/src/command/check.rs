@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use windtunnel::{
     Allow, BadFile, Flown, On, Plan, SCENARIOS, Scenario, Step, baseline, check, find_scenario,
+    steps::{self, BadLine},
 };
 
 #[derive(Args)]
@@ -16,8 +17,9 @@ pub(crate) struct Arguments {
     /// The driver to fly: a built-in name, see 'windtunnel list drivers'
     #[arg(default_value = "softgpu")]
     driver: String,
-    /// Fly only this scenario (may be given several times); bad clients are flown only so
-    #[arg(long = "scenario", value_name = "NAME")]
+    /// Fly only this scenario (may be given several times); bad clients are flown only so. A
+    /// file, or a name that ends in .steps, is read as steps, one a line: see docs/steps.md
+    #[arg(long = "scenario", value_name = "NAME|FILE")]
     scenarios: Vec<String>,
     /// Who runs the flight
     #[arg(long, value_name = "HOST", default_value = "stepped")]
@@ -140,10 +142,28 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Scenario>, Unknown> {
     if names.is_empty() {
         return Ok(all().filter(|it| it.breaks.is_empty()).collect());
     }
-    let find = |name: &String| {
-        find_scenario(name).ok_or_else(|| unknown("scenario", name, all().map(|it| it.name)))
+    let find = |name: &String| match find_scenario(name) {
+        Some(it) => Ok(it),
+        None if is_steps(Path::new(name)) => read_steps(Path::new(name)),
+        None => Err(unknown("scenario", name, all().map(|it| it.name))),
     };
     names.iter().map(find).collect()
+}
+
+fn is_steps(path: &Path) -> bool {
+    path.extension().is_some_and(|it| it == "steps") || path.is_file()
+}
+
+/// Reads a scenario of steps; what is wrong with it is said with file and line.
+fn read_steps(path: &Path) -> Result<&'static Scenario, Unknown> {
+    let at = path.display();
+    let text = fs::read_to_string(path).map_err(|why| {
+        Unknown(format!("{at} cannot be read: {why}; expected a file of steps, one a line"))
+    })?;
+    let steps = steps::read(&text)
+        .map_err(|BadLine { line, why }| Unknown(format!("{at}:{line}: {why}")))?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(Scenario::of_steps(name, steps))
 }
 
 fn keep_trace(directory: &Path, flown: &Flown, on: On) -> Result<(), Unknown> {

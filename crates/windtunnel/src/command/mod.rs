@@ -27,6 +27,7 @@ Examples:
   windtunnel check                          fly the built-in driver through every good scenario
   windtunnel check leaks-on-destroy         fly a bad driver and read what it did
   windtunnel check --scenario destroy-sync --trace traces
+  windtunnel check --scenario my.steps      fly steps of your own, one a line (docs/steps.md)
   windtunnel check --host free              threads side by side instead of one at a time
   windtunnel check --seeds 100              the same in a hundred orders, as one report
   windtunnel check DRIVER --write-baseline known.toml, then --allow known.toml

@@ -1,5 +1,6 @@
 //! Bad clients: each breaks a rule, through the door, and is named.
 
+use crate::scenario::Story::Told;
 use crate::scenario::{STANDARD, Scenario};
 use crate::tunnel::{Bench, Stopped, Tunnel, pages, refused};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
@@ -15,7 +16,7 @@ const fn bad(
     breaks: &'static [RuleId],
     story: fn(&mut Tunnel<'_>) -> Result<(), Stopped>,
 ) -> Scenario {
-    Scenario { name, about, breaks, needs: &[], story }
+    Scenario { name, about, breaks, needs: &[], story: Told(story) }
 }
 
 /// Every scenario of this file.

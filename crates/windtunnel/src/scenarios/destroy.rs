@@ -1,5 +1,6 @@
 //! Ends with work in flight, and ends of more than was asked for.
 
+use crate::scenario::Story::Told;
 use crate::scenario::{Scenario, WORK};
 use crate::tunnel::{Bench, Stopped, Tunnel, pages, refused, wanted};
 use abi::status::STATUS_DEVICE_REMOVED;
@@ -12,63 +13,63 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "D3DKMTDestroyAllocation2 with no flag behind work: it returns, the end waits",
         breaks: &[],
         needs: WORK,
-        story: |tunnel| behind_work(tunnel, false, false),
+        story: Told(|tunnel| behind_work(tunnel, false, false)),
     },
     Scenario {
         name: "destroy-assume",
         about: "AssumeNotInUse behind work: the end does not wait",
         breaks: &[],
         needs: WORK,
-        story: |tunnel| behind_work(tunnel, true, false),
+        story: Told(|tunnel| behind_work(tunnel, true, false)),
     },
     Scenario {
         name: "destroy-sync",
         about: "SynchronousDestroy behind work: the call waits for the end",
         breaks: &[],
         needs: WORK,
-        story: |tunnel| behind_work(tunnel, false, true),
+        story: Told(|tunnel| behind_work(tunnel, false, true)),
     },
     Scenario {
         name: "destroy-both",
         about: "AssumeNotInUse and SynchronousDestroy behind work: ended at once",
         breaks: &[],
         needs: WORK,
-        story: |tunnel| behind_work(tunnel, true, true),
+        story: Told(|tunnel| behind_work(tunnel, true, true)),
     },
     Scenario {
         name: "member-in-flight",
         about: "a member destroyed by list behind work, then its resource with AssumeNotInUse",
         breaks: &[],
         needs: WORK,
-        story: member_in_flight,
+        story: Told(member_in_flight),
     },
     Scenario {
         name: "two-nodes",
         about: "destroys with work in flight on two nodes: each end waits for both",
         breaks: &[],
         needs: WORK,
-        story: two_nodes,
+        story: Told(two_nodes),
     },
     Scenario {
         name: "device-end",
         about: "a device destroyed with everything alive in it and work in flight",
         breaks: &[],
         needs: WORK,
-        story: device_end,
+        story: Told(device_end),
     },
     Scenario {
         name: "killed",
         about: "a process killed with everything alive in it and work in flight",
         breaks: &[],
         needs: WORK,
-        story: killed,
+        story: Told(killed),
     },
     Scenario {
         name: "adapter-end",
         about: "an adapter removed with everything alive on it",
         breaks: &[],
         needs: WORK,
-        story: adapter_end,
+        story: Told(adapter_end),
     },
 ];
 

@@ -1,5 +1,6 @@
 //! Lives of allocations without haste: created, used, destroyed.
 
+use crate::scenario::Story::Told;
 use crate::scenario::{STANDARD, Scenario, WORK};
 use crate::tunnel::{Stopped, Tunnel, pages, refused, wanted};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
@@ -17,77 +18,77 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "allocations that belong to no resource, destroyed one by one and as a list",
         breaks: &[],
         needs: &[],
-        story: alone,
+        story: Told(alone),
     },
     Scenario {
         name: "resource",
         about: "a resource of three allocations, destroyed as a whole",
         breaks: &[],
         needs: &[],
-        story: resource,
+        story: Told(resource),
     },
     Scenario {
         name: "growing",
         about: "allocations created into a resource that is there, then the resource destroyed",
         breaks: &[],
         needs: &[],
-        story: growing,
+        story: Told(growing),
     },
     Scenario {
         name: "members",
         about: "a member destroyed by list, then the rest with the resource",
         breaks: &[],
         needs: &[],
-        story: members,
+        story: Told(members),
     },
     Scenario {
         name: "empty-resource",
         about: "all members destroyed by list, then the empty resource alone",
         breaks: &[],
         needs: &[],
-        story: empty_resource,
+        story: Told(empty_resource),
     },
     Scenario {
         name: "first-version",
         about: "a list and a resource destroyed with D3DKMTDestroyAllocation, which has no flags",
         breaks: &[],
         needs: &[],
-        story: first_version,
+        story: Told(first_version),
     },
     Scenario {
         name: "standard",
         about: "a standard allocation over the client's memory, private data from the driver",
         breaks: &[],
         needs: STANDARD,
-        story: standard,
+        story: Told(standard),
     },
     Scenario {
         name: "shared",
         about: "a resource that others may open, destroyed as a whole",
         breaks: &[],
         needs: &[],
-        story: shared,
+        story: Told(shared),
     },
     Scenario {
         name: "refused-create",
         about: "creates the driver refuses half-way: bad, foreign and too large descriptions",
         breaks: &[],
         needs: &[],
-        story: refused_create,
+        story: Told(refused_create),
     },
     Scenario {
         name: "work",
         about: "fills and copies on real bytes, then everything ended in order",
         breaks: &[],
         needs: WORK,
-        story: work,
+        story: Told(work),
     },
     Scenario {
         name: "lost-device",
         about: "a packet the driver refuses: the device is lost, and only ends still work",
         breaks: &[],
         needs: WORK,
-        story: lost_device,
+        story: Told(lost_device),
     },
 ];
 

@@ -1,5 +1,6 @@
 //! Resources that several devices and processes have open.
 
+use crate::scenario::Story::Told;
 use crate::scenario::{STANDARD, Scenario, WORK};
 use crate::tunnel::{Bench, Stopped, Tunnel, pages, wanted};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
@@ -12,28 +13,28 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "two processes and two devices of one have a resource open; its maker ends first",
         breaks: &[],
         needs: &[],
-        story: maker_first,
+        story: Told(maker_first),
     },
     Scenario {
         name: "share-opener-first",
         about: "the openers end before the maker, one of them killed",
         breaks: &[],
         needs: &[],
-        story: opener_first,
+        story: Told(opener_first),
     },
     Scenario {
         name: "share-standard",
         about: "a shared standard allocation: the opener gets the data the driver supplied",
         breaks: &[],
         needs: STANDARD,
-        story: standard,
+        story: Told(standard),
     },
     Scenario {
         name: "share-sync",
         about: "SynchronousDestroy of one of two views behind work returns while the other lives",
         breaks: &[],
         needs: WORK,
-        story: sync,
+        story: Told(sync),
     },
 ];
 

@@ -1,5 +1,6 @@
 //! Several client threads at once.
 
+use crate::scenario::Story::Told;
 use crate::scenario::{Scenario, WORK};
 use crate::tunnel::{Bench, Stopped, Tunnel};
 use flight::Passive;
@@ -12,14 +13,14 @@ pub(crate) const ALL: &[Scenario] = &[
         about: "two threads of one device: creates, packets and destroys in any order",
         breaks: &[],
         needs: WORK,
-        story: two_threads,
+        story: Told(two_threads),
     },
     Scenario {
         name: "two-processes",
         about: "two processes, each with a device, side by side",
         breaks: &[],
         needs: WORK,
-        story: two_processes,
+        story: Told(two_processes),
     },
 ];
 

@@ -1,0 +1,161 @@
+//! The built-in driver, which fails once.
+
+use flight::{DeviceLevel, Dispatch, Log, Passive};
+use kernel::Plugged;
+use kernel::context::Context;
+use kernel::device::Device;
+use kernel::miniport::{
+    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice, DriverResource,
+    DriverView, Miniport, Opening, Refusal, Submission,
+};
+use softgpu::{Gpu, SoftGpu};
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::vec::Drain;
+
+/// The built-in driver: of the calls that come after its start, one fails.
+pub struct Faulty {
+    driver: Arc<SoftGpu>,
+    hardware: Arc<Gpu>,
+    fault: Option<Fault>,
+    calls: AtomicU32,
+    failed: Mutex<Option<&'static str>>,
+}
+
+/// Which call fails, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The call, from one.
+    pub call: u32,
+    /// It panics, and does not refuse.
+    pub panics: bool,
+}
+
+impl Faulty {
+    /// The calls that can fail.
+    pub const CALLS: &[&str] = &[
+        "create_device",
+        "destroy_device",
+        "create_context",
+        "destroy_context",
+        "create_allocations",
+        "destroy_allocations",
+        "open_allocations",
+        "close_allocations",
+        "submit",
+        "interrupt",
+        "dpc",
+    ];
+
+    /// One that fails so.
+    pub fn new(fault: Option<Fault>) -> Arc<Self> {
+        let (driver, hardware) = SoftGpu::new();
+        let (calls, failed) = (AtomicU32::new(0), Mutex::new(None));
+        Arc::new(Self { driver, hardware, fault, calls, failed })
+    }
+
+    /// It, in a slot.
+    pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> Plugged {
+        let (miniport, machine) = (self.clone(), self.hardware.clone());
+        Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
+    }
+
+    /// How many calls came.
+    pub fn calls(&self) -> u32 {
+        self.calls.load(SeqCst)
+    }
+
+    /// The call that has failed since this was last asked.
+    pub fn failed(&self) -> Option<&'static str> {
+        self.failed.lock().ok()?.take()
+    }
+
+    fn count(&self, name: &'static str) -> Answer<()> {
+        let call = self.calls.fetch_add(1, SeqCst) + 1;
+        let Some(fault) = self.fault.filter(|it| it.call == call) else { return Ok(()) };
+        if let Ok(mut failed) = self.failed.lock() {
+            *failed = Some(name);
+        }
+        if fault.panics {
+            resume_unwind(Box::new(name)); // As `panic!`, but nobody prints it.
+        }
+        Err(Refusal::NoMemory)
+    }
+}
+
+impl Miniport for Faulty {
+    fn stands_on(&self) -> Option<&dyn Miniport> {
+        Some(&*self.driver)
+    }
+
+    fn create_device(&self, at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
+        self.count("create_device")?;
+        self.driver.create_device(at, word)
+    }
+
+    fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> Answer<()> {
+        self.count("destroy_device")?;
+        self.driver.destroy_device(at, device)
+    }
+
+    fn create_context(
+        &self,
+        at: &mut Passive,
+        device: &DriverDevice,
+        order: &ContextOrder,
+        word: Blank<'_, Context>,
+    ) -> Answer<DriverContext> {
+        self.count("create_context")?;
+        self.driver.create_context(at, device, order, word)
+    }
+
+    fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> Answer<()> {
+        self.count("destroy_context")?;
+        self.driver.destroy_context(at, context)
+    }
+
+    fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born> {
+        self.count("create_allocations")?;
+        self.driver.create_allocations(at, births)
+    }
+
+    fn destroy_allocations(
+        &self,
+        at: &mut Passive,
+        doomed: Doomed<'_>,
+    ) -> Answer<Option<DriverResource>> {
+        self.count("destroy_allocations")?;
+        self.driver.destroy_allocations(at, doomed)
+    }
+
+    fn open_allocations(&self, at: &mut Passive, opening: Opening<'_>) -> Answer<Vec<DriverView>> {
+        self.count("open_allocations")?;
+        self.driver.open_allocations(at, opening)
+    }
+
+    fn close_allocations(
+        &self,
+        at: &mut Passive,
+        device: &DriverDevice,
+        views: Drain<'_, DriverView>,
+    ) -> Answer<()> {
+        self.count("close_allocations")?;
+        self.driver.close_allocations(at, device, views)
+    }
+
+    fn submit(&self, at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()> {
+        self.count("submit")?;
+        self.driver.submit(at, packet)
+    }
+
+    fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool> {
+        self.count("interrupt")?;
+        self.driver.interrupt(at)
+    }
+
+    fn dpc(&self, at: &mut Dispatch) -> Answer<()> {
+        self.count("dpc")?;
+        self.driver.dpc(at)
+    }
+}

@@ -33,6 +33,10 @@ fn run_steps() -> Result<Total, String> {
     run_tests(&mut total)?;
     say("races, in orders drawn by shuttle");
     run_races(&mut total)?;
+    if std::env::args().any(|it| it == "--long") {
+        say("the fuzzer, for two minutes");
+        fuzz()?;
+    }
     say("documentation");
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
     done(doc.env("RUSTDOCFLAGS", "--deny warnings"))?;
@@ -77,6 +81,22 @@ fn run_races(total: &mut Total) -> Result<(), String> {
     let mut tests = cargo(&["test", "--package", "windtunnel-tests", "--test", "race"]);
     tests.args(["--target-dir", "target/shuttle"]).env("RUSTFLAGS", "--cfg shuttle");
     count(tests.stdout(Stdio::piped()), total)
+}
+
+/// Runs the fuzzer, where there is one.
+fn fuzz() -> Result<(), String> {
+    let there = cargo(&["fuzz", "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !there.is_ok_and(|it| it.success()) {
+        println!(
+            "Not run: cargo-fuzz is missing. `cargo install cargo-fuzz` installs it; it needs"
+        );
+        println!("a nightly toolchain besides.");
+        return Ok(());
+    }
+    // No sanitizer: its shadow lies where the hostile caller's addresses are to be nowhere.
+    let mut fuzz = Command::new("cargo");
+    fuzz.args(["+nightly", "fuzz", "run", "--sanitizer", "none", "thunk", "--"]);
+    done(fuzz.arg("-max_total_time=120").current_dir(root()))
 }
 
 /// Runs tests, and counts them.

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
-cargo xtask test    checks formatting and lints, runs every test, prints a total
+cargo xtask test    checks formatting and lints, runs every test, prints a total;
+                    with --long it runs the fuzzer, too, for two minutes
 cargo xtask bless   rewrites the golden traces; read the diff before you commit it
 cargo xtask docs    rewrites docs/support.md from the code, and what pages quote
 cargo xtask headers rewrites the C header of the library

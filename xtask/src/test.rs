@@ -31,6 +31,12 @@ fn run_steps() -> Result<Total, String> {
     say("tests");
     let mut total = Total::default();
     run_tests(&mut total)?;
+    say("races, in orders drawn by shuttle");
+    run_races(&mut total)?;
+    if std::env::args().any(|it| it == "--long") {
+        say("the fuzzer, for two minutes");
+        fuzz()?;
+    }
     say("documentation");
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
     done(doc.env("RUSTDOCFLAGS", "--deny warnings"))?;
@@ -66,6 +72,35 @@ fn run_tests(total: &mut Total) -> Result<(), String> {
     let _ = std::fs::remove_file(&counts);
     let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
     tests.env("WINDTUNNEL_TALLY", &counts).stdout(Stdio::piped());
+    count(&mut tests, total)?;
+    tally::check(&counts)
+}
+
+/// Runs the races, in a build of their own: its locks and threads are shuttle's.
+fn run_races(total: &mut Total) -> Result<(), String> {
+    let mut tests = cargo(&["test", "--package", "windtunnel-tests", "--test", "race"]);
+    tests.args(["--target-dir", "target/shuttle"]).env("RUSTFLAGS", "--cfg shuttle");
+    count(tests.stdout(Stdio::piped()), total)
+}
+
+/// Runs the fuzzer, where there is one.
+fn fuzz() -> Result<(), String> {
+    let there = cargo(&["fuzz", "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !there.is_ok_and(|it| it.success()) {
+        println!(
+            "Not run: cargo-fuzz is missing. `cargo install cargo-fuzz` installs it; it needs"
+        );
+        println!("a nightly toolchain besides.");
+        return Ok(());
+    }
+    // No sanitizer: its shadow lies where the hostile caller's addresses are to be nowhere.
+    let mut fuzz = Command::new("cargo");
+    fuzz.args(["+nightly", "fuzz", "run", "--sanitizer", "none", "thunk", "--"]);
+    done(fuzz.arg("-max_total_time=120").current_dir(root()))
+}
+
+/// Runs tests, and counts them.
+fn count(tests: &mut Command, total: &mut Total) -> Result<(), String> {
     let mut child = tests.spawn().map_err(|why| format!("cargo test did not start: {why}"))?;
     let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
     for line in lines.map_while(Result::ok) {
@@ -76,7 +111,7 @@ fn run_tests(total: &mut Total) -> Result<(), String> {
     if !status.success() || total.failed > 0 {
         return Err(format!("{} tests failed", total.failed));
     }
-    tally::check(&counts)
+    Ok(())
 }
 
 impl Total {

@@ -17,14 +17,14 @@
 use crate::crew::{self, Body, Crew};
 use crate::host::{Host, Ticket, Woken};
 use crate::level::{Irql, Passive};
+use crate::sync::{self, JoinHandle, Mutex, MutexGuard, thread_local};
 use crate::table::{CouldNotRun, Role, Status, Table, said};
 use crate::{Log, thread};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::thread::JoinHandle;
+use std::sync::{Arc, PoisonError, Weak};
 
 /// A host whose virtual threads run side by side.
 #[derive(Debug)]
@@ -149,7 +149,8 @@ impl Free {
     }
 
     fn remember(self: &Arc<Self>, number: usize, adopted: bool) {
-        PLACES.with_borrow_mut(|it| {
+        PLACES.with(|it| {
+            let mut it = it.borrow_mut();
             it.0.retain(|it| it.host.strong_count() > 0);
             it.0.push(Place { host: Arc::downgrade(self), number, adopted });
         });
@@ -209,7 +210,7 @@ impl Crew for Free {
     fn start(self: Arc<Self>, name: &str, role: Role, body: Body) {
         let me = self.state().table.add(name, role, &self.log);
         let host = self.clone();
-        let handle = std::thread::spawn(move || {
+        let handle = sync::spawn(move || {
             host.remember(me, false);
             thread::become_thread(u32::try_from(me).unwrap_or(u32::MAX));
             let ended = catch_unwind(AssertUnwindSafe(|| body(&mut Passive::new())));
@@ -241,7 +242,7 @@ impl Host for Free {
     }
 
     fn breathe(&self, _at: &mut Passive) {
-        std::thread::yield_now();
+        sync::yield_now();
     }
 
     fn irql(&self) -> Irql {

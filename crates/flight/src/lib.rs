@@ -17,6 +17,7 @@ mod pool;
 mod rule;
 mod stepped;
 mod support;
+mod sync;
 mod table;
 mod thread;
 

@@ -12,11 +12,11 @@
 use crate::crew::{self, Body, Crew};
 use crate::host::{Host, Ticket, Woken};
 use crate::level::{Irql, Passive};
+use crate::sync::{self, JoinHandle, Mutex, MutexGuard};
 use crate::table::{CouldNotRun, Role, Status, Table, said};
 use crate::{Log, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, PoisonError};
 
 /// A host that repeats from its seed.
 #[derive(Debug)]
@@ -117,7 +117,7 @@ impl Crew for Stepped {
     fn start(self: Arc<Self>, name: &str, role: Role, body: Body) {
         let me = self.state().table.add(name, role, &self.log);
         let host = self.clone();
-        let handle = std::thread::spawn(move || {
+        let handle = sync::spawn(move || {
             thread::become_thread(u32::try_from(me).unwrap_or(u32::MAX));
             drop(wait_for_turn(host.state(), me));
             let ended = catch_unwind(AssertUnwindSafe(|| body(&mut Passive::new())));

@@ -13,10 +13,11 @@
 
 use crate::host::{Ticket, Woken};
 use crate::level::Irql;
+use crate::sync::Condvar;
 use crate::{Log, Subject, Text, What};
 use std::any::Any;
 use std::fmt::Write as _;
-use std::sync::{Arc, Condvar};
+use std::sync::Arc;
 
 /// A virtual thread panicked: ours, not a driver's, for a driver's panic is an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 //!
 //! Thread-local on purpose: an event takes both from here, so nobody has to pass them.
 
+use crate::sync::thread_local;
 use std::cell::Cell;
 
 thread_local! {
@@ -11,15 +12,15 @@ thread_local! {
 
 /// The number of the virtual thread that runs here, as its events have it.
 pub fn current() -> u32 {
-    THREAD.get()
+    THREAD.with(Cell::get)
 }
 
 pub(crate) fn become_thread(number: u32) -> u32 {
-    THREAD.replace(number)
+    THREAD.with(|it| it.replace(number))
 }
 
 pub(crate) fn call() -> Option<u32> {
-    CALL.get()
+    CALL.with(Cell::get)
 }
 
 /// While it lives, this thread is inside a call of a driver.
@@ -29,7 +30,7 @@ pub struct InCall(Option<u32>);
 impl InCall {
     /// Enters call `number`.
     pub fn enter(number: u32) -> Self {
-        Self(CALL.replace(Some(number)))
+        Self(CALL.with(|it| it.replace(Some(number))))
     }
 
     /// The call this thread is in.
@@ -40,6 +41,6 @@ impl InCall {
 
 impl Drop for InCall {
     fn drop(&mut self) {
-        CALL.set(self.0);
+        CALL.with(|it| it.set(self.0));
     }
 }

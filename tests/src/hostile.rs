@@ -1,0 +1,210 @@
+//! A hostile caller: bytes become calls of the guarded door, with any pointers and any sizes.
+//!
+//! Everything it points at is in an arena with nothing behind it, or nowhere. So what the door
+//! writes in good faith breaks nothing of ours, and whatever else happens is a bug of the door's
+//! or of the kernel's.
+#![expect(unsafe_code, reason = "plays an application that passes any number as a pointer")]
+
+use crate::{run, softgpu, verified};
+use flight::{Event, Passive, What, Who};
+use kernel::Manner;
+use std::ptr::{null_mut, without_provenance_mut};
+use thunk::Session;
+
+/// The arena: two pages, and behind them one that nobody may touch.
+const LENGTH: usize = 0x2000;
+/// Where arguments are made up.
+const USED: usize = 0x800;
+
+/// Where each entry's arguments lie when the caller is not hostile about that.
+const ENUM: usize = 0x000;
+const DEVICE: usize = 0x080;
+const CONTEXT: usize = 0x100;
+const CREATE: usize = 0x180;
+const INFOS: usize = 0x200;
+const PRIVATE: usize = 0x300;
+const DESTROY: usize = 0x400;
+const SUBMIT: usize = 0x480;
+const STATE: usize = 0x700;
+const OPEN: usize = 0x780;
+
+struct Arena(*mut u8);
+
+impl Arena {
+    fn new() -> Self {
+        let (all, flags) = (LENGTH + 0x1000, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: A new mapping takes nothing from anybody.
+        let base = unsafe { libc::mmap(null_mut(), all, libc::PROT_NONE, flags, -1, 0) };
+        assert_ne!(base, libc::MAP_FAILED, "room for an arena");
+        // SAFETY: The pages are the ones just mapped.
+        let opened = unsafe { libc::mprotect(base, LENGTH, libc::PROT_READ | libc::PROT_WRITE) };
+        assert_eq!(opened, 0, "an arena to write to");
+        Self(base.cast())
+    }
+
+    /// A word of the arena.
+    fn at<T>(&self, place: usize) -> *mut T {
+        let place = place % USED / size_of::<T>() * size_of::<T>();
+        self.0.wrapping_add(place).cast()
+    }
+
+    fn get<T>(&self, place: usize) -> T {
+        // SAFETY: It is inside the arena and aligned, and every number is a `T` of ours.
+        unsafe { self.at::<T>(place).read() }
+    }
+
+    fn set<T>(&self, place: usize, value: T) {
+        // SAFETY: It is inside the arena and aligned.
+        unsafe { self.at::<T>(place).write(value) }
+    }
+
+    fn address(&self, place: usize) -> u64 {
+        self.0.addr() as u64 + place as u64
+    }
+
+    /// An address that is in the arena, or nowhere.
+    fn pick(&self, which: u8) -> u64 {
+        match which {
+            0 => 0,
+            1 => 1,
+            2 => 0xdead_0000,
+            3 => u64::MAX - 3,
+            4 => 0xffff_8000_0000_0000,
+            5 => self.address(LENGTH),
+            6 => self.address(LENGTH - 8),
+            _ => self.address(usize::from(which) * 8),
+        }
+    }
+
+    /// No word is the address of something that is not the arena's: pieces of addresses were
+    /// copied about.
+    fn defuse(&self) {
+        let ours = self.address(0)..=self.address(LENGTH);
+        for place in (0..USED).step_by(8) {
+            let word = self.get::<u64>(place);
+            let mapped = 0x1000_0000_0000..0x8000_0000_0000_u64;
+            if mapped.contains(&word) && !(ours.contains(&word) && word.is_multiple_of(8)) {
+                self.set(place, self.address(INFOS));
+            }
+        }
+    }
+
+    /// Arguments as an honest application has them.
+    fn furnish(&self) {
+        self.set(ENUM, 34_u32);
+        self.set(ENUM + 8, self.address(ENUM + 0x40));
+        self.set(CONTEXT + 8, 1_u32);
+        self.set(CREATE + 44, 1_u32);
+        self.set(CREATE + 48, self.address(INFOS));
+        self.set(CREATE + 56, 1_u32);
+        let private = softgpu::format::describe(4096);
+        for info in [INFOS, INFOS + 40, INFOS + 96] {
+            self.set(info + 16, self.address(PRIVATE));
+            self.set(info + 24, u32::try_from(private.len()).unwrap_or(0));
+        }
+        for (place, byte) in (PRIVATE..).zip(private) {
+            self.set(place, byte);
+        }
+        self.set(SUBMIT + 24, 1_u32);
+        self.set(STATE + 4, 1_u32);
+        self.set(OPEN + 8, 1_u32);
+        self.set(OPEN + 16, self.address(INFOS));
+    }
+
+    /// The handles of the last calls, where the next ones take theirs.
+    fn pass_on_handles(&self) {
+        for (from, to) in [
+            (ENUM + 0x40, DEVICE),
+            (DEVICE + 12, CONTEXT),
+            (DEVICE + 12, CREATE),
+            (DEVICE + 12, DESTROY),
+            (DEVICE + 12, STATE),
+            (DEVICE + 12, OPEN),
+            (CONTEXT + 32, SUBMIT + 28),
+            (CREATE + 4, DESTROY + 4),
+            (CREATE + 8, OPEN + 4),
+        ] {
+            self.set(to, self.get::<u32>(from));
+        }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: The mapping is ours, and nobody points into it any more.
+        unsafe { libc::munmap(self.0.cast(), LENGTH + 0x1000) };
+    }
+}
+
+/// Calls an entry by number, with its own place for arguments or with that address.
+macro_rules! entries {
+    ($($name:ident $place:expr;)*) => {
+        const PLACES: &[usize] = &[$($place),*];
+        fn call(session: &Session, at: &mut Passive, number: usize, address: u64) {
+            let entries: &[&dyn Fn(&mut Passive)] = &[$(&|at| {
+                let args = without_provenance_mut::<u8>(usize::try_from(address).unwrap_or(0));
+                // SAFETY: The session guards, and what it can write is the arena's.
+                let _ = unsafe { thunk::$name(session, at, args.cast()) };
+            }),*];
+            entries[number](at);
+        }
+    };
+}
+
+entries! {
+    D3DKMTEnumAdapters2 ENUM;
+    D3DKMTOpenAdapterFromLuid ENUM + 0x44;
+    D3DKMTCloseAdapter DEVICE;
+    D3DKMTCreateDevice DEVICE;
+    D3DKMTDestroyDevice DESTROY;
+    D3DKMTCreateContextVirtual CONTEXT;
+    D3DKMTDestroyContext CONTEXT + 32;
+    D3DKMTSubmitCommand SUBMIT;
+    D3DKMTCreateAllocation CREATE;
+    D3DKMTCreateAllocation2 CREATE;
+    D3DKMTDestroyAllocation DESTROY;
+    D3DKMTDestroyAllocation2 DESTROY;
+    D3DKMTQueryResourceInfo OPEN;
+    D3DKMTOpenResource OPEN;
+    D3DKMTOpenResource2 OPEN;
+    D3DKMTGetDeviceState STATE;
+}
+
+const NUMBERS: [u32; 10] =
+    [0, 1, 2, 3, 34, 0xfff, 0x10_0000, 0x0100_0001, 0x7fff_ffff, 0xffff_ffff];
+
+/// Does what the bytes say, five for a step. Afterwards nothing may be alive, and the kernel has
+/// broken no rule. Answers how many calls succeeded.
+pub fn call_as_told(bytes: &[u8]) -> usize {
+    let events = run(0, softgpu, |wing, at| {
+        let (arena, session) = (Arena::new(), Session::guarded(&wing.kernel));
+        arena.furnish();
+        for number in [0, 3, 5] {
+            arena.pass_on_handles();
+            call(&session, at, number, arena.address(PLACES[number]));
+        }
+        arena.pass_on_handles();
+        for step in bytes.as_chunks::<5>().0 {
+            let [what, a, b, c, d] = *step;
+            let place = |low, high| usize::from(u16::from_le_bytes([low, high]));
+            match what % 8 {
+                0..4 => {
+                    let number = usize::from(a) % PLACES.len();
+                    let own = arena.address(PLACES[number]);
+                    arena.defuse();
+                    call(&session, at, number, if b < 220 { own } else { arena.pick(c) });
+                }
+                4 => arena.pass_on_handles(),
+                5 => arena.set(place(a, b), NUMBERS.get(usize::from(c)).map_or(d.into(), |it| *it)),
+                6 => arena.set(place(a, b), arena.get::<u32>(place(c, d))),
+                _ => arena.set(place(a, b), arena.pick(c)),
+            }
+        }
+        wing.kernel.end_process(at, session.process(), Manner::Killed);
+    });
+    for finding in verified(&events).findings() {
+        assert_ne!(finding.who, Who::Kernel, "{}", finding.message);
+    }
+    let good = |it: &&Event| matches!(&it.what, What::Leave { status, .. } if status.0 == 0);
+    events.iter().filter(good).count()
+}

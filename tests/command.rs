@@ -193,3 +193,19 @@ fn a_bad_driver_is_named_on_either_host() {
         assert!(found.any(|it| it["rule"] == rule), "{driver}: {report}");
     }
 }
+
+#[test]
+fn bench_measures_every_row_beside_its_floor() {
+    let (code, report) = json(&["bench", "--quick"]);
+    assert_eq!(code, 0, "{report}");
+    let rows = report["bench"]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 10, "{report}");
+    for row in rows {
+        let positive = |key: &str| row[key].as_f64().is_some_and(|it| it > 0.0);
+        assert!(["pair_ns", "floor_ns", "ratio"].into_iter().all(positive), "{row}");
+        assert_eq!(row["goal"].is_null(), row["met"].is_null(), "{row}");
+    }
+    let (code, report) = text(&["bench", "--quick"]);
+    assert_eq!(code, 0, "{report}");
+    assert_eq!(report.lines().filter(|it| it.starts_with("| t")).count(), 10, "{report}");
+}

@@ -252,19 +252,33 @@ impl<'a> Values<'a> {
     }
 }
 
+impl Event {
+    /// Writes one line, without its end: number, thread, call, subject, name, values.
+    pub fn write(&self, to: &mut String) {
+        self.seq.write(to);
+        to.push_str(" t");
+        self.thread.write(to);
+        match self.call {
+            Some(call) => {
+                to.push_str(" c");
+                call.write(to);
+            }
+            None => to.push_str(" -"),
+        }
+        to.push(' ');
+        self.subject.write(to);
+        to.push(' ');
+        to.push_str(self.what.name());
+        self.what.write(to);
+    }
+}
+
 impl fmt::Display for Event {
-    /// One line: number, thread, call, subject, name, values.
+    /// The line that `write` writes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut line = String::new();
-        self.subject.write(&mut line);
-        line.push(' ');
-        line.push_str(self.what.name());
-        self.what.write(&mut line);
-        write!(f, "{} t{} ", self.seq, self.thread)?;
-        match self.call {
-            Some(call) => write!(f, "c{call} {line}"),
-            None => write!(f, "- {line}"),
-        }
+        self.write(&mut line);
+        f.write_str(&line)
     }
 }
 

@@ -26,10 +26,10 @@ pub trait Field: Sized {
 }
 
 macro_rules! plain_field {
-    ($($type:ty),*) => {$(
+    ($($type:ty: $write:expr),*) => {$(
         impl Field for $type {
             fn write(&self, to: &mut String) {
-                let _ = write!(to, "{self}"); // Writing to a String does not fail.
+                $write(*self, to);
             }
             fn read(word: &str) -> Option<Self> {
                 word.parse().ok()
@@ -38,7 +38,25 @@ macro_rules! plain_field {
     )*};
 }
 
-plain_field!(u32, u64, bool);
+plain_field!(
+    u32: |it, to| decimal(u64::from(it), to),
+    u64: decimal,
+    bool: |it, to: &mut String| to.push_str(if it { "true" } else { "false" })
+);
+
+/// Most of a trace is numbers: their digits, without the machinery that can do more.
+fn decimal(mut number: u64, to: &mut String) {
+    let (mut digits, mut start) = ([0_u8; 20], 20);
+    loop {
+        start -= 1;
+        digits[start] = (number % 10) as u8; // Below ten.
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    to.extend(digits[start..].iter().map(|it| char::from(b'0' + it)));
+}
 
 impl Field for Text {
     fn write(&self, to: &mut String) {
@@ -46,7 +64,7 @@ impl Field for Text {
         if !self.is_empty() && self.chars().all(plain) {
             to.push_str(self);
         } else {
-            let _ = write!(to, "{self:?}");
+            let _ = write!(to, "{self:?}"); // Writing to a String does not fail.
         }
     }
 
@@ -78,7 +96,9 @@ impl Field for Text {
 
 impl Field for Hex {
     fn write(&self, to: &mut String) {
-        let _ = write!(to, "{self}");
+        to.push_str("0x");
+        let digit = |place: u32| char::from_digit(self.0 >> (4 * place) & 0xf, 16);
+        to.extend((0..8).rev().filter_map(digit));
     }
     fn read(word: &str) -> Option<Self> {
         u32::from_str_radix(word.strip_prefix("0x")?, 16).ok().map(Hex)
@@ -96,7 +116,9 @@ impl Field for Fence {
 
 impl Field for Subject {
     fn write(&self, to: &mut String) {
-        let _ = write!(to, "{}:{}", self.kind.name(), self.number);
+        to.push_str(self.kind.name());
+        to.push(':');
+        self.number.write(to);
     }
     fn read(word: &str) -> Option<Self> {
         word.parse().ok()

@@ -49,10 +49,14 @@ impl Log {
     }
 
     /// Says that something happened.
+    #[inline]
     pub fn emit(&self, subject: Subject, what: What) {
-        if !self.on {
-            return;
+        if self.on {
+            self.keep(subject, what);
         }
+    }
+
+    fn keep(&self, subject: Subject, what: What) {
         let (thread, call) = (thread::current(), thread::call());
         let mut inner = self.inner();
         inner.last += 1;
@@ -111,11 +115,17 @@ impl Log {
 
     /// The number of a word that somebody holds.
     pub fn word(&self, word: usize) -> Subject {
+        if !self.on {
+            return Kind::Word.nr(0);
+        }
         Kind::Word.nr(self.inner().words.get(&word).map_or(0, |it| it.number))
     }
 
     /// Ends one hold; with the last, the number is free again.
     pub fn release_word(&self, word: usize) {
+        if !self.on {
+            return; // Nothing is held: see `hold_word`.
+        }
         let inner = &mut *self.inner();
         if let Some(it) = inner.words.get_mut(&word) {
             it.holds -= 1;

@@ -23,8 +23,12 @@ pub fn write<'a>(
     to: &mut impl io::Write,
 ) -> io::Result<()> {
     writeln!(to, "{HEADER}")?;
+    let mut line = String::new();
     for event in events {
-        writeln!(to, "{event}")?;
+        line.clear();
+        event.write(&mut line);
+        line.push('\n');
+        to.write_all(line.as_bytes())?;
     }
     Ok(())
 }

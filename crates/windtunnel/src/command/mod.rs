@@ -11,6 +11,7 @@ macro_rules! print {
     ($($said:tt)*) => { crate::command::say(format_args!($($said)*)) };
 }
 
+mod bench;
 mod check;
 mod explain;
 mod json;
@@ -36,6 +37,7 @@ Examples:
   windtunnel explain 0x119/2                which rules lead to a bug check
   windtunnel list drivers                   drivers, good and bad
   windtunnel support                        what is there, what is not yet, and why
+  windtunnel bench                          what an allocation costs on this machine
 
 Exit codes: 0 nothing wrong, 1 something wrong, 2 it could not run.";
 
@@ -67,6 +69,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Measure what an allocation costs: created, opened, closed and destroyed while others live
+    Bench(bench::Arguments),
     /// Explain a rule, a status or a bug check: what it says, who answers it, what leads there
     Explain {
         /// A rule (KMD-DESTROY-002), a status by number or name (0xC000000D), or a bug check
@@ -86,7 +90,7 @@ enum Deny {
     Warnings,
 }
 
-/// The command did not run: what was asked for does not exist. With what is near it.
+/// The command did not run: what was asked for does not exist, with what is near it, or failed.
 struct Unknown(String);
 
 pub(crate) fn run() -> ExitCode {
@@ -94,6 +98,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Check(arguments) => (arguments.json, check::run(&arguments)),
         Command::List { what, json } => (json, Ok(list::run(what, json))),
         Command::Support { json } => (json, Ok(support::run(json))),
+        Command::Bench(arguments) => (arguments.json, bench::run(&arguments)),
         Command::Explain { what, json } => (json, explain::run(&what.join(" "), json)),
     };
     answer.unwrap_or_else(|Unknown(why)| {

@@ -73,13 +73,20 @@ pub(crate) const ALL: &[Scenario] = &[
     },
 ];
 
-/// A resource of two, with two packets on their way that use it.
-fn busy(tunnel: &mut Tunnel<'_>) -> Result<(Bench, u32, Created), Stopped> {
+/// A resource of two, with two packets on their way that use this many of them; other packets
+/// use an allocation alone. What a client assumes not in use must not be.
+fn busy(tunnel: &mut Tunnel<'_>, used: usize) -> Result<(Bench, u32, Created), Stopped> {
     let bench = tunnel.bench()?;
     let context = bench.context(tunnel.at)?;
     let made = bench.create_resource(tunnel.at, 2)?;
-    bench.fill(tunnel.at, context, made.allocations[0])?;
-    bench.fill(tunnel.at, context, made.allocations[1])?;
+    let mut targets = made.allocations[..used].to_vec();
+    if used < 2 {
+        let other = bench.create(tunnel.at, 1)?;
+        targets.resize(2, other.allocations[0]);
+    }
+    for target in targets {
+        bench.fill(tunnel.at, context, target)?;
+    }
     Ok((bench, context, made))
 }
 
@@ -88,7 +95,8 @@ fn behind_work(
     assume_not_in_use: bool,
     synchronous: bool,
 ) -> Result<(), Stopped> {
-    let (bench, context, made) = busy(tunnel)?;
+    let used = if assume_not_in_use { 0 } else { 2 };
+    let (bench, context, made) = busy(tunnel, used)?;
     let destroy = Destroy {
         device: bench.device,
         resource: made.resource,
@@ -103,7 +111,7 @@ fn behind_work(
 }
 
 fn member_in_flight(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let (bench, context, made) = busy(tunnel)?;
+    let (bench, context, made) = busy(tunnel, 1)?;
     bench.destroy_list(tunnel.at, &made.allocations[..1])?;
     let destroy = Destroy {
         device: bench.device,
@@ -136,14 +144,14 @@ fn two_nodes(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
 }
 
 fn device_end(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let (bench, _, made) = busy(tunnel)?;
+    let (bench, _, made) = busy(tunnel, 2)?;
     bench.create(tunnel.at, 2)?;
     bench.destroy_list(tunnel.at, &made.allocations[..1])?;
     bench.close(tunnel.at, &[])
 }
 
 fn killed(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let (bench, ..) = busy(tunnel)?;
+    let (bench, ..) = busy(tunnel, 2)?;
     bench.create(tunnel.at, 2)?;
     let other = bench.device(tunnel.at)?;
     Bench { device: other, ..bench.clone() }.create_resource(tunnel.at, 2)?;
@@ -153,7 +161,7 @@ fn killed(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
 }
 
 fn adapter_end(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let (bench, context, made) = busy(tunnel)?;
+    let (bench, context, made) = busy(tunnel, 2)?;
     bench.create(tunnel.at, 1)?;
     let (kernel, adapter) = (tunnel.kernel.clone(), tunnel.adapter);
     kernel.remove_adapter(tunnel.at, adapter);

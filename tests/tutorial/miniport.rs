@@ -57,7 +57,7 @@ impl Miniport for Keeper {
     }
 
     fn query_adapter(&self, _at: &mut Passive) -> Answer<Features> {
-        Ok(Features { nodes: 1 })
+        Ok(Features { nodes: 1, ..Features::default() })
     }
 
     fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
@@ -88,7 +88,7 @@ impl Miniport for Keeper {
         };
         let mut blocks = self.take(births.allocations.len() + usize::from(new.is_some()))?;
         let allocations = births.allocations.into_iter().zip(blocks.by_ref());
-        let shape = Shape { size: 4096, alignment: 4096, pitch_aligned_size: 0 };
+        let shape = Shape { size: 4096, alignment: 4096, ..Shape::default() };
         let allocations = allocations.map(|(birth, block)| (birth.word.fill(block), shape));
         let allocations = allocations.collect();
         let resource = new.zip(blocks.next()).map(|(blank, block)| blank.fill(block));

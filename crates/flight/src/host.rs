@@ -1,6 +1,6 @@
 //! What a kernel asks of whoever runs it.
 
-use crate::{Irql, Passive, Text};
+use crate::{Irql, Passive, Ram, Text};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -99,6 +99,17 @@ pub trait Machine: Send + Sync {
 
     /// Does one thing; raises the interrupt if that calls for it.
     fn step(&self, at: &mut Passive, line: &dyn Line);
+
+    /// The machine's memory that it reaches; none, if it reaches none.
+    fn ram(&self) -> Option<Arc<dyn Ram>> {
+        None
+    }
+
+    /// Reads from its own addresses, as its engines would, for who checks bytes. Answers
+    /// whether all of it was there.
+    fn peek(&self, _address: u64, _into: &mut [u8]) -> bool {
+        false
+    }
 }
 
 /// The interrupt line from a machine to its driver.

@@ -8,7 +8,9 @@ use crate::allocation::Allocation;
 use crate::context::Context;
 use crate::device::Device;
 use crate::handle::Handle;
+use crate::operation::{Building, PagingSubmission};
 use crate::resource::Resource;
+use crate::segment::{MemoryFeatures, Wants};
 use crate::services::Services;
 use crate::view::View;
 use flight::{DeviceLevel, Dispatch, Fence, Passive};
@@ -145,6 +147,19 @@ pub trait Miniport: Send + Sync {
         self.stands_on().ok_or(Refusal::Absent)?.submit(at, packet)
     }
 
+    /// Writes the commands of a paging operation (`DxgkDdiBuildPagingBuffer`).
+    ///
+    /// May answer [`Refusal::NoRoom`] (the buffer is full), and for moves and discards
+    /// [`Refusal::Busy`] (the allocation is in use); nothing else.
+    fn build_paging(&self, at: &mut Passive, building: &mut Building<'_>) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.build_paging(at, building)
+    }
+
+    /// Takes paging commands for the hardware (`DxgkDdiSubmitCommand`).
+    fn submit_paging(&self, at: &mut Dispatch, packet: &PagingSubmission<'_>) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.submit_paging(at, packet)
+    }
+
     /// The hardware interrupted (`DxgkDdiInterruptRoutine`). Answers whether it was ours.
     fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool> {
         self.stands_on().ok_or(Refusal::Absent)?.interrupt(at)
@@ -166,10 +181,12 @@ pub enum Generation {
 }
 
 /// What an adapter has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// How many nodes take packets, each with one engine.
     pub nodes: u32,
+    /// Its memory. Without any, its driver keeps allocations wherever it likes.
+    pub memory: Option<MemoryFeatures>,
 }
 
 /// What a client asks of a new context.
@@ -241,7 +258,7 @@ pub struct Born {
 }
 
 /// What a driver says of an allocation (`DXGK_ALLOCATIONINFO`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
     /// How many bytes it has.
     pub size: u64,
@@ -249,6 +266,8 @@ pub struct Shape {
     pub alignment: u64,
     /// How many bytes it has in a segment that aligns pitches; zero is "the same".
     pub pitch_aligned_size: u64,
+    /// Where it should be, on an adapter with memory.
+    pub wants: Wants,
 }
 
 /// What one call destroys: members of one resource, or an allocation on its own.
@@ -325,7 +344,7 @@ pub type DriverView = Token<View>;
 pub struct Token<T>(usize, PhantomData<fn() -> T>);
 
 /// The right to give one word, in this call. Only the kernel makes one.
-pub struct Blank<'a, T>(PhantomData<&'a ()>, PhantomData<fn() -> T>);
+pub struct Blank<'a, T>(Handle, PhantomData<&'a ()>, PhantomData<fn() -> T>);
 
 impl<T> Token<T> {
     /// The word, for the driver it came from.
@@ -336,7 +355,17 @@ impl<T> Token<T> {
 
 impl<T> Blank<'_, T> {
     pub(crate) fn new() -> Self {
-        Self(PhantomData, PhantomData)
+        Self::named(Handle(0))
+    }
+
+    pub(crate) fn named(kernel: Handle) -> Self {
+        Self(kernel, PhantomData, PhantomData)
+    }
+
+    /// What the kernel calls it (`hDevice` and `hContext` on the way in): for callbacks. Zero
+    /// where it has no such name.
+    pub fn kernel_name(&self) -> usize {
+        self.0.0 as usize
     }
 
     /// Gives the word.
@@ -361,6 +390,8 @@ pub enum Refusal {
     Mismatch,
     /// Something it needs is in use.
     Busy,
+    /// The buffer is full: it goes on with the next one.
+    NoRoom,
     /// A handle it looked up was not there.
     NoHandle,
     /// It does not do such things.
@@ -382,6 +413,7 @@ impl Refusal {
             Refusal::NoMemory => "no-memory".into(),
             Refusal::Mismatch => "mismatch".into(),
             Refusal::Busy => "busy".into(),
+            Refusal::NoRoom => "no-room".into(),
             Refusal::NoHandle => "no-handle".into(),
             Refusal::Unsupported => "unsupported".into(),
             Refusal::Declined => "declined".into(),

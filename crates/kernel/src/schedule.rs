@@ -177,6 +177,18 @@ impl Kernel {
         }
     }
 
+    /// Records that a packet faulted: it is over, and its device lost.
+    pub(crate) fn report_fault(
+        &self,
+        at: &mut DeviceLevel,
+        adapter: Subject,
+        node: u32,
+        fence: Fence,
+        _allocation: Option<usize>,
+    ) {
+        self.report(at, adapter, node, fence);
+    }
+
     /// Asks for the DPC. Answers whether it was not yet queued.
     pub(crate) fn queue_dpc(&self, adapter: Subject) -> bool {
         let mut world = self.world.hold();

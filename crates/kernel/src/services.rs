@@ -2,6 +2,8 @@
 
 use crate::handle::Handle;
 use crate::kernel::Kernel;
+use crate::miniport::{Answer, Refusal};
+use crate::operation::ContextMemoryOrder;
 use flight::{DeviceLevel, Dispatch, Fence, Host, Log, Passive, Pool, Subject};
 use std::sync::{Arc, Weak};
 
@@ -22,6 +24,21 @@ impl Services {
     pub fn notify_interrupt(&self, at: &mut DeviceLevel, node: u32, fence: Fence) {
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.report(at, self.adapter, node, fence);
+        }
+    }
+
+    /// Reports a packet that touched memory that is not there, and will not end
+    /// (`DXGK_INTERRUPT_DMA_PAGE_FAULTED`): which allocation, by the driver's word, where the
+    /// driver knows. It is recorded, nothing more.
+    pub fn notify_fault(
+        &self,
+        at: &mut DeviceLevel,
+        node: u32,
+        fence: Fence,
+        allocation: Option<usize>,
+    ) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.report_fault(at, self.adapter, node, fence, allocation);
         }
     }
 
@@ -66,6 +83,48 @@ impl Services {
         let (word, number) = self.acquire(at, handle, of_device, 0)?;
         self.release(at, number as usize, 0);
         Some(word)
+    }
+
+    /// Makes an allocation for a context or a device (`DxgkCbCreateContextAllocation`), and
+    /// answers the kernel's name for it.
+    pub fn create_context_memory(
+        &self,
+        at: &mut Passive,
+        order: &ContextMemoryOrder,
+    ) -> Answer<usize> {
+        let kernel = self.kernel.upgrade().ok_or(Refusal::Invalid)?;
+        kernel.create_context_memory(at, self.adapter, order)
+    }
+
+    /// Ends one (`DxgkCbDestroyContextAllocation`): its name is gone when this returns, its
+    /// memory when no engine can save into it any more.
+    pub fn destroy_context_memory(&self, at: &mut Passive, name: usize) -> Answer<()> {
+        let kernel = self.kernel.upgrade().ok_or(Refusal::Invalid)?;
+        kernel.destroy_context_memory(at, self.adapter, name)
+    }
+
+    /// Has one brought up to date by a paging operation that carries `private`, and waits for
+    /// it (`DxgkCbUpdateContextAllocation`).
+    pub fn update_context_memory(
+        &self,
+        at: &mut Passive,
+        name: usize,
+        private: &[u8],
+    ) -> Answer<()> {
+        let kernel = self.kernel.upgrade().ok_or(Refusal::Invalid)?;
+        kernel.update_context_memory(at, self.adapter, name, private)
+    }
+
+    /// Where one is in the GPU's addresses, so many pages from its start on
+    /// (`DxgkCbMapContextAllocation`).
+    pub fn map_context_memory(
+        &self,
+        at: &mut Passive,
+        name: usize,
+        first_page: u64,
+        pages: u64,
+    ) -> Option<u64> {
+        self.kernel.upgrade()?.map_context_memory(at, self.adapter, name, first_page, pages)
     }
 
     /// Says which word the driver gave for its adapter (`MiniportDeviceContext`).

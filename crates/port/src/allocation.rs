@@ -195,5 +195,6 @@ fn shape(info: &DXGK_ALLOCATIONINFO) -> Shape {
         size: info.Size as u64,
         alignment: info.Alignment.into(),
         pitch_aligned_size: info.PitchAlignedSize as u64,
+        ..Shape::default()
     }
 }

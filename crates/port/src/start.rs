@@ -121,7 +121,7 @@ impl TableDriver {
             services.log().emit(services.adapter(), What::Absent { name });
             return Err(Refusal::Invalid);
         }
-        Ok(Features { nodes })
+        Ok(Features { nodes, ..Features::default() })
     }
 
     pub(crate) fn stop(&self) -> Answer<()> {

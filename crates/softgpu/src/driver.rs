@@ -92,7 +92,7 @@ impl Miniport for SoftGpu {
     }
 
     fn query_adapter(&self, _at: &mut Passive) -> Answer<Features> {
-        Ok(Features { nodes: NODES })
+        Ok(Features { nodes: NODES, ..Features::default() })
     }
 
     fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
@@ -179,7 +179,7 @@ impl Miniport for SoftGpu {
             });
             let allocations = described.into_iter().map(|(word, size, blank)| {
                 records.add_allocation(word, size);
-                (blank.fill(word), Shape { size, alignment: PAGE, pitch_aligned_size: 0 })
+                (blank.fill(word), Shape { size, alignment: PAGE, ..Shape::default() })
             });
             Ok(Born { allocations: allocations.collect(), resource })
         })
@@ -305,7 +305,7 @@ mod tests {
         fly(|driver, at| {
             assert_eq!(driver.start_device(at), Err(Refusal::Invalid));
             assert_eq!(driver.remove_device(at), Err(Refusal::Invalid));
-            assert_eq!(driver.query_adapter(at), Ok(Features { nodes: 2 }));
+            assert_eq!(driver.query_adapter(at), Ok(Features { nodes: 2, memory: None }));
             assert_eq!(driver.read(Handle(0x4000_0040), 0..1), None);
         });
     }

@@ -40,7 +40,7 @@ impl Miniport for Idle {
     }
 
     fn query_adapter(&self, _at: &mut Passive) -> Answer<Features> {
-        Ok(Features { nodes: 1 })
+        Ok(Features { nodes: 1, ..Features::default() })
     }
 
     fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
@@ -64,7 +64,7 @@ impl Miniport for Idle {
     }
 
     fn create_allocations(&self, _at: &mut Passive, births: Births<'_>) -> Answer<Born> {
-        let shape = Shape { size: PAGE, alignment: PAGE, pitch_aligned_size: 0 };
+        let shape = Shape { size: PAGE, alignment: PAGE, ..Shape::default() };
         let born = births.allocations.into_iter().map(|it| (it.word.fill(self.word()), shape));
         Ok(Born { allocations: born.collect(), resource: None })
     }

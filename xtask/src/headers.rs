@@ -26,9 +26,10 @@ fn path() -> PathBuf {
 fn generate() -> Result<String, String> {
     let source = |name: &str| read::file(&root().join(format!("crates/abi/src/{name}.rs")));
     let (types, shared) = (source("types")?, source("ukm")?);
+    let (shared_memory, memory) = (source("ukm/memory")?, source("kmt/memory")?);
     let (calls, statuses) = (source("kmt")?, source("status")?);
     let entries = read::entries(&root().join("crates/thunk/src"))?;
-    Ok(emit::header(&types, &[shared, calls], &statuses, &entries))
+    Ok(emit::header(&types, &[shared, shared_memory, calls, memory], &statuses, &entries))
 }
 
 #[cfg(test)]

@@ -3,6 +3,10 @@
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
+mod memory;
+
+pub use memory::*;
+
 use crate::ukm::{
     D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO2, D3DDDI_ALLOCATIONLIST,
     D3DDDI_CREATECONTEXTFLAGS, D3DDDI_MAX_BROADCAST_CONTEXT, D3DDDI_MAX_WRITTEN_PRIMARIES,

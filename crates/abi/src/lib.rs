@@ -3,7 +3,7 @@
 //! Names are Windows's own, so that what Microsoft documents can be looked up. There is
 //! no behaviour here. A value from outside is an integer that may be any number, flags
 //! are a word with named bits, and of a union one member is kept and methods read the
-//! others. Every struct has a `ZERO`, and its size and offsets are checked beside it.
+//! others (what a paging operation is about is a union here, too). Every struct has a `ZERO`, and its size and offsets are checked beside it.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -3,6 +3,10 @@
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
+mod memory;
+
+pub use memory::*;
+
 use crate::{D3DKMT_HANDLE, HANDLE};
 use core::ffi::c_void;
 

@@ -47,3 +47,20 @@ fn a_bit_without_a_name_is_reserved() {
     assert!(flags.has(D3DKMT_CREATEALLOCATIONFLAGS::RESERVED));
     assert!(!flags.has(D3DKMT_CREATEALLOCATIONFLAGS::CreateResource));
 }
+
+#[test]
+fn a_place_is_a_segment_and_an_address_in_it() {
+    let place = PagingPlace::in_segment(2, 0x1_0000_1000);
+    assert_eq!((place.SegmentId, place.segment_address()), (2, 0x1_0000_1000));
+    let mut segment = DXGK_SEGMENTDESCRIPTOR4::ZERO;
+    segment.set_cpu_translated_address(0xe000_0000);
+    assert_eq!(segment.cpu_translated_address(), 0xe000_0000);
+    let listed = DXGK_ALLOCATIONLIST { Value: 1 | 3 << 1, ..DXGK_ALLOCATIONLIST::ZERO };
+    assert_eq!((listed.write_operation(), listed.segment_id()), (true, 3));
+    let entry = DXGK_PTE { Flags: DXGK_PTE::Valid | 31 << 5 | DXGK_PTE::LargePage, PageAddress: 0 };
+    assert_eq!(entry.segment(), 31);
+    let mut table = DXGK_PAGETABLEUPDATEADDRESS::ZERO;
+    table.GpuPhysical.SegmentId = 0x4000_0000;
+    table.GpuPhysical.Padding = 7;
+    assert_eq!(table.gpu_virtual(), 0x7_4000_0000);
+}

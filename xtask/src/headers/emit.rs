@@ -3,7 +3,9 @@
 use super::read::{Definition, Entry, File, Layout, Member, word};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use syn::{Expr, Lit, PointerMutability, Type};
+use syn::{
+    Expr, GenericArgument, Lit, NamedArg, PathArguments, PointerMutability, ReturnType, Type,
+};
 
 const BEGIN: &str = "\
 /*
@@ -215,6 +217,19 @@ fn declare(of: &Type, name: &str, basic: bool) -> Option<String> {
                 _ => return None,
             };
             declare(&it.elem, &format!("{name}[{length}]"), basic)
+        }
+        // Only a function may be absent.
+        Type::Path(it) if word(of)? == "Option" => {
+            let PathArguments::AngleBracketed(it) = &it.path.segments.last()?.arguments else {
+                return None;
+            };
+            let GenericArgument::Type(it) = it.args.first()? else { return None };
+            declare(it, name, basic)
+        }
+        Type::FnPtr(it) if matches!(it.output, ReturnType::Default) => {
+            let argument = |it: &NamedArg| Some(declare(&it.ty, "", basic)?.trim_end().to_owned());
+            let arguments: Option<Vec<_>> = it.inputs.iter().map(argument).collect();
+            Some(format!("void (*{name})({})", arguments?.join(", ")))
         }
         Type::Path(_) => {
             let of = word(of)?;

@@ -245,7 +245,10 @@ fn flat(tokens: TokenStream) -> Vec<String> {
     for token in tokens {
         match token {
             TokenTree::Group(it) => words.extend(flat(it.stream())),
-            TokenTree::Literal(it) => words.push(it.to_string().replace('_', "")),
+            TokenTree::Literal(it) => {
+                let minus = words.pop_if(|it| it == "-").unwrap_or_default();
+                words.push(minus + &it.to_string().replace('_', ""));
+            }
             other => words.push(other.to_string()),
         }
     }

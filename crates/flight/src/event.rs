@@ -167,6 +167,69 @@ events! {
     /// The work is done, or counts as done: subject the context.
     PacketDone "packet.done" { node: Subject, fence: Fence }
 
+    /// A part of an adapter's memory exists: `number` is the driver's for it, from one on.
+    SegmentFound "segment.found" {
+        adapter: Subject, number: u32, base: u64, size: u64, aperture: bool
+    }
+    /// An allocation was given a place, at an address of the GPU's: its bytes come there by
+    /// paging work.
+    MemoryPlaced "memory.placed" { segment: Subject, address: u64, bytes: u64 }
+    /// It loses its place; its bytes are moved to the system's memory, or `discard`ed.
+    MemoryEvicted "memory.evicted" { segment: Subject, discard: bool, why: Text }
+    /// It has no memory any more.
+    MemoryFreed "memory.freed" {}
+
+    /// Paging work was planned: subject it. It waits for so many fences.
+    PagingPlanned "paging.planned" { adapter: Subject, steps: u32, behind: u32 }
+    /// A driver wrote commands for an operation on an allocation: `pass` counts its buffers from
+    /// one on, `whole` says that it is written to its end. `address` is the GPU's.
+    PagingBuilt "paging.built" {
+        operation: Text, of: Subject, address: u64, bytes: u32, pass: u32, whole: bool
+    }
+    /// Commands went to the node: subject the paging work.
+    PagingSubmitted "paging.submitted" { node: Subject, fence: Fence, bytes: u32 }
+    /// An operation is done: subject the paging work.
+    PagingDone "paging.done" { operation: Text, of: Subject }
+    /// All of it is done, or counts as done.
+    PagingEnded "paging.ended" { lost: bool }
+
+    /// A device's list of what must be resident: subject the view, so often on it now.
+    ResidentCounted "resident.counted" { device: Subject, count: u32 }
+    /// A client asked for residency of some views: `answer` is resident, pending or no-memory.
+    ResidentAsked "resident.asked" { queue: Subject, views: u32, answer: Text, trim: u64 }
+
+    /// A client's queue of paging work exists: subject it.
+    QueueCreated "queue.created" { device: Subject, priority: u32 }
+    /// Paging work of it will signal this value: subject the queue.
+    QueueGiven "queue.given" { paging: Subject, value: u64 }
+    /// Its fence has this value.
+    QueueSignalled "queue.signalled" { value: u64 }
+    /// It is gone, and its fence with it.
+    QueueDestroyed "queue.destroyed" {}
+
+    /// The CPU sees an allocation: subject the view. `count` is how often it is locked.
+    LockTaken "lock.taken" { count: u32, place: Text }
+    /// One lock of it ended, or was `dropped` because it ended.
+    LockEnded "lock.ended" { count: u32, dropped: bool }
+
+    /// An allocation was offered: its bytes may go when memory is short. Subject the view.
+    OfferMade "offer.made" { priority: u32, behind: u32 }
+    /// The work before the offer is done: from here on it may go.
+    OfferReady "offer.ready" {}
+    /// It was taken back; its bytes were thrown away or not.
+    OfferEnded "offer.ended" { discarded: bool }
+
+    /// A driver made an allocation for a context, or for all of a device.
+    SavedCreated "context-allocation.created" {
+        adapter: Subject, device: Subject, context: Option<Subject>, bytes: u64
+    }
+    /// The driver freed it: its name is gone. Not so if its owner ended first (`forgotten`).
+    SavedFreed "context-allocation.freed" { forgotten: bool }
+    /// Its memory was given back.
+    SavedGone "context-allocation.gone" {}
+    /// A node has another context current, or none: subject the node.
+    NodeSwitched "node.switched" { to: Option<Subject> }
+
     /// Somebody waits: subject what it waits for.
     WaitParked "wait.parked" { why: Text }
     /// The wait ended.

@@ -32,6 +32,14 @@ pub enum Kind {
     Call,
     /// A driver's word: a pointer it gave, or a pool block it took.
     Word,
+    /// A part of an adapter's memory.
+    Segment,
+    /// Paging work, from its plan on.
+    Paging,
+    /// A client's queue of paging work.
+    Queue,
+    /// An allocation that a driver made for its contexts.
+    Saved,
 }
 
 /// What an event is about: the third device, the first word.
@@ -43,7 +51,7 @@ pub struct Subject {
     pub number: u32,
 }
 
-const KINDS: [(Kind, &str); 13] = [
+const KINDS: [(Kind, &str); 17] = [
     (Kind::Run, "run"),
     (Kind::Process, "process"),
     (Kind::Adapter, "adapter"),
@@ -57,6 +65,10 @@ const KINDS: [(Kind, &str); 13] = [
     (Kind::Retirement, "retirement"),
     (Kind::Call, "call"),
     (Kind::Word, "word"),
+    (Kind::Segment, "segment"),
+    (Kind::Paging, "paging"),
+    (Kind::Queue, "queue"),
+    (Kind::Saved, "context-allocation"),
 ];
 
 impl Kind {

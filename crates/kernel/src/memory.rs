@@ -1,0 +1,260 @@
+//! Video memory: where the bytes of allocations are, and the work that moves them.
+//!
+//! The kernel decides; it touches no byte. Its decisions become paging work ([`page`]): the
+//! driver writes commands for it, the hardware does them.
+//!
+//! # Invariants
+//!
+//! 1. An extent's `place` is where it will be when all paging work planned so far is done, and
+//!    `pending` counts the steps that are not.
+//! 2. Paging work of an adapter goes to one node, in the order of its plan. So a range that is
+//!    left may be given to the next one at once: the bytes go before others come.
+//! 3. An extent is in its segment's `idle` if it is there and may be moved out: no device lists
+//!    it, no lock or running context holds it; or it is offered.
+//! 4. What is on the list of a device is not moved out, but by its client's own will.
+
+pub(crate) mod budget;
+pub(crate) mod check;
+pub(crate) mod cpu;
+pub(crate) mod offer;
+pub(crate) mod page;
+pub(crate) mod place;
+pub(crate) mod queue;
+pub(crate) mod resident;
+
+use crate::operation::PAGE;
+use crate::range::{Ranges, Spot};
+use crate::segment::{PagingFeatures, SegmentShape, Wants};
+use flight::{Fence, Ram, Run, Subject};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// The memory of an adapter.
+pub(crate) struct Memory {
+    pub(crate) ram: Arc<dyn Ram>,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) paging: PagingFeatures,
+    /// Paging work that is not built yet, in order.
+    pub(crate) planned: VecDeque<u32>,
+    /// Somebody is building.
+    pub(crate) building: bool,
+    /// Buffers nobody uses.
+    pub(crate) buffers: Vec<Buffer>,
+    /// A page that apertures show where nothing is mapped.
+    pub(crate) dummy: Option<Run>,
+    /// Counts uses: what was used longest ago has the lowest.
+    pub(crate) clock: u64,
+}
+
+/// A part of an adapter's memory.
+pub(crate) struct Segment {
+    /// Its number among all, for events.
+    pub(crate) subject: Subject,
+    pub(crate) shape: SegmentShape,
+    pub(crate) ranges: Ranges,
+    pub(crate) committed: u64,
+    /// What may be moved out, the first to go first.
+    pub(crate) idle: BTreeSet<Rank>,
+}
+
+/// How soon an extent goes: those offered before others, then by what they are worth, then by
+/// when they were last used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    pub(crate) kept: bool,
+    pub(crate) priority: u32,
+    pub(crate) used: u64,
+    pub(crate) extent: u32,
+}
+
+/// A buffer for paging commands.
+pub(crate) struct Buffer {
+    pub(crate) run: Run,
+    pub(crate) private: Vec<u8>,
+}
+
+/// The memory of one allocation, of a client's or of a driver's for its contexts.
+pub(crate) struct Extent {
+    pub(crate) adapter: u32,
+    /// The allocation it is the memory of.
+    pub(crate) owner: Subject,
+    /// The driver's word for that.
+    pub(crate) word: usize,
+    /// Whole pages.
+    pub(crate) bytes: u64,
+    pub(crate) alignment: u64,
+    pub(crate) wants: Wants,
+    /// Pages of the system's memory for it, once it needed some.
+    pub(crate) backing: Vec<Run>,
+    pub(crate) place: Place,
+    /// It has bytes that somebody may want again.
+    pub(crate) content: bool,
+    /// Steps planned and not done.
+    pub(crate) pending: u32,
+    /// How many devices list it, and contexts that may run hold it.
+    pub(crate) held: u32,
+    /// Work that may use it, from before it was let go of.
+    pub(crate) used: Vec<(usize, Fence)>,
+    pub(crate) priority: u32,
+    /// When it was last used.
+    pub(crate) tick: u64,
+    /// Where it is in its segment's `idle`.
+    pub(crate) rank: Option<Rank>,
+    pub(crate) lock: Option<Locked>,
+    pub(crate) offer: Option<Offer>,
+    /// The GPU has not written to it since it came: told by its client.
+    pub(crate) clean: bool,
+    /// Its memory is to be given back as soon as no step is pending.
+    pub(crate) ending: bool,
+}
+
+/// Where an extent is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nowhere: it never had bytes, or they were thrown away.
+    Nowhere,
+    /// In the system's memory.
+    System,
+    /// In a segment.
+    In {
+        /// Its place in the adapter's list of segments.
+        segment: usize,
+        spot: Spot,
+    },
+}
+
+/// The CPU sees it.
+#[derive(Debug)]
+pub(crate) struct Locked {
+    pub(crate) count: u32,
+    /// Where, for clients.
+    pub(crate) address: usize,
+    /// By which kind of lock.
+    pub(crate) aperture: bool,
+}
+
+/// It may be thrown away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub(crate) priority: u32,
+    /// The work before the offer is done.
+    pub(crate) ready: bool,
+    pub(crate) discarded: bool,
+}
+
+impl Extent {
+    pub(crate) fn new(
+        adapter: u32,
+        owner: Subject,
+        word: usize,
+        bytes: u64,
+        alignment: u64,
+        wants: Wants,
+    ) -> Self {
+        Self {
+            adapter,
+            owner,
+            word,
+            bytes: bytes.next_multiple_of(PAGE),
+            alignment: alignment.max(PAGE),
+            wants,
+            backing: Vec::new(),
+            place: Place::Nowhere,
+            content: false,
+            pending: 0,
+            held: 0,
+            used: Vec::new(),
+            priority: wants.priority,
+            tick: 0,
+            rank: None,
+            lock: None,
+            offer: None,
+            clean: false,
+            ending: false,
+        }
+    }
+
+    /// The segment it is in, by its place in the adapter's list.
+    pub(crate) fn segment(&self) -> Option<usize> {
+        match self.place {
+            Place::In { segment, .. } => Some(segment),
+            Place::Nowhere | Place::System => None,
+        }
+    }
+}
+
+impl Memory {
+    /// Where an extent is in the GPU's addresses.
+    pub(crate) fn address(&self, extent: &Extent) -> Option<u64> {
+        match &extent.place {
+            Place::In { segment, spot } => {
+                Some(self.segments.get(*segment)?.shape.base + spot.start())
+            }
+            Place::Nowhere | Place::System => None,
+        }
+    }
+}
+
+/// The driver's number of a segment.
+pub(crate) fn number(segment: usize) -> u32 {
+    u32::try_from(segment + 1).unwrap_or(u32::MAX)
+}
+
+/// Paging work: steps that are done in order.
+pub(crate) struct Paging {
+    pub(crate) adapter: u32,
+    pub(crate) steps: VecDeque<Step>,
+    /// Work of nodes that has to pass first.
+    pub(crate) behind: Vec<(usize, Fence)>,
+    /// Buffers that were submitted and are not done.
+    pub(crate) flying: u32,
+    /// All its steps are built.
+    pub(crate) built: bool,
+    /// The queue it signals when it is done, and with what.
+    pub(crate) signals: Option<(u32, u64)>,
+    /// A node on which no context is to be current any more.
+    pub(crate) switch: Option<usize>,
+}
+
+/// A step of paging work.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) extent: u32,
+    pub(crate) what: Move,
+    pub(crate) at: Spotted,
+    pub(crate) multipass: u32,
+    /// Buffers it took so far.
+    pub(crate) passes: u32,
+    /// No packet uses the extent.
+    pub(crate) idle: bool,
+}
+
+/// What a step does, at an address of the GPU's in a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Move {
+    Fill,
+    In,
+    Out,
+    Discard,
+    Map,
+    Unmap,
+    Init,
+    Update(Arc<[u8]>),
+    Come,
+    Go,
+}
+
+/// Where a step takes place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spotted {
+    pub(crate) segment: usize,
+    pub(crate) offset: u64,
+}
+
+/// The steps that a submitted buffer ends.
+pub(crate) struct Batch {
+    pub(crate) paging: u32,
+    pub(crate) done: Vec<(u32, Move)>,
+    pub(crate) buffer: Option<Buffer>,
+    pub(crate) switch: bool,
+}

@@ -1,0 +1,165 @@
+//! Budgets: how much memory a process should use, and what it is told when it uses more.
+
+use crate::handle::Handle;
+use crate::kernel::Kernel;
+use crate::process::ProcessId;
+use crate::refused::{Argument, Refused};
+use crate::world::World;
+use flight::Kind;
+use std::sync::Arc;
+
+/// A part of an adapter's memory that is budgeted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Memory of the adapter's own.
+    Local,
+    /// Apertures, into the system's memory.
+    NonLocal,
+}
+
+/// What a process has of a group (`D3DKMT_QUERYVIDEOMEMORYINFO`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// How many bytes it should use at most.
+    pub budget: u64,
+    /// How many its devices' lists come to.
+    pub usage: u64,
+    /// How many it asked to be kept for it.
+    pub reserved: u64,
+    /// How many it may ask for.
+    pub reservable: u64,
+}
+
+/// Somebody who wants to know when memory is short (`D3DKMTRegisterTrimNotification`).
+pub trait Trimmed: Send + Sync {
+    /// So many bytes should go (`TrimToBudget`).
+    fn trim(&self, bytes: u64);
+}
+
+/// A client that is told.
+pub(crate) struct Trimmer {
+    pub(crate) process: u32,
+    pub(crate) adapter: u32,
+    pub(crate) device: u32,
+    pub(crate) told: Arc<dyn Trimmed>,
+}
+
+impl Kernel {
+    /// What a process has of a group (`D3DKMTQueryVideoMemoryInfo`).
+    pub fn budget(
+        &self,
+        process: ProcessId,
+        adapter: Handle,
+        group: Group,
+    ) -> Result<Budget, Refused> {
+        let world = self.world.hold();
+        let number = world.resolve(process, Argument::Adapter, adapter, Kind::Adapter)?;
+        Ok(world.budget(process.0, number, group))
+    }
+
+    /// Sets bytes of a group aside for a process (`D3DKMTChangeVideoMemoryReservation`).
+    pub fn reserve_memory(
+        &self,
+        process: ProcessId,
+        adapter: Handle,
+        group: Group,
+        bytes: u64,
+    ) -> Result<(), Refused> {
+        let mut world = self.world.hold();
+        let number = world.resolve(process, Argument::Adapter, adapter, Kind::Adapter)?;
+        if bytes > world.budget(process.0, number, group).reservable {
+            return Err(Refused::NoRoom { trim: bytes });
+        }
+        if let Some(it) = world.processes.get_mut(process.0) {
+            it.reserved.retain(|(adapter, of, _)| (*adapter, *of) != (number, group));
+            it.reserved.push((number, group, bytes));
+        }
+        Ok(())
+    }
+
+    /// Has somebody told when memory is short: answers the registration's number.
+    pub fn register_trim(
+        &self,
+        process: ProcessId,
+        device: Handle,
+        told: Arc<dyn Trimmed>,
+    ) -> Result<u32, Refused> {
+        let mut world = self.world.hold();
+        let number = world.device_of(process, device)?;
+        let adapter = world.devices.get(number).map_or(0, |it| it.adapter);
+        Ok(world.trimmers.add(Trimmer { process: process.0, adapter, device: number, told }))
+    }
+
+    /// Ends a registration. Answers whether there was one.
+    pub fn unregister_trim(&self, process: ProcessId, number: u32) -> bool {
+        let mut world = self.world.hold();
+        let mine = world.trimmers.get(number).is_some_and(|it| it.process == process.0);
+        mine && world.trimmers.remove(number).is_some()
+    }
+
+    /// Memory is short: whoever uses more than its budget will be told.
+    pub(crate) fn trim_others(&self, world: &mut World, adapter: u32, missing: u64) {
+        let numbers: Vec<u32> = world.trimmers.iter().map(|(number, _)| number).collect();
+        for number in numbers {
+            let Some(it) = world.trimmers.get(number).filter(|it| it.adapter == adapter) else {
+                continue;
+            };
+            let over = self.overshoot(world, it.process, adapter);
+            if over > 0 {
+                world.trims.push((number, over.max(missing)));
+            }
+        }
+        if !world.trims.is_empty() {
+            self.ring(&self.bell);
+        }
+    }
+
+    /// Tells one client that memory is short. Answers whether there was one to tell.
+    pub(crate) fn try_trim(&self) -> bool {
+        let told = {
+            let mut world = self.world.hold();
+            let Some((number, bytes)) = world.trims.pop() else { return false };
+            world.trimmers.get(number).map(|it| (it.told.clone(), bytes))
+        };
+        if let Some((told, bytes)) = told {
+            told.trim(bytes);
+        }
+        true
+    }
+
+    /// How many bytes a process uses beyond its budget.
+    pub(crate) fn overshoot(&self, world: &World, process: u32, adapter: u32) -> u64 {
+        let over = |group| {
+            let it = world.budget(process, adapter, group);
+            it.usage.saturating_sub(it.budget)
+        };
+        over(Group::Local) + over(Group::NonLocal)
+    }
+}
+
+impl World {
+    pub(crate) fn device_of(&self, process: ProcessId, handle: Handle) -> Result<u32, Refused> {
+        self.resolve(process, Argument::Device, handle, Kind::Device)
+    }
+
+    /// WINDOWS: a budget is a share of what applications may use; how large a share is our
+    /// decision: seven eighths, divided among the processes that have a device.
+    fn budget(&self, process: u32, adapter: u32, group: Group) -> Budget {
+        let Some((_, memory)) = self.memory(adapter) else { return Budget::default() };
+        let targets = memory.segments.iter().any(|it| it.shape.flags.application_target);
+        let counts = |it: &&crate::memory::Segment| {
+            let of = if it.shape.flags.aperture { Group::NonLocal } else { Group::Local };
+            of == group && (it.shape.flags.application_target || !targets)
+        };
+        let total: u64 = memory.segments.iter().filter(counts).map(|it| it.shape.commit_limit).sum();
+        let mut users: Vec<u32> = self.devices.iter().filter(|(_, it)| it.adapter == adapter).map(|(_, it)| it.process).collect();
+        users.sort_unstable();
+        users.dedup();
+        let budget = total / 8 * 7 / u64::try_from(users.len().max(1)).unwrap_or(1);
+        let process = self.processes.get(process);
+        let mine = |it: &&(u32, Group, u64)| (it.0, it.1) == (adapter, group);
+        let reserved = process.and_then(|it| it.reserved.iter().find(mine)).map_or(0, |it| it.2);
+        let usage = process.map_or(0, |it| it.listed(adapter, group));
+        Budget { budget, usage, reserved, reservable: budget / 2 }
+    }
+}

@@ -1,0 +1,238 @@
+//! What a driver says of its memory, checked: every inconsistency is said, not only the first.
+
+use crate::kernel::Kernel;
+use crate::memory::Memory;
+use crate::miniport::{Features, Shape};
+use crate::operation::PAGE;
+use crate::segment::{MemoryFeatures, SegmentSet, SegmentShape};
+use flight::{RuleId, Subject, Who};
+
+/// No adapter has more, since a set of them has so many bits.
+const MOST_SEGMENTS: usize = 32;
+/// Nobody has a segment larger than this: a terabyte.
+const LARGEST: u64 = 1 << 40;
+/// A buffer for paging commands is not larger than this.
+const LARGEST_BUFFER: u32 = 1 << 26;
+const LARGE_PAGE: u64 = 64 << 10;
+
+const PLACE: &str = "DxgkDdiQueryAdapterInfo";
+
+/// Judges rules about one thing, and remembers whether any was broken.
+struct Judge<'a> {
+    kernel: &'a Kernel,
+    about: Subject,
+    place: &'static str,
+    sound: bool,
+}
+
+impl Judge<'_> {
+    fn rule(&mut self, rule: RuleId, broken: Option<String>) {
+        self.sound &= broken.is_none();
+        self.kernel.log.judge(rule, Who::Driver, self.about, self.place, broken);
+    }
+
+    /// The same rule for each of some things.
+    fn each<'s>(
+        &mut self,
+        rule: RuleId,
+        all: impl IntoIterator<Item = (u32, &'s SegmentShape)>,
+        broken: impl Fn(&SegmentShape) -> Option<String>,
+    ) {
+        for (number, it) in all {
+            let said = broken(it).map(|said| format!("segment {number} {said}"));
+            self.rule(rule, said);
+        }
+    }
+}
+
+impl Kernel {
+    /// Whether what a driver says of its memory is possible.
+    pub(crate) fn check_features(&self, about: Subject, features: &Features) -> bool {
+        let Some(memory) = &features.memory else { return true };
+        let mut judge = Judge { kernel: self, about, place: PLACE, sound: true };
+        check_sizes(&mut judge, memory);
+        check_flags(&mut judge, memory);
+        check_paging(&mut judge, memory, features.nodes);
+        judge.sound
+    }
+
+    /// Whether a driver wants an allocation where it can be.
+    pub(crate) fn check_wants(&self, about: Subject, memory: &Memory, shape: &Shape) -> bool {
+        let place = "DxgkDdiCreateAllocation.pAllocationInfo";
+        let mut judge = Judge { kernel: self, about, place, sound: true };
+        let wants = &shape.wants;
+        let count = memory.segments.len();
+        let known = SegmentSet((0..count).fold(0, |set, it| set | 1_u32.checked_shl(u32::try_from(it).unwrap_or(32)).unwrap_or(0)));
+        let unknown = wants.segments.0 & !known.0;
+        // WINDOWS: from WDDM 2 on only the write set counts (documented); bits beyond the
+        // segments there are an error in it (our decision).
+        judge.rule(
+            RuleId::KMD_ALLOC_005,
+            if wants.segments.is_empty() {
+                Some("the allocation can be in no segment: its write set is empty".to_owned())
+            } else if unknown != 0 {
+                Some(format!("its write set has bits {unknown:#x}, but there are {count} segments"))
+            } else {
+                None
+            },
+        );
+        let outside = wants.preferred.iter().flatten().find(|it| !wants.segments.has(it.segment));
+        let said = |it: &crate::segment::Preference| {
+            format!("segment {} is preferred, but is not in its write set", it.segment)
+        };
+        judge.rule(RuleId::KMD_ALLOC_004, outside.map(said));
+        let aperture = |number: u32| {
+            let place = usize::try_from(number).ok().and_then(|it| it.checked_sub(1));
+            place.and_then(|it| memory.segments.get(it)).is_some_and(|it| it.shape.flags.aperture)
+        };
+        let crooked = wants.evict.iter().find(|it| !aperture(*it));
+        judge.rule(
+            RuleId::KMD_ALLOC_006,
+            crooked.map(|it| format!("segment {it} is listed for eviction, but is no aperture")),
+        );
+        let large = wants.segments.iter().any(|number| {
+            let place = usize::try_from(number).ok().and_then(|it| it.checked_sub(1));
+            place.and_then(|it| memory.segments.get(it)).is_some_and(|it| it.shape.flags.large_pages)
+        });
+        judge.rule(
+            RuleId::KMD_SEG_015,
+            (large && (shape.alignment == 0 || shape.alignment % LARGE_PAGE != 0)).then(|| {
+                format!(
+                    "its alignment is {:#x}, but it can be in a segment with pages of 64 KiB",
+                    shape.alignment
+                )
+            }),
+        );
+        let blind = wants.segments.iter().any(|number| {
+            let place = usize::try_from(number).ok().and_then(|it| it.checked_sub(1));
+            place.and_then(|it| memory.segments.get(it)).is_some_and(|it| {
+                let flags = it.shape.flags;
+                !flags.aperture && !flags.cpu_visible && !flags.host_aperture
+            })
+        });
+        let mapped = wants.segments.iter().any(aperture);
+        judge.rule(
+            RuleId::ALLOC_LOCK_020,
+            (wants.flags.cpu_visible && blind && !mapped).then(|| {
+                "the CPU may lock it, it can be in memory that the CPU does not see, and no \
+                 aperture is in its write set"
+                    .to_owned()
+            }),
+        );
+        let sound = judge.sound;
+        judge.rule(
+            RuleId::ALLOC_PRIO_002,
+            (wants.priority == 0).then(|| "its priority is zero".to_owned()),
+        );
+        sound
+    }
+}
+
+fn numbered(memory: &MemoryFeatures) -> impl Iterator<Item = (u32, &SegmentShape)> {
+    (1..).zip(&memory.segments)
+}
+
+fn check_sizes(judge: &mut Judge<'_>, memory: &MemoryFeatures) {
+    let count = memory.segments.len();
+    let some = (1..=MOST_SEGMENTS).contains(&count);
+    judge.rule(
+        RuleId::KMD_SEG_005,
+        (!some).then(|| format!("there are {count} segments; 1 to {MOST_SEGMENTS} can be")),
+    );
+    judge.each(RuleId::KMD_SEG_005, numbered(memory), |it| {
+        let (base, size) = (it.base, it.size);
+        if size == 0 || size % PAGE != 0 {
+            Some(format!("has {size:#x} bytes, which are no whole pages"))
+        } else if size > LARGEST {
+            Some(format!("has {size:#x} bytes; more than {LARGEST:#x} are not believed"))
+        } else if base % PAGE != 0 || base.checked_add(size).is_none() {
+            Some(format!("begins at {base:#x} and does not fit the addresses"))
+        } else {
+            None
+        }
+    });
+    for (number, it) in numbered(memory) {
+        let end = |it: &SegmentShape| it.base.saturating_add(it.size);
+        let meets = |(other, that): &(u32, &SegmentShape)| {
+            *other < number && it.base < end(that) && that.base < end(it)
+        };
+        let met = numbered(memory).find(meets);
+        let said = |(other, that): (u32, &SegmentShape)| {
+            format!(
+                "segment {number} [{:#x}, {:#x}) overlaps segment {other} [{:#x}, {:#x})",
+                it.base,
+                end(it),
+                that.base,
+                end(that)
+            )
+        };
+        judge.rule(RuleId::KMD_SEG_005, met.map(said));
+    }
+    judge.each(RuleId::KMD_SEG_006, numbered(memory), |it| {
+        let (limit, size, aperture) = (it.commit_limit, it.size, it.flags.aperture);
+        let wrong = if aperture { limit > size } else { limit != size };
+        let kind = if aperture { "an aperture" } else { "memory" };
+        wrong.then(|| format!("is {kind} of {size:#x} bytes with a commit limit of {limit:#x}"))
+    });
+    judge.each(RuleId::KMD_SEG_012, numbered(memory), |it| {
+        let banks = &it.banks;
+        let rising = banks.windows(2).all(|pair| pair[0] < pair[1]);
+        let inside = banks.first().is_none_or(|it| *it > 0) && banks.last().is_none_or(|end| *end < it.size);
+        (!(rising && inside) || (it.flags.banked == banks.is_empty()))
+            .then(|| format!("has banks that end at {banks:x?}, which do not cover it in order"))
+    });
+}
+
+fn check_flags(judge: &mut Judge<'_>, memory: &MemoryFeatures) {
+    judge.each(RuleId::KMD_SEG_007, numbered(memory), |it| {
+        let alone = crate::segment::SegmentFlags { agp: true, ..Default::default() };
+        (it.flags.agp && it.flags != alone)
+            .then(|| "is the AGP aperture, and has other flags besides".to_owned())
+    });
+    judge.each(RuleId::KMD_SEG_009, numbered(memory), |it| {
+        (it.flags.coherent && !it.flags.aperture)
+            .then(|| "is coherent with the CPU's caches, but no aperture".to_owned())
+    });
+    judge.each(RuleId::KMD_SEG_010, numbered(memory), |it| {
+        let flags = it.flags;
+        if flags.host_aperture && flags.cpu_visible {
+            Some("is visible to the CPU and has a host aperture besides".to_owned())
+        } else if flags.host_aperture_cached && !flags.host_aperture {
+            Some("has a cached host aperture without a host aperture".to_owned())
+        } else {
+            None
+        }
+    });
+    judge.each(RuleId::KMD_SEG_011, numbered(memory), |it| {
+        let flags = it.flags;
+        let deep = [flags.preserved_in_hibernate, flags.partly_preserved];
+        let wrong = deep == [true, true] || (deep != [false, false] && !flags.preserved_in_standby);
+        wrong.then(|| {
+            "says it is preserved in hibernation in a way that no row of the table has".to_owned()
+        })
+    });
+    let first = memory.segments.first();
+    judge.rule(
+        RuleId::GATE_SEG_001,
+        first.filter(|it| !it.flags.aperture).map(|_| "segment 1 is no aperture".to_owned()),
+    );
+}
+
+fn check_paging(judge: &mut Judge<'_>, memory: &MemoryFeatures, nodes: u32) {
+    let paging = &memory.paging;
+    let id = paging.segment;
+    let place = usize::try_from(id).ok().and_then(|it| it.checked_sub(1));
+    let aperture = place.and_then(|it| memory.segments.get(it)).is_some_and(|it| it.flags.aperture);
+    let broken = if id != 0 && !aperture {
+        Some(format!("paging buffers are to be in segment {id}, which is no aperture"))
+    } else if paging.buffer == 0 || paging.buffer > LARGEST_BUFFER {
+        Some(format!("a paging buffer has {:#x} bytes", paging.buffer))
+    } else if paging.private > LARGEST_BUFFER {
+        Some(format!("a paging buffer has {:#x} bytes of private data", paging.private))
+    } else if paging.node >= nodes {
+        Some(format!("node {} pages, but there are {nodes} nodes", paging.node))
+    } else {
+        None
+    };
+    judge.rule(RuleId::KMD_SEG_013, broken);
+}

@@ -1,0 +1,273 @@
+//! Locks: the CPU sees an allocation, wherever it is, at an address that stays.
+//!
+//! # Invariants
+//!
+//! 1. While an extent is locked its view shows where its bytes are. It is aimed anew when paging
+//!    work has moved them; whoever could not follow them is not moved.
+
+use crate::handle::Handle;
+use crate::kernel::Kernel;
+use crate::memory::place::Plan;
+use crate::memory::{Extent, Locked, Memory, Place};
+use crate::process::ProcessId;
+use crate::refused::Refused;
+use crate::world::World;
+use flight::{Kind, Passive, Run, What};
+
+/// How a client locks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct LockOrder {
+    /// Whose it is.
+    pub device: Handle,
+    /// The view.
+    pub view: Handle,
+    /// The call waits for the work of the device before it (`D3DKMTLock` without `IgnoreSync`).
+    pub waits: bool,
+    /// It is refused instead of waiting (`DonotWait`).
+    pub hurries: bool,
+    /// Nothing may be moved for it (`DonotEvict`).
+    pub still: bool,
+    /// Through an aperture (`AcquireAperture`).
+    pub aperture: bool,
+}
+
+impl Kernel {
+    /// Shows an allocation to the CPU (`D3DKMTLock`, `D3DKMTLock2`): answers where.
+    pub fn lock(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        order: &LockOrder,
+    ) -> Result<usize, Refused> {
+        let inside = self.enter_device(process, order.device)?;
+        let (view, extent) = {
+            let world = self.world.hold();
+            let view = world.views_of(process, inside.device, &[order.view])?.swap_remove(0);
+            let extent = world.extent_of(view).ok_or(Refused::NoVideoMemory)?;
+            world.may_lock(view, extent, order)?;
+            (view, extent)
+        };
+        if order.waits {
+            self.wait_for_use(at, inside.device, order.hurries)?;
+        }
+        self.bring_to_cpu(at, extent, order)?;
+        let world = &mut *self.world.hold();
+        let (extents, memory) = world.memory_mut_of(extent).ok_or(Refused::NoVideoMemory)?;
+        let it = extents.get_mut(extent).ok_or(Refused::NoVideoMemory)?;
+        if it.lock.is_none() {
+            if it.segment().is_none() && !it.back(&*memory.ram) {
+                return Err(Refused::NoRoom { trim: it.bytes });
+            }
+            if it.place == Place::Nowhere {
+                (it.place, it.content) = (Place::System, true);
+            }
+            let address = memory.ram.view(&memory.seen(it)).ok_or(Refused::NoRoom { trim: 0 })?;
+            it.lock = Some(Locked { count: 0, address, aperture: order.aperture });
+        }
+        let place = if it.segment().is_some() { "memory" } else { "system" };
+        it.clean = false;
+        let Some(lock) = it.lock.as_mut() else { return Err(Refused::NoVideoMemory) };
+        lock.count += 1;
+        let (count, address) = (lock.count, lock.address);
+        self.log.emit(Kind::View.nr(view), What::LockTaken { count, place: place.into() });
+        if let Some(it) = world.views.get_mut(view) {
+            it.locks += 1;
+        }
+        world.rank(extent);
+        Ok(address)
+    }
+
+    /// Ends one lock of each (`D3DKMTUnlock`, `D3DKMTUnlock2`): of all, or none.
+    pub fn unlock(
+        &self,
+        process: ProcessId,
+        device: Handle,
+        list: &[Handle],
+    ) -> Result<(), Refused> {
+        let inside = self.enter_device_to_end(process, device)?;
+        let world = &mut *self.world.hold();
+        let views = world.views_of(process, inside.device, list)?;
+        for (place, view) in views.iter().enumerate() {
+            let same = views.iter().take(place).filter(|it| *it == view).count();
+            if world.views.get(*view).map_or(0, |it| it.locks as usize) <= same {
+                return Err(Refused::NotLocked(Kind::View.nr(*view)));
+            }
+        }
+        for view in views {
+            self.end_lock(world, view, false);
+        }
+        Ok(())
+    }
+
+    /// Ends one lock of a view.
+    fn end_lock(&self, world: &mut World, view: u32, dropped: bool) {
+        let Some(it) = world.views.get_mut(view).filter(|it| it.locks > 0) else { return };
+        it.locks -= 1;
+        let count = it.locks;
+        self.log.emit(Kind::View.nr(view), What::LockEnded { count, dropped });
+        let Some(extent) = world.extent_of(view) else { return };
+        let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
+        let Some(it) = extents.get_mut(extent) else { return };
+        if let Some(lock) = &mut it.lock {
+            lock.count -= 1;
+            if lock.count == 0 {
+                memory.ram.end_view(lock.address);
+                it.lock = None;
+            }
+        }
+        world.rank(extent);
+    }
+
+    /// A view ends: its locks end with it, whoever forgot them.
+    pub(crate) fn drop_locks(&self, world: &mut World, view: u32) {
+        while world.views.get(view).is_some_and(|it| it.locks > 0) {
+            self.end_lock(world, view, true);
+        }
+    }
+
+    /// Waits for what a device has queued.
+    fn wait_for_use(&self, at: &mut Passive, device: u32, hurries: bool) -> Result<(), Refused> {
+        let idle = |world: &World| world.outstanding(device).is_empty();
+        if hurries && !idle(&self.world.hold()) {
+            return Err(Refused::InUse(Kind::Device.nr(device)));
+        }
+        let about = Kind::Device.nr(device);
+        let what = |_: &World| format!("the work of {about}, to lock");
+        let done = self.wait_until(at, about, what, idle);
+        if done { Ok(()) } else { Err(Refused::Stuck) }
+    }
+
+    /// Moves an extent to where the CPU can see it, if it is not, and waits until it is there.
+    fn bring_to_cpu(
+        &self,
+        at: &mut Passive,
+        extent: u32,
+        order: &LockOrder,
+    ) -> Result<(), Refused> {
+        {
+            let world = &mut *self.world.hold();
+            let hidden = world.memory(world.adapter_of(extent)).is_some_and(|(extents, memory)| {
+                extents.get(extent).is_some_and(|it| memory.is_hidden(it))
+            });
+            if hidden {
+                let it = world.extents.get(extent);
+                let owner = it.map_or(flight::Subject::RUN, |it| it.owner);
+                if order.still {
+                    return Err(Refused::WouldEvict(owner));
+                }
+                if it.is_some_and(|it| it.wants.flags.pinned) {
+                    return Err(Refused::Pinned(owner));
+                }
+                let mut plan = Plan::default();
+                self.plan_out(world, extent, "the CPU locks it", &mut plan);
+                let adapter = world.adapter_of(extent);
+                self.start_paging(world, adapter, plan, None);
+            }
+        }
+        let about = self.world.hold().extents.get(extent).map_or(flight::Subject::RUN, |it| it.owner);
+        let over = |it: &World| it.extents.get(extent).is_none_or(|it| it.pending == 0);
+        let what = |_: &World| format!("the paging work of {about}");
+        let done = self.wait_until(at, about, what, over);
+        if done { Ok(()) } else { Err(Refused::Stuck) }
+    }
+
+    /// Gives back all memory of an extent, or as soon as nothing of it is pending. Answers
+    /// whether it is gone.
+    pub(crate) fn release_extent(&self, world: &mut World, extent: u32) -> bool {
+        let mapped = world.memory(world.adapter_of(extent)).is_some_and(|(extents, memory)| {
+            let segment = extents.get(extent).and_then(Extent::segment);
+            segment.and_then(|it| memory.segments.get(it)).is_some_and(|it| it.shape.flags.aperture)
+        });
+        if mapped {
+            // WINDOWS: an allocation's mappings go before it is destroyed (documented).
+            let mut plan = Plan::default();
+            self.plan_out(world, extent, "it ends", &mut plan);
+            let adapter = world.adapter_of(extent);
+            self.start_paging(world, adapter, plan, None);
+        }
+        let Some(it) = world.extents.get_mut(extent) else { return true };
+        it.ending = true;
+        if it.pending > 0 {
+            world.unrank(extent);
+            return false;
+        }
+        world.leave_place(extent, Place::Nowhere);
+        let Some((extents, memory)) = world.memory_mut_of(extent) else { return true };
+        let Some(it) = extents.remove(extent) else { return true };
+        if let Some(lock) = it.lock {
+            memory.ram.end_view(lock.address);
+        }
+        for run in it.backing {
+            memory.ram.give_back(run);
+        }
+        self.log.emit(it.owner, What::MemoryFreed {});
+        if it.owner.kind == Kind::Saved {
+            self.log.emit(it.owner, What::SavedGone {});
+            world.saved.remove(it.owner.number);
+            self.wake(world);
+        }
+        true
+    }
+}
+
+impl Memory {
+    /// The pieces of the machine's memory where an extent's bytes are.
+    fn seen(&self, it: &Extent) -> Vec<Run> {
+        let local = match &it.place {
+            Place::In { segment, spot } => {
+                let cpu = self.segments.get(*segment).and_then(|it| it.shape.cpu);
+                let aperture =
+                    self.segments.get(*segment).is_some_and(|it| it.shape.flags.aperture);
+                cpu.filter(|_| !aperture).map(|it| it + spot.start())
+            }
+            Place::Nowhere | Place::System => None,
+        };
+        match local {
+            Some(start) => vec![Run { start, bytes: it.bytes }],
+            None => it.backing.clone(),
+        }
+    }
+
+    /// Whether an extent is where the CPU does not see it, or not as it should.
+    ///
+    /// WINDOWS: what is cached can be locked in an aperture or in the system's memory only
+    /// (documented).
+    fn is_hidden(&self, it: &Extent) -> bool {
+        let Some(segment) = it.segment().and_then(|it| self.segments.get(it)) else { return false };
+        let flags = segment.shape.flags;
+        let visible = flags.cpu_visible && segment.shape.cpu.is_some() && !it.wants.flags.cached;
+        !flags.aperture && !visible
+    }
+}
+
+impl World {
+    /// Whether a client may lock a view so.
+    fn may_lock(&self, view: u32, extent: u32, order: &LockOrder) -> Result<(), Refused> {
+        let Some(it) = self.extents.get(extent) else { return Err(Refused::NoVideoMemory) };
+        let subject = Kind::View.nr(view);
+        if !it.wants.flags.cpu_visible {
+            return Err(Refused::NotForCpu(subject));
+        }
+        if it.offer.is_some() {
+            return Err(Refused::Offered(subject));
+        }
+        if it.lock.as_ref().is_some_and(|it| order.aperture && !it.aperture) {
+            return Err(Refused::LockedOtherwise(subject));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn adapter_of(&self, extent: u32) -> u32 {
+        self.extents.get(extent).map_or(0, |it| it.adapter)
+    }
+
+    /// Aims a locked extent's view at where its bytes are now.
+    pub(crate) fn aim(&mut self, extent: u32) {
+        let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
+        let Some(it) = extents.get(extent).filter(|it| it.pending == 0) else { return };
+        if let Some(lock) = &it.lock {
+            memory.ram.aim(lock.address, &memory.seen(it));
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Offers: allocations whose bytes may be thrown away when memory is short.
+
+use crate::handle::Handle;
+use crate::kernel::Kernel;
+use crate::memory::Offer;
+use crate::memory::place::Plan;
+use crate::memory::resident::Residency;
+use crate::process::ProcessId;
+use crate::refused::Refused;
+use crate::world::World;
+use flight::{Fence, Kind, What};
+
+/// What was taken back, and at what price.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reclaimed {
+    /// For each of the list: its bytes were thrown away.
+    pub discarded: Vec<bool>,
+    /// When those that must be resident are.
+    pub residency: Residency,
+}
+
+/// An offer that waits for work before it.
+pub(crate) struct Offering {
+    pub(crate) adapter: u32,
+    pub(crate) view: u32,
+    pub(crate) extent: u32,
+    pub(crate) behind: Vec<(usize, Fence)>,
+}
+
+impl Kernel {
+    /// Offers views (`D3DKMTOfferAllocations`): from when the work before is done.
+    pub fn offer(
+        &self,
+        process: ProcessId,
+        device: Handle,
+        list: &[Handle],
+        priority: u32,
+    ) -> Result<(), Refused> {
+        let inside = self.enter_device(process, device)?;
+        let world = &mut *self.world.hold();
+        let views = world.views_of(process, inside.device, list)?;
+        for view in &views {
+            let extent = world.extent_of(*view).and_then(|it| world.extents.get(it));
+            if extent.is_some_and(|it| it.offer.is_some()) {
+                return Err(Refused::Offered(Kind::View.nr(*view)));
+            }
+        }
+        let behind = world.outstanding(inside.device);
+        for view in views {
+            let Some(extent) = world.extent_of(view) else { continue };
+            let Some(it) = world.extents.get_mut(extent) else { continue };
+            it.offer = Some(Offer { priority, ready: false, discarded: false });
+            let waits = u32::try_from(behind.len()).unwrap_or(u32::MAX);
+            self.log.emit(Kind::View.nr(view), What::OfferMade { priority, behind: waits });
+            let adapter = inside.adapter;
+            world.offers.push(Offering { adapter, view, extent, behind: behind.clone() });
+        }
+        self.settle_offers(world, inside.adapter);
+        Ok(())
+    }
+
+    /// Offers whose work has passed count from here on.
+    pub(crate) fn settle_offers(&self, world: &mut World, adapter: u32) {
+        if world.offers.is_empty() {
+            return;
+        }
+        let mut waiting = Vec::new();
+        for it in std::mem::take(&mut world.offers) {
+            let passed =
+                |(node, fence): &(usize, Fence)| world.fence_passed(adapter, *node, *fence);
+            if it.adapter != adapter || !it.behind.iter().all(passed) {
+                waiting.push(it);
+                continue;
+            }
+            let extent = world.extents.get_mut(it.extent);
+            if let Some(offer) = extent.and_then(|it| it.offer.as_mut()) {
+                offer.ready = true;
+                self.log.emit(Kind::View.nr(it.view), What::OfferReady {});
+            }
+            world.rank(it.extent);
+        }
+        world.offers = waiting;
+    }
+
+    /// Takes offered views back (`D3DKMTReclaimAllocations`, `2`): all of them, or none. With a
+    /// queue, what must be resident is paged in again.
+    pub fn reclaim(
+        &self,
+        process: ProcessId,
+        device: Option<Handle>,
+        queue: Option<Handle>,
+        list: &[Handle],
+    ) -> Result<Reclaimed, Refused> {
+        let (queue, inside) = {
+            let mut world = self.world.hold();
+            let (queue, number) = match (queue, device) {
+                (Some(it), _) => {
+                    let (queue, device) = world.queue_of(process, it)?;
+                    (Some(queue), device)
+                }
+                (None, it) => (None, world.device_of(process, it.unwrap_or_default())?),
+            };
+            (queue, self.inside(&mut world, number)?)
+        };
+        self.look_again(&inside)?;
+        let world = &mut *self.world.hold();
+        let views = world.views_of(process, inside.device, list)?;
+        for view in &views {
+            let extent = world.extent_of(*view).and_then(|it| world.extents.get(it));
+            if extent.is_none_or(|it| it.offer.is_none()) {
+                return Err(Refused::NotOffered(Kind::View.nr(*view)));
+            }
+        }
+        let (mut plan, mut discarded) = (Plan::default(), Vec::new());
+        for view in &views {
+            let Some(extent) = world.extent_of(*view) else { continue };
+            world.offers.retain(|it| it.extent != extent);
+            let Some(it) = world.extents.get_mut(extent) else { continue };
+            let gone = it.offer.take().is_some_and(|it| it.discarded);
+            let listed = it.held > 0;
+            discarded.push(gone);
+            self.log.emit(Kind::View.nr(*view), What::OfferEnded { discarded: gone });
+            world.rank(extent);
+            if listed {
+                // One that finds no room is resident again when somebody asks for it.
+                let _ = self.plan_in(world, extent, &mut plan);
+            }
+        }
+        let residency = match queue.filter(|_| !plan.come.is_empty()) {
+            Some(queue) => {
+                let value = world.next_value(queue);
+                self.start_paging(world, inside.adapter, plan, Some((queue, value)));
+                Residency::Pending(value)
+            }
+            None => {
+                self.start_paging(world, inside.adapter, plan, None);
+                Residency::Resident
+            }
+        };
+        Ok(Reclaimed { discarded, residency })
+    }
+}

@@ -1,0 +1,520 @@
+//! Paging work: planned by the kernel, written by the driver, done by the hardware.
+//!
+//! # Invariants
+//!
+//! 1. The work of an adapter is built by one at a time, in the order of its plan, under the
+//!    scheduler's key.
+//! 2. A step is done when the buffer that ends it has passed, not before.
+
+use crate::ddi::{Driver, For};
+use crate::gate::{Class, Pass};
+use crate::kernel::Kernel;
+use crate::memory::place::{Plan, segment_number};
+use crate::memory::{Batch, Buffer, Move, Paging, Step};
+use crate::miniport::Refusal;
+use crate::operation::{Building, End, Operation, PAGE, Pages, PagingSubmission, Transfer};
+use crate::schedule::Flying;
+use crate::world::World;
+use flight::{Fence, Kind, Passive, RuleId, Run, What, Who};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A driver that needs more buffers than this for one operation does not get on.
+const MOST_PASSES: u32 = 100_000;
+
+/// How a turn at a step ended.
+enum Turn {
+    Whole,
+    Full,
+    Busy,
+}
+
+/// The buffer that is being written.
+struct Open {
+    buffer: Buffer,
+    used: u32,
+    /// The steps it ends.
+    done: Vec<(u32, Move)>,
+}
+
+impl Kernel {
+    /// Makes a plan paging work. Answers its number, if it does anything or somebody waits.
+    pub(crate) fn start_paging(
+        &self,
+        world: &mut World,
+        adapter: u32,
+        plan: Plan,
+        signals: Option<(u32, u64)>,
+    ) -> Option<u32> {
+        let Plan { leave, come, mut behind, .. } = plan;
+        let steps: VecDeque<Step> = leave.into_iter().chain(come).collect();
+        if steps.is_empty() && signals.is_none() {
+            return None;
+        }
+        behind.retain(|(node, fence)| !world.fence_passed(adapter, *node, *fence));
+        for step in &steps {
+            if let Some(it) = world.extents.get_mut(step.extent) {
+                it.pending += 1;
+            }
+        }
+        let (count, waits) = (steps.len(), behind.len());
+        let number = world.pagings.add(Paging {
+            adapter,
+            steps,
+            behind,
+            flying: 0,
+            built: false,
+            signals,
+            switch: None,
+        });
+        let small = |it| u32::try_from(it).unwrap_or(u32::MAX);
+        let (adapter_subject, steps, behind) = (Kind::Adapter.nr(adapter), small(count), small(waits));
+        let planned = What::PagingPlanned { adapter: adapter_subject, steps, behind };
+        self.log.emit(Kind::Paging.nr(number), planned);
+        if let Some((queue, value)) = signals {
+            let paging = Kind::Paging.nr(number);
+            self.log.emit(Kind::Queue.nr(queue), What::QueueGiven { paging, value });
+        }
+        self.enqueue_paging(world, adapter, number);
+        Some(number)
+    }
+
+    /// Asks for a packet after which no context is current on a node.
+    pub(crate) fn start_switch(&self, world: &mut World, adapter: u32, node: usize) {
+        let number = world.pagings.add(Paging {
+            adapter,
+            steps: VecDeque::new(),
+            behind: Vec::new(),
+            flying: 0,
+            built: false,
+            signals: None,
+            switch: Some(node),
+        });
+        let planned = What::PagingPlanned { adapter: Kind::Adapter.nr(adapter), steps: 0, behind: 0 };
+        self.log.emit(Kind::Paging.nr(number), planned);
+        self.enqueue_paging(world, adapter, number);
+    }
+
+    fn enqueue_paging(&self, world: &mut World, adapter: u32, number: u32) {
+        if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
+            it.planned.push_back(number);
+        }
+        self.ring(&self.bell);
+    }
+
+    /// Builds the next paging work of an adapter whose pass can be had. Answers whether it did.
+    pub(crate) fn try_paging(&self, at: &mut Passive) -> bool {
+        let ready = self.world.hold().paging_ready();
+        ready.into_iter().any(|adapter| self.page(at, adapter))
+    }
+
+    fn page(&self, at: &mut Passive, adapter: u32) -> bool {
+        let Some(driver) = self.world.hold().adapters.get(adapter).map(|it| it.driver.clone()) else {
+            return false;
+        };
+        let keys = Class::Scheduler.keys(adapter, driver.generation, 0);
+        let Some(pass) = self.try_enter(keys) else { return false };
+        let mine = {
+            let mut world = self.world.hold();
+            let memory = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());
+            memory.filter(|it| !it.building).and_then(|it| {
+                let number = it.planned.pop_front()?;
+                it.building = true;
+                Some(number)
+            })
+        };
+        let Some(number) = mine else { return false };
+        self.build_work(at, &driver, &pass, number);
+        let mut world = self.world.hold();
+        if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
+            it.building = false;
+        }
+        self.wake(&mut world);
+        true
+    }
+
+    /// Has the driver write all steps, and submits what it wrote.
+    fn build_work(&self, at: &mut Passive, driver: &Driver, pass: &Pass<'_>, number: u32) {
+        let adapter = driver.adapter.number;
+        let Some(mut open) = self.open_buffer(adapter) else {
+            self.give_up_paging(number);
+            return;
+        };
+        while let Some(mut step) = self.next_step(number) {
+            match self.build_step(at, driver, pass, number, &mut step, &mut open) {
+                Turn::Whole => open.done.push((step.extent, step.what)),
+                Turn::Full => {
+                    self.put_back(number, step);
+                    self.submit_paging(at, driver, pass, number, open, false);
+                    let Some(next) = self.open_buffer(adapter) else {
+                        self.give_up_paging(number);
+                        return;
+                    };
+                    open = next;
+                }
+                Turn::Busy => {
+                    step.idle = true;
+                    self.put_back(number, step);
+                    self.submit_paging(at, driver, pass, number, open, false);
+                    self.wait_for_nodes(adapter, number);
+                    return;
+                }
+            }
+        }
+        self.submit_paging(at, driver, pass, number, open, true);
+    }
+
+    fn next_step(&self, number: u32) -> Option<Step> {
+        self.world.hold().pagings.get_mut(number)?.steps.pop_front()
+    }
+
+    fn put_back(&self, number: u32, step: Step) {
+        if let Some(it) = self.world.hold().pagings.get_mut(number) {
+            it.steps.push_front(step);
+        }
+    }
+
+    /// A driver said that an allocation is in use: its turn comes when what flies has passed.
+    fn wait_for_nodes(&self, adapter: u32, number: u32) {
+        let mut world = self.world.hold();
+        let nodes = world.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
+        let behind = (0..).zip(nodes).filter(|(_, it)| it.passed != it.given);
+        let behind: Vec<(usize, Fence)> = behind.map(|(node, it)| (node, it.given)).collect();
+        if let Some(it) = world.pagings.get_mut(number) {
+            it.behind = behind;
+        }
+        if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
+            it.planned.push_front(number);
+        }
+    }
+
+    fn open_buffer(&self, adapter: u32) -> Option<Open> {
+        let mut world = self.world.hold();
+        let memory = world.adapters.get_mut(adapter)?.memory.as_mut()?;
+        let buffer = match memory.buffers.pop() {
+            Some(it) => it,
+            None => {
+                let run = memory.ram.take(u64::from(memory.paging.buffer).next_multiple_of(PAGE))?;
+                Buffer { run, private: vec![0; memory.paging.private as usize] }
+            }
+        };
+        Some(Open { buffer, used: 0, done: Vec::new() })
+    }
+
+    /// One call of `DxgkDdiBuildPagingBuffer`.
+    fn build_step(
+        &self,
+        at: &mut Passive,
+        driver: &Driver,
+        pass: &Pass<'_>,
+        number: u32,
+        step: &mut Step,
+        open: &mut Open,
+    ) -> Turn {
+        let Some(facts) = self.facts(step) else { return Turn::Whole };
+        let operation = facts.operation(step);
+        let (name, address) = (operation.name(), facts.address);
+        let room = facts.room.saturating_sub(open.used);
+        let start = open.buffer.run.start + u64::from(open.used);
+        let rest = Run { start, bytes: u64::from(room) };
+        let mut operation = Some(operation);
+        let (mut answer, mut written) = (Err(Refusal::NoMemory), 0);
+        let (before, multipass) = (step.multipass, &mut step.multipass);
+        let private = &mut open.buffer.private;
+        let used = open.used;
+        facts.ram.lend(rest, &mut |buffer| {
+            let Some(operation) = operation.take() else { return };
+            let mut building = Building {
+                operation,
+                buffer,
+                address: start,
+                before: used,
+                written: 0,
+                multipass,
+                private,
+            };
+            let whom = For { process: None, carries: &|_| () };
+            answer = driver.build_paging(at, pass, whom, &mut building);
+            written = building.written;
+        });
+        let broken = (written > room).then(|| {
+            format!("the driver says it wrote {written} bytes of commands where {room} were free")
+        });
+        let about = facts.owner;
+        let place = "DxgkDdiBuildPagingBuffer.pDmaBuffer";
+        self.log.judge(RuleId::KMD_PAGING_002, Who::Driver, about, place, broken);
+        let written = written.min(room);
+        open.used += written;
+        step.passes += 1;
+        let whole = answer != Err(Refusal::NoRoom) && answer != Err(Refusal::Busy);
+        let built = What::PagingBuilt {
+            operation: name.into(),
+            of: about,
+            address,
+            bytes: written,
+            pass: step.passes,
+            whole,
+        };
+        self.log.emit(Kind::Paging.nr(number), built);
+        match answer {
+            Err(Refusal::NoRoom) => {
+                let stuck = written == 0 && used == 0 && step.multipass == before;
+                if self.judge_progress(step, about, stuck) { Turn::Full } else { Turn::Whole }
+            }
+            Err(Refusal::Busy) if !step.idle => Turn::Busy,
+            // WINDOWS: any other answer stops the system (observed); here the operation counts
+            // as done, and the answer is judged.
+            _ => Turn::Whole,
+        }
+    }
+
+    /// A driver whose buffer is full goes on with the next. Answers whether it gets on.
+    fn judge_progress(&self, step: &Step, about: flight::Subject, stuck: bool) -> bool {
+        let endless = step.passes >= MOST_PASSES;
+        let broken = (stuck || endless).then(|| {
+            format!(
+                "the driver asked for another buffer, though it got nowhere with an empty one, \
+                 after {} buffers for one operation",
+                step.passes
+            )
+        });
+        let goes_on = broken.is_none();
+        let place = "DxgkDdiBuildPagingBuffer.MultipassOffset";
+        self.log.judge(RuleId::KMD_PAGING_003, Who::Driver, about, place, broken);
+        goes_on
+    }
+
+    /// What the operation of a step says.
+    fn facts(&self, step: &Step) -> Option<Facts> {
+        let world = self.world.hold();
+        let it = world.extents.get(step.extent)?;
+        let memory = world.adapters.get(it.adapter)?.memory.as_ref()?;
+        let segment = memory.segments.get(step.at.segment)?;
+        let cpu = segment.shape.flags.aperture && it.wants.flags.cpu_visible && it.wants.flags.protected;
+        Some(Facts {
+            ram: memory.ram.clone(),
+            room: memory.paging.buffer,
+            owner: it.owner,
+            word: it.word,
+            bytes: it.bytes,
+            runs: it.backing.clone(),
+            address: segment.shape.base + step.at.offset,
+            coherent: segment.shape.flags.coherent && it.wants.flags.cached,
+            dummy: memory.dummy.map_or(0, |it| it.start),
+            cpu: it.lock.as_ref().map(|it| it.address).filter(|_| cpu),
+        })
+    }
+
+    /// One call of `DxgkDdiSubmitCommand` with what a driver wrote.
+    fn submit_paging(
+        &self,
+        at: &mut Passive,
+        driver: &Driver,
+        pass: &Pass<'_>,
+        number: u32,
+        open: Open,
+        last: bool,
+    ) {
+        let Open { buffer, used, done } = open;
+        let given = {
+            let world = &mut *self.world.hold();
+            let Some(paging) = world.pagings.get_mut(number) else { return };
+            (paging.flying, paging.built) = (paging.flying + 1, last);
+            let (switch, adapter) = (paging.switch, paging.adapter);
+            let Some(it) = world.adapters.get_mut(adapter) else { return };
+            let on = it.memory.as_ref().map_or(0, |it| it.paging.node as usize);
+            let index = switch.unwrap_or(on);
+            let Some(node) = it.nodes.get_mut(index) else { return };
+            node.given = node.given.next();
+            let (fence, subject) = (node.given, node.subject());
+            let (commands, private) = (buffer.run.start, buffer.private.clone());
+            let batch = Batch { paging: number, done, buffer: Some(buffer), switch: switch.is_some() };
+            node.queue.push_back(Flying { fence, context: 0, device: 0, batch: Some(batch) });
+            let submitted = What::PagingSubmitted { node: subject, fence, bytes: used };
+            self.log.emit(Kind::Paging.nr(number), submitted);
+            (index, fence, commands, private, switch.is_some())
+        };
+        let (node, fence, commands, private, switch) = given;
+        let submission = PagingSubmission {
+            node: u32::try_from(node).unwrap_or(u32::MAX),
+            fence,
+            commands,
+            length: used,
+            private: &private,
+            switch,
+        };
+        // WINDOWS: a refusal stops the system (observed); here it counts as done, once what is
+        // before it has passed.
+        if driver.submit_paging(at, pass, &submission).is_err() {
+            self.lose_paging(driver.adapter.number);
+        }
+    }
+
+    /// A buffer has passed: its steps are done.
+    pub(crate) fn finish_batch(&self, world: &mut World, adapter: u32, batch: Batch, lost: bool) {
+        let Batch { paging, done, buffer, .. } = batch;
+        if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
+            it.buffers.extend(buffer);
+        }
+        for (extent, what) in done {
+            self.finish_step(world, paging, extent, &what);
+        }
+        let Some(it) = world.pagings.get_mut(paging) else { return };
+        it.flying -= 1;
+        if it.built && it.flying == 0 {
+            self.end_paging(world, paging, lost);
+        }
+    }
+
+    fn finish_step(&self, world: &mut World, paging: u32, extent: u32, what: &Move) {
+        let Some(it) = world.extents.get_mut(extent) else { return };
+        it.pending -= 1;
+        let done = What::PagingDone { operation: what.name().into(), of: it.owner };
+        self.log.emit(Kind::Paging.nr(paging), done);
+        let (ending, idle) = (it.ending, it.pending == 0);
+        world.aim(extent);
+        if ending && idle {
+            self.release_extent(world, extent);
+        }
+    }
+
+    /// Paging work is over: whoever waits for it goes on.
+    fn end_paging(&self, world: &mut World, number: u32, lost: bool) {
+        let Some(it) = world.pagings.remove(number) else { return };
+        self.log.emit(Kind::Paging.nr(number), What::PagingEnded { lost });
+        if let Some((queue, value)) = it.signals {
+            self.signal_queue(world, queue, value);
+        }
+        self.wake(world);
+        self.ring(&self.bell);
+    }
+
+    /// There is no memory for the driver's commands: the work counts as done.
+    fn give_up_paging(&self, number: u32) {
+        let world = &mut *self.world.hold();
+        let Some(it) = world.pagings.get_mut(number) else { return };
+        it.built = true;
+        let (steps, flying) = (std::mem::take(&mut it.steps), it.flying);
+        for step in steps {
+            self.finish_step(world, number, step.extent, &step.what);
+        }
+        if flying == 0 {
+            self.end_paging(world, number, true);
+        }
+    }
+
+    /// What an adapter's hardware was given to page does not end: it counts as done. Answers
+    /// whether there was any.
+    pub(crate) fn lose_paging(&self, adapter: u32) -> bool {
+        let world = &mut *self.world.hold();
+        let Some(it) = world.adapters.get_mut(adapter) else { return false };
+        let mut lost = Vec::new();
+        for node in &mut it.nodes {
+            let (batches, others): (VecDeque<Flying>, VecDeque<Flying>) =
+                std::mem::take(&mut node.queue).into_iter().partition(|it| it.batch.is_some());
+            node.queue = others;
+            lost.extend(batches.into_iter().filter_map(|it| it.batch));
+        }
+        let any = !lost.is_empty();
+        for batch in lost {
+            self.finish_batch(world, adapter, batch, true);
+        }
+        any
+    }
+}
+
+/// What the operation of a step says, taken out of the world.
+struct Facts {
+    ram: Arc<dyn flight::Ram>,
+    room: u32,
+    owner: flight::Subject,
+    word: usize,
+    bytes: u64,
+    runs: Vec<Run>,
+    address: u64,
+    coherent: bool,
+    dummy: u64,
+    cpu: Option<usize>,
+}
+
+impl Facts {
+    fn operation<'a>(&'a self, step: &'a Step) -> Operation<'a> {
+        let (word, address, bytes) = (self.word, self.address, self.bytes);
+        let segment = segment_number(step);
+        let pages = Pages { runs: &self.runs, first: 0, count: bytes / PAGE };
+        let place = End::Segment { number: segment, address };
+        let transfer = |from, to| {
+            Operation::Transfer(Transfer {
+                word: Some(word),
+                offset: 0,
+                bytes,
+                from,
+                to,
+                start: true,
+                end: true,
+                idle: step.idle,
+                special: false,
+            })
+        };
+        match &step.what {
+            Move::Fill => Operation::Fill { word, segment, address, bytes, pattern: 0 },
+            Move::In => transfer(End::System(pages), place),
+            Move::Out => transfer(place, End::System(pages)),
+            Move::Discard => Operation::Discard { word, segment, address, idle: step.idle },
+            Move::Map => Operation::MapAperture {
+                word: Some(word),
+                segment,
+                page: step.at.offset / PAGE,
+                pages,
+                coherent: self.coherent,
+            },
+            Move::Unmap => Operation::UnmapAperture {
+                word: Some(word),
+                segment,
+                page: step.at.offset / PAGE,
+                pages: bytes / PAGE,
+                dummy: self.dummy,
+            },
+            Move::Init => Operation::InitContext { word, place, cpu: self.cpu, bytes },
+            Move::Update(private) => Operation::UpdateContext { word, place, bytes, private },
+            Move::Come => Operation::Notify { word, segment, address, resident: true },
+            Move::Go => Operation::Notify { word, segment, address, resident: false },
+        }
+    }
+}
+
+impl Move {
+    /// The name of its operation in events.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Move::Fill => "fill",
+            Move::In | Move::Out => "transfer",
+            Move::Discard => "discard",
+            Move::Map => "map-aperture",
+            Move::Unmap => "unmap-aperture",
+            Move::Init => "init-context",
+            Move::Update(_) => "update-context",
+            Move::Come | Move::Go => "notify-residency",
+        }
+    }
+}
+
+impl World {
+    /// Whether a node has done a packet, or it counts as done since its device is lost.
+    pub(crate) fn fence_passed(&self, adapter: u32, node: usize, fence: Fence) -> bool {
+        let nodes = self.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
+        let Some(it) = nodes.get(node) else { return true };
+        it.passed.covers(fence) || it.queue.iter().all(|it| it.fence != fence)
+    }
+
+    /// The adapters whose next paging work waits for nothing.
+    fn paging_ready(&self) -> Vec<u32> {
+        let ready = |(number, it): (u32, &crate::start::Adapter)| {
+            let memory = it.memory.as_ref().filter(|it| !it.building)?;
+            let next = self.pagings.get(*memory.planned.front()?)?;
+            let passed = |(node, fence): &(usize, Fence)| self.fence_passed(number, *node, *fence);
+            next.behind.iter().all(passed).then_some(number)
+        };
+        self.adapters.iter().filter_map(ready).collect()
+    }
+}

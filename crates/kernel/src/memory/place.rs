@@ -1,0 +1,331 @@
+//! Where extents go, and who has to leave for them.
+
+use crate::kernel::Kernel;
+use crate::memory::{Extent, Memory, Move, Place, Rank, Spotted, Step, number};
+use crate::world::World;
+use flight::{Fence, Kind, Text, What};
+
+/// Decisions of one call that become paging work together.
+#[derive(Default)]
+pub(crate) struct Plan {
+    /// Who leaves. It comes first, since others may get the place.
+    pub(crate) leave: Vec<Step>,
+    /// Who comes.
+    pub(crate) come: Vec<Step>,
+    /// What has to pass before anybody leaves.
+    pub(crate) behind: Vec<(usize, Fence)>,
+    /// Who was given a place by it, and whether that is its first.
+    pub(crate) placed: Vec<(u32, bool)>,
+}
+
+/// There is no place: so many bytes are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoPlace {
+    pub(crate) missing: u64,
+}
+
+impl Kernel {
+    /// Plans for an extent to be in one of its segments. Answers whether anything is to be done.
+    pub(crate) fn plan_in(
+        &self,
+        world: &mut World,
+        extent: u32,
+        plan: &mut Plan,
+    ) -> Result<bool, NoPlace> {
+        let Some(it) = world.extents.get(extent) else { return Ok(false) };
+        if it.segment().is_some() {
+            return Ok(false);
+        }
+        let (adapter, bytes) = (it.adapter, it.bytes);
+        let candidates = world.memory(adapter).map(|it| it.1.candidates(it.0, extent));
+        let candidates = candidates.unwrap_or_default();
+        let free = candidates.iter().find_map(|it| Some((*it, world.try_place(extent, *it)?)));
+        let found = free.or_else(|| {
+            candidates.iter().find_map(|it| Some((*it, self.make_room(world, extent, *it, plan)?)))
+        });
+        let Some((segment, offset)) = found else {
+            let free = candidates.iter().filter_map(|it| {
+                Some(world.memory(adapter)?.1.segments.get(*it)?.ranges.free_bytes())
+            });
+            let most = free.max().unwrap_or(0);
+            return Err(NoPlace { missing: bytes.saturating_sub(most).max(1) });
+        };
+        if !self.plan_coming(world, extent, Spotted { segment, offset }, plan) {
+            world.leave_place(extent, Place::System);
+            return Err(NoPlace { missing: bytes });
+        }
+        Ok(true)
+    }
+
+    /// Has those leave a segment that may, the first to go first, until there is room.
+    fn make_room(
+        &self,
+        world: &mut World,
+        extent: u32,
+        segment: usize,
+        plan: &mut Plan,
+    ) -> Option<u64> {
+        let (adapter, bytes) = world.extents.get(extent).map(|it| (it.adapter, it.bytes))?;
+        // Whoever would not make room does not leave.
+        let there = world.memory(adapter)?.1.segments.get(segment)?;
+        let could: u64 = there.idle.iter().filter_map(|it| world.extents.get(it.extent)).map(|it| it.bytes).sum();
+        if there.ranges.free_bytes().saturating_add(could) < bytes {
+            return None;
+        }
+        loop {
+            let there = world.memory(adapter)?.1.segments.get(segment)?;
+            let first = there.idle.first()?.extent;
+            if !self.plan_out(world, first, "room for another", plan) {
+                return None;
+            }
+            if let Some(offset) = world.try_place(extent, segment) {
+                return Some(offset);
+            }
+        }
+    }
+
+    /// The steps of one that has been given a place. Answers whether there was memory for them.
+    fn plan_coming(
+        &self,
+        world: &mut World,
+        extent: u32,
+        at: Spotted,
+        plan: &mut Plan,
+    ) -> bool {
+        let Some((extents, memory)) = world.memory_mut_of(extent) else { return false };
+        let Some(it) = extents.get_mut(extent) else { return false };
+        let Some(segment) = memory.segments.get(at.segment) else { return false };
+        let aperture = segment.shape.flags.aperture;
+        if (aperture || it.content) && !it.back(&*memory.ram) {
+            return false;
+        }
+        let what = What::MemoryPlaced {
+            segment: segment.subject,
+            address: segment.shape.base + at.offset,
+            bytes: it.bytes,
+        };
+        self.log.emit(it.owner, what);
+        let fresh = !std::mem::replace(&mut it.content, true);
+        plan.placed.push((extent, fresh));
+        let mut step = |what| plan.come.push(Step::new(extent, what, at));
+        if aperture {
+            step(Move::Map);
+        }
+        match (fresh, aperture, it.owner.kind == Kind::Saved) {
+            (true, _, true) => step(Move::Init),
+            (true, false, false) => step(Move::Fill),
+            (false, false, _) => step(Move::In),
+            // WINDOWS: pages of the system are zeroed when they are taken (our reading).
+            (_, true, _) => (),
+        }
+        if it.is_told() {
+            step(Move::Come);
+        }
+        it.clean = false;
+        true
+    }
+
+    /// Plans for an extent to leave its segment. Answers whether it can.
+    pub(crate) fn plan_out(
+        &self,
+        world: &mut World,
+        extent: u32,
+        why: &'static str,
+        plan: &mut Plan,
+    ) -> bool {
+        let Some((extents, memory)) = world.memory_mut_of(extent) else { return false };
+        let Some(it) = extents.get_mut(extent) else { return false };
+        let Place::In { segment, spot } = &it.place else { return false };
+        let at = Spotted { segment: *segment, offset: spot.start() };
+        let Some(segment) = memory.segments.get(at.segment) else { return false };
+        let aperture = segment.shape.flags.aperture;
+        let thrown = it.offer.is_some_and(|it| it.ready);
+        // What nobody wrote to is still in the system's memory as it was.
+        let same = it.clean && !it.backing.is_empty();
+        if !thrown && !same && !it.back(&*memory.ram) {
+            return false;
+        }
+        let discard = thrown || same;
+        let why: Text = if thrown { "it was offered".into() } else { why.into() };
+        self.log.emit(it.owner, What::MemoryEvicted { segment: segment.subject, discard, why });
+        let mut step = |what| plan.leave.push(Step { idle: true, ..Step::new(extent, what, at) });
+        if it.is_told() {
+            step(Move::Go);
+        }
+        step(match (aperture, discard) {
+            (true, _) => Move::Unmap,
+            (false, true) => Move::Discard,
+            (false, false) => Move::Out,
+        });
+        if thrown {
+            it.content = false;
+            if let Some(offer) = &mut it.offer {
+                offer.discarded = true;
+            }
+        }
+        plan.behind.append(&mut it.used);
+        world.leave_place(extent, if thrown { Place::Nowhere } else { Place::System });
+        true
+    }
+}
+
+impl Kernel {
+    /// Undoes the places that a plan has given: the call failed. Who left for them is gone.
+    pub(crate) fn unplan(&self, world: &mut World, plan: &mut Plan) {
+        for (extent, fresh) in plan.placed.drain(..) {
+            let Some((extents, memory)) = world.memory_mut_of(extent) else { continue };
+            let Some(it) = extents.get_mut(extent) else { continue };
+            let place = it.segment().and_then(|it| memory.segments.get(it));
+            if let Some(segment) = place.map(|it| it.subject) {
+                let why = "the call failed".into();
+                self.log.emit(it.owner, What::MemoryEvicted { segment, discard: true, why });
+            }
+            it.content &= !fresh;
+            world.leave_place(extent, if fresh { Place::Nowhere } else { Place::System });
+        }
+        plan.come.clear();
+    }
+}
+
+impl Step {
+    pub(crate) fn new(extent: u32, what: Move, at: Spotted) -> Self {
+        Self { extent, what, at, multipass: 0, passes: 0, idle: false }
+    }
+}
+
+impl Extent {
+    /// Takes pages of the system's memory for it, if it has none.
+    pub(crate) fn back(&mut self, ram: &dyn flight::Ram) -> bool {
+        if self.backing.is_empty() {
+            self.backing.extend(ram.take(self.bytes));
+        }
+        !self.backing.is_empty()
+    }
+
+    /// Whether its driver is told when it comes and goes.
+    ///
+    /// WINDOWS: only those with both flags (documented).
+    fn is_told(&self) -> bool {
+        self.wants.flags.physical && self.wants.flags.notify
+    }
+
+    /// Whether it may be moved out now.
+    fn may_leave(&self) -> bool {
+        let free = self.held == 0 || self.offer.is_some_and(|it| it.ready);
+        free && self.lock.is_none() && !self.wants.flags.pinned && !self.ending
+    }
+}
+
+impl Memory {
+    /// The segments an extent may go to, the best first.
+    fn candidates(&self, extents: &crate::store::Store<Extent>, extent: u32) -> Vec<usize> {
+        let Some(it) = extents.get(extent) else { return Vec::new() };
+        let preferred = it.wants.preferred.iter().flatten().map(|it| it.segment);
+        let mut order: Vec<u32> = Vec::new();
+        for number in preferred.chain(it.wants.segments.iter()) {
+            if it.wants.segments.has(number) && !order.contains(&number) {
+                order.push(number);
+            }
+        }
+        let place = |it: u32| usize::try_from(it).ok().and_then(|it| it.checked_sub(1));
+        let order = order.into_iter().filter_map(place);
+        order.filter(|place| self.segments.get(*place).is_some_and(|to| to.takes(it))).collect()
+    }
+}
+
+impl crate::memory::Segment {
+    /// Whether an extent may come here as it is now.
+    ///
+    /// WINDOWS: what the CPU has locked in the system's memory is not moved from under it
+    /// (documented for memory segments it could not follow to).
+    fn takes(&self, it: &Extent) -> bool {
+        let flags = self.shape.flags;
+        let visible = flags.cpu_visible && !it.wants.flags.cached;
+        let locked = it.lock.is_some() && !visible;
+        flags.aperture || !(locked || it.wants.flags.permanent_system)
+    }
+}
+
+impl World {
+    /// The extents, and the memory of an adapter.
+    pub(crate) fn memory(
+        &self,
+        adapter: u32,
+    ) -> Option<(&crate::store::Store<Extent>, &Memory)> {
+        Some((&self.extents, self.adapters.get(adapter)?.memory.as_ref()?))
+    }
+
+    /// The extents, and the memory of the adapter that one of them is of.
+    pub(crate) fn memory_mut_of(
+        &mut self,
+        extent: u32,
+    ) -> Option<(&mut crate::store::Store<Extent>, &mut Memory)> {
+        let adapter = self.extents.get(extent)?.adapter;
+        Some((&mut self.extents, self.adapters.get_mut(adapter)?.memory.as_mut()?))
+    }
+
+    /// Gives an extent a place in a segment, if there is one: answers where in it.
+    fn try_place(&mut self, extent: u32, segment: usize) -> Option<u64> {
+        let (extents, memory) = self.memory_mut_of(extent)?;
+        let it = extents.get_mut(extent)?;
+        memory.clock += 1;
+        let clock = memory.clock;
+        let to = memory.segments.get_mut(segment)?;
+        if to.committed + it.bytes > to.shape.commit_limit {
+            return None;
+        }
+        let spot = to.ranges.place(it.bytes, it.alignment)?;
+        let offset = spot.start();
+        to.committed += it.bytes;
+        (it.place, it.tick) = (Place::In { segment, spot }, clock);
+        self.rank(extent);
+        Some(offset)
+    }
+
+    /// Takes an extent's place away.
+    pub(crate) fn leave_place(&mut self, extent: u32, to: Place) {
+        self.unrank(extent);
+        let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
+        let Some(it) = extents.get_mut(extent) else { return };
+        if let Place::In { segment, spot } = std::mem::replace(&mut it.place, to)
+            && let Some(from) = memory.segments.get_mut(segment)
+        {
+            from.committed -= it.bytes;
+            from.ranges.free(spot);
+        }
+    }
+
+    /// Puts an extent where it belongs among those that may be moved out, or nowhere.
+    pub(crate) fn rank(&mut self, extent: u32) {
+        self.unrank(extent);
+        let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
+        let Some(it) = extents.get_mut(extent) else { return };
+        let Some(segment) = it.segment().filter(|_| it.may_leave()) else { return };
+        let offered = it.offer.filter(|it| it.ready);
+        let rank = Rank {
+            kept: offered.is_none(),
+            priority: offered.map_or(it.priority, |it| it.priority),
+            used: it.tick,
+            extent,
+        };
+        it.rank = Some(rank);
+        if let Some(segment) = memory.segments.get_mut(segment) {
+            segment.idle.insert(rank);
+        }
+    }
+
+    pub(crate) fn unrank(&mut self, extent: u32) {
+        let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
+        let Some(it) = extents.get_mut(extent) else { return };
+        if let (Some(rank), Some(segment)) = (it.rank.take(), it.segment())
+            && let Some(segment) = memory.segments.get_mut(segment)
+        {
+            segment.idle.remove(&rank);
+        }
+    }
+}
+
+/// The driver's number of a step's segment.
+pub(crate) fn segment_number(step: &Step) -> u32 {
+    number(step.at.segment)
+}

@@ -1,0 +1,181 @@
+//! A client's queues of paging work, each with a fence that counts what is done.
+
+use crate::handle::Handle;
+use crate::kernel::Kernel;
+use crate::operation::PAGE;
+use crate::process::ProcessId;
+use crate::refused::{Argument, Refused};
+use crate::world::World;
+use flight::{Kind, Passive, Run, What};
+
+/// A queue of paging work (`hPagingQueue`).
+pub struct Queue {
+    pub(crate) device: u32,
+    pub(crate) adapter: u32,
+    pub(crate) handle: Handle,
+    /// The name of its fence (`hSyncObject`).
+    pub(crate) fence: Handle,
+    pub(crate) priority: u32,
+    /// The last value that work of it will signal.
+    pub(crate) given: u64,
+    /// The last one signalled.
+    pub(crate) done: u64,
+    /// Where the fence's value lies.
+    run: Run,
+    /// Where the client's CPU sees it.
+    view: usize,
+}
+
+/// What a client gets for a new queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewQueue {
+    /// The queue.
+    pub queue: Handle,
+    /// Its fence.
+    pub fence: Handle,
+    /// Where the CPU sees the fence's value.
+    pub value: usize,
+}
+
+impl Kernel {
+    /// Makes a queue (`D3DKMTCreatePagingQueue`).
+    pub fn create_queue(
+        &self,
+        process: ProcessId,
+        device: Handle,
+        priority: u32,
+    ) -> Result<NewQueue, Refused> {
+        let inside = self.enter_device(process, device)?;
+        let world = &mut *self.world.hold();
+        let adapter = inside.adapter;
+        let ram = world.memory(adapter).map(|it| it.1.ram.clone()).ok_or(Refused::NoVideoMemory)?;
+        let name = self.reserve(world, process.0)?;
+        let fence = match self.reserve(world, process.0) {
+            Ok(it) => it,
+            Err(why) => {
+                self.take_back(world, process.0, vec![name]);
+                return Err(why);
+            }
+        };
+        let page = ram.take(PAGE);
+        let seen = page.and_then(|it| Some((it, ram.view(&[it])?)));
+        let Some((run, view)) = seen else {
+            page.into_iter().for_each(|it| ram.give_back(it));
+            self.take_back(world, process.0, vec![name, fence]);
+            return Err(Refused::NoRoom { trim: 0 });
+        };
+        let made = NewQueue { queue: name.handle(), fence: fence.handle(), value: view };
+        let number = world.queues.add(Queue {
+            device: inside.device,
+            adapter,
+            handle: made.queue,
+            fence: made.fence,
+            priority,
+            given: 0,
+            done: 0,
+            run,
+            view,
+        });
+        let subject = Kind::Queue.nr(number);
+        self.log.emit(subject, What::QueueCreated { device: inside.subject(), priority });
+        self.publish(world, process.0, name, subject);
+        self.publish(world, process.0, fence, Kind::QueueFence.nr(number));
+        if let Some(it) = world.devices.get_mut(inside.device) {
+            it.queues.insert(number);
+        }
+        Ok(made)
+    }
+
+    /// Ends a queue once its work is done (`D3DKMTDestroyPagingQueue`).
+    pub fn destroy_queue(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        handle: Handle,
+    ) -> Result<(), Refused> {
+        let number = {
+            let mut world = self.world.hold();
+            let number = world.resolve(process, Argument::Queue, handle, Kind::Queue)?;
+            let fence = world.queues.get(number).map(|it| it.fence);
+            self.unname(&mut world, process.0, handle);
+            fence.into_iter().for_each(|it| self.unname(&mut world, process.0, it));
+            number
+        };
+        self.end_queue(at, number);
+        Ok(())
+    }
+
+    /// Waits for a queue's work, then forgets it.
+    pub(crate) fn end_queue(&self, at: &mut Passive, number: u32) {
+        let about = Kind::Queue.nr(number);
+        let over = |it: &World| it.queues.get(number).is_none_or(|it| it.done >= it.given);
+        while !self.wait_until(at, about, |_| format!("the paging work of {about}"), over) {
+            let adapter = self.world.hold().queues.get(number).map_or(0, |it| it.adapter);
+            if !self.lose_paging(adapter) {
+                break; // It was lost before, and that did not help: nothing more can.
+            }
+        }
+        let mut world = self.world.hold();
+        let Some(it) = world.queues.remove(number) else { return };
+        if let Some((_, memory)) = world.memory(it.adapter) {
+            memory.ram.end_view(it.view);
+            memory.ram.give_back(it.run);
+        }
+        if let Some(it) = world.devices.get_mut(it.device) {
+            it.queues.remove(&number);
+        }
+        self.log.emit(about, What::QueueDestroyed {});
+        self.wake(&mut world);
+    }
+
+    /// Waits until a queue's fence has that value (`D3DKMTWaitForSynchronizationObjectFromCpu`).
+    pub fn wait_queue(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        fence: Handle,
+        value: u64,
+    ) -> Result<(), Refused> {
+        let number = {
+            let world = self.world.hold();
+            world.resolve(process, Argument::Fence, fence, Kind::QueueFence)?
+        };
+        let about = Kind::Queue.nr(number);
+        let over = |it: &World| it.queues.get(number).is_none_or(|it| it.done >= value);
+        let what = |_: &World| format!("{about} to signal {value}");
+        let done = self.wait_until(at, about, what, over);
+        if done { Ok(()) } else { Err(Refused::Stuck) }
+    }
+
+    pub(crate) fn signal_queue(&self, world: &mut World, number: u32, value: u64) {
+        let Some(it) = world.queues.get_mut(number) else { return };
+        it.done = it.done.max(value);
+        let (adapter, start) = (it.adapter, it.run.start);
+        self.log.emit(Kind::Queue.nr(number), What::QueueSignalled { value });
+        if let Some((_, memory)) = world.memory(adapter) {
+            memory.ram.write(start, &value.to_le_bytes());
+        }
+    }
+}
+
+impl World {
+    /// The queue a client names, which must be of a device that works.
+    pub(crate) fn queue_of(
+        &self,
+        process: ProcessId,
+        handle: Handle,
+    ) -> Result<(u32, u32), Refused> {
+        let number = self.resolve(process, Argument::Queue, handle, Kind::Queue)?;
+        let device = self.queues.get(number).map_or(0, |it| it.device);
+        Ok((number, device))
+    }
+
+    /// The next value of a queue.
+    pub(crate) fn next_value(&mut self, queue: u32) -> u64 {
+        self.queues.get_mut(queue).map_or(0, |it| {
+            it.given += 1;
+            it.given
+        })
+    }
+}
+

@@ -1,0 +1,225 @@
+//! What must be resident: counted for each view by its device's client.
+
+use crate::handle::Handle;
+use crate::kernel::Kernel;
+use crate::memory::place::{NoPlace, Plan};
+use crate::process::ProcessId;
+use crate::refused::{Argument, Refused};
+use crate::world::World;
+use crate::device::Loss;
+use flight::{Kind, Text, What};
+
+/// What a client asks to be resident (`D3DDDI_MAKERESIDENT`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResidentOrder {
+    /// Whose paging work it is.
+    pub queue: Handle,
+    /// The views.
+    pub list: Vec<Handle>,
+    /// The client has nothing to evict any more (`CantTrimFurther`).
+    pub cannot_trim: bool,
+    /// It cannot go on without (`MustSucceed`).
+    pub must: bool,
+}
+
+/// The answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Residency {
+    /// All of them are resident.
+    Resident,
+    /// They are when the queue's fence has this value.
+    Pending(u64),
+}
+
+/// What a client does not need any more (`D3DKMT_EVICT`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EvictOrder {
+    /// Whose they are.
+    pub device: Handle,
+    /// The views.
+    pub list: Vec<Handle>,
+    /// Leave them where they are until the memory is needed (`EvictOnlyIfNecessary`).
+    pub lazily: bool,
+    /// The GPU has not written to them since they came (`NotWrittenTo`).
+    pub clean: bool,
+}
+
+impl Kernel {
+    /// Adds views to the list of what must be resident (`D3DKMTMakeResident`): all of them, or
+    /// none.
+    pub fn make_resident(
+        &self,
+        process: ProcessId,
+        order: &ResidentOrder,
+    ) -> Result<Residency, Refused> {
+        let (queue, inside) = {
+            let mut world = self.world.hold();
+            let (queue, device) = world.queue_of(process, order.queue)?;
+            (queue, self.inside(&mut world, device)?)
+        };
+        self.look_again(&inside)?;
+        let mut guard = self.world.hold();
+        let world = &mut *guard;
+        let views = world.views_of(process, inside.device, &order.list)?;
+        let mut plan = Plan::default();
+        let mut missing = 0;
+        for view in &views {
+            let Some(extent) = world.extent_of(*view) else { continue };
+            // Held from here on: no other one of the list makes it leave.
+            world.hold_extent(extent, true);
+            if let Err(NoPlace { missing: more }) = self.plan_in(world, extent, &mut plan) {
+                missing += more;
+            }
+        }
+        if missing > 0 {
+            for extent in views.iter().filter_map(|it| world.extent_of(*it)).collect::<Vec<_>>() {
+                world.hold_extent(extent, false);
+            }
+            self.unplan(world, &mut plan);
+            self.start_paging(world, inside.adapter, plan, None);
+            self.say_asked(queue, &views, "no-memory", missing);
+            self.trim_others(world, inside.adapter, missing);
+            drop(guard);
+            if order.must {
+                // WINDOWS: a request that must succeed and cannot puts its device in error
+                // (documented).
+                self.lose_device(inside.device, Loss::OutOfMemory);
+            }
+            return Err(Refused::NoRoom { trim: missing });
+        }
+        let moving = self.count_in(world, &views, &inside.subject());
+        if !moving && plan.come.is_empty() {
+            self.say_asked(queue, &views, "resident", 0);
+            return Ok(Residency::Resident);
+        }
+        let value = world.next_value(queue);
+        self.start_paging(world, inside.adapter, plan, Some((queue, value)));
+        self.say_asked(queue, &views, "pending", 0);
+        Ok(Residency::Pending(value))
+    }
+
+    fn say_asked(&self, queue: u32, views: &[u32], answer: &'static str, trim: u64) {
+        let queue = Kind::Queue.nr(queue);
+        let views = u32::try_from(views.len()).unwrap_or(u32::MAX);
+        let answer: Text = answer.into();
+        self.log.emit(queue, What::ResidentAsked { queue, views, answer, trim });
+    }
+
+    /// Counts views up; answers whether any of them has paging work before it.
+    fn count_in(&self, world: &mut World, views: &[u32], device: &flight::Subject) -> bool {
+        let mut pending = false;
+        for view in views {
+            let Some(it) = world.views.get_mut(*view) else { continue };
+            it.resident += 1;
+            let count = it.resident;
+            self.log.emit(Kind::View.nr(*view), What::ResidentCounted { device: *device, count });
+            let Some(extent) = world.extent_of(*view) else { continue };
+            if count > 1 {
+                world.hold_extent(extent, false); // A view holds it once.
+            }
+            let moving = |it: &crate::memory::Extent| it.pending > 0;
+            pending |= world.extents.get(extent).is_some_and(moving);
+        }
+        pending
+    }
+
+    /// Takes views off the list, once each (`D3DKMTEvict`). Answers how many bytes the client
+    /// has too many.
+    pub fn evict(&self, process: ProcessId, order: &EvictOrder) -> Result<u64, Refused> {
+        let inside = self.enter_device(process, order.device)?;
+        let world = &mut *self.world.hold();
+        let views = world.views_of(process, inside.device, &order.list)?;
+        for (place, view) in views.iter().enumerate() {
+            let same = views.iter().take(place).filter(|it| *it == view).count();
+            let count = world.views.get(*view).map_or(0, |it| it.resident as usize);
+            if count <= same {
+                // WINDOWS: below zero the whole call is refused (our decision).
+                return Err(Refused::NotResident(Kind::View.nr(*view)));
+            }
+        }
+        let mut plan = Plan::default();
+        for view in &views {
+            let device = inside.device;
+            self.count_out(world, *view, device, order.clean);
+            let Some(extent) = world.extent_of(*view) else { continue };
+            let free = world.extents.get(extent).is_some_and(|it| it.rank.is_some());
+            if free && !order.lazily {
+                self.plan_out(world, extent, "its client evicted it", &mut plan);
+            }
+        }
+        self.start_paging(world, inside.adapter, plan, None);
+        Ok(self.overshoot(world, process.0, inside.adapter))
+    }
+
+    /// Counts a view down once; with the last, its extent is let go of.
+    fn count_out(&self, world: &mut World, view: u32, device: u32, clean: bool) {
+        let Some(it) = world.views.get_mut(view) else { return };
+        it.resident = it.resident.saturating_sub(1);
+        let count = it.resident;
+        let device_subject = Kind::Device.nr(device);
+        let counted = What::ResidentCounted { device: device_subject, count };
+        self.log.emit(Kind::View.nr(view), counted);
+        let Some(extent) = world.extent_of(view) else { return };
+        if let Some(it) = world.extents.get_mut(extent) {
+            it.clean |= clean;
+        }
+        if count == 0 {
+            self.let_go(world, extent, device);
+        }
+    }
+
+    /// A view of a device ends: what it held is let go of.
+    pub(crate) fn unlist(&self, world: &mut World, view: u32) {
+        let Some(it) = world.views.get_mut(view) else { return };
+        let (held, device) = (std::mem::take(&mut it.resident) > 0, it.device);
+        if let (true, Some(extent)) = (held, world.extent_of(view)) {
+            self.let_go(world, extent, device);
+        }
+    }
+
+    /// A device lets go of an extent: what it has queued may still use it.
+    pub(crate) fn let_go(&self, world: &mut World, extent: u32, device: u32) {
+        let used = world.outstanding(device);
+        if let Some(it) = world.extents.get_mut(extent) {
+            it.used.extend(used);
+        }
+        world.hold_extent(extent, false);
+    }
+}
+
+impl World {
+    /// The extent of a view's allocation.
+    pub(crate) fn extent_of(&self, view: u32) -> Option<u32> {
+        self.allocations.get(self.views.get(view)?.allocation)?.extent
+    }
+
+    /// Views of a device by a client's handles: all of them have memory to be resident in.
+    pub(crate) fn views_of(
+        &self,
+        process: ProcessId,
+        device: u32,
+        list: &[Handle],
+    ) -> Result<Vec<u32>, Refused> {
+        let mut views = Vec::with_capacity(list.len());
+        for (place, handle) in list.iter().enumerate() {
+            let argument = Argument::Allocation(place);
+            let number = self.resolve(process, argument, *handle, Kind::View)?;
+            let owner = self.views.get(number).map_or(0, |it| it.device);
+            if owner != device {
+                let owner = Kind::Device.nr(owner);
+                return Err(Refused::OtherDevice { argument, handle: *handle, owner });
+            }
+            self.extent_of(number).ok_or(Refused::NoVideoMemory)?;
+            views.push(number);
+        }
+        Ok(views)
+    }
+
+    /// Holds an extent where it is, or lets go of it once.
+    pub(crate) fn hold_extent(&mut self, extent: u32, hold: bool) {
+        if let Some(it) = self.extents.get_mut(extent) {
+            it.held = if hold { it.held + 1 } else { it.held.saturating_sub(1) };
+        }
+        self.rank(extent);
+    }
+}

@@ -1,0 +1,369 @@
+//! Ranges: which parts of a memory are placed, and which are free.
+//!
+//! What is known of the memory is kept beside it, for its bytes may be a GPU's. Free ranges are
+//! sorted into classes by their length, so that one that fits is found by two looks at bits.
+//! `place` and `free` take the same time however many ranges there are; only a `place` that is
+//! about to be refused, because no class surely fits, looks through the ranges of those that may.
+//!
+//! # Invariants
+//!
+//! 1. The pieces, from `first` on by `after`, are the whole memory in order, without a gap.
+//! 2. Two free pieces are never neighbours.
+//! 3. A free piece is in the list of the class of its length, once; a placed one in none.
+//! 4. A bit of `columns` is set if that class's list has a piece, a bit of `rows` if a bit of
+//!    that row's columns is.
+//! 5. Every node is a piece or spare. A spot has a node of its own, until it is freed.
+//! 6. Where and how long a piece is are counted in granules, and have 32 bits. Of a memory with
+//!    more granules than that the rest is never placed.
+
+#[cfg(test)]
+mod tests;
+mod validate;
+
+/// No node.
+const NONE: u32 = u32::MAX;
+/// In place of the previous one in a list: the piece is placed.
+const PLACED: u32 = u32::MAX - 1;
+
+/// A row of classes is for lengths with the same highest bit: so many of them.
+const COLUMNS: u32 = 16;
+const COLUMN_BITS: u32 = COLUMNS.trailing_zeros();
+/// The first row is for the lengths below `COLUMNS`, each with a class of its own.
+const ROWS: usize = (u32::BITS - COLUMN_BITS + 1) as usize;
+
+/// A memory, and what is placed in it.
+#[derive(Debug)]
+pub struct Ranges {
+    nodes: Vec<Node>,
+    /// The first of the spare nodes, which are linked by `after`.
+    spare: u32,
+    first: u32,
+    heads: [u32; ROWS << COLUMN_BITS],
+    rows: u32,
+    columns: [u16; ROWS],
+    free: u32,
+    shift: u32,
+}
+
+/// A piece of the memory, in granules.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    start: u32,
+    length: u32,
+    before: u32,
+    after: u32,
+    /// The previous one of its class, or `PLACED`.
+    previous: u32,
+    next: u32,
+}
+
+/// A range that is placed. Not `Clone`: to free it is to move it.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a dropped spot is never free again"]
+pub struct Spot {
+    node: u32,
+    start: u32,
+    length: u32,
+    shift: u32,
+}
+
+/// A part of the memory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Where it begins.
+    pub start: u64,
+    /// How long it is.
+    pub size: u64,
+    /// The number of its spot, if it is placed.
+    pub spot: Option<u32>,
+}
+
+impl Spot {
+    /// Where it begins, in bytes.
+    pub fn start(&self) -> u64 {
+        u64::from(self.start) << self.shift
+    }
+
+    /// How long it is, in bytes: what was asked for, in whole granules.
+    pub fn size(&self) -> u64 {
+        u64::from(self.length) << self.shift
+    }
+
+    /// Its number, which no other spot has while this one lives.
+    pub fn number(&self) -> u32 {
+        self.node
+    }
+}
+
+impl Ranges {
+    /// A free memory of so many bytes, which is given away in granules, a power of two.
+    pub fn new(size: u64, granule: u64) -> Self {
+        debug_assert!(granule.is_power_of_two(), "a granule is a power of two");
+        let shift = granule.trailing_zeros();
+        let length = u32::try_from(size >> shift).unwrap_or(u32::MAX);
+        let mut it = Self {
+            nodes: Vec::new(),
+            spare: NONE,
+            first: NONE,
+            heads: [NONE; ROWS << COLUMN_BITS],
+            rows: 0,
+            columns: [0; ROWS],
+            free: length,
+            shift,
+        };
+        if length > 0 {
+            it.first = it.add(Node { start: 0, length, ..Node::ALONE });
+            it.link(it.first);
+        }
+        it
+    }
+
+    /// Places so many bytes at a multiple of `align`, a power of two: `None` if they fit
+    /// nowhere, if there are none, and if `align` is no power of two.
+    pub fn place(&mut self, size: u64, align: u64) -> Option<Spot> {
+        let length = u32::try_from(self.granules(size)).ok().filter(|it| *it > 0)?;
+        let step = u32::try_from(self.granules(align)).ok().filter(|_| align.is_power_of_two())?;
+        let fits = sure(length).and_then(|class| self.at_or_above(class));
+        let node = match fits {
+            // Of those that are long enough, the first may lie well, too.
+            Some(node) if self.within(node, length, step).is_some() => node,
+            _ => self.aligned(length, step)?,
+        };
+        let start = self.within(node, length, step)?;
+        let node = self.carve(node, start, length);
+        Some(Spot { node, start, length, shift: self.shift })
+    }
+
+    /// Frees a range.
+    #[expect(clippy::needless_pass_by_value, reason = "to free a spot is to move it")]
+    pub fn free(&mut self, spot: Spot) {
+        let Spot { node, start, length, .. } = spot;
+        let it = self.nodes[node as usize];
+        debug_assert!(it.is(start, length), "a spot of another memory");
+        self.free += length;
+        let behind = self.free_length(it.after);
+        if behind > 0 {
+            self.unlink(it.after);
+            self.nodes[node as usize].length += behind;
+            self.drop(it.after);
+        }
+        let ahead = self.free_length(it.before);
+        if ahead == 0 {
+            self.link(node);
+        } else {
+            self.drop(node);
+            self.resize(it.before, ahead + length + behind);
+        }
+    }
+
+    /// The longest free range, in bytes.
+    pub fn largest(&self) -> u64 {
+        let Some(row) = self.rows.checked_ilog2() else { return 0 };
+        let column = self.columns[row as usize].ilog2();
+        let longest = self.listed(row << COLUMN_BITS | column).map(|it| self.length(it)).max();
+        u64::from(longest.unwrap_or(0)) << self.shift
+    }
+
+    /// How many bytes are free.
+    pub fn free_bytes(&self) -> u64 {
+        u64::from(self.free) << self.shift
+    }
+
+    /// What is placed and what is free, in order.
+    pub fn pieces(&self) -> impl Iterator<Item = Piece> {
+        self.in_order().map(|node| {
+            let it = self.nodes[node as usize];
+            let (start, size) = (u64::from(it.start) << self.shift, u64::from(it.length));
+            let spot = (it.previous == PLACED).then_some(node);
+            Piece { start, size: size << self.shift, spot }
+        })
+    }
+
+    fn granules(&self, bytes: u64) -> u64 {
+        bytes.div_ceil(1 << self.shift)
+    }
+
+    fn length(&self, node: u32) -> u32 {
+        self.nodes[node as usize].length
+    }
+
+    /// The length of a node that may be no piece, and zero if it is not a free one.
+    fn free_length(&self, node: u32) -> u32 {
+        self.nodes.get(node as usize).filter(|it| it.previous != PLACED).map_or(0, |it| it.length)
+    }
+
+    fn in_order(&self) -> impl Iterator<Item = u32> {
+        let some = |node: u32| Some(node).filter(|it| *it != NONE);
+        std::iter::successors(some(self.first), move |it| some(self.nodes[*it as usize].after))
+    }
+
+    fn listed(&self, class: u32) -> impl Iterator<Item = u32> {
+        let some = |node: u32| Some(node).filter(|it| *it != NONE);
+        let head = some(self.heads[class as usize]);
+        std::iter::successors(head, move |it| some(self.nodes[*it as usize].next))
+    }
+
+    /// Where in a free piece so many granules fit, at a multiple of `step`, a power of two.
+    fn within(&self, node: u32, length: u32, step: u32) -> Option<u32> {
+        let it = self.nodes[node as usize];
+        let start = it.start.checked_add(step - 1)? & !(step - 1);
+        (start - it.start <= it.length.checked_sub(length)?).then_some(start)
+    }
+
+    /// The first piece of the lowest class that is not below this one and has any.
+    fn at_or_above(&self, class: u32) -> Option<u32> {
+        let (mut row, column) = (class >> COLUMN_BITS, class % COLUMNS);
+        let mut columns = self.columns[row as usize] & u16::MAX << column;
+        if columns == 0 {
+            let rows = self.rows & u32::MAX << (row + 1);
+            row = rows.trailing_zeros();
+            columns = *self.columns.get(row as usize)?;
+        }
+        Some(self.heads[(row << COLUMN_BITS | columns.trailing_zeros()) as usize])
+    }
+
+    /// A piece that fits: one so long that it does wherever it begins, or else any.
+    fn aligned(&self, length: u32, step: u32) -> Option<u32> {
+        let anywhere = length.checked_add(step - 1).and_then(sure);
+        if let Some(node) = anywhere.and_then(|class| self.at_or_above(class)) {
+            return Some(node);
+        }
+        let classes = class(length)..=anywhere.unwrap_or(LAST);
+        let listed = classes.flat_map(|class| self.listed(class));
+        listed.into_iter().find(|it| self.within(*it, length, step).is_some())
+    }
+
+    /// Takes a part out of a free piece: what is in front of it and behind it stays free.
+    fn carve(&mut self, node: u32, start: u32, length: u32) -> u32 {
+        let it = self.nodes[node as usize];
+        let (ahead, behind) = (start - it.start, it.length - length - (start - it.start));
+        self.free -= length;
+        if ahead == 0 && behind == 0 {
+            self.unlink(node);
+            self.nodes[node as usize].previous = PLACED;
+            return node;
+        }
+        let placed = Node { start, length, previous: PLACED, ..Node::ALONE };
+        if ahead == 0 {
+            // What is left keeps the node, and mostly its place in the list.
+            self.nodes[node as usize].start += length;
+            self.resize(node, behind);
+            return self.insert(placed, it.before, node);
+        }
+        self.resize(node, ahead);
+        let placed = self.insert(placed, node, it.after);
+        if behind > 0 {
+            let rest = Node { start: start + length, length: behind, ..Node::ALONE };
+            let rest = self.insert(rest, placed, it.after);
+            self.link(rest);
+        }
+        placed
+    }
+
+    /// A node for a piece between two others, or at an end.
+    fn insert(&mut self, node: Node, before: u32, after: u32) -> u32 {
+        let it = self.add(Node { before, after, ..node });
+        self.join(before, it);
+        self.join(it, after);
+        it
+    }
+
+    fn join(&mut self, before: u32, after: u32) {
+        match self.nodes.get_mut(before as usize) {
+            Some(node) => node.after = after,
+            None => self.first = after,
+        }
+        if let Some(node) = self.nodes.get_mut(after as usize) {
+            node.before = before;
+        }
+    }
+
+    fn add(&mut self, node: Node) -> u32 {
+        let spare = self.spare;
+        if let Some(it) = self.nodes.get_mut(spare as usize) {
+            self.spare = it.after;
+            *it = node;
+            return spare;
+        }
+        self.nodes.push(node);
+        // A piece has a granule, and granules are counted with 32 bits.
+        u32::try_from(self.nodes.len() - 1).unwrap_or(NONE)
+    }
+
+    /// Ends a piece: its neighbours become neighbours.
+    fn drop(&mut self, node: u32) {
+        let it = self.nodes[node as usize];
+        self.join(it.before, it.after);
+        self.nodes[node as usize] = Node { after: self.spare, ..Node::ALONE };
+        self.spare = node;
+    }
+
+    /// Gives a free piece another length, and so maybe another list.
+    fn resize(&mut self, node: u32, length: u32) {
+        if class(self.length(node)) == class(length) {
+            self.nodes[node as usize].length = length;
+        } else {
+            self.unlink(node);
+            self.nodes[node as usize].length = length;
+            self.link(node);
+        }
+    }
+
+    fn link(&mut self, node: u32) {
+        let class = class(self.length(node));
+        let (row, column) = ((class >> COLUMN_BITS) as usize, class % COLUMNS);
+        let head = std::mem::replace(&mut self.heads[class as usize], node);
+        let it = &mut self.nodes[node as usize];
+        (it.previous, it.next) = (NONE, head);
+        if let Some(next) = self.nodes.get_mut(head as usize) {
+            next.previous = node;
+        }
+        self.columns[row] |= 1 << column;
+        self.rows |= 1 << row;
+    }
+
+    fn unlink(&mut self, node: u32) {
+        let Node { length, previous, next, .. } = self.nodes[node as usize];
+        if let Some(it) = self.nodes.get_mut(next as usize) {
+            it.previous = previous;
+        }
+        if let Some(it) = self.nodes.get_mut(previous as usize) {
+            it.next = next;
+            return;
+        }
+        let class = class(length);
+        self.heads[class as usize] = next;
+        if next == NONE {
+            let (row, column) = ((class >> COLUMN_BITS) as usize, class % COLUMNS);
+            self.columns[row] &= !(1 << column);
+            self.rows &= !(u32::from(self.columns[row] == 0) << row);
+        }
+    }
+}
+
+impl Node {
+    const ALONE: Self =
+        Self { start: 0, length: 0, before: NONE, after: NONE, previous: NONE, next: NONE };
+
+    /// Whether it is placed, there and so long.
+    fn is(&self, start: u32, length: u32) -> bool {
+        (self.start, self.length, self.previous) == (start, length, PLACED)
+    }
+}
+
+const LAST: u32 = class(u32::MAX);
+
+/// The class of a length: a longer one has no lower class.
+const fn class(length: u32) -> u32 {
+    if length < COLUMNS {
+        return length;
+    }
+    let shift = length.ilog2() - COLUMN_BITS;
+    (shift << COLUMN_BITS) + (length >> shift)
+}
+
+/// The lowest class of which every range is so long.
+fn sure(length: u32) -> Option<u32> {
+    let finer = length.max(COLUMNS).ilog2() - COLUMN_BITS;
+    Some(class(length.checked_add((1 << finer) - 1)?))
+}

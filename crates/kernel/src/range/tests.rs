@@ -1,0 +1,168 @@
+use super::*;
+
+const PAGE: u64 = 4096;
+
+/// Numbers that repeat.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+/// A memory as a list of what is placed, which is looked through.
+struct Naive {
+    size: u64,
+    granule: u64,
+    placed: Vec<(u64, u64)>,
+}
+
+impl Naive {
+    /// The free ranges, in order.
+    fn free(&self) -> Vec<(u64, u64)> {
+        let mut placed = self.placed.clone();
+        placed.sort_unstable();
+        let mut at = 0;
+        let mut free = Vec::new();
+        for (start, size) in placed.into_iter().chain([(self.size, 0)]) {
+            if start > at {
+                free.push((at, start - at));
+            }
+            at = start + size;
+        }
+        free
+    }
+
+    fn fits(&self, size: u64, align: u64) -> bool {
+        let size = size.next_multiple_of(self.granule);
+        let fits =
+            |(start, free): &(u64, u64)| start.next_multiple_of(align) + size <= start + free;
+        self.free().iter().any(fits)
+    }
+}
+
+/// Random steps in a small memory: it is full, empty and fragmented in turn.
+fn live(seed: u64, granule: u64) {
+    let mut random = Random(seed);
+    let size = granule * (40 + random.below(400));
+    let mut naive = Naive { size, granule, placed: Vec::new() };
+    let (mut ranges, mut spots) = (Ranges::new(size, granule), Vec::<Spot>::new());
+    for step in 0..3_000 {
+        let filling = step / 300 % 2 == 0;
+        if spots.is_empty() || random.below(10) < if filling { 7 } else { 3 } {
+            let most = if random.below(8) == 0 { size / 2 } else { granule * 12 };
+            let (size, align) = (1 + random.below(most), 1 << random.below(18));
+            let spot = ranges.place(size, align);
+            assert_eq!(spot.is_some(), naive.fits(size, align), "{size} at {align}");
+            let Some(spot) = spot else { continue };
+            assert_eq!(spot.size(), size.next_multiple_of(granule));
+            assert_eq!(spot.start() % align, 0);
+            naive.placed.push((spot.start(), spot.size()));
+            spots.push(spot);
+        } else {
+            let at = usize::try_from(random.below(spots.len() as u64)).unwrap();
+            naive.placed.swap_remove(at);
+            ranges.free(spots.swap_remove(at));
+        }
+        assert_eq!(ranges.validate(), Ok(()));
+        let free: Vec<_> = ranges.pieces().filter(|it| it.spot.is_none()).collect();
+        assert!(free.iter().map(|it| (it.start, it.size)).eq(naive.free()));
+        assert_eq!(ranges.free_bytes(), naive.free().iter().map(|it| it.1).sum());
+        assert_eq!(ranges.largest(), naive.free().iter().map(|it| it.1).max().unwrap_or(0));
+    }
+    for spot in spots {
+        ranges.free(spot);
+    }
+    assert_eq!((ranges.validate(), ranges.largest()), (Ok(()), size));
+}
+
+#[test]
+fn it_places_what_a_list_that_is_looked_through_places() {
+    for seed in 1..5 {
+        live(seed << 40 | 0x7f4a_7c15, PAGE);
+        live(seed << 40 | 0x4f6c_dd1d, 16 * PAGE);
+    }
+}
+
+#[test]
+fn an_aligned_range_wastes_nothing() {
+    let mut ranges = Ranges::new(64 * PAGE, PAGE);
+    let first = ranges.place(1, 1).unwrap();
+    let aligned = ranges.place(16 * PAGE, 16 * PAGE).unwrap();
+    assert_eq!((first.size(), aligned.start()), (PAGE, 16 * PAGE));
+    let between = ranges.place(15 * PAGE, PAGE).unwrap();
+    assert_eq!(between.start(), PAGE, "what was skipped is free");
+    assert_eq!(ranges.free_bytes(), 32 * PAGE);
+    let rest = ranges.place(32 * PAGE, 32 * PAGE).unwrap();
+    assert_eq!((rest.start(), ranges.free_bytes(), ranges.largest()), (32 * PAGE, 0, 0));
+}
+
+#[test]
+fn the_last_fit_is_found_though_its_class_is_not_sure() {
+    let mut ranges = Ranges::new(1_000 * PAGE, PAGE);
+    assert!(ranges.place(1_001 * PAGE, 1).is_none());
+    let all = ranges.place(1_000 * PAGE, 1).unwrap();
+    assert!(ranges.place(1, 1).is_none());
+    ranges.free(all);
+    assert!(ranges.place(999 * PAGE, 1).is_some());
+}
+
+#[test]
+fn a_hostile_request_is_refused() {
+    let mut ranges = Ranges::new(64 * PAGE, PAGE);
+    for (size, align) in [(0, 1), (PAGE, 0), (PAGE, 3 * PAGE), (u64::MAX, 1), (1 << 44, PAGE)] {
+        assert!(ranges.place(size, align).is_none(), "{size} at {align}");
+    }
+    // At 0 every alignment is kept.
+    assert_eq!(ranges.place(PAGE, 1 << 43).unwrap().start(), 0);
+    assert!(ranges.place(PAGE, 1 << 43).is_none());
+    assert_eq!(ranges.validate(), Ok(()));
+}
+
+#[test]
+fn a_memory_too_small_or_too_large_is_one_still() {
+    let mut none = Ranges::new(PAGE - 1, PAGE);
+    assert_eq!((none.place(1, 1), none.largest(), none.validate()), (None, 0, Ok(())));
+    let mut vast = Ranges::new(u64::MAX, PAGE);
+    assert_eq!(vast.free_bytes(), u64::from(u32::MAX) * PAGE);
+    let half = vast.place(1 << 43, 1 << 43).unwrap();
+    let other = vast.place((1 << 43) - PAGE, 1 << 43).unwrap();
+    assert_eq!((half.start(), other.start(), vast.largest()), (0, 1 << 43, 0));
+    vast.free(half);
+    assert_eq!((vast.largest(), vast.validate()), (1 << 43, Ok(())));
+}
+
+#[test]
+fn pieces_name_their_spots_in_order() {
+    let mut ranges = Ranges::new(8 * PAGE, PAGE);
+    let spots: Vec<_> = (0..3).map(|_| ranges.place(2 * PAGE, 1).unwrap()).collect();
+    let [a, b, c] = <[Spot; 3]>::try_from(spots).unwrap();
+    let (first, last) = (a.number(), c.number());
+    ranges.free(b);
+    let pieces: Vec<_> =
+        ranges.pieces().map(|it| (it.start / PAGE, it.size / PAGE, it.spot)).collect();
+    assert_eq!(pieces, [(0, 2, Some(first)), (2, 2, None), (4, 2, Some(last)), (6, 2, None)]);
+    ranges.free(a);
+    ranges.free(c);
+    assert_eq!(ranges.pieces().count(), 1, "neighbours are one again");
+}
+
+#[test]
+fn classes_rise_with_lengths() {
+    let lengths = (1..70_000).chain(u32::MAX - 16..=u32::MAX);
+    let mut last = 0;
+    for length in lengths {
+        let now = class(length);
+        assert!(now >= last, "{length}");
+        last = now;
+        if let Some(sure) = sure(length) {
+            assert!(sure >= now && sure <= now + 1);
+            assert_eq!(sure == now, class(length - 1) < now, "only the first of a class is sure");
+        }
+    }
+    assert_eq!(last, LAST);
+}

@@ -38,6 +38,8 @@ pub enum Kind {
     Paging,
     /// A client's queue of paging work.
     Queue,
+    /// The fence of such a queue, by its number.
+    QueueFence,
     /// An allocation that a driver made for its contexts.
     Saved,
 }
@@ -51,7 +53,7 @@ pub struct Subject {
     pub number: u32,
 }
 
-const KINDS: [(Kind, &str); 17] = [
+const KINDS: [(Kind, &str); 18] = [
     (Kind::Run, "run"),
     (Kind::Process, "process"),
     (Kind::Adapter, "adapter"),
@@ -68,6 +70,7 @@ const KINDS: [(Kind, &str); 17] = [
     (Kind::Segment, "segment"),
     (Kind::Paging, "paging"),
     (Kind::Queue, "queue"),
+    (Kind::QueueFence, "queue-fence"),
     (Kind::Saved, "context-allocation"),
 ];
 

@@ -12,6 +12,8 @@ pub struct Allocation {
     /// The driver's word; taken out by the call that ends it.
     pub(crate) word: Option<DriverAllocation>,
     pub(crate) shape: Shape,
+    /// Its memory, on an adapter that has some.
+    pub(crate) extent: Option<u32>,
     /// Its private data, as the driver left it.
     pub(crate) private: Vec<u8>,
     /// The views that are not closed: its reasons to live.

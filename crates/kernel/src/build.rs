@@ -14,6 +14,7 @@ use crate::end::By;
 use crate::gate::Pass;
 use crate::handle::{Handle, Reserved};
 use crate::kernel::Kernel;
+use crate::memory::Extent;
 use crate::miniport::{Blank, Born, DriverResource, Opening, ViewBirth};
 use crate::refused::Refused;
 use crate::resource::{Resource, ResourceView};
@@ -63,11 +64,18 @@ impl Kernel {
             let subject = Kind::Allocation.nr(number);
             self.log.emit(subject, what);
             self.give_word(word.word(), subject);
+            let given = word.word();
+            let extent = world.memory(inside.adapter).is_some().then(|| {
+                let (size, alignment, wants) = (shape.size, shape.alignment, shape.wants);
+                Extent::new(inside.adapter, subject, given, size, alignment, wants)
+            });
+            let extent = extent.map(|it| world.extents.add(it));
             world.allocations.add(Allocation {
                 adapter: inside.adapter,
                 resource: home,
                 word: Some(word),
                 shape,
+                extent,
                 private: private.clone(),
                 views: BTreeSet::new(),
                 between: true,
@@ -157,6 +165,9 @@ impl Kernel {
                 handle: name.handle(),
                 stage: Stage::Building,
                 word: None,
+                resident: 0,
+                was_resident: false,
+                locks: 0,
                 retirement: None,
             });
             if let Some(it) = world.allocations.get_mut(*allocation) {

@@ -73,6 +73,13 @@ impl World {
             let why = self.why_resource(it);
             all.push(Live { subject: Kind::Resource.nr(number), owner, why });
         }
+        for (number, it) in self.saved.iter() {
+            let owner = Some(Kind::Adapter.nr(it.adapter));
+            let freed =
+                if it.freed { "freed, but an engine may save into it" } else { "not freed" };
+            let why = vec![format!("of device {}, {freed}", it.device)];
+            all.push(Live { subject: Kind::Saved.nr(number), owner, why });
+        }
         for (number, it) in self.allocations.iter() {
             let owner = Some(Kind::Adapter.nr(it.adapter));
             let views = it.views.iter().filter_map(|view| self.views.get(*view));
@@ -97,6 +104,11 @@ impl World {
             let owner = Some(Kind::Device.nr(it.device));
             let why = vec![format!("named {:#x}, {} packets flying", it.handle.0, it.flying)];
             all.push(Live { subject: Kind::Context.nr(number), owner, why });
+        }
+        for (number, it) in self.queues.iter() {
+            let owner = Some(Kind::Device.nr(it.device));
+            let why = vec![format!("named {:#x}, {} of {} done", it.handle.0, it.done, it.given)];
+            all.push(Live { subject: Kind::Queue.nr(number), owner, why });
         }
         for (number, it) in self.resource_views.iter() {
             let owner = Some(Kind::Device.nr(it.device));

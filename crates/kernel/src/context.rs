@@ -3,7 +3,7 @@
 use crate::ddi::For;
 use crate::device::{Inside, Loss};
 use crate::gate::Class;
-use crate::handle::Handle;
+use crate::handle::{Handle, Reserved};
 use crate::kernel::Kernel;
 use crate::miniport::{ContextOrder, DriverContext};
 use crate::process::ProcessId;
@@ -23,6 +23,12 @@ pub struct Context {
     pub(crate) flying: u32,
     /// Client calls that are using it now.
     pub(crate) inside: u32,
+    /// The kernel's own name for it.
+    pub(crate) name: Handle,
+    /// What its driver made for it to save into.
+    pub(crate) saved: Vec<u32>,
+    /// What is held where it is, since the context may run.
+    pub(crate) holding: Vec<u32>,
 }
 
 impl Kernel {
@@ -44,22 +50,18 @@ impl Kernel {
                 return Err(Refused::NoEngine { node: order.node, engine: order.engine, nodes });
             }
         }
-        let name = self.reserve(&mut self.world.hold(), process.0)?;
-        let made = self.make_context(at, process, &inside, order);
+        let (name, own, number) = self.begin_context(process, &inside, node)?;
+        let subject = Kind::Context.nr(number);
+        let made = self.make_context(at, process, &inside, order, own.handle());
         let mut world = self.world.hold();
         match made {
             Ok(word) => {
                 let handle = name.handle();
                 let given = word.word();
-                let number = world.contexts.add(Context {
-                    device: inside.device,
-                    node,
-                    handle,
-                    word: Some(Arc::new(word)),
-                    flying: 0,
-                    inside: 0,
-                });
-                let subject = Kind::Context.nr(number);
+                world.kernel_names.publish(own, subject);
+                if let Some(it) = world.contexts.get_mut(number) {
+                    it.word = Some(Arc::new(word));
+                }
                 if let Some(it) = world.devices.get_mut(inside.device) {
                     it.contexts.insert(number);
                 }
@@ -74,9 +76,44 @@ impl Kernel {
             }
             Err(why) => {
                 self.take_back(&mut world, process.0, vec![name]);
+                // What the driver made for a context it then refused, it left behind.
+                self.forget_saved(&mut world, subject, "DxgkDdiCreateContext");
+                world.contexts.remove(number);
+                world.kernel_names.take_back(own);
                 Err(why)
             }
         }
+    }
+
+    /// Enters a context that its driver is about to make: it may use the kernel's name for it.
+    fn begin_context(
+        &self,
+        process: ProcessId,
+        inside: &Inside<'_>,
+        node: usize,
+    ) -> Result<(Reserved, Reserved, u32), Refused> {
+        let world = &mut *self.world.hold();
+        let own = world.kernel_names.reserve()?;
+        let name = match self.reserve(world, process.0) {
+            Ok(name) => name,
+            Err(why) => {
+                world.kernel_names.take_back(own);
+                return Err(why);
+            }
+        };
+        let number = world.contexts.add(Context {
+            device: inside.device,
+            node,
+            handle: name.handle(),
+            word: None,
+            flying: 0,
+            inside: 0,
+            name: own.handle(),
+            saved: Vec::new(),
+            holding: Vec::new(),
+        });
+        world.kernel_names.promise(&own, Kind::Context.nr(number));
+        Ok((name, own, number))
     }
 
     fn make_context(
@@ -85,12 +122,13 @@ impl Kernel {
         process: ProcessId,
         inside: &Inside<'_>,
         order: &ContextOrder,
+        own: Handle,
     ) -> Result<DriverContext, Refused> {
         let driver = &inside.driver;
         let pass =
             self.enter(at, Class::Zero.keys(inside.adapter, driver.generation, process.0))?;
         self.look_again(inside)?;
-        Ok(driver.create_context(at, &pass, process.0, inside.word()?, order)?)
+        Ok(driver.create_context(at, &pass, (process.0, own), inside.word()?, order)?)
     }
 
     /// Ends a context once its work is done (`D3DKMTDestroyContext`).
@@ -140,6 +178,8 @@ impl Kernel {
         let mut world = self.world.hold();
         let subject = Kind::Context.nr(number);
         if let Some(given) = told {
+            self.forget_saved(&mut world, subject, "DxgkDdiDestroyContext");
+            self.rest_context(&mut world, number);
             self.log.emit(subject, What::ContextDestroyed {});
             self.end_word(given, subject, false);
         }
@@ -173,8 +213,9 @@ impl World {
         if it.word.is_some() || owner.is_some_and(|owner| owner.names.find(it.handle) == Ok(name)) {
             return;
         }
-        let device = it.device;
+        let (device, own) = (it.device, it.name);
         self.contexts.remove(number);
+        let _ = self.kernel_names.close(own); // It was live: it was this one's.
         if let Some(it) = self.devices.get_mut(device) {
             it.contexts.remove(&number);
         }

@@ -190,7 +190,9 @@ impl Kernel {
         let mut built = self.build(making, order, born, &digests);
         let crooked =
             |it: &Shape| it.size == 0 || !(it.alignment == 0 || it.alignment.is_power_of_two());
-        if built.allocations.len() != order.allocations.len() || shapes.iter().any(crooked) {
+        let astray = !self.wants_are_sound(inside.adapter, &built, &shapes);
+        let short = built.allocations.len() != order.allocations.len();
+        if short || shapes.iter().any(crooked) || astray {
             self.undo(at, making, &pass, built);
             return Err(Refused::BadShape);
         }

@@ -7,12 +7,15 @@
 use crate::context::Context;
 use crate::device::Device;
 use crate::gate::{Class, Pass};
+use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::miniport::{
     Answer, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice, DriverResource,
     DriverView, Features, Generation, Miniport, Opening, Refusal, Standard, Submission,
 };
+use crate::operation::{Building, PagingSubmission};
 use crate::services::Services;
+use crate::world::Running;
 use flight::{
     DeviceLevel, Dispatch, Host, InCall, Irql, Kind, Level, Log, Machine, Passive, Pool, Subject,
     Support, Ticket, What,
@@ -79,12 +82,12 @@ table! {
     START_DEVICE      DxgkDdiStartDevice      Passive Three Legal::Any,
         lacks "no display output: sources and children have no effect";
     QUERY_ADAPTER     DxgkDdiQueryAdapterInfo Passive Three Legal::Any,
-        lacks "asks for the driver caps only, and reads the number of nodes";
+        lacks "driver caps and segments only";
     STOP_DEVICE       DxgkDdiStopDevice       Passive Three Legal::Any;
     REMOVE_DEVICE     DxgkDdiRemoveDevice     Passive Three Legal::Any;
     UNLOAD            DxgkDdiUnload           Passive Three Legal::Any;
     CREATE_DEVICE     DxgkDdiCreateDevice     Passive Zero  Legal::Only(&[Refusal::NoMemory]),
-        lacks "no flags, and no kernel handle goes in";
+        lacks "no flags";
     DESTROY_DEVICE    DxgkDdiDestroyDevice    Passive Zero  Legal::Any;
     CREATE_CONTEXT    DxgkDdiCreateContext    Passive Zero
         Legal::Only(&[Refusal::NoMemory, Refusal::Mismatch]),
@@ -99,6 +102,11 @@ table! {
     SUBMIT_COMMAND    DxgkDdiSubmitCommandVirtual Dispatch Scheduler
         Legal::Only(&[Refusal::Invalid]),
         lacks "no GPU addresses: commands travel as private driver data";
+    BUILD_PAGING      DxgkDdiBuildPagingBuffer Passive Scheduler
+        Legal::Only(&[Refusal::NoRoom, Refusal::Busy]),
+        lacks "physical addresses only: no page tables";
+    SUBMIT_PAGING     DxgkDdiSubmitCommand    Dispatch Scheduler Legal::Only(&[]),
+        lacks "paging buffers and context switches only";
     INTERRUPT         DxgkDdiInterruptRoutine DeviceLevel None Legal::Any;
     DPC               DxgkDdiDpcRoutine       Dispatch None Legal::Any;
 }
@@ -162,9 +170,9 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        process: u32,
+        (process, name): (u32, Handle),
     ) -> Answer<DriverDevice> {
-        let word: Blank<'_, Device> = Blank::new();
+        let word: Blank<'_, Device> = Blank::named(name);
         self.call(&CREATE_DEVICE, at, bare(Some(process)), |it, at| it.create_device(at, word))
     }
 
@@ -182,11 +190,11 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        process: u32,
+        (process, name): (u32, Handle),
         device: &DriverDevice,
         order: &ContextOrder,
     ) -> Answer<DriverContext> {
-        let word: Blank<'_, Context> = Blank::new();
+        let word: Blank<'_, Context> = Blank::named(name);
         self.call(&CREATE_CONTEXT, at, bare(Some(process)), |it, at| {
             it.create_context(at, device, order, word)
         })
@@ -265,6 +273,25 @@ impl Driver {
         self.call(&SUBMIT_COMMAND, at, bare(Some(process)), |it, at| it.submit(at, packet))
     }
 
+    pub(crate) fn build_paging(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        whom: For<'_>,
+        building: &mut Building<'_>,
+    ) -> Answer<()> {
+        self.call(&BUILD_PAGING, at, whom, |it, at| it.build_paging(at, building))
+    }
+
+    pub(crate) fn submit_paging(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        packet: &PagingSubmission<'_>,
+    ) -> Answer<()> {
+        self.call(&SUBMIT_PAGING, at, bare(None), |it, at| it.submit_paging(at, packet))
+    }
+
     /// No pass: an interrupt asks nobody.
     pub(crate) fn interrupt(&self, at: &mut Passive) -> Answer<bool> {
         self.call(&INTERRUPT, at, bare(None), |it, at| it.interrupt(at))
@@ -284,7 +311,7 @@ impl Driver {
         body: impl FnOnce(&dyn Miniport, &mut L) -> Answer<T>,
     ) -> Answer<T> {
         self.host.breathe(at);
-        let number = self.begin(whom.process);
+        let number = self.begin(whom.process, ddi.class);
         let inside = InCall::enter(number);
         let subject = Kind::Call.nr(number);
         let (name, class) = (ddi.name.into(), ddi.class.name().into());
@@ -309,12 +336,12 @@ impl Driver {
         answer
     }
 
-    fn begin(&self, process: Option<u32>) -> u32 {
+    fn begin(&self, process: Option<u32>, class: Class) -> u32 {
         let Some(kernel) = self.kernel.upgrade() else { return 0 };
         let mut world = kernel.world.hold();
         world.last_call += 1;
         let number = world.last_call;
-        world.calls.insert(number, process);
+        world.calls.insert(number, Running { process, class });
         number
     }
 

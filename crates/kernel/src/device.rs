@@ -39,6 +39,11 @@ pub struct Device {
     pub(crate) gone: bool,
     /// Client calls that are using it now.
     pub(crate) inside: u32,
+    /// The kernel's own name for it.
+    pub(crate) name: Handle,
+    /// What its driver made for all its contexts to save into.
+    pub(crate) saved: Vec<u32>,
+    pub(crate) queues: BTreeSet<u32>,
 }
 
 /// Why a device cannot work any more. It never works again.
@@ -48,6 +53,10 @@ pub enum Loss {
     Hung,
     /// The driver refused its packet.
     Refused,
+    /// What it cannot do without found no memory.
+    OutOfMemory,
+    /// Its packet touched memory that was not there.
+    PageFault,
     /// Its adapter was removed.
     Stopped,
 }
@@ -58,6 +67,8 @@ impl Loss {
         match self {
             Loss::Hung => "its work does not end",
             Loss::Refused => "its packet was refused",
+            Loss::OutOfMemory => "what it must have found no memory",
+            Loss::PageFault => "its packet touched memory that was not there",
             Loss::Stopped => "its adapter was removed",
         }
     }
@@ -118,26 +129,24 @@ impl Kernel {
         let pass = self.enter(at, keys)?;
         // Who parked looks again: the adapter may have stopped, the process may have ended.
         self.world.hold().takes_devices(process, adapter)?;
-        let word = driver.create_device(at, &pass, process.0)?;
-        let (mut world, given) = (self.world.hold(), word.word());
-        let welcome = world.takes_devices(process, adapter);
-        let device = world.devices.add(Device {
-            process: process.0,
-            adapter: adapter.number,
-            handle,
-            word: None,
-            contexts: BTreeSet::new(),
-            resource_views: BTreeSet::new(),
-            loose: BTreeSet::new(),
-            retiring: 0,
-            queued: Vec::new(),
-            retirements: VecDeque::new(),
-            lost: None,
-            ending: welcome.is_err(),
-            gone: false,
-            inside: 0,
-        });
+        let (device, own) = self.begin_device(process, adapter, handle)?;
         let subject = Kind::Device.nr(device);
+        let made = driver.create_device(at, &pass, (process.0, own.handle()));
+        let mut world = self.world.hold();
+        let word = match made {
+            Ok(word) => word,
+            Err(why) => {
+                // What the driver made for a device it then refused, it left behind.
+                self.forget_saved(&mut world, subject, "DxgkDdiCreateDevice");
+                world.devices.remove(device);
+                world.kernel_names.take_back(own);
+                self.wake(&mut world);
+                return Err(why.into());
+            }
+        };
+        world.kernel_names.publish(own, subject);
+        let given = word.word();
+        let welcome = world.takes_devices(process, adapter);
         self.log.emit(subject, What::DeviceCreated { process: process.subject(), adapter });
         self.give_word(given, subject);
         if let Err(why) = welcome {
@@ -149,16 +158,51 @@ impl Kernel {
             let mut world = self.world.hold();
             self.log.emit(subject, What::DeviceDestroyed {});
             self.end_word(given, subject, false);
-            world.devices.remove(device);
+            self.forget_saved(&mut world, subject, "DxgkDdiDestroyDevice");
+            world.remove_device(device);
+            self.wake(&mut world);
             return Err(why);
         }
         if let Some(it) = world.devices.get_mut(device) {
-            it.word = Some(Arc::new(word));
+            (it.word, it.ending) = (Some(Arc::new(word)), false);
         }
         if let Some(name) = name.take() {
             self.publish(&mut world, process.0, name, subject);
         }
         Ok(handle)
+    }
+
+    /// Enters a device that its driver is about to make: it may use the kernel's name for it.
+    /// Until it is made, it lets nobody in.
+    fn begin_device(
+        &self,
+        process: ProcessId,
+        adapter: Subject,
+        handle: Handle,
+    ) -> Result<(u32, Reserved), Refused> {
+        let world = &mut *self.world.hold();
+        let own = world.kernel_names.reserve()?;
+        let number = world.devices.add(Device {
+            process: process.0,
+            adapter: adapter.number,
+            handle,
+            word: None,
+            contexts: BTreeSet::new(),
+            resource_views: BTreeSet::new(),
+            loose: BTreeSet::new(),
+            retiring: 0,
+            queued: Vec::new(),
+            retirements: VecDeque::new(),
+            lost: None,
+            ending: true,
+            gone: false,
+            inside: 0,
+            name: own.handle(),
+            saved: Vec::new(),
+            queues: BTreeSet::new(),
+        });
+        world.kernel_names.promise(&own, Kind::Device.nr(number));
+        Ok((number, own))
     }
 
     /// Ends a device with everything it has (`D3DKMTDestroyDevice`).
@@ -235,6 +279,11 @@ impl Kernel {
         for retirement in self.retire_all(number) {
             self.run_retirement(at, retirement, process);
         }
+        let queues = self.world.hold().devices.get(number).map(|it| it.queues.clone());
+        for queue in queues.unwrap_or_default() {
+            self.end_queue(at, queue);
+        }
+        self.end_trims(number);
         self.end_holds(|it| it.device == number);
         self.wait_device(at, number, "the ends of its views", |it| it.retiring == 0);
         let word = self.world.hold().devices.get_mut(number).and_then(|it| it.word.take());
@@ -252,6 +301,7 @@ impl Kernel {
         let mut world = self.world.hold();
         if let Some(given) = told {
             let subject = Kind::Device.nr(number);
+            self.forget_saved(&mut world, subject, "DxgkDdiDestroyDevice");
             self.log.emit(subject, What::DeviceDestroyed {});
             self.end_word(given, subject, false);
         }
@@ -275,7 +325,7 @@ impl Kernel {
             }
             world.forget_context(context);
         }
-        world.devices.remove(number);
+        world.remove_device(number);
     }
 
     /// Waits until `done` is true of the device. A wait that nothing could end is given up:
@@ -290,7 +340,8 @@ impl Kernel {
         let about = Kind::Device.nr(number);
         let over = |it: &World| it.devices.get(number).is_none_or(&done);
         while !self.wait_until(at, about, |_| format!("{about}: {what}"), over) {
-            if !self.lose_device(number, Loss::Hung) {
+            let adapter = self.world.hold().devices.get(number).map_or(0, |it| it.adapter);
+            if !self.lose_device(number, Loss::Hung) && !self.lose_paging(adapter) {
                 return; // It was lost before, and that did not help: nothing more can.
             }
         }
@@ -344,7 +395,10 @@ impl Kernel {
     /// WINDOWS: a device in error ends its destroy calls with success, as if its fences had
     /// completed (our decision; the reset that makes the GPU quiet is not modelled yet).
     pub(crate) fn lose_device(&self, number: u32, why: Loss) -> bool {
-        let mut world = self.world.hold();
+        self.lose(&mut self.world.hold(), number, why)
+    }
+
+    pub(crate) fn lose(&self, world: &mut World, number: u32, why: Loss) -> bool {
         let Some(it) = world.devices.get_mut(number) else { return false };
         if it.lost.is_some() {
             return false;
@@ -352,9 +406,9 @@ impl Kernel {
         it.lost = Some(why);
         self.log.emit(Kind::Device.nr(number), What::DeviceLost { why: why.name().into() });
         let adapter = it.adapter;
-        self.forget_packets(&mut world, adapter, number);
+        self.forget_packets(world, adapter, number);
         let idle = world.retire_ready(number);
-        self.start_ending(&mut world, idle);
+        self.start_ending(world, idle);
         true
     }
 
@@ -400,6 +454,13 @@ impl Kernel {
 }
 
 impl World {
+    /// Forgets a device and the kernel's name for it.
+    fn remove_device(&mut self, number: u32) {
+        if let Some(it) = self.devices.remove(number) {
+            let _ = self.kernel_names.close(it.name); // It was live: it was this one's.
+        }
+    }
+
     /// Whether a process may have a device on an adapter now.
     fn takes_devices(&self, process: ProcessId, adapter: Subject) -> Result<(), Refused> {
         let running = self.adapters.get(adapter.number).is_some_and(|it| it.running().is_some());

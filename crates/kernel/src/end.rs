@@ -102,6 +102,10 @@ impl Kernel {
             let Some(it) = world.allocations.get_mut(number) else { continue };
             if !it.unplaced && it.views.is_subset(&closing) {
                 it.unplaced = true;
+                let extent = it.extent.take();
+                if let Some(extent) = extent {
+                    self.release_extent(world, extent);
+                }
                 self.log.emit(Kind::Allocation.nr(number), What::AllocationUnplaced {});
             }
         }
@@ -231,6 +235,11 @@ impl Kernel {
         };
         let mut world = self.world.hold();
         for (allocation, word) in allocations.iter().zip(words) {
+            // One that was never opened has memory still.
+            let extent = world.allocations.get_mut(*allocation).and_then(|it| it.extent.take());
+            if let Some(extent) = extent {
+                self.release_extent(&mut world, extent);
+            }
             world.remove_allocation(*allocation);
             let subject = Kind::Allocation.nr(*allocation);
             self.log.emit(subject, What::AllocationGone {});

@@ -6,7 +6,7 @@
 //! # Invariants
 //!
 //! 1. A value is unique(2) : index(24) : form(6), and unique is 1, 2 or 3; the form is 0 in a
-//!    process's table and 2 in the table of global names.
+//!    process's table, 2 in the table of global names, 4 among the kernel's own.
 //!    WINDOWS: observed. So neither kind is ever taken for the other, or for an NT handle.
 //! 2. `free` holds each free slot once, first in, first out, and `reserve` leaves at least
 //!    `RESERVE` there. So numbers rise by 0x40, and a closed slot rests.
@@ -84,6 +84,11 @@ impl Names {
     /// The table of global names.
     pub fn global() -> Self {
         Self { form: 2, ..Self::local() }
+    }
+
+    /// The table of the kernel's own names, for drivers.
+    pub fn kernel() -> Self {
+        Self { form: 4, ..Self::local() }
     }
 
     /// Takes the next name, for an object that is about to be built.

@@ -44,7 +44,7 @@ impl Kernel {
     ) -> Option<(usize, u32)> {
         let mut world = self.world.hold();
         let call = InCall::current()?;
-        let process = (*world.calls.get(&call)?)?;
+        let process = world.calls.get(&call)?.process?;
         let subject = world.processes.get(process)?.names.find_for_driver(handle)?;
         let stray = of_device && subject.kind == Kind::ResourceView;
         let broken = stray.then(|| {

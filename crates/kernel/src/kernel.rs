@@ -50,7 +50,9 @@ impl Kernel {
     pub fn work(&self, at: &mut Passive) -> bool {
         let mut place = 0;
         loop {
-            let Some(job) = self.world.hold().jobs.get(place).copied() else { return false };
+            let Some(job) = self.world.hold().jobs.get(place).copied() else {
+                return self.try_paging(at) || self.try_trim();
+            };
             if self.try_retirement(at, job) {
                 return true;
             }

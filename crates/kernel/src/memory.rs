@@ -22,12 +22,17 @@ pub(crate) mod place;
 pub(crate) mod queue;
 pub(crate) mod resident;
 
+use crate::kernel::Kernel;
 use crate::operation::PAGE;
 use crate::range::{Ranges, Spot};
-use crate::segment::{PagingFeatures, SegmentShape, Wants};
-use flight::{Fence, Ram, Run, Subject};
+use crate::segment::{MemoryFeatures, PagingFeatures, SegmentShape, Wants};
+use crate::world::World;
+use flight::{Fence, Kind, Passive, Ram, Run, Subject, What};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+
+/// A large page.
+const LARGE_PAGE: u64 = 64 << 10;
 
 /// The memory of an adapter.
 pub(crate) struct Memory {
@@ -191,6 +196,65 @@ impl Memory {
                 Some(self.segments.get(*segment)?.shape.base + spot.start())
             }
             Place::Nowhere | Place::System => None,
+        }
+    }
+}
+
+impl Kernel {
+    /// Enters the memory an adapter has.
+    pub(crate) fn add_memory(
+        &self,
+        world: &mut World,
+        adapter: Subject,
+        features: MemoryFeatures,
+        ram: Arc<dyn Ram>,
+    ) {
+        let mut segments = Vec::new();
+        for (number, shape) in (1..).zip(features.segments) {
+            world.last_segment += 1;
+            let subject = Kind::Segment.nr(world.last_segment);
+            let (base, size, aperture) = (shape.base, shape.size, shape.flags.aperture);
+            self.log.emit(subject, What::SegmentFound { adapter, number, base, size, aperture });
+            let granule = if shape.flags.large_pages { LARGE_PAGE } else { PAGE };
+            let ranges = Ranges::new(size, granule);
+            segments.push(Segment { subject, shape, ranges, committed: 0, idle: BTreeSet::new() });
+        }
+        let dummy = ram.take(PAGE);
+        let memory = Memory {
+            ram,
+            segments,
+            paging: features.paging,
+            planned: VecDeque::new(),
+            building: false,
+            buffers: Vec::new(),
+            dummy,
+            clock: 0,
+        };
+        if let Some(it) = world.adapters.get_mut(adapter.number) {
+            it.memory = Some(memory);
+        }
+    }
+
+    /// Waits until an adapter's memory is empty, then gives back what the kernel took for it.
+    pub(crate) fn end_memory(&self, at: &mut Passive, adapter: Subject) {
+        let number = adapter.number;
+        let over = |it: &World| {
+            let idle = it.memory(number).is_none_or(|it| it.1.planned.is_empty() && !it.1.building);
+            idle && it.pagings.iter().all(|(_, it)| it.adapter != number)
+        };
+        let what = |_: &World| format!("the paging work of {adapter}");
+        while !self.wait_until(at, adapter, what, over) {
+            if !self.lose_paging(number) {
+                break; // It was lost before, and that did not help: nothing more can.
+            }
+        }
+        let mut world = self.world.hold();
+        let memory = world.adapters.get_mut(number).and_then(|it| it.memory.as_mut());
+        if let Some(memory) = memory {
+            let buffers = memory.buffers.drain(..).map(|it| it.run);
+            for run in buffers.chain(memory.dummy.take()) {
+                memory.ram.give_back(run);
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::handle::{BadHandle, Handle, Names, Reserved};
 use crate::kernel::Kernel;
+use crate::memory::budget::Group;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
 use flight::{Hex, Kind, Passive, Subject, What};
@@ -13,6 +14,10 @@ pub struct Process {
     pub(crate) ended: bool,
     /// Devices of it that a driver is making now.
     pub(crate) making: u32,
+    /// What it asked to be kept for it, of an adapter's group.
+    pub(crate) reserved: Vec<(u32, Group, u64)>,
+    /// What its devices' lists come to, in an adapter's group.
+    pub(crate) charged: Vec<(u32, Group, u64)>,
 }
 
 /// A process, for the door that speaks for it.
@@ -28,6 +33,19 @@ pub enum Manner {
     Killed,
 }
 
+impl Process {
+    fn new() -> Self {
+        let (reserved, charged) = (Vec::new(), Vec::new());
+        Self { names: Names::local(), ended: false, making: 0, reserved, charged }
+    }
+
+    /// How many bytes of a group its devices list.
+    pub(crate) fn listed(&self, adapter: u32, group: Group) -> u64 {
+        let mine = |it: &&(u32, Group, u64)| (it.0, it.1) == (adapter, group);
+        self.charged.iter().find(mine).map_or(0, |it| it.2)
+    }
+}
+
 impl ProcessId {
     /// The process, for events.
     pub fn subject(self) -> Subject {
@@ -39,8 +57,7 @@ impl Kernel {
     /// A process begins.
     pub fn open_process(&self) -> ProcessId {
         let mut world = self.world.hold();
-        let number =
-            world.processes.add(Process { names: Names::local(), ended: false, making: 0 });
+        let number = world.processes.add(Process::new());
         self.log.emit(Kind::Process.nr(number), What::ProcessOpened {});
         ProcessId(number)
     }

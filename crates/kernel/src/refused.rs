@@ -64,6 +64,31 @@ pub enum Refused {
     BadShape,
     /// The driver refused.
     Driver(Refusal),
+    /// The adapter has no memory of which this could be asked.
+    NoVideoMemory,
+    /// There is no room: so many bytes would have to go.
+    NoRoom {
+        /// How many.
+        trim: u64,
+    },
+    /// A view is not on its device's list of what must be resident.
+    NotResident(Subject),
+    /// A view is not locked.
+    NotLocked(Subject),
+    /// The CPU may not see it: its driver did not say so.
+    NotForCpu(Subject),
+    /// It is locked in another way already.
+    LockedOtherwise(Subject),
+    /// It would have to be moved.
+    WouldEvict(Subject),
+    /// It would have to be moved, and is pinned.
+    Pinned(Subject),
+    /// Work uses it, and the client does not want to wait.
+    InUse(Subject),
+    /// It is offered.
+    Offered(Subject),
+    /// It is not offered.
+    NotOffered(Subject),
     /// A wait that nothing could end was given up.
     Stuck,
 }
@@ -81,6 +106,10 @@ pub enum Argument {
     Resource,
     /// The global name of a shared resource.
     Share,
+    /// A queue of paging work.
+    Queue,
+    /// A fence.
+    Fence,
     /// An allocation of a list, by its place.
     Allocation(usize),
 }

@@ -175,6 +175,8 @@ impl Kernel {
             let handle = it.handle;
             self.unname(world, process, handle);
             self.log.emit(Kind::View.nr(view), What::ViewUnnamed { by, retirement: subject });
+            self.drop_locks(world, view);
+            self.unlist(world, view);
         }
         let ready = behind.is_empty();
         if ready {
@@ -231,7 +233,7 @@ impl Kernel {
     /// Runs a job if its pass can be had. Answers whether it ran.
     pub(crate) fn try_retirement(&self, at: &mut Passive, number: u32) -> bool {
         let Some((driver, keys)) = self.retirement_keys(number, 0) else { return false };
-        if !self.world.hold().holds_of(number).is_empty() {
+        if !self.world.hold().holds_of(number).is_empty() || self.still_pages(number) {
             return false;
         }
         let Some(pass) = self.try_enter(keys) else { return false };
@@ -253,6 +255,10 @@ impl Kernel {
         if self.hold_back(driver.adapter, number) {
             return;
         }
+        if self.still_pages(number) {
+            self.world.hold().jobs.push_back(number);
+            return;
+        }
         if let Ok(pass) = self.enter(at, keys) {
             let by = By { driver: &driver, pass: &pass, process: Some(process) };
             self.end(at, &by, number);
@@ -261,6 +267,18 @@ impl Kernel {
             self.world.hold().jobs.push_back(number);
             self.ring(&self.bell);
         }
+    }
+
+    /// Whether paging work of what a retirement ends is not done. Memory that must be unmapped
+    /// is unmapped from here on.
+    fn still_pages(&self, number: u32) -> bool {
+        let world = &mut *self.world.hold();
+        let extents = world.ending_extents(number);
+        let mut pages = false;
+        for extent in extents {
+            pages |= !self.empty_extent(world, extent);
+        }
+        pages
     }
 
     fn retirement_keys(&self, number: u32, process: u32) -> Option<(Arc<Driver>, Keys)> {
@@ -337,13 +355,25 @@ impl World {
     }
 
     /// What a device has queued that has not passed.
-    fn outstanding(&self, device: u32) -> Vec<(usize, Fence)> {
+    pub(crate) fn outstanding(&self, device: u32) -> Vec<(usize, Fence)> {
         let Some(it) = self.devices.get(device) else { return Vec::new() };
         let nodes = self.adapters.get(it.adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
         let waits = |(node, fence): &&(usize, Fence)| {
             nodes.get(*node).is_some_and(|it| !it.passed.covers(*fence))
         };
         it.queued.iter().filter(waits).copied().collect()
+    }
+
+    /// The memory of the allocations whose last views a retirement ends.
+    fn ending_extents(&self, retirement: u32) -> Vec<u32> {
+        let Some(it) = self.retirements.get(retirement) else { return Vec::new() };
+        let last = |view: &u32| {
+            let allocation = self.allocations.get(self.views.get(*view)?.allocation)?;
+            let all = allocation.views.len() == 1
+                || allocation.views.iter().all(|other| it.views.contains(other));
+            allocation.extent.filter(|_| all)
+        };
+        it.views.iter().filter_map(last).collect()
     }
 
     /// The retirements of a device whose work has passed, taken off its queue.

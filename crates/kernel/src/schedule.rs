@@ -10,6 +10,7 @@ use crate::device::{Inside, Loss};
 use crate::gate::Class;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
+use crate::memory::Batch;
 use crate::miniport::{DriverContext, Refusal, Submission};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
@@ -34,13 +35,23 @@ pub(crate) struct Node {
     pub(crate) passed: Fence,
     /// Packets that are not done, in order.
     pub(crate) queue: VecDeque<Flying>,
+    /// The context, with its device, whose packet passed last: its engine may still have to save
+    /// what it was at.
+    pub(crate) current: Option<(u32, u32)>,
+    /// A switch away from it was asked for.
+    pub(crate) switching: bool,
+    /// Packets that faulted, with the driver's word for what they touched.
+    pub(crate) faults: Vec<(Fence, Option<usize>)>,
 }
 
 /// A packet that is not done.
 pub(crate) struct Flying {
     pub(crate) fence: Fence,
+    /// Zero: it is the kernel's own.
     pub(crate) context: u32,
     pub(crate) device: u32,
+    /// The paging work it does.
+    pub(crate) batch: Option<Batch>,
 }
 
 /// Work for a context.
@@ -58,7 +69,16 @@ impl Node {
     pub(crate) fn new(number: u32) -> Self {
         let start = Fence(0);
         let queue = VecDeque::new();
-        Self { number, given: start, reported: start, passed: start, queue }
+        Self {
+            number,
+            given: start,
+            reported: start,
+            passed: start,
+            queue,
+            current: None,
+            switching: false,
+            faults: Vec::new(),
+        }
     }
 
     pub(crate) fn subject(&self) -> Subject {
@@ -107,6 +127,7 @@ impl Kernel {
         packet: &Packet,
     ) -> Result<Fence, Refused> {
         let driver = &inside.driver;
+        self.ready_context(at, inside.adapter, number)?;
         let keys = Class::Scheduler.keys(inside.adapter, driver.generation, process.0);
         let pass = self.enter(at, keys)?;
         let Given { node, fence, word } = self.give(number, inside)?;
@@ -147,7 +168,7 @@ impl Kernel {
         let (node, owner) = node.zip(world.devices.get_mut(inside.device)).ok_or(gone)?;
         node.given = node.given.next();
         let (fence, subject) = (node.given, node.subject());
-        node.queue.push_back(Flying { fence, context, device: inside.device });
+        node.queue.push_back(Flying { fence, context, device: inside.device, batch: None });
         match owner.queued.iter_mut().find(|(node, _)| *node == index) {
             Some((_, last)) => *last = fence,
             None => owner.queued.push((index, fence)),
@@ -184,8 +205,15 @@ impl Kernel {
         adapter: Subject,
         node: u32,
         fence: Fence,
-        _allocation: Option<usize>,
+        allocation: Option<usize>,
     ) {
+        {
+            let mut world = self.world.hold();
+            let it = world.adapters.get_mut(adapter.number);
+            if let Some(it) = it.and_then(|it| it.nodes.get_mut(node as usize)) {
+                it.faults.push((fence, allocation));
+            }
+        }
         self.report(at, adapter, node, fence);
     }
 
@@ -217,13 +245,67 @@ impl Kernel {
             }
         }
         let mut devices = BTreeSet::new();
-        for (node, packet) in done {
+        for (node, mut packet) in done {
+            if let Some(batch) = packet.batch.take() {
+                if batch.switch {
+                    self.switch(world, adapter.number, node, None);
+                }
+                self.finish_batch(world, adapter.number, batch, false);
+                continue;
+            }
             devices.insert(packet.device);
+            self.settle_fault(world, adapter.number, node, &packet);
+            self.switch(world, adapter.number, node, Some((packet.context, packet.device)));
             self.finish_packet(world, node, &packet);
+        }
+        self.settle_offers(world, adapter.number);
+        self.settle_saved(world);
+        if world.pages(adapter.number) {
+            self.ring(&self.bell);
         }
         for device in devices {
             let idle = world.retire_ready(device);
             self.start_ending(world, idle);
+        }
+    }
+
+    /// A packet that touched memory that was not there ends its device.
+    ///
+    /// WINDOWS: documented; the engine reset before it is not modelled yet.
+    fn settle_fault(&self, world: &mut World, adapter: u32, node: Subject, packet: &Flying) {
+        if world.memory(adapter).is_none() {
+            return;
+        }
+        let nodes = world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
+        let it = nodes.into_iter().find(|it| it.subject() == node);
+        let fault = it.and_then(|it| {
+            let place = it.faults.iter().position(|it| it.0 == packet.fence)?;
+            Some(it.faults.swap_remove(place).1)
+        });
+        let context = Kind::Context.nr(packet.context);
+        self.judge_fault(world, packet.device, context, fault);
+        if fault.is_some() {
+            self.lose(world, packet.device, Loss::PageFault);
+        }
+    }
+
+    /// A node has another context current: the one before is at rest.
+    fn switch(&self, world: &mut World, adapter: u32, node: Subject, to: Option<(u32, u32)>) {
+        let nodes = world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
+        let Some(it) = nodes.into_iter().find(|it| it.subject() == node) else { return };
+        if to.is_none() {
+            it.switching = false;
+        }
+        let before = std::mem::replace(&mut it.current, to);
+        if before == to || world.saved.is_empty() {
+            return;
+        }
+        let to = to.map(|it| Kind::Context.nr(it.0));
+        self.log.emit(node, What::NodeSwitched { to });
+        if let Some((context, _)) = before
+            && !world.is_current(adapter, context)
+        {
+            self.rest_context(world, context);
         }
     }
 
@@ -297,6 +379,20 @@ impl Kernel {
         );
         let (place, about) = ("DxgkDdiDpcRoutine", adapter.subject());
         self.log.judge(RuleId::WT_CRASH_001, Who::Driver, about, place, Some(said));
+    }
+}
+
+impl World {
+    /// Whether a context is current on a node, or will be: packets of it are queued.
+    fn is_current(&self, adapter: u32, context: u32) -> bool {
+        let nodes = self.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
+        let current = |it: &Node| it.current.is_some_and(|it| it.0 == context);
+        nodes.iter().any(current) || self.contexts.get(context).is_some_and(|it| it.flying > 0)
+    }
+
+    /// Whether an adapter has paging work that is not built.
+    fn pages(&self, adapter: u32) -> bool {
+        self.memory(adapter).is_some_and(|it| !it.1.planned.is_empty())
     }
 }
 

@@ -4,6 +4,7 @@ use crate::ddi::Driver;
 use crate::gate::{Class, Pass, Stuck};
 use crate::handle::Handle;
 use crate::kernel::{Kernel, Plugged};
+use crate::memory::Memory;
 use crate::miniport::{Features, Refusal};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
@@ -32,6 +33,7 @@ pub(crate) struct Adapter {
     pub(crate) dpcs: u32,
     /// Its driver is about to stop: no interrupt and no DPC any more.
     pub(crate) quiet: bool,
+    pub(crate) memory: Option<Memory>,
 }
 
 /// Where an adapter is in its life.
@@ -160,6 +162,7 @@ impl Kernel {
             interrupting: 0,
             dpcs: 0,
             quiet: false,
+            memory: None,
         });
         driver
     }
@@ -180,7 +183,12 @@ impl Kernel {
             return Err(StartRefused { entry: "DxgkDdiStartDevice", why });
         }
         let features = driver.query_adapter(at, &pass);
-        let sane = |it: &Features| (1..=MOST_NODES).contains(&it.nodes);
+        let ram = driver.machine.ram();
+        let sane = |it: &Features| {
+            let sound = self.check_features(driver.adapter, it);
+            let backed = it.memory.is_none() || ram.is_some();
+            (1..=MOST_NODES).contains(&it.nodes) && sound && backed
+        };
         match features.and_then(|it| if sane(&it) { Ok(it) } else { Err(Refusal::Invalid) }) {
             Ok(features) => {
                 let world = &mut *self.world.hold();
@@ -191,6 +199,9 @@ impl Kernel {
                     if let Some(it) = world.adapters.get_mut(number) {
                         it.nodes.push(node);
                     }
+                }
+                if let (Some(features), Some(ram)) = (features.memory, ram) {
+                    self.add_memory(world, driver.adapter, features, ram);
                 }
                 Ok(AdapterId(number))
             }
@@ -222,6 +233,7 @@ impl Kernel {
             return;
         };
         self.end_devices(at, adapter.subject(), |it| it.adapter == adapter.0);
+        self.end_memory(at, adapter.subject());
         let keys = Class::Three.keys(adapter.0, driver.generation, 0);
         if let Ok(pass) = self.enter(at, keys) {
             // WINDOWS: level three runs alone with an idle GPU (documented), so nothing is left to
@@ -233,7 +245,7 @@ impl Kernel {
         let mut world = self.world.hold();
         self.log.emit(adapter.subject(), What::AdapterStopped {});
         if let Some(it) = world.adapters.get_mut(adapter.0) {
-            (it.line, it.state) = (None, State::Stopped);
+            (it.line, it.state, it.memory) = (None, State::Stopped, None);
             if it.opens == 0 {
                 world.adapters.remove(adapter.0);
             }

@@ -42,6 +42,10 @@ impl<T> Store<T> {
         self.last + 1
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.things.is_empty()
+    }
+
     pub(crate) fn get(&self, number: u32) -> Option<&T> {
         self.things.get(&number)
     }

@@ -13,6 +13,12 @@ pub struct View {
     pub(crate) stage: Stage,
     /// The driver's word; taken out by the call that closes it.
     pub(crate) word: Option<DriverView>,
+    /// How often its client asked for it to be resident.
+    pub(crate) resident: u32,
+    /// It once did.
+    pub(crate) was_resident: bool,
+    /// How often its client has locked it.
+    pub(crate) locks: u32,
     /// What ends it.
     pub(crate) retirement: Option<u32>,
 }

@@ -10,12 +10,18 @@
 use crate::allocation::Allocation;
 use crate::context::Context;
 use crate::device::Device;
+use crate::gate::Class;
 use crate::gate::Gate;
 use crate::handle::Names;
 use crate::hold::Hold;
+use crate::memory::budget::Trimmer;
+use crate::memory::offer::Offering;
+use crate::memory::queue::Queue;
+use crate::memory::{Extent, Paging};
 use crate::process::Process;
 use crate::resource::{Resource, ResourceView};
 use crate::retire::Retirement;
+use crate::saved::Saved;
 use crate::start::Adapter;
 use crate::store::Store;
 use crate::view::{Stage, View};
@@ -35,19 +41,40 @@ pub(crate) struct World {
     pub(crate) retirements: Store<Retirement>,
     /// The global names of shared resources.
     pub(crate) shares: Names,
+    /// The kernel's own names, which drivers use in callbacks.
+    pub(crate) kernel_names: Names,
+    pub(crate) extents: Store<Extent>,
+    pub(crate) pagings: Store<Paging>,
+    pub(crate) queues: Store<Queue>,
+    pub(crate) saved: Store<Saved>,
+    /// Context allocations that were freed and still have memory.
+    pub(crate) freed: Vec<u32>,
+    /// Offers that wait for work before them.
+    pub(crate) offers: Vec<Offering>,
+    pub(crate) trimmers: Store<Trimmer>,
+    /// Who is to be told that memory is short, and by how much.
+    pub(crate) trims: Vec<(u32, u64)>,
     pub(crate) gate: Gate,
     /// Whoever waits for something of a device, a context or an adapter to end or to leave: all
     /// look again when anything does.
     pub(crate) waiting: Vec<Ticket>,
     /// Retirements that are idle and wait for their pass.
     pub(crate) jobs: VecDeque<u32>,
-    /// The process each running driver call is for.
-    pub(crate) calls: BTreeMap<u32, Option<u32>>,
+    /// The driver calls that run.
+    pub(crate) calls: BTreeMap<u32, Running>,
     /// What drivers have acquired and not let go of.
     pub(crate) holds: BTreeMap<u32, Hold>,
     pub(crate) last_hold: u32,
     pub(crate) last_call: u32,
     pub(crate) last_node: u32,
+    pub(crate) last_segment: u32,
+}
+
+/// A driver call that runs.
+pub(crate) struct Running {
+    /// The process it is for.
+    pub(crate) process: Option<u32>,
+    pub(crate) class: Class,
 }
 
 impl World {
@@ -63,6 +90,15 @@ impl World {
             views: Store::default(),
             retirements: Store::default(),
             shares: Names::global(),
+            kernel_names: Names::kernel(),
+            extents: Store::default(),
+            pagings: Store::default(),
+            queues: Store::default(),
+            saved: Store::default(),
+            freed: Vec::new(),
+            offers: Vec::new(),
+            trimmers: Store::default(),
+            trims: Vec::new(),
             gate: Gate::default(),
             waiting: Vec::new(),
             jobs: VecDeque::new(),
@@ -71,6 +107,7 @@ impl World {
             last_hold: 0,
             last_call: 0,
             last_node: 0,
+            last_segment: 0,
         }
     }
 
@@ -131,6 +168,7 @@ impl World {
             Kind::Context => self.contexts.get(number).is_some(),
             Kind::ResourceView => self.resource_views.get(number).is_some(),
             Kind::View => self.views.get(number).is_some(),
+            Kind::Queue | Kind::QueueFence => self.queues.get(number).is_some(),
             _ => false,
         }
     }

@@ -3,9 +3,10 @@
 use crate::session::Session;
 use abi::NTSTATUS;
 use abi::status::{
-    STATUS_DEVICE_REMOVED, STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_GRAPHICS_DRIVER_MISMATCH,
-    STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED,
-    STATUS_UNSUCCESSFUL,
+    STATUS_DEVICE_REMOVED, STATUS_GRAPHICS_ALLOCATION_BUSY,
+    STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION, STATUS_GRAPHICS_DRIVER_MISMATCH,
+    STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED,
+    STATUS_NOT_SUPPORTED, STATUS_UNSUCCESSFUL,
 };
 use flight::{Kind, RuleId};
 use kernel::miniport::Refusal;
@@ -62,7 +63,7 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
             (Argument::Adapter, _) => handle(Which::Adapter),
             (Argument::Device, BadHandle::Closed(_)) => handle(Which::StaleDevice),
             (Argument::Context, BadHandle::Closed(_)) => handle(Which::StaleContext),
-            (Argument::Device | Argument::Context, _) => None,
+            (Argument::Device | Argument::Context | Argument::Queue | Argument::Fence, _) => None,
             (Argument::Resource, _) => handle(Which::Resource),
             (Argument::Share, _) => handle(Which::Share),
             (Argument::Allocation(_), _) => handle(Which::Allocation),
@@ -81,6 +82,17 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         | Refused::NamesFull
         | Refused::BadShape
         | Refused::Driver(_)
+        | Refused::NoVideoMemory
+        | Refused::NoRoom { .. }
+        | Refused::NotResident(_)
+        | Refused::NotLocked(_)
+        | Refused::NotForCpu(_)
+        | Refused::LockedOtherwise(_)
+        | Refused::WouldEvict(_)
+        | Refused::Pinned(_)
+        | Refused::InUse(_)
+        | Refused::Offered(_)
+        | Refused::NotOffered(_)
         | Refused::Stuck => None,
     }
 }
@@ -135,6 +147,8 @@ fn named(argument: Argument) -> String {
         Argument::Context => "hContext".to_owned(),
         Argument::Resource => "hResource".to_owned(),
         Argument::Share => "hGlobalShare".to_owned(),
+        Argument::Queue => "hPagingQueue".to_owned(),
+        Argument::Fence => "hSyncObject".to_owned(),
         Argument::Allocation(place) => format!("phAllocationList[{place}]"),
     }
 }
@@ -150,7 +164,11 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         }
         Refused::Removed(_) => STATUS_DEVICE_REMOVED,
         Refused::ResourceEnded(_) => STATUS_INVALID_HANDLE,
-        Refused::NamesFull => STATUS_NO_MEMORY,
+        Refused::NamesFull | Refused::NoRoom { .. } => STATUS_NO_MEMORY,
+        // WINDOWS: an adapter that has no such thing answers so (observed for paging queues).
+        Refused::NoVideoMemory => STATUS_NOT_IMPLEMENTED,
+        Refused::InUse(_) => STATUS_GRAPHICS_ALLOCATION_BUSY,
+        Refused::Pinned(_) => STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION,
         Refused::Stuck => STATUS_UNSUCCESSFUL,
         Refused::Driver(why) => match why {
             Refusal::Absent | Refusal::Unsupported | Refusal::Declined => STATUS_NOT_SUPPORTED,
@@ -173,6 +191,13 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         | Refused::NoEngine { .. }
         | Refused::OtherAdapter(_)
         | Refused::NothingToCreate
-        | Refused::BadShape => STATUS_INVALID_PARAMETER,
+        | Refused::BadShape
+        | Refused::NotResident(_)
+        | Refused::NotLocked(_)
+        | Refused::NotForCpu(_)
+        | Refused::LockedOtherwise(_)
+        | Refused::WouldEvict(_)
+        | Refused::Offered(_)
+        | Refused::NotOffered(_) => STATUS_INVALID_PARAMETER,
     }
 }

@@ -77,7 +77,12 @@ impl Shadows {
             Kind::Retirement => self.retirement(event),
             Kind::Call => self.call(event),
             Kind::Word => self.word(event),
-            Kind::Run => (),
+            Kind::Run
+            | Kind::Segment
+            | Kind::Paging
+            | Kind::Queue
+            | Kind::QueueFence
+            | Kind::Saved => (),
         }
         if let Some(shadow) = self.0.get_mut(&event.subject) {
             shadow.trail.mark(event.seq);

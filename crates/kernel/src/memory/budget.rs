@@ -5,7 +5,7 @@ use crate::kernel::Kernel;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
-use flight::Kind;
+use flight::{Kind, RuleId, Who};
 use std::sync::Arc;
 
 /// A part of an adapter's memory that is budgeted together.
@@ -97,6 +97,22 @@ impl Kernel {
         mine && world.trimmers.remove(number).is_some()
     }
 
+    /// A device ends: nobody is told for it any more.
+    pub(crate) fn end_trims(&self, device: u32) {
+        let world = &mut *self.world.hold();
+        let mine = |(number, it): (u32, &Trimmer)| (it.device == device).then_some(number);
+        let left: Vec<u32> = world.trimmers.iter().filter_map(mine).collect();
+        let about = Kind::Device.nr(device);
+        let broken = (!left.is_empty()).then(|| {
+            format!("{about} is gone, and {} trim callbacks of it are registered", left.len())
+        });
+        let place = "D3DKMTRegisterTrimNotification";
+        self.log.judge(RuleId::RESID_TRIM_001, Who::Client, about, place, broken);
+        for number in left {
+            world.trimmers.remove(number);
+        }
+    }
+
     /// Memory is short: whoever uses more than its budget will be told.
     pub(crate) fn trim_others(&self, world: &mut World, adapter: u32, missing: u64) {
         let numbers: Vec<u32> = world.trimmers.iter().map(|(number, _)| number).collect();
@@ -151,8 +167,14 @@ impl World {
             let of = if it.shape.flags.aperture { Group::NonLocal } else { Group::Local };
             of == group && (it.shape.flags.application_target || !targets)
         };
-        let total: u64 = memory.segments.iter().filter(counts).map(|it| it.shape.commit_limit).sum();
-        let mut users: Vec<u32> = self.devices.iter().filter(|(_, it)| it.adapter == adapter).map(|(_, it)| it.process).collect();
+        let total: u64 =
+            memory.segments.iter().filter(counts).map(|it| it.shape.commit_limit).sum();
+        let mut users: Vec<u32> = self
+            .devices
+            .iter()
+            .filter(|(_, it)| it.adapter == adapter)
+            .map(|(_, it)| it.process)
+            .collect();
         users.sort_unstable();
         users.dedup();
         let budget = total / 8 * 7 / u64::try_from(users.len().max(1)).unwrap_or(1);

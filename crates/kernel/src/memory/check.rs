@@ -1,11 +1,12 @@
 //! What a driver says of its memory, checked: every inconsistency is said, not only the first.
 
+use crate::build::Built;
 use crate::kernel::Kernel;
-use crate::memory::Memory;
+use crate::memory::{LARGE_PAGE, Memory};
 use crate::miniport::{Features, Shape};
 use crate::operation::PAGE;
 use crate::segment::{MemoryFeatures, SegmentSet, SegmentShape};
-use flight::{RuleId, Subject, Who};
+use flight::{Kind, RuleId, Subject, Who};
 
 /// No adapter has more, since a set of them has so many bits.
 const MOST_SEGMENTS: usize = 32;
@@ -13,7 +14,6 @@ const MOST_SEGMENTS: usize = 32;
 const LARGEST: u64 = 1 << 40;
 /// A buffer for paging commands is not larger than this.
 const LARGEST_BUFFER: u32 = 1 << 26;
-const LARGE_PAGE: u64 = 64 << 10;
 
 const PLACE: &str = "DxgkDdiQueryAdapterInfo";
 
@@ -56,13 +56,26 @@ impl Kernel {
         judge.sound
     }
 
+    /// Whether a driver wants new allocations where they can be, on an adapter with memory.
+    pub(crate) fn wants_are_sound(&self, adapter: u32, built: &Built, shapes: &[Shape]) -> bool {
+        let world = self.world.hold();
+        let Some((_, memory)) = world.memory(adapter) else { return true };
+        let all = built.allocations.iter().zip(shapes);
+        let judge = |(number, shape): (&u32, &Shape)| {
+            self.check_wants(Kind::Allocation.nr(*number), memory, shape)
+        };
+        all.map(judge).fold(true, |sound, it| sound & it)
+    }
+
     /// Whether a driver wants an allocation where it can be.
-    pub(crate) fn check_wants(&self, about: Subject, memory: &Memory, shape: &Shape) -> bool {
+    fn check_wants(&self, about: Subject, memory: &Memory, shape: &Shape) -> bool {
         let place = "DxgkDdiCreateAllocation.pAllocationInfo";
         let mut judge = Judge { kernel: self, about, place, sound: true };
         let wants = &shape.wants;
         let count = memory.segments.len();
-        let known = SegmentSet((0..count).fold(0, |set, it| set | 1_u32.checked_shl(u32::try_from(it).unwrap_or(32)).unwrap_or(0)));
+        let known = SegmentSet((0..count).fold(0, |set, it| {
+            set | 1_u32.checked_shl(u32::try_from(it).unwrap_or(32)).unwrap_or(0)
+        }));
         let unknown = wants.segments.0 & !known.0;
         // WINDOWS: from WDDM 2 on only the write set counts (documented); bits beyond the
         // segments there are an error in it (our decision).
@@ -92,7 +105,9 @@ impl Kernel {
         );
         let large = wants.segments.iter().any(|number| {
             let place = usize::try_from(number).ok().and_then(|it| it.checked_sub(1));
-            place.and_then(|it| memory.segments.get(it)).is_some_and(|it| it.shape.flags.large_pages)
+            place
+                .and_then(|it| memory.segments.get(it))
+                .is_some_and(|it| it.shape.flags.large_pages)
         });
         judge.rule(
             RuleId::KMD_SEG_015,
@@ -177,7 +192,8 @@ fn check_sizes(judge: &mut Judge<'_>, memory: &MemoryFeatures) {
     judge.each(RuleId::KMD_SEG_012, numbered(memory), |it| {
         let banks = &it.banks;
         let rising = banks.windows(2).all(|pair| pair[0] < pair[1]);
-        let inside = banks.first().is_none_or(|it| *it > 0) && banks.last().is_none_or(|end| *end < it.size);
+        let inside =
+            banks.first().is_none_or(|it| *it > 0) && banks.last().is_none_or(|end| *end < it.size);
         (!(rising && inside) || (it.flags.banked == banks.is_empty()))
             .then(|| format!("has banks that end at {banks:x?}, which do not cover it in order"))
     });

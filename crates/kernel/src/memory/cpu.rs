@@ -165,16 +165,16 @@ impl Kernel {
                 self.start_paging(world, adapter, plan, None);
             }
         }
-        let about = self.world.hold().extents.get(extent).map_or(flight::Subject::RUN, |it| it.owner);
+        let about =
+            self.world.hold().extents.get(extent).map_or(flight::Subject::RUN, |it| it.owner);
         let over = |it: &World| it.extents.get(extent).is_none_or(|it| it.pending == 0);
         let what = |_: &World| format!("the paging work of {about}");
         let done = self.wait_until(at, about, what, over);
         if done { Ok(()) } else { Err(Refused::Stuck) }
     }
 
-    /// Gives back all memory of an extent, or as soon as nothing of it is pending. Answers
-    /// whether it is gone.
-    pub(crate) fn release_extent(&self, world: &mut World, extent: u32) -> bool {
+    /// Unmaps an extent that is about to end. Answers whether nothing of it is pending.
+    pub(crate) fn empty_extent(&self, world: &mut World, extent: u32) -> bool {
         let mapped = world.memory(world.adapter_of(extent)).is_some_and(|(extents, memory)| {
             let segment = extents.get(extent).and_then(Extent::segment);
             segment.and_then(|it| memory.segments.get(it)).is_some_and(|it| it.shape.flags.aperture)
@@ -186,15 +186,21 @@ impl Kernel {
             let adapter = world.adapter_of(extent);
             self.start_paging(world, adapter, plan, None);
         }
-        let Some(it) = world.extents.get_mut(extent) else { return true };
+        world.extents.get(extent).is_none_or(|it| it.pending == 0)
+    }
+
+    /// Gives back all memory of an extent: now, or as soon as nothing of it is pending.
+    pub(crate) fn release_extent(&self, world: &mut World, extent: u32) {
+        let empty = self.empty_extent(world, extent);
+        let Some(it) = world.extents.get_mut(extent) else { return };
         it.ending = true;
-        if it.pending > 0 {
+        if !empty {
             world.unrank(extent);
-            return false;
+            return;
         }
         world.leave_place(extent, Place::Nowhere);
-        let Some((extents, memory)) = world.memory_mut_of(extent) else { return true };
-        let Some(it) = extents.remove(extent) else { return true };
+        let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
+        let Some(it) = extents.remove(extent) else { return };
         if let Some(lock) = it.lock {
             memory.ram.end_view(lock.address);
         }
@@ -205,9 +211,8 @@ impl Kernel {
         if it.owner.kind == Kind::Saved {
             self.log.emit(it.owner, What::SavedGone {});
             world.saved.remove(it.owner.number);
-            self.wake(world);
         }
-        true
+        self.wake(world);
     }
 }
 

@@ -68,7 +68,8 @@ impl Kernel {
             switch: None,
         });
         let small = |it| u32::try_from(it).unwrap_or(u32::MAX);
-        let (adapter_subject, steps, behind) = (Kind::Adapter.nr(adapter), small(count), small(waits));
+        let (adapter_subject, steps, behind) =
+            (Kind::Adapter.nr(adapter), small(count), small(waits));
         let planned = What::PagingPlanned { adapter: adapter_subject, steps, behind };
         self.log.emit(Kind::Paging.nr(number), planned);
         if let Some((queue, value)) = signals {
@@ -90,7 +91,8 @@ impl Kernel {
             signals: None,
             switch: Some(node),
         });
-        let planned = What::PagingPlanned { adapter: Kind::Adapter.nr(adapter), steps: 0, behind: 0 };
+        let planned =
+            What::PagingPlanned { adapter: Kind::Adapter.nr(adapter), steps: 0, behind: 0 };
         self.log.emit(Kind::Paging.nr(number), planned);
         self.enqueue_paging(world, adapter, number);
     }
@@ -109,7 +111,8 @@ impl Kernel {
     }
 
     fn page(&self, at: &mut Passive, adapter: u32) -> bool {
-        let Some(driver) = self.world.hold().adapters.get(adapter).map(|it| it.driver.clone()) else {
+        let Some(driver) = self.world.hold().adapters.get(adapter).map(|it| it.driver.clone())
+        else {
             return false;
         };
         let keys = Class::Scheduler.keys(adapter, driver.generation, 0);
@@ -194,7 +197,8 @@ impl Kernel {
         let buffer = match memory.buffers.pop() {
             Some(it) => it,
             None => {
-                let run = memory.ram.take(u64::from(memory.paging.buffer).next_multiple_of(PAGE))?;
+                let run =
+                    memory.ram.take(u64::from(memory.paging.buffer).next_multiple_of(PAGE))?;
                 Buffer { run, private: vec![0; memory.paging.private as usize] }
             }
         };
@@ -219,7 +223,8 @@ impl Kernel {
         let rest = Run { start, bytes: u64::from(room) };
         let mut operation = Some(operation);
         let (mut answer, mut written) = (Err(Refusal::NoMemory), 0);
-        let (before, multipass) = (step.multipass, &mut step.multipass);
+        let before = step.multipass;
+        let mut multipass = before;
         let private = &mut open.buffer.private;
         let used = open.used;
         facts.ram.lend(rest, &mut |buffer| {
@@ -230,7 +235,7 @@ impl Kernel {
                 address: start,
                 before: used,
                 written: 0,
-                multipass,
+                multipass: &mut multipass,
                 private,
             };
             let whom = For { process: None, carries: &|_| () };
@@ -245,7 +250,7 @@ impl Kernel {
         self.log.judge(RuleId::KMD_PAGING_002, Who::Driver, about, place, broken);
         let written = written.min(room);
         open.used += written;
-        step.passes += 1;
+        (step.multipass, step.passes) = (multipass, step.passes + 1);
         let whole = answer != Err(Refusal::NoRoom) && answer != Err(Refusal::Busy);
         let built = What::PagingBuilt {
             operation: name.into(),
@@ -290,7 +295,8 @@ impl Kernel {
         let it = world.extents.get(step.extent)?;
         let memory = world.adapters.get(it.adapter)?.memory.as_ref()?;
         let segment = memory.segments.get(step.at.segment)?;
-        let cpu = segment.shape.flags.aperture && it.wants.flags.cpu_visible && it.wants.flags.protected;
+        let cpu =
+            segment.shape.flags.aperture && it.wants.flags.cpu_visible && it.wants.flags.protected;
         Some(Facts {
             ram: memory.ram.clone(),
             room: memory.paging.buffer,
@@ -328,7 +334,8 @@ impl Kernel {
             node.given = node.given.next();
             let (fence, subject) = (node.given, node.subject());
             let (commands, private) = (buffer.run.start, buffer.private.clone());
-            let batch = Batch { paging: number, done, buffer: Some(buffer), switch: switch.is_some() };
+            let batch =
+                Batch { paging: number, done, buffer: Some(buffer), switch: switch.is_some() };
             node.queue.push_back(Flying { fence, context: 0, device: 0, batch: Some(batch) });
             let submitted = What::PagingSubmitted { node: subject, fence, bytes: used };
             self.log.emit(Kind::Paging.nr(number), submitted);

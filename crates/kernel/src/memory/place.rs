@@ -68,7 +68,12 @@ impl Kernel {
         let (adapter, bytes) = world.extents.get(extent).map(|it| (it.adapter, it.bytes))?;
         // Whoever would not make room does not leave.
         let there = world.memory(adapter)?.1.segments.get(segment)?;
-        let could: u64 = there.idle.iter().filter_map(|it| world.extents.get(it.extent)).map(|it| it.bytes).sum();
+        let could: u64 = there
+            .idle
+            .iter()
+            .filter_map(|it| world.extents.get(it.extent))
+            .map(|it| it.bytes)
+            .sum();
         if there.ranges.free_bytes().saturating_add(could) < bytes {
             return None;
         }
@@ -85,13 +90,7 @@ impl Kernel {
     }
 
     /// The steps of one that has been given a place. Answers whether there was memory for them.
-    fn plan_coming(
-        &self,
-        world: &mut World,
-        extent: u32,
-        at: Spotted,
-        plan: &mut Plan,
-    ) -> bool {
+    fn plan_coming(&self, world: &mut World, extent: u32, at: Spotted, plan: &mut Plan) -> bool {
         let Some((extents, memory)) = world.memory_mut_of(extent) else { return false };
         let Some(it) = extents.get_mut(extent) else { return false };
         let Some(segment) = memory.segments.get(at.segment) else { return false };
@@ -248,10 +247,7 @@ impl crate::memory::Segment {
 
 impl World {
     /// The extents, and the memory of an adapter.
-    pub(crate) fn memory(
-        &self,
-        adapter: u32,
-    ) -> Option<(&crate::store::Store<Extent>, &Memory)> {
+    pub(crate) fn memory(&self, adapter: u32) -> Option<(&crate::store::Store<Extent>, &Memory)> {
         Some((&self.extents, self.adapters.get(adapter)?.memory.as_ref()?))
     }
 

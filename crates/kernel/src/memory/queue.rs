@@ -9,13 +9,12 @@ use crate::world::World;
 use flight::{Kind, Passive, Run, What};
 
 /// A queue of paging work (`hPagingQueue`).
-pub struct Queue {
+pub(crate) struct Queue {
     pub(crate) device: u32,
     pub(crate) adapter: u32,
     pub(crate) handle: Handle,
     /// The name of its fence (`hSyncObject`).
     pub(crate) fence: Handle,
-    pub(crate) priority: u32,
     /// The last value that work of it will signal.
     pub(crate) given: u64,
     /// The last one signalled.
@@ -70,7 +69,6 @@ impl Kernel {
             adapter,
             handle: made.queue,
             fence: made.fence,
-            priority,
             given: 0,
             done: 0,
             run,
@@ -94,12 +92,8 @@ impl Kernel {
         handle: Handle,
     ) -> Result<(), Refused> {
         let number = {
-            let mut world = self.world.hold();
-            let number = world.resolve(process, Argument::Queue, handle, Kind::Queue)?;
-            let fence = world.queues.get(number).map(|it| it.fence);
-            self.unname(&mut world, process.0, handle);
-            fence.into_iter().for_each(|it| self.unname(&mut world, process.0, it));
-            number
+            let world = self.world.hold();
+            world.resolve(process, Argument::Queue, handle, Kind::Queue)?
         };
         self.end_queue(at, number);
         Ok(())
@@ -108,6 +102,14 @@ impl Kernel {
     /// Waits for a queue's work, then forgets it.
     pub(crate) fn end_queue(&self, at: &mut Passive, number: u32) {
         let about = Kind::Queue.nr(number);
+        {
+            let world = &mut *self.world.hold();
+            let Some(it) = world.queues.get(number) else { return };
+            let process = world.devices.get(it.device).map_or(0, |it| it.process);
+            for name in [it.handle, it.fence] {
+                self.unname(world, process, name);
+            }
+        }
         let over = |it: &World| it.queues.get(number).is_none_or(|it| it.done >= it.given);
         while !self.wait_until(at, about, |_| format!("the paging work of {about}"), over) {
             let adapter = self.world.hold().queues.get(number).map_or(0, |it| it.adapter);
@@ -178,4 +180,3 @@ impl World {
         })
     }
 }
-

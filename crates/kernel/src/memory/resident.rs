@@ -1,13 +1,14 @@
 //! What must be resident: counted for each view by its device's client.
 
+use crate::device::Loss;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
+use crate::memory::budget::Group;
 use crate::memory::place::{NoPlace, Plan};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
-use crate::device::Loss;
-use flight::{Kind, Text, What};
+use flight::{Kind, RuleId, Text, What, Who};
 
 /// What a client asks to be resident (`D3DDDI_MAKERESIDENT`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -110,11 +111,13 @@ impl Kernel {
         let mut pending = false;
         for view in views {
             let Some(it) = world.views.get_mut(*view) else { continue };
-            it.resident += 1;
+            (it.resident, it.was_resident) = (it.resident + 1, true);
             let count = it.resident;
             self.log.emit(Kind::View.nr(*view), What::ResidentCounted { device: *device, count });
             let Some(extent) = world.extent_of(*view) else { continue };
-            if count > 1 {
+            if count == 1 {
+                world.charge(*view, extent, true);
+            } else {
                 world.hold_extent(extent, false); // A view holds it once.
             }
             let moving = |it: &crate::memory::Extent| it.pending > 0;
@@ -168,6 +171,42 @@ impl Kernel {
         }
     }
 
+    /// A packet is done, or faulted on an allocation: what it touched must have been resident.
+    pub(crate) fn judge_fault(
+        &self,
+        world: &World,
+        device: u32,
+        context: flight::Subject,
+        fault: Option<Option<usize>>,
+    ) {
+        let word = fault.flatten();
+        let extent = word.and_then(|word| world.extents.iter().find(|(_, it)| it.word == word));
+        let views = world.views.iter().filter(|(_, it)| it.device == device);
+        let of = |it: &crate::view::View| world.allocations.get(it.allocation)?.extent;
+        let number = extent.as_ref().map(|it| it.0);
+        let view = number.and_then(|number| views.map(|it| it.1).find(|it| of(it) == Some(number)));
+        let what =
+            extent.map_or("memory that is not there".to_owned(), |it| it.1.owner.to_string());
+        let evicted = view.is_some_and(|it| it.resident == 0 && it.was_resident);
+        let (early, late) = match fault {
+            None => (None, None),
+            Some(_) if evicted => {
+                (None, Some(format!("a packet of {context} touched {what}, which was evicted")))
+            }
+            Some(_) if view.is_some_and(|it| it.resident > 0) => {
+                let said = "before the fence of its MakeResident was reached";
+                (Some(format!("a packet of {context} touched {what} {said}")), None)
+            }
+            Some(_) => {
+                let said = "which its device never asked to be resident";
+                (Some(format!("a packet of {context} touched {what}, {said}")), None)
+            }
+        };
+        let place = "D3DKMTSubmitCommand";
+        self.log.judge(RuleId::RESID_MAKE_005, Who::Client, context, place, early);
+        self.log.judge(RuleId::RESID_EVICT_002, Who::Client, context, place, late);
+    }
+
     /// A view of a device ends: what it held is let go of.
     pub(crate) fn unlist(&self, world: &mut World, view: u32) {
         let Some(it) = world.views.get_mut(view) else { return };
@@ -179,6 +218,7 @@ impl Kernel {
 
     /// A device lets go of an extent: what it has queued may still use it.
     pub(crate) fn let_go(&self, world: &mut World, extent: u32, device: u32) {
+        world.charge_device(device, extent, false);
         let used = world.outstanding(device);
         if let Some(it) = world.extents.get_mut(extent) {
             it.used.extend(used);
@@ -213,6 +253,32 @@ impl World {
             views.push(number);
         }
         Ok(views)
+    }
+
+    fn charge(&mut self, view: u32, extent: u32, more: bool) {
+        if let Some(device) = self.views.get(view).map(|it| it.device) {
+            self.charge_device(device, extent, more);
+        }
+    }
+
+    /// Counts an extent for or against what a process lists. One that is on a list does not
+    /// move to another group.
+    fn charge_device(&mut self, device: u32, extent: u32, more: bool) {
+        let Some(it) = self.extents.get(extent) else { return };
+        let (adapter, bytes) = (it.adapter, it.bytes);
+        let segment = it.segment().zip(self.memory(adapter));
+        let aperture = segment.and_then(|(it, memory)| memory.1.segments.get(it));
+        let group = match aperture {
+            Some(it) if !it.shape.flags.aperture => Group::Local,
+            _ => Group::NonLocal,
+        };
+        let process = self.devices.get(device).map_or(0, |it| it.process);
+        let Some(it) = self.processes.get_mut(process) else { return };
+        let sum = |sum: u64| if more { sum + bytes } else { sum.saturating_sub(bytes) };
+        match it.charged.iter_mut().find(|it| (it.0, it.1) == (adapter, group)) {
+            Some(it) => it.2 = sum(it.2),
+            None => it.charged.push((adapter, group, sum(0))),
+        }
     }
 
     /// Holds an extent where it is, or lets go of it once.

@@ -1,4 +1,4 @@
-//! What a kernel-mode driver imports. It begins with pool.
+//! What a kernel-mode driver imports, and the machine's memory. It begins with pool.
 //!
 //! A driver's memory is real memory that is watched: who took it, whether it came back, and
 //! whether it stayed untouched after that. What goes wrong is an event and never a crash.
@@ -7,6 +7,7 @@
 mod exports;
 mod memory;
 mod pool;
+mod ram;
 
 pub use exports::{
     ExAllocatePool2, ExFreePool, ExFreePoolWithTag, IMPORTS, Import, POOL_FLAG_CACHE_ALIGNED,
@@ -14,3 +15,4 @@ pub use exports::{
     POOL_FLAG_UNINITIALIZED, POOL_FLAG_USE_QUOTA,
 };
 pub use pool::Pool;
+pub use ram::Ram;

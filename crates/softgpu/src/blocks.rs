@@ -40,6 +40,14 @@ impl Blocks<'_> {
         self.taken.push(block);
         Ok(block)
     }
+
+    /// Gives back one of them, which nothing was made of after all.
+    pub(crate) fn give_back(&mut self, block: usize) {
+        if let Some(at) = self.taken.iter().position(|it| *it == block) {
+            self.taken.remove(at);
+            free(self.pool, &[block]);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -86,6 +94,17 @@ mod tests {
     #[test]
     fn what_was_built_keeps_its_blocks() {
         check(3, three, "+1 +2 +3");
+    }
+
+    #[test]
+    fn a_block_given_back_goes_once() {
+        let body = |blocks: &mut Blocks<'_>| {
+            three(blocks)?;
+            blocks.give_back(2);
+            blocks.give_back(2);
+            Err(Refusal::Invalid)
+        };
+        check(3, body, "+1 +2 +3 -2 -3 -1");
     }
 
     #[test]

@@ -8,11 +8,17 @@
 //! 3. What can be refused is refused before the first record is made: undoing is giving
 //!    blocks back.
 
+use crate::allocation::Allocation;
 use crate::blocks::{build, free};
+use crate::building;
+use crate::description::read_shape;
+use crate::engine::Paging;
 use crate::format::{self, DESCRIPTION_SIZE, STANDARD_RESOURCE, STANDARD_RESOURCE_SIZE};
 use crate::gpu::{Gpu, NODES, Packet};
+use crate::paged;
+use crate::plan::{MemoryPlan, PAGE};
 use crate::records::{Ended, Records, View};
-use flight::{DeviceLevel, Dispatch, Passive};
+use flight::{DeviceLevel, Dispatch, Passive, Ram};
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::handle::Handle;
@@ -21,42 +27,72 @@ use kernel::miniport::{
     DriverView, Fate, Features, Home, Miniport, Opening, Refusal, Shape, Standard, Submission,
     ViewBirth,
 };
+use kernel::operation::{Building, PagingSubmission};
 use kernel::services::Services;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::vec::Drain;
 
-const PAGE: u64 = 4096;
 /// The engines of a node, as bits; no bit leaves the choice to us.
 const ENGINES: u32 = 1;
 
 /// The driver of a [`Gpu`].
 pub struct SoftGpu {
-    gpu: Arc<Gpu>,
+    pub(crate) gpu: Arc<Gpu>,
+    /// What memory the adapter has, if it has some.
+    plan: Option<MemoryPlan>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
-struct State {
+pub(crate) struct State {
     /// From `add_device` to `remove_device`.
     services: Option<Arc<Services>>,
-    records: Records,
+    pub(crate) records: Records,
 }
 
 impl SoftGpu {
-    /// A driver, and the hardware it drives.
+    /// A driver, and the hardware it drives: an adapter without memory, so allocations are
+    /// memory of the driver's own.
     pub fn new() -> (Arc<SoftGpu>, Arc<Gpu>) {
-        let gpu = Arc::new(Gpu::new());
-        (Arc::new(Self { gpu: gpu.clone(), state: Mutex::default() }), gpu)
+        Self::of(Gpu::new(), None)
+    }
+
+    /// The same with memory, which is part of the machine's. It panics if that is too small.
+    pub fn with_memory(ram: Arc<dyn Ram>, plan: MemoryPlan) -> (Arc<SoftGpu>, Arc<Gpu>) {
+        let plan = plan.whole();
+        let gpu = Gpu::with_memory(ram, &plan);
+        Self::of(
+            gpu.unwrap_or_else(|| panic!("the machine has less memory than {plan:?}")),
+            Some(plan),
+        )
+    }
+
+    fn of(gpu: Gpu, plan: Option<MemoryPlan>) -> (Arc<SoftGpu>, Arc<Gpu>) {
+        let gpu = Arc::new(gpu);
+        (Arc::new(Self { gpu: gpu.clone(), plan, state: Mutex::default() }), gpu)
     }
 
     /// The bytes behind a client's handle, for tests.
     ///
-    /// `None` if no device has opened it, if the range is outside, and if devices of several
-    /// processes mean different memory by it.
+    /// `None` if no device has opened it, if the range is outside, if devices of several
+    /// processes mean different memory by it, and if the adapter has memory and this is not in
+    /// it.
     pub fn read(&self, handle: Handle, range: Range<u64>) -> Option<Vec<u8>> {
-        let memory = self.state().records.named_anywhere(handle)?;
-        memory.read(range)
+        let allocation = self.state().records.named_anywhere(handle)?;
+        match allocation.memory() {
+            Some(own) => own.read(range),
+            None => self.peek(allocation.place()?, allocation.size(), range),
+        }
+    }
+
+    /// What an allocation is, from its private data.
+    fn shape(&self, private: &[u8]) -> Answer<Shape> {
+        if self.plan.is_some() {
+            return read_shape(private);
+        }
+        let size = format::read_description(private)?.next_multiple_of(PAGE);
+        Ok(Shape { size, alignment: PAGE, ..Shape::default() })
     }
 
     fn services(&self) -> Answer<Arc<Services>> {
@@ -72,7 +108,7 @@ impl SoftGpu {
         if ended.unknown { Err(Refusal::Invalid) } else { Ok(()) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -92,7 +128,8 @@ impl Miniport for SoftGpu {
     }
 
     fn query_adapter(&self, _at: &mut Passive) -> Answer<Features> {
-        Ok(Features { nodes: NODES, ..Features::default() })
+        let memory = self.plan.zip(self.gpu.cpu()).map(|(plan, cpu)| plan.features(cpu));
+        Ok(Features { nodes: NODES, memory })
     }
 
     fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
@@ -112,7 +149,7 @@ impl Miniport for SoftGpu {
     fn create_device(&self, _at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
         build(&**self.services()?.pool(), |blocks| {
             let block = blocks.take()?;
-            self.state().records.add_device(block);
+            self.state().records.add_device(block, word.kernel_name());
             Ok(word.fill(block))
         })
     }
@@ -123,7 +160,7 @@ impl Miniport for SoftGpu {
 
     fn create_context(
         &self,
-        _at: &mut Passive,
+        at: &mut Passive,
         device: &DriverDevice,
         order: &ContextOrder,
         word: Blank<'_, Context>,
@@ -132,14 +169,26 @@ impl Miniport for SoftGpu {
         if !known || order.node >= NODES || order.engine & !ENGINES != 0 {
             return Err(Refusal::Invalid);
         }
-        build(&**self.services()?.pool(), |blocks| {
+        let services = self.services()?;
+        build(&**services.pool(), |blocks| {
             let block = blocks.take()?;
-            self.state().records.add_context(block, device.word());
+            let area = if self.plan.is_some() {
+                let names = (device.word(), word.kernel_name());
+                self.make_area(at, &services, blocks, names)?
+            } else {
+                None
+            };
+            self.state().records.add_context(block, device.word(), area);
             Ok(word.fill(block))
         })
     }
 
-    fn destroy_context(&self, _at: &mut Passive, context: DriverContext) -> Answer<()> {
+    fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> Answer<()> {
+        let known = self.state().records.context(context.word());
+        if let Some((_, Some(area))) = known {
+            // A refusal leaves nothing to retry with: the context ends all the same.
+            let _ = self.services()?.destroy_context_memory(at, area.name);
+        }
         self.end(|records, ended| records.end_context(context.word(), ended))
     }
 
@@ -168,8 +217,8 @@ impl Miniport for SoftGpu {
             };
             let mut described = Vec::new();
             for birth in births.allocations {
-                let size = format::read_description(birth.private)?.next_multiple_of(PAGE);
-                described.push((blocks.take()?, size, birth.word));
+                let shape = self.shape(birth.private)?;
+                described.push((blocks.take()?, shape, birth.word));
             }
 
             let records = &mut self.state().records;
@@ -177,9 +226,10 @@ impl Miniport for SoftGpu {
                 records.add_resource(word);
                 blank.fill(word)
             });
-            let allocations = described.into_iter().map(|(word, size, blank)| {
-                records.add_allocation(word, size);
-                (blank.fill(word), Shape { size, alignment: PAGE, ..Shape::default() })
+            let make = if self.plan.is_some() { Allocation::absent } else { Allocation::own };
+            let allocations = described.into_iter().map(|(word, shape, blank)| {
+                records.add_allocation(word, make(word, shape.size));
+                (blank.fill(word), shape)
             });
             Ok(Born { allocations: allocations.collect(), resource })
         })
@@ -214,8 +264,9 @@ impl Miniport for SoftGpu {
             for ViewBirth { handle, word, .. } in opening.views {
                 let allocation = services.handle_data(at, handle, false);
                 let allocation = allocation.ok_or(Refusal::NoHandle)?;
-                let memory = self.state().records.memory(allocation).ok_or(Refusal::Invalid)?;
-                found.push((blocks.take()?, View { device, handle, memory }, word));
+                let allocation = self.state().records.allocation(allocation).map(Arc::downgrade);
+                let allocation = allocation.ok_or(Refusal::Invalid)?;
+                found.push((blocks.take()?, View { device, handle, allocation }, word));
             }
 
             let records = &mut self.state().records;
@@ -247,7 +298,31 @@ impl Miniport for SoftGpu {
         }
         let commands = format::decode(packet.private)?;
         let commands = self.state().records.resolve(packet.context.word(), commands)?;
+        if self.plan.is_some() {
+            return self.draw(packet, commands);
+        }
+        let own = |it: Weak<Allocation>| {
+            let memory = it.upgrade().and_then(|it| it.memory().map(Arc::downgrade));
+            Ok(memory.unwrap_or_default())
+        };
+        let commands = commands.into_iter().map(|it| it.resolve(own)).collect::<Answer<_>>()?;
         self.gpu.push(Packet { node: packet.node, fence: packet.fence, commands });
+        Ok(())
+    }
+
+    fn build_paging(&self, _at: &mut Passive, building: &mut Building<'_>) -> Answer<()> {
+        self.plan.ok_or(Refusal::Absent)?;
+        paged::note(&self.state().records, &building.operation);
+        building::build(building)
+    }
+
+    fn submit_paging(&self, _at: &mut Dispatch, packet: &PagingSubmission<'_>) -> Answer<()> {
+        self.plan.ok_or(Refusal::Absent)?;
+        if packet.node >= NODES {
+            return Err(Refusal::Invalid);
+        }
+        let PagingSubmission { node, fence, commands, length, switch, .. } = *packet;
+        self.gpu.push_paging(Paging { node, fence, commands, length, switch });
         Ok(())
     }
 
@@ -255,11 +330,7 @@ impl Miniport for SoftGpu {
         let Ok(services) = self.services() else { return Ok(false) };
         let mut ours = false;
         for node in 0..NODES {
-            // An engine ends packets in order: the last one stands for those before it.
-            if let Some(&newest) = self.gpu.take_done(node).last() {
-                services.notify_interrupt(at, node, newest);
-                ours = true;
-            }
+            ours |= self.report(at, &services, node);
         }
         if ours {
             services.queue_dpc();

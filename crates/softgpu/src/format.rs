@@ -9,6 +9,10 @@
 //! 2. A packet says first how many commands it has, so no shorter piece of it is a packet.
 //!    The one exception are no bytes at all: they are the empty packet.
 
+pub use crate::description::{
+    LONG_DESCRIPTION_SIZE, NORMAL_PRIORITY, anywhere, describe_in, only_in, read_shape,
+};
+
 use kernel::handle::Handle;
 use kernel::miniport::Refusal;
 

@@ -2,18 +2,19 @@
 //!
 //! # Invariants
 //!
-//! 1. The packet in front is the one an engine does; it leaves the queue when it has no
-//!    commands left, and with that its fence is done.
-//! 2. A hang stays in front forever: only `reset` ends it. The other engine goes on.
-//! 3. Steps go round: the engine that did the last one is the last to be asked for the next.
-//! 4. The lock is not held while the line is raised, for the driver answers with calls of ours.
+//! 1. Steps go round: the engine that did the last one is the last to be asked for the next.
+//! 2. A hang of an engine leaves the other alone.
+//! 3. The lock is not held while the line is raised, for the driver answers with calls of ours.
 
+use crate::controller::{Controller, Side};
+use crate::engine::{Drawing, Ended, Engine, Paging, Work};
 use crate::format::Command;
 use crate::memory::Memory;
-use flight::{Fence, Line, Machine, Passive};
+use crate::plan::MemoryPlan;
+use flight::{Fence, Line, Machine, Passive, Ram};
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// How many nodes the GPU has, each with one engine and fences of its own.
 pub const NODES: u32 = 2;
@@ -21,6 +22,7 @@ pub const NODES: u32 = 2;
 /// The built-in GPU.
 #[derive(Debug, Default)]
 pub struct Gpu {
+    memory: Option<Controller>,
     state: Mutex<State>,
 }
 
@@ -44,30 +46,50 @@ struct State {
     faults: u64,
 }
 
-#[derive(Debug, Default)]
-struct Engine {
-    queue: VecDeque<Packet>,
-    done: Vec<Fence>,
-}
-
 impl Gpu {
-    /// A GPU with nothing to do.
+    /// A GPU with nothing to do and no memory.
     pub fn new() -> Self {
         Self::default()
     }
 
+    /// A GPU with memory, or none if the machine has not so much.
+    pub fn with_memory(ram: Arc<dyn Ram>, plan: &MemoryPlan) -> Option<Self> {
+        let memory = Some(Controller::new(ram, &plan.whole())?);
+        Some(Self { memory, state: Mutex::default() })
+    }
+
     /// Queues a packet on its node. One for a node that is not there is skipped, as a fault.
     pub fn push(&self, packet: Packet) {
+        self.give(packet.node, Work::Packet(packet));
+    }
+
+    /// Queues commands on memory of the GPU's, likewise.
+    pub fn push_drawing(&self, drawing: Drawing) {
+        self.give(drawing.node, Work::Drawing(drawing));
+    }
+
+    /// Queues paging commands, likewise.
+    pub fn push_paging(&self, paging: Paging) {
+        self.give(paging.node, Work::Paging(paging));
+    }
+
+    fn give(&self, node: u32, work: Work) {
         let mut state = self.state();
-        match state.engine(packet.node) {
-            Some(engine) => engine.queue.push_back(packet),
+        match state.engine(node) {
+            Some(engine) => engine.queue.push_back(work),
             None => state.faults += 1,
         }
     }
 
     /// The fences of a node that were done since this was last asked, in their order.
     pub fn take_done(&self, node: u32) -> Vec<Fence> {
-        self.state().engine(node).map(|it| mem::take(&mut it.done)).unwrap_or_default()
+        let done = |it| if let Ended::Done(fence) = it { Some(fence) } else { None };
+        self.take_ended(node).into_iter().filter_map(done).collect()
+    }
+
+    /// The packets of a node that ended since this was last asked, in their order.
+    pub fn take_ended(&self, node: u32) -> Vec<Ended> {
+        self.state().engine(node).map(|it| mem::take(&mut it.ended)).unwrap_or_default()
     }
 
     /// How many commands were skipped, since their memory was gone or their range outside.
@@ -75,9 +97,18 @@ impl Gpu {
         self.state().faults
     }
 
-    /// Drops every packet, and what was done and not yet asked for. Faults stay counted.
+    /// Drops every packet, and what was done and not yet asked for. The aperture shows nothing
+    /// any more. Faults stay counted, and local memory keeps its bytes.
     pub fn reset(&self) {
         self.state().engines = Default::default();
+        if let Some(memory) = &self.memory {
+            memory.aperture().reset();
+        }
+    }
+
+    /// Where the CPU sees its local memory, if it has some.
+    pub(crate) fn cpu(&self) -> Option<u64> {
+        self.memory.as_ref().map(Controller::cpu)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -91,9 +122,17 @@ impl Machine for Gpu {
     }
 
     fn step(&self, at: &mut Passive, line: &dyn Line) {
-        if self.state().step() {
+        if self.state().step(self.memory.as_ref()) {
             line.raise(at);
         }
+    }
+
+    fn ram(&self) -> Option<Arc<dyn Ram>> {
+        self.memory.as_ref().map(|it| it.ram().clone())
+    }
+
+    fn peek(&self, address: u64, into: &mut [u8]) -> bool {
+        self.memory.as_ref().is_some_and(|it| it.read(Side::Own(address), into))
     }
 }
 
@@ -104,66 +143,21 @@ impl State {
 
     /// Has the next engine with something to do take a step. Answers whether that calls for an
     /// interrupt.
-    fn step(&mut self) -> bool {
+    fn step(&mut self, memory: Option<&Controller>) -> bool {
         let count = self.engines.len();
         let mut order = (0..count).map(|it| (self.next + it) % count);
         let Some(busy) = order.find(|it| !self.engines[*it].idle()) else { return false };
         self.next = (busy + 1) % count;
-        let Step { faults, interrupt } = self.engines[busy].step();
-        self.faults += u64::from(faults);
-        interrupt
+        let step = self.engines[busy].step(memory);
+        self.faults += step.faults;
+        step.interrupt
     }
-}
-
-/// What a step of an engine came to.
-struct Step {
-    faults: bool,
-    interrupt: bool,
-}
-
-impl Engine {
-    fn idle(&self) -> bool {
-        let hangs = |it: &Packet| matches!(it.commands.front(), Some(Command::Hang));
-        self.queue.front().is_none_or(hangs)
-    }
-
-    /// Does one command, or ends the packet.
-    fn step(&mut self) -> Step {
-        let command = self.queue.front_mut().and_then(|it| it.commands.pop_front());
-        let done = match command {
-            None => {
-                let ended = self.queue.pop_front().map(|it| it.fence);
-                self.done.extend(ended);
-                return Step { faults: false, interrupt: ended.is_some() };
-            }
-            // Invariant 2: it is never asked to take such a step.
-            Some(Command::Hang) => Some(()),
-            Some(Command::Fill { target, offset, length, value }) => {
-                fill(&target, offset, length, value)
-            }
-            Some(Command::Copy { from, from_offset, to, to_offset, length }) => {
-                copy((&from, from_offset), (&to, to_offset), length)
-            }
-        };
-        Step { faults: done.is_none(), interrupt: false }
-    }
-}
-
-fn fill(target: &Weak<Memory>, offset: u64, length: u64, value: u8) -> Option<()> {
-    target.upgrade()?.fill(offset..offset.checked_add(length)?, value)
-}
-
-fn copy(from: (&Weak<Memory>, u64), to: (&Weak<Memory>, u64), length: u64) -> Option<()> {
-    // Read whole before the first byte is written: the ranges may overlap.
-    let bytes = from.0.upgrade()?.read(from.1..from.1.checked_add(length)?)?;
-    to.0.upgrade()?.write(to.1, &bytes)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use flight::{Log, Stepped};
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     #[derive(Default)]

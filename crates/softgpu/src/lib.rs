@@ -1,17 +1,31 @@
 //! The built-in GPU with real bytes, and its display miniport in safe Rust.
 //!
-//! [`Gpu`] is the hardware: it fills and copies, and interrupts when a packet is done.
+//! [`Gpu`] is the hardware: it fills and copies, and interrupts when a packet is done. It has
+//! memory of its own ([`MemoryPlan`]), or works on that of its driver.
 //! [`SoftGpu`] is a complete driver for it that keeps every rule. [`format`](mod@format) is
 //! what a client and the driver agree on; another driver of this hardware uses it as well.
 #![forbid(unsafe_code)]
 
+mod allocation;
+mod aperture;
+mod area;
 mod blocks;
+mod building;
+mod controller;
+mod description;
 mod driver;
+mod engine;
 pub mod format;
 mod gpu;
 mod memory;
+mod paged;
+mod paging;
+mod plan;
 mod records;
 
+pub use area::{AREA_SIZE, REGISTERS_SIZE, Registers, SAVED_AT};
 pub use driver::SoftGpu;
+pub use engine::{Area, Drawing, Ended, Paging, Target};
 pub use gpu::{Gpu, NODES, Packet};
 pub use memory::Memory;
+pub use plan::{APERTURE, LOCAL, MemoryPlan, VISIBLE};

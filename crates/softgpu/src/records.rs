@@ -4,10 +4,12 @@
 //!
 //! 1. A device's names are of its open views. A name that comes round while the view that had
 //!    it is still open belongs to the newer one, and the end of the older one leaves it alone.
-//! 2. Only an allocation keeps its memory; views and packets look for it and find it gone.
+//! 2. Only the record of an allocation keeps it and its memory; views and packets look for it
+//!    and find it gone.
+//! 3. Numbers of contexts are given once.
 
+use crate::allocation::Allocation;
 use crate::format::Command;
-use crate::memory::Memory;
 use kernel::handle::Handle;
 use kernel::miniport::{Answer, Refusal};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -19,12 +21,21 @@ pub(crate) struct Records {
     devices: BTreeMap<usize, Device>,
     contexts: BTreeMap<usize, Context>,
     resources: BTreeSet<usize>,
-    allocations: BTreeMap<usize, Arc<Memory>>,
+    allocations: BTreeMap<usize, Arc<Allocation>>,
     views: BTreeMap<usize, View>,
+    /// The save areas of contexts.
+    areas: BTreeMap<usize, Arc<Allocation>>,
+    /// How many contexts were ever made.
+    numbers: u64,
 }
+
+/// The commands of a packet, with what they name.
+pub(crate) type Commands = VecDeque<Command<Weak<Allocation>>>;
 
 #[derive(Debug, Default)]
 struct Device {
+    /// What the kernel calls it.
+    kernel: usize,
     /// The view behind each of the client's handles.
     names: BTreeMap<u32, usize>,
 }
@@ -32,6 +43,17 @@ struct Device {
 #[derive(Debug)]
 struct Context {
     device: usize,
+    number: u64,
+    area: Option<SaveArea>,
+}
+
+/// What a context has its engine save it in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SaveArea {
+    /// Our word for it.
+    pub(crate) word: usize,
+    /// The kernel's name for it.
+    pub(crate) name: usize,
 }
 
 /// A device's view of an allocation.
@@ -42,7 +64,7 @@ pub(crate) struct View {
     /// The client's name for it.
     pub(crate) handle: Handle,
     /// What it shows.
-    pub(crate) memory: Weak<Memory>,
+    pub(crate) allocation: Weak<Allocation>,
 }
 
 /// What a call ended: the words whose blocks can go, and whether it named one we do not know.
@@ -66,8 +88,13 @@ impl Ended {
 }
 
 impl Records {
-    pub(crate) fn add_device(&mut self, word: usize) {
-        self.devices.insert(word, Device::default());
+    pub(crate) fn add_device(&mut self, word: usize, kernel: usize) {
+        self.devices.insert(word, Device { kernel, ..Device::default() });
+    }
+
+    /// What the kernel calls a device.
+    pub(crate) fn kernel_name(&self, device: usize) -> Option<usize> {
+        self.devices.get(&device).map(|it| it.kernel)
     }
 
     pub(crate) fn knows_device(&self, word: usize) -> bool {
@@ -78,12 +105,44 @@ impl Records {
         ended.note(word, self.devices.remove(&word).is_some());
     }
 
-    pub(crate) fn add_context(&mut self, word: usize, device: usize) {
-        self.contexts.insert(word, Context { device });
+    pub(crate) fn add_context(&mut self, word: usize, device: usize, area: Option<SaveArea>) {
+        self.numbers += 1;
+        self.contexts.insert(word, Context { device, number: self.numbers, area });
     }
 
+    /// The number of a context, and its save area if it has one.
+    pub(crate) fn context(&self, word: usize) -> Option<(u64, Option<SaveArea>)> {
+        self.contexts.get(&word).map(|it| (it.number, it.area))
+    }
+
+    /// Ends a context, and with it its save area.
     pub(crate) fn end_context(&mut self, word: usize, ended: &mut Ended) {
-        ended.note(word, self.contexts.remove(&word).is_some());
+        let context = self.contexts.remove(&word);
+        ended.note(word, context.is_some());
+        if let Some(Context { area: Some(area), .. }) = context {
+            ended.note(area.word, self.end_area(area.word));
+        }
+    }
+
+    pub(crate) fn add_area(&mut self, word: usize, size: u64) {
+        self.areas.insert(word, Arc::new(Allocation::absent(word, size)));
+    }
+
+    pub(crate) fn area(&self, word: usize) -> Option<&Arc<Allocation>> {
+        self.areas.get(&word)
+    }
+
+    /// Ends a save area. Answers whether there was one.
+    pub(crate) fn end_area(&mut self, word: usize) -> bool {
+        self.areas.remove(&word).is_some()
+    }
+
+    /// Where the save areas are, by the age of their contexts.
+    pub(crate) fn area_places(&self) -> Vec<Option<u64>> {
+        let mut contexts: Vec<_> = self.contexts.values().collect();
+        contexts.sort_by_key(|it| it.number);
+        let areas = contexts.into_iter().filter_map(|it| it.area);
+        areas.map(|it| self.area(it.word)?.place()).collect()
     }
 
     pub(crate) fn add_resource(&mut self, word: usize) {
@@ -98,12 +157,12 @@ impl Records {
         ended.note(word, self.resources.remove(&word));
     }
 
-    pub(crate) fn add_allocation(&mut self, word: usize, size: u64) {
-        self.allocations.insert(word, Arc::new(Memory::new(size)));
+    pub(crate) fn add_allocation(&mut self, word: usize, allocation: Allocation) {
+        self.allocations.insert(word, Arc::new(allocation));
     }
 
-    pub(crate) fn memory(&self, allocation: usize) -> Option<Weak<Memory>> {
-        self.allocations.get(&allocation).map(Arc::downgrade)
+    pub(crate) fn allocation(&self, word: usize) -> Option<&Arc<Allocation>> {
+        self.allocations.get(&word)
     }
 
     pub(crate) fn end_allocation(&mut self, word: usize, ended: &mut Ended) {
@@ -129,27 +188,23 @@ impl Records {
         ended.note(word, view.is_some());
     }
 
-    /// The commands of a packet, with the memory that this context's device means by the names.
-    pub(crate) fn resolve(
-        &self,
-        context: usize,
-        commands: Vec<Command>,
-    ) -> Answer<VecDeque<Command<Weak<Memory>>>> {
+    /// The commands of a packet, with what this context's device means by the names.
+    pub(crate) fn resolve(&self, context: usize, commands: Vec<Command>) -> Answer<Commands> {
         let context = self.contexts.get(&context).ok_or(Refusal::Invalid)?;
         let device = self.devices.get(&context.device).ok_or(Refusal::Invalid)?;
         let find = |handle| self.named(device, handle).cloned().ok_or(Refusal::Invalid);
         commands.into_iter().map(|it| it.resolve(find)).collect()
     }
 
-    /// The memory that every device with this name means by it, if that is the same.
-    pub(crate) fn named_anywhere(&self, handle: Handle) -> Option<Arc<Memory>> {
+    /// What every device with this name means by it, if that is the same.
+    pub(crate) fn named_anywhere(&self, handle: Handle) -> Option<Arc<Allocation>> {
         let mut found = self.devices.values().filter_map(|it| self.named(it, handle));
         let first = found.next()?;
         if found.all(|it| it.ptr_eq(first)) { first.upgrade() } else { None }
     }
 
-    fn named(&self, device: &Device, handle: Handle) -> Option<&Weak<Memory>> {
-        self.views.get(device.names.get(&handle.0)?).map(|it| &it.memory)
+    fn named(&self, device: &Device, handle: Handle) -> Option<&Weak<Allocation>> {
+        self.views.get(device.names.get(&handle.0)?).map(|it| &it.allocation)
     }
 }
 
@@ -164,17 +219,17 @@ mod tests {
     fn records() -> Records {
         let mut records = Records::default();
         for device in [10, 20] {
-            records.add_device(device);
-            records.add_context(device + 1, device);
+            records.add_device(device, 0);
+            records.add_context(device + 1, device, None);
         }
-        records.add_allocation(30, 8);
-        records.add_allocation(40, 16);
+        records.add_allocation(30, Allocation::own(30, 8));
+        records.add_allocation(40, Allocation::own(40, 16));
         records
     }
 
     fn open(records: &mut Records, word: usize, device: usize, allocation: usize) {
-        let memory = records.memory(allocation).unwrap();
-        records.add_view(word, View { device, handle: NAME, memory });
+        let allocation = Arc::downgrade(records.allocation(allocation).unwrap());
+        records.add_view(word, View { device, handle: NAME, allocation });
     }
 
     /// How many bytes the memory has that a context means by the name.
@@ -225,10 +280,26 @@ mod tests {
     }
 
     #[test]
+    fn a_save_area_goes_with_its_context() {
+        let mut records = records();
+        records.add_area(70, 4096);
+        records.add_context(12, 10, Some(SaveArea { word: 70, name: 7 }));
+        let (number, area) = records.context(12).unwrap();
+        assert_ne!(Some(number), records.context(11).map(|it| it.0));
+        assert_eq!(area.map(|it| it.name), Some(7));
+        records.area(70).unwrap().comes(0x1000);
+        assert_eq!(records.area_places(), [Some(0x1000)]);
+        let mut ended = Ended::default();
+        records.end_context(12, &mut ended);
+        assert_eq!(ended, Ended { words: vec![12, 70], unknown: false });
+        assert!(records.area(70).is_none() && records.area_places().is_empty());
+    }
+
+    #[test]
     fn memory_goes_with_its_allocation_and_with_nothing_else() {
         let mut records = records();
         open(&mut records, 50, 10, 30);
-        let memory = records.memory(30).unwrap();
+        let memory = Arc::downgrade(records.allocation(30).unwrap().memory().unwrap());
         records.end_device(10, &mut Ended::default());
         assert!(memory.upgrade().is_some());
         records.end_allocation(30, &mut Ended::default());

@@ -1,0 +1,187 @@
+//! What is asked of the machine's memory, and how hostile callers fare.
+#![expect(unsafe_code, reason = "looks through views")]
+
+use super::*;
+use flight::Ram as _;
+use std::ptr;
+
+const SIZE: u64 = 64 * PAGE;
+
+fn ram() -> Arc<Ram> {
+    Ram::new(SIZE).unwrap()
+}
+
+fn bytes(ram: &Ram, start: u64, length: usize) -> Option<Vec<u8>> {
+    let mut into = vec![0xee; length];
+    ram.read(start, &mut into).then_some(into)
+}
+
+/// A byte at an address of a view.
+fn seen(address: usize) -> u8 {
+    let address: *const u8 = ptr::with_exposed_provenance(address);
+    // SAFETY: The tests look only where a view shows something.
+    unsafe { address.read_volatile() }
+}
+
+fn poke(address: usize, value: u8) {
+    let address: *mut u8 = ptr::with_exposed_provenance_mut(address);
+    // SAFETY: As above.
+    unsafe { address.write_volatile(value) };
+}
+
+#[test]
+fn addresses_repeat_and_none_is_small() {
+    let starts = || {
+        let ram = ram();
+        let one = ram.take(1).unwrap();
+        let two = ram.take(3 * PAGE - 1).unwrap();
+        ram.give_back(one);
+        let all = [one, two, ram.take(PAGE).unwrap(), ram.take(PAGE).unwrap()];
+        all.map(|it| (it.start - BASE, it.bytes))
+    };
+    assert_eq!(starts(), [(0, PAGE), (PAGE, 3 * PAGE), (0, PAGE), (4 * PAGE, PAGE)]);
+    assert_eq!(starts(), starts());
+}
+
+#[test]
+fn bytes_are_read_as_they_were_written() {
+    let ram = ram();
+    let run = ram.take(2 * PAGE).unwrap();
+    assert!(ram.write(run.start + PAGE - 2, &[1, 2, 3, 4]));
+    assert_eq!(bytes(&ram, run.start + PAGE - 3, 6), Some(vec![0, 1, 2, 3, 4, 0]));
+    assert!(ram.copy(run.start + PAGE - 2, run.start + PAGE - 1, 4), "overlapping");
+    assert_eq!(bytes(&ram, run.start + PAGE - 2, 5), Some(vec![1, 1, 2, 3, 4]));
+    assert!(ram.fill(Run { start: run.start + 1, bytes: 11 }, 0x0403_0201));
+    let filled = [0, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 0];
+    assert_eq!(bytes(&ram, run.start, 13), Some(filled.to_vec()));
+    assert!(ram.fill(run, 0xabab_abab));
+    let all = bytes(&ram, run.start, 2 * 4096).unwrap();
+    assert!(all.iter().all(|it| *it == 0xab));
+}
+
+#[test]
+fn what_is_not_taken_is_not_there() {
+    let ram = ram();
+    let (one, gap) = (ram.take(PAGE).unwrap(), ram.take(PAGE).unwrap());
+    let last = ram.take(PAGE).unwrap();
+    ram.give_back(gap);
+    let outside =
+        [0, 8, gap.start, one.start + PAGE - 1, BASE - 1, BASE + SIZE - 1, BASE + SIZE, u64::MAX];
+    for start in outside {
+        assert_eq!(bytes(&ram, start, 2), None, "{start:#x}");
+        assert!(!ram.write(start, &[1, 2]), "{start:#x}");
+        assert!(!ram.fill(Run { start, bytes: 2 }, 7), "{start:#x}");
+        assert!(!ram.copy(start, last.start, 2) && !ram.copy(last.start, start, 2), "{start:#x}");
+        assert!(!ram.lend(Run { start, bytes: 2 }, &mut |_| panic!("lent")), "{start:#x}");
+    }
+    assert!(ram.view(&[gap]).is_none() && ram.view(&[one, gap]).is_none());
+    assert_eq!(bytes(&ram, one.start + PAGE - 1, 1), Some(vec![0]), "and nothing was written");
+    assert!(ram.take(SIZE).is_none() && ram.take(0).is_none() && ram.take(u64::MAX).is_none());
+}
+
+#[test]
+fn what_was_given_back_is_zero_when_taken_again() {
+    let ram = ram();
+    for pages in [1, 15, 16, 64] {
+        let run = ram.take(pages * PAGE).unwrap();
+        assert!(ram.fill(run, 0x1234_5678));
+        ram.give_back(Run { bytes: run.bytes - 1, ..run });
+        assert!(ram.write(run.start, &[1]), "not as it was taken: it stays");
+        ram.give_back(run);
+        ram.give_back(run);
+        assert!(!ram.write(run.start, &[1]));
+        let again = ram.take(pages * PAGE).unwrap();
+        assert_eq!(again, run);
+        let length = usize::try_from(run.bytes).unwrap();
+        assert!(bytes(&ram, run.start, length).unwrap().iter().all(|it| *it == 0), "{pages}");
+        ram.give_back(again);
+    }
+    assert!(ram.take(SIZE).is_some(), "all of it came back as one");
+}
+
+#[test]
+fn a_view_shows_the_same_bytes_in_its_own_order() {
+    let ram = ram();
+    let (a, b) = (ram.take(PAGE).unwrap(), ram.take(2 * PAGE).unwrap());
+    assert!(ram.write(a.start + 5, b"a") && ram.write(b.start + PAGE, b"b"));
+    let view = ram.view(&[b, a]).unwrap();
+    assert_eq!((seen(view + 4096), seen(view + 2 * 4096 + 5)), (b'b', b'a'));
+    poke(view + 2 * 4096 + 6, b'c');
+    assert_eq!(bytes(&ram, a.start + 5, 2), Some(b"ac".to_vec()));
+
+    let c = ram.take(3 * PAGE).unwrap();
+    assert!(ram.write(c.start + PAGE, b"d"));
+    assert!(ram.aim(view, &[]), "nothing is shown");
+    assert!(ram.aim(view, &[c]));
+    assert_eq!(seen(view + 4096), b'd', "other bytes at the same address");
+    assert!(!ram.aim(view, &[a]), "of another size");
+    assert_eq!(seen(view + 4096), b'd');
+    ram.give_back(a);
+    assert!(!ram.aim(view, &[b, a]), "not there any more");
+    assert_eq!(seen(view + 4096), b'd', "it survives what is not its own");
+    ram.end_view(view);
+    assert!(!ram.aim(view, &[c]));
+    assert!(ram.view(&[]).is_none() && ram.view(&[Run { bytes: 8, ..b }]).is_none());
+}
+
+#[test]
+fn what_is_lent_is_nobody_elses() {
+    let ram = ram();
+    let run = ram.take(PAGE).unwrap();
+    let half = Run { bytes: 2048, ..run };
+    let mut calls = 0;
+    let lent = ram.lend(half, &mut |bytes| {
+        calls += 1;
+        bytes[..3].copy_from_slice(b"abc");
+        assert!(!ram.write(run.start, b"x"));
+        assert!(!ram.copy(run.start + 2048, run.start + 2047, 1));
+        assert!(!ram.lend(Run { start: run.start + 2047, bytes: 2 }, &mut |_| panic!("twice")));
+        assert!(ram.write(run.start + 2048, b"x"), "beside it");
+        assert!(ram.lend(Run { start: run.start + 2048, bytes: 2 }, &mut |it| it[0] += 1));
+        ram.give_back(run);
+    });
+    assert!(lent && calls == 1);
+    assert_eq!(bytes(&ram, run.start, 3), Some(b"abc".to_vec()), "a loan is not given back");
+    assert_eq!(bytes(&ram, run.start + 2048, 1), Some(b"y".to_vec()));
+    ram.give_back(run);
+    assert_eq!(bytes(&ram, run.start, 3), None);
+}
+
+#[test]
+fn memory_comes_back_when_it_ends() {
+    let ram = Ram::new(8 << 30).unwrap();
+    let run = ram.take(PAGE).unwrap();
+    let view = ram.view(&[run]).unwrap();
+    let maps = || std::fs::read_to_string("/proc/self/maps").unwrap();
+    let column = |line: &str, at: usize| line.split_whitespace().nth(at).unwrap().to_owned();
+    let before = maps();
+    let shown = before.lines().find(|it| it.starts_with(&format!("{view:x}-"))).unwrap();
+    let inode = column(shown, 4);
+    let mapped = |maps: &str| maps.lines().filter(|it| column(it, 4) == inode).count();
+    assert_eq!(mapped(&before), 2, "the memory and the view");
+    drop(ram);
+    assert_eq!(mapped(&maps()), 0);
+}
+
+#[test]
+fn threads_that_take_and_give_see_zeroes_and_their_own_bytes() {
+    let ram = ram();
+    thread::scope(|scope| {
+        for number in 1..=4_u8 {
+            let ram = &ram;
+            scope.spawn(move || {
+                for round in 0..300_u64 {
+                    let run = ram.take((1 + round % 5) * PAGE).unwrap();
+                    assert_eq!(bytes(ram, run.start + run.bytes - 1, 1), Some(vec![0]));
+                    assert!(ram.fill(run, u32::from_le_bytes([number; 4])));
+                    assert!(ram.lend(run, &mut |it| assert_eq!(it[0], number)));
+                    let mut last = [0];
+                    assert!(ram.read(run.start + run.bytes - 1, &mut last));
+                    assert_eq!(last, [number]);
+                    ram.give_back(run);
+                }
+            });
+        }
+    });
+    assert!(ram.take(SIZE).is_some());
+}

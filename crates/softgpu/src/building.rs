@@ -1,0 +1,193 @@
+//! From paging operations to the commands that do them.
+//!
+//! # Invariants
+//!
+//! 1. A command is written whole or not at all, wherever the buffer begins.
+//! 2. `multipass` counts what was written so far: pages of a move or of a mapping, bytes of an
+//!    update. What is done in one command is written with the last of its buffers.
+
+use crate::area::{AREA_SIZE, Registers, SAVED_AT};
+use crate::controller::Side;
+use crate::paging::{MOST_WRITTEN, PagingCommand, WRITE_HEAD};
+use crate::plan::PAGE;
+use flight::Run;
+use kernel::miniport::{Answer, Refusal};
+use kernel::operation::{Building, End, Operation, Pages, Transfer};
+
+/// Writes the commands of an operation, or as many of them as there is room for.
+pub(crate) fn build(building: &mut Building<'_>) -> Answer<()> {
+    let mut writer =
+        Writer { room: building.buffer, written: 0, done: u64::from(*building.multipass) };
+    let all = writer.operation(&building.operation);
+    building.written = u32::try_from(writer.written).unwrap_or(u32::MAX);
+    *building.multipass = u32::try_from(writer.done).unwrap_or(u32::MAX);
+    all.ok_or(Refusal::NoRoom)
+}
+
+struct Writer<'a> {
+    room: &'a mut [u8],
+    written: usize,
+    /// What `multipass` counts.
+    done: u64,
+}
+
+impl Writer<'_> {
+    /// Writes what is left of it. `None`: the room is used up.
+    fn operation(&mut self, operation: &Operation<'_>) -> Option<()> {
+        match *operation {
+            Operation::Transfer(ref it) => self.transfer(it),
+            Operation::Fill { address, bytes, pattern, .. } => {
+                self.put(&PagingCommand::Fill { to: Side::Own(address), bytes, pattern })
+            }
+            Operation::MapAperture { page, pages, .. } => self.map(page, pages),
+            Operation::UnmapAperture { page, pages, dummy, .. } => {
+                self.put(&PagingCommand::Unmap { page, count: pages, dummy })
+            }
+            Operation::InitContext { place, bytes, .. } => self.init(place, bytes),
+            Operation::UpdateContext { place, private, .. } => self.update(place, private),
+            // What is thrown away may stay as it is, and who comes and goes moves no byte.
+            Operation::Discard { .. } | Operation::Notify { .. } => Some(()),
+        }
+    }
+
+    fn transfer(&mut self, it: &Transfer<'_>) -> Option<()> {
+        let before = (self.done * PAGE).min(it.bytes);
+        let mut from = Cursor::new(it.from, it.offset);
+        let mut to = Cursor::new(it.to, it.offset);
+        from.skip(before);
+        to.skip(before);
+        let mut left = it.bytes - before;
+        while left > 0 {
+            let bytes = left.min(from.ahead()).min(to.ahead());
+            self.put(&PagingCommand::Copy { from: from.side(), to: to.side(), bytes })?;
+            from.skip(bytes);
+            to.skip(bytes);
+            left -= bytes;
+            self.done += bytes.div_ceil(PAGE);
+        }
+        Some(())
+    }
+
+    fn map(&mut self, page: u64, pages: Pages<'_>) -> Option<()> {
+        let mut cursor = Cursor::pages(pages);
+        cursor.skip(self.done * PAGE);
+        while self.done < pages.count {
+            let count = (pages.count - self.done).min(cursor.ahead() / PAGE);
+            let start = match cursor.side() {
+                Side::Own(it) | Side::System(it) => it,
+            };
+            self.put(&PagingCommand::Map { page: page.saturating_add(self.done), start, count })?;
+            cursor.skip(count * PAGE);
+            self.done += count;
+        }
+        Some(())
+    }
+
+    /// Zeroes, and the registers of a context that has done nothing.
+    fn init(&mut self, place: End<'_>, bytes: u64) -> Option<()> {
+        let pages = bytes.div_ceil(PAGE);
+        let mut cursor = Cursor::new(place, 0);
+        cursor.skip(self.done * PAGE);
+        while self.done < pages {
+            let left = bytes - self.done * PAGE;
+            let now = left.min(cursor.ahead());
+            self.put(&PagingCommand::Fill { to: cursor.side(), bytes: now, pattern: 0 })?;
+            cursor.skip(now);
+            self.done += now.div_ceil(PAGE);
+        }
+        if bytes < AREA_SIZE {
+            return Some(());
+        }
+        let mut cursor = Cursor::new(place, 0);
+        cursor.skip(SAVED_AT);
+        let image = Registers::default().encode();
+        self.put(&PagingCommand::Write { to: cursor.side(), bytes: &image })
+    }
+
+    /// The driver's bytes, at the start of the area. What does not fit before the registers is
+    /// not written.
+    fn update(&mut self, place: End<'_>, private: &[u8]) -> Option<()> {
+        let most = private.len().min(usize::try_from(SAVED_AT).unwrap_or(0));
+        let mut at = usize::try_from(self.done).unwrap_or(most);
+        while at < most {
+            let mut cursor = Cursor::new(place, 0);
+            cursor.skip(at as u64);
+            let room = self.room.len().saturating_sub(self.written + WRITE_HEAD);
+            let length = (most - at).min(room).min(MOST_WRITTEN);
+            let bytes = private.get(at..at + length).filter(|it| !it.is_empty())?;
+            self.put(&PagingCommand::Write { to: cursor.side(), bytes })?;
+            at += length;
+            self.done = at as u64;
+        }
+        Some(())
+    }
+
+    fn put(&mut self, command: &PagingCommand<'_>) -> Option<()> {
+        let bytes = command.encode();
+        let room = self.room.get_mut(self.written..)?.get_mut(..bytes.len())?;
+        room.copy_from_slice(&bytes);
+        self.written += bytes.len();
+        Some(())
+    }
+}
+
+/// A place among bytes that lie in pieces.
+struct Cursor<'a> {
+    /// The pieces from here on, of system memory; none is a segment.
+    runs: Option<&'a [Run]>,
+    /// How far into the first of them; in a segment the address.
+    at: u64,
+}
+
+impl<'a> Cursor<'a> {
+    /// Where the bytes of a move begin at an end of it: in a segment so many bytes behind the
+    /// allocation's address, in system memory at the first page that is meant.
+    fn new(end: End<'a>, offset: u64) -> Self {
+        match end {
+            End::Segment { address, .. } => Self { runs: None, at: address.saturating_add(offset) },
+            End::System(pages) => Self::pages(pages),
+        }
+    }
+
+    fn pages(pages: Pages<'a>) -> Self {
+        let mut cursor = Self { runs: Some(pages.runs), at: 0 };
+        cursor.skip(pages.first.saturating_mul(PAGE));
+        cursor
+    }
+
+    /// Where it is. Behind the last piece that is nowhere: the hardware will say so.
+    fn side(&self) -> Side {
+        match self.runs {
+            None => Side::Own(self.at),
+            Some([]) => Side::System(0),
+            Some([first, ..]) => Side::System(first.start + self.at),
+        }
+    }
+
+    /// How many bytes lie one behind the other from here on.
+    fn ahead(&self) -> u64 {
+        let Some([first, rest @ ..]) = self.runs else { return u64::MAX };
+        let mut end = first.start + first.bytes;
+        for run in rest {
+            if run.start != end {
+                break;
+            }
+            end += run.bytes;
+        }
+        end - first.start - self.at
+    }
+
+    fn skip(&mut self, bytes: u64) {
+        self.at = self.at.saturating_add(bytes);
+        while let Some([first, rest @ ..]) = self.runs
+            && self.at >= first.bytes
+        {
+            self.at -= first.bytes;
+            self.runs = Some(rest);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "building_tests.rs"]
+mod tests;

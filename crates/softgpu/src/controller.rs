@@ -1,0 +1,182 @@
+//! The memory controller: from the GPU's addresses to the machine's memory.
+//!
+//! # Invariants
+//!
+//! 1. Local memory is taken from the machine's when the GPU is made, and given back with it.
+//! 2. An access is done whole or not at all: what it touches is found before the first byte.
+
+use crate::aperture::Aperture;
+use crate::plan::{APERTURE_BASE, LOCAL_BASE, MemoryPlan, VISIBLE_BASE};
+use flight::{Ram, Run};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What the engines reach.
+pub(crate) struct Controller {
+    ram: Arc<dyn Ram>,
+    visible: Run,
+    local: Run,
+    aperture_bytes: u64,
+    aperture: Mutex<Aperture>,
+}
+
+/// Where bytes are, for the hardware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// At an address of the GPU's.
+    Own(u64),
+    /// In the machine's memory.
+    System(u64),
+}
+
+impl Controller {
+    /// With all the memory of the plan, or none if the machine has not so much.
+    pub(crate) fn new(ram: Arc<dyn Ram>, plan: &MemoryPlan) -> Option<Self> {
+        let visible = ram.take(plan.visible)?;
+        let Some(local) = ram.take(plan.local) else {
+            ram.give_back(visible);
+            return None;
+        };
+        let aperture = Mutex::new(Aperture::new(plan.aperture));
+        Some(Self { ram, visible, local, aperture_bytes: plan.aperture, aperture })
+    }
+
+    pub(crate) fn ram(&self) -> &Arc<dyn Ram> {
+        &self.ram
+    }
+
+    /// Where the CPU sees local memory.
+    pub(crate) fn cpu(&self) -> u64 {
+        self.visible.start
+    }
+
+    pub(crate) fn aperture(&self) -> MutexGuard<'_, Aperture> {
+        self.aperture.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether something is behind all of these bytes.
+    pub(crate) fn reaches(&self, side: Side, bytes: u64) -> bool {
+        self.pieces(side, bytes).is_some()
+    }
+
+    pub(crate) fn read(&self, from: Side, into: &mut [u8]) -> bool {
+        let Some(pieces) = self.pieces(from, into.len() as u64) else { return false };
+        let mut rest = into;
+        for piece in pieces {
+            let length = usize::try_from(piece.bytes).unwrap_or(usize::MAX).min(rest.len());
+            let (now, later) = rest.split_at_mut(length);
+            if !self.ram.read(piece.start, now) {
+                return false;
+            }
+            rest = later;
+        }
+        true
+    }
+
+    pub(crate) fn write(&self, to: Side, bytes: &[u8]) -> bool {
+        let Some(pieces) = self.pieces(to, bytes.len() as u64) else { return false };
+        let mut rest = bytes;
+        for piece in pieces {
+            let length = usize::try_from(piece.bytes).unwrap_or(usize::MAX).min(rest.len());
+            let (now, later) = rest.split_at(length);
+            if !self.ram.write(piece.start, now) {
+                return false;
+            }
+            rest = later;
+        }
+        true
+    }
+
+    pub(crate) fn fill(&self, to: Side, bytes: u64, pattern: u32) -> bool {
+        let Some(pieces) = self.pieces(to, bytes) else { return false };
+        let mut turned = pattern;
+        pieces.into_iter().all(|piece| {
+            let now = turned;
+            // The next piece goes on in the pattern where this one ends.
+            turned = turned.rotate_right(8 * u32::try_from(piece.bytes % 4).unwrap_or(0));
+            self.ram.fill(piece, now)
+        })
+    }
+
+    /// Copies bytes, also where the two overlap.
+    pub(crate) fn copy(&self, from: Side, to: Side, bytes: u64) -> bool {
+        let (Some(sources), Some(targets)) = (self.pieces(from, bytes), self.pieces(to, bytes))
+        else {
+            return false;
+        };
+        if let ([source], [target]) = (&sources[..], &targets[..]) {
+            return self.ram.copy(source.start, target.start, bytes);
+        }
+        let meets = |one: &Run| targets.iter().any(|it| meet(*one, *it));
+        if sources.iter().any(meets) {
+            // In pieces it would read what it wrote: so it is read whole before that.
+            let mut all = vec![0; usize::try_from(bytes).unwrap_or(0)];
+            return self.read(from, &mut all) && self.write(to, &all);
+        }
+        pairs(&sources, &targets).all(|(from, to, bytes)| self.ram.copy(from, to, bytes))
+    }
+
+    /// The pieces of the machine's memory behind these bytes; none, if some of them are not
+    /// there.
+    fn pieces(&self, side: Side, bytes: u64) -> Option<Vec<Run>> {
+        let address = match side {
+            Side::System(start) => return Some(vec![Run { start, bytes }]),
+            Side::Own(address) => address,
+        };
+        if let Some(offset) = within(address, bytes, APERTURE_BASE, self.aperture_bytes) {
+            return self.aperture().pieces(offset, bytes);
+        }
+        let local = [(VISIBLE_BASE, self.visible), (LOCAL_BASE, self.local)];
+        local.into_iter().find_map(|(base, run)| {
+            let start = run.start + within(address, bytes, base, run.bytes)?;
+            Some(vec![Run { start, bytes }])
+        })
+    }
+}
+
+/// How far behind `base` the bytes begin, if all of them are in the `size` bytes from there on.
+fn within(address: u64, bytes: u64, base: u64, size: u64) -> Option<u64> {
+    let offset = address.checked_sub(base)?;
+    (offset.checked_add(bytes)? <= size).then_some(offset)
+}
+
+/// Whether two runs have a byte in common.
+fn meet(one: Run, other: Run) -> bool {
+    let end = |it: Run| it.start.saturating_add(it.bytes);
+    one.start < end(other) && other.start < end(one)
+}
+
+/// Two lists of pieces for the same bytes, cut where either is cut.
+fn pairs<'a>(from: &'a [Run], to: &'a [Run]) -> impl Iterator<Item = (u64, u64, u64)> + 'a {
+    let (mut sources, mut targets) = (from.iter().copied(), to.iter().copied());
+    let (mut source, mut target) = (sources.next(), targets.next());
+    std::iter::from_fn(move || {
+        let (mut one, mut other) = (source?, target?);
+        let bytes = one.bytes.min(other.bytes);
+        let pair = (one.start, other.start, bytes);
+        for run in [&mut one, &mut other] {
+            run.start += bytes;
+            run.bytes -= bytes;
+        }
+        source = if one.bytes == 0 { sources.next() } else { Some(one) };
+        target = if other.bytes == 0 { targets.next() } else { Some(other) };
+        Some(pair)
+    })
+}
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        self.ram.give_back(self.visible);
+        self.ram.give_back(self.local);
+    }
+}
+
+impl fmt::Debug for Controller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (visible, local) = (self.visible, self.local);
+        f.debug_struct("Controller")
+            .field("visible", &visible)
+            .field("local", &local)
+            .finish_non_exhaustive()
+    }
+}

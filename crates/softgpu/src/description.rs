@@ -1,0 +1,186 @@
+//! What a client says of an allocation on an adapter with memory: its size, and where it wants
+//! it.
+//!
+//! A short description ([`super::format::describe`]) leaves the rest to the driver.
+
+use crate::format::{self, LARGEST};
+use crate::plan::{APERTURE, LOCAL, PAGE, VISIBLE};
+use kernel::miniport::{Refusal, Shape};
+use kernel::segment::{Preference, SegmentSet, Wants, WantsFlags};
+
+/// How many bytes a long description has.
+pub const LONG_DESCRIPTION_SIZE: u32 = 60;
+
+/// How much an allocation is worth by default (`D3DDDI_ALLOCATIONPRIORITY_NORMAL`).
+pub const NORMAL_PRIORITY: u32 = 0x7800_0000;
+
+const START: [u8; 8] = *b"WTSG\x02\0\0\0";
+const FROM_TOP: u32 = 1 << 31;
+const LARGEST_ALIGNMENT: u64 = 1 << 21;
+
+/// Where an allocation is when nobody says: anywhere, at best in memory of the GPU's own, and
+/// the CPU may look at it.
+pub fn anywhere() -> Wants {
+    let order = [LOCAL, VISIBLE, APERTURE];
+    Wants {
+        segments: SegmentSet::of(&order),
+        preferred: prefer(&order),
+        evict: SegmentSet::default(),
+        priority: NORMAL_PRIORITY,
+        flags: WantsFlags { cpu_visible: true, ..WantsFlags::default() },
+    }
+}
+
+/// Only in these segments, the best first.
+pub fn only_in(order: &[u32]) -> Wants {
+    Wants { segments: SegmentSet::of(order), preferred: prefer(order), ..anywhere() }
+}
+
+fn prefer(order: &[u32]) -> [Option<Preference>; 5] {
+    let mut preferred = [None; 5];
+    for (place, segment) in preferred.iter_mut().zip(order) {
+        *place = Some(Preference { segment: *segment, from_top: false });
+    }
+    preferred
+}
+
+/// The private data of an allocation of `size` bytes that is to be in these places.
+///
+/// Of the flags a client chooses `cpu_visible`, `cached` and `pinned`; an alignment of zero is
+/// a page.
+pub fn describe_in(size: u64, alignment: u64, wants: &Wants) -> Vec<u8> {
+    let mut bytes = START.to_vec();
+    bytes.extend(size.to_le_bytes());
+    bytes.extend(alignment.to_le_bytes());
+    let preferred = wants.preferred.map(|it| {
+        it.map_or(0, |it| it.segment & !FROM_TOP | if it.from_top { FROM_TOP } else { 0 })
+    });
+    let WantsFlags { cpu_visible, cached, pinned, .. } = wants.flags;
+    let flags = u32::from(cpu_visible) | u32::from(cached) << 1 | u32::from(pinned) << 2;
+    let words = [wants.segments.0, wants.evict.0, wants.priority, flags];
+    bytes.extend(words.into_iter().chain(preferred).flat_map(u32::to_le_bytes));
+    bytes
+}
+
+/// What the driver says of the allocation that a short or a long description is of.
+pub fn read_shape(bytes: &[u8]) -> Result<Shape, Refusal> {
+    let (size, alignment, mut wants) = if bytes.starts_with(&START) {
+        read_long(bytes.get(START.len()..).unwrap_or_default())?
+    } else {
+        (format::read_description(bytes)?, 0, anywhere())
+    };
+    let alignment = alignment.max(PAGE);
+    if !alignment.is_power_of_two() || alignment > LARGEST_ALIGNMENT || !sensible(&wants) {
+        return Err(Refusal::Invalid);
+    }
+    wants.flags.physical = true;
+    wants.flags.notify = true;
+    Ok(Shape { size: size.next_multiple_of(PAGE), alignment, pitch_aligned_size: 0, wants })
+}
+
+fn read_long(bytes: &[u8]) -> Result<(u64, u64, Wants), Refusal> {
+    let (numbers, words) = bytes.split_first_chunk::<16>().ok_or(Refusal::Invalid)?;
+    let [size, alignment] = *numbers.as_chunks::<8>().0 else { return Err(Refusal::Invalid) };
+    let (size, alignment) = (u64::from_le_bytes(size), u64::from_le_bytes(alignment));
+    let (words, rest) = words.as_chunks::<4>();
+    let words: Vec<u32> = words.iter().map(|it| u32::from_le_bytes(*it)).collect();
+    let ([segments, evict, priority, flags, preferred @ ..], []) = (&words[..], rest) else {
+        return Err(Refusal::Invalid);
+    };
+    let preferred: [u32; 5] = preferred.try_into().map_err(|_| Refusal::Invalid)?;
+    match size {
+        0 => return Err(Refusal::Invalid),
+        1..=LARGEST => (),
+        _ => return Err(Refusal::NoMemory),
+    }
+    if flags & !7 != 0 {
+        return Err(Refusal::Invalid);
+    }
+    let preference = |it| Preference { segment: it & !FROM_TOP, from_top: it & FROM_TOP != 0 };
+    let wants = Wants {
+        segments: SegmentSet(*segments),
+        preferred: preferred.map(|it| (it != 0).then(|| preference(it))),
+        evict: SegmentSet(*evict),
+        priority: *priority,
+        flags: WantsFlags {
+            cpu_visible: flags & 1 != 0,
+            cached: flags & 2 != 0,
+            pinned: flags & 4 != 0,
+            ..WantsFlags::default()
+        },
+    };
+    Ok((size, alignment, wants))
+}
+
+/// Whether a driver that keeps the rules can say this of an allocation.
+fn sensible(wants: &Wants) -> bool {
+    let all = SegmentSet::of(&[APERTURE, VISIBLE, LOCAL]);
+    let known = !wants.segments.is_empty() && wants.segments.0 & !all.0 == 0;
+    let preferred = wants.preferred.iter().flatten().all(|it| wants.segments.has(it.segment));
+    let evict = wants.evict.0 & !SegmentSet::of(&[APERTURE]).0 == 0;
+    // What the CPU can lock must have somewhere to go where the CPU sees it.
+    let seen = !wants.flags.cpu_visible || wants.segments.has(APERTURE);
+    let cached = wants.flags.cpu_visible || !wants.flags.cached;
+    known && preferred && evict && seen && cached && wants.priority != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn driven(wants: Wants) -> Wants {
+        let flags = WantsFlags { physical: true, notify: true, ..wants.flags };
+        Wants { flags, ..wants }
+    }
+
+    #[test]
+    fn a_short_description_is_anywhere() {
+        let shape = read_shape(&format::describe(5000)).unwrap();
+        assert_eq!((shape.size, shape.alignment), (8192, 4096));
+        assert_eq!(shape.wants, driven(anywhere()));
+    }
+
+    #[test]
+    fn a_long_description_reads_back() {
+        let mut wants = only_in(&[VISIBLE, APERTURE]);
+        wants.preferred[0] = Some(Preference { segment: VISIBLE, from_top: true });
+        wants.evict = SegmentSet::of(&[APERTURE]);
+        wants.priority = 0xa000_0000;
+        wants.flags.cached = true;
+        let bytes = describe_in(1, 65536, &wants);
+        assert_eq!(bytes.len(), LONG_DESCRIPTION_SIZE as usize);
+        let shape = read_shape(&bytes).unwrap();
+        assert_eq!((shape.size, shape.alignment), (4096, 65536));
+        assert_eq!(shape.wants, driven(wants));
+        for length in 0..bytes.len() {
+            assert!(read_shape(&bytes[..length]).is_err(), "{length}");
+        }
+        assert!(read_shape(&[&bytes[..], &[0]].concat()).is_err());
+    }
+
+    #[test]
+    fn what_no_good_driver_says_is_refused() {
+        let refused = |size, alignment, change: fn(&mut Wants)| {
+            let mut wants = anywhere();
+            change(&mut wants);
+            read_shape(&describe_in(size, alignment, &wants)).err()
+        };
+        assert_eq!(refused(4096, 0, |_| ()), None);
+        assert_eq!(refused(0, 0, |_| ()), Some(Refusal::Invalid));
+        assert_eq!(refused(LARGEST + 1, 0, |_| ()), Some(Refusal::NoMemory));
+        assert_eq!(refused(4096, 4097, |_| ()), Some(Refusal::Invalid));
+        assert_eq!(refused(4096, 1 << 40, |_| ()), Some(Refusal::Invalid));
+        let wrong: [fn(&mut Wants); 7] = [
+            |it| it.segments = SegmentSet::default(),
+            |it| it.segments.0 |= 8,
+            |it| it.segments = SegmentSet::of(&[APERTURE, LOCAL]),
+            |it| it.evict = SegmentSet::of(&[LOCAL]),
+            |it| it.priority = 0,
+            |it| (it.flags.cpu_visible, it.flags.cached) = (false, true),
+            |it| *it = only_in(&[VISIBLE, LOCAL]),
+        ];
+        for (at, change) in wrong.into_iter().enumerate() {
+            assert_eq!(refused(4096, 0, change), Some(Refusal::Invalid), "{at}");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! One engine of the hardware: it does what it was given in order.
+//!
+//! # Invariants
+//!
+//! 1. What is in front is what the engine does; it leaves the queue when nothing of it is left,
+//!    and with that its fence is done. What touches memory that is not there leaves as well,
+//!    with a fault instead.
+//! 2. A hang stays in front forever: only a reset ends it.
+//! 3. Before the first command of a context the registers of the one before it are in its save
+//!    area, and those of the new one are the ones from its own.
+
+use crate::area::{REGISTERS_SIZE, Registers, SAVED_AT};
+use crate::controller::{Controller, Side};
+use crate::format::Command;
+use crate::gpu::Packet;
+use crate::memory::Memory;
+use crate::paging::{HEAD, PagingCommand};
+use flight::Fence;
+use std::collections::VecDeque;
+use std::sync::Weak;
+
+/// Commands of a context on memory of the GPU's.
+#[derive(Debug)]
+pub struct Drawing {
+    /// The node it is for.
+    pub node: u32,
+    /// Its number there.
+    pub fence: Fence,
+    /// Whose it is: a number that no other context ever has.
+    pub context: u64,
+    /// Where the engine saves that context.
+    pub area: Area,
+    /// What is left to do.
+    pub commands: VecDeque<Command<Target>>,
+}
+
+/// Memory as a driver found it when it wrote a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The driver's word for it, which a fault names.
+    pub word: Option<usize>,
+    /// Where it is in the GPU's addresses; whoever touches what is nowhere faults.
+    pub address: Option<u64>,
+    /// How many bytes it has.
+    pub size: u64,
+}
+
+/// Where an engine saves a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Area {
+    /// Nowhere: it begins anew each time.
+    None,
+    /// At this address of the GPU's.
+    At(u64),
+    /// In memory that is not there, by the driver's word for it: a fault.
+    Absent(usize),
+}
+
+/// Paging commands in the machine's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paging {
+    /// The node it is for.
+    pub node: u32,
+    /// Its number there.
+    pub fence: Fence,
+    /// Where what is left of them begins.
+    pub commands: u64,
+    /// How many bytes that are.
+    pub length: u32,
+    /// No context is current after it.
+    pub switch: bool,
+}
+
+/// How a packet ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It is done.
+    Done(Fence),
+    /// It touched memory that is not there: whose, by the driver's word, if it had one.
+    Faulted(Fence, Option<usize>),
+}
+
+/// What an engine can be given.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Commands on memory of a driver's own.
+    Packet(Packet),
+    Drawing(Drawing),
+    Paging(Paging),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Engine {
+    pub(crate) queue: VecDeque<Work>,
+    pub(crate) ended: Vec<Ended>,
+    current: Option<Current>,
+}
+
+/// The context whose registers are in the engine.
+#[derive(Debug)]
+struct Current {
+    context: u64,
+    area: Option<u64>,
+    registers: Registers,
+}
+
+/// What a step of an engine came to.
+#[derive(Debug, Default)]
+pub(crate) struct Step {
+    pub(crate) faults: u64,
+    pub(crate) interrupt: bool,
+}
+
+/// What became of the work in front.
+enum Outcome {
+    /// A command was done.
+    Going,
+    /// One was skipped.
+    Skipped,
+    /// Nothing of it is left.
+    Done,
+    /// It touched what is not there.
+    Fault(Option<usize>),
+}
+
+impl Engine {
+    pub(crate) fn idle(&self) -> bool {
+        match self.queue.front() {
+            None => true,
+            Some(Work::Packet(it)) => matches!(it.commands.front(), Some(Command::Hang)),
+            Some(Work::Drawing(it)) => matches!(it.commands.front(), Some(Command::Hang)),
+            Some(Work::Paging(_)) => false,
+        }
+    }
+
+    /// Does one command, or ends what has none left.
+    pub(crate) fn step(&mut self, memory: Option<&Controller>) -> Step {
+        let mut step = Step::default();
+        // Invariant 2: it is never asked to take such a step.
+        if self.idle() {
+            return step;
+        }
+        let Some(mut work) = self.queue.pop_front() else { return step };
+        let (fence, outcome) = match (&mut work, memory) {
+            (Work::Packet(it), _) => (it.fence, own(it)),
+            (Work::Drawing(it), Some(memory)) => (it.fence, self.draw(it, memory, &mut step)),
+            (Work::Paging(it), Some(memory)) => (it.fence, self.page(it, memory, &mut step)),
+            (Work::Drawing(Drawing { fence, .. }) | Work::Paging(Paging { fence, .. }), None) => {
+                (*fence, Outcome::Fault(None))
+            }
+        };
+        let ended = match outcome {
+            Outcome::Going | Outcome::Skipped => {
+                self.queue.push_front(work);
+                None
+            }
+            Outcome::Done => Some(Ended::Done(fence)),
+            Outcome::Fault(word) => Some(Ended::Faulted(fence, word)),
+        };
+        step.faults += u64::from(matches!(outcome, Outcome::Skipped | Outcome::Fault(_)));
+        step.interrupt = ended.is_some();
+        self.ended.extend(ended);
+        step
+    }
+
+    fn draw(&mut self, it: &mut Drawing, memory: &Controller, step: &mut Step) -> Outcome {
+        if let Area::Absent(word) = it.area {
+            return Outcome::Fault(Some(word));
+        }
+        self.enter(it, memory, step);
+        let mut unkept = Registers::default();
+        let registers = self.current.as_mut().map_or(&mut unkept, |it| &mut it.registers);
+        let Some(command) = it.commands.pop_front() else {
+            registers.packets += 1;
+            registers.fence = u64::from(it.fence.0);
+            return Outcome::Done;
+        };
+        let outcome = command_on(&command, memory);
+        registers.commands += u64::from(matches!(outcome, Outcome::Going));
+        outcome
+    }
+
+    /// Invariant 3.
+    fn enter(&mut self, it: &Drawing, memory: &Controller, step: &mut Step) {
+        let area = if let Area::At(address) = it.area { Some(address) } else { None };
+        match &mut self.current {
+            Some(current) if current.context == it.context => current.area = area,
+            _ => {
+                self.leave(memory, step);
+                let registers = area.map(|it| load(it, memory));
+                step.faults += u64::from(registers == Some(None));
+                let registers = registers.flatten().unwrap_or_default();
+                self.current = Some(Current { context: it.context, area, registers });
+            }
+        }
+    }
+
+    /// Saves the context that is current; then none is.
+    fn leave(&mut self, memory: &Controller, step: &mut Step) {
+        if let Some(Current { area: Some(area), registers, .. }) = self.current.take() {
+            let saved = memory.write(Side::Own(area.saturating_add(SAVED_AT)), &registers.encode());
+            step.faults += u64::from(!saved);
+        }
+    }
+
+    fn page(&mut self, it: &mut Paging, memory: &Controller, step: &mut Step) -> Outcome {
+        if it.switch {
+            it.switch = false;
+            self.leave(memory, step);
+        }
+        if it.length == 0 {
+            return Outcome::Done;
+        }
+        match fetch(it, memory).and_then(|bytes| page(&bytes, memory)) {
+            Some(()) => Outcome::Going,
+            None => Outcome::Fault(None),
+        }
+    }
+}
+
+/// The registers that stand in an area.
+fn load(area: u64, memory: &Controller) -> Option<Registers> {
+    let mut bytes = [0; REGISTERS_SIZE];
+    let read = memory.read(Side::Own(area.saturating_add(SAVED_AT)), &mut bytes);
+    if read { Registers::decode(&bytes) } else { None }
+}
+
+/// The next paging command, if there is one.
+fn fetch(it: &mut Paging, memory: &Controller) -> Option<Vec<u8>> {
+    let mut head = [0; HEAD];
+    memory.read(Side::System(it.commands), &mut head).then_some(())?;
+    let length = PagingCommand::length(head)?;
+    it.length = it.length.checked_sub(u32::try_from(length).ok()?)?;
+    let mut bytes = vec![0; length];
+    memory.read(Side::System(it.commands), &mut bytes).then_some(())?;
+    it.commands = it.commands.checked_add(length as u64)?;
+    Some(bytes)
+}
+
+fn page(bytes: &[u8], memory: &Controller) -> Option<()> {
+    let done = match PagingCommand::decode(bytes)? {
+        PagingCommand::Copy { from, to, bytes } => memory.copy(from, to, bytes),
+        PagingCommand::Fill { to, bytes, pattern } => memory.fill(to, bytes, pattern),
+        PagingCommand::Map { page, start, count } => memory.aperture().map(page, start, count),
+        PagingCommand::Unmap { page, count, dummy } => memory.aperture().unmap(page, count, dummy),
+        PagingCommand::Write { to, bytes } => memory.write(to, bytes),
+    };
+    done.then_some(())
+}
+
+/// Does a command of a context. A range outside its allocation is skipped, for no address
+/// stands for it.
+fn command_on(command: &Command<Target>, memory: &Controller) -> Outcome {
+    let find = |target: &Target, offset: u64, length: u64| {
+        let inside = offset.checked_add(length).is_some_and(|end| end <= target.size);
+        let address = target.address.ok_or(Outcome::Fault(target.word))?;
+        if inside { Ok(Side::Own(address.saturating_add(offset))) } else { Err(Outcome::Skipped) }
+    };
+    let did = |done: bool, word| if done { Ok(()) } else { Err(Outcome::Fault(word)) };
+    let done = match command {
+        Command::Hang => Ok(()),
+        Command::Fill { target, offset, length, value } => {
+            find(target, *offset, *length).and_then(|to| {
+                let pattern = u32::from_le_bytes([*value; 4]);
+                did(memory.fill(to, *length, pattern), target.word)
+            })
+        }
+        Command::Copy { from, from_offset, to, to_offset, length } => {
+            let ends = find(from, *from_offset, *length)
+                .and_then(|source| Ok((source, find(to, *to_offset, *length)?)));
+            ends.and_then(|(source, target)| {
+                let word = if memory.reaches(source, *length) { to.word } else { from.word };
+                did(memory.copy(source, target, *length), word)
+            })
+        }
+    };
+    done.err().unwrap_or(Outcome::Going)
+}
+
+/// Does a command of a packet on memory of a driver's own, or ends the packet.
+fn own(packet: &mut Packet) -> Outcome {
+    let done = match packet.commands.pop_front() {
+        None => return Outcome::Done,
+        Some(Command::Hang) => Some(()),
+        Some(Command::Fill { target, offset, length, value }) => {
+            fill(&target, offset, length, value)
+        }
+        Some(Command::Copy { from, from_offset, to, to_offset, length }) => {
+            copy((&from, from_offset), (&to, to_offset), length)
+        }
+    };
+    if done.is_some() { Outcome::Going } else { Outcome::Skipped }
+}
+
+fn fill(target: &Weak<Memory>, offset: u64, length: u64, value: u8) -> Option<()> {
+    target.upgrade()?.fill(offset..offset.checked_add(length)?, value)
+}
+
+fn copy(from: (&Weak<Memory>, u64), to: (&Weak<Memory>, u64), length: u64) -> Option<()> {
+    // Read whole before the first byte is written: the ranges may overlap.
+    let bytes = from.0.upgrade()?.read(from.1..from.1.checked_add(length)?)?;
+    to.0.upgrade()?.write(to.1, &bytes)
+}

@@ -1,0 +1,165 @@
+//! What the driver does on an adapter with memory: it knows where things are, and has engines
+//! save contexts.
+
+use crate::area::{AREA_SIZE, REGISTERS_SIZE, Registers, SAVED_AT};
+use crate::blocks::Blocks;
+use crate::description::anywhere;
+use crate::driver::SoftGpu;
+use crate::engine::{Area, Drawing, Ended, Target};
+use crate::plan::{APERTURE_BASE, PAGE};
+use crate::records::{Commands, Records, SaveArea};
+use flight::{DeviceLevel, Machine, Passive};
+use kernel::miniport::{Answer, Refusal, Submission};
+use kernel::operation::{ContextMemoryOrder, End, Operation};
+use kernel::segment::WantsFlags;
+use kernel::services::Services;
+use std::ops::Range;
+
+impl SoftGpu {
+    /// What the engines saved of each context that has a save area, the oldest first; `None`,
+    /// where nothing is there to read. For tests.
+    pub fn saved(&self) -> Vec<Option<Registers>> {
+        let places = self.state().records.area_places();
+        let read = |address: u64| {
+            let mut bytes = [0; REGISTERS_SIZE];
+            let there = self.gpu.peek(address.saturating_add(SAVED_AT), &mut bytes);
+            if there { Registers::decode(&bytes) } else { None }
+        };
+        places.into_iter().map(|it| it.and_then(read)).collect()
+    }
+
+    /// Bytes of an allocation where they are now.
+    pub(crate) fn peek(&self, address: u64, size: u64, range: Range<u64>) -> Option<Vec<u8>> {
+        let inside = range.start <= range.end && range.end <= size;
+        let length = range.end.checked_sub(range.start).filter(|_| inside)?;
+        let mut bytes = vec![0; usize::try_from(length).ok()?];
+        self.gpu.peek(address.checked_add(range.start)?, &mut bytes).then_some(bytes)
+    }
+
+    /// Has the kernel make a save area for a new context. A kernel that makes none is one to
+    /// live with.
+    pub(crate) fn make_area(
+        &self,
+        at: &mut Passive,
+        services: &Services,
+        blocks: &mut Blocks<'_>,
+        (device, context): (usize, usize),
+    ) -> Answer<Option<SaveArea>> {
+        let word = blocks.take()?;
+        // The kernel may ask for its first bytes before it has answered.
+        self.state().records.add_area(word, AREA_SIZE);
+        let mut wants = anywhere();
+        wants.flags = WantsFlags { physical: true, notify: true, ..WantsFlags::default() };
+        let device = self.state().records.kernel_name(device).ok_or(Refusal::Invalid)?;
+        let order = ContextMemoryOrder {
+            device,
+            context,
+            size: AREA_SIZE,
+            wants,
+            word,
+            ..ContextMemoryOrder::default()
+        };
+        let made = services.create_context_memory(at, &order);
+        if made.is_err() {
+            self.state().records.end_area(word);
+        }
+        match made {
+            Ok(name) => Ok(Some(SaveArea { word, name })),
+            Err(Refusal::Unsupported) => {
+                blocks.give_back(word);
+                Ok(None)
+            }
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// Gives a packet to the hardware, with the addresses at which things are now.
+    pub(crate) fn draw(&self, packet: &Submission<'_>, commands: Commands) -> Answer<()> {
+        let gone = Target { word: None, address: None, size: u64::MAX };
+        let mut all = std::collections::VecDeque::new();
+        for command in commands {
+            all.push_back(command.resolve(|it| Ok(it.upgrade().map_or(gone, |it| it.target())))?);
+        }
+        let (context, area) =
+            self.state().records.saving(packet.context.word()).ok_or(Refusal::Invalid)?;
+        let (node, fence) = (packet.node, packet.fence);
+        self.gpu.push_drawing(Drawing { node, fence, context, area, commands: all });
+        Ok(())
+    }
+
+    /// Tells the kernel of what ended on a node, in order; an engine ends packets in theirs, so
+    /// the last one stands for those before it. Answers whether anything did.
+    pub(crate) fn report(&self, at: &mut DeviceLevel, services: &Services, node: u32) -> bool {
+        let ended = self.gpu.take_ended(node);
+        let mut newest = None;
+        for it in &ended {
+            match *it {
+                Ended::Done(fence) => newest = Some(fence),
+                Ended::Faulted(fence, word) => {
+                    if let Some(done) = newest.take() {
+                        services.notify_interrupt(at, node, done);
+                    }
+                    services.notify_fault(at, node, fence, word);
+                }
+            }
+        }
+        if let Some(done) = newest {
+            services.notify_interrupt(at, node, done);
+        }
+        !ended.is_empty()
+    }
+}
+
+/// Remembers where an operation puts things.
+///
+/// Of allocations the driver is told; where the area of a context is, it sees from any
+/// operation on it.
+pub(crate) fn note(records: &Records, operation: &Operation<'_>) {
+    match *operation {
+        Operation::Notify { word, address, resident, .. } => {
+            for it in [records.allocation(word), records.area(word)].into_iter().flatten() {
+                if resident { it.comes(address) } else { it.leaves(address) }
+            }
+        }
+        Operation::Transfer(ref it) => {
+            let Some(area) = it.word.and_then(|word| records.area(word)) else { return };
+            if let End::Segment { address, .. } = it.from {
+                area.leaves(address);
+            }
+            if let End::Segment { address, .. } = it.to {
+                area.comes(address);
+            }
+        }
+        Operation::InitContext { word, place: End::Segment { address, .. }, .. } => {
+            if let Some(area) = records.area(word) {
+                area.comes(address);
+            }
+        }
+        Operation::MapAperture { word: Some(word), page, .. } => {
+            if let Some(area) = records.area(word) {
+                area.comes(APERTURE_BASE.saturating_add(page.saturating_mul(PAGE)));
+            }
+        }
+        Operation::UnmapAperture { word: Some(word), page, .. } => {
+            if let Some(area) = records.area(word) {
+                area.leaves(APERTURE_BASE.saturating_add(page.saturating_mul(PAGE)));
+            }
+        }
+        _ => (),
+    }
+}
+
+impl Records {
+    /// The number of a context, and where an engine saves it.
+    pub(crate) fn saving(&self, context: usize) -> Option<(u64, Area)> {
+        let (number, area) = self.context(context)?;
+        let area = match area {
+            None => Area::None,
+            Some(SaveArea { word, .. }) => match self.area(word)?.place() {
+                Some(address) => Area::At(address),
+                None => Area::Absent(word),
+            },
+        };
+        Some((number, area))
+    }
+}

@@ -186,8 +186,11 @@ events! {
     PagingBuilt "paging.built" {
         operation: Text, of: Subject, address: u64, bytes: u32, pass: u32, whole: bool
     }
-    /// Commands went to the node: subject the paging work.
-    PagingSubmitted "paging.submitted" { node: Subject, fence: Fence, bytes: u32 }
+    /// The node was given commands of paging work: subject the node. `switch` when they end the
+    /// time of the context that is current there.
+    PagingSubmitted "paging.submitted" {
+        paging: Subject, fence: Fence, bytes: u32, switch: bool
+    }
     /// An operation is done: subject the paging work.
     PagingDone "paging.done" { operation: Text, of: Subject }
     /// All of it is done, or counts as done.

@@ -337,9 +337,9 @@ impl Kernel {
             let batch =
                 Batch { paging: number, done, buffer: Some(buffer), switch: switch.is_some() };
             node.queue.push_back(Flying { fence, context: 0, device: 0, batch: Some(batch) });
-            let submitted = What::PagingSubmitted { node: subject, fence, bytes: used };
-            self.log.emit(Kind::Paging.nr(number), submitted);
-            (index, fence, commands, private, switch.is_some())
+            let (paging, switch) = (Kind::Paging.nr(number), switch.is_some());
+            self.log.emit(subject, What::PagingSubmitted { paging, fence, bytes: used, switch });
+            (index, fence, commands, private, switch)
         };
         let (node, fence, commands, private, switch) = given;
         let submission = PagingSubmission {

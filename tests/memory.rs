@@ -1,0 +1,160 @@
+//! Video memory: allocations come, go, are moved and come back, and every byte is right.
+
+use flight::{Event, Log, Passive, What};
+use kernel::{EvictOrder, Handle, Plugged, Residency, ResidentOrder};
+use softgpu::format::{self, Command};
+use softgpu::{MemoryPlan, SoftGpu};
+use std::sync::Arc;
+use stories::{Wing, run, verified};
+use thunk::{Client, Create, Destroy};
+
+const PAGE: u64 = 4096;
+
+/// The built-in driver with so much memory.
+fn plug(log: &Arc<Log>, plan: MemoryPlan) -> (Plugged, Arc<SoftGpu>) {
+    let ram = nt::Ram::new(1 << 30).unwrap();
+    let (miniport, machine) = SoftGpu::with_memory(ram, plan);
+    let pool = nt::Pool::new(log.clone());
+    (Plugged { miniport: miniport.clone(), machine, pool }, miniport)
+}
+
+struct Bench {
+    client: Client,
+    device: u32,
+    adapter: u32,
+    queue: Handle,
+    fence: Handle,
+    context: u32,
+}
+
+impl Bench {
+    fn open(wing: &Wing, at: &mut Passive) -> Self {
+        let client = Client::new(&wing.kernel);
+        let adapter = client.adapters(at).unwrap()[0];
+        let device = client.create_device(at, adapter).unwrap();
+        let context = client.create_context(at, device, 0).unwrap();
+        let queue =
+            wing.kernel.create_queue(client.session().process(), Handle(device), 0).unwrap();
+        Self { client, device, adapter, queue: queue.queue, fence: queue.fence, context }
+    }
+
+    fn create(&self, at: &mut Passive, bytes: u64) -> u32 {
+        let create = Create::on(self.device, vec![format::describe(bytes)]);
+        self.client.create(at, &create).unwrap().allocations[0]
+    }
+
+    fn resident(&self, wing: &Wing, at: &mut Passive, list: &[u32]) -> Residency {
+        let list = list.iter().map(|it| Handle(*it)).collect();
+        let order = ResidentOrder { queue: self.queue, list, ..ResidentOrder::default() };
+        let process = self.client.session().process();
+        let answer = wing.kernel.make_resident(process, &order).unwrap();
+        if let Residency::Pending(value) = answer {
+            wing.kernel.wait_queue(at, process, self.fence, value).unwrap();
+        }
+        answer
+    }
+
+    fn evict(&self, wing: &Wing, list: &[u32]) {
+        let list = list.iter().map(|it| Handle(*it)).collect();
+        let order = EvictOrder { device: Handle(self.device), list, ..EvictOrder::default() };
+        wing.kernel.evict(self.client.session().process(), &order).unwrap();
+    }
+
+    fn evict_lazily(&self, wing: &Wing, list: &[u32]) {
+        let list = list.iter().map(|it| Handle(*it)).collect();
+        let lazily = true;
+        let order =
+            EvictOrder { device: Handle(self.device), list, lazily, ..EvictOrder::default() };
+        wing.kernel.evict(self.client.session().process(), &order).unwrap();
+    }
+
+    fn fill(&self, at: &mut Passive, target: u32, length: u64, value: u8) {
+        let fill = Command::Fill { target: Handle(target), offset: 0, length, value };
+        self.client.submit(at, self.context, &format::encode(&[fill])).unwrap();
+    }
+
+    fn close(&self, at: &mut Passive) {
+        self.client.destroy_context(at, self.context).unwrap();
+        self.client.destroy_device(at, self.device).unwrap();
+        self.client.close_adapter(at, self.adapter).unwrap();
+        self.client.end(at);
+    }
+}
+
+fn told(plan: MemoryPlan, story: impl FnOnce(&Wing, &mut Passive, &SoftGpu)) -> Vec<Event> {
+    let (mut driver, keep) = (None, std::cell::RefCell::new(None));
+    let events = run(
+        1,
+        |log| {
+            let (plugged, it) = plug(log, plan);
+            *keep.borrow_mut() = Some(it);
+            plugged
+        },
+        |wing, at| {
+            driver = keep.borrow_mut().take();
+            story(wing, at, driver.as_ref().unwrap());
+        },
+    );
+    let findings = verified(&events);
+    assert!(findings.findings().is_empty(), "{:?}", findings.findings());
+    for event in &events {
+        assert!(!matches!(event.what, What::RuleBroken { .. }), "{event}");
+    }
+    events
+}
+
+#[test]
+fn bytes_survive_an_eviction() {
+    told(MemoryPlan::default(), |wing, at, gpu| {
+        let bench = Bench::open(wing, at);
+        let it = bench.create(at, 3 * PAGE);
+        assert_eq!(bench.resident(wing, at, &[it]), Residency::Pending(1));
+        bench.fill(at, it, 3 * PAGE, 0x5a);
+        wing.host.quiet(at);
+        assert_eq!(gpu.read(Handle(it), 0..3 * PAGE), Some(vec![0x5a; 3 * 4096]));
+        bench.evict(wing, &[it]);
+        wing.host.quiet(at);
+        assert_eq!(gpu.read(Handle(it), 0..1), None, "it is not there any more");
+        bench.resident(wing, at, &[it]);
+        assert_eq!(gpu.read(Handle(it), 0..3 * PAGE), Some(vec![0x5a; 3 * 4096]));
+        let list = vec![it];
+        let destroy = Destroy { device: bench.device, list, ..Destroy::default() };
+        bench.client.destroy(at, &destroy).unwrap();
+        bench.close(at);
+    });
+}
+
+/// A small memory, four times as much in allocations, each filled with its own number, in and
+/// out by turns: every byte is right at the end.
+#[test]
+fn four_times_the_memory_goes_round() {
+    let plan = MemoryPlan {
+        visible: 64 * PAGE,
+        local: 64 * PAGE,
+        aperture: 32 * PAGE,
+        paging_buffer: 512,
+        ..MemoryPlan::default()
+    };
+    let events = told(plan, |wing, at, gpu| {
+        let bench = Bench::open(wing, at);
+        let all: Vec<u32> = (0..160).map(|it| bench.create(at, (1 + it % 5) * PAGE)).collect();
+        let bytes = |it: usize| (1 + it as u64 % 5) * PAGE;
+        let value = |it: usize| u8::try_from(it % 251).unwrap() + 1;
+        for (place, it) in all.iter().enumerate() {
+            bench.resident(wing, at, &[*it]);
+            bench.fill(at, *it, bytes(place), value(place));
+            bench.evict_lazily(wing, &[*it]);
+        }
+        wing.host.quiet(at);
+        for (place, it) in all.iter().enumerate().rev() {
+            bench.resident(wing, at, &[*it]);
+            let read = gpu.read(Handle(*it), 0..bytes(place)).unwrap();
+            let right = read.iter().all(|it| *it == value(place));
+            assert!(right && !read.is_empty(), "allocation {place}");
+            bench.evict_lazily(wing, &[*it]);
+        }
+        bench.close(at);
+    });
+    let moved = events.iter().filter(|it| matches!(it.what, What::MemoryEvicted { .. })).count();
+    assert!(moved > 100, "{moved} were moved out");
+}

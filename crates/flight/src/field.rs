@@ -49,19 +49,20 @@ fn decimal(mut number: u64, to: &mut String) {
     let (mut digits, mut start) = ([0_u8; 20], 20);
     loop {
         start -= 1;
-        digits[start] = (number % 10) as u8; // Below ten.
+        digits[start] = b'0' + (number % 10) as u8; // Below ten.
         number /= 10;
         if number == 0 {
             break;
         }
     }
-    to.extend(digits[start..].iter().map(|it| char::from(b'0' + it)));
+    to.push_str(str::from_utf8(&digits[start..]).unwrap_or_default()); // They are ASCII.
 }
 
 impl Field for Text {
     fn write(&self, to: &mut String) {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "_.:-/".contains(c);
-        if !self.is_empty() && self.chars().all(plain) {
+        let plain =
+            |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'_' | b'.' | b':' | b'-' | b'/');
+        if !self.is_empty() && self.bytes().all(plain) {
             to.push_str(self);
         } else {
             let _ = write!(to, "{self:?}"); // Writing to a String does not fail.
@@ -94,11 +95,14 @@ impl Field for Text {
     }
 }
 
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
 impl Field for Hex {
     fn write(&self, to: &mut String) {
+        let digit = |place: usize| DIGITS[(self.0 >> (28 - 4 * place) & 0xf) as usize];
+        let digits: [u8; 8] = std::array::from_fn(digit);
         to.push_str("0x");
-        let digit = |place: u32| char::from_digit(self.0 >> (4 * place) & 0xf, 16);
-        to.extend((0..8).rev().filter_map(digit));
+        to.push_str(str::from_utf8(&digits).unwrap_or_default()); // They are ASCII.
     }
     fn read(word: &str) -> Option<Self> {
         u32::from_str_radix(word.strip_prefix("0x")?, 16).ok().map(Hex)

@@ -1,3 +1,4 @@
+use crate::Irql;
 use super::*;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};

@@ -11,7 +11,7 @@
 
 use crate::crew::{self, Body, Crew};
 use crate::host::{Host, Ticket, Woken};
-use crate::level::{Irql, Passive};
+use crate::level::Passive;
 use crate::sync::{self, JoinHandle, Mutex, MutexGuard};
 use crate::table::{CouldNotRun, Role, Status, Table, said};
 use crate::{Log, thread};
@@ -151,14 +151,6 @@ impl Host for Stepped {
         let state = self.state();
         drop(Self::pass_on(state, me));
     }
-
-    fn irql(&self) -> Irql {
-        self.state().table.irql(thread::current() as usize)
-    }
-
-    fn set_irql(&self, irql: Irql) -> Irql {
-        self.state().table.set_irql(thread::current() as usize, irql)
-    }
 }
 
 impl State {
@@ -202,6 +194,7 @@ fn wait_for_turn(mut state: MutexGuard<'_, State>, me: usize) -> MutexGuard<'_, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Irql;
 
     fn fly<R>(seed: u64, main: impl FnOnce(&Arc<Stepped>, &mut Passive) -> R) -> R {
         Stepped::fly(seed, &Arc::new(Log::silent()), main).unwrap()

@@ -1,5 +1,5 @@
-use crate::Irql;
 use super::*;
+use crate::Irql;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::channel;

@@ -37,6 +37,16 @@ macro_rules! events {
                 match self { $(What::$variant { .. } => $name,)* }
             }
 
+            /// The names of all events, each at its place.
+            pub const NAMES: &[&'static str] = &[$($name),*];
+
+            /// Its place among [`What::NAMES`].
+            #[inline]
+            pub fn place(&self) -> usize {
+                enum Place { $($variant),* }
+                match self { $(What::$variant { .. } => Place::$variant as usize,)* }
+            }
+
             /// Its values in text, each ` name=value`.
             fn write(&self, to: &mut String) {
                 match self {

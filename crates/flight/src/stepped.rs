@@ -162,13 +162,15 @@ impl State {
     /// Who runs next, or nobody when all have ended.
     fn choose(&mut self) -> Option<usize> {
         loop {
-            let count = self.table.ready().count();
-            if count > 0 {
-                let draw = if count == 1 { 0 } else { self.draw(count) };
-                return self.table.ready().nth(draw);
-            }
-            if !self.table.wake_one(true) {
-                return None;
+            let mut ready = self.table.ready();
+            match (ready.next(), ready.count()) {
+                (Some(only), 0) => return Some(only),
+                (Some(_), others) => {
+                    let draw = self.draw(others + 1);
+                    return self.table.ready().nth(draw);
+                }
+                (None, _) if self.table.wake_one(true) => (),
+                (None, _) => return None,
             }
         }
     }

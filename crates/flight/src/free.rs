@@ -245,7 +245,7 @@ impl Host for Free {
     fn breathe(&self, _at: &mut Passive) {
         // Giving way costs more than most calls of a driver. Which of them come after it is
         // drawn, so that another thread still gets in at any of them.
-        if BREATHS.with(|it| draw(it) % sync::ONE_IN == 0) {
+        if BREATHS.with(|it| draw(it).is_multiple_of(sync::ONE_IN)) {
             sync::yield_now();
         }
     }

@@ -138,46 +138,6 @@ impl Kernel {
         Place { resource, view, new: true }
     }
 
-    /// Enters the views that are about to be opened: their driver may use their names.
-    pub(crate) fn promise(
-        &self,
-        world: &mut World,
-        making: &Making<'_>,
-        built: &mut Built,
-        names: &[Reserved],
-    ) {
-        let process = making.process;
-        let (first, rest) = match built.place {
-            Some(place) if place.new => {
-                names.split_first().map_or((None, names), |(a, b)| (Some(a), b))
-            }
-            _ => (None, names),
-        };
-        if let (Some(name), Some(place)) = (first, built.place) {
-            if let Some(it) = world.resource_views.get_mut(place.view) {
-                it.handle = name.handle();
-            }
-            world.promise(process, name, Kind::ResourceView.nr(place.view));
-        }
-        for (name, allocation) in rest.iter().zip(&built.allocations) {
-            let number = world.views.add(View {
-                allocation: *allocation,
-                device: making.inside.device,
-                part_of: built.place.map(|it| it.view),
-                handle: name.handle(),
-                stage: Stage::Building,
-                word: None,
-                retirement: None,
-            });
-            if let Some(it) = world.allocations.get_mut(*allocation) {
-                it.views.push(number);
-            }
-            world.promise(process, name, Kind::View.nr(number));
-            built.views.push(number);
-            built.handles.push(name.handle());
-        }
-    }
-
     /// Has the driver open the views, and comes back with the world held.
     pub(crate) fn open<'k>(
         &'k self,
@@ -347,7 +307,46 @@ pub(crate) fn still_there(world: &World, making: &Making<'_>) -> Result<(), Refu
 }
 
 impl World {
-    fn promise(&mut self, process: u32, name: &Reserved, subject: Subject) {
+    /// Enters the views that are about to be opened: their driver may use their names.
+    pub(crate) fn promise_views(
+        &mut self,
+        making: &Making<'_>,
+        built: &mut Built,
+        names: &[Reserved],
+    ) {
+        let process = making.process;
+        let (first, rest) = match built.place {
+            Some(place) if place.new => {
+                names.split_first().map_or((None, names), |(a, b)| (Some(a), b))
+            }
+            _ => (None, names),
+        };
+        if let (Some(name), Some(place)) = (first, built.place) {
+            if let Some(it) = self.resource_views.get_mut(place.view) {
+                it.handle = name.handle();
+            }
+            self.promise_one(process, name, Kind::ResourceView.nr(place.view));
+        }
+        for (name, allocation) in rest.iter().zip(&built.allocations) {
+            let number = self.views.add(View {
+                allocation: *allocation,
+                device: making.inside.device,
+                part_of: built.place.map(|it| it.view),
+                handle: name.handle(),
+                stage: Stage::Building,
+                word: None,
+                retirement: None,
+            });
+            if let Some(it) = self.allocations.get_mut(*allocation) {
+                it.views.push(number);
+            }
+            self.promise_one(process, name, Kind::View.nr(number));
+            built.views.push(number);
+            built.handles.push(name.handle());
+        }
+    }
+
+    fn promise_one(&mut self, process: u32, name: &Reserved, subject: Subject) {
         if let Some(it) = self.processes.get_mut(process) {
             it.names.promise(name, subject);
         }

@@ -174,7 +174,7 @@ impl Kernel {
             self.undo(at, making, &pass, built);
             return Err(Refused::BadShape);
         }
-        self.promise(&mut world, making, &mut built, names);
+        world.promise_views(making, &mut built, names);
         drop(world);
         let opened = self.open(at, &pass, making, order, &built);
         let finished = opened.and_then(|mut world| {

@@ -163,15 +163,13 @@ impl Kernel {
     ) -> Held<'k, World> {
         let resource = |it: &u32| world.allocations.get(*it).and_then(|it| it.resource);
         let home = ended.or_else(|| orphans.iter().find_map(resource));
-        match home {
-            Some(resource) => self.destroy_members(at, by, world, resource, orphans),
-            None => {
-                for allocation in orphans {
-                    world = self.destroy_one_call(at, by, world, &[*allocation], None);
-                }
-                world
-            }
+        if let Some(resource) = home {
+            return self.destroy_members(at, by, world, resource, orphans);
         }
+        for allocation in orphans {
+            world = self.destroy_one_call(at, by, world, &[*allocation], None);
+        }
+        world
     }
 
     /// Destroys members of a resource; with the last of them the resource, if no device has a

@@ -124,7 +124,7 @@ impl Kernel {
             let place = Some(self.build_view(world, inside, resource));
             (Built { place, allocations, ..Built::default() }, order, runtime)
         };
-        self.promise(&mut self.world.hold(), making, &mut built, names);
+        self.world.hold().promise_views(making, &mut built, names);
         let before = order.allocations.clone();
         let opened = self.open(at, &pass, making, &mut order, &built);
         self.judge_edits(&built, &before, &order.allocations);

@@ -10,6 +10,7 @@ use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
 use flight::{Kind, Log, Passive, What};
+use smallvec::smallvec;
 use std::sync::Arc;
 
 /// A stream of work (`hContext`).
@@ -75,7 +76,7 @@ impl Kernel {
                 Ok(handle)
             }
             Err(why) => {
-                self.take_back(&mut world, process.0, vec![name]);
+                self.take_back(&mut world, process.0, smallvec![name]);
                 // What the driver made for a context it then refused, it left behind.
                 self.forget_saved(&mut world, subject, "DxgkDdiCreateContext");
                 world.contexts.remove(number);

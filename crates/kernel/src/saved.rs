@@ -7,7 +7,6 @@
 //! 2. A driver may free one at any moment. Its name is gone at once, its memory when no node
 //!    can save into it and no paging work is pending.
 
-use crate::gate::Class;
 use crate::handle::{BadHandle, Handle};
 use crate::kernel::Kernel;
 use crate::memory::place::Plan;
@@ -348,8 +347,7 @@ impl Kernel {
         let extent = {
             let world = &mut *self.world.hold();
             let number = self.judge_name(world, adapter, name, place)?;
-            let inside = flight::InCall::current().and_then(|it| world.calls.get(&it));
-            let own = inside.is_some_and(|it| it.class == Class::Scheduler);
+            let own = flight::InCall::current().is_some_and(|it| it.scheduler);
             let broken = own.then(|| {
                 "it was called inside a call of the GPU scheduler's class, and waits for paging \
                  work that needs the same class: it would never end"

@@ -10,7 +10,6 @@
 use crate::allocation::Allocation;
 use crate::context::Context;
 use crate::device::Device;
-use crate::gate::Class;
 use crate::gate::Gate;
 use crate::handle::Names;
 use crate::hold::Hold;
@@ -26,7 +25,7 @@ use crate::start::Adapter;
 use crate::store::Store;
 use crate::view::{Stage, View};
 use flight::{Kind, Subject, Ticket};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Everything that is alive.
 pub(crate) struct World {
@@ -60,21 +59,13 @@ pub(crate) struct World {
     pub(crate) waiting: Vec<Ticket>,
     /// Retirements that are idle and wait for their pass.
     pub(crate) jobs: VecDeque<u32>,
-    /// The driver calls that run.
-    pub(crate) calls: BTreeMap<u32, Running>,
+    /// The running driver calls in which something was acquired.
+    pub(crate) calls: BTreeSet<u32>,
     /// What drivers have acquired and not let go of.
     pub(crate) holds: BTreeMap<u32, Hold>,
     pub(crate) last_hold: u32,
-    pub(crate) last_call: u32,
     pub(crate) last_node: u32,
     pub(crate) last_segment: u32,
-}
-
-/// A driver call that runs.
-pub(crate) struct Running {
-    /// The process it is for.
-    pub(crate) process: Option<u32>,
-    pub(crate) class: Class,
 }
 
 impl World {
@@ -102,10 +93,9 @@ impl World {
             gate: Gate::default(),
             waiting: Vec::new(),
             jobs: VecDeque::new(),
-            calls: BTreeMap::new(),
+            calls: BTreeSet::new(),
             holds: BTreeMap::new(),
             last_hold: 0,
-            last_call: 0,
             last_node: 0,
             last_segment: 0,
         }

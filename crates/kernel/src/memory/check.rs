@@ -6,6 +6,7 @@ use crate::memory::{LARGE_PAGE, Memory};
 use crate::miniport::{Features, Shape};
 use crate::operation::PAGE;
 use crate::segment::{MemoryFeatures, SegmentSet, SegmentShape};
+use crate::world::World;
 use flight::{Kind, RuleId, Subject, Who};
 
 /// No adapter has more, since a set of them has so many bits.
@@ -57,8 +58,13 @@ impl Kernel {
     }
 
     /// Whether a driver wants new allocations where they can be, on an adapter with memory.
-    pub(crate) fn wants_are_sound(&self, adapter: u32, built: &Built, shapes: &[Shape]) -> bool {
-        let world = self.world.hold();
+    pub(crate) fn wants_are_sound(
+        &self,
+        world: &World,
+        adapter: u32,
+        built: &Built,
+        shapes: &[Shape],
+    ) -> bool {
         let Some((_, memory)) = world.memory(adapter) else { return true };
         let all = built.allocations.iter().zip(shapes);
         let judge = |(number, shape): (&u32, &Shape)| {

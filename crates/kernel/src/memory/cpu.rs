@@ -85,8 +85,12 @@ impl Kernel {
         device: Handle,
         list: &[Handle],
     ) -> Result<(), Refused> {
-        let inside = self.enter_device_to_end(process, device)?;
-        let world = &mut *self.world.hold();
+        let inside; // Before the world, so that it is dropped after it.
+        let mut guard = self.world.hold();
+        let world = &mut *guard;
+        // Also a lost device is entered: what ends things always works.
+        let number = world.device_of(process, device)?;
+        inside = self.inside(world, number)?;
         let views = world.views_of(process, inside.device, list)?;
         for (place, view) in views.iter().enumerate() {
             let same = views.iter().take(place).filter(|it| *it == view).count();

@@ -116,17 +116,23 @@ impl Kernel {
             return false;
         };
         let keys = Class::Scheduler.keys(adapter, driver.generation, 0);
-        let Some(pass) = self.try_enter(keys) else { return false };
-        let mine = {
+        let pass; // Before the world, so that it is dropped after it.
+        let number = {
             let mut world = self.world.hold();
+            let Some(taken) = self.try_enter(&mut world, keys) else { return false };
             let memory = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());
-            memory.filter(|it| !it.building).and_then(|it| {
+            let next = memory.filter(|it| !it.building).and_then(|it| {
                 let number = it.planned.pop_front()?;
                 it.building = true;
                 Some(number)
-            })
+            });
+            let Some(number) = next else {
+                taken.leave(&mut world);
+                return false;
+            };
+            pass = taken;
+            number
         };
-        let Some(number) = mine else { return false };
         self.build_work(at, &driver, &pass, number);
         let mut world = self.world.hold();
         if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {

@@ -7,6 +7,7 @@ use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
 use flight::{Kind, Passive, Run, What};
+use smallvec::smallvec;
 
 /// A queue of paging work (`hPagingQueue`).
 pub(crate) struct Queue {
@@ -52,7 +53,7 @@ impl Kernel {
         let fence = match self.reserve(world, process.0) {
             Ok(it) => it,
             Err(why) => {
-                self.take_back(world, process.0, vec![name]);
+                self.take_back(world, process.0, smallvec![name]);
                 return Err(why);
             }
         };
@@ -60,7 +61,7 @@ impl Kernel {
         let seen = page.and_then(|it| Some((it, ram.view(&[it])?)));
         let Some((run, view)) = seen else {
             page.into_iter().for_each(|it| ram.give_back(it));
-            self.take_back(world, process.0, vec![name, fence]);
+            self.take_back(world, process.0, smallvec![name, fence]);
             return Err(Refused::NoRoom { trim: 0 });
         };
         let made = NewQueue { queue: name.handle(), fence: fence.handle(), value: view };

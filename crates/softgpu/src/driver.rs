@@ -299,7 +299,7 @@ impl Miniport for SoftGpu {
         let commands = format::decode(packet.private)?;
         let commands = self.state().records.resolve(packet.context.word(), commands)?;
         if self.plan.is_some() {
-            return self.draw(packet, commands);
+            return self.draw(packet.context.word(), (packet.node, packet.fence), commands);
         }
         let own = |it: Weak<Allocation>| {
             let memory = it.upgrade().and_then(|it| it.memory().map(Arc::downgrade));

@@ -19,6 +19,8 @@ pub mod format;
 mod gpu;
 mod memory;
 mod paged;
+#[cfg(test)]
+mod paged_tests;
 mod paging;
 mod plan;
 mod records;

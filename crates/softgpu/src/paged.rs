@@ -1,6 +1,7 @@
 //! What the driver does on an adapter with memory: it knows where things are, and has engines
 //! save contexts.
 
+use crate::allocation::Allocation;
 use crate::area::{AREA_SIZE, REGISTERS_SIZE, Registers, SAVED_AT};
 use crate::blocks::Blocks;
 use crate::description::anywhere;
@@ -8,12 +9,13 @@ use crate::driver::SoftGpu;
 use crate::engine::{Area, Drawing, Ended, Target};
 use crate::plan::{APERTURE_BASE, PAGE};
 use crate::records::{Commands, Records, SaveArea};
-use flight::{DeviceLevel, Machine, Passive};
-use kernel::miniport::{Answer, Refusal, Submission};
+use flight::{DeviceLevel, Fence, Machine, Passive};
+use kernel::miniport::{Answer, Refusal};
 use kernel::operation::{ContextMemoryOrder, End, Operation};
 use kernel::segment::WantsFlags;
 use kernel::services::Services;
 use std::ops::Range;
+use std::sync::Weak;
 
 impl SoftGpu {
     /// What the engines saved of each context that has a save area, the oldest first; `None`,
@@ -74,16 +76,18 @@ impl SoftGpu {
     }
 
     /// Gives a packet to the hardware, with the addresses at which things are now.
-    pub(crate) fn draw(&self, packet: &Submission<'_>, commands: Commands) -> Answer<()> {
+    pub(crate) fn draw(
+        &self,
+        context: usize,
+        (node, fence): (u32, Fence),
+        commands: Commands,
+    ) -> Answer<()> {
         let gone = Target { word: None, address: None, size: u64::MAX };
-        let mut all = std::collections::VecDeque::new();
-        for command in commands {
-            all.push_back(command.resolve(|it| Ok(it.upgrade().map_or(gone, |it| it.target())))?);
-        }
-        let (context, area) =
-            self.state().records.saving(packet.context.word()).ok_or(Refusal::Invalid)?;
-        let (node, fence) = (packet.node, packet.fence);
-        self.gpu.push_drawing(Drawing { node, fence, context, area, commands: all });
+        let find = |it: Weak<Allocation>| Ok(it.upgrade().map_or(gone, |it| it.target()));
+        let commands = commands.into_iter().map(|it| it.resolve(find)).collect::<Answer<_>>()?;
+        let saving = self.state().records.saving(context);
+        let (context, area) = saving.ok_or(Refusal::Invalid)?;
+        self.gpu.push_drawing(Drawing { node, fence, context, area, commands });
         Ok(())
     }
 

@@ -79,7 +79,7 @@ table! {
     START_DEVICE      DxgkDdiStartDevice      Passive Three Legal::Any,
         lacks "no display output: sources and children have no effect";
     QUERY_ADAPTER     DxgkDdiQueryAdapterInfo Passive Three Legal::Any,
-        lacks "asks for the driver caps only, and reads the number of nodes";
+        lacks "driver caps and segments only";
     STOP_DEVICE       DxgkDdiStopDevice       Passive Three Legal::Any;
     REMOVE_DEVICE     DxgkDdiRemoveDevice     Passive Three Legal::Any;
     UNLOAD            DxgkDdiUnload           Passive Three Legal::Any;
@@ -99,6 +99,11 @@ table! {
     SUBMIT_COMMAND    DxgkDdiSubmitCommandVirtual Dispatch Scheduler
         Legal::Only(&[Refusal::Invalid]),
         lacks "no GPU addresses: commands travel as private driver data";
+    BUILD_PAGING      DxgkDdiBuildPagingBuffer Passive Scheduler
+        Legal::Only(&[Refusal::NoRoom, Refusal::Busy]),
+        lacks "physical addresses only: no page tables";
+    SUBMIT_PAGING     DxgkDdiSubmitCommand    Dispatch Scheduler Legal::Only(&[]),
+        lacks "paging buffers and context switches only";
     INTERRUPT         DxgkDdiInterruptRoutine DeviceLevel None Legal::Any;
     DPC               DxgkDdiDpcRoutine       Dispatch None Legal::Any;
 }

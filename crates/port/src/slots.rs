@@ -47,9 +47,8 @@ pub const UNCALLED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "no video memory and no paging",
+        "no swizzling ranges, and no window of the CPU's into memory it does not see",
         &[
-            "DxgkDdiBuildPagingBuffer",
             "DxgkDdiAcquireSwizzlingRange",
             "DxgkDdiReleaseSwizzlingRange",
             "DxgkDdiMapCpuHostAperture",
@@ -70,9 +69,8 @@ pub const UNCALLED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "work is submitted by DxgkDdiSubmitCommandVirtual only",
+        "work of clients is submitted by DxgkDdiSubmitCommandVirtual only",
         &[
-            "DxgkDdiSubmitCommand",
             "DxgkDdiPatch",
             "DxgkDdiRender",
             "DxgkDdiRenderKm",

@@ -150,6 +150,7 @@ impl DXGKARGCB_NOTIFY_INTERRUPT_DATA {
     }
 
     /// The union, read as `DmaPageFaulted`.
+    #[expect(clippy::cast_possible_truncation, reason = "a pointer has 64 bits")]
     pub const fn dma_page_faulted(&self) -> DmaPageFaulted {
         let it = &self.Data.Words;
         DmaPageFaulted {
@@ -191,7 +192,6 @@ impl DXGKARGCB_NOTIFY_INTERRUPT_DATA {
 }
 
 /// Two words of a union as one number.
-#[expect(clippy::cast_lossless, reason = "a constant function")]
 const fn long(low: u32, high: u32) -> u64 {
     low as u64 | (high as u64) << 32
 }

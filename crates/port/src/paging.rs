@@ -49,16 +49,19 @@ impl TableDriver {
         });
 
         judge_busy(&door, &building.operation, status);
-        let written = args.pDmaBuffer.addr().wrapping_sub(start.addr());
+        let written = args.pDmaBuffer.addr().wrapping_sub(start.addr()).cast_signed();
         judge_room(&door, room, written, &sheet);
         building.buffer.copy_from_slice(sheet.bytes());
         building.private.copy_from_slice(&private.bytes());
         *building.multipass = args.MultipassOffset;
         let answer = answer(status);
-        // A driver that found the allocation busy wrote nothing. One that went too far filled it.
-        let counts = matches!(answer, Ok(()) | Err(Refusal::NoRoom));
-        let written = u32::try_from(written).unwrap_or(room).min(room);
-        building.written = if counts { written } else { 0 };
+        building.written = match answer {
+            // One that went too far filled it.
+            Ok(()) | Err(Refusal::NoRoom) => {
+                u32::try_from(written.max(0)).unwrap_or(room).min(room)
+            }
+            Err(_) => 0,
+        };
         answer
     }
 
@@ -141,13 +144,12 @@ fn judge_busy(door: &Door, operation: &Operation<'_>, status: NTSTATUS) {
 }
 
 /// Entry rule: a driver looks how much room there is, writes no more, and says where it ended.
-fn judge_room(door: &Door, room: u32, written: usize, sheet: &Sheet) {
+fn judge_room(door: &Door, room: u32, written: isize, sheet: &Sheet) {
     let broken = if let Some(at) = sheet.outside() {
         Some(format!("DmaSize is {room}, but the driver wrote at byte {at} of the buffer"))
     } else {
-        let far = written.cast_signed();
-        let outside = written > room as usize;
-        outside.then(|| format!("DmaSize is {room}, but pDmaBuffer went on by {far} bytes"))
+        let inside = u32::try_from(written).is_ok_and(|it| it <= room);
+        (!inside).then(|| format!("DmaSize is {room}, but pDmaBuffer went on by {written} bytes"))
     };
     let place = "DxgkDdiBuildPagingBuffer.pDmaBuffer";
     judge(door.services(), RuleId::KMD_PAGING_002, place, broken);

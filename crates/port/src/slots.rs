@@ -46,14 +46,10 @@ pub const UNCALLED: &[(&str, &[&str])] = &[
             "DxgkDdiCheckMultiPlaneOverlaySupport2",
         ],
     ),
+    ("no swizzling ranges", &["DxgkDdiAcquireSwizzlingRange", "DxgkDdiReleaseSwizzlingRange"]),
     (
-        "no swizzling ranges, and no window of the CPU's into memory it does not see",
-        &[
-            "DxgkDdiAcquireSwizzlingRange",
-            "DxgkDdiReleaseSwizzlingRange",
-            "DxgkDdiMapCpuHostAperture",
-            "DxgkDdiUnmapCpuHostAperture",
-        ],
+        "no window of the CPU's into memory that it does not see",
+        &["DxgkDdiMapCpuHostAperture", "DxgkDdiUnmapCpuHostAperture"],
     ),
     (
         "no GPU virtual addresses",

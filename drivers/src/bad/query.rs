@@ -1,9 +1,10 @@
 //! What goes wrong when a driver is asked about its adapter.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
+use crate::segments::{SEGMENTS, describe};
 use crate::table::{GOOD, query_adapter_info};
 use abi::display::{
-    DXGK_DRIVERCAPS, DXGK_QUERYSEGMENTOUT4, DXGK_SEGMENTDESCRIPTOR4, DXGK_SEGMENTFLAGS,
+    DXGK_DRIVERCAPS, DXGK_QUERYSEGMENTOUT4, DXGK_SEGMENTDESCRIPTOR4,
     DXGK_VIDMMCAPS_FLAGS as Memory, DXGK_VIDSCHCAPS as Scheduling, DXGKARG_QUERYADAPTERINFO,
     DXGKDDI_QUERYADAPTERINFO, DXGKQAITYPE_DRIVERCAPS, DXGKQAITYPE_QUERYSEGMENT4,
 };
@@ -29,9 +30,6 @@ pub(crate) const WRITES_BEHIND_CAPS: DRIVER_INITIALIZATION_DATA = asked(and_one_
 pub(crate) const FILLS_WHILE_COUNTING: DRIVER_INITIALIZATION_DATA = asked(with_a_paging_buffer);
 pub(crate) const FORGETS_A_SEGMENT: DRIVER_INITIALIZATION_DATA = asked(fewer_than_announced);
 pub(crate) const IGNORES_STRIDE: DRIVER_INITIALIZATION_DATA = asked(one_behind_the_other);
-
-/// How many segments the driver says it has.
-const SEGMENTS: u32 = 2;
 
 /// The good driver, with another answer.
 const fn asked(query: DXGKDDI_QUERYADAPTERINFO) -> DRIVER_INITIALIZATION_DATA {
@@ -97,12 +95,11 @@ unsafe extern "win64-unwind" fn fewer_than_announced(
         // SAFETY: As above.
         return unsafe { query_adapter_info(adapter, args) };
     };
-    if out.pSegmentDescriptor.is_null() {
-        out.NbSegment = SEGMENTS;
-    } else {
+    let first = out.pSegmentDescriptor;
+    // SAFETY: The kernel has made room for the segments that were announced.
+    describe(out, |far, segment| unsafe { put(first, far, segment) });
+    if !first.is_null() {
         out.NbSegment = SEGMENTS - 1;
-        // SAFETY: There is room for more than one.
-        unsafe { describe(out, out.SegmentDescriptorStride) };
     }
     STATUS_SUCCESS
 }
@@ -117,11 +114,12 @@ unsafe extern "win64-unwind" fn one_behind_the_other(
         // SAFETY: As above.
         return unsafe { query_adapter_info(adapter, args) };
     };
-    out.NbSegment = SEGMENTS;
-    if !out.pSegmentDescriptor.is_null() {
-        // SAFETY: There is room for so many, and more.
-        unsafe { describe(out, size_of::<DXGK_SEGMENTDESCRIPTOR4>()) };
-    }
+    let (first, stride) = (out.pSegmentDescriptor, out.SegmentDescriptorStride);
+    describe(out, |far, segment| {
+        let far = far / stride * size_of::<DXGK_SEGMENTDESCRIPTOR4>();
+        // SAFETY: The kernel has made room for more than that.
+        unsafe { put(first, far, segment) };
+    });
     STATUS_SUCCESS
 }
 
@@ -139,22 +137,13 @@ unsafe fn segments<'a>(
     (args.Type == DXGKQAITYPE_QUERYSEGMENT4).then(|| unsafe { &mut *args.pOutputData.cast() })
 }
 
-/// Describes the segments that are counted, so many bytes apart: the first is an aperture.
+/// Writes a descriptor so many bytes from the first.
 ///
 /// # Safety
 ///
-/// There is room for them.
-unsafe fn describe(out: &DXGK_QUERYSEGMENTOUT4, apart: usize) {
-    for at in 0..out.NbSegment as usize {
-        let mut segment = DXGK_SEGMENTDESCRIPTOR4 {
-            Size: 1 << 20,
-            CommitLimit: 1 << 20,
-            ..DXGK_SEGMENTDESCRIPTOR4::ZERO
-        };
-        segment.BaseAddress = if at == 0 { 0 } else { 1 << 20 };
-        segment.Flags.Value = if at == 0 { DXGK_SEGMENTFLAGS::Aperture } else { 0 };
-        let place: PVOID = out.pSegmentDescriptor.wrapping_add(at * apart).cast();
-        // SAFETY: The caller promises the room.
-        unsafe { place.cast::<DXGK_SEGMENTDESCRIPTOR4>().write_unaligned(segment) };
-    }
+/// There is room for it.
+unsafe fn put(first: *mut u8, far: usize, segment: DXGK_SEGMENTDESCRIPTOR4) {
+    let place: PVOID = first.wrapping_add(far).cast();
+    // SAFETY: The caller promises the room.
+    unsafe { place.cast::<DXGK_SEGMENTDESCRIPTOR4>().write_unaligned(segment) };
 }

@@ -92,7 +92,6 @@ impl TableDriver {
         let broken = miscounted(status, count, &out, &list);
         let counted = judge(services, RuleId::KMD_SEG_003, PLACE, broken);
         let walked = judge(services, RuleId::KMD_SEG_004, PLACE, gaps(&list.bytes()));
-        answer(status)?;
         if !counted || !walked {
             return Err(Refusal::Invalid);
         }

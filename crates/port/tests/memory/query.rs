@@ -134,7 +134,7 @@ fn both_passes_have_the_same_segments() {
     let refuses: Query =
         |out| if out.pSegmentDescriptor.is_null() { two_segments(out) } else { STATUS_NO_MEMORY };
     let said = format!("{announced} refused to describe them: no-memory");
-    assert_eq!(answers(refuses), (vec![said], Some(Refusal::NoMemory)));
+    assert_eq!(answers(refuses), (vec![said], Some(Refusal::Invalid)));
     let more: Query = |out| {
         let status = two_segments(out);
         if !out.pSegmentDescriptor.is_null() {

@@ -4,9 +4,11 @@
 //! gave or what the good entry answered, and leaves the rest to that.
 
 pub(crate) mod adapter;
+pub(crate) mod context_memory;
 pub(crate) mod create;
 pub(crate) mod destroy;
 pub(crate) mod device;
 pub(crate) mod handle;
+pub(crate) mod query;
 pub(crate) mod standard;
 pub(crate) mod view;

@@ -14,6 +14,7 @@ mod context;
 mod moving;
 mod plug;
 mod registry;
+mod segments;
 mod table;
 mod view;
 mod wrapped;

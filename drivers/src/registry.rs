@@ -1,6 +1,6 @@
 //! The drivers by name.
 
-use crate::bad::{adapter, create, destroy, device, handle, standard, view};
+use crate::bad::{adapter, context_memory, create, destroy, device, handle, query, standard, view};
 use crate::moving::MOVES_RESOURCE;
 use crate::plug;
 use crate::table::GOOD;
@@ -133,6 +133,34 @@ pub const ALL: &[Listed] = drivers! {
         [KMD_DESTROY_007] |log| plug::table(&destroy::KEEPS_EMPTY_RESOURCE, log);
     "fails-destroy" "destroys everything, and answers that it is busy" [KMD_DESTROY_009]
         |log| plug::faulty(Fault::FailsDestroy, log);
+
+    "preempts-one-engine" "claims preemption, and knows of one engine only" [KMD_CAPS_001]
+        |log| plug::table(&query::PREEMPTS_ONE_ENGINE, log);
+    "patches-nothing" "claims NoDmaPatching alone" [KMD_CAPS_002]
+        |log| plug::table(&query::PATCHES_NOTHING, log);
+    "cancels-one-engine" "claims to cancel commands, and knows of one engine only"
+        [KMD_CAPS_003] |log| plug::table(&query::CANCELS_ONE_ENGINE, log);
+    "resets-nothing" "claims to reset engines, and has no entry for it" [KMD_CAPS_004]
+        |log| plug::table(&query::RESETS_NOTHING, log);
+    "two-mmus" "claims both kinds of virtual addresses" [KMD_CAPS_005]
+        |log| plug::table(&query::TWO_MMUS, log);
+    "writes-behind-caps" "writes a byte behind its caps" [KMD_CAPS_008]
+        |log| plug::table(&query::WRITES_BEHIND_CAPS, log);
+    "fills-while-counting" "says how it pages where only the number of segments is asked for"
+        [KMD_SEG_002] |log| plug::table(&query::FILLS_WHILE_COUNTING, log);
+    "forgets-a-segment" "describes one segment less than it announced" [KMD_SEG_003]
+        |log| plug::table(&query::FORGETS_A_SEGMENT, log);
+    "ignores-stride" "takes segment descriptors to lie one behind the other" [KMD_SEG_004]
+        |log| plug::table(&query::IGNORES_STRIDE, log);
+
+    "takes-context-memory-in-dpc" "calls DxgkCbCreateContextAllocation from its DPC"
+        [CB_CTXALLOC_001] |log| plug::table(&context_memory::TAKES_CONTEXT_MEMORY_IN_DPC, log);
+    "takes-by-its-own-word" "asks for context memory with its own word for the adapter"
+        [CB_CTXALLOC_003] |log| plug::table(&context_memory::TAKES_BY_ITS_OWN_WORD, log);
+    "frees-by-its-own-word" "gives context memory back with its own word for the adapter"
+        [CB_CTXALLOC_010] |log| plug::table(&context_memory::FREES_BY_ITS_OWN_WORD, log);
+    "frees-context-memory-in-dpc" "calls DxgkCbDestroyContextAllocation from its DPC"
+        [CB_CTXALLOC_011] |log| plug::table(&context_memory::FREES_CONTEXT_MEMORY_IN_DPC, log);
 
     "false-fence" "reports a fence it was not given" [KMD_ISR_008]
         |log| plug::table(&adapter::FALSE_FENCE, log);

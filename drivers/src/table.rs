@@ -155,7 +155,7 @@ unsafe extern "win64-unwind" fn remove_device(context: PVOID) -> NTSTATUS {
 /// There is nothing to do: the driver has no state of its own.
 unsafe extern "win64-unwind" fn unload() {}
 
-unsafe extern "win64-unwind" fn query_adapter_info(
+pub(crate) unsafe extern "win64-unwind" fn query_adapter_info(
     _adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {

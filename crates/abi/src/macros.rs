@@ -8,7 +8,7 @@ pub(crate) trait Zero {
 macro_rules! zero {
     ($($type:ty),*) => { $(impl Zero for $type { const ZERO: Self = 0; })* };
 }
-zero!(u8, u16, u32, u64, usize, i32, i64);
+zero!(u8, u16, u32, u64, usize, i16, i32, i64);
 
 impl<T> Zero for *const T {
     const ZERO: Self = core::ptr::null();

@@ -54,3 +54,26 @@ pub struct UNICODE_STRING {
     pub Buffer: *mut u16,
 }
 layout! { UNICODE_STRING: 16 { Length: 0, MaximumLength: 2, Buffer: 8 } }
+
+/// A memory descriptor list: pages of the machine's memory, in order. Their numbers, 64 bits each,
+/// follow the structure.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MDL {
+    pub Next: *mut MDL,
+    /// Of the structure with its numbers; a long list has more than fits, and is cut off.
+    pub Size: i16,
+    pub MdlFlags: i16,
+    pub Process: *mut c_void,
+    pub MappedSystemVa: PVOID,
+    pub StartVa: PVOID,
+    pub ByteCount: u32,
+    pub ByteOffset: u32,
+}
+layout! { MDL: 48 {
+    Next: 0, Size: 8, MdlFlags: 10, Process: 16, MappedSystemVa: 24, StartVa: 32, ByteCount: 40,
+    ByteOffset: 44,
+} }
+
+/// Of `MdlFlags`: the pages stay where they are.
+pub const MDL_PAGES_LOCKED: i16 = 2;

@@ -64,3 +64,28 @@ fn a_place_is_a_segment_and_an_address_in_it() {
     table.GpuPhysical.Padding = 7;
     assert_eq!(table.gpu_virtual(), 0x7_4000_0000);
 }
+
+#[test]
+fn a_page_fault_is_what_was_written() {
+    let fault = DmaPageFaulted {
+        FaultedFenceId: 7,
+        FaultedVirtualAddress: 0x1_0000_2000,
+        NodeOrdinal: 1,
+        FaultErrorCode: 5,
+        FaultedPrimitiveAPISequenceNumber: u64::MAX,
+        PageFaultFlags: -1,
+        FaultedProcessHandle: std::ptr::without_provenance_mut(0x8_0000_0001),
+        ..DmaPageFaulted::ZERO
+    };
+    let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::ZERO;
+    data.set_dma_page_faulted(fault);
+    assert_eq!(data.dma_page_faulted(), fault);
+    assert_eq!((data.Data.Words[8], data.Data.Words[9], data.Data.Words[10]), (0x2000, 1, 1));
+}
+
+#[test]
+fn a_preference_has_segments_and_directions() {
+    let it = DXGK_SEGMENTPREFERENCE { Value: 2 | 1 << 5 | 3 << 6 | 31 << 24 | 1 << 29 };
+    assert_eq!(it.segments(), [2, 3, 0, 0, 31]);
+    assert_eq!(it.directions(), [true, false, false, false, true]);
+}

@@ -6,6 +6,7 @@ use crate::door::Door;
 use crate::flags;
 use crate::private::{Private, count, pointer};
 use crate::status::answer;
+use crate::wants;
 use abi::HANDLE;
 use abi::display::{
     DXGK_ALLOCATIONINFO, DXGK_CREATEALLOCATIONFLAGS, DXGK_DESTROYALLOCATIONFLAGS,
@@ -22,7 +23,7 @@ use std::vec::Drain;
 impl TableDriver {
     pub(crate) fn new_allocations(&self, births: Births<'_>) -> Answer<Born> {
         let call = self.table.DxgkDdiCreateAllocation.ok_or(Refusal::Absent)?;
-        let Adapter { door, context } = self.adapter()?;
+        let Adapter { door, context, .. } = self.adapter()?;
         let Births { allocations, resource, private: common } = births;
         let mut shared = Private::copy(common)?;
         let copies = allocations.iter().map(|it| Private::copy(it.private));
@@ -72,7 +73,7 @@ impl TableDriver {
 
     pub(crate) fn end_allocations(&self, doomed: Doomed<'_>) -> Answer<Option<DriverResource>> {
         let call = self.table.DxgkDdiDestroyAllocation.ok_or(Refusal::Absent)?;
-        let Adapter { door, context } = self.adapter()?;
+        let Adapter { door, context, .. } = self.adapter()?;
         let list: Vec<HANDLE> = doomed.allocations.map(|it| pointer(it.word())).collect();
         let (before, blank, flags) = match doomed.resource {
             None => (0, None, 0),
@@ -195,6 +196,6 @@ fn shape(info: &DXGK_ALLOCATIONINFO) -> Shape {
         size: info.Size as u64,
         alignment: info.Alignment.into(),
         pitch_aligned_size: info.PitchAlignedSize as u64,
-        ..Shape::default()
+        wants: wants::of_allocation(info),
     }
 }

@@ -33,8 +33,11 @@ const UNHEARD: &[(i32, &str)] = named! {
     DXGK_INTERRUPT_DMA_PREEMPTED DXGK_INTERRUPT_CRTC_VSYNC DXGK_INTERRUPT_DMA_FAULTED
     DXGK_INTERRUPT_DISPLAYONLY_VSYNC DXGK_INTERRUPT_DISPLAYONLY_PRESENT_PROGRESS
     DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY
-    DXGK_INTERRUPT_MICACAST_CHUNK_PROCESSING_COMPLETE DXGK_INTERRUPT_DMA_PAGE_FAULTED
+    DXGK_INTERRUPT_MICACAST_CHUNK_PROCESSING_COMPLETE
 };
+
+/// The rule on levels, where the callback has none of its own.
+const LEVEL: RuleId = RuleId::WT_LEVEL_001;
 
 /// Asks for the DPC, at any level.
 pub(crate) extern "win64-unwind" fn DxgkCbQueueDpc(handle: HANDLE) -> BOOLEAN {
@@ -57,6 +60,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbNotifyInterrupt(
     at_level(
         || of(handle, NAME),
         NAME,
+        LEVEL,
         (),
         |services, at| {
             let At::Device(at) = at else { return Err("device") };
@@ -65,6 +69,12 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbNotifyInterrupt(
                     let done = data.dma_completed();
                     let fence = Fence(done.SubmissionFenceId);
                     services.notify_interrupt(at, done.NodeOrdinal, fence);
+                }
+                // WINDOWS: the fault has an address, and no allocation.
+                Some(data) if data.InterruptType == DXGK_INTERRUPT_DMA_PAGE_FAULTED => {
+                    let fault = data.dma_page_faulted();
+                    let fence = Fence(fault.FaultedFenceId);
+                    services.notify_fault(at, fault.NodeOrdinal, fence, None);
                 }
                 Some(data) => {
                     let name = interrupt_name(data.InterruptType);
@@ -83,6 +93,7 @@ pub(crate) extern "win64-unwind" fn DxgkCbNotifyDpc(handle: HANDLE) {
     at_level(
         || of(handle, NAME),
         NAME,
+        LEVEL,
         (),
         |services, at| {
             let At::Dispatch(at) = at else { return Err("dispatch") };
@@ -110,6 +121,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
     let status = at_level(
         || of(handle, NAME),
         NAME,
+        LEVEL,
         STATUS_INVALID_PARAMETER,
         |services, at| {
             let Some(routine) = routine else { return Ok(STATUS_INVALID_PARAMETER) };
@@ -145,7 +157,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
 pub(crate) extern "win64-unwind" fn DxgkCbGetHandleData(
     _: *const DXGKARGCB_GETHANDLEDATA,
 ) -> PVOID {
-    at_level(Door::running, "DxgkCbGetHandleData", ptr::null_mut(), |_, at| {
+    at_level(Door::running, "DxgkCbGetHandleData", LEVEL, ptr::null_mut(), |_, at| {
         let At::Passive(_) = at else { return Err("passive") };
         Ok(ptr::null_mut())
     })
@@ -166,7 +178,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbAcquireHandleData(
     // SAFETY: The caller promises the same.
     let data = unsafe { read(data) };
     let name = "DxgkCbAcquireHandleData";
-    let word = at_level(Door::running, name, None, |services, at| {
+    let word = at_level(Door::running, name, LEVEL, None, |services, at| {
         let At::Passive(at) = at else { return Err("passive") };
         let Some(data) = data else { return Ok(None) };
         let of_device = data.Flags.has(DXGKCB_GETHANDLEDATAFLAGS::DeviceSpecific);
@@ -181,7 +193,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbAcquireHandleData(
 
 /// Lets go of what was acquired.
 pub(crate) extern "win64-unwind" fn DxgkCbReleaseHandleData(data: DXGKARGCB_RELEASEHANDLEDATA) {
-    at_level(Door::running, "DxgkCbReleaseHandleData", (), |services, at| {
+    at_level(Door::running, "DxgkCbReleaseHandleData", LEVEL, (), |services, at| {
         let At::Passive(at) = at else { return Err("passive") };
         services.release(at, data.ReleaseHandle.addr(), data.Type.cast_unsigned());
         Ok(())
@@ -205,10 +217,11 @@ pub(crate) fn called<R: Copy>(
 }
 
 /// Answers a callback that may not be called everywhere: `body` says which level it needs
-/// where it did nothing, and that is judged.
-fn at_level<R: Copy>(
+/// where it did nothing, and `rule` judges that.
+pub(crate) fn at_level<R: Copy>(
     door: impl FnOnce() -> Option<Arc<Door>>,
     name: &'static str,
+    rule: RuleId,
     otherwise: R,
     body: impl FnOnce(&Services, At<'_>) -> Result<R, &'static str>,
 ) -> R {
@@ -217,7 +230,7 @@ fn at_level<R: Copy>(
         let answer = At::here(&**services.host(), |at| body(services, at));
         let wrong = |needs| format!("{name} was called at {level}, but needs {needs}");
         let broken = answer.err().map(wrong);
-        services.log().judge(RuleId::WT_LEVEL_001, Who::Driver, services.adapter(), name, broken);
+        services.log().judge(rule, Who::Driver, services.adapter(), name, broken);
         answer.unwrap_or(otherwise)
     })
 }
@@ -251,7 +264,7 @@ fn interrupt_name(kind: i32) -> Text {
 /// # Safety
 ///
 /// `from` points to a `T`, aligned or not, or is null.
-unsafe fn read<T: Copy>(from: *const T) -> Option<T> {
+pub(crate) unsafe fn read<T: Copy>(from: *const T) -> Option<T> {
     if from.is_null() {
         return None;
     }
@@ -264,7 +277,7 @@ unsafe fn read<T: Copy>(from: *const T) -> Option<T> {
 /// # Safety
 ///
 /// `to` points to a place for a `T`, aligned or not, or is null.
-unsafe fn write<T: Copy>(to: *mut T, value: T) {
+pub(crate) unsafe fn write<T: Copy>(to: *mut T, value: T) {
     if to.is_null() {
         return;
     }
@@ -280,7 +293,8 @@ mod tests {
     fn an_interrupt_that_is_not_heard_has_a_name() {
         assert_eq!(interrupt_name(DXGK_INTERRUPT_CRTC_VSYNC), "DXGK_INTERRUPT_CRTC_VSYNC");
         assert_eq!(interrupt_name(-7), "interrupt type -7");
-        assert!(UNHEARD.iter().all(|it| it.0 != DXGK_INTERRUPT_DMA_COMPLETED));
+        let heard = [DXGK_INTERRUPT_DMA_COMPLETED, DXGK_INTERRUPT_DMA_PAGE_FAULTED];
+        assert!(UNHEARD.iter().all(|it| !heard.contains(&it.0)));
     }
 
     #[test]

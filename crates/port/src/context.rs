@@ -4,6 +4,7 @@
 use crate::display::{Adapter, TableDriver};
 use crate::private::{Private, pointer};
 use crate::status::answer;
+use abi::HANDLE;
 use abi::display::{
     DXGK_CREATECONTEXTFLAGS, DXGKARG_CREATECONTEXT, DXGKARG_CREATEDEVICE,
     DXGKARG_SUBMITCOMMANDVIRTUAL,
@@ -13,14 +14,16 @@ use kernel::device::Device;
 use kernel::miniport::{
     Answer, Blank, ContextOrder, DriverContext, DriverDevice, Refusal, Submission,
 };
+use std::ptr;
 
 impl TableDriver {
     pub(crate) fn new_device(&self, word: Blank<'_, Device>) -> Answer<DriverDevice> {
         let call = self.table.DxgkDdiCreateDevice.ok_or(Refusal::Absent)?;
-        let Adapter { door, context } = self.adapter()?;
-        // WINDOWS: `hDevice` goes in as the kernel's handle, for callbacks that none has here,
-        // and comes out as the driver's. Null in, so that a driver that forgot is seen.
-        let mut args = DXGKARG_CREATEDEVICE::ZERO;
+        let Adapter { door, context, .. } = self.adapter()?;
+        // WINDOWS: `hDevice` goes in as the kernel's handle, for callbacks, and comes out as the
+        // driver's.
+        let name = kernel_name(&word);
+        let mut args = DXGKARG_CREATEDEVICE { hDevice: name, ..DXGKARG_CREATEDEVICE::ZERO };
 
         let status = self.inside(&door, || {
             // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
@@ -29,7 +32,7 @@ impl TableDriver {
         });
 
         answer(status)?;
-        Ok(word.fill(args.hDevice.expose_provenance()))
+        Ok(word.fill(given(name, args.hDevice)))
     }
 
     pub(crate) fn end_device(&self, device: &DriverDevice) -> Answer<()> {
@@ -49,7 +52,9 @@ impl TableDriver {
         let call = self.table.DxgkDdiCreateContext.ok_or(Refusal::Absent)?;
         let door = self.adapter()?.door;
         let mut private = Private::copy(&order.private)?;
+        let name = kernel_name(&word); // In and out, as that of a device.
         let mut args = DXGKARG_CREATECONTEXT {
+            hContext: name,
             NodeOrdinal: order.node,
             EngineAffinity: order.engine,
             // Its packets come by `DxgkDdiSubmitCommandVirtual`.
@@ -66,7 +71,7 @@ impl TableDriver {
         });
 
         answer(status)?;
-        Ok(word.fill(args.hContext.expose_provenance()))
+        Ok(word.fill(given(name, args.hContext)))
     }
 
     pub(crate) fn end_context(&self, context: &DriverContext) -> Answer<()> {
@@ -79,7 +84,7 @@ impl TableDriver {
 
     pub(crate) fn give(&self, packet: &Submission<'_>) -> Answer<()> {
         let call = self.table.DxgkDdiSubmitCommandVirtual.ok_or(Refusal::Absent)?;
-        let Adapter { door, context } = self.adapter()?;
+        let Adapter { door, context, .. } = self.adapter()?;
         let mut private = Private::copy(packet.private)?;
         let args = DXGKARG_SUBMITCOMMANDVIRTUAL {
             hContext: pointer(packet.context.word()),
@@ -100,5 +105,27 @@ impl TableDriver {
         });
 
         answer(status)
+    }
+}
+
+/// The kernel's name for what is being made, for the driver to use in callbacks.
+fn kernel_name<T>(word: &Blank<'_, T>) -> HANDLE {
+    ptr::without_provenance_mut(word.kernel_name())
+}
+
+/// The word that a driver gave. One that left the kernel's name where it was gave none.
+fn given(name: HANDLE, after: HANDLE) -> usize {
+    if after == name { 0 } else { after.expose_provenance() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_stays_is_no_word() {
+        let (name, word) = (ptr::without_provenance_mut(0x40), ptr::without_provenance_mut(0x1000));
+        assert_eq!((given(name, name), given(name, word)), (0, 0x1000));
+        assert_eq!(given(ptr::null_mut(), ptr::null_mut()), 0);
     }
 }

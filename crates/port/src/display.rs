@@ -1,7 +1,7 @@
 //! The door to a display miniport driver that filled in a table.
 //!
-//! What the trait asks is done in the module of its subject: `start`, `context`, `allocation`,
-//! `standard`.
+//! What the trait asks is done in the module of its subject: `start`, `query`, `context`,
+//! `allocation`, `standard`, `paging`.
 #![expect(unsafe_code, reason = "a table of functions is a promise, not a claim")]
 
 use crate::door::Door;
@@ -14,6 +14,7 @@ use kernel::miniport::{
     Answer, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice, DriverResource,
     DriverView, Features, Miniport, Opening, Refusal, Standard, Submission,
 };
+use kernel::operation::{Building, PagingSubmission};
 use kernel::services::Services;
 use nt::Pool;
 use std::fmt;
@@ -42,6 +43,8 @@ pub(crate) struct Adapter {
     pub(crate) door: Arc<Door>,
     /// The driver's word for it (`MiniportDeviceContext`, `hAdapter`).
     pub(crate) context: usize,
+    /// Where its segments begin in the GPU's addresses, from number one on.
+    pub(crate) bases: Arc<[u64]>,
 }
 
 impl TableDriver {
@@ -171,6 +174,14 @@ impl Miniport for TableDriver {
 
     fn submit(&self, _at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()> {
         self.give(packet)
+    }
+
+    fn build_paging(&self, _at: &mut Passive, building: &mut Building<'_>) -> Answer<()> {
+        self.build(building)
+    }
+
+    fn submit_paging(&self, _at: &mut Dispatch, packet: &PagingSubmission<'_>) -> Answer<()> {
+        self.give_paging(packet)
     }
 
     fn interrupt(&self, _at: &mut DeviceLevel) -> Answer<bool> {

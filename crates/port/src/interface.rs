@@ -4,6 +4,10 @@ use crate::callbacks::{
     DxgkCbAcquireHandleData, DxgkCbGetHandleData, DxgkCbNotifyDpc, DxgkCbNotifyInterrupt,
     DxgkCbQueueDpc, DxgkCbReleaseHandleData, DxgkCbSynchronizeExecution,
 };
+use crate::context_memory::{
+    DxgkCbCreateContextAllocation, DxgkCbDestroyContextAllocation, DxgkCbMapContextAllocation,
+    DxgkCbUpdateContextAllocation,
+};
 use crate::traps::{absent, slot};
 use abi::HANDLE;
 use abi::miniport::DXGKRNL_INTERFACE;
@@ -56,10 +60,15 @@ interface! {
         DxgkCbQueueDpc;
         DxgkCbSynchronizeExecution lacks "one interrupt message: MessageNumber is not looked at";
         DxgkCbGetHandleData lacks "answers NULL, as is seen at WDDM 2";
-        DxgkCbNotifyInterrupt lacks "hears of completed work only";
+        DxgkCbNotifyInterrupt lacks "hears of completed and of faulted work only";
         DxgkCbNotifyDpc;
         DxgkCbAcquireHandleData lacks "the kind of the handle is not compared";
         DxgkCbReleaseHandleData;
+        DxgkCbCreateContextAllocation
+            lacks "MapGpuVirtualAddress, HintedBank and PhysicalAdapterIndex are not looked at";
+        DxgkCbDestroyContextAllocation;
+        DxgkCbUpdateContextAllocation;
+        DxgkCbMapContextAllocation lacks "answers a physical address, whatever range is asked for";
     }
     absent {
         "no hardware: no ACPI, device memory or configuration space" {
@@ -76,11 +85,7 @@ interface! {
         }
         "no ETW" { DxgkCbLogEtwEvent }
         "adapters are not taken from each other" { DxgkCbExcludeAdapterAccess }
-        "no context allocations, for no GPU virtual addresses" {
-            DxgkCbCreateContextAllocation DxgkCbDestroyContextAllocation
-            DxgkCbMapContextAllocation DxgkCbUpdateContextAllocation
-            DxgkCbReserveGpuVirtualAddressRange
-        }
+        "no GPU virtual addresses" { DxgkCbReserveGpuVirtualAddressRange }
         "no power management" {
             DxgkCbSetPowerComponentActive DxgkCbSetPowerComponentIdle
             DxgkCbPowerRuntimeControlRequest DxgkCbSetPowerComponentLatency

@@ -14,19 +14,28 @@
 
 mod allocation;
 mod callbacks;
+mod caps;
 mod context;
+mod context_memory;
 mod display;
 mod door;
 mod flags;
 mod interface;
+mod mdl;
+mod operation;
+mod paging;
 mod private;
+mod query;
 mod registry;
+mod segments;
+mod sheet;
 mod slots;
 mod standard;
 mod start;
 mod status;
 mod table;
 mod traps;
+mod wants;
 
 pub use display::TableDriver;
 pub use interface::{CALLBACKS, Callback};

@@ -46,15 +46,10 @@ pub const UNCALLED: &[(&str, &[&str])] = &[
             "DxgkDdiCheckMultiPlaneOverlaySupport2",
         ],
     ),
+    ("no swizzling ranges", &["DxgkDdiAcquireSwizzlingRange", "DxgkDdiReleaseSwizzlingRange"]),
     (
-        "no video memory and no paging",
-        &[
-            "DxgkDdiBuildPagingBuffer",
-            "DxgkDdiAcquireSwizzlingRange",
-            "DxgkDdiReleaseSwizzlingRange",
-            "DxgkDdiMapCpuHostAperture",
-            "DxgkDdiUnmapCpuHostAperture",
-        ],
+        "no window of the CPU's into memory that it does not see",
+        &["DxgkDdiMapCpuHostAperture", "DxgkDdiUnmapCpuHostAperture"],
     ),
     (
         "no GPU virtual addresses",
@@ -70,9 +65,8 @@ pub const UNCALLED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "work is submitted by DxgkDdiSubmitCommandVirtual only",
+        "work of clients is submitted by DxgkDdiSubmitCommandVirtual only",
         &[
-            "DxgkDdiSubmitCommand",
             "DxgkDdiPatch",
             "DxgkDdiRender",
             "DxgkDdiRenderKm",

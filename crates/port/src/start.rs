@@ -1,27 +1,18 @@
-//! The life of an adapter in its driver: met, started, asked, stopped, forgotten; and its
-//! interrupts.
+//! The life of an adapter in its driver: met, started, stopped, forgotten; and its interrupts.
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
 use crate::display::{Adapter, TableDriver};
 use crate::door::Door;
 use crate::interface::interface;
-use crate::private::{Private, pointer};
+use crate::private::pointer;
 use crate::status::answer;
-use abi::display::{DXGKARG_QUERYADAPTERINFO, DXGKQAITYPE_DRIVERCAPS};
 use abi::miniport::DXGK_START_INFO;
 use abi::{GUID, LUID};
 use flight::What;
-use kernel::miniport::{Answer, Features, Refusal};
+use kernel::miniport::{Answer, Refusal};
 use kernel::services::Services;
 use std::ptr;
 use std::sync::Arc;
-
-/// The length of `DXGK_DRIVERCAPS` at WDDM 2.0.
-const DRIVERCAPS: u32 = 0x240;
-/// Where `GpuEngineTopology.NbAsymetricProcessingNodes` is in it (one source: docs).
-const NODES: usize = 76;
-/// How many nodes the topology has room for.
-const MOST_NODES: u32 = 64;
 
 /// How deep we say a node's queue is. Our choice: two, so that one waits while one runs.
 const DMA_QUEUE: u32 = 2;
@@ -60,13 +51,13 @@ impl TableDriver {
         }
         let context = context.expose_provenance();
         services.give_word(context);
-        *self.met() = Some(Adapter { door, context });
+        *self.met() = Some(Adapter { door, context, bases: Arc::default() });
         Ok(())
     }
 
     pub(crate) fn start(&self) -> Answer<()> {
         let call = self.table.DxgkDdiStartDevice.ok_or(Refusal::Absent)?;
-        let Adapter { door, context } = self.adapter()?;
+        let Adapter { door, context, .. } = self.adapter()?;
         let services = door.services();
         let number = services.adapter().number;
         let mut guid = ADAPTER;
@@ -95,38 +86,9 @@ impl TableDriver {
         Ok(())
     }
 
-    pub(crate) fn query(&self) -> Answer<Features> {
-        let call = self.table.DxgkDdiQueryAdapterInfo.ok_or(Refusal::Absent)?;
-        let Adapter { door, context } = self.adapter()?;
-        let mut caps = Private::zeroed(DRIVERCAPS)?;
-        let args = DXGKARG_QUERYADAPTERINFO {
-            Type: DXGKQAITYPE_DRIVERCAPS,
-            pOutputData: caps.pointer(),
-            OutputDataSize: caps.size(),
-            ..DXGKARG_QUERYADAPTERINFO::ZERO
-        };
-
-        let status = self.inside(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
-            // and `caps` outlive the call, also one that unwinds.
-            unsafe { call(pointer(context), &raw const args) }
-        });
-
-        answer(status)?;
-        let caps = caps.bytes();
-        let nodes = caps[NODES..].first_chunk().map_or(0, |it| u32::from_ne_bytes(*it));
-        if nodes > MOST_NODES {
-            let services = door.services();
-            let name = "DXGK_DRIVERCAPS.GpuEngineTopology beyond 64 nodes".into();
-            services.log().emit(services.adapter(), What::Absent { name });
-            return Err(Refusal::Invalid);
-        }
-        Ok(Features { nodes, ..Features::default() })
-    }
-
     pub(crate) fn stop(&self) -> Answer<()> {
         let call = self.table.DxgkDdiStopDevice.ok_or(Refusal::Absent)?;
-        let Adapter { door, context } = self.adapter()?;
+        let Adapter { door, context, .. } = self.adapter()?;
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
         let status = self.inside(&door, || unsafe { call(pointer(context)) });
         answer(status)
@@ -135,7 +97,7 @@ impl TableDriver {
     pub(crate) fn remove(&self) -> Answer<()> {
         let call = self.table.DxgkDdiRemoveDevice.ok_or(Refusal::Absent)?;
         // Whatever the driver answers, it was told, and is told nothing else of this adapter.
-        let Adapter { door, context } = self.met().take().ok_or(Refusal::Invalid)?;
+        let Adapter { door, context, .. } = self.met().take().ok_or(Refusal::Invalid)?;
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
         let status = self.inside(&door, || unsafe { call(pointer(context)) });
         door.services().end_word(context);
@@ -152,7 +114,7 @@ impl TableDriver {
 
     pub(crate) fn ask_interrupt(&self) -> Answer<bool> {
         let call = self.table.DxgkDdiInterruptRoutine.ok_or(Refusal::Absent)?;
-        let Adapter { door, context } = self.adapter()?;
+        let Adapter { door, context, .. } = self.adapter()?;
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
         let ours = self.inside(&door, || unsafe { call(pointer(context), 0) });
         Ok(ours != 0)
@@ -160,7 +122,7 @@ impl TableDriver {
 
     pub(crate) fn run_dpc(&self) -> Answer<()> {
         let call = self.table.DxgkDdiDpcRoutine.ok_or(Refusal::Absent)?;
-        let Adapter { door, context } = self.adapter()?;
+        let Adapter { door, context, .. } = self.adapter()?;
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
         self.inside(&door, || unsafe { call(pointer(context)) });
         Ok(())

@@ -10,9 +10,8 @@ use abi::miniport::DXGKRNL_INTERFACE;
 use abi::status::{STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
 use flight::What;
 
-/// Slots that answer a handle or an address and no status: nothing is zero there.
-const ANSWER_NOTHING: [&str; 3] =
-    ["DxgkCbGetHandleParent", "DxgkCbEnumHandleChildren", "DxgkCbMapContextAllocation"];
+/// Slots that answer a handle and no status: nothing is zero there.
+const ANSWER_NOTHING: [&str; 2] = ["DxgkCbGetHandleParent", "DxgkCbEnumHandleChildren"];
 
 /// The number of a slot. A name that is not there does not compile, for all uses are constant.
 pub(crate) const fn slot(name: &str) -> usize {
@@ -64,7 +63,7 @@ mod tests {
     #[test]
     fn outside_a_driver_it_only_refuses() {
         assert_eq!(absent::<{ slot("DxgkCbMapMemory") }>(), STATUS_NOT_SUPPORTED);
-        assert_eq!(absent::<{ slot("DxgkCbMapContextAllocation") }>(), 0, "an address");
+        assert_eq!(absent::<{ slot("DxgkCbGetHandleParent") }>(), 0, "a handle");
     }
 
     #[test]

@@ -137,7 +137,10 @@ unsafe extern "win64-unwind" fn query(
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
     let args = unsafe { *args };
-    assert_eq!((args.Type, args.OutputDataSize), (DXGKQAITYPE_DRIVERCAPS, 0x240));
+    if args.Type != DXGKQAITYPE_DRIVERCAPS {
+        return STATUS_NOT_SUPPORTED;
+    }
+    assert_eq!(args.OutputDataSize, 0x240);
     unsafe { args.pOutputData.cast::<u32>().wrapping_add(76 / 4).write(2) };
     STATUS_SUCCESS
 }

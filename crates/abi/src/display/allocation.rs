@@ -91,6 +91,18 @@ impl DXGK_SEGMENTPREFERENCE {
         let it = self.Value;
         [it & 31, it >> 6 & 31, it >> 12 & 31, it >> 18 & 31, it >> 24 & 31]
     }
+
+    /// `Direction0` to `Direction4`: from the segment's end downwards.
+    pub const fn directions(self) -> [bool; 5] {
+        let it = self.Value;
+        [
+            it >> 5 & 1 == 1,
+            it >> 11 & 1 == 1,
+            it >> 17 & 1 == 1,
+            it >> 23 & 1 == 1,
+            it >> 29 & 1 == 1,
+        ]
+    }
 }
 
 // Unnamed in Windows: a union inside the struct.

@@ -4,6 +4,7 @@
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
 use crate::{D3DKMT_HANDLE, HANDLE, NTSTATUS, PVOID};
+use core::ptr;
 
 values! { DXGK_INTERRUPT_TYPE {
     DXGK_INTERRUPT_DMA_COMPLETED = 1,
@@ -90,6 +91,28 @@ layout! { DmaFaulted: 16 {
     FaultedFenceId: 0, Status: 4, NodeOrdinal: 8, EngineOrdinal: 12,
 } } // one source: docs
 
+/// `DmaPageFaulted` of the union, for [`DXGK_INTERRUPT_DMA_PAGE_FAULTED`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DmaPageFaulted {
+    pub FaultedFenceId: u32,
+    pub FaultedPrimitiveAPISequenceNumber: u64,
+    pub FaultedPipelineStage: i32,
+    pub FaultedBindTableEntry: u32,
+    pub PageFaultFlags: i32,
+    pub FaultedVirtualAddress: u64,
+    pub NodeOrdinal: u32,
+    pub EngineOrdinal: u32,
+    pub PageTableLevel: u32,
+    pub FaultErrorCode: u32,
+    pub FaultedProcessHandle: HANDLE,
+}
+layout! { DmaPageFaulted: 64 {
+    FaultedFenceId: 0, FaultedPrimitiveAPISequenceNumber: 8, FaultedPipelineStage: 16,
+    FaultedBindTableEntry: 20, PageFaultFlags: 24, FaultedVirtualAddress: 32, NodeOrdinal: 40,
+    EngineOrdinal: 44, PageTableLevel: 48, FaultErrorCode: 52, FaultedProcessHandle: 56,
+} } // one source: docs
+
 impl DXGKARGCB_NOTIFY_INTERRUPT_DATA {
     /// The union, read as `DmaCompleted`.
     pub const fn dma_completed(&self) -> DmaCompleted {
@@ -126,10 +149,56 @@ impl DXGKARGCB_NOTIFY_INTERRUPT_DATA {
         self.set([it.FaultedFenceId, status, it.NodeOrdinal, it.EngineOrdinal]);
     }
 
+    /// The union, read as `DmaPageFaulted`.
+    #[expect(clippy::cast_possible_truncation, reason = "a pointer has 64 bits")]
+    pub const fn dma_page_faulted(&self) -> DmaPageFaulted {
+        let it = &self.Data.Words;
+        DmaPageFaulted {
+            FaultedFenceId: it[0],
+            FaultedPrimitiveAPISequenceNumber: long(it[2], it[3]),
+            FaultedPipelineStage: it[4].cast_signed(),
+            FaultedBindTableEntry: it[5],
+            PageFaultFlags: it[6].cast_signed(),
+            FaultedVirtualAddress: long(it[8], it[9]),
+            NodeOrdinal: it[10],
+            EngineOrdinal: it[11],
+            PageTableLevel: it[12],
+            FaultErrorCode: it[13],
+            FaultedProcessHandle: ptr::without_provenance_mut(long(it[14], it[15]) as usize),
+        }
+    }
+
+    /// Writes the union as `DmaPageFaulted`.
+    pub fn set_dma_page_faulted(&mut self, it: DmaPageFaulted) {
+        let words = &mut self.Data.Words;
+        *words = [0; 16];
+        words[0] = it.FaultedFenceId;
+        [words[2], words[3]] = halves(it.FaultedPrimitiveAPISequenceNumber);
+        words[4] = it.FaultedPipelineStage.cast_unsigned();
+        words[5] = it.FaultedBindTableEntry;
+        words[6] = it.PageFaultFlags.cast_unsigned();
+        [words[8], words[9]] = halves(it.FaultedVirtualAddress);
+        words[10] = it.NodeOrdinal;
+        words[11] = it.EngineOrdinal;
+        words[12] = it.PageTableLevel;
+        words[13] = it.FaultErrorCode;
+        [words[14], words[15]] = halves(it.FaultedProcessHandle.addr() as u64);
+    }
+
     /// The first words of the union; the others become zero.
     const fn set(&mut self, [a, b, c, d]: [u32; 4]) {
         self.Data.Words = [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     }
+}
+
+/// Two words of a union as one number.
+const fn long(low: u32, high: u32) -> u64 {
+    low as u64 | (high as u64) << 32
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the two halves of a number")]
+const fn halves(it: u64) -> [u32; 2] {
+    [it as u32, (it >> 32) as u32]
 }
 
 pub type DXGKCB_NOTIFY_INTERRUPT =

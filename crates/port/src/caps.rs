@@ -1,0 +1,114 @@
+//! Entry rules on `DXGK_DRIVERCAPS`: which claims go together, and with which entries.
+
+use abi::display::{
+    DXGK_DRIVERCAPS, DXGK_VIDMMCAPS_FLAGS as Memory, DXGK_VIDSCHCAPS as Scheduling,
+};
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use flight::RuleId;
+
+/// A rule on what a driver claims: what is wrong with it, if something is.
+type CapsRule = (RuleId, fn(&Claims<'_>) -> Option<String>);
+
+/// What a driver claims, and what it has.
+pub(crate) struct Claims<'a> {
+    pub(crate) caps: &'a DXGK_DRIVERCAPS,
+    pub(crate) table: &'a DRIVER_INITIALIZATION_DATA,
+}
+
+/// The rules, in the order of their numbers. The claims of later versions lie behind the end of
+/// the structure, or in bits that mean nothing at 2.0.
+pub(crate) const RULES: &[CapsRule] = &[
+    (RuleId::KMD_CAPS_001, |it| it.needs(Scheduling::PreemptionAware, "PreemptionAware", ENGINES)),
+    (RuleId::KMD_CAPS_002, |it| {
+        let both = &[("PreemptionAware", Scheduling::PreemptionAware), ENGINES[0]];
+        it.needs(Scheduling::NoDmaPatching, "NoDmaPatching", both)
+    }),
+    (RuleId::KMD_CAPS_003, |it| {
+        it.needs(Scheduling::CancelCommandAware, "CancelCommandAware", ENGINES)
+    }),
+    (RuleId::KMD_CAPS_004, resets_engines),
+    (RuleId::KMD_CAPS_005, one_kind_of_address),
+];
+
+const ENGINES: &[(&str, u32)] = &[("MultiEngineAware", Scheduling::MultiEngineAware)];
+
+impl Claims<'_> {
+    /// A claim of `SchedulingCaps` that builds on others.
+    fn needs(&self, claim: u32, name: &str, others: &[(&str, u32)]) -> Option<String> {
+        let caps = self.caps.SchedulingCaps;
+        let lacks = others.iter().filter(|it| caps.has(claim) && !caps.has(it.1));
+        let lacks: Vec<&str> = lacks.map(|it| it.0).collect();
+        let said = || format!("SchedulingCaps has {name} without {}", lacks.join(" and "));
+        (!lacks.is_empty()).then(said)
+    }
+}
+
+fn resets_engines(it: &Claims<'_>) -> Option<String> {
+    let entries = [
+        ("DxgkDdiResetEngine", it.table.DxgkDdiResetEngine.is_some()),
+        ("DxgkDdiQueryEngineStatus", it.table.DxgkDdiQueryEngineStatus.is_some()),
+        ("DxgkDdiQueryDependentEngineGroup", it.table.DxgkDdiQueryDependentEngineGroup.is_some()),
+    ];
+    let lacks: Vec<&str> = entries.iter().filter(|it| !it.1).map(|it| it.0).collect();
+    (it.caps.SupportPerEngineTDR != 0 && !lacks.is_empty())
+        .then(|| format!("SupportPerEngineTDR is claimed without {}", lacks.join(", ")))
+}
+
+fn one_kind_of_address(it: &Claims<'_>) -> Option<String> {
+    let caps = it.caps.MemoryManagementCaps.Flags;
+    let kinds = Memory::GpuMmuSupported | Memory::IoMmuSupported;
+    let crooked = match caps.Value & kinds {
+        0 => return None,
+        both if both == kinds => "has both GpuMmuSupported and IoMmuSupported",
+        _ if !caps.has(Memory::VirtualAddressingSupported) => {
+            "has GpuMmuSupported or IoMmuSupported without VirtualAddressingSupported"
+        }
+        _ => return None,
+    };
+    Some(format!("MemoryManagementCaps {:#010x} {crooked}", caps.Value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn broken(change: impl FnOnce(&mut DXGK_DRIVERCAPS)) -> Vec<&'static str> {
+        let mut caps = DXGK_DRIVERCAPS::ZERO;
+        change(&mut caps);
+        let claims = Claims { caps: &caps, table: &DRIVER_INITIALIZATION_DATA::ZERO };
+        let says = |(rule, broken): &CapsRule| broken(&claims).map(|_| rule.name());
+        RULES.iter().filter_map(says).collect()
+    }
+
+    fn scheduling(value: u32) -> Vec<&'static str> {
+        broken(|it| it.SchedulingCaps.Value = value)
+    }
+
+    fn memory(value: u32) -> Vec<&'static str> {
+        broken(|it| it.MemoryManagementCaps.Flags.Value = value)
+    }
+
+    #[test]
+    fn claims_that_go_together_are_quiet() {
+        assert!(broken(|_| ()).is_empty());
+        let all = Scheduling::MultiEngineAware
+            | Scheduling::PreemptionAware
+            | Scheduling::NoDmaPatching
+            | Scheduling::CancelCommandAware;
+        assert!(scheduling(all).is_empty());
+        assert!(memory(Memory::VirtualAddressingSupported | Memory::IoMmuSupported).is_empty());
+    }
+
+    #[test]
+    fn claims_that_do_not_are_named() {
+        assert_eq!(scheduling(Scheduling::PreemptionAware), ["KMD-CAPS-001"]);
+        assert_eq!(scheduling(Scheduling::NoDmaPatching), ["KMD-CAPS-002"]);
+        let one = Scheduling::NoDmaPatching | Scheduling::MultiEngineAware;
+        assert_eq!(scheduling(one), ["KMD-CAPS-002"]);
+        assert_eq!(scheduling(Scheduling::CancelCommandAware), ["KMD-CAPS-003"]);
+        assert_eq!(broken(|it| it.SupportPerEngineTDR = 1), ["KMD-CAPS-004"]);
+        assert_eq!(memory(Memory::GpuMmuSupported), ["KMD-CAPS-005"]);
+        let both = Memory::GpuMmuSupported | Memory::IoMmuSupported;
+        assert_eq!(memory(both | Memory::VirtualAddressingSupported), ["KMD-CAPS-005"]);
+    }
+}

@@ -1,0 +1,156 @@
+//! Paging: the operations of the kernel as `DxgkDdiBuildPagingBuffer` has them, and the buffers
+//! that go to the hardware.
+#![expect(unsafe_code, reason = "calls the functions a driver registered")]
+
+use crate::display::{Adapter, TableDriver};
+use crate::door::Door;
+use crate::mdl::List;
+use crate::private::{Private, count, pointer};
+use crate::query::judge;
+use crate::sheet::Sheet;
+use crate::status::answer;
+use abi::NTSTATUS;
+use abi::display::{
+    DXGK_SUBMITCOMMANDFLAGS as SubmitFlags, DXGKARG_BUILDPAGINGBUFFER, DXGKARG_SUBMITCOMMAND,
+};
+use abi::status::STATUS_GRAPHICS_ALLOCATION_BUSY;
+use flight::RuleId;
+use kernel::miniport::{Answer, Refusal};
+use kernel::operation::{Building, End, Operation, PagingSubmission};
+
+impl TableDriver {
+    pub(crate) fn build(&self, building: &mut Building<'_>) -> Answer<()> {
+        let call = self.table.DxgkDdiBuildPagingBuffer.ok_or(Refusal::Absent)?;
+        let Adapter { door, context, bases } = self.adapter()?;
+        let mut carried = Carried::of(&building.operation)?;
+        let (kind, about) = crate::operation::about(&building.operation, &mut carried, &bases)?;
+        let mut sheet = Sheet::copy(building.buffer, building.before);
+        let mut private = Private::copy(building.private)?;
+        let start = sheet.pointer();
+        // WINDOWS: the system context would be the one that pages; there is none, and the
+        // buffer's address is the one the hardware knows it by.
+        let mut args = DXGKARG_BUILDPAGINGBUFFER {
+            pDmaBuffer: start,
+            DmaSize: count(building.buffer.len())?,
+            pDmaBufferPrivateData: private.pointer(),
+            DmaBufferPrivateDataSize: private.size(),
+            Operation: kind,
+            MultipassOffset: *building.multipass,
+            About: about,
+            DmaBufferGpuVirtualAddress: building.address,
+            ..DXGKARG_BUILDPAGINGBUFFER::ZERO
+        };
+        let room = args.DmaSize;
+
+        let status = self.inside(&door, || {
+            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
+            // and all it points to outlive the call, also one that unwinds.
+            unsafe { call(pointer(context), &raw mut args) }
+        });
+
+        judge_busy(&door, &building.operation, status);
+        let written = args.pDmaBuffer.addr().wrapping_sub(start.addr()).cast_signed();
+        judge_room(&door, room, written, &sheet);
+        building.buffer.copy_from_slice(sheet.bytes());
+        building.private.copy_from_slice(&private.bytes());
+        *building.multipass = args.MultipassOffset;
+        let answer = answer(status);
+        building.written = match answer {
+            // One that went too far filled it.
+            Ok(()) | Err(Refusal::NoRoom) => {
+                u32::try_from(written.max(0)).unwrap_or(room).min(room)
+            }
+            Err(_) => 0,
+        };
+        answer
+    }
+
+    pub(crate) fn give_paging(&self, packet: &PagingSubmission<'_>) -> Answer<()> {
+        let call = self.table.DxgkDdiSubmitCommand.ok_or(Refusal::Absent)?;
+        let Adapter { door, context, .. } = self.adapter()?;
+        let mut private = Private::copy(packet.private)?;
+        let paging = if packet.length > 0 { SubmitFlags::Paging } else { 0 };
+        let switch = if packet.switch { SubmitFlags::ContextSwitch } else { 0 };
+        // WINDOWS: without a context, for it is nobody's work. `DxgkDdiPatch` is for drivers of
+        // WDDM 1.x (D-36).
+        let args = DXGKARG_SUBMITCOMMAND {
+            DmaBufferPhysicalAddress: packet.commands.cast_signed(),
+            DmaBufferSize: packet.length,
+            DmaBufferSubmissionEndOffset: packet.length,
+            pDmaBufferPrivateData: private.pointer(),
+            DmaBufferPrivateDataSize: private.size(),
+            DmaBufferPrivateDataSubmissionEndOffset: private.size(),
+            SubmissionFenceId: packet.fence.0,
+            Flags: SubmitFlags { Value: paging | switch },
+            NodeOrdinal: packet.node,
+            ..DXGKARG_SUBMITCOMMAND::ZERO
+        };
+
+        let status = self.inside(&door, || {
+            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
+            // and `private` outlive the call, also one that unwinds.
+            unsafe { call(pointer(context), &raw const args) }
+        });
+
+        answer(status)
+    }
+}
+
+/// What an operation points at, for the time of the call.
+pub(crate) struct Carried {
+    /// The pages of the one end, or of the only place, that is system memory.
+    pub(crate) list: Option<List>,
+    /// The driver's own bytes.
+    pub(crate) private: Option<Private>,
+}
+
+impl Carried {
+    fn of(operation: &Operation<'_>) -> Answer<Self> {
+        let system = |it: &End<'_>| match it {
+            End::System(pages) => Some(List::of(pages.runs)),
+            End::Segment { .. } => None,
+        };
+        let list = match operation {
+            Operation::Transfer(it) => match (system(&it.from), system(&it.to)) {
+                // There is one offset for both ends, and no direction for such a move.
+                (Some(_), Some(_)) => return Err(Refusal::Invalid),
+                (from, to) => from.or(to),
+            },
+            Operation::MapAperture { pages, .. } => Some(List::of(pages.runs)),
+            Operation::InitContext { place, .. } => system(place),
+            _ => None,
+        };
+        let private = match operation {
+            Operation::UpdateContext { private, .. } => Some(Private::copy(private)),
+            _ => None,
+        };
+        Ok(Self { list: list.transpose()?, private: private.transpose()? })
+    }
+}
+
+/// Entry rule: only what moves or discards bytes can find them in use, and only if they may be.
+fn judge_busy(door: &Door, operation: &Operation<'_>, status: NTSTATUS) {
+    let name = operation.name();
+    let but = match operation {
+        _ if status != STATUS_GRAPHICS_ALLOCATION_BUSY => None,
+        Operation::Transfer(it) if !it.idle => None,
+        Operation::Discard { idle: false, .. } => None,
+        Operation::Transfer(_) | Operation::Discard { .. } => Some("AllocationIsIdle was set"),
+        _ => Some("that may be said of transfers and discards only"),
+    };
+    let broken = but.map(|but| format!("the driver found {name} busy, but {but}"));
+    let place = "DxgkDdiBuildPagingBuffer";
+    judge(door.services(), RuleId::KMD_PAGING_005, place, broken);
+}
+
+/// Entry rule: a driver looks how much room there is, writes no more, and says where it ended.
+fn judge_room(door: &Door, room: u32, written: isize, sheet: &Sheet) {
+    let broken = if let Some(at) = sheet.outside() {
+        Some(format!("DmaSize is {room}, but the driver wrote at byte {at} of the buffer"))
+    } else {
+        let inside = u32::try_from(written).is_ok_and(|it| it <= room);
+        (!inside).then(|| format!("DmaSize is {room}, but pDmaBuffer went on by {written} bytes"))
+    };
+    let place = "DxgkDdiBuildPagingBuffer.pDmaBuffer";
+    judge(door.services(), RuleId::KMD_PAGING_002, place, broken);
+}

@@ -1,0 +1,120 @@
+//! What a driver is asked about its adapter (`DxgkDdiQueryAdapterInfo`): what it can do, then
+//! what memory it has.
+//!
+//! All that is crooked is said, and then the start is refused once (D-46).
+#![expect(unsafe_code, reason = "calls the functions a driver registered")]
+
+use crate::caps::{Claims, RULES};
+use crate::display::{Adapter, TableDriver};
+use crate::private::pointer;
+use crate::status::answer;
+use abi::display::{
+    DXGK_DRIVERCAPS, DXGK_QUERYADAPTERINFOTYPE, DXGKARG_QUERYADAPTERINFO, DXGKQAITYPE_DRIVERCAPS,
+};
+use abi::{NTSTATUS, PVOID};
+use flight::{RuleId, What, Who};
+use kernel::miniport::{Answer, Features, Refusal};
+use kernel::services::Services;
+use std::ptr;
+
+/// How many nodes the topology has room for.
+const MOST_NODES: u32 = 64;
+
+/// What a byte of the guard is.
+const MARK: u8 = 0xfd;
+
+/// A structure that a driver fills in, and a guard behind it.
+#[repr(C)]
+pub(crate) struct Guarded<T> {
+    pub(crate) value: T,
+    guard: [u8; 64],
+}
+
+impl<T> Guarded<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { value, guard: [MARK; 64] }
+    }
+
+    /// How far behind the structure the driver has written, if it has.
+    fn overrun(&self) -> Option<usize> {
+        self.guard.iter().rposition(|it| *it != MARK).map(|last| last + 1)
+    }
+}
+
+impl TableDriver {
+    pub(crate) fn query(&self) -> Answer<Features> {
+        let adapter = self.adapter()?;
+        let services = adapter.door.services();
+        let mut caps = Guarded::new(DXGK_DRIVERCAPS::ZERO);
+        answer(self.ask(&adapter, DXGKQAITYPE_DRIVERCAPS, ptr::null_mut(), 0, &mut caps)?)?;
+        let caps = caps.value;
+        let claims = Claims { caps: &caps, table: &self.table };
+        let mut sound = true;
+        for (rule, broken) in RULES {
+            let place = "DxgkDdiQueryAdapterInfo.DXGK_DRIVERCAPS";
+            sound &= judge(services, *rule, place, broken(&claims));
+        }
+        let nodes = caps.GpuEngineTopology.NbAsymetricProcessingNodes;
+        if nodes > MOST_NODES {
+            sound = false;
+            let name = "DXGK_DRIVERCAPS.GpuEngineTopology beyond 64 nodes".into();
+            services.log().emit(services.adapter(), What::Absent { name });
+        }
+        let memory = self.memory(&adapter, &caps);
+        if !sound {
+            return Err(Refusal::Invalid);
+        }
+        let features = Features { nodes, memory: memory? };
+        if let (Some(memory), Some(met)) = (&features.memory, self.met().as_mut()) {
+            met.bases = memory.segments.iter().map(|it| it.base).collect();
+        }
+        Ok(features)
+    }
+
+    /// One question. What the driver answers is in `out`, or nowhere.
+    pub(crate) fn ask<T>(
+        &self,
+        adapter: &Adapter,
+        kind: DXGK_QUERYADAPTERINFOTYPE,
+        input: PVOID,
+        input_size: u32,
+        out: &mut Guarded<T>,
+    ) -> Answer<NTSTATUS> {
+        let call = self.table.DxgkDdiQueryAdapterInfo.ok_or(Refusal::Absent)?;
+        let Adapter { door, context, .. } = adapter;
+        let size = size_of::<T>();
+        let args = DXGKARG_QUERYADAPTERINFO {
+            Type: kind,
+            pInputData: input,
+            InputDataSize: input_size,
+            pOutputData: ptr::from_mut(out).cast(),
+            OutputDataSize: u32::try_from(size).map_err(|_| Refusal::Invalid)?,
+        };
+
+        let status = self.inside(door, || {
+            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
+            // and all it points to outlive the call, also one that unwinds.
+            unsafe { call(pointer(*context), &raw const args) }
+        });
+
+        let broken = out.overrun().map(|bytes| {
+            format!("OutputDataSize is {size}, but up to {bytes} bytes behind it were written")
+        });
+        let place = "DxgkDdiQueryAdapterInfo.pOutputData";
+        // It is said, and the flight goes on: nothing of ours lies there.
+        judge(door.services(), RuleId::KMD_CAPS_008, place, broken);
+        Ok(status)
+    }
+}
+
+/// Judges an entry rule, and answers whether it was kept.
+pub(crate) fn judge(
+    services: &Services,
+    rule: RuleId,
+    place: &'static str,
+    broken: Option<String>,
+) -> bool {
+    let kept = broken.is_none();
+    services.log().judge(rule, Who::Driver, services.adapter(), place, broken);
+    kept
+}

@@ -1,0 +1,260 @@
+//! The memory of an adapter (`DXGKQAITYPE_QUERYSEGMENT4`), asked for in two passes: how many
+//! segments there are, then what each is.
+//!
+//! WINDOWS: versions before 2.0 are asked with older structures; none of them is flown.
+#![expect(unsafe_code, reason = "reads what a driver wrote")]
+
+use crate::display::{Adapter, TableDriver};
+use crate::private::{MOST, Private};
+use crate::query::{Guarded, judge};
+use crate::status::answer;
+use abi::display::{
+    DXGK_DRIVERCAPS, DXGK_QUERYSEGMENTIN4, DXGK_QUERYSEGMENTOUT4, DXGK_SEGMENTDESCRIPTOR4,
+    DXGK_SEGMENTFLAGS as Flags, DXGKQAITYPE_QUERYSEGMENT4,
+};
+use abi::{NTSTATUS, PVOID};
+use flight::{RuleId, What};
+use kernel::miniport::{Answer, Refusal};
+use kernel::segment::{MemoryFeatures, PagingFeatures, SegmentFlags, SegmentShape};
+use std::ptr;
+
+/// A set of segments has room for so many.
+const MOST_SEGMENTS: u32 = 32;
+
+/// What the members are that the first pass is not about.
+const POISON: u32 = 0xdddd_dddd;
+
+/// What a byte of the gap behind a descriptor is.
+const GAP: u8 = 0xfb;
+
+/// How long a descriptor is.
+const LENGTH: usize = size_of::<DXGK_SEGMENTDESCRIPTOR4>();
+
+/// How far it is from one descriptor to the next. WINDOWS: the stride is there so that the
+/// structure can grow, so it is longer here than the structure of any version flown.
+const STRIDE: usize = LENGTH + 16;
+
+const PLACE: &str = "DxgkDdiQueryAdapterInfo.DXGK_QUERYSEGMENTOUT4";
+
+impl TableDriver {
+    /// The adapter's memory. A driver that refuses to speak of it, or says that there are no
+    /// segments, has none.
+    pub(crate) fn memory(
+        &self,
+        adapter: &Adapter,
+        caps: &DXGK_DRIVERCAPS,
+    ) -> Answer<Option<MemoryFeatures>> {
+        let services = adapter.door.services();
+        let first = DXGK_QUERYSEGMENTOUT4 {
+            NbSegment: 0,
+            pSegmentDescriptor: ptr::null_mut(),
+            PagingBufferSegmentId: POISON,
+            PagingBufferSize: POISON,
+            PagingBufferPrivateDataSize: POISON,
+            SegmentDescriptorStride: STRIDE,
+        };
+        let (status, counted) = self.ask_segments(adapter, first)?;
+        if answer(status).is_err() {
+            return Ok(None);
+        }
+        // It is said, and the flight goes on: the second pass fills the members in.
+        judge(services, RuleId::KMD_SEG_002, PLACE, touched(&first, &counted));
+        match counted.NbSegment {
+            0 => return Ok(None),
+            1..=MOST_SEGMENTS => {}
+            _ => {
+                let name = "DXGK_QUERYSEGMENTOUT4 beyond 32 segments".into();
+                services.log().emit(services.adapter(), What::Absent { name });
+                return Err(Refusal::Invalid);
+            }
+        }
+        self.describe(adapter, counted.NbSegment, caps).map(Some)
+    }
+
+    /// The second pass.
+    fn describe(
+        &self,
+        adapter: &Adapter,
+        count: u32,
+        caps: &DXGK_DRIVERCAPS,
+    ) -> Answer<MemoryFeatures> {
+        let services = adapter.door.services();
+        let mut descriptor = [0; STRIDE];
+        descriptor[LENGTH..].fill(GAP);
+        let mut list = Private::copy(&descriptor.repeat(count as usize))?;
+        let second = DXGK_QUERYSEGMENTOUT4 {
+            NbSegment: count,
+            pSegmentDescriptor: list.pointer().cast(),
+            SegmentDescriptorStride: STRIDE,
+            ..DXGK_QUERYSEGMENTOUT4::ZERO
+        };
+        let (status, out) = self.ask_segments(adapter, second)?;
+        let broken = miscounted(status, count, &out, &list);
+        let counted = judge(services, RuleId::KMD_SEG_003, PLACE, broken);
+        let walked = judge(services, RuleId::KMD_SEG_004, PLACE, gaps(&list.bytes()));
+        if !counted || !walked {
+            return Err(Refusal::Invalid);
+        }
+        // A size is the driver's word, and somebody is about to make room for it.
+        if out.PagingBufferSize > MOST || out.PagingBufferPrivateDataSize > MOST {
+            return Err(Refusal::NoMemory);
+        }
+        let segments = (0..count as usize).map(|at| shape(&read(&mut list, at))).collect();
+        let paging = PagingFeatures {
+            node: caps.MemoryManagementCaps.PagingNode,
+            buffer: out.PagingBufferSize,
+            segment: out.PagingBufferSegmentId,
+            private: out.PagingBufferPrivateDataSize,
+            aperture_limit: caps.ApertureSegmentCommitLimit as u64,
+        };
+        Ok(MemoryFeatures { segments, paging })
+    }
+
+    fn ask_segments(
+        &self,
+        adapter: &Adapter,
+        question: DXGK_QUERYSEGMENTOUT4,
+    ) -> Answer<(NTSTATUS, DXGK_QUERYSEGMENTOUT4)> {
+        let mut input = DXGK_QUERYSEGMENTIN4 { PhysicalAdapterIndex: 0 };
+        let at: PVOID = (&raw mut input).cast();
+        let mut out = Guarded::new(question);
+        let status = self.ask(adapter, DXGKQAITYPE_QUERYSEGMENT4, at, 4, &mut out)?;
+        Ok((status, out.value))
+    }
+}
+
+/// The members that the first pass changed, besides the count.
+fn touched(asked: &DXGK_QUERYSEGMENTOUT4, out: &DXGK_QUERYSEGMENTOUT4) -> Option<String> {
+    let members = [
+        ("pSegmentDescriptor", asked.pSegmentDescriptor != out.pSegmentDescriptor),
+        ("PagingBufferSegmentId", asked.PagingBufferSegmentId != out.PagingBufferSegmentId),
+        ("PagingBufferSize", asked.PagingBufferSize != out.PagingBufferSize),
+        (
+            "PagingBufferPrivateDataSize",
+            asked.PagingBufferPrivateDataSize != out.PagingBufferPrivateDataSize,
+        ),
+        ("SegmentDescriptorStride", asked.SegmentDescriptorStride != out.SegmentDescriptorStride),
+    ];
+    let touched: Vec<&str> = members.iter().filter(|it| it.1).map(|it| it.0).collect();
+    let said = || format!("asked for NbSegment only, the driver changed {}", touched.join(", "));
+    (!touched.is_empty()).then(said)
+}
+
+/// How the second pass differs from what the first announced.
+fn miscounted(
+    status: NTSTATUS,
+    count: u32,
+    out: &DXGK_QUERYSEGMENTOUT4,
+    list: &Private,
+) -> Option<String> {
+    let other = out.NbSegment;
+    let but = if let Err(why) = answer(status) {
+        format!("the second refused to describe them: {}", why.name())
+    } else if other != count {
+        format!("the second has NbSegment {other}")
+    } else {
+        let bytes = list.overrun()?;
+        format!("the second wrote {bytes} bytes behind the last descriptor")
+    };
+    Some(format!("the first pass announced {count} segments, but {but}"))
+}
+
+/// Whether the driver went from descriptor to descriptor by another length than the stride.
+///
+/// A driver that clears its descriptors may clear a whole stride: that is walking by it.
+fn gaps(bytes: &[u8]) -> Option<String> {
+    let mut strides = bytes.chunks(STRIDE).map(|it| &it[LENGTH..]);
+    let at = strides.position(|it| it.iter().any(|it| *it != GAP) && it.iter().any(|it| *it != 0));
+    at.map(|at| {
+        format!(
+            "SegmentDescriptorStride is {STRIDE}, but the driver wrote into the gap behind the \
+             {LENGTH} bytes of descriptor {at}"
+        )
+    })
+}
+
+/// A descriptor, by the stride.
+fn read(list: &mut Private, at: usize) -> DXGK_SEGMENTDESCRIPTOR4 {
+    let from = list.pointer().wrapping_byte_add(at * STRIDE).cast::<DXGK_SEGMENTDESCRIPTOR4>();
+    // SAFETY: The list has a stride for each segment counted, and any bytes are a descriptor.
+    unsafe { from.read_unaligned() }
+}
+
+fn shape(it: &DXGK_SEGMENTDESCRIPTOR4) -> SegmentShape {
+    let seen = it.Flags.has(Flags::CpuVisible | Flags::SupportsCpuHostAperture);
+    let cpu = it.cpu_translated_address().cast_unsigned(); // Or the window's: a union.
+    SegmentShape {
+        base: it.BaseAddress.cast_unsigned(),
+        size: it.Size as u64,
+        commit_limit: it.CommitLimit as u64,
+        cpu: seen.then_some(cpu),
+        flags: flags(it.Flags),
+        banks: Vec::new(), // No member of this version.
+    }
+}
+
+fn flags(it: Flags) -> SegmentFlags {
+    SegmentFlags {
+        aperture: it.has(Flags::Aperture),
+        agp: it.has(Flags::Agp),
+        cpu_visible: it.has(Flags::CpuVisible),
+        banked: it.has(Flags::UseBanking),
+        coherent: it.has(Flags::CacheCoherent),
+        pitch_aligned: it.has(Flags::PitchAlignment),
+        from_system: it.has(Flags::PopulatedFromSystemMemory),
+        preserved_in_standby: it.has(Flags::PreservedDuringStandby),
+        preserved_in_hibernate: it.has(Flags::PreservedDuringHibernate),
+        partly_preserved: it.has(Flags::PartiallyPreservedDuringHibernate),
+        host_aperture: it.has(Flags::SupportsCpuHostAperture),
+        host_aperture_cached: it.has(Flags::SupportsCachedCpuHostAperture),
+        large_pages: it.has(Flags::Use64KBPages),
+        application_target: it.has(Flags::ApplicationTarget),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_flag_is_its_own() {
+        let said = |bit: u32| flags(Flags { Value: bit });
+        let none = SegmentFlags::default();
+        for (bit, flags) in [
+            (0, none),
+            (Flags::Aperture, SegmentFlags { aperture: true, ..none }),
+            (Flags::CpuVisible, SegmentFlags { cpu_visible: true, ..none }),
+            (Flags::CacheCoherent, SegmentFlags { coherent: true, ..none }),
+            (Flags::PopulatedFromSystemMemory, SegmentFlags { from_system: true, ..none }),
+            (Flags::PreservedDuringStandby, SegmentFlags { preserved_in_standby: true, ..none }),
+            (Flags::Use64KBPages, SegmentFlags { large_pages: true, ..none }),
+            (Flags::SupportsCpuHostAperture, SegmentFlags { host_aperture: true, ..none }),
+            (Flags::ApplicationTarget, SegmentFlags { application_target: true, ..none }),
+        ] {
+            assert_eq!(said(bit), flags, "{bit:#x}");
+        }
+    }
+
+    #[test]
+    fn the_cpu_sees_what_says_so() {
+        let mut it = DXGK_SEGMENTDESCRIPTOR4 { Size: 4096, ..DXGK_SEGMENTDESCRIPTOR4::ZERO };
+        it.set_cpu_translated_address(0xe000_0000);
+        assert_eq!(shape(&it).cpu, None);
+        it.Flags.Value = Flags::CpuVisible;
+        assert_eq!(shape(&it).cpu, Some(0xe000_0000));
+    }
+
+    #[test]
+    fn a_gap_is_left_alone_or_cleared() {
+        let mut one = [0; STRIDE];
+        one[LENGTH..].fill(GAP);
+        assert_eq!(gaps(&one.repeat(3)), None);
+        assert_eq!(gaps(&[0; 2 * STRIDE]), None);
+        let mut two = one.repeat(2);
+        two[LENGTH] = 1;
+        assert!(gaps(&two).unwrap().ends_with("the 64 bytes of descriptor 0"));
+        two[LENGTH..].fill(GAP);
+        two[STRIDE + LENGTH + 15] = 0;
+        assert!(gaps(&two).unwrap().ends_with("of descriptor 1"));
+    }
+}

@@ -1,0 +1,116 @@
+//! Where a driver wants an allocation, as the kernel says it.
+
+use abi::display::{
+    DXGK_ALLOCATIONINFO, DXGK_ALLOCATIONINFOFLAGS, DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as FlagsWddm2,
+    DXGK_SEGMENTPREFERENCE, DXGKARGCB_CREATECONTEXTALLOCATION,
+};
+use kernel::segment::{Preference, SegmentSet, Wants, WantsFlags};
+
+/// What `DXGK_ALLOCATIONINFO` says.
+///
+/// WINDOWS: at WDDM 2 the write set alone counts, and drivers leave anything in the other (D-24).
+pub(crate) fn of_allocation(info: &DXGK_ALLOCATIONINFO) -> Wants {
+    let flags = info.FlagsWddm2;
+    let from_end = flags.has(FlagsWddm2::FromEndOfSegment);
+    Wants {
+        segments: SegmentSet(info.SupportedWriteSegmentSet),
+        preferred: preferences(info.PreferredSegment, from_end),
+        evict: SegmentSet(info.EvictionSegmentSet),
+        priority: info.AllocationPriority,
+        flags: WantsFlags {
+            cpu_visible: flags.has(FlagsWddm2::CpuVisible),
+            cached: flags.has(FlagsWddm2::Cached),
+            pinned: flags.has(FlagsWddm2::Overlay | FlagsWddm2::Capture),
+            swizzled: false, // No flag of WDDM 2.
+            physical: flags.has(FlagsWddm2::AccessedPhysically),
+            notify: flags.has(FlagsWddm2::ExplicitResidencyNotification),
+            permanent_system: flags.has(FlagsWddm2::PermanentSysMem),
+            protected: flags.has(FlagsWddm2::Protected),
+        },
+    }
+}
+
+/// What `DXGKARGCB_CREATECONTEXTALLOCATION` says. It has the older flags, and no priority.
+pub(crate) fn of_context_allocation(args: &DXGKARGCB_CREATECONTEXTALLOCATION) -> Wants {
+    type Flags = DXGK_ALLOCATIONINFOFLAGS;
+    let flags = args.Flags;
+    Wants {
+        segments: SegmentSet(args.SupportedSegmentSet),
+        preferred: preferences(args.PreferredSegment, flags.has(Flags::FromEndOfSegment)),
+        evict: SegmentSet(args.EvictionSegmentSet),
+        priority: 0,
+        flags: WantsFlags {
+            cpu_visible: flags.has(Flags::CpuVisible),
+            cached: flags.has(Flags::Cached),
+            pinned: flags.has(Flags::Overlay | Flags::Capture),
+            swizzled: flags.has(Flags::Swizzled),
+            physical: flags.has(Flags::AccessedPhysically),
+            notify: flags.has(Flags::ExplicitResidencyNotification),
+            permanent_system: flags.has(Flags::PermanentSysMem),
+            protected: flags.has(Flags::Protected),
+        },
+    }
+}
+
+/// The five places of a preference. One without a segment is none.
+fn preferences(it: DXGK_SEGMENTPREFERENCE, from_end: bool) -> [Option<Preference>; 5] {
+    let (segments, directions) = (it.segments(), it.directions());
+    std::array::from_fn(|at| {
+        let from_top = from_end || directions[at];
+        (segments[at] != 0).then_some(Preference { segment: segments[at], from_top })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PREFERRED: DXGK_SEGMENTPREFERENCE =
+        DXGK_SEGMENTPREFERENCE { Value: 2 | 1 << 5 | 1 << 6 | 7 << 24 };
+
+    #[test]
+    fn an_allocation_says_where_it_wants_to_be() {
+        let mut info = DXGK_ALLOCATIONINFO {
+            SupportedReadSegmentSet: 0xffff_ffff,
+            SupportedWriteSegmentSet: 0b111,
+            EvictionSegmentSet: 0b100,
+            PreferredSegment: PREFERRED,
+            AllocationPriority: 0x7800_0000,
+            ..DXGK_ALLOCATIONINFO::ZERO
+        };
+        info.FlagsWddm2.Value = FlagsWddm2::CpuVisible | FlagsWddm2::Capture;
+        let wants = of_allocation(&info);
+        assert_eq!(wants.segments, SegmentSet::of(&[1, 2, 3]), "the read set does not count");
+        assert_eq!((wants.evict, wants.priority), (SegmentSet::of(&[3]), 0x7800_0000));
+        let at = |segment, from_top| Some(Preference { segment, from_top });
+        assert_eq!(wants.preferred, [at(2, true), at(1, false), None, None, at(7, false)]);
+        let flags = WantsFlags { cpu_visible: true, pinned: true, ..WantsFlags::default() };
+        assert_eq!(wants.flags, flags);
+        info.FlagsWddm2.Value = FlagsWddm2::FromEndOfSegment;
+        assert_eq!(of_allocation(&info).preferred[1], at(1, true));
+    }
+
+    #[test]
+    fn each_flag_is_its_own() {
+        let said = |bit: u32| {
+            let mut info = DXGK_ALLOCATIONINFO::ZERO;
+            info.FlagsWddm2.Value = bit;
+            let mut args = DXGKARGCB_CREATECONTEXTALLOCATION::ZERO;
+            args.Flags.Value = bit;
+            (of_allocation(&info).flags, of_context_allocation(&args).flags)
+        };
+        let one = WantsFlags::default();
+        for (bit, flags) in [
+            (FlagsWddm2::Cached, WantsFlags { cached: true, ..one }),
+            (FlagsWddm2::Overlay, WantsFlags { pinned: true, ..one }),
+            (FlagsWddm2::AccessedPhysically, WantsFlags { physical: true, ..one }),
+            (FlagsWddm2::ExplicitResidencyNotification, WantsFlags { notify: true, ..one }),
+            (FlagsWddm2::PermanentSysMem, WantsFlags { permanent_system: true, ..one }),
+            (FlagsWddm2::Protected, WantsFlags { protected: true, ..one }),
+        ] {
+            assert_eq!(said(bit), (flags, flags), "{bit:#x}");
+        }
+        let swizzled = WantsFlags { swizzled: true, ..one };
+        assert_eq!(said(1 << 7), (one, swizzled), "another flag at WDDM 2");
+    }
+}

@@ -1,0 +1,84 @@
+//! What goes wrong with the memory of contexts.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::block::find;
+use crate::context::create_device;
+use crate::table::{Adapter, GOOD, dpc_routine};
+use abi::display::{DXGKARG_CREATEDEVICE, DXGKARGCB_CREATECONTEXTALLOCATION};
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use abi::{HANDLE, NTSTATUS, PVOID};
+
+pub(crate) const TAKES_CONTEXT_MEMORY_IN_DPC: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDpcRoutine: Some(takes), ..GOOD };
+pub(crate) const FREES_CONTEXT_MEMORY_IN_DPC: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDpcRoutine: Some(frees), ..GOOD };
+pub(crate) const TAKES_BY_ITS_OWN_WORD: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(and_takes_by_its_word), ..GOOD };
+pub(crate) const FREES_BY_ITS_OWN_WORD: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(and_frees_by_its_word), ..GOOD };
+
+/// Asks for memory in the DPC, where `DxgkCbCreateContextAllocation` may not be called.
+unsafe extern "win64-unwind" fn takes(context: PVOID) {
+    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    if let Some(adapter) = unsafe { find::<Adapter>(context) } {
+        take(adapter, adapter.interface.DeviceHandle);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { dpc_routine(context) };
+}
+
+/// Gives memory back in the DPC, where `DxgkCbDestroyContextAllocation` may not be called.
+unsafe extern "win64-unwind" fn frees(context: PVOID) {
+    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    if let Some(adapter) = unsafe { find::<Adapter>(context) } {
+        free(adapter, adapter.interface.DeviceHandle);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { dpc_routine(context) };
+}
+
+/// Takes its own word for the adapter for the kernel's, when it asks for memory.
+unsafe extern "win64-unwind" fn and_takes_by_its_word(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEDEVICE,
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which outlives the call.
+    if let Some(known) = unsafe { find::<Adapter>(adapter) } {
+        take(known, adapter);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { create_device(adapter, args) }
+}
+
+/// Takes its own word for the adapter for the kernel's, when it gives memory back.
+unsafe extern "win64-unwind" fn and_frees_by_its_word(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEDEVICE,
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which outlives the call.
+    if let Some(known) = unsafe { find::<Adapter>(adapter) } {
+        free(known, adapter);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { create_device(adapter, args) }
+}
+
+/// Asks for a page, and is refused.
+fn take(adapter: &Adapter, handle: HANDLE) {
+    let Some(call) = adapter.interface.DxgkCbCreateContextAllocation else { return };
+    let mut args = DXGKARGCB_CREATECONTEXTALLOCATION {
+        hAdapter: handle,
+        Size: 0x1000,
+        SupportedSegmentSet: 1,
+        ..DXGKARGCB_CREATECONTEXTALLOCATION::ZERO
+    };
+    // SAFETY: The kernel gave the function, and `args` outlives the call.
+    unsafe { call(&raw mut args) };
+}
+
+/// Gives back what it does not have, and is refused.
+fn free(adapter: &Adapter, handle: HANDLE) {
+    let Some(call) = adapter.interface.DxgkCbDestroyContextAllocation else { return };
+    // SAFETY: The kernel gave the function.
+    unsafe { call(handle, std::ptr::without_provenance_mut(0x40)) };
+}

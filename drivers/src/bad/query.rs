@@ -1,0 +1,149 @@
+//! What goes wrong when a driver is asked about its adapter.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::segments::{SEGMENTS, describe};
+use crate::table::{GOOD, query_adapter_info};
+use abi::display::{
+    DXGK_DRIVERCAPS, DXGK_QUERYSEGMENTOUT4, DXGK_SEGMENTDESCRIPTOR4,
+    DXGK_VIDMMCAPS_FLAGS as Memory, DXGK_VIDSCHCAPS as Scheduling, DXGKARG_QUERYADAPTERINFO,
+    DXGKDDI_QUERYADAPTERINFO, DXGKQAITYPE_DRIVERCAPS, DXGKQAITYPE_QUERYSEGMENT4,
+};
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use abi::status::STATUS_SUCCESS;
+use abi::{HANDLE, NTSTATUS, PVOID};
+
+pub(crate) const PREEMPTS_ONE_ENGINE: DRIVER_INITIALIZATION_DATA =
+    asked(claims::<{ Scheduling::PreemptionAware }, 0, 0>);
+pub(crate) const PATCHES_NOTHING: DRIVER_INITIALIZATION_DATA =
+    asked(claims::<{ Scheduling::NoDmaPatching }, 0, 0>);
+pub(crate) const CANCELS_ONE_ENGINE: DRIVER_INITIALIZATION_DATA =
+    asked(claims::<{ Scheduling::CancelCommandAware }, 0, 0>);
+pub(crate) const RESETS_NOTHING: DRIVER_INITIALIZATION_DATA = asked(claims::<0, 0, 1>);
+pub(crate) const TWO_MMUS: DRIVER_INITIALIZATION_DATA = asked(
+    claims::<
+        0,
+        { Memory::VirtualAddressingSupported | Memory::GpuMmuSupported | Memory::IoMmuSupported },
+        0,
+    >,
+);
+pub(crate) const WRITES_BEHIND_CAPS: DRIVER_INITIALIZATION_DATA = asked(and_one_byte_more);
+pub(crate) const FILLS_WHILE_COUNTING: DRIVER_INITIALIZATION_DATA = asked(with_a_paging_buffer);
+pub(crate) const FORGETS_A_SEGMENT: DRIVER_INITIALIZATION_DATA = asked(fewer_than_announced);
+pub(crate) const IGNORES_STRIDE: DRIVER_INITIALIZATION_DATA = asked(one_behind_the_other);
+
+/// The good driver, with another answer.
+const fn asked(query: DXGKDDI_QUERYADAPTERINFO) -> DRIVER_INITIALIZATION_DATA {
+    DRIVER_INITIALIZATION_DATA { DxgkDdiQueryAdapterInfo: Some(query), ..GOOD }
+}
+
+/// Claims so much, and has no more than the good driver.
+unsafe extern "win64-unwind" fn claims<const SCHEDULING: u32, const MEMORY: u32, const TDR: u8>(
+    adapter: HANDLE,
+    args: *const DXGKARG_QUERYADAPTERINFO,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { query_adapter_info(adapter, args) };
+    // SAFETY: It is a structure.
+    let args = unsafe { args.read() };
+    if status == STATUS_SUCCESS && args.Type == DXGKQAITYPE_DRIVERCAPS {
+        // SAFETY: So many bytes are there at WDDM 2.0, and nobody else uses them now.
+        let caps = unsafe { &mut *args.pOutputData.cast::<DXGK_DRIVERCAPS>() };
+        caps.SchedulingCaps.Value = SCHEDULING;
+        caps.MemoryManagementCaps.Flags.Value = MEMORY;
+        caps.SupportPerEngineTDR = TDR;
+    }
+    status
+}
+
+/// Takes the output to be a byte longer than it is.
+unsafe extern "win64-unwind" fn and_one_byte_more(
+    adapter: HANDLE,
+    args: *const DXGKARG_QUERYADAPTERINFO,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let given = unsafe { args.read() };
+    if given.Type == DXGKQAITYPE_DRIVERCAPS {
+        let end = given.pOutputData.wrapping_byte_add(given.OutputDataSize as usize).cast::<u8>();
+        // SAFETY: It is none: the byte is not the driver's. The kernel keeps a guard there.
+        unsafe { end.write(0) };
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { query_adapter_info(adapter, args) }
+}
+
+/// Says how it pages where only the number of segments is asked for, which is none.
+unsafe extern "win64-unwind" fn with_a_paging_buffer(
+    adapter: HANDLE,
+    args: *const DXGKARG_QUERYADAPTERINFO,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let Some(out) = (unsafe { segments(args) }) else {
+        // SAFETY: As above.
+        return unsafe { query_adapter_info(adapter, args) };
+    };
+    (out.NbSegment, out.PagingBufferSize) = (0, 0x1000);
+    STATUS_SUCCESS
+}
+
+/// Describes one segment less than it announced.
+unsafe extern "win64-unwind" fn fewer_than_announced(
+    adapter: HANDLE,
+    args: *const DXGKARG_QUERYADAPTERINFO,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let Some(out) = (unsafe { segments(args) }) else {
+        // SAFETY: As above.
+        return unsafe { query_adapter_info(adapter, args) };
+    };
+    let first = out.pSegmentDescriptor;
+    // SAFETY: The kernel has made room for the segments that were announced.
+    describe(out, |far, segment| unsafe { put(first, far, segment) });
+    if !first.is_null() {
+        out.NbSegment = SEGMENTS - 1;
+    }
+    STATUS_SUCCESS
+}
+
+/// Takes the descriptors to lie one behind the other, whatever the stride is.
+unsafe extern "win64-unwind" fn one_behind_the_other(
+    adapter: HANDLE,
+    args: *const DXGKARG_QUERYADAPTERINFO,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let Some(out) = (unsafe { segments(args) }) else {
+        // SAFETY: As above.
+        return unsafe { query_adapter_info(adapter, args) };
+    };
+    let (first, stride) = (out.pSegmentDescriptor, out.SegmentDescriptorStride);
+    describe(out, |far, segment| {
+        let far = far / stride * size_of::<DXGK_SEGMENTDESCRIPTOR4>();
+        // SAFETY: The kernel has made room for more than that.
+        unsafe { put(first, far, segment) };
+    });
+    STATUS_SUCCESS
+}
+
+/// The answer, where segments are asked for.
+///
+/// # Safety
+///
+/// `args` points to a structure of the kernel's, and the answer is used during the call only.
+unsafe fn segments<'a>(
+    args: *const DXGKARG_QUERYADAPTERINFO,
+) -> Option<&'a mut DXGK_QUERYSEGMENTOUT4> {
+    // SAFETY: The caller promises the same.
+    let args = unsafe { args.read() };
+    // SAFETY: The output is such a structure then, and nobody else uses it now.
+    (args.Type == DXGKQAITYPE_QUERYSEGMENT4).then(|| unsafe { &mut *args.pOutputData.cast() })
+}
+
+/// Writes a descriptor so many bytes from the first.
+///
+/// # Safety
+///
+/// There is room for it.
+unsafe fn put(first: *mut u8, far: usize, segment: DXGK_SEGMENTDESCRIPTOR4) {
+    let place: PVOID = first.wrapping_add(far).cast();
+    // SAFETY: The caller promises the room.
+    unsafe { place.cast::<DXGK_SEGMENTDESCRIPTOR4>().write_unaligned(segment) };
+}

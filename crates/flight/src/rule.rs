@@ -114,6 +114,8 @@ rules! {
     "KMD-PAGING" {
         KMD_PAGING_002 "002"
         KMD_PAGING_003 "003"
+        KMD_PAGING_012 "012"
+        KMD_PAGING_013 "013"
     }
     "KMD-SEG" {
         KMD_SEG_005 "005"
@@ -157,6 +159,7 @@ rules! {
     }
     "KMD-PNP" { KMD_PNP_001 "001" KMD_PNP_003 "003" }
     "KMD-STD" { KMD_STD_002 "002" KMD_STD_003 "003" KMD_STD_004 "004" }
+    "WT-BYTES" { WT_BYTES_001 "001" }
     "WT-CRASH" { WT_CRASH_001 "001" }
     "WT-GONE" { WT_GONE_001 "001" }
     "WT-LEFT" { WT_LEFT_001 "001" }

@@ -70,6 +70,9 @@ impl Kernel {
         }
         let place = if it.segment().is_some() { "memory" } else { "system" };
         it.clean = false;
+        if let Some(witness) = self.witness.get() {
+            witness.forget(it.owner);
+        }
         let Some(lock) = it.lock.as_mut() else { return Err(Refused::NoVideoMemory) };
         lock.count += 1;
         let (count, address) = (lock.count, lock.address);
@@ -213,6 +216,9 @@ impl Kernel {
         }
         for run in it.backing {
             memory.ram.give_back(run);
+        }
+        if let Some(witness) = self.witness.get() {
+            witness.forget(it.owner);
         }
         self.log.emit(it.owner, What::MemoryFreed {});
         if it.owner.kind == Kind::Saved {

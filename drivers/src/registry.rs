@@ -50,6 +50,7 @@ pub const ALL: &[Listed] = drivers! {
     "table" "a driver with a table, as one in C has it" [] |log| plug::table(&GOOD, log);
     "table-moves-resource" "changes hResource where it may" []
         |log| plug::table(&MOVES_RESOURCE, log);
+    "softgpu-memory" "the built-in driver, on hardware with memory" [] plug::softgpu_memory;
 
     "null-allocation" "creates allocations without an hAllocation" [KMD_ALLOC_001]
         |log| plug::table(&create::NULL_ALLOCATION, log);

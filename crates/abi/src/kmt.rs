@@ -53,6 +53,33 @@ pub struct D3DKMT_CLOSEADAPTER {
 }
 layout! { D3DKMT_CLOSEADAPTER: 4 { hAdapter: 0 } }
 
+values! { KMTQUERYADAPTERINFOTYPE {
+    KMTQAITYPE_GETSEGMENTSIZE = 3,
+} }
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct D3DKMT_QUERYADAPTERINFO {
+    pub hAdapter: D3DKMT_HANDLE,
+    pub Type: KMTQUERYADAPTERINFOTYPE,
+    pub pPrivateDriverData: *mut c_void,
+    pub PrivateDriverDataSize: u32,
+}
+layout! { D3DKMT_QUERYADAPTERINFO: 24 {
+    hAdapter: 0, Type: 4, pPrivateDriverData: 8, PrivateDriverDataSize: 16,
+} }
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct D3DKMT_SEGMENTSIZEINFO {
+    pub DedicatedVideoMemorySize: u64,
+    pub DedicatedSystemMemorySize: u64,
+    pub SharedSystemMemorySize: u64,
+}
+layout! { D3DKMT_SEGMENTSIZEINFO: 24 {
+    DedicatedVideoMemorySize: 0, DedicatedSystemMemorySize: 8, SharedSystemMemorySize: 16,
+} }
+
 flags! { D3DKMT_CREATEDEVICEFLAGS { LegacyMode: 0, RequestVSync: 1, DisableGpuTimeout: 2 } }
 
 #[repr(C)]

@@ -21,6 +21,7 @@ mod support;
 mod sync;
 mod table;
 mod thread;
+mod witness;
 
 pub use crew::{Body, Crew};
 pub use event::{Event, What};
@@ -37,3 +38,4 @@ pub use stepped::Stepped;
 pub use support::Support;
 pub use table::{CouldNotRun, Role};
 pub use thread::{Call, InCall, current as current_thread};
+pub use witness::{Movement, Moving, Witness};

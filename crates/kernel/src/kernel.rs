@@ -3,8 +3,8 @@
 use crate::lock::{Counter, Lock};
 use crate::miniport::Miniport;
 use crate::world::World;
-use flight::{Host, Log, Machine, Passive, Pool, Subject, Ticket, What, Woken};
-use std::sync::Arc;
+use flight::{Host, Log, Machine, Passive, Pool, Subject, Ticket, What, Witness, Woken};
+use std::sync::{Arc, OnceLock};
 
 /// A graphics kernel.
 ///
@@ -18,6 +18,8 @@ pub struct Kernel {
     pub(crate) bell: Ticket,
     /// Numbers the calls of drivers.
     pub(crate) calls: Arc<Counter>,
+    /// Who looks at the bytes that paging work moves.
+    pub(crate) witness: OnceLock<Arc<dyn Witness>>,
 }
 
 /// A driver with its hardware and its memory.
@@ -36,7 +38,13 @@ impl Kernel {
     pub fn new(host: Arc<dyn Host>, log: Arc<Log>) -> Arc<Self> {
         let bell = Ticket::new("a job");
         let world = Lock::new(World::new());
-        Arc::new(Self { world, host, log, bell, calls: Arc::default() })
+        let (calls, witness) = (Arc::default(), OnceLock::new());
+        Arc::new(Self { world, host, log, bell, calls, witness })
+    }
+
+    /// Has somebody look at the bytes that paging work moves. The first one stays.
+    pub fn watch_bytes(&self, witness: Arc<dyn Witness>) {
+        let _ = self.witness.set(witness); // A second one is not needed.
     }
 
     /// What rings when [`Kernel::work`] may find something.

@@ -79,6 +79,10 @@ pub enum Refused {
     NotForCpu(Subject),
     /// It is locked in another way already.
     LockedOtherwise(Subject),
+    /// An aperture is asked for, but apertures are all it can be in.
+    OnlyApertures(Subject),
+    /// A lock that does not wait needs an aperture, and no cache that the GPU does not see.
+    NotUnsynced(Subject),
     /// It would have to be moved.
     WouldEvict(Subject),
     /// It would have to be moved, and is pinned.

@@ -131,6 +131,9 @@ impl Kernel {
         let keys = Class::Scheduler.keys(inside.adapter, driver.generation, process.0);
         let pass = self.enter(at, keys)?;
         let Given { node, fence, word } = self.give(number, inside)?;
+        if let Some(witness) = self.witness.get() {
+            witness.works();
+        }
         let submission = Submission {
             context: &word,
             node: u32::try_from(node).unwrap_or(u32::MAX),

@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// A client process.
 #[derive(Clone)]
 pub struct Client {
-    session: Session,
+    pub(crate) session: Session,
 }
 
 /// What to create. `Default` asks for nothing.
@@ -395,7 +395,7 @@ impl Create {
     }
 }
 
-fn list_pointer(list: &[D3DKMT_HANDLE]) -> *const D3DKMT_HANDLE {
+pub(crate) fn list_pointer(list: &[D3DKMT_HANDLE]) -> *const D3DKMT_HANDLE {
     if list.is_empty() { ptr::null() } else { list.as_ptr() }
 }
 
@@ -403,6 +403,6 @@ fn size(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 
-fn succeeded(status: NTSTATUS) -> Result<(), NTSTATUS> {
+pub(crate) fn succeeded(status: NTSTATUS) -> Result<(), NTSTATUS> {
     if abi::nt_success(status) { Ok(()) } else { Err(status) }
 }

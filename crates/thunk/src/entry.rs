@@ -2,8 +2,10 @@
 
 use abi::NTSTATUS;
 use abi::status::{
-    STATUS_BUFFER_TOO_SMALL, STATUS_DEVICE_REMOVED, STATUS_INTEGER_OVERFLOW, STATUS_INVALID_HANDLE,
-    STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_UNSUCCESSFUL,
+    STATUS_BUFFER_TOO_SMALL, STATUS_DEVICE_REMOVED, STATUS_GRAPHICS_ALLOCATION_BUSY,
+    STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION, STATUS_INTEGER_OVERFLOW, STATUS_INVALID_HANDLE,
+    STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED, STATUS_NOT_SUPPORTED,
+    STATUS_PENDING, STATUS_UNSUCCESSFUL,
 };
 use flight::{RuleId, Support};
 
@@ -173,6 +175,75 @@ pub const ENTRIES: &[Line] = &[
         answers: SHARE_ANSWERS,
         passes_on: &["DxgkDdiOpenAllocation"],
     },
+    Line {
+        name: "D3DKMTCreatePagingQueue",
+        lacks: "priorities have no effect",
+        rules: &[RuleId::DEV_LIFE_003],
+        answers: &[BAD, STATUS_NOT_IMPLEMENTED, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTDestroyPagingQueue",
+        lacks: "",
+        rules: &[],
+        answers: &[BAD],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTWaitForSynchronizationObjectFromCpu",
+        lacks: "fences of paging queues only, all of them, and no event",
+        rules: &[RuleId::DEV_LIFE_003, RuleId::PAGQ_LIFE_004],
+        answers: &[BAD, STATUS_NOT_SUPPORTED, STATUS_UNSUCCESSFUL],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTMakeResident",
+        lacks: "priorities have no effect",
+        rules: &[RuleId::RESID_MAKE_001, RuleId::RESID_MAKE_006],
+        answers: &[
+            STATUS_PENDING,
+            BAD,
+            STATUS_NOT_IMPLEMENTED,
+            STATUS_NO_MEMORY,
+            STATUS_DEVICE_REMOVED,
+        ],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTEvict",
+        lacks: "",
+        rules: &[RuleId::DEV_LIFE_003, RuleId::RESID_EVICT_001],
+        answers: MEMORY_ANSWERS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTLock",
+        lacks: "the whole is shown whatever pages are listed, and nothing is renamed",
+        rules: LOCK_RULES,
+        answers: LOCK_ANSWERS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTUnlock",
+        lacks: "",
+        rules: UNLOCK_RULES,
+        answers: MEMORY_ANSWERS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTLock2",
+        lacks: "",
+        rules: &[RuleId::DEV_LIFE_003, RuleId::ALLOC_LOCK_004, RuleId::ALLOC_LOCK_018],
+        answers: LOCK_ANSWERS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTUnlock2",
+        lacks: "",
+        rules: UNLOCK_RULES,
+        answers: MEMORY_ANSWERS,
+        passes_on: &[],
+    },
 ];
 
 /// Nearly every bad argument.
@@ -194,6 +265,33 @@ const SHARE_ANSWERS: &[NTSTATUS] = &[
     STATUS_DEVICE_REMOVED,
     STATUS_UNSUCCESSFUL,
 ];
+
+/// A call about memory, on an adapter that may have none.
+const MEMORY_ANSWERS: &[NTSTATUS] = &[BAD, STATUS_NOT_IMPLEMENTED, STATUS_DEVICE_REMOVED];
+
+const LOCK_ANSWERS: &[NTSTATUS] = &[
+    BAD,
+    STATUS_NOT_IMPLEMENTED,
+    STATUS_NO_MEMORY,
+    STATUS_GRAPHICS_ALLOCATION_BUSY,
+    STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION,
+    STATUS_DEVICE_REMOVED,
+    STATUS_UNSUCCESSFUL,
+];
+
+const LOCK_RULES: &[RuleId] = &[
+    RuleId::ALLOC_LOCK_001,
+    RuleId::ALLOC_LOCK_002,
+    RuleId::ALLOC_LOCK_003,
+    RuleId::ALLOC_LOCK_004,
+    RuleId::ALLOC_LOCK_008,
+    RuleId::ALLOC_LOCK_009,
+    RuleId::ALLOC_LOCK_010,
+    RuleId::ALLOC_LOCK_016,
+    RuleId::DEV_LIFE_003,
+];
+
+const UNLOCK_RULES: &[RuleId] = &[RuleId::ALLOC_LOCK_017, RuleId::DEV_LIFE_003];
 
 const CREATE_ANSWERS: &[NTSTATUS] = &[
     BAD,

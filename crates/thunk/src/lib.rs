@@ -10,16 +10,21 @@
 mod adapter;
 mod claims;
 mod client;
+mod client_memory;
 mod create;
 mod destroy;
 mod device;
 mod entry;
+mod lock;
+mod queue;
+mod resident;
 mod session;
 mod share;
 mod status;
 
 pub use adapter::{D3DKMTCloseAdapter, D3DKMTEnumAdapters2, D3DKMTOpenAdapterFromLuid};
 pub use client::{Client, Create, Created, Destroy, Shared};
+pub use client_memory::{Made, PagingQueue};
 pub use create::{D3DKMTCreateAllocation, D3DKMTCreateAllocation2};
 pub use destroy::{D3DKMTDestroyAllocation, D3DKMTDestroyAllocation2};
 pub use device::{
@@ -27,5 +32,10 @@ pub use device::{
     D3DKMTGetDeviceState, D3DKMTSubmitCommand,
 };
 pub use entry::{ENTRIES, Line};
+pub use lock::{D3DKMTLock, D3DKMTLock2, D3DKMTUnlock, D3DKMTUnlock2};
+pub use queue::{
+    D3DKMTCreatePagingQueue, D3DKMTDestroyPagingQueue, D3DKMTWaitForSynchronizationObjectFromCpu,
+};
+pub use resident::{D3DKMTEvict, D3DKMTMakeResident};
 pub use session::Session;
 pub use share::{D3DKMTOpenResource, D3DKMTOpenResource2, D3DKMTQueryResourceInfo};

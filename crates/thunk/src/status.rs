@@ -30,6 +30,8 @@ pub(crate) enum Which {
     StaleDevice,
     /// The context, when it went with its device or before.
     StaleContext,
+    /// A fence, when it went with its queue.
+    StaleFence,
     Resource,
     Share,
     Allocation,
@@ -57,12 +59,15 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         let found = kept.handles.iter().find(|(it, ..)| *it == which);
         found.map(|(_, rule, place)| (*rule, *place))
     };
-    let other = |rule: RuleId| kept.others.iter().find(|(it, _)| *it == rule).copied();
+    let handles = kept.handles.iter().map(|(_, rule, place)| (*rule, *place));
+    let all = kept.others.iter().copied().chain(handles);
+    let other = |rule: RuleId| all.clone().find(|(it, _)| *it == rule);
     match refused {
         Refused::Handle { argument, why, .. } => match (argument, why) {
             (Argument::Adapter, _) => handle(Which::Adapter),
             (Argument::Device, BadHandle::Closed(_)) => handle(Which::StaleDevice),
             (Argument::Context, BadHandle::Closed(_)) => handle(Which::StaleContext),
+            (Argument::Fence, BadHandle::Closed(_)) => handle(Which::StaleFence),
             (Argument::Device | Argument::Context | Argument::Queue | Argument::Fence, _) => None,
             (Argument::Resource, _) => handle(Which::Resource),
             (Argument::Share, _) => handle(Which::Share),
@@ -75,6 +80,13 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         Refused::Sealed(_) => other(RuleId::ALLOC_CREATE_005),
         Refused::NoHome(_) => other(RuleId::ALLOC_CREATE_012),
         Refused::NoEngine { .. } => other(RuleId::DEV_LIFE_006),
+        Refused::NotResident(_) => other(RuleId::RESID_EVICT_001),
+        Refused::NotLocked(_) => other(RuleId::ALLOC_LOCK_017),
+        Refused::LockedOtherwise(_) => other(RuleId::ALLOC_LOCK_008),
+        Refused::OnlyApertures(_) => other(RuleId::ALLOC_LOCK_009),
+        Refused::NotUnsynced(_) => other(RuleId::ALLOC_LOCK_010),
+        Refused::Offered(_) => other(RuleId::ALLOC_LOCK_004),
+        Refused::NotOffered(_) => other(RuleId::RESID_OFFER_008),
         Refused::ResourceEnded(_)
         | Refused::OtherAdapter(_)
         | Refused::Removed(_)
@@ -84,15 +96,10 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         | Refused::Driver(_)
         | Refused::NoVideoMemory
         | Refused::NoRoom { .. }
-        | Refused::NotResident(_)
-        | Refused::NotLocked(_)
         | Refused::NotForCpu(_)
-        | Refused::LockedOtherwise(_)
         | Refused::WouldEvict(_)
         | Refused::Pinned(_)
         | Refused::InUse(_)
-        | Refused::Offered(_)
-        | Refused::NotOffered(_)
         | Refused::Stuck => None,
     }
 }
@@ -136,6 +143,17 @@ fn describe(refused: &Refused) -> String {
             "node {node}, engine mask {engine:#x} was asked for, but there are {nodes} nodes \
              with one engine each"
         ),
+        Refused::NotResident(it) => format!("{it} is not on the list of what must be resident"),
+        Refused::NotLocked(it) => format!("{it} is not locked"),
+        Refused::LockedOtherwise(it) => {
+            format!("{it} is locked without an aperture, so it gets none now")
+        }
+        Refused::OnlyApertures(it) => format!("{it} can be in apertures only"),
+        Refused::NotUnsynced(it) => format!(
+            "{it} can be in no aperture that shows the CPU and the GPU the same, so a lock waits"
+        ),
+        Refused::Offered(it) => format!("{it} is offered"),
+        Refused::NotOffered(it) => format!("{it} is not offered"),
         other => format!("{other:?}"),
     }
 }
@@ -196,6 +214,8 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         | Refused::NotLocked(_)
         | Refused::NotForCpu(_)
         | Refused::LockedOtherwise(_)
+        | Refused::OnlyApertures(_)
+        | Refused::NotUnsynced(_)
         | Refused::WouldEvict(_)
         | Refused::Offered(_)
         | Refused::NotOffered(_) => STATUS_INVALID_PARAMETER,

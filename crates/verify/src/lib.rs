@@ -30,6 +30,7 @@ mod levels;
 mod lifetime;
 mod names;
 mod objects;
+mod oracle;
 mod pool;
 mod retire;
 mod verifier;
@@ -41,6 +42,7 @@ mod script;
 
 pub use catalogue::{Entry, Severity, catalogue, find};
 pub use names::Names;
+pub use oracle::Oracle;
 pub use rule::{Rule, Verdict};
 pub use shadow::Shadow;
 pub use verifier::{Finding, Verifier};

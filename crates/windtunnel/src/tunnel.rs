@@ -4,8 +4,9 @@ use abi::{D3DKMT_HANDLE, NTSTATUS};
 use flight::{Crew, Passive, Ticket, Woken};
 use kernel::{AdapterId, Census, Kernel};
 use softgpu::format::{self, Command};
-use std::sync::Arc;
-use thunk::{Client, Create, Created, Destroy};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use thunk::{Client, Create, Created, Destroy, Made, PagingQueue};
 
 /// A flight under way.
 pub struct Tunnel<'a> {
@@ -37,6 +38,8 @@ pub struct Bench {
     pub adapter: D3DKMT_HANDLE,
     /// Its device.
     pub device: D3DKMT_HANDLE,
+    /// The queues of its devices, once they had paging work.
+    pub(crate) queues: Arc<Mutex<BTreeMap<D3DKMT_HANDLE, PagingQueue>>>,
 }
 
 impl Tunnel<'_> {
@@ -89,7 +92,7 @@ impl Bench {
         let adapters = wanted("D3DKMTEnumAdapters2", client.adapters(at))?;
         let adapter = *adapters.first().ok_or(Stopped("an adapter".to_owned()))?;
         let device = wanted("D3DKMTCreateDevice", client.create_device(at, adapter))?;
-        Ok(Self { client, adapter, device })
+        Ok(Self { client, adapter, device, queues: Arc::default() })
     }
 
     /// Another device of the same process.
@@ -141,6 +144,34 @@ impl Bench {
     pub fn context_on(&self, at: &mut Passive, node: u32) -> Result<D3DKMT_HANDLE, Stopped> {
         let made = self.client.create_context(at, self.device, node);
         wanted(&format!("D3DKMTCreateContextVirtual for node {node}"), made)
+    }
+
+    /// The queue of its device's paging work: made when it is asked for first.
+    pub fn queue(&self, at: &mut Passive) -> Result<PagingQueue, Stopped> {
+        let known = || self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(it) = known().get(&self.device) {
+            return Ok(*it);
+        }
+        let made = self.client.create_queue(at, self.device, 0);
+        let made = wanted("D3DKMTCreatePagingQueue", made)?;
+        // A thread that was faster has made one, too; both end with their device.
+        Ok(*known().entry(self.device).or_insert(made))
+    }
+
+    /// Makes allocations resident, and waits until they are.
+    pub fn resident(&self, at: &mut Passive, list: &[D3DKMT_HANDLE]) -> Result<(), Stopped> {
+        let queue = self.queue(at)?;
+        let made = self.client.make_resident(at, queue.queue, list, 0);
+        match wanted("D3DKMTMakeResident", made)? {
+            Made::Resident => Ok(()),
+            Made::Pending(value) => {
+                let waited = self.client.wait(at, self.device, queue.fence, value);
+                wanted("D3DKMTWaitForSynchronizationObjectFromCpu", waited)
+            }
+            Made::NoRoom(bytes) => {
+                Err(Stopped(format!("D3DKMTMakeResident to succeed; {bytes} bytes are missing")))
+            }
+        }
     }
 
     /// Has an allocation filled.

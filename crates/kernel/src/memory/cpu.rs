@@ -11,6 +11,7 @@ use crate::memory::place::Plan;
 use crate::memory::{Extent, Locked, Memory, Place};
 use crate::process::ProcessId;
 use crate::refused::Refused;
+use crate::segment::{SegmentFlags, Wants};
 use crate::world::World;
 use flight::{Kind, Passive, Run, What};
 
@@ -30,6 +31,8 @@ pub struct LockOrder {
     pub still: bool,
     /// Through an aperture (`AcquireAperture`).
     pub aperture: bool,
+    /// It looks at what work may write meanwhile (`IgnoreSync`, `IgnoreReadSync`).
+    pub unsynced: bool,
 }
 
 impl Kernel {
@@ -67,6 +70,9 @@ impl Kernel {
         }
         let place = if it.segment().is_some() { "memory" } else { "system" };
         it.clean = false;
+        if let Some(witness) = self.witness.get() {
+            witness.forget(it.owner);
+        }
         let Some(lock) = it.lock.as_mut() else { return Err(Refused::NoVideoMemory) };
         lock.count += 1;
         let (count, address) = (lock.count, lock.address);
@@ -211,6 +217,9 @@ impl Kernel {
         for run in it.backing {
             memory.ram.give_back(run);
         }
+        if let Some(witness) = self.witness.get() {
+            witness.forget(it.owner);
+        }
         self.log.emit(it.owner, What::MemoryFreed {});
         if it.owner.kind == Kind::Saved {
             self.log.emit(it.owner, What::SavedGone {});
@@ -221,6 +230,13 @@ impl Kernel {
 }
 
 impl Memory {
+    /// What the segments are that an extent can be in.
+    fn segments_of(&self, wants: &Wants) -> impl Iterator<Item = SegmentFlags> {
+        let numbered = (1..).zip(&self.segments);
+        let mine = numbered.filter(|(number, _)| wants.segments.has(*number));
+        mine.map(|(_, it)| it.shape.flags)
+    }
+
     /// The pieces of the machine's memory where an extent's bytes are.
     fn seen(&self, it: &Extent) -> Vec<Run> {
         let local = match &it.place {
@@ -254,7 +270,7 @@ impl World {
     /// Whether a client may lock a view so.
     fn may_lock(&self, view: u32, extent: u32, order: &LockOrder) -> Result<(), Refused> {
         let Some(it) = self.extents.get(extent) else { return Err(Refused::NoVideoMemory) };
-        let subject = Kind::View.nr(view);
+        let (subject, cached) = (Kind::View.nr(view), it.wants.flags.cached);
         if !it.wants.flags.cpu_visible {
             return Err(Refused::NotForCpu(subject));
         }
@@ -263,6 +279,15 @@ impl World {
         }
         if it.lock.as_ref().is_some_and(|it| order.aperture && !it.aperture) {
             return Err(Refused::LockedOtherwise(subject));
+        }
+        let Some((_, memory)) = self.memory(it.adapter) else { return Ok(()) };
+        let all: Vec<_> = memory.segments_of(&it.wants).collect();
+        if order.aperture && all.iter().all(|it| it.aperture) {
+            return Err(Refused::OnlyApertures(subject));
+        }
+        let mapped = all.iter().any(|it| it.aperture && (it.coherent || !cached));
+        if order.unsynced && !mapped {
+            return Err(Refused::NotUnsynced(subject));
         }
         Ok(())
     }

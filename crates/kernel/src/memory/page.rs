@@ -10,12 +10,12 @@ use crate::ddi::{Driver, For};
 use crate::gate::{Class, Pass};
 use crate::kernel::Kernel;
 use crate::memory::place::{Plan, segment_number};
-use crate::memory::{Batch, Buffer, Move, Paging, Step};
+use crate::memory::{Batch, Buffer, Done, Move, Paging, Spotted, Step};
 use crate::miniport::Refusal;
 use crate::operation::{Building, End, Operation, PAGE, Pages, PagingSubmission, Transfer};
 use crate::schedule::Flying;
 use crate::world::World;
-use flight::{Fence, Kind, Passive, RuleId, Run, What, Who};
+use flight::{Fence, Kind, Movement, Moving, Passive, RuleId, Run, What, Who};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ struct Open {
     buffer: Buffer,
     used: u32,
     /// The steps it ends.
-    done: Vec<(u32, Move)>,
+    done: Vec<Done>,
 }
 
 impl Kernel {
@@ -151,7 +151,10 @@ impl Kernel {
         };
         while let Some(mut step) = self.next_step(number) {
             match self.build_step(at, driver, pass, number, &mut step, &mut open) {
-                Turn::Whole => open.done.push((step.extent, step.what)),
+                Turn::Whole => {
+                    let Step { extent, what, at, .. } = step;
+                    open.done.push(Done { extent, what, at });
+                }
                 Turn::Full => {
                     self.put_back(number, step);
                     self.submit_paging(at, driver, pass, number, open, false);
@@ -221,7 +224,11 @@ impl Kernel {
         step: &mut Step,
         open: &mut Open,
     ) -> Turn {
-        let Some(facts) = self.facts(step) else { return Turn::Whole };
+        let facts = self.world.hold().facts(step.extent, step.at);
+        let Some(facts) = facts else { return Turn::Whole };
+        if step.passes == 0 {
+            self.witness(number, &step.what, &facts, true);
+        }
         let operation = facts.operation(step);
         let (name, address) = (operation.name(), facts.address);
         let room = facts.room.saturating_sub(open.used);
@@ -295,26 +302,35 @@ impl Kernel {
         goes_on
     }
 
-    /// What the operation of a step says.
-    fn facts(&self, step: &Step) -> Option<Facts> {
-        let world = self.world.hold();
-        let it = world.extents.get(step.extent)?;
-        let memory = world.adapters.get(it.adapter)?.memory.as_ref()?;
-        let segment = memory.segments.get(step.at.segment)?;
-        let cpu =
-            segment.shape.flags.aperture && it.wants.flags.cpu_visible && it.wants.flags.protected;
-        Some(Facts {
-            ram: memory.ram.clone(),
-            room: memory.paging.buffer,
-            owner: it.owner,
-            word: it.word,
-            bytes: it.bytes,
-            runs: it.backing.clone(),
-            address: segment.shape.base + step.at.offset,
-            coherent: segment.shape.flags.coherent && it.wants.flags.cached,
-            dummy: memory.dummy.map_or(0, |it| it.start),
-            cpu: it.lock.as_ref().map(|it| it.address).filter(|_| cpu),
-        })
+    /// Tells whoever looks at bytes what an operation does to them.
+    fn witness(&self, paging: u32, what: &Move, facts: &Facts, begins: bool) {
+        let Some(witness) = self.witness.get() else { return };
+        let movement = match what {
+            Move::Fill => Movement::Filled,
+            Move::In => Movement::Comes,
+            Move::Out => Movement::Leaves,
+            Move::Discard => Movement::Thrown,
+            Move::Map => Movement::Mapped,
+            Move::Unmap => Movement::Unmapped,
+            Move::Init | Move::Update(_) => return witness.forget(facts.owner),
+            Move::Come | Move::Go => return,
+        };
+        let moving = Moving {
+            paging: Kind::Paging.nr(paging),
+            of: facts.owner,
+            movement,
+            address: facts.address,
+            runs: &facts.runs,
+            bytes: facts.bytes,
+            dummy: facts.dummy,
+            machine: &*facts.machine,
+            ram: &*facts.ram,
+        };
+        if begins {
+            witness.begins(&moving);
+        } else {
+            witness.ends(&moving);
+        }
     }
 
     /// One call of `DxgkDdiSubmitCommand` with what a driver wrote.
@@ -369,8 +385,8 @@ impl Kernel {
         if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
             it.buffers.extend(buffer);
         }
-        for (extent, what) in done {
-            self.finish_step(world, paging, extent, &what);
+        for done in done {
+            self.finish_step(world, paging, &done);
         }
         let Some(it) = world.pagings.get_mut(paging) else { return };
         it.flying -= 1;
@@ -379,7 +395,13 @@ impl Kernel {
         }
     }
 
-    fn finish_step(&self, world: &mut World, paging: u32, extent: u32, what: &Move) {
+    fn finish_step(&self, world: &mut World, paging: u32, done: &Done) {
+        let (extent, what) = (done.extent, &done.what);
+        if self.witness.get().is_some()
+            && let Some(facts) = world.facts(extent, done.at)
+        {
+            self.witness(paging, what, &facts, false);
+        }
         let Some(it) = world.extents.get_mut(extent) else { return };
         it.pending -= 1;
         let done = What::PagingDone { operation: what.name().into(), of: it.owner };
@@ -408,8 +430,8 @@ impl Kernel {
         let Some(it) = world.pagings.get_mut(number) else { return };
         it.built = true;
         let (steps, flying) = (std::mem::take(&mut it.steps), it.flying);
-        for step in steps {
-            self.finish_step(world, number, step.extent, &step.what);
+        for Step { extent, what, at, .. } in steps {
+            self.finish_step(world, number, &Done { extent, what, at });
         }
         if flying == 0 {
             self.end_paging(world, number, true);
@@ -439,6 +461,7 @@ impl Kernel {
 /// What the operation of a step says, taken out of the world.
 struct Facts {
     ram: Arc<dyn flight::Ram>,
+    machine: Arc<dyn flight::Machine>,
     room: u32,
     owner: flight::Subject,
     word: usize,
@@ -513,6 +536,29 @@ impl Move {
 }
 
 impl World {
+    /// What the operation of a step on an extent says.
+    fn facts(&self, extent: u32, at: Spotted) -> Option<Facts> {
+        let it = self.extents.get(extent)?;
+        let adapter = self.adapters.get(it.adapter)?;
+        let memory = adapter.memory.as_ref()?;
+        let segment = memory.segments.get(at.segment)?;
+        let flags = it.wants.flags;
+        let cpu = segment.shape.flags.aperture && flags.cpu_visible && flags.protected;
+        Some(Facts {
+            ram: memory.ram.clone(),
+            machine: adapter.driver.machine.clone(),
+            room: memory.paging.buffer,
+            owner: it.owner,
+            word: it.word,
+            bytes: it.bytes,
+            runs: it.backing.clone(),
+            address: segment.shape.base + at.offset,
+            coherent: segment.shape.flags.coherent && it.wants.flags.cached,
+            dummy: memory.dummy.map_or(0, |it| it.start),
+            cpu: it.lock.as_ref().map(|it| it.address).filter(|_| cpu),
+        })
+    }
+
     /// Whether a node has done a packet, or it counts as done since its device is lost.
     pub(crate) fn fence_passed(&self, adapter: u32, node: usize, fence: Fence) -> bool {
         let nodes = self.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();

@@ -1,0 +1,58 @@
+//! Somebody who looks at the bytes that paging work moves, and can do nothing about them.
+
+use crate::{Machine, Ram, Run, Subject};
+
+/// What an operation does to an allocation's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Movement {
+    /// They come from the system's memory to the GPU's address.
+    Comes,
+    /// They go from the GPU's address to the system's memory.
+    Leaves,
+    /// All become zero, at the GPU's address.
+    Filled,
+    /// Pages of the system's memory are shown at the GPU's address.
+    Mapped,
+    /// The GPU's address shows the dummy page.
+    Unmapped,
+    /// They are of no use any more.
+    Thrown,
+}
+
+/// An operation on an allocation.
+#[derive(Clone, Copy)]
+pub struct Moving<'a> {
+    /// The paging work it is part of.
+    pub paging: Subject,
+    /// The allocation.
+    pub of: Subject,
+    /// What is done.
+    pub movement: Movement,
+    /// The GPU's address.
+    pub address: u64,
+    /// Its pages in the system's memory.
+    pub runs: &'a [Run],
+    /// How many bytes.
+    pub bytes: u64,
+    /// The page that apertures show where nothing is mapped.
+    pub dummy: u64,
+    /// The hardware.
+    pub machine: &'a dyn Machine,
+    /// The system's memory.
+    pub ram: &'a dyn Ram,
+}
+
+/// Looks on.
+pub trait Witness: Send + Sync {
+    /// The driver is about to be asked for the first time.
+    fn begins(&self, it: &Moving<'_>);
+
+    /// The hardware says that it is done.
+    fn ends(&self, it: &Moving<'_>);
+
+    /// A client's work goes to the hardware: what is resident may change.
+    fn works(&self);
+
+    /// A client's CPU may write to an allocation, or it is gone: nothing is known of it.
+    fn forget(&self, of: Subject);
+}

@@ -1,0 +1,203 @@
+//! A client in safe Rust: what it says about memory.
+#![expect(unsafe_code, reason = "passes its own structures to the entry points")]
+
+use crate::client::{Client, list_pointer, succeeded};
+use crate::{lock, queue, resident};
+use abi::kmt::{
+    D3DKMT_CREATEPAGINGQUEUE, D3DKMT_EVICT, D3DKMT_LOCK, D3DKMT_LOCK2, D3DKMT_UNLOCK,
+    D3DKMT_UNLOCK2, D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU,
+};
+use abi::status::{STATUS_NO_MEMORY, STATUS_PENDING};
+use abi::ukm::{
+    D3DDDI_DESTROYPAGINGQUEUE, D3DDDI_EVICT_FLAGS, D3DDDI_MAKERESIDENT, D3DDDI_MAKERESIDENT_FLAGS,
+    D3DDDICB_LOCK2FLAGS, D3DDDICB_LOCKFLAGS,
+};
+use abi::{D3DKMT_HANDLE, NTSTATUS};
+use flight::Passive;
+
+/// A queue of paging work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PagingQueue {
+    /// The queue (`hPagingQueue`).
+    pub queue: D3DKMT_HANDLE,
+    /// Its fence (`hSyncObject`).
+    pub fence: D3DKMT_HANDLE,
+    /// Where the fence's value is.
+    pub value: usize,
+}
+
+/// What `D3DKMTMakeResident` answered, if it was no other refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Made {
+    /// All of them are resident.
+    Resident,
+    /// They are when the fence has this value.
+    Pending(u64),
+    /// There is no room: so many bytes should go.
+    NoRoom(u64),
+}
+
+impl Client {
+    /// `D3DKMTCreatePagingQueue`.
+    pub fn create_queue(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+        priority: i32,
+    ) -> Result<PagingQueue, NTSTATUS> {
+        let mut args = D3DKMT_CREATEPAGINGQUEUE {
+            hDevice: device,
+            Priority: priority,
+            ..D3DKMT_CREATEPAGINGQUEUE::ZERO
+        };
+        // SAFETY: `args` lives here.
+        succeeded(unsafe { queue::D3DKMTCreatePagingQueue(&self.session, at, &raw mut args) })?;
+        let value = args.FenceValueCPUVirtualAddress.addr();
+        Ok(PagingQueue { queue: args.hPagingQueue, fence: args.hSyncObject, value })
+    }
+
+    /// `D3DKMTDestroyPagingQueue`.
+    pub fn destroy_queue(&self, at: &mut Passive, queue: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
+        let mut args = D3DDDI_DESTROYPAGINGQUEUE { hPagingQueue: queue };
+        // SAFETY: `args` lives here.
+        succeeded(unsafe { queue::D3DKMTDestroyPagingQueue(&self.session, at, &raw mut args) })
+    }
+
+    /// `D3DKMTWaitForSynchronizationObjectFromCpu`, for one fence.
+    pub fn wait(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+        fence: D3DKMT_HANDLE,
+        value: u64,
+    ) -> Result<(), NTSTATUS> {
+        let args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
+            hDevice: device,
+            ObjectCount: 1,
+            ObjectHandleArray: &raw const fence,
+            FenceValueArray: &raw const value,
+            ..D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU::ZERO
+        };
+        let session = &self.session;
+        let args = &raw const args;
+        // SAFETY: `args` lives here, with one fence and one value.
+        succeeded(unsafe { queue::D3DKMTWaitForSynchronizationObjectFromCpu(session, at, args) })
+    }
+
+    /// `D3DKMTMakeResident`, with flags.
+    pub fn make_resident(
+        &self,
+        at: &mut Passive,
+        queue: D3DKMT_HANDLE,
+        list: &[D3DKMT_HANDLE],
+        flags: u32,
+    ) -> Result<Made, NTSTATUS> {
+        let mut args = D3DDDI_MAKERESIDENT {
+            hPagingQueue: queue,
+            NumAllocations: count(list),
+            AllocationList: list_pointer(list),
+            Flags: D3DDDI_MAKERESIDENT_FLAGS { Value: flags },
+            ..D3DDDI_MAKERESIDENT::ZERO
+        };
+        // SAFETY: `args` and the list live here.
+        let status = unsafe { resident::D3DKMTMakeResident(&self.session, at, &raw mut args) };
+        match status {
+            STATUS_PENDING => Ok(Made::Pending(args.PagingFenceValue)),
+            STATUS_NO_MEMORY => Ok(Made::NoRoom(args.NumBytesToTrim)),
+            other => succeeded(other).map(|()| Made::Resident),
+        }
+    }
+
+    /// `D3DKMTEvict`, with flags: how many bytes more should go.
+    pub fn evict(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+        list: &[D3DKMT_HANDLE],
+        flags: u32,
+    ) -> Result<u64, NTSTATUS> {
+        let mut args = D3DKMT_EVICT {
+            hDevice: device,
+            NumAllocations: count(list),
+            AllocationList: list_pointer(list),
+            Flags: D3DDDI_EVICT_FLAGS { Value: flags },
+            ..D3DKMT_EVICT::ZERO
+        };
+        // SAFETY: `args` and the list live here.
+        succeeded(unsafe { resident::D3DKMTEvict(&self.session, at, &raw mut args) })?;
+        Ok(args.NumBytesToTrim)
+    }
+
+    /// `D3DKMTLock`, with flags and as many pages of a list: the address.
+    pub fn lock(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+        allocation: D3DKMT_HANDLE,
+        flags: u32,
+        pages: &[u32],
+    ) -> Result<usize, NTSTATUS> {
+        let mut args = D3DKMT_LOCK {
+            hDevice: device,
+            hAllocation: allocation,
+            NumPages: count(pages),
+            pPages: list_pointer(pages),
+            Flags: D3DDDICB_LOCKFLAGS { Value: flags },
+            ..D3DKMT_LOCK::ZERO
+        };
+        // SAFETY: `args` and the pages live here.
+        succeeded(unsafe { lock::D3DKMTLock(&self.session, at, &raw mut args) })?;
+        Ok(args.pData.addr())
+    }
+
+    /// `D3DKMTUnlock`.
+    pub fn unlock(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+        list: &[D3DKMT_HANDLE],
+    ) -> Result<(), NTSTATUS> {
+        let args = D3DKMT_UNLOCK {
+            hDevice: device,
+            NumAllocations: count(list),
+            phAllocations: list_pointer(list),
+        };
+        // SAFETY: `args` and the list live here.
+        succeeded(unsafe { lock::D3DKMTUnlock(&self.session, at, &raw const args) })
+    }
+
+    /// `D3DKMTLock2`, with flags: the address.
+    pub fn lock2(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+        allocation: D3DKMT_HANDLE,
+        flags: u32,
+    ) -> Result<usize, NTSTATUS> {
+        let mut args = D3DKMT_LOCK2 {
+            hDevice: device,
+            hAllocation: allocation,
+            Flags: D3DDDICB_LOCK2FLAGS { Value: flags },
+            ..D3DKMT_LOCK2::ZERO
+        };
+        // SAFETY: `args` lives here.
+        succeeded(unsafe { lock::D3DKMTLock2(&self.session, at, &raw mut args) })?;
+        Ok(args.pData.addr())
+    }
+
+    /// `D3DKMTUnlock2`.
+    pub fn unlock2(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+        allocation: D3DKMT_HANDLE,
+    ) -> Result<(), NTSTATUS> {
+        let args = D3DKMT_UNLOCK2 { hDevice: device, hAllocation: allocation };
+        // SAFETY: `args` lives here.
+        succeeded(unsafe { lock::D3DKMTUnlock2(&self.session, at, &raw const args) })
+    }
+}
+
+fn count(list: &[u32]) -> u32 {
+    u32::try_from(list.len()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,215 @@
+//! Locks: the CPU sees an allocation.
+#![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::claims::{read, read_list, read_mut, write};
+use crate::entry::{ArgumentRule, judge_arguments};
+use crate::session::Session;
+use crate::status::{Kept, Which, answer};
+use abi::NTSTATUS;
+use abi::kmt::{D3DKMT_LOCK, D3DKMT_LOCK2, D3DKMT_UNLOCK, D3DKMT_UNLOCK2};
+use abi::status::STATUS_INVALID_PARAMETER;
+use abi::ukm::D3DDDICB_LOCKFLAGS as Flags;
+use flight::{Passive, RuleId};
+use kernel::{Handle, LockOrder};
+use std::ptr;
+
+const INVALID: Option<NTSTATUS> = Some(STATUS_INVALID_PARAMETER);
+
+const RULES: &[ArgumentRule<D3DKMT_LOCK>] = &[
+    ArgumentRule {
+        id: RuleId::ALLOC_LOCK_001,
+        place: "D3DKMTLock.Flags",
+        refuses: INVALID,
+        broken: |it| both(it, (Flags::ReadOnly, "ReadOnly"), (Flags::WriteOnly, "WriteOnly")),
+    },
+    ArgumentRule {
+        id: RuleId::ALLOC_LOCK_002,
+        place: "D3DKMTLock.Flags",
+        refuses: INVALID,
+        broken: |it| {
+            let aperture = (Flags::AcquireAperture, "AcquireAperture");
+            both(it, (Flags::IgnoreSync, "IgnoreSync"), aperture)
+        },
+    },
+    ArgumentRule {
+        id: RuleId::ALLOC_LOCK_003,
+        place: "D3DKMTLock.Flags.UseAlternateVA",
+        refuses: INVALID,
+        broken: |it| {
+            (it.Flags.has(Flags::UseAlternateVA) && !it.Flags.has(Flags::AcquireAperture))
+                .then(|| "UseAlternateVA is set and AcquireAperture is not".to_owned())
+        },
+    },
+    ArgumentRule {
+        id: RuleId::ALLOC_LOCK_016,
+        place: "D3DKMTLock.pPages",
+        refuses: INVALID,
+        broken: |it| {
+            let (entire, pages) = (it.Flags.has(Flags::LockEntire), it.NumPages);
+            let listed = !it.pPages.is_null();
+            if entire {
+                (pages != 0 || listed)
+                    .then(|| format!("LockEntire is set, and {pages} pages are listed besides"))
+            } else {
+                (pages == 0 || !listed)
+                    .then(|| "LockEntire is not set, and no pages are listed".to_owned())
+            }
+        },
+    },
+];
+
+fn both(it: &D3DKMT_LOCK, one: (u32, &str), other: (u32, &str)) -> Option<String> {
+    (it.Flags.has(one.0) && it.Flags.has(other.0))
+        .then(|| format!("{} and {} are both set", one.1, other.1))
+}
+
+const RULES_2: &[ArgumentRule<D3DKMT_LOCK2>] = &[ArgumentRule {
+    id: RuleId::ALLOC_LOCK_018,
+    place: "D3DKMTLock2.Flags",
+    refuses: INVALID,
+    broken: |it| {
+        let bits = it.Flags.Value;
+        (bits != 0).then(|| format!("Flags is {bits:#x}, but has no bits that mean anything"))
+    },
+}];
+
+const LOCKED: Kept = Kept {
+    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTLock.hDevice")],
+    others: &[
+        (RuleId::ALLOC_LOCK_004, "D3DKMTLock.hAllocation"),
+        (RuleId::ALLOC_LOCK_008, "D3DKMTLock.Flags.AcquireAperture"),
+        (RuleId::ALLOC_LOCK_009, "D3DKMTLock.Flags.AcquireAperture"),
+        (RuleId::ALLOC_LOCK_010, "D3DKMTLock.Flags"),
+    ],
+};
+
+const LOCKED_2: Kept = Kept {
+    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTLock2.hDevice")],
+    others: &[(RuleId::ALLOC_LOCK_004, "D3DKMTLock2.hAllocation")],
+};
+
+const UNLOCKED: Kept = Kept {
+    handles: &[
+        (Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTUnlock.hDevice"),
+        (Which::Allocation, RuleId::ALLOC_LOCK_017, "D3DKMTUnlock.phAllocations"),
+    ],
+    others: &[],
+};
+
+const UNLOCKED_2: Kept = Kept {
+    handles: &[
+        (Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTUnlock2.hDevice"),
+        (Which::Allocation, RuleId::ALLOC_LOCK_017, "D3DKMTUnlock2.hAllocation"),
+    ],
+    others: &[],
+};
+
+/// Flags that have no effect here yet: said when used.
+const WITHOUT_EFFECT: &[(u32, &str)] = &[
+    (Flags::Discard, "D3DKMTLock.Flags.Discard"),
+    (Flags::UseAlternateVA, "D3DKMTLock.Flags.UseAlternateVA"),
+];
+
+/// Shows an allocation to the CPU, when the work before is done.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTLock(session: &Session, at: &mut Passive, args: *mut D3DKMT_LOCK) -> NTSTATUS {
+    session.call("D3DKMTLock", || {
+        // SAFETY: The caller's contract.
+        let mut asked = unsafe { read_mut(args) }?;
+        judge_arguments(session, RULES, &asked)?;
+        // SAFETY: The caller's contract. The whole is shown, so the pages only have to be there.
+        unsafe { read_list(asked.pPages, asked.NumPages as usize) }?;
+        for (_, name) in WITHOUT_EFFECT.iter().filter(|(flag, _)| asked.Flags.has(*flag)) {
+            session.absent(name);
+        }
+        let has = |flag| asked.Flags.has(flag);
+        let order = LockOrder {
+            device: Handle(asked.hDevice),
+            view: Handle(asked.hAllocation),
+            waits: !has(Flags::IgnoreSync),
+            hurries: has(Flags::DonotWait),
+            still: has(Flags::DonotEvict),
+            aperture: has(Flags::AcquireAperture),
+            unsynced: has(Flags::IgnoreSync | Flags::IgnoreReadSync),
+        };
+        let locked = session.kernel.lock(at, session.process, &order);
+        let address = answer(session, LOCKED, locked)?;
+        asked.pData = ptr::with_exposed_provenance_mut(address);
+        // SAFETY: The caller's contract.
+        unsafe { write(args, asked) }
+    })
+}
+
+/// Shows an allocation to the CPU.
+///
+/// WINDOWS: it never waits for the GPU and is never busy: a client that wants to wait does so
+/// itself (our reading; a page lists a busy status, though no flag asks for one).
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTLock2(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_LOCK2,
+) -> NTSTATUS {
+    session.call("D3DKMTLock2", || {
+        // SAFETY: The caller's contract.
+        let mut asked = unsafe { read_mut(args) }?;
+        judge_arguments(session, RULES_2, &asked)?;
+        let (device, view) = (Handle(asked.hDevice), Handle(asked.hAllocation));
+        let order = LockOrder { device, view, ..LockOrder::default() };
+        let locked = session.kernel.lock(at, session.process, &order);
+        let address = answer(session, LOCKED_2, locked)?;
+        asked.pData = ptr::with_exposed_provenance_mut(address);
+        // SAFETY: The caller's contract.
+        unsafe { write(args, asked) }
+    })
+}
+
+/// Ends one lock of each allocation.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTUnlock(
+    session: &Session,
+    _at: &mut Passive,
+    args: *const D3DKMT_UNLOCK,
+) -> NTSTATUS {
+    session.call("D3DKMTUnlock", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args) }?;
+        // SAFETY: The caller's contract.
+        let list = unsafe { read_list(asked.phAllocations, asked.NumAllocations as usize) }?;
+        let list: Vec<Handle> = list.into_iter().map(Handle).collect();
+        let ended = session.kernel.unlock(session.process, Handle(asked.hDevice), &list);
+        answer(session, UNLOCKED, ended)
+    })
+}
+
+/// Ends one lock of an allocation.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTUnlock2(
+    session: &Session,
+    _at: &mut Passive,
+    args: *const D3DKMT_UNLOCK2,
+) -> NTSTATUS {
+    session.call("D3DKMTUnlock2", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args) }?;
+        let (device, view) = (Handle(asked.hDevice), Handle(asked.hAllocation));
+        answer(session, UNLOCKED_2, session.kernel.unlock(session.process, device, &[view]))
+    })
+}

@@ -1,0 +1,122 @@
+//! Queues of paging work, and waits for their fences.
+#![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::claims::{read, read_list, read_mut, write};
+use crate::session::Session;
+use crate::status::{Kept, Which, answer};
+use abi::NTSTATUS;
+use abi::kmt::{D3DKMT_CREATEPAGINGQUEUE, D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU};
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
+use abi::ukm::{
+    D3DDDI_DESTROYPAGINGQUEUE, D3DDDI_PAGINGQUEUE_PRIORITY_ABOVE_NORMAL,
+    D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL,
+    D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS as WaitFlags,
+};
+use flight::{Passive, RuleId};
+use kernel::Handle;
+use std::ptr;
+
+const CREATED: Kept = Kept {
+    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTCreatePagingQueue.hDevice")],
+    others: &[],
+};
+
+const DESTROYED: Kept = Kept { handles: &[], others: &[] };
+
+const WAITED: Kept = Kept {
+    handles: &[
+        (
+            Which::StaleDevice,
+            RuleId::DEV_LIFE_003,
+            "D3DKMTWaitForSynchronizationObjectFromCpu.hDevice",
+        ),
+        (
+            Which::StaleFence,
+            RuleId::PAGQ_LIFE_004,
+            "D3DKMTWaitForSynchronizationObjectFromCpu.ObjectHandleArray",
+        ),
+    ],
+    others: &[],
+};
+
+/// Makes a queue of paging work.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTCreatePagingQueue(
+    session: &Session,
+    _at: &mut Passive,
+    args: *mut D3DKMT_CREATEPAGINGQUEUE,
+) -> NTSTATUS {
+    session.call("D3DKMTCreatePagingQueue", || {
+        // SAFETY: The caller's contract.
+        let mut asked = unsafe { read_mut(args) }?;
+        let known =
+            D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL..=D3DDDI_PAGINGQUEUE_PRIORITY_ABOVE_NORMAL;
+        if !known.contains(&asked.Priority) || asked.PhysicalAdapterIndex != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let (device, priority) = (Handle(asked.hDevice), asked.Priority.cast_unsigned());
+        let made = session.kernel.create_queue(session.process, device, priority);
+        let made = answer(session, CREATED, made)?;
+        (asked.hPagingQueue, asked.hSyncObject) = (made.queue.0, made.fence.0);
+        asked.FenceValueCPUVirtualAddress = ptr::with_exposed_provenance_mut(made.value);
+        // SAFETY: The caller's contract.
+        unsafe { write(args, asked) }
+    })
+}
+
+/// Ends a queue once its work is done.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTDestroyPagingQueue(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DDDI_DESTROYPAGINGQUEUE,
+) -> NTSTATUS {
+    session.call("D3DKMTDestroyPagingQueue", || {
+        // SAFETY: The caller's contract.
+        let handle = Handle(unsafe { read(args.cast_const()) }?.hPagingQueue);
+        answer(session, DESTROYED, session.kernel.destroy_queue(at, session.process, handle))
+    })
+}
+
+/// Waits until fences have values: those of paging queues, the only ones there are.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTWaitForSynchronizationObjectFromCpu(
+    session: &Session,
+    at: &mut Passive,
+    args: *const D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU,
+) -> NTSTATUS {
+    session.call("D3DKMTWaitForSynchronizationObjectFromCpu", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args) }?;
+        let count = asked.ObjectCount as usize;
+        if count == 0 || asked.Flags.has(WaitFlags::RESERVED) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        // SAFETY: The caller's contract.
+        let fences = unsafe { read_list(asked.ObjectHandleArray, count) }?;
+        // SAFETY: The caller's contract.
+        let values = unsafe { read_list(asked.FenceValueArray, count) }?;
+        if !asked.hAsyncEvent.is_null() || (asked.Flags.has(WaitFlags::WaitAny) && count > 1) {
+            session.absent("D3DKMTWaitForSynchronizationObjectFromCpu with an event, or for any");
+            return Err(STATUS_NOT_SUPPORTED);
+        }
+        let device = session.kernel.device_state(session.process, Handle(asked.hDevice));
+        let wait =
+            |it: (u32, u64)| session.kernel.wait_queue(at, session.process, Handle(it.0), it.1);
+        let waited = device.and_then(|_| fences.into_iter().zip(values).try_for_each(wait));
+        answer(session, WAITED, waited)
+    })
+}

@@ -1,0 +1,262 @@
+//! The byte oracle: what the bytes of allocations must be, compared after each paging operation.
+//!
+//! What an allocation holds is read when it begins to leave, and must be what arrives; from then
+//! on nothing may change it until it has come back. What is resident may change when a client's
+//! packet runs: it is known from when it came until the next packet goes to the hardware.
+
+use flight::{Log, Movement, Moving, RuleId, Run, Subject, Who, Witness};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+const PLACE: &str = "DxgkDdiBuildPagingBuffer";
+
+/// Knows what bytes must be.
+pub struct Oracle {
+    log: Arc<Log>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    known: BTreeMap<Subject, Known>,
+    /// Counts the packets of clients.
+    packets: u64,
+    compared: u64,
+}
+
+/// What is known of an allocation.
+struct Known {
+    bytes: Vec<u8>,
+    place: Place,
+}
+
+/// Where its bytes are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// On their way: nothing can be compared.
+    Moving,
+    System(Vec<Run>),
+    /// At a GPU's address, if no packet has gone to the hardware since.
+    Gpu {
+        address: u64,
+        packets: u64,
+    },
+}
+
+/// A byte that is not what it must be.
+struct Wrong {
+    offset: u64,
+    expected: u8,
+    found: u8,
+}
+
+impl Oracle {
+    /// An oracle that says to that log what it finds.
+    pub fn new(log: Arc<Log>) -> Arc<Self> {
+        Arc::new(Self { log, state: Mutex::default() })
+    }
+
+    /// How many bytes it has compared.
+    pub fn compared(&self) -> u64 {
+        self.state().compared
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn judge(&self, rule: RuleId, of: Subject, broken: Option<String>) {
+        self.log.judge(rule, Who::Driver, of, PLACE, broken);
+    }
+
+    /// Compares where an operation should have brought its bytes.
+    fn arrived(&self, state: &mut State, it: &Moving<'_>, expected: &[u8], rule: RuleId) {
+        let gpu = !matches!(it.movement, Movement::Leaves);
+        let found = if gpu { at_gpu(it) } else { in_system(it.ram, it.runs, it.bytes) };
+        let Some(found) = found else {
+            let said = format!(
+                "after {} of {}, the GPU does not reach all of {:#x} bytes at {:#x}",
+                name(it.movement),
+                it.of,
+                it.bytes,
+                it.address
+            );
+            self.judge(rule, it.of, Some(said));
+            return;
+        };
+        state.compared += it.bytes;
+        let wrong = first_wrong(expected, &found);
+        let broken = wrong.map(|wrong| {
+            let Wrong { offset, expected, found } = wrong;
+            let place = if gpu {
+                format!("the GPU's address {:#x}", it.address + offset)
+            } else {
+                format!("page {} of the system's memory", offset / 4096)
+            };
+            format!(
+                "{} ({}) left byte {offset:#x} of {}, at {place}, as {found:#04x} where \
+                 {expected:#04x} must be",
+                name(it.movement),
+                it.paging,
+                it.of
+            )
+        });
+        self.judge(rule, it.of, broken);
+    }
+
+    /// Compares everything else that is known and cannot have changed.
+    fn compare_others(&self, state: &mut State, it: &Moving<'_>) {
+        let packets = state.packets;
+        let mut damaged = Vec::new();
+        for (of, known) in state.known.iter().filter(|(of, _)| **of != it.of) {
+            let found = match &known.place {
+                Place::Moving => continue,
+                Place::System(runs) => in_system(it.ram, runs, known.bytes.len() as u64),
+                Place::Gpu { packets: then, .. } if *then != packets => continue,
+                Place::Gpu { address, .. } => {
+                    let mut bytes = vec![0; known.bytes.len()];
+                    it.machine.peek(*address, &mut bytes).then_some(bytes)
+                }
+            };
+            state.compared += known.bytes.len() as u64;
+            if let Some(wrong) = found.and_then(|found| first_wrong(&known.bytes, &found)) {
+                damaged.push((*of, known.place.clone(), wrong));
+            }
+        }
+        for (of, place, wrong) in damaged {
+            let place = match place {
+                Place::Gpu { address, .. } => {
+                    format!("the GPU's address {:#x}", address + wrong.offset)
+                }
+                _ => "the system's memory".to_owned(),
+            };
+            let said = format!(
+                "{} of {} ({}) changed byte {:#x} of {of}, at {place}, from {:#04x} to {:#04x}: \
+                 it has no business there",
+                name(it.movement),
+                it.of,
+                it.paging,
+                wrong.offset,
+                wrong.expected,
+                wrong.found
+            );
+            self.judge(RuleId::WT_BYTES_001, it.of, Some(said));
+            state.known.remove(&of);
+        }
+    }
+}
+
+impl Witness for Oracle {
+    fn begins(&self, it: &Moving<'_>) {
+        let state = &mut *self.state();
+        let bytes = match it.movement {
+            // What is known already stays so: its last move may not have ended.
+            Movement::Comes if state.known.contains_key(&it.of) => None,
+            Movement::Comes | Movement::Mapped => in_system(it.ram, it.runs, it.bytes),
+            Movement::Leaves => at_gpu(it),
+            Movement::Filled => usize::try_from(it.bytes).ok().map(|it| vec![0; it]),
+            Movement::Unmapped | Movement::Thrown => {
+                state.known.remove(&it.of);
+                None
+            }
+        };
+        if let Some(bytes) = bytes {
+            state.known.insert(it.of, Known { bytes, place: Place::Moving });
+        } else if let Some(known) = state.known.get_mut(&it.of) {
+            known.place = Place::Moving;
+        }
+    }
+
+    fn ends(&self, it: &Moving<'_>) {
+        let state = &mut *self.state();
+        match it.movement {
+            Movement::Unmapped => {
+                let dummy = first_of_each(it, it.dummy);
+                self.judge(RuleId::KMD_PAGING_013, it.of, dummy);
+            }
+            Movement::Thrown => (),
+            Movement::Comes | Movement::Leaves | Movement::Filled | Movement::Mapped => {
+                let Some(known) = state.known.remove(&it.of) else { return };
+                let rule = match it.movement {
+                    Movement::Mapped => RuleId::KMD_PAGING_012,
+                    _ => RuleId::WT_BYTES_001,
+                };
+                self.arrived(state, it, &known.bytes, rule);
+                let place = match it.movement {
+                    Movement::Leaves => Place::System(it.runs.to_vec()),
+                    _ => Place::Gpu { address: it.address, packets: state.packets },
+                };
+                state.known.insert(it.of, Known { bytes: known.bytes, place });
+            }
+        }
+        self.compare_others(state, it);
+    }
+
+    fn works(&self) {
+        self.state().packets += 1;
+    }
+
+    fn forget(&self, of: Subject) {
+        self.state().known.remove(&of);
+    }
+}
+
+fn name(movement: Movement) -> &'static str {
+    match movement {
+        Movement::Comes => "the transfer in",
+        Movement::Leaves => "the transfer out",
+        Movement::Filled => "the fill",
+        Movement::Mapped => "the mapping",
+        Movement::Unmapped => "the unmapping",
+        Movement::Thrown => "the discard",
+    }
+}
+
+/// What the GPU has at the operation's address.
+fn at_gpu(it: &Moving<'_>) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(it.bytes).ok()?];
+    it.machine.peek(it.address, &mut bytes).then_some(bytes)
+}
+
+/// What these pieces of the system's memory hold.
+fn in_system(ram: &dyn flight::Ram, runs: &[Run], length: u64) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(length).ok()?];
+    let mut rest = bytes.as_mut_slice();
+    for run in runs {
+        let size = usize::try_from(run.bytes).ok()?.min(rest.len());
+        let (piece, more) = rest.split_at_mut(size);
+        if !ram.read(run.start, piece) {
+            return None;
+        }
+        rest = more;
+    }
+    rest.is_empty().then_some(bytes)
+}
+
+fn first_wrong(expected: &[u8], found: &[u8]) -> Option<Wrong> {
+    if expected == found {
+        return None;
+    }
+    let place = expected.iter().zip(found).position(|(a, b)| a != b)?;
+    let offset = u64::try_from(place).ok()?;
+    Some(Wrong { offset, expected: expected[place], found: found[place] })
+}
+
+/// Whether an unmapped range shows the dummy page, and the GPU still reaches it.
+fn first_of_each(it: &Moving<'_>, dummy: u64) -> Option<String> {
+    let mut page = vec![0; 4096];
+    let known = it.ram.read(dummy, &mut page);
+    let mut found = vec![0; 4096];
+    for offset in (0..it.bytes).step_by(4096) {
+        let address = it.address + offset;
+        if !it.machine.peek(address, &mut found) {
+            let said = "the GPU does not reach its dummy page";
+            return Some(format!("after the unmapping of {}, {said} at {address:#x}", it.of));
+        }
+        if known && found != page {
+            let said = "something else than the dummy page is shown";
+            return Some(format!("after the unmapping of {}, {said} at {address:#x}", it.of));
+        }
+    }
+    None
+}

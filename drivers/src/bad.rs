@@ -5,6 +5,7 @@
 
 pub(crate) mod adapter;
 pub(crate) mod create;
+pub(crate) mod describe;
 pub(crate) mod destroy;
 pub(crate) mod device;
 pub(crate) mod handle;

@@ -1,6 +1,6 @@
 //! The drivers by name.
 
-use crate::bad::{adapter, create, destroy, device, handle, standard, view};
+use crate::bad::{adapter, create, describe, destroy, device, handle, standard, view};
 use crate::moving::MOVES_RESOURCE;
 use crate::plug;
 use crate::table::GOOD;
@@ -78,6 +78,12 @@ pub const ALL: &[Listed] = drivers! {
     "illegal-status" "answers a bad description with STATUS_UNSUCCESSFUL" [GATE_STATUS_002]
         |log| plug::table(&create::ILLEGAL_STATUS, log);
 
+    "cannot-describe" "does not say what a primary looks like" [KMD_STD_001]
+        |log| plug::table(&describe::CANNOT_DESCRIBE, log);
+    "describes-nothing" "describes a primary without a width and a format" [KMD_STD_001]
+        |log| plug::table(&describe::DESCRIBES_NOTHING, log);
+    "protected-primary" "protects every allocation, also a primary" [KMD_FLAGS_003]
+        |log| plug::table(&describe::PROTECTED_PRIMARY, log);
     "edits-surface" "changes a surface's description where only sizes are asked for"
         [KMD_STD_002] |log| plug::table(&standard::EDITS_SURFACE, log);
     "no-private-data" "has no private data for a standard allocation" [KMD_STD_003]

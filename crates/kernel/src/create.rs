@@ -36,6 +36,8 @@ pub struct CreateOrder {
     pub private: Vec<u8>,
     /// Each allocation's private data for the driver.
     pub allocations: Vec<Vec<u8>>,
+    /// Which of them are primaries, by their places in the list.
+    pub primaries: Vec<usize>,
     /// One standard allocation of so many bytes, whose private data the driver supplies.
     pub standard: Option<u64>,
 }
@@ -196,6 +198,9 @@ impl Kernel {
         }
         self.promise(making, &mut built, names);
         let opened = self.open(at, &pass, making, order, &built);
+        if opened.is_ok() {
+            self.describe_primaries(at, &pass, making, order, &built);
+        }
         match opened.and_then(|()| self.finish(making, &built, order, names)) {
             Ok(made) => Ok(made),
             Err(why) => {
@@ -219,9 +224,13 @@ impl Kernel {
             Some(word) => Some(Home::Known(word, Blank::new())),
             None => order.new_resource.then(|| Home::New(Blank::new())),
         };
-        let birth = |private| Birth { private, word: Blank::new() };
+        let primaries = &order.primaries;
+        let birth = |(place, private)| {
+            let primary = primaries.contains(&place);
+            Birth { private, primary, word: Blank::new() }
+        };
         let births = Births {
-            allocations: order.allocations.iter_mut().map(birth).collect(),
+            allocations: order.allocations.iter_mut().enumerate().map(birth).collect(),
             resource,
             private: &mut order.private,
         };

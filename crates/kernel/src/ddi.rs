@@ -9,8 +9,9 @@ use crate::device::Device;
 use crate::gate::{Class, Pass};
 use crate::kernel::Kernel;
 use crate::miniport::{
-    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice, DriverResource,
-    DriverView, Features, Generation, Miniport, Opening, Refusal, Standard, Submission,
+    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
+    DriverDevice, DriverResource, DriverView, Features, Generation, Miniport, Opening, Refusal,
+    Standard, Submission, Surface,
 };
 use crate::services::Services;
 use flight::{
@@ -94,6 +95,8 @@ table! {
         lacks "GDI surfaces only";
     CREATE_ALLOCATION DxgkDdiCreateAllocation Passive Zero  DESCRIBES;
     DESTROY_ALLOCATION DxgkDdiDestroyAllocation Passive Zero Legal::Any;
+    DESCRIBE_ALLOCATION DxgkDdiDescribeAllocation Passive Zero Legal::Any,
+        lacks "primaries only, and nothing reads the description";
     OPEN_ALLOCATION   DxgkDdiOpenAllocation   Passive Zero  DESCRIBES;
     CLOSE_ALLOCATION  DxgkDdiCloseAllocation  Passive Zero  Legal::Any;
     SUBMIT_COMMAND    DxgkDdiSubmitCommandVirtual Dispatch Scheduler
@@ -232,6 +235,18 @@ impl Driver {
         // The allocation is the adapter's, so the call is for no process.
         let whom = For { process: None, carries };
         self.call(&DESTROY_ALLOCATION, at, whom, |it, at| it.destroy_allocations(at, doomed))
+    }
+
+    pub(crate) fn describe_allocation(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: u32,
+        allocation: &DriverAllocation,
+    ) -> Answer<Surface> {
+        self.call(&DESCRIBE_ALLOCATION, at, bare(Some(process)), |it, at| {
+            it.describe_allocation(at, allocation)
+        })
     }
 
     pub(crate) fn open_allocations(

@@ -17,6 +17,7 @@ pub mod census;
 pub mod context;
 mod create;
 pub mod ddi;
+mod describe;
 pub mod device;
 mod end;
 mod gate;

@@ -124,6 +124,15 @@ pub trait Miniport: Send + Sync {
         self.stands_on().ok_or(Refusal::Absent)?.destroy_allocations(at, doomed)
     }
 
+    /// Says what a primary looks like (`DxgkDdiDescribeAllocation`).
+    fn describe_allocation(
+        &self,
+        at: &mut Passive,
+        allocation: &DriverAllocation,
+    ) -> Answer<Surface> {
+        self.stands_on().ok_or(Refusal::Absent)?.describe_allocation(at, allocation)
+    }
+
     /// Opens allocations for a device (`DxgkDdiOpenAllocation`): one word for each.
     fn open_allocations(&self, at: &mut Passive, opening: Opening<'_>) -> Answer<Vec<DriverView>> {
         self.stands_on().ok_or(Refusal::Absent)?.open_allocations(at, opening)
@@ -220,6 +229,9 @@ pub struct Births<'a> {
 pub struct Birth<'a> {
     /// Its private data; the driver may edit it, not change its length.
     pub private: &'a mut Vec<u8>,
+    /// Whether it is to be shown on a display. WINDOWS: a driver knows it from its private data
+    /// only; the kernel knows it from the client.
+    pub primary: bool,
     /// Where its word goes.
     pub word: Blank<'a, Allocation>,
 }
@@ -249,6 +261,17 @@ pub struct Shape {
     pub alignment: u64,
     /// How many bytes it has in a segment that aligns pitches; zero is "the same".
     pub pitch_aligned_size: u64,
+}
+
+/// What a primary looks like (`DXGKARG_DESCRIBEALLOCATION`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Surface {
+    /// How many pixels a row has.
+    pub width: u32,
+    /// How many rows.
+    pub height: u32,
+    /// The format of a pixel: a number the kernel only passes on, zero if it is not known.
+    pub format: i32,
 }
 
 /// What one call destroys: members of one resource, or an allocation on its own.

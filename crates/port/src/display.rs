@@ -11,8 +11,9 @@ use flight::{DeviceLevel, Dispatch, Passive};
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice, DriverResource,
-    DriverView, Features, Miniport, Opening, Refusal, Standard, Submission,
+    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
+    DriverDevice, DriverResource, DriverView, Features, Miniport, Opening, Refusal, Standard,
+    Submission, Surface,
 };
 use kernel::services::Services;
 use nt::Pool;
@@ -154,6 +155,14 @@ impl Miniport for TableDriver {
         doomed: Doomed<'_>,
     ) -> Answer<Option<DriverResource>> {
         self.end_allocations(doomed)
+    }
+
+    fn describe_allocation(
+        &self,
+        _at: &mut Passive,
+        allocation: &DriverAllocation,
+    ) -> Answer<Surface> {
+        self.describe_one(allocation)
     }
 
     fn open_allocations(&self, _at: &mut Passive, opening: Opening<'_>) -> Answer<Vec<DriverView>> {

@@ -109,7 +109,7 @@ pub const UNCALLED: &[(&str, &[&str])] = &[
         ],
     ),
     ("no history buffers", &["DxgkDdiFormatHistoryBuffer", "DxgkDdiCalibrateGpuClock"]),
-    ("nothing reads it yet", &["DxgkDdiDescribeAllocation", "DxgkDdiGetNodeMetadata"]),
+    ("nothing reads it yet", &["DxgkDdiGetNodeMetadata"]),
     (
         "nobody asks for it yet",
         &[

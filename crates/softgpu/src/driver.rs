@@ -17,9 +17,9 @@ use kernel::context::Context;
 use kernel::device::Device;
 use kernel::handle::Handle;
 use kernel::miniport::{
-    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice, DriverResource,
-    DriverView, Fate, Features, Home, Miniport, Opening, Refusal, Shape, Standard, Submission,
-    ViewBirth,
+    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
+    DriverDevice, DriverResource, DriverView, Fate, Features, Home, Miniport, Opening, Refusal,
+    Shape, Standard, Submission, Surface, ViewBirth,
 };
 use kernel::services::Services;
 use std::ops::Range;
@@ -27,6 +27,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec::Drain;
 
 const PAGE: u64 = 4096;
+/// `D3DDDIFMT_A8`: a byte is a pixel.
+const A8: i32 = 28;
 /// The engines of a node, as bits; no bit leaves the choice to us.
 const ENGINES: u32 = 1;
 
@@ -201,6 +203,18 @@ impl Miniport for SoftGpu {
             }
         })?;
         Ok(None)
+    }
+
+    /// A row of bytes, as its private data says.
+    fn describe_allocation(
+        &self,
+        _at: &mut Passive,
+        allocation: &DriverAllocation,
+    ) -> Answer<Surface> {
+        let memory = self.state().records.memory(allocation.word()).and_then(|it| it.upgrade());
+        let bytes = memory.ok_or(Refusal::Invalid)?.size();
+        let width = u32::try_from(bytes).map_err(|_| Refusal::Invalid)?;
+        Ok(Surface { width, height: 1, format: A8 })
     }
 
     fn open_allocations(&self, at: &mut Passive, opening: Opening<'_>) -> Answer<Vec<DriverView>> {

@@ -69,6 +69,7 @@ fn story(client: &Client<'_>, at: &mut Passive) {
     client.create(at, CreateOrder { resource, ..client.order(&[9000]) });
     client.failures(at);
     client.standard(at);
+    client.primary(at);
     client.list(at, made.iter().flat_map(|it| &it.allocations).take(1), false, false);
     client.end_resource(at, resource);
     client.empty_resource(at);
@@ -137,6 +138,13 @@ impl Client<'_> {
             allocations,
             ..self.order(&[])
         };
+        let made = self.create(at, order);
+        self.end_resource(at, made.and_then(|it| it.resource));
+    }
+
+    /// A primary beside another allocation, with its resource.
+    fn primary(&self, at: &mut Passive) {
+        let order = CreateOrder { primaries: vec![1], ..self.with_resource(&[4096, 8192]) };
         let made = self.create(at, order);
         self.end_resource(at, made.and_then(|it| it.resource));
     }

@@ -1,13 +1,14 @@
 //! Lives of allocations without haste: created, used, destroyed.
 
 use crate::scenario::Story::Told;
-use crate::scenario::{STANDARD, Scenario, WORK};
+use crate::scenario::{DESCRIBE, STANDARD, Scenario, WORK};
 use crate::tunnel::{Stopped, Tunnel, pages, refused, wanted};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use abi::status::{
     STATUS_DEVICE_REMOVED, STATUS_GRAPHICS_DRIVER_MISMATCH, STATUS_INVALID_PARAMETER,
     STATUS_NO_MEMORY,
 };
+use abi::ukm::D3DDDI_ALLOCATIONINFO_FLAGS as InfoFlags;
 use softgpu::format::{self, Command};
 use thunk::{Create, Destroy};
 
@@ -61,6 +62,13 @@ pub(crate) const ALL: &[Scenario] = &[
         breaks: &[],
         needs: STANDARD,
         story: Told(standard),
+    },
+    Scenario {
+        name: "primary",
+        about: "a primary beside another allocation of its resource, and one alone",
+        breaks: &[],
+        needs: DESCRIBE,
+        story: Told(primary),
     },
     Scenario {
         name: "shared",
@@ -164,6 +172,18 @@ fn standard(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let other = bench.make(tunnel.at, &Create { runtime: vec![1, 2, 3, 4], ..create })?;
     bench.destroy_resource(tunnel.at, made.resource)?;
     bench.destroy_resource(tunnel.at, other.resource)?;
+    bench.close(tunnel.at, &[])
+}
+
+fn primary(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let primary = InfoFlags::Primary;
+    let create = Create::on(bench.device, pages(2)).with_resource();
+    let made = bench.make(tunnel.at, &Create { allocation_flags: vec![0, primary], ..create })?;
+    let create = Create::on(bench.device, pages(1));
+    let alone = bench.make(tunnel.at, &Create { allocation_flags: vec![primary], ..create })?;
+    bench.destroy_resource(tunnel.at, made.resource)?;
+    bench.destroy_list(tunnel.at, &alone.allocations)?;
     bench.close(tunnel.at, &[])
 }
 

@@ -42,7 +42,14 @@ impl Keeper {
 
 impl Miniport for Keeper {
     fn offers(&self) -> Vec<&'static str> {
-        let absent = ["Context", "SubmitCommandVirtual", "Interrupt", "Dpc", "StandardAllocation", "Describe"];
+        let absent = [
+            "Context",
+            "SubmitCommandVirtual",
+            "Interrupt",
+            "Dpc",
+            "StandardAllocation",
+            "Describe",
+        ];
         let all = ddi::NAMES.iter().copied();
         all.filter(|name| !absent.iter().any(|it| name.contains(it))).collect()
     }

@@ -114,6 +114,7 @@ impl Shadows {
                 name: call.clone(),
                 reserved: Vec::new(),
                 given: None,
+                refused: false,
             }),
             What::Leave { .. } => {
                 let call = process.calls.iter().rposition(|it| it.thread == event.thread);
@@ -177,9 +178,9 @@ impl Shadows {
     }
 
     fn device(&mut self, event: &Event) {
-        match event.what {
+        match &event.what {
             What::DeviceCreated { process, adapter } => {
-                let (process, adapter) = (Some(process), Some(adapter));
+                let (process, adapter) = (Some(*process), Some(*adapter));
                 self.start(
                     event.subject,
                     Known::Device(Device { process, adapter, ..Device::default() }),
@@ -195,9 +196,9 @@ impl Shadows {
                     self.with_adapter(adapter, |it| less(&mut it.owned));
                 }
             }
-            What::DeviceLost { .. } => {
+            What::DeviceLost { why } => {
                 if let Some(device) = self.get(event.subject).and_then(Shadow::device_mut) {
-                    device.lost = true;
+                    (device.lost, device.why) = (true, Some(why.clone()));
                     device.packets.clear();
                 }
             }
@@ -269,6 +270,9 @@ impl Shadows {
                 let (left, ends) =
                     (std::mem::take(&mut call.blocks), std::mem::take(&mut call.ends));
                 self.end(event.subject);
+                if answer != "ok" {
+                    self.refused(event, owner);
+                }
                 // What such a call leaves behind is named with the call, and not again.
                 let failed = name == "DxgkDdiCreateAllocation" && answer != "ok";
                 let left = left.into_iter().map(|it| it.0).filter(|_| failed);
@@ -289,6 +293,17 @@ impl Shadows {
                 }
             }
             _ => (),
+        }
+    }
+
+    /// The driver refused: the client call on that thread knows it.
+    fn refused(&mut self, event: &Event, adapter: Subject) {
+        let inside = self.of(adapter).adapter().map_or(&[][..], |it| &it.inside);
+        let call = inside.iter().find(|it| it.call == event.subject);
+        let Some(process) = call.and_then(|it| it.process) else { return };
+        let Some(process) = self.get(process).and_then(Shadow::process_mut) else { return };
+        if let Some(call) = process.call_mut(event.thread) {
+            call.refused = true;
         }
     }
 

@@ -245,8 +245,15 @@ fn lost_device(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let bench = tunnel.bench()?;
     let context = bench.context(tunnel.at)?;
     let made = bench.create_resource(tunnel.at, 1)?;
+    let state = |tunnel: &mut Tunnel<'_>| {
+        wanted("D3DKMTGetDeviceState", bench.client.device_state(tunnel.at, bench.device))
+    };
+    let before = state(tunnel)?;
     let nonsense = bench.client.submit(tunnel.at, context, b"no commands");
     refused("D3DKMTSubmitCommand", &nonsense, STATUS_DEVICE_REMOVED)?;
+    if state(tunnel)? == before {
+        return Err(Stopped("the lost device to say so".to_owned()));
+    }
     let create = bench.client.create(tunnel.at, &Create::on(bench.device, pages(1)));
     refused("D3DKMTCreateAllocation", &create, STATUS_DEVICE_REMOVED)?;
     bench.destroy_resource(tunnel.at, made.resource)?;

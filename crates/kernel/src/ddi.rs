@@ -106,6 +106,21 @@ table! {
     DPC               DxgkDdiDpcRoutine       Dispatch None Legal::Any;
 }
 
+/// What no driver can be flown without, and all that one needs which takes no work.
+pub const REQUIRED: &[&str] = &[
+    ADD_DEVICE.name,
+    START_DEVICE.name,
+    STOP_DEVICE.name,
+    REMOVE_DEVICE.name,
+    QUERY_ADAPTER.name,
+    CREATE_DEVICE.name,
+    DESTROY_DEVICE.name,
+    CREATE_ALLOCATION.name,
+    DESTROY_ALLOCATION.name,
+    OPEN_ALLOCATION.name,
+    CLOSE_ALLOCATION.name,
+];
+
 /// A driver, its hardware and its memory, as the kernel calls it.
 pub(crate) struct Driver {
     pub(crate) miniport: Arc<dyn Miniport>,

@@ -47,9 +47,9 @@ pub trait Miniport: Send + Sync {
         self.stands_on().ok_or(Refusal::Absent)?.add_device(at, services)
     }
 
-    /// Starts the adapter (`DxgkDdiStartDevice`).
+    /// Starts the adapter (`DxgkDdiStartDevice`). Nothing to do, if it does not say.
     fn start_device(&self, at: &mut Passive) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.start_device(at)
+        self.stands_on().map_or(Ok(()), |it| it.start_device(at))
     }
 
     /// Says what the adapter has (`DxgkDdiQueryAdapterInfo`).
@@ -57,9 +57,9 @@ pub trait Miniport: Send + Sync {
         self.stands_on().ok_or(Refusal::Absent)?.query_adapter(at)
     }
 
-    /// Stops the adapter (`DxgkDdiStopDevice`).
+    /// Stops the adapter (`DxgkDdiStopDevice`). Nothing to do, if it does not say.
     fn stop_device(&self, at: &mut Passive) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.stop_device(at)
+        self.stands_on().map_or(Ok(()), |it| it.stop_device(at))
     }
 
     /// Forgets the adapter (`DxgkDdiRemoveDevice`).
@@ -67,9 +67,9 @@ pub trait Miniport: Send + Sync {
         self.stands_on().ok_or(Refusal::Absent)?.remove_device(at)
     }
 
-    /// Leaves (`DxgkDdiUnload`).
+    /// Leaves (`DxgkDdiUnload`). Nothing to do, if it does not say.
     fn unload(&self, at: &mut Passive) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.unload(at)
+        self.stands_on().map_or(Ok(()), |it| it.unload(at))
     }
 
     /// Makes a device (`DxgkDdiCreateDevice`).

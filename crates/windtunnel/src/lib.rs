@@ -24,6 +24,7 @@ pub mod steps;
 mod support;
 mod tally;
 mod tunnel;
+mod words;
 
 pub use allow::{Allow, BadFile, Entry as AllowEntry, baseline};
 pub use bench::{Extent, Measured, bench};
@@ -36,5 +37,6 @@ pub use scenario::{ALL as SCENARIOS, Scenario, Story, find as find_scenario};
 pub use support::{ANY_FAILURE, Cell, Row, Surface, legal_statuses, support, support_page};
 pub use tally::keep as keep_tally;
 pub use tunnel::{Bench, Stopped, Tunnel};
+pub use words::Words;
 
 pub use {abi, flight, kernel, nt, softgpu, thunk, verify};

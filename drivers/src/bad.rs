@@ -9,5 +9,6 @@ pub(crate) mod describe;
 pub(crate) mod destroy;
 pub(crate) mod device;
 pub(crate) mod handle;
+pub(crate) mod level;
 pub(crate) mod standard;
 pub(crate) mod view;

@@ -1,6 +1,6 @@
 //! The drivers by name.
 
-use crate::bad::{adapter, create, describe, destroy, device, handle, standard, view};
+use crate::bad::{adapter, create, describe, destroy, device, handle, level, standard, view};
 use crate::moving::MOVES_RESOURCE;
 use crate::plug;
 use crate::table::GOOD;
@@ -50,6 +50,8 @@ pub const ALL: &[Listed] = drivers! {
     "table" "a driver with a table, as one in C has it" [] |log| plug::table(&GOOD, log);
     "table-moves-resource" "changes hResource where it may" []
         |log| plug::table(&MOVES_RESOURCE, log);
+    "table-locks" "destroys under a spin lock, and takes its time to create" []
+        |log| plug::table(&level::LOCKS, log);
 
     "null-allocation" "creates allocations without an hAllocation" [KMD_ALLOC_001]
         |log| plug::table(&create::NULL_ALLOCATION, log);
@@ -137,9 +139,15 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::table(&destroy::FREES_RESOURCE_EARLY, log);
     "keeps-empty-resource" "does not free a resource that has no allocations left"
         [KMD_DESTROY_007] |log| plug::table(&destroy::KEEPS_EMPTY_RESOURCE, log);
+    "polls-in-destroy" "gives the GPU a millisecond before it destroys" [KMD_DESTROY_008]
+        |log| plug::table(&level::POLLS_IN_DESTROY, log);
     "fails-destroy" "destroys everything, and answers that it is busy" [KMD_DESTROY_009]
         |log| plug::faulty(Fault::FailsDestroy, log);
 
+    "leaves-raised" "opens, and leaves at DISPATCH_LEVEL" [KMD_LEVEL_008]
+        |log| plug::table(&level::LEAVES_RAISED, log);
+    "keeps-spin-lock" "leaves with a spin lock that it took" [KMD_LEVEL_008]
+        |log| plug::table(&level::KEEPS_SPIN_LOCK, log);
     "false-fence" "reports a fence it was not given" [KMD_ISR_008]
         |log| plug::table(&adapter::FALSE_FENCE, log);
     "never-completes" "never reports a fence" [WT_STUCK_001]

@@ -217,6 +217,10 @@ events! {
     /// It let go of the data, or was made to.
     HandleReleased "handle.released" { hold: u32 }
 
+    /// The driver waited inside a call: subject the call. `ended` says how that ended: by an event
+    /// that was set at some level, or by time.
+    DriverWaited "driver.waited" { what: Text, ended: Text }
+
     /// The driver took a pool block: subject its word.
     PoolTaken "pool.taken" { bytes: u64, tag: Text }
     /// It gave the block back.

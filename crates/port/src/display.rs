@@ -7,7 +7,7 @@
 use crate::door::Door;
 use crate::table::{self, BadTable};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
-use flight::{DeviceLevel, Dispatch, Passive};
+use flight::{DeviceLevel, Dispatch, InCall, Kind, Passive, RuleId, Who};
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
@@ -17,6 +17,7 @@ use kernel::miniport::{
 };
 use kernel::services::Services;
 use nt::Pool;
+use nt::processor::{self, Left};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec::Drain;
@@ -74,13 +75,31 @@ impl TableDriver {
 
     /// Runs code of the driver: its callbacks find the door, its imports the pool.
     pub(crate) fn inside<R>(&self, door: &Arc<Door>, body: impl FnOnce() -> R) -> R {
-        door.run(|| self.pool.inside(body))
+        let services = door.services();
+        let body = || door.run(|| self.pool.inside(body));
+        let (answer, left) = processor::inside(services.host(), services.log(), body);
+        judge_left(services, &left);
+        answer
     }
 
     /// Runs code of the driver that is about no adapter.
     pub(crate) fn inside_pool<R>(&self, body: impl FnOnce() -> R) -> R {
         self.pool.inside(body)
     }
+}
+
+/// Entry rule: a driver leaves a call at the level it came in at, without a spin lock.
+fn judge_left(services: &Services, left: &Left) {
+    let Left { entered, level, locks } = *left;
+    let broken = (entered != level || locks > 0).then(|| {
+        format!(
+            "the driver was entered at {entered} and left at {level}, with {locks} spin locks: it \
+             leaves as it came, with none"
+        )
+    });
+    let (rule, place) = (RuleId::KMD_LEVEL_008, "return from a DDI");
+    let call = Kind::Call.nr(InCall::current().unwrap_or_default());
+    services.log().judge(rule, Who::Driver, call, place, broken);
 }
 
 impl fmt::Debug for TableDriver {

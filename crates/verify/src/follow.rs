@@ -250,6 +250,7 @@ impl Shadows {
                     adapter: *adapter,
                     blocks: Vec::new(),
                     ends: Vec::new(),
+                    waited: None,
                 };
                 self.start(event.subject, Known::Call(call));
                 let owner = self.first(*adapter, || Known::Adapter(Adapter::default()));
@@ -262,6 +263,13 @@ impl Shadows {
                         class: class.clone(),
                         process: *process,
                     });
+                }
+            }
+            What::DriverWaited { what, ended } => {
+                let call = self.get(event.subject).and_then(Shadow::call_mut);
+                // A thread of its own lets another go on: a lock by another name.
+                if let Some(call) = call.filter(|_| ended != "set at passive") {
+                    call.waited = Some(format!("{what}, {ended}").into());
                 }
             }
             What::DdiReturn { name, answer, .. } => {

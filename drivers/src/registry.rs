@@ -126,6 +126,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::table(&view::NULL_VIEW, log);
     "edits-on-open" "changes private data when a second device opens it" [KMD_OPEN_002]
         |log| plug::faulty(Fault::EditsOnOpen, log);
+    "only-its-maker" "opens nothing for a device that did not create it" [KMD_OPEN_006]
+        |log| plug::faulty(Fault::OnlyItsMaker, log);
     "frees-early" "frees an allocation when its view is closed" [KMD_OPEN_007]
         |log| plug::table(&view::FREES_EARLY, log);
 
@@ -141,6 +143,8 @@ pub const ALL: &[Listed] = drivers! {
         [KMD_DESTROY_007] |log| plug::table(&destroy::KEEPS_EMPTY_RESOURCE, log);
     "polls-in-destroy" "gives the GPU a millisecond before it destroys" [KMD_DESTROY_008]
         |log| plug::table(&level::POLLS_IN_DESTROY, log);
+    "stale-table" "finds destroyed allocations in its table of handles" [KMD_DESTROY_012]
+        |log| plug::faulty(Fault::StaleTable, log);
     "fails-destroy" "destroys everything, and answers that it is busy" [KMD_DESTROY_009]
         |log| plug::faulty(Fault::FailsDestroy, log);
 

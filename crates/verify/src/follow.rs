@@ -250,6 +250,7 @@ impl Shadows {
                     adapter: *adapter,
                     blocks: Vec::new(),
                     ends: Vec::new(),
+                    opens_for: None,
                     waited: None,
                 };
                 self.start(event.subject, Known::Call(call));

@@ -135,6 +135,13 @@ impl Shadows {
             self.with_device(device, |it| it.views += 1);
             return;
         }
+        if let What::DdiOpens { device, create: false, .. } = event.what {
+            let call = event.call.and_then(|it| self.get(Kind::Call.nr(it)));
+            if let Some(call) = call.and_then(Shadow::call_mut) {
+                call.opens_for = Some(device);
+            }
+            return;
+        }
         if let What::ViewUnnamed { retirement, .. } = event.what {
             return self.view_unnamed(event.subject, retirement);
         }

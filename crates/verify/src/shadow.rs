@@ -334,6 +334,8 @@ pub struct Call {
     pub blocks: Vec<(Subject, u64, Text)>,
     /// The words of what it ends.
     pub ends: Vec<Subject>,
+    /// The device it opens something for that is there already.
+    pub opens_for: Option<Subject>,
     /// What the driver waited for in it, other than for another thread of its own.
     pub waited: Option<Text>,
 }

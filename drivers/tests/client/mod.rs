@@ -76,6 +76,8 @@ fn story(client: &Client<'_>, at: &mut Passive) {
     client.share(at);
     client.work(at);
     client.list(at, alone.iter().flat_map(|it| &it.allocations), false, true);
+    let again = client.create(at, client.order(&[1]));
+    client.list(at, again.iter().flat_map(|it| &it.allocations), false, false);
     // This one is left to the end of the device.
     client.create(at, client.with_resource(&[1]));
 }

@@ -107,6 +107,8 @@ fn alone(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let two = bench.create(tunnel.at, 2)?;
     tunnel.look("two allocations");
     bench.destroy_list(tunnel.at, &two.allocations)?;
+    let again = bench.create(tunnel.at, 1)?;
+    bench.destroy_list(tunnel.at, &again.allocations)?;
     bench.close(tunnel.at, &[])
 }
 

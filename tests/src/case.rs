@@ -94,6 +94,7 @@ impl Case {
     }
 
     /// As few steps as fail still, and the driver well if it need not be ill.
+    #[must_use]
     pub fn shrunk(mut self) -> Self {
         let well = Self { fault: None, ..self.clone() };
         if well.fly().is_err() {

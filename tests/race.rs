@@ -81,7 +81,9 @@ struct Orders {
 }
 
 impl Orders {
-    const NONE: Self = Self { all: AtomicUsize::new(0), so: AtomicUsize::new(0) };
+    const fn new() -> Self {
+        Self { all: AtomicUsize::new(0), so: AtomicUsize::new(0) }
+    }
 
     fn count(&self, so: bool) {
         self.all.fetch_add(1, Relaxed);
@@ -97,8 +99,8 @@ impl Orders {
 }
 
 /// Whether the create was in time, and whether the removal was first to end the device.
-static CREATED: Orders = Orders::NONE;
-static REMOVED: Orders = Orders::NONE;
+static CREATED: Orders = Orders::new();
+static REMOVED: Orders = Orders::new();
 
 #[test]
 fn complete_destroy_create_and_removal_meet_in_any_order() {
@@ -126,7 +128,7 @@ fn ended_by(events: &[Event]) -> Option<u32> {
     events.iter().find(ends).map(|it| it.thread)
 }
 
-static FOUND: Orders = Orders::NONE;
+static FOUND: Orders = Orders::new();
 
 #[test]
 fn a_planted_destroy_before_its_close_is_found_in_some_orders() {

@@ -34,7 +34,7 @@ fn spawn<T: 'static>(desk: &Shared, body: impl FnOnce(&Shared) -> T + 'static) -
 
 fn reserve(desk: &Shared, subject: Subject) -> Reserved {
     let mut it = desk.hold();
-    let reserved = it.names.reserve().unwrap();
+    let reserved = it.names.reserve().expect("room for a name");
     it.names.promise(&reserved, subject);
     reserved
 }

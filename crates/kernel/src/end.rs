@@ -31,6 +31,8 @@ impl Kernel {
             let Some(it) = world.retirements.get_mut(number) else { return };
             (it.device, it.resource_view, std::mem::take(&mut it.views))
         };
+        #[cfg(shuttle)]
+        self.destroy_too_early(at, by, &views);
         let orphans = self.close_views(at, by, device, &views);
         let doomed = resource_view.and_then(|it| self.close_resource_view(it));
         self.destroy_orphans(at, by, orphans, doomed);

@@ -22,10 +22,14 @@ pub mod device;
 mod end;
 mod gate;
 pub mod handle;
+#[cfg(all(test, loom))]
+mod handle_loom;
 mod hold;
 pub mod kernel;
 mod lock;
 pub mod miniport;
+#[cfg(shuttle)]
+mod planted;
 pub mod process;
 mod refused;
 pub mod resource;

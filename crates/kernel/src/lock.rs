@@ -2,12 +2,18 @@
 //!
 //! Order, outermost first: the world, then what `flight` locks inside (the log, the host).
 //! Nothing else may be locked, and nothing may wait, while the world is held.
-#![cfg_attr(not(shuttle), expect(clippy::disallowed_types, reason = "locks come from here"))]
+#![cfg_attr(
+    not(any(shuttle, loom)),
+    expect(clippy::disallowed_types, reason = "locks come from here")
+)]
 
-#[cfg(shuttle)] // Then the order in which it is taken is drawn: `cargo xtask test` does so.
+// `cargo xtask test` makes both builds: the order in which it is taken is drawn, or all are tried.
+#[cfg(loom)]
+use loom::sync::{Mutex, MutexGuard};
+#[cfg(shuttle)]
 use shuttle::sync::{Mutex, MutexGuard};
 use std::sync::PoisonError;
-#[cfg(not(shuttle))]
+#[cfg(not(any(shuttle, loom)))]
 use std::sync::{Mutex, MutexGuard};
 
 /// A lock around a `T`.

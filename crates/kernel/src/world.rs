@@ -48,6 +48,9 @@ pub(crate) struct World {
     pub(crate) last_hold: u32,
     pub(crate) last_call: u32,
     pub(crate) last_node: u32,
+    /// A bug on purpose, in builds for shuttle (`planted.rs`).
+    #[cfg(shuttle)]
+    pub(crate) reversed: bool,
 }
 
 impl World {
@@ -71,6 +74,8 @@ impl World {
             last_hold: 0,
             last_call: 0,
             last_node: 0,
+            #[cfg(shuttle)]
+            reversed: false,
         }
     }
 

@@ -3,7 +3,7 @@
 //! An event says what happened to one subject, on which virtual thread, and inside which call
 //! of a driver. It holds numbers and text, never a pointer or a Windows type.
 
-use crate::field::{Field, Hex, Text};
+use crate::field::{Field, Hex, Text, say};
 use crate::{Fence, Irql, RuleId, Subject, Who};
 use std::fmt;
 
@@ -37,12 +37,22 @@ macro_rules! events {
                 match self { $(What::$variant { .. } => $name,)* }
             }
 
+            /// The names of all events, each at its place.
+            pub const NAMES: &[&'static str] = &[$($name),*];
+
+            /// Its place among [`What::NAMES`].
+            #[inline]
+            pub fn place(&self) -> usize {
+                enum Place { $($variant),* }
+                match self { $(What::$variant { .. } => Place::$variant as usize,)* }
+            }
+
             /// Its values in text, each ` name=value`.
-            fn write(&self, to: &mut String) {
+            fn write(&self, to: &mut Vec<u8>) {
                 match self {
                     $(What::$variant { $($field),* } => {
                         $(
-                            to.push_str(concat!(" ", stringify!($field), "="));
+                            say(concat!(" ", stringify!($field), "="), to);
                             $field.write(to);
                         )*
                     })*
@@ -267,21 +277,21 @@ impl<'a> Values<'a> {
 
 impl Event {
     /// Writes one line, without its end: number, thread, call, subject, name, values.
-    pub fn write(&self, to: &mut String) {
+    pub fn write(&self, to: &mut Vec<u8>) {
         self.seq.write(to);
-        to.push_str(" t");
+        say(" t", to);
         self.thread.write(to);
         match self.call {
             Some(call) => {
-                to.push_str(" c");
+                say(" c", to);
                 call.write(to);
             }
-            None => to.push_str(" -"),
+            None => say(" -", to),
         }
-        to.push(' ');
+        to.push(b' ');
         self.subject.write(to);
-        to.push(' ');
-        to.push_str(self.what.name());
+        to.push(b' ');
+        say(self.what.name(), to);
         self.what.write(to);
     }
 }
@@ -289,9 +299,9 @@ impl Event {
 impl fmt::Display for Event {
     /// The line that `write` writes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut line = String::new();
+        let mut line = Vec::new();
         self.write(&mut line);
-        f.write_str(&line)
+        f.write_str(&String::from_utf8_lossy(&line))
     }
 }
 

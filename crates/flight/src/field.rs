@@ -2,7 +2,8 @@
 
 use crate::{Fence, Irql, RuleId, Subject, Who};
 use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+use std::fmt;
+use std::io::Write as _;
 
 /// Text in an event: a name of ours, or text that was read back or made up.
 pub type Text = Cow<'static, str>;
@@ -20,7 +21,7 @@ impl fmt::Display for Hex {
 /// A value of an event, written as one word and read back from it.
 pub trait Field: Sized {
     /// Writes it, without spaces outside quotes.
-    fn write(&self, to: &mut String);
+    fn write(&self, to: &mut Vec<u8>);
     /// Reads what `write` wrote.
     fn read(word: &str) -> Option<Self>;
 }
@@ -28,7 +29,7 @@ pub trait Field: Sized {
 macro_rules! plain_field {
     ($($type:ty: $write:expr),*) => {$(
         impl Field for $type {
-            fn write(&self, to: &mut String) {
+            fn write(&self, to: &mut Vec<u8>) {
                 $write(*self, to);
             }
             fn read(word: &str) -> Option<Self> {
@@ -41,30 +42,37 @@ macro_rules! plain_field {
 plain_field!(
     u32: |it, to| decimal(u64::from(it), to),
     u64: decimal,
-    bool: |it, to: &mut String| to.push_str(if it { "true" } else { "false" })
+    bool: |it, to| say(if it { "true" } else { "false" }, to)
 );
 
+/// Text as it is.
+pub(crate) fn say(text: &str, to: &mut Vec<u8>) {
+    to.extend_from_slice(text.as_bytes());
+}
+
 /// Most of a trace is numbers: their digits, without the machinery that can do more.
-fn decimal(mut number: u64, to: &mut String) {
+fn decimal(mut number: u64, to: &mut Vec<u8>) {
     let (mut digits, mut start) = ([0_u8; 20], 20);
     loop {
         start -= 1;
-        digits[start] = (number % 10) as u8; // Below ten.
+        digits[start] = b'0' + (number % 10) as u8; // Below ten.
         number /= 10;
         if number == 0 {
             break;
         }
     }
-    to.extend(digits[start..].iter().map(|it| char::from(b'0' + it)));
+    to.extend_from_slice(&digits[start..]);
 }
 
 impl Field for Text {
-    fn write(&self, to: &mut String) {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "_.:-/".contains(c);
-        if !self.is_empty() && self.chars().all(plain) {
-            to.push_str(self);
+    fn write(&self, to: &mut Vec<u8>) {
+        let plain =
+            |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'_' | b'.' | b':' | b'-' | b'/');
+        // All of it, without an early end: then several bytes are looked at in one step.
+        if !self.is_empty() && self.bytes().fold(true, |all, it| all & plain(it)) {
+            say(self, to);
         } else {
-            let _ = write!(to, "{self:?}"); // Writing to a String does not fail.
+            let _ = write!(to, "{self:?}"); // Writing to memory does not fail.
         }
     }
 
@@ -94,11 +102,14 @@ impl Field for Text {
     }
 }
 
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
 impl Field for Hex {
-    fn write(&self, to: &mut String) {
-        to.push_str("0x");
-        let digit = |place: u32| char::from_digit(self.0 >> (4 * place) & 0xf, 16);
-        to.extend((0..8).rev().filter_map(digit));
+    fn write(&self, to: &mut Vec<u8>) {
+        let digit = |place: usize| DIGITS[(self.0 >> (28 - 4 * place) & 0xf) as usize];
+        let digits: [u8; 8] = std::array::from_fn(digit);
+        say("0x", to);
+        to.extend_from_slice(&digits);
     }
     fn read(word: &str) -> Option<Self> {
         u32::from_str_radix(word.strip_prefix("0x")?, 16).ok().map(Hex)
@@ -106,7 +117,7 @@ impl Field for Hex {
 }
 
 impl Field for Fence {
-    fn write(&self, to: &mut String) {
+    fn write(&self, to: &mut Vec<u8>) {
         self.0.write(to);
     }
     fn read(word: &str) -> Option<Self> {
@@ -115,9 +126,9 @@ impl Field for Fence {
 }
 
 impl Field for Subject {
-    fn write(&self, to: &mut String) {
-        to.push_str(self.kind.name());
-        to.push(':');
+    fn write(&self, to: &mut Vec<u8>) {
+        say(self.kind.name(), to);
+        to.push(b':');
         self.number.write(to);
     }
     fn read(word: &str) -> Option<Self> {
@@ -126,10 +137,10 @@ impl Field for Subject {
 }
 
 impl<F: Field> Field for Option<F> {
-    fn write(&self, to: &mut String) {
+    fn write(&self, to: &mut Vec<u8>) {
         match self {
             Some(it) => it.write(to),
-            None => to.push('-'),
+            None => to.push(b'-'),
         }
     }
     fn read(word: &str) -> Option<Self> {
@@ -138,8 +149,8 @@ impl<F: Field> Field for Option<F> {
 }
 
 impl Field for Irql {
-    fn write(&self, to: &mut String) {
-        to.push_str(self.name());
+    fn write(&self, to: &mut Vec<u8>) {
+        say(self.name(), to);
     }
     fn read(word: &str) -> Option<Self> {
         [Irql::Passive, Irql::Dispatch, Irql::Device].into_iter().find(|it| it.name() == word)
@@ -147,8 +158,8 @@ impl Field for Irql {
 }
 
 impl Field for RuleId {
-    fn write(&self, to: &mut String) {
-        to.push_str(self.name());
+    fn write(&self, to: &mut Vec<u8>) {
+        say(self.name(), to);
     }
     fn read(word: &str) -> Option<Self> {
         RuleId::find(word)
@@ -156,8 +167,8 @@ impl Field for RuleId {
 }
 
 impl Field for Who {
-    fn write(&self, to: &mut String) {
-        to.push_str(self.name());
+    fn write(&self, to: &mut Vec<u8>) {
+        say(self.name(), to);
     }
     fn read(word: &str) -> Option<Self> {
         Who::ALL.into_iter().find(|it| it.name() == word)

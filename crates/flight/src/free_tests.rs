@@ -1,4 +1,5 @@
 use super::*;
+use crate::Irql;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::channel;

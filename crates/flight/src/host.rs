@@ -1,6 +1,6 @@
 //! What a kernel asks of whoever runs it.
 
-use crate::{Irql, Passive, Text};
+use crate::{Irql, Passive, Text, thread};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,11 +18,15 @@ pub trait Host: Send + Sync {
     /// A place where another virtual thread may go first: before each call of a driver.
     fn breathe(&self, at: &mut Passive);
 
-    /// The level of the calling virtual thread.
-    fn irql(&self) -> Irql;
+    /// The level of the calling virtual thread. It is the thread's own: no host has to keep it.
+    fn irql(&self) -> Irql {
+        thread::irql()
+    }
 
     /// Changes the level of the calling virtual thread and answers the old one.
-    fn set_irql(&self, irql: Irql) -> Irql;
+    fn set_irql(&self, irql: Irql) -> Irql {
+        thread::set_irql(irql)
+    }
 }
 
 /// How a wait ended.

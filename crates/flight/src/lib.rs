@@ -34,4 +34,4 @@ pub use rule::{RuleId, Who};
 pub use stepped::Stepped;
 pub use support::Support;
 pub use table::{CouldNotRun, Role};
-pub use thread::{InCall, current as current_thread};
+pub use thread::{Call, InCall, current as current_thread};

@@ -8,12 +8,19 @@
 
 use crate::{Event, Kind, RuleId, Subject, What, Who, thread};
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How many events room is kept for when they are taken out.
+const MOST_ROOM: usize = 4096;
 
 /// The ordered log: events in, events out, and how often each entry rule was judged.
 #[derive(Debug)]
 pub struct Log {
     inner: Mutex<Inner>,
+    /// How often each live rule was judged: a count, in no order with anything.
+    judged: Vec<AtomicU64>,
     on: bool,
 }
 
@@ -25,8 +32,7 @@ pub struct Tally(Vec<u64>);
 struct Inner {
     last: u64,
     events: Vec<Event>,
-    judged: Tally,
-    words: HashMap<usize, Word>,
+    words: HashMap<usize, Word, BuildHasherDefault<Spread>>,
     free: Vec<u32>,
 }
 
@@ -37,15 +43,45 @@ struct Word {
     holds: u32,
 }
 
+/// Spreads addresses over the table: they are multiples of something, in no order.
+#[derive(Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_usize(usize::from(*byte));
+        }
+    }
+    fn write_usize(&mut self, number: usize) {
+        let mixed = (self.0 ^ number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}
+
 impl Log {
     /// A log that keeps what it is told.
     pub fn new() -> Self {
-        Self { inner: Mutex::default(), on: true }
+        Self::made(true)
     }
 
     /// A log that keeps nothing, for measuring what keeping costs.
     pub fn silent() -> Self {
-        Self { inner: Mutex::default(), on: false }
+        Self::made(false)
+    }
+
+    fn made(on: bool) -> Self {
+        let judged = RuleId::LIVE.iter().map(|_| AtomicU64::new(0)).collect();
+        Self { inner: Mutex::default(), judged, on }
+    }
+
+    /// Whether it keeps what it is told: what is said for nobody need not be made up.
+    #[inline]
+    pub fn keeps(&self) -> bool {
+        self.on
     }
 
     /// Says that something happened.
@@ -66,6 +102,7 @@ impl Log {
 
     /// Judges a rule at a door: counted always, said when broken. `place` is the entry and
     /// the argument, `broken` the sentence.
+    #[inline]
     pub fn judge(
         &self,
         rule: RuleId,
@@ -77,7 +114,7 @@ impl Log {
         if !self.on {
             return;
         }
-        self.inner().judged.count(rule);
+        self.judged[rule.index()].fetch_add(1, Ordering::Relaxed);
         if let Some(message) = broken {
             let (place, message) = (place.into(), message.into());
             self.emit(about, What::RuleBroken { rule, who, place, message });
@@ -86,12 +123,15 @@ impl Log {
 
     /// Takes out what has happened since the last time.
     pub fn take(&self) -> Vec<Event> {
-        std::mem::take(&mut self.inner().events)
+        let events = &mut self.inner().events;
+        // As much is likely to come again: room is made once, not step by step.
+        let room = Vec::with_capacity(events.len().min(MOST_ROOM));
+        std::mem::replace(events, room)
     }
 
     /// How often the entry rules were judged.
     pub fn judged(&self) -> Tally {
-        self.inner().judged.clone()
+        Tally(self.judged.iter().map(|it| it.load(Ordering::Relaxed)).collect())
     }
 
     /// Numbers a driver's word: the same number while anybody holds it.
@@ -101,16 +141,13 @@ impl Log {
         }
         let inner = &mut *self.inner();
         let next = inner.words.len() + inner.free.len() + 1;
-        let number = match inner.words.get(&word) {
-            Some(it) => it.number,
-            // The lowest free number: it does not depend on where the driver's memory lies.
-            None => match inner.free.pop() {
-                Some(number) => number,
-                None => u32::try_from(next).unwrap_or(u32::MAX),
-            },
-        };
-        inner.words.entry(word).or_insert(Word { number, holds: 0 }).holds += 1;
-        Kind::Word.nr(number)
+        let word = inner.words.entry(word).or_insert_with(|| {
+            // The one that was freed last: it does not depend on where the driver's memory lies.
+            let number = inner.free.pop().or(u32::try_from(next).ok()).unwrap_or(u32::MAX);
+            Word { number, holds: 0 }
+        });
+        word.holds += 1;
+        Kind::Word.nr(word.number)
     }
 
     /// The number of a word that somebody holds.

@@ -43,6 +43,7 @@ pub struct Subject {
     pub number: u32,
 }
 
+/// In the order of the kinds.
 const KINDS: [(Kind, &str); 13] = [
     (Kind::Run, "run"),
     (Kind::Process, "process"),
@@ -62,7 +63,7 @@ const KINDS: [(Kind, &str); 13] = [
 impl Kind {
     /// Its name in traces and reports.
     pub fn name(self) -> &'static str {
-        KINDS.iter().find(|(kind, _)| *kind == self).map_or("?", |(_, name)| name)
+        KINDS[self as usize].1
     }
 
     /// The `number`th of this kind.

@@ -11,7 +11,7 @@
 
 use crate::crew::{self, Body, Crew};
 use crate::host::{Host, Ticket, Woken};
-use crate::level::{Irql, Passive};
+use crate::level::Passive;
 use crate::sync::{self, JoinHandle, Mutex, MutexGuard};
 use crate::table::{CouldNotRun, Role, Status, Table, said};
 use crate::{Log, thread};
@@ -151,14 +151,6 @@ impl Host for Stepped {
         let state = self.state();
         drop(Self::pass_on(state, me));
     }
-
-    fn irql(&self) -> Irql {
-        self.state().table.irql(thread::current() as usize)
-    }
-
-    fn set_irql(&self, irql: Irql) -> Irql {
-        self.state().table.set_irql(thread::current() as usize, irql)
-    }
 }
 
 impl State {
@@ -170,13 +162,15 @@ impl State {
     /// Who runs next, or nobody when all have ended.
     fn choose(&mut self) -> Option<usize> {
         loop {
-            let count = self.table.ready().count();
-            if count > 0 {
-                let draw = if count == 1 { 0 } else { self.draw(count) };
-                return self.table.ready().nth(draw);
-            }
-            if !self.table.wake_one(true) {
-                return None;
+            let mut ready = self.table.ready();
+            match (ready.next(), ready.count()) {
+                (Some(only), 0) => return Some(only),
+                (Some(_), others) => {
+                    let draw = self.draw(others + 1);
+                    return self.table.ready().nth(draw);
+                }
+                (None, _) if self.table.wake_one(true) => (),
+                (None, _) => return None,
             }
         }
     }
@@ -202,6 +196,7 @@ fn wait_for_turn(mut state: MutexGuard<'_, State>, me: usize) -> MutexGuard<'_, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Irql;
 
     fn fly<R>(seed: u64, main: impl FnOnce(&Arc<Stepped>, &mut Passive) -> R) -> R {
         Stepped::fly(seed, &Arc::new(Log::silent()), main).unwrap()

@@ -5,6 +5,9 @@
 //! lock, and those of drivers and pools, stay the standard library's: nothing that could switch
 //! happens while one is held, so under shuttle nobody ever waits for them.
 
+/// Before one in so many calls of a driver, `Free` gives way to others; shuttle wants them all.
+pub(crate) const ONE_IN: u32 = if cfg!(shuttle) { 1 } else { 8 };
+
 #[cfg(not(shuttle))]
 pub(crate) use std::{
     sync::{Condvar, Mutex, MutexGuard},

@@ -12,7 +12,6 @@
 //!    else the run is over, if it is to end at all.
 
 use crate::host::{Ticket, Woken};
-use crate::level::Irql;
 use crate::sync::Condvar;
 use crate::{Log, Subject, Text, What};
 use std::any::Any;
@@ -45,7 +44,6 @@ pub(crate) struct Thread {
     name: String,
     role: Role,
     pub(crate) status: Status,
-    irql: Irql,
     /// Rung when it may run.
     pub(crate) turn: Arc<Condvar>,
 }
@@ -63,8 +61,8 @@ pub(crate) enum Status {
 
 impl Thread {
     fn new(name: &str, role: Role) -> Self {
-        let (name, irql, turn) = (name.to_owned(), Irql::Passive, Arc::default());
-        Self { name, role, status: Status::Ready(Woken::Rung), irql, turn }
+        let (name, turn) = (name.to_owned(), Arc::default());
+        Self { name, role, status: Status::Ready(Woken::Rung), turn }
     }
 
     pub(crate) fn is_ready(&self) -> bool {
@@ -130,14 +128,6 @@ impl Table {
             (Ok(answer), None) => Ok(answer),
             (_, why) => Err(CouldNotRun(why.unwrap_or_default())),
         }
-    }
-
-    pub(crate) fn irql(&self, me: usize) -> Irql {
-        self.threads[me].irql
-    }
-
-    pub(crate) fn set_irql(&mut self, me: usize, irql: Irql) -> Irql {
-        std::mem::replace(&mut self.threads[me].irql, irql)
     }
 
     /// Nobody is ready: invariant 2. `ends` is whether the run is over when nobody has anything

@@ -2,12 +2,25 @@
 //!
 //! Thread-local on purpose: an event takes both from here, so nobody has to pass them.
 
+use crate::level::Irql;
 use crate::sync::thread_local;
 use std::cell::Cell;
 
 thread_local! {
     static THREAD: Cell<u32> = const { Cell::new(0) };
-    static CALL: Cell<Option<u32>> = const { Cell::new(None) };
+    static IRQL: Cell<Irql> = const { Cell::new(Irql::Passive) };
+    static CALL: Cell<Option<Call>> = const { Cell::new(None) };
+}
+
+/// A call of a driver, as the thread that is in it knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Its number.
+    pub number: u32,
+    /// The process it is for.
+    pub process: Option<u32>,
+    /// Whether it left something that is to be looked at when it returns.
+    pub marked: bool,
 }
 
 /// The number of the virtual thread that runs here, as its events have it.
@@ -20,22 +33,36 @@ pub(crate) fn become_thread(number: u32) -> u32 {
 }
 
 pub(crate) fn call() -> Option<u32> {
-    CALL.with(Cell::get)
+    CALL.with(Cell::get).map(|it| it.number)
+}
+
+/// The level of the virtual thread that runs here.
+pub(crate) fn irql() -> Irql {
+    IRQL.with(Cell::get)
+}
+
+pub(crate) fn set_irql(irql: Irql) -> Irql {
+    IRQL.with(|it| it.replace(irql))
 }
 
 /// While it lives, this thread is inside a call of a driver.
 #[derive(Debug)]
-pub struct InCall(Option<u32>);
+pub struct InCall(Option<Call>);
 
 impl InCall {
-    /// Enters call `number`.
-    pub fn enter(number: u32) -> Self {
-        Self(CALL.with(|it| it.replace(Some(number))))
+    /// Enters call `number`, which is for a process or for none.
+    pub fn enter(number: u32, process: Option<u32>) -> Self {
+        Self(CALL.with(|it| it.replace(Some(Call { number, process, marked: false }))))
     }
 
     /// The call this thread is in.
-    pub fn current() -> Option<u32> {
-        call()
+    pub fn current() -> Option<Call> {
+        CALL.with(Cell::get)
+    }
+
+    /// Marks the call this thread is in, for whoever looks when it returns.
+    pub fn mark() {
+        CALL.with(|it| it.set(it.get().map(|call| Call { marked: true, ..call })));
     }
 }
 

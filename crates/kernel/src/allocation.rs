@@ -2,7 +2,7 @@
 //! that created them, because a shared resource can outlive its device.
 
 use crate::miniport::{DriverAllocation, Shape};
-use std::collections::BTreeSet;
+use crate::store::Few;
 
 /// A piece of memory (`hAllocation` of the DDI).
 pub struct Allocation {
@@ -14,8 +14,8 @@ pub struct Allocation {
     pub(crate) shape: Shape,
     /// Its private data, as the driver left it.
     pub(crate) private: Vec<u8>,
-    /// The views that are not closed: its reasons to live.
-    pub(crate) views: BTreeSet<u32>,
+    /// The views that are not closed, by number: its reasons to live.
+    pub(crate) views: Few,
     /// It is being built or ended, so it may have no view.
     pub(crate) between: bool,
     /// Its memory and paging work are given back.

@@ -7,47 +7,52 @@
 //! 2. `finish` makes everything live and publishes all names under one lock, or nothing.
 
 use crate::allocation::Allocation;
-use crate::create::{CreateOrder, Made, Making, Place, Sharing};
+use crate::create::{CreateOrder, Made, Making, Place, Sharing, lengths};
 use crate::ddi::For;
 use crate::device::Inside;
 use crate::end::By;
 use crate::gate::Pass;
-use crate::handle::{Handle, Reserved};
+use crate::handle::{Handle, Reservations, Reserved};
 use crate::kernel::Kernel;
+use crate::lock::Held;
 use crate::miniport::{Blank, Born, DriverResource, Opening, ViewBirth};
 use crate::refused::Refused;
 use crate::resource::{Resource, ResourceView};
+use crate::store::Few;
 use crate::view::{Stage, View};
 use crate::world::World;
 use flight::{Hex, Kind, Log, Passive, Subject, What};
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
 /// What has been built so far.
 #[derive(Default)]
 pub(crate) struct Built {
     pub(crate) place: Option<Place>,
-    pub(crate) allocations: Vec<u32>,
-    pub(crate) views: Vec<u32>,
+    pub(crate) allocations: Few,
+    pub(crate) views: Few,
+    /// The names of the views, promised.
+    pub(crate) handles: SmallVec<[Handle; 4]>,
 }
 
 impl Kernel {
     /// Enters what the driver described.
     pub(crate) fn build(
         &self,
+        world: &mut World,
         making: &Making<'_>,
         order: &CreateOrder,
         born: Born,
-        digests: &[(Hex, Hex)],
+        (given, seen): (&[Hex], &[Hex]),
     ) -> Built {
         let Making { inside, joins, .. } = *making;
-        let world = &mut *self.world.hold();
         let mut built = Built { place: joins, ..Built::default() };
         if joins.is_none() && order.new_resource {
             built.place = Some(self.build_resource(world, inside, order, born.resource));
         }
         let home = built.place.map(|it| it.resource);
         for (((word, shape), private), (given, seen)) in
-            born.allocations.into_iter().zip(&order.allocations).zip(digests)
+            born.allocations.into_iter().zip(&order.allocations).zip(given.iter().zip(seen))
         {
             let number = world.allocations.next();
             let what = What::AllocationCreated {
@@ -69,7 +74,7 @@ impl Kernel {
                 word: Some(word),
                 shape,
                 private: private.clone(),
-                views: BTreeSet::new(),
+                views: Few::new(),
                 between: true,
                 unplaced: false,
             });
@@ -133,58 +138,21 @@ impl Kernel {
         Place { resource, view, new: true }
     }
 
-    /// Enters the views that are about to be opened: their driver may use their names.
-    pub(crate) fn promise(&self, making: &Making<'_>, built: &mut Built, names: &[Reserved]) {
-        let process = making.process;
-        let world = &mut *self.world.hold();
-        let (first, rest) = match built.place {
-            Some(place) if place.new => {
-                names.split_first().map_or((None, names), |(a, b)| (Some(a), b))
-            }
-            _ => (None, names),
-        };
-        if let (Some(name), Some(place)) = (first, built.place) {
-            if let Some(it) = world.resource_views.get_mut(place.view) {
-                it.handle = name.handle();
-            }
-            world.promise(process, name, Kind::ResourceView.nr(place.view));
-        }
-        for (name, allocation) in rest.iter().zip(&built.allocations) {
-            let number = world.views.add(View {
-                allocation: *allocation,
-                device: making.inside.device,
-                part_of: built.place.map(|it| it.view),
-                handle: name.handle(),
-                stage: Stage::Building,
-                word: None,
-                retirement: None,
-            });
-            if let Some(it) = world.allocations.get_mut(*allocation) {
-                it.views.insert(number);
-            }
-            world.promise(process, name, Kind::View.nr(number));
-            built.views.push(number);
-        }
-    }
-
-    /// Has the driver open the views.
-    pub(crate) fn open(
-        &self,
+    /// Has the driver open the views, and comes back with the world held.
+    pub(crate) fn open<'k>(
+        &'k self,
         at: &mut Passive,
         pass: &Pass<'_>,
         making: &Making<'_>,
         order: &mut CreateOrder,
         built: &Built,
-    ) -> Result<(), Refused> {
+    ) -> Result<Held<'k, World>, Refused> {
         let inside = making.inside;
         let device = inside.word()?;
-        let handles: Vec<Handle> = {
-            let world = self.world.hold();
-            built.views.iter().filter_map(|it| world.views.get(*it)).map(|it| it.handle).collect()
-        };
-        let lengths: Vec<usize> = order.allocations.iter().map(Vec::len).collect();
+        let lengths = lengths(&order.allocations);
         let birth = |(private, handle)| ViewBirth { handle, private, word: Blank::new() };
-        let views = order.allocations.iter_mut().zip(handles).map(birth).collect();
+        let views = order.allocations.iter_mut().zip(built.handles.iter().copied());
+        let views = views.map(birth).collect();
         let create = making.opens.is_none();
         let opening = Opening { device, views, create, private: &order.private };
         let batch = u32::try_from(built.views.len()).unwrap_or(u32::MAX);
@@ -201,12 +169,11 @@ impl Kernel {
         for (private, length) in order.allocations.iter_mut().zip(lengths) {
             private.resize(length, 0); // A driver edits bytes; it does not change how many.
         }
-        let mut words = words?;
-        let world = &mut *self.world.hold();
-        words.reverse();
+        let mut words = words?.into_iter();
+        let mut world = self.world.hold();
         for view in &built.views {
             let subject = Kind::View.nr(*view);
-            let word = words.pop().unwrap_or_else(|| Blank::new().fill(0));
+            let word = words.next().unwrap_or_else(|| Blank::new().fill(0));
             let Some(it) = world.views.get_mut(*view) else { continue };
             let opened = What::ViewOpened {
                 allocation: Kind::Allocation.nr(it.allocation),
@@ -218,19 +185,19 @@ impl Kernel {
             self.give_word(word.word(), subject);
             it.word = Some(word);
         }
-        Ok(())
+        Ok(world)
     }
 
     /// Makes it all live and publishes the names, all at once, if what it belongs to is still
     /// there.
     pub(crate) fn finish(
         &self,
+        world: &mut World,
         making: &Making<'_>,
         built: &Built,
         order: &mut CreateOrder,
-        names: &mut Vec<Reserved>,
+        names: &mut Reservations,
     ) -> Result<Made, Refused> {
-        let world = &mut *self.world.hold();
         still_there(world, making)?;
         let create = making.opens.is_none();
         let mut global = None;
@@ -303,10 +270,10 @@ impl Kernel {
         pass: &Pass<'_>,
         built: Built,
     ) {
-        let Built { place, allocations, views } = built;
+        let Built { place, allocations, views, .. } = built;
         let (inside, process) = (making.inside, Some(making.process));
         let by = By { driver: &inside.driver, pass, process };
-        let (opened, unopened): (Vec<u32>, Vec<u32>) = {
+        let (opened, unopened): (Few, Few) = {
             let world = self.world.hold();
             let opened = |it: &u32| world.views.get(*it).is_some_and(|it| it.word.is_some());
             views.into_iter().partition(opened)
@@ -318,20 +285,22 @@ impl Kernel {
         for view in &opened {
             self.log.emit(Kind::View.nr(*view), What::ViewIdle {});
         }
-        let mut orphans = self.close_views(at, &by, inside.device, &opened);
-        orphans.extend(unopened.into_iter().filter_map(|it| self.world.hold().remove_view(it)));
+        let world = self.world.hold();
+        let (mut orphans, mut world) = self.close_views(at, &by, world, inside.device, &opened);
+        orphans.extend(unopened.into_iter().filter_map(|it| world.remove_view(it)));
         if making.opens.is_none() {
             orphans = allocations; // Also those that never had a view.
         }
-        let ended = place.filter(|it| it.new).and_then(|it| self.close_resource_view(it.view));
-        self.destroy_orphans(at, &by, orphans, ended);
+        let new = place.filter(|it| it.new);
+        let ended = new.and_then(|it| self.close_resource_view(&mut world, it.view));
+        drop(self.destroy_orphans(at, &by, world, &orphans, ended));
     }
 }
 
 /// Whether the device still works and the resource is still named: for who parked, and again
 /// for who publishes.
 pub(crate) fn still_there(world: &World, making: &Making<'_>) -> Result<(), Refused> {
-    world.works(making.inside)?;
+    world.works(making.inside.device)?;
     if let Some((global, resource)) = making.opens {
         let subject = Kind::Resource.nr(resource);
         let there = world.shares.find(global) == Ok(subject);
@@ -343,7 +312,46 @@ pub(crate) fn still_there(world: &World, making: &Making<'_>) -> Result<(), Refu
 }
 
 impl World {
-    fn promise(&mut self, process: u32, name: &Reserved, subject: Subject) {
+    /// Enters the views that are about to be opened: their driver may use their names.
+    pub(crate) fn promise_views(
+        &mut self,
+        making: &Making<'_>,
+        built: &mut Built,
+        names: &[Reserved],
+    ) {
+        let process = making.process;
+        let (first, rest) = match built.place {
+            Some(place) if place.new => {
+                names.split_first().map_or((None, names), |(a, b)| (Some(a), b))
+            }
+            _ => (None, names),
+        };
+        if let (Some(name), Some(place)) = (first, built.place) {
+            if let Some(it) = self.resource_views.get_mut(place.view) {
+                it.handle = name.handle();
+            }
+            self.promise_one(process, name, Kind::ResourceView.nr(place.view));
+        }
+        for (name, allocation) in rest.iter().zip(&built.allocations) {
+            let number = self.views.add(View {
+                allocation: *allocation,
+                device: making.inside.device,
+                part_of: built.place.map(|it| it.view),
+                handle: name.handle(),
+                stage: Stage::Building,
+                word: None,
+                retirement: None,
+            });
+            if let Some(it) = self.allocations.get_mut(*allocation) {
+                it.views.push(number);
+            }
+            self.promise_one(process, name, Kind::View.nr(number));
+            built.views.push(number);
+            built.handles.push(name.handle());
+        }
+    }
+
+    fn promise_one(&mut self, process: u32, name: &Reserved, subject: Subject) {
         if let Some(it) = self.processes.get_mut(process) {
             it.names.promise(name, subject);
         }

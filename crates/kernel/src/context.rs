@@ -10,6 +10,7 @@ use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
 use flight::{Kind, Log, Passive, What};
+use smallvec::smallvec;
 use std::sync::Arc;
 
 /// A stream of work (`hContext`).
@@ -73,7 +74,7 @@ impl Kernel {
                 Ok(handle)
             }
             Err(why) => {
-                self.take_back(&mut world, process.0, vec![name]);
+                self.take_back(&mut world, process.0, smallvec![name]);
                 Err(why)
             }
         }

@@ -7,14 +7,17 @@ use crate::build::still_there;
 use crate::ddi::{Driver, For};
 use crate::device::Inside;
 use crate::gate::{Class, Key, Mode, Pass};
-use crate::handle::{Handle, Reserved};
+use crate::handle::{Handle, Reservations};
 use crate::kernel::Kernel;
+use crate::lock::Held;
 use crate::miniport::{
     Birth, Births, Blank, Born, DriverResource, Home, Refusal, Shape, Standard, StandardPrivate,
 };
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::world::World;
 use flight::{Hex, Kind, Log, Passive, RuleId, What, Who};
+use smallvec::SmallVec;
 
 /// No driver has more private data for a standard allocation.
 const MOST_PRIVATE: u32 = 1 << 24;
@@ -88,6 +91,9 @@ pub(crate) struct Place {
     pub(crate) new: bool,
 }
 
+/// The digests of private data, one for each allocation.
+pub(crate) type Digests = SmallVec<[Hex; 4]>;
+
 /// A create call, while it is under way.
 pub(crate) struct Making<'a> {
     pub(crate) process: u32,
@@ -106,78 +112,53 @@ impl Kernel {
         process: ProcessId,
         mut order: CreateOrder,
     ) -> Result<Made, Refused> {
-        let inside = self.enter_device(process, order.device)?;
+        let inside; // Before the world, so that it is dropped after it.
+        let mut world = self.world.hold();
+        let device = world.working_device(process, order.device)?;
         if order.allocations.is_empty() {
             return Err(Refused::NothingToCreate);
         }
-        let find = |it| self.find_home(process, &inside, it, order.standard.is_some());
+        let find = |it| world.find_home(process, device, it, order.standard.is_some());
         let joins = order.resource.map(find).transpose()?;
-        let mut names = self.reserve_all(process, &order, joins.is_some())?;
+        inside = self.inside(&mut world, device)?;
+        // A new resource's name comes first.
+        let count = order.allocations.len() + usize::from(order.new_resource && joins.is_none());
+        let mut names = self.reserve_some(&mut world, process.0, count)?;
         let making = Making { process: process.0, inside: &inside, joins, opens: None };
-        let made = self.create_under_pass(at, &making, &mut order, &mut names);
-        if made.is_err() {
-            self.take_back(&mut self.world.hold(), process.0, names);
+        match self.create_under_pass(at, world, &making, &mut order, &mut names) {
+            Ok((made, mut world)) => {
+                inside.leave(&mut world);
+                Ok(made)
+            }
+            Err(why) => {
+                self.take_back(&mut self.world.hold(), process.0, names);
+                Err(why)
+            }
         }
-        made
     }
 
-    /// The resource that a client's handle names on its device, open to growth.
-    fn find_home(
-        &self,
-        process: ProcessId,
-        inside: &Inside<'_>,
-        handle: Handle,
-        standard: bool,
-    ) -> Result<Place, Refused> {
-        let world = self.world.hold();
-        let argument = Argument::Resource;
-        let number = world.resolve(process, argument, handle, Kind::ResourceView)?;
-        let gone = Refused::Removed(Kind::ResourceView.nr(number));
-        let view = world.resource_views.get(number).ok_or(gone.clone())?;
-        if view.device != inside.device {
-            let owner = Kind::Device.nr(view.device);
-            return Err(Refused::OtherDevice { argument, handle, owner });
-        }
-        let resource = Kind::Resource.nr(view.resource);
-        if world.resources.get(view.resource).ok_or(gone)?.shared {
-            return Err(Refused::Sealed(resource));
-        }
-        if standard {
-            return Err(Refused::NoHome(resource));
-        }
-        Ok(Place { resource: view.resource, view: number, new: false })
-    }
-
-    /// Names for everything, a new resource first.
-    fn reserve_all(
-        &self,
-        process: ProcessId,
-        order: &CreateOrder,
-        joins: bool,
-    ) -> Result<Vec<Reserved>, Refused> {
-        let count = order.allocations.len() + usize::from(order.new_resource && !joins);
-        self.reserve_some(&mut self.world.hold(), process.0, count)
-    }
-
-    /// The part that calls the driver. On failure everything but the names is undone.
-    fn create_under_pass(
-        &self,
+    /// The part that calls the driver, and comes back with the world held. On failure everything
+    /// but the names is undone.
+    fn create_under_pass<'k>(
+        &'k self,
         at: &mut Passive,
+        world: Held<'k, World>,
         making: &Making<'_>,
         order: &mut CreateOrder,
-        names: &mut Vec<Reserved>,
-    ) -> Result<Made, Refused> {
+        names: &mut Reservations,
+    ) -> Result<(Made, Held<'k, World>), Refused> {
         let Making { process, inside, joins, .. } = *making;
         let driver = &inside.driver;
-        let mut given: Vec<Hex> = order.allocations.iter().map(|it| digest(it)).collect();
         let mut keys = Class::Zero.keys(inside.adapter, driver.generation, process);
         keys.extend(joins.map(|it| (Key::Resource(it.resource), Mode::Alone)));
-        let pass = self.enter(at, keys)?;
+        let (pass, world) = self.enter_held(at, world, keys)?;
         // Who parked looks again.
-        still_there(&self.world.hold(), making)?;
+        still_there(&world, making)?;
+        drop(world);
+        let mut given = self.digests(&order.allocations);
         if let Some(bytes) = order.standard {
             standard_private(at, driver, &pass, process, bytes, order)?;
-            given = order.allocations.iter().map(|it| digest(it)).collect();
+            given = self.digests(&order.allocations);
         }
         let described = self.describe(at, &pass, making, order);
         if order.standard.is_some() {
@@ -187,22 +168,34 @@ impl Kernel {
             judge_standard(driver, RuleId::KMD_STD_004, broken);
         }
         let (born, seen) = described?;
-        let shapes: Vec<Shape> = born.allocations.iter().map(|(_, shape)| *shape).collect();
-        let digests: Vec<(Hex, Hex)> = given.into_iter().zip(seen).collect();
-        let mut built = self.build(making, order, born, &digests);
-        let crooked =
-            |it: &Shape| it.size == 0 || !(it.alignment == 0 || it.alignment.is_power_of_two());
-        if built.allocations.len() != order.allocations.len() || shapes.iter().any(crooked) {
+        let crooked = born.allocations.iter().any(|(_, shape)| shape.is_crooked());
+        let mut world = self.world.hold();
+        let mut built = self.build(&mut world, making, order, born, (&given, &seen));
+        if built.allocations.len() != order.allocations.len() || crooked {
+            drop(world);
             self.undo(at, making, &pass, built);
             return Err(Refused::BadShape);
         }
-        self.promise(making, &mut built, names);
+        world.promise_views(making, &mut built, names);
+        drop(world);
         let opened = self.open(at, &pass, making, order, &built);
-        if opened.is_ok() {
-            self.describe_primaries(at, &pass, making, order, &built);
-        }
-        match opened.and_then(|()| self.finish(making, &built, order, names)) {
-            Ok(made) => Ok(made),
+        let described = opened.map(|world| {
+            if !order.primaries.is_empty() {
+                drop(world);
+                self.describe_primaries(at, &pass, making, order, &built);
+                return self.world.hold();
+            }
+            world
+        });
+        let finished = described.and_then(|mut world| {
+            let made = self.finish(&mut world, making, &built, order, names)?;
+            Ok((made, world))
+        });
+        match finished {
+            Ok((made, mut world)) => {
+                pass.leave(&mut world);
+                Ok((made, world))
+            }
             Err(why) => {
                 self.undo(at, making, &pass, built);
                 Err(why)
@@ -217,8 +210,9 @@ impl Kernel {
         pass: &Pass<'_>,
         making: &Making<'_>,
         order: &mut CreateOrder,
-    ) -> Result<(Born, Vec<Hex>), Refused> {
-        let lengths: Vec<usize> = order.allocations.iter().map(Vec::len).collect();
+    ) -> Result<(Born, Digests), Refused> {
+        let seen = self.digests(&order.allocations);
+        let lengths = lengths(&order.allocations);
         let known = making.joins.and_then(|it| self.take_word(it.resource));
         let resource = match &known {
             Some(word) => Some(Home::Known(word, Blank::new())),
@@ -234,7 +228,6 @@ impl Kernel {
             resource,
             private: &mut order.private,
         };
-        let seen = births.allocations.iter().map(|it| digest(it.private)).collect();
         let driver = &making.inside.driver;
         let lent = making.joins.zip(known.as_ref()).map(|(it, word)| (it.resource, word.word()));
         let carries = |log: &Log| {
@@ -257,10 +250,56 @@ impl Kernel {
         Ok((born?, seen))
     }
 
+    /// The digests of private data, for events; of none where nobody listens.
+    fn digests(&self, private: &[Vec<u8>]) -> Digests {
+        let listens = self.log.keeps();
+        private.iter().map(|it| if listens { digest(it) } else { Hex(0) }).collect()
+    }
+
     /// Takes a resource's word out, to lend it. Its key is held.
     fn take_word(&self, resource: u32) -> Option<DriverResource> {
         self.world.hold().resources.get_mut(resource).and_then(|it| it.word.take())
     }
+}
+
+impl World {
+    /// The resource that a client's handle names on its device, open to growth.
+    fn find_home(
+        &self,
+        process: ProcessId,
+        device: u32,
+        handle: Handle,
+        standard: bool,
+    ) -> Result<Place, Refused> {
+        let argument = Argument::Resource;
+        let number = self.resolve(process, argument, handle, Kind::ResourceView)?;
+        let gone = Refused::Removed(Kind::ResourceView.nr(number));
+        let view = self.resource_views.get(number).ok_or(gone.clone())?;
+        if view.device != device {
+            let owner = Kind::Device.nr(view.device);
+            return Err(Refused::OtherDevice { argument, handle, owner });
+        }
+        let resource = Kind::Resource.nr(view.resource);
+        if self.resources.get(view.resource).ok_or(gone)?.shared {
+            return Err(Refused::Sealed(resource));
+        }
+        if standard {
+            return Err(Refused::NoHome(resource));
+        }
+        Ok(Place { resource: view.resource, view: number, new: false })
+    }
+}
+
+impl Shape {
+    /// Whether no memory could have it.
+    fn is_crooked(&self) -> bool {
+        self.size == 0 || !(self.alignment == 0 || self.alignment.is_power_of_two())
+    }
+}
+
+/// How long each one's private data is.
+pub(crate) fn lengths(private: &[Vec<u8>]) -> SmallVec<[usize; 4]> {
+    private.iter().map(Vec::len).collect()
 }
 
 /// Has the driver supply the private data of a standard allocation: sizes, then bytes.

@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::device::Device;
 use crate::gate::{Class, Pass};
 use crate::kernel::Kernel;
+use crate::lock::Counter;
 use crate::miniport::{
     Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
     DriverDevice, DriverResource, DriverView, Features, Generation, Miniport, Opening, Refusal,
@@ -134,6 +135,8 @@ pub(crate) struct Driver {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) log: Arc<Log>,
     pub(crate) adapter: Subject,
+    /// Numbers the calls of all drivers of its kernel.
+    pub(crate) calls: Arc<Counter>,
 }
 
 /// Whom a call is for, and what it says of what it carries, inside the call.
@@ -314,8 +317,8 @@ impl Driver {
         body: impl FnOnce(&dyn Miniport, &mut L) -> Answer<T>,
     ) -> Answer<T> {
         self.host.breathe(at);
-        let number = self.begin(whom.process);
-        let inside = InCall::enter(number);
+        let number = self.calls.next();
+        let inside = InCall::enter(number, whom.process);
         let subject = Kind::Call.nr(number);
         let (name, class) = (ddi.name.into(), ddi.class.name().into());
         let process = whom.process.map(|it| Kind::Process.nr(it));
@@ -331,23 +334,17 @@ impl Driver {
         let legal = answer.as_ref().err().is_none_or(|why| ddi.legal.allows(*why));
         self.log.emit(subject, What::DdiReturn { name: ddi.name.into(), answer: said, legal });
         self.pool.inspect();
+        if InCall::current().is_some_and(|it| it.marked) {
+            self.end(number);
+        }
         drop(inside);
-        self.end(number);
         if !self.machine.idle() {
             self.host.ring(&self.bell);
         }
         answer
     }
 
-    fn begin(&self, process: Option<u32>) -> u32 {
-        let Some(kernel) = self.kernel.upgrade() else { return 0 };
-        let mut world = kernel.world.hold();
-        world.last_call += 1;
-        let number = world.last_call;
-        world.calls.insert(number, process);
-        number
-    }
-
+    /// A call in which something was acquired has returned.
     fn end(&self, number: u32) {
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.world.hold().calls.remove(&number);

@@ -12,6 +12,7 @@ use crate::start::Adapter;
 use crate::view::Stage;
 use crate::world::World;
 use flight::{Fence, Kind, Log, Passive, Subject, What};
+use smallvec::smallvec;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -63,9 +64,11 @@ impl Loss {
     }
 }
 
-/// While it lives, a client call is using a device, and the device cannot go.
+/// While it lives, a client call is using a device, and the device cannot go. Dropping it holds
+/// the world.
 pub(crate) struct Inside<'k> {
-    kernel: &'k Kernel,
+    /// None when it has left.
+    kernel: Option<&'k Kernel>,
     pub(crate) device: u32,
     pub(crate) adapter: u32,
     pub(crate) driver: Arc<Driver>,
@@ -233,7 +236,7 @@ impl Kernel {
             self.end_context(at, process, context);
         }
         for retirement in self.retire_all(number) {
-            self.run_retirement(at, retirement, process);
+            drop(self.run_retirement(at, self.world.hold(), retirement, process));
         }
         self.end_holds(|it| it.device == number);
         self.wait_device(at, number, "the ends of its views", |it| it.retiring == 0);
@@ -302,19 +305,8 @@ impl Kernel {
         process: ProcessId,
         handle: Handle,
     ) -> Result<Inside<'_>, Refused> {
-        let inside = self.enter_device_to_end(process, handle)?;
-        self.look_again(&inside)?;
-        Ok(inside)
-    }
-
-    /// Enters a device, also a lost one: what ends things always works.
-    pub(crate) fn enter_device_to_end(
-        &self,
-        process: ProcessId,
-        handle: Handle,
-    ) -> Result<Inside<'_>, Refused> {
         let mut world = self.world.hold();
-        let number = world.resolve(process, Argument::Device, handle, Kind::Device)?;
+        let number = world.working_device(process, handle)?;
         self.inside(&mut world, number)
     }
 
@@ -325,7 +317,7 @@ impl Kernel {
         let driver = world.adapters.get(it.adapter).map(|it| it.driver.clone()).ok_or(gone)?;
         it.inside += 1;
         Ok(Inside {
-            kernel: self,
+            kernel: Some(self),
             device: number,
             adapter: it.adapter,
             driver,
@@ -335,7 +327,7 @@ impl Kernel {
 
     /// Who parked looks again: whether the device still works.
     pub(crate) fn look_again(&self, inside: &Inside<'_>) -> Result<(), Refused> {
-        self.world.hold().works(inside)
+        self.world.hold().works(inside.device)
     }
 
     /// A device cannot work any more. What it had queued counts as done, so everything that
@@ -356,13 +348,6 @@ impl Kernel {
         let idle = world.retire_ready(number);
         self.start_ending(&mut world, idle);
         true
-    }
-
-    /// Whether a client's device is gone but for its name: its adapter was removed.
-    pub(crate) fn is_husk(&self, process: ProcessId, device: Handle) -> Result<bool, Refused> {
-        let world = self.world.hold();
-        let number = world.resolve(process, Argument::Device, device, Kind::Device)?;
-        Ok(world.is_husk(number))
     }
 
     /// Whether a device works, or why not (`D3DKMTGetDeviceState`).
@@ -395,7 +380,7 @@ impl Kernel {
         let live = |view: &&u32| world.views.get(**view).is_some_and(|it| it.stage == Stage::Live);
         let named = |it: &&u32| world.resource_views.get(**it).is_some_and(|it| it.named);
         let resources = it.resource_views.iter().filter(named).map(|it| Ending::Resource(*it));
-        let loose = it.loose.iter().filter(live).map(|it| Ending::Views(vec![*it]));
+        let loose = it.loose.iter().filter(live).map(|it| Ending::Views(smallvec![*it]));
         let endings: Vec<Ending> = resources.chain(loose).collect();
         let how = |ending| self.retire(&mut world, number, ending, false, false);
         endings.into_iter().filter_map(how).filter(|it| it.ready).map(|it| it.number).collect()
@@ -405,7 +390,7 @@ impl Kernel {
 impl World {
     /// Whether a process may have a device on an adapter now.
     fn takes_devices(&self, process: ProcessId, adapter: Subject) -> Result<(), Refused> {
-        let running = self.adapters.get(adapter.number).is_some_and(|it| it.running().is_some());
+        let running = self.adapters.get(adapter.number).is_some_and(Adapter::runs);
         let alive = self.processes.get(process.0).is_some_and(|it| !it.ended);
         if running && alive { Ok(()) } else { Err(Refused::Removed(adapter)) }
     }
@@ -416,11 +401,22 @@ impl World {
     }
 
     /// Whether a device works.
-    pub(crate) fn works(&self, inside: &Inside<'_>) -> Result<(), Refused> {
-        let works =
-            self.devices.get(inside.device).is_some_and(|it| it.lost.is_none() && !it.ending)
-                && self.adapters.get(inside.adapter).is_some_and(|it| it.running().is_some());
-        if works { Ok(()) } else { Err(Refused::Removed(inside.subject())) }
+    pub(crate) fn works(&self, device: u32) -> Result<(), Refused> {
+        let works = self.devices.get(device).is_some_and(|it| {
+            let runs = self.adapters.get(it.adapter).is_some_and(Adapter::runs);
+            it.lost.is_none() && !it.ending && runs
+        });
+        if works { Ok(()) } else { Err(Refused::Removed(Kind::Device.nr(device))) }
+    }
+
+    /// The device that a client's handle names, if it works.
+    pub(crate) fn working_device(
+        &self,
+        process: ProcessId,
+        handle: Handle,
+    ) -> Result<u32, Refused> {
+        let number = self.resolve(process, Argument::Device, handle, Kind::Device)?;
+        self.works(number).map(|()| number)
     }
 }
 
@@ -435,13 +431,27 @@ impl Inside<'_> {
     }
 }
 
-impl Drop for Inside<'_> {
-    fn drop(&mut self) {
+impl Inside<'_> {
+    /// Leaves in a world that is held already.
+    pub(crate) fn leave(mut self, world: &mut World) {
+        self.go(world);
+    }
+
+    fn go(&mut self, world: &mut World) {
         self.word = None;
-        let mut world = self.kernel.world.hold();
         if let Some(it) = world.devices.get_mut(self.device) {
             it.inside -= 1;
         }
-        self.kernel.wake(&mut world);
+        if let Some(kernel) = self.kernel.take() {
+            kernel.wake(world);
+        }
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        if let Some(kernel) = self.kernel {
+            self.go(&mut kernel.world.hold());
+        }
     }
 }

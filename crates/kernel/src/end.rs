@@ -10,10 +10,12 @@
 use crate::ddi::{Driver, For};
 use crate::gate::Pass;
 use crate::kernel::Kernel;
+use crate::lock::Held;
 use crate::miniport::{Blank, Doomed, DriverAllocation, DriverResource, DriverView, Fate, Token};
+use crate::store::Few;
 use crate::world::World;
 use flight::{Kind, Log, Passive, RuleId, Subject, What, Who};
-use std::collections::BTreeSet;
+use smallvec::SmallVec;
 
 /// Who ends things: which driver is called, under which pass, on whose behalf.
 pub(crate) struct By<'a> {
@@ -23,29 +25,38 @@ pub(crate) struct By<'a> {
     pub(crate) process: Option<u32>,
 }
 
+/// Drivers' words, nearly always one.
+type Words = SmallVec<[usize; 2]>;
+
 impl Kernel {
-    /// Closes the views of an idle retirement and ends what they were the last views of.
-    pub(crate) fn end(&self, at: &mut Passive, by: &By<'_>, number: u32) {
-        let (device, resource_view, views) = {
-            let mut world = self.world.hold();
-            let Some(it) = world.retirements.get_mut(number) else { return };
-            (it.device, it.resource_view, std::mem::take(&mut it.views))
-        };
+    /// Closes the views of an idle retirement and ends what they were the last views of. Comes
+    /// back with the world held.
+    pub(crate) fn end<'k>(
+        &'k self,
+        at: &mut Passive,
+        by: &By<'_>,
+        mut world: Held<'k, World>,
+        number: u32,
+    ) -> Held<'k, World> {
+        let Some(it) = world.retirements.get_mut(number) else { return world };
+        let (device, resource_view) = (it.device, it.resource_view);
+        let views = std::mem::take(&mut it.views);
         #[cfg(shuttle)]
-        self.destroy_too_early(at, by, &views);
-        let orphans = self.close_views(at, by, device, &views);
-        let doomed = resource_view.and_then(|it| self.close_resource_view(it));
-        self.destroy_orphans(at, by, orphans, doomed);
-        let waiter = {
-            let mut world = self.world.hold();
-            self.log.emit(Kind::Retirement.nr(number), What::RetireDone {});
-            let over = world.retirements.remove(number);
-            self.leave_device(&mut world, device);
-            over.and_then(|it| it.waiter)
+        let world = {
+            drop(world);
+            self.destroy_too_early(at, by, &views);
+            self.world.hold()
         };
-        if let Some(ticket) = waiter {
+        let (orphans, mut world) = self.close_views(at, by, world, device, &views);
+        let doomed = resource_view.and_then(|it| self.close_resource_view(&mut world, it));
+        let mut world = self.destroy_orphans(at, by, world, &orphans, doomed);
+        self.log.emit(Kind::Retirement.nr(number), What::RetireDone {});
+        let over = world.retirements.remove(number);
+        self.leave_device(&mut world, device);
+        if let Some(ticket) = over.and_then(|it| it.waiter) {
             self.ring(&ticket);
         }
+        world
     }
 
     /// A retirement of a device is done; whoever waits for the last one looks again.
@@ -57,23 +68,24 @@ impl Kernel {
     }
 
     /// Has the driver close views of a device, in one call; answers the allocations that no
-    /// device has open any more. Those are unplaced first.
-    pub(crate) fn close_views(
-        &self,
+    /// device has open any more, with the world held again. Those are unplaced first.
+    pub(crate) fn close_views<'k>(
+        &'k self,
         at: &mut Passive,
         by: &By<'_>,
+        mut world: Held<'k, World>,
         device: u32,
         views: &[u32],
-    ) -> Vec<u32> {
-        let (mut words, lent, watched) = {
-            let mut world = self.world.hold();
-            self.unplace(&mut world, views);
-            let take = |it: &u32| world.views.get_mut(*it).and_then(|it| it.word.take());
-            let words: Vec<DriverView> = views.iter().filter_map(take).collect();
-            let lent = world.devices.get(device).and_then(|it| it.word.clone());
-            (words, lent, world.surviving(device, views))
-        };
-        let given: Vec<usize> = words.iter().map(Token::word).collect();
+    ) -> (Few, Held<'k, World>) {
+        let mut closing = Few::from(views);
+        closing.sort_unstable();
+        self.unplace(&mut world, &closing, views);
+        let take = |it: &u32| world.views.get_mut(*it).and_then(|it| it.word.take());
+        let mut words: Vec<DriverView> = views.iter().filter_map(take).collect();
+        let lent = world.devices.get(device).and_then(|it| it.word.clone());
+        let watched = world.surviving(device, &closing, views);
+        drop(world);
+        let given: Words = words.iter().map(Token::word).collect();
         if let (Some(lent), false) = (&lent, words.is_empty()) {
             let batch = u32::try_from(views.len()).unwrap_or(u32::MAX);
             let carries = |log: &Log| {
@@ -93,16 +105,17 @@ impl Kernel {
             self.log.emit(Kind::View.nr(*view), What::ViewClosed {});
             self.end_word(word, Kind::View.nr(*view), false);
         }
-        views.iter().filter_map(|it| world.remove_view(*it)).collect()
+        let orphans = views.iter().filter_map(|it| world.remove_view(*it)).collect();
+        (orphans, world)
     }
 
-    /// Allocations whose last view is idle give their memory back.
-    fn unplace(&self, world: &mut World, views: &[u32]) {
-        let closing: BTreeSet<u32> = views.iter().copied().collect();
+    /// Allocations whose last view is idle give their memory back. `closing` are the views by
+    /// number.
+    fn unplace(&self, world: &mut World, closing: &[u32], views: &[u32]) {
         for view in views {
             let Some(number) = world.views.get(*view).map(|it| it.allocation) else { continue };
             let Some(it) = world.allocations.get_mut(number) else { continue };
-            if !it.unplaced && it.views.is_subset(&closing) {
+            if !it.unplaced && it.views.iter().all(|it| closing.binary_search(it).is_ok()) {
                 it.unplaced = true;
                 self.log.emit(Kind::Allocation.nr(number), What::AllocationUnplaced {});
             }
@@ -131,8 +144,7 @@ impl Kernel {
     }
 
     /// A device's view of a resource is closed. Answers the resource if that was the last.
-    pub(crate) fn close_resource_view(&self, view: u32) -> Option<u32> {
-        let mut world = self.world.hold();
+    pub(crate) fn close_resource_view(&self, world: &mut World, view: u32) -> Option<u32> {
         let it = world.resource_views.remove(view)?;
         if let Some(device) = world.devices.get_mut(it.device) {
             device.resource_views.remove(&view);
@@ -145,60 +157,61 @@ impl Kernel {
 
     /// Has the driver destroy allocations that nobody has open: members of one resource in one
     /// call, others in a call each. `ended` is a resource that may go now, with them or alone.
-    pub(crate) fn destroy_orphans(
-        &self,
+    ///
+    /// Comes back with the world held, as those below do.
+    pub(crate) fn destroy_orphans<'k>(
+        &'k self,
         at: &mut Passive,
         by: &By<'_>,
-        orphans: Vec<u32>,
+        mut world: Held<'k, World>,
+        orphans: &[u32],
         ended: Option<u32>,
-    ) {
-        let home = {
-            let world = self.world.hold();
-            let resource = |it: &u32| world.allocations.get(*it).and_then(|it| it.resource);
-            ended.or_else(|| orphans.iter().find_map(resource))
-        };
-        match home {
-            Some(resource) => self.destroy_members(at, by, resource, &orphans),
-            None => {
-                for allocation in orphans {
-                    self.destroy_one_call(at, by, &[allocation], None);
-                }
-            }
+    ) -> Held<'k, World> {
+        let resource = |it: &u32| world.allocations.get(*it).and_then(|it| it.resource);
+        let home = ended.or_else(|| orphans.iter().find_map(resource));
+        if let Some(resource) = home {
+            return self.destroy_members(at, by, world, resource, orphans);
         }
+        for allocation in orphans {
+            world = self.destroy_one_call(at, by, world, &[*allocation], None);
+        }
+        world
     }
 
     /// Destroys members of a resource; with the last of them the resource, if no device has a
     /// view of it.
-    fn destroy_members(&self, at: &mut Passive, by: &By<'_>, resource: u32, members: &[u32]) {
-        let (word, goes) = {
-            let mut world = self.world.hold();
-            let Some(it) = world.resources.get_mut(resource) else { return };
-            // Those given are members, so all of them are when there are as many.
-            let last = it.members.len() == members.len();
-            let goes = it.views.is_empty() && last;
-            if members.is_empty() && !goes {
-                return; // Members that a list destroyed before hold it back.
-            }
-            (it.word.take(), goes)
-        };
-        let Some(word) = word else { return };
-        self.destroy_one_call(at, by, members, Some((resource, word, goes)));
+    fn destroy_members<'k>(
+        &'k self,
+        at: &mut Passive,
+        by: &By<'_>,
+        mut world: Held<'k, World>,
+        resource: u32,
+        members: &[u32],
+    ) -> Held<'k, World> {
+        let Some(it) = world.resources.get_mut(resource) else { return world };
+        // Those given are members, so all of them are when there are as many.
+        let last = it.members.len() == members.len();
+        let goes = it.views.is_empty() && last;
+        if members.is_empty() && !goes {
+            return world; // Members that a list destroyed before hold it back.
+        }
+        let Some(word) = it.word.take() else { return world };
+        self.destroy_one_call(at, by, world, members, Some((resource, word, goes)))
     }
 
     /// One call of `DxgkDdiDestroyAllocation`.
-    fn destroy_one_call(
-        &self,
+    fn destroy_one_call<'k>(
+        &'k self,
         at: &mut Passive,
         by: &By<'_>,
+        mut world: Held<'k, World>,
         allocations: &[u32],
         home: Option<(u32, DriverResource, bool)>,
-    ) {
-        let mut tokens: Vec<DriverAllocation> = {
-            let mut world = self.world.hold();
-            let take = |it: &u32| world.allocations.get_mut(*it).and_then(|it| it.word.take());
-            allocations.iter().filter_map(take).collect()
-        };
-        let words: Vec<usize> = tokens.iter().map(Token::word).collect();
+    ) -> Held<'k, World> {
+        let take = |it: &u32| world.allocations.get_mut(*it).and_then(|it| it.word.take());
+        let mut tokens: Vec<DriverAllocation> = allocations.iter().filter_map(take).collect();
+        drop(world);
+        let words: Words = tokens.iter().map(Token::word).collect();
         let alone = allocations.is_empty();
         let said = home.as_ref().map(|(number, word, goes)| (*number, word.word(), *goes));
         let carries = |log: &Log| {
@@ -250,6 +263,7 @@ impl Kernel {
             }
             _ => (),
         }
+        world
     }
 
     /// Puts a resource's word back; a changed one is used from then on.
@@ -275,11 +289,12 @@ impl Kernel {
 impl World {
     /// The driver's words for the allocations that live on for other devices, when these views
     /// of a device are closed.
-    fn surviving(&self, device: u32, views: &[u32]) -> Vec<(u32, usize)> {
+    fn surviving(&self, device: u32, closing: &[u32], views: &[u32]) -> Vec<(u32, usize)> {
         let word = |it: &u32| {
             let number = self.views.get(*it)?.allocation;
             let allocation = self.allocations.get(number)?;
-            let mut left = allocation.views.iter().filter(|it| !views.contains(it)).peekable();
+            let stays = |it: &&u32| closing.binary_search(it).is_err();
+            let mut left = allocation.views.iter().filter(stays).peekable();
             let lives = left.peek().is_some();
             let mine = left.any(|it| self.views.get(*it).is_some_and(|it| it.device == device));
             let word = allocation.word.as_ref()?.word();
@@ -298,7 +313,7 @@ impl World {
             it.views.remove(&number);
         }
         let allocation = self.allocations.get_mut(view.allocation)?;
-        allocation.views.remove(&number);
+        allocation.views.retain(|it| *it != number);
         allocation.between = allocation.views.is_empty();
         allocation.between.then_some(view.allocation)
     }

@@ -11,9 +11,11 @@
 //! 2. A key is held alone by one, or shared by any number.
 
 use crate::kernel::Kernel;
+use crate::lock::Held;
 use crate::miniport::Generation;
+use crate::world::World;
 use flight::{Passive, Subject, Ticket, What, Woken};
-use std::collections::BTreeMap;
+use smallvec::{SmallVec, smallvec};
 
 /// What a pass excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,16 +51,18 @@ pub enum Class {
 }
 
 /// Keys somebody wants together.
-pub(crate) type Keys = Vec<(Key, Mode)>;
+pub(crate) type Keys = SmallVec<[(Key, Mode); 3]>;
 
 /// Who holds which keys, and who waits.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
-    held: BTreeMap<Key, (u32, Mode)>,
+    /// Each key once, with how many hold it. They are few: no more than a few to a thread.
+    held: Vec<(Key, Mode, u32)>,
     waiting: Vec<Ticket>,
 }
 
-/// The right to call a driver under some keys. Dropping it gives them back.
+/// The right to call a driver under some keys. Dropping it holds the world to give them back;
+/// one without keys has left.
 pub(crate) struct Pass<'k> {
     kernel: &'k Kernel,
     keys: Keys,
@@ -86,7 +90,7 @@ impl Class {
     /// from WDDM 2 on, so it is promised to drivers of the first generation only (our decision).
     pub(crate) fn keys(self, adapter: u32, generation: Generation, process: u32) -> Keys {
         let mode = if self == Class::Three { Mode::Alone } else { Mode::Shared };
-        let mut keys = vec![(Key::Adapter(adapter), mode)];
+        let mut keys = smallvec![(Key::Adapter(adapter), mode)];
         if self == Class::Scheduler {
             keys.push((Key::Scheduler(adapter), Mode::Alone));
         }
@@ -99,27 +103,30 @@ impl Class {
 
 impl Gate {
     /// Takes all keys, or none.
-    fn take(&mut self, keys: &Keys) -> bool {
-        let free = |(key, mode): &(Key, Mode)| match self.held.get(key) {
+    fn take(&mut self, keys: &[(Key, Mode)]) -> bool {
+        let free = |(key, mode): &(Key, Mode)| match self.held.iter().find(|it| it.0 == *key) {
             None => true,
-            Some((_, held)) => (*held, *mode) == (Mode::Shared, Mode::Shared),
+            Some((_, held, _)) => (*held, *mode) == (Mode::Shared, Mode::Shared),
         };
         let all = keys.iter().all(free);
         if all {
             for (key, mode) in keys {
-                self.held.entry(*key).or_insert((0, *mode)).0 += 1;
+                match self.held.iter_mut().find(|it| it.0 == *key) {
+                    Some((_, _, count)) => *count += 1,
+                    None => self.held.push((*key, *mode, 1)),
+                }
             }
         }
         all
     }
 
     /// Gives keys back; answers who should look again.
-    fn give_back(&mut self, keys: &Keys) -> Vec<Ticket> {
+    fn give_back(&mut self, keys: &[(Key, Mode)]) -> Vec<Ticket> {
         for (key, _) in keys {
-            if let Some((count, _)) = self.held.get_mut(key) {
-                *count -= 1;
-                if *count == 0 {
-                    self.held.remove(key);
+            if let Some(place) = self.held.iter().position(|it| it.0 == *key) {
+                self.held[place].2 -= 1;
+                if self.held[place].2 == 0 {
+                    self.held.swap_remove(place);
                 }
             }
         }
@@ -130,25 +137,34 @@ impl Gate {
 impl Kernel {
     /// Waits for a pass. The caller holds no other.
     pub(crate) fn enter(&self, at: &mut Passive, keys: Keys) -> Result<Pass<'_>, Stuck> {
-        loop {
-            let ticket = {
-                let mut world = self.world.hold();
-                if world.gate.take(&keys) {
-                    return Ok(Pass { kernel: self, keys });
-                }
-                let ticket = Ticket::new(format!("a pass for {keys:?}"));
-                world.gate.waiting.push(ticket.clone());
-                ticket
-            };
+        let (pass, world) = self.enter_held(at, self.world.hold(), keys)?;
+        drop(world);
+        Ok(pass)
+    }
+
+    /// Waits for a pass, and comes back with the world held: as it was given, if nobody had to
+    /// wait. A pass that does not leave has to outlive the hold (later bindings are dropped first).
+    pub(crate) fn enter_held<'k>(
+        &'k self,
+        at: &mut Passive,
+        mut world: Held<'k, World>,
+        keys: Keys,
+    ) -> Result<(Pass<'k>, Held<'k, World>), Stuck> {
+        while !world.gate.take(&keys) {
+            let ticket = Ticket::new(format!("a pass for {keys:?}"));
+            world.gate.waiting.push(ticket.clone());
+            drop(world);
             if let Woken::Stuck(_) = self.park(at, Subject::RUN, &ticket) {
                 return Err(Stuck);
             }
+            world = self.world.hold();
         }
+        Ok((Pass { kernel: self, keys }, world))
     }
 
-    /// A pass if it can be had now.
-    pub(crate) fn try_enter(&self, keys: Keys) -> Option<Pass<'_>> {
-        let taken = self.world.hold().gate.take(&keys);
+    /// A pass if it can be had now. It has to outlive the hold, or to leave.
+    pub(crate) fn try_enter(&self, world: &mut World, keys: Keys) -> Option<Pass<'_>> {
+        let taken = world.gate.take(&keys);
         taken.then(|| Pass { kernel: self, keys }) // Only then: a dropped pass gives keys back.
     }
 
@@ -167,17 +183,27 @@ impl Kernel {
     }
 }
 
+impl Pass<'_> {
+    /// Gives the keys back in a world that is held already.
+    pub(crate) fn leave(mut self, world: &mut World) {
+        self.give_back(world);
+    }
+
+    fn give_back(&mut self, world: &mut World) {
+        for ticket in world.gate.give_back(&self.keys) {
+            self.kernel.ring(&ticket);
+        }
+        if !world.jobs.is_empty() {
+            self.kernel.ring(&self.kernel.bell);
+        }
+        self.keys.clear();
+    }
+}
+
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        let (waiting, jobs) = {
-            let mut world = self.kernel.world.hold();
-            (world.gate.give_back(&self.keys), !world.jobs.is_empty())
-        };
-        for ticket in &waiting {
-            self.kernel.host.ring(ticket);
-        }
-        if jobs {
-            self.kernel.host.ring(&self.kernel.bell);
+        if !self.keys.is_empty() {
+            self.give_back(&mut self.kernel.world.hold());
         }
     }
 }
@@ -197,9 +223,9 @@ mod tests {
         gate.give_back(&two);
         assert!(!gate.take(&both), "one of the two is held");
         assert!(gate.take(&two), "so the other was not taken");
-        assert!(!gate.take(&vec![(Key::Adapter(1), Mode::Alone)]), "level three is alone");
+        assert!(!gate.take(&[(Key::Adapter(1), Mode::Alone)]), "level three is alone");
         gate.give_back(&one);
         gate.give_back(&two);
-        assert!(gate.take(&vec![(Key::Adapter(1), Mode::Alone)]));
+        assert!(gate.take(&[(Key::Adapter(1), Mode::Alone)]));
     }
 }

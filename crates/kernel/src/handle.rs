@@ -16,6 +16,7 @@
 //! 4. Only `close` ends a turn: a name taken back is the next one reserved.
 
 use flight::Subject;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 const RESERVE: usize = 128;
@@ -30,6 +31,9 @@ pub struct Handle(pub u32);
 #[derive(Debug)]
 #[must_use = "publish it or take it back"]
 pub struct Reserved(Handle);
+
+/// The names that one call builds things for: two, mostly, or one.
+pub(crate) type Reservations = SmallVec<[Reserved; 4]>;
 
 /// Why a handle was not believed: one status for the caller, four for the verifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

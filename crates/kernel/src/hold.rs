@@ -11,7 +11,7 @@ use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::miniport::Token;
 use crate::world::World;
-use flight::{Hex, InCall, Kind, Passive, RuleId, Subject, What, Who};
+use flight::{Call, Hex, InCall, Kind, Passive, RuleId, Subject, What, Who};
 
 /// Data that a driver has acquired.
 pub(crate) struct Hold {
@@ -43,9 +43,8 @@ impl Kernel {
         kind: u32,
     ) -> Option<(usize, u32)> {
         let mut world = self.world.hold();
-        let call = InCall::current()?;
-        let process = (*world.calls.get(&call)?)?;
-        let subject = world.processes.get(process)?.names.find_for_driver(handle)?;
+        let Call { number: call, process, .. } = InCall::current()?;
+        let subject = world.processes.get(process?)?.names.find_for_driver(handle)?;
         let stray = of_device && subject.kind == Kind::ResourceView;
         let broken = stray.then(|| {
             let handle = Hex(handle.0);
@@ -59,6 +58,8 @@ impl Kernel {
         world.last_hold += 1;
         let number = world.last_hold;
         world.holds.insert(number, Hold { adapter, of, keeps, device, kind, call });
+        world.calls.insert(call);
+        InCall::mark(); // Its end is looked at.
         self.log.emit(of, What::HandleAcquired { word: self.log.word(word), hold: number });
         Some((word, number))
     }
@@ -96,7 +97,7 @@ impl Kernel {
     /// WINDOWS: our decision; what waited for the driver would never go.
     pub(crate) fn end_holds(&self, of: impl Fn(&Hold) -> bool) {
         let mut world = self.world.hold();
-        let forgotten = |it: &Hold| of(it) && !world.calls.contains_key(&it.call);
+        let forgotten = |it: &Hold| of(it) && !world.calls.contains(&it.call);
         let numbers: Vec<u32> =
             world.holds.iter().filter(|(_, it)| forgotten(it)).map(|(number, _)| *number).collect();
         for number in numbers {
@@ -110,10 +111,9 @@ impl Kernel {
     /// Makes a retirement wait as a job where a driver holds something that it would end, and
     /// judges whether anybody is left to let go. Looked at and queued under one hold, so that
     /// whoever lets go finds the job.
-    pub(crate) fn hold_back(&self, adapter: Subject, retirement: u32) -> bool {
-        let mut world = self.world.hold();
+    pub(crate) fn hold_back(&self, world: &mut World, adapter: Subject, retirement: u32) -> bool {
         let holds = world.holds_of(retirement);
-        let mut forgotten = holds.iter().filter(|it| !world.calls.contains_key(&it.call));
+        let mut forgotten = holds.iter().filter(|it| !world.calls.contains(&it.call));
         let broken = forgotten.next().map(|it| {
             format!(
                 "{} is to be destroyed, but its driver acquired its data in a call that has \

@@ -1,6 +1,6 @@
 //! The kernel: the world, who runs it, and what it does between calls.
 
-use crate::lock::Lock;
+use crate::lock::{Counter, Lock};
 use crate::miniport::Miniport;
 use crate::world::World;
 use flight::{Host, Log, Machine, Passive, Pool, Subject, Ticket, What, Woken};
@@ -16,6 +16,8 @@ pub struct Kernel {
     pub(crate) log: Arc<Log>,
     /// Rung when a job may be runnable.
     pub(crate) bell: Ticket,
+    /// Numbers the calls of drivers.
+    pub(crate) calls: Arc<Counter>,
 }
 
 /// A driver with its hardware and its memory.
@@ -33,7 +35,8 @@ impl Kernel {
     /// A kernel with nothing in it.
     pub fn new(host: Arc<dyn Host>, log: Arc<Log>) -> Arc<Self> {
         let bell = Ticket::new("a job");
-        Arc::new(Self { world: Lock::new(World::new()), host, log, bell })
+        let world = Lock::new(World::new());
+        Arc::new(Self { world, host, log, bell, calls: Arc::default() })
     }
 
     /// What rings when [`Kernel::work`] may find something.

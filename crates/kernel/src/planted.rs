@@ -2,8 +2,8 @@
 
 use crate::end::By;
 use crate::kernel::Kernel;
+use crate::store::Few;
 use flight::Passive;
-use std::collections::BTreeSet;
 
 impl Kernel {
     /// From here on, what the system's worker ends is destroyed before its views are closed. (A
@@ -14,19 +14,16 @@ impl Kernel {
 
     /// Destroys, if the bug is planted, what these views are the last views of.
     pub(crate) fn destroy_too_early(&self, at: &mut Passive, by: &By<'_>, views: &[u32]) {
-        let orphans = {
-            let world = self.world.hold();
-            if !world.reversed || by.process.is_some() {
-                return;
-            }
-            let closing: BTreeSet<u32> = views.iter().copied().collect();
-            let last = |it: &u32| {
-                let number = world.views.get(*it)?.allocation;
-                let all = &world.allocations.get(number)?.views;
-                all.is_subset(&closing).then_some(number)
-            };
-            views.iter().filter_map(last).collect()
+        let world = self.world.hold();
+        if !world.reversed || by.process.is_some() {
+            return;
+        }
+        let last = |it: &u32| {
+            let number = world.views.get(*it)?.allocation;
+            let all = &world.allocations.get(number)?.views;
+            all.iter().all(|it| views.contains(it)).then_some(number)
         };
-        self.destroy_orphans(at, by, orphans, None);
+        let orphans: Few = views.iter().filter_map(last).collect();
+        drop(self.destroy_orphans(at, by, world, &orphans, None));
     }
 }

@@ -1,6 +1,6 @@
 //! Processes: who owns names.
 
-use crate::handle::{BadHandle, Handle, Names, Reserved};
+use crate::handle::{BadHandle, Handle, Names, Reservations, Reserved};
 use crate::kernel::Kernel;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
@@ -99,8 +99,8 @@ impl Kernel {
         world: &mut World,
         process: u32,
         count: usize,
-    ) -> Result<Vec<Reserved>, Refused> {
-        let mut names = Vec::with_capacity(count);
+    ) -> Result<Reservations, Refused> {
+        let mut names = Reservations::with_capacity(count);
         for _ in 0..count {
             match self.reserve(world, process) {
                 Ok(name) => names.push(name),
@@ -114,7 +114,7 @@ impl Kernel {
     }
 
     /// Gives reserved names back, the last one first.
-    pub(crate) fn take_back(&self, world: &mut World, process: u32, reserved: Vec<Reserved>) {
+    pub(crate) fn take_back(&self, world: &mut World, process: u32, reserved: Reservations) {
         let Some(process_names) = world.processes.get_mut(process) else { return };
         for name in reserved.into_iter().rev() {
             let handle = Hex(name.handle().0);

@@ -15,9 +15,11 @@ use crate::end::By;
 use crate::gate::{Class, Key, Keys, Mode};
 use crate::handle::Handle;
 use crate::kernel::Kernel;
+use crate::lock::Held;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::schedule::Node;
+use crate::store::Few;
 use crate::view::Stage;
 use crate::world::World;
 use flight::{Fence, Kind, Passive, Subject, Ticket, What, Woken};
@@ -29,7 +31,7 @@ pub(crate) struct Retirement {
     pub(crate) device: u32,
     /// The view of a resource that ends as a whole.
     pub(crate) resource_view: Option<u32>,
-    pub(crate) views: Vec<u32>,
+    pub(crate) views: Few,
     /// Work that has to pass first, by node.
     pub(crate) behind: Vec<(usize, Fence)>,
     /// Who waits for it.
@@ -65,7 +67,7 @@ pub(crate) enum Ending {
     /// A device's view of a resource, with its views of all members.
     Resource(u32),
     /// These views.
-    Views(Vec<u32>),
+    Views(Few),
 }
 
 /// A retirement, and whether it can run at once.
@@ -83,49 +85,39 @@ impl Kernel {
         process: ProcessId,
         order: &DestroyOrder,
     ) -> Result<(), Refused> {
-        if self.is_husk(process, order.device)? {
+        let inside; // Before the world, so that it is dropped after it.
+        let mut world = self.world.hold();
+        let device = world.resolve(process, Argument::Device, order.device, Kind::Device)?;
+        if world.is_husk(device) {
             // WINDOWS: destroy calls on a lost device succeed (our decision); it is all gone.
             return Ok(());
         }
-        let inside = self.enter_device_to_end(process, order.device)?;
-        let asked = {
-            let mut world = self.world.hold();
-            let ending = match &order.target {
-                Target::Nothing => return Ok(()),
-                Target::Resource(handle) => {
-                    world.resource_ending(process, inside.device, *handle)?
-                }
-                Target::List(list) => world.list_ending(process, inside.device, list)?,
-            };
-            self.retire(&mut world, inside.device, ending, order.assume, order.sync)
+        // Also a lost one is entered: what ends things always works.
+        inside = self.inside(&mut world, device)?;
+        let ending = match &order.target {
+            Target::Nothing => return Ok(()),
+            Target::Resource(handle) => world.resource_ending(process, device, *handle)?,
+            Target::List(list) => world.list_ending(process, device, list)?,
         };
+        let asked = self.retire(&mut world, device, ending, order.assume, order.sync);
         let Some(asked) = asked else { return Ok(()) };
         let subject = Kind::Retirement.nr(asked.number);
-        let ticket = order.sync.then(|| self.wait_ticket(asked.number)).flatten();
+        let ticket = order.sync.then(|| world.wait_ticket(asked.number)).flatten();
         // WINDOWS: on the caller's thread when it can be done at once, else on a system
         // worker (our decision).
         if asked.ready {
-            self.run_retirement(at, asked.number, process.0);
+            world = self.run_retirement(at, world, asked.number, process.0);
         }
-        let woken = ticket.map(|ticket| self.park_for(at, subject, &ticket));
-        let done = !matches!(woken, Some(Woken::Stuck(_)));
+        let mut done = true;
+        // One that ran on this thread has rung already.
+        if let Some(ticket) = ticket.filter(|_| world.retirements.get(asked.number).is_some()) {
+            drop(world);
+            done = !matches!(self.park(at, subject, &ticket), Woken::Stuck(_));
+            world = self.world.hold();
+        }
         self.log.emit(subject, What::RetireAnswered { done });
+        inside.leave(&mut world);
         if done { Ok(()) } else { Err(Refused::Stuck) }
-    }
-
-    /// Parks unless it is done already: a retirement that ran on this thread has rung.
-    fn park_for(&self, at: &mut Passive, subject: Subject, ticket: &Ticket) -> Woken {
-        let over = self.world.hold().retirements.get(subject.number).is_none();
-        if over { Woken::Rung } else { self.park(at, subject, ticket) }
-    }
-
-    fn wait_ticket(&self, number: u32) -> Option<Ticket> {
-        let mut world = self.world.hold();
-        let behind = world.behind(number);
-        let it = world.retirements.get_mut(number)?;
-        let ticket = Ticket::new(format!("retirement {number}{behind}"));
-        it.waiter = Some(ticket.clone());
-        Some(ticket)
     }
 
     /// Closes the names of views and asks for their end. `None` when there is nothing to end.
@@ -151,13 +143,7 @@ impl Kernel {
         it.retiring += 1;
         let (process, lost) = (it.process, it.lost.is_some());
         let behind = if assume || lost { Vec::new() } else { world.outstanding(device) };
-        let number = world.retirements.add(Retirement {
-            device,
-            resource_view,
-            views: views.clone(),
-            behind: behind.clone(),
-            waiter: None,
-        });
+        let number = world.retirements.next();
         let (subject, by) = (Kind::Retirement.nr(number), Kind::Device.nr(device));
         let count = u32::try_from(views.len()).unwrap_or(u32::MAX);
         self.log.emit(subject, What::RetireAsked { device: by, views: count, assume, sync });
@@ -168,15 +154,16 @@ impl Kernel {
         if let Some(view) = resource_view {
             self.unname_resource_view(world, process, view, by, subject);
         }
-        for view in views {
-            let Some(it) = world.views.get_mut(view) else { continue };
+        for view in &views {
+            let Some(it) = world.views.get_mut(*view) else { continue };
             it.stage = Stage::Unnamed;
             it.retirement = Some(number);
             let handle = it.handle;
             self.unname(world, process, handle);
-            self.log.emit(Kind::View.nr(view), What::ViewUnnamed { by, retirement: subject });
+            self.log.emit(Kind::View.nr(*view), What::ViewUnnamed { by, retirement: subject });
         }
         let ready = behind.is_empty();
+        world.retirements.add(Retirement { device, resource_view, views, behind, waiter: None });
         if ready {
             self.make_idle(world, number);
         } else if let Some(it) = world.devices.get_mut(device) {
@@ -210,10 +197,10 @@ impl Kernel {
 
     fn make_idle(&self, world: &mut World, number: u32) {
         let Some(it) = world.retirements.get(number) else { return };
-        for view in it.views.clone() {
-            if let Some(it) = world.views.get_mut(view) {
+        for view in &it.views {
+            if let Some(it) = world.views.get_mut(*view) {
                 it.stage = Stage::Idle;
-                self.log.emit(Kind::View.nr(view), What::ViewIdle {});
+                self.log.emit(Kind::View.nr(*view), What::ViewIdle {});
             }
         }
         self.log.emit(Kind::Retirement.nr(number), What::RetireIdle {});
@@ -230,57 +217,73 @@ impl Kernel {
 
     /// Runs a job if its pass can be had. Answers whether it ran.
     pub(crate) fn try_retirement(&self, at: &mut Passive, number: u32) -> bool {
-        let Some((driver, keys)) = self.retirement_keys(number, 0) else { return false };
-        if !self.world.hold().holds_of(number).is_empty() {
+        let pass; // Before the world, so that it is dropped after it.
+        let mut world = self.world.hold();
+        let Some((driver, keys)) = world.retirement_keys(number, 0) else { return false };
+        if !world.holds_of(number).is_empty() {
             return false;
         }
-        let Some(pass) = self.try_enter(keys) else { return false };
-        let mine = {
-            let mut world = self.world.hold();
-            let place = world.jobs.iter().position(|it| *it == number);
-            place.map(|it| world.jobs.remove(it)).is_some()
-        };
-        if mine {
-            let by = By { driver: &driver, pass: &pass, process: None };
-            self.end(at, &by, number);
-        }
-        mine
+        let Some(place) = world.jobs.iter().position(|it| *it == number) else { return false };
+        let Some(taken) = self.try_enter(&mut world, keys) else { return false };
+        pass = taken;
+        world.jobs.remove(place);
+        let by = By { driver: &driver, pass: &pass, process: None };
+        let mut world = self.end(at, &by, world, number);
+        pass.leave(&mut world);
+        true
     }
 
-    /// Runs a retirement on this thread, waiting for its pass.
-    pub(crate) fn run_retirement(&self, at: &mut Passive, number: u32, process: u32) {
-        let Some((driver, keys)) = self.retirement_keys(number, process) else { return };
-        if self.hold_back(driver.adapter, number) {
-            return;
+    /// Runs a retirement on this thread, waiting for its pass. Comes back with the world held.
+    pub(crate) fn run_retirement<'k>(
+        &'k self,
+        at: &mut Passive,
+        mut world: Held<'k, World>,
+        number: u32,
+        process: u32,
+    ) -> Held<'k, World> {
+        let Some((driver, keys)) = world.retirement_keys(number, process) else { return world };
+        if self.hold_back(&mut world, driver.adapter, number) {
+            return world;
         }
-        if let Ok(pass) = self.enter(at, keys) {
-            let by = By { driver: &driver, pass: &pass, process: Some(process) };
-            self.end(at, &by, number);
-        } else {
+        let Ok((pass, world)) = self.enter_held(at, world, keys) else {
             // Whoever holds the pass cannot go on. The job runs if it ever does.
-            self.world.hold().jobs.push_back(number);
+            let mut world = self.world.hold();
+            world.jobs.push_back(number);
             self.ring(&self.bell);
-        }
-    }
-
-    fn retirement_keys(&self, number: u32, process: u32) -> Option<(Arc<Driver>, Keys)> {
-        let world = self.world.hold();
-        let it = world.retirements.get(number)?;
-        let adapter = world.devices.get(it.device)?.adapter;
-        let driver = world.adapters.get(adapter)?.driver.clone();
-        let mut keys = Class::Zero.keys(adapter, driver.generation, process);
-        let resource = if let Some(view) = it.resource_view {
-            world.resource_views.get(view).map(|it| it.resource)
-        } else {
-            let first = it.views.first().and_then(|it| world.views.get(*it));
-            first.and_then(|it| world.allocations.get(it.allocation)?.resource)
+            return world;
         };
-        keys.extend(resource.map(|it| (Key::Resource(it), Mode::Alone)));
-        Some((driver, keys))
+        let by = By { driver: &driver, pass: &pass, process: Some(process) };
+        let mut world = self.end(at, &by, world, number);
+        pass.leave(&mut world);
+        world
     }
 }
 
 impl World {
+    fn wait_ticket(&mut self, number: u32) -> Option<Ticket> {
+        let behind = self.behind(number);
+        let it = self.retirements.get_mut(number)?;
+        let ticket = Ticket::new(format!("retirement {number}{behind}"));
+        it.waiter = Some(ticket.clone());
+        Some(ticket)
+    }
+
+    /// Whom a retirement calls, and under which keys.
+    fn retirement_keys(&self, number: u32, process: u32) -> Option<(Arc<Driver>, Keys)> {
+        let it = self.retirements.get(number)?;
+        let adapter = self.devices.get(it.device)?.adapter;
+        let driver = self.adapters.get(adapter)?.driver.clone();
+        let mut keys = Class::Zero.keys(adapter, driver.generation, process);
+        let resource = if let Some(view) = it.resource_view {
+            self.resource_views.get(view).map(|it| it.resource)
+        } else {
+            let first = it.views.first().and_then(|it| self.views.get(*it));
+            first.and_then(|it| self.allocations.get(it.allocation)?.resource)
+        };
+        keys.extend(resource.map(|it| (Key::Resource(it), Mode::Alone)));
+        Some((driver, keys))
+    }
+
     /// A device's view of a resource, to be ended as a whole.
     fn resource_ending(
         &self,
@@ -306,7 +309,7 @@ impl World {
         device: u32,
         list: &[Handle],
     ) -> Result<Ending, Refused> {
-        let mut views = Vec::with_capacity(list.len());
+        let mut views = Few::with_capacity(list.len());
         let mut seen = BTreeSet::new();
         let mut first = None;
         for (place, handle) in list.iter().enumerate() {
@@ -318,7 +321,7 @@ impl World {
                 let owner = Kind::Device.nr(view.device);
                 return Err(Refused::OtherDevice { argument, handle: *handle, owner });
             }
-            if !seen.insert(number) {
+            if list.len() > 1 && !seen.insert(number) {
                 return Err(Refused::Duplicate(*handle));
             }
             let home = self.allocations.get(view.allocation).ok_or(gone)?.resource;

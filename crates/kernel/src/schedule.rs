@@ -139,7 +139,7 @@ impl Kernel {
     fn give(&self, context: u32, inside: &Inside<'_>) -> Result<Given, Refused> {
         let world = &mut *self.world.hold();
         // Who parked looks again.
-        world.works(inside)?;
+        world.works(inside.device)?;
         let gone = Refused::Removed(inside.subject());
         let it = world.contexts.get_mut(context).ok_or(gone.clone())?;
         let (word, index) = (it.word.clone().ok_or(gone.clone())?, it.node);

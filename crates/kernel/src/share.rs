@@ -11,11 +11,13 @@ use crate::build::{Built, still_there};
 use crate::create::{CreateOrder, Making};
 use crate::device::Inside;
 use crate::gate::{Class, Key, Mode};
-use crate::handle::{Handle, Reserved};
+use crate::handle::{Handle, Reservations};
 use crate::kernel::Kernel;
+use crate::lock::Held;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::resource::Resource;
+use crate::store::Few;
 use crate::world::World;
 use flight::{Kind, Passive, RuleId, Subject, Who};
 
@@ -101,7 +103,7 @@ impl Kernel {
         at: &mut Passive,
         making: &Making<'_>,
         resource: u32,
-        names: &mut Vec<Reserved>,
+        names: &mut Reservations,
     ) -> Result<Opened, Refused> {
         let inside = making.inside;
         let generation = inside.driver.generation;
@@ -114,7 +116,7 @@ impl Kernel {
             still_there(world, making)?;
             let gone = Refused::ResourceEnded(Kind::Resource.nr(resource));
             let it = world.resources.get(resource).ok_or(gone)?;
-            let allocations: Vec<u32> = it.members.iter().copied().collect();
+            let allocations: Few = it.members.iter().copied().collect();
             let private = |it: &u32| world.allocations.get(*it).map(|it| it.private.clone());
             let order = CreateOrder {
                 allocations: allocations.iter().filter_map(private).collect(),
@@ -125,12 +127,14 @@ impl Kernel {
             let place = Some(self.build_view(world, inside, resource));
             (Built { place, allocations, ..Built::default() }, order, runtime)
         };
-        self.promise(making, &mut built, names);
+        self.world.hold().promise_views(making, &mut built, names);
         let before = order.allocations.clone();
         let opened = self.open(at, &pass, making, &mut order, &built);
         self.judge_edits(&built, &before, &order.allocations);
         order.allocations = before;
-        match opened.and_then(|()| self.finish(making, &built, &mut order, names)) {
+        let finish =
+            |mut world: Held<'_, World>| self.finish(&mut world, making, &built, &mut order, names);
+        match opened.and_then(finish) {
             Ok(made) => Ok(Opened {
                 resource: made.resource.unwrap_or_default(),
                 allocations: made.allocations,

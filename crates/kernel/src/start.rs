@@ -91,8 +91,13 @@ impl AdapterId {
 
 impl Adapter {
     /// The driver, while the adapter takes work.
+    /// Whether its driver can be called.
+    pub(crate) fn runs(&self) -> bool {
+        self.state == State::Running
+    }
+
     pub(crate) fn running(&self) -> Option<Arc<Driver>> {
-        (self.state == State::Running).then(|| self.driver.clone())
+        self.runs().then(|| self.driver.clone())
     }
 }
 
@@ -149,6 +154,7 @@ impl Kernel {
             host: self.host.clone(),
             log: self.log.clone(),
             adapter,
+            calls: self.calls.clone(),
         });
         world.adapters.add(Adapter {
             driver: driver.clone(),

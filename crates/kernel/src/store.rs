@@ -1,8 +1,12 @@
 //! Things by number: numbers rise and are never used again, so each names one thing for ever.
 #![expect(clippy::disallowed_types, reason = "a map with a fixed hasher")]
 
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+
+/// Numbers of things, nearly always of one: a list without the heap.
+pub(crate) type Few = SmallVec<[u32; 4]>;
 
 /// Things of one kind.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ use crate::start::Adapter;
 use crate::store::Store;
 use crate::view::{Stage, View};
 use flight::{Kind, Subject, Ticket};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Everything that is alive.
 pub(crate) struct World {
@@ -41,12 +41,11 @@ pub(crate) struct World {
     pub(crate) waiting: Vec<Ticket>,
     /// Retirements that are idle and wait for their pass.
     pub(crate) jobs: VecDeque<u32>,
-    /// The process each running driver call is for.
-    pub(crate) calls: BTreeMap<u32, Option<u32>>,
+    /// The running driver calls in which something was acquired.
+    pub(crate) calls: BTreeSet<u32>,
     /// What drivers have acquired and not let go of.
     pub(crate) holds: BTreeMap<u32, Hold>,
     pub(crate) last_hold: u32,
-    pub(crate) last_call: u32,
     pub(crate) last_node: u32,
     /// A bug on purpose, in builds for shuttle (`planted.rs`).
     #[cfg(shuttle)]
@@ -69,10 +68,9 @@ impl World {
             gate: Gate::default(),
             waiting: Vec::new(),
             jobs: VecDeque::new(),
-            calls: BTreeMap::new(),
+            calls: BTreeSet::new(),
             holds: BTreeMap::new(),
             last_hold: 0,
-            last_call: 0,
             last_node: 0,
             #[cfg(shuttle)]
             reversed: false,

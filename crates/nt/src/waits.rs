@@ -153,7 +153,7 @@ fn say(log: &Log, what: &'static str, ended: &str) {
 
 /// The call the driver is in, for events.
 fn call() -> flight::Subject {
-    Kind::Call.nr(InCall::current().unwrap_or_default())
+    Kind::Call.nr(InCall::current().map_or(0, |it| it.number))
 }
 
 fn events() -> MutexGuard<'static, BTreeMap<usize, Event>> {

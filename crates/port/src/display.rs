@@ -98,7 +98,7 @@ fn judge_left(services: &Services, left: &Left) {
         )
     });
     let (rule, place) = (RuleId::KMD_LEVEL_008, "return from a DDI");
-    let call = Kind::Call.nr(InCall::current().unwrap_or_default());
+    let call = Kind::Call.nr(InCall::current().map_or(0, |it| it.number));
     services.log().judge(rule, Who::Driver, call, place, broken);
 }
 

@@ -17,20 +17,25 @@ use std::io;
 /// The first line of a trace: what it is, and the version of its form.
 pub const HEADER: &str = "windtunnel-trace 1";
 
+/// So many bytes are written together.
+const AT_ONCE: usize = 1 << 14;
+
 /// Writes a trace.
 pub fn write<'a>(
     events: impl IntoIterator<Item = &'a Event>,
     to: &mut impl io::Write,
 ) -> io::Result<()> {
     writeln!(to, "{HEADER}")?;
-    let mut line = String::new();
+    let mut lines = Vec::new();
     for event in events {
-        line.clear();
-        event.write(&mut line);
-        line.push('\n');
-        to.write_all(line.as_bytes())?;
+        event.write(&mut lines);
+        lines.push(b'\n');
+        if lines.len() > AT_ONCE {
+            to.write_all(&lines)?;
+            lines.clear();
+        }
     }
-    Ok(())
+    to.write_all(&lines)
 }
 
 /// A trace as text.

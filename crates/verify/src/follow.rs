@@ -12,6 +12,7 @@ use crate::shadow::{
     Process, Resource, Retirement, Shadow, Word,
 };
 use flight::{Event, Kind, Subject, What};
+use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -28,9 +29,8 @@ impl Shadows {
     }
 
     /// The shadow of the owner of what an event is about: the other object that judging it
-    /// takes.
-    pub(crate) fn owner(&self, event: &Event) -> &Shadow {
-        let shadow = self.of(event.subject);
+    /// takes. `shadow` is the event's own.
+    pub(crate) fn owner(&self, event: &Event, shadow: &Shadow) -> &Shadow {
         let owner = match &event.what {
             What::NameShared { of, .. } => Some(*of),
             What::AllocationCreated { device, .. } => Some(*device),
@@ -112,7 +112,7 @@ impl Shadows {
             What::Enter { call } => process.calls.push(ClientCall {
                 thread: event.thread,
                 name: call.clone(),
-                reserved: Vec::new(),
+                reserved: SmallVec::new(),
                 given: None,
                 refused: false,
             }),
@@ -249,7 +249,7 @@ impl Shadows {
                     name: name.clone(),
                     adapter: *adapter,
                     blocks: Vec::new(),
-                    ends: Vec::new(),
+                    ends: SmallVec::new(),
                     opens_for: None,
                     waited: None,
                 };

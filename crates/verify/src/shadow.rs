@@ -5,6 +5,7 @@
 
 use crate::names::Names;
 use flight::{Fence, Subject, Text};
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 /// What is remembered of one object.
@@ -94,7 +95,7 @@ pub struct ClientCall {
     /// The entry it called.
     pub name: Text,
     /// The names it reserved and did not give back.
-    pub reserved: Vec<u32>,
+    pub reserved: SmallVec<[u32; 4]>,
     /// The first name it gave.
     pub given: Option<u32>,
     /// Whether the driver refused something in it.
@@ -333,7 +334,7 @@ pub struct Call {
     /// The pool blocks taken in it that are still out: word, size and tag.
     pub blocks: Vec<(Subject, u64, Text)>,
     /// The words of what it ends.
-    pub ends: Vec<Subject>,
+    pub ends: SmallVec<[Subject; 2]>,
     /// The device it opens something for that is there already.
     pub opens_for: Option<Subject>,
     /// What the driver waited for in it, other than for another thread of its own.
@@ -346,7 +347,7 @@ pub struct Word {
     /// The pool block of that address, if there is or was one.
     pub block: Option<Block>,
     /// What the driver gave it for.
-    pub uses: Vec<Use>,
+    pub uses: SmallVec<[Use; 1]>,
     /// The last allocation it was given for, also when that is gone.
     pub allocation: Option<Subject>,
 }

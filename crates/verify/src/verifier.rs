@@ -2,13 +2,11 @@
 
 use crate::answers;
 use crate::catalogue::{self, Severity};
-use crate::follow::{Fixed, Shadows};
+use crate::follow::Shadows;
 use crate::rule::{self, Rule, Verdict};
 use crate::shadow::Shadow;
 use flight::{Event, RuleId, Tally, Text, What, Who};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::BuildHasherDefault;
-use std::mem::{Discriminant, discriminant};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many event numbers a finding has at most.
 const EVENTS: usize = 8;
@@ -43,12 +41,22 @@ pub struct Finding {
 #[derive(Debug, Default)]
 pub struct Verifier {
     shadows: Shadows,
-    by_kind: HashMap<Discriminant<What>, Vec<&'static Rule>, BuildHasherDefault<Fixed>>,
+    rules: ByEvent,
     findings: Findings,
     tally: Tally,
     called: BTreeSet<String>,
     absent: BTreeMap<String, u64>,
     events: u64,
+}
+
+/// The rules that judge each event, by the place of its name.
+#[derive(Debug)]
+struct ByEvent(Vec<Vec<&'static Rule>>);
+
+impl Default for ByEvent {
+    fn default() -> Self {
+        Self(What::NAMES.iter().map(|name| rules_on(name)).collect())
+    }
 }
 
 /// What was found, and where the first of each kind is.
@@ -67,9 +75,9 @@ impl Verifier {
     /// Judges the next event, then remembers it.
     pub fn observe(&mut self, event: &Event) {
         self.events += 1;
-        let kind = self.by_kind.entry(discriminant(&event.what));
-        let rules = kind.or_insert_with(|| rules_on(event.what.name()));
-        let (shadow, owner) = (self.shadows.of(event.subject), self.shadows.owner(event));
+        let rules = &self.rules.0[event.what.place()];
+        let shadow = self.shadows.of(event.subject);
+        let owner = self.shadows.owner(event, shadow);
         for rule in rules {
             let verdict = (rule.check)(event, shadow, owner);
             if verdict != Verdict::Aside {

@@ -1,8 +1,11 @@
-//! Chores. `cargo xtask test` is the test command; `cargo xtask bless` rewrites golden traces,
-//! `cargo xtask docs` the pages that are made from code or quote a trace, `cargo xtask headers`
-//! the C header; `cargo xtask install` puts the C library somewhere.
+//! Chores. `cargo xtask test` is the test command; `cargo xtask bless` rewrites golden traces and
+//! the count of instructions, `cargo xtask docs` the pages that are made from code or quote a
+//! trace, `cargo xtask bench-page` the tables of the benchmarks, `cargo xtask headers` the C
+//! header; `cargo xtask install` puts the C library somewhere.
 #![forbid(unsafe_code)]
 
+mod bench_page;
+mod count;
 mod headers;
 mod install;
 mod tally;
@@ -14,8 +17,11 @@ use std::process::{Command, ExitCode};
 const HELP: &str = "\
 cargo xtask test    checks formatting and lints, runs every test, prints a total;
                     with --long it runs the fuzzer, too, for two minutes
-cargo xtask bless   rewrites the golden traces; read the diff before you commit it
+cargo xtask bless   rewrites the golden traces, and the count of instructions a pair takes;
+                    read the diff before you commit it
 cargo xtask docs    rewrites docs/support.md from the code, and what pages quote
+cargo xtask bench-page
+                    measures for some minutes, and rewrites the tables of docs/benchmarks.md
 cargo xtask headers rewrites the C header of the library
 cargo xtask install --prefix DIR
                     builds the C library, and puts it there with headers and a pkg-config file";
@@ -23,8 +29,9 @@ cargo xtask install --prefix DIR
 fn main() -> ExitCode {
     let done = match std::env::args().nth(1).as_deref() {
         Some("test") => test::run(),
-        Some("bless") => rewrite("golden"),
+        Some("bless") => rewrite("golden").and_then(|()| count::bless()),
         Some("docs") => ["support", "house", "tutorial"].into_iter().try_for_each(rewrite),
+        Some("bench-page") => bench_page::run(),
         Some("headers") => headers::run(),
         Some("install") => install::run(),
         _ => Err(HELP.to_owned()),

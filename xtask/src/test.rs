@@ -1,6 +1,6 @@
 //! The test command: everything that must hold, in one go.
 
-use crate::{cargo, install, root, run as done, tally};
+use crate::{cargo, count as instructions, install, root, run as done, tally};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -37,6 +37,8 @@ fn run_steps() -> Result<Total, String> {
         say("the fuzzer, for two minutes");
         fuzz()?;
     }
+    say("instructions of a pair, counted by callgrind");
+    instructions::check()?;
     say("documentation");
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
     done(doc.env("RUSTDOCFLAGS", "--deny warnings"))?;

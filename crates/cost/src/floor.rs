@@ -5,10 +5,11 @@
 //! page of a segment, which a two-level segregated fit gives out and takes back under that lock.
 
 use crate::NotMeasured;
+use crate::clock::{Span, side_by_side, timed};
 use crate::ring::{Maker, Ring};
 use offset_allocator::{Allocation, Allocator};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A name: a place, and which object of that place.
 type Name = (usize, u32);
@@ -120,24 +121,9 @@ impl Peopled {
 
     fn turn(&mut self, random: bool, pairs: usize) -> Result<Duration, NotMeasured> {
         let (floor, each) = (&self.floor, pairs / self.rings.len());
-        let start = Instant::now();
         if let [ring] = &mut self.rings[..] {
-            ring.pairs(&mut &*floor, &mut (), random, each)?;
-            return Ok(start.elapsed());
+            return timed(|| ring.pairs(&mut &*floor, &mut (), random, each)).map(Span::took);
         }
-        let body = |ring: &mut Ring<Name>| ring.pairs(&mut &*floor, &mut (), random, each);
-        std::thread::scope(|scope| {
-            let spawn = |ring| scope.spawn(|| body(ring));
-            let threads: Vec<_> = self.rings.iter_mut().map(spawn).collect();
-            threads.into_iter().try_for_each(|it| joined(it.join()))
-        })?;
-        Ok(start.elapsed())
+        side_by_side(&mut self.rings, |ring| ring.pairs(&mut &*floor, &mut (), random, each))
     }
-}
-
-/// What a thread answered.
-pub(crate) fn joined(
-    answer: std::thread::Result<Result<(), NotMeasured>>,
-) -> Result<(), NotMeasured> {
-    answer.unwrap_or_else(|_| Err(NotMeasured("a thread that does not panic".to_owned())))
 }

@@ -10,6 +10,7 @@
 //!    getting slower is a count of instructions: [`pairs`], run by the test command.
 
 mod c_library;
+mod clock;
 mod counting;
 mod extent;
 mod floor;

@@ -1,16 +1,17 @@
 //! The table: every kind of row, in turns with its floors.
 
 use crate::c_library::Program;
+use crate::clock::{Span, side_by_side, timed};
 use crate::counting::grown;
-use crate::floor::{Floors, joined};
+use crate::floor::Floors;
 use crate::kinds::{KINDS, Kind, Way};
 use crate::ring::Ring;
 use crate::site::{Part, Site};
 use crate::{Extent, NotMeasured};
 use abi::D3DKMT_HANDLE;
 use flight::{Crew, Free, Passive, Stepped, Woken};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::time::Duration;
 
 /// A line of the table.
 #[derive(Clone, Debug)]
@@ -163,11 +164,9 @@ impl Pairs for Alone<'_> {
     }
 
     fn turn(&mut self, random: bool, pairs: usize) -> Result<Duration, NotMeasured> {
-        let start = Instant::now();
-        for ring in &mut self.rings {
-            ring.pairs(&mut self.part, self.at, random, pairs)?;
-        }
-        Ok(start.elapsed())
+        let (part, at) = (&mut self.part, &mut *self.at);
+        let mut rings = self.rings.iter_mut();
+        timed(|| rings.try_for_each(|it| it.pairs(part, at, random, pairs))).map(Span::took)
     }
 }
 
@@ -186,14 +185,15 @@ impl Pairs for Together<'_> {
     fn turn(&mut self, random: bool, pairs: usize) -> Result<Duration, NotMeasured> {
         let each = pairs / self.parts.len();
         let done = Arc::new(Mutex::new(Vec::new()));
-        let start = Instant::now();
+        let together = Arc::new(Barrier::new(self.parts.len()));
         let mut ends = Vec::new();
         for (mut part, mut ring) in self.parts.drain(..) {
-            let done = done.clone();
+            let (done, together) = (done.clone(), together.clone());
             ends.push(self.host.spawn("client", move |at| {
-                let told = ring.pairs(&mut part, at, random, each);
+                together.wait(); // Starting them is not counted.
+                let told = timed(|| ring.pairs(&mut part, at, random, each));
                 let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
-                done.push(told.map(|()| (part, ring)));
+                done.push(told.map(|span| (span, (part, ring))));
             }));
         }
         for end in &ends {
@@ -201,10 +201,11 @@ impl Pairs for Together<'_> {
                 return Err(NotMeasured(format!("its threads to end: {graph}")));
             }
         }
-        let took = start.elapsed();
         let done = std::mem::take(&mut *done.lock().unwrap_or_else(PoisonError::into_inner));
-        self.parts = done.into_iter().collect::<Result<_, _>>()?;
-        Ok(took)
+        let done = done.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let (spans, parts): (Vec<Span>, _) = done.into_iter().unzip();
+        self.parts = parts;
+        Ok(Span::of_all(&spans))
     }
 }
 
@@ -220,15 +221,6 @@ impl Pairs for InC {
 
     fn turn(&mut self, random: bool, pairs: usize) -> Result<Duration, NotMeasured> {
         let each = pairs / self.parts.len();
-        let start = Instant::now();
-        std::thread::scope(|scope| {
-            let spawn = |(part, ring): &mut (Program, Ring<D3DKMT_HANDLE>)| {
-                ring.pairs(part, &mut (), random, each)
-            };
-            let start = |it| scope.spawn(move || spawn(it));
-            let threads: Vec<_> = self.parts.iter_mut().map(start).collect();
-            threads.into_iter().try_for_each(|it| joined(it.join()))
-        })?;
-        Ok(start.elapsed())
+        side_by_side(&mut self.parts, |(part, ring)| ring.pairs(part, &mut (), random, each))
     }
 }

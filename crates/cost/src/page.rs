@@ -46,7 +46,9 @@ pub fn table_of_goals(rows: &[Row]) -> String {
         rule.push_str("---:|");
     }
     text = format!("{text} met |\n{rule}---|\n");
-    goals(rows).iter().for_each(|it| text.push_str(&goal(it, &places)));
+    for it in &goals(rows) {
+        text.push_str(&goal(it, &places));
+    }
     text
 }
 

@@ -140,7 +140,9 @@ impl Watcher {
     fn look(&mut self) {
         let events = self.log.take();
         if let Some(verifier) = &mut self.verifier {
-            events.iter().for_each(|it| verifier.observe(it));
+            for event in &events {
+                verifier.observe(event);
+            }
         } else {
             self.text.clear();
             let _ = trace::write(&events, &mut self.text); // Memory takes it all.

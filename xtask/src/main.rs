@@ -19,6 +19,7 @@ cargo xtask test    checks formatting and lints, runs every test, prints a total
                     with --long it runs the fuzzer, too, for two minutes
 cargo xtask bless   rewrites the golden traces, and the count of instructions a pair takes;
                     read the diff before you commit it
+cargo xtask count   only counts those instructions, and compares
 cargo xtask docs    rewrites docs/support.md from the code, and what pages quote
 cargo xtask bench-page
                     measures for some minutes, and rewrites the tables of docs/benchmarks.md
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
     let done = match std::env::args().nth(1).as_deref() {
         Some("test") => test::run(),
         Some("bless") => rewrite("golden").and_then(|()| count::bless()),
+        Some("count") => count::check(),
         Some("docs") => ["support", "house", "tutorial"].into_iter().try_for_each(rewrite),
         Some("bench-page") => bench_page::run(),
         Some("headers") => headers::run(),

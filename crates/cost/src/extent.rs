@@ -12,7 +12,7 @@ pub struct Extent {
 }
 
 /// Threads have to be started for a turn: they do so much more in so many fewer turns.
-const LONGER: usize = 8;
+const LONGER: usize = 20;
 
 impl Extent {
     /// Enough to see that it runs.
@@ -23,7 +23,7 @@ impl Extent {
     /// A thousand and a hundred thousand others. A turn is short, so that most turns are not
     /// interrupted by what else the machine does.
     pub fn usual() -> Self {
-        Self { live: vec![1_000, 100_000], pairs: 500, turns: 31 }
+        Self { live: vec![1_000, 100_000], pairs: 200, turns: 51 }
     }
 
     /// A million others besides.

@@ -106,3 +106,16 @@ fn collected(watch: &str, pairs: u64) -> Result<u64, String> {
     let number = said.lines().find_map(|it| it.split_once("Collected :")?.1.trim().parse().ok());
     number.filter(|_| told.status.success()).ok_or_else(|| format!("{run:?} said:\n{said}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_file_is_found_by_its_first_word() {
+        let text = format!("{HEAD}off 24043\nverifier 54703\n");
+        assert_eq!(read(&text, "off"), Some(24043));
+        assert_eq!(read(&text, "verifier"), Some(54703));
+        assert_eq!(read(&text, "trace"), None);
+    }
+}

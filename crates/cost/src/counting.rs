@@ -62,3 +62,28 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.realloc(block, layout, size) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[global_allocator]
+    static ALLOCATOR: Counting = Counting;
+
+    const BLOCK: usize = 1 << 24;
+
+    #[test]
+    fn what_is_kept_is_counted_and_what_goes_is_not() {
+        // Other tests may allocate a little meanwhile.
+        let near = |bytes: Option<isize>, blocks: usize| {
+            bytes.is_some_and(|it| it.abs_diff((blocks * BLOCK).cast_signed()) < BLOCK / 2)
+        };
+        let (kept, bytes) = grown(|| vec![1_u8; BLOCK]);
+        assert!(near(bytes, 1), "{bytes:?}");
+        let (kept, bytes) = grown(|| [kept, vec![0_u8; BLOCK]].concat());
+        assert!(near(bytes, 1), "two came at the end, and one of before went: {bytes:?}");
+        let ((), bytes) = grown(|| drop(vec![1_u8; BLOCK]));
+        assert!(near(bytes, 0), "{bytes:?}");
+        drop(kept);
+    }
+}

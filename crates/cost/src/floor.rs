@@ -127,3 +127,19 @@ impl Peopled {
         side_by_side(&mut self.rings, |ring| ring.pairs(&mut &*floor, &mut (), random, each))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_name_is_not_believed_and_a_page_comes_back() {
+        let floor = Floor::new(Some(Allocator::with_max_allocs(1, 8)));
+        let mut floor = &floor;
+        let name = floor.create(&mut ()).unwrap();
+        assert!(floor.create(&mut ()).is_err(), "the segment has one page");
+        assert_eq!(floor.destroy(&mut (), name), Ok(()));
+        assert!(floor.destroy(&mut (), name).is_err());
+        assert!(floor.create(&mut ()).is_ok());
+    }
+}

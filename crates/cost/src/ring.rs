@@ -65,8 +65,8 @@ impl<N: Copy> Ring<N> {
 
     /// One comes, and one goes, whom this answers.
     fn turn(&mut self, new: N, random: bool) -> N {
-        self.next += 1;
         let draw = if random { mixed(self.next) } else { self.next };
+        self.next += 1;
         let place = usize::try_from(draw % self.live.len() as u64).unwrap_or(0);
         std::mem::replace(&mut self.live[place], new)
     }
@@ -78,4 +78,53 @@ fn mixed(number: u64) -> u64 {
     let it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let it = (it ^ (it >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     it ^ (it >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names rise; it remembers who died.
+    #[derive(Default)]
+    struct Counter {
+        made: u32,
+        died: Vec<u32>,
+    }
+
+    impl Maker<()> for Counter {
+        type Name = u32;
+
+        fn create(&mut self, _at: &mut ()) -> Result<u32, NotMeasured> {
+            self.made += 1;
+            Ok(self.made)
+        }
+
+        fn destroy(&mut self, _at: &mut (), name: u32) -> Result<(), NotMeasured> {
+            self.died.push(name);
+            Ok(())
+        }
+    }
+
+    fn flown(random: bool) -> Counter {
+        let (mut counter, mut ring) = (Counter::default(), Ring::with_room(10));
+        ring.fill(&mut counter, &mut ()).unwrap();
+        ring.pairs(&mut counter, &mut (), random, 1000).unwrap();
+        counter
+    }
+
+    #[test]
+    fn the_oldest_dies_first() {
+        assert!(flown(false).died.into_iter().eq(1..=1000));
+    }
+
+    #[test]
+    fn a_random_one_dies_once_and_the_same_each_time() {
+        let died = flown(true).died;
+        assert_eq!(died, flown(true).died);
+        assert!(!died.is_sorted());
+        let mut each = died.clone();
+        each.sort_unstable();
+        each.dedup();
+        assert_eq!(each.len(), died.len());
+    }
 }

@@ -214,4 +214,9 @@ fn bench_measures_every_row_beside_its_floors() {
     let (code, report) = text(&["bench", "--quick"]);
     assert_eq!(code, 0, "{report}");
     assert_eq!(report.lines().filter(|it| it.contains(" | 10 | ")).count(), 24, "{report}");
+    let (code, report) = text(&["bench", "--quick", "--only", "C library"]);
+    assert_eq!(code, 0, "{report}");
+    assert_eq!(report.lines().filter(|it| it.contains(" | 10 | ")).count(), 4, "{report}");
+    let (code, report) = text(&["bench", "--quick", "--only", "nothing"]);
+    assert_eq!(code, 2, "{report}");
 }

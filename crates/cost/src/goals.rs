@@ -82,7 +82,10 @@ fn goal(
     number: &Number<'_>,
 ) -> Goal {
     let mut cells: Vec<(usize, &'static str, f64)> = Vec::new();
-    for row in rows.iter().filter(|it| it.what == OFF) {
+    for row in rows {
+        if cells.iter().any(|it| (it.0, it.1) == (row.live, row.dies)) {
+            continue;
+        }
         let place = Place { rows, live: row.live, dies: row.dies };
         cells.extend(number(&place).map(|it| (row.live, row.dies, it)));
     }

@@ -37,12 +37,16 @@ pub struct Row {
 /// Measures the table.
 pub fn measure(extent: &Extent, mut said: impl FnMut(&Row)) -> Result<Vec<Row>, NotMeasured> {
     let mut rows = Vec::new();
+    let asked = |it: &&Kind| extent.only.as_ref().is_none_or(|words| it.what.contains(words));
     for live in &extent.live {
-        for kind in KINDS {
+        for kind in KINDS.iter().filter(asked) {
             let measured = rows_of(kind, *live, extent)?;
             measured.iter().for_each(&mut said);
             rows.extend(measured);
         }
+    }
+    if rows.is_empty() {
+        return Err(NotMeasured("a row of that name; without --only it names them all".to_owned()));
     }
     Ok(rows)
 }

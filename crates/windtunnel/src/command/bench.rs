@@ -13,6 +13,9 @@ pub(crate) struct Arguments {
     /// Also while a million others live: some minutes, and some gigabytes
     #[arg(long)]
     full: bool,
+    /// Only the rows with these words in their name, as 'C library'
+    #[arg(long, value_name = "WORDS")]
+    only: Option<String>,
     /// For machines
     #[arg(long)]
     pub(super) json: bool,
@@ -24,6 +27,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Unknown> {
         (_, true) => Extent::full(),
         _ => Extent::usual(),
     };
+    let extent = Extent { only: arguments.only.clone(), ..extent };
     if !arguments.json {
         print!("{}", head(&extent));
     }

@@ -1,9 +1,12 @@
 //! Chores. `cargo xtask test` is the test command, `cargo xtask fuzz` and `cargo xtask sanitize`
-//! are the long parts of it; `cargo xtask bless` rewrites golden traces,
-//! `cargo xtask docs` the pages that are made from code or quote a trace, `cargo xtask headers`
-//! the C header; `cargo xtask install` puts the C library somewhere.
+//! are the long parts of it; `cargo xtask bless` rewrites golden traces and the count of
+//! instructions, `cargo xtask docs` the pages that are made from code or quote a trace,
+//! `cargo xtask bench-page` the tables of the benchmarks, `cargo xtask headers` the C header;
+//! `cargo xtask install` puts the C library somewhere.
 #![forbid(unsafe_code)]
 
+mod bench_page;
+mod count;
 mod headers;
 mod install;
 mod long;
@@ -19,8 +22,12 @@ cargo xtask test    checks formatting and lints, runs every test, prints a total
 cargo xtask fuzz    runs each fuzzer for two minutes
 cargo xtask sanitize
                     runs the tests of the C library with sanitizers
-cargo xtask bless   rewrites the golden traces; read the diff before you commit it
+cargo xtask bless   rewrites the golden traces, and the count of instructions a pair takes;
+                    read the diff before you commit it
+cargo xtask count   only counts those instructions, and compares
 cargo xtask docs    rewrites docs/support.md from the code, and what pages quote
+cargo xtask bench-page
+                    measures for some minutes, and rewrites the tables of docs/benchmarks.md
 cargo xtask headers rewrites the C header of the library
 cargo xtask install --prefix DIR
                     builds the C library, and puts it there with headers and a pkg-config file";
@@ -30,8 +37,10 @@ fn main() -> ExitCode {
         Some("test") => test::run(),
         Some("fuzz") => long::fuzz(),
         Some("sanitize") => long::sanitize(),
-        Some("bless") => rewrite("golden"),
+        Some("bless") => rewrite("golden").and_then(|()| count::bless()),
+        Some("count") => count::check(),
         Some("docs") => ["support", "house", "tutorial"].into_iter().try_for_each(rewrite),
+        Some("bench-page") => bench_page::run(),
         Some("headers") => headers::run(),
         Some("install") => install::run(),
         _ => Err(HELP.to_owned()),

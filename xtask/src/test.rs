@@ -1,6 +1,6 @@
 //! The test command: everything that must hold, in one go.
 
-use crate::{cargo, install, long, root, run as done, tally, target};
+use crate::{cargo, count as instructions, install, long, root, run as done, tally, target};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -41,6 +41,8 @@ fn run_steps() -> Result<Total, String> {
         say("the C library and its clients, with sanitizers");
         long::sanitize()?;
     }
+    say("instructions of a pair, counted by callgrind");
+    instructions::check()?;
     say("documentation");
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
     done(doc.env("RUSTDOCFLAGS", "--deny warnings"))?;

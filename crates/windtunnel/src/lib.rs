@@ -10,7 +10,6 @@
 #![forbid(unsafe_code)]
 
 mod allow;
-mod bench;
 mod check;
 mod explain;
 mod flight_test;
@@ -27,7 +26,6 @@ mod tunnel;
 mod words;
 
 pub use allow::{Allow, BadFile, Entry as AllowEntry, baseline};
-pub use bench::{Extent, Measured, bench};
 pub use check::{Checked, Plan, Step, check};
 pub use explain::{Explained, NotKnown, Status, explain, ways};
 pub use flight_test::{Flight, NoHardware, plug};

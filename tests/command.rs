@@ -19,7 +19,7 @@ fn check_flies_the_built_in_driver_clean() {
     let expected =
         ["driver", "findings", "host", "judged", "scenarios", "schema", "seed", "windtunnel"];
     assert_eq!(keys, expected);
-    assert_eq!(report["judged"]["entries"][1], 20);
+    assert_eq!(report["judged"]["entries"][1], 21);
 }
 
 #[test]
@@ -195,17 +195,28 @@ fn a_bad_driver_is_named_on_either_host() {
 }
 
 #[test]
-fn bench_measures_every_row_beside_its_floor() {
+fn bench_measures_every_row_beside_its_floors() {
     let (code, report) = json(&["bench", "--quick"]);
     assert_eq!(code, 0, "{report}");
     let rows = report["bench"]["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 10, "{report}");
+    assert_eq!(rows.len(), 24, "{report}");
     for row in rows {
         let positive = |key: &str| row[key].as_f64().is_some_and(|it| it > 0.0);
-        assert!(["pair_ns", "floor_ns", "ratio"].into_iter().all(positive), "{row}");
-        assert_eq!(row["goal"].is_null(), row["met"].is_null(), "{row}");
+        assert!(["pair_ns", "bare_ns", "composite_ns", "bytes"].into_iter().all(positive), "{row}");
+    }
+    for goal in report["bench"]["goals"].as_array().unwrap() {
+        let none = goal["measured"].as_array().unwrap().is_empty();
+        assert_eq!(none, goal["met"].is_null(), "{goal}");
+        // With one number of others there is nothing to compare it with.
+        let across = goal["what"].as_str().unwrap().starts_with("times the bare floor");
+        assert_eq!(none, across, "{goal}");
     }
     let (code, report) = text(&["bench", "--quick"]);
     assert_eq!(code, 0, "{report}");
-    assert_eq!(report.lines().filter(|it| it.starts_with("| t")).count(), 10, "{report}");
+    assert_eq!(report.lines().filter(|it| it.contains(" | 10 | ")).count(), 24, "{report}");
+    let (code, report) = text(&["bench", "--quick", "--only", "C library"]);
+    assert_eq!(code, 0, "{report}");
+    assert_eq!(report.lines().filter(|it| it.contains(" | 10 | ")).count(), 4, "{report}");
+    let (code, report) = text(&["bench", "--quick", "--only", "nothing"]);
+    assert_eq!(code, 2, "{report}");
 }

@@ -184,6 +184,37 @@ const CASES: &[Case] = &[
         Set("ddi.opens create=false", "batch", "1"),
     ),
     case(
+        RuleId::ALLOC_SHARE_001,
+        "share",
+        "a query copies the runtime's data",
+        Set("share.told", "copied", "14"),
+    ),
+    case(
+        RuleId::ALLOC_SHARE_002,
+        "share",
+        "a sum past 32 bits is said",
+        Set("share.kept", "total", "4294967328"),
+    ),
+    case(
+        RuleId::ALLOC_SHARE_005,
+        "share",
+        "an opener is told another number of bytes",
+        Set("share.opened", "written", "16"),
+    ),
+    case(
+        RuleId::DEV_LIFE_007,
+        "lost-device",
+        "a device works before it is lost, but is said not to",
+        Set("device.told state=active", "state", "hung"),
+    ),
+    Case {
+        rule: RuleId::DEV_LIFE_008,
+        along: &[RuleId::HANDLE_FORM_005],
+        flight: "work",
+        about: "a device is refused for a quota",
+        change: Set("leave call=D3DKMTCreateDevice", "status", "0xc0000044"),
+    },
+    case(
         RuleId::WT_STOP_001,
         "alone",
         "a stopped driver is called again",

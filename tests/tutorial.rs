@@ -84,6 +84,13 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
 }
 
 #[test]
+fn the_miniport_is_as_short_as_the_page_says() {
+    assert!(read("../docs/tutorial.md").contains("in eighty lines"));
+    let lines = read("tutorial/miniport.rs").lines().count();
+    assert!(lines <= 80, "{lines} lines");
+}
+
+#[test]
 fn code_in_the_pages_is_code_of_these_files() {
     let files = ["tutorial.rs", "tutorial/miniport.rs", "tutorial/broken.rs"].map(read);
     for (page, count) in [("../README.md", 1), ("../docs/tutorial.md", 10)] {

@@ -6,9 +6,11 @@
 pub(crate) mod adapter;
 pub(crate) mod context_memory;
 pub(crate) mod create;
+pub(crate) mod describe;
 pub(crate) mod destroy;
 pub(crate) mod device;
 pub(crate) mod handle;
+pub(crate) mod level;
 pub(crate) mod query;
 pub(crate) mod standard;
 pub(crate) mod view;

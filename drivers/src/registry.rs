@@ -1,6 +1,9 @@
 //! The drivers by name.
 
-use crate::bad::{adapter, context_memory, create, destroy, device, handle, query, standard, view};
+use crate::bad::{
+    adapter, context_memory, create, describe, destroy, device, handle, level, query, standard,
+    view,
+};
 use crate::moving::MOVES_RESOURCE;
 use crate::plug;
 use crate::table::GOOD;
@@ -51,6 +54,8 @@ pub const ALL: &[Listed] = drivers! {
     "table-moves-resource" "changes hResource where it may" []
         |log| plug::table(&MOVES_RESOURCE, log);
     "softgpu-memory" "the built-in driver, on hardware with memory" [] plug::softgpu_memory;
+    "table-locks" "destroys under a spin lock, and takes its time to create" []
+        |log| plug::table(&level::LOCKS, log);
 
     "null-allocation" "creates allocations without an hAllocation" [KMD_ALLOC_001]
         |log| plug::table(&create::NULL_ALLOCATION, log);
@@ -79,6 +84,12 @@ pub const ALL: &[Listed] = drivers! {
     "illegal-status" "answers a bad description with STATUS_UNSUCCESSFUL" [GATE_STATUS_002]
         |log| plug::table(&create::ILLEGAL_STATUS, log);
 
+    "cannot-describe" "does not say what a primary looks like" [KMD_STD_001]
+        |log| plug::table(&describe::CANNOT_DESCRIBE, log);
+    "describes-nothing" "describes a primary without a width and a format" [KMD_STD_001]
+        |log| plug::table(&describe::DESCRIBES_NOTHING, log);
+    "protected-primary" "protects every allocation, also a primary" [KMD_FLAGS_003]
+        |log| plug::table(&describe::PROTECTED_PRIMARY, log);
     "edits-surface" "changes a surface's description where only sizes are asked for"
         [KMD_STD_002] |log| plug::table(&standard::EDITS_SURFACE, log);
     "no-private-data" "has no private data for a standard allocation" [KMD_STD_003]
@@ -119,6 +130,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::table(&view::NULL_VIEW, log);
     "edits-on-open" "changes private data when a second device opens it" [KMD_OPEN_002]
         |log| plug::faulty(Fault::EditsOnOpen, log);
+    "only-its-maker" "opens nothing for a device that did not create it" [KMD_OPEN_006]
+        |log| plug::faulty(Fault::OnlyItsMaker, log);
     "frees-early" "frees an allocation when its view is closed" [KMD_OPEN_007]
         |log| plug::table(&view::FREES_EARLY, log);
 
@@ -132,6 +145,10 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::table(&destroy::FREES_RESOURCE_EARLY, log);
     "keeps-empty-resource" "does not free a resource that has no allocations left"
         [KMD_DESTROY_007] |log| plug::table(&destroy::KEEPS_EMPTY_RESOURCE, log);
+    "polls-in-destroy" "gives the GPU a millisecond before it destroys" [KMD_DESTROY_008]
+        |log| plug::table(&level::POLLS_IN_DESTROY, log);
+    "stale-table" "finds destroyed allocations in its table of handles" [KMD_DESTROY_012]
+        |log| plug::faulty(Fault::StaleTable, log);
     "fails-destroy" "destroys everything, and answers that it is busy" [KMD_DESTROY_009]
         |log| plug::faulty(Fault::FailsDestroy, log);
 
@@ -163,6 +180,10 @@ pub const ALL: &[Listed] = drivers! {
     "frees-context-memory-in-dpc" "calls DxgkCbDestroyContextAllocation from its DPC"
         [CB_CTXALLOC_011] |log| plug::table(&context_memory::FREES_CONTEXT_MEMORY_IN_DPC, log);
 
+    "leaves-raised" "opens, and leaves at DISPATCH_LEVEL" [KMD_LEVEL_008]
+        |log| plug::table(&level::LEAVES_RAISED, log);
+    "keeps-spin-lock" "leaves with a spin lock that it took" [KMD_LEVEL_008]
+        |log| plug::table(&level::KEEPS_SPIN_LOCK, log);
     "false-fence" "reports a fence it was not given" [KMD_ISR_008]
         |log| plug::table(&adapter::FALSE_FENCE, log);
     "never-completes" "never reports a fence" [WT_STUCK_001]

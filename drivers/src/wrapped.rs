@@ -5,11 +5,11 @@ use flight::{DeviceLevel, Passive};
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice, DriverResource,
-    DriverView, Miniport, Opening, Refusal,
+    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
+    DriverDevice, DriverResource, DriverView, Miniport, Opening, Refusal, Shape,
 };
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A driver around another one.
 pub(crate) struct Wrapped {
@@ -17,6 +17,8 @@ pub(crate) struct Wrapped {
     fault: Option<Fault>,
     /// How many devices there are.
     devices: AtomicU32,
+    /// The words of allocations it destroyed, and the device that created the last ones.
+    remembered: Mutex<(Vec<usize>, usize)>,
     /// The hardware that the inner one has only the address of.
     _board: Option<Arc<Board>>,
 }
@@ -40,17 +42,42 @@ pub(crate) enum Fault {
     OneDevice,
     /// Refuses every context.
     RefusesContexts,
+    /// Finds new allocations in its table, where destroyed ones still are.
+    StaleTable,
+    /// Opens nothing for a device that did not create it.
+    OnlyItsMaker,
 }
 
 impl Wrapped {
     /// A driver that does one thing wrong.
     pub(crate) fn bad(inner: Arc<dyn Miniport>, fault: Fault) -> Arc<Self> {
-        Arc::new(Self { inner, fault: Some(fault), devices: AtomicU32::new(0), _board: None })
+        Self::new(inner, Some(fault), None)
     }
 
     /// A driver that keeps the hardware of the inner one.
     pub(crate) fn keeping(inner: Arc<dyn Miniport>, board: Arc<Board>) -> Arc<Self> {
-        Arc::new(Self { inner, fault: None, devices: AtomicU32::new(0), _board: Some(board) })
+        Self::new(inner, None, Some(board))
+    }
+
+    fn new(inner: Arc<dyn Miniport>, fault: Option<Fault>, board: Option<Arc<Board>>) -> Arc<Self> {
+        let (devices, remembered) = (AtomicU32::new(0), Mutex::default());
+        Arc::new(Self { inner, fault, devices, remembered, _board: board })
+    }
+
+    fn destroy(&self, at: &mut Passive, doomed: Doomed<'_>) -> Answer<Option<DriverResource>> {
+        let changed = self.inner.destroy_allocations(at, doomed)?;
+        if self.fault == Some(Fault::FailsDestroy) { Err(Refusal::Busy) } else { Ok(changed) }
+    }
+
+    fn remembered(&self) -> MutexGuard<'_, (Vec<usize>, usize)> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is in the table for an allocation on its own, as if it were a new one.
+    fn found(&self, births: &Births<'_>) -> Option<usize> {
+        let alone = births.allocations.len() == 1 && births.resource.is_none();
+        let looks = alone && self.fault == Some(Fault::StaleTable);
+        looks.then(|| self.remembered().0.pop()).flatten()
     }
 }
 
@@ -88,6 +115,11 @@ impl Miniport for Wrapped {
     }
 
     fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born> {
+        if let Some(word) = self.found(&births) {
+            let shape = Shape { size: 4096, alignment: 4096, ..Shape::default() };
+            let found = births.allocations.into_iter().map(|it| (it.word.fill(word), shape));
+            return Ok(Born { allocations: found.collect(), resource: None });
+        }
         let mut born = self.inner.create_allocations(at, births)?;
         for (_, shape) in &mut born.allocations {
             match self.fault {
@@ -102,10 +134,14 @@ impl Miniport for Wrapped {
     fn destroy_allocations(
         &self,
         at: &mut Passive,
-        doomed: Doomed<'_>,
+        mut doomed: Doomed<'_>,
     ) -> Answer<Option<DriverResource>> {
-        let changed = self.inner.destroy_allocations(at, doomed)?;
-        if self.fault == Some(Fault::FailsDestroy) { Err(Refusal::Busy) } else { Ok(changed) }
+        if self.fault != Some(Fault::StaleTable) {
+            return self.destroy(at, doomed);
+        }
+        let mut tokens: Vec<DriverAllocation> = doomed.allocations.by_ref().collect();
+        self.remembered().0.extend(tokens.iter().map(DriverAllocation::word));
+        self.destroy(at, Doomed { allocations: tokens.drain(..), resource: doomed.resource })
     }
 
     fn open_allocations(
@@ -113,6 +149,15 @@ impl Miniport for Wrapped {
         at: &mut Passive,
         mut opening: Opening<'_>,
     ) -> Answer<Vec<DriverView>> {
+        let device = opening.device.word();
+        if self.fault == Some(Fault::OnlyItsMaker) {
+            let maker = &mut self.remembered().1;
+            if opening.create {
+                *maker = device;
+            } else if *maker != device {
+                return Err(Refusal::Invalid);
+            }
+        }
         if self.fault == Some(Fault::EditsOnOpen) && !opening.create {
             for byte in opening.views.iter_mut().filter_map(|it| it.private.first_mut()) {
                 *byte = byte.wrapping_add(1);

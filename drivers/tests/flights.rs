@@ -5,9 +5,11 @@
 
 mod client;
 
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use client::{Flown, fly, fly_with};
 use drivers::{ALL, GOOD, Listed, find, plug};
 use flight::{Log, RuleId, What};
+use kernel::CreateOrder;
 use softgpu::format::Command;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -104,4 +106,20 @@ fn the_table_writes_real_bytes_and_leaves_nothing_on_its_board() {
     assert_eq!((said(&flown), flown.census), (Vec::new(), String::new()));
     assert!(board.is_empty());
     assert_eq!(board.faults(), 0);
+}
+
+#[test]
+fn a_driver_that_cannot_describe_is_named_for_its_primaries_only() {
+    let log = Arc::new(Log::new());
+    let table = DRIVER_INITIALIZATION_DATA { DxgkDdiDescribeAllocation: None, ..GOOD };
+    // SAFETY: It is the good table, without an entry.
+    let (plugged, _board) = unsafe { plug(&table, &log) };
+    let flown = fly_with(&log, plugged, 1, |client, at| {
+        client.create(at, client.order(&[4096])).unwrap();
+        let made = client.create(at, CreateOrder { primaries: vec![1], ..client.order(&[1, 1]) });
+        assert_eq!(made.map(|it| it.allocations.len()), Some(2), "it is made all the same");
+    });
+    let found: Vec<_> = flown.findings.iter().map(|it| (it.rule, it.count)).collect();
+    assert_eq!(found, [(RuleId::KMD_STD_001, 1)], "{:?}", said(&flown));
+    assert!(flown.findings[0].message.contains("absent"), "{:?}", said(&flown));
 }

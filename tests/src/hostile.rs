@@ -7,8 +7,9 @@
 
 use crate::{run, softgpu, verified};
 use flight::{Event, Passive, What, Who};
-use kernel::Manner;
+use kernel::{Kernel, Manner};
 use std::ptr::{null_mut, without_provenance_mut};
+use std::sync::Arc;
 use thunk::Session;
 
 /// The arena: two pages, and behind them one that nobody may touch.
@@ -143,7 +144,8 @@ macro_rules! entries {
         fn call(session: &Session, at: &mut Passive, number: usize, address: u64) {
             let entries: &[&dyn Fn(&mut Passive)] = &[$(&|at| {
                 let args = without_provenance_mut::<u8>(usize::try_from(address).unwrap_or(0));
-                // SAFETY: The session guards, and what it can write is the arena's.
+                // SAFETY: The session guards, and what it can write is the arena's. (One that does
+                // not ends the process: it is flown to see that.)
                 let _ = unsafe { thunk::$name(session, at, args.cast()) };
             }),*];
             entries[number](at);
@@ -176,8 +178,17 @@ const NUMBERS: [u32; 10] =
 /// Does what the bytes say, five for a step. Afterwards nothing may be alive, and the kernel has
 /// broken no rule. Answers how many calls succeeded.
 pub fn call_as_told(bytes: &[u8]) -> usize {
+    call_through(bytes, Session::guarded)
+}
+
+/// The same through a door that believes every pointer: the planted bug, which ends the process.
+pub fn call_unguarded(bytes: &[u8]) -> usize {
+    call_through(bytes, Session::open)
+}
+
+fn call_through(bytes: &[u8], open: fn(&Arc<Kernel>) -> Session) -> usize {
     let events = run(0, softgpu, |wing, at| {
-        let (arena, session) = (Arena::new(), Session::guarded(&wing.kernel));
+        let (arena, session) = (Arena::new(), open(&wing.kernel));
         arena.furnish();
         for number in [0, 3, 5] {
             arena.pass_on_handles();

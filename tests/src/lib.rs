@@ -1,15 +1,21 @@
 //! What the stories share: flights by name, and kernels without a scenario.
 #![deny(unsafe_code)] // The hostile caller is not safe.
 
+mod case;
 pub mod command;
 mod faulty;
 mod hostile;
+mod life;
 mod model;
+mod texts;
 mod variant;
 
+pub use case::{Case, Seen};
 pub use faulty::{Fault, Faulty};
-pub use hostile::call_as_told;
+pub use hostile::{call_as_told, call_unguarded};
+pub use life::{Dice, life};
 pub use model::Model;
+pub use texts::read_as_told;
 pub use variant::Variant;
 
 use flight::{Crew, Event, Log, Passive};

@@ -111,8 +111,12 @@ impl Miniport for Variant {
         self.linger(at);
         let Births { allocations, resource, private } = births;
         let (mut privates, words): (Vec<_>, Vec<_>) =
-            allocations.into_iter().map(|it| (it.private, it.word)).unzip();
-        let lent = privates.iter_mut().zip(words).map(|(private, word)| Birth { private, word });
+            allocations.into_iter().map(|it| (it.private, (it.primary, it.word))).unzip();
+        let lent = privates.iter_mut().zip(words).map(|(private, (primary, word))| Birth {
+            private,
+            primary,
+            word,
+        });
         let births = Births { allocations: lent.collect(), resource, private };
         let born = self.driver.create_allocations(at, births)?;
         for private in privates {

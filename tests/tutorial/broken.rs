@@ -87,7 +87,7 @@ impl Miniport for Hurries {
 
     fn create_device(&self, at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
         let device = self.0.create_device(at, word)?;
-        self.0.free([device.word()].into_iter())?;
+        self.0.words.free([device.word()])?;
         Ok(device)
     }
 }

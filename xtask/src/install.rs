@@ -1,6 +1,6 @@
 //! Putting the C library where a build looks for it.
 
-use crate::{cargo, root, run as done};
+use crate::{cargo, root, run as done, target};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub(crate) fn run() -> Result<(), String> {
 /// Builds the library and puts everything below `prefix`.
 pub(crate) fn into(prefix: &Path) -> Result<(), String> {
     done(&mut cargo(&["build", "--release", "--package", "windtunnel-d3dkmt"]))?;
-    let built = built()?;
+    let built = target().join("release");
     let folder = |name: &str| {
         let path = prefix.join(name);
         fs::create_dir_all(&path).map_err(|why| format!("{}: {why}", path.display()))?;
@@ -43,14 +43,6 @@ pub(crate) fn into(prefix: &Path) -> Result<(), String> {
     fs::write(&to, text).map_err(|why| format!("{}: {why}", to.display()))?;
     println!("wrote {}", to.display());
     Ok(())
-}
-
-/// Where cargo puts what it builds for release.
-fn built() -> Result<PathBuf, String> {
-    // This program is in the folder of another profile, beside that of release.
-    let here = std::env::current_exe().map_err(|why| format!("this program has no path: {why}"))?;
-    let target = here.parent().and_then(Path::parent).ok_or("this program is nowhere")?;
-    Ok(target.join("release"))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), String> {

@@ -1,21 +1,33 @@
-//! Chores. `cargo xtask test` is the test command; `cargo xtask bless` rewrites golden traces,
-//! `cargo xtask docs` the pages that are made from code or quote a trace, `cargo xtask headers`
-//! the C header; `cargo xtask install` puts the C library somewhere.
+//! Chores. `cargo xtask test` is the test command, `cargo xtask fuzz` and `cargo xtask sanitize`
+//! are the long parts of it; `cargo xtask bless` rewrites golden traces and the count of
+//! instructions, `cargo xtask docs` the pages that are made from code or quote a trace,
+//! `cargo xtask bench-page` the tables of the benchmarks, `cargo xtask headers` the C header;
+//! `cargo xtask install` puts the C library somewhere.
 #![forbid(unsafe_code)]
 
+mod bench_page;
+mod count;
 mod headers;
 mod install;
+mod long;
 mod tally;
 mod test;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
 cargo xtask test    checks formatting and lints, runs every test, prints a total;
-                    with --long it runs the fuzzer, too, for two minutes
-cargo xtask bless   rewrites the golden traces; read the diff before you commit it
+                    with --long it does the next two things, too
+cargo xtask fuzz    runs each fuzzer for two minutes
+cargo xtask sanitize
+                    runs the tests of the C library with sanitizers
+cargo xtask bless   rewrites the golden traces, and the count of instructions a pair takes;
+                    read the diff before you commit it
+cargo xtask count   only counts those instructions, and compares
 cargo xtask docs    rewrites docs/support.md from the code, and what pages quote
+cargo xtask bench-page
+                    measures for some minutes, and rewrites the tables of docs/benchmarks.md
 cargo xtask headers rewrites the C header of the library
 cargo xtask install --prefix DIR
                     builds the C library, and puts it there with headers and a pkg-config file";
@@ -23,8 +35,12 @@ cargo xtask install --prefix DIR
 fn main() -> ExitCode {
     let done = match std::env::args().nth(1).as_deref() {
         Some("test") => test::run(),
-        Some("bless") => rewrite("golden"),
+        Some("fuzz") => long::fuzz(),
+        Some("sanitize") => long::sanitize(),
+        Some("bless") => rewrite("golden").and_then(|()| count::bless()),
+        Some("count") => count::check(),
         Some("docs") => ["support", "house", "tutorial"].into_iter().try_for_each(rewrite),
+        Some("bench-page") => bench_page::run(),
         Some("headers") => headers::run(),
         Some("install") => install::run(),
         _ => Err(HELP.to_owned()),
@@ -49,6 +65,13 @@ fn root() -> PathBuf {
     let mut here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     here.pop();
     here
+}
+
+/// The folder for what is built: this program is in it, in the folder of a profile.
+fn target() -> PathBuf {
+    let here = std::env::current_exe().ok();
+    let target = here.as_deref().and_then(Path::parent).and_then(Path::parent);
+    target.map_or_else(|| root().join("target"), Path::to_owned)
 }
 
 /// A cargo command in the workspace.

@@ -1,6 +1,6 @@
 //! The test command: everything that must hold, in one go.
 
-use crate::{cargo, install, root, run as done, tally};
+use crate::{cargo, count as instructions, install, long, root, run as done, tally, target};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -33,10 +33,16 @@ fn run_steps() -> Result<Total, String> {
     run_tests(&mut total)?;
     say("races, in orders drawn by shuttle");
     run_races(&mut total)?;
+    say("names, in every order, by loom");
+    run_names(&mut total)?;
     if std::env::args().any(|it| it == "--long") {
-        say("the fuzzer, for two minutes");
-        fuzz()?;
+        say("fuzzers, for minutes");
+        long::fuzz()?;
+        say("the C library and its clients, with sanitizers");
+        long::sanitize()?;
     }
+    say("instructions of a pair, counted by callgrind");
+    instructions::check()?;
     say("documentation");
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
     done(doc.env("RUSTDOCFLAGS", "--deny warnings"))?;
@@ -49,7 +55,7 @@ fn run_steps() -> Result<Total, String> {
 
 /// Installs the C library, and builds and runs the example with what was installed.
 fn run_installed() -> Result<(), String> {
-    let prefix = root().join("target").join("installed");
+    let prefix = target().join("installed");
     install::into(&prefix)?;
     let mut asked = Command::new("pkg-config");
     asked.args(["--cflags", "--libs", "windtunnel-d3dkmt"]);
@@ -66,9 +72,9 @@ fn run_installed() -> Result<(), String> {
 
 /// Runs every test, counts them, and looks at what they judged.
 fn run_tests(total: &mut Total) -> Result<(), String> {
-    let counts = root().join("target").join("tally.txt");
+    let counts = target().join("tally.txt");
     // There may be no folder yet, and no file.
-    let _ = std::fs::create_dir_all(root().join("target"));
+    let _ = std::fs::create_dir_all(target());
     let _ = std::fs::remove_file(&counts);
     let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
     tests.env("WINDTUNNEL_TALLY", &counts).stdout(Stdio::piped());
@@ -79,24 +85,15 @@ fn run_tests(total: &mut Total) -> Result<(), String> {
 /// Runs the races, in a build of their own: its locks and threads are shuttle's.
 fn run_races(total: &mut Total) -> Result<(), String> {
     let mut tests = cargo(&["test", "--package", "windtunnel-tests", "--test", "race"]);
-    tests.args(["--target-dir", "target/shuttle"]).env("RUSTFLAGS", "--cfg shuttle");
+    tests.arg("--target-dir").arg(target().join("shuttle")).env("RUSTFLAGS", "--cfg shuttle");
     count(tests.stdout(Stdio::piped()), total)
 }
 
-/// Runs the fuzzer, where there is one.
-fn fuzz() -> Result<(), String> {
-    let there = cargo(&["fuzz", "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if !there.is_ok_and(|it| it.success()) {
-        println!(
-            "Not run: cargo-fuzz is missing. `cargo install cargo-fuzz` installs it; it needs"
-        );
-        println!("a nightly toolchain besides.");
-        return Ok(());
-    }
-    // No sanitizer: its shadow lies where the hostile caller's addresses are to be nowhere.
-    let mut fuzz = Command::new("cargo");
-    fuzz.args(["+nightly", "fuzz", "run", "--sanitizer", "none", "thunk", "--"]);
-    done(fuzz.arg("-max_total_time=120").current_dir(root()))
+/// Runs the handle table under loom, in a build of its own.
+fn run_names(total: &mut Total) -> Result<(), String> {
+    let mut tests = cargo(&["test", "--package", "windtunnel-kernel", "--lib"]);
+    tests.arg("--target-dir").arg(target().join("loom")).env("RUSTFLAGS", "--cfg loom");
+    count(tests.arg("handle_loom").stdout(Stdio::piped()), total)
 }
 
 /// Runs tests, and counts them.

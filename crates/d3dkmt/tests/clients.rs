@@ -30,6 +30,8 @@ fn build(compiler: &str, standard: &str, source: &str) -> PathBuf {
     command.args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g", "-rdynamic"]);
     command.arg("-pthread").arg("-I").arg(include).arg(&source).arg("-o").arg(&client);
     command.arg("-L").arg(&library).arg("-lwindtunnel_d3dkmt");
+    // With a sanitizer, for one (`cargo xtask test --long`).
+    command.args(std::env::var("CFLAGS").unwrap_or_default().split_whitespace());
     let output = command.output().unwrap_or_else(|why| panic!("{compiler}: {why}"));
     assert!(output.status.success(), "{}:\n{}", source.display(), words(&output));
     client

@@ -114,6 +114,8 @@ events! {
     DeviceCreated "device.created" { process: Subject, adapter: Subject }
     /// A device cannot work any more; its work counts as done.
     DeviceLost "device.lost" { why: Text }
+    /// A client was told how the device is: `active`, or why it is lost.
+    DeviceTold "device.told" { state: Text }
     /// The driver was told that the device is gone.
     DeviceDestroyed "device.destroyed" {}
 
@@ -126,6 +128,13 @@ events! {
     ResourceCreated "resource.created" { adapter: Subject, device: Subject, sharing: Text }
     /// The driver was told that the resource is gone.
     ResourceGone "resource.gone" {}
+    /// What a shared resource has for its openers: bytes of the runtime's data, and of its
+    /// members' private data together.
+    ShareKept "share.kept" { runtime: u64, total: u64 }
+    /// A client was told of them; `copied` is how many bytes of data it was given.
+    ShareTold "share.told" { runtime: u64, total: u64, copied: u64 }
+    /// An opener was given them: so many bytes of private data as it is told, and bytes in all.
+    ShareOpened "share.opened" { written: u64, copied: u64 }
     /// A device has a view of a resource.
     ResourceViewOpened "resource-view.opened" { resource: Subject, device: Subject }
     /// Its name is closed, by a destroy call of `by`.
@@ -283,6 +292,10 @@ events! {
     HandleAcquired "handle.acquired" { word: Subject, hold: u32 }
     /// It let go of the data, or was made to.
     HandleReleased "handle.released" { hold: u32 }
+
+    /// The driver waited inside a call: subject the call. `ended` says how that ended: by an event
+    /// that was set at some level, or by time.
+    DriverWaited "driver.waited" { what: Text, ended: Text }
 
     /// The driver took a pool block: subject its word.
     PoolTaken "pool.taken" { bytes: u64, tag: Text }

@@ -9,6 +9,7 @@
 use crate::{Event, Kind, RuleId, Subject, What, Who, thread};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How many events room is kept for when they are taken out.
@@ -18,6 +19,8 @@ const MOST_ROOM: usize = 4096;
 #[derive(Debug)]
 pub struct Log {
     inner: Mutex<Inner>,
+    /// How often each live rule was judged: a count, in no order with anything.
+    judged: Vec<AtomicU64>,
     on: bool,
 }
 
@@ -29,7 +32,6 @@ pub struct Tally(Vec<u64>);
 struct Inner {
     last: u64,
     events: Vec<Event>,
-    judged: Tally,
     words: HashMap<usize, Word, BuildHasherDefault<Spread>>,
     free: Vec<u32>,
 }
@@ -63,12 +65,17 @@ impl Hasher for Spread {
 impl Log {
     /// A log that keeps what it is told.
     pub fn new() -> Self {
-        Self { inner: Mutex::default(), on: true }
+        Self::made(true)
     }
 
     /// A log that keeps nothing, for measuring what keeping costs.
     pub fn silent() -> Self {
-        Self { inner: Mutex::default(), on: false }
+        Self::made(false)
+    }
+
+    fn made(on: bool) -> Self {
+        let judged = RuleId::LIVE.iter().map(|_| AtomicU64::new(0)).collect();
+        Self { inner: Mutex::default(), judged, on }
     }
 
     /// Whether it keeps what it is told: what is said for nobody need not be made up.
@@ -104,20 +111,10 @@ impl Log {
         place: &'static str,
         broken: Option<String>,
     ) {
-        if self.on {
-            self.count(rule, who, about, place, broken);
+        if !self.on {
+            return;
         }
-    }
-
-    fn count(
-        &self,
-        rule: RuleId,
-        who: Who,
-        about: Subject,
-        place: &'static str,
-        broken: Option<String>,
-    ) {
-        self.inner().judged.count(rule);
+        self.judged[rule.index()].fetch_add(1, Ordering::Relaxed);
         if let Some(message) = broken {
             let (place, message) = (place.into(), message.into());
             self.emit(about, What::RuleBroken { rule, who, place, message });
@@ -134,7 +131,7 @@ impl Log {
 
     /// How often the entry rules were judged.
     pub fn judged(&self) -> Tally {
-        self.inner().judged.clone()
+        Tally(self.judged.iter().map(|it| it.load(Ordering::Relaxed)).collect())
     }
 
     /// Numbers a driver's word: the same number while anybody holds it.

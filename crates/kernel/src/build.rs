@@ -210,6 +210,11 @@ impl Kernel {
         let create = making.opens.is_none();
         let mut global = None;
         if let Some(place) = built.place.filter(|it| it.new) {
+            if order.sharing != Sharing::None {
+                let total = order.allocations.iter().map(|it| it.len() as u64).sum();
+                let kept = What::ShareKept { runtime: order.runtime.len() as u64, total };
+                self.log.emit(Kind::Resource.nr(place.resource), kept);
+            }
             if order.sharing == Sharing::Global {
                 let name = world.shares.reserve()?;
                 let of = Kind::Resource.nr(place.resource);

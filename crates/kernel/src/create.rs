@@ -39,6 +39,8 @@ pub struct CreateOrder {
     pub private: Vec<u8>,
     /// Each allocation's private data for the driver.
     pub allocations: Vec<Vec<u8>>,
+    /// Which of them are primaries, by their places in the list.
+    pub primaries: Vec<usize>,
     /// One standard allocation of so many bytes, whose private data the driver supplies.
     pub standard: Option<u64>,
 }
@@ -179,7 +181,15 @@ impl Kernel {
         world.promise_views(making, &mut built, names);
         drop(world);
         let opened = self.open(at, &pass, making, order, &built);
-        let finished = opened.and_then(|mut world| {
+        let described = opened.map(|world| {
+            if !order.primaries.is_empty() {
+                drop(world);
+                self.describe_primaries(at, &pass, making, order, &built);
+                return self.world.hold();
+            }
+            world
+        });
+        let finished = described.and_then(|mut world| {
             let made = self.finish(&mut world, making, &built, order, names)?;
             Ok((made, world))
         });
@@ -210,9 +220,13 @@ impl Kernel {
             Some(word) => Some(Home::Known(word, Blank::new())),
             None => order.new_resource.then(|| Home::New(Blank::new())),
         };
-        let birth = |private| Birth { private, word: Blank::new() };
+        let primaries = &order.primaries;
+        let birth = |(place, private)| {
+            let primary = primaries.contains(&place);
+            Birth { private, primary, word: Blank::new() }
+        };
         let births = Births {
-            allocations: order.allocations.iter_mut().map(birth).collect(),
+            allocations: order.allocations.iter_mut().enumerate().map(birth).collect(),
             resource,
             private: &mut order.private,
         };

@@ -11,8 +11,9 @@ use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::lock::Counter;
 use crate::miniport::{
-    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice, DriverResource,
-    DriverView, Features, Generation, Miniport, Opening, Refusal, Standard, Submission,
+    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
+    DriverDevice, DriverResource, DriverView, Features, Generation, Miniport, Opening, Refusal,
+    Standard, Submission, Surface,
 };
 use crate::operation::{Building, PagingSubmission};
 use crate::services::Services;
@@ -97,6 +98,8 @@ table! {
         lacks "GDI surfaces only";
     CREATE_ALLOCATION DxgkDdiCreateAllocation Passive Zero  DESCRIBES;
     DESTROY_ALLOCATION DxgkDdiDestroyAllocation Passive Zero Legal::Any;
+    DESCRIBE_ALLOCATION DxgkDdiDescribeAllocation Passive Zero Legal::Any,
+        lacks "primaries only, and nothing reads the description";
     OPEN_ALLOCATION   DxgkDdiOpenAllocation   Passive Zero  DESCRIBES;
     CLOSE_ALLOCATION  DxgkDdiCloseAllocation  Passive Zero  Legal::Any;
     SUBMIT_COMMAND    DxgkDdiSubmitCommandVirtual Dispatch Scheduler
@@ -110,6 +113,21 @@ table! {
     INTERRUPT         DxgkDdiInterruptRoutine DeviceLevel None Legal::Any;
     DPC               DxgkDdiDpcRoutine       Dispatch None Legal::Any;
 }
+
+/// What no driver can be flown without, and all that one needs which takes no work.
+pub const REQUIRED: &[&str] = &[
+    ADD_DEVICE.name,
+    START_DEVICE.name,
+    STOP_DEVICE.name,
+    REMOVE_DEVICE.name,
+    QUERY_ADAPTER.name,
+    CREATE_DEVICE.name,
+    DESTROY_DEVICE.name,
+    CREATE_ALLOCATION.name,
+    DESTROY_ALLOCATION.name,
+    OPEN_ALLOCATION.name,
+    CLOSE_ALLOCATION.name,
+];
 
 /// A driver, its hardware and its memory, as the kernel calls it.
 pub(crate) struct Driver {
@@ -242,6 +260,18 @@ impl Driver {
         // The allocation is the adapter's, so the call is for no process.
         let whom = For { process: None, carries };
         self.call(&DESTROY_ALLOCATION, at, whom, |it, at| it.destroy_allocations(at, doomed))
+    }
+
+    pub(crate) fn describe_allocation(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: u32,
+        allocation: &DriverAllocation,
+    ) -> Answer<Surface> {
+        self.call(&DESCRIBE_ALLOCATION, at, bare(Some(process)), |it, at| {
+            it.describe_allocation(at, allocation)
+        })
     }
 
     pub(crate) fn open_allocations(

@@ -413,7 +413,10 @@ impl Kernel {
         let world = self.world.hold();
         let number = world.resolve(process, Argument::Device, device, Kind::Device)?;
         let it = world.devices.get(number);
-        Ok(it.and_then(|it| if it.gone { Some(Loss::Stopped) } else { it.lost }))
+        let loss = it.and_then(|it| if it.gone { Some(Loss::Stopped) } else { it.lost });
+        let state = loss.map_or("active", Loss::name).into();
+        self.log.emit(Kind::Device.nr(number), What::DeviceTold { state });
+        Ok(loss)
     }
 
     /// The driver a device belongs to.

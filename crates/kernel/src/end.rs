@@ -41,6 +41,12 @@ impl Kernel {
         let Some(it) = world.retirements.get_mut(number) else { return world };
         let (device, resource_view) = (it.device, it.resource_view);
         let views = std::mem::take(&mut it.views);
+        #[cfg(shuttle)]
+        let world = {
+            drop(world);
+            self.destroy_too_early(at, by, &views);
+            self.world.hold()
+        };
         let (orphans, mut world) = self.close_views(at, by, world, device, &views);
         let doomed = resource_view.and_then(|it| self.close_resource_view(&mut world, it));
         let mut world = self.destroy_orphans(at, by, world, &orphans, doomed);

@@ -17,16 +17,21 @@ pub mod census;
 pub mod context;
 mod create;
 pub mod ddi;
+mod describe;
 pub mod device;
 mod end;
 mod gate;
 pub mod handle;
+#[cfg(all(test, loom))]
+mod handle_loom;
 mod hold;
 pub mod kernel;
 mod lock;
 mod memory;
 pub mod miniport;
 pub mod operation;
+#[cfg(shuttle)]
+mod planted;
 pub mod process;
 pub mod range;
 mod refused;

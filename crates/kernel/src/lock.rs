@@ -2,13 +2,19 @@
 //!
 //! Order, outermost first: the world, then what `flight` locks inside (the log, the host).
 //! Nothing else may be locked, and nothing may wait, while the world is held.
-#![cfg_attr(not(shuttle), expect(clippy::disallowed_types, reason = "locks come from here"))]
+#![cfg_attr(
+    not(any(shuttle, loom)),
+    expect(clippy::disallowed_types, reason = "locks come from here")
+)]
 
-#[cfg(shuttle)] // Then the order in which it is taken is drawn: `cargo xtask test` does so.
+// `cargo xtask test` makes both builds: the order in which it is taken is drawn, or all are tried.
+#[cfg(loom)]
+use loom::sync::{Mutex, MutexGuard, atomic::AtomicU32};
+#[cfg(shuttle)]
 use shuttle::sync::{Mutex, MutexGuard, atomic::AtomicU32};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-#[cfg(not(shuttle))]
+#[cfg(not(any(shuttle, loom)))]
 use std::sync::{Mutex, MutexGuard, atomic::AtomicU32};
 
 /// A held lock. Whoever goes on with it takes it over, and gives it back or lets it go: a step

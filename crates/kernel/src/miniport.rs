@@ -49,9 +49,9 @@ pub trait Miniport: Send + Sync {
         self.stands_on().ok_or(Refusal::Absent)?.add_device(at, services)
     }
 
-    /// Starts the adapter (`DxgkDdiStartDevice`).
+    /// Starts the adapter (`DxgkDdiStartDevice`). Nothing to do, if it does not say.
     fn start_device(&self, at: &mut Passive) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.start_device(at)
+        self.stands_on().map_or(Ok(()), |it| it.start_device(at))
     }
 
     /// Says what the adapter has (`DxgkDdiQueryAdapterInfo`).
@@ -59,9 +59,9 @@ pub trait Miniport: Send + Sync {
         self.stands_on().ok_or(Refusal::Absent)?.query_adapter(at)
     }
 
-    /// Stops the adapter (`DxgkDdiStopDevice`).
+    /// Stops the adapter (`DxgkDdiStopDevice`). Nothing to do, if it does not say.
     fn stop_device(&self, at: &mut Passive) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.stop_device(at)
+        self.stands_on().map_or(Ok(()), |it| it.stop_device(at))
     }
 
     /// Forgets the adapter (`DxgkDdiRemoveDevice`).
@@ -69,9 +69,9 @@ pub trait Miniport: Send + Sync {
         self.stands_on().ok_or(Refusal::Absent)?.remove_device(at)
     }
 
-    /// Leaves (`DxgkDdiUnload`).
+    /// Leaves (`DxgkDdiUnload`). Nothing to do, if it does not say.
     fn unload(&self, at: &mut Passive) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.unload(at)
+        self.stands_on().map_or(Ok(()), |it| it.unload(at))
     }
 
     /// Makes a device (`DxgkDdiCreateDevice`).
@@ -124,6 +124,15 @@ pub trait Miniport: Send + Sync {
         doomed: Doomed<'_>,
     ) -> Answer<Option<DriverResource>> {
         self.stands_on().ok_or(Refusal::Absent)?.destroy_allocations(at, doomed)
+    }
+
+    /// Says what a primary looks like (`DxgkDdiDescribeAllocation`).
+    fn describe_allocation(
+        &self,
+        at: &mut Passive,
+        allocation: &DriverAllocation,
+    ) -> Answer<Surface> {
+        self.stands_on().ok_or(Refusal::Absent)?.describe_allocation(at, allocation)
     }
 
     /// Opens allocations for a device (`DxgkDdiOpenAllocation`): one word for each.
@@ -237,6 +246,9 @@ pub struct Births<'a> {
 pub struct Birth<'a> {
     /// Its private data; the driver may edit it, not change its length.
     pub private: &'a mut Vec<u8>,
+    /// Whether it is to be shown on a display. WINDOWS: a driver knows it from its private data
+    /// only; the kernel knows it from the client.
+    pub primary: bool,
     /// Where its word goes.
     pub word: Blank<'a, Allocation>,
 }
@@ -268,6 +280,17 @@ pub struct Shape {
     pub pitch_aligned_size: u64,
     /// Where it should be, on an adapter with memory.
     pub wants: Wants,
+}
+
+/// What a primary looks like (`DXGKARG_DESCRIBEALLOCATION`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Surface {
+    /// How many pixels a row has.
+    pub width: u32,
+    /// How many rows.
+    pub height: u32,
+    /// The format of a pixel: a number the kernel only passes on, zero if it is not known.
+    pub format: i32,
 }
 
 /// What one call destroys: members of one resource, or an allocation on its own.

@@ -19,11 +19,13 @@ use crate::refused::{Argument, Refused};
 use crate::resource::Resource;
 use crate::store::Few;
 use crate::world::World;
-use flight::{Kind, Passive, RuleId, Who};
+use flight::{Kind, Passive, RuleId, Subject, Who};
 
 /// What an opener has to know (`D3DKMTQueryResourceInfo`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareInfo {
+    /// The resource, for events.
+    pub resource: Subject,
     /// How many bytes of the runtime's private data it has.
     pub runtime: usize,
     /// How many bytes of the driver's private data the resource has.
@@ -57,9 +59,10 @@ impl Kernel {
     ) -> Result<ShareInfo, Refused> {
         let inside = self.enter_device(process, device)?;
         let world = self.world.hold();
-        let (_, it) = world.shared(&inside, global)?;
+        let (number, it) = world.shared(&inside, global)?;
         let members = it.members.iter().filter_map(|it| world.allocations.get(*it));
         Ok(ShareInfo {
+            resource: Kind::Resource.nr(number),
             runtime: it.runtime.len(),
             private: it.private.len(),
             total: members.map(|it| it.private.len()).sum(),

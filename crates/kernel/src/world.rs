@@ -66,6 +66,9 @@ pub(crate) struct World {
     pub(crate) last_hold: u32,
     pub(crate) last_node: u32,
     pub(crate) last_segment: u32,
+    /// A bug on purpose, in builds for shuttle (`planted.rs`).
+    #[cfg(shuttle)]
+    pub(crate) reversed: bool,
 }
 
 impl World {
@@ -98,6 +101,8 @@ impl World {
             last_hold: 0,
             last_node: 0,
             last_segment: 0,
+            #[cfg(shuttle)]
+            reversed: false,
         }
     }
 

@@ -1,4 +1,4 @@
-//! The functions of pool under their Windows names.
+//! The functions of pool under their Windows names, and the table of all imports.
 //!
 //! They act on the pool of the driver that is running on this thread; elsewhere there is no
 //! pool, so nothing is taken and nothing is given back. A panic of ours does not leave them.
@@ -6,6 +6,11 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::Pool;
+use crate::ke::{
+    KeAcquireSpinLockRaiseToDpc, KeDelayExecutionThread, KeGetCurrentIrql, KeInitializeEvent,
+    KeInitializeSpinLock, KeLowerIrql, KeRaiseIrqlToDpcLevel, KeReleaseSpinLock, KeSetEvent,
+    KeWaitForSingleObject, KfRaiseIrql,
+};
 use abi::PVOID;
 use flight::Support;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -61,6 +66,17 @@ imports! {
     ExAllocatePool2 lacks "no quota, no cache alignment, and it does not raise";
     ExFreePool;
     ExFreePoolWithTag;
+    KeAcquireSpinLockRaiseToDpc;
+    KeDelayExecutionThread lacks "time is virtual: it passes when nothing else can happen";
+    KeGetCurrentIrql;
+    KeInitializeEvent;
+    KeInitializeSpinLock;
+    KeLowerIrql lacks "not below the level the driver was entered at";
+    KeRaiseIrqlToDpcLevel;
+    KeReleaseSpinLock;
+    KeSetEvent lacks "no boost, and it does not wait";
+    KeWaitForSingleObject lacks "events only, and no alerts";
+    KfRaiseIrql;
 }
 
 /// Takes a block of pool.

@@ -1,18 +1,28 @@
-//! What a kernel-mode driver imports, and the machine's memory. It begins with pool.
+//! What a kernel-mode driver imports: pool, levels, spin locks, events and waits; and the
+//! machine's memory.
 //!
 //! A driver's memory is real memory that is watched: who took it, whether it came back, and
 //! whether it stayed untouched after that. What goes wrong is an event and never a crash.
-//! Code of a driver runs inside [`Pool::inside`], and the exported functions act on that pool.
+//! Code of a driver runs inside [`Pool::inside`], and the exported functions act on that pool;
+//! inside [`processor::inside`] it has a level, locks and waits.
 
 mod exports;
+mod ke;
 mod memory;
 mod pool;
+pub mod processor;
 mod ram;
+mod waits;
 
 pub use exports::{
     ExAllocatePool2, ExFreePool, ExFreePoolWithTag, IMPORTS, Import, POOL_FLAG_CACHE_ALIGNED,
     POOL_FLAG_NON_PAGED, POOL_FLAG_NON_PAGED_EXECUTE, POOL_FLAG_PAGED, POOL_FLAG_RAISE_ON_FAILURE,
     POOL_FLAG_UNINITIALIZED, POOL_FLAG_USE_QUOTA,
+};
+pub use ke::{
+    DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, KeAcquireSpinLockRaiseToDpc, KeDelayExecutionThread,
+    KeGetCurrentIrql, KeInitializeEvent, KeInitializeSpinLock, KeLowerIrql, KeRaiseIrqlToDpcLevel,
+    KeReleaseSpinLock, KeSetEvent, KeWaitForSingleObject, KfRaiseIrql, PASSIVE_LEVEL,
 };
 pub use pool::Pool;
 pub use ram::Ram;

@@ -11,12 +11,13 @@ use abi::HANDLE;
 use abi::display::{
     DXGK_ALLOCATIONINFO, DXGK_CREATEALLOCATIONFLAGS, DXGK_DESTROYALLOCATIONFLAGS,
     DXGK_OPENALLOCATIONFLAGS, DXGK_OPENALLOCATIONINFO, DXGKARG_CLOSEALLOCATION,
-    DXGKARG_CREATEALLOCATION, DXGKARG_DESTROYALLOCATION, DXGKARG_OPENALLOCATION,
+    DXGKARG_CREATEALLOCATION, DXGKARG_DESCRIBEALLOCATION, DXGKARG_DESTROYALLOCATION,
+    DXGKARG_OPENALLOCATION,
 };
 use flight::{RuleId, Who};
 use kernel::miniport::{
-    Answer, Births, Born, Doomed, DriverDevice, DriverResource, DriverView, Fate, Home, Opening,
-    Refusal, Shape,
+    Answer, Births, Born, Doomed, DriverAllocation, DriverDevice, DriverResource, DriverView, Fate,
+    Home, Opening, Refusal, Shape, Surface,
 };
 use std::vec::Drain;
 
@@ -58,7 +59,8 @@ impl TableDriver {
         judge_lengths(&door, own.iter().chain([&shared]));
         answer(status)?;
         *common = shared.bytes();
-        flags::judge(door.services(), &infos);
+        let primaries = allocations.iter().map(|it| it.primary);
+        flags::judge(door.services(), infos.iter().zip(primaries));
         let born = allocations.into_iter().zip(own).zip(infos).map(|((birth, private), info)| {
             *birth.private = private.bytes();
             (birth.word.fill(info.hAllocation.expose_provenance()), shape(&info))
@@ -98,6 +100,24 @@ impl TableDriver {
         answer(status)?;
         let after = args.hResource.expose_provenance();
         Ok(blank.filter(|_| after != before).map(|it| it.fill(after)))
+    }
+
+    pub(crate) fn describe_one(&self, allocation: &DriverAllocation) -> Answer<Surface> {
+        let call = self.table.DxgkDdiDescribeAllocation.ok_or(Refusal::Absent)?;
+        let Adapter { door, context, .. } = self.adapter()?;
+        let mut args = DXGKARG_DESCRIBEALLOCATION {
+            hAllocation: pointer(allocation.word()),
+            ..DXGKARG_DESCRIBEALLOCATION::ZERO
+        };
+
+        let status = self.inside(&door, || {
+            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
+            // outlives the call, also one that unwinds.
+            unsafe { call(pointer(context), &raw mut args) }
+        });
+
+        answer(status)?;
+        Ok(Surface { width: args.Width, height: args.Height, format: args.Format })
     }
 
     pub(crate) fn new_views(&self, opening: Opening<'_>) -> Answer<Vec<DriverView>> {

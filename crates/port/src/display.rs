@@ -7,16 +7,18 @@
 use crate::door::Door;
 use crate::table::{self, BadTable};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
-use flight::{DeviceLevel, Dispatch, Passive};
+use flight::{DeviceLevel, Dispatch, InCall, Kind, Passive, RuleId, Who};
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice, DriverResource,
-    DriverView, Features, Miniport, Opening, Refusal, Standard, Submission,
+    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
+    DriverDevice, DriverResource, DriverView, Features, Miniport, Opening, Refusal, Standard,
+    Submission, Surface,
 };
 use kernel::operation::{Building, PagingSubmission};
 use kernel::services::Services;
 use nt::Pool;
+use nt::processor::{self, Left};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec::Drain;
@@ -76,13 +78,31 @@ impl TableDriver {
 
     /// Runs code of the driver: its callbacks find the door, its imports the pool.
     pub(crate) fn inside<R>(&self, door: &Arc<Door>, body: impl FnOnce() -> R) -> R {
-        door.run(|| self.pool.inside(body))
+        let services = door.services();
+        let body = || door.run(|| self.pool.inside(body));
+        let (answer, left) = processor::inside(services.host(), services.log(), body);
+        judge_left(services, &left);
+        answer
     }
 
     /// Runs code of the driver that is about no adapter.
     pub(crate) fn inside_pool<R>(&self, body: impl FnOnce() -> R) -> R {
         self.pool.inside(body)
     }
+}
+
+/// Entry rule: a driver leaves a call at the level it came in at, without a spin lock.
+fn judge_left(services: &Services, left: &Left) {
+    let Left { entered, level, locks } = *left;
+    let broken = (entered != level || locks > 0).then(|| {
+        format!(
+            "the driver was entered at {entered} and left at {level}, with {locks} spin locks: it \
+             leaves as it came, with none"
+        )
+    });
+    let (rule, place) = (RuleId::KMD_LEVEL_008, "return from a DDI");
+    let call = Kind::Call.nr(InCall::current().map_or(0, |it| it.number));
+    services.log().judge(rule, Who::Driver, call, place, broken);
 }
 
 impl fmt::Debug for TableDriver {
@@ -157,6 +177,14 @@ impl Miniport for TableDriver {
         doomed: Doomed<'_>,
     ) -> Answer<Option<DriverResource>> {
         self.end_allocations(doomed)
+    }
+
+    fn describe_allocation(
+        &self,
+        _at: &mut Passive,
+        allocation: &DriverAllocation,
+    ) -> Answer<Surface> {
+        self.describe_one(allocation)
     }
 
     fn open_allocations(&self, _at: &mut Passive, opening: Opening<'_>) -> Answer<Vec<DriverView>> {

@@ -18,8 +18,22 @@ const KINDS_OF_MEMORY: u32 = FlagsWddm2::Protected
 /// and refused elsewhere; which of the two an adapter has is not asked yet, so both are taken.
 const HISTORY: u32 = FlagsWddm2::HistoryBuffer | FlagsWddm2::CpuVisible | FlagsWddm2::Cached;
 
+/// What a primary cannot be.
+const NO_PRIMARY: u32 = KINDS_OF_MEMORY | FlagsWddm2::Cached;
+
 /// A rule on the flags of one allocation: what is wrong with them, if something is.
 type FlagRule = (RuleId, fn(u32) -> Option<String>);
+
+/// A rule on the flags of a primary, besides those of every allocation.
+const OF_PRIMARIES: FlagRule = (RuleId::KMD_FLAGS_003, |flags| {
+    let odd = flags & NO_PRIMARY;
+    (odd != 0).then(|| {
+        format!(
+            "it is a primary: none of Cached, Protected, PermanentSysMem, ExistingSysMem and \
+             ExistingKernelSysMem goes with that, and {odd:#010x} is set"
+        )
+    })
+});
 
 const RULES: &[FlagRule] = &[
     (RuleId::KMD_ALLOC_008, |flags| {
@@ -54,10 +68,15 @@ const RULES: &[FlagRule] = &[
 ];
 
 /// Judges what a driver set for the allocations of one call.
-pub(crate) fn judge(services: &Services, infos: &[DXGK_ALLOCATIONINFO]) {
-    for (at, info) in infos.iter().enumerate() {
+///
+/// With each, whether it is a primary.
+pub(crate) fn judge<'a>(
+    services: &Services,
+    infos: impl Iterator<Item = (&'a DXGK_ALLOCATIONINFO, bool)>,
+) {
+    for (at, (info, primary)) in infos.enumerate() {
         let flags = info.FlagsWddm2.Value;
-        for (rule, broken) in RULES {
+        for (rule, broken) in RULES.iter().chain(primary.then_some(&OF_PRIMARIES)) {
             let broken = broken(flags)
                 .map(|but| format!("allocation {at} has FlagsWddm2 {flags:#010x}, but {but}"));
             let place = "DxgkDdiCreateAllocation.FlagsWddm2";
@@ -87,6 +106,21 @@ mod tests {
             HISTORY,
         ] {
             assert!(broken(flags).is_empty(), "{flags:#x}: {:?}", broken(flags));
+        }
+    }
+
+    #[test]
+    fn a_primary_is_none_of_five() {
+        let (_, broken) = OF_PRIMARIES;
+        assert_eq!(broken(FlagsWddm2::CpuVisible | FlagsWddm2::AccessedPhysically), None);
+        for flag in [
+            FlagsWddm2::Cached,
+            FlagsWddm2::Protected,
+            FlagsWddm2::PermanentSysMem,
+            FlagsWddm2::ExistingSysMem,
+            FlagsWddm2::ExistingKernelSysMem,
+        ] {
+            assert!(broken(flag).is_some(), "{flag:#x}");
         }
     }
 

@@ -103,7 +103,7 @@ pub const UNCALLED: &[(&str, &[&str])] = &[
         ],
     ),
     ("no history buffers", &["DxgkDdiFormatHistoryBuffer", "DxgkDdiCalibrateGpuClock"]),
-    ("nothing reads it yet", &["DxgkDdiDescribeAllocation", "DxgkDdiGetNodeMetadata"]),
+    ("nothing reads it yet", &["DxgkDdiGetNodeMetadata"]),
     (
         "nobody asks for it yet",
         &[

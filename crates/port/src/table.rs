@@ -13,6 +13,7 @@ use abi::display::{
     DXGKDDI_INTERFACE_VERSION_WIN7, DXGKDDI_INTERFACE_VERSION_WIN8,
 };
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use kernel::ddi::REQUIRED;
 use std::fmt;
 
 /// The version that is flown.
@@ -40,21 +41,6 @@ const KNOWN: &[(u32, &str)] = &[
     (DXGKDDI_INTERFACE_VERSION_WDDM2_9, "WDDM 2.9"),
     (DXGKDDI_INTERFACE_VERSION_WDDM3_0, "WDDM 3.0"),
     (DXGKDDI_INTERFACE_VERSION_WDDM3_1, "WDDM 3.1"),
-];
-
-/// What no driver can be flown without.
-const REQUIRED: &[&str] = &[
-    "DxgkDdiAddDevice",
-    "DxgkDdiStartDevice",
-    "DxgkDdiStopDevice",
-    "DxgkDdiRemoveDevice",
-    "DxgkDdiQueryAdapterInfo",
-    "DxgkDdiCreateDevice",
-    "DxgkDdiDestroyDevice",
-    "DxgkDdiCreateAllocation",
-    "DxgkDdiDestroyAllocation",
-    "DxgkDdiOpenAllocation",
-    "DxgkDdiCloseAllocation",
 ];
 
 /// Why a table was not taken.

@@ -23,9 +23,9 @@ use kernel::context::Context;
 use kernel::device::Device;
 use kernel::handle::Handle;
 use kernel::miniport::{
-    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice, DriverResource,
-    DriverView, Fate, Features, Home, Miniport, Opening, Refusal, Shape, Standard, Submission,
-    ViewBirth,
+    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
+    DriverDevice, DriverResource, DriverView, Fate, Features, Home, Miniport, Opening, Refusal,
+    Shape, Standard, Submission, Surface, ViewBirth,
 };
 use kernel::operation::{Building, PagingSubmission};
 use kernel::services::Services;
@@ -33,6 +33,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::vec::Drain;
 
+/// `D3DDDIFMT_A8`: a byte is a pixel.
+const A8: i32 = 28;
 /// The engines of a node, as bits; no bit leaves the choice to us.
 const ENGINES: u32 = 1;
 
@@ -251,6 +253,18 @@ impl Miniport for SoftGpu {
             }
         })?;
         Ok(None)
+    }
+
+    /// A row of bytes, as its private data says.
+    fn describe_allocation(
+        &self,
+        _at: &mut Passive,
+        allocation: &DriverAllocation,
+    ) -> Answer<Surface> {
+        let bytes = self.state().records.allocation(allocation.word()).map(|it| it.size());
+        let bytes = bytes.ok_or(Refusal::Invalid)?;
+        let width = u32::try_from(bytes).map_err(|_| Refusal::Invalid)?;
+        Ok(Surface { width, height: 1, format: A8 })
     }
 
     fn open_allocations(&self, at: &mut Passive, opening: Opening<'_>) -> Answer<Vec<DriverView>> {

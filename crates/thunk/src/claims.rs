@@ -50,6 +50,7 @@ struct Held {
 }
 
 thread_local! {
+    static COPIED: Cell<u64> = const { Cell::new(0) };
     /// What holds for the call this thread is in. An entry point does not pass it down, so that
     /// none can forget to.
     static HELD: Cell<Held> =
@@ -235,7 +236,14 @@ pub(crate) unsafe fn read_bytes(from: *const c_void, size: u32) -> Result<Vec<u8
 /// in any session, to no memory of ours.
 pub(crate) unsafe fn write_bytes(to: *mut c_void, bytes: &[u8]) -> Result<(), NTSTATUS> {
     // SAFETY: The same contract, for bytes.
-    unsafe { write_list(to.cast::<u8>(), bytes) }
+    unsafe { write_list(to.cast::<u8>(), bytes) }?;
+    COPIED.with(|it| it.set(it.get() + bytes.len() as u64));
+    Ok(())
+}
+
+/// How many bytes of data callers on this thread were given so far, structures aside.
+pub(crate) fn copied() -> u64 {
+    COPIED.with(Cell::get)
 }
 
 /// Copies out of the caller's memory.

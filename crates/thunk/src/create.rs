@@ -398,6 +398,8 @@ unsafe fn order(asked: &Asked) -> Result<CreateOrder, NTSTATUS> {
         (true, false) => Sharing::Global,
         (true, true) => Sharing::Nt,
     };
+    let primary = |it: &(usize, &Info)| it.1.flags & InfoFlags::Primary != 0;
+    let primaries = asked.infos.iter().enumerate().filter(primary).map(|it| it.0).collect();
     Ok(CreateOrder {
         device: Handle(args.hDevice),
         resource: (args.hResource != 0).then_some(Handle(args.hResource)),
@@ -406,6 +408,7 @@ unsafe fn order(asked: &Asked) -> Result<CreateOrder, NTSTATUS> {
         runtime,
         private,
         allocations,
+        primaries,
         standard: asked.standard.map(|it| it.ExistingHeapData.Size as u64),
     })
 }

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::claims::{read_list_mut, read_mut, room_for, write, write_bytes, write_list};
+use crate::claims::{copied, read_list_mut, read_mut, room_for, write, write_bytes, write_list};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
 use crate::status::{Kept, Which, answer};
@@ -10,7 +10,7 @@ use abi::NTSTATUS;
 use abi::kmt::{D3DKMT_OPENRESOURCE, D3DKMT_QUERYRESOURCEINFO};
 use abi::status::{STATUS_INTEGER_OVERFLOW, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 use abi::ukm::{D3DDDI_OPENALLOCATIONINFO, D3DDDI_OPENALLOCATIONINFO2};
-use flight::{Passive, RuleId};
+use flight::{Passive, RuleId, What};
 use kernel::{Handle, ShareInfo};
 use std::ffi::c_void;
 
@@ -96,6 +96,7 @@ pub unsafe fn D3DKMTQueryResourceInfo(
     args: *mut D3DKMT_QUERYRESOURCEINFO,
 ) -> NTSTATUS {
     session.call("D3DKMTQueryResourceInfo", || {
+        let before = copied();
         // SAFETY: The caller's contract.
         let mut asked = unsafe { read_mut(args) }?;
         let (device, global) = (Handle(asked.hDevice), Handle(asked.hGlobalShare));
@@ -108,7 +109,11 @@ pub unsafe fn D3DKMTQueryResourceInfo(
         asked.ResourcePrivateDriverDataSize = fits(there.private)?;
         asked.NumAllocations = fits(there.members)?;
         // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
+        unsafe { write(args, asked) }?;
+        let (runtime, total) = (there.runtime as u64, asked.TotalPrivateDriverDataSize.into());
+        let told = What::ShareTold { runtime, total, copied: copied() - before };
+        session.log().emit(there.resource, told);
+        Ok(())
     })
 }
 
@@ -172,7 +177,7 @@ unsafe fn open<E: Element>(
     let opened = session.kernel.open_resource(at, session.process, device, global);
     let opened = answer(session, OPENED, opened)?;
     let total = args_now.pTotalPrivateDriverDataBuffer;
-    let mut written = 0;
+    let (mut written, before) = (0, copied());
     for ((element, handle), private) in
         elements.iter_mut().zip(&opened.allocations).zip(&opened.privates)
     {
@@ -194,7 +199,11 @@ unsafe fn open<E: Element>(
     args_now.TotalPrivateDriverDataBufferSize = fits(written)?;
     args_now.hResource = opened.resource.0;
     // SAFETY: The caller's contract.
-    unsafe { write(args, args_now) }
+    unsafe { write(args, args_now) }?;
+    let copied = copied() - before;
+    let given = What::ShareOpened { written: written as u64, copied };
+    session.log().emit(there.resource, given);
+    Ok(())
 }
 
 /// An element of the list, of either version.
@@ -220,4 +229,15 @@ element!(D3DDDI_OPENALLOCATIONINFO, D3DDDI_OPENALLOCATIONINFO2);
 /// A size as the structures have it.
 fn fits(size: usize) -> Result<u32, NTSTATUS> {
     u32::try_from(size).map_err(|_| STATUS_INTEGER_OVERFLOW)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_past_32_bits_is_an_overflow() {
+        assert_eq!(fits(u32::MAX as usize), Ok(u32::MAX));
+        assert_eq!(fits(1 << 32), Err(STATUS_INTEGER_OVERFLOW));
+    }
 }

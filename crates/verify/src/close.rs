@@ -7,8 +7,9 @@ use crate::shadow::Shadow;
 use flight::{Event, Kind, RuleId, What, Who};
 
 /// The rules on opening and closing.
-pub(crate) static RULES: [Rule; 4] = [
+pub(crate) static RULES: [Rule; 5] = [
     Rule { id: RuleId::ALLOC_SHARE_004, on: &["ddi.opens"], check: opened_as_a_whole },
+    Rule { id: RuleId::KMD_OPEN_006, on: &["ddi.return"], check: for_anybody },
     Rule { id: RuleId::KMD_OPEN_007, on: &["pool.freed"], check: only_the_view },
     Rule { id: RuleId::KMD_OPEN_008, on: &["ddi.closes"], check: all_at_once },
     Rule { id: RuleId::KMD_OPEN_009, on: &["ddi.closes"], check: once },
@@ -25,6 +26,21 @@ fn opened_as_a_whole(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict
     let place = "DxgkDdiOpenAllocation, pOpenAllocation";
     Verdict::kept_if(*batch == members, Who::Kernel, place, || {
         format!("{batch} views of {resource} are opened for {device}, but it has {members} members")
+    })
+}
+
+fn for_anybody(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let (What::DdiReturn { name, answer, .. }, Some(call)) = (&event.what, shadow.call()) else {
+        return Verdict::Aside;
+    };
+    let Some(device) = call.opens_for else { return Verdict::Aside };
+    // A crash, an absent entry and a lack of memory are no matter of whose device it is.
+    let kept = ["ok", "no-memory", "crashed", "absent"].contains(&&**answer);
+    Verdict::kept_if(kept, Who::Driver, name.clone(), || {
+        format!(
+            "{name} refused to open what another device created for {device} ({answer}), but any \
+             device of the adapter may open it"
+        )
     })
 }
 
@@ -73,6 +89,22 @@ fn once(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
 mod tests {
     use crate::script::{judged, said};
     use flight::RuleId;
+
+    #[test]
+    fn any_device_may_open() {
+        let opens = |create: bool, answer: &str| {
+            format!(
+                "call:1 ddi.call name=DxgkDdiOpenAllocation level=passive class=zero adapter=adapter:1 process=process:2
+                c1 view:2 ddi.opens device=device:2 resource=resource:1 create={create} batch=1
+                call:1 ddi.return name=DxgkDdiOpenAllocation answer={answer} legal=true"
+            )
+        };
+        let id = RuleId::KMD_OPEN_006;
+        assert_eq!(judged(id, &opens(true, "invalid")), 0, "its maker's own");
+        assert!(said(id, &opens(false, "ok")).is_empty());
+        assert!(said(id, &opens(false, "no-memory")).is_empty());
+        assert!(said(id, &opens(false, "invalid"))[0].contains("for device 2 (invalid)"));
+    }
 
     #[test]
     fn the_allocations_own_data_is_left_alone() {

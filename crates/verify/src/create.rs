@@ -6,12 +6,13 @@ use crate::shadow::Shadow;
 use flight::{Event, Kind, RuleId, What, Who};
 
 /// The rules on creation.
-pub(crate) static RULES: [Rule; 10] = [
+pub(crate) static RULES: [Rule; 11] = [
     Rule { id: RuleId::ALLOC_CREATE_007, on: &["resource-view.unnamed"], check: own_device },
     Rule { id: RuleId::ALLOC_CREATE_008, on: &["name.shared"], check: asked_to_share },
     Rule { id: RuleId::ALLOC_CREATE_020, on: &["name.given"], check: device_works },
     Rule { id: RuleId::ALLOC_CREATE_021, on: &["allocation.created"], check: same_bytes },
     Rule { id: RuleId::KMD_ALLOC_001, on: &["word.given"], check: own_word },
+    Rule { id: RuleId::KMD_DESTROY_012, on: &["word.given"], check: no_dead_word },
     Rule { id: RuleId::KMD_ALLOC_002, on: &["allocation.created"], check: has_size },
     Rule { id: RuleId::KMD_ALLOC_003, on: &["allocation.created"], check: pitch_holds_it },
     Rule { id: RuleId::KMD_ALLOC_010, on: &["ddi.resource"], check: last_word },
@@ -92,6 +93,24 @@ fn own_word(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     }
 }
 
+fn no_dead_word(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::WordGiven { to } = &event.what else { return Verdict::Aside };
+    if to.kind != Kind::Allocation || event.subject.number == 0 {
+        return Verdict::Aside;
+    }
+    let word = shadow.word();
+    let freed = word.and_then(|it| it.block.as_ref()).and_then(|it| it.freed.as_ref());
+    let dead = word.and_then(|it| it.allocation).filter(|it| it != to).zip(freed);
+    let Some((dead, freed)) = dead else { return Verdict::Kept };
+    let message = format!(
+        "{CREATE_ALLOCATION} gave {} as the hAllocation of {to}, but that was the word of {dead}, \
+         and its pool block was freed in {freed}: the driver looked it up in a table that still \
+         has it",
+        event.subject
+    );
+    Verdict::Broken(Who::Driver, "DxgkDdiCreateAllocation, hAllocation".into(), message)
+}
+
 fn has_size(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let What::AllocationCreated { size, .. } = event.what else { return Verdict::Aside };
     Verdict::kept_if(size > 0, Who::Driver, "DxgkDdiCreateAllocation, Size", || {
@@ -163,6 +182,23 @@ fn answered(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
 mod tests {
     use crate::script::{judged, said};
     use flight::RuleId;
+
+    #[test]
+    fn the_word_of_a_dead_allocation_is_stale_until_its_block_is_taken_again() {
+        let id = RuleId::KMD_DESTROY_012;
+        let life = "word:1 pool.taken bytes=64 tag=Wtun
+            word:1 word.given to=allocation:1
+            call:1 ddi.call name=DxgkDdiDestroyAllocation level=passive class=zero adapter=adapter:1 process=-
+            c1 word:1 pool.freed
+            call:1 ddi.return name=DxgkDdiDestroyAllocation answer=ok legal=true
+            word:1 word.ended of=allocation:1 alone=false\n";
+        let again = "word:1 word.given to=allocation:2";
+        let named = said(id, &format!("{life}{again}"));
+        assert!(named[0].contains("was the word of allocation 1"), "{named:?}");
+        let taken = "word:1 pool.taken bytes=64 tag=Wtun\n";
+        assert!(said(id, &format!("{life}{taken}{again}")).is_empty());
+        assert_eq!(judged(id, life), 1);
+    }
 
     #[test]
     fn a_resource_ends_by_its_own_device() {

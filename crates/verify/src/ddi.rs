@@ -29,7 +29,7 @@ pub(crate) const SUBMIT: &str = "DxgkDdiSubmitCommandVirtual";
 
 /// WINDOWS: documented, except that the page of `DxgkDdiSubmitCommandVirtual` names no level:
 /// it is read as that of `DxgkDdiSubmitCommand`.
-const LEVELS: [(&str, Irql); 18] = [
+const LEVELS: [(&str, Irql); 19] = [
     (ADD_DEVICE, Irql::Passive),
     ("DxgkDdiStartDevice", Irql::Passive),
     ("DxgkDdiQueryAdapterInfo", Irql::Passive),
@@ -43,6 +43,7 @@ const LEVELS: [(&str, Irql); 18] = [
     ("DxgkDdiGetStandardAllocationDriverData", Irql::Passive),
     (CREATE_ALLOCATION, Irql::Passive),
     (DESTROY_ALLOCATION, Irql::Passive),
+    ("DxgkDdiDescribeAllocation", Irql::Passive),
     (OPEN_ALLOCATION, Irql::Passive),
     (CLOSE_ALLOCATION, Irql::Passive),
     (SUBMIT, Irql::Dispatch),

@@ -9,7 +9,7 @@ use crate::shadow::{Block, Shadow};
 use flight::{Event, Irql, Kind, RuleId, Subject, What, Who};
 
 /// The rules on `DxgkDdiDestroyAllocation`.
-pub(crate) static RULES: [Rule; 10] = [
+pub(crate) static RULES: [Rule; 11] = [
     Rule { id: RuleId::KMD_DESTROY_001, on: &["ddi.destroys"], check: once },
     Rule { id: RuleId::KMD_DESTROY_002, on: &["word.ended"], check: allocation_freed },
     Rule { id: RuleId::KMD_DESTROY_003, on: &["ddi.destroys", "pool.damaged"], check: not_reached },
@@ -17,6 +17,7 @@ pub(crate) static RULES: [Rule; 10] = [
     Rule { id: RuleId::KMD_DESTROY_005, on: &["pool.freed", "ddi.resource"], check: resource_kept },
     Rule { id: RuleId::KMD_DESTROY_006, on: &["ddi.resource"], check: with_the_last },
     Rule { id: RuleId::KMD_DESTROY_007, on: &["word.ended"], check: empty_resource_freed },
+    Rule { id: RuleId::KMD_DESTROY_008, on: &["ddi.return"], check: without_waiting },
     Rule { id: RuleId::KMD_DESTROY_009, on: &["ddi.return"], check: succeeds },
     Rule { id: RuleId::KMD_DESTROY_010, on: &["ddi.call"], check: passive },
     Rule { id: RuleId::KMD_DESTROY_011, on: &["ddi.destroys"], check: own_adapter },
@@ -44,6 +45,20 @@ fn own_adapter(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
         format!(
             "{DESTROY_ALLOCATION} is called for {adapter} with {}, but that belongs to {}",
             event.subject, allocation.adapter
+        )
+    })
+}
+
+fn without_waiting(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let Some(call) = shadow.call().filter(|it| it.name == DESTROY_ALLOCATION) else {
+        return Verdict::Aside;
+    };
+    Verdict::kept_if(call.waited.is_none(), Who::Driver, DESTROY_ALLOCATION, || {
+        let waited = call.waited.as_deref().unwrap_or_default();
+        format!(
+            "{} waited in {DESTROY_ALLOCATION} ({waited}), but what is destroyed there is used \
+             by no work any more",
+            event.subject
         )
     })
 }
@@ -215,6 +230,23 @@ mod tests {
         let script = [&[BORN], steps].concat().concat();
         assert_eq!(said(id, &script), expected);
         assert_ne!(judged(id, &script), 0);
+    }
+
+    #[test]
+    fn a_wait_for_another_thread_is_no_wait_for_the_gpu() {
+        let waits = |name: &str, ended: &str| {
+            let script = format!(
+                "call:1 ddi.call name={name} level=passive class=zero adapter=adapter:1 process=-
+                c1 call:1 driver.waited what=KeWaitForSingleObject ended=\"{ended}\"
+                call:1 ddi.return name={name} answer=ok legal=true"
+            );
+            said(RuleId::KMD_DESTROY_008, &script)
+        };
+        assert!(waits("DxgkDdiDestroyAllocation", "set at passive").is_empty());
+        assert!(waits("DxgkDdiCreateAllocation", "set at dispatch").is_empty());
+        let named = waits("DxgkDdiDestroyAllocation", "set at dispatch");
+        assert!(named[0].contains("(KeWaitForSingleObject, set at dispatch)"), "{named:?}");
+        assert_eq!(waits("DxgkDdiDestroyAllocation", "timed out").len(), 1);
     }
 
     #[test]

@@ -51,10 +51,14 @@ const GOOD: &str = "
     call:5 ddi.return name=DxgkDdiOpenAllocation answer=ok legal=true
     view:1 view.opened allocation=allocation:1 device=device:1 resource=resource:1 answered=true
     word:4 word.given to=view:1
+    resource:1 share.kept runtime=4 total=16
     process:1 name.shared handle=0x40000002 of=resource:1
     process:1 name.given handle=0x40000040 to=resource-view:1
     process:1 name.given handle=0x40000080 to=view:1
     process:1 leave call=D3DKMTCreateAllocation2 status=0x00000000
+    resource:1 share.told runtime=4 total=16 copied=0
+    resource:1 share.opened written=16 copied=20
+    device:1 device.told state=active
     context:1 packet.queued node=node:0 fence=1
     node:0 packet.submitted context=context:1 fence=1
     call:6 ddi.call name=DxgkDdiSubmitCommandVirtual level=dispatch class=scheduler adapter=adapter:1 process=-

@@ -119,6 +119,7 @@ impl Shadows {
                 name: call.clone(),
                 reserved: SmallVec::new(),
                 given: None,
+                refused: false,
             }),
             What::Leave { .. } => {
                 let call = process.calls.iter().rposition(|it| it.thread == event.thread);
@@ -182,9 +183,9 @@ impl Shadows {
     }
 
     fn device(&mut self, event: &Event) {
-        match event.what {
+        match &event.what {
             What::DeviceCreated { process, adapter } => {
-                let (process, adapter) = (Some(process), Some(adapter));
+                let (process, adapter) = (Some(*process), Some(*adapter));
                 self.start(
                     event.subject,
                     Known::Device(Device { process, adapter, ..Device::default() }),
@@ -200,9 +201,9 @@ impl Shadows {
                     self.with_adapter(adapter, |it| less(&mut it.owned));
                 }
             }
-            What::DeviceLost { .. } => {
+            What::DeviceLost { why } => {
                 if let Some(device) = self.get(event.subject).and_then(Shadow::device_mut) {
-                    device.lost = true;
+                    (device.lost, device.why) = (true, Some(why.clone()));
                     device.packets.clear();
                 }
             }
@@ -254,6 +255,8 @@ impl Shadows {
                     adapter: *adapter,
                     blocks: Vec::new(),
                     ends: SmallVec::new(),
+                    opens_for: None,
+                    waited: None,
                 };
                 self.start(event.subject, Known::Call(call));
                 let owner = self.first(*adapter, || Known::Adapter(Adapter::default()));
@@ -268,12 +271,22 @@ impl Shadows {
                     });
                 }
             }
+            What::DriverWaited { what, ended } => {
+                let call = self.get(event.subject).and_then(Shadow::call_mut);
+                // A thread of its own lets another go on: a lock by another name.
+                if let Some(call) = call.filter(|_| ended != "set at passive") {
+                    call.waited = Some(format!("{what}, {ended}").into());
+                }
+            }
             What::DdiReturn { name, answer, .. } => {
                 let Some(call) = self.get(event.subject).and_then(Shadow::call_mut) else { return };
                 let owner = call.adapter;
                 let (left, ends) =
                     (std::mem::take(&mut call.blocks), std::mem::take(&mut call.ends));
                 self.end(event.subject);
+                if answer != "ok" {
+                    self.refused(event, owner);
+                }
                 // What such a call leaves behind is named with the call, and not again.
                 let failed = name == "DxgkDdiCreateAllocation" && answer != "ok";
                 let left = left.into_iter().map(|it| it.0).filter(|_| failed);
@@ -294,6 +307,17 @@ impl Shadows {
                 }
             }
             _ => (),
+        }
+    }
+
+    /// The driver refused: the client call on that thread knows it.
+    fn refused(&mut self, event: &Event, adapter: Subject) {
+        let inside = self.of(adapter).adapter().map_or(&[][..], |it| &it.inside);
+        let call = inside.iter().find(|it| it.call == event.subject);
+        let Some(process) = call.and_then(|it| it.process) else { return };
+        let Some(process) = self.get(process).and_then(Shadow::process_mut) else { return };
+        if let Some(call) = process.call_mut(event.thread) {
+            call.refused = true;
         }
     }
 

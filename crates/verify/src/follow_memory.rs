@@ -5,8 +5,8 @@
 
 use crate::follow::{Shadows, less};
 use crate::shadow::{
-    Allocation, Asked, Block, Known, Resource, ResourceView, Retirement, Shadow, Stage, Use, View,
-    Word,
+    Allocation, Asked, Block, Data, Known, Resource, ResourceView, Retirement, Shadow, Stage, Use,
+    View, Word,
 };
 use flight::{Event, Kind, Subject, What};
 
@@ -17,9 +17,15 @@ impl Shadows {
                 let word = self.named(event.subject);
                 let (live, told, told_in, views) = (0, 0, None, 0);
                 let (adapter, global) = (*adapter, sharing == "global");
-                let resource = Resource { adapter, global, live, told, told_in, views, word };
+                let resource =
+                    Resource { adapter, global, live, told, told_in, views, word, data: None };
                 self.start(event.subject, Known::Resource(resource));
                 self.with_adapter(adapter, |it| it.owned += 1);
+            }
+            What::ShareKept { runtime, total } => {
+                if let Some(it) = self.get(event.subject).and_then(Shadow::resource_mut) {
+                    it.data = Some(Data { runtime: *runtime, total: *total });
+                }
             }
             What::ResourceGone {} => {
                 let adapter = self.of(event.subject).resource().map(|it| it.adapter);
@@ -127,6 +133,13 @@ impl Shadows {
                 it.busy += 1;
             });
             self.with_device(device, |it| it.views += 1);
+            return;
+        }
+        if let What::DdiOpens { device, create: false, .. } = event.what {
+            let call = event.call.and_then(|it| self.get(Kind::Call.nr(it)));
+            if let Some(call) = call.and_then(Shadow::call_mut) {
+                call.opens_for = Some(device);
+            }
             return;
         }
         if let What::ViewUnnamed { retirement, .. } = event.what {

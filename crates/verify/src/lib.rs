@@ -16,6 +16,7 @@ pub mod bugcheck;
 pub mod catalogue;
 pub mod rule;
 pub mod shadow;
+mod share;
 
 mod answers;
 mod close;

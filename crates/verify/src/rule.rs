@@ -40,12 +40,13 @@ impl Verdict {
 }
 
 /// Every history rule, by subject.
-pub static ALL: [&[Rule]; 11] = [
+pub static ALL: [&[Rule]; 12] = [
     &crate::handles::RULES,
     &crate::create::RULES,
     &crate::retire::RULES,
     &crate::destroy::RULES,
     &crate::close::RULES,
+    &crate::share::RULES,
     &crate::lifetime::RULES,
     &crate::objects::RULES,
     &crate::fence_order::RULES,

@@ -98,6 +98,8 @@ pub struct ClientCall {
     pub reserved: SmallVec<[u32; 4]>,
     /// The first name it gave.
     pub given: Option<u32>,
+    /// Whether the driver refused something in it.
+    pub refused: bool,
 }
 
 /// Of an adapter: its driver model, and who is inside its driver.
@@ -157,6 +159,8 @@ pub struct Device {
     pub adapter: Option<Subject>,
     /// Whether it can work no more.
     pub lost: bool,
+    /// Why it cannot.
+    pub why: Option<Text>,
     /// How many contexts it has.
     pub contexts: u32,
     /// How many views it has open.
@@ -204,6 +208,17 @@ pub struct Resource {
     pub views: u32,
     /// The driver's last word for it.
     pub word: Option<Subject>,
+    /// What it has for its openers, if it is shared.
+    pub data: Option<Data>,
+}
+
+/// How many bytes a shared resource has for its openers.
+#[derive(Clone, Copy, Debug)]
+pub struct Data {
+    /// Of the runtime's data.
+    pub runtime: u64,
+    /// Of its members' private data, together.
+    pub total: u64,
 }
 
 /// Of a device's view of a resource.
@@ -320,6 +335,10 @@ pub struct Call {
     pub blocks: Vec<(Subject, u64, Text)>,
     /// The words of what it ends.
     pub ends: SmallVec<[Subject; 2]>,
+    /// The device it opens something for that is there already.
+    pub opens_for: Option<Subject>,
+    /// What the driver waited for in it, other than for another thread of its own.
+    pub waited: Option<Text>,
 }
 
 /// Of a driver's word.
@@ -384,6 +403,13 @@ impl Due {
     /// and never values.
     pub fn holds(self, fence: Fence) -> bool {
         (1..=self.last.after(self.done)).contains(&fence.after(self.done))
+    }
+}
+
+impl Shadow {
+    /// What a shared resource has for its openers.
+    pub fn data(&self) -> Option<Data> {
+        self.resource().and_then(|it| it.data)
     }
 }
 

@@ -10,7 +10,6 @@
 #![forbid(unsafe_code)]
 
 mod allow;
-mod bench;
 mod check;
 mod explain;
 mod flight_test;
@@ -24,9 +23,9 @@ pub mod steps;
 mod support;
 mod tally;
 mod tunnel;
+mod words;
 
 pub use allow::{Allow, BadFile, Entry as AllowEntry, baseline};
-pub use bench::{Extent, Measured, bench};
 pub use check::{Checked, Plan, Step, check};
 pub use explain::{Explained, NotKnown, Status, explain, ways};
 pub use flight_test::{Flight, NoHardware, plug};
@@ -36,5 +35,6 @@ pub use scenario::{ALL as SCENARIOS, Scenario, Story, find as find_scenario};
 pub use support::{ANY_FAILURE, Cell, Row, Surface, legal_statuses, support, support_page};
 pub use tally::keep as keep_tally;
 pub use tunnel::{Bench, Stopped, Tunnel};
+pub use words::Words;
 
 pub use {abi, flight, kernel, nt, softgpu, thunk, verify};

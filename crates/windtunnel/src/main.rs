@@ -5,6 +5,10 @@ mod command;
 
 use std::process::ExitCode;
 
+/// `bench` shows bytes; for anything else it only forwards.
+#[global_allocator]
+static ALLOCATOR: cost::Counting = cost::Counting;
+
 fn main() -> ExitCode {
     command::run()
 }

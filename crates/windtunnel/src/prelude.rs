@@ -1,6 +1,6 @@
 //! What a miniport in Rust and its tests name: `use windtunnel::prelude::*;`.
 
-pub use crate::{Bench, Flight, Flown, NoHardware, Outcome, Stopped, Tunnel};
+pub use crate::{Bench, Flight, Flown, NoHardware, Outcome, Stopped, Tunnel, Words};
 pub use crate::{find_scenario, fly_plugged, plug};
 pub use flight::{DeviceLevel, Dispatch, Fence, Line, Log, Machine, Passive, Pool};
 pub use kernel::allocation::Allocation;
@@ -9,7 +9,7 @@ pub use kernel::device::Device;
 pub use kernel::miniport::{
     Answer, Birth, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
     DriverDevice, DriverResource, DriverView, Fate, Features, Generation, Home, Miniport, Opening,
-    Refusal, Shape, Standard, StandardPrivate, Submission, Token, ViewBirth,
+    Refusal, Shape, Standard, StandardPrivate, Submission, Surface, Token, ViewBirth,
 };
 pub use kernel::resource::Resource;
 pub use kernel::services::Services;

@@ -60,6 +60,9 @@ pub(crate) const WORK: &[&str] = &[
 /// Standard allocations.
 pub(crate) const STANDARD: &[&str] = &["DxgkDdiGetStandardAllocationDriverData"];
 
+/// Primaries.
+pub(crate) const DESCRIBE: &[&str] = &["DxgkDdiDescribeAllocation"];
+
 /// Every scenario, good ones first.
 pub const ALL: &[&[Scenario]] = &[life::ALL, share::ALL, destroy::ALL, threads::ALL, bad::ALL];
 

@@ -69,12 +69,15 @@ fn story(client: &Client<'_>, at: &mut Passive) {
     client.create(at, CreateOrder { resource, ..client.order(&[9000]) });
     client.failures(at);
     client.standard(at);
+    client.primary(at);
     client.list(at, made.iter().flat_map(|it| &it.allocations).take(1), false, false);
     client.end_resource(at, resource);
     client.empty_resource(at);
     client.share(at);
     client.work(at);
     client.list(at, alone.iter().flat_map(|it| &it.allocations), false, true);
+    let again = client.create(at, client.order(&[1]));
+    client.list(at, again.iter().flat_map(|it| &it.allocations), false, false);
     // This one is left to the end of the device.
     client.create(at, client.with_resource(&[1]));
 }
@@ -137,6 +140,13 @@ impl Client<'_> {
             allocations,
             ..self.order(&[])
         };
+        let made = self.create(at, order);
+        self.end_resource(at, made.and_then(|it| it.resource));
+    }
+
+    /// A primary beside another allocation, with its resource.
+    fn primary(&self, at: &mut Passive) {
+        let order = CreateOrder { primaries: vec![1], ..self.with_resource(&[4096, 8192]) };
         let made = self.create(at, order);
         self.end_resource(at, made.and_then(|it| it.resource));
     }

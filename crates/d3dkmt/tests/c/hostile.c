@@ -43,7 +43,7 @@ static const Entry ENTRIES[] = {
     call_D3DKMTGetDeviceState,
 };
 
-/* Two pages: the first can be used, the second is not there. */
+/* Two pages: the first can be used, the second cannot. */
 static uint8_t *page;
 /* A page that can be read only. */
 static uint8_t *constant;
@@ -237,7 +237,8 @@ int main(void)
     page = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     constant = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(page != MAP_FAILED && constant != MAP_FAILED);
-    CHECK(munmap(page + PAGE, PAGE) == 0);
+    /* Not unmapped: others would fill the hole. */
+    CHECK(mprotect(page + PAGE, PAGE, PROT_NONE) == 0);
 
     arguments();
     D3DKMT_HANDLE adapter = open_adapter();

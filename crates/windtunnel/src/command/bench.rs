@@ -1,18 +1,21 @@
 //! `windtunnel bench`.
 
 use super::{Unknown, json};
+use cost::{Extent, Goal, NotMeasured, Row, goals, head, line, measure, table_of_goals};
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use windtunnel::{Extent, Measured, Stopped, bench};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Only see that it runs: few allocations, one turn
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Also while a million others live
+    /// Also while a million others live: some minutes, and some gigabytes
     #[arg(long)]
     full: bool,
+    /// Only the rows with these words in their name, as 'C library'
+    #[arg(long, value_name = "WORDS")]
+    only: Option<String>,
     /// For machines
     #[arg(long)]
     pub(super) json: bool,
@@ -24,28 +27,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Unknown> {
         (_, true) => Extent::full(),
         _ => Extent::usual(),
     };
+    let extent = Extent { only: arguments.only.clone(), ..extent };
     if !arguments.json {
-        println!("One stand-alone allocation created and opened, one closed and destroyed, while");
-        println!(
-            "others live: nanoseconds a pair, median of {} turns of {}.",
-            extent.turns, extent.pairs
-        );
-        println!(
-            "floor: an Arc of 256 bytes in and out of a table under one lock, in turns with it."
-        );
-        if cfg!(debug_assertions) {
-            println!("This is a debug build: its times mean nothing.");
-        }
-        println!();
-        println!("| what | live | dies | ns a pair | floor | ratio | goal |");
-        println!("|---|---:|---|---:|---:|---:|---:|");
+        print!("{}", head(&extent));
     }
-    let said = |it: &Measured| {
+    let said = |it: &Row| {
         if !arguments.json {
-            print(it);
+            print!("{}", line(it));
         }
     };
-    let rows = bench(&extent, said).map_err(|Stopped(why)| Unknown(format!("it needs {why}")))?;
+    let measured = measure(&extent, said);
+    let rows = measured.map_err(|NotMeasured(why)| Unknown(format!("it needs {why}")))?;
     if arguments.json {
         let mut report = json::head();
         report["bench"] = json!({
@@ -53,34 +45,35 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Unknown> {
             "turns": extent.turns,
             "debug": cfg!(debug_assertions),
             "rows": rows.iter().map(row).collect::<Vec<Value>>(),
+            "goals": goals(&rows).iter().map(goal).collect::<Vec<Value>>(),
         });
         json::print(&report);
+    } else {
+        print!("\n{}", table_of_goals(&rows));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(it: &Measured) {
-    let goal = match (it.goal, it.met()) {
-        (Some(goal), Some(true)) => format!("<= {goal}, met"),
-        (Some(goal), _) => format!("<= {goal}, missed"),
-        (None, _) => "-".to_owned(),
-    };
-    let (with, ratio) = it.ratio;
-    let Measured { what, live, dies, pair, floor, .. } = it;
-    println!("| {what} | {live} | {dies} | {pair:.0} | {floor:.0} | {ratio:.1}x {with} | {goal} |");
-}
-
-fn row(it: &Measured) -> Value {
+fn row(it: &Row) -> Value {
     json!({
         "what": it.what,
         "live": it.live,
         "dies": it.dies,
         "threads": it.threads,
         "pair_ns": it.pair,
-        "floor_ns": it.floor,
-        "ratio": it.ratio.1,
-        "ratio_to": it.ratio.0,
-        "goal": it.goal,
+        "bare_ns": it.bare,
+        "composite_ns": it.composite,
+        "bytes": it.bytes,
+    })
+}
+
+fn goal(it: &Goal) -> Value {
+    let cell = |(live, dies, number): &(usize, &str, f64)| json!({ "live": live, "dies": dies, "measured": number, "met": it.met_by(*number) });
+    json!({
+        "what": it.what,
+        "wanted": it.wanted,
+        "at_least": it.least,
+        "measured": it.cells.iter().map(cell).collect::<Vec<Value>>(),
         "met": it.met(),
     })
 }

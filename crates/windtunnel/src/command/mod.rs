@@ -38,6 +38,7 @@ Examples:
   windtunnel list drivers                   drivers, good and bad
   windtunnel support                        what is there, what is not yet, and why
   windtunnel bench                          what an allocation costs on this machine
+  windtunnel bench --full                   also while a million others live
 
 Exit codes: 0 nothing wrong, 1 something wrong, 2 it could not run.";
 
@@ -69,7 +70,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Measure what an allocation costs: created, opened, closed and destroyed while others live
+    /// Measure what an allocation costs: created, opened, closed and destroyed while others live;
+    /// beside two floors, with checks on and off, on two threads, through the C library
     Bench(bench::Arguments),
     /// Explain a rule, a status or a bug check: what it says, who answers it, what leads there
     Explain {

@@ -1,13 +1,14 @@
 //! Lives of allocations without haste: created, used, destroyed.
 
 use crate::scenario::Story::Told;
-use crate::scenario::{STANDARD, Scenario, WORK};
+use crate::scenario::{DESCRIBE, STANDARD, Scenario, WORK};
 use crate::tunnel::{Stopped, Tunnel, pages, refused, wanted};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use abi::status::{
     STATUS_DEVICE_REMOVED, STATUS_GRAPHICS_DRIVER_MISMATCH, STATUS_INVALID_PARAMETER,
     STATUS_NO_MEMORY,
 };
+use abi::ukm::D3DDDI_ALLOCATIONINFO_FLAGS as InfoFlags;
 use softgpu::format::{self, Command};
 use thunk::{Create, Destroy};
 
@@ -63,6 +64,13 @@ pub(crate) const ALL: &[Scenario] = &[
         story: Told(standard),
     },
     Scenario {
+        name: "primary",
+        about: "a primary beside another allocation of its resource, and one alone",
+        breaks: &[],
+        needs: DESCRIBE,
+        story: Told(primary),
+    },
+    Scenario {
         name: "shared",
         about: "a resource that others may open, destroyed as a whole",
         breaks: &[],
@@ -99,6 +107,8 @@ fn alone(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let two = bench.create(tunnel.at, 2)?;
     tunnel.look("two allocations");
     bench.destroy_list(tunnel.at, &two.allocations)?;
+    let again = bench.create(tunnel.at, 1)?;
+    bench.destroy_list(tunnel.at, &again.allocations)?;
     bench.close(tunnel.at, &[])
 }
 
@@ -167,6 +177,18 @@ fn standard(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     bench.close(tunnel.at, &[])
 }
 
+fn primary(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let primary = InfoFlags::Primary;
+    let create = Create::on(bench.device, pages(2)).with_resource();
+    let made = bench.make(tunnel.at, &Create { allocation_flags: vec![0, primary], ..create })?;
+    let create = Create::on(bench.device, pages(1));
+    let alone = bench.make(tunnel.at, &Create { allocation_flags: vec![primary], ..create })?;
+    bench.destroy_resource(tunnel.at, made.resource)?;
+    bench.destroy_list(tunnel.at, &alone.allocations)?;
+    bench.close(tunnel.at, &[])
+}
+
 fn shared(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let bench = tunnel.bench()?;
     let create = Create::on(bench.device, pages(2)).with_resource();
@@ -225,8 +247,15 @@ fn lost_device(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let bench = tunnel.bench()?;
     let context = bench.context(tunnel.at)?;
     let made = bench.create_resource(tunnel.at, 1)?;
+    let state = |tunnel: &mut Tunnel<'_>| {
+        wanted("D3DKMTGetDeviceState", bench.client.device_state(tunnel.at, bench.device))
+    };
+    let before = state(tunnel)?;
     let nonsense = bench.client.submit(tunnel.at, context, b"no commands");
     refused("D3DKMTSubmitCommand", &nonsense, STATUS_DEVICE_REMOVED)?;
+    if state(tunnel)? == before {
+        return Err(Stopped("the lost device to say so".to_owned()));
+    }
     let create = bench.client.create(tunnel.at, &Create::on(bench.device, pages(1)));
     refused("D3DKMTCreateAllocation", &create, STATUS_DEVICE_REMOVED)?;
     bench.destroy_resource(tunnel.at, made.resource)?;

@@ -1,0 +1,49 @@
+//! How long things take, also on several threads.
+
+use crate::NotMeasured;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+/// From when to when something went on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span(Instant, Instant);
+
+impl Span {
+    pub(crate) fn took(self) -> Duration {
+        self.1 - self.0
+    }
+
+    /// From the first start to the last end.
+    pub(crate) fn of_all(spans: &[Span]) -> Duration {
+        let start = spans.iter().map(|it| it.0).min();
+        let end = spans.iter().map(|it| it.1).max();
+        start.zip(end).map(|(start, end)| end - start).unwrap_or_default()
+    }
+}
+
+pub(crate) fn timed(body: impl FnOnce() -> Result<(), NotMeasured>) -> Result<Span, NotMeasured> {
+    let start = Instant::now();
+    body()?;
+    Ok(Span(start, Instant::now()))
+}
+
+/// Does it for each, on a thread each. Starting them is not counted: they wait for each other.
+pub(crate) fn side_by_side<T: Send>(
+    parts: &mut [T],
+    body: impl Fn(&mut T) -> Result<(), NotMeasured> + Sync,
+) -> Result<Duration, NotMeasured> {
+    let together = Barrier::new(parts.len());
+    let (together, body) = (&together, &body);
+    let spans: Result<Vec<Span>, NotMeasured> = std::thread::scope(|scope| {
+        let spawn = |part| {
+            scope.spawn(move || {
+                together.wait();
+                timed(|| body(part))
+            })
+        };
+        let threads: Vec<_> = parts.iter_mut().map(spawn).collect();
+        let panicked = |_| Err(NotMeasured("a thread that does not panic".to_owned()));
+        threads.into_iter().map(|it| it.join().unwrap_or_else(panicked)).collect()
+    });
+    Ok(Span::of_all(&spans?))
+}

@@ -1,0 +1,89 @@
+//! An allocator that can count: how many bytes more are in use after something than before.
+//!
+//! It is off but for the moment somebody counts, and then costs one look at a flag; counters
+//! that all threads write would slow down what is measured on two of them.
+#![expect(unsafe_code, reason = "an allocator is an unsafe trait")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
+
+static ON: AtomicBool = AtomicBool::new(false);
+static BYTES: AtomicIsize = AtomicIsize::new(0);
+
+/// The system's allocator, which can count. A program that shows bytes makes it its own:
+/// `#[global_allocator] static ALLOCATOR: cost::Counting = cost::Counting;`.
+#[derive(Debug)]
+pub struct Counting;
+
+/// Runs the body; answers how many bytes more are in use than before, as they were asked for.
+/// `None` if this program's allocator does not count.
+pub(crate) fn grown<T>(body: impl FnOnce() -> T) -> (T, Option<isize>) {
+    BYTES.store(0, Ordering::Relaxed);
+    ON.store(true, Ordering::Relaxed);
+    let probe = std::hint::black_box(Box::new(0_u8));
+    let counts = BYTES.load(Ordering::Relaxed) != 0;
+    drop(probe);
+    let answer = body();
+    ON.store(false, Ordering::Relaxed);
+    (answer, counts.then(|| BYTES.load(Ordering::Relaxed)))
+}
+
+/// A block came or went.
+fn count(came: usize, went: usize) {
+    if ON.load(Ordering::Relaxed) {
+        // A layout is at most `isize::MAX` long.
+        BYTES.fetch_add(came.cast_signed() - went.cast_signed(), Ordering::Relaxed);
+    }
+}
+
+// SAFETY: Everything is done by the system's allocator; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), 0);
+        // SAFETY: The caller's promise, passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        count(0, layout.size());
+        // SAFETY: The caller's promise, passed on.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), 0);
+        // SAFETY: The caller's promise, passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size, layout.size());
+        // SAFETY: The caller's promise, passed on.
+        unsafe { System.realloc(block, layout, size) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[global_allocator]
+    static ALLOCATOR: Counting = Counting;
+
+    const BLOCK: usize = 1 << 24;
+
+    #[test]
+    fn what_is_kept_is_counted_and_what_goes_is_not() {
+        // Other tests may allocate a little meanwhile.
+        let near = |bytes: Option<isize>, blocks: usize| {
+            bytes.is_some_and(|it| it.abs_diff((blocks * BLOCK).cast_signed()) < BLOCK / 2)
+        };
+        let (kept, bytes) = grown(|| vec![1_u8; BLOCK]);
+        assert!(near(bytes, 1), "{bytes:?}");
+        let (kept, bytes) = grown(|| [kept, vec![0_u8; BLOCK]].concat());
+        assert!(near(bytes, 1), "two came at the end, and one of before went: {bytes:?}");
+        let ((), bytes) = grown(|| drop(vec![1_u8; BLOCK]));
+        assert!(near(bytes, 0), "{bytes:?}");
+        drop(kept);
+    }
+}

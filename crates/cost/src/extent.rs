@@ -1,0 +1,41 @@
+//! How much is measured.
+
+/// How much is measured.
+#[derive(Clone, Debug)]
+pub struct Extent {
+    /// How many others live, for each part of the table.
+    pub live: Vec<usize>,
+    /// How many pairs a turn has.
+    pub pairs: usize,
+    /// How many turns there are.
+    pub turns: usize,
+    /// Only rows whose name has these words in it.
+    pub only: Option<String>,
+}
+
+/// Threads have to be started for a turn: they do so much more in so many fewer turns.
+const LONGER: usize = 20;
+
+impl Extent {
+    /// Enough to see that it runs.
+    pub fn quick() -> Self {
+        Self { live: vec![10], pairs: 20, turns: 1, only: None }
+    }
+
+    /// A thousand and a hundred thousand others. A turn is short, so that most turns are not
+    /// interrupted by what else the machine does.
+    pub fn usual() -> Self {
+        Self { live: vec![1_000, 100_000], pairs: 200, turns: 51, only: None }
+    }
+
+    /// A million others besides.
+    pub fn full() -> Self {
+        Self { live: vec![1_000, 100_000, 1_000_000], turns: 101, ..Self::usual() }
+    }
+
+    /// The same amount, for threads that are started for each turn.
+    pub(crate) fn longer(&self) -> Self {
+        let (pairs, turns) = (self.pairs * LONGER, self.turns.div_ceil(LONGER));
+        Self { live: Vec::new(), pairs, turns, only: None }
+    }
+}

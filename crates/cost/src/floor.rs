@@ -1,0 +1,145 @@
+//! The floors: what the least that could be called a kernel costs.
+//!
+//! Bare: a pair is one counted object of 256 bytes put into a table and one taken out, by names
+//! that are not believed once they are stale, under one lock. Composite: each object also has a
+//! page of a segment, which a two-level segregated fit gives out and takes back under that lock.
+
+use crate::NotMeasured;
+use crate::clock::{Span, side_by_side, timed};
+use crate::ring::{Maker, Ring};
+use offset_allocator::{Allocation, Allocator};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// A name: a place, and which object of that place.
+type Name = (usize, u32);
+
+/// A table of objects, each with its page of the segment if there is one.
+struct Floor(Mutex<Slab>);
+
+struct Slab {
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    segment: Option<Allocator>,
+}
+
+#[derive(Default)]
+struct Slot {
+    turn: u32,
+    object: Option<Arc<[u8; 256]>>,
+    page: Option<Allocation>,
+}
+
+impl Floor {
+    fn new(segment: Option<Allocator>) -> Self {
+        Self(Mutex::new(Slab { slots: Vec::new(), free: Vec::new(), segment }))
+    }
+}
+
+impl Maker<()> for &Floor {
+    type Name = Name;
+
+    fn create(&mut self, _at: &mut ()) -> Result<Name, NotMeasured> {
+        let object = Some(Arc::new([0xa5; 256]));
+        let mut slab = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let page = slab.segment.as_mut().and_then(|it| it.allocate(1));
+        if slab.segment.is_some() && page.is_none() {
+            return Err(NotMeasured("a segment with a free page".to_owned()));
+        }
+        let place = slab.free.pop().unwrap_or_else(|| {
+            slab.slots.push(Slot::default());
+            slab.slots.len() - 1
+        });
+        let slot = &mut slab.slots[place];
+        (slot.object, slot.page) = (object, page);
+        Ok((place, slot.turn))
+    }
+
+    fn destroy(&mut self, _at: &mut (), (place, turn): Name) -> Result<(), NotMeasured> {
+        let gone = {
+            let mut slab = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let slot = &mut slab.slots[place];
+            if slot.turn != turn {
+                return Err(NotMeasured("a name that is not stale".to_owned()));
+            }
+            slot.turn += 1;
+            let (gone, page) = (slot.object.take(), slot.page.take());
+            slab.free.push(place);
+            if let (Some(segment), Some(page)) = (&mut slab.segment, page) {
+                segment.free(page);
+            }
+            gone
+        };
+        drop(std::hint::black_box(gone));
+        Ok(())
+    }
+}
+
+/// Both floors, with as many others alive and on as many threads as the row.
+pub(crate) struct Floors {
+    bare: Peopled,
+    composite: Peopled,
+}
+
+/// A floor, and those who live there, each thread's apart.
+struct Peopled {
+    floor: Floor,
+    rings: Vec<Ring<Name>>,
+}
+
+impl Floors {
+    pub(crate) fn new(live: usize, threads: usize) -> Result<Self, NotMeasured> {
+        // Room for all, for one more on each thread, and for what the allocator keeps free.
+        let pages = u32::try_from(live + 1024).unwrap_or(u32::MAX / 2);
+        let segment = Allocator::with_max_allocs(pages, pages);
+        Ok(Self {
+            bare: Peopled::new(Floor::new(None), live, threads)?,
+            composite: Peopled::new(Floor::new(Some(segment)), live, threads)?,
+        })
+    }
+
+    /// A turn of each.
+    pub(crate) fn turn(
+        &mut self,
+        random: bool,
+        pairs: usize,
+    ) -> Result<[Duration; 2], NotMeasured> {
+        Ok([self.bare.turn(random, pairs)?, self.composite.turn(random, pairs)?])
+    }
+}
+
+impl Peopled {
+    fn new(floor: Floor, live: usize, threads: usize) -> Result<Self, NotMeasured> {
+        let mut rings = Vec::new();
+        for _ in 0..threads {
+            let mut ring = Ring::with_room(live / threads);
+            ring.fill(&mut &floor, &mut ())?;
+            rings.push(ring);
+        }
+        Ok(Self { floor, rings })
+    }
+
+    fn turn(&mut self, random: bool, pairs: usize) -> Result<Duration, NotMeasured> {
+        let (floor, each) = (&self.floor, pairs / self.rings.len());
+        if let [ring] = &mut self.rings[..] {
+            return timed(|| ring.pairs(&mut &*floor, &mut (), random, each)).map(Span::took);
+        }
+        side_by_side(&mut self.rings, |ring| ring.pairs(&mut &*floor, &mut (), random, each))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_name_is_not_believed_and_a_page_comes_back() {
+        let floor = Floor::new(Some(Allocator::with_max_allocs(1, 8)));
+        let mut floor = &floor;
+        let name = floor.create(&mut ()).unwrap();
+        assert!(floor.create(&mut ()).is_err(), "the segment has one page");
+        assert_eq!(floor.destroy(&mut (), name), Ok(()));
+        assert!(floor.destroy(&mut (), name).is_err());
+        assert!(floor.create(&mut ()).is_ok());
+    }
+}

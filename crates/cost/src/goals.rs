@@ -1,0 +1,130 @@
+//! What it should cost: shown, and never asserted.
+
+use crate::Row;
+use crate::kinds::{
+    C, C_TWO, FREE, FREE_TWO, FREE_TWO_TRACE, FREE_TWO_VERIFIER, OFF, RUST, RUST_TWO, TRACE,
+    VERIFIER,
+};
+
+/// A goal, and what was measured.
+#[derive(Clone, Debug)]
+pub struct Goal {
+    /// What is measured.
+    pub what: &'static str,
+    /// How much it should be at most, or, if `least`, at least.
+    pub wanted: f64,
+    /// More is better.
+    pub least: bool,
+    /// What it is: how many others live, which dies, and the number.
+    pub cells: Vec<(usize, &'static str, f64)>,
+}
+
+impl Goal {
+    /// Whether a number is as it should be.
+    pub fn met_by(&self, number: f64) -> bool {
+        if self.least { number >= self.wanted } else { number <= self.wanted }
+    }
+
+    /// Whether every number is; `None` without numbers.
+    pub fn met(&self) -> Option<bool> {
+        let all = self.cells.iter().all(|it| self.met_by(it.2));
+        (!self.cells.is_empty()).then_some(all)
+    }
+}
+
+/// The goals, with what the rows say of them.
+pub fn goals(rows: &[Row]) -> Vec<Goal> {
+    let times = |above: &'static str, below: &'static str| {
+        move |rows: &Place<'_>| Some(rows.of(above)?.pair / rows.of(below)?.pair)
+    };
+    let at_most = |what, wanted, number: &Number<'_>| goal(what, (wanted, false), rows, number);
+    let at_least = |what, wanted, number: &Number<'_>| goal(what, (wanted, true), rows, number);
+    let to_bare = |it: &Place<'_>| it.of(OFF).map(|it| it.pair / it.bare);
+    let bytes = |it: &Place<'_>| it.of(OFF)?.bytes;
+    vec![
+        at_most("checks off: times the bare floor", 6.0, &to_bare),
+        at_most("verifier on: times checks off", 2.0, &times(VERIFIER, OFF)),
+        at_most("trace on: times checks off", 1.5, &times(TRACE, OFF)),
+        at_most("verifier on, two threads", 2.0, &times(FREE_TWO_VERIFIER, FREE_TWO)),
+        at_most("trace on, two threads", 1.5, &times(FREE_TWO_TRACE, FREE_TWO)),
+        at_most("C library: times the same through Rust", 1.3, &times(C, RUST)),
+        at_most("C library, two threads", 1.3, &times(C_TWO, RUST_TWO)),
+        at_most("times the bare floor: times that at the fewest live", 2.0, &|it| {
+            let fewest = rows.iter().map(|it| it.live).min().filter(|few| *few != it.live)?;
+            Some(to_bare(it)? / to_bare(&Place { live: fewest, ..*it })?)
+        }),
+        at_least("two threads: times the throughput of one", 1.6, &times(FREE, FREE_TWO)),
+        at_most("bytes for each that lives, checks off", 400.0, &bytes),
+    ]
+}
+
+/// The rows with so many others and the same one that dies.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    rows: &'a [Row],
+    live: usize,
+    dies: &'static str,
+}
+
+impl Place<'_> {
+    fn of(&self, what: &str) -> Option<&Row> {
+        self.rows.iter().find(|it| (it.what, it.live, it.dies) == (what, self.live, self.dies))
+    }
+}
+
+/// How a goal's number is made.
+type Number<'a> = dyn Fn(&Place<'_>) -> Option<f64> + 'a;
+
+fn goal(
+    what: &'static str,
+    (wanted, least): (f64, bool),
+    rows: &[Row],
+    number: &Number<'_>,
+) -> Goal {
+    let mut cells: Vec<(usize, &'static str, f64)> = Vec::new();
+    for row in rows {
+        if cells.iter().any(|it| (it.0, it.1) == (row.live, row.dies)) {
+            continue;
+        }
+        let place = Place { rows, live: row.live, dies: row.dies };
+        cells.extend(number(&place).map(|it| (row.live, row.dies, it)));
+    }
+    Goal { what, wanted, least, cells }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(what: &'static str, live: usize, pair: f64) -> Row {
+        let (bare, composite, bytes) = (10.0, 20.0, Some(500.0));
+        Row { what, live, dies: "oldest", threads: 1, pair, bare, composite, bytes }
+    }
+
+    fn find<'a>(goals: &'a [Goal], start: &str) -> &'a Goal {
+        goals.iter().find(|it| it.what.starts_with(start)).expect("a goal")
+    }
+
+    #[test]
+    fn a_goal_compares_rows_of_the_same_place() {
+        let rows = [row(OFF, 10, 50.0), row(VERIFIER, 10, 75.0), row(OFF, 1000, 200.0)];
+        let goals = goals(&rows);
+        let floor = find(&goals, "checks off");
+        assert_eq!(floor.cells, [(10, "oldest", 5.0), (1000, "oldest", 20.0)]);
+        assert_eq!(floor.met(), Some(false));
+        let verifier = find(&goals, "verifier on: times");
+        assert_eq!((&verifier.cells[..], verifier.met()), (&[(10, "oldest", 1.5)][..], Some(true)));
+        let grown = find(&goals, "times the bare floor");
+        assert_eq!((&grown.cells[..], grown.met()), (&[(1000, "oldest", 4.0)][..], Some(false)));
+        assert_eq!(find(&goals, "bytes").met(), Some(false));
+        assert_eq!(find(&goals, "trace on: times").met(), None);
+    }
+
+    #[test]
+    fn more_throughput_is_better() {
+        let rows = [row(OFF, 10, 1.0), row(FREE, 10, 200.0), row(FREE_TWO, 10, 100.0)];
+        assert_eq!(find(&goals(&rows), "two threads: times").met(), Some(true));
+        let rows = [row(OFF, 10, 1.0), row(FREE, 10, 100.0), row(FREE_TWO, 10, 100.0)];
+        assert_eq!(find(&goals(&rows), "two threads: times").met(), Some(false));
+    }
+}

@@ -1,0 +1,70 @@
+//! What the rows measure.
+
+/// Who watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watch {
+    Nobody,
+    Verifier,
+    Trace,
+}
+
+/// Which driver is flown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Driver {
+    /// In Rust, and it does nothing: `idle.rs`.
+    Idle,
+    /// With a table, and its pool.
+    Table,
+    /// The one of the C library.
+    BuiltIn,
+}
+
+/// The way in, and who runs the threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Stepped,
+    Free,
+    C,
+}
+
+/// A kind of row.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub(crate) what: &'static str,
+    pub(crate) way: Way,
+    pub(crate) driver: Driver,
+    pub(crate) watch: Watch,
+    pub(crate) threads: usize,
+}
+
+pub(crate) const OFF: &str = "trait driver, checks off";
+pub(crate) const VERIFIER: &str = "trait driver, verifier on";
+pub(crate) const TRACE: &str = "trait driver, trace on";
+pub(crate) const FREE: &str = "trait driver, free, checks off";
+pub(crate) const FREE_TWO: &str = "trait driver, free, two threads, checks off";
+pub(crate) const FREE_TWO_VERIFIER: &str = "trait driver, free, two threads, verifier on";
+pub(crate) const FREE_TWO_TRACE: &str = "trait driver, free, two threads, trace on";
+pub(crate) const TABLE: &str = "table driver, checks off";
+pub(crate) const RUST: &str = "built-in driver, through Rust";
+pub(crate) const C: &str = "built-in driver, through the C library";
+pub(crate) const RUST_TWO: &str = "built-in driver, through Rust, two threads";
+pub(crate) const C_TWO: &str = "built-in driver, through the C library, two threads";
+
+pub(crate) const KINDS: &[Kind] = &[
+    kind(OFF, Way::Stepped, Driver::Idle, Watch::Nobody, 1),
+    kind(VERIFIER, Way::Stepped, Driver::Idle, Watch::Verifier, 1),
+    kind(TRACE, Way::Stepped, Driver::Idle, Watch::Trace, 1),
+    kind(TABLE, Way::Stepped, Driver::Table, Watch::Nobody, 1),
+    kind(FREE, Way::Free, Driver::Idle, Watch::Nobody, 1),
+    kind(FREE_TWO, Way::Free, Driver::Idle, Watch::Nobody, 2),
+    kind(FREE_TWO_VERIFIER, Way::Free, Driver::Idle, Watch::Verifier, 2),
+    kind(FREE_TWO_TRACE, Way::Free, Driver::Idle, Watch::Trace, 2),
+    kind(RUST, Way::Free, Driver::BuiltIn, Watch::Nobody, 1),
+    kind(C, Way::C, Driver::BuiltIn, Watch::Nobody, 1),
+    kind(RUST_TWO, Way::Free, Driver::BuiltIn, Watch::Nobody, 2),
+    kind(C_TWO, Way::C, Driver::BuiltIn, Watch::Nobody, 2),
+];
+
+const fn kind(what: &'static str, way: Way, driver: Driver, watch: Watch, threads: usize) -> Kind {
+    Kind { what, way, driver, watch, threads }
+}

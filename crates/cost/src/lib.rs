@@ -1,0 +1,39 @@
+//! What a pair costs: one stand-alone allocation created and opened, one closed and destroyed,
+//! while others live.
+//!
+//! # Invariants
+//!
+//! 1. Every row is measured in turns with two floors (`floor.rs`), in the same process and the
+//!    same moment; what is reported is the median turn.
+//! 2. A watched run that was not clean is no measurement.
+//! 3. Goals are shown (`goals.rs`), and nothing fails because of time. What guards against
+//!    getting slower is a count of instructions: [`pairs`], run by the test command.
+
+mod c_library;
+mod clock;
+mod counting;
+mod extent;
+mod floor;
+mod goals;
+mod idle;
+mod kinds;
+mod measure;
+mod page;
+mod ring;
+mod site;
+
+pub use counting::Counting;
+pub use extent::Extent;
+pub use goals::{Goal, goals};
+pub use measure::{Row, measure};
+pub use page::{head, line, table_of_goals};
+pub use site::pairs;
+
+/// It could not be measured: what was missing, in words that follow 'it needs'.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotMeasured(pub String);
+
+/// A call that has to succeed.
+fn wanted<T>(call: &str, answer: Result<T, abi::NTSTATUS>) -> Result<T, NotMeasured> {
+    answer.map_err(|status| NotMeasured(format!("{call} to succeed; it answered {status:?}")))
+}

@@ -1,0 +1,66 @@
+//! The tables as text, which is Markdown.
+
+use crate::{Extent, Goal, Row, goals};
+use std::fmt::Write as _;
+
+/// What stands above the rows.
+pub fn head(extent: &Extent) -> String {
+    let Extent { pairs, turns, .. } = extent;
+    let debug = if cfg!(debug_assertions) {
+        "This is a debug build: its times mean nothing.\n"
+    } else {
+        ""
+    };
+    format!(
+        "One stand-alone allocation created and opened, one closed and destroyed, while others\n\
+         live: nanoseconds a pair, median of {turns} turns of {pairs} (with threads longer, fewer).\n\
+         bare: an Arc of 256 bytes in and out of a table under one lock; composite: and a page of\n\
+         a segment. Both in turns with the row. bytes: of each that lives.\n{debug}\n\
+         | what | live | dies | ns a pair | bare | composite | times bare | bytes |\n\
+         |---|---:|---|---:|---:|---:|---:|---:|\n"
+    )
+}
+
+/// A row.
+pub fn line(it: &Row) -> String {
+    let Row { what, live, dies, pair, bare, composite, .. } = it;
+    let bytes = it.bytes.map_or("-".to_owned(), |it| format!("{it:.0}"));
+    let times = pair / bare;
+    format!(
+        "| {what} | {live} | {dies} | {pair:.0} | {bare:.0} | {composite:.0} | {times:.1} | {bytes} |\n"
+    )
+}
+
+/// The goals: a line each, a column for each place.
+pub fn table_of_goals(rows: &[Row]) -> String {
+    let mut places: Vec<(usize, &str)> = Vec::new();
+    for row in rows {
+        if !places.contains(&(row.live, row.dies)) {
+            places.push((row.live, row.dies));
+        }
+    }
+    let mut text = "| goal | wanted |".to_owned();
+    let mut rule = "|---|---:|".to_owned();
+    for (live, dies) in &places {
+        let _ = write!(text, " {live} {dies} |"); // A string takes it all.
+        rule.push_str("---:|");
+    }
+    text = format!("{text} met |\n{rule}---|\n");
+    for it in &goals(rows) {
+        text.push_str(&goal(it, &places));
+    }
+    text
+}
+
+fn goal(it: &Goal, places: &[(usize, &str)]) -> String {
+    let sign = if it.least { ">=" } else { "<=" };
+    let mut text = format!("| {} | {sign} {} |", it.what, it.wanted);
+    for place in places {
+        let cell = it.cells.iter().find(|cell| (cell.0, cell.1) == *place);
+        let digits = if it.wanted < 100.0 { 2 } else { 0 };
+        let number = cell.map_or("-".to_owned(), |cell| format!("{:.digits$}", cell.2));
+        let _ = write!(text, " {number} |"); // A string takes it all.
+    }
+    let met = it.met().map_or("-", |met| if met { "yes" } else { "no" });
+    text + &format!(" {met} |\n")
+}

@@ -1,0 +1,130 @@
+//! Those who live, and which of them dies next.
+
+use crate::NotMeasured;
+
+/// After so many pairs whoever watches gets the events.
+const BATCH: usize = 64;
+
+/// Something that makes and ends. `At` is what its calls are made with.
+pub(crate) trait Maker<At> {
+    type Name: Copy;
+
+    fn create(&mut self, at: &mut At) -> Result<Self::Name, NotMeasured>;
+    fn destroy(&mut self, at: &mut At, name: Self::Name) -> Result<(), NotMeasured>;
+
+    /// Whoever watches gets what has happened.
+    fn watch(&mut self) {}
+}
+
+/// The names of those who live.
+pub(crate) struct Ring<N> {
+    live: Vec<N>,
+    next: u64,
+}
+
+impl<N: Copy> Ring<N> {
+    /// Room for so many, so that filling it takes no memory but for what is filled in.
+    pub(crate) fn with_room(count: usize) -> Self {
+        Self { live: Vec::with_capacity(count.max(1)), next: 0 }
+    }
+
+    pub(crate) fn fill<At, M: Maker<At, Name = N>>(
+        &mut self,
+        maker: &mut M,
+        at: &mut At,
+    ) -> Result<(), NotMeasured> {
+        while self.live.len() < self.live.capacity() {
+            self.live.push(maker.create(at)?);
+            if self.live.len().is_multiple_of(BATCH) {
+                maker.watch();
+            }
+        }
+        maker.watch();
+        Ok(())
+    }
+
+    /// As many pairs as asked for; of those who live the oldest dies, or a random one.
+    pub(crate) fn pairs<At, M: Maker<At, Name = N>>(
+        &mut self,
+        maker: &mut M,
+        at: &mut At,
+        random: bool,
+        count: usize,
+    ) -> Result<(), NotMeasured> {
+        for number in 1..=count {
+            let new = maker.create(at)?;
+            let old = self.turn(new, random);
+            maker.destroy(at, old)?;
+            if number.is_multiple_of(BATCH) {
+                maker.watch();
+            }
+        }
+        maker.watch();
+        Ok(())
+    }
+
+    /// One comes, and one goes, whom this answers.
+    fn turn(&mut self, new: N, random: bool) -> N {
+        let draw = if random { mixed(self.next) } else { self.next };
+        self.next += 1;
+        let place = usize::try_from(draw % self.live.len() as u64).unwrap_or(0);
+        std::mem::replace(&mut self.live[place], new)
+    }
+}
+
+/// A number that looks random, the same one each time: splitmix64.
+fn mixed(number: u64) -> u64 {
+    let it = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let it = (it ^ (it >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    it ^ (it >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names rise; it remembers who died.
+    #[derive(Default)]
+    struct Counter {
+        made: u32,
+        died: Vec<u32>,
+    }
+
+    impl Maker<()> for Counter {
+        type Name = u32;
+
+        fn create(&mut self, _at: &mut ()) -> Result<u32, NotMeasured> {
+            self.made += 1;
+            Ok(self.made)
+        }
+
+        fn destroy(&mut self, _at: &mut (), name: u32) -> Result<(), NotMeasured> {
+            self.died.push(name);
+            Ok(())
+        }
+    }
+
+    fn flown(random: bool) -> Counter {
+        let (mut counter, mut ring) = (Counter::default(), Ring::with_room(10));
+        ring.fill(&mut counter, &mut ()).unwrap();
+        ring.pairs(&mut counter, &mut (), random, 1000).unwrap();
+        counter
+    }
+
+    #[test]
+    fn the_oldest_dies_first() {
+        assert!(flown(false).died.into_iter().eq(1..=1000));
+    }
+
+    #[test]
+    fn a_random_one_dies_once_and_the_same_each_time() {
+        let died = flown(true).died;
+        assert_eq!(died, flown(true).died);
+        assert!(!died.is_sorted());
+        let mut each = died.clone();
+        each.sort_unstable();
+        each.dedup();
+        assert_eq!(each.len(), died.len());
+    }
+}

@@ -1,0 +1,175 @@
+//! A kernel with a driver in it, clients with a device each, and who watches.
+
+use crate::kinds::{Driver, Kind, Watch};
+use crate::ring::{Maker, Ring};
+use crate::{NotMeasured, idle, wanted};
+use abi::D3DKMT_HANDLE;
+use flight::{Crew, Log, Passive, Stepped};
+use kernel::{AdapterId, Kernel, Plugged};
+use softgpu::{SoftGpu, format};
+use std::sync::{Arc, Mutex, PoisonError};
+use thunk::{Client, Create, Destroy};
+use verify::Verifier;
+
+/// How many bytes of private data an allocation has; the other drivers' form has 16.
+const PRIVATE: usize = 32;
+/// How many others live while instructions are counted.
+const COUNTED: usize = 100;
+
+/// A kernel with a driver in it.
+pub(crate) struct Site {
+    kernel: Arc<Kernel>,
+    adapter: AdapterId,
+    /// What a client says of an allocation.
+    private: Vec<u8>,
+    watcher: Option<Arc<Mutex<Watcher>>>,
+}
+
+/// A client with a device.
+pub(crate) struct Part {
+    client: Client,
+    order: Create,
+    watcher: Option<Arc<Mutex<Watcher>>>,
+}
+
+/// Who gets the events of all parts, in their order: taking them and looking at them is done
+/// under one lock.
+struct Watcher {
+    log: Arc<Log>,
+    verifier: Option<Verifier>,
+    text: Vec<u8>,
+}
+
+impl Site {
+    pub(crate) fn log(kind: &Kind) -> Arc<Log> {
+        Arc::new(if kind.watch == Watch::Nobody { Log::silent() } else { Log::new() })
+    }
+
+    pub(crate) fn open(
+        host: &Arc<dyn Crew>,
+        at: &mut Passive,
+        log: &Arc<Log>,
+        kind: &Kind,
+    ) -> Result<Self, NotMeasured> {
+        let kernel = Kernel::new(host.clone(), log.clone());
+        let adapter = kernel
+            .add_adapter(at, plugged(kind.driver, log)?)
+            .map_err(|why| NotMeasured(format!("a driver that starts: {}", why.entry)))?;
+        if kind.driver == Driver::BuiltIn {
+            serve(host, &kernel, adapter);
+        }
+        let private =
+            if kind.driver == Driver::Idle { vec![0xa5; PRIVATE] } else { format::describe(4096) };
+        let verifier = (kind.watch == Watch::Verifier).then(Verifier::new);
+        let watcher = Watcher { log: log.clone(), verifier, text: Vec::new() };
+        let watched = kind.watch != Watch::Nobody;
+        let watcher = watched.then(|| Arc::new(Mutex::new(watcher)));
+        Ok(Self { kernel, adapter, private, watcher })
+    }
+
+    /// A client of its own process, with a device.
+    pub(crate) fn part(&self, at: &mut Passive) -> Result<Part, NotMeasured> {
+        let client = Client::new(&self.kernel);
+        let adapters = wanted("D3DKMTEnumAdapters2", client.adapters(at))?;
+        let adapter = *adapters.first().ok_or(NotMeasured("an adapter".to_owned()))?;
+        let device = wanted("D3DKMTCreateDevice", client.create_device(at, adapter))?;
+        let order = Create::on(device, vec![self.private.clone()]);
+        Ok(Part { client, order, watcher: self.watcher.clone() })
+    }
+
+    /// Ends everything; a watched run that was not clean is no measurement.
+    pub(crate) fn close(self, at: &mut Passive, parts: &[Part]) -> Result<(), NotMeasured> {
+        for part in parts {
+            part.client.kill(at);
+        }
+        self.kernel.remove_adapter(at, self.adapter);
+        let Some(watcher) = self.watcher else { return Ok(()) };
+        let mut watcher = watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        watcher.look();
+        let finding = watcher.verifier.as_ref().and_then(|it| it.findings().first());
+        finding.map_or(Ok(()), |it| Err(NotMeasured(format!("no finding; {}", it.message))))
+    }
+}
+
+fn plugged(driver: Driver, log: &Arc<Log>) -> Result<Plugged, NotMeasured> {
+    match driver {
+        Driver::Idle => Ok(idle::plug()),
+        Driver::Table => {
+            let listed = drivers::find("table");
+            let listed = listed.ok_or(NotMeasured("a driver with a table".to_owned()))?;
+            Ok((listed.make)(log))
+        }
+        Driver::BuiltIn => {
+            let (miniport, machine) = SoftGpu::new();
+            Ok(Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) })
+        }
+    }
+}
+
+/// Starts the threads that the C library has, too.
+fn serve(host: &Arc<dyn Crew>, kernel: &Arc<Kernel>, adapter: AdapterId) {
+    let (worker, bell) = (kernel.clone(), kernel.bell());
+    host.serve("system", bell, move |at| worker.work(at));
+    if let Some(bell) = kernel.machine_bell(adapter) {
+        let machine = kernel.clone();
+        host.serve("hardware", bell, move |at| machine.turn(at, adapter));
+    }
+}
+
+impl Maker<Passive> for Part {
+    type Name = D3DKMT_HANDLE;
+
+    fn create(&mut self, at: &mut Passive) -> Result<D3DKMT_HANDLE, NotMeasured> {
+        let made = wanted("D3DKMTCreateAllocation", self.client.create(at, &self.order))?;
+        made.allocations.first().copied().ok_or(NotMeasured("a handle".to_owned()))
+    }
+
+    fn destroy(&mut self, at: &mut Passive, handle: D3DKMT_HANDLE) -> Result<(), NotMeasured> {
+        let order = Destroy { device: self.order.device, list: vec![handle], ..Destroy::default() };
+        wanted("D3DKMTDestroyAllocation2", self.client.destroy(at, &order))
+    }
+
+    fn watch(&mut self) {
+        if let Some(watcher) = &self.watcher {
+            watcher.lock().unwrap_or_else(PoisonError::into_inner).look();
+        }
+    }
+}
+
+impl Watcher {
+    fn look(&mut self) {
+        let events = self.log.take();
+        if let Some(verifier) = &mut self.verifier {
+            for event in &events {
+                verifier.observe(event);
+            }
+        } else {
+            self.text.clear();
+            let _ = trace::write(&events, &mut self.text); // Memory takes it all.
+        }
+    }
+}
+
+/// As many pairs as asked for while a hundred others live, and nothing else: the same
+/// instructions each time, to be counted.
+pub fn pairs(verifier: bool, count: usize) -> Result<(), NotMeasured> {
+    let watch = if verifier { Watch::Verifier } else { Watch::Nobody };
+    let kind = Kind {
+        what: "counted",
+        way: crate::kinds::Way::Stepped,
+        driver: Driver::Idle,
+        watch,
+        threads: 1,
+    };
+    let log = Site::log(&kind);
+    let flown = Stepped::fly(0, &log, |host, at| {
+        let host: Arc<dyn Crew> = host.clone();
+        let site = Site::open(&host, at, &log, &kind)?;
+        let mut part = site.part(at)?;
+        let mut ring = Ring::with_room(COUNTED);
+        ring.fill(&mut part, at)?;
+        ring.pairs(&mut part, at, false, count)?;
+        site.close(at, &[part])
+    });
+    flown.map_err(|why| NotMeasured(format!("a flight to end: {why:?}")))?
+}

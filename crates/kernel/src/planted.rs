@@ -1,0 +1,29 @@
+//! A bug on purpose, which a test plants to see that it is found: in builds for shuttle alone.
+
+use crate::end::By;
+use crate::kernel::Kernel;
+use crate::store::Few;
+use flight::Passive;
+
+impl Kernel {
+    /// From here on, what the system's worker ends is destroyed before its views are closed. (A
+    /// client's own thread keeps the order, so it takes a certain race to see the bug.)
+    pub fn plant_reversal(&self) {
+        self.world.hold().reversed = true;
+    }
+
+    /// Destroys, if the bug is planted, what these views are the last views of.
+    pub(crate) fn destroy_too_early(&self, at: &mut Passive, by: &By<'_>, views: &[u32]) {
+        let world = self.world.hold();
+        if !world.reversed || by.process.is_some() {
+            return;
+        }
+        let last = |it: &u32| {
+            let number = world.views.get(*it)?.allocation;
+            let all = &world.allocations.get(number)?.views;
+            all.iter().all(|it| views.contains(it)).then_some(number)
+        };
+        let orphans: Few = views.iter().filter_map(last).collect();
+        drop(self.destroy_orphans(at, by, world, &orphans, None));
+    }
+}

@@ -1,0 +1,164 @@
+//! What openers of a shared resource are told and given, and what a client is told of a device.
+
+use crate::rule::{Rule, Verdict};
+use crate::shadow::Shadow;
+use flight::{Event, RuleId, What, Who};
+
+/// The rules on what clients are told.
+pub(crate) static RULES: [Rule; 5] = [
+    Rule { id: RuleId::ALLOC_SHARE_001, on: &["share.told"], check: sizes_only },
+    Rule { id: RuleId::ALLOC_SHARE_002, on: &["share.told"], check: fits },
+    Rule { id: RuleId::ALLOC_SHARE_005, on: &["share.opened"], check: in_one_buffer },
+    Rule { id: RuleId::DEV_LIFE_007, on: &["device.told"], check: says_why },
+    Rule { id: RuleId::DEV_LIFE_008, on: &["leave"], check: no_ceiling },
+];
+
+/// What a client is told of a device that works.
+const ACTIVE: &str = "active";
+
+/// The calls that have no ceiling.
+const ENDLESS: [&str; 2] = ["D3DKMTCreateDevice", "D3DKMTCreateContextVirtual"];
+
+/// Why they may fail besides: an invalid parameter, an invalid handle, no memory, a device that
+/// was removed, nothing that is supported, a wait that could not end.
+const REASONS: [u32; 6] =
+    [0xC000_000D, 0xC000_0008, 0xC000_0017, 0xC000_02B6, 0xC000_00BB, 0xC000_0001];
+
+fn sizes_only(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let (What::ShareTold { runtime, copied, .. }, Some(data)) = (&event.what, shadow.data()) else {
+        return Verdict::Aside;
+    };
+    let kept = *runtime == data.runtime && *copied == 0;
+    Verdict::kept_if(kept, Who::Kernel, "D3DKMTQueryResourceInfo", || {
+        format!(
+            "{} has {} bytes of the runtime's data, but {runtime} were said and {copied} were \
+             copied: the query says sizes and copies nothing",
+            event.subject, data.runtime
+        )
+    })
+}
+
+fn fits(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let (What::ShareTold { total, .. }, Some(data)) = (&event.what, shadow.data()) else {
+        return Verdict::Aside;
+    };
+    let kept = u32::try_from(data.total).is_ok();
+    Verdict::kept_if(kept, Who::Kernel, "D3DKMTQueryResourceInfo", || {
+        format!(
+            "{} has {} bytes of private data, and {total} were said: what does not fit in 32 bits \
+             is an integer overflow",
+            event.subject, data.total
+        )
+    })
+}
+
+fn in_one_buffer(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let (What::ShareOpened { written, copied }, Some(data)) = (&event.what, shadow.data()) else {
+        return Verdict::Aside;
+    };
+    let (total, all) = (data.total, data.total + data.runtime);
+    let kept = (*written, *copied) == (total, all);
+    Verdict::kept_if(kept, Who::Kernel, "D3DKMTOpenResource", || {
+        format!(
+            "an opener of {} is due {total} bytes of private data and {all} in all, but {written} \
+             were said and {copied} were copied",
+            event.subject
+        )
+    })
+}
+
+fn says_why(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let (What::DeviceTold { state }, Some(device)) = (&event.what, shadow.device()) else {
+        return Verdict::Aside;
+    };
+    let due = device.why.as_deref().unwrap_or(ACTIVE);
+    Verdict::kept_if(state == due, Who::Kernel, "D3DKMTGetDeviceState", || {
+        format!("a client is told of {}: {state}, but it is: {due}", event.subject)
+    })
+}
+
+fn no_ceiling(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::Leave { call, status } = &event.what else { return Verdict::Aside };
+    let entered = shadow.process().and_then(|it| it.call(event.thread));
+    let Some(entered) = entered.filter(|_| ENDLESS.contains(&&**call)) else {
+        return Verdict::Aside;
+    };
+    if entered.refused {
+        return Verdict::Aside; // Its driver's answer, which is judged where it is given.
+    }
+    let kept = status.0 >> 30 != 3 || REASONS.contains(&status.0);
+    Verdict::kept_if(kept, Who::Kernel, call.clone(), || {
+        format!("{call} was refused with {status}, but only memory limits how many there are")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::script::{judged, said};
+    use flight::RuleId;
+
+    const KEPT: &str =
+        "resource:1 resource.created adapter=adapter:1 device=device:1 sharing=global
+        resource:1 share.kept runtime=14 total=32\n";
+
+    #[test]
+    fn a_query_says_the_size_and_copies_nothing() {
+        let ask = |runtime: u64, copied: u64| {
+            let told = format!("share.told runtime={runtime} total=32 copied={copied}");
+            said(RuleId::ALLOC_SHARE_001, &format!("{KEPT}resource:1 {told}"))
+        };
+        assert!(ask(14, 0).is_empty());
+        assert!(ask(13, 0)[0].contains("has 14 bytes of the runtime's data, but 13 were said"));
+        assert!(ask(14, 14)[0].contains("14 were copied"));
+    }
+
+    #[test]
+    fn a_sum_past_32_bits_is_not_said() {
+        let ask = |total: u64| {
+            let kept = KEPT.replace("total=32", &format!("total={total}"));
+            let told = "resource:1 share.told runtime=14 total=0 copied=0";
+            said(RuleId::ALLOC_SHARE_002, &format!("{kept}{told}"))
+        };
+        assert!(ask(u64::from(u32::MAX)).is_empty());
+        assert!(ask(1 << 32)[0].contains("4294967296 bytes of private data"));
+    }
+
+    #[test]
+    fn an_opener_gets_what_there_is() {
+        let open = |written: u64, copied: u64| {
+            let opened = format!("share.opened written={written} copied={copied}");
+            said(RuleId::ALLOC_SHARE_005, &format!("{KEPT}resource:1 {opened}"))
+        };
+        assert!(open(32, 46).is_empty());
+        assert_eq!((open(64, 46).len(), open(32, 48).len()), (1, 1));
+    }
+
+    #[test]
+    fn a_lost_device_stays_lost() {
+        let (id, made) =
+            (RuleId::DEV_LIFE_007, "device:1 device.created process=process:1 adapter=adapter:1");
+        let lost = format!("{made}\ndevice:1 device.lost why=hung\n");
+        assert!(said(id, &format!("{made}\ndevice:1 device.told state=active")).is_empty());
+        assert!(said(id, &format!("{lost}device:1 device.told state=hung")).is_empty());
+        assert_eq!(said(id, &format!("{made}\ndevice:1 device.told state=hung")).len(), 1);
+        assert_eq!(said(id, &format!("{lost}device:1 device.told state=active")).len(), 1);
+    }
+
+    #[test]
+    fn a_quota_is_a_ceiling_and_a_drivers_answer_is_not_ours() {
+        let leave = |call: &str, status: &str, between: &str| {
+            format!(
+                "process:1 enter call={call}\n{between}process:1 leave call={call} status={status}"
+            )
+        };
+        let (id, create) = (RuleId::DEV_LIFE_008, "D3DKMTCreateDevice");
+        assert!(said(id, &leave(create, "0x00000000", "")).is_empty());
+        assert!(said(id, &leave(create, "0xc0000017", "")).is_empty());
+        assert_eq!(said(id, &leave(create, "0xc0000044", "")).len(), 1);
+        assert_eq!(judged(id, &leave("D3DKMTOpenResource", "0xc0000044", "")), 0);
+        let refused = "call:1 ddi.call name=DxgkDdiCreateDevice level=passive class=zero \
+                       adapter=adapter:1 process=process:1
+                       call:1 ddi.return name=DxgkDdiCreateDevice answer=0xc0000044 legal=false\n";
+        assert_eq!(judged(id, &leave(create, "0xc0000044", refused)), 0);
+    }
+}

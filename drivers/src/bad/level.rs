@@ -1,0 +1,87 @@
+//! Levels, spin locks and waits: what goes wrong with them, and a driver that does it right.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::allocation::{create_allocation, destroy_allocation};
+use crate::table::GOOD;
+use crate::view::open_allocation;
+use abi::display::{DXGKARG_CREATEALLOCATION, DXGKARG_DESTROYALLOCATION, DXGKARG_OPENALLOCATION};
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use abi::{HANDLE, NTSTATUS};
+use nt::{
+    KeAcquireSpinLockRaiseToDpc, KeDelayExecutionThread, KeLowerIrql, KeRaiseIrqlToDpcLevel,
+    KeReleaseSpinLock, PASSIVE_LEVEL,
+};
+
+pub(crate) const LEAVES_RAISED: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(and_raise), ..GOOD };
+pub(crate) const KEEPS_SPIN_LOCK: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(and_keep_a_lock), ..GOOD };
+pub(crate) const POLLS_IN_DESTROY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(after_a_while), ..GOOD };
+/// A good one: it takes a lock to destroy and lets it go, and takes its time to create.
+pub(crate) const LOCKS: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiCreateAllocation: Some(slowly),
+    DxgkDdiDestroyAllocation: Some(under_a_lock),
+    ..GOOD
+};
+
+/// A millisecond from now, as Windows counts.
+static A_WHILE: i64 = -10_000;
+
+/// Opens, and leaves at `DISPATCH_LEVEL`.
+unsafe extern "win64-unwind" fn and_raise(
+    device: HANDLE,
+    args: *const DXGKARG_OPENALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { open_allocation(device, args) };
+    KeRaiseIrqlToDpcLevel();
+    status
+}
+
+/// Takes a spin lock, lowers the level, and never lets the lock go.
+unsafe extern "win64-unwind" fn and_keep_a_lock(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { create_allocation(adapter, args) };
+    // A lock is known by its address: the adapter's block will do.
+    KeAcquireSpinLockRaiseToDpc(adapter.cast());
+    KeLowerIrql(PASSIVE_LEVEL);
+    status
+}
+
+/// Gives the GPU a millisecond before it destroys.
+unsafe extern "win64-unwind" fn after_a_while(
+    adapter: HANDLE,
+    args: *const DXGKARG_DESTROYALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The number is there.
+    unsafe { KeDelayExecutionThread(0, 0, &raw const A_WHILE) };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { destroy_allocation(adapter, args) }
+}
+
+/// Lets time pass before it creates: that is nobody's business.
+unsafe extern "win64-unwind" fn slowly(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The number is there.
+    unsafe { KeDelayExecutionThread(0, 0, &raw const A_WHILE) };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { create_allocation(adapter, args) }
+}
+
+/// Destroys under a lock, which it lets go.
+unsafe extern "win64-unwind" fn under_a_lock(
+    adapter: HANDLE,
+    args: *const DXGKARG_DESTROYALLOCATION,
+) -> NTSTATUS {
+    let before = KeAcquireSpinLockRaiseToDpc(adapter.cast());
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { destroy_allocation(adapter, args) };
+    KeReleaseSpinLock(adapter.cast(), before);
+    status
+}

@@ -1,0 +1,6 @@
+//! Bytes as traces and as steps.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    stories::read_as_told(bytes);
+});

@@ -1,0 +1,31 @@
+//! The tables of docs/benchmarks.md: measured, and put between the marks.
+
+use crate::{cargo, root};
+use std::process::Stdio;
+
+const PAGE: &str = "docs/benchmarks.md";
+const FROM: &str = "<!-- tables: cargo xtask bench-page -->\n";
+const TO: &str = "<!-- end of tables -->";
+
+pub(crate) fn run() -> Result<(), String> {
+    let path = root().join(PAGE);
+    let page = std::fs::read_to_string(&path).map_err(|why| format!("{PAGE}: {why}"))?;
+    let marks = || format!("{PAGE} has no marks '{}' and '{TO}'", FROM.trim_end());
+    let (before, rest) = page.split_once(FROM).ok_or_else(marks)?;
+    let (_, after) = rest.split_once(TO).ok_or_else(marks)?;
+    println!("measuring, which takes some minutes; nothing else should run meanwhile");
+    let mut bench = cargo(&["run", "--release", "--quiet", "--", "bench", "--full"]);
+    let told = bench.stderr(Stdio::inherit()).output();
+    let told = told.map_err(|why| format!("{bench:?} did not start: {why}"))?;
+    if !told.status.success() {
+        return Err(format!("{bench:?} ended with {}", told.status));
+    }
+    let said = String::from_utf8_lossy(&told.stdout);
+    print!("{said}");
+    // What stands above the first table is said by the page in its own words.
+    let tables = said.find("| what |").and_then(|it| said.get(it..));
+    let tables = tables.ok_or_else(|| "there is no table in what it said".to_owned())?;
+    let (rows, goals) = tables.trim_end().split_once("\n\n").unwrap_or((tables.trim_end(), ""));
+    let page = format!("{before}{FROM}\n{goals}\n\n{rows}\n\n{TO}{after}");
+    std::fs::write(&path, page).map_err(|why| format!("{PAGE}: {why}"))
+}

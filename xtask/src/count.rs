@@ -1,0 +1,121 @@
+//! How many instructions a pair takes, counted by callgrind: what guards against getting slower,
+//! for a count repeats where a time does not.
+
+use crate::{cargo, root};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// The program is run with so many pairs and with so many, and what differs is the pairs'.
+const FEW: u64 = 100;
+const MANY: u64 = 1100;
+
+/// More than so many per cent above the number in the file fails. Two builds in two folders
+/// differ by less than a tenth of a per cent; another machine's C library may differ more.
+const TOLERANCE: u64 = 5;
+
+/// What is counted: with nobody watching, and with every live rule.
+const WATCHES: &[&str] = &["off", "verifier"];
+
+const HEAD: &str = "\
+# Instructions of one pair (an allocation created and opened, one closed and destroyed), counted
+# by callgrind in a release build. `cargo xtask test` compares, `cargo xtask bless` rewrites.
+";
+
+/// Counts, and compares with the file.
+pub(crate) fn check() -> Result<(), String> {
+    if !there() {
+        println!("Skipped: valgrind is not on this machine, and could not be installed.");
+        return Ok(());
+    }
+    let text = std::fs::read_to_string(file())
+        .map_err(|why| format!("{}: {why}; 'cargo xtask bless' writes it", file().display()))?;
+    let mut slower = Vec::new();
+    for watch in WATCHES {
+        let was = read(&text, watch)
+            .ok_or_else(|| format!("{} has no line '{watch}'", file().display()))?;
+        let is = count(watch)?;
+        println!("{watch}: {is} instructions a pair; {was} in the file");
+        if is * 100 > was * (100 + TOLERANCE) {
+            slower.push(format!("{watch}: {is} instead of {was}"));
+        } else if is * (100 + TOLERANCE) < was * 100 {
+            println!("That is less by more than {TOLERANCE} %: 'cargo xtask bless' writes it down");
+        }
+    }
+    if slower.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "a pair takes more instructions than before ({}); 'cargo xtask bless', if it has to",
+        slower.join(", ")
+    ))
+}
+
+/// Counts, and writes the file.
+pub(crate) fn bless() -> Result<(), String> {
+    if !there() {
+        println!("The instructions of a pair are as they were: valgrind is not on this machine.");
+        return Ok(());
+    }
+    let mut text = HEAD.to_owned();
+    for watch in WATCHES {
+        let line = format!("{watch} {}\n", count(watch)?);
+        text.push_str(&line);
+    }
+    print!("{text}");
+    std::fs::write(file(), text).map_err(|why| format!("{}: {why}", file().display()))
+}
+
+fn file() -> PathBuf {
+    root().join("crates/cost/instructions.txt")
+}
+
+fn read(text: &str, watch: &str) -> Option<u64> {
+    let line = text.lines().find_map(|it| it.strip_prefix(watch)?.strip_prefix(' '))?;
+    line.trim().parse().ok()
+}
+
+/// Whether valgrind is there, now that it has been installed if that is possible.
+fn there() -> bool {
+    let starts = || {
+        let mut asked = Command::new("valgrind");
+        let asked = asked.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        asked.is_ok_and(|it| it.success())
+    };
+    if starts() {
+        return true;
+    }
+    println!("valgrind is missing: installing it with apt-get");
+    let mut install = Command::new("apt-get");
+    let _ = install.args(["install", "--yes", "--no-install-recommends", "valgrind"]).status();
+    starts()
+}
+
+/// The instructions of one pair.
+fn count(watch: &str) -> Result<u64, String> {
+    let (few, many) = (collected(watch, FEW)?, collected(watch, MANY)?);
+    Ok(many.saturating_sub(few) / (MANY - FEW))
+}
+
+/// The instructions of a run with so many pairs.
+fn collected(watch: &str, pairs: u64) -> Result<u64, String> {
+    let runner = r#"target."cfg(all())".runner = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]"#;
+    let mut run = cargo(&["run", "--release", "--quiet", "--config", runner]);
+    run.args(["--package", "windtunnel-cost", "--bin", "pairs", "--", watch, &pairs.to_string()]);
+    let told = run.output().map_err(|why| format!("{run:?} did not start: {why}"))?;
+    let said = String::from_utf8_lossy(&told.stderr);
+    let number = said.lines().find_map(|it| it.split_once("Collected :")?.1.trim().parse().ok());
+    number.filter(|_| told.status.success()).ok_or_else(|| format!("{run:?} said:\n{said}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_file_is_found_by_its_first_word() {
+        let text = format!("{HEAD}off 24043\nverifier 54703\n");
+        assert_eq!(read(&text, "off"), Some(24043));
+        assert_eq!(read(&text, "verifier"), Some(54703));
+        assert_eq!(read(&text, "trace"), None);
+    }
+}

@@ -1,0 +1,100 @@
+//! The long mode of the test command: fuzzers for minutes, and sanitizers over the C library.
+//!
+//! Both need flags of the compiler that are not stable; `RUSTC_BOOTSTRAP` has the pinned toolchain
+//! take them, so no other one is needed.
+
+use crate::{cargo, root, run, target};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// How long each fuzzer runs, in seconds.
+const SECONDS: u32 = 120;
+
+/// The targets that must find nothing.
+const TARGETS: [&str; 3] = ["thunk", "lives", "texts"];
+
+/// Where sanitizers are; their flag needs it said.
+const MACHINE: &str = "x86_64-unknown-linux-gnu";
+
+/// Runs each fuzzer from the corpus that is kept, then one that must find a planted bug.
+pub(crate) fn fuzz() -> Result<(), String> {
+    install_fuzzer()?;
+    for name in TARGETS {
+        println!("-- {name}, for {SECONDS} s");
+        let found = |why| format!("{why}\nWhat it found is in target/fuzz/{name}.");
+        run(&mut fuzzer(name, SECONDS)?).map_err(found)?;
+    }
+    println!("-- planted: a door that guards nothing");
+    let told = output(&mut fuzzer("planted", SECONDS)?)?;
+    expect(&told, "a planted bug of the door", "deadly signal")
+}
+
+/// A fuzzer. What is new goes into the target folder, and so does what breaks something.
+fn fuzzer(name: &str, seconds: u32) -> Result<Command, String> {
+    let work = target().join("fuzz").join(name);
+    let corpus = work.join("corpus");
+    std::fs::create_dir_all(&corpus).map_err(|why| format!("{}: {why}", corpus.display()))?;
+    // No sanitizer: its shadow lies where the hostile caller's addresses are to be nowhere.
+    let mut fuzz = cargo(&["fuzz", "run", "--sanitizer", "none", "--target-dir"]);
+    fuzz.arg(target().join("fuzz/build")).arg(name).arg(corpus);
+    let kept = root().join("fuzz/corpus").join(name);
+    fuzz.args(Some(kept).filter(|it| it.exists()));
+    fuzz.arg("--").arg(format!("-max_total_time={seconds}")).arg("-verbosity=0");
+    fuzz.arg(format!("-artifact_prefix={}/", work.display()));
+    fuzz.args(["-len_control=0", "-max_len=400", "-print_final_stats=1"]);
+    fuzz.env("RUSTC_BOOTSTRAP", "1");
+    Ok(fuzz)
+}
+
+fn install_fuzzer() -> Result<(), String> {
+    let there = cargo(&["fuzz", "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if there.is_ok_and(|it| it.success()) {
+        return Ok(());
+    }
+    println!("cargo fuzz is missing: installing cargo-fuzz with cargo");
+    run(&mut cargo(&["install", "cargo-fuzz", "--locked"]))
+}
+
+/// Runs the tests of the C library, and its clients, with `AddressSanitizer` and
+/// `LeakSanitizer`; then clients with a bug, which must be found.
+pub(crate) fn sanitize() -> Result<(), String> {
+    let built = target().join("sanitized");
+    let mut tests = cargo(&["test", "--package", "windtunnel-d3dkmt", "--target", MACHINE]);
+    tests.arg("--target-dir").arg(&built);
+    tests.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
+    run(tests.env("CFLAGS", "-fsanitize=address"))?;
+    let library = built.join(MACHINE).join("debug/deps");
+    let client = build_planted(&built, &library)?;
+    for (bug, found) in [
+        ("overflow", "AddressSanitizer: heap-buffer-overflow"),
+        ("leak", "LeakSanitizer: detected memory leaks"),
+    ] {
+        let mut planted = Command::new(&client);
+        let told = output(planted.arg(bug).env("LD_LIBRARY_PATH", &library))?;
+        expect(&told, &format!("a planted {bug}"), found)?;
+    }
+    run(Command::new(client).env("LD_LIBRARY_PATH", library))
+}
+
+fn build_planted(built: &Path, library: &Path) -> Result<PathBuf, String> {
+    let client = built.join("planted");
+    let mut gcc = Command::new("gcc");
+    gcc.current_dir(root().join("crates/d3dkmt")).args(["-g", "-fsanitize=address", "-Iinclude"]);
+    gcc.arg("tests/c/planted.c").arg("-o").arg(&client).arg("-L").arg(library);
+    run(gcc.arg("-lwindtunnel_d3dkmt"))?;
+    Ok(client)
+}
+
+fn output(command: &mut Command) -> Result<Output, String> {
+    command.output().map_err(|why| format!("{command:?} did not start: {why}"))
+}
+
+/// A bug that was planted is found, and said with these words.
+fn expect(told: &Output, what: &str, words: &str) -> Result<(), String> {
+    let said = String::from_utf8_lossy(&told.stderr);
+    if told.status.success() || !said.contains(words) {
+        return Err(format!("{what} was not found: {}\n{said}", told.status));
+    }
+    println!("{what} was found: {words}");
+    Ok(())
+}

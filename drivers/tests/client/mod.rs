@@ -7,7 +7,7 @@ use flight::{Event, Log, Passive, Stepped};
 use kernel::miniport::ContextOrder;
 use kernel::{
     AdapterId, CreateOrder, DestroyOrder, Handle, Kernel, Made, Manner, Packet, Plugged, ProcessId,
-    Sharing, Target,
+    Residency, ResidentOrder, Sharing, Target,
 };
 use softgpu::format::{Command, LARGEST, describe, encode};
 use std::sync::Arc;
@@ -39,7 +39,10 @@ pub(crate) fn fly_with(
 ) -> Flown {
     let census = Stepped::fly(seed, log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
-        let adapter = kernel.add_adapter(at, plugged).unwrap();
+        // A driver whose start is refused has said why.
+        let Ok(adapter) = kernel.add_adapter(at, plugged) else {
+            return kernel.census().to_string();
+        };
         let (system, gpu) = (kernel.clone(), kernel.clone());
         host.serve("system", kernel.bell(), move |at| system.work(at));
         let bell = kernel.machine_bell(adapter).unwrap();
@@ -164,12 +167,24 @@ impl Client<'_> {
         let [a, b, unused, c] = made.allocations[..] else { return };
         let fill = |target| Command::Fill { target, offset: 0, length: 64, value: 0xab };
         let copy = Command::Copy { from: a, from_offset: 0, to: b, to_offset: 32, length: 64 };
+        self.resident(at, &[a, b, c]);
         self.submit(at, &[fill(a), copy]);
         self.submit(at, &[fill(c)]);
         self.list(at, &[a, b], false, false);
         self.list(at, &[unused], true, false);
         self.list(at, &[c], false, true);
         self.host.quiet(at);
+    }
+
+    /// Has views resident, on an adapter with memory.
+    fn resident(&self, at: &mut Passive, list: &[Handle]) {
+        let Ok(made) = self.kernel.create_queue(self.process, self.device, 0) else { return };
+        let (queue, list) = (made.queue, list.to_vec());
+        let order = ResidentOrder { queue, list, ..ResidentOrder::default() };
+        if let Ok(Residency::Pending(value)) = self.kernel.make_resident(self.process, &order) {
+            self.kernel.wait_queue(at, self.process, made.fence, value).unwrap();
+        }
+        self.kernel.destroy_queue(at, self.process, queue).unwrap();
     }
 
     /// An order for allocations alone.

@@ -4,7 +4,7 @@ use abi::display::*;
 use abi::miniport::{DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKRNL_INTERFACE};
 use abi::status::{STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
 use abi::{HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID};
-use flight::{Event, Host, Line, Log, Machine, Passive, Stepped, What};
+use flight::{Event, Host, Line, Log, Machine, Passive, Ram, Stepped, What};
 use kernel::{AdapterId, Kernel, Plugged, StartRefused};
 use nt::Pool;
 use port::TableDriver;
@@ -54,6 +54,9 @@ impl Machine for Board {
     }
     fn step(&self, at: &mut Passive, line: &dyn Line) {
         line.raise(at);
+    }
+    fn ram(&self) -> Option<Arc<dyn Ram>> {
+        nt::Ram::new(1 << 20).ok().map(|it| it as Arc<dyn Ram>)
     }
 }
 

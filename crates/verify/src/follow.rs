@@ -173,7 +173,7 @@ impl Shadows {
         let first = self.first(event.subject, || Known::Node(Node::default()));
         let Some(node) = first.node_mut() else { return };
         match (&event.what, &mut node.due) {
-            (What::PacketSubmitted { fence, .. }, due) => {
+            (What::PacketSubmitted { fence, .. } | What::PagingSubmitted { fence, .. }, due) => {
                 due.get_or_insert(Due { done: fence.before(), last: *fence }).last = *fence;
             }
             (What::FenceReported { fence }, Some(due)) if due.holds(*fence) => due.done = *fence,

@@ -5,7 +5,7 @@ use windtunnel::{Outcome, SCENARIOS};
 
 #[test]
 fn the_same_seed_is_the_same_flight_byte_for_byte() {
-    for driver in ["softgpu", "table", "table-moves-resource"] {
+    for driver in ["softgpu", "table", "table-moves-resource", "softgpu-memory"] {
         for scenario in SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.is_empty()) {
             let one = trace::text(&flown(driver, scenario.name, 7).events);
             let two = trace::text(&flown(driver, scenario.name, 7).events);
@@ -30,7 +30,7 @@ fn many(driver: &str, scenario: &str, seeds: u64) {
 
 #[test]
 fn good_drivers_fly_clean_through_every_good_scenario_in_50_orders() {
-    for driver in ["softgpu", "table", "table-moves-resource"] {
+    for driver in ["softgpu", "table", "table-moves-resource", "softgpu-memory"] {
         for scenario in SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.is_empty()) {
             many(driver, scenario.name, 50);
         }

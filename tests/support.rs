@@ -69,7 +69,7 @@ fn says(entry: &thunk::Line, status: NTSTATUS) -> bool {
 fn every_answer_of_every_scenario_is_in_the_table() {
     let mut seen = BTreeSet::new();
     for scenario in SCENARIOS.iter().copied().flatten() {
-        for driver in ["softgpu", "table"] {
+        for driver in ["softgpu", "table", "softgpu-memory"] {
             for event in flown(driver, scenario.name, 1).events {
                 let What::Leave { call, status } = &event.what else { continue };
                 let line = thunk::ENTRIES.iter().find(|it| it.name == *call);

@@ -57,6 +57,7 @@ pub use memory::cpu::LockOrder;
 pub use memory::offer::Reclaimed;
 pub use memory::queue::NewQueue;
 pub use memory::resident::{EvictOrder, Residency, ResidentOrder};
+pub use memory::worth::{MemorySizes, Whereabouts};
 pub use process::{Manner, ProcessId};
 pub use range::{Ranges, Spot};
 pub use refused::{Argument, Refused};

@@ -21,6 +21,7 @@ pub(crate) mod page;
 pub(crate) mod place;
 pub(crate) mod queue;
 pub(crate) mod resident;
+pub(crate) mod worth;
 
 use crate::kernel::Kernel;
 use crate::operation::PAGE;

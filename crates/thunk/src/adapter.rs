@@ -125,7 +125,7 @@ const CLOSE: Kept = Kept {
     others: &[],
 };
 
-fn luid(adapter: AdapterId) -> LUID {
+pub(crate) fn luid(adapter: AdapterId) -> LUID {
     let number = adapter.luid();
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of a number")]
     LUID { LowPart: number as u32, HighPart: (number >> 32) as i32 }

@@ -198,6 +198,6 @@ impl Client {
     }
 }
 
-fn count(list: &[u32]) -> u32 {
+pub(crate) fn count(list: &[u32]) -> u32 {
     u32::try_from(list.len()).unwrap_or(u32::MAX)
 }

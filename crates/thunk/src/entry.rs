@@ -244,6 +244,83 @@ pub const ENTRIES: &[Line] = &[
         answers: MEMORY_ANSWERS,
         passes_on: &[],
     },
+    Line {
+        name: "D3DKMTOfferAllocations",
+        lacks: "flags have no effect",
+        rules: &[RuleId::DEV_LIFE_003, RuleId::RESID_OFFER_001, RuleId::RESID_OFFER_002],
+        answers: MEMORY_ANSWERS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTReclaimAllocations",
+        lacks: "",
+        rules: &[RuleId::DEV_LIFE_003, RuleId::RESID_OFFER_008],
+        answers: MEMORY_ANSWERS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTReclaimAllocations2",
+        lacks: "",
+        rules: &[RuleId::RESID_OFFER_008],
+        answers: &[STATUS_PENDING, BAD, STATUS_NOT_IMPLEMENTED, STATUS_DEVICE_REMOVED],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTSetAllocationPriority",
+        lacks: "",
+        rules: PRIORITY_RULES,
+        answers: MEMORY_ANSWERS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTGetAllocationPriority",
+        lacks: "",
+        rules: PRIORITY_RULES,
+        answers: MEMORY_ANSWERS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTQueryAllocationResidency",
+        lacks: "",
+        rules: &[RuleId::ALLOC_PRIO_004, RuleId::DEV_LIFE_003],
+        answers: MEMORY_ANSWERS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTQueryAdapterInfo",
+        lacks: "the sizes of memory only",
+        rules: &[RuleId::DEV_LIFE_001],
+        answers: &[BAD, STATUS_NOT_SUPPORTED],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTQueryVideoMemoryInfo",
+        lacks: "of the caller only",
+        rules: &[RuleId::DEV_LIFE_001],
+        answers: &[BAD, STATUS_INVALID_HANDLE],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTChangeVideoMemoryReservation",
+        lacks: "of the caller only",
+        rules: &[RuleId::DEV_LIFE_001],
+        answers: &[BAD, STATUS_INVALID_HANDLE, STATUS_NO_MEMORY],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTRegisterTrimNotification",
+        lacks: "no periodic trims",
+        rules: &[RuleId::DEV_LIFE_003],
+        answers: &[BAD],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTUnregisterTrimNotification",
+        lacks: "",
+        rules: &[],
+        answers: &[BAD],
+        passes_on: &[],
+    },
 ];
 
 /// Nearly every bad argument.
@@ -290,6 +367,8 @@ const LOCK_RULES: &[RuleId] = &[
     RuleId::ALLOC_LOCK_016,
     RuleId::DEV_LIFE_003,
 ];
+
+const PRIORITY_RULES: &[RuleId] = &[RuleId::ALLOC_PRIO_001, RuleId::DEV_LIFE_003];
 
 const UNLOCK_RULES: &[RuleId] = &[RuleId::ALLOC_LOCK_017, RuleId::DEV_LIFE_003];
 

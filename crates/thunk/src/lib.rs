@@ -8,23 +8,32 @@
 //! Caller memory is touched in `claims.rs` and nowhere else.
 
 mod adapter;
+mod budget;
 mod claims;
 mod client;
 mod client_memory;
+mod client_worth;
 mod create;
 mod destroy;
 mod device;
 mod entry;
 mod lock;
+mod offer;
 mod queue;
 mod resident;
 mod session;
 mod share;
 mod status;
+mod worth;
 
 pub use adapter::{D3DKMTCloseAdapter, D3DKMTEnumAdapters2, D3DKMTOpenAdapterFromLuid};
+pub use budget::{
+    D3DKMTChangeVideoMemoryReservation, D3DKMTQueryAdapterInfo, D3DKMTQueryVideoMemoryInfo,
+    D3DKMTRegisterTrimNotification, D3DKMTUnregisterTrimNotification,
+};
 pub use client::{Client, Create, Created, Destroy, Shared};
 pub use client_memory::{Made, PagingQueue};
+pub use client_worth::Names;
 pub use create::{D3DKMTCreateAllocation, D3DKMTCreateAllocation2};
 pub use destroy::{D3DKMTDestroyAllocation, D3DKMTDestroyAllocation2};
 pub use device::{
@@ -33,9 +42,13 @@ pub use device::{
 };
 pub use entry::{ENTRIES, Line};
 pub use lock::{D3DKMTLock, D3DKMTLock2, D3DKMTUnlock, D3DKMTUnlock2};
+pub use offer::{D3DKMTOfferAllocations, D3DKMTReclaimAllocations, D3DKMTReclaimAllocations2};
 pub use queue::{
     D3DKMTCreatePagingQueue, D3DKMTDestroyPagingQueue, D3DKMTWaitForSynchronizationObjectFromCpu,
 };
 pub use resident::{D3DKMTEvict, D3DKMTMakeResident};
 pub use session::Session;
 pub use share::{D3DKMTOpenResource, D3DKMTOpenResource2, D3DKMTQueryResourceInfo};
+pub use worth::{
+    D3DKMTGetAllocationPriority, D3DKMTQueryAllocationResidency, D3DKMTSetAllocationPriority,
+};

@@ -1,6 +1,6 @@
 //! Scenarios: what a client does to a driver, by name.
 
-use crate::scenarios::{bad, destroy, life, share, threads};
+use crate::scenarios::{bad, bad_memory, destroy, life, share, threads};
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
 use flight::RuleId;
@@ -64,7 +64,8 @@ pub(crate) const STANDARD: &[&str] = &["DxgkDdiGetStandardAllocationDriverData"]
 pub(crate) const DESCRIBE: &[&str] = &["DxgkDdiDescribeAllocation"];
 
 /// Every scenario, good ones first.
-pub const ALL: &[&[Scenario]] = &[life::ALL, share::ALL, destroy::ALL, threads::ALL, bad::ALL];
+pub const ALL: &[&[Scenario]] =
+    &[life::ALL, share::ALL, destroy::ALL, threads::ALL, bad::ALL, bad_memory::ALL];
 
 /// The scenario of that name.
 pub fn find(name: &str) -> Option<&'static Scenario> {

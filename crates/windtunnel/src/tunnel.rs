@@ -174,6 +174,13 @@ impl Bench {
         }
     }
 
+    /// Whether its adapter has memory, so that what the GPU uses has to be resident.
+    pub fn has_memory(&self) -> bool {
+        let session = self.client.session();
+        let sizes = session.kernel().memory_sizes(session.process(), kernel::Handle(self.adapter));
+        sizes.is_ok_and(|it| it != kernel::MemorySizes::default())
+    }
+
     /// Has an allocation filled.
     pub fn fill(
         &self,
@@ -186,13 +193,17 @@ impl Bench {
         self.submit(at, context, &[fill])
     }
 
-    /// Submits commands.
+    /// Submits commands; where there is memory, what they name is made resident first.
     pub fn submit(
         &self,
         at: &mut Passive,
         context: D3DKMT_HANDLE,
         commands: &[Command],
     ) -> Result<(), Stopped> {
+        let named: Vec<D3DKMT_HANDLE> = commands.iter().flat_map(names).map(|it| it.0).collect();
+        if !named.is_empty() && self.has_memory() {
+            self.resident(at, &named)?;
+        }
         let bytes = format::encode(commands);
         wanted("D3DKMTSubmitCommand", self.client.submit(at, context, &bytes))
     }
@@ -206,6 +217,15 @@ impl Bench {
         wanted("D3DKMTCloseAdapter", self.client.close_adapter(at, self.adapter))?;
         self.client.end(at);
         Ok(())
+    }
+}
+
+/// What a command names.
+fn names(command: &Command) -> Vec<kernel::Handle> {
+    match command {
+        Command::Fill { target, .. } => vec![*target],
+        Command::Copy { from, to, .. } => vec![*from, *to],
+        Command::Hang => Vec::new(),
     }
 }
 

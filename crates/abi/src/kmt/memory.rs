@@ -247,8 +247,9 @@ pub struct D3DKMT_TRIMNOTIFICATION {
 }
 layout! { D3DKMT_TRIMNOTIFICATION: 24 { Context: 0, Flags: 8, NumBytesToTrim: 16 } }
 
-/// A function of the client, called as its own compiler calls.
-pub type PFND3DKMT_TRIMNOTIFICATIONCALLBACK = unsafe extern "C" fn(*mut D3DKMT_TRIMNOTIFICATION);
+/// A function of the client, called as its own compiler calls. It may unwind.
+pub type PFND3DKMT_TRIMNOTIFICATIONCALLBACK =
+    unsafe extern "C-unwind" fn(*mut D3DKMT_TRIMNOTIFICATION);
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

@@ -271,6 +271,15 @@ impl World {
     fn may_lock(&self, view: u32, extent: u32, order: &LockOrder) -> Result<(), Refused> {
         let Some(it) = self.extents.get(extent) else { return Err(Refused::NoVideoMemory) };
         let (subject, cached) = (Kind::View.nr(view), it.wants.flags.cached);
+        let Some((_, memory)) = self.memory(it.adapter) else { return Err(Refused::NoVideoMemory) };
+        let all: Vec<_> = memory.segments_of(&it.wants).collect();
+        if order.aperture && all.iter().all(|it| it.aperture) {
+            return Err(Refused::OnlyApertures(subject));
+        }
+        let mapped = all.iter().any(|it| it.aperture && (it.coherent || !cached));
+        if order.unsynced && !mapped {
+            return Err(Refused::NotUnsynced(subject));
+        }
         if !it.wants.flags.cpu_visible {
             return Err(Refused::NotForCpu(subject));
         }
@@ -279,15 +288,6 @@ impl World {
         }
         if it.lock.as_ref().is_some_and(|it| order.aperture && !it.aperture) {
             return Err(Refused::LockedOtherwise(subject));
-        }
-        let Some((_, memory)) = self.memory(it.adapter) else { return Ok(()) };
-        let all: Vec<_> = memory.segments_of(&it.wants).collect();
-        if order.aperture && all.iter().all(|it| it.aperture) {
-            return Err(Refused::OnlyApertures(subject));
-        }
-        let mapped = all.iter().any(|it| it.aperture && (it.coherent || !cached));
-        if order.unsynced && !mapped {
-            return Err(Refused::NotUnsynced(subject));
         }
         Ok(())
     }

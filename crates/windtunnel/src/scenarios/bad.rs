@@ -10,7 +10,7 @@ use flight::RuleId;
 use thunk::{Create, Destroy};
 
 /// A line of the table below.
-const fn bad(
+pub(crate) const fn bad(
     name: &'static str,
     about: &'static str,
     breaks: &'static [RuleId],

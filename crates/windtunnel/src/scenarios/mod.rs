@@ -1,6 +1,7 @@
 //! The scenarios, by subject.
 
 pub(crate) mod bad;
+pub(crate) mod bad_memory;
 pub(crate) mod destroy;
 pub(crate) mod life;
 pub(crate) mod share;

@@ -1,0 +1,115 @@
+//! What allocations are worth to their client, where they are, and how much memory there is.
+
+use crate::handle::Handle;
+use crate::kernel::Kernel;
+use crate::process::ProcessId;
+use crate::refused::{Argument, Refused};
+use flight::Kind;
+
+/// Where an allocation is (`D3DKMT_ALLOCATIONRESIDENCYSTATUS`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// In memory of the adapter's own.
+    Local,
+    /// In the system's memory, behind an aperture.
+    Shared,
+    /// Nowhere the GPU sees, or on its way.
+    Away,
+}
+
+/// How much memory an adapter has (`D3DKMT_SEGMENTSIZEINFO`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemorySizes {
+    /// Bytes of its own.
+    pub local: u64,
+    /// Bytes of the system's that it can see at once.
+    pub shared: u64,
+}
+
+impl Kernel {
+    /// The names of what a resource of a client's consists of.
+    pub fn members(&self, process: ProcessId, resource: Handle) -> Result<Vec<Handle>, Refused> {
+        let world = self.world.hold();
+        let argument = Argument::Resource;
+        let number = world.resolve(process, argument, resource, Kind::ResourceView)?;
+        let views = world.resource_views.get(number).map(|it| &it.views);
+        let names = views.into_iter().flatten().filter_map(|it| world.views.get(*it));
+        Ok(names.map(|it| it.handle).collect())
+    }
+
+    /// Says what views are worth (`D3DKMTSetAllocationPriority`): a priority for each.
+    pub fn set_priorities(
+        &self,
+        process: ProcessId,
+        device: Handle,
+        list: &[Handle],
+        priorities: &[u32],
+    ) -> Result<(), Refused> {
+        let inside = self.enter_device(process, device)?;
+        let world = &mut *self.world.hold();
+        let views = world.views_of(process, inside.device, list)?;
+        for (view, priority) in views.into_iter().zip(priorities) {
+            let Some(extent) = world.extent_of(view) else { continue };
+            if let Some(it) = world.extents.get_mut(extent) {
+                it.priority = *priority;
+            }
+            world.rank(extent);
+        }
+        Ok(())
+    }
+
+    /// What views are worth (`D3DKMTGetAllocationPriority`).
+    pub fn priorities(
+        &self,
+        process: ProcessId,
+        device: Handle,
+        list: &[Handle],
+    ) -> Result<Vec<u32>, Refused> {
+        let inside = self.enter_device(process, device)?;
+        let world = self.world.hold();
+        let views = world.views_of(process, inside.device, list)?;
+        let extents = views.into_iter().filter_map(|it| world.extents.get(world.extent_of(it)?));
+        Ok(extents.map(|it| it.priority).collect())
+    }
+
+    /// Where views are (`D3DKMTQueryAllocationResidency`).
+    pub fn whereabouts(
+        &self,
+        process: ProcessId,
+        device: Handle,
+        list: &[Handle],
+    ) -> Result<Vec<Whereabouts>, Refused> {
+        let inside = self.enter_device(process, device)?;
+        let world = self.world.hold();
+        let views = world.views_of(process, inside.device, list)?;
+        let Some((extents, memory)) = world.memory(inside.adapter) else {
+            return Err(Refused::NoVideoMemory);
+        };
+        let here = |it: &crate::memory::Extent| {
+            let segment = it.segment().and_then(|it| memory.segments.get(it));
+            match segment.filter(|_| it.pending == 0) {
+                Some(it) if it.shape.flags.aperture => Whereabouts::Shared,
+                Some(_) => Whereabouts::Local,
+                None => Whereabouts::Away,
+            }
+        };
+        let extents = views.into_iter().filter_map(|it| extents.get(world.extent_of(it)?));
+        Ok(extents.map(here).collect())
+    }
+
+    /// How much memory an adapter has (`D3DKMTQueryAdapterInfo`): none is no refusal.
+    pub fn memory_sizes(
+        &self,
+        process: ProcessId,
+        adapter: Handle,
+    ) -> Result<MemorySizes, Refused> {
+        let world = self.world.hold();
+        let number = world.resolve(process, Argument::Adapter, adapter, Kind::Adapter)?;
+        let mut sizes = MemorySizes::default();
+        for it in world.memory(number).into_iter().flat_map(|it| &it.1.segments) {
+            let sum = if it.shape.flags.aperture { &mut sizes.shared } else { &mut sizes.local };
+            *sum += it.shape.commit_limit;
+        }
+        Ok(sizes)
+    }
+}

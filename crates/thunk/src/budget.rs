@@ -1,0 +1,222 @@
+//! How much memory there is, how much of it a process may use, and who is told when it is short.
+#![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::adapter::luid;
+use crate::claims::{read, read_mut, room_for, write};
+use crate::session::Session;
+use crate::status::{Kept, Which, answer};
+use abi::kmt::{
+    D3DKMT_CHANGEVIDEOMEMORYRESERVATION, D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL,
+    D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL, D3DKMT_QUERYADAPTERINFO, D3DKMT_QUERYVIDEOMEMORYINFO,
+    D3DKMT_REGISTERTRIMNOTIFICATION, D3DKMT_SEGMENTSIZEINFO, D3DKMT_TRIMNOTIFICATION,
+    D3DKMT_UNREGISTERTRIMNOTIFICATION, KMTQAITYPE_GETSEGMENTSIZE,
+    PFND3DKMT_TRIMNOTIFICATIONCALLBACK,
+};
+use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
+use abi::ukm::D3DDDI_TRIMRESIDENCYSET_FLAGS as TrimFlags;
+use abi::{HANDLE, LUID, NTSTATUS};
+use flight::{Passive, RuleId};
+use kernel::{Group, Handle, Trimmed};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::Arc;
+
+const ADAPTER_ASKED: Kept = Kept {
+    handles: &[(Which::Adapter, RuleId::DEV_LIFE_001, "D3DKMTQueryAdapterInfo.hAdapter")],
+    others: &[],
+};
+
+const ASKED: Kept = Kept {
+    handles: &[(Which::Adapter, RuleId::DEV_LIFE_001, "D3DKMTQueryVideoMemoryInfo.hAdapter")],
+    others: &[],
+};
+
+const RESERVED: Kept = Kept {
+    handles: &[(
+        Which::Adapter,
+        RuleId::DEV_LIFE_001,
+        "D3DKMTChangeVideoMemoryReservation.hAdapter",
+    )],
+    others: &[],
+};
+
+const REGISTERED: Kept = Kept {
+    handles: &[(
+        Which::StaleDevice,
+        RuleId::DEV_LIFE_003,
+        "D3DKMTRegisterTrimNotification.hDevice",
+    )],
+    others: &[],
+};
+
+/// Says something of an adapter: the sizes of its memory.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTQueryAdapterInfo(
+    session: &Session,
+    _at: &mut Passive,
+    args: *const D3DKMT_QUERYADAPTERINFO,
+) -> NTSTATUS {
+    session.call("D3DKMTQueryAdapterInfo", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args) }?;
+        let sizes = session.kernel.memory_sizes(session.process, Handle(asked.hAdapter));
+        let sizes = answer(session, ADAPTER_ASKED, sizes)?;
+        if asked.Type != KMTQAITYPE_GETSEGMENTSIZE {
+            session.absent("D3DKMTQueryAdapterInfo of another type than KMTQAITYPE_GETSEGMENTSIZE");
+            return Err(STATUS_NOT_SUPPORTED);
+        }
+        // WINDOWS: a buffer that is too small is an invalid parameter (observed).
+        let size = size_of::<D3DKMT_SEGMENTSIZEINFO>();
+        if (asked.PrivateDriverDataSize as usize) < size {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        // SAFETY: The caller's contract.
+        unsafe { room_for(asked.pPrivateDriverData, size) }?;
+        let info = D3DKMT_SEGMENTSIZEINFO {
+            DedicatedVideoMemorySize: sizes.local,
+            DedicatedSystemMemorySize: 0,
+            SharedSystemMemorySize: sizes.shared,
+        };
+        // SAFETY: The caller's contract: it has as many bytes.
+        unsafe { write(asked.pPrivateDriverData.cast(), info) }
+    })
+}
+
+/// Says how much memory a process uses and may use.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTQueryVideoMemoryInfo(
+    session: &Session,
+    _at: &mut Passive,
+    args: *mut D3DKMT_QUERYVIDEOMEMORYINFO,
+) -> NTSTATUS {
+    session.call("D3DKMTQueryVideoMemoryInfo", || {
+        // SAFETY: The caller's contract.
+        let mut asked = unsafe { read_mut(args) }?;
+        let group = group_of(asked.hProcess, asked.MemorySegmentGroup, asked.PhysicalAdapterIndex)?;
+        let budget = session.kernel.budget(session.process, Handle(asked.hAdapter), group);
+        let it = answer(session, ASKED, budget)?;
+        (asked.Budget, asked.CurrentUsage) = (it.budget, it.usage);
+        (asked.CurrentReservation, asked.AvailableForReservation) = (it.reserved, it.reservable);
+        // SAFETY: The caller's contract.
+        unsafe { write(args, asked) }
+    })
+}
+
+/// Has memory set aside for a process.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTChangeVideoMemoryReservation(
+    session: &Session,
+    _at: &mut Passive,
+    args: *const D3DKMT_CHANGEVIDEOMEMORYRESERVATION,
+) -> NTSTATUS {
+    session.call("D3DKMTChangeVideoMemoryReservation", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args) }?;
+        let group = group_of(asked.hProcess, asked.MemorySegmentGroup, asked.PhysicalAdapterIndex)?;
+        let (adapter, bytes) = (Handle(asked.hAdapter), asked.Reservation);
+        let reserved = session.kernel.reserve_memory(session.process, adapter, group, bytes);
+        answer(session, RESERVED, reserved)
+    })
+}
+
+/// The group a call is about, of the caller's own process.
+///
+/// WINDOWS: zero is the caller, and so is the pseudo handle of the current process; a handle
+/// that means nothing is an invalid handle, and a group that is none an invalid parameter (all
+/// observed).
+fn group_of(process: HANDLE, group: i32, adapter: u32) -> Result<Group, NTSTATUS> {
+    if process.addr() != 0 && process.addr() != usize::MAX {
+        return Err(STATUS_INVALID_HANDLE);
+    }
+    match group {
+        D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL if adapter == 0 => Ok(Group::Local),
+        D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL if adapter == 0 => Ok(Group::NonLocal),
+        _ => Err(STATUS_INVALID_PARAMETER),
+    }
+}
+
+/// A client's function, and what it wants to be told with.
+struct Callback {
+    function: PFND3DKMT_TRIMNOTIFICATIONCALLBACK,
+    context: usize,
+}
+
+impl Trimmed for Callback {
+    fn trim(&self, bytes: u64) {
+        let mut told = D3DKMT_TRIMNOTIFICATION {
+            Context: ptr::with_exposed_provenance_mut(self.context),
+            Flags: TrimFlags { Value: TrimFlags::TrimToBudget },
+            NumBytesToTrim: bytes,
+        };
+        let (function, told) = (self.function, &raw mut told);
+        // SAFETY: Whoever registered the function promised that it can be called with one of
+        // these, on any thread, until it is unregistered. `told` lives here.
+        let call = || unsafe { function(told) };
+        // What unwinds is the client's affair; the thread is the system's, and goes on.
+        let _ = catch_unwind(AssertUnwindSafe(call));
+    }
+}
+
+/// Has a client's function called when memory is short.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours. In any session, the
+/// function can be called from any thread until it is unregistered, and returns.
+pub unsafe fn D3DKMTRegisterTrimNotification(
+    session: &Session,
+    _at: &mut Passive,
+    args: *mut D3DKMT_REGISTERTRIMNOTIFICATION,
+) -> NTSTATUS {
+    session.call("D3DKMTRegisterTrimNotification", || {
+        // SAFETY: The caller's contract.
+        let mut asked = unsafe { read_mut(args) }?;
+        let function = asked.Callback.ok_or(STATUS_INVALID_PARAMETER)?;
+        let known = |it: LUID| (it.LowPart, it.HighPart);
+        let named = known(asked.AdapterLuid);
+        if !session.kernel.adapters().into_iter().any(|it| known(luid(it)) == named) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let told = Arc::new(Callback { function, context: asked.Context.expose_provenance() });
+        let device = Handle(asked.hDevice);
+        let number = session.kernel.register_trim(session.process, device, told);
+        let number = answer(session, REGISTERED, number)?;
+        asked.Handle = ptr::without_provenance_mut(number as usize);
+        // SAFETY: The caller's contract.
+        unsafe { write(args, asked) }
+    })
+}
+
+/// Has a client's function not called any more.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTUnregisterTrimNotification(
+    session: &Session,
+    _at: &mut Passive,
+    args: *mut D3DKMT_UNREGISTERTRIMNOTIFICATION,
+) -> NTSTATUS {
+    session.call("D3DKMTUnregisterTrimNotification", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args.cast_const()) }?;
+        let number = u32::try_from(asked.Handle.addr()).map_err(|_| STATUS_INVALID_PARAMETER)?;
+        let was = session.kernel.unregister_trim(session.process, number);
+        if was { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
+    })
+}

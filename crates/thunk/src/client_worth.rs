@@ -1,0 +1,270 @@
+//! A client in safe Rust: what memory is worth to it, and how much of it there is.
+#![expect(unsafe_code, reason = "passes its own structures to the entry points")]
+
+use crate::adapter::luid;
+use crate::client::{Client, list_pointer, succeeded};
+use crate::client_memory::count;
+use crate::{budget, offer, worth};
+use abi::kmt::{
+    D3DKMT_ALLOCATIONRESIDENCYSTATUS, D3DKMT_CHANGEVIDEOMEMORYRESERVATION,
+    D3DKMT_GETALLOCATIONPRIORITY, D3DKMT_OFFERALLOCATIONS, D3DKMT_QUERYADAPTERINFO,
+    D3DKMT_QUERYALLOCATIONRESIDENCY, D3DKMT_QUERYVIDEOMEMORYINFO, D3DKMT_RECLAIMALLOCATIONS,
+    D3DKMT_RECLAIMALLOCATIONS2, D3DKMT_REGISTERTRIMNOTIFICATION, D3DKMT_SEGMENTSIZEINFO,
+    D3DKMT_SETALLOCATIONPRIORITY, D3DKMT_TRIMNOTIFICATION, D3DKMT_UNREGISTERTRIMNOTIFICATION,
+    KMTQAITYPE_GETSEGMENTSIZE,
+};
+use abi::status::STATUS_PENDING;
+use abi::{BOOL, D3DKMT_HANDLE, LUID, NTSTATUS};
+use flight::Passive;
+use std::ptr;
+
+/// What a call names: resources, allocations, or (which no call allows) both or neither.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Names<'a> {
+    /// The device.
+    pub device: D3DKMT_HANDLE,
+    /// Resources; of some calls the first only.
+    pub resources: &'a [D3DKMT_HANDLE],
+    /// Allocations.
+    pub list: &'a [D3DKMT_HANDLE],
+}
+
+impl<'a> Names<'a> {
+    /// Allocations of a device.
+    pub fn of(device: D3DKMT_HANDLE, list: &'a [D3DKMT_HANDLE]) -> Self {
+        Self { device, list, ..Self::default() }
+    }
+
+    /// How many: the lists are as long as one another, if there are two.
+    fn count(&self) -> u32 {
+        count(if self.list.is_empty() { self.resources } else { self.list })
+    }
+
+    fn resource(&self) -> D3DKMT_HANDLE {
+        self.resources.first().copied().unwrap_or_default()
+    }
+
+    /// How many answers there are of a call that takes one resource.
+    fn answers(&self) -> usize {
+        if self.resources.is_empty() { self.list.len() } else { 1 }
+    }
+}
+
+impl Client {
+    /// `D3DKMTOfferAllocations`.
+    pub fn offer(&self, at: &mut Passive, names: Names<'_>, priority: i32) -> Result<(), NTSTATUS> {
+        let args = D3DKMT_OFFERALLOCATIONS {
+            hDevice: names.device,
+            pResources: list_pointer(names.resources).cast_mut(),
+            HandleList: list_pointer(names.list),
+            NumAllocations: names.count(),
+            Priority: priority,
+            ..D3DKMT_OFFERALLOCATIONS::ZERO
+        };
+        // SAFETY: `args` and the lists live here; they are only read.
+        succeeded(unsafe { offer::D3DKMTOfferAllocations(&self.session, at, &raw const args) })
+    }
+
+    /// `D3DKMTReclaimAllocations`: for each whether its bytes were thrown away.
+    pub fn reclaim(&self, at: &mut Passive, names: Names<'_>) -> Result<Vec<bool>, NTSTATUS> {
+        let mut discarded = vec![BOOL::from(false); names.count() as usize];
+        let args = D3DKMT_RECLAIMALLOCATIONS {
+            hDevice: names.device,
+            pResources: list_pointer(names.resources).cast_mut(),
+            HandleList: list_pointer(names.list),
+            pDiscarded: discarded.as_mut_ptr(),
+            NumAllocations: names.count(),
+        };
+        // SAFETY: `args` and the lists live here, and there is an answer for each handle.
+        succeeded(unsafe { offer::D3DKMTReclaimAllocations(&self.session, at, &raw const args) })?;
+        Ok(discarded.into_iter().map(|it| it != 0).collect())
+    }
+
+    /// `D3DKMTReclaimAllocations2`, of allocations: for each its result, and when those that must
+    /// be resident are; zero is now.
+    pub fn reclaim2(
+        &self,
+        at: &mut Passive,
+        queue: D3DKMT_HANDLE,
+        list: &[D3DKMT_HANDLE],
+    ) -> Result<(Vec<i32>, u64), NTSTATUS> {
+        let mut results = vec![0; list.len()];
+        let mut args = D3DKMT_RECLAIMALLOCATIONS2 {
+            hPagingQueue: queue,
+            NumAllocations: count(list),
+            HandleList: list_pointer(list),
+            pDiscarded: results.as_mut_ptr(),
+            ..D3DKMT_RECLAIMALLOCATIONS2::ZERO
+        };
+        // SAFETY: `args` and the lists live here, and there is an answer for each handle.
+        match unsafe { offer::D3DKMTReclaimAllocations2(&self.session, at, &raw mut args) } {
+            STATUS_PENDING => (),
+            other => succeeded(other)?,
+        }
+        Ok((results, args.PagingFenceValue))
+    }
+
+    /// `D3DKMTSetAllocationPriority`.
+    pub fn set_priorities(
+        &self,
+        at: &mut Passive,
+        names: Names<'_>,
+        priorities: &[u32],
+    ) -> Result<(), NTSTATUS> {
+        assert!(priorities.len() >= names.answers(), "a priority for each");
+        let args = D3DKMT_SETALLOCATIONPRIORITY {
+            hDevice: names.device,
+            hResource: names.resource(),
+            phAllocationList: list_pointer(names.list),
+            AllocationCount: count(names.list),
+            pPriorities: list_pointer(priorities),
+        };
+        // SAFETY: `args` and the lists live here, with as many priorities as are read.
+        succeeded(unsafe { worth::D3DKMTSetAllocationPriority(&self.session, at, &raw const args) })
+    }
+
+    /// `D3DKMTGetAllocationPriority`.
+    pub fn priorities(&self, at: &mut Passive, names: Names<'_>) -> Result<Vec<u32>, NTSTATUS> {
+        let mut priorities = vec![0; names.answers()];
+        let args = D3DKMT_GETALLOCATIONPRIORITY {
+            hDevice: names.device,
+            hResource: names.resource(),
+            phAllocationList: list_pointer(names.list),
+            AllocationCount: count(names.list),
+            pPriorities: priorities.as_mut_ptr(),
+        };
+        let args = &raw const args;
+        // SAFETY: `args` and the lists live here, with as many priorities as are written.
+        succeeded(unsafe { worth::D3DKMTGetAllocationPriority(&self.session, at, args) })?;
+        Ok(priorities)
+    }
+
+    /// `D3DKMTQueryAllocationResidency`.
+    pub fn residency(
+        &self,
+        at: &mut Passive,
+        names: Names<'_>,
+    ) -> Result<Vec<D3DKMT_ALLOCATIONRESIDENCYSTATUS>, NTSTATUS> {
+        let mut all = vec![0; names.answers()];
+        let args = D3DKMT_QUERYALLOCATIONRESIDENCY {
+            hDevice: names.device,
+            hResource: names.resource(),
+            phAllocationList: list_pointer(names.list),
+            AllocationCount: count(names.list),
+            pResidencyStatus: all.as_mut_ptr(),
+        };
+        let args = &raw const args;
+        // SAFETY: `args` and the lists live here, with as many answers as are written.
+        succeeded(unsafe { worth::D3DKMTQueryAllocationResidency(&self.session, at, args) })?;
+        Ok(all)
+    }
+
+    /// `D3DKMTQueryAdapterInfo`: the sizes of an adapter's memory.
+    pub fn segment_sizes(
+        &self,
+        at: &mut Passive,
+        adapter: D3DKMT_HANDLE,
+    ) -> Result<D3DKMT_SEGMENTSIZEINFO, NTSTATUS> {
+        let mut sizes = D3DKMT_SEGMENTSIZEINFO::ZERO;
+        let args = D3DKMT_QUERYADAPTERINFO {
+            hAdapter: adapter,
+            Type: KMTQAITYPE_GETSEGMENTSIZE,
+            pPrivateDriverData: (&raw mut sizes).cast(),
+            PrivateDriverDataSize: 24,
+        };
+        // SAFETY: `args` and `sizes` live here, and that has so many bytes.
+        succeeded(unsafe { budget::D3DKMTQueryAdapterInfo(&self.session, at, &raw const args) })?;
+        Ok(sizes)
+    }
+
+    /// `D3DKMTQueryVideoMemoryInfo` of a group of an adapter, for a process handle.
+    pub fn memory_info(
+        &self,
+        at: &mut Passive,
+        adapter: D3DKMT_HANDLE,
+        group: i32,
+        process: usize,
+    ) -> Result<D3DKMT_QUERYVIDEOMEMORYINFO, NTSTATUS> {
+        let mut args = D3DKMT_QUERYVIDEOMEMORYINFO {
+            hProcess: ptr::without_provenance_mut(process),
+            hAdapter: adapter,
+            MemorySegmentGroup: group,
+            ..D3DKMT_QUERYVIDEOMEMORYINFO::ZERO
+        };
+        let session = &self.session;
+        // SAFETY: `args` lives here.
+        succeeded(unsafe { budget::D3DKMTQueryVideoMemoryInfo(session, at, &raw mut args) })?;
+        Ok(args)
+    }
+
+    /// `D3DKMTChangeVideoMemoryReservation`.
+    pub fn reserve_memory(
+        &self,
+        at: &mut Passive,
+        adapter: D3DKMT_HANDLE,
+        group: i32,
+        bytes: u64,
+    ) -> Result<(), NTSTATUS> {
+        let args = D3DKMT_CHANGEVIDEOMEMORYRESERVATION {
+            hAdapter: adapter,
+            MemorySegmentGroup: group,
+            Reservation: bytes,
+            ..D3DKMT_CHANGEVIDEOMEMORYRESERVATION::ZERO
+        };
+        let args = &raw const args;
+        // SAFETY: `args` lives here.
+        succeeded(unsafe { budget::D3DKMTChangeVideoMemoryReservation(&self.session, at, args) })
+    }
+
+    /// `D3DKMTRegisterTrimNotification`, on the first adapter: the registration.
+    ///
+    /// Whom it tells how many bytes should go is there until this process ends, since a call may
+    /// be under way when it is unregistered.
+    pub fn register_trim(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+        told: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Result<usize, NTSTATUS> {
+        let told: &'static Told = Box::leak(Box::new(Told(Box::new(told))));
+        let adapter = self.session.kernel.adapters().first().copied();
+        let mut args = D3DKMT_REGISTERTRIMNOTIFICATION {
+            AdapterLuid: adapter.map_or(LUID::ZERO, luid),
+            hDevice: device,
+            Callback: Some(tell),
+            Context: ptr::from_ref(told).cast_mut().cast(),
+            ..D3DKMT_REGISTERTRIMNOTIFICATION::ZERO
+        };
+        let session = &self.session;
+        // SAFETY: `args` lives here, and the function takes what it is registered with.
+        succeeded(unsafe { budget::D3DKMTRegisterTrimNotification(session, at, &raw mut args) })?;
+        Ok(args.Handle.addr())
+    }
+
+    /// `D3DKMTUnregisterTrimNotification`.
+    pub fn unregister_trim(&self, at: &mut Passive, registration: usize) -> Result<(), NTSTATUS> {
+        let mut args = D3DKMT_UNREGISTERTRIMNOTIFICATION {
+            Handle: ptr::without_provenance_mut(registration),
+            Callback: Some(tell),
+        };
+        let session = &self.session;
+        // SAFETY: `args` lives here.
+        succeeded(unsafe { budget::D3DKMTUnregisterTrimNotification(session, at, &raw mut args) })
+    }
+}
+
+/// Whom a trim callback tells.
+struct Told(Box<dyn Fn(u64) + Send + Sync>);
+
+/// The callback.
+///
+/// # Safety
+///
+/// The notification is there, and its context is a [`Told`].
+unsafe extern "C-unwind" fn tell(args: *mut D3DKMT_TRIMNOTIFICATION) {
+    // SAFETY: The caller's contract.
+    let args = unsafe { args.read() };
+    // SAFETY: The caller's contract.
+    let Told(told) = unsafe { &*args.Context.cast_const().cast() };
+    told(args.NumBytesToTrim);
+}

@@ -1,0 +1,230 @@
+//! Offers: what a client can do without, and takes back.
+#![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::claims::{read, read_list, read_mut, room_for, write, write_list};
+use crate::entry::{ArgumentRule, judge_arguments};
+use crate::session::Session;
+use crate::status::{Kept, Which, answer};
+use abi::kmt::{
+    D3DKMT_OFFER_PRIORITY_AUTO, D3DKMT_OFFER_PRIORITY_LOW, D3DKMT_OFFERALLOCATIONS,
+    D3DKMT_RECLAIMALLOCATIONS, D3DKMT_RECLAIMALLOCATIONS2,
+};
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_PENDING};
+use abi::ukm::{D3DDDI_RECLAIM_RESULT, D3DDDI_RECLAIM_RESULT_DISCARDED, D3DDDI_RECLAIM_RESULT_OK};
+use abi::{BOOL, D3DKMT_HANDLE, NTSTATUS};
+use flight::{Passive, RuleId};
+use kernel::{Handle, Refused, Residency};
+
+/// Where the handles of a call are: of resources, or of allocations.
+#[derive(Clone, Copy)]
+struct Lists {
+    resources: *const D3DKMT_HANDLE,
+    allocations: *const D3DKMT_HANDLE,
+    count: u32,
+}
+
+/// What is named: for each handle of the call, how many allocations.
+struct Named {
+    list: Vec<Handle>,
+    each: Vec<usize>,
+}
+
+/// An offer's arguments.
+struct Offered {
+    lists: Lists,
+    priority: i32,
+}
+
+const OFFER_RULES: &[ArgumentRule<Offered>] = &[
+    ArgumentRule {
+        id: RuleId::RESID_OFFER_001,
+        place: "D3DKMTOfferAllocations.pResources",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |it| one_of_two(it.lists),
+    },
+    ArgumentRule {
+        id: RuleId::RESID_OFFER_002,
+        place: "D3DKMTOfferAllocations.Priority",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |it| {
+            let priority = it.priority;
+            let known = D3DKMT_OFFER_PRIORITY_LOW..=D3DKMT_OFFER_PRIORITY_AUTO;
+            (!known.contains(&priority)).then(|| format!("{priority} is no priority of an offer"))
+        },
+    },
+];
+
+const RECLAIM_RULES: &[ArgumentRule<Lists>] = &[ArgumentRule {
+    id: RuleId::RESID_OFFER_008,
+    place: "D3DKMTReclaimAllocations.pResources",
+    refuses: Some(STATUS_INVALID_PARAMETER),
+    broken: |it| one_of_two(*it),
+}];
+
+fn one_of_two(lists: Lists) -> Option<String> {
+    match (lists.resources.is_null(), lists.allocations.is_null()) {
+        (false, false) => Some("pResources and HandleList are both given".to_owned()),
+        (true, true) => Some("neither pResources nor HandleList is given".to_owned()),
+        _ => None,
+    }
+}
+
+const OFFERED: Kept = Kept {
+    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTOfferAllocations.hDevice")],
+    others: &[],
+};
+
+const RECLAIMED: Kept = Kept {
+    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTReclaimAllocations.hDevice")],
+    others: &[(RuleId::RESID_OFFER_008, "D3DKMTReclaimAllocations.HandleList")],
+};
+
+/// Offers allocations: their bytes may be thrown away when memory is short.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTOfferAllocations(
+    session: &Session,
+    _at: &mut Passive,
+    args: *const D3DKMT_OFFERALLOCATIONS,
+) -> NTSTATUS {
+    session.call("D3DKMTOfferAllocations", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args) }?;
+        let lists = Lists {
+            resources: asked.pResources.cast_const(),
+            allocations: asked.HandleList,
+            count: asked.NumAllocations,
+        };
+        judge_arguments(session, OFFER_RULES, &Offered { lists, priority: asked.Priority })?;
+        if asked.Flags.Value != 0 {
+            session.absent("D3DKMTOfferAllocations.Flags");
+        }
+        // SAFETY: The caller's contract.
+        let named = unsafe { named(session, lists) }?;
+        let (device, priority) = (Handle(asked.hDevice), asked.Priority.cast_unsigned());
+        let offer = |it: Named| session.kernel.offer(session.process, device, &it.list, priority);
+        answer(session, OFFERED, named.and_then(offer))
+    })
+}
+
+/// Takes offered allocations back.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTReclaimAllocations(
+    session: &Session,
+    _at: &mut Passive,
+    args: *const D3DKMT_RECLAIMALLOCATIONS,
+) -> NTSTATUS {
+    session.call("D3DKMTReclaimAllocations", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args) }?;
+        let lists = Lists {
+            resources: asked.pResources.cast_const(),
+            allocations: asked.HandleList,
+            count: asked.NumAllocations,
+        };
+        let to = asked.pDiscarded;
+        // SAFETY: The caller's contract.
+        let (gone, _) = unsafe { reclaim(session, Some(asked.hDevice), None, lists, to) }?;
+        let gone: Vec<BOOL> = gone.into_iter().map(BOOL::from).collect();
+        // SAFETY: The caller's contract.
+        if to.is_null() { Ok(()) } else { unsafe { write_list(to, &gone) } }
+    })
+}
+
+/// Takes offered allocations back, and has those that must be resident paged in again.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTReclaimAllocations2(
+    session: &Session,
+    _at: &mut Passive,
+    args: *mut D3DKMT_RECLAIMALLOCATIONS2,
+) -> NTSTATUS {
+    session.call("D3DKMTReclaimAllocations2", || {
+        // SAFETY: The caller's contract.
+        let mut asked = unsafe { read_mut(args) }?;
+        let lists = Lists {
+            resources: asked.pResources.cast_const(),
+            allocations: asked.HandleList,
+            count: asked.NumAllocations,
+        };
+        let to = asked.results();
+        // SAFETY: The caller's contract.
+        let (gone, residency) =
+            unsafe { reclaim(session, None, Some(asked.hPagingQueue), lists, to) }?;
+        let result = |gone: bool| -> D3DDDI_RECLAIM_RESULT {
+            if gone { D3DDDI_RECLAIM_RESULT_DISCARDED } else { D3DDDI_RECLAIM_RESULT_OK }
+        };
+        let results: Vec<_> = gone.into_iter().map(result).collect();
+        if !to.is_null() {
+            // SAFETY: The caller's contract.
+            unsafe { write_list(to, &results) }?;
+        }
+        asked.PagingFenceValue = match residency {
+            Residency::Resident => 0,
+            Residency::Pending(value) => value,
+        };
+        // SAFETY: The caller's contract.
+        unsafe { write(args, asked) }?;
+        if residency == Residency::Resident { Ok(()) } else { Err(STATUS_PENDING) }
+    })
+}
+
+/// Both versions: for each handle whether its bytes are gone, and when the rest is resident.
+/// `to` is where the answers will go, of four bytes each.
+///
+/// # Safety
+///
+/// The lists are good for what they say, now.
+unsafe fn reclaim(
+    session: &Session,
+    device: Option<D3DKMT_HANDLE>,
+    queue: Option<D3DKMT_HANDLE>,
+    lists: Lists,
+    to: *mut i32,
+) -> Result<(Vec<bool>, Residency), NTSTATUS> {
+    judge_arguments(session, RECLAIM_RULES, &lists)?;
+    // SAFETY: The caller's contract.
+    let named = unsafe { named(session, lists) }?;
+    if !to.is_null() {
+        // SAFETY: The caller's contract: an answer for each handle.
+        unsafe { room_for(to.cast(), size_of::<i32>().saturating_mul(lists.count as usize)) }?;
+    }
+    let (device, queue) = (device.map(Handle), queue.map(Handle));
+    let back = |it: Named| {
+        let back = session.kernel.reclaim(session.process, device, queue, &it.list)?;
+        Ok((it.each, back))
+    };
+    let (each, back) = answer(session, RECLAIMED, named.and_then(back))?;
+    let mut all = back.discarded.into_iter();
+    let gone = |count| all.by_ref().take(count).fold(false, |any, it| any | it);
+    Ok((each.into_iter().map(gone).collect(), back.residency))
+}
+
+/// The allocations of a call, by either list.
+///
+/// # Safety
+///
+/// The lists are good for what they say, now.
+unsafe fn named(session: &Session, lists: Lists) -> Result<Result<Named, Refused>, NTSTATUS> {
+    let by_resource = !lists.resources.is_null();
+    let from = if by_resource { lists.resources } else { lists.allocations };
+    // SAFETY: The caller's contract.
+    let handles = unsafe { read_list(from, lists.count as usize) }?;
+    let members = |handle: &u32| {
+        let handle = Handle(*handle);
+        if by_resource { session.kernel.members(session.process, handle) } else { Ok(vec![handle]) }
+    };
+    let groups: Result<Vec<_>, _> = handles.iter().map(members).collect();
+    Ok(groups.map(|it| Named { each: it.iter().map(Vec::len).collect(), list: it.concat() }))
+}

@@ -11,6 +11,7 @@ pub(crate) mod destroy;
 pub(crate) mod device;
 pub(crate) mod handle;
 pub(crate) mod level;
+pub(crate) mod paging;
 pub(crate) mod query;
 pub(crate) mod standard;
 pub(crate) mod view;

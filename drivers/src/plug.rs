@@ -1,6 +1,7 @@
 //! How drivers are put together with their hardware and their memory.
 #![expect(unsafe_code, reason = "vouches for the tables of this crate")]
 
+use crate::bad::paging::{Crooked, Flaw};
 use crate::board::Board;
 use crate::wrapped::{Fault, Wrapped};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
@@ -47,6 +48,16 @@ pub(crate) fn softgpu(log: &Arc<Log>) -> Plugged {
 pub(crate) fn softgpu_memory(log: &Arc<Log>) -> Plugged {
     let ram = Ram::new(MACHINE_MEMORY).expect("the machine has memory");
     let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
+    Plugged { miniport, machine, pool: Pool::new(log.clone()) }
+}
+
+/// The driver in safe Rust, with memory and a flaw in its paging: its buffers are small, so that
+/// operations take several.
+pub(crate) fn crooked(flaw: Flaw, log: &Arc<Log>) -> Plugged {
+    let ram = Ram::new(MACHINE_MEMORY).expect("the machine has memory");
+    let plan = MemoryPlan { paging_buffer: 256, ..MemoryPlan::default() };
+    let (miniport, machine) = SoftGpu::with_memory(ram, plan);
+    let miniport = Crooked::new(miniport, flaw);
     Plugged { miniport, machine, pool: Pool::new(log.clone()) }
 }
 

@@ -1,5 +1,6 @@
 //! The drivers by name.
 
+use crate::bad::paging::Flaw;
 use crate::bad::{
     adapter, context_memory, create, describe, destroy, device, handle, level, query, standard,
     view,
@@ -151,6 +152,31 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::faulty(Fault::StaleTable, log);
     "fails-destroy" "destroys everything, and answers that it is busy" [KMD_DESTROY_009]
         |log| plug::faulty(Fault::FailsDestroy, log);
+
+    "wrong-byte" "moves an allocation in, and gets one byte wrong" [WT_BYTES_001]
+        |log| plug::crooked(Flaw::WrongByte, log);
+    "page-short" "moves a page less than it was asked to" [WT_BYTES_001]
+        |log| plug::crooked(Flaw::PageShort, log);
+    "moves-twice" "moves everything twice, the second time to behind it" [WT_BYTES_001]
+        |log| plug::crooked(Flaw::Twice, log);
+    "wrong-segment" "moves to another segment than it was told" [WT_BYTES_001]
+        |log| plug::crooked(Flaw::WrongSegment, log);
+    "off-by-a-page" "moves to a page behind where it was told" [WT_BYTES_001]
+        |log| plug::crooked(Flaw::OffByAPage, log);
+    "loses-multipass" "skips a page with every new buffer" [WT_BYTES_001]
+        |log| plug::crooked(Flaw::LosesMultipass, log);
+    "early-success" "reports paging done that its hardware never got" [WT_BYTES_001]
+        |log| plug::crooked(Flaw::EarlySuccess, log);
+    "skips-fill" "does not fill what it is told to fill" [WT_BYTES_001]
+        |log| plug::crooked(Flaw::SkipsFill, log);
+    "maps-backwards" "maps pages into its aperture in the wrong order" [KMD_PAGING_012]
+        |log| plug::crooked(Flaw::MapsBackwards, log);
+    "keeps-mapping" "leaves pages in its aperture that it was told to unmap" [KMD_PAGING_013]
+        |log| plug::crooked(Flaw::KeepsMapping, log);
+    "writes-too-much" "says that it wrote more than the paging buffer holds" [KMD_PAGING_002]
+        |log| plug::crooked(Flaw::WritesTooMuch, log);
+    "never-gets-on" "asks for another paging buffer, whatever it gets" [KMD_PAGING_003]
+        |log| plug::crooked(Flaw::NeverGetsOn, log);
 
     "preempts-one-engine" "claims preemption, and knows of one engine only" [KMD_CAPS_001]
         |log| plug::table(&query::PREEMPTS_ONE_ENGINE, log);

@@ -116,6 +116,14 @@ impl SoftGpu {
 }
 
 impl Miniport for SoftGpu {
+    /// Without memory there is nothing to page.
+    fn offers(&self) -> Vec<&'static str> {
+        let pages =
+            |it: &&'static str| !matches!(*it, "DxgkDdiBuildPagingBuffer" | "DxgkDdiSubmitCommand");
+        let all = kernel::ddi::NAMES.iter().copied();
+        if self.gpu.cpu().is_some() { all.collect() } else { all.filter(pages).collect() }
+    }
+
     fn add_device(&self, _at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
         // Invariant 2, as in `remove_device`: the last owner of services drops them unlocked.
         let before = self.state().services.replace(services.clone());

@@ -9,7 +9,7 @@ use kernel::{Census, Kernel, Plugged};
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use verify::{Finding, Severity, Verifier};
+use verify::{Finding, Oracle, Severity, Verifier};
 
 /// What became of a flight.
 pub struct Flown {
@@ -200,6 +200,7 @@ impl Story {
         story: impl FnOnce(&mut Tunnel<'_>) -> Result<(), Stopped>,
     ) -> Self {
         let kernel = Kernel::new(host.clone(), log.clone());
+        kernel.watch_bytes(Oracle::new(log.clone()));
         let (worker, bell) = (kernel.clone(), kernel.bell());
         host.serve("system", bell, move |at| worker.work(at));
         let adapter = match kernel.add_adapter(at, plugged) {

@@ -1,6 +1,6 @@
 //! Scenarios: what a client does to a driver, by name.
 
-use crate::scenarios::{bad, bad_memory, destroy, life, share, threads};
+use crate::scenarios::{bad, bad_memory, destroy, life, memory, share, threads};
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
 use flight::RuleId;
@@ -60,12 +60,23 @@ pub(crate) const WORK: &[&str] = &[
 /// Standard allocations.
 pub(crate) const STANDARD: &[&str] = &["DxgkDdiGetStandardAllocationDriverData"];
 
+/// Video memory, and the packets to fill it.
+pub(crate) const MEMORY: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiBuildPagingBuffer",
+    "DxgkDdiSubmitCommand",
+];
+
 /// Primaries.
 pub(crate) const DESCRIBE: &[&str] = &["DxgkDdiDescribeAllocation"];
 
 /// Every scenario, good ones first.
 pub const ALL: &[&[Scenario]] =
-    &[life::ALL, share::ALL, destroy::ALL, threads::ALL, bad::ALL, bad_memory::ALL];
+    &[life::ALL, share::ALL, destroy::ALL, threads::ALL, memory::ALL, bad::ALL, bad_memory::ALL];
 
 /// The scenario of that name.
 pub fn find(name: &str) -> Option<&'static Scenario> {

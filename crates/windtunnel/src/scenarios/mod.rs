@@ -4,5 +4,6 @@ pub(crate) mod bad;
 pub(crate) mod bad_memory;
 pub(crate) mod destroy;
 pub(crate) mod life;
+pub(crate) mod memory;
 pub(crate) mod share;
 pub(crate) mod threads;

@@ -55,7 +55,7 @@ pub(crate) fn softgpu_memory(log: &Arc<Log>) -> Plugged {
 /// operations take several.
 pub(crate) fn crooked(flaw: Flaw, log: &Arc<Log>) -> Plugged {
     let ram = Ram::new(MACHINE_MEMORY).expect("the machine has memory");
-    let plan = MemoryPlan { paging_buffer: 256, ..MemoryPlan::default() };
+    let plan = MemoryPlan { paging_buffer: 96, ..MemoryPlan::default() };
     let (miniport, machine) = SoftGpu::with_memory(ram, plan);
     let miniport = Crooked::new(miniport, flaw);
     Plugged { miniport, machine, pool: Pool::new(log.clone()) }

@@ -104,6 +104,9 @@ pub trait Machine: Send + Sync {
     /// Does one thing; raises the interrupt if that calls for it.
     fn step(&self, at: &mut Passive, line: &dyn Line);
 
+    /// Has this node's engine do the next thing, if it has something to do.
+    fn favour(&self, _node: u32) {}
+
     /// The machine's memory that it reaches; none, if it reaches none.
     fn ram(&self) -> Option<Arc<dyn Ram>> {
         None

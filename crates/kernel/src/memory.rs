@@ -19,11 +19,13 @@ pub(crate) mod cpu;
 pub(crate) mod offer;
 pub(crate) mod page;
 pub(crate) mod place;
+pub(crate) mod pressure;
 pub(crate) mod queue;
 pub(crate) mod resident;
 pub(crate) mod worth;
 
 use crate::kernel::Kernel;
+use crate::memory::pressure::Pressure;
 use crate::operation::PAGE;
 use crate::range::{Ranges, Spot};
 use crate::segment::{MemoryFeatures, PagingFeatures, SegmentShape, Wants};
@@ -50,6 +52,8 @@ pub(crate) struct Memory {
     pub(crate) dummy: Option<Run>,
     /// Counts uses: what was used longest ago has the lowest.
     pub(crate) clock: u64,
+    /// What is made hard, if anything.
+    pub(crate) pressure: Option<Pressure>,
 }
 
 /// A part of an adapter's memory.
@@ -58,6 +62,8 @@ pub(crate) struct Segment {
     pub(crate) subject: Subject,
     pub(crate) shape: SegmentShape,
     pub(crate) ranges: Ranges,
+    /// How many bytes of it may be in use.
+    pub(crate) limit: u64,
     pub(crate) committed: u64,
     /// What may be moved out, the first to go first.
     pub(crate) idle: BTreeSet<Rank>,
@@ -210,15 +216,18 @@ impl Kernel {
         features: MemoryFeatures,
         ram: Arc<dyn Ram>,
     ) {
-        let mut segments = Vec::new();
+        let (mut segments, mut pressure) = (Vec::new(), world.pressure);
         for (number, shape) in (1..).zip(features.segments) {
             world.last_segment += 1;
             let subject = Kind::Segment.nr(world.last_segment);
             let (base, size, aperture) = (shape.base, shape.size, shape.flags.aperture);
             self.log.emit(subject, What::SegmentFound { adapter, number, base, size, aperture });
+            let limit = pressure.as_mut().map(|it| it.limit(shape.commit_limit));
+            let limit = limit.unwrap_or(shape.commit_limit);
             let granule = if shape.flags.large_pages { LARGE_PAGE } else { PAGE };
             let ranges = Ranges::new(size, granule);
-            segments.push(Segment { subject, shape, ranges, committed: 0, idle: BTreeSet::new() });
+            let idle = BTreeSet::new();
+            segments.push(Segment { subject, shape, ranges, limit, committed: 0, idle });
         }
         let dummy = ram.take(PAGE);
         let memory = Memory {
@@ -230,6 +239,7 @@ impl Kernel {
             buffers: Vec::new(),
             dummy,
             clock: 0,
+            pressure,
         };
         if let Some(it) = world.adapters.get_mut(adapter.number) {
             it.memory = Some(memory);

@@ -16,7 +16,7 @@ use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::start::AdapterId;
 use crate::world::World;
-use flight::{DeviceLevel, Dispatch, Fence, Kind, Passive, RuleId, Subject, What, Who};
+use flight::{DeviceLevel, Dispatch, Fence, Kind, Machine, Passive, RuleId, Subject, What, Who};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -359,9 +359,10 @@ impl Kernel {
         };
         // The hardware has locks of its own: it is asked while the world is not held.
         let busy = dpc || !driver.machine.idle();
+        let late = self.out_of_turn(&driver.machine, dpc, adapter);
         if dpc {
             let _ = driver.dpc(at); // A failed DPC is an event; there is nobody to tell.
-        } else if busy {
+        } else if busy && !late {
             driver.machine.step(at, &*line);
         }
         let mut world = self.world.hold();
@@ -374,6 +375,23 @@ impl Kernel {
 }
 
 impl Kernel {
+    /// Under pressure, says which node's turn it is. Answers whether it is nobody's.
+    fn out_of_turn(&self, machine: &Arc<dyn Machine>, dpc: bool, adapter: AdapterId) -> bool {
+        if dpc {
+            return false;
+        }
+        let node = {
+            let world = &mut *self.world.hold();
+            let nodes = world.adapters.get(adapter.0).map_or(0, |it| it.nodes.len());
+            let Some(pressure) = &mut world.pressure else { return false };
+            pressure.turn(nodes)
+        };
+        if let Some(node) = node {
+            machine.favour(node);
+        }
+        node.is_none()
+    }
+
     /// A driver that asks for its DPC in its DPC never lets its hardware move. It is not heard
     /// any more.
     fn judge_endless(&self, adapter: AdapterId) {

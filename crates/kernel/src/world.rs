@@ -15,6 +15,7 @@ use crate::handle::Names;
 use crate::hold::Hold;
 use crate::memory::budget::Trimmer;
 use crate::memory::offer::Offering;
+use crate::memory::pressure::Pressure;
 use crate::memory::queue::Queue;
 use crate::memory::{Extent, Paging};
 use crate::process::Process;
@@ -50,6 +51,8 @@ pub(crate) struct World {
     pub(crate) freed: Vec<u32>,
     /// Offers that wait for work before them.
     pub(crate) offers: Vec<Offering>,
+    /// What is made hard for drivers, if anything.
+    pub(crate) pressure: Option<Pressure>,
     pub(crate) trimmers: Store<Trimmer>,
     /// Who is to be told that memory is short, and by how much.
     pub(crate) trims: Vec<(u32, u64)>,
@@ -91,6 +94,7 @@ impl World {
             saved: Store::default(),
             freed: Vec::new(),
             offers: Vec::new(),
+            pressure: None,
             trimmers: Store::default(),
             trims: Vec::new(),
             gate: Gate::default(),

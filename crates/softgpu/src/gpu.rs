@@ -127,6 +127,12 @@ impl Machine for Gpu {
         }
     }
 
+    fn favour(&self, node: u32) {
+        if node < NODES {
+            self.state().next = node as usize;
+        }
+    }
+
     fn ram(&self) -> Option<Arc<dyn Ram>> {
         self.memory.as_ref().map(|it| it.ram().clone())
     }

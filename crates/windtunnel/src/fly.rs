@@ -76,6 +76,9 @@ impl Flown {
 pub enum On {
     /// One virtual thread at a time, in an order drawn from this seed.
     Stepped(u64),
+    /// The same, and memory is short, buffers are small and hardware is out of turn, all drawn
+    /// from this seed.
+    Pressed(u64),
     /// Threads side by side, in whatever order the machine runs them.
     Free,
 }
@@ -85,6 +88,7 @@ impl On {
     pub fn name(self) -> &'static str {
         match self {
             On::Stepped(_) => "stepped",
+            On::Pressed(_) => "stepped, under pressure",
             On::Free => "free",
         }
     }
@@ -92,7 +96,7 @@ impl On {
     /// The seed, where the order is drawn from one.
     pub fn seed(self) -> Option<u64> {
         match self {
-            On::Stepped(seed) => Some(seed),
+            On::Stepped(seed) | On::Pressed(seed) => Some(seed),
             On::Free => None,
         }
     }
@@ -102,6 +106,7 @@ impl On {
     pub fn after(self, turns: u64) -> Self {
         match self {
             On::Stepped(seed) => On::Stepped(seed.wrapping_add(turns)),
+            On::Pressed(seed) => On::Pressed(seed.wrapping_add(turns)),
             On::Free => On::Free,
         }
     }
@@ -113,7 +118,7 @@ impl On {
         main: impl FnOnce(&Arc<dyn Crew>, &mut Passive) -> R,
     ) -> Result<R, CouldNotRun> {
         match self {
-            On::Stepped(seed) => Stepped::fly(seed, log, |host, at| {
+            On::Stepped(seed) | On::Pressed(seed) => Stepped::fly(seed, log, |host, at| {
                 let host: Arc<dyn Crew> = host.clone();
                 main(&host, at)
             }),
@@ -175,7 +180,7 @@ pub(crate) fn fly_story(
         .map(|it| format!("a driver with {it}"))
         .collect();
     let story = if lacks.is_empty() {
-        on.fly(&log, |host, at| Story::tell(host, at, &log, plugged, story))?
+        on.fly(&log, |host, at| Story::tell(host, at, (&log, on), plugged, story))?
     } else {
         Story { needs: lacks, ..Story::default() }
     };
@@ -195,12 +200,15 @@ impl Story {
     fn tell(
         host: &Arc<dyn Crew>,
         at: &mut Passive,
-        log: &Arc<Log>,
+        (log, on): (&Arc<Log>, On),
         plugged: Plugged,
         story: impl FnOnce(&mut Tunnel<'_>) -> Result<(), Stopped>,
     ) -> Self {
         let kernel = Kernel::new(host.clone(), log.clone());
         kernel.watch_bytes(Oracle::new(log.clone()));
+        if let On::Pressed(seed) = on {
+            kernel.press(seed);
+        }
         let (worker, bell) = (kernel.clone(), kernel.bell());
         host.serve("system", bell, move |at| worker.work(at));
         let adapter = match kernel.add_adapter(at, plugged) {

@@ -177,6 +177,7 @@ impl World {
             .collect();
         users.sort_unstable();
         users.dedup();
+        let total = if memory.pressure.is_some() { total / 2 } else { total };
         let budget = total / 8 * 7 / u64::try_from(users.len().max(1)).unwrap_or(1);
         let process = self.processes.get(process);
         let mine = |it: &&(u32, Group, u64)| (it.0, it.1) == (adapter, group);

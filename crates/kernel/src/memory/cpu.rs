@@ -59,7 +59,7 @@ impl Kernel {
         let (extents, memory) = world.memory_mut_of(extent).ok_or(Refused::NoVideoMemory)?;
         let it = extents.get_mut(extent).ok_or(Refused::NoVideoMemory)?;
         if it.lock.is_none() {
-            if it.segment().is_none() && !it.back(&*memory.ram) {
+            if it.segment().is_none() && !it.back(&*memory.ram, &mut memory.pressure) {
                 return Err(Refused::NoRoom { trim: it.bytes });
             }
             if it.place == Place::Nowhere {

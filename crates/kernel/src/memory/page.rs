@@ -32,6 +32,8 @@ enum Turn {
 /// The buffer that is being written.
 struct Open {
     buffer: Buffer,
+    /// How much of it is to be used.
+    room: u32,
     used: u32,
     /// The steps it ends.
     done: Vec<Done>,
@@ -211,7 +213,9 @@ impl Kernel {
                 Buffer { run, private: vec![0; memory.paging.private as usize] }
             }
         };
-        Some(Open { buffer, used: 0, done: Vec::new() })
+        let size = memory.paging.buffer;
+        let room = memory.pressure.as_mut().map_or(size, |it| it.room(size));
+        Some(Open { buffer, room, used: 0, done: Vec::new() })
     }
 
     /// One call of `DxgkDdiBuildPagingBuffer`.
@@ -231,7 +235,7 @@ impl Kernel {
         }
         let operation = facts.operation(step);
         let (name, address) = (operation.name(), facts.address);
-        let room = facts.room.saturating_sub(open.used);
+        let room = open.room.saturating_sub(open.used);
         let start = open.buffer.run.start + u64::from(open.used);
         let rest = Run { start, bytes: u64::from(room) };
         let mut operation = Some(operation);
@@ -276,7 +280,8 @@ impl Kernel {
         self.log.emit(Kind::Paging.nr(number), built);
         match answer {
             Err(Refusal::NoRoom) => {
-                let stuck = written == 0 && used == 0 && step.multipass == before;
+                let whole = room == facts.room;
+                let stuck = whole && written == 0 && used == 0 && step.multipass == before;
                 if self.judge_progress(step, about, stuck) { Turn::Full } else { Turn::Whole }
             }
             Err(Refusal::Busy) if !step.idle => Turn::Busy,
@@ -343,7 +348,7 @@ impl Kernel {
         open: Open,
         last: bool,
     ) {
-        let Open { buffer, used, done } = open;
+        let Open { buffer, used, done, .. } = open;
         let given = {
             let world = &mut *self.world.hold();
             let Some(paging) = world.pagings.get_mut(number) else { return };

@@ -1,6 +1,7 @@
 //! Where extents go, and who has to leave for them.
 
 use crate::kernel::Kernel;
+use crate::memory::pressure::Pressure;
 use crate::memory::{Extent, Memory, Move, Place, Rank, Spotted, Step, number};
 use crate::world::World;
 use flight::{Fence, Kind, Text, What};
@@ -74,7 +75,8 @@ impl Kernel {
             .filter_map(|it| world.extents.get(it.extent))
             .map(|it| it.bytes)
             .sum();
-        if there.ranges.free_bytes().saturating_add(could) < bytes {
+        let free = there.ranges.free_bytes().min(there.limit.saturating_sub(there.committed));
+        if free.saturating_add(could) < bytes {
             return None;
         }
         loop {
@@ -95,7 +97,7 @@ impl Kernel {
         let Some(it) = extents.get_mut(extent) else { return false };
         let Some(segment) = memory.segments.get(at.segment) else { return false };
         let aperture = segment.shape.flags.aperture;
-        if (aperture || it.content) && !it.back(&*memory.ram) {
+        if (aperture || it.content) && !it.back(&*memory.ram, &mut memory.pressure) {
             return false;
         }
         let what = What::MemoryPlaced {
@@ -141,7 +143,7 @@ impl Kernel {
         let thrown = it.offer.is_some_and(|it| it.ready);
         // What nobody wrote to is still in the system's memory as it was.
         let same = it.clean && !it.backing.is_empty();
-        if !thrown && !same && !it.back(&*memory.ram) {
+        if !thrown && !same && !it.back(&*memory.ram, &mut memory.pressure) {
             return false;
         }
         let discard = thrown || same;
@@ -194,11 +196,23 @@ impl Step {
 
 impl Extent {
     /// Takes pages of the system's memory for it, if it has none.
-    pub(crate) fn back(&mut self, ram: &dyn flight::Ram) -> bool {
-        if self.backing.is_empty() {
-            self.backing.extend(ram.take(self.bytes));
+    pub(crate) fn back(&mut self, ram: &dyn flight::Ram, pressure: &mut Option<Pressure>) -> bool {
+        if !self.backing.is_empty() {
+            return true;
         }
-        !self.backing.is_empty()
+        let mut left = self.bytes;
+        while left > 0 {
+            let piece = pressure.as_mut().map_or(left, |it| it.piece(left));
+            let Some(run) = ram.take(piece) else {
+                self.backing.drain(..).for_each(|it| ram.give_back(it));
+                return false;
+            };
+            self.backing.push(run);
+            left -= piece;
+        }
+        // So that neighbours in the allocation are none in the machine's memory.
+        self.backing.reverse();
+        true
     }
 
     /// Whether its driver is told when it comes and goes.
@@ -267,7 +281,7 @@ impl World {
         memory.clock += 1;
         let clock = memory.clock;
         let to = memory.segments.get_mut(segment)?;
-        if to.committed + it.bytes > to.shape.commit_limit {
+        if to.committed + it.bytes > to.limit {
             return None;
         }
         let spot = to.ranges.place(it.bytes, it.alignment)?;

@@ -28,6 +28,10 @@ pub(crate) struct Arguments {
     /// --host stepped
     #[arg(long)]
     seed: Option<u64>,
+    /// Make it hard: memory is short, paging buffers are small, pages are scattered, and nodes
+    /// end their work late and out of turn, all drawn from the seed; only with --host stepped
+    #[arg(long)]
+    pressure: bool,
     /// Fly so many times, with seeds from --seed on, and merge what they come to into one report
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
@@ -65,7 +69,13 @@ enum Host {
 impl Arguments {
     fn on(&self) -> Result<On, Unknown> {
         match (self.host, self.seed) {
+            (Host::Stepped, seed) if self.pressure => Ok(On::Pressed(seed.unwrap_or(1))),
             (Host::Stepped, seed) => Ok(On::Stepped(seed.unwrap_or(1))),
+            (Host::Free, None) if self.pressure => Err(Unknown(
+                "--pressure has no meaning with --host free: what it makes hard is drawn from a \
+                 seed; leave one of the two out"
+                    .to_owned(),
+            )),
             (Host::Free, None) => Ok(On::Free),
             (Host::Free, Some(seed)) => Err(Unknown(format!(
                 "--seed {seed} has no meaning with --host free: its threads run as the machine \

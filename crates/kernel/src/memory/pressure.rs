@@ -1,0 +1,77 @@
+//! Pressure: memory is short, buffers are small and hardware is out of turn, all drawn from a
+//! seed. Nothing of it is against a rule, so a good driver does not mind.
+
+use crate::kernel::Kernel;
+use crate::operation::PAGE;
+
+/// Draws what to make hard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pressure(u64);
+
+/// A segment that has no more than so many pages is left alone.
+const SMALL: u64 = 64;
+/// A paging buffer has at least so much room: no driver needs more for one command.
+const ROOM: u32 = 256;
+
+impl Kernel {
+    /// Makes things hard for the drivers that start from here on (`--pressure`).
+    pub fn press(&self, seed: u64) {
+        self.world.hold().pressure = Some(Pressure(seed));
+    }
+}
+
+impl Pressure {
+    /// A number below `bound`, from the seed (splitmix64).
+    fn draw(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound.max(1)
+    }
+
+    /// How much of a segment may be used.
+    pub(crate) fn limit(&mut self, limit: u64) -> u64 {
+        let half = limit / 2 / PAGE;
+        if half < SMALL { limit } else { (half + self.draw(half)) * PAGE }
+    }
+
+    /// How much room a buffer for paging commands has.
+    pub(crate) fn room(&mut self, size: u32) -> u32 {
+        let most = u64::from(size.saturating_sub(ROOM)) + 1;
+        let more = if self.draw(4) == 0 { self.draw(most) } else { self.draw(most.min(64)) };
+        size.min(ROOM + u32::try_from(more).unwrap_or(0))
+    }
+
+    /// How many bytes of an allocation's pages lie one behind the other.
+    pub(crate) fn piece(&mut self, bytes: u64) -> u64 {
+        bytes.min((1 + self.draw(4)) * PAGE)
+    }
+
+    /// The node whose turn it is, if any.
+    pub(crate) fn turn(&mut self, nodes: usize) -> Option<u32> {
+        let bound = u64::try_from(nodes).unwrap_or(1) + 1;
+        u32::try_from(self.draw(bound)).ok().filter(|it| *it < u32::try_from(nodes).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_stays_within_bounds_and_repeats() {
+        let mut one = Pressure(7);
+        let mut same = Pressure(7);
+        for _ in 0..1000 {
+            let limit = one.limit(1 << 20);
+            assert!(limit % PAGE == 0 && (1 << 19..1 << 20).contains(&limit), "{limit:#x}");
+            assert_eq!(limit, same.limit(1 << 20));
+            assert!((ROOM..=4096).contains(&one.room(4096)));
+            assert_eq!(one.room(100), 100, "less than that is not made less");
+            assert!(one.turn(2).is_none_or(|it| it < 2));
+            same = one;
+        }
+        assert_eq!(Pressure(1).limit(PAGE), PAGE);
+    }
+}

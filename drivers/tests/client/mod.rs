@@ -7,7 +7,7 @@ use flight::{Event, Log, Passive, Stepped};
 use kernel::miniport::ContextOrder;
 use kernel::{
     AdapterId, CreateOrder, DestroyOrder, Handle, Kernel, Made, Manner, Packet, Plugged, ProcessId,
-    Sharing, Target,
+    Residency, ResidentOrder, Sharing, Target,
 };
 use softgpu::format::{Command, LARGEST, describe, encode};
 use std::sync::Arc;
@@ -152,6 +152,7 @@ impl Client<'_> {
     fn work(&self, at: &mut Passive) {
         let Some(made) = self.create(at, self.order(&[4096; 4])) else { return };
         let [a, b, unused, c] = made.allocations[..] else { return };
+        self.resident(at, &made.allocations);
         let fill = |target| Command::Fill { target, offset: 0, length: 64, value: 0xab };
         let copy = Command::Copy { from: a, from_offset: 0, to: b, to_offset: 32, length: 64 };
         self.submit(at, &[fill(a), copy]);
@@ -160,6 +161,18 @@ impl Client<'_> {
         self.list(at, &[unused], true, false);
         self.list(at, &[c], false, true);
         self.host.quiet(at);
+    }
+
+    /// Makes allocations resident, where there is memory.
+    fn resident(&self, at: &mut Passive, list: &[Handle]) {
+        let Ok(queue) = self.kernel.create_queue(self.process, self.device, 0) else { return };
+        let order =
+            ResidentOrder { queue: queue.queue, list: list.to_vec(), ..ResidentOrder::default() };
+        if let Residency::Pending(value) = self.kernel.make_resident(self.process, &order).unwrap()
+        {
+            self.kernel.wait_queue(at, self.process, queue.fence, value).unwrap();
+        }
+        self.kernel.destroy_queue(at, self.process, queue.queue).unwrap();
     }
 
     /// An order for allocations alone.

@@ -13,13 +13,15 @@ use abi::status::{
     STATUS_DEVICE_REMOVED, STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER as INVALID,
     STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED,
 };
-use abi::ukm::{D3DDDI_MAKERESIDENT_FLAGS as Flags, D3DDDI_RECLAIM_RESULT_OK};
-use flight::{Event, Passive};
+use abi::ukm::{
+    D3DDDI_MAKERESIDENT_FLAGS as Flags, D3DDDI_RECLAIM_RESULT_OK, D3DDDICB_LOCKFLAGS as LockFlags,
+};
+use flight::{Event, Passive, RuleId};
 use softgpu::LOCAL;
 use softgpu::format::{anywhere, describe_in, only_in};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use stories::{Wing, run, softgpu};
+use stories::{Wing, run, softgpu, verified};
 use thunk::{Client, Create, Made, Names};
 use windtunnel::Bench;
 
@@ -256,3 +258,64 @@ fn who_uses_too_much_is_told_when_memory_is_short() {
         bench.destroy_list(at, &mine).unwrap();
     });
 }
+
+#[test]
+fn good_calls_are_counted_and_nothing_is_found() {
+    let mut kernel = None;
+    let events = with_memory(|wing, at, bench| {
+        kernel = Some(wing.kernel.clone());
+        let (client, device) = (&bench.client, bench.device);
+        let create = Create::on(device, vec![describe_in(4096, 0, &anywhere())]);
+        let list = bench.make(at, &create).unwrap().allocations;
+        let names = Names::of(device, &list);
+        bench.resident(at, &list).unwrap();
+        let entire = LockFlags::LockEntire;
+        for flags in [entire, entire | LockFlags::IgnoreSync] {
+            client.lock(at, device, list[0], flags, &[]).unwrap();
+            client.unlock(at, device, &list).unwrap();
+        }
+        let flags = entire | LockFlags::AcquireAperture | LockFlags::UseAlternateVA;
+        client.lock(at, device, list[0], flags, &[]).unwrap();
+        client.lock(at, device, list[0], LockFlags::ReadOnly, &[0]).unwrap();
+        client.unlock(at, device, &[list[0], list[0]]).unwrap();
+        client.lock2(at, device, list[0], 0).unwrap();
+        client.unlock2(at, device, list[0]).unwrap();
+        client.set_priorities(at, names, &[7]).unwrap();
+        client.residency(at, names).unwrap();
+        client.offer(at, names, 1).unwrap();
+        client.reclaim(at, names).unwrap();
+        client.evict(at, device, &list, 0).unwrap();
+        let registration = client.register_trim(at, device, |_| ()).unwrap();
+        client.unregister_trim(at, registration).unwrap();
+        bench.destroy_list(at, &list).unwrap();
+    });
+    let (verifier, judged) = (verified(&events), kernel.unwrap().log().judged());
+    for rule in JUDGED {
+        assert_ne!(judged.of(*rule), 0, "{} was not judged", rule.name());
+        let found = verifier.findings().iter().find(|it| it.rule == *rule);
+        assert!(found.is_none(), "{found:?}");
+    }
+}
+
+const JUDGED: &[RuleId] = &[
+    RuleId::ALLOC_LOCK_001,
+    RuleId::ALLOC_LOCK_002,
+    RuleId::ALLOC_LOCK_003,
+    RuleId::ALLOC_LOCK_004,
+    RuleId::ALLOC_LOCK_008,
+    RuleId::ALLOC_LOCK_009,
+    RuleId::ALLOC_LOCK_010,
+    RuleId::ALLOC_LOCK_016,
+    RuleId::ALLOC_LOCK_017,
+    RuleId::ALLOC_LOCK_018,
+    RuleId::ALLOC_PRIO_001,
+    RuleId::ALLOC_PRIO_004,
+    RuleId::PAGQ_LIFE_004,
+    RuleId::RESID_EVICT_001,
+    RuleId::RESID_MAKE_001,
+    RuleId::RESID_MAKE_006,
+    RuleId::RESID_OFFER_001,
+    RuleId::RESID_OFFER_002,
+    RuleId::RESID_OFFER_008,
+    RuleId::RESID_TRIM_001,
+];

@@ -598,3 +598,61 @@ fn what_the_driver_writes_into_private_data_comes_back_and_no_more() {
     );
     assert_eq!(broken(&events), [UNSHARED].into());
 }
+
+#[test]
+fn row_30_a_buffer_that_is_a_byte_too_small_is_an_invalid_parameter() {
+    at_a_desk(|desk| {
+        let mut sizes = abi::kmt::D3DKMT_SEGMENTSIZEINFO::ZERO;
+        for (bytes, answer) in [(23, INVALID), (24, SUCCESS)] {
+            let args = abi::kmt::D3DKMT_QUERYADAPTERINFO {
+                hAdapter: desk.adapter,
+                Type: abi::kmt::KMTQAITYPE_GETSEGMENTSIZE,
+                pPrivateDriverData: (&raw mut sizes).cast(),
+                PrivateDriverDataSize: bytes,
+            };
+            let session = desk.session();
+            // SAFETY: `args` and `sizes` live here, and that has as many bytes.
+            let status =
+                unsafe { thunk::D3DKMTQueryAdapterInfo(&session, desk.at, &raw const args) };
+            assert_eq!(status, answer, "{bytes}");
+        }
+    });
+}
+
+#[test]
+fn calls_about_memory_without_arguments_are_invalid() {
+    at_a_desk(|desk| {
+        let session = desk.session();
+        macro_rules! without {
+            ($($entry:ident $null:ident),+ $(,)?) => {
+                // SAFETY: NULL is no pointer to anything, and is not followed.
+                [$((stringify!($entry), unsafe { thunk::$entry(&session, desk.at, ptr::$null()) })),+]
+            };
+        }
+        let answers = without![
+            D3DKMTCreatePagingQueue null_mut,
+            D3DKMTDestroyPagingQueue null_mut,
+            D3DKMTWaitForSynchronizationObjectFromCpu null,
+            D3DKMTMakeResident null_mut,
+            D3DKMTEvict null_mut,
+            D3DKMTLock null_mut,
+            D3DKMTUnlock null,
+            D3DKMTLock2 null_mut,
+            D3DKMTUnlock2 null,
+            D3DKMTOfferAllocations null,
+            D3DKMTReclaimAllocations null,
+            D3DKMTReclaimAllocations2 null_mut,
+            D3DKMTSetAllocationPriority null,
+            D3DKMTGetAllocationPriority null,
+            D3DKMTQueryAllocationResidency null,
+            D3DKMTQueryAdapterInfo null,
+            D3DKMTQueryVideoMemoryInfo null_mut,
+            D3DKMTChangeVideoMemoryReservation null,
+            D3DKMTRegisterTrimNotification null_mut,
+            D3DKMTUnregisterTrimNotification null_mut,
+        ];
+        for (entry, answer) in answers {
+            assert_eq!(answer, INVALID, "{entry}");
+        }
+    });
+}

@@ -7,7 +7,8 @@
 //!
 //! # Invariants
 //!
-//! 1. No pointer of a client crashes it: its session guards, and nothing but `thunk` looks.
+//! 1. No pointer of a client crashes it: its session guards, and nothing but `thunk` looks. But
+//!    a function that it registers is called.
 //! 2. No panic leaves an exported function.
 //! 3. In a child of `fork` nothing of ours is touched: every call says that the device is gone.
 //! 4. Signals of the client are handled on threads of the client.

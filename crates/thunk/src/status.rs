@@ -194,9 +194,8 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
             Refusal::NoMemory => STATUS_NO_MEMORY,
             Refusal::Mismatch => STATUS_GRAPHICS_DRIVER_MISMATCH,
             Refusal::Busy => STATUS_GRAPHICS_ALLOCATION_BUSY,
-            Refusal::NoRoom => STATUS_UNSUCCESSFUL,
             Refusal::NoHandle => STATUS_INVALID_HANDLE,
-            Refusal::Crashed => STATUS_UNSUCCESSFUL,
+            Refusal::NoRoom | Refusal::Crashed => STATUS_UNSUCCESSFUL,
             Refusal::Other(number) => number.cast_signed(),
         },
         Refused::Handle { .. }

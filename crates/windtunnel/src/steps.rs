@@ -15,7 +15,7 @@ use softgpu::format::{self, Command};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
-use thunk::{Client, Create, Created, Destroy};
+use thunk::{Client, Create, Created, Destroy, Made};
 
 /// No create makes more.
 const MOST: usize = 1000;
@@ -383,6 +383,7 @@ impl Teller {
                 let target = kernel::Handle(*given(name)?.allocations.first()?);
                 let fill = Command::Fill { target, offset: 0, length: 4096, value: 0xa5 };
                 self.context(at, place).and_then(|context| {
+                    self.make_resident(at, place, target.0)?;
                     let bytes = format::encode(&[fill]);
                     self.client(place.process).submit(at, context, &bytes)
                 })
@@ -439,6 +440,25 @@ impl Teller {
         let device = client.create_device(at, adapter)?;
         self.devices.insert(place, device);
         Ok(device)
+    }
+
+    /// Makes an allocation resident, where there is memory.
+    fn make_resident(
+        &mut self,
+        at: &mut Passive,
+        place: Place,
+        allocation: D3DKMT_HANDLE,
+    ) -> Result<(), NTSTATUS> {
+        let (client, device) = (self.client(place.process), self.device(at, place)?);
+        let kernel = client.session().kernel();
+        if !kernel.has_memory(client.session().process(), kernel::Handle(device)) {
+            return Ok(());
+        }
+        let queue = client.create_queue(at, device, 0)?;
+        if let Made::Pending(value) = client.make_resident(at, queue.queue, &[allocation], 0)? {
+            client.wait(at, device, queue.fence, value)?;
+        }
+        client.destroy_queue(at, queue.queue)
     }
 
     /// The device's context on node zero, made if it never was.

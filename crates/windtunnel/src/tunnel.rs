@@ -177,8 +177,7 @@ impl Bench {
     /// Whether its adapter has memory, so that what the GPU uses has to be resident.
     pub fn has_memory(&self) -> bool {
         let session = self.client.session();
-        let sizes = session.kernel().memory_sizes(session.process(), kernel::Handle(self.adapter));
-        sizes.is_ok_and(|it| it != kernel::MemorySizes::default())
+        session.kernel().has_memory(session.process(), kernel::Handle(self.device))
     }
 
     /// Has an allocation filled.

@@ -97,6 +97,13 @@ impl Kernel {
         Ok(extents.map(here).collect())
     }
 
+    /// Whether the adapter of a client's device has memory.
+    pub fn has_memory(&self, process: ProcessId, device: Handle) -> bool {
+        let world = self.world.hold();
+        let device = world.device_of(process, device).ok().and_then(|it| world.devices.get(it));
+        device.is_some_and(|it| world.memory(it.adapter).is_some())
+    }
+
     /// How much memory an adapter has (`D3DKMTQueryAdapterInfo`): none is no refusal.
     pub fn memory_sizes(
         &self,

@@ -63,8 +63,12 @@ pub fn attempt(
 ) -> Result<Vec<Event>, String> {
     let log = Arc::new(Log::new());
     let plugged = make(&log);
-    let flown = on.into().fly(&log, |host, at| {
+    let on = on.into();
+    let flown = on.fly(&log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
+        if let On::Pressed(seed) = on {
+            kernel.press(seed);
+        }
         let (worker, bell) = (kernel.clone(), kernel.bell());
         host.serve("system", bell, move |at| worker.work(at));
         let adapter = kernel.add_adapter(at, plugged).map_err(|why| format!("{why:?}"))?;

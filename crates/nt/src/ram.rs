@@ -88,6 +88,11 @@ impl Ram {
         Ok(Arc::new(Self { store, live, users, lent, state: Mutex::new(state) }))
     }
 
+    /// How many bytes of it are taken.
+    pub fn taken(&self) -> u64 {
+        self.state().pages.taken()
+    }
+
     /// The bytes, if all of them are taken.
     fn find(&self, run: Run) -> Option<Span> {
         let offset = run.start.checked_sub(BASE)?;

@@ -99,6 +99,16 @@ impl Kernel {
         Ok(Residency::Pending(value))
     }
 
+    /// Where a view's allocation is in the GPU's addresses, if it is resident: for whoever looks
+    /// at bytes.
+    pub fn address_of(&self, process: ProcessId, view: Handle) -> Option<u64> {
+        let world = self.world.hold();
+        let number = world.resolve(process, Argument::Allocation(0), view, Kind::View).ok()?;
+        let it = world.extents.get(world.extent_of(number)?)?;
+        let (_, memory) = world.memory(it.adapter)?;
+        memory.address(it).filter(|_| it.pending == 0)
+    }
+
     fn say_asked(&self, queue: u32, views: &[u32], answer: &'static str, trim: u64) {
         let queue = Kind::Queue.nr(queue);
         let views = u32::try_from(views.len()).unwrap_or(u32::MAX);

@@ -25,6 +25,11 @@ impl Pages {
         pages
     }
 
+    /// How many bytes are taken.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken.values().sum()
+    }
+
     /// Takes a run: from the smallest free one that is large enough, and of those the first.
     pub(super) fn take(&mut self, bytes: u64) -> Option<u64> {
         let (size, offset) = *self.by_size.range((bytes, 0)..).next()?;

@@ -75,8 +75,10 @@ impl Kernel {
                 Extent::new(inside.adapter, subject, given, size, alignment, wants)
             });
             let extent = extent.map(|it| world.extents.add(it));
+            extent.into_iter().for_each(|it| self.say_wanted(world, it));
             world.allocations.add(Allocation {
                 adapter: inside.adapter,
+                creator: inside.device,
                 resource: home,
                 word: Some(word),
                 shape,

@@ -318,7 +318,7 @@ pub(crate) struct Spotted {
 /// The steps that a submitted buffer ends.
 pub(crate) struct Batch {
     pub(crate) paging: u32,
-    pub(crate) done: Vec<(u32, Move)>,
+    pub(crate) done: Vec<Step>,
     pub(crate) buffer: Option<Buffer>,
     pub(crate) switch: bool,
 }

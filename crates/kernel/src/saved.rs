@@ -74,8 +74,10 @@ impl Kernel {
         world.kernel_names.publish(name, subject);
         let (of, bytes) = (Kind::Device.nr(device), order.size.next_multiple_of(PAGE));
         let for_context = context.map(|it| Kind::Context.nr(it));
-        let created = What::SavedCreated { adapter, device: of, context: for_context, bytes };
+        let (word, context) = (self.number_word(order.word), for_context);
+        let created = What::SavedCreated { adapter, device: of, context, bytes, word };
         self.log.emit(subject, created);
+        self.say_wanted(world, extent);
         Ok(handle.0 as usize)
     }
 

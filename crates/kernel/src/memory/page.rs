@@ -34,7 +34,7 @@ struct Open {
     buffer: Buffer,
     used: u32,
     /// The steps it ends.
-    done: Vec<(u32, Move)>,
+    done: Vec<Step>,
 }
 
 impl Kernel {
@@ -151,7 +151,7 @@ impl Kernel {
         };
         while let Some(mut step) = self.next_step(number) {
             match self.build_step(at, driver, pass, number, &mut step, &mut open) {
-                Turn::Whole => open.done.push((step.extent, step.what)),
+                Turn::Whole => open.done.push(step),
                 Turn::Full => {
                     self.put_back(number, step);
                     self.submit_paging(at, driver, pass, number, open, false);
@@ -261,9 +261,14 @@ impl Kernel {
         let built = What::PagingBuilt {
             operation: name.into(),
             of: about,
+            word: self.log.word(facts.word),
+            segment: facts.segment,
             address,
+            come: step.what.comes(),
+            idle: step.idle,
             bytes: written,
             pass: step.passes,
+            answer: answer.as_ref().err().map_or("ok".into(), |why| why.name()),
             whole,
         };
         self.log.emit(Kind::Paging.nr(number), built);
@@ -307,6 +312,7 @@ impl Kernel {
             ram: memory.ram.clone(),
             room: memory.paging.buffer,
             owner: it.owner,
+            segment: segment.subject,
             word: it.word,
             bytes: it.bytes,
             runs: it.backing.clone(),
@@ -369,8 +375,8 @@ impl Kernel {
         if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
             it.buffers.extend(buffer);
         }
-        for (extent, what) in done {
-            self.finish_step(world, paging, extent, &what);
+        for step in &done {
+            self.finish_step(world, paging, step);
         }
         let Some(it) = world.pagings.get_mut(paging) else { return };
         it.flying -= 1;
@@ -379,11 +385,16 @@ impl Kernel {
         }
     }
 
-    fn finish_step(&self, world: &mut World, paging: u32, extent: u32, what: &Move) {
-        let Some(it) = world.extents.get_mut(extent) else { return };
+    fn finish_step(&self, world: &mut World, paging: u32, step: &Step) {
+        let extent = step.extent;
+        let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
+        let Some(it) = extents.get_mut(extent) else { return };
         it.pending -= 1;
-        let done = What::PagingDone { operation: what.name().into(), of: it.owner };
-        self.log.emit(Kind::Paging.nr(paging), done);
+        if let Some(segment) = memory.segments.get(step.at.segment).map(|it| it.subject) {
+            let (operation, come) = (step.what.name().into(), step.what.comes());
+            let done = What::PagingDone { operation, of: it.owner, segment, come };
+            self.log.emit(Kind::Paging.nr(paging), done);
+        }
         let (ending, idle) = (it.ending, it.pending == 0);
         world.aim(extent);
         if ending && idle {
@@ -409,7 +420,7 @@ impl Kernel {
         it.built = true;
         let (steps, flying) = (std::mem::take(&mut it.steps), it.flying);
         for step in steps {
-            self.finish_step(world, number, step.extent, &step.what);
+            self.finish_step(world, number, &step);
         }
         if flying == 0 {
             self.end_paging(world, number, true);
@@ -441,6 +452,7 @@ struct Facts {
     ram: Arc<dyn flight::Ram>,
     room: u32,
     owner: flight::Subject,
+    segment: flight::Subject,
     word: usize,
     bytes: u64,
     runs: Vec<Run>,
@@ -497,6 +509,11 @@ impl Facts {
 }
 
 impl Move {
+    /// Whether the allocation comes by it, or stays, and does not leave.
+    pub(crate) fn comes(&self) -> bool {
+        !matches!(self, Move::Out | Move::Discard | Move::Unmap | Move::Go)
+    }
+
     /// The name of its operation in events.
     pub(crate) fn name(&self) -> &'static str {
         match self {

@@ -6,6 +6,9 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
+#[path = "kernel_rules_memory.rs"]
+mod memory;
+
 use flight::{Event, Passive, RuleId, Subject, What, Who};
 use kernel::miniport::Generation;
 use softgpu::format;
@@ -297,6 +300,11 @@ const CASES: &[Case] = &[
     ),
 ];
 
+/// All of them.
+fn cases() -> impl Iterator<Item = &'static Case> {
+    CASES.iter().chain(memory::CASES)
+}
+
 const SUBMITS: &str = "ddi.call name=DxgkDdiSubmitCommandVirtual";
 const SUBMITTED: &str = "ddi.return name=DxgkDdiSubmitCommandVirtual";
 
@@ -319,7 +327,7 @@ const FIRST_GENERATION: &str = "first generation";
 #[test]
 fn one_wrong_event_is_one_rule_of_the_kernel_broken() {
     let mut flights = BTreeMap::new();
-    for case in CASES {
+    for case in cases() {
         let events = flights.entry(case.flight).or_insert_with(|| recorded(case.flight));
         check(case, events);
     }
@@ -404,6 +412,8 @@ fn recorded(flight: &str) -> Vec<Event> {
     let events = match flight {
         MANY_NAMES => run(1, softgpu, many_names),
         FIRST_GENERATION => side_by_side(Generation::One),
+        memory::PAGED => stories::memory::paged(4096),
+        memory::LOCKED => stories::memory::locked(),
         scenario => return flown("softgpu", scenario, 1).events,
     };
     windtunnel::keep_tally(verified(&events).tally());
@@ -483,8 +493,8 @@ fn a_driver_of_the_first_generation_has_one_thread_of_a_process_inside() {
 
 #[test]
 fn every_live_rule_is_broken_by_a_driver_a_client_or_a_changed_trace() {
-    let shown: BTreeSet<RuleId> = CASES.iter().map(|it| it.rule).collect();
-    assert_eq!(shown.len(), CASES.len(), "each once");
+    let shown: BTreeSet<RuleId> = cases().map(|it| it.rule).collect();
+    assert_eq!(shown.len(), cases().count(), "each once");
     let history: BTreeSet<RuleId> = rule::ALL.iter().copied().flatten().map(|it| it.id).collect();
     let excused = |rule: RuleId| {
         let (_, story) = AT_THE_DOOR.iter().find(|(it, _)| *it == rule)?;

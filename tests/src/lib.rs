@@ -1,12 +1,15 @@
 //! What the stories share: flights by name, and kernels without a scenario.
 #![deny(unsafe_code)] // The hostile caller is not safe.
 
+mod careful;
 pub mod command;
 mod faulty;
 mod hostile;
+pub mod memory;
 mod model;
 mod variant;
 
+pub use careful::Careful;
 pub use faulty::{Fault, Faulty};
 pub use hostile::call_as_told;
 pub use model::Model;

@@ -199,11 +199,13 @@ events! {
     PagingPlanned "paging.planned" { adapter: Subject, steps: u32, behind: u32 }
     /// A driver wrote commands for an operation on an allocation: `pass` counts its buffers from
     /// one on, `whole` says that it is written to its end. `address` is the GPU's, in that
-    /// segment; `come` says that the allocation comes there, and does not leave. `word` is the
+    /// segment; `come` says that the allocation, of that `size`, comes there and does not leave.
+    /// `bytes` are the commands', `private` is the digest of what an update carries. `word` is the
     /// driver's for it, `idle` what it was told of packets that use it.
     PagingBuilt "paging.built" {
         operation: Text, of: Subject, word: Subject, segment: Subject, address: u64,
-        come: bool, idle: bool, bytes: u32, pass: u32, answer: Text, whole: bool
+        size: u64, private: Hex, come: bool, idle: bool, bytes: u32, pass: u32, answer: Text,
+        whole: bool
     }
     /// The node was given commands of paging work: subject the node. `switch` when they end the
     /// time of the context that is current there.
@@ -256,6 +258,10 @@ events! {
     SavedCreated "context-allocation.created" {
         adapter: Subject, device: Subject, context: Option<Subject>, bytes: u64, word: Subject
     }
+    /// The driver wants it brought up to date: `given` is the digest of what it gave for that.
+    SavedUpdating "context-allocation.updating" { given: Hex }
+    /// The driver has its answer to that.
+    SavedUpdated "context-allocation.updated" {}
     /// The driver freed it: its name is gone. Not so if its owner ended first (`forgotten`).
     SavedFreed "context-allocation.freed" { forgotten: bool }
     /// Its memory was given back.

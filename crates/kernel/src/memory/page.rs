@@ -264,6 +264,11 @@ impl Kernel {
             word: self.log.word(facts.word),
             segment: facts.segment,
             address,
+            size: facts.bytes,
+            private: match &step.what {
+                Move::Update(private) => crate::create::digest(private),
+                _ => flight::Hex(0),
+            },
             come: step.what.comes(),
             idle: step.idle,
             bytes: written,

@@ -257,7 +257,16 @@ impl Kernel {
         let written = written.min(room);
         open.used += written;
         (step.multipass, step.passes) = (multipass, step.passes + 1);
-        let whole = answer != Err(Refusal::NoRoom) && answer != Err(Refusal::Busy);
+        let turn = match answer {
+            Err(Refusal::NoRoom) => {
+                let stuck = written == 0 && used == 0 && step.multipass == before;
+                if self.judge_progress(step, about, stuck) { Turn::Full } else { Turn::Whole }
+            }
+            Err(Refusal::Busy) if !step.idle => Turn::Busy,
+            // WINDOWS: any other answer stops the system (observed); here the operation counts
+            // as done, and the answer is judged.
+            _ => Turn::Whole,
+        };
         let built = What::PagingBuilt {
             operation: name.into(),
             of: about,
@@ -274,19 +283,10 @@ impl Kernel {
             bytes: written,
             pass: step.passes,
             answer: answer.as_ref().err().map_or("ok".into(), |why| why.name()),
-            whole,
+            whole: matches!(turn, Turn::Whole),
         };
         self.log.emit(Kind::Paging.nr(number), built);
-        match answer {
-            Err(Refusal::NoRoom) => {
-                let stuck = written == 0 && used == 0 && step.multipass == before;
-                if self.judge_progress(step, about, stuck) { Turn::Full } else { Turn::Whole }
-            }
-            Err(Refusal::Busy) if !step.idle => Turn::Busy,
-            // WINDOWS: any other answer stops the system (observed); here the operation counts
-            // as done, and the answer is judged.
-            _ => Turn::Whole,
-        }
+        turn
     }
 
     /// A driver whose buffer is full goes on with the next. Answers whether it gets on.

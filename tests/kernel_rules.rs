@@ -503,10 +503,22 @@ fn every_live_rule_is_broken_by_a_driver_a_client_or_a_changed_trace() {
     };
     let drivers = drivers::ALL.iter().flat_map(|it| it.breaks);
     let clients = windtunnel::SCENARIOS.iter().copied().flatten().flat_map(|it| it.breaks);
-    let named: BTreeSet<RuleId> = drivers.chain(clients).copied().collect();
+    let below = stories::memory::BAD_CLIENTS.iter().map(|it| &it.0);
+    let named: BTreeSet<RuleId> = drivers.chain(clients).chain(below).copied().collect();
     for rule in RuleId::LIVE.iter().copied() {
         let by_us = verify::find(rule.name()).is_some_and(|it| it.obligation == "kernel");
         let known = if by_us { shown.contains(&rule) } else { named.contains(&rule) };
         assert!(known || excused(rule).is_some(), "nothing here breaks {}", rule.name());
+    }
+}
+
+#[test]
+fn a_bad_client_of_memory_is_named_with_its_rule_alone() {
+    for (rule, story) in stories::memory::BAD_CLIENTS {
+        let events = stories::memory::told_by(*story);
+        let verifier = verified(&events);
+        windtunnel::keep_tally(verifier.tally());
+        let found: Vec<_> = verifier.findings().iter().map(|it| (it.rule, it.who)).collect();
+        assert_eq!(found, [(*rule, Who::Client)], "{:?}", verifier.findings());
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::careful::Careful;
 use crate::{Wing, run};
-use flight::{Event, Log, Passive};
+use flight::{Event, Log, Passive, RuleId};
 use kernel::segment::Wants;
-use kernel::{EvictOrder, Handle, LockOrder, Plugged, Refused, Residency, ResidentOrder};
+use kernel::{EvictOrder, Handle, LockOrder, Plugged, Refused, Residency, ResidentOrder, Trimmed};
 use softgpu::format::{self, Command, only_in};
 use softgpu::{APERTURE, LOCAL, MemoryPlan, SoftGpu, VISIBLE};
 use std::sync::Arc;
@@ -217,6 +217,55 @@ pub fn locked() -> Vec<Event> {
             bench.lock(at, outside, false).unwrap();
             bench.resident(at, &[outside]);
             bench.unlock(outside);
+            bench.close(at);
+        },
+    )
+}
+
+/// What a client does wrong with memory.
+type Story = fn(&MemoryBench<'_>, &mut Passive);
+
+/// Clients that break one rule each, below the door of the thunks.
+pub const BAD_CLIENTS: &[(RuleId, Story)] = &[
+    (RuleId::RESID_MAKE_005, |bench, at| {
+        let it = bench.create(at, 1, &format::anywhere());
+        bench.fill(at, it);
+        bench.wing.host.quiet(at);
+    }),
+    (RuleId::RESID_EVICT_002, |bench, at| {
+        let it = bench.create(at, 1, &format::anywhere());
+        bench.resident(at, &[it]);
+        bench.evict(&[it], false, false);
+        bench.wing.host.quiet(at);
+        bench.fill(at, it);
+        bench.wing.host.quiet(at);
+    }),
+    (RuleId::RESID_TRIM_001, |bench, _| {
+        let process = bench.client.session().process();
+        bench.wing.kernel.register_trim(process, Handle(bench.device), Arc::new(Deaf)).unwrap();
+    }),
+    (RuleId::ALLOC_DESTROY_022, |bench, at| {
+        let it = bench.create(at, 1, &format::anywhere());
+        bench.lock(at, it, false).unwrap();
+        bench.destroy(at, vec![it]);
+    }),
+];
+
+/// Somebody who does nothing about memory that is short.
+struct Deaf;
+
+impl Trimmed for Deaf {
+    fn trim(&self, _bytes: u64) {}
+}
+
+/// The flight of a bad client.
+pub fn told_by(story: Story) -> Vec<Event> {
+    run(
+        1,
+        |log| plug_memory(log, MemoryPlan::default()).0,
+        |wing, at| {
+            let bench = MemoryBench::open(wing, at);
+            story(&bench, at);
             bench.close(at);
         },
     )

@@ -1,4 +1,5 @@
 //! A client on an adapter with memory, and flights of one.
+#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
 use crate::careful::Careful;
 use crate::{Wing, run};
@@ -42,6 +43,7 @@ impl<'a> MemoryBench<'a> {
     }
 
     /// Another device of the same process.
+    #[must_use]
     pub fn another(&self, at: &mut Passive) -> Self {
         Self::on(self.wing, at, self.client.clone(), self.adapter)
     }

@@ -75,7 +75,9 @@ impl Kernel {
                 Extent::new(inside.adapter, subject, given, size, alignment, wants)
             });
             let extent = extent.map(|it| world.extents.add(it));
-            extent.into_iter().for_each(|it| self.say_wanted(world, it));
+            if let Some(extent) = extent {
+                self.say_wanted(world, extent);
+            }
             world.allocations.add(Allocation {
                 adapter: inside.adapter,
                 creator: inside.device,

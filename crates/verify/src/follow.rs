@@ -32,7 +32,7 @@ impl Shadows {
     /// takes. `shadow` is the event's own.
     pub(crate) fn owner(&self, event: &Event, shadow: &Shadow) -> &Shadow {
         let owner = match &event.what {
-            What::NameShared { of, .. } => Some(*of),
+            What::NameShared { of, .. } | What::PagingDone { of, .. } => Some(*of),
             What::AllocationCreated { device, .. } => Some(*device),
             What::RetireAsked { device, .. } => self.of(*device).device().and_then(|it| it.process),
             What::ResourceViewUnnamed { .. } => shadow.resource_view().map(|it| it.resource),
@@ -46,7 +46,6 @@ impl Shadows {
             What::PagingBuilt { of, segment, .. } => {
                 Some(if of.kind == Kind::Saved { *of } else { *segment })
             }
-            What::PagingDone { of, .. } => Some(*of),
             What::MemoryPlaced { segment, .. } => Some(*segment),
             What::MemoryEvicted { .. } | What::SavedGone {} => {
                 shadow.saved().and_then(|it| it.context)

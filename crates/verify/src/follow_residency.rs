@@ -58,8 +58,9 @@ impl Shadows {
                     it.clean |= *clean;
                     it.lazily = *lazily;
                 });
-                let queue = queue.and_then(|it| self.get(it)?.queue_mut());
-                queue.into_iter().for_each(|it| it.counted += 1);
+                if let Some(it) = queue.and_then(|it| self.get(it)?.queue_mut()) {
+                    it.counted += 1;
+                }
             }
             What::LockAsked { still, .. } => {
                 view.lock_asked = event.seq;

@@ -46,6 +46,7 @@ pub struct EvictOrder {
 }
 
 /// How a request for residency was answered, for events.
+#[derive(Clone, Copy)]
 enum Said {
     Resident,
     Pending(u64),

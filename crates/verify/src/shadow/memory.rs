@@ -19,6 +19,7 @@ pub struct Segment {
 
 /// Of the memory of an allocation, a client's or one for contexts.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Memory {
     /// What its driver says of it.
     pub wanted: Wanted,

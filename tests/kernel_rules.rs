@@ -6,6 +6,9 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
+#[path = "kernel_rules_memory.rs"]
+mod memory;
+
 use flight::{Event, Passive, RuleId, Subject, What, Who};
 use kernel::miniport::Generation;
 use softgpu::format;
@@ -328,6 +331,11 @@ const CASES: &[Case] = &[
     ),
 ];
 
+/// All of them.
+fn cases() -> impl Iterator<Item = &'static Case> {
+    CASES.iter().chain(memory::CASES)
+}
+
 const SUBMITS: &str = "ddi.call name=DxgkDdiSubmitCommandVirtual";
 const SUBMITTED: &str = "ddi.return name=DxgkDdiSubmitCommandVirtual";
 
@@ -350,7 +358,7 @@ const FIRST_GENERATION: &str = "first generation";
 #[test]
 fn one_wrong_event_is_one_rule_of_the_kernel_broken() {
     let mut flights = BTreeMap::new();
-    for case in CASES {
+    for case in cases() {
         let events = flights.entry(case.flight).or_insert_with(|| recorded(case.flight));
         check(case, events);
     }
@@ -435,6 +443,8 @@ fn recorded(flight: &str) -> Vec<Event> {
     let events = match flight {
         MANY_NAMES => run(1, softgpu, many_names),
         FIRST_GENERATION => side_by_side(Generation::One),
+        memory::PAGED => stories::memory::paged(4096),
+        memory::LOCKED => stories::memory::locked(),
         scenario => return flown("softgpu", scenario, 1).events,
     };
     windtunnel::keep_tally(verified(&events).tally());
@@ -514,8 +524,8 @@ fn a_driver_of_the_first_generation_has_one_thread_of_a_process_inside() {
 
 #[test]
 fn every_live_rule_is_broken_by_a_driver_a_client_or_a_changed_trace() {
-    let shown: BTreeSet<RuleId> = CASES.iter().map(|it| it.rule).collect();
-    assert_eq!(shown.len(), CASES.len(), "each once");
+    let shown: BTreeSet<RuleId> = cases().map(|it| it.rule).collect();
+    assert_eq!(shown.len(), cases().count(), "each once");
     let history: BTreeSet<RuleId> = rule::ALL.iter().copied().flatten().map(|it| it.id).collect();
     let excused = |rule: RuleId| {
         let (_, story) = AT_THE_DOOR.iter().find(|(it, _)| *it == rule)?;
@@ -524,10 +534,22 @@ fn every_live_rule_is_broken_by_a_driver_a_client_or_a_changed_trace() {
     };
     let drivers = drivers::ALL.iter().flat_map(|it| it.breaks);
     let clients = windtunnel::SCENARIOS.iter().copied().flatten().flat_map(|it| it.breaks);
-    let named: BTreeSet<RuleId> = drivers.chain(clients).copied().collect();
+    let below = stories::memory::BAD_CLIENTS.iter().map(|it| &it.0);
+    let named: BTreeSet<RuleId> = drivers.chain(clients).chain(below).copied().collect();
     for rule in RuleId::LIVE.iter().copied() {
         let by_us = verify::find(rule.name()).is_some_and(|it| it.obligation == "kernel");
         let known = if by_us { shown.contains(&rule) } else { named.contains(&rule) };
         assert!(known || excused(rule).is_some(), "nothing here breaks {}", rule.name());
+    }
+}
+
+#[test]
+fn a_bad_client_of_memory_is_named_with_its_rule_alone() {
+    for (rule, story) in stories::memory::BAD_CLIENTS {
+        let events = stories::memory::told_by(*story);
+        let verifier = verified(&events);
+        windtunnel::keep_tally(verifier.tally());
+        let found: Vec<_> = verifier.findings().iter().map(|it| (it.rule, it.who)).collect();
+        assert_eq!(found, [(*rule, Who::Client)], "{:?}", verifier.findings());
     }
 }

@@ -1,4 +1,5 @@
-//! Drivers with a table that break one rule each: the good one with an entry or two changed.
+//! Drivers that break one rule each: the good one with an entry or two changed. Those on an adapter
+//! with memory are in safe Rust, the others have a table.
 //!
 //! What an entry does wrong is its first sentence. Where it can, it changes what the kernel
 //! gave or what the good entry answered, and leaves the rest to that.
@@ -11,6 +12,7 @@ pub(crate) mod destroy;
 pub(crate) mod device;
 pub(crate) mod handle;
 pub(crate) mod level;
+pub(crate) mod memory;
 pub(crate) mod paging;
 pub(crate) mod query;
 pub(crate) mod standard;

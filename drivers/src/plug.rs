@@ -1,6 +1,7 @@
 //! How drivers are put together with their hardware and their memory.
 #![expect(unsafe_code, reason = "vouches for the tables of this crate")]
 
+use crate::bad::memory::{self, Memory};
 use crate::bad::paging::{Crooked, Flaw};
 use crate::board::Board;
 use crate::wrapped::{Fault, Wrapped};
@@ -65,4 +66,14 @@ pub(crate) fn crooked(flaw: Flaw, log: &Arc<Log>) -> Plugged {
 pub(crate) fn faulty(fault: Fault, log: &Arc<Log>) -> Plugged {
     let good = softgpu(log);
     Plugged { miniport: Wrapped::bad(good.miniport.clone(), fault), ..good }
+}
+
+/// The machine's memory: so many bytes.
+const RAM: u64 = 1 << 28;
+
+/// The driver in safe Rust on an adapter with memory, with a fault.
+pub(crate) fn faulty_memory(fault: memory::Fault, log: &Arc<Log>) -> Plugged {
+    let ram = nt::Ram::new(RAM).expect("the machine has so many addresses");
+    let (good, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
+    Plugged { miniport: Memory::new(good, fault), machine, pool: Pool::new(log.clone()) }
 }

@@ -2,8 +2,8 @@
 
 use crate::bad::paging::Flaw;
 use crate::bad::{
-    adapter, context_memory, create, describe, destroy, device, handle, level, query, standard,
-    view,
+    adapter, context_memory, create, describe, destroy, device, handle, level, memory, query,
+    standard, view,
 };
 use crate::moving::MOVES_RESOURCE;
 use crate::plug;
@@ -227,4 +227,59 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::table(&adapter::LEAKS_ADAPTER, log);
     "crashes" "unwinds when it is told to destroy" [WT_CRASH_001]
         |log| plug::table(&destroy::CRASHES, log);
+
+    "overlapping-segments" "has two segments at the same addresses" [KMD_SEG_005]
+        |log| plug::faulty_memory(memory::OVERLAPS, log);
+    "commits-too-little" "has a memory segment that is not to be filled" [KMD_SEG_006]
+        |log| plug::faulty_memory(memory::COMMITS_TOO_LITTLE, log);
+    "agp-and-more" "has an AGP aperture with other flags besides" [KMD_SEG_007]
+        |log| plug::faulty_memory(memory::AGP_AND_MORE, log);
+    "coherent-memory" "has memory that is coherent with the CPU's caches" [KMD_SEG_009]
+        |log| plug::faulty_memory(memory::COHERENT_MEMORY, log);
+    "two-windows" "has memory that the CPU sees, and a host aperture for it" [KMD_SEG_010]
+        |log| plug::faulty_memory(memory::TWO_WINDOWS, log);
+    "kept-in-part" "keeps memory in hibernation that it loses in standby" [KMD_SEG_011]
+        |log| plug::faulty_memory(memory::KEPT_IN_PART, log);
+    "falling-banks" "has banks that do not rise" [KMD_SEG_012]
+        |log| plug::faulty_memory(memory::FALLING_BANKS, log);
+    "buffers-in-memory" "wants paging buffers in memory that is no aperture" [KMD_SEG_013]
+        |log| plug::faulty_memory(memory::BUFFERS_IN_MEMORY, log);
+    "memory-first" "has memory for its first segment" [GATE_SEG_001]
+        |log| plug::faulty_memory(memory::MEMORY_FIRST, log);
+    "large-pages" "aligns allocations to 4 KiB in a segment with larger pages" [KMD_SEG_015]
+        |log| plug::faulty_memory(memory::LARGE_PAGES, log);
+    "prefers-elsewhere" "prefers a segment that an allocation cannot be in" [KMD_ALLOC_004]
+        |log| plug::faulty_memory(memory::PREFERS_ELSEWHERE, log);
+    "nowhere" "creates allocations that can be in no segment" [KMD_ALLOC_005]
+        |log| plug::faulty_memory(memory::NOWHERE, log);
+    "evicts-to-memory" "lists memory to evict to" [KMD_ALLOC_006]
+        |log| plug::faulty_memory(memory::EVICTS_TO_MEMORY, log);
+    "worthless" "creates allocations of priority zero" [ALLOC_PRIO_002]
+        |log| plug::faulty_memory(memory::WORTHLESS, log);
+    "out-of-sight" "creates allocations for the CPU where it does not see them" [ALLOC_LOCK_020]
+        |log| plug::faulty_memory(memory::OUT_OF_SIGHT, log);
+    "paging-status" "fails paging operations with STATUS_INVALID_PARAMETER" [KMD_PAGING_001]
+        |log| plug::faulty_memory(memory::PAGING_STATUS, log);
+    "beyond-the-buffer" "writes more paging commands than there is room for" [KMD_PAGING_002]
+        |log| plug::faulty_memory(memory::BEYOND_THE_BUFFER, log);
+    "gets-nowhere" "wants another buffer for each paging operation, for ever" [KMD_PAGING_003]
+        |log| plug::faulty_memory(memory::GETS_NOWHERE, log);
+    "always-busy" "says that an allocation is busy that nobody has used" [KMD_PAGING_005]
+        |log| plug::faulty_memory(memory::ALWAYS_BUSY, log);
+    "shared-of-one" "makes memory for all contexts and names one" [CB_CTXALLOC_002]
+        |log| plug::faulty_memory(memory::SHARED_OF_ONE, log);
+    "names-itself" "names its own device where the kernel's name is asked for" [CB_CTXALLOC_003]
+        |log| plug::faulty_memory(memory::NAMES_ITSELF, log);
+    "no-size" "makes memory of no bytes for its contexts" [CB_CTXALLOC_004]
+        |log| plug::faulty_memory(memory::NO_SIZE, log);
+    "seen-in-memory" "wants a CPU address for context memory that is no aperture" [CB_CTXALLOC_005]
+        |log| plug::faulty_memory(memory::SEEN_IN_MEMORY, log);
+    "frees-context-twice" "frees a context's memory twice" [CB_CTXALLOC_009]
+        |log| plug::faulty_memory(memory::Fault::FreesTwice, log);
+    "forgets-context" "never frees the memory of its contexts" [CB_CTXALLOC_013]
+        |log| plug::faulty_memory(memory::Fault::Forgets, log);
+    "maps-beyond" "maps more pages of a context's memory than it has" [CB_CTXALLOC_015]
+        |log| plug::faulty_memory(memory::Fault::MapsBeyond, log);
+    "updates-inside" "updates a context's memory while it builds paging commands" [CB_CTXALLOC_017]
+        |log| plug::faulty_memory(memory::Fault::UpdatesInside, log);
 };

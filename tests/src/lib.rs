@@ -1,15 +1,18 @@
 //! What the stories share: flights by name, and kernels without a scenario.
 #![deny(unsafe_code)] // The hostile caller is not safe.
 
+mod careful;
 mod case;
 pub mod command;
 mod faulty;
 mod hostile;
 mod life;
+pub mod memory;
 mod model;
 mod texts;
 mod variant;
 
+pub use careful::Careful;
 pub use case::{Case, Seen};
 pub use faulty::{Fault, Faulty};
 pub use hostile::{call_as_told, call_unguarded};

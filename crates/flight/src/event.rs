@@ -190,6 +190,12 @@ events! {
     SegmentFound "segment.found" {
         adapter: Subject, number: u32, base: u64, size: u64, aperture: bool
     }
+    /// What a driver says of the memory of an allocation: the CPU may lock it (`seen`), its view
+    /// is `cached`, it never moves (`pinned`), the driver is `told` when it comes and goes, it
+    /// can be in an aperture (`mappable`).
+    MemoryWanted "memory.wanted" {
+        seen: bool, cached: bool, pinned: bool, told: bool, mappable: bool
+    }
     /// An allocation was given a place, at an address of the GPU's: its bytes come there by
     /// paging work.
     MemoryPlaced "memory.placed" { segment: Subject, address: u64, bytes: u64 }
@@ -201,9 +207,14 @@ events! {
     /// Paging work was planned: subject it. It waits for so many fences.
     PagingPlanned "paging.planned" { adapter: Subject, steps: u32, behind: u32 }
     /// A driver wrote commands for an operation on an allocation: `pass` counts its buffers from
-    /// one on, `whole` says that it is written to its end. `address` is the GPU's.
+    /// one on, `whole` says that it is written to its end. `address` is the GPU's, in that
+    /// segment; `come` says that the allocation, of that `size`, comes there and does not leave.
+    /// `bytes` are the commands', `private` is the digest of what an update carries. `word` is the
+    /// driver's for it, `idle` what it was told of packets that use it.
     PagingBuilt "paging.built" {
-        operation: Text, of: Subject, address: u64, bytes: u32, pass: u32, whole: bool
+        operation: Text, of: Subject, word: Subject, segment: Subject, address: u64,
+        size: u64, private: Hex, come: bool, idle: bool, bytes: u32, pass: u32, answer: Text,
+        whole: bool
     }
     /// The node was given commands of paging work: subject the node. `switch` when they end the
     /// time of the context that is current there.
@@ -211,14 +222,21 @@ events! {
         paging: Subject, fence: Fence, bytes: u32, switch: bool
     }
     /// An operation is done: subject the paging work.
-    PagingDone "paging.done" { operation: Text, of: Subject }
+    PagingDone "paging.done" { operation: Text, of: Subject, segment: Subject, come: bool }
     /// All of it is done, or counts as done.
     PagingEnded "paging.ended" { lost: bool }
 
-    /// A device's list of what must be resident: subject the view, so often on it now.
-    ResidentCounted "resident.counted" { device: Subject, count: u32 }
+    /// A device's list of what must be resident: subject the view, so often on it now. Once more
+    /// by a call for that queue, or once less: then the client said whether the memory may stay
+    /// until it is needed (`lazily`), and that the GPU has not written to it (`clean`).
+    ResidentCounted "resident.counted" {
+        device: Subject, queue: Option<Subject>, count: u32, lazily: bool, clean: bool
+    }
     /// A client asked for residency of some views: `answer` is resident, pending or no-memory.
-    ResidentAsked "resident.asked" { queue: Subject, views: u32, answer: Text, trim: u64 }
+    /// Pending is until the queue's fence has that `value`; `must` when it has to succeed.
+    ResidentAsked "resident.asked" {
+        queue: Subject, views: u32, must: bool, answer: Text, value: u64, trim: u64
+    }
 
     /// A client's queue of paging work exists: subject it.
     QueueCreated "queue.created" { device: Subject, priority: u32 }
@@ -229,8 +247,12 @@ events! {
     /// It is gone, and its fence with it.
     QueueDestroyed "queue.destroyed" {}
 
-    /// The CPU sees an allocation: subject the view. `count` is how often it is locked.
-    LockTaken "lock.taken" { count: u32, place: Text }
+    /// A client asked for a lock, and has it refused rather than wait for the device's work
+    /// (`hurries`) or have something moved (`still`): subject the view.
+    LockAsked "lock.asked" { hurries: bool, still: bool }
+    /// The CPU sees an allocation, in memory, in an aperture or in the system's memory: subject
+    /// the view. `count` is how often it is locked.
+    LockTaken "lock.taken" { count: u32, place: Text, hurries: bool }
     /// One lock of it ended, or was `dropped` because it ended.
     LockEnded "lock.ended" { count: u32, dropped: bool }
 
@@ -243,8 +265,12 @@ events! {
 
     /// A driver made an allocation for a context, or for all of a device.
     SavedCreated "context-allocation.created" {
-        adapter: Subject, device: Subject, context: Option<Subject>, bytes: u64
+        adapter: Subject, device: Subject, context: Option<Subject>, bytes: u64, word: Subject
     }
+    /// The driver wants it brought up to date: `given` is the digest of what it gave for that.
+    SavedUpdating "context-allocation.updating" { given: Hex }
+    /// The driver has its answer to that.
+    SavedUpdated "context-allocation.updated" {}
     /// The driver freed it: its name is gone. Not so if its owner ended first (`forgotten`).
     SavedFreed "context-allocation.freed" { forgotten: bool }
     /// Its memory was given back.

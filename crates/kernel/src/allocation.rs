@@ -7,6 +7,8 @@ use crate::store::Few;
 /// A piece of memory (`hAllocation` of the DDI).
 pub struct Allocation {
     pub(crate) adapter: u32,
+    /// The device that created it, which may be gone.
+    pub(crate) creator: u32,
     /// The resource it is a member of.
     pub(crate) resource: Option<u32>,
     /// The driver's word; taken out by the call that ends it.

@@ -75,8 +75,12 @@ impl Kernel {
                 Extent::new(inside.adapter, subject, given, size, alignment, wants)
             });
             let extent = extent.map(|it| world.extents.add(it));
+            if let Some(extent) = extent {
+                self.say_wanted(world, extent);
+            }
             world.allocations.add(Allocation {
                 adapter: inside.adapter,
+                creator: inside.device,
                 resource: home,
                 word: Some(word),
                 shape,

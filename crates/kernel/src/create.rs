@@ -351,7 +351,7 @@ fn judge_standard(driver: &Driver, rule: RuleId, broken: Option<String>) {
 }
 
 /// A short digest of private data, for events (FNV-1a).
-fn digest(bytes: &[u8]) -> Hex {
+pub(crate) fn digest(bytes: &[u8]) -> Hex {
     let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     Hex(bytes.iter().fold(0x811c_9dc5, step))
 }

@@ -128,7 +128,7 @@ impl Kernel {
     }
 
     /// A NULL word has no number of its own: it names nothing.
-    fn number_word(&self, word: usize) -> Subject {
+    pub(crate) fn number_word(&self, word: usize) -> Subject {
         if word == 0 { flight::Kind::Word.nr(0) } else { self.log.hold_word(word) }
     }
 }

@@ -326,17 +326,10 @@ pub(crate) struct Spotted {
     pub(crate) offset: u64,
 }
 
-/// A step whose commands are written to the end.
-pub(crate) struct Done {
-    pub(crate) extent: u32,
-    pub(crate) what: Move,
-    pub(crate) at: Spotted,
-}
-
 /// The steps that a submitted buffer ends.
 pub(crate) struct Batch {
     pub(crate) paging: u32,
-    pub(crate) done: Vec<Done>,
+    pub(crate) done: Vec<Step>,
     pub(crate) buffer: Option<Buffer>,
     pub(crate) switch: bool,
 }

@@ -77,6 +77,8 @@ pub enum Refused {
     NotLocked(Subject),
     /// The CPU may not see it: its driver did not say so.
     NotForCpu(Subject),
+    /// It is shared, and its lock is for the device that created it.
+    NotCreator(Subject),
     /// It is locked in another way already.
     LockedOtherwise(Subject),
     /// An aperture is asked for, but apertures are all it can be in.

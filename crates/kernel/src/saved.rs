@@ -74,8 +74,10 @@ impl Kernel {
         world.kernel_names.publish(name, subject);
         let (of, bytes) = (Kind::Device.nr(device), order.size.next_multiple_of(PAGE));
         let for_context = context.map(|it| Kind::Context.nr(it));
-        let created = What::SavedCreated { adapter, device: of, context: for_context, bytes };
+        let (word, context) = (self.number_word(order.word), for_context);
+        let created = What::SavedCreated { adapter, device: of, context, bytes, word };
         self.log.emit(subject, created);
+        self.say_wanted(world, extent);
         Ok(handle.0 as usize)
     }
 
@@ -359,6 +361,8 @@ impl Kernel {
             }
             let extent = world.saved.get(number).map_or(0, |it| it.extent);
             world.hold_extent(extent, true);
+            let given = crate::create::digest(private);
+            self.log.emit(Kind::Saved.nr(number), What::SavedUpdating { given });
             let mut plan = Plan::default();
             if self.plan_in(world, extent, &mut plan).is_err() {
                 self.unplan(world, &mut plan);
@@ -376,7 +380,11 @@ impl Kernel {
         let over = |it: &World| it.extents.get(extent).is_none_or(|it| it.pending == 0);
         let what = |_: &World| "the update of a context allocation".to_owned();
         let done = self.wait_until(at, about, what, over);
-        self.world.hold().hold_extent(extent, false);
+        let world = &mut *self.world.hold();
+        if let Some(it) = world.extents.get(extent).filter(|_| done) {
+            self.log.emit(it.owner, What::SavedUpdated {});
+        }
+        world.hold_extent(extent, false);
         if done { Ok(()) } else { Err(Refusal::Busy) }
     }
 

@@ -300,7 +300,7 @@ impl Kernel {
             it.switching = false;
         }
         let before = std::mem::replace(&mut it.current, to);
-        if before == to || world.saved.is_empty() {
+        if before == to || world.memory(adapter).is_none() {
             return;
         }
         let to = to.map(|it| Kind::Context.nr(it.0));

@@ -97,6 +97,7 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         | Refused::NoVideoMemory
         | Refused::NoRoom { .. }
         | Refused::NotForCpu(_)
+        | Refused::NotCreator(_)
         | Refused::WouldEvict(_)
         | Refused::Pinned(_)
         | Refused::InUse(_)
@@ -212,6 +213,7 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         | Refused::NotResident(_)
         | Refused::NotLocked(_)
         | Refused::NotForCpu(_)
+        | Refused::NotCreator(_)
         | Refused::LockedOtherwise(_)
         | Refused::OnlyApertures(_)
         | Refused::NotUnsynced(_)

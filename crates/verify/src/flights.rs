@@ -1,5 +1,6 @@
 //! Whole flights: every history rule judges in a good one, and nothing stays behind.
 
+use crate::flights_memory::MEMORY;
 use crate::rule::ALL;
 use crate::script::fly;
 use crate::{Severity, find};
@@ -163,7 +164,7 @@ const SECOND: &str = "
 
 #[test]
 fn a_good_flight_is_quiet_and_judged_by_every_history_rule() {
-    let flight = [GOOD, ALONE, SECOND].concat();
+    let flight = [GOOD, ALONE, SECOND, MEMORY].concat();
     let verifier = fly(&flight);
     assert_eq!(verifier.findings(), []);
     for rule in ALL.iter().copied().flatten() {
@@ -236,7 +237,8 @@ fn absent_entries_are_counted() {
 
 #[test]
 fn a_trace_with_holes_or_in_a_wrong_order_is_judged_and_never_a_panic() {
-    let lines: Vec<&str> = GOOD.trim().lines().collect();
+    let whole = [GOOD, MEMORY].concat();
+    let lines: Vec<&str> = whole.trim().lines().filter(|it| !it.trim().is_empty()).collect();
     let mut found = 0;
     for at in 0..lines.len() - 1 {
         let mut holed = lines.clone();

@@ -32,7 +32,7 @@ impl Shadows {
     /// takes. `shadow` is the event's own.
     pub(crate) fn owner(&self, event: &Event, shadow: &Shadow) -> &Shadow {
         let owner = match &event.what {
-            What::NameShared { of, .. } => Some(*of),
+            What::NameShared { of, .. } | What::PagingDone { of, .. } => Some(*of),
             What::AllocationCreated { device, .. } => Some(*device),
             What::RetireAsked { device, .. } => self.of(*device).device().and_then(|it| it.process),
             What::ResourceViewUnnamed { .. } => shadow.resource_view().map(|it| it.resource),
@@ -41,6 +41,17 @@ impl Shadows {
             What::PacketDone { .. } | What::ContextDestroyed {} | What::DdiEnds {} => {
                 shadow.context().map(|it| it.device)
             }
+            What::PacketQueued { .. } => shadow.context().map(|it| it.device),
+            What::PacketSubmitted { context, .. } => Some(*context),
+            What::PagingBuilt { of, segment, .. } => {
+                Some(if of.kind == Kind::Saved { *of } else { *segment })
+            }
+            What::MemoryPlaced { segment, .. } => Some(*segment),
+            What::MemoryEvicted { .. } | What::SavedGone {} => {
+                shadow.saved().and_then(|it| it.context)
+            }
+            What::LockTaken { .. } | What::OfferReady {} => shadow.view().map(|it| it.device),
+            What::OfferEnded { .. } => shadow.view().map(|it| it.allocation),
             What::DdiCall { adapter, .. } => Some(*adapter),
             What::DdiDestroys { .. } => shadow.allocation().and_then(|it| it.word),
             What::DdiResource { word, .. } => Some(*word),
@@ -77,12 +88,11 @@ impl Shadows {
             Kind::Retirement => self.retirement(event),
             Kind::Call => self.call(event),
             Kind::Word => self.word(event),
-            Kind::Run
-            | Kind::Segment
-            | Kind::Paging
-            | Kind::Queue
-            | Kind::QueueFence
-            | Kind::Saved => (),
+            Kind::Segment => self.segment(event),
+            Kind::Paging => self.paging(event),
+            Kind::Queue => self.queue(event),
+            Kind::Saved => self.saved(event),
+            Kind::Run | Kind::QueueFence => (),
         }
         if let Some(shadow) = self.0.get_mut(&event.subject) {
             shadow.trail.mark(event.seq);
@@ -107,8 +117,11 @@ impl Shadows {
     }
 
     fn process(&mut self, event: &Event) {
-        if let What::ProcessEnded {} = event.what {
-            return self.end(event.subject);
+        match event.what {
+            What::ProcessEnded {} => return self.end(event.subject),
+            What::NameGiven { to, .. } => self.queue_name(to, true),
+            What::NameClosed { of, .. } => self.queue_name(of, false),
+            _ => (),
         }
         let first = self.first(event.subject, || Known::Process(Process::default()));
         let Some(process) = first.process_mut() else { return };
@@ -147,8 +160,9 @@ impl Shadows {
             What::AdapterStarted { generation, .. } => adapter.generation = generation,
             What::AdapterStopped {} => {
                 (adapter.generation, adapter.stopped) = (0, None);
-                for node in std::mem::take(&mut adapter.nodes) {
-                    self.end(node);
+                let segments = std::mem::take(&mut adapter.segments);
+                for it in std::mem::take(&mut adapter.nodes).into_iter().chain(segments) {
+                    self.end(it);
                 }
             }
             _ => (),
@@ -178,6 +192,8 @@ impl Shadows {
                 due.get_or_insert(Due { done: fence.before(), last: *fence }).last = *fence;
             }
             (What::FenceReported { fence }, Some(due)) if due.holds(*fence) => due.done = *fence,
+            (What::FencePassed { fence }, _) => self.node_passed(event.subject, *fence),
+            (What::NodeSwitched { to }, _) => self.node_switched(event.subject, *to),
             _ => (),
         }
     }
@@ -186,10 +202,9 @@ impl Shadows {
         match &event.what {
             What::DeviceCreated { process, adapter } => {
                 let (process, adapter) = (Some(*process), Some(*adapter));
-                self.start(
-                    event.subject,
-                    Known::Device(Device { process, adapter, ..Device::default() }),
-                );
+                let saves = self.early_saves(event.subject);
+                let device = Device { process, adapter, saves, ..Device::default() };
+                self.start(event.subject, Known::Device(device));
                 if let Some(adapter) = adapter {
                     self.with_adapter(adapter, |it| it.owned += 1);
                 }
@@ -213,7 +228,9 @@ impl Shadows {
 
     fn context(&mut self, event: &Event) {
         if let What::ContextCreated { device, .. } = event.what {
-            self.start(event.subject, Known::Context(Context { device, in_flight: 0 }));
+            let saves = self.early_saves(event.subject);
+            let context = Context { device, in_flight: 0, saves };
+            self.start(event.subject, Known::Context(context));
             self.with_device(device, |it| it.contexts += 1);
             if let Some(adapter) = self.of(device).device().and_then(|it| it.adapter) {
                 self.with_adapter(adapter, |it| it.owned += 1);
@@ -242,6 +259,7 @@ impl Shadows {
                     let at = it.packets.iter().position(done);
                     at.and_then(|at| it.packets.remove(at));
                 });
+                self.packet_passed(node, fence);
             }
             _ => (),
         }

@@ -4,6 +4,7 @@
 //! ends; a word knows what it stands for and which pool block has that address.
 
 use crate::follow::{Shadows, less};
+use crate::shadow::memory::Memory;
 use crate::shadow::{
     Allocation, Asked, Block, Data, Known, Resource, ResourceView, Retirement, Shadow, Stage, Use,
     View, Word,
@@ -71,14 +72,28 @@ impl Shadows {
     }
 
     pub(crate) fn allocation(&mut self, event: &Event) {
-        if let What::AllocationCreated { adapter, resource, .. } = event.what {
+        if let What::AllocationCreated { adapter, device: creator, resource, .. } = event.what {
             let word = self.named(event.subject);
             let (told, views, busy, held, ended_by) = (None, 0, 0, 0, None);
-            let allocation =
-                Allocation { adapter, resource, word, told, views, busy, held, ended_by };
+            let memory = Memory::default();
+            let allocation = Allocation {
+                adapter,
+                creator,
+                memory,
+                resource,
+                word,
+                told,
+                views,
+                busy,
+                held,
+                ended_by,
+            };
             self.start(event.subject, Known::Allocation(allocation));
             self.with_resource_of(resource, |it| it.live += 1);
             self.with_adapter(adapter, |it| it.owned += 1);
+            return;
+        }
+        if self.memory(event) {
             return;
         }
         let shadow = self.get(event.subject).and_then(Shadow::allocation_mut);
@@ -125,8 +140,22 @@ impl Shadows {
             let named = resource.and_then(|it| self.of(it).resource_view());
             let resource = named.map_or(resource, |it| Some(it.resource));
             let (stage, retirement, asked, told) = (Stage::Named, None, None, false);
-            let word = None;
-            let view = View { allocation, device, resource, stage, retirement, asked, told, word };
+            let known = self.of(allocation).allocation();
+            let view = View {
+                allocation,
+                device,
+                resource,
+                stage,
+                retirement,
+                asked,
+                told,
+                word: None,
+                creator: known.is_some_and(|it| it.creator == device),
+                wanted: known.map(|it| it.memory.wanted).unwrap_or_default(),
+                resident: 0,
+                lock_asked: 0,
+                offered: 0,
+            };
             self.start(event.subject, Known::View(view));
             self.with_allocation(allocation, |it| {
                 it.views += 1;
@@ -145,6 +174,9 @@ impl Shadows {
         if let What::ViewUnnamed { retirement, .. } = event.what {
             return self.view_unnamed(event.subject, retirement);
         }
+        if self.residency(event) {
+            return;
+        }
         let Some(view) = self.get(event.subject).and_then(Shadow::view_mut) else { return };
         match event.what {
             What::DdiCloses { .. } => view.told = true,
@@ -160,7 +192,11 @@ impl Shadows {
             What::ViewClosed {} => {
                 let (allocation, device) = (view.allocation, view.device);
                 let (retirement, resource) = (view.retirement, view.resource);
+                let listed = view.resident > 0;
                 self.view_idle(event.subject);
+                if listed {
+                    self.with_memory(allocation, |it| less(&mut it.listed));
+                }
                 self.end(event.subject);
                 let mut orphan = 0;
                 self.with_allocation(allocation, |it| {

@@ -26,18 +26,27 @@ mod destroy;
 mod fence_order;
 mod follow;
 mod follow_memory;
+mod follow_paging;
+mod follow_residency;
 mod handles;
 mod levels;
 mod lifetime;
+mod locks;
 mod names;
 mod objects;
 mod oracle;
+mod paging;
 mod pool;
+mod queues;
+mod residency;
 mod retire;
+mod saved;
 mod verifier;
 
 #[cfg(test)]
 mod flights;
+#[cfg(test)]
+mod flights_memory;
 #[cfg(test)]
 mod script;
 

@@ -40,7 +40,7 @@ impl Verdict {
 }
 
 /// Every history rule, by subject.
-pub static ALL: [&[Rule]; 12] = [
+pub static ALL: [&[Rule]; 17] = [
     &crate::handles::RULES,
     &crate::create::RULES,
     &crate::retire::RULES,
@@ -50,6 +50,11 @@ pub static ALL: [&[Rule]; 12] = [
     &crate::lifetime::RULES,
     &crate::objects::RULES,
     &crate::fence_order::RULES,
+    &crate::paging::RULES,
+    &crate::saved::RULES,
+    &crate::residency::RULES,
+    &crate::queues::RULES,
+    &crate::locks::RULES,
     &crate::answers::RULES,
     &crate::levels::RULES,
     &crate::pool::RULES,

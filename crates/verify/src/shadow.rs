@@ -3,8 +3,11 @@
 //! A shadow holds what later judgements need and nothing else. Rules read it; it is written
 //! only when an event is followed, after the rules have judged that event.
 
+pub mod memory;
+
 use crate::names::Names;
 use flight::{Fence, Subject, Text};
+use memory::{Memory, Paging, Queue, Saved, Saves, Segment, Wanted};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
@@ -30,6 +33,8 @@ macro_rules! known {
             Nothing,
             /// Only the word the driver gave it, before it was said to exist.
             Named(Subject),
+            /// Only what the driver keeps for it, before it was said to exist.
+            Early(Saves),
             $($(#[doc = $doc])+ $kind($kind),)*
         }
 
@@ -74,6 +79,14 @@ known! {
     Call call call_mut
     /// A word of the driver's, and the pool block of that address.
     Word word word_mut
+    /// A segment.
+    Segment segment segment_mut
+    /// Paging work.
+    Paging paging paging_mut
+    /// A queue of paging work.
+    Queue queue queue_mut
+    /// An allocation for contexts.
+    Saved saved saved_mut
 }
 
 /// Of a process: its names, and what its threads are doing.
@@ -109,6 +122,8 @@ pub struct Adapter {
     pub generation: u32,
     /// Its nodes, while it runs.
     pub nodes: Vec<Subject>,
+    /// Its segments, while it runs.
+    pub segments: Vec<Subject>,
     /// The calls that have not returned.
     pub inside: Vec<Inside>,
     /// How many allocations, resources, devices and contexts its driver has.
@@ -139,6 +154,12 @@ pub struct Inside {
 pub struct Node {
     /// The fences it owes.
     pub due: Option<Due>,
+    /// The context that is current on it.
+    pub current: Option<Subject>,
+    /// What that one saves into.
+    pub saves: Vec<Subject>,
+    /// Paging work that waits for a fence of it, since a driver said that it uses something.
+    pub awaited: Vec<(Fence, Subject)>,
 }
 
 /// The fences after `done`, up to `last`.
@@ -169,6 +190,12 @@ pub struct Device {
     pub hasty: u32,
     /// Its work that is not done, in the order it was queued.
     pub packets: VecDeque<Packet>,
+    /// The allocations its driver made for all its contexts.
+    pub saves: Saves,
+    /// How many queues of paging work it has.
+    pub queues: u32,
+    /// Whether it asked for residency that had to succeed, and did not.
+    pub failed: bool,
 }
 
 /// A packet that is not done.
@@ -189,6 +216,8 @@ pub struct Context {
     pub device: Subject,
     /// How many of its packets are not done.
     pub in_flight: u32,
+    /// The allocations its driver made for it.
+    pub saves: Saves,
 }
 
 /// Of a resource.
@@ -235,6 +264,10 @@ pub struct ResourceView {
 pub struct Allocation {
     /// The adapter that owns it.
     pub adapter: Subject,
+    /// The device that created it.
+    pub creator: Subject,
+    /// Its memory.
+    pub memory: Memory,
     /// The resource it is a member of.
     pub resource: Option<Subject>,
     /// The driver's word for it.
@@ -270,6 +303,16 @@ pub struct View {
     pub told: bool,
     /// The driver's word for it.
     pub word: Option<Subject>,
+    /// Whether its device created the allocation.
+    pub creator: bool,
+    /// What the driver says of the allocation's memory.
+    pub wanted: Wanted,
+    /// How often its client wants it to be resident.
+    pub resident: u32,
+    /// The event of the last request for a lock.
+    pub lock_asked: u64,
+    /// The event of its offer.
+    pub offered: u64,
 }
 
 /// How far the end of a view has come.
@@ -421,6 +464,25 @@ impl Process {
 
     pub(crate) fn call_mut(&mut self, thread: u32) -> Option<&mut ClientCall> {
         self.calls.iter_mut().rev().find(|call| call.thread == thread)
+    }
+}
+
+impl Shadow {
+    /// The memory of an allocation, whoever made it.
+    pub fn memory(&self) -> Option<&Memory> {
+        match &self.known {
+            Known::Allocation(it) => Some(&it.memory),
+            Known::Saved(it) => Some(&it.memory),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn memory_mut(&mut self) -> Option<&mut Memory> {
+        match &mut self.known {
+            Known::Allocation(it) => Some(&mut it.memory),
+            Known::Saved(it) => Some(&mut it.memory),
+            _ => None,
+        }
     }
 }
 

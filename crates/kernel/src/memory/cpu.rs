@@ -49,6 +49,8 @@ impl Kernel {
             let view = world.views_of(process, inside.device, &[order.view])?.swap_remove(0);
             let extent = world.extent_of(view).ok_or(Refused::NoVideoMemory)?;
             world.may_lock(view, extent, order)?;
+            let (hurries, still) = (order.hurries, order.still);
+            self.log.emit(Kind::View.nr(view), What::LockAsked { hurries, still });
             (view, extent)
         };
         if order.waits {
@@ -68,7 +70,12 @@ impl Kernel {
             let address = memory.ram.view(&memory.seen(it)).ok_or(Refused::NoRoom { trim: 0 })?;
             it.lock = Some(Locked { count: 0, address, aperture: order.aperture });
         }
-        let place = if it.segment().is_some() { "memory" } else { "system" };
+        let segment = it.segment().and_then(|it| memory.segments.get(it));
+        let place = match segment.map(|it| it.shape.flags.aperture) {
+            Some(false) => "memory",
+            Some(true) => "aperture",
+            None => "system",
+        };
         it.clean = false;
         if let Some(witness) = self.witness.get() {
             witness.forget(it.owner);
@@ -76,7 +83,8 @@ impl Kernel {
         let Some(lock) = it.lock.as_mut() else { return Err(Refused::NoVideoMemory) };
         lock.count += 1;
         let (count, address) = (lock.count, lock.address);
-        self.log.emit(Kind::View.nr(view), What::LockTaken { count, place: place.into() });
+        let taken = What::LockTaken { count, place: place.into(), hurries: order.hurries };
+        self.log.emit(Kind::View.nr(view), taken);
         if let Some(it) = world.views.get_mut(view) {
             it.locks += 1;
         }
@@ -223,6 +231,9 @@ impl Kernel {
         self.log.emit(it.owner, What::MemoryFreed {});
         if it.owner.kind == Kind::Saved {
             self.log.emit(it.owner, What::SavedGone {});
+            if it.word != 0 {
+                self.log.release_word(it.word);
+            }
             world.saved.remove(it.owner.number);
         }
         self.wake(world);
@@ -282,6 +293,13 @@ impl World {
         }
         if !it.wants.flags.cpu_visible {
             return Err(Refused::NotForCpu(subject));
+        }
+        // WINDOWS: a shared allocation is locked by its creator only (documented); that it is the
+        // device that counts is our reading.
+        let device = self.views.get(view).map(|it| (it.device, it.allocation));
+        let creator = device.and_then(|(_, it)| Some(self.allocations.get(it)?.creator));
+        if device.map(|it| it.0) != creator {
+            return Err(Refused::NotCreator(subject));
         }
         if it.offer.is_some() {
             return Err(Refused::Offered(subject));

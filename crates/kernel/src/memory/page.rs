@@ -10,7 +10,7 @@ use crate::ddi::{Driver, For};
 use crate::gate::{Class, Pass};
 use crate::kernel::Kernel;
 use crate::memory::place::{Plan, segment_number};
-use crate::memory::{Batch, Buffer, Done, Move, Paging, Spotted, Step};
+use crate::memory::{Batch, Buffer, Move, Paging, Spotted, Step};
 use crate::miniport::Refusal;
 use crate::operation::{Building, End, Operation, PAGE, Pages, PagingSubmission, Transfer};
 use crate::schedule::Flying;
@@ -36,7 +36,7 @@ struct Open {
     room: u32,
     used: u32,
     /// The steps it ends.
-    done: Vec<Done>,
+    done: Vec<Step>,
 }
 
 impl Kernel {
@@ -153,10 +153,7 @@ impl Kernel {
         };
         while let Some(mut step) = self.next_step(number) {
             match self.build_step(at, driver, pass, number, &mut step, &mut open) {
-                Turn::Whole => {
-                    let Step { extent, what, at, .. } = step;
-                    open.done.push(Done { extent, what, at });
-                }
+                Turn::Whole => open.done.push(step),
                 Turn::Full => {
                     self.put_back(number, step);
                     self.submit_paging(at, driver, pass, number, open, false);
@@ -268,17 +265,7 @@ impl Kernel {
         let written = written.min(room);
         open.used += written;
         (step.multipass, step.passes) = (multipass, step.passes + 1);
-        let whole = answer != Err(Refusal::NoRoom) && answer != Err(Refusal::Busy);
-        let built = What::PagingBuilt {
-            operation: name.into(),
-            of: about,
-            address,
-            bytes: written,
-            pass: step.passes,
-            whole,
-        };
-        self.log.emit(Kind::Paging.nr(number), built);
-        match answer {
+        let turn = match answer {
             Err(Refusal::NoRoom) => {
                 let whole = room == facts.room;
                 let stuck = whole && written == 0 && used == 0 && step.multipass == before;
@@ -288,7 +275,27 @@ impl Kernel {
             // WINDOWS: any other answer stops the system (observed); here the operation counts
             // as done, and the answer is judged.
             _ => Turn::Whole,
-        }
+        };
+        let built = What::PagingBuilt {
+            operation: name.into(),
+            of: about,
+            word: self.log.word(facts.word),
+            segment: facts.segment,
+            address,
+            size: facts.bytes,
+            private: match &step.what {
+                Move::Update(private) => crate::create::digest(private),
+                _ => flight::Hex(0),
+            },
+            come: step.what.comes(),
+            idle: step.idle,
+            bytes: written,
+            pass: step.passes,
+            answer: answer.as_ref().err().map_or("ok".into(), |why| why.name()),
+            whole: matches!(turn, Turn::Whole),
+        };
+        self.log.emit(Kind::Paging.nr(number), built);
+        turn
     }
 
     /// A driver whose buffer is full goes on with the next. Answers whether it gets on.
@@ -390,8 +397,8 @@ impl Kernel {
         if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
             it.buffers.extend(buffer);
         }
-        for done in done {
-            self.finish_step(world, paging, &done);
+        for step in &done {
+            self.finish_step(world, paging, step);
         }
         let Some(it) = world.pagings.get_mut(paging) else { return };
         it.flying -= 1;
@@ -400,17 +407,21 @@ impl Kernel {
         }
     }
 
-    fn finish_step(&self, world: &mut World, paging: u32, done: &Done) {
-        let (extent, what) = (done.extent, &done.what);
+    fn finish_step(&self, world: &mut World, paging: u32, step: &Step) {
+        let extent = step.extent;
         if self.witness.get().is_some()
-            && let Some(facts) = world.facts(extent, done.at)
+            && let Some(facts) = world.facts(extent, step.at)
         {
-            self.witness(paging, what, &facts, false);
+            self.witness(paging, &step.what, &facts, false);
         }
-        let Some(it) = world.extents.get_mut(extent) else { return };
+        let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
+        let Some(it) = extents.get_mut(extent) else { return };
         it.pending -= 1;
-        let done = What::PagingDone { operation: what.name().into(), of: it.owner };
-        self.log.emit(Kind::Paging.nr(paging), done);
+        if let Some(segment) = memory.segments.get(step.at.segment).map(|it| it.subject) {
+            let (operation, come) = (step.what.name().into(), step.what.comes());
+            let done = What::PagingDone { operation, of: it.owner, segment, come };
+            self.log.emit(Kind::Paging.nr(paging), done);
+        }
         let (ending, idle) = (it.ending, it.pending == 0);
         world.aim(extent);
         if ending && idle {
@@ -435,8 +446,8 @@ impl Kernel {
         let Some(it) = world.pagings.get_mut(number) else { return };
         it.built = true;
         let (steps, flying) = (std::mem::take(&mut it.steps), it.flying);
-        for Step { extent, what, at, .. } in steps {
-            self.finish_step(world, number, &Done { extent, what, at });
+        for step in steps {
+            self.finish_step(world, number, &step);
         }
         if flying == 0 {
             self.end_paging(world, number, true);
@@ -469,6 +480,7 @@ struct Facts {
     machine: Arc<dyn flight::Machine>,
     room: u32,
     owner: flight::Subject,
+    segment: flight::Subject,
     word: usize,
     bytes: u64,
     runs: Vec<Run>,
@@ -525,6 +537,11 @@ impl Facts {
 }
 
 impl Move {
+    /// Whether the allocation comes by it, or stays, and does not leave.
+    pub(crate) fn comes(&self) -> bool {
+        !matches!(self, Move::Out | Move::Discard | Move::Unmap | Move::Go)
+    }
+
     /// The name of its operation in events.
     pub(crate) fn name(&self) -> &'static str {
         match self {
@@ -554,6 +571,7 @@ impl World {
             machine: adapter.driver.machine.clone(),
             room: memory.paging.buffer,
             owner: it.owner,
+            segment: segment.subject,
             word: it.word,
             bytes: it.bytes,
             runs: it.backing.clone(),

@@ -26,6 +26,21 @@ pub(crate) struct NoPlace {
 }
 
 impl Kernel {
+    /// Says what a driver wants of the memory of a new extent.
+    pub(crate) fn say_wanted(&self, world: &World, extent: u32) {
+        let Some(it) = world.extents.get(extent) else { return };
+        let mappable = world.memory(it.adapter).is_some_and(|(_, memory)| memory.maps(it));
+        let flags = it.wants.flags;
+        let wanted = What::MemoryWanted {
+            seen: flags.cpu_visible,
+            cached: flags.cached,
+            pinned: flags.pinned,
+            told: it.is_told(),
+            mappable,
+        };
+        self.log.emit(it.owner, wanted);
+    }
+
     /// Plans for an extent to be in one of its segments. Answers whether anything is to be done.
     pub(crate) fn plan_in(
         &self,
@@ -230,6 +245,14 @@ impl Extent {
 }
 
 impl Memory {
+    /// Whether an extent can be in an aperture.
+    fn maps(&self, it: &Extent) -> bool {
+        let aperture = |(number, segment): (u32, &crate::memory::Segment)| {
+            segment.shape.flags.aperture && it.wants.segments.has(number)
+        };
+        (1..).zip(&self.segments).any(aperture)
+    }
+
     /// The segments an extent may go to, the best first.
     fn candidates(&self, extents: &crate::store::Store<Extent>, extent: u32) -> Vec<usize> {
         let Some(it) = extents.get(extent) else { return Vec::new() };
@@ -242,7 +265,11 @@ impl Memory {
         }
         let place = |it: u32| usize::try_from(it).ok().and_then(|it| it.checked_sub(1));
         let order = order.into_iter().filter_map(place);
-        order.filter(|place| self.segments.get(*place).is_some_and(|to| to.takes(it))).collect()
+        // WINDOWS: what is locked outside of memory and has no aperture to go to stays where it is
+        // until it is unlocked (documented).
+        let stuck = it.lock.is_some() && !self.maps(it);
+        let takes = |place: &usize| self.segments.get(*place).is_some_and(|to| to.takes(it));
+        order.filter(|place| !stuck && takes(place)).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::memory::place::{NoPlace, Plan};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
-use flight::{Kind, RuleId, Text, What, Who};
+use flight::{Kind, RuleId, Subject, Text, What, Who};
 
 /// What a client asks to be resident (`D3DDDI_MAKERESIDENT`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +45,14 @@ pub struct EvictOrder {
     pub clean: bool,
 }
 
+/// How a request for residency was answered, for events.
+#[derive(Clone, Copy)]
+enum Said {
+    Resident,
+    Pending(u64),
+    NoMemory(u64),
+}
+
 impl Kernel {
     /// Adds views to the list of what must be resident (`D3DKMTMakeResident`): all of them, or
     /// none.
@@ -78,7 +86,7 @@ impl Kernel {
             }
             self.unplan(world, &mut plan);
             self.start_paging(world, inside.adapter, plan, None);
-            self.say_asked(queue, &views, "no-memory", missing);
+            self.say_asked(queue, &views, order.must, Said::NoMemory(missing));
             self.trim_others(world, inside.adapter, missing);
             drop(guard);
             if order.must {
@@ -88,14 +96,14 @@ impl Kernel {
             }
             return Err(Refused::NoRoom { trim: missing });
         }
-        let moving = self.count_in(world, &views, &inside.subject());
+        let moving = self.count_in(world, &views, inside.subject(), queue);
         if !moving && plan.come.is_empty() {
-            self.say_asked(queue, &views, "resident", 0);
+            self.say_asked(queue, &views, order.must, Said::Resident);
             return Ok(Residency::Resident);
         }
         let value = world.next_value(queue);
         self.start_paging(world, inside.adapter, plan, Some((queue, value)));
-        self.say_asked(queue, &views, "pending", 0);
+        self.say_asked(queue, &views, order.must, Said::Pending(value));
         Ok(Residency::Pending(value))
     }
 
@@ -109,21 +117,28 @@ impl Kernel {
         memory.address(it).filter(|_| it.pending == 0)
     }
 
-    fn say_asked(&self, queue: u32, views: &[u32], answer: &'static str, trim: u64) {
+    fn say_asked(&self, queue: u32, views: &[u32], must: bool, said: Said) {
         let queue = Kind::Queue.nr(queue);
         let views = u32::try_from(views.len()).unwrap_or(u32::MAX);
-        let answer: Text = answer.into();
-        self.log.emit(queue, What::ResidentAsked { queue, views, answer, trim });
+        let (answer, value, trim): (Text, _, _) = match said {
+            Said::Resident => ("resident".into(), 0, 0),
+            Said::Pending(value) => ("pending".into(), value, 0),
+            Said::NoMemory(trim) => ("no-memory".into(), 0, trim),
+        };
+        self.log.emit(queue, What::ResidentAsked { queue, views, must, answer, value, trim });
     }
 
     /// Counts views up; answers whether any of them has paging work before it.
-    fn count_in(&self, world: &mut World, views: &[u32], device: &flight::Subject) -> bool {
+    fn count_in(&self, world: &mut World, views: &[u32], device: Subject, queue: u32) -> bool {
+        let queue = Some(Kind::Queue.nr(queue));
         let mut pending = false;
         for view in views {
             let Some(it) = world.views.get_mut(*view) else { continue };
             (it.resident, it.was_resident) = (it.resident + 1, true);
             let count = it.resident;
-            self.log.emit(Kind::View.nr(*view), What::ResidentCounted { device: *device, count });
+            let (lazily, clean) = (false, false);
+            let counted = What::ResidentCounted { device, queue, count, lazily, clean };
+            self.log.emit(Kind::View.nr(*view), counted);
             let Some(extent) = world.extent_of(*view) else { continue };
             if count == 1 {
                 world.charge(*view, extent, true);
@@ -152,8 +167,7 @@ impl Kernel {
         }
         let mut plan = Plan::default();
         for view in &views {
-            let device = inside.device;
-            self.count_out(world, *view, device, order.clean);
+            self.count_out(world, *view, inside.device, order);
             let Some(extent) = world.extent_of(*view) else { continue };
             let free = world.extents.get(extent).is_some_and(|it| it.rank.is_some());
             if free && !order.lazily {
@@ -165,12 +179,14 @@ impl Kernel {
     }
 
     /// Counts a view down once; with the last, its extent is let go of.
-    fn count_out(&self, world: &mut World, view: u32, device: u32, clean: bool) {
+    fn count_out(&self, world: &mut World, view: u32, device: u32, order: &EvictOrder) {
         let Some(it) = world.views.get_mut(view) else { return };
         it.resident = it.resident.saturating_sub(1);
         let count = it.resident;
+        let (lazily, clean) = (order.lazily, order.clean);
         let device_subject = Kind::Device.nr(device);
-        let counted = What::ResidentCounted { device: device_subject, count };
+        let counted =
+            What::ResidentCounted { device: device_subject, queue: None, count, lazily, clean };
         self.log.emit(Kind::View.nr(view), counted);
         let Some(extent) = world.extent_of(view) else { return };
         if let Some(it) = world.extents.get_mut(extent) {
@@ -186,7 +202,7 @@ impl Kernel {
         &self,
         world: &World,
         device: u32,
-        context: flight::Subject,
+        context: Subject,
         fault: Option<Option<usize>>,
     ) {
         let word = fault.flatten();

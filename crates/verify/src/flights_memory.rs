@@ -1,0 +1,110 @@
+//! A flight of an adapter with memory: what its driver keeps for contexts, and an allocation that
+//! comes, is offered, thrown away, locked, moved and let go of; and nothing wrong.
+
+pub(crate) const MEMORY: &str = "
+    segment:1 segment.found adapter=adapter:3 number=1 base=4096 size=8192 aperture=true
+    segment:2 segment.found adapter=adapter:3 number=2 base=65536 size=8192 aperture=false
+    segment:3 segment.found adapter=adapter:3 number=3 base=131072 size=8192 aperture=false
+    adapter:3 adapter.started nodes=1 generation=2
+    node:3 node.started adapter=adapter:3 ordinal=0
+    context-allocation:1 context-allocation.created adapter=adapter:3 device=device:3 context=- bytes=4096 word=word:50
+    device:3 device.created process=process:3 adapter=adapter:3
+    context-allocation:2 context-allocation.created adapter=adapter:3 device=device:3 context=context:3 bytes=4096 word=word:51
+    context:3 context.created device=device:3 node=node:3
+    process:3 name.reserved handle=0x40000000
+    process:3 name.reserved handle=0x40000040
+    queue:1 queue.created device=device:3 priority=0
+    process:3 name.given handle=0x40000000 to=queue:1
+    process:3 name.given handle=0x40000040 to=queue-fence:1
+    context-allocation:1 context-allocation.updating given=0x00000007
+    context-allocation:1 memory.placed segment=segment:2 address=65536 bytes=4096
+    paging:1 paging.planned adapter=adapter:3 steps=2 behind=0
+    call:30 ddi.return name=DxgkDdiBuildPagingBuffer answer=ok legal=true
+    paging:1 paging.built operation=init-context of=context-allocation:1 word=word:50 segment=segment:2 address=65536 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
+    paging:1 paging.built operation=update-context of=context-allocation:1 word=word:50 segment=segment:2 address=65536 size=4096 private=0x00000007 come=true idle=false bytes=8 pass=1 answer=ok whole=true
+    node:3 paging.submitted paging=paging:1 fence=1 bytes=16 switch=false
+    node:3 fence.reported fence=1
+    node:3 fence.passed fence=1
+    paging:1 paging.done operation=init-context of=context-allocation:1 segment=segment:2 come=true
+    paging:1 paging.done operation=update-context of=context-allocation:1 segment=segment:2 come=true
+    paging:1 paging.ended lost=false
+    context-allocation:1 context-allocation.updated
+    context-allocation:2 memory.placed segment=segment:2 address=69632 bytes=4096
+    paging:2 paging.planned adapter=adapter:3 steps=1 behind=0
+    paging:2 paging.built operation=init-context of=context-allocation:2 word=word:51 segment=segment:2 address=69632 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
+    paging:2 paging.done operation=init-context of=context-allocation:2 segment=segment:2 come=true
+    paging:2 paging.ended lost=false
+    allocation:5 allocation.created adapter=adapter:3 device=device:3 resource=- size=4096 pitch_size=0 alignment=0 given=0x00000001 seen=0x00000001
+    allocation:5 memory.wanted seen=true cached=false pinned=false told=false mappable=true
+    view:5 view.opened allocation=allocation:5 device=device:3 resource=- answered=true
+    allocation:5 memory.placed segment=segment:3 address=131072 bytes=4096
+    view:5 resident.counted device=device:3 queue=queue:1 count=1 lazily=false clean=false
+    paging:3 paging.planned adapter=adapter:3 steps=1 behind=0
+    queue:1 queue.given paging=paging:3 value=1
+    queue:1 resident.asked queue=queue:1 views=1 must=false answer=pending value=1 trim=0
+    paging:3 paging.built operation=fill of=allocation:5 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
+    paging:3 paging.done operation=fill of=allocation:5 segment=segment:3 come=true
+    paging:3 paging.ended lost=false
+    queue:1 queue.signalled value=1
+    context:3 packet.queued node=node:3 fence=2
+    node:3 packet.submitted context=context:3 fence=2
+    view:5 offer.made priority=1 behind=1
+    node:3 fence.reported fence=2
+    node:3 fence.passed fence=2
+    node:3 node.switched to=context:3
+    context:3 packet.done node=node:3 fence=2
+    view:5 offer.ready
+    allocation:5 memory.evicted segment=segment:3 discard=true why=\"it was offered\"
+    paging:4 paging.planned adapter=adapter:3 steps=1 behind=0
+    paging:4 paging.built operation=discard of=allocation:5 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=false idle=true bytes=8 pass=1 answer=ok whole=true
+    paging:4 paging.done operation=discard of=allocation:5 segment=segment:3 come=false
+    paging:4 paging.ended lost=false
+    view:5 offer.ended discarded=true
+    view:5 resident.counted device=device:3 queue=- count=0 lazily=false clean=false
+    view:5 lock.asked hurries=true still=false
+    view:5 lock.taken count=1 place=system hurries=true
+    view:5 lock.ended count=0 dropped=false
+    allocation:5 memory.placed segment=segment:3 address=131072 bytes=4096
+    view:5 resident.counted device=device:3 queue=queue:1 count=1 lazily=false clean=false
+    paging:5 paging.planned adapter=adapter:3 steps=1 behind=0
+    queue:1 queue.given paging=paging:5 value=2
+    queue:1 resident.asked queue=queue:1 views=1 must=false answer=pending value=2 trim=0
+    paging:5 paging.built operation=transfer of=allocation:5 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=busy whole=false
+    paging:5 paging.built operation=transfer of=allocation:5 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=true idle=true bytes=8 pass=2 answer=ok whole=true
+    paging:5 paging.done operation=transfer of=allocation:5 segment=segment:3 come=true
+    paging:5 paging.ended lost=false
+    queue:1 queue.signalled value=2
+    view:5 lock.asked hurries=false still=false
+    allocation:5 memory.evicted segment=segment:3 discard=false why=\"the CPU locks it\"
+    paging:6 paging.planned adapter=adapter:3 steps=1 behind=0
+    paging:6 paging.built operation=transfer of=allocation:5 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=false idle=true bytes=8 pass=1 answer=ok whole=true
+    paging:6 paging.done operation=transfer of=allocation:5 segment=segment:3 come=false
+    paging:6 paging.ended lost=false
+    view:5 lock.taken count=1 place=system hurries=false
+    view:5 lock.ended count=0 dropped=false
+    allocation:5 memory.placed segment=segment:3 address=131072 bytes=4096
+    paging:7 paging.planned adapter=adapter:3 steps=1 behind=0
+    paging:7 paging.built operation=transfer of=allocation:5 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
+    paging:7 paging.done operation=transfer of=allocation:5 segment=segment:3 come=true
+    paging:7 paging.ended lost=false
+    view:5 resident.counted device=device:3 queue=- count=0 lazily=false clean=true
+    allocation:5 memory.evicted segment=segment:3 discard=true why=\"its client evicted it\"
+    paging:8 paging.planned adapter=adapter:3 steps=1 behind=0
+    paging:8 paging.built operation=discard of=allocation:5 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=false idle=true bytes=8 pass=1 answer=ok whole=true
+    paging:8 paging.done operation=discard of=allocation:5 segment=segment:3 come=false
+    paging:8 paging.ended lost=false
+    allocation:5 memory.freed
+    process:3 name.closed handle=0x40000000 of=queue:1
+    process:3 name.closed handle=0x40000040 of=queue-fence:1
+    queue:1 queue.destroyed
+    device:4 device.created process=process:3 adapter=adapter:3
+    queue:2 queue.created device=device:4 priority=0
+    queue:2 resident.asked queue=queue:2 views=1 must=true answer=no-memory value=0 trim=8
+    device:4 device.lost why=memory
+    queue:2 queue.destroyed
+    device:4 device.destroyed
+    context-allocation:2 context-allocation.freed forgotten=false
+    node:3 node.switched to=-
+    context-allocation:2 memory.freed
+    context-allocation:2 context-allocation.gone
+";

@@ -1,0 +1,89 @@
+//! Following residency: what clients want to be there, their queues, offers and locks.
+
+use crate::follow::{Shadows, less};
+use crate::shadow::memory::{Offer, Queue};
+use crate::shadow::{Known, Shadow};
+use flight::{Event, Kind, Subject, What};
+
+impl Shadows {
+    pub(crate) fn queue(&mut self, event: &Event) {
+        let subject = event.subject;
+        if let What::QueueCreated { device, .. } = event.what {
+            let queue = Queue { device, given: 0, signalled: 0, counted: 0, names: 0 };
+            self.start(subject, Known::Queue(queue));
+            return self.with_device(device, |it| it.queues += 1);
+        }
+        let Some(it) = self.get(subject).and_then(Shadow::queue_mut) else { return };
+        let device = it.device;
+        match &event.what {
+            What::QueueGiven { value, .. } => it.given = *value,
+            What::QueueSignalled { value } => it.signalled = *value,
+            What::QueueDestroyed {} => {
+                self.end(subject);
+                self.with_device(device, |it| less(&mut it.queues));
+            }
+            What::ResidentAsked { must, answer, .. } => {
+                it.counted = 0;
+                let failed = *must && answer == "no-memory";
+                self.with_device(device, |it| it.failed |= failed);
+            }
+            _ => (),
+        }
+    }
+
+    /// A queue, or its fence, is given a name or loses it.
+    pub(crate) fn queue_name(&mut self, subject: Subject, given: bool) {
+        if !matches!(subject.kind, Kind::Queue | Kind::QueueFence) {
+            return;
+        }
+        let queue = Kind::Queue.nr(subject.number);
+        if let Some(it) = self.get(queue).and_then(Shadow::queue_mut) {
+            it.names = if given { it.names + 1 } else { it.names.saturating_sub(1) };
+        }
+    }
+
+    /// What a client does with a view's memory. Answers whether it was that.
+    pub(crate) fn residency(&mut self, event: &Event) -> bool {
+        let Some(view) = self.get(event.subject).and_then(Shadow::view_mut) else { return false };
+        let allocation = view.allocation;
+        match &event.what {
+            What::ResidentCounted { queue, count, lazily, clean, .. } => {
+                let before = std::mem::replace(&mut view.resident, *count);
+                self.with_memory(allocation, |it| {
+                    match (before, *count) {
+                        (0, 1..) => it.listed += 1,
+                        (1.., 0) => less(&mut it.listed),
+                        _ => (),
+                    }
+                    it.clean |= *clean;
+                    it.lazily = *lazily;
+                });
+                if let Some(it) = queue.and_then(|it| self.get(it)?.queue_mut()) {
+                    it.counted += 1;
+                }
+            }
+            What::LockAsked { still, .. } => {
+                view.lock_asked = event.seq;
+                self.with_memory(allocation, |it| it.still = *still);
+            }
+            What::LockTaken { place, .. } => self.with_memory(allocation, |it| {
+                if it.locks == 0 {
+                    it.outside = place == "system";
+                }
+                (it.locks, it.clean, it.still) = (it.locks + 1, false, false);
+                it.backed |= place == "system";
+            }),
+            What::LockEnded { .. } => self.with_memory(allocation, |it| less(&mut it.locks)),
+            What::OfferMade { .. } => {
+                view.offered = event.seq;
+                self.with_memory(allocation, |it| it.offer = Some(Offer::default()));
+            }
+            What::OfferReady {} => self.with_memory(allocation, |it| {
+                it.offer.iter_mut().for_each(|it| it.ready = true);
+            }),
+            What::OfferEnded { .. } => self.with_memory(allocation, |it| it.offer = None),
+            _ => return false,
+        }
+        true
+    }
+}

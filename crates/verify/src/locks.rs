@@ -1,0 +1,111 @@
+//! Locks: who may have the CPU see an allocation, and what may be moved for it.
+
+use crate::rule::{Rule, Verdict};
+use crate::shadow::Shadow;
+use flight::{Event, RuleId, What, Who};
+
+const LOCK: &str = "D3DKMTLock";
+const LOCK2: &str = "D3DKMTLock2";
+
+/// The rules on locks.
+pub(crate) static RULES: [Rule; 9] = [
+    Rule { id: RuleId::ALLOC_LOCK_005, on: &["lock.taken"], check: visible },
+    Rule { id: RuleId::ALLOC_LOCK_006, on: &["lock.taken"], check: creator },
+    Rule { id: RuleId::ALLOC_LOCK_012, on: &["lock.taken"], check: hurries },
+    Rule { id: RuleId::ALLOC_LOCK_013, on: &["memory.evicted"], check: still },
+    Rule { id: RuleId::ALLOC_LOCK_014, on: &["memory.evicted"], check: pinned },
+    Rule { id: RuleId::ALLOC_LOCK_019, on: &["lock.taken"], check: cached },
+    Rule { id: RuleId::ALLOC_LOCK_021, on: &["memory.placed"], check: stays },
+    Rule { id: RuleId::ALLOC_DESTROY_022, on: &["lock.ended"], check: unlocked },
+    Rule { id: RuleId::KMD_FLAGS_012, on: &["memory.evicted"], check: never_moves },
+];
+
+const FOR_A_LOCK: &str = "the CPU locks it";
+
+fn visible(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let Some(it) = shadow.view() else { return Verdict::Aside };
+    Verdict::kept_if(it.wanted.seen, Who::Kernel, LOCK, || {
+        format!(
+            "{} is locked, but the driver did not say that the CPU may see {}",
+            event.subject, it.allocation
+        )
+    })
+}
+
+fn creator(_event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let Some(it) = shadow.view() else { return Verdict::Aside };
+    Verdict::kept_if(it.creator, Who::Kernel, LOCK, || {
+        format!("{} locks {}, which another device created", it.device, it.allocation)
+    })
+}
+
+fn hurries(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let What::LockTaken { hurries: true, .. } = event.what else { return Verdict::Aside };
+    let Some((it, device)) = shadow.view().zip(owner.device()) else { return Verdict::Aside };
+    let before = device.packets.iter().filter(|packet| packet.queued < it.lock_asked).count();
+    Verdict::kept_if(before == 0, Who::Kernel, LOCK, || {
+        format!(
+            "{} is locked with DonotWait, and {before} packets of {} are under way",
+            event.subject, it.device
+        )
+    })
+}
+
+fn still(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::MemoryEvicted { why, .. } = &event.what else { return Verdict::Aside };
+    let it = shadow.allocation().filter(|_| why == FOR_A_LOCK);
+    let Some(it) = it.map(|it| &it.memory) else { return Verdict::Aside };
+    Verdict::kept_if(!it.still, Who::Kernel, LOCK, || {
+        format!("{} is moved for a lock with DonotEvict", event.subject)
+    })
+}
+
+fn pinned(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::MemoryEvicted { why, .. } = &event.what else { return Verdict::Aside };
+    let it = shadow.allocation().filter(|_| why == FOR_A_LOCK);
+    let Some(it) = it.map(|it| &it.memory) else { return Verdict::Aside };
+    Verdict::kept_if(!it.wanted.pinned, Who::Kernel, LOCK, || {
+        format!("{} is moved for a lock, but is pinned", event.subject)
+    })
+}
+
+fn cached(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::LockTaken { place, .. } = &event.what else { return Verdict::Aside };
+    let Some(it) = shadow.view() else { return Verdict::Aside };
+    Verdict::kept_if(!it.wanted.cached || place != "memory", Who::Kernel, LOCK2, || {
+        format!("{} is cached, and is locked while it is in a memory segment", it.allocation)
+    })
+}
+
+fn stays(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let What::MemoryPlaced { segment, .. } = event.what else { return Verdict::Aside };
+    let Some((it, to)) = shadow.allocation().map(|it| &it.memory).zip(owner.segment()) else {
+        return Verdict::Aside;
+    };
+    let locked = it.locks > 0 && it.outside && !it.wanted.mappable;
+    Verdict::kept_if(!locked || to.aperture, Who::Kernel, LOCK2, || {
+        format!(
+            "{} comes to {segment} while it is locked outside of memory, and has no aperture to \
+             go to",
+            event.subject
+        )
+    })
+}
+
+fn unlocked(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::LockEnded { dropped, .. } = event.what else { return Verdict::Aside };
+    let Some(it) = shadow.view() else { return Verdict::Aside };
+    Verdict::kept_if(!dropped, Who::Client, "D3DKMTDestroyAllocation2", || {
+        format!("{} of {} ends while it is locked", event.subject, it.allocation)
+    })
+}
+
+fn never_moves(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::MemoryEvicted { why, .. } = &event.what else { return Verdict::Aside };
+    let ends = ["the call failed", "it ends"].contains(&&**why);
+    let it = shadow.allocation().filter(|_| !ends).map(|it| &it.memory);
+    let Some(it) = it else { return Verdict::Aside };
+    Verdict::kept_if(!it.wanted.pinned, Who::Kernel, "DxgkDdiCreateAllocation", || {
+        format!("{} leaves its segment ({why}), but is pinned", event.subject)
+    })
+}

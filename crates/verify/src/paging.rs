@@ -1,0 +1,183 @@
+//! Paging work: what a driver answers, and in which order the kernel asks.
+
+use crate::rule::{Rule, Verdict};
+use crate::shadow::Shadow;
+use crate::shadow::memory::Told;
+use flight::{Event, RuleId, What, Who};
+
+const BUILD: &str = "DxgkDdiBuildPagingBuffer";
+
+/// The rules on paging work.
+pub(crate) static RULES: [Rule; 9] = [
+    Rule { id: RuleId::KMD_PAGING_001, on: &["ddi.return"], check: answers },
+    Rule { id: RuleId::KMD_PAGING_005, on: &["paging.built"], check: busy },
+    Rule { id: RuleId::KMD_PAGING_006, on: &["paging.built"], check: again },
+    Rule { id: RuleId::KMD_PAGING_007, on: &["paging.built", "paging.ended"], check: one_by_one },
+    Rule { id: RuleId::KMD_PAGING_010, on: &["paging.built"], check: addressed },
+    Rule { id: RuleId::KMD_PAGING_011, on: &["paging.built", "paging.done"], check: fills },
+    Rule { id: RuleId::KMD_PAGING_014, on: &["paging.done", "memory.freed"], check: mapped },
+    Rule { id: RuleId::KMD_PAGING_025, on: &["paging.done"], check: told },
+    Rule { id: RuleId::KMD_PAGING_031, on: &["paging.built"], check: reused },
+];
+
+fn answers(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::DdiReturn { name, answer, .. } = &event.what else { return Verdict::Aside };
+    // A driver that did not return, or is not there, is another matter.
+    if name != BUILD || answer == "crashed" || answer == "absent" {
+        return Verdict::Aside;
+    }
+    let known = ["ok", "no-room", "busy"].contains(&&**answer);
+    Verdict::kept_if(known, Who::Driver, BUILD, || {
+        format!("{BUILD} answered {answer}, but only a full buffer or a busy allocation fail it")
+    })
+}
+
+fn busy(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::PagingBuilt { operation, of, idle, answer, .. } = &event.what else {
+        return Verdict::Aside;
+    };
+    let waits = ["transfer", "special-lock-transfer", "discard"].contains(&&**operation);
+    Verdict::kept_if(answer != "busy" || (waits && !idle), Who::Driver, BUILD, || {
+        let why = if waits {
+            "although it was told that no packet uses it"
+        } else {
+            "but only transfers and discards wait for packets"
+        };
+        format!("the driver answered that {of} is busy in operation {operation}, {why}")
+    })
+}
+
+fn again(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::PagingBuilt { operation, of, idle, .. } = &event.what else {
+        return Verdict::Aside;
+    };
+    let Some(paging) = shadow.paging() else { return Verdict::Aside };
+    let Some(open) = paging.open.as_ref().filter(|it| it.busy) else { return Verdict::Aside };
+    let same = (&open.operation, open.of) == (operation, *of);
+    Verdict::kept_if(same && *idle && paging.waits == 0, Who::Kernel, BUILD, || {
+        if !same {
+            format!("{} is busy, and operation {operation} on {of} comes before it", open.of)
+        } else if *idle {
+            let nodes = paging.waits;
+            format!("{of} was busy, and is paged while {nodes} nodes have work from then to do")
+        } else {
+            format!("{of} was busy, and the driver is not told that it is idle now")
+        }
+    })
+}
+
+fn one_by_one(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let Some(paging) = shadow.paging() else { return Verdict::Aside };
+    let open = paging.open.as_ref();
+    match &event.what {
+        What::PagingBuilt { operation, of, pass, .. } => {
+            let next = open.map_or(1, |it| it.pass + 1);
+            let same = open.is_none_or(|it| (&it.operation, it.of) == (operation, *of));
+            Verdict::kept_if(same && *pass == next, Who::Kernel, BUILD, || match open {
+                Some(it) if !same => format!(
+                    "operation {operation} on {of} begins before operation {} on {} has ended",
+                    it.operation, it.of
+                ),
+                _ => format!("operation {operation} on {of} is at buffer {pass}, not at {next}"),
+            })
+        }
+        What::PagingEnded { lost: false } => {
+            Verdict::kept_if(open.is_none(), Who::Kernel, BUILD, || {
+                let of = open.map_or(event.subject, |it| it.of);
+                format!("{} ends before its operation on {of} does", event.subject)
+            })
+        }
+        _ => Verdict::Aside,
+    }
+}
+
+fn addressed(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let What::PagingBuilt { operation, of, segment, address, .. } = &event.what else {
+        return Verdict::Aside;
+    };
+    let Some(it) = owner.segment().filter(|_| operation == "transfer") else {
+        return Verdict::Aside;
+    };
+    Verdict::kept_if(it.has(*address), Who::Kernel, BUILD, || {
+        format!(
+            "a transfer of {of} is at {address:#x}, but {segment} is from {:#x} on, with {:#x} \
+             bytes",
+            it.base, it.size
+        )
+    })
+}
+
+fn fills(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    match &event.what {
+        What::PagingBuilt { operation, of, segment, .. } if operation == "fill" => {
+            let Some(it) = owner.segment() else { return Verdict::Aside };
+            Verdict::kept_if(!it.aperture, Who::Kernel, BUILD, || {
+                format!("{of} is filled in {segment}, which is an aperture")
+            })
+        }
+        What::PagingDone { operation, of, .. } if operation == "fill" => {
+            let Some(it) = owner.memory() else { return Verdict::Aside };
+            Verdict::kept_if(it.there.is_none(), Who::Kernel, BUILD, || {
+                format!("{of} is filled while it is in a segment, where packets may use it")
+            })
+        }
+        _ => Verdict::Aside,
+    }
+}
+
+fn mapped(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+    match &event.what {
+        What::PagingDone { operation, of, segment, .. } if operation == "unmap-aperture" => {
+            let Some(it) = owner.memory() else { return Verdict::Aside };
+            Verdict::kept_if(it.mapped, Who::Kernel, BUILD, || {
+                format!("{of} is taken out of {segment}, but was not mapped")
+            })
+        }
+        What::MemoryFreed {} => {
+            let Some(it) = shadow.memory() else { return Verdict::Aside };
+            let of = event.subject;
+            Verdict::kept_if(!it.mapped, Who::Kernel, BUILD, || {
+                format!("the memory of {of} is given back while it is mapped into an aperture")
+            })
+        }
+        _ => Verdict::Aside,
+    }
+}
+
+fn told(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let What::PagingDone { operation, of, come, .. } = &event.what else { return Verdict::Aside };
+    let Some(it) = owner.memory() else { return Verdict::Aside };
+    let wrong = match (&**operation, come) {
+        ("notify-residency", _) if !it.wanted.told => Some("its driver did not ask for that"),
+        ("notify-residency", _) if it.there.is_none() => Some("it is in no segment"),
+        ("notify-residency", true) if it.told != Told::Nothing => Some("that was said before"),
+        ("notify-residency", false) if it.told != Told::Come => Some("it was not told it came"),
+        ("notify-residency", _) => None,
+        ("update-context", _) => return Verdict::Aside,
+        (_, false) => (it.wanted.told && it.told != Told::Leaves)
+            .then_some("its driver was not told that it leaves"),
+        (_, true) => None,
+    };
+    let verb = if *come { "comes" } else { "leaves" };
+    Verdict::kept_if(wrong.is_none(), Who::Kernel, BUILD, || match wrong {
+        Some(why) if operation == "notify-residency" => {
+            format!("a driver is told that {of} {verb}, but {why}")
+        }
+        why => format!("{of} {verb} in operation {operation}, and {}", why.unwrap_or_default()),
+    })
+}
+
+fn reused(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let What::PagingBuilt { operation, of, segment, address, size, come: true, .. } = &event.what
+    else {
+        return Verdict::Aside;
+    };
+    let Some(it) = owner.segment().filter(|_| operation != "notify-residency") else {
+        return Verdict::Aside;
+    };
+    let other = it.in_the_way(*of, *address, *size);
+    Verdict::kept_if(other.is_none(), Who::Kernel, BUILD, || {
+        let other = other.unwrap_or(*segment);
+        format!("{of} comes to {address:#x} in {segment}, but {other} has not left from there")
+    })
+}

@@ -1,0 +1,163 @@
+//! Residency: what clients count, what they are answered, and what they offer.
+
+use crate::rule::{Rule, Verdict};
+use crate::shadow::Shadow;
+use flight::{Event, RuleId, What, Who};
+
+const MAKE: &str = "D3DKMTMakeResident";
+const EVICT: &str = "D3DKMTEvict";
+
+/// The rules on residency.
+pub(crate) static RULES: [Rule; 8] = [
+    Rule {
+        id: RuleId::RESID_MAKE_002,
+        on: &["resident.counted", "memory.evicted"],
+        check: counted,
+    },
+    Rule { id: RuleId::RESID_MAKE_003, on: &["resident.asked"], check: all_or_nothing },
+    Rule { id: RuleId::RESID_MAKE_004, on: &["resident.asked"], check: pending },
+    Rule { id: RuleId::RESID_MAKE_007, on: &["device.destroyed"], check: fails },
+    Rule { id: RuleId::RESID_EVICT_003, on: &["memory.evicted"], check: if_necessary },
+    Rule { id: RuleId::RESID_EVICT_005, on: &["memory.evicted"], check: not_written },
+    Rule { id: RuleId::RESID_OFFER_004, on: &["offer.ready", "memory.evicted"], check: after_work },
+    Rule { id: RuleId::RESID_OFFER_009, on: &["offer.ended"], check: thrown },
+];
+
+fn counted(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    match &event.what {
+        What::ResidentCounted { queue, count, .. } => {
+            let Some(it) = shadow.view() else { return Verdict::Aside };
+            let before = it.resident;
+            let next = if queue.is_some() { before.checked_add(1) } else { before.checked_sub(1) };
+            Verdict::kept_if(next == Some(*count), Who::Kernel, MAKE, || {
+                let verb = if queue.is_some() { "made resident" } else { "evicted" };
+                format!(
+                    "{} is {verb} once, and its count goes from {before} to {count}",
+                    event.subject
+                )
+            })
+        }
+        What::MemoryEvicted { why, .. } => {
+            let by_will = ["the call failed", "the CPU locks it", "it ends"].contains(&&**why);
+            let it = shadow.allocation().filter(|_| !by_will).map(|it| &it.memory);
+            let Some(it) = it else { return Verdict::Aside };
+            let offered = it.offer.is_some_and(|it| it.ready);
+            Verdict::kept_if(it.listed == 0 || offered, Who::Kernel, EVICT, || {
+                format!(
+                    "{} leaves its segment ({why}), and {} devices list it as what must be resident",
+                    event.subject, it.listed
+                )
+            })
+        }
+        _ => Verdict::Aside,
+    }
+}
+
+fn all_or_nothing(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::ResidentAsked { views, answer, trim, .. } = &event.what else {
+        return Verdict::Aside;
+    };
+    let Some(it) = shadow.queue() else { return Verdict::Aside };
+    let failed = answer == "no-memory";
+    let expected = if failed { 0 } else { *views };
+    let right = it.counted == expected && (*trim > 0) == failed;
+    Verdict::kept_if(right, Who::Kernel, MAKE, || {
+        format!(
+            "a request for {views} views is answered {answer}: {} of them were counted, and the \
+             client is to trim {trim} bytes",
+            it.counted
+        )
+    })
+}
+
+fn pending(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::ResidentAsked { answer, value, .. } = &event.what else { return Verdict::Aside };
+    let Some(it) = shadow.queue() else { return Verdict::Aside };
+    let right = match &**answer {
+        "pending" => *value == it.given && *value > it.signalled,
+        _ => *value == 0,
+    };
+    Verdict::kept_if(right, Who::Kernel, MAKE, || {
+        format!(
+            "a request for residency is answered {answer} with fence value {value}: the last of \
+             its queue is {}, and {} is signalled",
+            it.given, it.signalled
+        )
+    })
+}
+
+fn fails(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let Some(it) = shadow.device().filter(|it| it.failed) else { return Verdict::Aside };
+    Verdict::kept_if(it.lost, Who::Kernel, MAKE, || {
+        let device = event.subject;
+        format!("{device} asked for residency that must succeed, did not get it, and went on")
+    })
+}
+
+fn if_necessary(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::MemoryEvicted { why, .. } = &event.what else { return Verdict::Aside };
+    let it = shadow.allocation().filter(|_| why == "its client evicted it");
+    let Some(it) = it.map(|it| &it.memory) else { return Verdict::Aside };
+    Verdict::kept_if(!it.lazily, Who::Kernel, EVICT, || {
+        format!(
+            "{} leaves at once, but the call that let go of it last would leave it until its \
+             memory is needed",
+            event.subject
+        )
+    })
+}
+
+fn not_written(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::MemoryEvicted { discard, why, .. } = &event.what else { return Verdict::Aside };
+    let it = shadow.allocation().map(|it| &it.memory);
+    let Some(it) = it.filter(|it| it.clean && it.backed && why != "the call failed") else {
+        return Verdict::Aside;
+    };
+    Verdict::kept_if(*discard || it.offer.is_some(), Who::Kernel, EVICT, || {
+        format!(
+            "{} is copied out, but a client said that the GPU has not written to it",
+            event.subject
+        )
+    })
+}
+
+fn after_work(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+    const OFFER: &str = "D3DKMTOfferAllocations";
+    match &event.what {
+        What::OfferReady {} => {
+            let Some((it, device)) = shadow.view().zip(owner.device()) else {
+                return Verdict::Aside;
+            };
+            let before = device.packets.iter().filter(|packet| packet.queued < it.offered).count();
+            Verdict::kept_if(before == 0, Who::Kernel, OFFER, || {
+                format!(
+                    "{} may be thrown away, and {before} packets from before its offer are under \
+                     way",
+                    event.subject
+                )
+            })
+        }
+        What::MemoryEvicted { why, .. } if why == "it was offered" => {
+            let Some(it) = shadow.allocation() else { return Verdict::Aside };
+            let ready = it.memory.offer.is_some_and(|it| it.ready);
+            Verdict::kept_if(ready, Who::Kernel, OFFER, || {
+                format!("{} is thrown away, but no offer of it is in force", event.subject)
+            })
+        }
+        _ => Verdict::Aside,
+    }
+}
+
+fn thrown(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let What::OfferEnded { discarded } = event.what else { return Verdict::Aside };
+    let Some(it) = owner.allocation().and_then(|it| it.memory.offer) else {
+        return Verdict::Aside;
+    };
+    Verdict::kept_if(it.discarded == discarded, Who::Kernel, "D3DKMTReclaimAllocations", || {
+        let were = if it.discarded { "were" } else { "were not" };
+        format!(
+            "{} is taken back with Discarded {discarded}, but its bytes {were} thrown away",
+            event.subject
+        )
+    })
+}

@@ -1,0 +1,184 @@
+//! What is remembered of memory: segments, what is in them, and the work that moves it.
+
+use flight::{Hex, Subject, Text};
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+
+/// Of a segment.
+#[derive(Debug)]
+pub struct Segment {
+    /// Where it begins in the GPU's addresses.
+    pub base: u64,
+    /// How many bytes it has.
+    pub size: u64,
+    /// Whether it has no memory of its own.
+    pub aperture: bool,
+    /// What has been built to be in it: by its address, where it ends and what it is.
+    pub held: BTreeMap<u64, (u64, Subject)>,
+}
+
+/// Of the memory of an allocation, a client's or one for contexts.
+#[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub struct Memory {
+    /// What its driver says of it.
+    pub wanted: Wanted,
+    /// The place it was given.
+    pub placed: Option<Placed>,
+    /// The segment where paging work has brought it.
+    pub there: Option<Subject>,
+    /// Whether it is mapped into an aperture.
+    pub mapped: bool,
+    /// What its driver was told of it since it came.
+    pub told: Told,
+    /// Whether the system's memory has its bytes as they were when it came.
+    pub backed: bool,
+    /// Whether a client said that the GPU has not written to it since it came.
+    pub clean: bool,
+    /// How many devices list it as what must be resident.
+    pub listed: u32,
+    /// Whether the last to let go of it would leave it there until the memory is needed.
+    pub lazily: bool,
+    /// Its offer, while there is one.
+    pub offer: Option<Offer>,
+    /// Whether the last lock asked for may not have it moved.
+    pub still: bool,
+    /// How often it is locked.
+    pub locks: u32,
+    /// Whether it was not in a segment when it was locked.
+    pub outside: bool,
+}
+
+/// What a driver was told of an allocation since it came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// That it has come.
+    Come,
+    /// That it leaves.
+    Leaves,
+}
+
+/// What a driver says of an allocation's memory.
+#[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct Wanted {
+    /// The CPU may lock it.
+    pub seen: bool,
+    /// The CPU's view is cached.
+    pub cached: bool,
+    /// It never moves.
+    pub pinned: bool,
+    /// The driver is told when it comes and goes.
+    pub told: bool,
+    /// It can be in an aperture.
+    pub mappable: bool,
+}
+
+/// A place in a segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed {
+    /// The segment.
+    pub segment: Subject,
+    /// Where in the GPU's addresses.
+    pub address: u64,
+}
+
+/// An offer that was not taken back.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Offer {
+    /// The work before it is done.
+    pub ready: bool,
+    /// Its bytes were thrown away.
+    pub discarded: bool,
+}
+
+/// Of paging work.
+#[derive(Debug)]
+pub struct Paging {
+    /// The adapter.
+    pub adapter: Subject,
+    /// The operation that is built in part.
+    pub open: Option<Open>,
+    /// How many nodes have work to pass before that operation is built again, since the driver
+    /// said that its allocation is busy.
+    pub waits: u32,
+}
+
+/// An operation that a driver has written in part.
+#[derive(Debug)]
+pub struct Open {
+    /// Its name.
+    pub operation: Text,
+    /// The allocation.
+    pub of: Subject,
+    /// The last buffer it was written to.
+    pub pass: u32,
+    /// The driver said that its allocation is busy.
+    pub busy: bool,
+}
+
+/// Of a queue of paging work.
+#[derive(Debug)]
+pub struct Queue {
+    /// Its device.
+    pub device: Subject,
+    /// The last value that work of it will signal.
+    pub given: u64,
+    /// The last one signalled.
+    pub signalled: u64,
+    /// How many views were counted for it since it was last asked for residency.
+    pub counted: u32,
+    /// How many of its names, its own and its fence's, are open.
+    pub names: u32,
+}
+
+/// Of an allocation that a driver made for its contexts.
+#[derive(Debug)]
+pub struct Saved {
+    /// The device it is for.
+    pub device: Subject,
+    /// The context, unless it is for all of the device.
+    pub context: Option<Subject>,
+    /// The driver's word for it.
+    pub word: Subject,
+    /// Its memory.
+    pub memory: Memory,
+    /// Whether it was given its first bytes.
+    pub initialised: bool,
+    /// Whether it is where an engine can save into it.
+    pub ready: bool,
+    /// The digest of what its driver gave to bring it up to date, until that is done.
+    pub updating: Option<Hex>,
+    /// Whether it counts for its owner: not any more when its name is gone.
+    pub counts: bool,
+    /// The nodes on which a context is current that saves into it.
+    pub on: SmallVec<[Subject; 2]>,
+}
+
+/// What an owner has of such allocations.
+#[derive(Debug, Default)]
+pub struct Saves {
+    /// The allocations.
+    pub all: SmallVec<[Subject; 1]>,
+    /// How many of them are not where an engine can save into them.
+    pub unready: u32,
+    /// How many of them were never given bytes.
+    pub blank: u32,
+}
+
+impl Segment {
+    /// What is in the way of so many bytes at an address.
+    pub fn in_the_way(&self, of: Subject, address: u64, bytes: u64) -> Option<Subject> {
+        let end = address.saturating_add(bytes);
+        let before = self.held.range(..end).next_back();
+        before.filter(|(_, (to, it))| *to > address && *it != of).map(|(_, (_, it))| *it)
+    }
+
+    /// Whether an address is in it.
+    pub fn has(&self, address: u64) -> bool {
+        address >= self.base && address - self.base < self.size
+    }
+}

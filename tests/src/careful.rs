@@ -1,0 +1,118 @@
+//! The built-in driver with memory, which uses more of the interface than it has to.
+
+use flight::{Log, Passive};
+use kernel::Plugged;
+use kernel::context::Context;
+use kernel::device::Device;
+use kernel::miniport::{
+    Answer, Blank, ContextOrder, DriverContext, DriverDevice, Miniport, Refusal,
+};
+use kernel::operation::{Building, ContextMemoryOrder, Operation};
+use kernel::segment::{Wants, WantsFlags};
+use kernel::services::Services;
+use softgpu::{AREA_SIZE, Gpu, MemoryPlan, SoftGpu, format};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The built-in driver with memory. It has an allocation for all contexts of a device, which it
+/// brings up to date, and finds each allocation busy that is to come back, until it is told
+/// otherwise.
+pub struct Careful {
+    driver: Arc<SoftGpu>,
+    hardware: Arc<Gpu>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    services: Option<Arc<Services>>,
+    /// What each device has for its contexts: the kernel's name for it, by the device's word.
+    shared: BTreeMap<usize, usize>,
+}
+
+impl Careful {
+    /// One with so much memory.
+    pub fn new(plan: MemoryPlan) -> Arc<Self> {
+        let ram = nt::Ram::new(1 << 30).unwrap_or_else(|why| panic!("{why}"));
+        let (driver, hardware) = SoftGpu::with_memory(ram, plan);
+        Arc::new(Self { driver, hardware, state: Mutex::default() })
+    }
+
+    /// It, in a slot.
+    pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> Plugged {
+        let (miniport, machine) = (self.clone(), self.hardware.clone());
+        Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
+    }
+
+    fn state<R>(&self, body: impl FnOnce(&mut State) -> R) -> R {
+        body(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn services(&self) -> Answer<Arc<Services>> {
+        self.state(|it| it.services.clone()).ok_or(Refusal::Invalid)
+    }
+}
+
+impl Miniport for Careful {
+    fn stands_on(&self) -> Option<&dyn Miniport> {
+        Some(&*self.driver)
+    }
+
+    fn add_device(&self, at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
+        self.state(|it| it.services = Some(services.clone()));
+        self.driver.add_device(at, services)
+    }
+
+    fn remove_device(&self, at: &mut Passive) -> Answer<()> {
+        let services = self.state(|it| it.services.take());
+        drop(services);
+        self.driver.remove_device(at)
+    }
+
+    fn create_device(&self, at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
+        let name = word.kernel_name();
+        let device = self.driver.create_device(at, word)?;
+        let flags = WantsFlags { physical: true, notify: true, ..WantsFlags::default() };
+        let order = ContextMemoryOrder {
+            device: name,
+            shared: true,
+            size: AREA_SIZE,
+            wants: Wants { flags, ..format::anywhere() },
+            word: device.word() + 1, // In the device's own block, where nothing else begins.
+            ..ContextMemoryOrder::default()
+        };
+        let shared = self.services()?.create_context_memory(at, &order)?;
+        self.state(|it| it.shared.insert(device.word(), shared));
+        Ok(device)
+    }
+
+    fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> Answer<()> {
+        let shared = self.state(|it| it.shared.remove(&device.word()));
+        if let Some(shared) = shared {
+            self.services()?.destroy_context_memory(at, shared)?;
+        }
+        self.driver.destroy_device(at, device)
+    }
+
+    fn create_context(
+        &self,
+        at: &mut Passive,
+        device: &DriverDevice,
+        order: &ContextOrder,
+        word: Blank<'_, Context>,
+    ) -> Answer<DriverContext> {
+        let context = self.driver.create_context(at, device, order, word)?;
+        let shared = self.state(|it| it.shared.get(&device.word()).copied());
+        if let Some(shared) = shared {
+            self.services()?.update_context_memory(at, shared, b"one more context")?;
+        }
+        Ok(context)
+    }
+
+    fn build_paging(&self, at: &mut Passive, building: &mut Building<'_>) -> Answer<()> {
+        if matches!(&building.operation, Operation::Transfer(it) if !it.idle) {
+            return Err(Refusal::Busy);
+        }
+        self.driver.build_paging(at, building)
+    }
+}

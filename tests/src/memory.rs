@@ -1,0 +1,274 @@
+//! A client on an adapter with memory, and flights of one.
+#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+
+use crate::careful::Careful;
+use crate::{Wing, run};
+use flight::{Event, Log, Passive, RuleId};
+use kernel::segment::Wants;
+use kernel::{EvictOrder, Handle, LockOrder, Plugged, Refused, Residency, ResidentOrder, Trimmed};
+use softgpu::format::{self, Command, only_in};
+use softgpu::{APERTURE, LOCAL, MemoryPlan, SoftGpu, VISIBLE};
+use std::sync::Arc;
+use thunk::{Client, Create, Destroy};
+
+/// The size of a page.
+pub const PAGE: u64 = 4096;
+
+/// The built-in driver with so much memory.
+pub fn plug_memory(log: &Arc<Log>, plan: MemoryPlan) -> (Plugged, Arc<SoftGpu>) {
+    let ram = nt::Ram::new(1 << 30).unwrap_or_else(|why| panic!("{why}"));
+    let (miniport, machine) = SoftGpu::with_memory(ram, plan);
+    let pool = nt::Pool::new(log.clone());
+    (Plugged { miniport: miniport.clone(), machine, pool }, miniport)
+}
+
+/// A client with a device, a context and a queue of paging work.
+pub struct MemoryBench<'a> {
+    wing: &'a Wing,
+    client: Client,
+    adapter: u32,
+    /// The device.
+    pub device: u32,
+    context: u32,
+    queue: Handle,
+    fence: Handle,
+}
+
+impl<'a> MemoryBench<'a> {
+    /// One of a new process.
+    pub fn open(wing: &'a Wing, at: &mut Passive) -> Self {
+        let client = Client::new(&wing.kernel);
+        let adapter = client.adapters(at).unwrap()[0];
+        Self::on(wing, at, client, adapter)
+    }
+
+    /// Another device of the same process.
+    #[must_use]
+    pub fn another(&self, at: &mut Passive) -> Self {
+        Self::on(self.wing, at, self.client.clone(), self.adapter)
+    }
+
+    fn on(wing: &'a Wing, at: &mut Passive, client: Client, adapter: u32) -> Self {
+        let device = client.create_device(at, adapter).unwrap();
+        let context = client.create_context(at, device, 0).unwrap();
+        let made = wing.kernel.create_queue(client.session().process(), Handle(device), 0).unwrap();
+        let (queue, fence) = (made.queue, made.fence);
+        Self { wing, client, adapter, device, context, queue, fence }
+    }
+
+    /// An allocation of some pages that can be where it wants.
+    pub fn create(&self, at: &mut Passive, pages: u64, wants: &Wants) -> u32 {
+        let private = format::describe_in(pages * PAGE, 0, wants);
+        self.client.create(at, &Create::on(self.device, vec![private])).unwrap().allocations[0]
+    }
+
+    /// Asks for residency.
+    pub fn ask(&self, list: &[u32], must: bool) -> Result<Residency, Refused> {
+        let list = list.iter().map(|it| Handle(*it)).collect();
+        let order = ResidentOrder { queue: self.queue, list, must, ..ResidentOrder::default() };
+        self.wing.kernel.make_resident(self.client.session().process(), &order)
+    }
+
+    /// Asks for residency, and waits for it.
+    pub fn resident(&self, at: &mut Passive, list: &[u32]) {
+        if let Residency::Pending(value) = self.ask(list, false).unwrap() {
+            let process = self.client.session().process();
+            self.wing.kernel.wait_queue(at, process, self.fence, value).unwrap();
+        }
+    }
+
+    /// Lets go of something, `lazily` or at once, written to or not.
+    pub fn evict(&self, list: &[u32], lazily: bool, clean: bool) {
+        let list = list.iter().map(|it| Handle(*it)).collect();
+        let order = EvictOrder { device: Handle(self.device), list, lazily, clean };
+        self.wing.kernel.evict(self.client.session().process(), &order).unwrap();
+    }
+
+    /// Fills an allocation.
+    pub fn fill(&self, at: &mut Passive, target: u32) {
+        let fill = Command::Fill { target: Handle(target), offset: 0, length: PAGE, value: 7 };
+        self.client.submit(at, self.context, &format::encode(&[fill])).unwrap();
+    }
+
+    /// Locks an allocation.
+    pub fn lock(&self, at: &mut Passive, view: u32, hurries: bool) -> Result<usize, Refused> {
+        let (device, view) = (Handle(self.device), Handle(view));
+        let order = LockOrder { device, view, waits: hurries, hurries, ..LockOrder::default() };
+        self.wing.kernel.lock(at, self.client.session().process(), &order)
+    }
+
+    /// Unlocks it.
+    pub fn unlock(&self, view: u32) {
+        let process = self.client.session().process();
+        self.wing.kernel.unlock(process, Handle(self.device), &[Handle(view)]).unwrap();
+    }
+
+    /// Offers an allocation.
+    pub fn offer(&self, view: u32) {
+        let process = self.client.session().process();
+        self.wing.kernel.offer(process, Handle(self.device), &[Handle(view)], 1).unwrap();
+    }
+
+    /// Takes it back: answers whether its bytes were thrown away.
+    pub fn reclaim(&self, view: u32) -> bool {
+        let process = self.client.session().process();
+        let list = [Handle(view)];
+        self.wing.kernel.reclaim(process, None, Some(self.queue), &list).unwrap().discarded[0]
+    }
+
+    /// Destroys allocations.
+    pub fn destroy(&self, at: &mut Passive, list: Vec<u32>) {
+        let destroy = Destroy { device: self.device, list, ..Destroy::default() };
+        self.client.destroy(at, &destroy).unwrap();
+    }
+
+    /// Ends the device, and all it has.
+    pub fn close_device(&self, at: &mut Passive) {
+        self.client.destroy_context(at, self.context).unwrap();
+        self.client.destroy_device(at, self.device).unwrap();
+    }
+
+    /// Ends everything.
+    pub fn close(&self, at: &mut Passive) {
+        self.close_device(at);
+        self.client.close_adapter(at, self.adapter).unwrap();
+        self.client.end(at);
+    }
+}
+
+/// Little memory: sixteen pages of each kind.
+fn little(paging_buffer: u32) -> MemoryPlan {
+    let pages = 16 * PAGE;
+    MemoryPlan {
+        visible: pages,
+        local: pages,
+        aperture: pages,
+        paging_buffer,
+        ..MemoryPlan::default()
+    }
+}
+
+/// What comes, goes, makes room, and is thrown away.
+pub fn paged(paging_buffer: u32) -> Vec<Event> {
+    let driver = Careful::new(little(paging_buffer));
+    run(
+        1,
+        |log| driver.plug(log),
+        |wing, at| {
+            let bench = MemoryBench::open(wing, at);
+            let unseen = |order: &[u32]| {
+                let mut wants = only_in(order);
+                wants.flags.cpu_visible = false;
+                wants
+            };
+            let (one, two) =
+                (bench.create(at, 8, &unseen(&[LOCAL])), bench.create(at, 10, &unseen(&[LOCAL])));
+            let mapped = bench.create(at, 2, &only_in(&[APERTURE]));
+            bench.resident(at, &[mapped]);
+            bench.fill(at, mapped); // What its context saves into lies before the others.
+            bench.resident(at, &[one]);
+            bench.fill(at, one);
+            bench.resident(at, &[one]);
+            bench.evict(&[one], true, false);
+            bench.evict(&[one], false, false);
+            bench.resident(at, &[one, one]);
+            bench.evict(&[one], false, true);
+            bench.evict(&[one], false, false);
+            bench.resident(at, &[one]);
+            bench.fill(at, one);
+            bench.evict(&[one], true, false);
+            bench.resident(at, &[two]); // There is room for one of them.
+            bench.fill(at, two);
+            bench.offer(two);
+            assert!(bench.ask(&[one], false).is_err(), "the offer waits for the fill");
+            wing.host.quiet(at);
+            bench.resident(at, &[one]);
+            assert!(bench.reclaim(two), "it was thrown away");
+            bench.evict(&[one], false, false);
+            let other = bench.another(at);
+            let large = other.create(at, 20, &unseen(&[LOCAL]));
+            assert!(other.ask(&[large], true).is_err(), "it does not fit");
+            other.close_device(at);
+            bench.destroy(at, vec![one, two, mapped]);
+            bench.close(at);
+        },
+    )
+}
+
+/// What the CPU sees, wherever it is.
+pub fn locked() -> Vec<Event> {
+    let driver = Careful::new(little(4096));
+    run(
+        1,
+        |log| driver.plug(log),
+        |wing, at| {
+            let bench = MemoryBench::open(wing, at);
+            let seen = bench.create(at, 2, &only_in(&[VISIBLE, APERTURE]));
+            bench.resident(at, &[seen]);
+            bench.fill(at, seen);
+            let refused = bench.lock(at, seen, true);
+            assert!(matches!(refused, Err(Refused::InUse(_))), "{refused:?}");
+            wing.host.quiet(at);
+            bench.lock(at, seen, true).unwrap();
+            bench.unlock(seen);
+            let hidden = bench.create(at, 2, &only_in(&[LOCAL, APERTURE]));
+            bench.resident(at, &[hidden]);
+            bench.lock(at, hidden, false).unwrap();
+            bench.unlock(hidden);
+            let outside = bench.create(at, 2, &only_in(&[VISIBLE, APERTURE]));
+            bench.lock(at, outside, false).unwrap();
+            bench.resident(at, &[outside]);
+            bench.unlock(outside);
+            bench.close(at);
+        },
+    )
+}
+
+/// What a client does wrong with memory.
+type Story = fn(&MemoryBench<'_>, &mut Passive);
+
+/// Clients that break one rule each, below the door of the thunks.
+pub const BAD_CLIENTS: &[(RuleId, Story)] = &[
+    (RuleId::RESID_MAKE_005, |bench, at| {
+        let it = bench.create(at, 1, &format::anywhere());
+        bench.fill(at, it);
+        bench.wing.host.quiet(at);
+    }),
+    (RuleId::RESID_EVICT_002, |bench, at| {
+        let it = bench.create(at, 1, &format::anywhere());
+        bench.resident(at, &[it]);
+        bench.evict(&[it], false, false);
+        bench.wing.host.quiet(at);
+        bench.fill(at, it);
+        bench.wing.host.quiet(at);
+    }),
+    (RuleId::RESID_TRIM_001, |bench, _| {
+        let process = bench.client.session().process();
+        bench.wing.kernel.register_trim(process, Handle(bench.device), Arc::new(Deaf)).unwrap();
+    }),
+    (RuleId::ALLOC_DESTROY_022, |bench, at| {
+        let it = bench.create(at, 1, &format::anywhere());
+        bench.lock(at, it, false).unwrap();
+        bench.destroy(at, vec![it]);
+    }),
+];
+
+/// Somebody who does nothing about memory that is short.
+struct Deaf;
+
+impl Trimmed for Deaf {
+    fn trim(&self, _bytes: u64) {}
+}
+
+/// The flight of a bad client.
+pub fn told_by(story: Story) -> Vec<Event> {
+    run(
+        1,
+        |log| plug_memory(log, MemoryPlan::default()).0,
+        |wing, at| {
+            let bench = MemoryBench::open(wing, at);
+            story(&bench, at);
+            bench.close(at);
+        },
+    )
+}

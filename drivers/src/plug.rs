@@ -68,12 +68,9 @@ pub(crate) fn faulty(fault: Fault, log: &Arc<Log>) -> Plugged {
     Plugged { miniport: Wrapped::bad(good.miniport.clone(), fault), ..good }
 }
 
-/// The machine's memory: so many bytes.
-const RAM: u64 = 1 << 28;
-
 /// The driver in safe Rust on an adapter with memory, with a fault.
 pub(crate) fn faulty_memory(fault: memory::Fault, log: &Arc<Log>) -> Plugged {
-    let ram = nt::Ram::new(RAM).expect("the machine has so many addresses");
+    let ram = Ram::new(MACHINE_MEMORY).expect("the machine has memory");
     let (good, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
     Plugged { miniport: Memory::new(good, fault), machine, pool: Pool::new(log.clone()) }
 }

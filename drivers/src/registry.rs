@@ -173,10 +173,6 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::crooked(Flaw::MapsBackwards, log);
     "keeps-mapping" "leaves pages in its aperture that it was told to unmap" [KMD_PAGING_013]
         |log| plug::crooked(Flaw::KeepsMapping, log);
-    "writes-too-much" "says that it wrote more than the paging buffer holds" [KMD_PAGING_002]
-        |log| plug::crooked(Flaw::WritesTooMuch, log);
-    "never-gets-on" "asks for another paging buffer, whatever it gets" [KMD_PAGING_003]
-        |log| plug::crooked(Flaw::NeverGetsOn, log);
 
     "preempts-one-engine" "claims preemption, and knows of one engine only" [KMD_CAPS_001]
         |log| plug::table(&query::PREEMPTS_ONE_ENGINE, log);

@@ -34,10 +34,6 @@ pub(crate) enum Flaw {
     MapsBackwards,
     /// Leaves pages mapped that it should unmap.
     KeepsMapping,
-    /// Says that it wrote more than there was room for.
-    WritesTooMuch,
-    /// Asks for another buffer, whatever it gets.
-    NeverGetsOn,
 }
 
 impl Crooked {
@@ -117,12 +113,6 @@ impl Miniport for Crooked {
         match (&operation, self.flaw) {
             (Operation::Fill { .. }, Flaw::SkipsFill)
             | (Operation::UnmapAperture { .. }, Flaw::KeepsMapping) => Ok(()),
-            (Operation::Fill { .. }, Flaw::NeverGetsOn) => Err(Refusal::NoRoom),
-            (Operation::Fill { .. }, Flaw::WritesTooMuch) => {
-                self.good.build_paging(at, building)?;
-                building.written = u32::try_from(building.buffer.len()).unwrap_or(0) + 1;
-                Ok(())
-            }
             (Operation::MapAperture { pages, .. }, Flaw::MapsBackwards) => {
                 let mut runs: Vec<_> =
                     pages.addresses().map(|start| flight::Run { start, bytes: PAGE }).collect();

@@ -17,6 +17,7 @@ mod callbacks;
 mod context;
 mod display;
 mod door;
+mod escape;
 mod flags;
 mod interface;
 mod private;

@@ -7,10 +7,11 @@
 //! 2. A hang stays in front forever: only `reset` ends it. The other engine goes on.
 //! 3. Steps go round: the engine that did the last one is the last to be asked for the next.
 //! 4. The lock is not held while the line is raised, for the driver answers with calls of ours.
+//! 5. What a driver does to the registers is said to the call it does it in.
 
 use crate::format::Command;
 use crate::memory::Memory;
-use flight::{Fence, Line, Machine, Passive};
+use flight::{Fence, InCall, Line, Machine, Passive};
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
@@ -42,6 +43,8 @@ struct State {
     /// The engine that is asked first for the next step.
     next: usize,
     faults: u64,
+    /// How many packets were done.
+    packets: u64,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +61,7 @@ impl Gpu {
 
     /// Queues a packet on its node. One for a node that is not there is skipped, as a fault.
     pub fn push(&self, packet: Packet) {
+        InCall::touch();
         let mut state = self.state();
         match state.engine(packet.node) {
             Some(engine) => engine.queue.push_back(packet),
@@ -67,7 +71,14 @@ impl Gpu {
 
     /// The fences of a node that were done since this was last asked, in their order.
     pub fn take_done(&self, node: u32) -> Vec<Fence> {
+        InCall::touch();
         self.state().engine(node).map(|it| mem::take(&mut it.done)).unwrap_or_default()
+    }
+
+    /// The register that counts the packets done. It is good while no engine runs.
+    pub fn packets(&self) -> u64 {
+        InCall::touch();
+        self.state().packets
     }
 
     /// How many commands were skipped, since their memory was gone or their range outside.
@@ -75,8 +86,10 @@ impl Gpu {
         self.state().faults
     }
 
-    /// Drops every packet, and what was done and not yet asked for. Faults stay counted.
+    /// Drops every packet, and what was done and not yet asked for. Faults and
+    /// packets stay counted.
     pub fn reset(&self) {
+        InCall::touch();
         self.state().engines = Default::default();
     }
 
@@ -111,6 +124,7 @@ impl State {
         self.next = (busy + 1) % count;
         let Step { faults, interrupt } = self.engines[busy].step();
         self.faults += u64::from(faults);
+        self.packets += u64::from(interrupt);
         interrupt
     }
 }

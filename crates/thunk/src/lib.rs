@@ -14,12 +14,13 @@ mod create;
 mod destroy;
 mod device;
 mod entry;
+mod escape;
 mod session;
 mod share;
 mod status;
 
 pub use adapter::{D3DKMTCloseAdapter, D3DKMTEnumAdapters2, D3DKMTOpenAdapterFromLuid};
-pub use client::{Client, Create, Created, Destroy, Shared};
+pub use client::{Client, Create, Created, Destroy, Escape, Shared};
 pub use create::{D3DKMTCreateAllocation, D3DKMTCreateAllocation2};
 pub use destroy::{D3DKMTDestroyAllocation, D3DKMTDestroyAllocation2};
 pub use device::{
@@ -27,5 +28,6 @@ pub use device::{
     D3DKMTGetDeviceState, D3DKMTSubmitCommand,
 };
 pub use entry::{ENTRIES, Line};
+pub use escape::D3DKMTEscape;
 pub use session::Session;
 pub use share::{D3DKMTOpenResource, D3DKMTOpenResource2, D3DKMTQueryResourceInfo};

@@ -4,8 +4,8 @@ use crate::session::Session;
 use abi::NTSTATUS;
 use abi::status::{
     STATUS_DEVICE_REMOVED, STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_GRAPHICS_DRIVER_MISMATCH,
-    STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED,
-    STATUS_UNSUCCESSFUL,
+    STATUS_ILLEGAL_INSTRUCTION, STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY,
+    STATUS_NOT_SUPPORTED, STATUS_PRIVILEGED_INSTRUCTION, STATUS_UNSUCCESSFUL,
 };
 use flight::{Kind, RuleId};
 use kernel::miniport::Refusal;
@@ -159,6 +159,8 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
             Refusal::Mismatch => STATUS_GRAPHICS_DRIVER_MISMATCH,
             Refusal::Busy => STATUS_GRAPHICS_ALLOCATION_BUSY,
             Refusal::NoHandle => STATUS_INVALID_HANDLE,
+            Refusal::Privileged => STATUS_PRIVILEGED_INSTRUCTION,
+            Refusal::Illegal => STATUS_ILLEGAL_INSTRUCTION,
             Refusal::Crashed => STATUS_UNSUCCESSFUL,
             Refusal::Other(number) => number.cast_signed(),
         },

@@ -40,7 +40,7 @@ impl Verdict {
 }
 
 /// Every history rule, by subject.
-pub static ALL: [&[Rule]; 12] = [
+pub static ALL: [&[Rule]; 13] = [
     &crate::handles::RULES,
     &crate::create::RULES,
     &crate::retire::RULES,
@@ -52,6 +52,7 @@ pub static ALL: [&[Rule]; 12] = [
     &crate::fence_order::RULES,
     &crate::answers::RULES,
     &crate::levels::RULES,
+    &crate::escape::RULES,
     &crate::pool::RULES,
 ];
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod bad;
 pub(crate) mod destroy;
+pub(crate) mod escape;
 pub(crate) mod life;
 pub(crate) mod share;
 pub(crate) mod threads;

@@ -197,8 +197,8 @@ impl Miniport for TableDriver {
         self.end_views(device, views)
     }
 
-    fn escape(&self, _at: &mut Passive, escape: Escape<'_>) -> Answer<()> {
-        self.answer_escape(escape)
+    fn escape(&self, _at: &mut Passive, mut escape: Escape<'_>) -> Answer<()> {
+        self.answer_escape(&mut escape)
     }
 
     fn submit(&self, _at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()> {

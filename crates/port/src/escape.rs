@@ -8,20 +8,20 @@ use crate::status::answer;
 use abi::display::DXGKARG_ESCAPE;
 use abi::ukm::D3DDDI_ESCAPEFLAGS;
 use flight::{RuleId, Who};
-use kernel::miniport::{Answer, Escape, Refusal};
+use kernel::miniport::{Answer, DriverContext, DriverDevice, Escape, Refusal};
 use std::sync::Arc;
 
 impl TableDriver {
-    pub(crate) fn answer_escape(&self, escape: Escape<'_>) -> Answer<()> {
+    pub(crate) fn answer_escape(&self, escape: &mut Escape<'_>) -> Answer<()> {
         let call = self.table.DxgkDdiEscape.ok_or(Refusal::Absent)?;
         let Adapter { door, context } = self.adapter()?;
         let mut private = Private::copy(escape.private)?;
         let args = DXGKARG_ESCAPE {
-            hDevice: pointer(escape.device.map_or(0, |it| it.word())),
+            hDevice: pointer(escape.device.map_or(0, DriverDevice::word)),
             Flags: D3DDDI_ESCAPEFLAGS { Value: escape.flags },
             pPrivateDriverData: private.pointer(),
             PrivateDriverDataSize: private.size(),
-            hContext: pointer(escape.context.map_or(0, |it| it.word())),
+            hContext: pointer(escape.context.map_or(0, DriverContext::word)),
             // WINDOWS: `hKmdProcessHandle` can be NULL (documented), and always is here: no
             // process was made known to the driver. It lies behind what a driver built for 2.0
             // reads, so passing it takes nothing from one.
@@ -42,8 +42,10 @@ impl TableDriver {
     }
 }
 
-/// Entry rule, judged when the call is over: a driver lives with `hKmdProcessHandle` NULL. It
-/// is passed nothing else here that could be NULL where its page says it is not.
+/// Entry rule, judged when the call is over: a driver lives with `hKmdProcessHandle` NULL.
+///
+/// What it crashed of cannot be seen, so a crash in an escape that came without a process is
+/// taken for that one. A fault that is no unwinding ends the run before it can be said.
 struct Checks(Arc<Door>);
 
 impl Drop for Checks {

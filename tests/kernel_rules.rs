@@ -312,6 +312,24 @@ const CASES: &[Case] = &[
         Late("t3 ddi.return", "t4 ddi.call process=process:1"),
     ),
     case(
+        RuleId::DEV_LIFE_010,
+        "escapes",
+        "level two is given to an escape without HardwareAccess",
+        Set("ddi.escapes hardware=true", "hardware", "false"),
+    ),
+    case(
+        RuleId::DEV_LIFE_014,
+        "escapes",
+        "an escape that names what is not there comes to the driver",
+        Set("escape.asked", "resolved", "false"),
+    ),
+    case(
+        RuleId::KMD_LEVEL_002,
+        "escapes",
+        "a packet is under way when the driver is called at level two",
+        Late("packet.done fence=3", "ddi.escapes hardware=true"),
+    ),
+    case(
         RuleId::KMD_LEVEL_007,
         "work",
         "a packet is submitted at passive level",

@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 use std::ptr;
 use std::sync::Arc;
 use stories::{Variant, Wing, run, softgpu, verified};
-use thunk::{Client, Create, Destroy, Session};
+use thunk::{Client, Create, Destroy, Escape, Session};
 use verify::Severity;
 
 const STEP: u32 = 0x40;
@@ -273,6 +273,34 @@ fn handles_look_and_follow_each_other_as_on_windows() {
         assert_eq!(desk.client.destroy_context(desk.at, last), Ok(()));
         assert_eq!(desk.client.destroy_device(desk.at, next), Ok(()));
     });
+}
+
+#[test]
+fn an_escape_for_a_context_that_is_not_there_is_refused_whatever_its_type_is() {
+    let events = at_a_desk(|desk| {
+        let context = desk.client.create_context(desk.at, desk.device, 0).unwrap();
+        let before = desk.alive();
+        let private = format::escape(format::Escape::Mirror(1));
+        let escape = Escape { adapter: desk.adapter, private, ..Escape::default() };
+        // Row 42: two private types with a bad hContext; and others, and other bad ones.
+        for kind in [0, 1, 0x8000_i32, 0x1234_5678, -1] {
+            for context in [GARBAGE, desk.device, context + STEP, 1, u32::MAX] {
+                let escape = Escape { kind, context, ..escape.clone() };
+                assert_eq!(
+                    desk.client.escape(desk.at, &escape),
+                    Err(INVALID),
+                    "{kind} {context:x}"
+                );
+            }
+        }
+        assert_eq!(desk.alive(), before, "and nothing else happened");
+        assert!(desk.client.escape(desk.at, &Escape { context, ..escape }).is_ok());
+        assert_eq!(desk.client.destroy_context(desk.at, context), Ok(()));
+    });
+    assert_eq!(broken(&events), BTreeSet::new());
+    assert_eq!(verified(&events).tally().of(RuleId::DEV_LIFE_014), 25);
+    let came = events.iter().filter(|it| matches!(it.what, What::DdiEscapes { .. })).count();
+    assert_eq!(came, 1, "only the last came to the driver");
 }
 
 /// `D3DKMTEnumAdapters2` with room for so many; without an array for `None`.

@@ -10,6 +10,7 @@ pub(crate) mod create;
 pub(crate) mod describe;
 pub(crate) mod destroy;
 pub(crate) mod device;
+pub(crate) mod escape;
 pub(crate) mod handle;
 pub(crate) mod level;
 pub(crate) mod memory;

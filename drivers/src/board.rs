@@ -10,7 +10,7 @@
 //! 2. The board keeps the memory; packets look for it and find it gone.
 //! 3. The lock is never held while the engines are called.
 
-use flight::{Fence, Line, Machine, Passive};
+use flight::{Fence, InCall, Line, Machine, Passive};
 use kernel::handle::Handle;
 use kernel::miniport::Refusal;
 use softgpu::format::Command;
@@ -119,7 +119,13 @@ impl Board {
     /// The register that holds the last fence of a node acknowledged. Packets of a node end in
     /// order, so it stands for those before it.
     pub fn done(&self, node: u32) -> Fence {
+        InCall::touch();
         Fence(self.state().done.get(node as usize).copied().unwrap_or_default())
+    }
+
+    /// The register that counts the packets done. It is good while no engine runs.
+    pub fn packets(&self) -> u64 {
+        self.gpu.packets()
     }
 
     /// Drops every packet. Memory and spaces stay.

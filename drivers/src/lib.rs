@@ -11,6 +11,7 @@ mod bad;
 mod block;
 mod board;
 mod context;
+mod escape;
 mod moving;
 mod plug;
 mod registry;

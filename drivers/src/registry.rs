@@ -2,8 +2,8 @@
 
 use crate::bad::paging::Flaw;
 use crate::bad::{
-    adapter, context_memory, create, describe, destroy, device, handle, level, memory, query,
-    standard, view,
+    adapter, context_memory, create, describe, destroy, device, escape, handle, level, memory,
+    query, standard, view,
 };
 use crate::moving::MOVES_RESOURCE;
 use crate::plug;
@@ -114,6 +114,11 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::table(&device::LEAKS_CONTEXT, log);
     "keeps-adapter" "does not free its adapter when it is removed" [KMD_PNP_003]
         |log| plug::table(&device::KEEPS_ADAPTER, log);
+
+    "touches-in-escape" "reads its hardware in an escape without HardwareAccess" [DEV_LIFE_011]
+        |log| plug::table(&escape::TOUCHES_IN_ESCAPE, log);
+    "wants-process" "takes it that an escape has an hKmdProcessHandle" [DEV_LIFE_012]
+        |log| plug::table(&escape::WANTS_PROCESS, log);
 
     "signs-resource" "writes into a resource's private data when it opens" [KMD_OPEN_003]
         |log| plug::table(&view::SIGNS_RESOURCE, log);

@@ -19,6 +19,7 @@ use crate::board::Board;
 use crate::context::{
     create_context, create_device, destroy_context, destroy_device, submit_command,
 };
+use crate::escape::escape;
 use crate::view::{close_allocation, open_allocation};
 use abi::display::{
     DXGK_INTERRUPT_DMA_COMPLETED, DXGKARG_QUERYADAPTERINFO, DXGKARGCB_NOTIFY_INTERRUPT_DATA,
@@ -55,6 +56,7 @@ pub const GOOD: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiCreateContext: Some(create_context),
     DxgkDdiDestroyContext: Some(destroy_context),
     DxgkDdiSubmitCommandVirtual: Some(submit_command),
+    DxgkDdiEscape: Some(escape),
     ..DRIVER_INITIALIZATION_DATA::ZERO
 };
 

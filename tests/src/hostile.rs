@@ -26,6 +26,7 @@ const INFOS: usize = 0x200;
 const PRIVATE: usize = 0x300;
 const DESTROY: usize = 0x400;
 const SUBMIT: usize = 0x480;
+const ESCAPE: usize = 0x640;
 const STATE: usize = 0x700;
 const OPEN: usize = 0x780;
 
@@ -108,6 +109,8 @@ impl Arena {
         }
         self.set(SUBMIT + 24, 1_u32);
         self.set(STATE + 4, 1_u32);
+        self.set(ESCAPE + 16, self.address(PRIVATE));
+        self.set(ESCAPE + 24, 16_u32);
         self.set(OPEN + 8, 1_u32);
         self.set(OPEN + 16, self.address(INFOS));
     }
@@ -116,6 +119,7 @@ impl Arena {
     fn pass_on_handles(&self) {
         for (from, to) in [
             (ENUM + 0x40, DEVICE),
+            (ENUM + 0x40, ESCAPE),
             (DEVICE + 12, CONTEXT),
             (DEVICE + 12, CREATE),
             (DEVICE + 12, DESTROY),
@@ -170,6 +174,7 @@ entries! {
     D3DKMTOpenResource OPEN;
     D3DKMTOpenResource2 OPEN;
     D3DKMTGetDeviceState STATE;
+    D3DKMTEscape ESCAPE;
 }
 
 const NUMBERS: [u32; 10] =

@@ -101,6 +101,16 @@ layout! { D3DDDI_PATCHLOCATIONLIST: 24 {
     SplitOffset: 20,
 } }
 
+flags! { D3DDDI_ESCAPEFLAGS {
+    HardwareAccess: 0,
+    DeviceStatusQuery: 1,
+    ChangeFrameLatency: 2,
+    NoAdapterSynchronization: 3, // since 2.0
+    VirtualMachineData: 5,       // since 2.2
+    DriverKnownEscape: 6,        // since 2.5
+    DriverCommonEscape: 7,       // since 2.5
+} }
+
 flags! { D3DDDI_CREATECONTEXTFLAGS {
     NullRendering: 0,
     InitialData: 1,

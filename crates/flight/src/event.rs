@@ -175,6 +175,10 @@ events! {
     /// Whoever asked has the answer: `done` is false where a wait was given up.
     RetireAnswered "retire.answered" { done: bool }
 
+    /// A client asked for an escape: subject the process. `resolved` says whether what it named
+    /// is there, and belongs together.
+    EscapeAsked "escape.asked" { hardware: bool, resolved: bool }
+
     /// A context was given work; it is packet `fence` of the node.
     PacketQueued "packet.queued" { node: Subject, fence: Fence }
     /// The node was given the packet: subject the node.
@@ -304,6 +308,9 @@ events! {
     /// The call closes this view: subject the view. `batch` is how many it closes.
     DdiCloses "ddi.closes" { device: Subject, batch: u32 }
 
+    /// The call carries a client's private data: subject the call. `hardware` says whether the
+    /// client gave access to the hardware.
+    DdiEscapes "ddi.escapes" { hardware: bool }
     /// The call ends this device or context: subject it.
     DdiEnds "ddi.ends" {}
 

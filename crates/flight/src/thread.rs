@@ -23,6 +23,8 @@ pub struct Call {
     pub scheduler: bool,
     /// Whether it left something that is to be looked at when it returns.
     pub marked: bool,
+    /// Whether hardware was touched in it.
+    pub touched: bool,
 }
 
 /// The number of the virtual thread that runs here, as its events have it.
@@ -54,13 +56,18 @@ pub struct InCall(Option<Call>);
 impl InCall {
     /// Enters call `number`, which is for a process or for none.
     pub fn enter(number: u32, process: Option<u32>, scheduler: bool) -> Self {
-        let call = Call { number, process, scheduler, marked: false };
+        let call = Call { number, process, scheduler, marked: false, touched: false };
         Self(CALL.with(|it| it.replace(Some(call))))
     }
 
     /// The call this thread is in.
     pub fn current() -> Option<Call> {
         CALL.with(Cell::get)
+    }
+
+    /// Hardware was touched: its registers say so to the call this thread is in.
+    pub fn touch() {
+        CALL.with(|it| it.set(it.get().map(|call| Call { touched: true, ..call })));
     }
 
     /// Marks the call this thread is in, for whoever looks when it returns.

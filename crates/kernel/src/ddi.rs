@@ -12,14 +12,14 @@ use crate::kernel::Kernel;
 use crate::lock::Counter;
 use crate::miniport::{
     Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
-    DriverDevice, DriverResource, DriverView, Features, Generation, Miniport, Opening, Refusal,
-    Standard, Submission, Surface,
+    DriverDevice, DriverResource, DriverView, Escape, Features, Generation, Miniport, Opening,
+    Refusal, Standard, Submission, Surface,
 };
 use crate::operation::{Building, PagingSubmission};
 use crate::services::Services;
 use flight::{
-    DeviceLevel, Dispatch, Host, InCall, Irql, Kind, Level, Log, Machine, Passive, Pool, Subject,
-    Support, Ticket, What,
+    DeviceLevel, Dispatch, Host, InCall, Irql, Kind, Level, Log, Machine, Passive, Pool, RuleId,
+    Subject, Support, Ticket, What, Who,
 };
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -102,6 +102,12 @@ table! {
         lacks "primaries only, and nothing reads the description";
     OPEN_ALLOCATION   DxgkDdiOpenAllocation   Passive Zero  DESCRIBES;
     CLOSE_ALLOCATION  DxgkDdiCloseAllocation  Passive Zero  Legal::Any;
+    ESCAPE            DxgkDdiEscape           Passive Zero
+        Legal::Only(&[
+            Refusal::Invalid, Refusal::NoMemory, Refusal::Mismatch, Refusal::Privileged,
+            Refusal::Illegal,
+        ]),
+        lacks "no process handle: hKmdProcessHandle is NULL";
     SUBMIT_COMMAND    DxgkDdiSubmitCommandVirtual Dispatch Scheduler
         Legal::Only(&[Refusal::Invalid]),
         lacks "no GPU addresses: commands travel as private driver data";
@@ -293,6 +299,40 @@ impl Driver {
         views: Drain<'_, DriverView>,
     ) -> Answer<()> {
         self.call(&CLOSE_ALLOCATION, at, whom, |it, at| it.close_allocations(at, device, views))
+    }
+
+    /// At level two if the client gave access to the hardware; the pass says so, too.
+    pub(crate) fn escape(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: u32,
+        escape: Escape<'_>,
+    ) -> Answer<()> {
+        let hardware = escape.hardware;
+        let ddi = Ddi { class: if hardware { Class::Two } else { Class::Zero }, ..ESCAPE };
+        let carries = |log: &Log| {
+            let call = Kind::Call.nr(InCall::current().map_or(0, |it| it.number));
+            log.emit(call, What::DdiEscapes { hardware });
+        };
+        let whom = For { process: Some(process), carries: &carries };
+        self.call(&ddi, at, whom, |it, at| {
+            let answer = it.escape(at, escape);
+            self.judge_touched(hardware);
+            answer
+        })
+    }
+
+    /// Entry rule: without level two a driver leaves its hardware alone in an escape.
+    fn judge_touched(&self, hardware: bool) {
+        let touched = InCall::current().is_some_and(|it| it.touched);
+        let broken = (touched && !hardware).then(|| {
+            "the driver touched its hardware in an escape without HardwareAccess: it refuses what \
+             needs level two"
+                .to_owned()
+        });
+        let (rule, place) = (RuleId::DEV_LIFE_011, "DxgkDdiEscape");
+        self.log.judge(rule, Who::Driver, self.adapter, place, broken);
     }
 
     pub(crate) fn submit(

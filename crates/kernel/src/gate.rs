@@ -20,7 +20,7 @@ use smallvec::{SmallVec, smallvec};
 /// What a pass excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
-    /// The adapter: shared by all calls, alone for start and stop (level three).
+    /// The adapter: shared by all calls, alone at levels two and three.
     Adapter(u32),
     /// The scheduler class of an adapter (level one).
     Scheduler(u32),
@@ -46,6 +46,8 @@ pub enum Class {
     Zero,
     /// Level one, the GPU scheduler's class: one thread.
     Scheduler,
+    /// Level two: nobody else is inside, and nothing is queued.
+    Two,
     /// Level three: nobody else is inside.
     Three,
 }
@@ -79,6 +81,7 @@ impl Class {
             Class::None => "none",
             Class::Zero => "zero",
             Class::Scheduler => "scheduler",
+            Class::Two => "two",
             Class::Three => "three",
         }
     }
@@ -89,12 +92,14 @@ impl Class {
     /// never inside together. Free-threaded creation and deferred destruction contradict that
     /// from WDDM 2 on, so it is promised to drivers of the first generation only (our decision).
     pub(crate) fn keys(self, adapter: u32, generation: Generation, process: u32) -> Keys {
-        let mode = if self == Class::Three { Mode::Alone } else { Mode::Shared };
-        let mut keys = smallvec![(Key::Adapter(adapter), mode)];
+        if matches!(self, Class::Two | Class::Three) {
+            return smallvec![(Key::Adapter(adapter), Mode::Alone)];
+        }
+        let mut keys = smallvec![(Key::Adapter(adapter), Mode::Shared)];
         if self == Class::Scheduler {
             keys.push((Key::Scheduler(adapter), Mode::Alone));
         }
-        if generation == Generation::One && self != Class::Three {
+        if generation == Generation::One {
             keys.push((Key::Process(process), Mode::Alone));
         }
         keys

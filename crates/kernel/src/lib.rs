@@ -20,6 +20,7 @@ pub mod ddi;
 mod describe;
 pub mod device;
 mod end;
+mod escape;
 mod gate;
 pub mod handle;
 #[cfg(all(test, loom))]
@@ -50,6 +51,7 @@ mod world;
 pub use census::{Census, Live};
 pub use create::{CreateOrder, Made, Sharing};
 pub use device::Loss;
+pub use escape::EscapeOrder;
 pub use handle::{BadHandle, Handle};
 pub use kernel::{Kernel, Plugged};
 pub use memory::budget::{Budget, Group, Trimmed};

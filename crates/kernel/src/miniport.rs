@@ -151,6 +151,11 @@ pub trait Miniport: Send + Sync {
         self.stands_on().ok_or(Refusal::Absent)?.close_allocations(at, device, views)
     }
 
+    /// Answers a client's private data (`DxgkDdiEscape`), in its place.
+    fn escape(&self, at: &mut Passive, escape: Escape<'_>) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.escape(at, escape)
+    }
+
     /// Takes a packet for the hardware (`DxgkDdiSubmitCommandVirtual`).
     fn submit(&self, at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()> {
         self.stands_on().ok_or(Refusal::Absent)?.submit(at, packet)
@@ -331,6 +336,21 @@ pub struct ViewBirth<'a> {
     pub word: Blank<'a, View>,
 }
 
+/// A client's private data, for the driver to answer.
+pub struct Escape<'a> {
+    /// The device it is about, if it is about one.
+    pub device: Option<&'a DriverDevice>,
+    /// The context it is about, if it is about one.
+    pub context: Option<&'a DriverContext>,
+    /// Whether the driver has the adapter to itself, idle: it may touch its hardware
+    /// (`HardwareAccess`).
+    pub hardware: bool,
+    /// The client's flags: a number the kernel only passes on.
+    pub flags: u32,
+    /// The data; the driver may edit it, not change its length.
+    pub private: &'a mut Vec<u8>,
+}
+
 /// A packet on its way to the hardware.
 #[derive(Clone, Copy)]
 pub struct Submission<'a> {
@@ -419,6 +439,10 @@ pub enum Refusal {
     NoHandle,
     /// It does not do such things.
     Unsupported,
+    /// It does not do that for this client.
+    Privileged,
+    /// It was given a command it does not know.
+    Illegal,
     /// It wants nothing to do with this adapter (`DxgkDdiAddDevice` without a context).
     Declined,
     /// It panicked.
@@ -439,6 +463,8 @@ impl Refusal {
             Refusal::NoRoom => "no-room".into(),
             Refusal::NoHandle => "no-handle".into(),
             Refusal::Unsupported => "unsupported".into(),
+            Refusal::Privileged => "privileged".into(),
+            Refusal::Illegal => "illegal".into(),
             Refusal::Declined => "declined".into(),
             Refusal::Crashed => "crashed".into(),
             Refusal::Other(number) => format!("{number:#010x}").into(),

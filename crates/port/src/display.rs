@@ -1,7 +1,7 @@
 //! The door to a display miniport driver that filled in a table.
 //!
 //! What the trait asks is done in the module of its subject: `start`, `query`, `context`,
-//! `allocation`, `standard`, `paging`.
+//! `allocation`, `standard`, `paging`, `escape`.
 #![expect(unsafe_code, reason = "a table of functions is a promise, not a claim")]
 
 use crate::door::Door;
@@ -12,8 +12,8 @@ use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
     Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
-    DriverDevice, DriverResource, DriverView, Features, Miniport, Opening, Refusal, Standard,
-    Submission, Surface,
+    DriverDevice, DriverResource, DriverView, Escape, Features, Miniport, Opening, Refusal,
+    Standard, Submission, Surface,
 };
 use kernel::operation::{Building, PagingSubmission};
 use kernel::services::Services;
@@ -198,6 +198,10 @@ impl Miniport for TableDriver {
         views: Drain<'_, DriverView>,
     ) -> Answer<()> {
         self.end_views(device, views)
+    }
+
+    fn escape(&self, _at: &mut Passive, mut escape: Escape<'_>) -> Answer<()> {
+        self.answer_escape(&mut escape)
     }
 
     fn submit(&self, _at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()> {

@@ -19,6 +19,7 @@ mod context;
 mod context_memory;
 mod display;
 mod door;
+mod escape;
 mod flags;
 mod interface;
 mod mdl;

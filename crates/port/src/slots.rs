@@ -110,7 +110,6 @@ pub const UNCALLED: &[(&str, &[&str])] = &[
             "DxgkDdiDispatchIoRequest",
             "DxgkDdiQueryInterface",
             "DxgkDdiControlEtwLogging",
-            "DxgkDdiEscape",
             "DxgkDdiLinkDevice",
             "DxgkDdiNotifySurpriseRemoval",
             "DxgkDdiCreateAllocation2",

@@ -24,8 +24,8 @@ use kernel::device::Device;
 use kernel::handle::Handle;
 use kernel::miniport::{
     Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
-    DriverDevice, DriverResource, DriverView, Fate, Features, Home, Miniport, Opening, Refusal,
-    Shape, Standard, Submission, Surface, ViewBirth,
+    DriverDevice, DriverResource, DriverView, Escape, Fate, Features, Home, Miniport, Opening,
+    Refusal, Shape, Standard, Submission, Surface, ViewBirth,
 };
 use kernel::operation::{Building, PagingSubmission};
 use kernel::services::Services;
@@ -312,6 +312,10 @@ impl Miniport for SoftGpu {
                 records.end_view(view.word(), device.word(), ended);
             }
         })
+    }
+
+    fn escape(&self, _at: &mut Passive, escape: Escape<'_>) -> Answer<()> {
+        format::answer_escape(escape.private, escape.hardware, || self.gpu.packets())
     }
 
     fn submit(&self, _at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()> {

@@ -31,6 +31,12 @@ pub const STANDARD_RESOURCE_SIZE: u32 = 8;
 const MAGIC: [u8; 4] = *b"WTSG";
 const VERSION: u32 = 1;
 
+/// How many bytes the private data of an escape has.
+const ESCAPE_SIZE: usize = 16;
+
+const MIRROR: u32 = 1;
+const PACKETS: u32 = 2;
+
 const FILL: u32 = 1;
 const COPY: u32 = 2;
 const HANG: u32 = 3;
@@ -151,6 +157,62 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Command>, Refusal> {
     if reader.0.is_empty() { Ok(commands) } else { Err(Refusal::Invalid) }
 }
 
+/// What a client asks in an escape. The answer is a number in the same place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Escape {
+    /// A number, whose bits come back the other way round. It takes no hardware.
+    Mirror(u64),
+    /// How many packets the hardware has done: a register, so it takes level two.
+    Packets,
+}
+
+/// The private data of an escape.
+pub fn escape(asked: Escape) -> Vec<u8> {
+    let (code, number) = match asked {
+        Escape::Mirror(number) => (MIRROR, number),
+        Escape::Packets => (PACKETS, 0),
+    };
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(code.to_le_bytes());
+    bytes.extend(number.to_le_bytes());
+    bytes
+}
+
+/// What an escape asks. Bytes that are not ours are refused: anybody may send any.
+pub fn read_escape(bytes: &[u8]) -> Result<Escape, Refusal> {
+    let mut reader = Reader(bytes);
+    let (magic, code, number) = (reader.take()?, reader.u32()?, reader.u64()?);
+    match (magic, code) {
+        _ if !reader.0.is_empty() => Err(Refusal::Invalid),
+        (MAGIC, MIRROR) => Ok(Escape::Mirror(number)),
+        (MAGIC, PACKETS) => Ok(Escape::Packets),
+        _ => Err(Refusal::Invalid),
+    }
+}
+
+/// Answers an escape, whose private data was read before. `packets` reads the hardware.
+pub fn answer_escape(
+    bytes: &mut [u8],
+    hardware: bool,
+    packets: impl FnOnce() -> u64,
+) -> Result<(), Refusal> {
+    let number = match read_escape(bytes)? {
+        Escape::Mirror(number) => number.reverse_bits(),
+        Escape::Packets if hardware => packets(),
+        Escape::Packets => return Err(Refusal::Invalid),
+    };
+    if let Some(place) = bytes.last_chunk_mut() {
+        *place = number.to_le_bytes();
+    }
+    Ok(())
+}
+
+/// The answer to an escape.
+pub fn escape_answer(bytes: &[u8]) -> Option<u64> {
+    let ours = bytes.len() == ESCAPE_SIZE && bytes.starts_with(&MAGIC);
+    bytes.last_chunk().filter(|_| ours).map(|it| u64::from_le_bytes(*it))
+}
+
 /// The bytes that are not read yet.
 struct Reader<'a>(&'a [u8]);
 
@@ -250,6 +312,33 @@ mod tests {
         assert_eq!(decode(&encode(&COMMANDS)), Ok(COMMANDS.to_vec()));
         assert_eq!(encode(&[]), []);
         assert_eq!(decode(&[]), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn an_escape_is_answered_in_its_place() {
+        let mut bytes = escape(Escape::Mirror(1));
+        assert_eq!(read_escape(&bytes), Ok(Escape::Mirror(1)));
+        assert_eq!(answer_escape(&mut bytes, false, || panic!("no hardware")), Ok(()));
+        assert_eq!(escape_answer(&bytes), Some(1 << 63));
+        let mut bytes = escape(Escape::Packets);
+        assert_eq!(answer_escape(&mut bytes, true, || 7), Ok(()));
+        assert_eq!((escape_answer(&bytes), bytes.len()), (Some(7), ESCAPE_SIZE));
+    }
+
+    #[test]
+    fn an_escape_that_is_not_ours_or_takes_level_two_is_refused() {
+        let asked = escape(Escape::Packets);
+        let refused = answer_escape(&mut asked.clone(), false, || panic!("no hardware"));
+        assert_eq!(refused, Err(Refusal::Invalid));
+        for length in 0..asked.len() {
+            assert_eq!(read_escape(&asked[..length]), Err(Refusal::Invalid), "{length}");
+        }
+        for at in 0..8 {
+            let mut bytes = asked.clone();
+            bytes[at] ^= 0x40;
+            assert_eq!(read_escape(&bytes), Err(Refusal::Invalid), "byte {at}");
+        }
+        assert_eq!(read_escape(&[asked, vec![0]].concat()), Err(Refusal::Invalid));
     }
 
     #[test]

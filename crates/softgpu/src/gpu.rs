@@ -5,13 +5,14 @@
 //! 1. Steps go round: the engine that did the last one is the last to be asked for the next.
 //! 2. A hang of an engine leaves the other alone.
 //! 3. The lock is not held while the line is raised, for the driver answers with calls of ours.
+//! 4. What a driver does to the registers is said to the call it does it in.
 
 use crate::controller::{Controller, Side};
 use crate::engine::{Drawing, Ended, Engine, Paging, Work};
 use crate::format::Command;
 use crate::memory::Memory;
 use crate::plan::MemoryPlan;
-use flight::{Fence, Line, Machine, Passive, Ram};
+use flight::{Fence, InCall, Line, Machine, Passive, Ram};
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -44,6 +45,8 @@ struct State {
     /// The engine that is asked first for the next step.
     next: usize,
     faults: u64,
+    /// How many packets were done.
+    packets: u64,
 }
 
 impl Gpu {
@@ -74,6 +77,7 @@ impl Gpu {
     }
 
     fn give(&self, node: u32, work: Work) {
+        InCall::touch();
         let mut state = self.state();
         match state.engine(node) {
             Some(engine) => engine.queue.push_back(work),
@@ -89,7 +93,14 @@ impl Gpu {
 
     /// The packets of a node that ended since this was last asked, in their order.
     pub fn take_ended(&self, node: u32) -> Vec<Ended> {
+        InCall::touch();
         self.state().engine(node).map(|it| mem::take(&mut it.ended)).unwrap_or_default()
+    }
+
+    /// The register that counts the packets done. It is good while no engine runs.
+    pub fn packets(&self) -> u64 {
+        InCall::touch();
+        self.state().packets
     }
 
     /// How many commands were skipped, since their memory was gone or their range outside.
@@ -98,8 +109,10 @@ impl Gpu {
     }
 
     /// Drops every packet, and what was done and not yet asked for. The aperture shows nothing
-    /// any more. Faults stay counted, and local memory keeps its bytes.
+    /// any more. Faults and packets stay
+    /// counted, and local memory keeps its bytes.
     pub fn reset(&self) {
+        InCall::touch();
         self.state().engines = Default::default();
         if let Some(memory) = &self.memory {
             memory.aperture().reset();
@@ -156,6 +169,7 @@ impl State {
         self.next = (busy + 1) % count;
         let step = self.engines[busy].step(memory);
         self.faults += step.faults;
+        self.packets += u64::from(step.interrupt);
         step.interrupt
     }
 }

@@ -3,19 +3,19 @@
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
 use crate::session::Session;
-use crate::{adapter, create, destroy, device, share};
+use crate::{adapter, create, destroy, device, escape, share};
 use abi::kmt::{
     D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_CREATEALLOCATION, D3DKMT_CREATEALLOCATIONFLAGS,
     D3DKMT_CREATECONTEXTVIRTUAL, D3DKMT_CREATEDEVICE, D3DKMT_CREATESTANDARDALLOCATION,
     D3DKMT_DESTROYALLOCATION, D3DKMT_DESTROYALLOCATION2, D3DKMT_DESTROYCONTEXT,
     D3DKMT_DESTROYDEVICE, D3DKMT_DEVICEEXECUTION_STATE, D3DKMT_DEVICESTATE_EXECUTION,
-    D3DKMT_ENUMADAPTERS2, D3DKMT_GETDEVICESTATE, D3DKMT_OPENRESOURCE, D3DKMT_QUERYRESOURCEINFO,
-    D3DKMT_STANDARDALLOCATION_EXISTINGHEAP, D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP,
-    D3DKMT_SUBMITCOMMAND,
+    D3DKMT_ENUMADAPTERS2, D3DKMT_ESCAPE, D3DKMT_GETDEVICESTATE, D3DKMT_OPENRESOURCE,
+    D3DKMT_QUERYRESOURCEINFO, D3DKMT_STANDARDALLOCATION_EXISTINGHEAP,
+    D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP, D3DKMT_SUBMITCOMMAND,
 };
 use abi::ukm::{
-    D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO_FLAGS, D3DDDI_OPENALLOCATIONINFO,
-    D3DDDICB_DESTROYALLOCATION2FLAGS,
+    D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO_FLAGS, D3DDDI_ESCAPEFLAGS,
+    D3DDDI_OPENALLOCATIONINFO, D3DDDICB_DESTROYALLOCATION2FLAGS,
 };
 use abi::{D3DKMT_HANDLE, NTSTATUS};
 use flight::Passive;
@@ -93,6 +93,23 @@ pub struct Destroy {
     pub assume_not_in_use: bool,
     /// Return when they are closed.
     pub synchronous: bool,
+}
+
+/// Private data for a driver. `Default` is for no adapter, and says nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Escape {
+    /// For which adapter.
+    pub adapter: D3DKMT_HANDLE,
+    /// For which device of it, if not zero.
+    pub device: D3DKMT_HANDLE,
+    /// For which context, if not zero.
+    pub context: D3DKMT_HANDLE,
+    /// Its type; zero is for the driver.
+    pub kind: i32,
+    /// Its flags.
+    pub flags: u32,
+    /// The data.
+    pub private: Vec<u8>,
 }
 
 impl Client {
@@ -244,6 +261,24 @@ impl Client {
             allocations: infos.iter().map(|it| it.hAllocation).collect(),
             privates,
         })
+    }
+
+    /// `D3DKMTEscape`: answers the data as the driver left it.
+    pub fn escape(&self, at: &mut Passive, escape: &Escape) -> Result<Vec<u8>, NTSTATUS> {
+        let mut private = escape.private.clone();
+        let args = D3DKMT_ESCAPE {
+            hAdapter: escape.adapter,
+            hDevice: escape.device,
+            Type: escape.kind,
+            Flags: D3DDDI_ESCAPEFLAGS { Value: escape.flags },
+            pPrivateDriverData: private.as_mut_ptr().cast(),
+            PrivateDriverDataSize: u32::try_from(private.len()).unwrap_or(u32::MAX),
+            hContext: escape.context,
+        };
+        // SAFETY: `args` and `private` live here, and the size is that of `private`: what a u32
+        // does not count is more than the door reads.
+        succeeded(unsafe { escape::D3DKMTEscape(&self.session, at, &raw const args) })?;
+        Ok(private)
     }
 
     /// `D3DKMTGetDeviceState`: the execution state.

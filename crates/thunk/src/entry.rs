@@ -155,6 +155,19 @@ pub const ENTRIES: &[Line] = &[
         passes_on: &[],
     },
     Line {
+        name: "D3DKMTEscape",
+        lacks: "driver-private escapes only",
+        rules: &[RuleId::DEV_LIFE_009, RuleId::DEV_LIFE_001, RuleId::DEV_LIFE_003],
+        answers: &[
+            BAD,
+            STATUS_NOT_SUPPORTED,
+            STATUS_NO_MEMORY,
+            STATUS_DEVICE_REMOVED,
+            STATUS_UNSUCCESSFUL,
+        ],
+        passes_on: &["DxgkDdiEscape"],
+    },
+    Line {
         name: "D3DKMTQueryResourceInfo",
         lacks: "",
         rules: SHARE_RULES,

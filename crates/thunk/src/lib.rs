@@ -17,6 +17,7 @@ mod create;
 mod destroy;
 mod device;
 mod entry;
+mod escape;
 mod lock;
 mod offer;
 mod queue;
@@ -31,7 +32,7 @@ pub use budget::{
     D3DKMTChangeVideoMemoryReservation, D3DKMTQueryAdapterInfo, D3DKMTQueryVideoMemoryInfo,
     D3DKMTRegisterTrimNotification, D3DKMTUnregisterTrimNotification,
 };
-pub use client::{Client, Create, Created, Destroy, Shared};
+pub use client::{Client, Create, Created, Destroy, Escape, Shared};
 pub use client_memory::{Made, PagingQueue};
 pub use client_worth::Names;
 pub use create::{D3DKMTCreateAllocation, D3DKMTCreateAllocation2};
@@ -41,6 +42,7 @@ pub use device::{
     D3DKMTGetDeviceState, D3DKMTSubmitCommand,
 };
 pub use entry::{ENTRIES, Line};
+pub use escape::D3DKMTEscape;
 pub use lock::{D3DKMTLock, D3DKMTLock2, D3DKMTUnlock, D3DKMTUnlock2};
 pub use offer::{D3DKMTOfferAllocations, D3DKMTReclaimAllocations, D3DKMTReclaimAllocations2};
 pub use queue::{

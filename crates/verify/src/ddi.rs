@@ -24,12 +24,14 @@ pub(crate) const DESTROY_ALLOCATION: &str = "DxgkDdiDestroyAllocation";
 pub(crate) const OPEN_ALLOCATION: &str = "DxgkDdiOpenAllocation";
 /// `DxgkDdiCloseAllocation`.
 pub(crate) const CLOSE_ALLOCATION: &str = "DxgkDdiCloseAllocation";
+/// `DxgkDdiEscape`.
+pub(crate) const ESCAPE: &str = "DxgkDdiEscape";
 /// `DxgkDdiSubmitCommandVirtual`.
 pub(crate) const SUBMIT: &str = "DxgkDdiSubmitCommandVirtual";
 
 /// WINDOWS: documented, except that the page of `DxgkDdiSubmitCommandVirtual` names no level:
 /// it is read as that of `DxgkDdiSubmitCommand`.
-const LEVELS: [(&str, Irql); 19] = [
+const LEVELS: [(&str, Irql); 20] = [
     (ADD_DEVICE, Irql::Passive),
     ("DxgkDdiStartDevice", Irql::Passive),
     ("DxgkDdiQueryAdapterInfo", Irql::Passive),
@@ -46,6 +48,7 @@ const LEVELS: [(&str, Irql); 19] = [
     ("DxgkDdiDescribeAllocation", Irql::Passive),
     (OPEN_ALLOCATION, Irql::Passive),
     (CLOSE_ALLOCATION, Irql::Passive),
+    (ESCAPE, Irql::Passive),
     (SUBMIT, Irql::Dispatch),
     ("DxgkDdiInterruptRoutine", Irql::Device),
     ("DxgkDdiDpcRoutine", Irql::Dispatch),

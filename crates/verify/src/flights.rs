@@ -122,7 +122,7 @@ const ALONE: &str = "
 ";
 
 /// A driver of the second generation: its adapter, a device and a context, and how it finds its
-/// data; and a client of the first version of destroy.
+/// data and answers an escape; and a client of the first version of destroy.
 const SECOND: &str = "
     call:20 ddi.call name=DxgkDdiAddDevice level=passive class=three adapter=adapter:2 process=-
     c20 word:6 pool.taken bytes=128 tag=Wtun
@@ -140,6 +140,15 @@ const SECOND: &str = "
     call:22 ddi.call name=DxgkDdiOpenAllocation level=passive class=zero adapter=adapter:2 process=-
     c22 adapter:2 callback name=DxgkCbAcquireHandleData
     call:22 ddi.return name=DxgkDdiOpenAllocation answer=ok legal=true
+    process:2 enter call=D3DKMTEscape
+    process:2 escape.asked hardware=true resolved=true
+    call:23 ddi.call name=DxgkDdiEscape level=passive class=two adapter=adapter:2 process=process:2
+    c23 call:23 ddi.escapes hardware=true
+    call:23 ddi.return name=DxgkDdiEscape answer=ok legal=true
+    process:2 leave call=D3DKMTEscape status=0x00000000
+    process:2 enter call=D3DKMTEscape
+    process:2 escape.asked hardware=false resolved=false
+    process:2 leave call=D3DKMTEscape status=0xc000000d
     process:2 enter call=D3DKMTDestroyAllocation
     resource:3 resource.created adapter=adapter:2 device=device:2 sharing=none
     resource-view:3 resource-view.opened resource=resource:3 device=device:2
@@ -170,7 +179,7 @@ fn a_good_flight_is_quiet_and_judged_by_every_history_rule() {
     for rule in ALL.iter().copied().flatten() {
         assert_ne!(verifier.tally().of(rule.id), 0, "{} judged nothing", rule.id.name());
     }
-    assert_eq!(verifier.called().len(), 10);
+    assert_eq!(verifier.called().len(), 11);
     let lines = flight.lines().filter(|it| !it.trim().is_empty());
     assert_eq!(verifier.events(), u64::try_from(lines.count()).unwrap());
 }

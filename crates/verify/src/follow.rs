@@ -53,6 +53,7 @@ impl Shadows {
             What::LockTaken { .. } | What::OfferReady {} => shadow.view().map(|it| it.device),
             What::OfferEnded { .. } => shadow.view().map(|it| it.allocation),
             What::DdiCall { adapter, .. } => Some(*adapter),
+            What::DdiEscapes { .. } => shadow.call().map(|it| it.adapter),
             What::DdiDestroys { .. } => shadow.allocation().and_then(|it| it.word),
             What::DdiResource { word, .. } => Some(*word),
             What::DdiOpens { resource, .. } => *resource,
@@ -133,6 +134,8 @@ impl Shadows {
                 reserved: SmallVec::new(),
                 given: None,
                 refused: false,
+                unresolved: false,
+                delivered: false,
             }),
             What::Leave { .. } => {
                 let call = process.calls.iter().rposition(|it| it.thread == event.thread);
@@ -142,6 +145,7 @@ impl Shadows {
             what => {
                 let Some(call) = process.call_mut(event.thread) else { return };
                 match what {
+                    What::EscapeAsked { resolved, .. } => call.unresolved = !resolved,
                     What::NameReserved { handle } => call.reserved.push(handle.0),
                     What::NameReturned { handle } => call.reserved.retain(|it| *it != handle.0),
                     What::NameGiven { handle, .. } => {
@@ -159,7 +163,7 @@ impl Shadows {
         match event.what {
             What::AdapterStarted { generation, .. } => adapter.generation = generation,
             What::AdapterStopped {} => {
-                (adapter.generation, adapter.stopped) = (0, None);
+                (adapter.generation, adapter.stopped, adapter.flying) = (0, None, 0);
                 let segments = std::mem::take(&mut adapter.segments);
                 for it in std::mem::take(&mut adapter.nodes).into_iter().chain(segments) {
                     self.end(it);
@@ -173,6 +177,13 @@ impl Shadows {
     pub(crate) fn with_adapter(&mut self, adapter: Subject, change: impl FnOnce(&mut Adapter)) {
         if let Some(it) = self.get(adapter).and_then(Shadow::adapter_mut) {
             change(it);
+        }
+    }
+
+    /// Changes the shadow of a device's adapter.
+    fn with_adapter_of(&mut self, device: Subject, change: impl FnOnce(&mut Adapter)) {
+        if let Some(adapter) = self.of(device).device().and_then(|it| it.adapter) {
+            self.with_adapter(adapter, change);
         }
     }
 
@@ -232,9 +243,7 @@ impl Shadows {
             let context = Context { device, in_flight: 0, saves };
             self.start(event.subject, Known::Context(context));
             self.with_device(device, |it| it.contexts += 1);
-            if let Some(adapter) = self.of(device).device().and_then(|it| it.adapter) {
-                self.with_adapter(adapter, |it| it.owned += 1);
-            }
+            self.with_adapter_of(device, |it| it.owned += 1);
             return;
         }
         let Some(context) = self.get(event.subject).and_then(Shadow::context_mut) else { return };
@@ -243,14 +252,13 @@ impl Shadows {
             What::ContextDestroyed {} => {
                 self.end(event.subject);
                 self.with_device(device, |it| less(&mut it.contexts));
-                if let Some(adapter) = self.of(device).device().and_then(|it| it.adapter) {
-                    self.with_adapter(adapter, |it| less(&mut it.owned));
-                }
+                self.with_adapter_of(device, |it| less(&mut it.owned));
             }
             What::PacketQueued { node, fence } => {
                 context.in_flight += 1;
                 let packet = Packet { queued: event.seq, node, fence };
                 self.with_device(device, |it| it.packets.push_back(packet));
+                self.with_adapter_of(device, |it| it.flying += 1);
             }
             What::PacketDone { node, fence } => {
                 less(&mut context.in_flight);
@@ -260,6 +268,7 @@ impl Shadows {
                     at.and_then(|at| it.packets.remove(at));
                 });
                 self.packet_passed(node, fence);
+                self.with_adapter_of(device, |it| less(&mut it.flying));
             }
             _ => (),
         }
@@ -289,6 +298,7 @@ impl Shadows {
                     });
                 }
             }
+            What::DdiEscapes { .. } => self.delivered(event),
             What::DriverWaited { what, ended } => {
                 let call = self.get(event.subject).and_then(Shadow::call_mut);
                 // A thread of its own lets another go on: a lock by another name.
@@ -330,12 +340,29 @@ impl Shadows {
 
     /// The driver refused: the client call on that thread knows it.
     fn refused(&mut self, event: &Event, adapter: Subject) {
+        self.with_client_call(event, adapter, |it| it.refused = true);
+    }
+
+    /// An escape came to the driver: the client call on that thread knows it.
+    fn delivered(&mut self, event: &Event) {
+        if let Some(adapter) = self.of(event.subject).call().map(|it| it.adapter) {
+            self.with_client_call(event, adapter, |it| it.delivered = true);
+        }
+    }
+
+    /// Changes the client call that a call of a driver, the event's subject, is part of.
+    fn with_client_call(
+        &mut self,
+        event: &Event,
+        adapter: Subject,
+        change: impl FnOnce(&mut ClientCall),
+    ) {
         let inside = self.of(adapter).adapter().map_or(&[][..], |it| &it.inside);
         let call = inside.iter().find(|it| it.call == event.subject);
         let Some(process) = call.and_then(|it| it.process) else { return };
         let Some(process) = self.get(process).and_then(Shadow::process_mut) else { return };
         if let Some(call) = process.call_mut(event.thread) {
-            call.refused = true;
+            change(call);
         }
     }
 

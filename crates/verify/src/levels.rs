@@ -6,8 +6,9 @@ use crate::shadow::{Inside, Shadow};
 use flight::{Event, RuleId, What, Who};
 
 /// The rules on threading and levels.
-pub(crate) static RULES: [Rule; 5] = [
+pub(crate) static RULES: [Rule; 6] = [
     Rule { id: RuleId::KMD_LEVEL_001, on: &["ddi.call"], check: level_three_alone },
+    Rule { id: RuleId::KMD_LEVEL_002, on: &["ddi.call"], check: level_two_alone_and_idle },
     Rule { id: RuleId::KMD_LEVEL_003, on: &["ddi.call"], check: one_of_a_class },
     Rule { id: RuleId::KMD_LEVEL_004, on: &["ddi.call"], check: one_scheduler },
     Rule { id: RuleId::KMD_LEVEL_006, on: &["ddi.call"], check: one_of_a_process },
@@ -26,9 +27,24 @@ fn level_three_alone(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict
     alone(event, owner, like, "one of them runs alone")
 }
 
+fn level_two_alone_and_idle(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let What::DdiCall { name, class, adapter, .. } = &event.what else { return Verdict::Aside };
+    let two = |class: &str| class == "two";
+    let (inside, flying) = owner.adapter().map_or((&[][..], 0), |it| (&it.inside[..], it.flying));
+    if class == "none" || !(two(class) || inside.iter().any(|it| two(&it.class))) {
+        return Verdict::Aside;
+    }
+    if two(class) && flying > 0 {
+        let said = format!("{name} is called at level two, but {adapter} has {flying} packets");
+        return Verdict::Broken(Who::Kernel, name.clone(), said);
+    }
+    let like = |other: &Inside| other.class != "none" && (two(class) || two(&other.class));
+    alone(event, owner, like, "one of them runs alone")
+}
+
 fn one_of_a_class(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
     let What::DdiCall { class, .. } = &event.what else { return Verdict::Aside };
-    if ["zero", "three", "none"].contains(&&**class) {
+    if ["zero", "two", "three", "none"].contains(&&**class) {
         return Verdict::Aside;
     }
     alone(event, owner, |other| other.class == *class, &format!("both are of class {class}"))
@@ -108,6 +124,28 @@ mod tests {
         let zero = [call(1, "zero", "-"), call(2, "zero", "-")].concat();
         assert_eq!(judged(RuleId::KMD_LEVEL_003, &zero), 0);
         assert_eq!(judged(RuleId::KMD_LEVEL_004, &call(1, "overlay", "-")), 0);
+    }
+
+    #[test]
+    fn level_two_is_alone_and_idle() {
+        let id = RuleId::KMD_LEVEL_002;
+        let (two, zero) = (call(1, "two", "-"), call(2, "zero", "-"));
+        assert_eq!(judged(id, &zero), 0);
+        assert_eq!(judged(id, &[&*two, &back(1), &zero].concat()), 1);
+        assert!(said(id, &[&*two, &back(1), &zero].concat()).is_empty());
+        assert_eq!(said(id, &[&*two, &*zero].concat()).len(), 1);
+        assert_eq!(said(id, &[&*zero, &*two].concat()).len(), 1);
+        assert!(said(id, &[&*two, &call(2, "none", "-")].concat()).is_empty(), "an interrupt");
+        let work = "adapter:1 adapter.started nodes=1 generation=2
+            device:1 device.created process=process:1 adapter=adapter:1
+            context:1 context.created device=device:1 node=node:1
+            context:1 packet.queued node=node:1 fence=1\n";
+        let done = "context:1 packet.done node=node:1 fence=1\n";
+        assert!(said(id, &[work, done, &two].concat()).is_empty());
+        assert_eq!(
+            said(id, &[work, &two].concat()),
+            ["DxgkDdiCreateDevice is called at level two, but adapter 1 has 1 packets"]
+        );
     }
 
     #[test]

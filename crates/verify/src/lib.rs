@@ -23,6 +23,7 @@ mod close;
 mod create;
 mod ddi;
 mod destroy;
+mod escape;
 mod fence_order;
 mod follow;
 mod follow_memory;

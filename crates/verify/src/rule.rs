@@ -40,7 +40,7 @@ impl Verdict {
 }
 
 /// Every history rule, by subject.
-pub static ALL: [&[Rule]; 17] = [
+pub static ALL: [&[Rule]; 18] = [
     &crate::handles::RULES,
     &crate::create::RULES,
     &crate::retire::RULES,
@@ -57,6 +57,7 @@ pub static ALL: [&[Rule]; 17] = [
     &crate::locks::RULES,
     &crate::answers::RULES,
     &crate::levels::RULES,
+    &crate::escape::RULES,
     &crate::pool::RULES,
 ];
 

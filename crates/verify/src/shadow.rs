@@ -113,6 +113,10 @@ pub struct ClientCall {
     pub given: Option<u32>,
     /// Whether the driver refused something in it.
     pub refused: bool,
+    /// Whether it is an escape that names what is not there.
+    pub unresolved: bool,
+    /// Whether an escape of it came to the driver.
+    pub delivered: bool,
 }
 
 /// Of an adapter: its driver model, and who is inside its driver.
@@ -126,6 +130,8 @@ pub struct Adapter {
     pub segments: Vec<Subject>,
     /// The calls that have not returned.
     pub inside: Vec<Inside>,
+    /// How many packets of its nodes are not done.
+    pub flying: u32,
     /// How many allocations, resources, devices and contexts its driver has.
     pub owned: u32,
     /// Whether its driver wants nothing to do with it.

@@ -6,10 +6,10 @@ use drivers::Listed;
 use flight::{Event, Log, Passive, Stepped};
 use kernel::miniport::ContextOrder;
 use kernel::{
-    AdapterId, CreateOrder, DestroyOrder, Handle, Kernel, Made, Manner, Packet, Plugged, ProcessId,
-    Residency, ResidentOrder, Sharing, Target,
+    AdapterId, CreateOrder, DestroyOrder, EscapeOrder, Handle, Kernel, Made, Manner, Packet,
+    Plugged, ProcessId, Residency, ResidentOrder, Sharing, Target,
 };
-use softgpu::format::{Command, LARGEST, describe, encode};
+use softgpu::format::{Command, Escape, LARGEST, describe, encode, escape};
 use std::sync::Arc;
 use verify::{Finding, Severity, Verifier};
 
@@ -78,6 +78,7 @@ fn story(client: &Client<'_>, at: &mut Passive) {
     client.empty_resource(at);
     client.share(at);
     client.work(at);
+    client.escapes(at);
     client.list(at, alone.iter().flat_map(|it| &it.allocations), false, true);
     let again = client.create(at, client.order(&[1]));
     client.list(at, again.iter().flat_map(|it| &it.allocations), false, false);
@@ -185,6 +186,22 @@ impl Client<'_> {
             self.kernel.wait_queue(at, self.process, made.fence, value).unwrap();
         }
         self.kernel.destroy_queue(at, self.process, queue).unwrap();
+    }
+
+    /// Escapes of the driver's and of somebody else's, with and without the hardware, while a
+    /// packet is in flight.
+    fn escapes(&self, at: &mut Passive) {
+        for hardware in [false, true] {
+            let adapter = self.adapter;
+            let order =
+                EscapeOrder { adapter, hardware, flags: hardware.into(), ..Default::default() };
+            let asked = [escape(Escape::Mirror(1)), escape(Escape::Packets), b"none".to_vec()];
+            for mut private in asked {
+                self.submit(at, &[]);
+                let _ = self.kernel.escape(at, self.process, &order, &mut private);
+            }
+        }
+        self.host.quiet(at);
     }
 
     /// An order for allocations alone.

@@ -4,7 +4,8 @@
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
 use crate::ukm::{
-    D3DDDI_FLIPINTERVAL_TYPE, D3DDDI_VIDEO_PRESENT_SOURCE_ID, D3DGPU_VIRTUAL_ADDRESS,
+    D3DDDI_ESCAPEFLAGS, D3DDDI_FLIPINTERVAL_TYPE, D3DDDI_VIDEO_PRESENT_SOURCE_ID,
+    D3DGPU_VIRTUAL_ADDRESS,
 };
 use crate::{HANDLE, NTSTATUS};
 use core::{ffi::c_void, ptr};
@@ -146,3 +147,22 @@ layout! { DXGKARG_SUBMITCOMMANDVIRTUAL: 64 {
 
 pub type DXGKDDI_SUBMITCOMMANDVIRTUAL =
     unsafe extern "win64-unwind" fn(HANDLE, *const DXGKARG_SUBMITCOMMANDVIRTUAL) -> NTSTATUS;
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DXGKARG_ESCAPE {
+    pub hDevice: HANDLE,
+    pub Flags: D3DDDI_ESCAPEFLAGS,
+    pub pPrivateDriverData: *mut c_void,
+    pub PrivateDriverDataSize: u32,
+    pub hContext: HANDLE,
+    /// Since 2.2, inferred: a driver that was built before reads up to here.
+    pub hKmdProcessHandle: HANDLE,
+}
+layout! { DXGKARG_ESCAPE: 48 {
+    hDevice: 0, Flags: 8, pPrivateDriverData: 16, PrivateDriverDataSize: 24, hContext: 32,
+    hKmdProcessHandle: 40,
+} } // one source: docs
+
+pub type DXGKDDI_ESCAPE =
+    unsafe extern "win64-unwind" fn(HANDLE, *const DXGKARG_ESCAPE) -> NTSTATUS;

@@ -218,6 +218,34 @@ static void submission(D3DKMT_HANDLE device)
     CHECK(D3DKMTDestroyContext(&destroy) == STATUS_SUCCESS);
 }
 
+/* Where the data goes back is written before the driver is asked. */
+static void escapes(D3DKMT_HANDLE adapter)
+{
+    /* A number whose bits come back the other way round. */
+    uint8_t mirror[16] = {'W', 'T', 'S', 'G', 1, 0, 0, 0, 1};
+    D3DKMT_ESCAPE escape = {
+        .hAdapter = adapter, .Type = D3DKMT_ESCAPE_DRIVERPRIVATE,
+        .PrivateDriverDataSize = sizeof mirror};
+    CHECK(D3DKMTEscape(NULL) == BAD);
+    CHECK(D3DKMTEscape((D3DKMT_ESCAPE *)(page + PAGE)) == BAD);
+    void *const nowhere[] = {
+        NULL, page + PAGE, page + PAGE - 8, read_only(mirror, sizeof mirror), (void *)0xdead0000};
+    for (size_t i = 0; i < sizeof nowhere / sizeof *nowhere; i++) {
+        escape.pPrivateDriverData = nowhere[i];
+        CHECK(D3DKMTEscape(&escape) == BAD);
+    }
+    escape.pPrivateDriverData = mirror;
+    escape.PrivateDriverDataSize = UINT32_MAX;
+    CHECK(D3DKMTEscape(&escape) == BAD);
+    CHECK(mirror[8] == 1 && mirror[15] == 0);
+    escape.PrivateDriverDataSize = sizeof mirror;
+    CHECK(D3DKMTEscape(read_only(&escape, sizeof escape)) == STATUS_SUCCESS);
+    CHECK(mirror[8] == 0 && mirror[15] == 0x80);
+    escape.Flags.HardwareAccess = 1;
+    CHECK(D3DKMTEscape(&escape) == STATUS_SUCCESS);
+    CHECK(mirror[8] == 1 && mirror[15] == 0);
+}
+
 /* What is not aligned, and what ends with its page, is good. */
 static void crooked(D3DKMT_HANDLE adapter)
 {
@@ -248,6 +276,7 @@ int main(void)
     sharing(device);
     destruction(device);
     submission(device);
+    escapes(adapter);
     crooked(adapter);
     destroy_allocation(device, create_allocation(device));
     destroy_device(device);

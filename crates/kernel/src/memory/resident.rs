@@ -193,7 +193,7 @@ impl Kernel {
             it.clean |= clean;
         }
         if count == 0 {
-            self.let_go(world, extent, device);
+            self.let_go_of_extent(world, extent, device);
         }
     }
 
@@ -238,12 +238,12 @@ impl Kernel {
         let Some(it) = world.views.get_mut(view) else { return };
         let (held, device) = (std::mem::take(&mut it.resident) > 0, it.device);
         if let (true, Some(extent)) = (held, world.extent_of(view)) {
-            self.let_go(world, extent, device);
+            self.let_go_of_extent(world, extent, device);
         }
     }
 
     /// A device lets go of an extent: what it has queued may still use it.
-    pub(crate) fn let_go(&self, world: &mut World, extent: u32, device: u32) {
+    pub(crate) fn let_go_of_extent(&self, world: &mut World, extent: u32, device: u32) {
         world.charge_device(device, extent, false);
         let used = world.outstanding(device);
         if let Some(it) = world.extents.get_mut(extent) {

@@ -1,0 +1,88 @@
+//! Escapes: who gets the adapter to itself, and what is refused.
+
+use crate::rule::{Rule, Verdict};
+use crate::shadow::Shadow;
+use flight::{Event, RuleId, What, Who};
+
+/// The rules on escapes. That level two is alone and idle is a rule on levels.
+pub(crate) static RULES: [Rule; 2] = [
+    Rule { id: RuleId::DEV_LIFE_010, on: &["ddi.escapes"], check: level_two_if_asked },
+    Rule { id: RuleId::DEV_LIFE_014, on: &["leave"], check: refused_if_unresolved },
+];
+
+const STATUS_INVALID_PARAMETER: u32 = 0xC000_000D;
+
+fn level_two_if_asked(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let What::DdiEscapes { hardware } = event.what else { return Verdict::Aside };
+    let inside = owner.adapter().map_or(&[][..], |it| &it.inside);
+    let Some(call) = inside.iter().find(|it| it.call == event.subject) else {
+        return Verdict::Aside;
+    };
+    let asked = if hardware { "two" } else { "zero" };
+    Verdict::kept_if(call.class == asked, Who::Kernel, call.name.clone(), || {
+        let with = if hardware { "with" } else { "without" };
+        format!("an escape {with} HardwareAccess is delivered at level {}, not {asked}", call.class)
+    })
+}
+
+fn refused_if_unresolved(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::Leave { call, status } = &event.what else { return Verdict::Aside };
+    let asked = shadow.process().and_then(|it| it.call(event.thread));
+    let Some(asked) = asked.filter(|it| it.unresolved) else { return Verdict::Aside };
+    let harmless = status.0 == STATUS_INVALID_PARAMETER && !asked.delivered;
+    Verdict::kept_if(harmless, Who::Kernel, call.clone(), || {
+        let came = if asked.delivered { "came" } else { "did not come" };
+        format!(
+            "an escape names what is not there, was answered {:#010x}, and {came} to the driver",
+            status.0
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::script::{judged, said};
+    use flight::RuleId;
+
+    fn delivered(class: &str, hardware: bool) -> String {
+        format!(
+            "call:1 ddi.call name=DxgkDdiEscape level=passive class={class} adapter=adapter:1 \
+             process=process:1\n c1 call:1 ddi.escapes hardware={hardware}\n"
+        )
+    }
+
+    #[test]
+    fn level_two_is_for_who_asked() {
+        let id = RuleId::DEV_LIFE_010;
+        for (class, hardware) in [("two", true), ("zero", false)] {
+            assert!(said(id, &delivered(class, hardware)).is_empty());
+            assert_eq!(judged(id, &delivered(class, hardware)), 1);
+        }
+        assert_eq!(
+            said(id, &delivered("two", false)),
+            ["an escape without HardwareAccess is delivered at level two, not zero"]
+        );
+        assert_eq!(said(id, &delivered("zero", true)).len(), 1);
+    }
+
+    #[test]
+    fn what_names_nothing_is_refused_and_comes_to_nobody() {
+        let id = RuleId::DEV_LIFE_014;
+        let told = |resolved: bool, between: &str, status: &str| {
+            format!(
+                "process:1 enter call=D3DKMTEscape
+                 process:1 escape.asked hardware=false resolved={resolved}
+                 {between}
+                 process:1 leave call=D3DKMTEscape status={status}"
+            )
+        };
+        assert_eq!(judged(id, &told(true, "", "0x00000000")), 0);
+        assert_eq!(judged(id, &told(false, "", "0xc000000d")), 1);
+        assert!(said(id, &told(false, "", "0xc000000d")).is_empty());
+        assert_eq!(said(id, &told(false, "", "0x00000000")).len(), 1);
+        assert_eq!(
+            said(id, &told(false, &delivered("zero", false), "0xc000000d")),
+            ["an escape names what is not there, was answered 0xc000000d, and came to the driver"]
+        );
+    }
+}

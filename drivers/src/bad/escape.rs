@@ -1,0 +1,38 @@
+//! What goes wrong in escapes.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::escape::{answer, escape};
+use crate::table::GOOD;
+use abi::display::DXGKARG_ESCAPE;
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use abi::{HANDLE, NTSTATUS};
+
+pub(crate) const TOUCHES_IN_ESCAPE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiEscape: Some(with_the_hardware), ..GOOD };
+pub(crate) const WANTS_PROCESS: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiEscape: Some(of_a_process), ..GOOD };
+
+/// Reads the hardware whatever the flags say.
+unsafe extern "win64-unwind" fn with_the_hardware(
+    adapter: HANDLE,
+    args: *const DXGKARG_ESCAPE,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let args = unsafe { args.read() };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { answer(adapter, &args, true) }
+}
+
+/// Takes it for granted that there is a process handle. Where a driver in C would fault, it
+/// unwinds.
+unsafe extern "win64-unwind" fn of_a_process(
+    adapter: HANDLE,
+    args: *const DXGKARG_ESCAPE,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    if unsafe { args.read() }.hKmdProcessHandle.is_null() {
+        std::panic::resume_unwind(Box::new("a process handle that is NULL"));
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { escape(adapter, args) }
+}

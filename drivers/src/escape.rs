@@ -1,0 +1,39 @@
+//! Escapes of the driver with a table.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::block::{find, list_mut};
+use crate::table::Adapter;
+use abi::display::DXGKARG_ESCAPE;
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+use abi::ukm::D3DDDI_ESCAPEFLAGS;
+use abi::{HANDLE, NTSTATUS};
+use softgpu::format;
+
+/// Answers its own escapes, and refuses others: the process handle is of no use to it.
+pub(crate) unsafe extern "win64-unwind" fn escape(
+    adapter: HANDLE,
+    args: *const DXGKARG_ESCAPE,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let args = unsafe { args.read() };
+    // SAFETY: The caller promises the same.
+    unsafe { answer(adapter, &args, args.Flags.has(D3DDDI_ESCAPEFLAGS::HardwareAccess)) }
+}
+
+/// Answers an escape, with or without the hardware.
+///
+/// # Safety
+///
+/// As of the entry, whose structure was read.
+pub(crate) unsafe fn answer(adapter: HANDLE, args: &DXGKARG_ESCAPE, hardware: bool) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which outlives the call.
+    let Some(adapter) = (unsafe { find::<Adapter>(adapter) }) else {
+        return STATUS_INVALID_PARAMETER;
+    };
+    // SAFETY: The private data is there for the call, and the driver's.
+    let private = unsafe { list_mut(args.pPrivateDriverData.cast(), args.PrivateDriverDataSize) };
+    match format::answer_escape(private, hardware, || adapter.board().packets()) {
+        Ok(()) => STATUS_SUCCESS,
+        Err(_) => STATUS_INVALID_PARAMETER,
+    }
+}

@@ -138,10 +138,22 @@ pub(crate) const CASES: &[Case] = &[
         Set("offer.ended discarded=true", "discarded", "false"),
     ),
     case(
+        RuleId::RESID_OFFER_010,
+        PAGED,
+        "what comes back is taken back without a fence value",
+        Set("offer.ended", "value", "0"),
+    ),
+    case(
+        RuleId::RESID_BUDGET_001,
+        PAGED,
+        "a process may use more than there is",
+        Set("budget.told", "budget", "999999999"),
+    ),
+    case(
         RuleId::PAGQ_LIFE_001,
         PAGED,
         "a queue ends before its work",
-        Missing("queue:1 queue.signalled value=6"),
+        Missing("queue:1 queue.signalled value=7"),
     ),
     case(
         RuleId::PAGQ_LIFE_002,

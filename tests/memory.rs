@@ -1,7 +1,7 @@
 //! Video memory: allocations come, go, are moved and come back, and every byte is right.
 
 use flight::{Event, Log, Passive, What};
-use kernel::{EvictOrder, Handle, Plugged, Residency, ResidentOrder};
+use kernel::{EvictOrder, Handle, LockOrder, Plugged, Refused, Residency, ResidentOrder};
 use softgpu::format::{self, Command};
 use softgpu::{MemoryPlan, SoftGpu};
 use std::sync::Arc;
@@ -157,4 +157,31 @@ fn four_times_the_memory_goes_round() {
     });
     let moved = events.iter().filter(|it| matches!(it.what, What::MemoryEvicted { .. })).count();
     assert!(moved > 100, "{moved} were moved out");
+}
+
+/// A shared allocation is locked by the device that created it, and by no other.
+#[test]
+fn only_its_creator_locks_a_shared_allocation() {
+    told(MemoryPlan::default(), |wing, at, _| {
+        let (maker, opener) = (Bench::open(wing, at), Bench::open(wing, at));
+        let create = Create::on(maker.device, vec![format::describe(PAGE)]).with_resource();
+        let flags = create.flags | abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS::CreateShared;
+        let made = maker.client.create(at, &Create { flags, ..create }).unwrap();
+        let opened = opener.client.open_resource(at, opener.device, made.global).unwrap();
+        let mut lock = |bench: &Bench, view: u32| {
+            let (device, view) = (Handle(bench.device), Handle(view));
+            let order = LockOrder { device, view, ..LockOrder::default() };
+            wing.kernel.lock(at, bench.client.session().process(), &order)
+        };
+        let view = opened.allocations[0];
+        assert!(matches!(lock(&opener, view), Err(Refused::NotCreator(_))));
+        assert!(lock(&maker, made.allocations[0]).is_ok());
+        let (process, device) = (maker.client.session().process(), Handle(maker.device));
+        wing.kernel.unlock(process, device, &[Handle(made.allocations[0])]).unwrap();
+        for (bench, resource) in [(&opener, opened.resource), (&maker, made.resource)] {
+            let destroy = Destroy { device: bench.device, resource, ..Destroy::default() };
+            bench.client.destroy(at, &destroy).unwrap();
+            bench.close(at);
+        }
+    });
 }

@@ -52,7 +52,7 @@ impl Shadows {
             }
             What::LockTaken { .. } | What::OfferReady {} => shadow.view().map(|it| it.device),
             What::OfferEnded { .. } => shadow.view().map(|it| it.allocation),
-            What::DdiCall { adapter, .. } => Some(*adapter),
+            What::DdiCall { adapter, .. } | What::BudgetTold { adapter, .. } => Some(*adapter),
             What::DdiDestroys { .. } => shadow.allocation().and_then(|it| it.word),
             What::DdiResource { word, .. } => Some(*word),
             What::DdiOpens { resource, .. } => *resource,
@@ -159,6 +159,7 @@ impl Shadows {
             What::AdapterStarted { generation, .. } => adapter.generation = generation,
             What::AdapterStopped {} => {
                 (adapter.generation, adapter.stopped) = (0, None);
+                adapter.bytes = [[0; 2]; 2];
                 let segments = std::mem::take(&mut adapter.segments);
                 for it in std::mem::take(&mut adapter.nodes).into_iter().chain(segments) {
                     self.end(it);

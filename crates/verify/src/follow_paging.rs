@@ -5,17 +5,23 @@ use crate::follow::{Shadows, less};
 use crate::shadow::memory::{
     Memory, Offer, Open, Paging, Placed, Saved, Saves, Segment, Told, Wanted,
 };
-use crate::shadow::{Context, Device, Known, Shadow};
+use crate::shadow::{Adapter, Context, Device, Known, Shadow};
 use flight::{Event, Fence, Subject, What};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 impl Shadows {
     pub(crate) fn segment(&mut self, event: &Event) {
-        if let What::SegmentFound { adapter, base, size, aperture, .. } = event.what {
+        if let What::SegmentFound { adapter, base, size, aperture, target, .. } = event.what {
             let segment = Segment { base, size, aperture, held: BTreeMap::new() };
             self.start(event.subject, Known::Segment(segment));
-            self.with_adapter(adapter, |it| it.segments.push(event.subject));
+            self.first(adapter, || Known::Adapter(Adapter::default()));
+            self.with_adapter(adapter, |it| {
+                it.segments.push(event.subject);
+                let [targets, all] = &mut it.bytes[usize::from(!aperture)];
+                *targets = targets.saturating_add(if target { size } else { 0 });
+                *all = all.saturating_add(size);
+            });
         }
     }
 

@@ -122,6 +122,8 @@ pub struct Adapter {
     pub nodes: Vec<Subject>,
     /// Its segments, while it runs.
     pub segments: Vec<Subject>,
+    /// The bytes of its segments: of each kind, local and not, for applications and in all.
+    pub bytes: [[u64; 2]; 2],
     /// The calls that have not returned.
     pub inside: Vec<Inside>,
     /// How many allocations, resources, devices and contexts its driver has.
@@ -427,6 +429,16 @@ impl Due {
     /// and never values.
     pub fn holds(self, fence: Fence) -> bool {
         (1..=self.last.after(self.done)).contains(&fence.after(self.done))
+    }
+}
+
+impl Adapter {
+    /// How many bytes applications may use of memory of a kind: of the segments that are for
+    /// them, or of all if none is.
+    pub fn most(&self, local: bool) -> u64 {
+        let [targets, all] = self.bytes[usize::from(local)];
+        let any = self.bytes.iter().any(|it| it[0] > 0);
+        if any { targets } else { all }
     }
 }
 

@@ -208,6 +208,9 @@ events! {
         size: u64, private: Hex, come: bool, idle: bool, bytes: u32, pass: u32, answer: Text,
         whole: bool
     }
+    /// A driver has written to a buffer with private data of its own: subject the adapter. The
+    /// digests are of so many bytes of it, before the call and after it.
+    PagingPrivate "paging.private" { buffer: u64, bytes: u32, before: Hex, after: Hex }
     /// The node was given commands of paging work: subject the node. `switch` when they end the
     /// time of the context that is current there.
     PagingSubmitted "paging.submitted" {
@@ -251,6 +254,8 @@ events! {
     /// The CPU sees an allocation, in memory, in an aperture or in the system's memory: subject
     /// the view. `count` is how often it is locked.
     LockTaken "lock.taken" { count: u32, place: Text, hurries: bool }
+    /// The view of a locked allocation was aimed anew, after paging work: subject the allocation.
+    LockAimed "lock.aimed" { place: Text }
     /// One lock of it ended, or was `dropped` because it ended.
     LockEnded "lock.ended" { count: u32, dropped: bool }
 

@@ -21,6 +21,8 @@ pub(crate) const MEMORY: &str = "
     context-allocation:1 memory.placed segment=segment:2 address=65536 bytes=4096
     paging:1 paging.planned adapter=adapter:3 steps=2 behind=0
     call:30 ddi.return name=DxgkDdiBuildPagingBuffer answer=ok legal=true
+    adapter:3 paging.private buffer=4096 bytes=1 before=0x050c5d1f after=0x00000001
+    adapter:3 paging.private buffer=4096 bytes=1 before=0x00000001 after=0x00000001
     paging:1 paging.built operation=init-context of=context-allocation:1 word=word:50 segment=segment:2 address=65536 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
     paging:1 paging.built operation=update-context of=context-allocation:1 word=word:50 segment=segment:2 address=65536 size=4096 private=0x00000007 come=true idle=false bytes=8 pass=1 answer=ok whole=true
     node:3 paging.submitted paging=paging:1 fence=1 bytes=16 switch=false

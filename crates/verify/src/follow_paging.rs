@@ -59,6 +59,9 @@ impl Shadows {
                     *discarded = true;
                 }
             }),
+            What::LockAimed { place } => {
+                self.with_memory(subject, |it| it.aimed = place == "memory");
+            }
             What::MemoryFreed {} => {
                 let place = self.of(subject).memory().and_then(|it| it.placed);
                 if let Some(Placed { segment, address }) = place {
@@ -183,6 +186,7 @@ impl Shadows {
     /// An operation on an allocation is done.
     fn moved(&mut self, of: Subject, operation: &str, segment: Subject, come: bool) {
         let place = self.of(of).memory().and_then(|it| it.placed);
+        let local = self.of(segment).segment().is_some_and(|it| !it.aperture);
         if let Some(saved) = self.get(of).and_then(Shadow::saved_mut) {
             saved.initialised |= operation == "init-context";
             if operation == "update-context" {
@@ -195,6 +199,7 @@ impl Shadows {
             _ => {
                 it.there = come.then_some(segment);
                 it.told = Told::Nothing;
+                it.local = come && local;
                 if operation.ends_with("aperture") {
                     it.mapped = come;
                 }

@@ -6,10 +6,10 @@
 pub mod memory;
 
 use crate::names::Names;
-use flight::{Fence, Subject, Text};
+use flight::{Fence, Hex, Subject, Text};
 use memory::{Memory, Paging, Queue, Saved, Saves, Segment, Wanted};
 use smallvec::SmallVec;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// What is remembered of one object.
 #[derive(Debug)]
@@ -124,6 +124,8 @@ pub struct Adapter {
     pub segments: Vec<Subject>,
     /// The bytes of its segments: of each kind, local and not, for applications and in all.
     pub bytes: [[u64; 2]; 2],
+    /// Its buffers for paging commands: what was last seen in their private data.
+    pub buffers: BTreeMap<u64, Hex>,
     /// The calls that have not returned.
     pub inside: Vec<Inside>,
     /// How many allocations, resources, devices and contexts its driver has.

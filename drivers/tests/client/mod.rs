@@ -39,7 +39,10 @@ pub(crate) fn fly_with(
 ) -> Flown {
     let census = Stepped::fly(seed, log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
-        let adapter = kernel.add_adapter(at, plugged).unwrap();
+        // A driver that is not started was found out before.
+        let Ok(adapter) = kernel.add_adapter(at, plugged) else {
+            return kernel.census().to_string();
+        };
         let (system, gpu) = (kernel.clone(), kernel.clone());
         host.serve("system", kernel.bell(), move |at| system.work(at));
         let bell = kernel.machine_bell(adapter).unwrap();

@@ -60,6 +60,12 @@ pub(crate) const CASES: &[Case] = &[
         Missing("paging:9 paging.built operation=transfer of=allocation:1 come=false"),
     ),
     case(
+        RuleId::KMD_SEG_014,
+        PAGED,
+        "the private data of a paging buffer is another than the driver left",
+        Set("paging.private", "after", "0x00000001"),
+    ),
+    case(
         RuleId::CB_CTXALLOC_006,
         PAGED,
         "a packet is submitted while its context's allocation is elsewhere",
@@ -138,10 +144,22 @@ pub(crate) const CASES: &[Case] = &[
         Set("offer.ended discarded=true", "discarded", "false"),
     ),
     case(
+        RuleId::RESID_OFFER_010,
+        PAGED,
+        "what comes back is taken back without a fence value",
+        Set("offer.ended", "value", "0"),
+    ),
+    case(
+        RuleId::RESID_BUDGET_001,
+        PAGED,
+        "a process may use more than there is",
+        Set("budget.told", "budget", "999999999"),
+    ),
+    case(
         RuleId::PAGQ_LIFE_001,
         PAGED,
         "a queue ends before its work",
-        Missing("queue:1 queue.signalled value=6"),
+        Missing("queue:1 queue.signalled value=7"),
     ),
     case(
         RuleId::PAGQ_LIFE_002,
@@ -196,6 +214,12 @@ pub(crate) const CASES: &[Case] = &[
             Set("allocation:2 memory.wanted", "pinned", "true"),
         )
     },
+    case(
+        RuleId::ALLOC_LOCK_015,
+        LOCKED,
+        "what is locked is moved, and its view stays",
+        Missing("lock.aimed place=memory"),
+    ),
     case(
         RuleId::ALLOC_LOCK_019,
         LOCKED,

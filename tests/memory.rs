@@ -1,7 +1,8 @@
 //! Video memory: allocations come, go, are moved and come back, and every byte is right.
+#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
 use flight::{Event, Log, Passive, What};
-use kernel::{EvictOrder, Handle, Plugged, Residency, ResidentOrder};
+use kernel::{EvictOrder, Handle, LockOrder, Plugged, Refused, Residency, ResidentOrder};
 use softgpu::format::{self, Command};
 use softgpu::{MemoryPlan, SoftGpu};
 use std::sync::Arc;
@@ -157,4 +158,109 @@ fn four_times_the_memory_goes_round() {
     });
     let moved = events.iter().filter(|it| matches!(it.what, What::MemoryEvicted { .. })).count();
     assert!(moved > 100, "{moved} were moved out");
+}
+
+/// A shared allocation is locked by the device that created it, and by no other.
+#[test]
+fn only_its_creator_locks_a_shared_allocation() {
+    told(MemoryPlan::default(), |wing, at, _| {
+        let (maker, opener) = (Bench::open(wing, at), Bench::open(wing, at));
+        let create = Create::on(maker.device, vec![format::describe(PAGE)]).with_resource();
+        let flags = create.flags | abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS::CreateShared;
+        let made = maker.client.create(at, &Create { flags, ..create }).unwrap();
+        let opened = opener.client.open_resource(at, opener.device, made.global).unwrap();
+        let mut lock = |bench: &Bench, view: u32| {
+            let (device, view) = (Handle(bench.device), Handle(view));
+            let order = LockOrder { device, view, ..LockOrder::default() };
+            wing.kernel.lock(at, bench.client.session().process(), &order)
+        };
+        let view = opened.allocations[0];
+        assert!(matches!(lock(&opener, view), Err(Refused::NotCreator(_))));
+        assert!(lock(&maker, made.allocations[0]).is_ok());
+        let (process, device) = (maker.client.session().process(), Handle(maker.device));
+        wing.kernel.unlock(process, device, &[Handle(made.allocations[0])]).unwrap();
+        for (bench, resource) in [(&opener, opened.resource), (&maker, made.resource)] {
+            let destroy = Destroy { device: bench.device, resource, ..Destroy::default() };
+            bench.client.destroy(at, &destroy).unwrap();
+            bench.close(at);
+        }
+    });
+}
+
+/// What one of several clients does over and over: more than the memory holds, in every way.
+fn thrash(wing: &Wing, at: &mut Passive, bench: &Bench) {
+    let (kernel, process) = (&wing.kernel, bench.client.session().process());
+    let device = Handle(bench.device);
+    let all: Vec<u32> = (0..12).map(|it| bench.create(at, (1 + it % 4) * PAGE)).collect();
+    for turn in 0..3 {
+        for (place, it) in all.iter().enumerate() {
+            let list = vec![Handle(*it)];
+            let order = ResidentOrder {
+                queue: bench.queue,
+                list: list.clone(),
+                ..ResidentOrder::default()
+            };
+            match kernel.make_resident(process, &order) {
+                Ok(Residency::Pending(value)) => {
+                    kernel.wait_queue(at, process, bench.fence, value).unwrap();
+                }
+                Ok(Residency::Resident) => (),
+                Err(Refused::NoRoom { .. }) => continue,
+                Err(why) => panic!("{why:?}"),
+            }
+            bench.fill(at, *it, PAGE, 1);
+            if (place + turn) % 3 == 0 {
+                kernel.offer(process, device, &list, 1).unwrap();
+                let reclaimed = kernel.reclaim(process, None, Some(bench.queue), &list).unwrap();
+                assert_eq!(reclaimed.discarded.len(), 1);
+            }
+            if (place + turn) % 4 == 0 {
+                let view = Handle(*it);
+                let order = LockOrder { device, view, waits: true, ..LockOrder::default() };
+                if kernel.lock(at, process, &order).is_ok() {
+                    kernel.unlock(process, device, &list).unwrap();
+                }
+            }
+            let (lazily, clean) = (place % 2 == 0, false);
+            kernel.evict(process, &EvictOrder { device, list, lazily, clean }).unwrap();
+        }
+    }
+    bench.close(at);
+}
+
+/// Several clients at once, in many orders, and no rule is broken.
+#[test]
+fn several_clients_share_little_memory() {
+    let plan = MemoryPlan {
+        visible: 8 * PAGE,
+        local: 8 * PAGE,
+        aperture: 8 * PAGE,
+        paging_buffer: 128,
+        ..MemoryPlan::default()
+    };
+    let orders = (1..=6).map(windtunnel::On::Stepped).chain([windtunnel::On::Free]);
+    for on in orders {
+        let events = run(
+            on,
+            |log| plug(log, plan).0,
+            |wing, at| {
+                let ends = ["client 1", "client 2", "client 3"].map(|name| {
+                    let (kernel, adapter) = (wing.kernel.clone(), wing.adapter);
+                    let host = wing.host.clone();
+                    wing.host.spawn(name, move |at| {
+                        let wing = Wing { kernel, adapter, host };
+                        let bench = Bench::open(&wing, at);
+                        thrash(&wing, at, &bench);
+                    })
+                });
+                for end in &ends {
+                    wing.host.park(at, end, None);
+                }
+            },
+        );
+        let verifier = verified(&events);
+        assert!(verifier.findings().is_empty(), "{on:?}: {:#?}", verifier.findings());
+        let evicted = |it: &&Event| matches!(it.what, What::MemoryEvicted { .. });
+        assert!(events.iter().filter(evicted).count() > 10, "{on:?}");
+    }
 }

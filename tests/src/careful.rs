@@ -5,7 +5,7 @@ use kernel::Plugged;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    Answer, Blank, ContextOrder, DriverContext, DriverDevice, Miniport, Refusal,
+    Answer, Blank, ContextOrder, DriverContext, DriverDevice, Features, Miniport, Refusal,
 };
 use kernel::operation::{Building, ContextMemoryOrder, Operation};
 use kernel::segment::{Wants, WantsFlags};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The built-in driver with memory. It has an allocation for all contexts of a device, which it
-/// brings up to date, and finds each allocation busy that is to come back, until it is told
+/// brings up to date, counts in the private data of paging buffers, and finds each allocation busy that is to come back, until it is told
 /// otherwise.
 pub struct Careful {
     driver: Arc<SoftGpu>,
@@ -61,6 +61,14 @@ impl Miniport for Careful {
     fn add_device(&self, at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
         self.state(|it| it.services = Some(services.clone()));
         self.driver.add_device(at, services)
+    }
+
+    fn query_adapter(&self, at: &mut Passive) -> Answer<Features> {
+        let mut features = self.driver.query_adapter(at)?;
+        if let Some(memory) = &mut features.memory {
+            memory.paging.private = 8;
+        }
+        Ok(features)
     }
 
     fn remove_device(&self, at: &mut Passive) -> Answer<()> {
@@ -112,6 +120,9 @@ impl Miniport for Careful {
     fn build_paging(&self, at: &mut Passive, building: &mut Building<'_>) -> Answer<()> {
         if matches!(&building.operation, Operation::Transfer(it) if !it.idle) {
             return Err(Refusal::Busy);
+        }
+        if let Some(calls) = building.private.first_mut() {
+            *calls = calls.wrapping_add(1);
         }
         self.driver.build_paging(at, building)
     }

@@ -5,7 +5,10 @@ use crate::careful::Careful;
 use crate::{Wing, run};
 use flight::{Event, Log, Passive, RuleId};
 use kernel::segment::Wants;
-use kernel::{EvictOrder, Handle, LockOrder, Plugged, Refused, Residency, ResidentOrder, Trimmed};
+use kernel::{
+    Budget, EvictOrder, Group, Handle, LockOrder, Plugged, Refused, Residency, ResidentOrder,
+    Trimmed,
+};
 use softgpu::format::{self, Command, only_in};
 use softgpu::{APERTURE, LOCAL, MemoryPlan, SoftGpu, VISIBLE};
 use std::sync::Arc;
@@ -103,6 +106,12 @@ impl<'a> MemoryBench<'a> {
         self.wing.kernel.unlock(process, Handle(self.device), &[Handle(view)]).unwrap();
     }
 
+    /// Asks what it has of the adapter's own memory.
+    pub fn tell_budget(&self) -> Budget {
+        let process = self.client.session().process();
+        self.wing.kernel.budget(process, Handle(self.adapter), Group::Local).unwrap()
+    }
+
     /// Offers an allocation.
     pub fn offer(&self, view: u32) {
         let process = self.client.session().process();
@@ -183,8 +192,10 @@ pub fn paged(paging_buffer: u32) -> Vec<Event> {
             assert!(bench.ask(&[one], false).is_err(), "the offer waits for the fill");
             wing.host.quiet(at);
             bench.resident(at, &[one]);
-            assert!(bench.reclaim(two), "it was thrown away");
             bench.evict(&[one], false, false);
+            assert!(bench.reclaim(two), "it was thrown away");
+            wing.host.quiet(at);
+            bench.tell_budget();
             let other = bench.another(at);
             let large = other.create(at, 20, &unseen(&[LOCAL]));
             assert!(other.ask(&[large], true).is_err(), "it does not fit");
@@ -233,6 +244,16 @@ pub const BAD_CLIENTS: &[(RuleId, Story)] = &[
         let it = bench.create(at, 1, &format::anywhere());
         bench.fill(at, it);
         bench.wing.host.quiet(at);
+    }),
+    (RuleId::RESID_EVICT_001, |bench, at| {
+        let it = bench.create(at, 1, &format::anywhere());
+        let order = EvictOrder {
+            device: Handle(bench.device),
+            list: vec![Handle(it)],
+            ..EvictOrder::default()
+        };
+        let refused = bench.wing.kernel.evict(bench.client.session().process(), &order);
+        assert!(matches!(refused, Err(Refused::NotResident(_))), "{refused:?}");
     }),
     (RuleId::RESID_EVICT_002, |bench, at| {
         let it = bench.create(at, 1, &format::anywhere());

@@ -190,9 +190,10 @@ events! {
     /// The work is done, or counts as done: subject the context.
     PacketDone "packet.done" { node: Subject, fence: Fence }
 
-    /// A part of an adapter's memory exists: `number` is the driver's for it, from one on.
+    /// A part of an adapter's memory exists: `number` is the driver's for it, from one on. It is
+    /// a `target` if applications' memory comes from it.
     SegmentFound "segment.found" {
-        adapter: Subject, number: u32, base: u64, size: u64, aperture: bool
+        adapter: Subject, number: u32, base: u64, size: u64, aperture: bool, target: bool
     }
     /// What a driver says of the memory of an allocation: the CPU may lock it (`seen`), its view
     /// is `cached`, it never moves (`pinned`), the driver is `told` when it comes and goes, it
@@ -220,6 +221,9 @@ events! {
         size: u64, private: Hex, come: bool, idle: bool, bytes: u32, pass: u32, answer: Text,
         whole: bool
     }
+    /// A driver has written to a buffer with private data of its own: subject the adapter. The
+    /// digests are of so many bytes of it, before the call and after it.
+    PagingPrivate "paging.private" { buffer: u64, bytes: u32, before: Hex, after: Hex }
     /// The node was given commands of paging work: subject the node. `switch` when they end the
     /// time of the context that is current there.
     PagingSubmitted "paging.submitted" {
@@ -242,6 +246,12 @@ events! {
         queue: Subject, views: u32, must: bool, answer: Text, value: u64, trim: u64
     }
 
+    /// A client was told what it has of an adapter's memory, its own (`local`) or what is mapped
+    /// into apertures: subject the process.
+    BudgetTold "budget.told" {
+        adapter: Subject, local: bool, budget: u64, usage: u64, reserved: u64, reservable: u64
+    }
+
     /// A client's queue of paging work exists: subject it.
     QueueCreated "queue.created" { device: Subject, priority: u32 }
     /// Paging work of it will signal this value: subject the queue.
@@ -257,6 +267,8 @@ events! {
     /// The CPU sees an allocation, in memory, in an aperture or in the system's memory: subject
     /// the view. `count` is how often it is locked.
     LockTaken "lock.taken" { count: u32, place: Text, hurries: bool }
+    /// The view of a locked allocation was aimed anew, after paging work: subject the allocation.
+    LockAimed "lock.aimed" { place: Text }
     /// One lock of it ended, or was `dropped` because it ended.
     LockEnded "lock.ended" { count: u32, dropped: bool }
 
@@ -264,8 +276,9 @@ events! {
     OfferMade "offer.made" { priority: u32, behind: u32 }
     /// The work before the offer is done: from here on it may go.
     OfferReady "offer.ready" {}
-    /// It was taken back; its bytes were thrown away or not.
-    OfferEnded "offer.ended" { discarded: bool }
+    /// It was taken back; its bytes were thrown away or not. By a call for a queue it comes back
+    /// if it must be resident, and is there when the queue's fence has that `value`.
+    OfferEnded "offer.ended" { discarded: bool, queue: Option<Subject>, value: u64 }
 
     /// A driver made an allocation for a context, or for all of a device.
     SavedCreated "context-allocation.created" {

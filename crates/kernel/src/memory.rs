@@ -221,7 +221,9 @@ impl Kernel {
             world.last_segment += 1;
             let subject = Kind::Segment.nr(world.last_segment);
             let (base, size, aperture) = (shape.base, shape.size, shape.flags.aperture);
-            self.log.emit(subject, What::SegmentFound { adapter, number, base, size, aperture });
+            let target = shape.flags.application_target;
+            let found = What::SegmentFound { adapter, number, base, size, aperture, target };
+            self.log.emit(subject, found);
             let limit = pressure.as_mut().map(|it| it.limit(shape.commit_limit));
             let limit = limit.unwrap_or(shape.commit_limit);
             let granule = if shape.flags.large_pages { LARGE_PAGE } else { PAGE };

@@ -112,6 +112,9 @@ impl Kernel {
             if let Some(it) = world.contexts.get_mut(number) {
                 it.inside -= 1;
             }
+            if submitted.is_err() && !world.is_current(inside.adapter, number) {
+                self.rest_context(&mut world, number);
+            }
             self.wake(&mut world);
         }
         submitted
@@ -404,11 +407,13 @@ impl Kernel {
 }
 
 impl World {
-    /// Whether a context is current on a node, or will be: packets of it are queued.
+    /// Whether a context is current on a node, or will be: packets of it are queued, or about to
+    /// be.
     fn is_current(&self, adapter: u32, context: u32) -> bool {
         let nodes = self.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
         let current = |it: &Node| it.current.is_some_and(|it| it.0 == context);
-        nodes.iter().any(current) || self.contexts.get(context).is_some_and(|it| it.flying > 0)
+        let coming = |it: &crate::context::Context| it.flying > 0 || it.inside > 0;
+        nodes.iter().any(current) || self.contexts.get(context).is_some_and(coming)
     }
 
     /// Whether an adapter has paging work that is not built.

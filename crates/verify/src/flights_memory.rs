@@ -2,10 +2,11 @@
 //! comes, is offered, thrown away, locked, moved and let go of; and nothing wrong.
 
 pub(crate) const MEMORY: &str = "
-    segment:1 segment.found adapter=adapter:3 number=1 base=4096 size=8192 aperture=true
-    segment:2 segment.found adapter=adapter:3 number=2 base=65536 size=8192 aperture=false
-    segment:3 segment.found adapter=adapter:3 number=3 base=131072 size=8192 aperture=false
+    segment:1 segment.found adapter=adapter:3 number=1 base=4096 size=8192 aperture=true target=false
+    segment:2 segment.found adapter=adapter:3 number=2 base=65536 size=8192 aperture=false target=true
+    segment:3 segment.found adapter=adapter:3 number=3 base=131072 size=8192 aperture=false target=true
     adapter:3 adapter.started nodes=1 generation=2
+    process:3 budget.told adapter=adapter:3 local=true budget=4096 usage=0 reserved=0 reservable=2048
     node:3 node.started adapter=adapter:3 ordinal=0
     context-allocation:1 context-allocation.created adapter=adapter:3 device=device:3 context=- bytes=4096 word=word:50
     device:3 device.created process=process:3 adapter=adapter:3
@@ -20,6 +21,8 @@ pub(crate) const MEMORY: &str = "
     context-allocation:1 memory.placed segment=segment:2 address=65536 bytes=4096
     paging:1 paging.planned adapter=adapter:3 steps=2 behind=0
     call:30 ddi.return name=DxgkDdiBuildPagingBuffer answer=ok legal=true
+    adapter:3 paging.private buffer=4096 bytes=1 before=0x050c5d1f after=0x00000001
+    adapter:3 paging.private buffer=4096 bytes=1 before=0x00000001 after=0x00000001
     paging:1 paging.built operation=init-context of=context-allocation:1 word=word:50 segment=segment:2 address=65536 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
     paging:1 paging.built operation=update-context of=context-allocation:1 word=word:50 segment=segment:2 address=65536 size=4096 private=0x00000007 come=true idle=false bytes=8 pass=1 answer=ok whole=true
     node:3 paging.submitted paging=paging:1 fence=1 bytes=16 switch=false
@@ -59,7 +62,7 @@ pub(crate) const MEMORY: &str = "
     paging:4 paging.built operation=discard of=allocation:5 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=false idle=true bytes=8 pass=1 answer=ok whole=true
     paging:4 paging.done operation=discard of=allocation:5 segment=segment:3 come=false
     paging:4 paging.ended lost=false
-    view:5 offer.ended discarded=true
+    view:5 offer.ended discarded=true queue=queue:1 value=0
     view:5 resident.counted device=device:3 queue=- count=0 lazily=false clean=false
     view:5 lock.asked hurries=true still=false
     view:5 lock.taken count=1 place=system hurries=true
@@ -108,3 +111,97 @@ pub(crate) const MEMORY: &str = "
     context-allocation:2 memory.freed
     context-allocation:2 context-allocation.gone
 ";
+
+mod tests {
+    use super::MEMORY;
+    use crate::script::{fly, said};
+    use flight::{RuleId, Who};
+
+    /// What a rule says of the flight with one line changed.
+    fn changed(rule: RuleId, from: &str, to: &str) -> Vec<String> {
+        assert!(MEMORY.contains(from), "{from}");
+        said(rule, &MEMORY.replacen(from, to, 1))
+    }
+
+    #[test]
+    fn it_is_quiet() {
+        assert_eq!(fly(MEMORY).findings(), []);
+    }
+
+    #[test]
+    fn a_driver_answers_what_it_may() {
+        let ok = "DxgkDdiBuildPagingBuffer answer=ok legal=true";
+        let odd = "DxgkDdiBuildPagingBuffer answer=invalid legal=false";
+        let script = MEMORY.replacen(ok, odd, 1);
+        let verifier = fly(&script);
+        let [finding] = verifier.findings() else { panic!("{:#?}", verifier.findings()) };
+        assert_eq!((finding.rule, finding.who), (RuleId::KMD_PAGING_001, Who::Driver));
+        assert_eq!(finding.windows, "stops with bug check 0x10E (0xB)");
+        let busy = "idle=true bytes=8 pass=2 answer=busy";
+        let ready = "idle=true bytes=8 pass=2 answer=ok";
+        assert_eq!(changed(RuleId::KMD_PAGING_005, ready, busy).len(), 1);
+    }
+
+    #[test]
+    fn what_is_there_is_not_filled_and_not_given_its_first_bytes_again() {
+        let comes = "paging:7 paging.done operation=transfer";
+        let again = "paging:7 paging.done operation=fill of=allocation:5 segment=segment:3 \
+                     come=true\n    paging:7 paging.done operation=fill";
+        assert_eq!(changed(RuleId::KMD_PAGING_011, comes, again).len(), 1);
+        let first = "paging:2 paging.done operation=init-context";
+        let twice = "paging:2 paging.done operation=init-context of=context-allocation:2 \
+                     segment=segment:2 come=true\n    paging:2 paging.done operation=init-context";
+        let said = changed(RuleId::KMD_PAGING_018, first, twice);
+        assert!(said[0].ends_with("and loses what was saved in it"), "{said:?}");
+    }
+
+    #[test]
+    fn what_was_not_mapped_is_not_unmapped() {
+        let out = "paging:6 paging.done operation=transfer";
+        let unmap = "paging:6 paging.done operation=unmap-aperture";
+        let said = changed(RuleId::KMD_PAGING_014, out, unmap);
+        assert_eq!(said, ["allocation 5 is taken out of segment 3, but was not mapped"]);
+    }
+
+    #[test]
+    fn a_driver_is_told_only_of_what_it_asked_for() {
+        let out = "paging:6 paging.done operation=transfer";
+        let told = "paging:6 paging.done operation=notify-residency";
+        assert_eq!(changed(RuleId::KMD_PAGING_025, out, told).len(), 1);
+        let (not, asked) = ("told=false mappable", "told=true mappable");
+        let said = changed(RuleId::KMD_PAGING_025, not, asked);
+        assert!(said[0].ends_with("its driver was not told that it leaves"), "{said:?}");
+    }
+
+    #[test]
+    fn what_a_running_context_saves_into_stays() {
+        let ready = "    view:5 offer.ready\n";
+        let leaves = "    context-allocation:2 memory.evicted segment=segment:2 discard=false \
+                      why=room\n";
+        let said = changed(RuleId::CB_CTXALLOC_006, ready, leaves);
+        assert_eq!(
+            said,
+            ["context-allocation 2 leaves (room), and context 3, which saves into it, is running"]
+        );
+    }
+
+    #[test]
+    fn a_busy_allocation_waits_for_what_was_under_way() {
+        let again = "idle=false bytes=8 pass=1 answer=busy whole=false\n";
+        let given = "    node:3 paging.submitted paging=paging:5 fence=3 bytes=0 switch=false\n";
+        let before = "    paging:5 paging.planned adapter=adapter:3 steps=1 behind=0\n";
+        let script = MEMORY.replacen(before, &[given, before].concat(), 1);
+        let said_of = |it: &str| said(RuleId::KMD_PAGING_006, it);
+        let waits = "allocation 5 was busy, and is paged while 1 nodes have work from then to do";
+        assert_eq!(said_of(&script), [waits]);
+        let passed = [again, "    node:3 fence.passed fence=3\n"].concat();
+        assert!(said_of(&script.replacen(again, &passed, 1)).is_empty());
+    }
+
+    #[test]
+    fn what_a_device_lists_stays_unless_it_is_offered() {
+        let ready = "    view:5 offer.ready\n";
+        assert_eq!(changed(RuleId::RESID_MAKE_002, ready, "").len(), 1);
+        assert_eq!(changed(RuleId::RESID_OFFER_004, ready, "").len(), 1);
+    }
+}

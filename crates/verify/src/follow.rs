@@ -51,8 +51,10 @@ impl Shadows {
                 shadow.saved().and_then(|it| it.context)
             }
             What::LockTaken { .. } | What::OfferReady {} => shadow.view().map(|it| it.device),
-            What::OfferEnded { .. } => shadow.view().map(|it| it.allocation),
-            What::DdiCall { adapter, .. } => Some(*adapter),
+            What::OfferEnded { .. } | What::LockEnded { .. } => {
+                shadow.view().map(|it| it.allocation)
+            }
+            What::DdiCall { adapter, .. } | What::BudgetTold { adapter, .. } => Some(*adapter),
             What::DdiEscapes { .. } => shadow.call().map(|it| it.adapter),
             What::DdiDestroys { .. } => shadow.allocation().and_then(|it| it.word),
             What::DdiResource { word, .. } => Some(*word),
@@ -162,8 +164,13 @@ impl Shadows {
         let Some(adapter) = first.adapter_mut() else { return };
         match event.what {
             What::AdapterStarted { generation, .. } => adapter.generation = generation,
+            What::PagingPrivate { buffer, after, .. } => {
+                adapter.buffers.insert(buffer, after);
+            }
             What::AdapterStopped {} => {
                 (adapter.generation, adapter.stopped, adapter.flying) = (0, None, 0);
+                adapter.bytes = [[0; 2]; 2];
+                adapter.buffers.clear();
                 let segments = std::mem::take(&mut adapter.segments);
                 for it in std::mem::take(&mut adapter.nodes).into_iter().chain(segments) {
                     self.end(it);

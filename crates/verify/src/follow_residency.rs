@@ -69,6 +69,7 @@ impl Shadows {
             What::LockTaken { place, .. } => self.with_memory(allocation, |it| {
                 if it.locks == 0 {
                     it.outside = place == "system";
+                    it.aimed = place == "memory";
                 }
                 (it.locks, it.clean, it.still) = (it.locks + 1, false, false);
                 it.backed |= place == "system";

@@ -29,6 +29,7 @@ mod follow;
 mod follow_memory;
 mod follow_paging;
 mod follow_residency;
+mod follow_saved;
 mod handles;
 mod levels;
 mod lifetime;

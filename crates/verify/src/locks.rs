@@ -8,12 +8,13 @@ const LOCK: &str = "D3DKMTLock";
 const LOCK2: &str = "D3DKMTLock2";
 
 /// The rules on locks.
-pub(crate) static RULES: [Rule; 9] = [
+pub(crate) static RULES: [Rule; 10] = [
     Rule { id: RuleId::ALLOC_LOCK_005, on: &["lock.taken"], check: visible },
     Rule { id: RuleId::ALLOC_LOCK_006, on: &["lock.taken"], check: creator },
     Rule { id: RuleId::ALLOC_LOCK_012, on: &["lock.taken"], check: hurries },
     Rule { id: RuleId::ALLOC_LOCK_013, on: &["memory.evicted"], check: still },
     Rule { id: RuleId::ALLOC_LOCK_014, on: &["memory.evicted"], check: pinned },
+    Rule { id: RuleId::ALLOC_LOCK_015, on: &["lock.ended"], check: follows },
     Rule { id: RuleId::ALLOC_LOCK_019, on: &["lock.taken"], check: cached },
     Rule { id: RuleId::ALLOC_LOCK_021, on: &["memory.placed"], check: stays },
     Rule { id: RuleId::ALLOC_DESTROY_022, on: &["lock.ended"], check: unlocked },
@@ -66,6 +67,19 @@ fn pinned(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let Some(it) = it.map(|it| &it.memory) else { return Verdict::Aside };
     Verdict::kept_if(!it.wanted.pinned, Who::Kernel, LOCK, || {
         format!("{} is moved for a lock, but is pinned", event.subject)
+    })
+}
+
+fn follows(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let Some(it) = owner.allocation().map(|it| &it.memory) else { return Verdict::Aside };
+    // While it moves, the view is where it was.
+    let settled = it.placed.map(|it| it.segment) == it.there;
+    Verdict::kept_if(!settled || it.aimed == it.local, Who::Kernel, LOCK, || {
+        let (bytes, view) = if it.local { ("a", "not there") } else { ("no", "there") };
+        format!(
+            "{} is locked: its bytes are in {bytes} memory segment, and its view is {view}",
+            event.subject
+        )
     })
 }
 

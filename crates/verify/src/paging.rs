@@ -3,12 +3,12 @@
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadow;
 use crate::shadow::memory::Told;
-use flight::{Event, RuleId, What, Who};
+use flight::{Event, Hex, RuleId, What, Who};
 
 const BUILD: &str = "DxgkDdiBuildPagingBuffer";
 
 /// The rules on paging work.
-pub(crate) static RULES: [Rule; 9] = [
+pub(crate) static RULES: [Rule; 10] = [
     Rule { id: RuleId::KMD_PAGING_001, on: &["ddi.return"], check: answers },
     Rule { id: RuleId::KMD_PAGING_005, on: &["paging.built"], check: busy },
     Rule { id: RuleId::KMD_PAGING_006, on: &["paging.built"], check: again },
@@ -18,6 +18,7 @@ pub(crate) static RULES: [Rule; 9] = [
     Rule { id: RuleId::KMD_PAGING_014, on: &["paging.done", "memory.freed"], check: mapped },
     Rule { id: RuleId::KMD_PAGING_025, on: &["paging.done"], check: told },
     Rule { id: RuleId::KMD_PAGING_031, on: &["paging.built"], check: reused },
+    Rule { id: RuleId::KMD_SEG_014, on: &["paging.private"], check: untouched },
 ];
 
 fn answers(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
@@ -180,4 +181,22 @@ fn reused(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
         let other = other.unwrap_or(*segment);
         format!("{of} comes to {address:#x} in {segment}, but {other} has not left from there")
     })
+}
+
+fn untouched(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::PagingPrivate { buffer, bytes, before, .. } = event.what else {
+        return Verdict::Aside;
+    };
+    let Some(it) = shadow.adapter() else { return Verdict::Aside };
+    let known = it.buffers.get(&buffer);
+    let right = known.copied().unwrap_or_else(|| zeroes(bytes)) == before;
+    Verdict::kept_if(right, Who::Kernel, BUILD, || {
+        let what = if known.is_some() { "was changed" } else { "is new and not zero" };
+        format!("the private data of the paging buffer at {buffer:#x} {what}")
+    })
+}
+
+/// The digest of so many bytes of zero (FNV-1a, as of all private data).
+fn zeroes(bytes: u32) -> Hex {
+    Hex((0..bytes).fold(0x811c_9dc5, |hash: u32, _| hash.wrapping_mul(0x0100_0193)))
 }

@@ -8,7 +8,7 @@ const MAKE: &str = "D3DKMTMakeResident";
 const EVICT: &str = "D3DKMTEvict";
 
 /// The rules on residency.
-pub(crate) static RULES: [Rule; 8] = [
+pub(crate) static RULES: [Rule; 10] = [
     Rule {
         id: RuleId::RESID_MAKE_002,
         on: &["resident.counted", "memory.evicted"],
@@ -21,6 +21,8 @@ pub(crate) static RULES: [Rule; 8] = [
     Rule { id: RuleId::RESID_EVICT_005, on: &["memory.evicted"], check: not_written },
     Rule { id: RuleId::RESID_OFFER_004, on: &["offer.ready", "memory.evicted"], check: after_work },
     Rule { id: RuleId::RESID_OFFER_009, on: &["offer.ended"], check: thrown },
+    Rule { id: RuleId::RESID_OFFER_010, on: &["offer.ended"], check: comes_back },
+    Rule { id: RuleId::RESID_BUDGET_001, on: &["budget.told"], check: within_targets },
 ];
 
 fn counted(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
@@ -149,7 +151,7 @@ fn after_work(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
 }
 
 fn thrown(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let What::OfferEnded { discarded } = event.what else { return Verdict::Aside };
+    let What::OfferEnded { discarded, .. } = event.what else { return Verdict::Aside };
     let Some(it) = owner.allocation().and_then(|it| it.memory.offer) else {
         return Verdict::Aside;
     };
@@ -157,6 +159,40 @@ fn thrown(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
         let were = if it.discarded { "were" } else { "were not" };
         format!(
             "{} is taken back with Discarded {discarded}, but its bytes {were} thrown away",
+            event.subject
+        )
+    })
+}
+
+fn comes_back(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let What::OfferEnded { queue: Some(queue), value, .. } = event.what else {
+        return Verdict::Aside;
+    };
+    let Some(it) = owner.allocation().map(|it| &it.memory).filter(|it| it.listed > 0) else {
+        return Verdict::Aside;
+    };
+    let place = it.placed.map(|it| it.segment);
+    let comes = place.is_some() && place != it.there;
+    Verdict::kept_if(!comes || value > 0, Who::Kernel, "D3DKMTReclaimAllocations2", || {
+        format!(
+            "{} is taken back and comes again, but its client gets no fence value of {queue} to \
+             wait for",
+            event.subject
+        )
+    })
+}
+
+fn within_targets(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let What::BudgetTold { adapter, local, budget, reservable, .. } = event.what else {
+        return Verdict::Aside;
+    };
+    let Some(it) = owner.adapter() else { return Verdict::Aside };
+    let most = it.most(local);
+    let right = budget <= most && reservable <= budget;
+    Verdict::kept_if(right, Who::Kernel, "D3DKMTQueryVideoMemoryInfo", || {
+        format!(
+            "{} may use {budget:#x} bytes and reserve {reservable:#x}, but the segments for \
+             applications of {adapter} have {most:#x}",
             event.subject
         )
     })

@@ -6,10 +6,10 @@
 pub mod memory;
 
 use crate::names::Names;
-use flight::{Fence, Subject, Text};
+use flight::{Fence, Hex, Subject, Text};
 use memory::{Memory, Paging, Queue, Saved, Saves, Segment, Wanted};
 use smallvec::SmallVec;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// What is remembered of one object.
 #[derive(Debug)]
@@ -128,6 +128,10 @@ pub struct Adapter {
     pub nodes: Vec<Subject>,
     /// Its segments, while it runs.
     pub segments: Vec<Subject>,
+    /// The bytes of its segments: of each kind, local and not, for applications and in all.
+    pub bytes: [[u64; 2]; 2],
+    /// Its buffers for paging commands: what was last seen in their private data.
+    pub buffers: BTreeMap<u64, Hex>,
     /// The calls that have not returned.
     pub inside: Vec<Inside>,
     /// How many packets of its nodes are not done.
@@ -459,6 +463,16 @@ impl Shadow {
     /// What a shared resource has for its openers.
     pub fn data(&self) -> Option<Data> {
         self.resource().and_then(|it| it.data)
+    }
+}
+
+impl Adapter {
+    /// How many bytes applications may use of memory of a kind: of the segments that are for
+    /// them, or of all if none is.
+    pub fn most(&self, local: bool) -> u64 {
+        let [targets, all] = self.bytes[usize::from(local)];
+        let any = self.bytes.iter().any(|it| it[0] > 0);
+        if any { targets } else { all }
     }
 }
 

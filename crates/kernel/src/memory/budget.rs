@@ -5,7 +5,7 @@ use crate::kernel::Kernel;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
-use flight::{Kind, RuleId, Who};
+use flight::{Kind, RuleId, What, Who};
 use std::sync::Arc;
 
 /// A part of an adapter's memory that is budgeted together.
@@ -54,7 +54,17 @@ impl Kernel {
     ) -> Result<Budget, Refused> {
         let world = self.world.hold();
         let number = world.resolve(process, Argument::Adapter, adapter, Kind::Adapter)?;
-        Ok(world.budget(process.0, number, group))
+        let it = world.budget(process.0, number, group);
+        let told = What::BudgetTold {
+            adapter: Kind::Adapter.nr(number),
+            local: group == Group::Local,
+            budget: it.budget,
+            usage: it.usage,
+            reserved: it.reserved,
+            reservable: it.reservable,
+        };
+        self.log.emit(Kind::Process.nr(process.0), told);
+        Ok(it)
     }
 
     /// Sets bytes of a group aside for a process (`D3DKMTChangeVideoMemoryReservation`).

@@ -70,12 +70,7 @@ impl Kernel {
             let address = memory.ram.view(&memory.seen(it)).ok_or(Refused::NoRoom { trim: 0 })?;
             it.lock = Some(Locked { count: 0, address, aperture: order.aperture });
         }
-        let segment = it.segment().and_then(|it| memory.segments.get(it));
-        let place = match segment.map(|it| it.shape.flags.aperture) {
-            Some(false) => "memory",
-            Some(true) => "aperture",
-            None => "system",
-        };
+        let place = memory.place_name(it);
         it.clean = false;
         if let Some(witness) = self.witness.get() {
             witness.forget(it.owner);
@@ -248,6 +243,16 @@ impl Memory {
         mine.map(|(_, it)| it.shape.flags)
     }
 
+    /// The kind of place an extent is in, for events.
+    fn place_name(&self, it: &Extent) -> &'static str {
+        let segment = it.segment().and_then(|it| self.segments.get(it));
+        match segment.map(|it| it.shape.flags.aperture) {
+            Some(false) => "memory",
+            Some(true) => "aperture",
+            None => "system",
+        }
+    }
+
     /// The pieces of the machine's memory where an extent's bytes are.
     fn seen(&self, it: &Extent) -> Vec<Run> {
         let local = match &it.place {
@@ -314,12 +319,12 @@ impl World {
         self.extents.get(extent).map_or(0, |it| it.adapter)
     }
 
-    /// Aims a locked extent's view at where its bytes are now.
-    pub(crate) fn aim(&mut self, extent: u32) {
-        let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
-        let Some(it) = extents.get(extent).filter(|it| it.pending == 0) else { return };
-        if let Some(lock) = &it.lock {
-            memory.ram.aim(lock.address, &memory.seen(it));
-        }
+    /// Aims a locked extent's view at where its bytes are now. Answers where that is, if it did.
+    pub(crate) fn aim(&mut self, extent: u32) -> Option<&'static str> {
+        let (extents, memory) = self.memory_mut_of(extent)?;
+        let it = extents.get(extent).filter(|it| it.pending == 0)?;
+        let lock = it.lock.as_ref()?;
+        memory.ram.aim(lock.address, &memory.seen(it));
+        Some(memory.place_name(it))
     }
 }

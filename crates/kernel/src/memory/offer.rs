@@ -119,7 +119,6 @@ impl Kernel {
             let gone = it.offer.take().is_some_and(|it| it.discarded);
             let listed = it.held > 0;
             discarded.push(gone);
-            self.log.emit(Kind::View.nr(*view), What::OfferEnded { discarded: gone });
             world.rank(extent);
             if listed {
                 // One that finds no room is resident again when somebody asks for it.
@@ -137,6 +136,12 @@ impl Kernel {
                 Residency::Resident
             }
         };
+        let value = if let Residency::Pending(value) = residency { value } else { 0 };
+        let queue = queue.map(|it| Kind::Queue.nr(it));
+        for (view, discarded) in views.iter().zip(&discarded) {
+            let ended = What::OfferEnded { discarded: *discarded, queue, value };
+            self.log.emit(Kind::View.nr(*view), ended);
+        }
         Ok(Reclaimed { discarded, residency })
     }
 }

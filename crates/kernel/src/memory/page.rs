@@ -241,6 +241,7 @@ impl Kernel {
         let mut multipass = before;
         let private = &mut open.buffer.private;
         let used = open.used;
+        let secret = crate::create::digest(private);
         facts.ram.lend(rest, &mut |buffer| {
             let Some(operation) = operation.take() else { return };
             let mut building = Building {
@@ -256,6 +257,16 @@ impl Kernel {
             answer = driver.build_paging(at, pass, whom, &mut building);
             written = building.written;
         });
+        let private = &open.buffer.private;
+        if !private.is_empty() {
+            let what = What::PagingPrivate {
+                buffer: open.buffer.run.start,
+                bytes: u32::try_from(private.len()).unwrap_or(u32::MAX),
+                before: secret,
+                after: crate::create::digest(private),
+            };
+            self.log.emit(driver.adapter, what);
+        }
         let broken = (written > room).then(|| {
             format!("the driver says it wrote {written} bytes of commands where {room} were free")
         });
@@ -422,8 +433,10 @@ impl Kernel {
             let done = What::PagingDone { operation, of: it.owner, segment, come };
             self.log.emit(Kind::Paging.nr(paging), done);
         }
-        let (ending, idle) = (it.ending, it.pending == 0);
-        world.aim(extent);
+        let (ending, idle, owner) = (it.ending, it.pending == 0, it.owner);
+        if let Some(place) = world.aim(extent) {
+            self.log.emit(owner, What::LockAimed { place: place.into() });
+        }
         if ending && idle {
             self.release_extent(world, extent);
         }

@@ -157,13 +157,19 @@ impl Kernel {
         let inside = self.enter_device(process, order.device)?;
         let world = &mut *self.world.hold();
         let views = world.views_of(process, inside.device, &order.list)?;
-        for (place, view) in views.iter().enumerate() {
-            let same = views.iter().take(place).filter(|it| *it == view).count();
-            let count = world.views.get(*view).map_or(0, |it| it.resident as usize);
-            if count <= same {
-                // WINDOWS: below zero the whole call is refused (our decision).
-                return Err(Refused::NotResident(Kind::View.nr(*view)));
-            }
+        let lacks = |(place, view): &(usize, &u32)| {
+            let same = views.iter().take(*place).filter(|it| it == view).count();
+            world.views.get(**view).map_or(0, |it| it.resident as usize) <= same
+        };
+        let lacking = views.iter().enumerate().find(lacks).map(|it| Kind::View.nr(*it.1));
+        let broken = lacking.map(|it| {
+            format!("{it} is evicted more often than its client asked for it to be resident")
+        });
+        let (about, place) = (inside.subject(), "D3DKMTEvict.AllocationList");
+        self.log.judge(RuleId::RESID_EVICT_001, Who::Client, about, place, broken);
+        if let Some(view) = lacking {
+            // WINDOWS: below zero the whole call is refused (our decision).
+            return Err(Refused::NotResident(view));
         }
         let mut plan = Plan::default();
         for view in &views {

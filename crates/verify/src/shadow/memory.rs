@@ -47,6 +47,10 @@ pub struct Memory {
     pub locks: u32,
     /// Whether it was not in a segment when it was locked.
     pub outside: bool,
+    /// Whether paging work has brought it to a memory segment.
+    pub local: bool,
+    /// Whether the CPU's view of it is aimed there.
+    pub aimed: bool,
 }
 
 /// What a driver was told of an allocation since it came.

@@ -216,6 +216,11 @@ impl Kernel {
 
     /// Ends a name. The memory goes when nobody can save into it.
     pub(crate) fn free_saved(&self, world: &mut World, number: u32, forgotten: bool) {
+        self.unname_saved(world, number, forgotten);
+        self.settle_saved(world);
+    }
+
+    fn unname_saved(&self, world: &mut World, number: u32, forgotten: bool) {
         let Some(it) = world.saved.get_mut(number) else { return };
         if std::mem::replace(&mut it.freed, true) {
             return;
@@ -229,7 +234,6 @@ impl Kernel {
         let _ = world.kernel_names.close(name); // It was live: it was this one's.
         self.log.emit(Kind::Saved.nr(number), What::SavedFreed { forgotten });
         world.freed.push(number);
-        self.settle_saved(world);
     }
 
     /// Freed ones that no node can save into any more give their memory back. Where a context is
@@ -266,20 +270,37 @@ impl Kernel {
             _ => world.devices.get(owner.number).map(|it| it.saved.clone()),
         }
         .unwrap_or_default();
-        let broken = left.first().map(|first| {
-            format!(
-                "{owner} is gone, and {} that its driver made for it {} not freed",
-                if left.len() == 1 {
-                    Kind::Saved.nr(*first).to_string()
-                } else {
-                    format!("{} context allocations", left.len())
-                },
-                if left.len() == 1 { "is" } else { "are" }
-            )
-        });
-        self.log.judge(RuleId::CB_CTXALLOC_013, Who::Driver, owner, place, broken);
+        self.judge_left(owner, place, &left);
         for number in left {
             self.free_saved(world, number, true);
+        }
+    }
+
+    fn judge_left(&self, owner: Subject, place: &'static str, left: &[u32]) {
+        let what = match left {
+            [] => None,
+            [one] => Some(format!("{} that its driver made for it is", Kind::Saved.nr(*one))),
+            _ => Some(format!("{} context allocations of its driver's are", left.len())),
+        };
+        let broken = what.map(|it| format!("{owner} is gone, and {it} not freed"));
+        self.log.judge(RuleId::CB_CTXALLOC_013, Who::Driver, owner, place, broken);
+    }
+
+    /// An adapter has stopped, and with it its engines: what its driver forgot is said, and all
+    /// that is left is reclaimed.
+    pub(crate) fn sweep_saved(&self, world: &mut World, adapter: Subject) {
+        let mine = |it: &Saved| it.adapter == adapter.number;
+        let all: Vec<(u32, bool)> =
+            world.saved.iter().filter(|it| mine(it.1)).map(|it| (it.0, it.1.freed)).collect();
+        let left: Vec<u32> = all.iter().filter(|it| !it.1).map(|it| it.0).collect();
+        self.judge_left(adapter, "DxgkDdiStopDevice", &left);
+        for number in left {
+            self.unname_saved(world, number, true);
+        }
+        for (number, _) in all {
+            world.freed.retain(|it| *it != number);
+            let extent = world.saved.get(number).map(|it| it.extent);
+            extent.into_iter().for_each(|it| self.drop_extent(world, it));
         }
     }
 
@@ -326,13 +347,24 @@ impl Kernel {
         if done { Ok(()) } else { Err(Refused::Stuck) }
     }
 
-    /// A context is current nowhere any more: what it saves into may be moved.
-    pub(crate) fn rest_context(&self, world: &mut World, context: u32) {
+    /// What a context saves into may be moved, if the context is current nowhere any more.
+    pub(crate) fn rest_context(&self, world: &mut World, adapter: u32, context: u32) {
+        let holds = world.contexts.get(context).is_some_and(|it| !it.holding.is_empty());
+        if holds && !world.is_current(adapter, context) {
+            let held = world.contexts.get_mut(context).map(|it| std::mem::take(&mut it.holding));
+            world.let_go(held.unwrap_or_default());
+        }
+    }
+
+    /// A context is gone. While it is current on a node, that holds for it what it held.
+    pub(crate) fn leave_context(&self, world: &mut World, adapter: u32, context: u32) {
         let held = world.contexts.get_mut(context).map(|it| std::mem::take(&mut it.holding));
-        for number in held.unwrap_or_default() {
-            if let Some(extent) = world.saved.get(number).map(|it| it.extent) {
-                world.hold_extent(extent, false);
-            }
+        let held = held.unwrap_or_default();
+        let nodes = world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
+        let mut saving = nodes.filter(|it| it.may_save(|other, _| other == context));
+        match saving.next() {
+            Some(node) => node.holding.extend(held.into_iter().map(|it| (context, it))),
+            None => world.let_go(held),
         }
     }
 
@@ -425,6 +457,31 @@ impl World {
         (found.kind == kind).then_some(found.number)
     }
 
+    /// A driver has ended a device or a context: it may not name it any more.
+    pub(crate) fn end_kernel_name(&mut self, subject: Subject) {
+        let name = match subject.kind {
+            Kind::Context => self.contexts.get(subject.number).map(|it| it.name),
+            _ => self.devices.get(subject.number).map(|it| it.name),
+        };
+        if let Some(name) = name {
+            let _ = self.kernel_names.close(name); // It was live: it was this one's.
+        }
+    }
+
+    /// Nobody holds these any more for a context.
+    pub(crate) fn let_go(&mut self, held: impl IntoIterator<Item = u32>) {
+        for number in held {
+            if let Some(extent) = self.saved.get(number).map(|it| it.extent) {
+                self.hold_extent(extent, false);
+            }
+        }
+    }
+
+    /// Whether it is an allocation for contexts that its driver has freed.
+    pub(crate) fn is_freed(&self, owner: Subject) -> bool {
+        owner.kind == Kind::Saved && self.saved.get(owner.number).is_some_and(|it| it.freed)
+    }
+
     fn saver_of(&self, number: u32) -> Saver {
         let Some(it) = self.saved.get(number) else { return Saver::None };
         let mine = |context: u32, device: u32| match it.context {
@@ -439,7 +496,7 @@ impl World {
         {
             return Saver::Working;
         }
-        let current = nodes.iter().position(|it| it.current.is_some_and(|(c, d)| mine(c, d)));
+        let current = nodes.iter().position(|it| it.may_save(mine));
         current.map_or(Saver::None, |node| Saver::Current { adapter: it.adapter, node })
     }
 

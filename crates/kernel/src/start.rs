@@ -249,6 +249,7 @@ impl Kernel {
             remove(at, &driver, &pass);
         }
         let mut world = self.world.hold();
+        self.sweep_saved(&mut world, adapter.subject());
         self.log.emit(adapter.subject(), What::AdapterStopped {});
         if let Some(it) = world.adapters.get_mut(adapter.0) {
             (it.line, it.state, it.memory) = (None, State::Stopped, None);

@@ -299,6 +299,11 @@ impl Kernel {
     fn facts(&self, step: &Step) -> Option<Facts> {
         let world = self.world.hold();
         let it = world.extents.get(step.extent)?;
+        // What a driver has freed it does not hear of any more; only an aperture has to be told.
+        let freed = world.is_freed(it.owner);
+        if freed && !matches!(step.what, Move::Map | Move::Unmap) {
+            return None;
+        }
         let memory = world.adapters.get(it.adapter)?.memory.as_ref()?;
         let segment = memory.segments.get(step.at.segment)?;
         let cpu =
@@ -308,6 +313,7 @@ impl Kernel {
             room: memory.paging.buffer,
             owner: it.owner,
             word: it.word,
+            named: (!freed).then_some(it.word),
             bytes: it.bytes,
             runs: it.backing.clone(),
             address: segment.shape.base + step.at.offset,
@@ -342,7 +348,8 @@ impl Kernel {
             let (commands, private) = (buffer.run.start, buffer.private.clone());
             let batch =
                 Batch { paging: number, done, buffer: Some(buffer), switch: switch.is_some() };
-            node.queue.push_back(Flying { fence, context: 0, device: 0, batch: Some(batch) });
+            let batch = Some(batch);
+            node.queue.push_back(Flying { fence, context: 0, device: 0, batch, lost: false });
             let (paging, switch) = (Kind::Paging.nr(number), switch.is_some());
             self.log.emit(subject, What::PagingSubmitted { paging, fence, bytes: used, switch });
             (index, fence, commands, private, switch)
@@ -421,17 +428,26 @@ impl Kernel {
     pub(crate) fn lose_paging(&self, adapter: u32) -> bool {
         let world = &mut *self.world.hold();
         let Some(it) = world.adapters.get_mut(adapter) else { return false };
-        let mut lost = Vec::new();
+        let (mut lost, mut switched) = (Vec::new(), Vec::new());
         for node in &mut it.nodes {
             let (batches, others): (VecDeque<Flying>, VecDeque<Flying>) =
                 std::mem::take(&mut node.queue).into_iter().partition(|it| it.batch.is_some());
             node.queue = others;
-            lost.extend(batches.into_iter().filter_map(|it| it.batch));
+            let batches: Vec<Batch> = batches.into_iter().filter_map(|it| it.batch).collect();
+            if batches.iter().any(|it| it.switch) {
+                node.ghosts.clear();
+                switched.push(node.subject());
+            }
+            lost.extend(batches);
         }
         let any = !lost.is_empty();
+        for node in switched {
+            self.switch(world, adapter, node, None);
+        }
         for batch in lost {
             self.finish_batch(world, adapter, batch, true);
         }
+        self.settle_saved(world);
         any
     }
 }
@@ -442,6 +458,8 @@ struct Facts {
     room: u32,
     owner: flight::Subject,
     word: usize,
+    /// The same, if the driver may hear it.
+    named: Option<usize>,
     bytes: u64,
     runs: Vec<Run>,
     address: u64,
@@ -475,14 +493,14 @@ impl Facts {
             Move::Out => transfer(place, End::System(pages)),
             Move::Discard => Operation::Discard { word, segment, address, idle: step.idle },
             Move::Map => Operation::MapAperture {
-                word: Some(word),
+                word: self.named,
                 segment,
                 page: step.at.offset / PAGE,
                 pages,
                 coherent: self.coherent,
             },
             Move::Unmap => Operation::UnmapAperture {
-                word: Some(word),
+                word: self.named,
                 segment,
                 page: step.at.offset / PAGE,
                 pages: bytes / PAGE,

@@ -196,7 +196,13 @@ impl Kernel {
         let (node, owner) = node.zip(world.devices.get_mut(inside.device)).ok_or(gone)?;
         node.given = node.given.next();
         let (fence, subject) = (node.given, node.subject());
-        node.queue.push_back(Flying { fence, context, device: inside.device, batch: None, lost: false });
+        node.queue.push_back(Flying {
+            fence,
+            context,
+            device: inside.device,
+            batch: None,
+            lost: false,
+        });
         match owner.queued.iter_mut().find(|(node, _)| *node == index) {
             Some((_, last)) => *last = fence,
             None => owner.queued.push((index, fence)),

@@ -95,12 +95,12 @@ impl SoftGpu {
         Ok(Shape { size, alignment: PAGE, ..Shape::default() })
     }
 
-    fn services(&self) -> Answer<Arc<Services>> {
+    pub(crate) fn services(&self) -> Answer<Arc<Services>> {
         self.state().services.clone().ok_or(Refusal::Invalid)
     }
 
     /// Ends things: their records under the lock, then their blocks without it.
-    fn end(&self, body: impl FnOnce(&mut Records, &mut Ended)) -> Answer<()> {
+    pub(crate) fn end(&self, body: impl FnOnce(&mut Records, &mut Ended)) -> Answer<()> {
         let services = self.services()?;
         let mut ended = Ended::default();
         body(&mut self.state().records, &mut ended);

@@ -10,6 +10,7 @@ mod allocation;
 mod bad;
 mod block;
 mod board;
+mod changing;
 mod context;
 mod moving;
 mod plug;

@@ -2,14 +2,18 @@
 #![expect(unsafe_code, reason = "vouches for the tables of this crate")]
 
 use crate::board::Board;
+use crate::changing::Changing;
 use crate::wrapped::{Fault, Wrapped};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use flight::Log;
 use kernel::Plugged;
-use nt::Pool;
+use nt::{Pool, Ram};
 use port::TableDriver;
-use softgpu::SoftGpu;
+use softgpu::{MemoryPlan, SoftGpu};
 use std::sync::Arc;
+
+/// How much memory the machine has for hardware and everybody else.
+const MACHINE_MEMORY: u64 = 256 << 20;
 
 /// A driver with a table, on a board of its own.
 ///
@@ -37,6 +41,21 @@ pub(crate) fn table(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> Plugg
 /// The driver in safe Rust.
 pub(crate) fn softgpu(log: &Arc<Log>) -> Plugged {
     let (miniport, machine) = SoftGpu::new();
+    Plugged { miniport, machine, pool: Pool::new(log.clone()) }
+}
+
+/// The driver in safe Rust, whose hardware has memory of its own.
+pub(crate) fn softgpu_memory(log: &Arc<Log>) -> Plugged {
+    let ram = Ram::new(MACHINE_MEMORY).expect("the machine has memory");
+    let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
+    Plugged { miniport, machine, pool: Pool::new(log.clone()) }
+}
+
+/// The same, with save areas that it changes for others.
+pub(crate) fn changing(log: &Arc<Log>) -> Plugged {
+    let ram = Ram::new(MACHINE_MEMORY).expect("the machine has memory");
+    let (driver, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
+    let miniport = Changing::around(driver);
     Plugged { miniport, machine, pool: Pool::new(log.clone()) }
 }
 

@@ -50,6 +50,8 @@ pub const ALL: &[Listed] = drivers! {
     "table" "a driver with a table, as one in C has it" [] |log| plug::table(&GOOD, log);
     "table-moves-resource" "changes hResource where it may" []
         |log| plug::table(&MOVES_RESOURCE, log);
+    "softgpu-memory" "the built-in driver, on hardware with memory" [] plug::softgpu_memory;
+    "softgpu-changing" "changes the save areas of contexts that run" [] plug::changing;
 
     "null-allocation" "creates allocations without an hAllocation" [KMD_ALLOC_001]
         |log| plug::table(&create::NULL_ALLOCATION, log);

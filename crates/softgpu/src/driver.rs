@@ -42,6 +42,8 @@ pub struct SoftGpu {
     /// What memory the adapter has, if it has some.
     plan: Option<MemoryPlan>,
     state: Mutex<State>,
+    /// Held by who makes or frees save areas: a context has one end.
+    pub(crate) areas: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -70,7 +72,15 @@ impl SoftGpu {
 
     fn of(gpu: Gpu, plan: Option<MemoryPlan>) -> (Arc<SoftGpu>, Arc<Gpu>) {
         let gpu = Arc::new(gpu);
-        (Arc::new(Self { gpu: gpu.clone(), plan, state: Mutex::default() }), gpu)
+        (
+            Arc::new(Self {
+                gpu: gpu.clone(),
+                plan,
+                state: Mutex::default(),
+                areas: Mutex::default(),
+            }),
+            gpu,
+        )
     }
 
     /// The bytes behind a client's handle, for tests.
@@ -184,11 +194,14 @@ impl Miniport for SoftGpu {
     }
 
     fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> Answer<()> {
+        let areas = self.areas.lock().unwrap_or_else(PoisonError::into_inner);
         let known = self.state().records.context(context.word());
         if let Some((_, Some(area))) = known {
             // A refusal leaves nothing to retry with: the context ends all the same.
             let _ = self.services()?.destroy_context_memory(at, area.name);
+            self.end(|records, ended| records.change_area(context.word(), None, ended))?;
         }
+        drop(areas);
         self.end(|records, ended| records.end_context(context.word(), ended))
     }
 

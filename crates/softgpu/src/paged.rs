@@ -15,7 +15,7 @@ use kernel::operation::{ContextMemoryOrder, End, Operation};
 use kernel::segment::WantsFlags;
 use kernel::services::Services;
 use std::ops::Range;
-use std::sync::Weak;
+use std::sync::{PoisonError, Weak};
 
 impl SoftGpu {
     /// What the engines saved of each context that has a save area, the oldest first; `None`,
@@ -49,6 +49,7 @@ impl SoftGpu {
     /// has not saved yet goes into the new one, if a packet comes before it does.
     pub fn change_areas(&self, at: &mut Passive, again: bool) -> Answer<()> {
         let services = self.services()?;
+        let _areas = self.areas.lock().unwrap_or_else(PoisonError::into_inner);
         let all = self.state().records.with_areas();
         for (context, before) in all {
             let area = if again {

@@ -1,6 +1,6 @@
 //! Scenarios: what a client does to a driver, by name.
 
-use crate::scenarios::{bad, destroy, life, share, threads};
+use crate::scenarios::{bad, destroy, life, saved, share, threads};
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
 use flight::RuleId;
@@ -61,7 +61,8 @@ pub(crate) const WORK: &[&str] = &[
 pub(crate) const STANDARD: &[&str] = &["DxgkDdiGetStandardAllocationDriverData"];
 
 /// Every scenario, good ones first.
-pub const ALL: &[&[Scenario]] = &[life::ALL, share::ALL, destroy::ALL, threads::ALL, bad::ALL];
+pub const ALL: &[&[Scenario]] =
+    &[life::ALL, share::ALL, destroy::ALL, threads::ALL, saved::ALL, bad::ALL];
 
 /// The scenario of that name.
 pub fn find(name: &str) -> Option<&'static Scenario> {

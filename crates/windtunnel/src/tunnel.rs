@@ -2,7 +2,7 @@
 
 use abi::{D3DKMT_HANDLE, NTSTATUS};
 use flight::{Crew, Passive, Ticket, Woken};
-use kernel::{AdapterId, Census, Kernel};
+use kernel::{AdapterId, Census, Kernel, Residency, ResidentOrder};
 use softgpu::format::{self, Command};
 use std::sync::Arc;
 use thunk::{Client, Create, Created, Destroy};
@@ -155,13 +155,34 @@ impl Bench {
         self.submit(at, context, &[fill])
     }
 
-    /// Submits commands.
+    /// Makes allocations resident where there is memory, and waits until they are.
+    pub fn resident(&self, at: &mut Passive, list: &[D3DKMT_HANDLE]) -> Result<(), Stopped> {
+        let session = self.client.session();
+        let (kernel, process) = (session.kernel(), session.process());
+        let stopped = |why| Stopped(format!("allocations to be resident; {why:?}"));
+        let device = kernel::Handle(self.device);
+        let Ok(queue) = kernel.create_queue(process, device, 0) else { return Ok(()) };
+        let list = list.iter().map(|it| kernel::Handle(*it)).collect();
+        let order = ResidentOrder { queue: queue.queue, list, ..ResidentOrder::default() };
+        match kernel.make_resident(process, &order).map_err(stopped)? {
+            Residency::Pending(value) => {
+                kernel.wait_queue(at, process, queue.fence, value).map_err(stopped)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Submits commands; where there is memory, what they name is made resident first.
     pub fn submit(
         &self,
         at: &mut Passive,
         context: D3DKMT_HANDLE,
         commands: &[Command],
     ) -> Result<(), Stopped> {
+        let named: Vec<D3DKMT_HANDLE> = commands.iter().flat_map(names).map(|it| it.0).collect();
+        if !named.is_empty() {
+            self.resident(at, &named)?;
+        }
         let bytes = format::encode(commands);
         wanted("D3DKMTSubmitCommand", self.client.submit(at, context, &bytes))
     }
@@ -175,6 +196,15 @@ impl Bench {
         wanted("D3DKMTCloseAdapter", self.client.close_adapter(at, self.adapter))?;
         self.client.end(at);
         Ok(())
+    }
+}
+
+/// What a command names.
+fn names(command: &Command) -> Vec<kernel::Handle> {
+    match command {
+        Command::Fill { target, .. } => vec![*target],
+        Command::Copy { from, to, .. } => vec![*from, *to],
+        Command::Hang => Vec::new(),
     }
 }
 

@@ -500,6 +500,15 @@ impl World {
         current.map_or(Saver::None, |node| Saver::Current { adapter: it.adapter, node })
     }
 
+    /// Whether all that a context saves into is there, and stays.
+    pub(crate) fn is_ready(&self, context: u32) -> bool {
+        let held = self.contexts.get(context).map(|it| it.holding.as_slice()).unwrap_or_default();
+        let there = |it: &Extent| it.segment().is_some() && it.pending == 0;
+        self.saved_for(context).iter().all(|(number, extent)| {
+            held.contains(number) && self.extents.get(*extent).is_some_and(there)
+        })
+    }
+
     /// What a context's engine saves into: its own, and its device's.
     fn saved_for(&self, context: u32) -> Vec<(u32, u32)> {
         let Some(device) = self.contexts.get(context).map(|it| it.device) else {

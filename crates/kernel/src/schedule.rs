@@ -155,10 +155,15 @@ impl Kernel {
         packet: &Packet,
     ) -> Result<Fence, Refused> {
         let driver = &inside.driver;
-        self.ready_context(at, inside.adapter, number)?;
-        let keys = Class::Scheduler.keys(inside.adapter, driver.generation, process.0);
-        let pass = self.enter(at, keys)?;
-        let Given { node, fence, word } = self.give(number, inside)?;
+        let (pass, Given { node, fence, word }) = loop {
+            self.ready_context(at, inside.adapter, number)?;
+            let keys = Class::Scheduler.keys(inside.adapter, driver.generation, process.0);
+            let pass = self.enter(at, keys)?;
+            // While this waited for its pass, the driver may have made more for the context.
+            if let Some(given) = self.give(number, inside)? {
+                break (pass, given);
+            }
+        };
         let submission = Submission {
             context: &word,
             node: u32::try_from(node).unwrap_or(u32::MAX),
@@ -184,11 +189,15 @@ impl Kernel {
         }
     }
 
-    /// Draws the packet's fence and queues it. The scheduler's key is held.
-    fn give(&self, context: u32, inside: &Inside<'_>) -> Result<Given, Refused> {
+    /// Draws the packet's fence and queues it. The scheduler's key is held. Answers none if
+    /// something is missing that the context saves into.
+    fn give(&self, context: u32, inside: &Inside<'_>) -> Result<Option<Given>, Refused> {
         let world = &mut *self.world.hold();
         // Who parked looks again.
         world.works(inside.device)?;
+        if !world.is_ready(context) {
+            return Ok(None);
+        }
         let gone = Refused::Removed(inside.subject());
         let it = world.contexts.get_mut(context).ok_or(gone.clone())?;
         let (word, index) = (it.word.clone().ok_or(gone.clone())?, it.node);
@@ -211,7 +220,7 @@ impl Kernel {
         let context = Kind::Context.nr(context);
         self.log.emit(context, What::PacketQueued { node: subject, fence });
         self.log.emit(subject, What::PacketSubmitted { context, fence });
-        Ok(Given { node: index, fence, word })
+        Ok(Some(Given { node: index, fence, word }))
     }
 
     /// Records what a driver reports. One that it was not given is said and forgotten.

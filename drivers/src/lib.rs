@@ -7,12 +7,15 @@
 //! No driver has global state: any number of them fly in one process.
 
 mod allocation;
+mod area;
 mod bad;
 mod block;
 mod board;
 mod changing;
 mod context;
+mod memory;
 mod moving;
+mod operation;
 mod plug;
 mod registry;
 mod segments;

@@ -1,6 +1,7 @@
 //! The drivers by name.
 
 use crate::bad::{adapter, context_memory, create, destroy, device, handle, query, standard, view};
+use crate::memory::MEMORY;
 use crate::moving::MOVES_RESOURCE;
 use crate::plug;
 use crate::table::GOOD;
@@ -50,6 +51,8 @@ pub const ALL: &[Listed] = drivers! {
     "table" "a driver with a table, as one in C has it" [] |log| plug::table(&GOOD, log);
     "table-moves-resource" "changes hResource where it may" []
         |log| plug::table(&MOVES_RESOURCE, log);
+    "table-memory" "the driver with a table, on hardware with memory" []
+        |log| plug::table_memory(&MEMORY, log);
     "softgpu-memory" "the built-in driver, on hardware with memory" [] plug::softgpu_memory;
     "softgpu-changing" "changes the save areas of contexts that run" [] plug::changing;
 

@@ -107,7 +107,7 @@ impl Gpu {
     }
 
     /// Where the CPU sees its local memory, if it has some.
-    pub(crate) fn cpu(&self) -> Option<u64> {
+    pub fn cpu(&self) -> Option<u64> {
         self.memory.as_ref().map(Controller::cpu)
     }
 

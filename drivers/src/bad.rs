@@ -10,5 +10,6 @@ pub(crate) mod destroy;
 pub(crate) mod device;
 pub(crate) mod handle;
 pub(crate) mod query;
+pub(crate) mod saved;
 pub(crate) mod standard;
 pub(crate) mod view;

@@ -19,6 +19,7 @@ use abi::status::{
     STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY,
     STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
 };
+use abi::ukm::D3DDDI_ALLOCATIONPRIORITY_NORMAL;
 use abi::{HANDLE, NTSTATUS};
 use flight::Fence;
 use kernel::miniport::Refusal;
@@ -38,9 +39,6 @@ pub(crate) const MEMORY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA
     DxgkDdiSubmitCommandVirtual: Some(submit_drawing),
     ..GOOD
 };
-
-/// The priority of allocations (`D3DDDI_ALLOCATIONPRIORITY_NORMAL`).
-const NORMAL: u32 = 0x7800_0000;
 
 /// All segments of the board.
 pub(crate) const ANYWHERE: u32 = 0b111;
@@ -125,7 +123,7 @@ unsafe extern "win64-unwind" fn create_anywhere(
         // SAFETY: The kernel gives so many elements.
         for info in unsafe { list_mut((*args).pAllocationInfo, (*args).NumAllocations) } {
             (info.SupportedReadSegmentSet, info.SupportedWriteSegmentSet) = (ANYWHERE, ANYWHERE);
-            info.AllocationPriority = NORMAL;
+            info.AllocationPriority = D3DDDI_ALLOCATIONPRIORITY_NORMAL;
         }
     }
     status

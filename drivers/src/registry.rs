@@ -1,6 +1,8 @@
 //! The drivers by name.
 
-use crate::bad::{adapter, context_memory, create, destroy, device, handle, query, standard, view};
+use crate::bad::{
+    adapter, context_memory, create, destroy, device, handle, query, saved, standard, view,
+};
 use crate::memory::MEMORY;
 use crate::moving::MOVES_RESOURCE;
 use crate::plug;
@@ -166,6 +168,35 @@ pub const ALL: &[Listed] = drivers! {
         [CB_CTXALLOC_010] |log| plug::table(&context_memory::FREES_BY_ITS_OWN_WORD, log);
     "frees-context-memory-in-dpc" "calls DxgkCbDestroyContextAllocation from its DPC"
         [CB_CTXALLOC_011] |log| plug::table(&context_memory::FREES_CONTEXT_MEMORY_IN_DPC, log);
+
+    "shares-one-context" "asks for context memory that is shared and of one context"
+        [CB_CTXALLOC_002] |log| plug::table_memory(&saved::SHARES_ONE_CONTEXT, log);
+    "shares-nothing" "asks for context memory that is neither shared nor of a context"
+        [CB_CTXALLOC_002] |log| plug::table_memory(&saved::SHARES_NOTHING, log);
+    "names-its-device" "asks for context memory with its own handle of the device"
+        [CB_CTXALLOC_003] |log| plug::table_memory(&saved::NAMES_ITS_DEVICE, log);
+    "names-its-context" "asks for context memory with a handle of its own for the context"
+        [CB_CTXALLOC_003] |log| plug::table_memory(&saved::NAMES_ITS_CONTEXT, log);
+    "empty-area" "asks for context memory of no bytes" [CB_CTXALLOC_004]
+        |log| plug::table_memory(&saved::EMPTY_AREA, log);
+    "prefers-elsewhere" "prefers a segment for context memory that it does not allow"
+        [CB_CTXALLOC_004] |log| plug::table_memory(&saved::PREFERS_ELSEWHERE, log);
+    "evicts-to-memory" "has context memory evicted to a segment that is no aperture"
+        [CB_CTXALLOC_004] |log| plug::table_memory(&saved::EVICTS_TO_MEMORY, log);
+    "seen-in-memory" "wants to see context memory that may be in no aperture" [CB_CTXALLOC_005]
+        |log| plug::table_memory(&saved::SEEN_IN_MEMORY, log);
+    "frees-area-twice" "frees the memory of a context twice" [CB_CTXALLOC_009]
+        |log| plug::table_memory(&saved::FREES_AREA_TWICE, log);
+    "frees-its-word" "frees the memory of a context by its own word for it" [CB_CTXALLOC_009]
+        |log| plug::table_memory(&saved::FREES_ITS_WORD, log);
+    "forgets-area" "does not free the memory of a context that it destroys" [CB_CTXALLOC_013]
+        |log| plug::table_memory(&saved::FORGETS_AREA, log);
+    "forgets-shared" "never frees the memory that it made for a device's contexts"
+        [CB_CTXALLOC_013] |log| plug::table_memory(&saved::FORGETS_SHARED, log);
+    "maps-outside" "asks where the page behind a context's memory is" [CB_CTXALLOC_015]
+        |log| plug::table_memory(&saved::MAPS_OUTSIDE, log);
+    "updates-while-paging" "waits for paging work inside DxgkDdiBuildPagingBuffer"
+        [CB_CTXALLOC_017] |log| plug::table_memory(&saved::UPDATES_WHILE_PAGING, log);
 
     "false-fence" "reports a fence it was not given" [KMD_ISR_008]
         |log| plug::table(&adapter::FALSE_FENCE, log);

@@ -195,6 +195,8 @@ pub const ALL: &[Listed] = drivers! {
         [CB_CTXALLOC_013] |log| plug::table_memory(&saved::FORGETS_SHARED, log);
     "maps-outside" "asks where the page behind a context's memory is" [CB_CTXALLOC_015]
         |log| plug::table_memory(&saved::MAPS_OUTSIDE, log);
+    "saves-into-freed" "has engines save contexts into memory that it has freed"
+        [CB_CTXALLOC_014] |log| plug::table_memory(&saved::SAVES_INTO_FREED, log);
     "updates-while-paging" "waits for paging work inside DxgkDdiBuildPagingBuffer"
         [CB_CTXALLOC_017] |log| plug::table_memory(&saved::UPDATES_WHILE_PAGING, log);
 

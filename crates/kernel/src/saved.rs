@@ -7,6 +7,8 @@
 //! 2. A driver may free one at any moment. Its name is gone at once, its memory when no node
 //!    can save into it and no paging work is pending.
 
+use crate::context::Context;
+use crate::device::Device;
 use crate::handle::{BadHandle, Handle};
 use crate::kernel::Kernel;
 use crate::memory::place::Plan;
@@ -101,15 +103,11 @@ impl Kernel {
         let context = world.named_by_kernel(order.context, Kind::Context);
         let context = context.filter(|it| world.contexts.get(*it).map(|it| it.device) == device);
         let lost = if device.is_none() {
-            Some(format!(
-                "hDevice {:#x} is no name the kernel gave for a device of this adapter",
-                order.device
-            ))
+            let given = world.shown(order.device);
+            Some(format!("hDevice is {given}, no name the kernel gave for a device of {adapter}"))
         } else if order.context != 0 && context.is_none() {
-            Some(format!(
-                "hContext {:#x} is no name the kernel gave for a context of that device",
-                order.context
-            ))
+            let given = world.shown(order.context);
+            Some(format!("hContext is {given}, no name the kernel gave for a context of hDevice"))
         } else {
             None
         };
@@ -195,16 +193,7 @@ impl Kernel {
                 let of = of.map_or("a context allocation".to_owned(), |it| it.to_string());
                 Some(format!("{of} was freed before: its name {name:#x} is stale"))
             }
-            _ => {
-                let own = world.saved.iter().find(|(_, it)| it.word == name);
-                Some(match own {
-                    Some((number, _)) => format!(
-                        "{name:#x} is the driver's own word for {}, not the handle it was given",
-                        Kind::Saved.nr(number)
-                    ),
-                    None => format!("{name:#x} is no name the kernel gave"),
-                })
-            }
+            _ => Some(format!("it is {}, no name the kernel gave", world.shown(name))),
         };
         let refused = broken.is_some();
         self.log.judge(RuleId::CB_CTXALLOC_009, Who::Driver, adapter, place, broken);
@@ -258,6 +247,34 @@ impl Kernel {
             }
         }
         world.freed.append(&mut waiting);
+    }
+
+    /// An engine saved a context: where it did, an allocation for that context has to be.
+    pub(crate) fn judge_save(&self, adapter: Subject, node: u32, address: u64) {
+        let world = self.world.hold();
+        let Some((extents, memory)) = world.memory(adapter.number) else { return };
+        let nodes = world.adapters.get(adapter.number).map(|it| it.nodes.as_slice());
+        let Some(on) = nodes.and_then(|it| it.get(node as usize)) else { return };
+        let whose = |it: &Saved| {
+            let mine = |context, device| it.context.map_or(it.device == device, |it| it == context);
+            on.may_save(mine) || on.queue.iter().any(|it| mine(it.context, it.device))
+        };
+        let there = |it: &Saved| {
+            let extent = extents.get(it.extent)?;
+            let start = memory.address(extent)?;
+            Some((start..start + extent.bytes).contains(&address))
+        };
+        let mut all = world.saved.iter().filter(|(_, it)| it.adapter == adapter.number);
+        let found = all.any(|(_, it)| there(it) == Some(true) && whose(it));
+        let broken = (!found).then(|| {
+            format!(
+                "{} saved a context at {address:#x}, where no context allocation of it is: it was \
+                 freed, or never there",
+                on.subject()
+            )
+        });
+        let place = "DxgkDdiSubmitCommandVirtual";
+        self.log.judge(RuleId::CB_CTXALLOC_014, Who::Driver, adapter, place, broken);
     }
 
     /// An owner is gone: what its driver forgot is said, and reclaimed.
@@ -455,6 +472,24 @@ impl World {
     pub(crate) fn named_by_kernel(&self, name: usize, kind: Kind) -> Option<u32> {
         let found = self.kernel_names.find_for_driver(Handle(u32::try_from(name).ok()?))?;
         (found.kind == kind).then_some(found.number)
+    }
+
+    /// What a driver named something by, for people: an address says nothing.
+    fn shown(&self, name: usize) -> String {
+        let device = |it: &Device| it.word.as_ref().map(|it| it.word()) == Some(name);
+        let context = |it: &Context| it.word.as_ref().map(|it| it.word()) == Some(name);
+        let saved =
+            self.saved.iter().find(|(_, it)| it.word == name).map(|it| Kind::Saved.nr(it.0));
+        let own = saved
+            .or_else(|| self.devices.iter().find(|it| device(it.1)).map(|it| Kind::Device.nr(it.0)))
+            .or_else(|| {
+                self.contexts.iter().find(|it| context(it.1)).map(|it| Kind::Context.nr(it.0))
+            });
+        match (own, u32::try_from(name)) {
+            (Some(own), _) => format!("the driver's own handle of {own}"),
+            (None, Ok(name)) => format!("{name:#x}"),
+            (None, Err(_)) => "an address".to_owned(),
+        }
     }
 
     /// A driver has ended a device or a context: it may not name it any more.

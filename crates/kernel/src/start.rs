@@ -77,6 +77,12 @@ impl Line for Wire {
             let _ = self.driver.dpc(at);
         }
     }
+
+    fn saved(&self, node: u32, address: u64) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.judge_save(self.driver.adapter, node, address);
+        }
+    }
 }
 
 impl AdapterId {

@@ -109,6 +109,8 @@ struct Current {
 pub(crate) struct Step {
     pub(crate) faults: u64,
     pub(crate) interrupt: bool,
+    /// Where a context was saved.
+    pub(crate) saved: Option<u64>,
 }
 
 /// What became of the work in front.
@@ -200,6 +202,7 @@ impl Engine {
         if let Some(Current { area: Some(area), registers, .. }) = self.current.take() {
             let saved = memory.write(Side::Own(area.saturating_add(SAVED_AT)), &registers.encode());
             step.faults += u64::from(!saved);
+            step.saved = Some(area);
         }
     }
 

@@ -34,6 +34,11 @@ pub(crate) const FORGETS_AREA: DRIVER_INITIALIZATION_DATA = ends(forgets);
 pub(crate) const MAPS_OUTSIDE: DRIVER_INITIALIZATION_DATA = ends(maps_outside);
 pub(crate) const FORGETS_SHARED: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(and_shares), ..MEMORY };
+pub(crate) const SAVES_INTO_FREED: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiBuildPagingBuffer: Some(and_frees),
+    DxgkDdiDestroyContext: Some(forgets),
+    ..MEMORY
+};
 pub(crate) const UPDATES_WHILE_PAGING: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiBuildPagingBuffer: Some(and_updates), ..MEMORY };
 
@@ -228,24 +233,51 @@ unsafe extern "win64-unwind" fn and_updates(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
-    let told = unsafe { *args };
-    if told.Operation == DXGK_OPERATION_INIT_CONTEXT_RESOURCE {
-        // SAFETY: The operation says which member it is.
-        let word = unsafe { told.About.InitContextResource.hAllocation };
-        // SAFETY: The words are the adapter's and an area's, which outlive the call.
-        let known = unsafe { (find::<Adapter>(adapter), find::<Area>(word)) };
-        if let (Some(known), Some(area)) = known
-            && let Some(call) = known.interface.DxgkCbUpdateContextAllocation
-        {
-            let update = DXGKARGCB_UPDATECONTEXTALLOCATION {
-                hAllocation: area.name,
-                ..DXGKARGCB_UPDATECONTEXTALLOCATION::ZERO
-            };
-            // SAFETY: The kernel gave the function, and `update` outlives the call.
-            unsafe { call(known.interface.DeviceHandle, &raw const update) };
-        }
-    }
     // SAFETY: The arguments are the kernel's.
+    if let Some((known, area)) = unsafe { initialises(adapter, args) }
+        && let Some(call) = known.interface.DxgkCbUpdateContextAllocation
+    {
+        let update = DXGKARGCB_UPDATECONTEXTALLOCATION {
+            hAllocation: area.name,
+            ..DXGKARGCB_UPDATECONTEXTALLOCATION::ZERO
+        };
+        // SAFETY: The kernel gave the function, and `update` outlives the call.
+        unsafe { call(known.interface.DeviceHandle, &raw const update) };
+    }
+    // SAFETY: As above.
     unsafe { build_paging_buffer(adapter, args) }
+}
+
+/// Frees an area as soon as it is initialised, and has engines save into it all the same.
+unsafe extern "win64-unwind" fn and_frees(
+    adapter: HANDLE,
+    args: *mut DXGKARG_BUILDPAGINGBUFFER,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { build_paging_buffer(adapter, args) };
+    // SAFETY: As above.
+    if let Some((known, area)) = unsafe { initialises(adapter, args) } {
+        give_back(known, area.name);
+    }
+    status
+}
+
+/// The area that an operation initialises.
+///
+/// # Safety
+///
+/// The arguments are the kernel's, and what they name does not end while the answer is used.
+unsafe fn initialises<'a>(
+    adapter: HANDLE,
+    args: *const DXGKARG_BUILDPAGINGBUFFER,
+) -> Option<(&'a Adapter, &'a Area)> {
+    // SAFETY: It is a structure.
+    let args = unsafe { args.read() };
+    if args.Operation != DXGK_OPERATION_INIT_CONTEXT_RESOURCE {
+        return None;
+    }
+    // SAFETY: The operation says which member it is.
+    let word = unsafe { args.About.InitContextResource.hAllocation };
+    // SAFETY: The words are the adapter's and an area's, which outlive the call.
+    unsafe { find::<Adapter>(adapter).zip(find::<Area>(word)) }
 }

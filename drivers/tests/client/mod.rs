@@ -7,7 +7,7 @@ use flight::{Event, Log, Passive, Stepped};
 use kernel::miniport::ContextOrder;
 use kernel::{
     AdapterId, CreateOrder, DestroyOrder, Handle, Kernel, Made, Manner, Packet, Plugged, ProcessId,
-    Sharing, Target,
+    Residency, ResidentOrder, Sharing, Target,
 };
 use softgpu::format::{Command, LARGEST, describe, encode};
 use std::sync::Arc;
@@ -39,7 +39,10 @@ pub(crate) fn fly_with(
 ) -> Flown {
     let census = Stepped::fly(seed, log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
-        let adapter = kernel.add_adapter(at, plugged).unwrap();
+        // One that does not even start is named for it.
+        let Ok(adapter) = kernel.add_adapter(at, plugged) else {
+            return kernel.census().to_string();
+        };
         let (system, gpu) = (kernel.clone(), kernel.clone());
         host.serve("system", kernel.bell(), move |at| system.work(at));
         let bell = kernel.machine_bell(adapter).unwrap();
@@ -57,7 +60,9 @@ pub(crate) fn fly_with(
     }
     assert_eq!(verifier.absent().len(), 0, "{:?}", verifier.absent());
     let weighs = |it: &&Finding| it.severity > Severity::Note;
-    let findings = verifier.findings().iter().filter(weighs).cloned().collect();
+    let findings: Vec<Finding> = verifier.findings().iter().filter(weighs).cloned().collect();
+    let started = events.iter().any(|it| it.what.name() == "adapter.started");
+    assert!(started || !findings.is_empty(), "it did not start, and nothing says why");
     Flown { events, findings, census }
 }
 
@@ -154,12 +159,33 @@ impl Client<'_> {
         let [a, b, unused, c] = made.allocations[..] else { return };
         let fill = |target| Command::Fill { target, offset: 0, length: 64, value: 0xab };
         let copy = Command::Copy { from: a, from_offset: 0, to: b, to_offset: 32, length: 64 };
+        self.resident(at, &made.allocations);
         self.submit(at, &[fill(a), copy]);
         self.submit(at, &[fill(c)]);
+        self.other_context(at, &[fill(c)]);
         self.list(at, &[a, b], false, false);
         self.list(at, &[unused], true, false);
         self.list(at, &[c], false, true);
         self.host.quiet(at);
+    }
+
+    /// Has a second context work on the same node.
+    fn other_context(&self, at: &mut Passive, commands: &[Command]) {
+        let order = ContextOrder { node: 0, engine: 1, private: Vec::new() };
+        let made = self.kernel.create_context(at, self.process, self.device, &order);
+        let Ok(context) = made else { return };
+        Client { context: Some(context), ..*self }.submit(at, commands);
+        let _ = self.kernel.destroy_context(at, self.process, context);
+    }
+
+    /// Makes allocations resident, if there is memory.
+    fn resident(&self, at: &mut Passive, list: &[Handle]) {
+        let Ok(queue) = self.kernel.create_queue(self.process, self.device, 0) else { return };
+        let list = list.to_vec();
+        let order = ResidentOrder { queue: queue.queue, list, ..ResidentOrder::default() };
+        if let Ok(Residency::Pending(value)) = self.kernel.make_resident(self.process, &order) {
+            let _ = self.kernel.wait_queue(at, self.process, queue.fence, value);
+        }
     }
 
     /// An order for allocations alone.

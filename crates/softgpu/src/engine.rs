@@ -167,6 +167,8 @@ impl Engine {
 
     fn draw(&mut self, it: &mut Drawing, memory: &Controller, step: &mut Step) -> Outcome {
         if let Area::Absent(word) = it.area {
+            // The one before makes room all the same.
+            self.leave(memory, step);
             return Outcome::Fault(Some(word));
         }
         self.enter(it, memory, step);

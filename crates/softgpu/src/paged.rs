@@ -53,9 +53,10 @@ impl SoftGpu {
         let all = self.state().records.with_areas();
         for (context, before) in all {
             let area = if again {
-                build(&**services.pool(), |blocks| {
+                let area = build(&**services.pool(), |blocks| {
                     self.order_area(at, &services, blocks, before.owner)
-                })?
+                })?;
+                area.map(|it| SaveArea { second: true, ..it })
             } else {
                 None
             };
@@ -104,7 +105,7 @@ impl SoftGpu {
             self.state().records.end_area(word);
         }
         match made {
-            Ok(name) => Ok(Some(SaveArea { word, name, owner: (device, context) })),
+            Ok(name) => Ok(Some(SaveArea { word, name, owner: (device, context), second: false })),
             Err(Refusal::Unsupported) => {
                 blocks.give_back(word);
                 Ok(None)
@@ -197,10 +198,15 @@ impl Records {
         let (number, area) = self.context(context)?;
         let area = match area {
             None => Area::None,
-            Some(SaveArea { word, .. }) => match self.area(word)?.place() {
-                Some(address) => Area::At(address),
-                None => Area::Absent(word),
-            },
+            Some(SaveArea { word, second, .. }) => {
+                let area = self.area(word)?;
+                match area.place() {
+                    Some(address) => Area::At(address),
+                    // The kernel has it there for the packets that come after it.
+                    None if second && !area.was_there() => Area::None,
+                    None => Area::Absent(word),
+                }
+            }
         };
         Some((number, area))
     }

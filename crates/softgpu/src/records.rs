@@ -56,6 +56,8 @@ pub(crate) struct SaveArea {
     pub(crate) name: usize,
     /// What the kernel calls its device and its context.
     pub(crate) owner: (usize, usize),
+    /// It came in place of another one: packets were on their way before it was asked for.
+    pub(crate) second: bool,
 }
 
 /// A device's view of an allocation.
@@ -306,7 +308,11 @@ mod tests {
     fn a_save_area_goes_with_its_context() {
         let mut records = records();
         records.add_area(70, 4096);
-        records.add_context(12, 10, Some(SaveArea { word: 70, name: 7, owner: (0, 0) }));
+        records.add_context(
+            12,
+            10,
+            Some(SaveArea { word: 70, name: 7, owner: (0, 0), second: false }),
+        );
         let (number, area) = records.context(12).unwrap();
         assert_ne!(Some(number), records.context(11).map(|it| it.0));
         assert_eq!(area.map(|it| it.name), Some(7));

@@ -1,5 +1,6 @@
 //! What engines save contexts into: made inside the calls that make contexts, saved into, moved,
 //! freed at any moment, and kept as long as an engine can reach it.
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use flight::{Event, Kind, Passive, RuleId, Subject, What};
 use kernel::miniport::Refusal;
@@ -453,6 +454,50 @@ fn names_that_are_stale_or_foreign_are_refused_and_named() {
     let mut expected = vec![(RuleId::CB_CTXALLOC_009, adapter); 5];
     expected.push((RuleId::CB_CTXALLOC_003, adapter));
     assert_eq!(broken(&events), expected);
+}
+
+#[test]
+fn what_another_adapter_has_is_refused_and_named() {
+    let other = Keeper::new(MemoryPlan::default());
+    let log_of = std::cell::RefCell::new(None);
+    let keeper = Keeper::new(MemoryPlan::default());
+    let make = |log: &Arc<flight::Log>| {
+        *log_of.borrow_mut() = Some(log.clone());
+        keeper.plug(log)
+    };
+    let events = run(1, make, |wing, at| {
+        let log = log_of.borrow_mut().take().unwrap();
+        let second = wing.kernel.add_adapter(at, other.plug(&log)).unwrap();
+        let desk = Desk::open(wing, at, &keeper);
+        let name = keeper.share(at, WORD).unwrap();
+        assert_eq!(other.services().destroy_context_memory(at, name), Err(Refusal::Invalid));
+        let order = keeper.order(WORD + 1);
+        assert_eq!(other.services().create_context_memory(at, &order), Err(Refusal::Invalid));
+        assert_eq!(keeper.services().destroy_context_memory(at, name), Ok(()));
+        desk.close(at, &[]);
+        wing.kernel.remove_adapter(at, second);
+    });
+    let second = Kind::Adapter.nr(2);
+    let rules = [RuleId::CB_CTXALLOC_009, RuleId::CB_CTXALLOC_002, RuleId::CB_CTXALLOC_003];
+    assert_eq!(broken(&events), rules.map(|it| (it, second)));
+}
+
+/// A driver frees what it likes inside any call, also the one that makes or ends the owner.
+#[test]
+fn one_is_freed_inside_every_call_about_its_owner() {
+    for when in [When::DeviceMade, When::ContextMade, When::ContextEnds, When::DeviceEnds] {
+        kept(1, MemoryPlan::default(), |wing, at, keeper| {
+            keeper.on(when, |keeper, at| {
+                let name = keeper.share(at, WORD)?;
+                keeper.services().destroy_context_memory(at, name)
+            });
+            let desk = Desk::open(wing, at, keeper);
+            let a = desk.context(at, 0);
+            desk.packet(at, a);
+            wing.host.quiet(at);
+            desk.close(at, &[a]);
+        });
+    }
 }
 
 #[test]

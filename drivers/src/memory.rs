@@ -120,8 +120,10 @@ unsafe extern "win64-unwind" fn create_anywhere(
     // SAFETY: The arguments are the kernel's.
     let status = unsafe { create_allocation(adapter, args) };
     if status == STATUS_SUCCESS {
+        // SAFETY: It is a structure.
+        let args = unsafe { args.read() };
         // SAFETY: The kernel gives so many elements.
-        for info in unsafe { list_mut((*args).pAllocationInfo, (*args).NumAllocations) } {
+        for info in unsafe { list_mut(args.pAllocationInfo, args.NumAllocations) } {
             (info.SupportedReadSegmentSet, info.SupportedWriteSegmentSet) = (ANYWHERE, ANYWHERE);
             info.AllocationPriority = D3DDDI_ALLOCATIONPRIORITY_NORMAL;
         }

@@ -210,7 +210,8 @@ unsafe fn runs(list: PVOID) -> Vec<Run> {
     let list = list.cast::<MDL>();
     // SAFETY: The caller promises the list.
     let count = unsafe { (*list).ByteCount } as usize / 4096;
+    let first = list.wrapping_add(1).cast::<u64>();
     // SAFETY: The numbers of its pages lie behind it.
-    let pages = unsafe { slice::from_raw_parts(list.add(1).cast::<u64>(), count) };
+    let pages = unsafe { slice::from_raw_parts(first, count) };
     pages.iter().map(|it| Run { start: it * PAGE, bytes: PAGE }).collect()
 }

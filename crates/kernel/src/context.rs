@@ -182,7 +182,7 @@ impl Kernel {
             world.end_kernel_name(subject);
             self.forget_saved(&mut world, subject, "DxgkDdiDestroyContext");
             let adapter = world.devices.get(device).map_or(0, |it| it.adapter);
-            self.leave_context(&mut world, adapter, number);
+            world.leave_context(adapter, number);
             self.log.emit(subject, What::ContextDestroyed {});
             self.end_word(given, subject, false);
         }

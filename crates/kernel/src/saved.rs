@@ -121,7 +121,9 @@ impl Kernel {
             match world.saver_of(number) {
                 Saver::None => {
                     let extent = world.saved.get(number).map(|it| it.extent);
-                    extent.into_iter().for_each(|it| self.release_extent(world, it));
+                    if let Some(extent) = extent {
+                        self.release_extent(world, extent);
+                    }
                 }
                 Saver::Working => waiting.push(number),
                 Saver::Current { adapter, node } => {
@@ -167,7 +169,9 @@ impl Kernel {
         for (number, _) in all {
             world.freed.retain(|it| *it != number);
             let extent = world.saved.get(number).map(|it| it.extent);
-            extent.into_iter().for_each(|it| self.drop_extent(world, it));
+            if let Some(extent) = extent {
+                self.drop_extent(world, extent);
+            }
         }
     }
 }

@@ -139,7 +139,7 @@ impl Kernel {
             if let Some(it) = world.contexts.get_mut(number) {
                 it.inside -= 1;
             }
-            self.rest_context(&mut world, inside.adapter, number);
+            world.rest_context(inside.adapter, number);
             self.wake(&mut world);
         }
         submitted
@@ -360,7 +360,7 @@ impl Kernel {
         self.log.emit(node, What::NodeSwitched { to });
         world.let_go(held.into_iter().map(|it| it.1));
         if let Some((context, _)) = before {
-            self.rest_context(world, adapter, context);
+            world.rest_context(adapter, context);
         }
     }
 

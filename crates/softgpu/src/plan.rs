@@ -45,6 +45,7 @@ impl Default for MemoryPlan {
 
 impl MemoryPlan {
     /// The same in whole pages, one at least, and not so much that segments meet.
+    #[must_use]
     pub fn whole(self) -> Self {
         let whole = |bytes: u64| bytes.clamp(1, LOCAL_BASE - VISIBLE_BASE).next_multiple_of(PAGE);
         Self {

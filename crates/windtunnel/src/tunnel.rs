@@ -168,7 +168,7 @@ impl Bench {
             Residency::Pending(value) => {
                 kernel.wait_queue(at, process, queue.fence, value).map_err(stopped)
             }
-            _ => Ok(()),
+            Residency::Resident => Ok(()),
         }
     }
 

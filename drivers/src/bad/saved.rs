@@ -278,6 +278,8 @@ unsafe fn initialises<'a>(
     }
     // SAFETY: The operation says which member it is.
     let word = unsafe { args.About.InitContextResource.hAllocation };
-    // SAFETY: The words are the adapter's and an area's, which outlive the call.
-    unsafe { find::<Adapter>(adapter).zip(find::<Area>(word)) }
+    // SAFETY: The word is the adapter's, which outlives the call.
+    let known = unsafe { find::<Adapter>(adapter) };
+    // SAFETY: The word is an area's, which outlives the call.
+    known.zip(unsafe { find::<Area>(word) })
 }

@@ -75,10 +75,9 @@ impl Kernel {
             wants.preferred.iter().flatten().find(|it| !wants.segments.has(it.segment))
         {
             Some(format!("segment {} is preferred, but not among its segments", it.segment))
-        } else if let Some(it) = wants.evict.iter().find(|it| aperture(*it) != Some(true)) {
-            Some(format!("segment {it} is listed for eviction, but is no aperture"))
         } else {
-            None
+            let wrong = wants.evict.iter().find(|it| aperture(*it) != Some(true));
+            wrong.map(|it| format!("segment {it} is listed for eviction, but is no aperture"))
         };
         let refused = broken.is_some();
         self.log.judge(RuleId::CB_CTXALLOC_004, Who::Driver, adapter, CREATE, broken);

@@ -54,27 +54,6 @@ impl Kernel {
         if done { Ok(()) } else { Err(Refused::Stuck) }
     }
 
-    /// What a context saves into may be moved, if the context is current nowhere any more.
-    pub(crate) fn rest_context(&self, world: &mut World, adapter: u32, context: u32) {
-        let holds = world.contexts.get(context).is_some_and(|it| !it.holding.is_empty());
-        if holds && !world.is_current(adapter, context) {
-            let held = world.contexts.get_mut(context).map(|it| std::mem::take(&mut it.holding));
-            world.let_go(held.unwrap_or_default());
-        }
-    }
-
-    /// A context is gone. While it is current on a node, that holds for it what it held.
-    pub(crate) fn leave_context(&self, world: &mut World, adapter: u32, context: u32) {
-        let held = world.contexts.get_mut(context).map(|it| std::mem::take(&mut it.holding));
-        let held = held.unwrap_or_default();
-        let nodes = world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
-        let mut saving = nodes.filter(|it| it.may_save(|other, _| other == context));
-        match saving.next() {
-            Some(node) => node.holding.extend(held.into_iter().map(|it| (context, it))),
-            None => world.let_go(held),
-        }
-    }
-
     pub(crate) fn update_context_memory(
         &self,
         at: &mut Passive,
@@ -148,6 +127,27 @@ impl Kernel {
 }
 
 impl World {
+    /// What a context saves into may be moved, if the context is current nowhere any more.
+    pub(crate) fn rest_context(&mut self, adapter: u32, context: u32) {
+        let holds = self.contexts.get(context).is_some_and(|it| !it.holding.is_empty());
+        if holds && !self.is_current(adapter, context) {
+            let held = self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.holding));
+            self.let_go(held.unwrap_or_default());
+        }
+    }
+
+    /// A context is gone. While it is current on a node, that holds for it what it held.
+    pub(crate) fn leave_context(&mut self, adapter: u32, context: u32) {
+        let held = self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.holding));
+        let held = held.unwrap_or_default();
+        let nodes = self.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
+        let mut saving = nodes.filter(|it| it.may_save(|other, _| other == context));
+        match saving.next() {
+            Some(node) => node.holding.extend(held.into_iter().map(|it| (context, it))),
+            None => self.let_go(held),
+        }
+    }
+
     /// Nobody holds these any more for a context.
     pub(crate) fn let_go(&mut self, held: impl IntoIterator<Item = u32>) {
         for number in held {

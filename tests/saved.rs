@@ -564,3 +564,21 @@ fn drivers_with_save_areas_fly_clean_side_by_side() {
         }
     }
 }
+
+/// An engine that hangs never switches: its memory is reclaimed when the adapter goes.
+#[test]
+fn what_a_hung_engine_could_save_into_is_reclaimed_with_the_adapter() {
+    let events = told(1, MemoryPlan::default(), |wing, at, keeper| {
+        let desk = Desk::open(wing, at, keeper);
+        let a = desk.context(at, 0);
+        desk.client.submit(at, a, &format::encode(&[Command::Hang])).unwrap();
+        let _ = desk.client.destroy_context(at, a);
+        let _ = desk.client.destroy_device(at, desk.device);
+        desk.client.end(at);
+        assert!(keeper.hardware.faults() == 0, "nothing was saved");
+    });
+    let rules: Vec<RuleId> = broken(&events).into_iter().map(|it| it.0).collect();
+    assert!(rules.iter().all(|it| *it == RuleId::WT_STUCK_001), "{rules:?}");
+    let gone = place(&events, is(1, "context-allocation.gone"));
+    assert!(gone > place(&events, |it| it.what.name() == "device.lost"));
+}

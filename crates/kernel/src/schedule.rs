@@ -102,13 +102,18 @@ impl Node {
     /// Takes out what was done when the last fence passed, in order.
     fn take_done(&mut self) -> Vec<Flying> {
         let mut done = Vec::new();
-        for queue in [&mut self.ghosts, &mut self.queue] {
-            let (over, left): (VecDeque<Flying>, VecDeque<Flying>) =
-                std::mem::take(queue).into_iter().partition(|it| self.passed.covers(it.fence));
-            *queue = left;
-            done.extend(over);
+        while self.queue.front().is_some_and(|it| self.passed.covers(it.fence)) {
+            done.extend(self.queue.pop_front());
         }
-        done.sort_by_key(|it| std::cmp::Reverse(self.passed.after(it.fence)));
+        if !self.ghosts.is_empty() {
+            let (over, left): (VecDeque<Flying>, VecDeque<Flying>) =
+                std::mem::take(&mut self.ghosts)
+                    .into_iter()
+                    .partition(|it| self.passed.covers(it.fence));
+            self.ghosts = left;
+            done.extend(over);
+            done.sort_by_key(|it| std::cmp::Reverse(self.passed.after(it.fence)));
+        }
         done
     }
 }

@@ -6,8 +6,12 @@ use std::path::PathBuf;
 use stories::flown;
 
 fn check(scenario: &str) {
+    check_with("softgpu", scenario);
+}
+
+fn check_with(driver: &str, scenario: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("golden/{scenario}.trace"));
-    let now = flown("softgpu", scenario, 1).events;
+    let now = flown(driver, scenario, 1).events;
     if std::env::var_os("WINDTUNNEL_BLESS").is_some() {
         fs::write(&path, trace::text(&now)).unwrap();
         return;
@@ -46,4 +50,11 @@ fn a_destroy_behind_work_on_two_nodes() {
 #[test]
 fn a_resource_that_waits_for_its_member() {
     check("member-in-flight");
+}
+
+/// A context allocation is created inside `DxgkDdiCreateContext`, used, and freed while a packet
+/// of its context flies; its memory is given back only after the switch.
+#[test]
+fn a_context_allocation_freed_while_its_context_runs() {
+    check_with("softgpu-changing", "area-in-use");
 }

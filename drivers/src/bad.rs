@@ -16,5 +16,6 @@ pub(crate) mod level;
 pub(crate) mod memory;
 pub(crate) mod paging;
 pub(crate) mod query;
+pub(crate) mod saved;
 pub(crate) mod standard;
 pub(crate) mod view;

@@ -10,11 +10,12 @@
 //! 2. The board keeps the memory; packets look for it and find it gone.
 //! 3. The lock is never held while the engines are called.
 
-use flight::{Fence, InCall, Line, Machine, Passive};
+use flight::{Fence, InCall, Line, Machine, Passive, Ram};
 use kernel::handle::Handle;
 use kernel::miniport::Refusal;
+use kernel::segment::MemoryFeatures;
 use softgpu::format::Command;
-use softgpu::{Gpu, Memory, NODES, Packet};
+use softgpu::{Ended, Gpu, Memory, MemoryPlan, NODES, Packet, Target};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -22,15 +23,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// A board with two engines.
 #[derive(Debug, Default)]
 pub struct Board {
-    gpu: Gpu,
+    pub(crate) gpu: Gpu,
+    /// What memory it has, if it has some.
+    pub(crate) features: Option<MemoryFeatures>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(crate) struct State {
     /// The last number given, to memory or to a space.
     last: u64,
     memory: BTreeMap<u64, Arc<Memory>>,
+    /// Where it is in the GPU's addresses, if it is in memory of the GPU's.
+    pub(crate) places: BTreeMap<u64, u64>,
     /// What each name means, in each space.
     spaces: BTreeMap<u64, BTreeMap<u32, u64>>,
     /// The last fence acknowledged, of each node.
@@ -43,6 +48,14 @@ impl Board {
         Self::default()
     }
 
+    /// A board with memory, which is part of the machine's; none if that is too small.
+    pub fn with_memory(ram: Arc<dyn Ram>, plan: MemoryPlan) -> Option<Self> {
+        let plan = plan.whole();
+        let gpu = Gpu::with_memory(ram, &plan)?;
+        let features = gpu.cpu().map(|it| plan.features(it));
+        Some(Self { gpu, features, ..Self::default() })
+    }
+
     /// Sets memory aside and answers its number, which is not zero.
     pub fn allocate(&self, size: u64) -> u64 {
         let mut state = self.state();
@@ -53,7 +66,9 @@ impl Board {
 
     /// Gives memory back. What is not there is not missed.
     pub fn release(&self, memory: u64) {
-        self.state().memory.remove(&memory);
+        let mut state = self.state();
+        state.memory.remove(&memory);
+        state.places.remove(&memory);
     }
 
     /// Opens an address space and answers its number.
@@ -109,7 +124,11 @@ impl Board {
     /// Whether a node's engine has ended packets since this was last asked: what the interrupt
     /// was for, which is acknowledged by reading it.
     pub fn acknowledge(&self, node: u32) -> bool {
-        let done = self.gpu.take_done(node);
+        // What faulted is over as well.
+        let over = |it| match it {
+            Ended::Done(fence) | Ended::Faulted(fence, _) => fence,
+        };
+        let done: Vec<Fence> = self.gpu.take_ended(node).into_iter().map(over).collect();
         if let (Some(newest), Some(it)) = (done.last(), self.state().done.get_mut(node as usize)) {
             *it = newest.0;
         }
@@ -161,15 +180,22 @@ impl Board {
         memory.read(range)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.last += 1;
         self.last
+    }
+
+    /// Memory of the GPU's, as a space names it.
+    pub(crate) fn target(&self, space: u64, name: u32) -> Option<Target> {
+        let number = self.spaces.get(&space)?.get(&name)?;
+        let size = self.memory.get(number)?.size();
+        Some(Target { word: None, address: self.places.get(number).copied(), size })
     }
 
     fn find(&self, space: u64, name: u32) -> Option<Weak<Memory>> {
@@ -185,6 +211,14 @@ impl Machine for Board {
 
     fn step(&self, at: &mut Passive, line: &dyn Line) {
         self.gpu.step(at, line);
+    }
+
+    fn ram(&self) -> Option<Arc<dyn Ram>> {
+        self.gpu.ram()
+    }
+
+    fn peek(&self, address: u64, into: &mut [u8]) -> bool {
+        self.gpu.peek(address, into)
     }
 }
 

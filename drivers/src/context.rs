@@ -15,6 +15,14 @@ use softgpu::{NODES, format};
 /// How many bytes a DMA buffer has, and its private data.
 const DMA_BUFFER: u32 = 0x1000;
 
+/// What its contexts need.
+pub(crate) const INFO: DXGK_CONTEXTINFO = DXGK_CONTEXTINFO {
+    DmaBufferSize: DMA_BUFFER,
+    DmaBufferPrivateDataSize: DMA_BUFFER,
+    Caps: DXGK_CONTEXTINFO_CAPS { Value: DXGK_CONTEXTINFO_CAPS::NoPatchingRequired },
+    ..DXGK_CONTEXTINFO::ZERO
+};
+
 /// A device (`hDevice`).
 #[repr(C)]
 pub(crate) struct Device {
@@ -22,6 +30,8 @@ pub(crate) struct Device {
     pub(crate) adapter: HANDLE,
     /// Its address space on the board.
     pub(crate) space: u64,
+    /// What the kernel calls it.
+    pub(crate) kernel: HANDLE,
 }
 
 impl Kind for Device {
@@ -61,7 +71,9 @@ pub(crate) unsafe extern "win64-unwind" fn create_device(
         return STATUS_INVALID_PARAMETER;
     };
     let space = known.board().open_space();
-    let device = take(Device { adapter, space });
+    // SAFETY: It is a structure, and the member the kernel's handle until it is written.
+    let kernel = unsafe { (*args).hDevice };
+    let device = take(Device { adapter, space, kernel });
     if device.is_null() {
         known.board().close_space(space);
         return STATUS_NO_MEMORY;
@@ -97,12 +109,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_context(
     if args.hContext.is_null() {
         return STATUS_NO_MEMORY;
     }
-    args.ContextInfo = DXGK_CONTEXTINFO {
-        DmaBufferSize: DMA_BUFFER,
-        DmaBufferPrivateDataSize: DMA_BUFFER,
-        Caps: DXGK_CONTEXTINFO_CAPS { Value: DXGK_CONTEXTINFO_CAPS::NoPatchingRequired },
-        ..DXGK_CONTEXTINFO::ZERO
-    };
+    args.ContextInfo = INFO;
     STATUS_SUCCESS
 }
 

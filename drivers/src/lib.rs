@@ -1,18 +1,23 @@
 //! Small drivers for tests: good ones that keep every rule, and bad ones that break one each.
 //!
-//! Three are good: the built-in one in safe Rust, one with a table as a driver in C has it
-//! ([`GOOD`], on a [`Board`]), and that one again with resources that move. A bad one is a good
-//! one with an entry or two changed; [`ALL`] says which rule it breaks first.
+//! The good ones are the built-in one in safe Rust, one with a table as a driver in C has it
+//! ([`GOOD`], on a [`Board`]), and that one again with resources that move; the first two come
+//! with memory as well, and the built-in one again with save areas that change. A bad one is a
+//! good one with an entry or two changed; [`ALL`] says which rule it breaks first.
 //!
 //! No driver has global state: any number of them fly in one process.
 
 mod allocation;
+mod area;
 mod bad;
 mod block;
 mod board;
+mod changing;
 mod context;
 mod escape;
+mod memory;
 mod moving;
+mod operation;
 mod plug;
 mod registry;
 mod segments;

@@ -4,6 +4,7 @@
 use crate::bad::memory::{self, Memory};
 use crate::bad::paging::{Crooked, Flaw};
 use crate::board::Board;
+use crate::changing::Changing;
 use crate::wrapped::{Fault, Wrapped};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use flight::Log;
@@ -23,7 +24,21 @@ const MACHINE_MEMORY: u64 = 256 << 20;
 /// The table is [`GOOD`](crate::GOOD), or one with other functions in some of its places: each
 /// takes what the DDI of its slot says, knows its physical device for a [`Board`], and stays.
 pub unsafe fn plug(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> (Plugged, Arc<Board>) {
-    let (board, pool) = (Arc::new(Board::new()), Pool::new(log.clone()));
+    // SAFETY: The caller promises the same.
+    unsafe { plug_on(Board::new(), table, log) }
+}
+
+/// The same, on a board that is there.
+///
+/// # Safety
+///
+/// As of [`plug`].
+unsafe fn plug_on(
+    board: Board,
+    table: &DRIVER_INITIALIZATION_DATA,
+    log: &Arc<Log>,
+) -> (Plugged, Arc<Board>) {
+    let (board, pool) = (Arc::new(board), Pool::new(log.clone()));
     let address = Arc::as_ptr(&board).expose_provenance();
     // SAFETY: The caller promises the same; the board is kept with the driver.
     let driver = unsafe { TableDriver::new(*table, address, pool.clone()) };
@@ -36,6 +51,15 @@ pub unsafe fn plug(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> (Plugg
 pub(crate) fn table(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> Plugged {
     // SAFETY: The tables of this crate are the good one and changes of it.
     let (plugged, _board) = unsafe { plug(table, log) };
+    plugged
+}
+
+/// A driver with a table of ours, on a board with memory.
+pub(crate) fn table_memory(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> Plugged {
+    let ram = Ram::new(MACHINE_MEMORY).expect("the machine has memory");
+    let board = Board::with_memory(ram, MemoryPlan::default()).expect("it has as much as that");
+    // SAFETY: The tables of this crate are the good one and changes of it.
+    let (plugged, _board) = unsafe { plug_on(board, table, log) };
     plugged
 }
 
@@ -59,6 +83,14 @@ pub(crate) fn crooked(flaw: Flaw, log: &Arc<Log>) -> Plugged {
     let plan = MemoryPlan { paging_buffer: 96, ..MemoryPlan::default() };
     let (miniport, machine) = SoftGpu::with_memory(ram, plan);
     let miniport = Crooked::new(miniport, flaw);
+    Plugged { miniport, machine, pool: Pool::new(log.clone()) }
+}
+
+/// The same, with save areas that it changes for others.
+pub(crate) fn changing(log: &Arc<Log>) -> Plugged {
+    let ram = Ram::new(MACHINE_MEMORY).expect("the machine has memory");
+    let (driver, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
+    let miniport = Changing::around(driver);
     Plugged { miniport, machine, pool: Pool::new(log.clone()) }
 }
 

@@ -3,8 +3,9 @@
 use crate::bad::paging::Flaw;
 use crate::bad::{
     adapter, context_memory, create, describe, destroy, device, escape, handle, level, memory,
-    query, standard, view,
+    query, saved, standard, view,
 };
+use crate::memory::MEMORY;
 use crate::moving::MOVES_RESOURCE;
 use crate::plug;
 use crate::table::GOOD;
@@ -54,7 +55,10 @@ pub const ALL: &[Listed] = drivers! {
     "table" "a driver with a table, as one in C has it" [] |log| plug::table(&GOOD, log);
     "table-moves-resource" "changes hResource where it may" []
         |log| plug::table(&MOVES_RESOURCE, log);
+    "table-memory" "the driver with a table, on hardware with memory" []
+        |log| plug::table_memory(&MEMORY, log);
     "softgpu-memory" "the built-in driver, on hardware with memory" [] plug::softgpu_memory;
+    "softgpu-changing" "changes the save areas of contexts that run" [] plug::changing;
     "table-locks" "destroys under a spin lock, and takes its time to create" []
         |log| plug::table(&level::LOCKS, log);
 
@@ -207,6 +211,37 @@ pub const ALL: &[Listed] = drivers! {
     "frees-context-memory-in-dpc" "calls DxgkCbDestroyContextAllocation from its DPC"
         [CB_CTXALLOC_011] |log| plug::table(&context_memory::FREES_CONTEXT_MEMORY_IN_DPC, log);
 
+    "shares-one-context" "asks for context memory that is shared and of one context"
+        [CB_CTXALLOC_002] |log| plug::table_memory(&saved::SHARES_ONE_CONTEXT, log);
+    "shares-nothing" "asks for context memory that is neither shared nor of a context"
+        [CB_CTXALLOC_002] |log| plug::table_memory(&saved::SHARES_NOTHING, log);
+    "names-its-device" "asks for context memory with its own handle of the device"
+        [CB_CTXALLOC_003] |log| plug::table_memory(&saved::NAMES_ITS_DEVICE, log);
+    "names-its-context" "asks for context memory with a handle of its own for the context"
+        [CB_CTXALLOC_003] |log| plug::table_memory(&saved::NAMES_ITS_CONTEXT, log);
+    "empty-area" "asks for context memory of no bytes" [CB_CTXALLOC_004]
+        |log| plug::table_memory(&saved::EMPTY_AREA, log);
+    "area-prefers-elsewhere" "prefers a segment for context memory that it does not allow"
+        [CB_CTXALLOC_004] |log| plug::table_memory(&saved::PREFERS_ELSEWHERE, log);
+    "area-evicts-to-memory" "has context memory evicted to a segment that is no aperture"
+        [CB_CTXALLOC_004] |log| plug::table_memory(&saved::EVICTS_TO_MEMORY, log);
+    "seen-in-memory" "wants to see context memory that may be in no aperture" [CB_CTXALLOC_005]
+        |log| plug::table_memory(&saved::SEEN_IN_MEMORY, log);
+    "frees-area-twice" "frees the memory of a context twice" [CB_CTXALLOC_009]
+        |log| plug::table_memory(&saved::FREES_AREA_TWICE, log);
+    "frees-its-word" "frees the memory of a context by its own word for it" [CB_CTXALLOC_009]
+        |log| plug::table_memory(&saved::FREES_ITS_WORD, log);
+    "forgets-area" "does not free the memory of a context that it destroys" [CB_CTXALLOC_013]
+        |log| plug::table_memory(&saved::FORGETS_AREA, log);
+    "forgets-shared" "never frees the memory that it made for a device's contexts"
+        [CB_CTXALLOC_013] |log| plug::table_memory(&saved::FORGETS_SHARED, log);
+    "maps-outside" "asks where the page behind a context's memory is" [CB_CTXALLOC_015]
+        |log| plug::table_memory(&saved::MAPS_OUTSIDE, log);
+    "saves-into-freed" "has engines save contexts into memory that it has freed"
+        [CB_CTXALLOC_014] |log| plug::table_memory(&saved::SAVES_INTO_FREED, log);
+    "updates-while-paging" "waits for paging work inside DxgkDdiBuildPagingBuffer"
+        [CB_CTXALLOC_017] |log| plug::table_memory(&saved::UPDATES_WHILE_PAGING, log);
+
     "leaves-raised" "opens, and leaves at DISPATCH_LEVEL" [KMD_LEVEL_008]
         |log| plug::table(&level::LEAVES_RAISED, log);
     "keeps-spin-lock" "leaves with a spin lock that it took" [KMD_LEVEL_008]
@@ -267,20 +302,4 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::faulty_memory(memory::GETS_NOWHERE, log);
     "always-busy" "says that an allocation is busy that nobody has used" [KMD_PAGING_005]
         |log| plug::faulty_memory(memory::ALWAYS_BUSY, log);
-    "shared-of-one" "makes memory for all contexts and names one" [CB_CTXALLOC_002]
-        |log| plug::faulty_memory(memory::SHARED_OF_ONE, log);
-    "names-itself" "names its own device where the kernel's name is asked for" [CB_CTXALLOC_003]
-        |log| plug::faulty_memory(memory::NAMES_ITSELF, log);
-    "no-size" "makes memory of no bytes for its contexts" [CB_CTXALLOC_004]
-        |log| plug::faulty_memory(memory::NO_SIZE, log);
-    "seen-in-memory" "wants a CPU address for context memory that is no aperture" [CB_CTXALLOC_005]
-        |log| plug::faulty_memory(memory::SEEN_IN_MEMORY, log);
-    "frees-context-twice" "frees a context's memory twice" [CB_CTXALLOC_009]
-        |log| plug::faulty_memory(memory::Fault::FreesTwice, log);
-    "forgets-context" "never frees the memory of its contexts" [CB_CTXALLOC_013]
-        |log| plug::faulty_memory(memory::Fault::Forgets, log);
-    "maps-beyond" "maps more pages of a context's memory than it has" [CB_CTXALLOC_015]
-        |log| plug::faulty_memory(memory::Fault::MapsBeyond, log);
-    "updates-inside" "updates a context's memory while it builds paging commands" [CB_CTXALLOC_017]
-        |log| plug::faulty_memory(memory::Fault::UpdatesInside, log);
 };

@@ -6,6 +6,7 @@ mod case;
 pub mod command;
 mod faulty;
 mod hostile;
+mod keeper;
 mod life;
 pub mod memory;
 mod model;
@@ -16,6 +17,7 @@ pub use careful::Careful;
 pub use case::{Case, Seen};
 pub use faulty::{Fault, Faulty};
 pub use hostile::{call_as_told, call_unguarded};
+pub use keeper::{Keeper, When};
 pub use life::{Dice, life};
 pub use model::Model;
 pub use texts::read_as_told;
@@ -95,13 +97,14 @@ pub fn attempt(
 
 /// A census lists what its owners still know. This is what the events say: whatever came, went.
 fn all_gone(events: &[Event]) -> Result<(), String> {
-    const LIVES: [(&str, &str); 6] = [
+    const LIVES: [(&str, &str); 7] = [
         ("device.created", "device.destroyed"),
         ("context.created", "context.destroyed"),
         ("resource.created", "resource.gone"),
         ("resource-view.opened", "resource-view.closed"),
         ("allocation.created", "allocation.gone"),
         ("view.opened", "view.closed"),
+        ("context-allocation.created", "context-allocation.gone"),
     ];
     let count = |name: &str| events.iter().filter(|it| it.what.name() == name).count();
     match LIVES.iter().find(|(came, went)| count(came) != count(went)) {

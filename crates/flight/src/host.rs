@@ -123,4 +123,8 @@ pub trait Machine: Send + Sync {
 pub trait Line: Send + Sync {
     /// Interrupts: the driver's interrupt routine runs, then its DPC if it asked for one.
     fn raise(&self, at: &mut Passive);
+
+    /// An engine saved the context that it had current, at an address of the machine's own: no
+    /// hardware says so, but who checks memory has to know.
+    fn saved(&self, _node: u32, _address: u64) {}
 }

@@ -179,8 +179,10 @@ impl Kernel {
         let mut world = self.world.hold();
         let subject = Kind::Context.nr(number);
         if let Some(given) = told {
+            world.end_kernel_name(subject);
             self.forget_saved(&mut world, subject, "DxgkDdiDestroyContext");
-            self.rest_context(&mut world, number);
+            let adapter = world.devices.get(device).map_or(0, |it| it.adapter);
+            world.leave_context(adapter, number);
             self.log.emit(subject, What::ContextDestroyed {});
             self.end_word(given, subject, false);
         }
@@ -216,7 +218,7 @@ impl World {
         }
         let (device, own) = (it.device, it.name);
         self.contexts.remove(number);
-        let _ = self.kernel_names.close(own); // It was live: it was this one's.
+        let _ = self.kernel_names.close(own); // It is closed already if its driver ended it.
         if let Some(it) = self.devices.get_mut(device) {
             it.contexts.remove(&number);
         }

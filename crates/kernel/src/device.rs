@@ -304,6 +304,7 @@ impl Kernel {
         let mut world = self.world.hold();
         if let Some(given) = told {
             let subject = Kind::Device.nr(number);
+            world.end_kernel_name(subject);
             self.forget_saved(&mut world, subject, "DxgkDdiDestroyDevice");
             self.log.emit(subject, What::DeviceDestroyed {});
             self.end_word(given, subject, false);
@@ -445,7 +446,7 @@ impl World {
     /// Forgets a device and the kernel's name for it.
     fn remove_device(&mut self, number: u32) {
         if let Some(it) = self.devices.remove(number) {
-            let _ = self.kernel_names.close(it.name); // It was live: it was this one's.
+            let _ = self.kernel_names.close(it.name); // It is closed if the driver ended it.
         }
     }
 

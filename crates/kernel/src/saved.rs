@@ -7,17 +7,17 @@
 //! 2. A driver may free one at any moment. Its name is gone at once, its memory when no node
 //!    can save into it and no paging work is pending.
 
-use crate::handle::{BadHandle, Handle};
+mod check;
+mod run;
+
+use crate::handle::Handle;
 use crate::kernel::Kernel;
-use crate::memory::place::Plan;
-use crate::memory::{Extent, Move, Spotted, Step};
+use crate::memory::Extent;
 use crate::miniport::{Answer, Refusal};
 use crate::operation::{ContextMemoryOrder, PAGE};
-use crate::refused::Refused;
 use crate::world::World;
-use flight::{Kind, Passive, RuleId, Subject, What, Who};
+use flight::{Kind, Passive, Subject, What};
 
-const CREATE: &str = "DxgkCbCreateContextAllocation";
 const DESTROY: &str = "DxgkCbDestroyContextAllocation";
 
 /// An allocation that a driver made for a context, or for all of a device.
@@ -81,89 +81,6 @@ impl Kernel {
         Ok(handle.0 as usize)
     }
 
-    /// Whose it is to be: the driver names a device and a context as the kernel does.
-    fn judge_owner(
-        &self,
-        world: &World,
-        adapter: Subject,
-        order: &ContextMemoryOrder,
-    ) -> Answer<(u32, Option<u32>)> {
-        let crooked = if order.shared && order.context != 0 {
-            Some("it is to be shared across contexts, and hContext is not NULL".to_owned())
-        } else if !order.shared && order.context == 0 {
-            Some("hContext is NULL, and it is not to be shared across contexts".to_owned())
-        } else {
-            None
-        };
-        let refused = crooked.is_some();
-        self.log.judge(RuleId::CB_CTXALLOC_002, Who::Driver, adapter, CREATE, crooked);
-        let device = world.named_by_kernel(order.device, Kind::Device);
-        let device = device
-            .filter(|it| world.devices.get(*it).is_some_and(|it| it.adapter == adapter.number));
-        let context = world.named_by_kernel(order.context, Kind::Context);
-        let context = context.filter(|it| world.contexts.get(*it).map(|it| it.device) == device);
-        let lost = if device.is_none() {
-            Some(format!(
-                "hDevice {:#x} is no name the kernel gave for a device of this adapter",
-                order.device
-            ))
-        } else if order.context != 0 && context.is_none() {
-            Some(format!(
-                "hContext {:#x} is no name the kernel gave for a context of that device",
-                order.context
-            ))
-        } else {
-            None
-        };
-        let unknown = lost.is_some();
-        self.log.judge(RuleId::CB_CTXALLOC_003, Who::Driver, adapter, CREATE, lost);
-        match device {
-            Some(device) if !refused && !unknown => Ok((device, context)),
-            _ => Err(Refusal::Invalid),
-        }
-    }
-
-    /// Whether what it is to be is possible.
-    fn judge_order(
-        &self,
-        world: &World,
-        adapter: Subject,
-        order: &ContextMemoryOrder,
-    ) -> Answer<()> {
-        let Some((_, memory)) = world.memory(adapter.number) else { return Err(Refusal::Invalid) };
-        let wants = &order.wants;
-        let aperture = |number: u32| {
-            let place = usize::try_from(number).ok().and_then(|it| it.checked_sub(1))?;
-            Some(memory.segments.get(place)?.shape.flags.aperture)
-        };
-        let broken = if order.size == 0 {
-            Some("it has no size".to_owned())
-        } else if wants.segments.is_empty()
-            || wants.segments.iter().any(|it| aperture(it).is_none())
-        {
-            Some(format!("its segments {:#x} are none, or not all there", wants.segments.0))
-        } else if let Some(it) =
-            wants.preferred.iter().flatten().find(|it| !wants.segments.has(it.segment))
-        {
-            Some(format!("segment {} is preferred, but not among its segments", it.segment))
-        } else if let Some(it) = wants.evict.iter().find(|it| aperture(*it) != Some(true)) {
-            Some(format!("segment {it} is listed for eviction, but is no aperture"))
-        } else {
-            None
-        };
-        let refused = broken.is_some();
-        self.log.judge(RuleId::CB_CTXALLOC_004, Who::Driver, adapter, CREATE, broken);
-        let seen = wants.flags.cpu_visible && wants.flags.protected;
-        let elsewhere = wants.segments.iter().any(|it| aperture(it) == Some(false));
-        let broken = (seen && elsewhere).then(|| {
-            "it is to have an address of the CPU's (CpuVisible and Protected), and may be in \
-             memory that is no aperture"
-                .to_owned()
-        });
-        self.log.judge(RuleId::CB_CTXALLOC_005, Who::Driver, adapter, CREATE, broken);
-        if refused { Err(Refusal::Invalid) } else { Ok(()) }
-    }
-
     pub(crate) fn destroy_context_memory(
         &self,
         _at: &mut Passive,
@@ -176,48 +93,13 @@ impl Kernel {
         Ok(())
     }
 
-    /// What a driver names: it must be live, and of this adapter.
-    fn judge_name(
-        &self,
-        world: &World,
-        adapter: Subject,
-        name: usize,
-        place: &'static str,
-    ) -> Answer<u32> {
-        let found = u32::try_from(name).ok().map(|it| world.kernel_names.find(Handle(it)));
-        let broken = match found {
-            Some(Ok(it)) if it.kind == Kind::Saved => {
-                let home = world.saved.get(it.number).map_or(0, |it| it.adapter);
-                (home != adapter.number).then(|| {
-                    format!("{it} belongs to {}, not to {adapter}", Kind::Adapter.nr(home))
-                })
-            }
-            Some(Ok(it)) => Some(format!("{name:#x} names {it}, which is no context allocation")),
-            Some(Err(BadHandle::Closed(of))) => {
-                let of = of.map_or("a context allocation".to_owned(), |it| it.to_string());
-                Some(format!("{of} was freed before: its name {name:#x} is stale"))
-            }
-            _ => {
-                let own = world.saved.iter().find(|(_, it)| it.word == name);
-                Some(match own {
-                    Some((number, _)) => format!(
-                        "{name:#x} is the driver's own word for {}, not the handle it was given",
-                        Kind::Saved.nr(number)
-                    ),
-                    None => format!("{name:#x} is no name the kernel gave"),
-                })
-            }
-        };
-        let refused = broken.is_some();
-        self.log.judge(RuleId::CB_CTXALLOC_009, Who::Driver, adapter, place, broken);
-        match found {
-            Some(Ok(it)) if !refused => Ok(it.number),
-            _ => Err(Refusal::Invalid),
-        }
-    }
-
     /// Ends a name. The memory goes when nobody can save into it.
     pub(crate) fn free_saved(&self, world: &mut World, number: u32, forgotten: bool) {
+        self.unname_saved(world, number, forgotten);
+        self.settle_saved(world);
+    }
+
+    fn unname_saved(&self, world: &mut World, number: u32, forgotten: bool) {
         let Some(it) = world.saved.get_mut(number) else { return };
         if std::mem::replace(&mut it.freed, true) {
             return;
@@ -231,7 +113,6 @@ impl Kernel {
         let _ = world.kernel_names.close(name); // It was live: it was this one's.
         self.log.emit(Kind::Saved.nr(number), What::SavedFreed { forgotten });
         world.freed.push(number);
-        self.settle_saved(world);
     }
 
     /// Freed ones that no node can save into any more give their memory back. Where a context is
@@ -242,7 +123,9 @@ impl Kernel {
             match world.saver_of(number) {
                 Saver::None => {
                     let extent = world.saved.get(number).map(|it| it.extent);
-                    extent.into_iter().for_each(|it| self.release_extent(world, it));
+                    if let Some(extent) = extent {
+                        self.release_extent(world, extent);
+                    }
                 }
                 Saver::Working => waiting.push(number),
                 Saver::Current { adapter, node } => {
@@ -268,151 +151,30 @@ impl Kernel {
             _ => world.devices.get(owner.number).map(|it| it.saved.clone()),
         }
         .unwrap_or_default();
-        let broken = left.first().map(|first| {
-            format!(
-                "{owner} is gone, and {} that its driver made for it {} not freed",
-                if left.len() == 1 {
-                    Kind::Saved.nr(*first).to_string()
-                } else {
-                    format!("{} context allocations", left.len())
-                },
-                if left.len() == 1 { "is" } else { "are" }
-            )
-        });
-        self.log.judge(RuleId::CB_CTXALLOC_013, Who::Driver, owner, place, broken);
+        self.judge_left(owner, place, &left);
         for number in left {
             self.free_saved(world, number, true);
         }
     }
 
-    /// Has everything that a context saves into there, before its packet goes to the hardware.
-    pub(crate) fn ready_context(
-        &self,
-        at: &mut Passive,
-        adapter: u32,
-        context: u32,
-    ) -> Result<(), Refused> {
-        let wanted = {
-            let world = &mut *self.world.hold();
-            let wanted = world.saved_for(context);
-            let mut plan = Plan::default();
-            for (number, extent) in &wanted {
-                let holds = world.contexts.get_mut(context).is_some_and(|it| {
-                    let fresh = !it.holding.contains(number);
-                    if fresh {
-                        it.holding.push(*number);
-                    }
-                    fresh
-                });
-                if holds {
-                    world.hold_extent(*extent, true);
-                }
-                if let Err(why) = self.plan_in(world, *extent, &mut plan) {
-                    self.unplan(world, &mut plan);
-                    self.start_paging(world, adapter, plan, None);
-                    return Err(Refused::NoRoom { trim: why.missing });
-                }
-            }
-            self.start_paging(world, adapter, plan, None);
-            wanted
-        };
-        if wanted.is_empty() {
-            return Ok(());
+    /// An adapter has stopped, and with it its engines: what its driver forgot is said, and all
+    /// that is left is reclaimed.
+    pub(crate) fn sweep_saved(&self, world: &mut World, adapter: Subject) {
+        let mine = |it: &Saved| it.adapter == adapter.number;
+        let all: Vec<(u32, bool)> =
+            world.saved.iter().filter(|it| mine(it.1)).map(|it| (it.0, it.1.freed)).collect();
+        let left: Vec<u32> = all.iter().filter(|it| !it.1).map(|it| it.0).collect();
+        self.judge_left(adapter, "DxgkDdiStopDevice", &left);
+        for number in left {
+            self.unname_saved(world, number, true);
         }
-        let about = Kind::Context.nr(context);
-        let there = |world: &World| {
-            wanted.iter().all(|(_, it)| world.extents.get(*it).is_none_or(|it| it.pending == 0))
-        };
-        let what = |_: &World| format!("what {about} saves into");
-        let done = self.wait_until(at, about, what, there);
-        if done { Ok(()) } else { Err(Refused::Stuck) }
-    }
-
-    /// A context is current nowhere any more: what it saves into may be moved.
-    pub(crate) fn rest_context(&self, world: &mut World, context: u32) {
-        let held = world.contexts.get_mut(context).map(|it| std::mem::take(&mut it.holding));
-        for number in held.unwrap_or_default() {
-            if let Some(extent) = world.saved.get(number).map(|it| it.extent) {
-                world.hold_extent(extent, false);
+        for (number, _) in all {
+            world.freed.retain(|it| *it != number);
+            let extent = world.saved.get(number).map(|it| it.extent);
+            if let Some(extent) = extent {
+                self.drop_extent(world, extent);
             }
         }
-    }
-
-    pub(crate) fn update_context_memory(
-        &self,
-        at: &mut Passive,
-        adapter: Subject,
-        name: usize,
-        private: &[u8],
-    ) -> Answer<()> {
-        let place = "DxgkCbUpdateContextAllocation";
-        let extent = {
-            let world = &mut *self.world.hold();
-            let number = self.judge_name(world, adapter, name, place)?;
-            let own = flight::InCall::current().is_some_and(|it| it.scheduler);
-            let broken = own.then(|| {
-                "it was called inside a call of the GPU scheduler's class, and waits for paging \
-                 work that needs the same class: it would never end"
-                    .to_owned()
-            });
-            self.log.judge(RuleId::CB_CTXALLOC_017, Who::Driver, adapter, place, broken);
-            if own {
-                return Err(Refusal::Busy);
-            }
-            let extent = world.saved.get(number).map_or(0, |it| it.extent);
-            world.hold_extent(extent, true);
-            let given = crate::create::digest(private);
-            self.log.emit(Kind::Saved.nr(number), What::SavedUpdating { given });
-            let mut plan = Plan::default();
-            if self.plan_in(world, extent, &mut plan).is_err() {
-                self.unplan(world, &mut plan);
-                world.hold_extent(extent, false);
-                self.start_paging(world, adapter.number, plan, None);
-                return Err(Refusal::NoMemory);
-            }
-            if let Some(at) = world.spotted(extent) {
-                plan.come.push(Step::new(extent, Move::Update(private.into()), at));
-            }
-            self.start_paging(world, adapter.number, plan, None);
-            extent
-        };
-        let about = adapter;
-        let over = |it: &World| it.extents.get(extent).is_none_or(|it| it.pending == 0);
-        let what = |_: &World| "the update of a context allocation".to_owned();
-        let done = self.wait_until(at, about, what, over);
-        let world = &mut *self.world.hold();
-        if let Some(it) = world.extents.get(extent).filter(|_| done) {
-            self.log.emit(it.owner, What::SavedUpdated {});
-        }
-        world.hold_extent(extent, false);
-        if done { Ok(()) } else { Err(Refusal::Busy) }
-    }
-
-    pub(crate) fn map_context_memory(
-        &self,
-        _at: &mut Passive,
-        adapter: Subject,
-        name: usize,
-        first_page: u64,
-        pages: u64,
-    ) -> Option<u64> {
-        let place = "DxgkCbMapContextAllocation";
-        let world = self.world.hold();
-        let number = self.judge_name(&world, adapter, name, place).ok()?;
-        let it = world.extents.get(world.saved.get(number)?.extent)?;
-        let end = first_page.checked_add(pages);
-        let broken = (pages == 0 || end.is_none_or(|end| end > it.bytes / PAGE)).then(|| {
-            format!(
-                "pages {first_page} to {} of {}, which has {}",
-                first_page.saturating_add(pages),
-                it.owner,
-                it.bytes / PAGE
-            )
-        });
-        let refused = broken.is_some();
-        self.log.judge(RuleId::CB_CTXALLOC_015, Who::Driver, adapter, place, broken);
-        let address = world.memory(adapter.number)?.1.address(it)?;
-        (!refused).then_some(address + first_page * PAGE)
     }
 }
 
@@ -425,12 +187,21 @@ enum Saver {
     /// One has its context current, and nothing of it to do.
     Current { adapter: u32, node: usize },
 }
-
 impl World {
-    /// What the kernel's name for something of a kind stands for.
-    pub(crate) fn named_by_kernel(&self, name: usize, kind: Kind) -> Option<u32> {
-        let found = self.kernel_names.find_for_driver(Handle(u32::try_from(name).ok()?))?;
-        (found.kind == kind).then_some(found.number)
+    /// A driver has ended a device or a context: it may not name it any more.
+    pub(crate) fn end_kernel_name(&mut self, subject: Subject) {
+        let name = match subject.kind {
+            Kind::Context => self.contexts.get(subject.number).map(|it| it.name),
+            _ => self.devices.get(subject.number).map(|it| it.name),
+        };
+        if let Some(name) = name {
+            let _ = self.kernel_names.close(name); // It was live: it was this one's.
+        }
+    }
+
+    /// Whether it is an allocation for contexts that its driver has freed.
+    pub(crate) fn is_freed(&self, owner: Subject) -> bool {
+        owner.kind == Kind::Saved && self.saved.get(owner.number).is_some_and(|it| it.freed)
     }
 
     fn saver_of(&self, number: u32) -> Saver {
@@ -447,27 +218,7 @@ impl World {
         {
             return Saver::Working;
         }
-        let current = nodes.iter().position(|it| it.current.is_some_and(|(c, d)| mine(c, d)));
+        let current = nodes.iter().position(|it| it.may_save(mine));
         current.map_or(Saver::None, |node| Saver::Current { adapter: it.adapter, node })
-    }
-
-    /// What a context's engine saves into: its own, and its device's.
-    fn saved_for(&self, context: u32) -> Vec<(u32, u32)> {
-        let Some(device) = self.contexts.get(context).map(|it| it.device) else {
-            return Vec::new();
-        };
-        let own = self.contexts.get(context).map(|it| it.saved.as_slice()).unwrap_or_default();
-        let shared = self.devices.get(device).map(|it| it.saved.as_slice()).unwrap_or_default();
-        let extent = |it: &u32| Some((*it, self.saved.get(*it)?.extent));
-        own.iter().chain(shared).filter_map(extent).collect()
-    }
-
-    fn spotted(&self, extent: u32) -> Option<Spotted> {
-        match &self.extents.get(extent)?.place {
-            crate::memory::Place::In { segment, spot } => {
-                Some(Spotted { segment: *segment, offset: spot.start() })
-            }
-            _ => None,
-        }
     }
 }

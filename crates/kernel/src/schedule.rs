@@ -40,6 +40,10 @@ pub(crate) struct Node {
     pub(crate) current: Option<(u32, u32)>,
     /// A switch away from it was asked for.
     pub(crate) switching: bool,
+    /// Packets of lost devices: they count as done, but the hardware has them.
+    pub(crate) ghosts: VecDeque<Flying>,
+    /// What contexts that have ended hold as long as this may save them: context, allocation.
+    pub(crate) holding: Vec<(u32, u32)>,
     /// Packets that faulted, with the driver's word for what they touched.
     pub(crate) faults: Vec<(Fence, Option<usize>)>,
 }
@@ -52,6 +56,8 @@ pub(crate) struct Flying {
     pub(crate) device: u32,
     /// The paging work it does.
     pub(crate) batch: Option<Batch>,
+    /// It counts as done since its device is lost.
+    pub(crate) lost: bool,
 }
 
 /// Work for a context.
@@ -77,12 +83,38 @@ impl Node {
             queue,
             current: None,
             switching: false,
+            ghosts: VecDeque::new(),
+            holding: Vec::new(),
             faults: Vec::new(),
         }
     }
 
     pub(crate) fn subject(&self) -> Subject {
         Kind::Node.nr(self.number)
+    }
+
+    /// Whether a context is current here, or may become it though it has nothing to do.
+    pub(crate) fn may_save(&self, mine: impl Fn(u32, u32) -> bool) -> bool {
+        self.current.is_some_and(|(context, device)| mine(context, device))
+            || self.ghosts.iter().any(|it| mine(it.context, it.device))
+    }
+
+    /// Takes out what was done when the last fence passed, in order.
+    fn take_done(&mut self) -> Vec<Flying> {
+        let mut done = Vec::new();
+        while self.queue.front().is_some_and(|it| self.passed.covers(it.fence)) {
+            done.extend(self.queue.pop_front());
+        }
+        if !self.ghosts.is_empty() {
+            let (over, left): (VecDeque<Flying>, VecDeque<Flying>) =
+                std::mem::take(&mut self.ghosts)
+                    .into_iter()
+                    .partition(|it| self.passed.covers(it.fence));
+            self.ghosts = left;
+            done.extend(over);
+            done.sort_by_key(|it| std::cmp::Reverse(self.passed.after(it.fence)));
+        }
+        done
     }
 }
 
@@ -112,9 +144,7 @@ impl Kernel {
             if let Some(it) = world.contexts.get_mut(number) {
                 it.inside -= 1;
             }
-            if submitted.is_err() && !world.is_current(inside.adapter, number) {
-                self.rest_context(&mut world, number);
-            }
+            world.rest_context(inside.adapter, number);
             self.wake(&mut world);
         }
         submitted
@@ -130,10 +160,15 @@ impl Kernel {
         packet: &Packet,
     ) -> Result<Fence, Refused> {
         let driver = &inside.driver;
-        self.ready_context(at, inside.adapter, number)?;
-        let keys = Class::Scheduler.keys(inside.adapter, driver.generation, process.0);
-        let pass = self.enter(at, keys)?;
-        let Given { node, fence, word } = self.give(number, inside)?;
+        let (pass, Given { node, fence, word }) = loop {
+            self.ready_context(at, inside.adapter, number)?;
+            let keys = Class::Scheduler.keys(inside.adapter, driver.generation, process.0);
+            let pass = self.enter(at, keys)?;
+            // While this waited for its pass, the driver may have made more for the context.
+            if let Some(given) = self.give(number, inside)? {
+                break (pass, given);
+            }
+        };
         if let Some(witness) = self.witness.get() {
             witness.works();
         }
@@ -162,11 +197,15 @@ impl Kernel {
         }
     }
 
-    /// Draws the packet's fence and queues it. The scheduler's key is held.
-    fn give(&self, context: u32, inside: &Inside<'_>) -> Result<Given, Refused> {
+    /// Draws the packet's fence and queues it. The scheduler's key is held. Answers none if
+    /// something is missing that the context saves into.
+    fn give(&self, context: u32, inside: &Inside<'_>) -> Result<Option<Given>, Refused> {
         let world = &mut *self.world.hold();
         // Who parked looks again.
         world.works(inside.device)?;
+        if !world.is_ready(context) {
+            return Ok(None);
+        }
         let gone = Refused::Removed(inside.subject());
         let it = world.contexts.get_mut(context).ok_or(gone.clone())?;
         let (word, index) = (it.word.clone().ok_or(gone.clone())?, it.node);
@@ -174,7 +213,13 @@ impl Kernel {
         let (node, owner) = node.zip(world.devices.get_mut(inside.device)).ok_or(gone)?;
         node.given = node.given.next();
         let (fence, subject) = (node.given, node.subject());
-        node.queue.push_back(Flying { fence, context, device: inside.device, batch: None });
+        node.queue.push_back(Flying {
+            fence,
+            context,
+            device: inside.device,
+            batch: None,
+            lost: false,
+        });
         match owner.queued.iter_mut().find(|(node, _)| *node == index) {
             Some((_, last)) => *last = fence,
             None => owner.queued.push((index, fence)),
@@ -183,7 +228,7 @@ impl Kernel {
         let context = Kind::Context.nr(context);
         self.log.emit(context, What::PacketQueued { node: subject, fence });
         self.log.emit(subject, What::PacketSubmitted { context, fence });
-        Ok(Given { node: index, fence, word })
+        Ok(Some(Given { node: index, fence, word }))
     }
 
     /// Records what a driver reports. One that it was not given is said and forgotten.
@@ -246,9 +291,8 @@ impl Kernel {
             }
             node.passed = node.reported;
             self.log.emit(node.subject(), What::FencePassed { fence: node.passed });
-            while node.queue.front().is_some_and(|it| node.passed.covers(it.fence)) {
-                done.extend(node.queue.pop_front().map(|it| (node.subject(), it)));
-            }
+            let subject = node.subject();
+            done.extend(node.take_done().into_iter().map(|it| (subject, it)));
         }
         let mut devices = BTreeSet::new();
         for (node, mut packet) in done {
@@ -257,6 +301,10 @@ impl Kernel {
                     self.switch(world, adapter.number, node, None);
                 }
                 self.finish_batch(world, adapter.number, batch, false);
+                continue;
+            }
+            if packet.lost {
+                self.switch(world, adapter.number, node, Some((packet.context, packet.device)));
                 continue;
             }
             devices.insert(packet.device);
@@ -296,22 +344,32 @@ impl Kernel {
     }
 
     /// A node has another context current: the one before is at rest.
-    fn switch(&self, world: &mut World, adapter: u32, node: Subject, to: Option<(u32, u32)>) {
+    pub(crate) fn switch(
+        &self,
+        world: &mut World,
+        adapter: u32,
+        node: Subject,
+        to: Option<(u32, u32)>,
+    ) {
+        let has_memory = world.memory(adapter).is_some();
         let nodes = world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
         let Some(it) = nodes.into_iter().find(|it| it.subject() == node) else { return };
         if to.is_none() {
             it.switching = false;
         }
         let before = std::mem::replace(&mut it.current, to);
-        if before == to || world.memory(adapter).is_none() {
+        if before == to || !has_memory {
             return;
         }
+        let held = std::mem::take(&mut it.holding);
+        let (kept, held): (Vec<_>, Vec<_>) =
+            held.into_iter().partition(|(context, _)| it.may_save(|other, _| other == *context));
+        it.holding = kept;
         let to = to.map(|it| Kind::Context.nr(it.0));
         self.log.emit(node, What::NodeSwitched { to });
-        if let Some((context, _)) = before
-            && !world.is_current(adapter, context)
-        {
-            self.rest_context(world, context);
+        world.let_go(held.into_iter().map(|it| it.1));
+        if let Some((context, _)) = before {
+            world.rest_context(adapter, context);
         }
     }
 
@@ -328,15 +386,20 @@ impl Kernel {
     /// What a lost device had queued counts as done.
     pub(crate) fn forget_packets(&self, world: &mut World, adapter: u32, device: u32) {
         let mut done = Vec::new();
+        let remembers = world.memory(adapter).is_some();
         for node in world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
             let (mine, others): (VecDeque<Flying>, VecDeque<Flying>) =
                 std::mem::take(&mut node.queue).into_iter().partition(|it| it.device == device);
             node.queue = others;
+            // The hardware still has them: its engine may save into what their contexts have.
+            let ghost = |it: &Flying| Flying { batch: None, lost: true, ..*it };
+            node.ghosts.extend(mine.iter().filter(|_| remembers).map(ghost));
             done.extend(mine.into_iter().map(|it| (node.subject(), it)));
         }
         for (node, packet) in done {
             self.finish_packet(world, node, &packet);
         }
+        self.settle_saved(world);
     }
 
     /// One turn of an adapter's hardware: a DPC that was asked for, or a step of the machine.
@@ -407,13 +470,11 @@ impl Kernel {
 }
 
 impl World {
-    /// Whether a context is current on a node, or will be: packets of it are queued, or about to
-    /// be.
-    fn is_current(&self, adapter: u32, context: u32) -> bool {
+    /// Whether a node has a context's registers, or is about to.
+    pub(crate) fn is_current(&self, adapter: u32, context: u32) -> bool {
         let nodes = self.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
-        let current = |it: &Node| it.current.is_some_and(|it| it.0 == context);
-        let coming = |it: &crate::context::Context| it.flying > 0 || it.inside > 0;
-        nodes.iter().any(current) || self.contexts.get(context).is_some_and(coming)
+        nodes.iter().any(|it| it.may_save(|other, _| other == context))
+            || self.contexts.get(context).is_some_and(|it| it.flying > 0 || it.inside > 0)
     }
 
     /// Whether an adapter has paging work that is not built.

@@ -77,6 +77,12 @@ impl Line for Wire {
             let _ = self.driver.dpc(at);
         }
     }
+
+    fn saved(&self, node: u32, address: u64) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.judge_save(self.driver.adapter, node, address);
+        }
+    }
 }
 
 impl AdapterId {
@@ -249,6 +255,7 @@ impl Kernel {
             remove(at, &driver, &pass);
         }
         let mut world = self.world.hold();
+        self.sweep_saved(&mut world, adapter.subject());
         self.log.emit(adapter.subject(), What::AdapterStopped {});
         if let Some(it) = world.adapters.get_mut(adapter.0) {
             (it.line, it.state, it.memory) = (None, State::Stopped, None);

@@ -2,6 +2,7 @@
 
 use crate::engine::Target;
 use crate::memory::Memory;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Its size, and where its bytes are.
@@ -13,6 +14,8 @@ pub(crate) struct Allocation {
     own: Option<Arc<Memory>>,
     /// On one with memory: where it is in the GPU's addresses, while it is there.
     place: Mutex<Option<u64>>,
+    /// It was there at some time.
+    seen: AtomicBool,
 }
 
 impl Allocation {
@@ -23,7 +26,7 @@ impl Allocation {
 
     /// One that is nowhere yet.
     pub(crate) fn absent(word: usize, size: u64) -> Self {
-        Self { word, size, own: None, place: Mutex::default() }
+        Self { word, size, own: None, place: Mutex::default(), seen: AtomicBool::new(false) }
     }
 
     /// How many bytes it has.
@@ -41,8 +44,14 @@ impl Allocation {
         *self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether it was there at any time.
+    pub(crate) fn was_there(&self) -> bool {
+        self.seen.load(SeqCst)
+    }
+
     /// It has come to this address.
     pub(crate) fn comes(&self, address: u64) {
+        self.seen.store(true, SeqCst);
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
     }
 

@@ -18,7 +18,7 @@ use kernel::operation::{Building, End, Operation, Pages, Transfer};
 const MOST_JOINED: usize = 64;
 
 /// Writes the commands of an operation, or as many of them as there is room for.
-pub(crate) fn build(building: &mut Building<'_>) -> Answer<()> {
+pub fn build(building: &mut Building<'_>) -> Answer<()> {
     let mut writer =
         Writer { room: building.buffer, written: 0, done: u64::from(*building.multipass) };
     let all = writer.operation(&building.operation);

@@ -44,6 +44,8 @@ pub struct SoftGpu {
     /// What memory the adapter has, if it has some.
     plan: Option<MemoryPlan>,
     state: Mutex<State>,
+    /// Held by who makes or frees save areas: a context has one end.
+    pub(crate) areas: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -72,7 +74,15 @@ impl SoftGpu {
 
     fn of(gpu: Gpu, plan: Option<MemoryPlan>) -> (Arc<SoftGpu>, Arc<Gpu>) {
         let gpu = Arc::new(gpu);
-        (Arc::new(Self { gpu: gpu.clone(), plan, state: Mutex::default() }), gpu)
+        (
+            Arc::new(Self {
+                gpu: gpu.clone(),
+                plan,
+                state: Mutex::default(),
+                areas: Mutex::default(),
+            }),
+            gpu,
+        )
     }
 
     /// The bytes behind a client's handle, for tests.
@@ -97,12 +107,12 @@ impl SoftGpu {
         Ok(Shape { size, alignment: PAGE, ..Shape::default() })
     }
 
-    fn services(&self) -> Answer<Arc<Services>> {
+    pub(crate) fn services(&self) -> Answer<Arc<Services>> {
         self.state().services.clone().ok_or(Refusal::Invalid)
     }
 
     /// Ends things: their records under the lock, then their blocks without it.
-    fn end(&self, body: impl FnOnce(&mut Records, &mut Ended)) -> Answer<()> {
+    pub(crate) fn end(&self, body: impl FnOnce(&mut Records, &mut Ended)) -> Answer<()> {
         let services = self.services()?;
         let mut ended = Ended::default();
         body(&mut self.state().records, &mut ended);
@@ -194,11 +204,14 @@ impl Miniport for SoftGpu {
     }
 
     fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> Answer<()> {
+        let areas = self.areas.lock().unwrap_or_else(PoisonError::into_inner);
         let known = self.state().records.context(context.word());
         if let Some((_, Some(area))) = known {
             // A refusal leaves nothing to retry with: the context ends all the same.
             let _ = self.services()?.destroy_context_memory(at, area.name);
+            self.end(|records, ended| records.change_area(context.word(), None, ended))?;
         }
+        drop(areas);
         self.end(|records, ended| records.end_context(context.word(), ended))
     }
 

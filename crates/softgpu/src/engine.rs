@@ -109,6 +109,8 @@ struct Current {
 pub(crate) struct Step {
     pub(crate) faults: u64,
     pub(crate) interrupt: bool,
+    /// Where a context was saved.
+    pub(crate) saved: Option<u64>,
 }
 
 /// What became of the work in front.
@@ -165,6 +167,8 @@ impl Engine {
 
     fn draw(&mut self, it: &mut Drawing, memory: &Controller, step: &mut Step) -> Outcome {
         if let Area::Absent(word) = it.area {
+            // The one before makes room all the same.
+            self.leave(memory, step);
             return Outcome::Fault(Some(word));
         }
         self.enter(it, memory, step);
@@ -200,6 +204,7 @@ impl Engine {
         if let Some(Current { area: Some(area), registers, .. }) = self.current.take() {
             let saved = memory.write(Side::Own(area.saturating_add(SAVED_AT)), &registers.encode());
             step.faults += u64::from(!saved);
+            step.saved = Some(area);
         }
     }
 

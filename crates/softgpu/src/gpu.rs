@@ -8,7 +8,7 @@
 //! 4. What a driver does to the registers is said to the call it does it in.
 
 use crate::controller::{Controller, Side};
-use crate::engine::{Drawing, Ended, Engine, Paging, Work};
+use crate::engine::{Drawing, Ended, Engine, Paging, Step, Work};
 use crate::format::Command;
 use crate::memory::Memory;
 use crate::plan::MemoryPlan;
@@ -120,7 +120,7 @@ impl Gpu {
     }
 
     /// Where the CPU sees its local memory, if it has some.
-    pub(crate) fn cpu(&self) -> Option<u64> {
+    pub fn cpu(&self) -> Option<u64> {
         self.memory.as_ref().map(Controller::cpu)
     }
 
@@ -135,7 +135,11 @@ impl Machine for Gpu {
     }
 
     fn step(&self, at: &mut Passive, line: &dyn Line) {
-        if self.state().step(self.memory.as_ref()) {
+        let (node, step) = self.state().step(self.memory.as_ref());
+        if let Some(address) = step.saved {
+            line.saved(node, address);
+        }
+        if step.interrupt {
             line.raise(at);
         }
     }
@@ -160,17 +164,18 @@ impl State {
         self.engines.get_mut(node as usize)
     }
 
-    /// Has the next engine with something to do take a step. Answers whether that calls for an
-    /// interrupt.
-    fn step(&mut self, memory: Option<&Controller>) -> bool {
+    /// Has the next engine with something to do take a step. Answers which, and what came of it.
+    fn step(&mut self, memory: Option<&Controller>) -> (u32, Step) {
         let count = self.engines.len();
         let mut order = (0..count).map(|it| (self.next + it) % count);
-        let Some(busy) = order.find(|it| !self.engines[*it].idle()) else { return false };
+        let Some(busy) = order.find(|it| !self.engines[*it].idle()) else {
+            return (0, Step::default());
+        };
         self.next = (busy + 1) % count;
         let step = self.engines[busy].step(memory);
         self.faults += step.faults;
         self.packets += u64::from(step.interrupt);
-        step.interrupt
+        (u32::try_from(busy).unwrap_or(u32::MAX), step)
     }
 }
 

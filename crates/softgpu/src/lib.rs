@@ -26,6 +26,8 @@ mod plan;
 mod records;
 
 pub use area::{AREA_SIZE, REGISTERS_SIZE, Registers, SAVED_AT};
+/// The paging commands of this hardware, for a driver of another kind.
+pub use building::build as build_paging;
 pub use driver::SoftGpu;
 pub use engine::{Area, Drawing, Ended, Paging, Target};
 pub use gpu::{Gpu, NODES, Packet};

@@ -3,7 +3,7 @@
 
 use crate::allocation::Allocation;
 use crate::area::{AREA_SIZE, REGISTERS_SIZE, Registers, SAVED_AT};
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, build};
 use crate::description::anywhere;
 use crate::driver::SoftGpu;
 use crate::engine::{Area, Drawing, Ended, Target};
@@ -15,13 +15,13 @@ use kernel::operation::{ContextMemoryOrder, End, Operation};
 use kernel::segment::WantsFlags;
 use kernel::services::Services;
 use std::ops::Range;
-use std::sync::Weak;
+use std::sync::{PoisonError, Weak};
 
 impl SoftGpu {
     /// What the engines saved of each context that has a save area, the oldest first; `None`,
     /// where nothing is there to read. For tests.
     pub fn saved(&self) -> Vec<Option<Registers>> {
-        let places = self.state().records.area_places();
+        let places = self.area_addresses();
         let read = |address: u64| {
             let mut bytes = [0; REGISTERS_SIZE];
             let there = self.gpu.peek(address.saturating_add(SAVED_AT), &mut bytes);
@@ -30,12 +30,40 @@ impl SoftGpu {
         places.into_iter().map(|it| it.and_then(read)).collect()
     }
 
+    /// Where the save areas are, in the same order. For tests.
+    pub fn area_addresses(&self) -> Vec<Option<u64>> {
+        self.state().records.area_places()
+    }
+
     /// Bytes of an allocation where they are now.
     pub(crate) fn peek(&self, address: u64, size: u64, range: Range<u64>) -> Option<Vec<u8>> {
         let inside = range.start <= range.end && range.end <= size;
         let length = range.end.checked_sub(range.start).filter(|_| inside)?;
         let mut bytes = vec![0; usize::try_from(length).ok()?];
         self.gpu.peek(address.checked_add(range.start)?, &mut bytes).then_some(bytes)
+    }
+
+    /// Frees the save areas of all contexts, while these go on, and makes new ones if `again`.
+    ///
+    /// A driver may do that at any moment. What was saved in an old area is lost; what an engine
+    /// has not saved yet goes into the new one, if a packet comes before it does.
+    pub fn change_areas(&self, at: &mut Passive, again: bool) -> Answer<()> {
+        let services = self.services()?;
+        let _areas = self.areas.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.state().records.with_areas();
+        for (context, before) in all {
+            let area = if again {
+                let area = build(&**services.pool(), |blocks| {
+                    self.order_area(at, &services, blocks, before.owner)
+                })?;
+                area.map(|it| SaveArea { second: true, ..it })
+            } else {
+                None
+            };
+            services.destroy_context_memory(at, before.name)?;
+            self.end(|records, ended| records.change_area(context, area, ended))?;
+        }
+        Ok(())
     }
 
     /// Has the kernel make a save area for a new context. A kernel that makes none is one to
@@ -47,12 +75,23 @@ impl SoftGpu {
         blocks: &mut Blocks<'_>,
         (device, context): (usize, usize),
     ) -> Answer<Option<SaveArea>> {
+        let device = self.state().records.kernel_name(device).ok_or(Refusal::Invalid)?;
+        self.order_area(at, services, blocks, (device, context))
+    }
+
+    /// As above, by what the kernel calls both.
+    fn order_area(
+        &self,
+        at: &mut Passive,
+        services: &Services,
+        blocks: &mut Blocks<'_>,
+        (device, context): (usize, usize),
+    ) -> Answer<Option<SaveArea>> {
         let word = blocks.take()?;
         // The kernel may ask for its first bytes before it has answered.
         self.state().records.add_area(word, AREA_SIZE);
         let mut wants = anywhere();
         wants.flags = WantsFlags { physical: true, notify: true, ..WantsFlags::default() };
-        let device = self.state().records.kernel_name(device).ok_or(Refusal::Invalid)?;
         let order = ContextMemoryOrder {
             device,
             context,
@@ -66,7 +105,7 @@ impl SoftGpu {
             self.state().records.end_area(word);
         }
         match made {
-            Ok(name) => Ok(Some(SaveArea { word, name })),
+            Ok(name) => Ok(Some(SaveArea { word, name, owner: (device, context), second: false })),
             Err(Refusal::Unsupported) => {
                 blocks.give_back(word);
                 Ok(None)
@@ -159,10 +198,15 @@ impl Records {
         let (number, area) = self.context(context)?;
         let area = match area {
             None => Area::None,
-            Some(SaveArea { word, .. }) => match self.area(word)?.place() {
-                Some(address) => Area::At(address),
-                None => Area::Absent(word),
-            },
+            Some(SaveArea { word, second, .. }) => {
+                let area = self.area(word)?;
+                match area.place() {
+                    Some(address) => Area::At(address),
+                    // The kernel has it there for the packets that come after it.
+                    None if second && !area.was_there() => Area::None,
+                    None => Area::Absent(word),
+                }
+            }
         };
         Some((number, area))
     }

@@ -378,7 +378,11 @@ fn with_areas(bench: &mut Bench<'_>) {
     for (context, area) in [(12, 70), (13, 71)] {
         let records = &mut bench.driver.state().records;
         records.add_area(area, AREA_SIZE);
-        records.add_context(context, 10, Some(SaveArea { word: area, name: 0 }));
+        records.add_context(
+            context,
+            10,
+            Some(SaveArea { word: area, name: 0, owner: (0, 0), second: false }),
+        );
     }
     for (area, address) in [(70, LOCAL_BASE), (71, LOCAL_BASE + PAGE)] {
         let place = in_segment(LOCAL, address);

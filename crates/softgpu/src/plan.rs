@@ -45,7 +45,8 @@ impl Default for MemoryPlan {
 
 impl MemoryPlan {
     /// The same in whole pages, one at least, and not so much that segments meet.
-    pub(crate) fn whole(self) -> Self {
+    #[must_use]
+    pub fn whole(self) -> Self {
         let whole = |bytes: u64| bytes.clamp(1, LOCAL_BASE - VISIBLE_BASE).next_multiple_of(PAGE);
         Self {
             visible: whole(self.visible),
@@ -56,7 +57,7 @@ impl MemoryPlan {
     }
 
     /// What the driver says of it; `cpu` is where the CPU sees what it sees.
-    pub(crate) fn features(&self, cpu: u64) -> MemoryFeatures {
+    pub fn features(&self, cpu: u64) -> MemoryFeatures {
         let shape = |base, size, flags| SegmentShape {
             base,
             size,

@@ -54,6 +54,10 @@ pub(crate) struct SaveArea {
     pub(crate) word: usize,
     /// The kernel's name for it.
     pub(crate) name: usize,
+    /// What the kernel calls its device and its context.
+    pub(crate) owner: (usize, usize),
+    /// It came in place of another one: packets were on their way before it was asked for.
+    pub(crate) second: bool,
 }
 
 /// A device's view of an allocation.
@@ -124,6 +128,30 @@ impl Records {
         }
     }
 
+    /// The contexts that have a save area, the oldest first.
+    pub(crate) fn with_areas(&self) -> Vec<(usize, SaveArea)> {
+        let mut found: Vec<_> = self
+            .contexts
+            .iter()
+            .filter_map(|(word, it)| Some((*word, it.number, it.area?)))
+            .collect();
+        found.sort_by_key(|it| it.1);
+        found.into_iter().map(|(word, _, area)| (word, area)).collect()
+    }
+
+    /// Gives a context another save area, or none, and ends the one it had.
+    pub(crate) fn change_area(
+        &mut self,
+        context: usize,
+        area: Option<SaveArea>,
+        ended: &mut Ended,
+    ) {
+        let Some(it) = self.contexts.get_mut(&context) else { return };
+        if let Some(before) = std::mem::replace(&mut it.area, area) {
+            ended.note(before.word, self.end_area(before.word));
+        }
+    }
+
     pub(crate) fn add_area(&mut self, word: usize, size: u64) {
         self.areas.insert(word, Arc::new(Allocation::absent(word, size)));
     }
@@ -139,10 +167,7 @@ impl Records {
 
     /// Where the save areas are, by the age of their contexts.
     pub(crate) fn area_places(&self) -> Vec<Option<u64>> {
-        let mut contexts: Vec<_> = self.contexts.values().collect();
-        contexts.sort_by_key(|it| it.number);
-        let areas = contexts.into_iter().filter_map(|it| it.area);
-        areas.map(|it| self.area(it.word)?.place()).collect()
+        self.with_areas().into_iter().map(|(_, it)| self.area(it.word)?.place()).collect()
     }
 
     pub(crate) fn add_resource(&mut self, word: usize) {
@@ -283,7 +308,11 @@ mod tests {
     fn a_save_area_goes_with_its_context() {
         let mut records = records();
         records.add_area(70, 4096);
-        records.add_context(12, 10, Some(SaveArea { word: 70, name: 7 }));
+        records.add_context(
+            12,
+            10,
+            Some(SaveArea { word: 70, name: 7, owner: (0, 0), second: false }),
+        );
         let (number, area) = records.context(12).unwrap();
         assert_ne!(Some(number), records.context(11).map(|it| it.0));
         assert_eq!(area.map(|it| it.name), Some(7));

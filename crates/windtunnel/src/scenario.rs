@@ -1,6 +1,6 @@
 //! Scenarios: what a client does to a driver, by name.
 
-use crate::scenarios::{bad, bad_memory, destroy, escape, life, memory, share, threads};
+use crate::scenarios::{bad, bad_memory, destroy, escape, life, memory, saved, share, threads};
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
 use flight::RuleId;
@@ -92,6 +92,7 @@ pub const ALL: &[&[Scenario]] = &[
     escape::ALL,
     threads::ALL,
     memory::ALL,
+    saved::ALL,
     bad::ALL,
     bad_memory::ALL,
 ];

@@ -60,7 +60,9 @@ pub(crate) fn fly_with(
     }
     assert_eq!(verifier.absent().len(), 0, "{:?}", verifier.absent());
     let weighs = |it: &&Finding| it.severity > Severity::Note;
-    let findings = verifier.findings().iter().filter(weighs).cloned().collect();
+    let findings: Vec<Finding> = verifier.findings().iter().filter(weighs).cloned().collect();
+    let started = events.iter().any(|it| it.what.name() == "adapter.started");
+    assert!(started || !findings.is_empty(), "it did not start, and nothing says why");
     Flown { events, findings, census }
 }
 
@@ -168,9 +170,10 @@ impl Client<'_> {
         let [a, b, unused, c] = made.allocations[..] else { return };
         let fill = |target| Command::Fill { target, offset: 0, length: 64, value: 0xab };
         let copy = Command::Copy { from: a, from_offset: 0, to: b, to_offset: 32, length: 64 };
-        self.resident(at, &[a, b, c]);
+        self.resident(at, &made.allocations);
         self.submit(at, &[fill(a), copy]);
         self.submit(at, &[fill(c)]);
+        self.other_context(at, &[fill(c)]);
         self.list(at, &[a, b], false, false);
         self.list(at, &[unused], true, false);
         self.list(at, &[c], false, true);
@@ -202,6 +205,15 @@ impl Client<'_> {
             }
         }
         self.host.quiet(at);
+    }
+
+    /// Has a second context work on the same node.
+    fn other_context(&self, at: &mut Passive, commands: &[Command]) {
+        let order = ContextOrder { node: 0, engine: 1, private: Vec::new() };
+        let made = self.kernel.create_context(at, self.process, self.device, &order);
+        let Ok(context) = made else { return };
+        Client { context: Some(context), ..*self }.submit(at, commands);
+        let _ = self.kernel.destroy_context(at, self.process, context);
     }
 
     /// An order for allocations alone.

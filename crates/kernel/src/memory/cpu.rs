@@ -207,10 +207,15 @@ impl Kernel {
         let empty = self.empty_extent(world, extent);
         let Some(it) = world.extents.get_mut(extent) else { return };
         it.ending = true;
-        if !empty {
+        if empty {
+            self.drop_extent(world, extent);
+        } else {
             world.unrank(extent);
-            return;
         }
+    }
+
+    /// Gives back all memory of an extent that nobody reaches any more.
+    pub(crate) fn drop_extent(&self, world: &mut World, extent: u32) {
         world.leave_place(extent, Place::Nowhere);
         let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
         let Some(it) = extents.remove(extent) else { return };

@@ -226,7 +226,8 @@ impl Kernel {
         open: &mut Open,
     ) -> Turn {
         let facts = self.world.hold().facts(step.extent, step.at);
-        let Some(facts) = facts else { return Turn::Whole };
+        let heard = |it: &Facts| it.named.is_some() || matches!(step.what, Move::Map | Move::Unmap);
+        let Some(facts) = facts.filter(heard) else { return Turn::Whole };
         if step.passes == 0 {
             self.witness(number, &step.what, &facts, true);
         }
@@ -381,7 +382,8 @@ impl Kernel {
             let (commands, private) = (buffer.run.start, buffer.private.clone());
             let batch =
                 Batch { paging: number, done, buffer: Some(buffer), switch: switch.is_some() };
-            node.queue.push_back(Flying { fence, context: 0, device: 0, batch: Some(batch) });
+            let batch = Some(batch);
+            node.queue.push_back(Flying { fence, context: 0, device: 0, batch, lost: false });
             let (paging, switch) = (Kind::Paging.nr(number), switch.is_some());
             self.log.emit(subject, What::PagingSubmitted { paging, fence, bytes: used, switch });
             (index, fence, commands, private, switch)
@@ -472,17 +474,26 @@ impl Kernel {
     pub(crate) fn lose_paging(&self, adapter: u32) -> bool {
         let world = &mut *self.world.hold();
         let Some(it) = world.adapters.get_mut(adapter) else { return false };
-        let mut lost = Vec::new();
+        let (mut lost, mut switched) = (Vec::new(), Vec::new());
         for node in &mut it.nodes {
             let (batches, others): (VecDeque<Flying>, VecDeque<Flying>) =
                 std::mem::take(&mut node.queue).into_iter().partition(|it| it.batch.is_some());
             node.queue = others;
-            lost.extend(batches.into_iter().filter_map(|it| it.batch));
+            let batches: Vec<Batch> = batches.into_iter().filter_map(|it| it.batch).collect();
+            if batches.iter().any(|it| it.switch) {
+                node.ghosts.clear();
+                switched.push(node.subject());
+            }
+            lost.extend(batches);
         }
         let any = !lost.is_empty();
+        for node in switched {
+            self.switch(world, adapter, node, None);
+        }
         for batch in lost {
             self.finish_batch(world, adapter, batch, true);
         }
+        self.settle_saved(world);
         any
     }
 }
@@ -495,6 +506,8 @@ struct Facts {
     owner: flight::Subject,
     segment: flight::Subject,
     word: usize,
+    /// The same, if the driver may hear it.
+    named: Option<usize>,
     bytes: u64,
     runs: Vec<Run>,
     address: u64,
@@ -528,14 +541,14 @@ impl Facts {
             Move::Out => transfer(place, End::System(pages)),
             Move::Discard => Operation::Discard { word, segment, address, idle: step.idle },
             Move::Map => Operation::MapAperture {
-                word: Some(word),
+                word: self.named,
                 segment,
                 page: step.at.offset / PAGE,
                 pages,
                 coherent: self.coherent,
             },
             Move::Unmap => Operation::UnmapAperture {
-                word: Some(word),
+                word: self.named,
                 segment,
                 page: step.at.offset / PAGE,
                 pages: bytes / PAGE,
@@ -574,6 +587,8 @@ impl World {
     /// What the operation of a step on an extent says.
     fn facts(&self, extent: u32, at: Spotted) -> Option<Facts> {
         let it = self.extents.get(extent)?;
+        // What a driver has freed it does not hear of any more; only an aperture has to be told.
+        let freed = self.is_freed(it.owner);
         let adapter = self.adapters.get(it.adapter)?;
         let memory = adapter.memory.as_ref()?;
         let segment = memory.segments.get(at.segment)?;
@@ -586,6 +601,7 @@ impl World {
             owner: it.owner,
             segment: segment.subject,
             word: it.word,
+            named: (!freed).then_some(it.word),
             bytes: it.bytes,
             runs: it.backing.clone(),
             address: segment.shape.base + at.offset,

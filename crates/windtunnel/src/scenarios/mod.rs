@@ -6,5 +6,6 @@ pub(crate) mod destroy;
 pub(crate) mod escape;
 pub(crate) mod life;
 pub(crate) mod memory;
+pub(crate) mod saved;
 pub(crate) mod share;
 pub(crate) mod threads;

@@ -1,0 +1,103 @@
+//! Save areas of contexts, of the driver with a table and memory: context allocations.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::block::{Kind, find, free, take, value};
+use crate::memory::ANYWHERE;
+use crate::table::Adapter;
+use abi::display::DXGKARGCB_CREATECONTEXTALLOCATION;
+use abi::status::{STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
+use abi::{HANDLE, NTSTATUS};
+use softgpu::AREA_SIZE;
+use std::ptr;
+
+/// A save area (`hDriverAllocation`).
+#[repr(C)]
+pub(crate) struct Area {
+    /// The kernel's name for it (`hAllocation`).
+    pub(crate) name: HANDLE,
+    /// Its number on the board.
+    pub(crate) number: u64,
+}
+
+impl Kind for Area {
+    const SIGNATURE: u32 = u32::from_le_bytes(*b"area");
+}
+
+/// Has the kernel make a save area for a context; both are named as the kernel does.
+pub(crate) fn make_area(
+    adapter: &Adapter,
+    device: HANDLE,
+    context: HANDLE,
+) -> Result<HANDLE, NTSTATUS> {
+    let number = adapter.board().state().next();
+    let area = take(Area { name: ptr::null_mut(), number });
+    if area.is_null() {
+        return Err(STATUS_NO_MEMORY);
+    }
+    area.expose_provenance(); // A paging operation comes with its address.
+    match ask(adapter, &mut order(adapter, device, context, area)) {
+        Ok(name) => {
+            // SAFETY: The block is new, and nobody else has seen it.
+            unsafe { (*value::<Area>(area)).name = name };
+            Ok(area)
+        }
+        Err(status) => {
+            // SAFETY: Nobody has seen it.
+            unsafe { free(area) };
+            Err(status)
+        }
+    }
+}
+
+/// What is asked of the kernel for an area.
+pub(crate) fn order(
+    adapter: &Adapter,
+    device: HANDLE,
+    context: HANDLE,
+    area: HANDLE,
+) -> DXGKARGCB_CREATECONTEXTALLOCATION {
+    DXGKARGCB_CREATECONTEXTALLOCATION {
+        hAdapter: adapter.interface.DeviceHandle,
+        hDevice: device,
+        hContext: context,
+        hDriverAllocation: area,
+        Size: usize::try_from(AREA_SIZE).unwrap_or(0),
+        SupportedSegmentSet: ANYWHERE,
+        ..DXGKARGCB_CREATECONTEXTALLOCATION::ZERO
+    }
+}
+
+/// `DxgkCbCreateContextAllocation`: the kernel's name, or its refusal.
+pub(crate) fn ask(
+    adapter: &Adapter,
+    order: &mut DXGKARGCB_CREATECONTEXTALLOCATION,
+) -> Result<HANDLE, NTSTATUS> {
+    let call = adapter.interface.DxgkCbCreateContextAllocation.ok_or(STATUS_NOT_SUPPORTED)?;
+    // SAFETY: The kernel gave the function, and `order` outlives the call.
+    match unsafe { call(&raw mut *order) } {
+        STATUS_SUCCESS => Ok(order.hAllocation),
+        status => Err(status),
+    }
+}
+
+/// `DxgkCbDestroyContextAllocation`.
+pub(crate) fn give_back(adapter: &Adapter, name: HANDLE) {
+    if let Some(call) = adapter.interface.DxgkCbDestroyContextAllocation {
+        // SAFETY: The kernel gave both.
+        unsafe { call(adapter.interface.DeviceHandle, name) };
+    }
+}
+
+/// Ends a save area.
+///
+/// # Safety
+///
+/// The handle is an area's, or was one's, and is not used afterwards.
+pub(crate) unsafe fn free_area(adapter: &Adapter, area: HANDLE) {
+    // SAFETY: The caller promises the same.
+    let Some(known) = (unsafe { find::<Area>(area) }) else { return };
+    give_back(adapter, known.name);
+    adapter.board().release(known.number);
+    // SAFETY: The caller promises the same.
+    unsafe { free(area) };
+}

@@ -1,0 +1,217 @@
+//! Paging operations, as a driver with a table reads them.
+#![expect(unsafe_code, reason = "reads what the kernel points at")]
+
+use crate::block::bytes;
+use crate::board::Board;
+use abi::display::{
+    DXGK_NOTIFYRESIDENCY_FLAGS as NotifyFlags, DXGK_OPERATION_DISCARD_CONTENT, DXGK_OPERATION_FILL,
+    DXGK_OPERATION_INIT_CONTEXT_RESOURCE, DXGK_OPERATION_MAP_APERTURE_SEGMENT,
+    DXGK_OPERATION_NOTIFY_RESIDENCY, DXGK_OPERATION_TRANSFER,
+    DXGK_OPERATION_UNMAP_APERTURE_SEGMENT, DXGK_OPERATION_UPDATE_CONTEXT_ALLOCATION,
+    DXGKARG_BUILDPAGINGBUFFER, PagingPlace,
+};
+use abi::{HANDLE, MDL, PVOID};
+use flight::Run;
+use kernel::operation::{End, Operation, PAGE, Pages, Transfer};
+use softgpu::AREA_SIZE;
+use std::slice;
+
+/// The pages that an operation points at.
+pub(crate) struct Given(Vec<Run>);
+
+impl Given {
+    /// Reads them; none for an operation that this driver does not know.
+    ///
+    /// # Safety
+    ///
+    /// The arguments are the kernel's.
+    pub(crate) unsafe fn read(args: &DXGKARG_BUILDPAGINGBUFFER) -> Option<Self> {
+        let about = &args.About;
+        let list = match args.Operation {
+            DXGK_OPERATION_TRANSFER => {
+                // SAFETY: The operation says which member it is.
+                let it = unsafe { about.Transfer };
+                let end = [it.Source, it.Destination].into_iter().find(|it| it.SegmentId == 0)?;
+                end.pMdl
+            }
+            // SAFETY: As above.
+            DXGK_OPERATION_MAP_APERTURE_SEGMENT => unsafe { about.MapApertureSegment.pMdl },
+            _ => return Some(Self(Vec::new())),
+        };
+        // SAFETY: It is a list, which is there for the call.
+        Some(Self(unsafe { runs(list) }))
+    }
+
+    /// What the operation is.
+    ///
+    /// # Safety
+    ///
+    /// As of [`Given::read`], and the answer is used during the call only.
+    pub(crate) unsafe fn operation<'a>(
+        &'a self,
+        args: &'a DXGKARG_BUILDPAGINGBUFFER,
+    ) -> Option<Operation<'a>> {
+        let about = &args.About;
+        let pages = |first: u32, count: usize| Pages {
+            runs: &self.0,
+            first: first.into(),
+            count: count as u64,
+        };
+        Some(match args.Operation {
+            DXGK_OPERATION_TRANSFER => {
+                // SAFETY: The operation says which member it is.
+                let it = unsafe { about.Transfer };
+                let pages = pages(it.MdlOffset, it.TransferSize / 4096);
+                Operation::Transfer(Transfer {
+                    word: word(it.hAllocation),
+                    offset: it.TransferOffset.into(),
+                    bytes: it.TransferSize as u64,
+                    from: end(&it.Source, pages),
+                    to: end(&it.Destination, pages),
+                    start: false,
+                    end: false,
+                    idle: false,
+                    special: false,
+                })
+            }
+            DXGK_OPERATION_FILL => {
+                // SAFETY: As above.
+                let it = unsafe { about.Fill };
+                Operation::Fill {
+                    word: it.hAllocation.addr(),
+                    segment: it.Destination.SegmentId,
+                    address: it.Destination.SegmentAddress.cast_unsigned(),
+                    bytes: it.FillSize as u64,
+                    pattern: it.FillPattern,
+                }
+            }
+            DXGK_OPERATION_DISCARD_CONTENT => {
+                // SAFETY: As above.
+                let it = unsafe { about.DiscardContent };
+                let address = it.SegmentAddress.cast_unsigned();
+                let word = it.hAllocation.addr();
+                Operation::Discard { word, segment: it.SegmentId, address, idle: true }
+            }
+            DXGK_OPERATION_MAP_APERTURE_SEGMENT => {
+                // SAFETY: As above.
+                let it = unsafe { about.MapApertureSegment };
+                Operation::MapAperture {
+                    word: word(it.hAllocation),
+                    segment: it.SegmentId,
+                    page: it.OffsetInPages as u64,
+                    pages: pages(it.MdlOffset, it.NumberOfPages),
+                    coherent: false,
+                }
+            }
+            DXGK_OPERATION_UNMAP_APERTURE_SEGMENT => {
+                // SAFETY: As above.
+                let it = unsafe { about.UnmapApertureSegment };
+                Operation::UnmapAperture {
+                    word: word(it.hAllocation),
+                    segment: it.SegmentId,
+                    page: it.OffsetInPages as u64,
+                    pages: it.NumberOfPages as u64,
+                    dummy: it.DummyPage.cast_unsigned(),
+                }
+            }
+            DXGK_OPERATION_INIT_CONTEXT_RESOURCE => {
+                // SAFETY: As above.
+                let it = unsafe { about.InitContextResource };
+                let to = it.Destination;
+                let place = End::Segment { number: to.SegmentId, address: to.pMdl.addr() as u64 };
+                let word = it.hAllocation.addr();
+                Operation::InitContext { word, place, cpu: None, bytes: AREA_SIZE }
+            }
+            DXGK_OPERATION_UPDATE_CONTEXT_ALLOCATION => {
+                // SAFETY: As above.
+                let it = unsafe { about.UpdateContextAllocation };
+                let place = End::Segment { number: 1, address: it.ContextAllocation };
+                // SAFETY: The private data is there for the call.
+                let private = unsafe { bytes(it.pDriverPrivateData, it.DriverPrivateDataSize) };
+                Operation::UpdateContext {
+                    word: 0,
+                    place,
+                    bytes: it.ContextAllocationSize,
+                    private,
+                }
+            }
+            DXGK_OPERATION_NOTIFY_RESIDENCY => {
+                // SAFETY: As above.
+                let it = unsafe { about.NotifyResidency };
+                Operation::Notify {
+                    word: it.hAllocation.addr(),
+                    segment: it.PhysicalAddress.SegmentId,
+                    address: it.PhysicalAddress.SegmentOffset,
+                    resident: it.Flags.has(NotifyFlags::Resident),
+                }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Where an operation leaves something.
+pub(crate) struct Moved {
+    /// The driver's word for it.
+    pub(crate) word: usize,
+    /// The GPU's address.
+    pub(crate) address: u64,
+    /// It has come there; otherwise it has left.
+    pub(crate) comes: bool,
+}
+
+/// What an operation says about where something is.
+pub(crate) fn moved(operation: &Operation<'_>, board: &Board) -> Option<Moved> {
+    let mapped = |segment: u32, page: u64| {
+        let segments = &board.features.as_ref()?.segments;
+        let at = usize::try_from(segment).ok()?.checked_sub(1)?;
+        Some(segments.get(at)?.base + page * PAGE)
+    };
+    let (word, address, comes) = match *operation {
+        Operation::Transfer(ref it) => match (it.from, it.to) {
+            (_, End::Segment { address, .. }) => (it.word?, address, true),
+            (End::Segment { address, .. }, _) => (it.word?, address, false),
+            _ => return None,
+        },
+        Operation::Fill { word, address, .. } => (word, address, true),
+        Operation::Discard { word, address, .. } => (word, address, false),
+        Operation::InitContext { word, place: End::Segment { address, .. }, .. } => {
+            (word, address, true)
+        }
+        Operation::MapAperture { word, segment, page, .. } => (word?, mapped(segment, page)?, true),
+        Operation::UnmapAperture { word, segment, page, .. } => {
+            (word?, mapped(segment, page)?, false)
+        }
+        _ => return None,
+    };
+    Some(Moved { word, address, comes })
+}
+
+fn word(handle: HANDLE) -> Option<usize> {
+    (!handle.is_null()).then(|| handle.addr())
+}
+
+fn end<'a>(place: &PagingPlace, pages: Pages<'a>) -> End<'a> {
+    match place.SegmentId {
+        0 => End::System(pages),
+        number => End::Segment { number, address: place.segment_address().cast_unsigned() },
+    }
+}
+
+/// The pages of a list, each for itself.
+///
+/// # Safety
+///
+/// It is a list, or null.
+unsafe fn runs(list: PVOID) -> Vec<Run> {
+    if list.is_null() {
+        return Vec::new();
+    }
+    let list = list.cast::<MDL>();
+    // SAFETY: The caller promises the list.
+    let count = unsafe { (*list).ByteCount } as usize / 4096;
+    let first = list.wrapping_add(1).cast::<u64>();
+    // SAFETY: The numbers of its pages lie behind it.
+    let pages = unsafe { slice::from_raw_parts(first, count) };
+    pages.iter().map(|it| Run { start: it * PAGE, bytes: PAGE }).collect()
+}

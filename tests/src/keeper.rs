@@ -1,0 +1,187 @@
+//! The built-in driver with memory, and somebody who makes context allocations beside it.
+
+use flight::{Log, Passive};
+use kernel::Plugged;
+use kernel::context::Context;
+use kernel::device::Device;
+use kernel::miniport::{
+    Answer, Blank, ContextOrder, DriverContext, DriverDevice, Miniport, Refusal,
+};
+use kernel::operation::{Building, ContextMemoryOrder, Operation};
+use kernel::segment::{SegmentSet, Wants};
+use kernel::services::Services;
+use softgpu::{Gpu, MemoryPlan, SoftGpu};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// When a [`Keeper`] does something of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// In `DxgkDdiCreateDevice`.
+    DeviceMade,
+    /// In `DxgkDdiDestroyDevice`.
+    DeviceEnds,
+    /// In `DxgkDdiCreateContext`.
+    ContextMade,
+    /// In `DxgkDdiDestroyContext`.
+    ContextEnds,
+    /// In `DxgkDdiBuildPagingBuffer`.
+    Pages,
+}
+
+/// What it does then.
+type Hook = Arc<dyn Fn(&Keeper, &mut Passive) -> Answer<()> + Send + Sync>;
+
+/// The built-in driver with memory. What it is asked to do besides, it does inside its calls.
+pub struct Keeper {
+    /// The driver.
+    pub driver: Arc<SoftGpu>,
+    /// Its hardware.
+    pub hardware: Arc<Gpu>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    services: Option<Arc<Services>>,
+    hooks: Vec<(When, Hook)>,
+    devices: Vec<usize>,
+    contexts: Vec<usize>,
+    heard: Vec<(&'static str, usize)>,
+}
+
+impl Keeper {
+    /// One with so much memory.
+    pub fn new(plan: MemoryPlan) -> Arc<Self> {
+        let ram = nt::Ram::new(1 << 30).unwrap_or_else(|_| panic!("the machine has no memory"));
+        let (driver, hardware) = SoftGpu::with_memory(ram, plan);
+        Arc::new(Self { driver, hardware, state: Mutex::default() })
+    }
+
+    /// It, in a slot.
+    pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> Plugged {
+        let (miniport, machine) = (self.clone(), self.hardware.clone());
+        Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
+    }
+
+    /// From now on it does this then.
+    pub fn on(
+        &self,
+        when: When,
+        hook: impl Fn(&Keeper, &mut Passive) -> Answer<()> + Send + Sync + 'static,
+    ) {
+        self.state().hooks.push((when, Arc::new(hook)));
+    }
+
+    /// What the kernel gave its adapter.
+    pub fn services(&self) -> Arc<Services> {
+        self.state().services.clone().unwrap_or_else(|| panic!("it has no adapter"))
+    }
+
+    /// What the kernel calls the device that was made so many before the last.
+    pub fn device(&self, before: usize) -> usize {
+        let state = self.state();
+        state.devices.iter().rev().nth(before).copied().unwrap_or(0)
+    }
+
+    /// What the kernel calls the context that was made so many before the last.
+    pub fn context(&self, before: usize) -> usize {
+        let state = self.state();
+        state.contexts.iter().rev().nth(before).copied().unwrap_or(0)
+    }
+
+    /// Makes an allocation of a page for the newest device, shared across its contexts.
+    pub fn share(&self, at: &mut Passive, word: usize) -> Answer<usize> {
+        let order = ContextMemoryOrder { shared: true, ..self.order(word) };
+        self.services().create_context_memory(at, &order)
+    }
+
+    /// An order for a page, shared by nobody and of no context.
+    pub fn order(&self, word: usize) -> ContextMemoryOrder {
+        let wants = Wants { segments: SegmentSet::of(&[1, 2, 3]), ..Wants::default() };
+        let device = self.device(0);
+        ContextMemoryOrder { device, size: 4096, wants, word, ..ContextMemoryOrder::default() }
+    }
+
+    /// The operations it was asked to build, and the words they were about.
+    pub fn heard(&self) -> Vec<(&'static str, usize)> {
+        self.state().heard.clone()
+    }
+
+    fn run(&self, when: When, at: &mut Passive) -> Answer<()> {
+        let hooks: Vec<Hook> = {
+            let state = self.state();
+            state.hooks.iter().filter(|it| it.0 == when).map(|it| it.1.clone()).collect()
+        };
+        hooks.iter().try_for_each(|it| it(self, at))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Miniport for Keeper {
+    fn stands_on(&self) -> Option<&dyn Miniport> {
+        Some(&*self.driver)
+    }
+
+    fn add_device(&self, at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
+        self.state().services = Some(services.clone());
+        self.driver.add_device(at, services)
+    }
+
+    fn remove_device(&self, at: &mut Passive) -> Answer<()> {
+        let services = self.state().services.take();
+        drop(services);
+        self.driver.remove_device(at)
+    }
+
+    fn create_device(&self, at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
+        self.state().devices.push(word.kernel_name());
+        self.run(When::DeviceMade, at)?;
+        self.driver.create_device(at, word)
+    }
+
+    fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> Answer<()> {
+        self.run(When::DeviceEnds, at)?;
+        self.driver.destroy_device(at, device)
+    }
+
+    fn create_context(
+        &self,
+        at: &mut Passive,
+        device: &DriverDevice,
+        order: &ContextOrder,
+        word: Blank<'_, Context>,
+    ) -> Answer<DriverContext> {
+        self.state().contexts.push(word.kernel_name());
+        self.run(When::ContextMade, at)?;
+        self.driver.create_context(at, device, order, word)
+    }
+
+    fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> Answer<()> {
+        self.run(When::ContextEnds, at)?;
+        self.driver.destroy_context(at, context)
+    }
+
+    fn build_paging(&self, at: &mut Passive, building: &mut Building<'_>) -> Answer<()> {
+        let word = word(&building.operation);
+        self.state().heard.push((building.operation.name(), word));
+        self.run(When::Pages, at).map_err(|_| Refusal::Invalid)?;
+        self.driver.build_paging(at, building)
+    }
+}
+
+fn word(operation: &Operation<'_>) -> usize {
+    match *operation {
+        Operation::Transfer(ref it) => it.word.unwrap_or(0),
+        Operation::Fill { word, .. }
+        | Operation::Discard { word, .. }
+        | Operation::InitContext { word, .. }
+        | Operation::UpdateContext { word, .. }
+        | Operation::Notify { word, .. } => word,
+        Operation::MapAperture { word, .. } | Operation::UnmapAperture { word, .. } => {
+            word.unwrap_or(0)
+        }
+    }
+}

@@ -6,16 +6,16 @@ use kernel::Kernel;
 use kernel::miniport::Generation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use stories::{Variant, flown, run, softgpu, verified};
+use stories::{Variant, flown, good_scenarios, run, softgpu, verified};
 use thunk::Client;
 use windtunnel::{Bench, On, Outcome, SCENARIOS};
 
 /// Flies every good scenario so many times; answers how often a rule was judged.
 fn many(driver: &str, runs: usize, rule: RuleId) -> u64 {
-    let good = || SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.is_empty());
+    let good = good_scenarios(driver);
     let mut judged = 0;
     for run in 0..runs {
-        for scenario in good() {
+        for scenario in &good {
             let flown = flown(driver, scenario.name, On::Free);
             let said = || format!("{driver}, {}, run {run}", scenario.name);
             assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", said(), flown.findings);

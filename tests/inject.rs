@@ -18,7 +18,8 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::vec::Drain;
-use windtunnel::{SCENARIOS, Scenario, fly};
+use stories::good_scenarios;
+use windtunnel::{Scenario, fly};
 
 /// How a call goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,8 +141,7 @@ fn fly_with(driver: &'static str, scenario: &'static Scenario, fault: Fault, nth
 /// Every call of every good scenario goes wrong. Of the four ways each call has two, and the
 /// next scenario the other two.
 fn fails_everywhere(driver: &'static str) {
-    let good = SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.is_empty());
-    for (place, scenario) in good.enumerate() {
+    for (place, scenario) in good_scenarios(driver).into_iter().enumerate() {
         for (way, fault) in FAULTS.into_iter().enumerate() {
             let calls = (1..=MOST_CALLS).filter(|nth| (place + way) as u64 % 2 == nth % 2);
             let flown = calls.take_while(|nth| fly_with(driver, scenario, fault, *nth)).count();

@@ -1,6 +1,6 @@
 //! Seeds: the same seed is the same flight, and any seed ends with nothing alive.
 
-use stories::flown;
+use stories::{flown, good_scenarios};
 use windtunnel::{Outcome, SCENARIOS};
 
 #[test]
@@ -31,7 +31,7 @@ fn many(driver: &str, scenario: &str, seeds: u64) {
 #[test]
 fn good_drivers_fly_clean_through_every_good_scenario_in_50_orders() {
     for driver in ["softgpu", "table", "table-moves-resource", "softgpu-memory"] {
-        for scenario in SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.is_empty()) {
+        for scenario in good_scenarios(driver) {
             many(driver, scenario.name, 50);
         }
     }

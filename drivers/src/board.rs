@@ -56,6 +56,11 @@ impl Board {
         Some(Self { gpu, features, ..Self::default() })
     }
 
+    /// Whether it has video memory.
+    pub fn has_memory(&self) -> bool {
+        self.gpu.cpu().is_some()
+    }
+
     /// Sets memory aside and answers its number, which is not zero.
     pub fn allocate(&self, size: u64) -> u64 {
         let mut state = self.state();

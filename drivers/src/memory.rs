@@ -124,7 +124,10 @@ unsafe extern "win64-unwind" fn create_anywhere(
         let args = unsafe { args.read() };
         // SAFETY: The kernel gives so many elements.
         for info in unsafe { list_mut(args.pAllocationInfo, args.NumAllocations) } {
-            (info.SupportedReadSegmentSet, info.SupportedWriteSegmentSet) = (ANYWHERE, ANYWHERE);
+            // SAFETY: The kernel gives the private data with its size.
+            let private = unsafe { bytes(info.pPrivateDriverData, info.PrivateDriverDataSize) };
+            let set = format::read_shape(private).map_or(ANYWHERE, |it| it.wants.segments.0);
+            (info.SupportedReadSegmentSet, info.SupportedWriteSegmentSet) = (set, set);
             info.AllocationPriority = D3DDDI_ALLOCATIONPRIORITY_NORMAL;
         }
     }

@@ -27,13 +27,21 @@ use flight::{Crew, Event, Log, Passive};
 use kernel::{AdapterId, Kernel, Plugged};
 use std::sync::Arc;
 use verify::Verifier;
-use windtunnel::{Flown, On, find_scenario, fly};
+use windtunnel::{Flown, On, SCENARIOS, Scenario, find_scenario, fly};
 
 /// Flies a driver through a scenario, both by name.
 pub fn flown(driver: &str, scenario: &str, on: impl Into<On>) -> Flown {
     let driver = drivers::find(driver).unwrap_or_else(|| panic!("there is no driver {driver}"));
     let story = find_scenario(scenario).unwrap_or_else(|| panic!("no scenario {scenario}"));
     fly(driver, story, on).unwrap_or_else(|why| panic!("{scenario}: {}", why.0))
+}
+
+/// The good scenarios that a driver offers everything for.
+pub fn good_scenarios(driver: &str) -> Vec<&'static Scenario> {
+    let listed = drivers::find(driver).unwrap_or_else(|| panic!("there is no driver {driver}"));
+    let offered = (listed.make)(&Arc::new(Log::silent())).miniport.offers();
+    let good = SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.is_empty());
+    good.filter(|it| it.needs.iter().all(|it| offered.contains(it))).collect()
 }
 
 /// A kernel with a driver in it, for stories that are not scenarios.

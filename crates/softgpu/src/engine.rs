@@ -109,6 +109,8 @@ struct Current {
 pub(crate) struct Step {
     pub(crate) faults: u64,
     pub(crate) interrupt: bool,
+    /// A client's packet ended.
+    pub(crate) packet: bool,
     /// Where a context was saved.
     pub(crate) saved: Option<u64>,
 }
@@ -151,6 +153,7 @@ impl Engine {
                 (*fence, Outcome::Fault(None))
             }
         };
+        let client = !matches!(work, Work::Paging(_));
         let ended = match outcome {
             Outcome::Going | Outcome::Skipped => {
                 self.queue.push_front(work);
@@ -161,6 +164,7 @@ impl Engine {
         };
         step.faults += u64::from(matches!(outcome, Outcome::Skipped | Outcome::Fault(_)));
         step.interrupt = ended.is_some();
+        step.packet = client && step.interrupt;
         self.ended.extend(ended);
         step
     }

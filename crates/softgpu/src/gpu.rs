@@ -174,7 +174,7 @@ impl State {
         self.next = (busy + 1) % count;
         let step = self.engines[busy].step(memory);
         self.faults += step.faults;
-        self.packets += u64::from(step.interrupt);
+        self.packets += u64::from(step.packet);
         (u32::try_from(busy).unwrap_or(u32::MAX), step)
     }
 }

@@ -6,12 +6,13 @@ use drivers::Listed;
 use flight::{Event, Log, Passive, Stepped};
 use kernel::miniport::ContextOrder;
 use kernel::{
-    AdapterId, CreateOrder, DestroyOrder, EscapeOrder, Handle, Kernel, Made, Manner, Packet,
-    Plugged, ProcessId, Residency, ResidentOrder, Sharing, Target,
+    AdapterId, CreateOrder, DestroyOrder, EscapeOrder, EvictOrder, Handle, Kernel, Made, Manner,
+    Packet, Plugged, ProcessId, Residency, ResidentOrder, Sharing, Target,
 };
-use softgpu::format::{Command, Escape, LARGEST, describe, encode, escape};
+use softgpu::format::{Command, Escape, LARGEST, describe, describe_in, encode, escape, only_in};
+use softgpu::{APERTURE, LOCAL};
 use std::sync::Arc;
-use verify::{Finding, Severity, Verifier};
+use verify::{Finding, Oracle, Severity, Verifier};
 
 /// What came of a flight.
 pub(crate) struct Flown {
@@ -39,6 +40,7 @@ pub(crate) fn fly_with(
 ) -> Flown {
     let census = Stepped::fly(seed, log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
+        kernel.watch_bytes(Oracle::new(log.clone()));
         // A driver whose start is refused has said why.
         let Ok(adapter) = kernel.add_adapter(at, plugged) else {
             return kernel.census().to_string();
@@ -80,6 +82,7 @@ fn story(client: &Client<'_>, at: &mut Passive) {
     client.empty_resource(at);
     client.share(at);
     client.work(at);
+    client.moves(at);
     client.escapes(at);
     client.list(at, alone.iter().flat_map(|it| &it.allocations), false, true);
     let again = client.create(at, client.order(&[1]));
@@ -189,6 +192,39 @@ impl Client<'_> {
             self.kernel.wait_queue(at, self.process, made.fence, value).unwrap();
         }
         self.kernel.destroy_queue(at, self.process, queue).unwrap();
+    }
+
+    /// Allocations side by side that are filled, leave and come back, on an adapter with memory.
+    fn moves(&self, at: &mut Passive) {
+        if self.kernel.create_queue(self.process, self.device, 0).is_err() {
+            return;
+        }
+        const SIZE: u64 = 24 * 4096;
+        let mut hidden = only_in(&[LOCAL]);
+        hidden.flags.cpu_visible = false;
+        let wants = [hidden, hidden, hidden, hidden, only_in(&[APERTURE])];
+        let allocations = wants.iter().map(|it| describe_in(SIZE, 4096, it)).collect();
+        let Some(made) = self.create(at, CreateOrder { allocations, ..self.order(&[]) }) else {
+            return;
+        };
+        self.resident(at, &made.allocations);
+        for (value, target) in (1..).zip(&made.allocations) {
+            let fill =
+                |offset, value| Command::Fill { target: *target, offset, length: SIZE / 2, value };
+            self.submit(at, &[fill(0, value), fill(SIZE / 2, !value)]);
+        }
+        self.host.quiet(at);
+        let device = self.device;
+        for list in [&made.allocations[..], &made.allocations[..1]] {
+            let order = EvictOrder { device, list: list.to_vec(), ..EvictOrder::default() };
+            let _ = self.kernel.evict(self.process, &order);
+            self.host.quiet(at);
+            // The last first: each to where another was.
+            for it in list.iter().rev() {
+                self.resident(at, &[*it]);
+            }
+        }
+        self.list(at, &made.allocations, false, true);
     }
 
     /// Escapes of the driver's and of somebody else's, with and without the hardware, while a

@@ -6,8 +6,17 @@ use std::path::PathBuf;
 use stories::flown;
 
 fn check(scenario: &str) {
+    check_on("softgpu", scenario);
+}
+
+/// The same with a driver of an adapter with memory.
+fn check_memory(scenario: &str) {
+    check_on("softgpu-memory", scenario);
+}
+
+fn check_on(driver: &str, scenario: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("golden/{scenario}.trace"));
-    let now = flown("softgpu", scenario, 1).events;
+    let now = flown(driver, scenario, 1).events;
     if std::env::var_os("WINDTUNNEL_BLESS").is_some() {
         fs::write(&path, trace::text(&now)).unwrap();
         return;
@@ -46,4 +55,29 @@ fn a_destroy_behind_work_on_two_nodes() {
 #[test]
 fn a_resource_that_waits_for_its_member() {
     check("member-in-flight");
+}
+
+#[test]
+fn what_is_locked_is_destroyed() {
+    check_memory("destroy-locked");
+}
+
+#[test]
+fn what_is_offered_is_destroyed() {
+    check_memory("destroy-offered");
+}
+
+#[test]
+fn what_is_evicted_is_destroyed() {
+    check_memory("destroy-evicted");
+}
+
+#[test]
+fn what_is_mapped_is_destroyed() {
+    check_memory("destroy-mapped");
+}
+
+#[test]
+fn what_is_in_transfer_is_destroyed() {
+    check_memory("destroy-in-transfer");
 }

@@ -54,6 +54,8 @@ pub(crate) struct Memory {
     pub(crate) clock: u64,
     /// What is made hard, if anything.
     pub(crate) pressure: Option<Pressure>,
+    /// Where clients saw what was destroyed while they had it locked: there is nothing any more.
+    pub(crate) stale: VecDeque<usize>,
 }
 
 /// A part of an adapter's memory.
@@ -240,6 +242,7 @@ impl Kernel {
             dummy,
             clock: 0,
             pressure,
+            stale: VecDeque::new(),
         };
         if let Some(it) = world.adapters.get_mut(adapter.number) {
             it.memory = Some(memory);
@@ -265,6 +268,9 @@ impl Kernel {
             let buffers = memory.buffers.drain(..).map(|it| it.run);
             for run in buffers.chain(memory.dummy.take()) {
                 memory.ram.give_back(run);
+            }
+            for address in memory.stale.drain(..) {
+                memory.ram.end_view(address);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Scenarios: what a client does to a driver, by name.
 
-use crate::scenarios::{bad, bad_memory, destroy, life, memory, share, threads};
+use crate::scenarios::{bad, bad_memory, destroy, destroy_memory, life, memory, share, threads};
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
 use flight::RuleId;
@@ -75,8 +75,16 @@ pub(crate) const MEMORY: &[&str] = &[
 pub(crate) const DESCRIBE: &[&str] = &["DxgkDdiDescribeAllocation"];
 
 /// Every scenario, good ones first.
-pub const ALL: &[&[Scenario]] =
-    &[life::ALL, share::ALL, destroy::ALL, threads::ALL, memory::ALL, bad::ALL, bad_memory::ALL];
+pub const ALL: &[&[Scenario]] = &[
+    life::ALL,
+    share::ALL,
+    destroy::ALL,
+    threads::ALL,
+    memory::ALL,
+    destroy_memory::ALL,
+    bad::ALL,
+    bad_memory::ALL,
+];
 
 /// The scenario of that name.
 pub fn find(name: &str) -> Option<&'static Scenario> {

@@ -4,6 +4,7 @@
 //!
 //! 1. While an extent is locked its view shows where its bytes are. It is aimed anew when paging
 //!    work has moved them; whoever could not follow them is not moved.
+//! 2. Where a lock was that a destroy has dropped, there is nothing, and nobody else's bytes.
 
 use crate::handle::Handle;
 use crate::kernel::Kernel;
@@ -122,8 +123,9 @@ impl Kernel {
         if let Some(lock) = &mut it.lock {
             lock.count -= 1;
             if lock.count == 0 {
-                memory.ram.end_view(lock.address);
+                let address = lock.address;
                 it.lock = None;
+                memory.end_sight(address, dropped);
             }
         }
         world.rank(extent);
@@ -212,7 +214,7 @@ impl Kernel {
         let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
         let Some(it) = extents.remove(extent) else { return };
         if let Some(lock) = it.lock {
-            memory.ram.end_view(lock.address);
+            memory.end_sight(lock.address, true);
         }
         for run in it.backing {
             memory.ram.give_back(run);
@@ -229,7 +231,26 @@ impl Kernel {
     }
 }
 
+/// So many addresses of what was destroyed while it was locked are kept from others.
+const MOST_STALE: usize = 256;
+
 impl Memory {
+    /// The CPU does not see it any more. Whoever touches what was `dropped` traps: the addresses
+    /// are nobody else's, until too many of them have come since.
+    fn end_sight(&mut self, address: usize, dropped: bool) {
+        if !dropped {
+            self.ram.end_view(address);
+            return;
+        }
+        self.ram.aim(address, &[]);
+        self.stale.push_back(address);
+        if self.stale.len() > MOST_STALE
+            && let Some(oldest) = self.stale.pop_front()
+        {
+            self.ram.end_view(oldest);
+        }
+    }
+
     /// What the segments are that an extent can be in.
     fn segments_of(&self, wants: &Wants) -> impl Iterator<Item = SegmentFlags> {
         let numbered = (1..).zip(&self.segments);

@@ -217,12 +217,20 @@ impl Kernel {
         self.log.judge(RuleId::RESID_EVICT_002, Who::Client, context, place, late);
     }
 
-    /// A view of a device ends: what it held is let go of.
-    pub(crate) fn unlist(&self, world: &mut World, view: u32) {
+    /// A view of a device ends: what it held is let go of. If its client assumes that it is not
+    /// in use, nothing waits for the work of that device.
+    pub(crate) fn unlist(&self, world: &mut World, view: u32, assume: bool) {
         let Some(it) = world.views.get_mut(view) else { return };
         let (held, device) = (std::mem::take(&mut it.resident) > 0, it.device);
-        if let (true, Some(extent)) = (held, world.extent_of(view)) {
+        let Some(extent) = world.extent_of(view) else { return };
+        if held {
             self.let_go(world, extent, device);
+        }
+        if assume {
+            let mine = world.outstanding(device);
+            if let Some(it) = world.extents.get_mut(extent) {
+                it.used.retain(|it| !mine.contains(it));
+            }
         }
     }
 

@@ -1,5 +1,5 @@
 //! What the stories share: flights by name, and kernels without a scenario.
-#![deny(unsafe_code)] // The hostile caller is not safe.
+#![deny(unsafe_code)] // Those who play applications are not safe.
 
 mod case;
 pub mod command;
@@ -7,6 +7,7 @@ mod faulty;
 mod hostile;
 mod life;
 mod model;
+pub mod sight;
 mod texts;
 mod variant;
 

@@ -254,7 +254,7 @@ impl crate::memory::Segment {
     fn takes(&self, it: &Extent) -> bool {
         let flags = self.shape.flags;
         let visible = flags.cpu_visible && !it.wants.flags.cached;
-        let locked = it.lock.is_some() && !visible;
+        let locked = (it.lock.is_some() || it.sought) && !visible;
         flags.aperture || !(locked || it.wants.flags.permanent_system)
     }
 }

@@ -126,7 +126,7 @@ impl Kernel {
             self.log.emit(Kind::View.nr(*view), What::ResidentCounted { device: *device, count });
             let Some(extent) = world.extent_of(*view) else { continue };
             if count == 1 {
-                world.charge(*view, extent, true);
+                world.charge(*view, extent);
             } else {
                 world.hold_extent(extent, false); // A view holds it once.
             }
@@ -177,7 +177,7 @@ impl Kernel {
             it.clean |= clean;
         }
         if count == 0 {
-            self.let_go(world, extent, device);
+            self.let_go(world, extent, view);
         }
     }
 
@@ -224,7 +224,7 @@ impl Kernel {
         let (held, device) = (std::mem::take(&mut it.resident) > 0, it.device);
         let Some(extent) = world.extent_of(view) else { return };
         if held {
-            self.let_go(world, extent, device);
+            self.let_go(world, extent, view);
         }
         if assume {
             let mine = world.outstanding(device);
@@ -234,9 +234,10 @@ impl Kernel {
         }
     }
 
-    /// A device lets go of an extent: what it has queued may still use it.
-    pub(crate) fn let_go(&self, world: &mut World, extent: u32, device: u32) {
-        world.charge_device(device, extent, false);
+    /// A view lets go of its extent: what its device has queued may still use it.
+    fn let_go(&self, world: &mut World, extent: u32, view: u32) {
+        world.uncharge(view, extent);
+        let device = world.views.get(view).map_or(0, |it| it.device);
         let used = world.outstanding(device);
         if let Some(it) = world.extents.get_mut(extent) {
             it.used.extend(used);
@@ -273,29 +274,40 @@ impl World {
         Ok(views)
     }
 
-    fn charge(&mut self, view: u32, extent: u32, more: bool) {
-        if let Some(device) = self.views.get(view).map(|it| it.device) {
-            self.charge_device(device, extent, more);
-        }
-    }
-
-    /// Counts an extent for or against what a process lists. One that is on a list does not
-    /// move to another group.
-    fn charge_device(&mut self, device: u32, extent: u32, more: bool) {
+    /// Counts an extent for what a view's process lists: for the group it is in.
+    fn charge(&mut self, view: u32, extent: u32) {
         let Some(it) = self.extents.get(extent) else { return };
-        let (adapter, bytes) = (it.adapter, it.bytes);
-        let segment = it.segment().zip(self.memory(adapter));
-        let aperture = segment.and_then(|(it, memory)| memory.1.segments.get(it));
-        let group = match aperture {
+        let segment = it.segment().zip(self.memory(it.adapter));
+        let segment = segment.and_then(|(it, memory)| memory.1.segments.get(it));
+        let group = match segment {
             Some(it) if !it.shape.flags.aperture => Group::Local,
             _ => Group::NonLocal,
         };
-        let process = self.devices.get(device).map_or(0, |it| it.process);
+        if let Some(it) = self.views.get_mut(view) {
+            it.charged = Some(group);
+        }
+        self.count_charge(view, extent, group, u64::saturating_add);
+    }
+
+    /// Counts it no more: also one that has moved since counts for the group it counted for.
+    fn uncharge(&mut self, view: u32, extent: u32) {
+        let charged = self.views.get_mut(view).and_then(|it| it.charged.take());
+        if let Some(group) = charged {
+            self.count_charge(view, extent, group, u64::saturating_sub);
+        }
+    }
+
+    fn count_charge(&mut self, view: u32, extent: u32, group: Group, sum: fn(u64, u64) -> u64) {
+        let Some((adapter, bytes)) = self.extents.get(extent).map(|it| (it.adapter, it.bytes))
+        else {
+            return;
+        };
+        let device = self.views.get(view).and_then(|it| self.devices.get(it.device));
+        let process = device.map_or(0, |it| it.process);
         let Some(it) = self.processes.get_mut(process) else { return };
-        let sum = |sum: u64| if more { sum + bytes } else { sum.saturating_sub(bytes) };
         match it.charged.iter_mut().find(|it| (it.0, it.1) == (adapter, group)) {
-            Some(it) => it.2 = sum(it.2),
-            None => it.charged.push((adapter, group, sum(0))),
+            Some(it) => it.2 = sum(it.2, bytes),
+            None => it.charged.push((adapter, group, sum(0, bytes))),
         }
     }
 

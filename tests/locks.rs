@@ -12,6 +12,8 @@ use stories::sight::{Bay, PAGE, in_bay, in_good_bay, peek, poke};
 use thunk::Destroy;
 use windtunnel::On;
 
+/// Where the GPU's addresses of apertures begin; those of memory are below.
+const APERTURES: u64 = 0x30_0000_0000;
 const PAGES: u64 = 3;
 const BYTES: usize = 3 * 4096;
 
@@ -93,10 +95,14 @@ fn an_address_stays_while_its_allocation_moves() {
                 bay.fill(at, it, PAGES, 1);
                 bay.settle(at);
                 let address = bay.lock(at, it);
+                let mapped = bay.address(it).unwrap() >= APERTURES;
+                assert!(mapped || wants.segments.has(VISIBLE), "{home}, {on:?}");
                 for turn in 2..6 {
                     assert_eq!(peek(address, BYTES), Some(vec![turn - 1; BYTES]), "{home}");
                     bay.evict(at, it, 0);
                     bay.settle(at);
+                    // What is locked in memory stays there, so that no byte is lost on its way.
+                    assert_eq!(bay.address(it).is_none(), mapped, "{home}, {on:?}");
                     assert_eq!(peek(address, BYTES), Some(vec![turn - 1; BYTES]), "{home}");
                     assert!(poke(address, &[turn; 4096]));
                     bay.bench.resident(at, &[it]).unwrap();

@@ -100,6 +100,8 @@ pub(crate) struct Extent {
     pub(crate) wants: Wants,
     /// Pages of the system's memory for it, once it needed some.
     pub(crate) backing: Vec<Run>,
+    /// Pages that were thrown away, which the GPU sees until what is pending is done.
+    pub(crate) thrown: Vec<Run>,
     pub(crate) place: Place,
     /// It has bytes that somebody may want again.
     pub(crate) content: bool,
@@ -175,6 +177,7 @@ impl Extent {
             alignment: alignment.max(PAGE),
             wants,
             backing: Vec::new(),
+            thrown: Vec::new(),
             place: Place::Nowhere,
             content: false,
             pending: 0,

@@ -244,7 +244,7 @@ impl Kernel {
         if let Some(lock) = it.lock {
             memory.end_sight(lock.address, true);
         }
-        for run in it.backing {
+        for run in it.backing.into_iter().chain(it.thrown) {
             memory.ram.give_back(run);
         }
         if let Some(witness) = self.witness.get() {

@@ -310,6 +310,9 @@ impl Kernel {
     /// Tells whoever looks at bytes what an operation does to them.
     fn witness(&self, paging: u32, what: &Move, facts: &Facts, begins: bool) {
         let Some(witness) = self.witness.get() else { return };
+        if facts.locked && *what != Move::Unmap {
+            return witness.forget(facts.owner); // The CPU may write to it meanwhile.
+        }
         let movement = match what {
             Move::Fill => Movement::Filled,
             Move::In => Movement::Comes,
@@ -412,6 +415,10 @@ impl Kernel {
         let done = What::PagingDone { operation: what.name().into(), of: it.owner };
         self.log.emit(Kind::Paging.nr(paging), done);
         let (ending, idle) = (it.ending, it.pending == 0);
+        let thrown = if idle { std::mem::take(&mut it.thrown) } else { Vec::new() };
+        if let Some((_, memory)) = world.memory_mut_of(extent) {
+            thrown.into_iter().for_each(|it| memory.ram.give_back(it));
+        }
         world.aim(extent);
         if ending && idle {
             self.release_extent(world, extent);
@@ -476,6 +483,7 @@ struct Facts {
     coherent: bool,
     dummy: u64,
     cpu: Option<usize>,
+    locked: bool,
 }
 
 impl Facts {
@@ -561,6 +569,7 @@ impl World {
             coherent: segment.shape.flags.coherent && it.wants.flags.cached,
             dummy: memory.dummy.map_or(0, |it| it.start),
             cpu: it.lock.as_ref().map(|it| it.address).filter(|_| cpu),
+            locked: it.lock.is_some(),
         })
     }
 

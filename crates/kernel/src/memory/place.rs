@@ -140,7 +140,7 @@ impl Kernel {
         let at = Spotted { segment: *segment, offset: spot.start() };
         let Some(segment) = memory.segments.get(at.segment) else { return false };
         let aperture = segment.shape.flags.aperture;
-        let thrown = it.offer.is_some_and(|it| it.ready);
+        let thrown = it.offer.is_some_and(|it| it.ready) && it.lock.is_none();
         // What nobody wrote to is still in the system's memory as it was.
         let same = it.clean && !it.backing.is_empty();
         if !thrown && !same && !it.back(&*memory.ram, &mut memory.pressure) {
@@ -160,6 +160,8 @@ impl Kernel {
         });
         if thrown {
             it.content = false;
+            // Whoever takes it back gets zeroes, and the machine its pages.
+            it.thrown.append(&mut it.backing);
             if let Some(offer) = &mut it.offer {
                 offer.discarded = true;
             }
@@ -222,10 +224,14 @@ impl Extent {
         self.wants.flags.physical && self.wants.flags.notify
     }
 
-    /// Whether it may be moved out now.
-    fn may_leave(&self) -> bool {
+    /// Whether it may be moved out now, of an aperture or of memory.
+    ///
+    /// What is locked leaves an aperture only, since its bytes stay where they are: what the CPU
+    /// writes while bytes are copied would be lost.
+    fn may_leave(&self, aperture: bool) -> bool {
         let free = self.held == 0 || self.offer.is_some_and(|it| it.ready);
-        free && self.lock.is_none() && !self.wants.flags.pinned && !self.ending
+        let seen = self.lock.is_some() && !aperture;
+        free && !seen && !self.wants.flags.pinned && !self.ending
     }
 }
 
@@ -249,12 +255,12 @@ impl Memory {
 impl crate::memory::Segment {
     /// Whether an extent may come here as it is now.
     ///
-    /// WINDOWS: what the CPU has locked in the system's memory is not moved from under it
-    /// (documented for memory segments it could not follow to).
+    /// WINDOWS: what the CPU has locked in the system's memory is mapped into an aperture, and not
+    /// moved from under it (documented for what has no aperture; our decision for the rest).
     fn takes(&self, it: &Extent) -> bool {
         let flags = self.shape.flags;
         let visible = flags.cpu_visible && !it.wants.flags.cached;
-        let locked = (it.lock.is_some() || it.sought) && !visible;
+        let locked = it.lock.is_some() || (it.sought && !visible);
         flags.aperture || !(locked || it.wants.flags.permanent_system)
     }
 }
@@ -310,7 +316,9 @@ impl World {
         self.unrank(extent);
         let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
         let Some(it) = extents.get_mut(extent) else { return };
-        let Some(segment) = it.segment().filter(|_| it.may_leave()) else { return };
+        let aperture = |it: &usize| memory.segments.get(*it).map(|it| it.shape.flags.aperture);
+        let may = |segment: &usize| aperture(segment).is_some_and(|it_is| it.may_leave(it_is));
+        let Some(segment) = it.segment().filter(may) else { return };
         let offered = it.offer.filter(|it| it.ready);
         let rank = Rank {
             kept: offered.is_none(),

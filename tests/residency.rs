@@ -44,7 +44,9 @@ fn what_was_thrown_away_comes_back_as_zeroes_and_is_said_to() {
             // A page between is what the context saves into.
             for (wants, rest) in [(hidden(), 8), (only_in(&[APERTURE]), 12)] {
                 let list = [(); 2].map(|()| bay.resident(at, 4, &wants));
-                list.iter().for_each(|it| bay.fill(at, *it, 4, 0x77));
+                for it in list {
+                    bay.fill(at, it, 4, 0x77);
+                }
                 bay.settle(at);
                 let client = &bay.bench.client;
                 client.offer(at, bay.names(&list), 1).unwrap();

@@ -61,6 +61,7 @@ pub struct Bay<'a> {
 
 impl<'a> Bay<'a> {
     /// Another client of the same hardware.
+    #[must_use]
     pub fn other(&self, at: &mut Passive) -> Bay<'a> {
         let bench = Bench::open(Client::new(&self.wing.kernel), at).expect("a device");
         let context = bench.context(at).expect("a context");

@@ -117,8 +117,6 @@ pub(crate) struct Extent {
     /// Where it is in its segment's `idle`.
     pub(crate) rank: Option<Rank>,
     pub(crate) lock: Option<Locked>,
-    /// The CPU is about to lock it: it goes only where that sees it.
-    pub(crate) sought: bool,
     pub(crate) offer: Option<Offer>,
     /// The GPU has not written to it since it came: told by its client.
     pub(crate) clean: bool,
@@ -187,7 +185,6 @@ impl Extent {
             tick: 0,
             rank: None,
             lock: None,
-            sought: false,
             offer: None,
             clean: false,
             ending: false,

@@ -201,9 +201,9 @@ impl Kernel {
         }
         let mut found = Ok(true);
         if listed {
-            world.seek(extent, true);
+            plan.seen = true;
             found = self.plan_in(world, extent, &mut plan);
-            world.seek(extent, false);
+            plan.seen = false;
             if found.is_err() {
                 // Back to where there is room: at least to where it was.
                 let _ = self.plan_in(world, extent, &mut plan);
@@ -354,12 +354,6 @@ impl World {
         let views = views.unwrap_or_default().iter().filter_map(|it| self.views.get(*it));
         let listing = views.filter(|it| it.resident > 0);
         listing.flat_map(|it| self.outstanding(it.device)).collect()
-    }
-
-    fn seek(&mut self, extent: u32, sought: bool) {
-        if let Some(it) = self.extents.get_mut(extent) {
-            it.sought = sought;
-        }
     }
 
     pub(crate) fn adapter_of(&self, extent: u32) -> u32 {

@@ -417,7 +417,9 @@ impl Kernel {
         let (ending, idle) = (it.ending, it.pending == 0);
         let thrown = if idle { std::mem::take(&mut it.thrown) } else { Vec::new() };
         if let Some((_, memory)) = world.memory_mut_of(extent) {
-            thrown.into_iter().for_each(|it| memory.ram.give_back(it));
+            for run in thrown {
+                memory.ram.give_back(run);
+            }
         }
         world.aim(extent);
         if ending && idle {

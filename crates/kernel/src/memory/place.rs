@@ -17,6 +17,8 @@ pub(crate) struct Plan {
     pub(crate) behind: Vec<(usize, Fence)>,
     /// Who was given a place by it, and whether that is its first.
     pub(crate) placed: Vec<(u32, bool)>,
+    /// The CPU is about to lock who comes: it goes only where that sees it.
+    pub(crate) seen: bool,
 }
 
 /// There is no place: so many bytes are missing.
@@ -38,7 +40,7 @@ impl Kernel {
             return Ok(false);
         }
         let (adapter, bytes) = (it.adapter, it.bytes);
-        let candidates = world.memory(adapter).map(|it| it.1.candidates(it.0, extent));
+        let candidates = world.memory(adapter).map(|it| it.1.candidates(it.0, extent, plan.seen));
         let candidates = candidates.unwrap_or_default();
         let free = candidates.iter().find_map(|it| Some((*it, world.try_place(extent, *it)?)));
         let found = free.or_else(|| {
@@ -237,7 +239,12 @@ impl Extent {
 
 impl Memory {
     /// The segments an extent may go to, the best first.
-    fn candidates(&self, extents: &crate::store::Store<Extent>, extent: u32) -> Vec<usize> {
+    fn candidates(
+        &self,
+        extents: &crate::store::Store<Extent>,
+        extent: u32,
+        seen: bool,
+    ) -> Vec<usize> {
         let Some(it) = extents.get(extent) else { return Vec::new() };
         let preferred = it.wants.preferred.iter().flatten().map(|it| it.segment);
         let mut order: Vec<u32> = Vec::new();
@@ -248,19 +255,21 @@ impl Memory {
         }
         let place = |it: u32| usize::try_from(it).ok().and_then(|it| it.checked_sub(1));
         let order = order.into_iter().filter_map(place);
-        order.filter(|place| self.segments.get(*place).is_some_and(|to| to.takes(it))).collect()
+        order
+            .filter(|place| self.segments.get(*place).is_some_and(|to| to.takes(it, seen)))
+            .collect()
     }
 }
 
 impl crate::memory::Segment {
-    /// Whether an extent may come here as it is now.
+    /// Whether an extent may come here as it is now, and the CPU sees it here if it has to.
     ///
     /// WINDOWS: what the CPU has locked in the system's memory is mapped into an aperture, and not
     /// moved from under it (documented for what has no aperture; our decision for the rest).
-    fn takes(&self, it: &Extent) -> bool {
+    fn takes(&self, it: &Extent, seen: bool) -> bool {
         let flags = self.shape.flags;
         let visible = flags.cpu_visible && !it.wants.flags.cached;
-        let locked = it.lock.is_some() || (it.sought && !visible);
+        let locked = it.lock.is_some() || (seen && !visible);
         flags.aperture || !(locked || it.wants.flags.permanent_system)
     }
 }

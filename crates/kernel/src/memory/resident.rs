@@ -177,7 +177,7 @@ impl Kernel {
             it.clean |= clean;
         }
         if count == 0 {
-            self.let_go(world, extent, view);
+            world.let_go(extent, view);
         }
     }
 
@@ -216,37 +216,37 @@ impl Kernel {
         self.log.judge(RuleId::RESID_MAKE_005, Who::Client, context, place, early);
         self.log.judge(RuleId::RESID_EVICT_002, Who::Client, context, place, late);
     }
+}
 
+impl World {
     /// A view of a device ends: what it held is let go of. If its client assumes that it is not
     /// in use, nothing waits for the work of that device.
-    pub(crate) fn unlist(&self, world: &mut World, view: u32, assume: bool) {
-        let Some(it) = world.views.get_mut(view) else { return };
+    pub(crate) fn unlist(&mut self, view: u32, assume: bool) {
+        let Some(it) = self.views.get_mut(view) else { return };
         let (held, device) = (std::mem::take(&mut it.resident) > 0, it.device);
-        let Some(extent) = world.extent_of(view) else { return };
+        let Some(extent) = self.extent_of(view) else { return };
         if held {
-            self.let_go(world, extent, view);
+            self.let_go(extent, view);
         }
         if assume {
-            let mine = world.outstanding(device);
-            if let Some(it) = world.extents.get_mut(extent) {
+            let mine = self.outstanding(device);
+            if let Some(it) = self.extents.get_mut(extent) {
                 it.used.retain(|it| !mine.contains(it));
             }
         }
     }
 
     /// A view lets go of its extent: what its device has queued may still use it.
-    fn let_go(&self, world: &mut World, extent: u32, view: u32) {
-        world.uncharge(view, extent);
-        let device = world.views.get(view).map_or(0, |it| it.device);
-        let used = world.outstanding(device);
-        if let Some(it) = world.extents.get_mut(extent) {
+    fn let_go(&mut self, extent: u32, view: u32) {
+        self.uncharge(view, extent);
+        let device = self.views.get(view).map_or(0, |it| it.device);
+        let used = self.outstanding(device);
+        if let Some(it) = self.extents.get_mut(extent) {
             it.used.extend(used);
         }
-        world.hold_extent(extent, false);
+        self.hold_extent(extent, false);
     }
-}
 
-impl World {
     /// The extent of a view's allocation.
     pub(crate) fn extent_of(&self, view: u32) -> Option<u32> {
         self.allocations.get(self.views.get(view)?.allocation)?.extent

@@ -53,6 +53,7 @@ pub use device::Loss;
 pub use handle::{BadHandle, Handle};
 pub use kernel::{Kernel, Plugged};
 pub use memory::budget::{Budget, Group, Trimmed};
+pub use memory::compact::Room;
 pub use memory::cpu::LockOrder;
 pub use memory::offer::Reclaimed;
 pub use memory::queue::NewQueue;

@@ -15,6 +15,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod check;
+pub(crate) mod compact;
 pub(crate) mod cpu;
 pub(crate) mod offer;
 pub(crate) mod page;
@@ -319,6 +320,10 @@ pub(crate) enum Move {
     Fill,
     In,
     Out,
+    /// To here, from another place of its segment.
+    Shift {
+        from: u64,
+    },
     Discard,
     Map,
     Unmap,

@@ -320,7 +320,9 @@ impl Kernel {
             Move::Discard => Movement::Thrown,
             Move::Map => Movement::Mapped,
             Move::Unmap => Movement::Unmapped,
-            Move::Init | Move::Update(_) => return witness.forget(facts.owner),
+            Move::Init | Move::Update(_) | Move::Shift { .. } => {
+                return witness.forget(facts.owner);
+            }
             Move::Come | Move::Go => return,
         };
         let moving = Moving {
@@ -511,6 +513,10 @@ impl Facts {
             Move::Fill => Operation::Fill { word, segment, address, bytes, pattern: 0 },
             Move::In => transfer(End::System(pages), place),
             Move::Out => transfer(place, End::System(pages)),
+            Move::Shift { from } => {
+                let address = address - step.at.offset + from;
+                transfer(End::Segment { number: segment, address }, place)
+            }
             Move::Discard => Operation::Discard { word, segment, address, idle: step.idle },
             Move::Map => Operation::MapAperture {
                 word: Some(word),
@@ -539,7 +545,7 @@ impl Move {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Move::Fill => "fill",
-            Move::In | Move::Out => "transfer",
+            Move::In | Move::Out | Move::Shift { .. } => "transfer",
             Move::Discard => "discard",
             Move::Map => "map-aperture",
             Move::Unmap => "unmap-aperture",

@@ -222,7 +222,7 @@ impl Extent {
     /// Whether its driver is told when it comes and goes.
     ///
     /// WINDOWS: only those with both flags (documented).
-    fn is_told(&self) -> bool {
+    pub(crate) fn is_told(&self) -> bool {
         self.wants.flags.physical && self.wants.flags.notify
     }
 

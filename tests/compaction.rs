@@ -7,8 +7,9 @@ use kernel::Room;
 use kernel::segment::Wants;
 use softgpu::format::only_in;
 use softgpu::{APERTURE, LOCAL, MemoryPlan};
+use stories::flown;
 use stories::sight::{Bay, PAGE, in_good_bay, peek};
-use windtunnel::On;
+use windtunnel::{On, Outcome};
 
 const SMALL: MemoryPlan = MemoryPlan {
     visible: 16 * PAGE,
@@ -132,5 +133,19 @@ fn work_that_may_use_it_passes_first() {
             compare(bay, at, &held.collect::<Vec<_>>());
             bay.close(at);
         });
+    }
+}
+
+/// With somebody who looks at every byte that moves.
+#[test]
+fn a_flight_is_compacted_and_clean() {
+    for seed in 1..=10 {
+        let flown = flown("softgpu-memory", "memory-compacted", On::Stepped(seed));
+        assert_eq!(flown.outcome, Outcome::Clean, "{:?}", flown.findings);
+        let moved = |it: &&Event| match &it.what {
+            What::MemoryEvicted { why, .. } => why == "memory is compacted",
+            _ => false,
+        };
+        assert_eq!(flown.events.iter().filter(moved).count(), 3, "the first is where it was");
     }
 }

@@ -264,7 +264,7 @@ const MOST_STALE: usize = 256;
 
 impl Memory {
     /// The CPU does not see it any more. Whoever touches what was `dropped` traps: the addresses
-    /// are nobody else's, until too many of them have come since.
+    /// are nobody else's, until too many of them have come since, or the adapter is removed.
     fn end_sight(&mut self, address: usize, dropped: bool) {
         if !dropped {
             self.ram.end_view(address);

@@ -6,10 +6,15 @@ use std::path::PathBuf;
 use stories::flown;
 
 fn check(scenario: &str) {
-    check_with("softgpu", scenario);
+    check_on("softgpu", scenario);
 }
 
-fn check_with(driver: &str, scenario: &str) {
+/// The same with a driver of an adapter with memory.
+fn check_memory(scenario: &str) {
+    check_on("softgpu-memory", scenario);
+}
+
+fn check_on(driver: &str, scenario: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("golden/{scenario}.trace"));
     let now = flown(driver, scenario, 1).events;
     if std::env::var_os("WINDTUNNEL_BLESS").is_some() {
@@ -56,5 +61,30 @@ fn a_resource_that_waits_for_its_member() {
 /// of its context flies; its memory is given back only after the switch.
 #[test]
 fn a_context_allocation_freed_while_its_context_runs() {
-    check_with("softgpu-changing", "area-in-use");
+    check_on("softgpu-changing", "area-in-use");
+}
+
+#[test]
+fn what_is_locked_is_destroyed() {
+    check_memory("destroy-locked");
+}
+
+#[test]
+fn what_is_offered_is_destroyed() {
+    check_memory("destroy-offered");
+}
+
+#[test]
+fn what_is_evicted_is_destroyed() {
+    check_memory("destroy-evicted");
+}
+
+#[test]
+fn what_is_mapped_is_destroyed() {
+    check_memory("destroy-mapped");
+}
+
+#[test]
+fn what_is_in_transfer_is_destroyed() {
+    check_memory("destroy-in-transfer");
 }

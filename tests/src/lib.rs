@@ -1,5 +1,5 @@
 //! What the stories share: flights by name, and kernels without a scenario.
-#![deny(unsafe_code)] // The hostile caller is not safe.
+#![deny(unsafe_code)] // Those who play applications are not safe.
 
 mod careful;
 mod case;
@@ -10,6 +10,7 @@ mod keeper;
 mod life;
 pub mod memory;
 mod model;
+pub mod sight;
 mod texts;
 mod variant;
 

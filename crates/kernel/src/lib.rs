@@ -55,6 +55,7 @@ pub use escape::EscapeOrder;
 pub use handle::{BadHandle, Handle};
 pub use kernel::{Kernel, Plugged};
 pub use memory::budget::{Budget, Group, Trimmed};
+pub use memory::compact::Room;
 pub use memory::cpu::LockOrder;
 pub use memory::offer::Reclaimed;
 pub use memory::queue::NewQueue;

@@ -15,6 +15,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod check;
+pub(crate) mod compact;
 pub(crate) mod cpu;
 pub(crate) mod offer;
 pub(crate) mod page;
@@ -54,6 +55,8 @@ pub(crate) struct Memory {
     pub(crate) clock: u64,
     /// What is made hard, if anything.
     pub(crate) pressure: Option<Pressure>,
+    /// Where clients saw what was destroyed while they had it locked: there is nothing any more.
+    pub(crate) stale: VecDeque<usize>,
 }
 
 /// A part of an adapter's memory.
@@ -98,6 +101,8 @@ pub(crate) struct Extent {
     pub(crate) wants: Wants,
     /// Pages of the system's memory for it, once it needed some.
     pub(crate) backing: Vec<Run>,
+    /// Pages that were thrown away, which the GPU sees until what is pending is done.
+    pub(crate) thrown: Vec<Run>,
     pub(crate) place: Place,
     /// It has bytes that somebody may want again.
     pub(crate) content: bool,
@@ -171,6 +176,7 @@ impl Extent {
             alignment: alignment.max(PAGE),
             wants,
             backing: Vec::new(),
+            thrown: Vec::new(),
             place: Place::Nowhere,
             content: false,
             pending: 0,
@@ -242,6 +248,7 @@ impl Kernel {
             dummy,
             clock: 0,
             pressure,
+            stale: VecDeque::new(),
         };
         if let Some(it) = world.adapters.get_mut(adapter.number) {
             it.memory = Some(memory);
@@ -267,6 +274,9 @@ impl Kernel {
             let buffers = memory.buffers.drain(..).map(|it| it.run);
             for run in buffers.chain(memory.dummy.take()) {
                 memory.ram.give_back(run);
+            }
+            for address in memory.stale.drain(..) {
+                memory.ram.end_view(address);
             }
         }
     }
@@ -312,6 +322,10 @@ pub(crate) enum Move {
     Fill,
     In,
     Out,
+    /// To here, from another place of its segment.
+    Shift {
+        from: u64,
+    },
     Discard,
     Map,
     Unmap,

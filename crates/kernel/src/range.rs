@@ -134,6 +134,21 @@ impl Ranges {
         Some(Spot { node, start, length, shift: self.shift })
     }
 
+    /// Places so many bytes there: `None` if that is not free. It looks through the ranges.
+    pub fn place_at(&mut self, start: u64, size: u64) -> Option<Spot> {
+        let length = u32::try_from(self.granules(size)).ok().filter(|it| *it > 0)?;
+        let start = u32::try_from(start >> self.shift).ok()?;
+        let holds = |node: &u32| {
+            let it = self.nodes[*node as usize];
+            let before = start.checked_sub(it.start);
+            let room = before.and_then(|it_is| it.length.checked_sub(it_is));
+            it.previous != PLACED && room.is_some_and(|it| it >= length)
+        };
+        let node = self.in_order().find(holds)?;
+        let node = self.carve(node, start, length);
+        Some(Spot { node, start, length, shift: self.shift })
+    }
+
     /// Frees a range.
     #[expect(clippy::needless_pass_by_value, reason = "to free a spot is to move it")]
     pub fn free(&mut self, spot: Spot) {

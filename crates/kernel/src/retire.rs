@@ -162,7 +162,7 @@ impl Kernel {
             self.unname(world, process, handle);
             self.log.emit(Kind::View.nr(*view), What::ViewUnnamed { by, retirement: subject });
             self.drop_locks(world, *view);
-            self.unlist(world, *view);
+            world.unlist(*view, assume);
         }
         let ready = behind.is_empty();
         world.retirements.add(Retirement { device, resource_view, views, behind, waiter: None });

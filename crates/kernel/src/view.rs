@@ -1,6 +1,7 @@
 //! Views: allocations as devices have opened them. What a client's handle names is a view.
 
 use crate::handle::Handle;
+use crate::memory::budget::Group;
 use crate::miniport::DriverView;
 
 /// A device's view of an allocation (`hDeviceSpecificAllocation`, and the client's handle).
@@ -17,6 +18,8 @@ pub struct View {
     pub(crate) resident: u32,
     /// It once did.
     pub(crate) was_resident: bool,
+    /// The part of the memory that its bytes count for in its process, while it is listed.
+    pub(crate) charged: Option<Group>,
     /// How often its client has locked it.
     pub(crate) locks: u32,
     /// What ends it.

@@ -1,6 +1,8 @@
 //! Scenarios: what a client does to a driver, by name.
 
-use crate::scenarios::{bad, bad_memory, destroy, escape, life, memory, saved, share, threads};
+use crate::scenarios::{
+    bad, bad_memory, destroy, destroy_memory, escape, life, memory, saved, share, threads,
+};
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
 use flight::RuleId;
@@ -92,6 +94,7 @@ pub const ALL: &[&[Scenario]] = &[
     escape::ALL,
     threads::ALL,
     memory::ALL,
+    destroy_memory::ALL,
     saved::ALL,
     bad::ALL,
     bad_memory::ALL,

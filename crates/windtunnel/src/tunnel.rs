@@ -61,6 +61,12 @@ impl Tunnel<'_> {
         self.host.quiet(self.at);
     }
 
+    /// Moves what nobody uses together in the adapter's memory, so that the longest free ranges
+    /// grow: the driver pages it. Answers how many bytes have another place.
+    pub fn compact(&mut self) -> u64 {
+        self.kernel.compact(self.at, self.adapter)
+    }
+
     /// Takes a look at who is alive, for whoever asked to see it.
     pub fn look(&mut self, when: &'static str) {
         let census = self.kernel.census();

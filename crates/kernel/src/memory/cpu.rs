@@ -4,16 +4,18 @@
 //!
 //! 1. While an extent is locked its view shows where its bytes are. It is aimed anew when paging
 //!    work has moved them; whoever could not follow them is not moved.
+//! 2. Where a lock was that a destroy has dropped, there is nothing, and nobody else's bytes.
 
 use crate::handle::Handle;
 use crate::kernel::Kernel;
-use crate::memory::place::Plan;
+use crate::lock::Held;
+use crate::memory::place::{NoPlace, Plan};
 use crate::memory::{Extent, Locked, Memory, Place};
 use crate::process::ProcessId;
 use crate::refused::Refused;
 use crate::segment::{SegmentFlags, Wants};
 use crate::world::World;
-use flight::{Kind, Passive, Run, What};
+use flight::{Fence, Kind, Passive, Run, Subject, What};
 
 /// How a client locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,8 +58,11 @@ impl Kernel {
         if order.waits {
             self.wait_for_use(at, inside.device, order.hurries)?;
         }
-        self.bring_to_cpu(at, extent, order)?;
-        let world = &mut *self.world.hold();
+        let mut guard = self.bring_to_cpu(at, extent, order)?;
+        let world = &mut *guard;
+        // Whoever waited looks again: it may have been destroyed or offered since.
+        world.views_of(process, inside.device, &[order.view])?;
+        world.may_lock(view, extent, order)?;
         let (extents, memory) = world.memory_mut_of(extent).ok_or(Refused::NoVideoMemory)?;
         let it = extents.get_mut(extent).ok_or(Refused::NoVideoMemory)?;
         if it.lock.is_none() {
@@ -125,8 +130,9 @@ impl Kernel {
         if let Some(lock) = &mut it.lock {
             lock.count -= 1;
             if lock.count == 0 {
-                memory.ram.end_view(lock.address);
+                let address = lock.address;
                 it.lock = None;
+                memory.end_sight(address, dropped);
             }
         }
         world.rank(extent);
@@ -152,38 +158,62 @@ impl Kernel {
     }
 
     /// Moves an extent to where the CPU can see it, if it is not, and waits until it is there.
+    /// Comes back with the world held.
     fn bring_to_cpu(
         &self,
         at: &mut Passive,
         extent: u32,
         order: &LockOrder,
-    ) -> Result<(), Refused> {
-        {
-            let world = &mut *self.world.hold();
-            let hidden = world.memory(world.adapter_of(extent)).is_some_and(|(extents, memory)| {
-                extents.get(extent).is_some_and(|it| memory.is_hidden(it))
-            });
-            if hidden {
-                let it = world.extents.get(extent);
-                let owner = it.map_or(flight::Subject::RUN, |it| it.owner);
-                if order.still {
-                    return Err(Refused::WouldEvict(owner));
-                }
-                if it.is_some_and(|it| it.wants.flags.pinned) {
-                    return Err(Refused::Pinned(owner));
-                }
-                let mut plan = Plan::default();
-                self.plan_out(world, extent, "the CPU locks it", &mut plan);
-                let adapter = world.adapter_of(extent);
-                self.start_paging(world, adapter, plan, None);
-            }
-        }
-        let about =
-            self.world.hold().extents.get(extent).map_or(flight::Subject::RUN, |it| it.owner);
+    ) -> Result<Held<'_, World>, Refused> {
+        let about = self.world.hold().extents.get(extent).map_or(Subject::RUN, |it| it.owner);
         let over = |it: &World| it.extents.get(extent).is_none_or(|it| it.pending == 0);
         let what = |_: &World| format!("the paging work of {about}");
-        let done = self.wait_until(at, about, what, over);
-        if done { Ok(()) } else { Err(Refused::Stuck) }
+        loop {
+            let mut world = self.world.hold();
+            if world.is_hidden(extent) {
+                self.move_to_cpu(&mut world, extent, order)?;
+            } else if over(&world) {
+                return Ok(world);
+            }
+            drop(world);
+            if !self.wait_until(at, about, what, over) {
+                return Err(Refused::Stuck);
+            }
+        }
+    }
+
+    /// Plans for an extent to leave memory that the CPU does not see. What is listed stays
+    /// resident: it goes to another segment.
+    fn move_to_cpu(
+        &self,
+        world: &mut World,
+        extent: u32,
+        order: &LockOrder,
+    ) -> Result<(), Refused> {
+        let Some(it) = world.extents.get(extent) else { return Err(Refused::NoVideoMemory) };
+        let (owner, adapter, bytes, listed) = (it.owner, it.adapter, it.bytes, it.held > 0);
+        if order.still {
+            return Err(Refused::WouldEvict(owner));
+        }
+        if it.wants.flags.pinned {
+            return Err(Refused::Pinned(owner));
+        }
+        let mut plan = Plan { behind: world.work_of_listers(owner.number), ..Plan::default() };
+        if !self.plan_out(world, extent, "the CPU locks it", &mut plan) {
+            return Err(Refused::NoRoom { trim: bytes });
+        }
+        let mut found = Ok(true);
+        if listed {
+            plan.seen = true;
+            found = self.plan_in(world, extent, &mut plan);
+            plan.seen = false;
+            if found.is_err() {
+                // Back to where there is room: at least to where it was.
+                let _ = self.plan_in(world, extent, &mut plan);
+            }
+        }
+        self.start_paging(world, adapter, plan, None);
+        found.map(drop).map_err(|NoPlace { missing }| Refused::NoRoom { trim: missing })
     }
 
     /// Unmaps an extent that is about to end. Answers whether nothing of it is pending.
@@ -220,9 +250,9 @@ impl Kernel {
         let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
         let Some(it) = extents.remove(extent) else { return };
         if let Some(lock) = it.lock {
-            memory.ram.end_view(lock.address);
+            memory.end_sight(lock.address, true);
         }
-        for run in it.backing {
+        for run in it.backing.into_iter().chain(it.thrown) {
             memory.ram.give_back(run);
         }
         if let Some(witness) = self.witness.get() {
@@ -240,7 +270,26 @@ impl Kernel {
     }
 }
 
+/// So many addresses of what was destroyed while it was locked are kept from others.
+const MOST_STALE: usize = 256;
+
 impl Memory {
+    /// The CPU does not see it any more. Whoever touches what was `dropped` traps: the addresses
+    /// are nobody else's, until too many of them have come since, or the adapter is removed.
+    fn end_sight(&mut self, address: usize, dropped: bool) {
+        if !dropped {
+            self.ram.end_view(address);
+            return;
+        }
+        self.ram.aim(address, &[]);
+        self.stale.push_back(address);
+        if self.stale.len() > MOST_STALE
+            && let Some(oldest) = self.stale.pop_front()
+        {
+            self.ram.end_view(oldest);
+        }
+    }
+
     /// What the segments are that an extent can be in.
     fn segments_of(&self, wants: &Wants) -> impl Iterator<Item = SegmentFlags> {
         let numbered = (1..).zip(&self.segments);
@@ -318,6 +367,21 @@ impl World {
             return Err(Refused::LockedOtherwise(subject));
         }
         Ok(())
+    }
+
+    /// Whether an extent is where the CPU does not see it.
+    fn is_hidden(&self, extent: u32) -> bool {
+        self.memory(self.adapter_of(extent)).is_some_and(|(extents, memory)| {
+            extents.get(extent).is_some_and(|it| memory.is_hidden(it))
+        })
+    }
+
+    /// What the devices have queued that list an allocation: it may use that.
+    fn work_of_listers(&self, allocation: u32) -> Vec<(usize, Fence)> {
+        let views = self.allocations.get(allocation).map(|it| it.views.as_slice());
+        let views = views.unwrap_or_default().iter().filter_map(|it| self.views.get(*it));
+        let listing = views.filter(|it| it.resident > 0);
+        listing.flat_map(|it| self.outstanding(it.device)).collect()
     }
 
     pub(crate) fn adapter_of(&self, extent: u32) -> u32 {

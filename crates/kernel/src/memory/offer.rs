@@ -72,10 +72,14 @@ impl Kernel {
                 waiting.push(it);
                 continue;
             }
+            // Of a shared one the view may have ended, and what it offered is there for others.
+            let named = world.views.get(it.view).is_some();
             let extent = world.extents.get_mut(it.extent);
             if let Some(offer) = extent.and_then(|it| it.offer.as_mut()) {
                 offer.ready = true;
-                self.log.emit(Kind::View.nr(it.view), What::OfferReady {});
+                if named {
+                    self.log.emit(Kind::View.nr(it.view), What::OfferReady {});
+                }
             }
             world.rank(it.extent);
         }

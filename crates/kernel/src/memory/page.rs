@@ -329,6 +329,9 @@ impl Kernel {
     /// Tells whoever looks at bytes what an operation does to them.
     fn witness(&self, paging: u32, what: &Move, facts: &Facts, begins: bool) {
         let Some(witness) = self.witness.get() else { return };
+        if facts.locked && *what != Move::Unmap {
+            return witness.forget(facts.owner); // The CPU may write to it meanwhile.
+        }
         let movement = match what {
             Move::Fill => Movement::Filled,
             Move::In => Movement::Comes,
@@ -336,7 +339,9 @@ impl Kernel {
             Move::Discard => Movement::Thrown,
             Move::Map => Movement::Mapped,
             Move::Unmap => Movement::Unmapped,
-            Move::Init | Move::Update(_) => return witness.forget(facts.owner),
+            Move::Init | Move::Update(_) | Move::Shift { .. } => {
+                return witness.forget(facts.owner);
+            }
             Move::Come | Move::Go => return,
         };
         let moving = Moving {
@@ -436,6 +441,11 @@ impl Kernel {
             self.log.emit(Kind::Paging.nr(paging), done);
         }
         let (ending, idle, owner) = (it.ending, it.pending == 0, it.owner);
+        if idle {
+            for run in std::mem::take(&mut it.thrown) {
+                memory.ram.give_back(run);
+            }
+        }
         if let Some(place) = world.aim(extent) {
             self.log.emit(owner, What::LockAimed { place: place.into() });
         }
@@ -514,6 +524,7 @@ struct Facts {
     coherent: bool,
     dummy: u64,
     cpu: Option<usize>,
+    locked: bool,
 }
 
 impl Facts {
@@ -539,6 +550,10 @@ impl Facts {
             Move::Fill => Operation::Fill { word, segment, address, bytes, pattern: 0 },
             Move::In => transfer(End::System(pages), place),
             Move::Out => transfer(place, End::System(pages)),
+            Move::Shift { from } => {
+                let address = address - step.at.offset + from;
+                transfer(End::Segment { number: segment, address }, place)
+            }
             Move::Discard => Operation::Discard { word, segment, address, idle: step.idle },
             Move::Map => Operation::MapAperture {
                 word: self.named,
@@ -572,7 +587,7 @@ impl Move {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Move::Fill => "fill",
-            Move::In | Move::Out => "transfer",
+            Move::In | Move::Out | Move::Shift { .. } => "transfer",
             Move::Discard => "discard",
             Move::Map => "map-aperture",
             Move::Unmap => "unmap-aperture",
@@ -608,6 +623,7 @@ impl World {
             coherent: segment.shape.flags.coherent && it.wants.flags.cached,
             dummy: memory.dummy.map_or(0, |it| it.start),
             cpu: it.lock.as_ref().map(|it| it.address).filter(|_| cpu),
+            locked: it.lock.is_some(),
         })
     }
 

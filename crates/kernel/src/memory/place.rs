@@ -17,6 +17,8 @@ pub(crate) struct Plan {
     pub(crate) behind: Vec<(usize, Fence)>,
     /// Who was given a place by it, and whether that is its first.
     pub(crate) placed: Vec<(u32, bool)>,
+    /// The CPU is about to lock who comes: it goes only where that sees it.
+    pub(crate) seen: bool,
 }
 
 /// There is no place: so many bytes are missing.
@@ -53,7 +55,7 @@ impl Kernel {
             return Ok(false);
         }
         let (adapter, bytes) = (it.adapter, it.bytes);
-        let candidates = world.memory(adapter).map(|it| it.1.candidates(it.0, extent));
+        let candidates = world.memory(adapter).map(|it| it.1.candidates(it.0, extent, plan.seen));
         let candidates = candidates.unwrap_or_default();
         let free = candidates.iter().find_map(|it| Some((*it, world.try_place(extent, *it)?)));
         let found = free.or_else(|| {
@@ -155,7 +157,7 @@ impl Kernel {
         let at = Spotted { segment: *segment, offset: spot.start() };
         let Some(segment) = memory.segments.get(at.segment) else { return false };
         let aperture = segment.shape.flags.aperture;
-        let thrown = it.offer.is_some_and(|it| it.ready);
+        let thrown = it.offer.is_some_and(|it| it.ready) && it.lock.is_none();
         // What nobody wrote to is still in the system's memory as it was.
         let same = it.clean && !it.backing.is_empty();
         if !thrown && !same && !it.back(&*memory.ram, &mut memory.pressure) {
@@ -175,6 +177,8 @@ impl Kernel {
         });
         if thrown {
             it.content = false;
+            // Whoever takes it back gets zeroes, and the machine its pages.
+            it.thrown.append(&mut it.backing);
             if let Some(offer) = &mut it.offer {
                 offer.discarded = true;
             }
@@ -233,14 +237,18 @@ impl Extent {
     /// Whether its driver is told when it comes and goes.
     ///
     /// WINDOWS: only those with both flags (documented).
-    fn is_told(&self) -> bool {
+    pub(crate) fn is_told(&self) -> bool {
         self.wants.flags.physical && self.wants.flags.notify
     }
 
-    /// Whether it may be moved out now.
-    fn may_leave(&self) -> bool {
+    /// Whether it may be moved out now, of an aperture or of memory.
+    ///
+    /// What is locked leaves an aperture only, since its bytes stay where they are: what the CPU
+    /// writes while bytes are copied would be lost.
+    fn may_leave(&self, aperture: bool) -> bool {
         let free = self.held == 0 || self.offer.is_some_and(|it| it.ready);
-        free && self.lock.is_none() && !self.wants.flags.pinned && !self.ending
+        let seen = self.lock.is_some() && !aperture;
+        free && !seen && !self.wants.flags.pinned && !self.ending
     }
 }
 
@@ -254,7 +262,12 @@ impl Memory {
     }
 
     /// The segments an extent may go to, the best first.
-    fn candidates(&self, extents: &crate::store::Store<Extent>, extent: u32) -> Vec<usize> {
+    fn candidates(
+        &self,
+        extents: &crate::store::Store<Extent>,
+        extent: u32,
+        seen: bool,
+    ) -> Vec<usize> {
         let Some(it) = extents.get(extent) else { return Vec::new() };
         let preferred = it.wants.preferred.iter().flatten().map(|it| it.segment);
         let mut order: Vec<u32> = Vec::new();
@@ -268,20 +281,20 @@ impl Memory {
         // WINDOWS: what is locked outside of memory and has no aperture to go to stays where it is
         // until it is unlocked (documented).
         let stuck = it.lock.is_some() && !self.maps(it);
-        let takes = |place: &usize| self.segments.get(*place).is_some_and(|to| to.takes(it));
+        let takes = |place: &usize| self.segments.get(*place).is_some_and(|to| to.takes(it, seen));
         order.filter(|place| !stuck && takes(place)).collect()
     }
 }
 
 impl crate::memory::Segment {
-    /// Whether an extent may come here as it is now.
+    /// Whether an extent may come here as it is now, and the CPU sees it here if it has to.
     ///
-    /// WINDOWS: what the CPU has locked in the system's memory is not moved from under it
-    /// (documented for memory segments it could not follow to).
-    fn takes(&self, it: &Extent) -> bool {
+    /// WINDOWS: what the CPU has locked in the system's memory is mapped into an aperture, and not
+    /// moved from under it (documented for what has no aperture; our decision for the rest).
+    fn takes(&self, it: &Extent, seen: bool) -> bool {
         let flags = self.shape.flags;
         let visible = flags.cpu_visible && !it.wants.flags.cached;
-        let locked = it.lock.is_some() && !visible;
+        let locked = it.lock.is_some() || (seen && !visible);
         flags.aperture || !(locked || it.wants.flags.permanent_system)
     }
 }
@@ -337,7 +350,9 @@ impl World {
         self.unrank(extent);
         let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
         let Some(it) = extents.get_mut(extent) else { return };
-        let Some(segment) = it.segment().filter(|_| it.may_leave()) else { return };
+        let aperture = |it: &usize| memory.segments.get(*it).map(|it| it.shape.flags.aperture);
+        let may = |segment: &usize| aperture(segment).is_some_and(|it_is| it.may_leave(it_is));
+        let Some(segment) = it.segment().filter(may) else { return };
         let offered = it.offer.filter(|it| it.ready);
         let rank = Rank {
             kept: offered.is_none(),

@@ -141,7 +141,7 @@ impl Kernel {
             self.log.emit(Kind::View.nr(*view), counted);
             let Some(extent) = world.extent_of(*view) else { continue };
             if count == 1 {
-                world.charge(*view, extent, true);
+                world.charge(*view, extent);
             } else {
                 world.hold_extent(extent, false); // A view holds it once.
             }
@@ -199,7 +199,7 @@ impl Kernel {
             it.clean |= clean;
         }
         if count == 0 {
-            self.let_go_of_extent(world, extent, device);
+            world.let_go_of(extent, view);
         }
     }
 
@@ -238,28 +238,37 @@ impl Kernel {
         self.log.judge(RuleId::RESID_MAKE_005, Who::Client, context, place, early);
         self.log.judge(RuleId::RESID_EVICT_002, Who::Client, context, place, late);
     }
-
-    /// A view of a device ends: what it held is let go of.
-    pub(crate) fn unlist(&self, world: &mut World, view: u32) {
-        let Some(it) = world.views.get_mut(view) else { return };
-        let (held, device) = (std::mem::take(&mut it.resident) > 0, it.device);
-        if let (true, Some(extent)) = (held, world.extent_of(view)) {
-            self.let_go_of_extent(world, extent, device);
-        }
-    }
-
-    /// A device lets go of an extent: what it has queued may still use it.
-    pub(crate) fn let_go_of_extent(&self, world: &mut World, extent: u32, device: u32) {
-        world.charge_device(device, extent, false);
-        let used = world.outstanding(device);
-        if let Some(it) = world.extents.get_mut(extent) {
-            it.used.extend(used);
-        }
-        world.hold_extent(extent, false);
-    }
 }
 
 impl World {
+    /// A view of a device ends: what it held is let go of. If its client assumes that it is not
+    /// in use, nothing waits for the work of that device.
+    pub(crate) fn unlist(&mut self, view: u32, assume: bool) {
+        let Some(it) = self.views.get_mut(view) else { return };
+        let (held, device) = (std::mem::take(&mut it.resident) > 0, it.device);
+        let Some(extent) = self.extent_of(view) else { return };
+        if held {
+            self.let_go_of(extent, view);
+        }
+        if assume {
+            let mine = self.outstanding(device);
+            if let Some(it) = self.extents.get_mut(extent) {
+                it.used.retain(|it| !mine.contains(it));
+            }
+        }
+    }
+
+    /// A view lets go of its extent: what its device has queued may still use it.
+    fn let_go_of(&mut self, extent: u32, view: u32) {
+        self.uncharge(view, extent);
+        let device = self.views.get(view).map_or(0, |it| it.device);
+        let used = self.outstanding(device);
+        if let Some(it) = self.extents.get_mut(extent) {
+            it.used.extend(used);
+        }
+        self.hold_extent(extent, false);
+    }
+
     /// The extent of a view's allocation.
     pub(crate) fn extent_of(&self, view: u32) -> Option<u32> {
         self.allocations.get(self.views.get(view)?.allocation)?.extent
@@ -287,29 +296,40 @@ impl World {
         Ok(views)
     }
 
-    fn charge(&mut self, view: u32, extent: u32, more: bool) {
-        if let Some(device) = self.views.get(view).map(|it| it.device) {
-            self.charge_device(device, extent, more);
-        }
-    }
-
-    /// Counts an extent for or against what a process lists. One that is on a list does not
-    /// move to another group.
-    fn charge_device(&mut self, device: u32, extent: u32, more: bool) {
+    /// Counts an extent for what a view's process lists: for the group it is in.
+    fn charge(&mut self, view: u32, extent: u32) {
         let Some(it) = self.extents.get(extent) else { return };
-        let (adapter, bytes) = (it.adapter, it.bytes);
-        let segment = it.segment().zip(self.memory(adapter));
-        let aperture = segment.and_then(|(it, memory)| memory.1.segments.get(it));
-        let group = match aperture {
+        let segment = it.segment().zip(self.memory(it.adapter));
+        let segment = segment.and_then(|(it, memory)| memory.1.segments.get(it));
+        let group = match segment {
             Some(it) if !it.shape.flags.aperture => Group::Local,
             _ => Group::NonLocal,
         };
-        let process = self.devices.get(device).map_or(0, |it| it.process);
+        if let Some(it) = self.views.get_mut(view) {
+            it.charged = Some(group);
+        }
+        self.count_charge(view, extent, group, u64::saturating_add);
+    }
+
+    /// Counts it no more: also one that has moved since counts for the group it counted for.
+    fn uncharge(&mut self, view: u32, extent: u32) {
+        let charged = self.views.get_mut(view).and_then(|it| it.charged.take());
+        if let Some(group) = charged {
+            self.count_charge(view, extent, group, u64::saturating_sub);
+        }
+    }
+
+    fn count_charge(&mut self, view: u32, extent: u32, group: Group, sum: fn(u64, u64) -> u64) {
+        let Some((adapter, bytes)) = self.extents.get(extent).map(|it| (it.adapter, it.bytes))
+        else {
+            return;
+        };
+        let device = self.views.get(view).and_then(|it| self.devices.get(it.device));
+        let process = device.map_or(0, |it| it.process);
         let Some(it) = self.processes.get_mut(process) else { return };
-        let sum = |sum: u64| if more { sum + bytes } else { sum.saturating_sub(bytes) };
         match it.charged.iter_mut().find(|it| (it.0, it.1) == (adapter, group)) {
-            Some(it) => it.2 = sum(it.2),
-            None => it.charged.push((adapter, group, sum(0))),
+            Some(it) => it.2 = sum(it.2, bytes),
+            None => it.charged.push((adapter, group, sum(0, bytes))),
         }
     }
 

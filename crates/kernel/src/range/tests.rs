@@ -152,6 +152,26 @@ fn pieces_name_their_spots_in_order() {
 }
 
 #[test]
+fn a_place_that_was_asked_for_is_given_if_it_is_free() {
+    let mut ranges = Ranges::new(16 * PAGE, PAGE);
+    let low = ranges.place_at(2 * PAGE, 3 * PAGE).unwrap();
+    let high = ranges.place_at(15 * PAGE, PAGE).unwrap();
+    assert_eq!((low.start(), high.start()), (2 * PAGE, 15 * PAGE));
+    for (start, size) in [(PAGE, 2), (4 * PAGE, 1), (15 * PAGE, 1), (14 * PAGE, 2), (0, 0)] {
+        assert!(ranges.place_at(start, size * PAGE).is_none(), "{start:#x}");
+    }
+    assert!(ranges.place_at(16 * PAGE, PAGE).is_none() && ranges.place_at(u64::MAX, 1).is_none());
+    assert_eq!((ranges.free_bytes(), ranges.largest()), (12 * PAGE, 10 * PAGE));
+    ranges.free(low);
+    let whole = ranges.place_at(0, 15 * PAGE).unwrap();
+    assert_eq!(ranges.free_bytes(), 0);
+    ranges.free(whole);
+    ranges.free(high);
+    assert_eq!(ranges.validate(), Ok(()));
+    assert_eq!(ranges.largest(), 16 * PAGE);
+}
+
+#[test]
 fn classes_rise_with_lengths() {
     let lengths = (1..70_000).chain(u32::MAX - 16..=u32::MAX);
     let mut last = 0;

@@ -38,6 +38,13 @@ pub(crate) const ALL: &[Scenario] = &[
         story: Told(counted),
     },
     Scenario {
+        name: "memory-compacted",
+        about: "every second allocation goes, and those that nobody uses move together",
+        breaks: &[],
+        needs: MEMORY,
+        story: Told(compacted),
+    },
+    Scenario {
         name: "destroy-resident",
         about: "what is resident, locked, offered or evicted is destroyed",
         breaks: &[],
@@ -138,6 +145,31 @@ fn counted(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     tunnel.settle();
     bench.destroy_list(tunnel.at, &list)?;
     bench.close(tunnel.at, &[])
+}
+
+fn compacted(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let context = bench.context(tunnel.at)?;
+    // What a context saves into does not move: it lies below the others.
+    let first = create(tunnel, &bench, &[hidden()])?;
+    bench.resident(tunnel.at, &first)?;
+    fill(tunnel, &bench, context, &first)?;
+    let list = create(tunnel, &bench, &[hidden(); 8])?;
+    bench.resident(tunnel.at, &list)?;
+    fill(tunnel, &bench, context, &list)?;
+    let (even, odd): (Vec<_>, Vec<_>) = list.chunks(2).map(|it| (it[0], it[1])).unzip();
+    bench.destroy_list(tunnel.at, &odd)?;
+    tunnel.settle();
+    evict(tunnel, &bench, &even, EvictFlags::EvictOnlyIfNecessary)?;
+    tunnel.compact();
+    tunnel.look("what is left lies together");
+    bench.resident(tunnel.at, &even)?;
+    // What the GPU has now is what is moved out, and comes back.
+    evict(tunnel, &bench, &even, 0)?;
+    tunnel.settle();
+    bench.resident(tunnel.at, &even)?;
+    bench.destroy_list(tunnel.at, &even)?;
+    bench.close(tunnel.at, &[context])
 }
 
 fn ends(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {

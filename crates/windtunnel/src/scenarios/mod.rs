@@ -3,6 +3,7 @@
 pub(crate) mod bad;
 pub(crate) mod bad_memory;
 pub(crate) mod destroy;
+pub(crate) mod destroy_memory;
 pub(crate) mod escape;
 pub(crate) mod life;
 pub(crate) mod memory;

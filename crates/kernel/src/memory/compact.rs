@@ -1,0 +1,195 @@
+//! Compaction, when somebody asks for it: those that nobody uses move down in their segment, so
+//! that what is free lies together.
+//!
+//! # Invariants
+//!
+//! 1. Only those move that could be moved out as well, and are not offered. Their bytes go by
+//!    paging work, like any others.
+//! 2. A segment is left as it is unless its longest free range grows.
+//! 3. They move in the order of their places: whoever goes to where another was goes after it.
+
+use crate::kernel::Kernel;
+use crate::memory::place::Plan;
+use crate::memory::{Extent, Move, Place, Segment, Spotted, Step, number};
+use crate::start::AdapterId;
+use crate::store::Store;
+use crate::world::World;
+use flight::{Kind, Passive, What};
+use std::collections::BTreeMap;
+
+/// What is free in a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// The driver's number of the segment.
+    pub segment: u32,
+    /// How many bytes.
+    pub free: u64,
+    /// How many of them lie together at most.
+    pub largest: u64,
+}
+
+/// An extent, and where in its segment it is to be.
+struct Slide {
+    extent: u32,
+    to: u64,
+}
+
+impl Kernel {
+    /// What is free in each segment of an adapter.
+    pub fn rooms(&self, adapter: AdapterId) -> Vec<Room> {
+        let world = self.world.hold();
+        let segments = world.memory(adapter.0).map(|it| it.1.segments.as_slice());
+        let numbered = segments.unwrap_or_default().iter().enumerate();
+        let room = |(place, it): (usize, &Segment)| Room {
+            segment: number(place),
+            free: it.ranges.free_bytes(),
+            largest: it.ranges.largest(),
+        };
+        numbered.map(room).collect()
+    }
+
+    /// Moves what nobody uses together, in each segment where that makes the longest free range
+    /// longer, and waits until it is done. Answers how many bytes have another place.
+    ///
+    /// WINDOWS: when memory is compacted is not documented, so here a tester says when.
+    pub fn compact(&self, at: &mut Passive, adapter: AdapterId) -> u64 {
+        let (paging, moved) = {
+            let world = &mut *self.world.hold();
+            let (mut plan, mut moved) = (Plan::default(), 0);
+            let count = world.memory(adapter.0).map_or(0, |it| it.1.segments.len());
+            for segment in 0..count {
+                for slide in world.slides(adapter.0, segment) {
+                    moved += self.plan_slide(world, &slide, &mut plan);
+                }
+            }
+            (self.start_paging(world, adapter.0, plan, None), moved)
+        };
+        let Some(paging) = paging else { return 0 };
+        let about = Kind::Paging.nr(paging);
+        let over = |it: &World| it.pagings.get(paging).is_none();
+        self.wait_until(at, about, |_| format!("{about}, to compact memory"), over);
+        moved
+    }
+
+    /// Gives an extent its new place, and plans how its bytes get there. Answers how many.
+    fn plan_slide(&self, world: &mut World, slide: &Slide, plan: &mut Plan) -> u64 {
+        let &Slide { extent, to } = slide;
+        world.unrank(extent);
+        let moved = self.plan_slide_unranked(world, extent, to, plan);
+        world.rank(extent);
+        moved.unwrap_or(0)
+    }
+
+    fn plan_slide_unranked(
+        &self,
+        world: &mut World,
+        extent: u32,
+        to: u64,
+        plan: &mut Plan,
+    ) -> Option<u64> {
+        let (extents, memory) = world.memory_mut_of(extent)?;
+        let it = extents.get_mut(extent)?;
+        let Place::In { segment, spot } = &it.place else { return None };
+        let (segment, from, size) = (*segment, spot.start(), spot.size());
+        // A copy onto itself would need a direction: such bytes take the way round.
+        let round = to + size > from;
+        if round && !it.back(&*memory.ram, &mut memory.pressure) {
+            return None;
+        }
+        let there = memory.segments.get_mut(segment)?;
+        let Place::In { spot, .. } = std::mem::replace(&mut it.place, Place::System) else {
+            return None;
+        };
+        there.ranges.free(spot);
+        let found = there.ranges.place_at(to, size);
+        let went = found.is_some();
+        // Where it was is free, so that it is somewhere in any case.
+        let spot = found.or_else(|| there.ranges.place_at(from, size))?;
+        it.place = Place::In { segment, spot };
+        if !went {
+            return None;
+        }
+        let (subject, bytes) = (there.subject, it.bytes);
+        let why = "memory is compacted".into();
+        self.log.emit(it.owner, What::MemoryEvicted { segment: subject, discard: false, why });
+        let address = there.shape.base + to;
+        self.log.emit(it.owner, What::MemoryPlaced { segment: subject, address, bytes });
+        plan.behind.append(&mut it.used);
+        let spotted = |offset| Spotted { segment, offset };
+        let mut step =
+            |what, at| plan.come.push(Step { idle: true, ..Step::new(extent, what, at) });
+        if it.is_told() {
+            step(Move::Go, spotted(from));
+        }
+        if round {
+            step(Move::Out, spotted(from));
+            step(Move::In, spotted(to));
+        } else {
+            step(Move::Shift { from }, spotted(to));
+        }
+        if it.is_told() {
+            step(Move::Come, spotted(to));
+        }
+        Some(bytes)
+    }
+}
+
+impl World {
+    /// Who moves where in a segment, the lowest first: none, unless that helps.
+    fn slides(&self, adapter: u32, place: usize) -> Vec<Slide> {
+        let Some((extents, memory)) = self.memory(adapter) else { return Vec::new() };
+        let Some(segment) = memory.segments.get(place) else { return Vec::new() };
+        if segment.shape.flags.aperture {
+            return Vec::new(); // What is mapped has its bytes in the system's memory.
+        }
+        let movers = segment.movers(extents);
+        let pieces = segment.ranges.pieces().filter(|it| it.spot.is_some());
+        let mut taken: BTreeMap<u64, u64> = pieces.map(|it| (it.start, it.size)).collect();
+        let mut slides = Vec::new();
+        for (from, (extent, size, alignment)) in movers {
+            taken.remove(&from);
+            let to = lowest(&taken, size, alignment).min(from);
+            taken.insert(to, size);
+            slides.extend((to < from).then_some(Slide { extent, to }));
+        }
+        let end = segment.ranges.pieces().last().map_or(0, |it| it.start + it.size);
+        let helps = longest(&taken, end) > segment.ranges.largest();
+        if helps { slides } else { Vec::new() }
+    }
+}
+
+impl Segment {
+    /// Who may move: by place, with its number, its size and its alignment.
+    fn movers(&self, extents: &Store<Extent>) -> BTreeMap<u64, (u32, u64, u64)> {
+        let mover = |number: u32| {
+            let it = extents.get(number)?;
+            let Place::In { spot, .. } = &it.place else { return None };
+            let free = it.pending == 0 && it.lock.is_none() && it.offer.is_none();
+            let mine = it.owner.kind == Kind::Allocation && free;
+            mine.then(|| (spot.start(), (number, spot.size(), it.alignment)))
+        };
+        self.idle.iter().filter_map(|it| mover(it.extent)).collect()
+    }
+}
+
+/// The lowest gap between those taken that is so large, at a multiple of `alignment`.
+fn lowest(taken: &BTreeMap<u64, u64>, size: u64, alignment: u64) -> u64 {
+    let mut at = 0_u64;
+    for (start, length) in taken {
+        if at + size <= *start {
+            return at;
+        }
+        at = at.max((start + length).next_multiple_of(alignment));
+    }
+    at
+}
+
+/// The longest gap between those taken, of so many bytes.
+fn longest(taken: &BTreeMap<u64, u64>, end: u64) -> u64 {
+    let (mut at, mut most) = (0, 0);
+    for (start, length) in taken {
+        most = most.max(start - at);
+        at = start + length;
+    }
+    most.max(end - at)
+}

@@ -1,0 +1,182 @@
+//! An application with an adapter that has memory, and what it sees where it has locked.
+//!
+//! The operating system copies for it: an address at which nothing is is an answer.
+#![expect(unsafe_code, reason = "plays an application that reads and writes what it has locked")]
+
+use crate::{Wing, run, verified};
+use flight::{Event, Log, Machine, Passive, What};
+use kernel::segment::Wants;
+use kernel::{Handle, Plugged};
+use softgpu::format::{Command, describe_in, encode};
+use softgpu::{MemoryPlan, SoftGpu};
+use std::cell::RefCell;
+use std::ptr::with_exposed_provenance_mut;
+use std::sync::Arc;
+use thunk::{Client, Create, Names};
+use windtunnel::{Bench, On};
+
+/// A page.
+pub const PAGE: u64 = 4096;
+
+/// What the CPU reads at an address: nothing, if any of it is not there.
+pub fn peek(address: usize, length: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    let here = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: length };
+    let there = libc::iovec { iov_base: with_exposed_provenance_mut(address), iov_len: length };
+    // SAFETY: A number of ours.
+    let process = unsafe { libc::getpid() };
+    // SAFETY: `bytes` is as long as it says; what is not there is an error and no trap.
+    let read =
+        unsafe { libc::process_vm_readv(process, &raw const here, 1, &raw const there, 1, 0) };
+    (usize::try_from(read) == Ok(length)).then_some(bytes)
+}
+
+/// Has the CPU write at an address that a lock answered. Answers whether all of it is there.
+pub fn poke(address: usize, bytes: &[u8]) -> bool {
+    let base = bytes.as_ptr().cast_mut().cast();
+    let here = libc::iovec { iov_base: base, iov_len: bytes.len() };
+    let there =
+        libc::iovec { iov_base: with_exposed_provenance_mut(address), iov_len: bytes.len() };
+    // SAFETY: A number of ours.
+    let process = unsafe { libc::getpid() };
+    // SAFETY: `bytes` is only read, and what is locked holds no reference of anybody's.
+    let wrote =
+        unsafe { libc::process_vm_writev(process, &raw const here, 1, &raw const there, 1, 0) };
+    usize::try_from(wrote) == Ok(bytes.len())
+}
+
+/// A client with a device and a context, on the built-in GPU with memory.
+pub struct Bay<'a> {
+    /// The kernel it is a client of.
+    pub wing: &'a Wing,
+    /// The machine's memory.
+    pub ram: Arc<nt::Ram>,
+    /// The hardware.
+    pub gpu: Arc<dyn Machine>,
+    /// The client, with its device.
+    pub bench: Bench,
+    /// Its context.
+    pub context: u32,
+}
+
+impl<'a> Bay<'a> {
+    /// Another client of the same hardware.
+    #[must_use]
+    pub fn other(&self, at: &mut Passive) -> Bay<'a> {
+        let bench = Bench::open(Client::new(&self.wing.kernel), at).expect("a device");
+        let context = bench.context(at).expect("a context");
+        Bay { wing: self.wing, ram: self.ram.clone(), gpu: self.gpu.clone(), bench, context }
+    }
+
+    /// An allocation of so many pages, wanted so.
+    pub fn create(&self, at: &mut Passive, pages: u64, wants: &Wants) -> u32 {
+        let private = vec![describe_in(pages * PAGE, PAGE, wants)];
+        let made = self.bench.make(at, &Create::on(self.bench.device, private));
+        made.expect("an allocation").allocations[0]
+    }
+
+    /// The same, resident.
+    pub fn resident(&self, at: &mut Passive, pages: u64, wants: &Wants) -> u32 {
+        let it = self.create(at, pages, wants);
+        self.bench.resident(at, &[it]).expect("room");
+        it
+    }
+
+    /// Has the GPU fill so many pages.
+    pub fn fill(&self, at: &mut Passive, it: u32, pages: u64, value: u8) {
+        let length = pages * PAGE;
+        self.submit(at, &[Command::Fill { target: Handle(it), offset: 0, length, value }]);
+    }
+
+    /// Has the GPU copy so many pages.
+    pub fn copy(&self, at: &mut Passive, from: u32, to: u32, pages: u64) {
+        let (from, to, length) = (Handle(from), Handle(to), pages * PAGE);
+        let copy = Command::Copy { from, from_offset: 0, to, to_offset: 0, length };
+        self.submit(at, &[copy]);
+    }
+
+    fn submit(&self, at: &mut Passive, commands: &[Command]) {
+        self.bench.client.submit(at, self.context, &encode(commands)).expect("it is submitted");
+    }
+
+    /// Lets everything run that can.
+    pub fn settle(&self, at: &mut Passive) {
+        self.wing.host.quiet(at);
+    }
+
+    /// Locks it (`D3DKMTLock2`).
+    pub fn lock(&self, at: &mut Passive, it: u32) -> usize {
+        self.bench.client.lock2(at, self.bench.device, it, 0).expect("a lock")
+    }
+
+    /// Unlocks it.
+    pub fn unlock(&self, at: &mut Passive, it: u32) {
+        self.bench.client.unlock2(at, self.bench.device, it).expect("it was locked");
+    }
+
+    /// Evicts it.
+    pub fn evict(&self, at: &mut Passive, it: u32, flags: u32) {
+        self.bench.client.evict(at, self.bench.device, &[it], flags).expect("it was resident");
+    }
+
+    /// These allocations of its device, as calls name them.
+    pub fn names<'n>(&self, list: &'n [u32]) -> Names<'n> {
+        Names::of(self.bench.device, list)
+    }
+
+    /// Where it is for the GPU, if it is resident.
+    pub fn address(&self, it: u32) -> Option<u64> {
+        let process = self.bench.client.session().process();
+        self.wing.kernel.address_of(process, Handle(it))
+    }
+
+    /// What the GPU has there, if it is resident.
+    pub fn held(&self, it: u32, pages: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; pages * 4096];
+        self.gpu.peek(self.address(it)?, &mut bytes).then_some(bytes)
+    }
+
+    /// Ends everything.
+    pub fn close(&self, at: &mut Passive) {
+        self.bench.close(at, &[self.context]).expect("it ends");
+    }
+}
+
+/// Tells a story of a client on hardware with so much memory. Afterwards no page of the
+/// machine's is left behind. The events are answered.
+pub fn in_bay(
+    on: impl Into<On>,
+    plan: MemoryPlan,
+    story: impl FnOnce(&Bay<'_>, &mut Passive),
+) -> Vec<Event> {
+    let ram = nt::Ram::new(1 << 30).expect("the machine has memory");
+    let kept = RefCell::new(None);
+    let make = |log: &Arc<Log>| {
+        let (miniport, machine) = SoftGpu::with_memory(ram.clone(), plan);
+        *kept.borrow_mut() = Some((machine.clone(), ram.taken()));
+        Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
+    };
+    let events = run(on, make, |wing, at| {
+        let gpu: Arc<dyn Machine> = kept.borrow().as_ref().expect("it is plugged in").0.clone();
+        let bench = Bench::open(Client::new(&wing.kernel), at).expect("a device");
+        let context = bench.context(at).expect("a context");
+        story(&Bay { wing, ram: ram.clone(), gpu, bench, context }, at);
+    });
+    let before = kept.borrow().as_ref().map(|it| it.1);
+    assert_eq!(Some(ram.taken()), before, "pages of the machine's memory were left behind");
+    events
+}
+
+/// The same for a good client of a good driver: nothing is found.
+pub fn in_good_bay(
+    on: impl Into<On>,
+    plan: MemoryPlan,
+    story: impl FnOnce(&Bay<'_>, &mut Passive),
+) -> Vec<Event> {
+    let events = in_bay(on, plan, story);
+    let verifier = verified(&events);
+    assert!(verifier.findings().is_empty(), "{:?}", verifier.findings());
+    let broken = events.iter().find(|it| matches!(it.what, What::RuleBroken { .. }));
+    assert!(broken.is_none(), "{broken:?}");
+    events
+}

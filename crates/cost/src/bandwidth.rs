@@ -21,10 +21,7 @@ const KINDS: [(&str, usize, Option<f64>); 3] = [
 ];
 
 /// Measures the rows.
-pub(crate) fn measure(
-    extent: &Extent,
-    said: &mut dyn FnMut(MemoryRow),
-) -> Result<(), NotMeasured> {
+pub(crate) fn measure(extent: &Extent, said: &mut dyn FnMut(MemoryRow)) -> Result<(), NotMeasured> {
     for (what, size, wanted) in KINDS.into_iter().filter(|it| extent.asks(it.0)) {
         let live = ALL / size;
         let (number, copied) = numbers(size, live, extent)?;

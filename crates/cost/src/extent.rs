@@ -33,8 +33,7 @@ impl Extent {
 
     /// A million others besides.
     pub fn full() -> Self {
-        let (live, ranges) =
-            (vec![1_000, 100_000, 1_000_000], vec![10_000, 100_000, 1_000_000]);
+        let (live, ranges) = (vec![1_000, 100_000, 1_000_000], vec![10_000, 100_000, 1_000_000]);
         Self { live, ranges, turns: 101, ..Self::usual() }
     }
 

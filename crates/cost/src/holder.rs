@@ -8,7 +8,7 @@ use kernel::{AdapterId, Kernel, Plugged};
 use std::sync::Arc;
 use thunk::{Client, Create, Made, PagingQueue};
 
-/// So many are named in a call while all of them come for the first time.
+/// At most so many are named in a call while all of them come for the first time.
 const CHUNK: usize = 50;
 
 /// A kernel with a driver that pages, and its one client.
@@ -58,7 +58,8 @@ impl Holder {
             let made = wanted("D3DKMTCreateAllocation", self.client.create(at, &order))?;
             list.extend(made.allocations.first());
         }
-        for chunk in list.chunks(CHUNK) {
+        // Not more than there may be room for.
+        for chunk in list.chunks((list.len() / 4).clamp(1, CHUNK)) {
             self.come(at, chunk)?;
             self.go(at, chunk, true)?;
         }

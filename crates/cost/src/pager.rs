@@ -6,15 +6,19 @@ use flight::{DeviceLevel, Dispatch, Fence, Line, Machine, Passive, Ram};
 use kernel::Plugged;
 use kernel::miniport::{Answer, Births, Born, Features, Miniport, Refusal, Shape};
 use kernel::operation::{Building, PagingSubmission};
-use kernel::segment::{MemoryFeatures, PagingFeatures, SegmentSet, SegmentShape, Wants};
+use kernel::segment::{
+    MemoryFeatures, PagingFeatures, SegmentFlags, SegmentSet, SegmentShape, Wants,
+};
 use kernel::services::Services;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// So long is an allocation, and a buffer.
 pub(crate) const PAGE: u64 = 4096;
 
-/// Where its one segment begins.
+/// Where its memory begins; before it is the aperture, which has to be there.
 const BASE: u64 = 1 << 40;
+/// The segment that is memory.
+const MEMORY: u32 = 2;
 /// What any allocation is worth.
 const NORMAL: u32 = 0x7800_0000;
 
@@ -68,17 +72,25 @@ impl Miniport for Pager {
     }
 
     fn query_adapter(&self, _at: &mut Passive) -> Answer<Features> {
-        let (size, commit_limit) = (self.bytes, self.bytes);
-        let segment = SegmentShape { base: BASE, size, commit_limit, ..SegmentShape::default() };
+        let shape = |base, size, flags| SegmentShape {
+            base,
+            size,
+            commit_limit: size,
+            flags,
+            ..SegmentShape::default()
+        };
+        let aperture = SegmentFlags { aperture: true, ..SegmentFlags::default() };
+        let memory = SegmentFlags { application_target: true, ..SegmentFlags::default() };
+        let segments = vec![shape(0, PAGE, aperture), shape(BASE, self.bytes, memory)];
         let buffer = u32::try_from(PAGE).unwrap_or(u32::MAX);
         let paging = PagingFeatures { buffer, ..PagingFeatures::default() };
-        let memory = MemoryFeatures { segments: vec![segment], paging };
+        let memory = MemoryFeatures { segments, paging };
         Ok(Features { nodes: 1, memory: Some(memory) })
     }
 
     fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born> {
         let mut born = self.idle.create_allocations(at, births)?;
-        let segments = SegmentSet::of(&[1]);
+        let segments = SegmentSet::of(&[MEMORY]);
         let wants = Wants { segments, priority: NORMAL, ..Wants::default() };
         for (_, shape) in &mut born.allocations {
             *shape = Shape { wants, ..*shape };

@@ -24,10 +24,7 @@ const LONGER: usize = 10;
 const GOAL: f64 = 1.2;
 
 /// Measures the rows.
-pub(crate) fn measure(
-    extent: &Extent,
-    said: &mut dyn FnMut(MemoryRow),
-) -> Result<(), NotMeasured> {
+pub(crate) fn measure(extent: &Extent, said: &mut dyn FnMut(MemoryRow)) -> Result<(), NotMeasured> {
     if !extent.asks(WHAT) {
         return Ok(());
     }

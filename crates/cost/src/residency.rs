@@ -30,10 +30,7 @@ const KINDS: [Kind; 3] = [
 ];
 
 /// Measures the rows.
-pub(crate) fn measure(
-    extent: &Extent,
-    said: &mut dyn FnMut(MemoryRow),
-) -> Result<(), NotMeasured> {
+pub(crate) fn measure(extent: &Extent, said: &mut dyn FnMut(MemoryRow)) -> Result<(), NotMeasured> {
     for kind in KINDS.iter().filter(|it| extent.asks(it.what)) {
         let mut fewest: Option<Vec<f64>> = None;
         for live in &extent.live {

@@ -1,11 +1,11 @@
 //! What it costs that an allocation comes and goes, while others live.
 //!
-//! The driver's paging takes no time (`pager.rs`), so what is left is the kernel's: calls,
-//! places, the plan, the driver's calls, the interrupt, and the turns of the threads that do it.
+//! The driver's paging takes no time (`pager.rs`) and no thread takes a turn, so what is left is
+//! the kernel's: calls, places, the plan, the driver's calls, the interrupt and its DPC.
 
 use crate::clock::{Span, timed};
 use crate::counting::grown;
-use crate::holder::Holder;
+use crate::holder::{Holder, Servants};
 use crate::memory::{MemoryRow, TIME, each};
 use crate::pager::{self, PAGE};
 use crate::ring::mixed;
@@ -58,9 +58,9 @@ fn rows_of(kind: &Kind, live: usize, extent: &Extent) -> Result<Vec<MemoryRow>, 
         let ram = ram.map_err(|why| NotMeasured(format!("memory for the machine: {why}")))?;
         let place = if kind.short { (live as u64).div_ceil(2) * PAGE } else { bytes };
         let plugged = pager::plug(ram, place);
-        let holder = Holder::open(&host, at, &log, plugged)?;
+        let holder = Holder::open(&host, at, &log, (plugged, Servants::Nobody))?;
         let mut list = Vec::with_capacity(live.max(1));
-        let (filled, bytes) = grown(|| holder.fill(at, &mut list, &[0xa5; 32]));
+        let (filled, bytes) = grown(|| holder.fill(at, &mut list, &[0xa5; 32], kind.lazily));
         filled?;
         #[expect(clippy::cast_precision_loss, reason = "there are not that many")]
         let bytes = bytes.map(|it| it as f64 / live as f64);

@@ -45,6 +45,7 @@ fn numbers(size: usize, live: usize, extent: &Extent) -> Result<(f64, f64), NotM
         let ram = ram.map_err(|why| NotMeasured(format!("memory for the machine: {why}")))?;
         let plan = MemoryPlan { local: ALL as u64, visible: 1, ..MemoryPlan::default() };
         let (miniport, machine) = SoftGpu::with_memory(ram, plan);
+        let gpu = machine.clone();
         let plugged = Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) };
         let holder = Holder::open(&host, at, &log, (plugged, Servants::Threads))?;
         let mut wants = format::only_in(&[LOCAL]);
@@ -69,6 +70,9 @@ fn numbers(size: usize, live: usize, extent: &Extent) -> Result<(f64, f64), NotM
             ours.push(turn(at).map(Span::took)?);
         }
         holder.close(at);
+        if gpu.faults() != 0 {
+            return Err(NotMeasured("hardware that does not fault".to_owned()));
+        }
         // Bytes a nanosecond are billions a second; each goes out and comes in.
         let speed = |it| 1.0 / each(it, 2 * ALL);
         Ok((speed(ours), speed(plain)))

@@ -37,23 +37,3 @@ pub fn bench(extent: &Extent, say: &mut dyn FnMut(&str)) -> Result<Measured, Not
     }
     Ok(Measured { rows, memory })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_row_of_memory_is_measured() {
-        let mut said = String::new();
-        let mut count = |only: &str| {
-            let extent = Extent { only: Some(only.to_owned()), ..Extent::quick() };
-            let measured = bench(&extent, &mut |it| said.push_str(it)).unwrap();
-            assert!(measured.memory.iter().all(|it| it.number > 0.0), "{measured:?}");
-            (measured.rows.len(), measured.memory.len())
-        };
-        assert_eq!(count("a range placed"), (0, 2));
-        assert_eq!(count("MakeResident"), (0, 6));
-        assert_eq!(count("paging bandwidth"), (0, 3));
-        assert_eq!(said.lines().filter(|it| it.starts_with("| video memory |")).count(), 3);
-    }
-}

@@ -40,7 +40,7 @@ pub(crate) const MEMORY_HEAD: &str = "\
 /// A row of memory.
 pub(crate) fn memory_line(it: &MemoryRow) -> String {
     let MemoryRow { what, live, which, unit, .. } = it;
-    let digits = if it.least() { 1 } else { 0 };
+    let digits = usize::from(it.least());
     let or_none = |it: Option<String>| it.unwrap_or("-".to_owned());
     let others: Vec<String> =
         it.beside.iter().map(|(name, other)| format!("{name} {other:.digits$}")).collect();

@@ -23,6 +23,9 @@ struct Kind {
     lazily: bool,
 }
 
+/// With more the machine's memory has to be large: each page that is given back is zeroed.
+const MOST: usize = 100_000;
+
 const KINDS: [Kind; 3] = [
     Kind { what: "MakeResident of a resident one, Evict", short: false, lazily: true },
     Kind { what: "MakeResident with paging, Evict with paging", short: false, lazily: false },
@@ -33,7 +36,7 @@ const KINDS: [Kind; 3] = [
 pub(crate) fn measure(extent: &Extent, said: &mut dyn FnMut(MemoryRow)) -> Result<(), NotMeasured> {
     for kind in KINDS.iter().filter(|it| extent.asks(it.what)) {
         let mut fewest: Option<Vec<f64>> = None;
-        for live in &extent.live {
+        for live in extent.live.iter().filter(|it| **it <= MOST) {
             let mut rows = rows_of(kind, *live, extent)?;
             if let Some(fewest) = &fewest {
                 for (row, at_fewest) in rows.iter_mut().zip(fewest) {

@@ -3,7 +3,7 @@
 //! The built-in driver with memory, whose hardware copies: nobody looks at the bytes meanwhile.
 
 use crate::clock::{Span, timed};
-use crate::holder::{Holder, Servants};
+use crate::holder::Holder;
 use crate::memory::{MemoryRow, SPEED, each};
 use crate::{Extent, NotMeasured};
 use flight::{Crew, Log, Passive, Stepped};
@@ -48,7 +48,7 @@ fn numbers(size: usize, live: usize, extent: &Extent) -> Result<(f64, f64), NotM
         let (miniport, machine) = SoftGpu::with_memory(ram, plan);
         let gpu = machine.clone();
         let plugged = Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) };
-        let holder = Holder::open(&host, at, &log, (plugged, Servants::Threads))?;
+        let holder = Holder::open(&host, at, &log, plugged)?;
         let mut wants = format::only_in(&[LOCAL]);
         wants.flags.cpu_visible = false;
         let mut list = Vec::with_capacity(live);

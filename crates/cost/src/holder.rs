@@ -1,4 +1,7 @@
 //! A client of an adapter with memory: it has allocations come and go.
+//!
+//! What threads of the kernel and the hardware would do it does itself before it waits: on
+//! `Stepped` only one thread runs at a time, and what their turns cost is the system's.
 
 use crate::site::serve;
 use crate::{NotMeasured, wanted};
@@ -12,19 +15,9 @@ use thunk::{Client, Create, Made, PagingQueue};
 /// At most so many are named in a call while all of them come for the first time.
 const CHUNK: usize = 50;
 
-/// Who does what the kernel and the hardware have to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Servants {
-    /// Threads, which take their turns while the client waits.
-    Threads,
-    /// The client itself, before it waits: no turns of threads are measured.
-    Nobody,
-}
-
 /// A kernel with a driver that pages, and its one client.
 pub(crate) struct Holder {
     host: Arc<dyn Crew>,
-    servants: Servants,
     kernel: Arc<Kernel>,
     adapter: AdapterId,
     client: Client,
@@ -37,28 +30,23 @@ impl Holder {
         host: &Arc<dyn Crew>,
         at: &mut Passive,
         log: &Arc<Log>,
-        (plugged, servants): (Plugged, Servants),
+        plugged: Plugged,
     ) -> Result<Self, NotMeasured> {
         let kernel = Kernel::new(host.clone(), log.clone());
         let adapter = kernel
             .add_adapter(at, plugged)
             .map_err(|why| NotMeasured(format!("a driver that starts: {}", why.entry)))?;
-        if servants == Servants::Threads {
-            serve(host, &kernel, adapter);
-        }
         let client = Client::new(&kernel);
         let adapters = wanted("D3DKMTEnumAdapters2", client.adapters(at))?;
         let first = *adapters.first().ok_or(NotMeasured("an adapter".to_owned()))?;
         let device = wanted("D3DKMTCreateDevice", client.create_device(at, first))?;
         let queue = wanted("D3DKMTCreatePagingQueue", client.create_queue(at, device, 0))?;
-        Ok(Self { host: host.clone(), servants, kernel, adapter, client, device, queue })
+        Ok(Self { host: host.clone(), kernel, adapter, client, device, queue })
     }
 
     /// Ends everything.
     pub(crate) fn close(self, at: &mut Passive) {
-        if self.servants == Servants::Nobody {
-            serve(&self.host, &self.kernel, self.adapter);
-        }
+        serve(&self.host, &self.kernel, self.adapter);
         self.client.kill(at);
         self.kernel.remove_adapter(at, self.adapter);
     }
@@ -90,9 +78,7 @@ impl Holder {
         match wanted("D3DKMTMakeResident", made)? {
             Made::Resident => Ok(()),
             Made::Pending(value) => {
-                if self.servants == Servants::Nobody {
-                    while self.kernel.work(at) | self.kernel.turn(at, self.adapter) {}
-                }
+                while self.kernel.work(at) | self.kernel.turn(at, self.adapter) {}
                 let waited = self.client.wait(at, self.device, self.queue.fence, value);
                 wanted("D3DKMTWaitForSynchronizationObjectFromCpu", waited)
             }

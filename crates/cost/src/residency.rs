@@ -5,7 +5,7 @@
 
 use crate::clock::{Span, timed};
 use crate::counting::grown;
-use crate::holder::{Holder, Servants};
+use crate::holder::Holder;
 use crate::memory::{MemoryRow, TIME, each};
 use crate::pager::{self, PAGE};
 use crate::ring::mixed;
@@ -61,7 +61,7 @@ fn rows_of(kind: &Kind, live: usize, extent: &Extent) -> Result<Vec<MemoryRow>, 
         let ram = ram.map_err(|why| NotMeasured(format!("memory for the machine: {why}")))?;
         let place = if kind.short { (live as u64).div_ceil(2) * PAGE } else { bytes };
         let plugged = pager::plug(ram, place);
-        let holder = Holder::open(&host, at, &log, (plugged, Servants::Nobody))?;
+        let holder = Holder::open(&host, at, &log, plugged)?;
         let mut list = Vec::with_capacity(live.max(1));
         let (filled, bytes) = grown(|| holder.fill(at, &mut list, &[0xa5; 32], kind.lazily));
         filled?;

@@ -10,7 +10,7 @@ const FEW: u64 = 100;
 const MANY: u64 = 1100;
 
 /// More than so many per cent above the number in the file fails. With the verifier two runs
-/// differ by some two tenths of a per cent (maps with seeds), and with nobody watching two builds
+/// may differ by two tenths of a per cent (maps with seeds), and with nobody watching two builds
 /// in two folders by less; another machine's C library may differ more.
 const TOLERANCE: u64 = 5;
 

@@ -214,6 +214,16 @@ fn bench_measures_every_row_beside_its_floors() {
         let positive = |key: &str| row[key].as_f64().is_some_and(|it| it > 0.0);
         assert!(["pair_ns", "bare_ns", "composite_ns", "bytes"].into_iter().all(positive), "{row}");
     }
+    let memory = report["bench"]["memory"].as_array().unwrap();
+    assert_eq!(memory.len(), 11, "{report}");
+    for row in memory {
+        let positive = |key: &str| row[key].as_f64().is_some_and(|it| it > 0.0);
+        assert!(positive("number"), "{row}");
+        // What has a goal has something to be compared with; what lives in the kernel has bytes.
+        assert_eq!(row["wanted"].is_null(), row["met"].is_null(), "{row}");
+        let resident = row["what"].as_str().unwrap().starts_with("MakeResident");
+        assert_eq!(positive("bytes"), resident, "{row}");
+    }
     for goal in report["bench"]["goals"].as_array().unwrap() {
         let none = goal["measured"].as_array().unwrap().is_empty();
         assert_eq!(none, goal["met"].is_null(), "{goal}");
@@ -223,10 +233,12 @@ fn bench_measures_every_row_beside_its_floors() {
     }
     let (code, report) = text(&["bench", "--quick"]);
     assert_eq!(code, 0, "{report}");
-    assert_eq!(report.lines().filter(|it| it.contains(" | 10 | ")).count(), 24, "{report}");
+    assert_eq!(report.lines().filter(|it| it.contains(" | 10 | ")).count(), 32, "{report}");
     let (code, report) = text(&["bench", "--quick", "--only", "C library"]);
     assert_eq!(code, 0, "{report}");
     assert_eq!(report.lines().filter(|it| it.contains(" | 10 | ")).count(), 4, "{report}");
+    let (code, report) = text(&["bench", "--quick", "--only", "bandwidth"]);
+    assert_eq!((code, report.matches("GB/s").count()), (0, 3), "{report}");
     let (code, report) = text(&["bench", "--quick", "--only", "nothing"]);
     assert_eq!(code, 2, "{report}");
 }

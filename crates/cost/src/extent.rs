@@ -5,6 +5,8 @@
 pub struct Extent {
     /// How many others live, for each part of the table.
     pub live: Vec<usize>,
+    /// How many other ranges are placed, likewise.
+    pub ranges: Vec<usize>,
     /// How many pairs a turn has.
     pub pairs: usize,
     /// How many turns there are.
@@ -19,23 +21,30 @@ const LONGER: usize = 20;
 impl Extent {
     /// Enough to see that it runs.
     pub fn quick() -> Self {
-        Self { live: vec![10], pairs: 20, turns: 1, only: None }
+        Self { live: vec![10], ranges: vec![10], pairs: 20, turns: 1, only: None }
     }
 
     /// A thousand and a hundred thousand others. A turn is short, so that most turns are not
     /// interrupted by what else the machine does.
     pub fn usual() -> Self {
-        Self { live: vec![1_000, 100_000], pairs: 200, turns: 51, only: None }
+        let (live, ranges) = (vec![1_000, 100_000], vec![10_000, 100_000]);
+        Self { live, ranges, pairs: 200, turns: 51, only: None }
     }
 
     /// A million others besides.
     pub fn full() -> Self {
-        Self { live: vec![1_000, 100_000, 1_000_000], turns: 101, ..Self::usual() }
+        let (live, ranges) = (vec![1_000, 100_000, 1_000_000], vec![10_000, 100_000, 1_000_000]);
+        Self { live, ranges, turns: 101, ..Self::usual() }
     }
 
     /// The same amount, for threads that are started for each turn.
     pub(crate) fn longer(&self) -> Self {
         let (pairs, turns) = (self.pairs * LONGER, self.turns.div_ceil(LONGER));
-        Self { live: Vec::new(), pairs, turns, only: None }
+        Self { live: Vec::new(), ranges: Vec::new(), pairs, turns, only: None }
+    }
+
+    /// Whether a row of this name is asked for.
+    pub(crate) fn asks(&self, what: &str) -> bool {
+        self.only.as_ref().is_none_or(|words| what.contains(words))
     }
 }

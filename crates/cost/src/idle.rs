@@ -16,12 +16,13 @@ const PAGE: u64 = 4096;
 
 /// The driver, with hardware and memory that do nothing either.
 pub(crate) fn plug() -> Plugged {
-    let it = Arc::new(Idle(AtomicUsize::new(0)));
+    let it = Arc::new(Idle::default());
     Plugged { miniport: it.clone(), machine: it.clone(), pool: it }
 }
 
 /// The last word it gave.
-struct Idle(AtomicUsize);
+#[derive(Default)]
+pub(crate) struct Idle(AtomicUsize);
 
 impl Idle {
     /// Words rise, as addresses of blocks that are never used again would.

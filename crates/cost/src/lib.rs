@@ -1,5 +1,5 @@
 //! What a pair costs: one stand-alone allocation created and opened, one closed and destroyed,
-//! while others live.
+//! while others live. And what video memory costs: places, residency, paging.
 //!
 //! # Invariants
 //!
@@ -9,24 +9,32 @@
 //! 3. Goals are shown (`goals.rs`), and nothing fails because of time. What guards against
 //!    getting slower is a count of instructions: [`pairs`], run by the test command.
 
+mod bandwidth;
+mod bench;
 mod c_library;
 mod clock;
 mod counting;
 mod extent;
 mod floor;
 mod goals;
+mod holder;
 mod idle;
 mod kinds;
 mod measure;
+mod memory;
 mod page;
+mod pager;
+mod ranges;
+mod residency;
 mod ring;
 mod site;
 
+pub use bench::{Measured, bench};
 pub use counting::Counting;
 pub use extent::Extent;
 pub use goals::{Goal, goals};
-pub use measure::{Row, measure};
-pub use page::{head, line, table_of_goals};
+pub use measure::Row;
+pub use memory::MemoryRow;
 pub use site::pairs;
 
 /// It could not be measured: what was missing, in words that follow 'it needs'.

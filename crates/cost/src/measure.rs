@@ -35,18 +35,17 @@ pub struct Row {
 }
 
 /// Measures the table.
-pub fn measure(extent: &Extent, mut said: impl FnMut(&Row)) -> Result<Vec<Row>, NotMeasured> {
+pub(crate) fn measure(
+    extent: &Extent,
+    said: &mut dyn FnMut(&Row),
+) -> Result<Vec<Row>, NotMeasured> {
     let mut rows = Vec::new();
-    let asked = |it: &&Kind| extent.only.as_ref().is_none_or(|words| it.what.contains(words));
     for live in &extent.live {
-        for kind in KINDS.iter().filter(asked) {
+        for kind in KINDS.iter().filter(|it| extent.asks(it.what)) {
             let measured = rows_of(kind, *live, extent)?;
-            measured.iter().for_each(&mut said);
+            measured.iter().for_each(&mut *said);
             rows.extend(measured);
         }
-    }
-    if rows.is_empty() {
-        return Err(NotMeasured("a row of that name; without --only it names them all".to_owned()));
     }
     Ok(rows)
 }
@@ -150,7 +149,7 @@ impl Run<'_> {
     }
 }
 
-fn median(mut turns: Vec<Duration>) -> Duration {
+pub(crate) fn median(mut turns: Vec<Duration>) -> Duration {
     turns.sort_unstable();
     turns.get(turns.len() / 2).copied().unwrap_or_default()
 }

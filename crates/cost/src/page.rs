@@ -1,10 +1,10 @@
 //! The tables as text, which is Markdown.
 
-use crate::{Extent, Goal, Row, goals};
+use crate::{Extent, Goal, MemoryRow, Row, goals};
 use std::fmt::Write as _;
 
 /// What stands above the rows.
-pub fn head(extent: &Extent) -> String {
+pub(crate) fn head(extent: &Extent) -> String {
     let Extent { pairs, turns, .. } = extent;
     let debug = if cfg!(debug_assertions) {
         "This is a debug build: its times mean nothing.\n"
@@ -22,7 +22,7 @@ pub fn head(extent: &Extent) -> String {
 }
 
 /// A row.
-pub fn line(it: &Row) -> String {
+pub(crate) fn line(it: &Row) -> String {
     let Row { what, live, dies, pair, bare, composite, .. } = it;
     let bytes = it.bytes.map_or("-".to_owned(), |it| format!("{it:.0}"));
     let times = pair / bare;
@@ -31,8 +31,33 @@ pub fn line(it: &Row) -> String {
     )
 }
 
+/// What stands above the rows of memory.
+pub(crate) const MEMORY_HEAD: &str = "\
+| video memory | live | which | number | beside | times the best | wanted | met | bytes |
+|---|---:|---|---:|---|---:|---:|---|---:|
+";
+
+/// A row of memory.
+pub(crate) fn memory_line(it: &MemoryRow) -> String {
+    let MemoryRow { what, live, which, unit, .. } = it;
+    let digits = usize::from(it.least());
+    let or_none = |it: Option<String>| it.unwrap_or("-".to_owned());
+    let others: Vec<String> =
+        it.beside.iter().map(|(name, other)| format!("{name} {other:.digits$}")).collect();
+    let beside = or_none((!others.is_empty()).then(|| others.join(", ")));
+    let times = or_none(it.times().map(|it| format!("{it:.2}")));
+    let sign = if it.least() { ">=" } else { "<=" };
+    let wanted = or_none(it.wanted.map(|it| format!("{sign} {it}")));
+    let met = it.met().map_or("-", |met| if met { "yes" } else { "no" });
+    let bytes = or_none(it.bytes.map(|it| format!("{it:.0}")));
+    let number = it.number;
+    format!(
+        "| {what} | {live} | {which} | {number:.digits$} {unit} | {beside} | {times} | {wanted} | {met} | {bytes} |\n"
+    )
+}
+
 /// The goals: a line each, a column for each place.
-pub fn table_of_goals(rows: &[Row]) -> String {
+pub(crate) fn table_of_goals(rows: &[Row]) -> String {
     let mut places: Vec<(usize, &str)> = Vec::new();
     for row in rows {
         if !places.contains(&(row.live, row.dies)) {

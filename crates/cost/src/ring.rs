@@ -73,7 +73,7 @@ impl<N: Copy> Ring<N> {
 }
 
 /// A number that looks random, the same one each time: splitmix64.
-fn mixed(number: u64) -> u64 {
+pub(crate) fn mixed(number: u64) -> u64 {
     let it = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let it = (it ^ (it >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

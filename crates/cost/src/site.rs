@@ -106,8 +106,8 @@ fn plugged(driver: Driver, log: &Arc<Log>) -> Result<Plugged, NotMeasured> {
     }
 }
 
-/// Starts the threads that the C library has, too.
-fn serve(host: &Arc<dyn Crew>, kernel: &Arc<Kernel>, adapter: AdapterId) {
+/// Starts the kernel's and the hardware's threads, which the C library has, too.
+pub(crate) fn serve(host: &Arc<dyn Crew>, kernel: &Arc<Kernel>, adapter: AdapterId) {
     let (worker, bell) = (kernel.clone(), kernel.bell());
     host.serve("system", bell, move |at| worker.work(at));
     if let Some(bell) = kernel.machine_bell(adapter) {

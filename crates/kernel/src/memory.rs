@@ -70,6 +70,8 @@ pub(crate) struct Segment {
     pub(crate) committed: u64,
     /// What may be moved out, the first to go first.
     pub(crate) idle: BTreeSet<Rank>,
+    /// How many bytes that is.
+    pub(crate) idle_bytes: u64,
 }
 
 /// How soon an extent goes: those offered before others, then by what they are worth, then by
@@ -235,7 +237,9 @@ impl Kernel {
             let granule = if shape.flags.large_pages { LARGE_PAGE } else { PAGE };
             let ranges = Ranges::new(size, granule);
             let idle = BTreeSet::new();
-            segments.push(Segment { subject, shape, ranges, limit, committed: 0, idle });
+            let (committed, idle_bytes) = (0, 0);
+            let segment = Segment { subject, shape, ranges, limit, committed, idle, idle_bytes };
+            segments.push(segment);
         }
         let dummy = ram.take(PAGE);
         let memory = Memory {

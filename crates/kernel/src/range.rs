@@ -156,13 +156,13 @@ impl Ranges {
         let it = self.nodes[node as usize];
         debug_assert!(it.is(start, length), "a spot of another memory");
         self.free += length;
-        let behind = self.free_length(it.after);
+        // Both are far away in memory: asked for at once, they come at once.
+        let (ahead, behind) = (self.free_length(it.before), self.free_length(it.after));
         if behind > 0 {
             self.unlink(it.after);
             self.nodes[node as usize].length += behind;
             self.drop(it.after);
         }
-        let ahead = self.free_length(it.before);
         if ahead == 0 {
             self.link(node);
         } else {

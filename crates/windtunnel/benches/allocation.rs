@@ -1,7 +1,7 @@
 //! `cargo bench`: what `windtunnel bench` prints. `cargo bench -- --full` adds a million others.
 #![forbid(unsafe_code)]
 
-use cost::{Extent, NotMeasured, head, line, measure, table_of_goals};
+use cost::{Extent, NotMeasured};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -14,12 +14,8 @@ fn main() -> ExitCode {
         (_, true) => Extent::full(),
         _ => Extent::usual(),
     };
-    print!("{}", head(&extent));
-    match measure(&extent, |row| print!("{}", line(row))) {
-        Ok(rows) => {
-            print!("\n{}", table_of_goals(&rows));
-            ExitCode::SUCCESS
-        }
+    match cost::bench(&extent, &mut |text| print!("{text}")) {
+        Ok(_) => ExitCode::SUCCESS,
         Err(NotMeasured(why)) => {
             eprintln!("it needs {why}");
             ExitCode::FAILURE

@@ -215,7 +215,7 @@ impl Client<'_> {
         }
         self.host.quiet(at);
         let device = self.device;
-        for list in [&made.allocations[..], &made.allocations[..1]] {
+        for list in [&made.allocations[..], &made.allocations[3..4]] {
             let order = EvictOrder { device, list: list.to_vec(), ..EvictOrder::default() };
             let _ = self.kernel.evict(self.process, &order);
             self.host.quiet(at);

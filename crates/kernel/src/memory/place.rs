@@ -86,14 +86,8 @@ impl Kernel {
         let (adapter, bytes) = world.extents.get(extent).map(|it| (it.adapter, it.bytes))?;
         // Whoever would not make room does not leave.
         let there = world.memory(adapter)?.1.segments.get(segment)?;
-        let could: u64 = there
-            .idle
-            .iter()
-            .filter_map(|it| world.extents.get(it.extent))
-            .map(|it| it.bytes)
-            .sum();
         let free = there.ranges.free_bytes().min(there.limit.saturating_sub(there.committed));
-        if free.saturating_add(could) < bytes {
+        if free.saturating_add(there.idle_bytes) < bytes {
             return None;
         }
         loop {
@@ -363,6 +357,7 @@ impl World {
         it.rank = Some(rank);
         if let Some(segment) = memory.segments.get_mut(segment) {
             segment.idle.insert(rank);
+            segment.idle_bytes += it.bytes;
         }
     }
 
@@ -373,6 +368,7 @@ impl World {
             && let Some(segment) = memory.segments.get_mut(segment)
         {
             segment.idle.remove(&rank);
+            segment.idle_bytes -= it.bytes;
         }
     }
 }

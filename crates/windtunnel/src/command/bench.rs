@@ -1,7 +1,7 @@
 //! `windtunnel bench`.
 
 use super::{Unknown, json};
-use cost::{Extent, Goal, NotMeasured, Row, goals, head, line, measure, table_of_goals};
+use cost::{Extent, Goal, MemoryRow, NotMeasured, Row, goals};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -28,28 +28,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Unknown> {
         _ => Extent::usual(),
     };
     let extent = Extent { only: arguments.only.clone(), ..extent };
-    if !arguments.json {
-        print!("{}", head(&extent));
-    }
-    let said = |it: &Row| {
+    let mut say = |text: &str| {
         if !arguments.json {
-            print!("{}", line(it));
+            print!("{text}");
         }
     };
-    let measured = measure(&extent, said);
-    let rows = measured.map_err(|NotMeasured(why)| Unknown(format!("it needs {why}")))?;
+    let measured = cost::bench(&extent, &mut say);
+    let measured = measured.map_err(|NotMeasured(why)| Unknown(format!("it needs {why}")))?;
     if arguments.json {
         let mut report = json::head();
         report["bench"] = json!({
             "pairs": extent.pairs,
             "turns": extent.turns,
             "debug": cfg!(debug_assertions),
-            "rows": rows.iter().map(row).collect::<Vec<Value>>(),
-            "goals": goals(&rows).iter().map(goal).collect::<Vec<Value>>(),
+            "rows": measured.rows.iter().map(row).collect::<Vec<Value>>(),
+            "memory": measured.memory.iter().map(memory).collect::<Vec<Value>>(),
+            "goals": goals(&measured.rows).iter().map(goal).collect::<Vec<Value>>(),
         });
         json::print(&report);
-    } else {
-        print!("\n{}", table_of_goals(&rows));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -63,6 +59,23 @@ fn row(it: &Row) -> Value {
         "pair_ns": it.pair,
         "bare_ns": it.bare,
         "composite_ns": it.composite,
+        "bytes": it.bytes,
+    })
+}
+
+fn memory(it: &MemoryRow) -> Value {
+    let beside = it.beside.iter().map(|(name, number)| ((*name).to_owned(), json!(number)));
+    json!({
+        "what": it.what,
+        "live": it.live,
+        "which": it.which,
+        "number": it.number,
+        "unit": it.unit,
+        "beside": beside.collect::<serde_json::Map<String, Value>>(),
+        "times_the_best": it.times(),
+        "wanted": it.wanted,
+        "at_least": it.least(),
+        "met": it.met(),
         "bytes": it.bytes,
     })
 }

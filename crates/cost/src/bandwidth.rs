@@ -1,0 +1,119 @@
+//! How fast bytes come and go: through the whole path, beside a plain copy of as many.
+//!
+//! The built-in driver with memory, whose hardware copies: nobody looks at the bytes meanwhile.
+
+use crate::clock::{Span, timed};
+use crate::holder::Holder;
+use crate::memory::{MemoryRow, SPEED, each};
+use crate::{Extent, NotMeasured};
+use flight::{Crew, Log, Passive, Stepped};
+use kernel::Plugged;
+use softgpu::{LOCAL, MemoryPlan, SoftGpu, format};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Nearly as fast as a plain copy.
+const GOAL: f64 = 0.8;
+const PAGE: usize = 4096;
+/// So many bytes come and go in a turn.
+const ALL: usize = 32 << 20;
+/// So many of them in a call.
+const CALL: usize = 4 << 20;
+/// A row for each: what it is called, and how long an allocation is.
+const KINDS: [(&str, usize); 3] = [
+    ("paging bandwidth, 64 of 64 KiB a call", 64 << 10),
+    ("paging bandwidth, 4 of 1 MiB a call", 1 << 20),
+    ("paging bandwidth, one of 4 MiB a call", 4 << 20),
+];
+
+/// Measures the rows.
+pub(crate) fn measure(extent: &Extent, said: &mut dyn FnMut(MemoryRow)) -> Result<(), NotMeasured> {
+    for (what, size) in KINDS.into_iter().filter(|it| extent.asks(it.0)) {
+        let live = ALL / size;
+        let (number, copied) = numbers(size, live, extent)?;
+        let beside = vec![("memcpy", copied)];
+        let (which, unit, wanted, bytes) = ("in turn", SPEED, Some(GOAL), None);
+        said(MemoryRow { what, live, which, number, unit, beside, wanted, bytes });
+    }
+    Ok(())
+}
+
+/// How fast the path is, and how fast a plain copy.
+fn numbers(size: usize, live: usize, extent: &Extent) -> Result<(f64, f64), NotMeasured> {
+    let log = Arc::new(Log::silent());
+    let flown = Stepped::fly(0, &log, |host, at| {
+        let host: Arc<dyn Crew> = host.clone();
+        let ram = nt::Ram::new(4 * ALL as u64);
+        let ram = ram.map_err(|why| NotMeasured(format!("memory for the machine: {why}")))?;
+        let plan = MemoryPlan { local: ALL as u64, visible: 1, ..MemoryPlan::default() };
+        let (miniport, machine) = SoftGpu::with_memory(ram, plan);
+        let gpu = machine.clone();
+        let plugged = Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) };
+        let holder = Holder::open(&host, at, &log, plugged)?;
+        let mut wants = format::only_in(&[LOCAL]);
+        wants.flags.cpu_visible = false;
+        let mut list = Vec::with_capacity(live);
+        holder.fill(at, &mut list, &format::describe_in(size as u64, 0, &wants), false)?;
+        let turn = |at: &mut Passive| {
+            timed(|| {
+                for some in list.chunks(CALL / size) {
+                    holder.come(at, some)?;
+                    holder.go(at, some, false)?;
+                }
+                Ok(())
+            })
+        };
+        let mut copies = Copies::new(size);
+        turn(at)?;
+        copies.turn();
+        let (mut ours, mut plain) = (Vec::new(), Vec::new());
+        for _ in 0..extent.turns.div_ceil(4) {
+            plain.push(copies.turn());
+            ours.push(turn(at).map(Span::took)?);
+        }
+        holder.close(at);
+        if gpu.faults() != 0 {
+            return Err(NotMeasured("hardware that does not fault".to_owned()));
+        }
+        // Bytes a nanosecond are billions a second; each goes out and comes in.
+        let speed = |it| 1.0 / each(it, 2 * ALL);
+        Ok((speed(ours), speed(plain)))
+    });
+    flown.map_err(|why| NotMeasured(format!("a flight to end: {why:?}")))?
+}
+
+/// As many bytes, which are copied to where they fit a call at a time, and back. Who comes gets
+/// the place of who left just before, so the kernel uses no more of the GPU's memory either.
+struct Copies {
+    size: usize,
+    system: Vec<u8>,
+    local: Vec<u8>,
+}
+
+impl Copies {
+    fn new(size: usize) -> Self {
+        Self { size, system: vec![1; ALL + PAGE], local: vec![2; CALL + PAGE] }
+    }
+
+    fn turn(&mut self) -> Duration {
+        let start = Instant::now();
+        let local = whole_pages(&mut self.local, CALL);
+        for system in whole_pages(&mut self.system, ALL).chunks_exact_mut(CALL) {
+            copy(local, system, self.size);
+            copy(system, local, self.size);
+        }
+        start.elapsed()
+    }
+}
+
+/// So many bytes from the first page on: what begins elsewhere is copied more slowly.
+fn whole_pages(block: &mut [u8], length: usize) -> &mut [u8] {
+    let start = block.as_ptr().align_offset(PAGE).min(PAGE);
+    &mut block[start..start + length]
+}
+
+fn copy(to: &mut [u8], from: &[u8], size: usize) {
+    for (to, from) in to.chunks_exact_mut(size).zip(from.chunks_exact(size)) {
+        to.copy_from_slice(std::hint::black_box(from));
+    }
+}

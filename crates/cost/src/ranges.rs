@@ -1,0 +1,194 @@
+//! What it costs to place a range of a memory and to free another, while others are placed.
+//!
+//! Three allocators that keep what they know beside the memory do the same in turns: the
+//! kernel's, `offset-allocator`, and the frames of `buddy_system_allocator`. Half of the memory
+//! is placed, in ranges of 4 KiB to 1 MiB, of which every size is as likely as its double. (The
+//! buddies round a size up to a power of two, so of their memory two thirds are placed.)
+
+use crate::memory::{MemoryRow, TIME, each};
+use crate::ring::mixed;
+use crate::{Extent, NotMeasured};
+use buddy_system_allocator::FrameAllocator;
+use kernel::{Ranges, Spot};
+use offset_allocator::{Allocation, Allocator};
+use std::time::{Duration, Instant};
+
+const WHAT: &str = "a range placed, another freed";
+const GRANULE: u64 = 4096;
+/// So long are the ranges, in granules: at most, and in the mean, rounded up.
+const LONGEST: f64 = 256.0;
+const MEAN: usize = 47;
+/// A turn begins with what the others' turns left in the caches: it is so much longer.
+const LONGER: usize = 10;
+/// As fast as the fastest of the others, or nearly.
+const GOAL: f64 = 1.2;
+
+/// Measures the rows.
+pub(crate) fn measure(extent: &Extent, said: &mut dyn FnMut(MemoryRow)) -> Result<(), NotMeasured> {
+    if !extent.asks(WHAT) {
+        return Ok(());
+    }
+    for live in &extent.ranges {
+        for random in [false, true] {
+            said(row(*live, random, extent).ok_or(NotMeasured("room for all ranges".to_owned()))?);
+        }
+    }
+    Ok(())
+}
+
+/// Nothing, if one of them has no room: then it is no comparison.
+fn row(live: usize, random: bool, extent: &Extent) -> Option<MemoryRow> {
+    let mut ours = Site::<Ranges>::fill(live, random)?;
+    let mut offsets = Site::<Allocator>::fill(live, random)?;
+    let mut buddies = Site::<Buddies>::fill(live, random)?;
+    let mut times: [Vec<Duration>; 3] = Default::default();
+    let pairs = extent.pairs * LONGER;
+    for _ in 0..extent.turns.div_ceil(2) {
+        times[0].push(ours.turn(pairs)?);
+        times[1].push(offsets.turn(pairs)?);
+        times[2].push(buddies.turn(pairs)?);
+    }
+    let [number, offset, buddy] = times.map(|it| each(it, pairs));
+    Some(MemoryRow {
+        what: WHAT,
+        live,
+        which: if random { "random" } else { "oldest" },
+        number,
+        unit: TIME,
+        beside: vec![("offset-allocator", offset), ("buddies", buddy)],
+        wanted: Some(GOAL),
+        bytes: None,
+    })
+}
+
+/// What is measured: lengths are in granules.
+trait Places: Sized {
+    type Spot;
+    /// A memory so long, for so many ranges at most.
+    fn memory(length: usize, ranges: usize) -> Option<Self>;
+    fn put(&mut self, length: u32) -> Option<Self::Spot>;
+    fn take(&mut self, spot: Self::Spot);
+}
+
+impl Places for Ranges {
+    type Spot = Spot;
+
+    fn memory(length: usize, _: usize) -> Option<Self> {
+        Some(Self::new(length as u64 * GRANULE, GRANULE))
+    }
+
+    fn put(&mut self, length: u32) -> Option<Spot> {
+        self.place(u64::from(length) * GRANULE, GRANULE)
+    }
+
+    fn take(&mut self, spot: Spot) {
+        self.free(spot);
+    }
+}
+
+impl Places for Allocator {
+    type Spot = Allocation;
+
+    fn memory(length: usize, ranges: usize) -> Option<Self> {
+        // A free range between any two.
+        let nodes = u32::try_from(2 * ranges + 8).ok()?;
+        Some(Self::with_max_allocs(u32::try_from(length).ok()?, nodes))
+    }
+
+    fn put(&mut self, length: u32) -> Option<Allocation> {
+        self.allocate(length)
+    }
+
+    fn take(&mut self, spot: Allocation) {
+        self.free(spot);
+    }
+}
+
+type Buddies = FrameAllocator<33>;
+
+impl Places for Buddies {
+    type Spot = (usize, usize);
+
+    fn memory(length: usize, _: usize) -> Option<Self> {
+        let mut it = Self::new();
+        it.insert(0..length);
+        Some(it)
+    }
+
+    fn put(&mut self, length: u32) -> Option<(usize, usize)> {
+        let length = length as usize;
+        Some((self.alloc(length)?, length))
+    }
+
+    fn take(&mut self, (start, length): (usize, usize)) {
+        self.dealloc(start, length);
+    }
+}
+
+/// A memory that is half placed. All sites draw the same.
+struct Site<T: Places> {
+    memory: T,
+    placed: Vec<T::Spot>,
+    lengths: Vec<u32>,
+    random: bool,
+    drawn: u64,
+    next: usize,
+}
+
+impl<T: Places> Site<T> {
+    fn fill(live: usize, random: bool) -> Option<Self> {
+        let live = live.max(1);
+        // For few the mean means little.
+        let memory = T::memory((live * MEAN * 2).max(1 << 14), live + 1)?;
+        let placed = Vec::with_capacity(live);
+        let mut it = Self { memory, placed, lengths: lengths(), random, drawn: 1, next: 0 };
+        for _ in 0..live {
+            let spot = it.put()?;
+            it.placed.push(spot);
+        }
+        // So that it is as fragmented as it will be.
+        it.pairs(live * 2)?;
+        Some(it)
+    }
+
+    fn turn(&mut self, pairs: usize) -> Option<Duration> {
+        let start = Instant::now();
+        self.pairs(pairs)?;
+        Some(start.elapsed())
+    }
+
+    fn pairs(&mut self, pairs: usize) -> Option<()> {
+        for _ in 0..pairs {
+            let spot = self.put()?;
+            let at = self.victim();
+            let old = std::mem::replace(&mut self.placed[at], spot);
+            self.memory.take(old);
+        }
+        Some(())
+    }
+
+    fn put(&mut self) -> Option<T::Spot> {
+        self.drawn += 1;
+        let length = self.lengths[below(mixed(self.drawn), self.lengths.len())];
+        self.memory.put(length)
+    }
+
+    fn victim(&mut self) -> usize {
+        if self.random {
+            return below(mixed(self.drawn) >> 16, self.placed.len());
+        }
+        self.next += 1;
+        self.next % self.placed.len()
+    }
+}
+
+/// A number below `end`, from one that was drawn.
+fn below(drawn: u64, end: usize) -> usize {
+    usize::try_from(drawn % end as u64).unwrap_or(0)
+}
+
+/// Lengths as they are likely.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 256")]
+fn lengths() -> Vec<u32> {
+    (0..4096).map(|it| LONGEST.powf(f64::from(it) / 4096.0) as u32).collect()
+}

@@ -1,0 +1,108 @@
+//! What it costs that an allocation comes and goes, while others live.
+//!
+//! The driver's paging takes no time (`pager.rs`) and no thread takes a turn, so what is left is
+//! the kernel's: calls, places, the plan, the driver's calls, the interrupt and its DPC.
+
+use crate::clock::{Span, timed};
+use crate::counting::grown;
+use crate::holder::Holder;
+use crate::memory::{MemoryRow, TIME, each};
+use crate::pager::{self, PAGE};
+use crate::ring::mixed;
+use crate::{Extent, NotMeasured};
+use abi::D3DKMT_HANDLE;
+use flight::{Crew, Log, Passive, Stepped};
+use std::sync::Arc;
+
+/// A kind of row.
+struct Kind {
+    what: &'static str,
+    /// Not all of those who live have a place at once: half.
+    short: bool,
+    /// Each stays where it is until its place is needed.
+    lazily: bool,
+}
+
+/// With more the machine's memory has to be large: each page that is given back is zeroed.
+const MOST: usize = 100_000;
+
+const KINDS: [Kind; 3] = [
+    Kind { what: "MakeResident of a resident one, Evict", short: false, lazily: true },
+    Kind { what: "MakeResident with paging, Evict with paging", short: false, lazily: false },
+    Kind { what: "MakeResident in the place of another, Evict", short: true, lazily: true },
+];
+
+/// Measures the rows.
+pub(crate) fn measure(extent: &Extent, said: &mut dyn FnMut(MemoryRow)) -> Result<(), NotMeasured> {
+    for kind in KINDS.iter().filter(|it| extent.asks(it.what)) {
+        let mut fewest: Option<Vec<f64>> = None;
+        for live in extent.live.iter().filter(|it| **it <= MOST) {
+            let mut rows = rows_of(kind, *live, extent)?;
+            if let Some(fewest) = &fewest {
+                for (row, at_fewest) in rows.iter_mut().zip(fewest) {
+                    row.beside = vec![("fewest live", *at_fewest)];
+                }
+            }
+            fewest.get_or_insert_with(|| rows.iter().map(|it| it.number).collect());
+            rows.into_iter().for_each(&mut *said);
+        }
+    }
+    Ok(())
+}
+
+/// Both rows: the next one of the list each time, and then a random one.
+fn rows_of(kind: &Kind, live: usize, extent: &Extent) -> Result<Vec<MemoryRow>, NotMeasured> {
+    let log = Arc::new(Log::silent());
+    let flown = Stepped::fly(0, &log, |host, at| {
+        let host: Arc<dyn Crew> = host.clone();
+        let bytes = live as u64 * PAGE;
+        // For those who live, for the queue's fence, and for buffers.
+        let ram = nt::Ram::new(bytes + (16 << 20));
+        let ram = ram.map_err(|why| NotMeasured(format!("memory for the machine: {why}")))?;
+        let place = if kind.short { (live as u64).div_ceil(2) * PAGE } else { bytes };
+        let plugged = pager::plug(ram, place);
+        let holder = Holder::open(&host, at, &log, plugged)?;
+        let mut list = Vec::with_capacity(live.max(1));
+        let (filled, bytes) = grown(|| holder.fill(at, &mut list, &[0xa5; 32], kind.lazily));
+        filled?;
+        #[expect(clippy::cast_precision_loss, reason = "there are not that many")]
+        let bytes = bytes.map(|it| it as f64 / live as f64);
+        let mut rows = Vec::new();
+        for random in [false, true] {
+            let number = number(kind, &holder, at, &list, random, extent)?;
+            let which = if random { "random" } else { "in turn" };
+            let (what, beside) = (kind.what, Vec::new());
+            let row =
+                MemoryRow { what, live, which, number, unit: TIME, beside, wanted: None, bytes };
+            rows.push(row);
+        }
+        holder.close(at);
+        Ok(rows)
+    });
+    flown.map_err(|why| NotMeasured(format!("a flight to end: {why:?}")))?
+}
+
+fn number(
+    kind: &Kind,
+    holder: &Holder,
+    at: &mut Passive,
+    list: &[D3DKMT_HANDLE],
+    random: bool,
+    extent: &Extent,
+) -> Result<f64, NotMeasured> {
+    let (mut times, mut next) = (Vec::new(), 0_u64);
+    for _ in 0..extent.turns.div_ceil(2) {
+        let turn = timed(|| {
+            for _ in 0..extent.pairs {
+                let drawn = if random { mixed(next) } else { next };
+                next += 1;
+                let one = [list[usize::try_from(drawn % list.len() as u64).unwrap_or(0)]];
+                holder.come(at, &one)?;
+                holder.go(at, &one, kind.lazily)?;
+            }
+            Ok(())
+        });
+        times.push(turn.map(Span::took)?);
+    }
+    Ok(each(times, extent.pairs))
+}

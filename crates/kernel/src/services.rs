@@ -85,6 +85,18 @@ impl Services {
         Some(word)
     }
 
+    /// The name of the resource that an allocation belongs to (`DxgkCbGetHandleParent`), in the
+    /// process the running call is for.
+    pub fn parent_of(&self, at: &mut Passive, allocation: Handle) -> Option<Handle> {
+        self.kernel.upgrade()?.parent_of(at, self.adapter, allocation)
+    }
+
+    /// The name of a member of a resource (`DxgkCbEnumHandleChildren`), counted from zero; none
+    /// behind the last.
+    pub fn child_of(&self, at: &mut Passive, resource: Handle, index: u32) -> Option<Handle> {
+        self.kernel.upgrade()?.child_of(at, resource, index)
+    }
+
     /// Makes an allocation for a context or a device (`DxgkCbCreateContextAllocation`), and
     /// answers the kernel's name for it.
     pub fn create_context_memory(

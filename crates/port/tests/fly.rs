@@ -166,7 +166,7 @@ unsafe extern "win64-unwind" fn create_device(
     match kite.hardware().fault {
         Fault::EarlyInterrupt => kite.interrupt(7),
         Fault::Absent => {
-            let call: UNCROSSED = it.DxgkCbMapMemory.unwrap();
+            let call: UNCROSSED = it.DxgkCbEvalAcpiMethod.unwrap();
             assert_eq!(unsafe { call() }, STATUS_NOT_SUPPORTED);
         }
         Fault::PanicInCreate => panic!("the driver panics"),
@@ -455,8 +455,9 @@ fn a_reserved_flag_is_named_for_each_allocation() {
 
 #[test]
 fn what_nothing_serves_is_named() {
-    assert_eq!(broken(&fly(Fault::Absent, life)), ["absent: DxgkCbMapMemory"]);
-    let said = "absent: DxgkCbQueueDpc of an unknown DeviceHandle";
+    assert_eq!(broken(&fly(Fault::Absent, life)), ["absent: DxgkCbEvalAcpiMethod"]);
+    let said = "CB-IRQL-002: DeviceHandle of DxgkCbQueueDpc means no adapter: it is the one of \
+                DXGKRNL_INTERFACE";
     assert_eq!(broken(&fly(Fault::WrongHandle, life)), [said]);
 }
 

@@ -97,8 +97,8 @@ fn above_passive_they_are_refused() {
     let expected = [
         format!("CB-CTXALLOC-001: DxgkCbCreate{at}"),
         format!("CB-CTXALLOC-011: DxgkCbDestroy{at}"),
-        format!("WT-LEVEL-001: DxgkCbUpdate{at}"),
-        format!("WT-LEVEL-001: DxgkCbMap{at}"),
+        format!("CB-IRQL-001: DxgkCbUpdate{at}"),
+        format!("CB-IRQL-001: DxgkCbMap{at}"),
     ];
     assert_eq!(in_device(|it, _| raised(it, routine)), expected);
 }

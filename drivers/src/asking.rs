@@ -3,12 +3,16 @@
 //! An answer that is not as documented fails the entry that asked.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
+use crate::bad::create::with_flags;
 use crate::block::{find, list, pointer};
 use crate::context::device_and_adapter;
 use crate::plug::BOARD_ID;
 use crate::table::{Adapter, GOOD, dpc_routine, start_device, stop_device};
 use crate::view::open_allocation;
-use abi::display::{DXGKARG_OPENALLOCATION, DXGKARGCB_ENUMHANDLECHILDREN};
+use abi::display::{
+    DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as FlagsWddm2, DXGKARG_OPENALLOCATION,
+    DXGKARGCB_ENUMHANDLECHILDREN, DXGKARGCB_GETCAPTUREADDRESS,
+};
 use abi::miniport::{
     CM_PARTIAL_RESOURCE_DESCRIPTOR, DRIVER_INITIALIZATION_DATA, DXGK_CHILD_STATUS,
     DXGK_DEVICE_INFO, DXGK_START_INFO, DXGK_WHICHSPACE_CONFIG, DXGKRNL_INTERFACE, MmNonCached,
@@ -20,6 +24,7 @@ use std::ptr;
 pub(crate) const ASKS: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiStartDevice: Some(start_and_map),
     DxgkDdiStopDevice: Some(unmap_and_stop),
+    DxgkDdiCreateAllocation: Some(with_flags::<{ FlagsWddm2::Capture }>),
     DxgkDdiOpenAllocation: Some(open_with_kin),
     DxgkDdiDpcRoutine: Some(and_indicate),
     ..GOOD
@@ -66,7 +71,8 @@ unsafe extern "win64-unwind" fn unmap_and_stop(context: PVOID) -> NTSTATUS {
     unsafe { stop_device(context) }
 }
 
-/// Finds each allocation among the members of its resource.
+/// Finds each allocation among the members of its resource, and asks where it is: nowhere, for
+/// the board has no segments.
 unsafe extern "win64-unwind" fn open_with_kin(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
@@ -81,6 +87,9 @@ unsafe extern "win64-unwind" fn open_with_kin(
             0 => false,
             resource => !members(it, resource).contains(&name),
         };
+        for info in infos {
+            capture(it, info.hAllocation);
+        }
         if infos.iter().any(|info| astray(info.hAllocation)) {
             return STATUS_UNSUCCESSFUL;
         }
@@ -145,6 +154,15 @@ pub(crate) fn space(it: &Adapter, kind: u32, offset: u32, buffer: &mut [u8; 4]) 
     // SAFETY: The kernel gave both; the places outlive the call.
     unsafe { call(handle, kind, buffer.as_mut_ptr().cast(), offset, 4, &raw mut count) };
     count
+}
+
+/// Asks where an allocation is that video is captured into.
+pub(crate) fn capture(it: &Adapter, name: D3DKMT_HANDLE) {
+    let Some(call) = it.interface.DxgkCbGetCaptureAddress else { return };
+    let mut asked =
+        DXGKARGCB_GETCAPTUREADDRESS { hAllocation: name, ..DXGKARGCB_GETCAPTUREADDRESS::ZERO };
+    // SAFETY: The kernel gave the function, and `asked` outlives the call.
+    unsafe { call(&raw mut asked) };
 }
 
 /// The resource of an allocation.

@@ -97,6 +97,13 @@ impl Services {
         self.kernel.upgrade()?.child_of(at, resource, index)
     }
 
+    /// Where an allocation is that video is captured into (`DxgkCbGetCaptureAddress`): its
+    /// segment, from one on, and its address there.
+    pub fn capture_address(&self, at: &mut Passive, allocation: Handle) -> Answer<(u32, u64)> {
+        let kernel = self.kernel.upgrade().ok_or(Refusal::Invalid)?;
+        kernel.capture_address(at, self.adapter, allocation)
+    }
+
     /// Makes an allocation for a context or a device (`DxgkCbCreateContextAllocation`), and
     /// answers the kernel's name for it.
     pub fn create_context_memory(

@@ -12,7 +12,7 @@ use crate::device_memory::{
     DxgkCbExcludeAdapterAccess, DxgkCbGetDeviceInformation, DxgkCbIndicateChildStatus,
     DxgkCbMapMemory, DxgkCbReadDeviceSpace, DxgkCbUnmapMemory, DxgkCbWriteDeviceSpace,
 };
-use crate::kin::{DxgkCbEnumHandleChildren, DxgkCbGetHandleParent};
+use crate::kin::{DxgkCbEnumHandleChildren, DxgkCbGetCaptureAddress, DxgkCbGetHandleParent};
 use crate::traps::{absent, slot};
 use abi::HANDLE;
 use abi::miniport::DXGKRNL_INTERFACE;
@@ -76,6 +76,7 @@ interface! {
         DxgkCbMapContextAllocation lacks "answers a physical address, whatever range is asked for";
         DxgkCbGetHandleParent;
         DxgkCbEnumHandleChildren;
+        DxgkCbGetCaptureAddress lacks "of what is in no segment there is no address";
         DxgkCbGetDeviceInformation
             lacks "the context, the device object and one range of memory; the rest is zero";
         DxgkCbMapMemory lacks "every mapping is cached; MapToUserMode is not looked at";
@@ -95,7 +96,6 @@ interface! {
             DxgkCbQueryVidPnInterface DxgkCbQueryMonitorInterface
             DxgkCbAcquirePostDisplayOwnership
         }
-        "no captured video" { DxgkCbGetCaptureAddress }
         "no ETW" { DxgkCbLogEtwEvent }
         "no GPU virtual addresses" { DxgkCbReserveGpuVirtualAddressRange }
         "no power management" {

@@ -2,7 +2,7 @@
 //! is asked about the hardware.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
-use crate::asking::{ASKS, indicate, map, members, parent, registers, space, unmap};
+use crate::asking::{ASKS, capture, indicate, map, members, parent, registers, space, unmap};
 use crate::block::{find, list};
 use crate::context::device_and_adapter;
 use crate::table::{
@@ -14,7 +14,7 @@ use abi::miniport::{
     DRIVER_INITIALIZATION_DATA, DXGK_EXCLUDE_CALL_SYNCHRONOUS, DXGK_EXCLUDE_EVICT_ALL,
     DXGK_START_INFO, DXGKDDI_DPC_ROUTINE, DXGKDDI_START_DEVICE, DXGKRNL_INTERFACE,
 };
-use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
+use abi::{BOOLEAN, D3DKMT_HANDLE, HANDLE, NTSTATUS, PVOID};
 use std::ptr;
 
 const fn in_dpc(routine: DXGKDDI_DPC_ROUTINE) -> DRIVER_INITIALIZATION_DATA {
@@ -41,6 +41,8 @@ pub(crate) const STAYS_MAPPED: DRIVER_INITIALIZATION_DATA =
 pub(crate) const DEVICE_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(asks_for_device);
 pub(crate) const UNKNOWN_SPACE: DRIVER_INITIALIZATION_DATA = in_start(and_reads_unknown);
 pub(crate) const EXCLUDES_BOTH_WAYS: DRIVER_INITIALIZATION_DATA = in_start(and_excludes);
+pub(crate) const CAPTURES_ANYTHING: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(after_capturing), ..GOOD };
 pub(crate) const INDICATES_IN_INTERRUPT: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiInterruptRoutine: Some(indicates), ..GOOD };
 
@@ -94,10 +96,15 @@ fn queue(it: &Adapter, handle: HANDLE) {
     }
 }
 
-/// Asks for the parent of a resource, as if it were an allocation.
-unsafe extern "win64-unwind" fn after_the_grandparent(
+/// Does something with the name of each allocation, then opens as the good driver does.
+///
+/// # Safety
+///
+/// As of `open_allocation`.
+unsafe fn before_open(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
+    body: impl Fn(&Adapter, D3DKMT_HANDLE),
 ) -> NTSTATUS {
     // SAFETY: It is a structure.
     let given = unsafe { args.read() };
@@ -105,15 +112,34 @@ unsafe extern "win64-unwind" fn after_the_grandparent(
     let infos = unsafe { list(given.pOpenAllocation, given.NumAllocations) };
     // SAFETY: The word is the device's, which outlives the call.
     if let Some((_, it)) = unsafe { device_and_adapter(device) } {
-        for info in infos {
-            let resource = parent(it, info.hAllocation);
-            if resource != 0 {
-                parent(it, resource);
-            }
-        }
+        infos.iter().for_each(|info| body(it, info.hAllocation));
     }
     // SAFETY: The arguments are the kernel's.
     unsafe { open_allocation(device, args) }
+}
+
+/// Asks for the parent of a resource, as if it were an allocation.
+unsafe extern "win64-unwind" fn after_the_grandparent(
+    device: HANDLE,
+    args: *const DXGKARG_OPENALLOCATION,
+) -> NTSTATUS {
+    let ask = |it: &Adapter, name| match parent(it, name) {
+        0 => {}
+        resource => {
+            parent(it, resource);
+        }
+    };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { before_open(device, args, ask) }
+}
+
+/// Asks where video is captured into what was not made for it.
+unsafe extern "win64-unwind" fn after_capturing(
+    device: HANDLE,
+    args: *const DXGKARG_OPENALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    unsafe { before_open(device, args, capture) }
 }
 
 /// Asks in the DPC, where `DxgkCbGetHandleParent` may not be called.

@@ -104,6 +104,31 @@ fn above_passive_they_are_refused() {
 }
 
 #[test]
+fn what_nothing_serves_has_its_ceiling_all_the_same() {
+    unsafe extern "win64-unwind" fn routine(context: PVOID) -> u8 {
+        let it = interface(context);
+        let calls = [it.DxgkCbQueryServices, it.DxgkCbSetPowerComponentLatency];
+        for call in calls {
+            unsafe { call.unwrap()() };
+        }
+        1
+    }
+    let said = in_device(|it, _| {
+        unsafe { it.DxgkCbQueryServices.unwrap()() };
+        raised(it, routine);
+    });
+    let expected = [
+        "absent: DxgkCbQueryServices",
+        "CB-IRQL-001: DxgkCbQueryServices was called at device, but needs passive",
+        "absent: DxgkCbQueryServices",
+        "CB-IRQL-001: DxgkCbSetPowerComponentLatency was called at device, but needs passive or \
+         dispatch",
+        "absent: DxgkCbSetPowerComponentLatency",
+    ];
+    assert_eq!(said, expected);
+}
+
+#[test]
 fn a_page_fault_is_heard() {
     unsafe extern "win64-unwind" fn routine(context: PVOID) -> u8 {
         let it = interface(context);

@@ -112,7 +112,9 @@ unsafe fn before_open(
     let infos = unsafe { list(given.pOpenAllocation, given.NumAllocations) };
     // SAFETY: The word is the device's, which outlives the call.
     if let Some((_, it)) = unsafe { device_and_adapter(device) } {
-        infos.iter().for_each(|info| body(it, info.hAllocation));
+        for info in infos {
+            body(it, info.hAllocation);
+        }
     }
     // SAFETY: The arguments are the kernel's.
     unsafe { open_allocation(device, args) }

@@ -230,6 +230,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::table(&callback::UNKNOWN_SPACE, log);
     "excludes-both-ways" "wants all memory evicted and an answer at once" [CB_MEM_005]
         |log| plug::table(&callback::EXCLUDES_BOTH_WAYS, log);
+    "excludes-at-once" "wants its adapter for itself at once when it makes a device" [CB_MEM_005]
+        |log| plug::table(&callback::EXCLUDES_AT_ONCE, log);
     "captures-anything" "asks where video is captured into any allocation" [CB_MEM_010]
         |log| plug::table(&callback::CAPTURES_ANYTHING, log);
     "indicates-in-interrupt" "calls DxgkCbIndicateChildStatus from its interrupt routine"

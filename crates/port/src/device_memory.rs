@@ -14,7 +14,7 @@ use abi::status::{
     STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
 };
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PHYSICAL_ADDRESS, PVOID};
-use flight::{Hex, Irql, RuleId, What};
+use flight::{Hex, InCall, Irql, RuleId, What};
 use std::{ptr, slice};
 
 /// What is wrong with an argument or a level is an invalid parameter (D-55).
@@ -269,12 +269,15 @@ pub(crate) extern "win64-unwind" fn DxgkCbExcludeAdapterAccess(
             if !below(services, RuleId::CB_IRQL_001, NAME, Irql::Passive) {
                 return WRONG;
             }
-            let broken = (attributes & BOTH == BOTH).then(|| {
-                format!(
-                    "Attributes {} has EVICT_ALL and CALL_SYNCHRONOUS, which exclude each other",
-                    Hex(attributes)
-                )
-            });
+            let exclusive = InCall::current().is_some_and(|it| it.exclusive);
+            let broken = if attributes & BOTH == BOTH {
+                Some("has EVICT_ALL and CALL_SYNCHRONOUS, which exclude each other")
+            } else if attributes & DXGK_EXCLUDE_CALL_SYNCHRONOUS != 0 && !exclusive {
+                Some("has CALL_SYNCHRONOUS, which is for calls of level two or three")
+            } else {
+                None
+            };
+            let broken = broken.map(|it| format!("Attributes {} {it}", Hex(attributes)));
             if !judge(services, RuleId::CB_MEM_005, NAME, broken) {
                 return WRONG;
             }

@@ -6,9 +6,13 @@
 
 use abi::display::*;
 use abi::miniport::{
-    DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKCB_QUEUE_DPC, DXGKRNL_INTERFACE,
+    DRIVER_INITIALIZATION_DATA, DXGK_EXCLUDE_CALL_SYNCHRONOUS, DXGK_EXCLUDE_EVICT_ALL,
+    DXGK_START_INFO, DXGKCB_QUEUE_DPC, DXGKRNL_INTERFACE,
 };
-use abi::status::{STATUS_INVALID_HANDLE, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
+use abi::status::{
+    STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED,
+    STATUS_SUCCESS,
+};
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID, UNCROSSED};
 use flight::{Event, Line, Log, Machine, Passive, Stepped, What};
 use kernel::miniport::{ContextOrder, Refusal};
@@ -42,6 +46,8 @@ enum Fault {
     WrongHandle,
     /// It asks for its DPC when it is unloaded.
     LateCall,
+    /// It wants its adapter for itself.
+    Excludes,
     /// It asks for handle data the old way.
     OldHandleData,
 }
@@ -121,6 +127,10 @@ impl Kite {
 /// The interface of a driver that calls late.
 static LATE: Mutex<Option<(DXGKCB_QUEUE_DPC, usize)>> = Mutex::new(None);
 
+fn exclude(it: &DXGKRNL_INTERFACE, attributes: u32, answer: NTSTATUS) {
+    let call = it.DxgkCbExcludeAdapterAccess.unwrap();
+    assert_eq!(unsafe { call(it.DeviceHandle, attributes, None, ptr::null_mut()) }, answer);
+}
 unsafe extern "win64-unwind" fn unload() {
     if let Some((call, handle)) = LATE.lock().unwrap().take() {
         assert_eq!(unsafe { call(ptr::without_provenance_mut(handle)) }, 0);
@@ -142,6 +152,9 @@ unsafe extern "win64-unwind" fn start(
     assert_eq!(given.Size as usize, size_of::<DXGKRNL_INTERFACE>());
     assert_eq!(unsafe { (*info).AdapterLuid.LowPart }, 1 << 12);
     unsafe { (*context.cast::<Kite>()).interface = given };
+    if kite(context).hardware().fault == Fault::Excludes {
+        exclude(&given, DXGK_EXCLUDE_CALL_SYNCHRONOUS, STATUS_NOT_SUPPORTED);
+    }
     STATUS_SUCCESS
 }
 unsafe extern "win64-unwind" fn query(
@@ -182,6 +195,11 @@ unsafe extern "win64-unwind" fn create_device(
             assert_eq!(unsafe { call() }, STATUS_NOT_SUPPORTED);
         }
         Fault::PanicInCreate => panic!("the driver panics"),
+        Fault::Excludes => {
+            exclude(it, DXGK_EXCLUDE_EVICT_ALL, STATUS_NOT_SUPPORTED);
+            exclude(it, DXGK_EXCLUDE_CALL_SYNCHRONOUS, STATUS_INVALID_PARAMETER);
+            exclude(it, 3, STATUS_INVALID_PARAMETER);
+        }
         Fault::LateCall => {
             let call = it.DxgkCbQueueDpc.unwrap();
             *LATE.lock().unwrap() = Some((call, it.DeviceHandle.addr()));
@@ -493,6 +511,20 @@ fn a_callback_after_the_end_is_named() {
         kernel.end_process(at, process, Manner::Orderly);
     });
     assert_eq!(broken(&events), [said]);
+}
+
+#[test]
+fn an_adapter_is_excluded_in_the_right_way_or_named() {
+    let absent = "absent: DxgkCbExcludeAdapterAccess";
+    let expected = [
+        absent,
+        absent,
+        "CB-MEM-005: Attributes 0x00000002 has CALL_SYNCHRONOUS, which is for calls of level two \
+         or three",
+        "CB-MEM-005: Attributes 0x00000003 has EVICT_ALL and CALL_SYNCHRONOUS, which exclude each \
+         other",
+    ];
+    assert_eq!(broken(&fly(Fault::Excludes, life)), expected);
 }
 
 #[test]

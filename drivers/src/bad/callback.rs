@@ -4,12 +4,12 @@
 
 use crate::asking::{ASKS, capture, indicate, map, members, parent, registers, space, unmap};
 use crate::block::{find, list};
-use crate::context::device_and_adapter;
+use crate::context::{create_device, device_and_adapter};
 use crate::table::{
     Adapter, GOOD, dpc_routine, interrupt_routine, remove_device, start_device, stop_device,
 };
 use crate::view::open_allocation;
-use abi::display::{DXGKARG_OPENALLOCATION, DXGKARGCB_GETHANDLEDATA};
+use abi::display::{DXGKARG_CREATEDEVICE, DXGKARG_OPENALLOCATION, DXGKARGCB_GETHANDLEDATA};
 use abi::miniport::{
     DRIVER_INITIALIZATION_DATA, DXGK_EXCLUDE_CALL_SYNCHRONOUS, DXGK_EXCLUDE_EVICT_ALL,
     DXGK_START_INFO, DXGKDDI_DPC_ROUTINE, DXGKDDI_START_DEVICE, DXGKRNL_INTERFACE,
@@ -41,6 +41,8 @@ pub(crate) const STAYS_MAPPED: DRIVER_INITIALIZATION_DATA =
 pub(crate) const DEVICE_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(asks_for_device);
 pub(crate) const UNKNOWN_SPACE: DRIVER_INITIALIZATION_DATA = in_start(and_reads_unknown);
 pub(crate) const EXCLUDES_BOTH_WAYS: DRIVER_INITIALIZATION_DATA = in_start(and_excludes);
+pub(crate) const EXCLUDES_AT_ONCE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(and_excludes_at_once), ..GOOD };
 pub(crate) const CAPTURES_ANYTHING: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(after_capturing), ..GOOD };
 pub(crate) const INDICATES_IN_INTERRUPT: DRIVER_INITIALIZATION_DATA =
@@ -184,6 +186,26 @@ unsafe extern "win64-unwind" fn indicates(context: PVOID, message: u32) -> BOOLE
     unsafe { interrupt_routine(context, message) }
 }
 
+/// Wants the adapter for itself.
+fn exclude(it: &Adapter, attributes: u32) {
+    let Some(call) = it.interface.DxgkCbExcludeAdapterAccess else { return };
+    // SAFETY: The kernel gave both, and there is nothing to call back.
+    unsafe { call(it.interface.DeviceHandle, attributes, None, ptr::null_mut()) };
+}
+
+/// Wants the adapter for itself at once, in a call that others may run beside.
+unsafe extern "win64-unwind" fn and_excludes_at_once(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEDEVICE,
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which outlives the call.
+    if let Some(it) = unsafe { find::<Adapter>(adapter) } {
+        exclude(it, DXGK_EXCLUDE_CALL_SYNCHRONOUS);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { create_device(adapter, args) }
+}
+
 /// Gives its registers back twice.
 unsafe extern "win64-unwind" fn unmaps_twice(context: PVOID) -> NTSTATUS {
     // SAFETY: The word is the adapter's, which lives until it is removed.
@@ -230,10 +252,6 @@ starts! {
     };
     /// Wants all memory evicted, and an answer at once.
     and_excludes |it, _| {
-        let both = DXGK_EXCLUDE_EVICT_ALL | DXGK_EXCLUDE_CALL_SYNCHRONOUS;
-        if let Some(call) = it.interface.DxgkCbExcludeAdapterAccess {
-            // SAFETY: The kernel gave both, and there is nothing to call back.
-            unsafe { call(it.interface.DeviceHandle, both, None, ptr::null_mut()) };
-        }
+        exclude(it, DXGK_EXCLUDE_EVICT_ALL | DXGK_EXCLUDE_CALL_SYNCHRONOUS);
     };
 }

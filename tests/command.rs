@@ -132,7 +132,7 @@ fn what_is_there_is_shown() {
     assert_eq!((&submit["irql"], &submit["state"]), (&"dispatch".into(), &"part".into()));
     assert_eq!(submit["statuses"][1], "STATUS_INVALID_PARAMETER");
     assert_eq!(find("uncalled", "DxgkDdiCommitVidPn")["lacks"], "no display output");
-    assert_eq!(find("callback", "DxgkCbMapMemory")["state"], "absent");
+    assert_eq!(find("callback", "DxgkCbEvalAcpiMethod")["state"], "absent");
     assert_eq!(find("callback", "DxgkCbNotifyDpc")["state"], "done");
     assert_eq!(find("import", "ExFreePool")["state"], "done");
 }

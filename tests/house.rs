@@ -92,6 +92,8 @@ const FAMILIES: &[&str] = &[
     "ALLOC-CREATE-",
     "ALLOC-DESTROY-",
     "CB-HANDLE-",
+    "CB-IRQL-",
+    "CB-MEM-",
     "KMD-ALLOC-",
     "KMD-CTX-",
     "KMD-DESTROY-",

@@ -9,6 +9,7 @@
 
 mod allocation;
 mod area;
+mod asking;
 mod bad;
 mod block;
 mod board;

@@ -7,15 +7,24 @@ use crate::board::Board;
 use crate::changing::Changing;
 use crate::wrapped::{Fault, Wrapped};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
-use flight::Log;
+use flight::{Log, Ram as _};
 use kernel::Plugged;
 use nt::{Pool, Ram};
-use port::TableDriver;
+use port::{Hardware, TableDriver};
 use softgpu::{MemoryPlan, SoftGpu};
 use std::sync::Arc;
 
 /// How much memory the machine has for hardware and everybody else.
 const MACHINE_MEMORY: u64 = 256 << 20;
+
+/// How many bytes of registers a board has.
+const REGISTERS: u64 = 64 << 10;
+
+/// How long its configuration space is.
+const CONFIG: usize = 256;
+
+/// What its configuration space begins with: who made it, and what it is. Our choice.
+pub(crate) const BOARD_ID: [u8; 4] = *b"WtBo";
 
 /// A driver with a table, on a board of its own.
 ///
@@ -41,10 +50,19 @@ unsafe fn plug_on(
     let (board, pool) = (Arc::new(board), Pool::new(log.clone()));
     let address = Arc::as_ptr(&board).expose_provenance();
     // SAFETY: The caller promises the same; the board is kept with the driver.
-    let driver = unsafe { TableDriver::new(*table, address, pool.clone()) };
+    let driver = unsafe { TableDriver::with_hardware(*table, address, pool.clone(), hardware()) };
     let driver = driver.expect("a table like the good one is taken");
     let miniport = Wrapped::keeping(driver, board.clone());
     (Plugged { miniport, machine: board.clone(), pool }, board)
+}
+
+/// What the bus shows of a board: registers, and a configuration space.
+fn hardware() -> Hardware {
+    let ram = Ram::new(REGISTERS).expect("the machine has memory");
+    let run = ram.take(REGISTERS).expect("nobody else takes of it");
+    let mut config = vec![0; CONFIG];
+    config[..4].copy_from_slice(&BOARD_ID);
+    Hardware { memory: Some((ram, run)), config }
 }
 
 /// A driver with a table of ours.

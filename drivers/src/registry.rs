@@ -1,9 +1,10 @@
 //! The drivers by name.
 
+use crate::asking::ASKS;
 use crate::bad::paging::Flaw;
 use crate::bad::{
-    adapter, context_memory, create, describe, destroy, device, escape, handle, level, memory,
-    query, saved, standard, view,
+    adapter, callback, context_memory, create, describe, destroy, device, escape, handle, level,
+    memory, query, saved, standard, view,
 };
 use crate::memory::MEMORY;
 use crate::moving::MOVES_RESOURCE;
@@ -61,6 +62,9 @@ pub const ALL: &[Listed] = drivers! {
     "softgpu-changing" "changes the save areas of contexts that run" [] plug::changing;
     "table-locks" "destroys under a spin lock, and takes its time to create" []
         |log| plug::table(&level::LOCKS, log);
+
+    "table-asks" "maps its registers, and asks for the members of resources" []
+        |log| plug::table(&ASKS, log);
 
     "null-allocation" "creates allocations without an hAllocation" [KMD_ALLOC_001]
         |log| plug::table(&create::NULL_ALLOCATION, log);
@@ -241,6 +245,32 @@ pub const ALL: &[Listed] = drivers! {
         [CB_CTXALLOC_014] |log| plug::table_memory(&saved::SAVES_INTO_FREED, log);
     "updates-while-paging" "waits for paging work inside DxgkDdiBuildPagingBuffer"
         [CB_CTXALLOC_017] |log| plug::table_memory(&saved::UPDATES_WHILE_PAGING, log);
+    "acquires-in-dpc" "calls DxgkCbAcquireHandleData from its DPC" [CB_IRQL_001]
+        |log| plug::table(&callback::ACQUIRES_IN_DPC, log);
+    "calls-after-stop" "asks for its DPC when it is removed" [CB_IRQL_002]
+        |log| plug::table(&callback::CALLS_AFTER_STOP, log);
+    "queues-by-its-own-word" "asks for its DPC with its own word for the adapter" [CB_IRQL_002]
+        |log| plug::table(&callback::QUEUES_BY_ITS_OWN_WORD, log);
+    "parent-of-resource" "asks for the parent of a resource" [CB_HANDLE_008]
+        |log| plug::table(&callback::PARENT_OF_RESOURCE, log);
+    "parent-in-dpc" "calls DxgkCbGetHandleParent from its DPC" [CB_HANDLE_008]
+        |log| plug::table(&callback::PARENT_IN_DPC, log);
+    "members-in-dpc" "calls DxgkCbEnumHandleChildren from its DPC" [CB_HANDLE_009]
+        |log| plug::table(&callback::MEMBERS_IN_DPC, log);
+    "maps-too-much" "maps a page more than its hardware has" [CB_MEM_001]
+        |log| plug::table(&callback::MAPS_TOO_MUCH, log);
+    "unmaps-twice" "gives its registers back twice" [CB_MEM_002]
+        |log| plug::table(&callback::UNMAPS_TWICE, log);
+    "stays-mapped" "stops, and leaves its registers mapped" [CB_MEM_002]
+        |log| plug::table(&callback::STAYS_MAPPED, log);
+    "device-in-dpc" "calls DxgkCbGetDeviceInformation from its DPC" [CB_MEM_003]
+        |log| plug::table(&callback::DEVICE_IN_DPC, log);
+    "space-in-dpc" "reads its configuration space from its DPC" [CB_MEM_004]
+        |log| plug::table(&callback::SPACE_IN_DPC, log);
+    "captures-anything" "asks where video is captured into any allocation" [CB_MEM_010]
+        |log| plug::table(&callback::CAPTURES_ANYTHING, log);
+    "indicates-in-interrupt" "calls DxgkCbIndicateChildStatus from its interrupt routine"
+        [CB_MEM_007] |log| plug::table(&callback::INDICATES_IN_INTERRUPT, log);
 
     "leaves-raised" "opens, and leaves at DISPATCH_LEVEL" [KMD_LEVEL_008]
         |log| plug::table(&level::LEAVES_RAISED, log);

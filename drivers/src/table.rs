@@ -33,6 +33,7 @@ use abi::status::{
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID};
 use flight::Fence;
 use softgpu::NODES;
+use std::ptr;
 
 /// The driver.
 pub const GOOD: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
@@ -70,6 +71,8 @@ pub(crate) struct Adapter {
     board: *const Board,
     /// The way back: all zero before `DxgkDdiStartDevice`.
     pub(crate) interface: DXGKRNL_INTERFACE,
+    /// Where its registers are mapped, for a driver that uses them.
+    pub(crate) registers: PVOID,
 }
 
 impl Kind for Adapter {
@@ -79,7 +82,8 @@ impl Kind for Adapter {
 impl Adapter {
     /// The adapter of a physical device, which is a board.
     pub(crate) fn new(device: PDEVICE_OBJECT) -> Self {
-        Self { board: device.cast_const().cast(), interface: DXGKRNL_INTERFACE::ZERO }
+        let board = device.cast_const().cast();
+        Self { board, interface: DXGKRNL_INTERFACE::ZERO, registers: ptr::null_mut() }
     }
 
     /// Its hardware.
@@ -139,7 +143,7 @@ pub(crate) unsafe extern "win64-unwind" fn start_device(
     STATUS_SUCCESS
 }
 
-unsafe extern "win64-unwind" fn stop_device(context: PVOID) -> NTSTATUS {
+pub(crate) unsafe extern "win64-unwind" fn stop_device(context: PVOID) -> NTSTATUS {
     // SAFETY: The word is the adapter's, which lives until `remove_device`.
     let Some(adapter) = (unsafe { find::<Adapter>(context) }) else {
         return STATUS_INVALID_PARAMETER;
@@ -148,7 +152,7 @@ unsafe extern "win64-unwind" fn stop_device(context: PVOID) -> NTSTATUS {
     STATUS_SUCCESS
 }
 
-unsafe extern "win64-unwind" fn remove_device(context: PVOID) -> NTSTATUS {
+pub(crate) unsafe extern "win64-unwind" fn remove_device(context: PVOID) -> NTSTATUS {
     // SAFETY: The word is the adapter's, and this is the last call about it.
     unsafe { free(context) };
     STATUS_SUCCESS

@@ -2,9 +2,11 @@
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
+mod device;
 mod init;
 mod interface;
 
+pub use device::*;
 pub use init::DRIVER_INITIALIZATION_DATA;
 pub use interface::DXGKRNL_INTERFACE;
 

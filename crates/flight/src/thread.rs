@@ -21,6 +21,9 @@ pub struct Call {
     pub process: Option<u32>,
     /// Whether it is in the GPU scheduler's class.
     pub scheduler: bool,
+    /// Whether no other thread is inside that uses the hardware (level two), or none at all
+    /// (level three).
+    pub exclusive: bool,
     /// Whether it left something that is to be looked at when it returns.
     pub marked: bool,
     /// Whether hardware was touched in it.
@@ -56,8 +59,14 @@ pub struct InCall(Option<Call>);
 impl InCall {
     /// Enters call `number`, which is for a process or for none.
     pub fn enter(number: u32, process: Option<u32>, scheduler: bool) -> Self {
-        let call = Call { number, process, scheduler, marked: false, touched: false };
+        let call =
+            Call { number, process, scheduler, exclusive: false, marked: false, touched: false };
         Self(CALL.with(|it| it.replace(Some(call))))
+    }
+
+    /// Says that the call this thread is in is of level two or three.
+    pub fn exclude() {
+        CALL.with(|it| it.set(it.get().map(|call| Call { exclusive: true, ..call })));
     }
 
     /// The call this thread is in.

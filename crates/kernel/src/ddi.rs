@@ -385,6 +385,9 @@ impl Driver {
         self.host.breathe(at);
         let number = self.calls.next();
         let inside = InCall::enter(number, whom.process, ddi.class == Class::Scheduler);
+        if ddi.class.is_exclusive() {
+            InCall::exclude();
+        }
         let subject = Kind::Call.nr(number);
         let (name, class) = (ddi.name.into(), ddi.class.name().into());
         let process = whom.process.map(|it| Kind::Process.nr(it));

@@ -75,6 +75,14 @@ pub(crate) struct Pass<'k> {
 pub(crate) struct Stuck;
 
 impl Class {
+    /// Whether nobody else is inside that uses the hardware.
+    pub(crate) fn is_exclusive(self) -> bool {
+        match self {
+            Class::None | Class::Zero | Class::Scheduler => false,
+            Class::Two | Class::Three => true,
+        }
+    }
+
     /// Its name in events.
     pub fn name(self) -> &'static str {
         match self {

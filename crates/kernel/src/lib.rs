@@ -27,6 +27,7 @@ pub mod handle;
 mod handle_loom;
 mod hold;
 pub mod kernel;
+mod kin;
 mod lock;
 mod memory;
 pub mod miniport;

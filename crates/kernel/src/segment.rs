@@ -136,6 +136,8 @@ pub struct WantsFlags {
     pub cached: bool,
     /// It never moves (`Overlay`, `Capture`): pinned where it is.
     pub pinned: bool,
+    /// Video is captured into it (`Capture`).
+    pub capture: bool,
     /// Its bytes lie otherwise in memory than in a linear view (`Swizzled`).
     pub swizzled: bool,
     /// The driver uses its physical address (`AccessedPhysically`).

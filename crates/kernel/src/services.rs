@@ -85,6 +85,25 @@ impl Services {
         Some(word)
     }
 
+    /// The name of the resource that an allocation belongs to (`DxgkCbGetHandleParent`), in the
+    /// process the running call is for.
+    pub fn parent_of(&self, at: &mut Passive, allocation: Handle) -> Option<Handle> {
+        self.kernel.upgrade()?.parent_of(at, self.adapter, allocation)
+    }
+
+    /// The name of a member of a resource (`DxgkCbEnumHandleChildren`), counted from zero; none
+    /// behind the last.
+    pub fn child_of(&self, at: &mut Passive, resource: Handle, index: u32) -> Option<Handle> {
+        self.kernel.upgrade()?.child_of(at, resource, index)
+    }
+
+    /// Where an allocation is that video is captured into (`DxgkCbGetCaptureAddress`): its
+    /// segment, from one on, and its address there.
+    pub fn capture_address(&self, at: &mut Passive, allocation: Handle) -> Answer<(u32, u64)> {
+        let kernel = self.kernel.upgrade().ok_or(Refusal::Invalid)?;
+        kernel.capture_address(at, self.adapter, allocation)
+    }
+
     /// Makes an allocation for a context or a device (`DxgkCbCreateContextAllocation`), and
     /// answers the kernel's name for it.
     pub fn create_context_memory(

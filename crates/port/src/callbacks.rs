@@ -6,6 +6,8 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::door::Door;
+use crate::gate::{at_level, called, of, read, write};
+use crate::query::judge;
 use abi::display::{
     DXGK_INTERRUPT_CRTC_VSYNC, DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY,
     DXGK_INTERRUPT_DISPLAYONLY_PRESENT_PROGRESS, DXGK_INTERRUPT_DISPLAYONLY_VSYNC,
@@ -17,12 +19,10 @@ use abi::display::{
 use abi::miniport::KSYNCHRONIZE_ROUTINE;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
-use flight::{At, DeviceLevel, Fence, Host, RuleId, Text, What, Who};
+use flight::{At, DeviceLevel, Fence, Host, RuleId, Text, What};
 use kernel::handle::Handle;
-use kernel::services::Services;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
-use std::sync::Arc;
 
 macro_rules! named {
     ($($name:ident)*) => { &[$(($name, stringify!($name))),*] };
@@ -36,8 +36,11 @@ const UNHEARD: &[(i32, &str)] = named! {
     DXGK_INTERRUPT_MICACAST_CHUNK_PROCESSING_COMPLETE
 };
 
-/// The rule on levels, where the callback has none of its own.
-const LEVEL: RuleId = RuleId::WT_LEVEL_001;
+/// The rule on levels that are too high, where the callback has none of its own.
+const CEILING: RuleId = RuleId::CB_IRQL_001;
+
+/// The rule on levels that are too low, where the callback has none of its own.
+const FLOOR: RuleId = RuleId::WT_LEVEL_001;
 
 /// Asks for the DPC, at any level.
 pub(crate) extern "win64-unwind" fn DxgkCbQueueDpc(handle: HANDLE) -> BOOLEAN {
@@ -60,7 +63,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbNotifyInterrupt(
     at_level(
         || of(handle, NAME),
         NAME,
-        LEVEL,
+        FLOOR,
         (),
         |services, at| {
             let At::Device(at) = at else { return Err("device") };
@@ -93,11 +96,17 @@ pub(crate) extern "win64-unwind" fn DxgkCbNotifyDpc(handle: HANDLE) {
     at_level(
         || of(handle, NAME),
         NAME,
-        LEVEL,
+        CEILING,
         (),
         |services, at| {
-            let At::Dispatch(at) = at else { return Err("dispatch") };
-            services.notify_dpc(at);
+            let low = matches!(at, At::Passive(_));
+            let said = || format!("{NAME} was called at passive, but needs dispatch");
+            judge(services, FLOOR, NAME, low.then(said));
+            match at {
+                At::Passive(_) => {}
+                At::Dispatch(at) => services.notify_dpc(at),
+                At::Device(_) => return Err("dispatch"),
+            }
             Ok(())
         },
     );
@@ -121,7 +130,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
     let status = at_level(
         || of(handle, NAME),
         NAME,
-        LEVEL,
+        CEILING,
         STATUS_INVALID_PARAMETER,
         |services, at| {
             let Some(routine) = routine else { return Ok(STATUS_INVALID_PARAMETER) };
@@ -157,7 +166,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
 pub(crate) extern "win64-unwind" fn DxgkCbGetHandleData(
     _: *const DXGKARGCB_GETHANDLEDATA,
 ) -> PVOID {
-    at_level(Door::running, "DxgkCbGetHandleData", LEVEL, ptr::null_mut(), |_, at| {
+    at_level(Door::running, "DxgkCbGetHandleData", CEILING, ptr::null_mut(), |_, at| {
         let At::Passive(_) = at else { return Err("passive") };
         Ok(ptr::null_mut())
     })
@@ -178,7 +187,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbAcquireHandleData(
     // SAFETY: The caller promises the same.
     let data = unsafe { read(data) };
     let name = "DxgkCbAcquireHandleData";
-    let word = at_level(Door::running, name, LEVEL, None, |services, at| {
+    let word = at_level(Door::running, name, CEILING, None, |services, at| {
         let At::Passive(at) = at else { return Err("passive") };
         let Some(data) = data else { return Ok(None) };
         let of_device = data.Flags.has(DXGKCB_GETHANDLEDATAFLAGS::DeviceSpecific);
@@ -193,56 +202,11 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbAcquireHandleData(
 
 /// Lets go of what was acquired.
 pub(crate) extern "win64-unwind" fn DxgkCbReleaseHandleData(data: DXGKARGCB_RELEASEHANDLEDATA) {
-    at_level(Door::running, "DxgkCbReleaseHandleData", LEVEL, (), |services, at| {
+    at_level(Door::running, "DxgkCbReleaseHandleData", CEILING, (), |services, at| {
         let At::Passive(at) = at else { return Err("passive") };
         services.release(at, data.ReleaseHandle.addr(), data.Type.cast_unsigned());
         Ok(())
     });
-}
-
-/// Answers a callback: says that it was called, and catches a panic of ours.
-pub(crate) fn called<R: Copy>(
-    door: impl FnOnce() -> Option<Arc<Door>>,
-    name: &'static str,
-    otherwise: R,
-    body: impl FnOnce(&Services) -> R,
-) -> R {
-    let answer = || {
-        let Some(door) = door() else { return otherwise };
-        let services = door.services();
-        services.log().emit(services.adapter(), What::Callback { name: name.into() });
-        body(services)
-    };
-    catch_unwind(AssertUnwindSafe(answer)).unwrap_or(otherwise)
-}
-
-/// Answers a callback that may not be called everywhere: `body` says which level it needs
-/// where it did nothing, and `rule` judges that.
-pub(crate) fn at_level<R: Copy>(
-    door: impl FnOnce() -> Option<Arc<Door>>,
-    name: &'static str,
-    rule: RuleId,
-    otherwise: R,
-    body: impl FnOnce(&Services, At<'_>) -> Result<R, &'static str>,
-) -> R {
-    called(door, name, otherwise, |services| {
-        let level = services.host().irql();
-        let answer = At::here(&**services.host(), |at| body(services, at));
-        let wrong = |needs| format!("{name} was called at {level}, but needs {needs}");
-        let broken = answer.err().map(wrong);
-        services.log().judge(rule, Who::Driver, services.adapter(), name, broken);
-        answer.unwrap_or(otherwise)
-    })
-}
-
-/// The door that `handle` means. One that means none is said where the driver is running.
-fn of(handle: HANDLE, name: &str) -> Option<Arc<Door>> {
-    let door = Door::find(handle);
-    if let (None, Some(running)) = (&door, Door::running()) {
-        let (log, about) = (running.services().log(), running.services().adapter());
-        log.emit(about, What::Absent { name: format!("{name} of an unknown DeviceHandle").into() });
-    }
-    door
 }
 
 /// Runs `body` at the device's level, from any level below it.
@@ -257,32 +221,6 @@ fn at_device<R>(host: &dyn Host, at: At<'_>, body: impl FnOnce() -> R) -> Result
 fn interrupt_name(kind: i32) -> Text {
     let known = UNHEARD.iter().find(|it| it.0 == kind);
     known.map_or_else(|| format!("interrupt type {kind}").into(), |(_, name)| (*name).into())
-}
-
-/// Copies what a driver points at.
-///
-/// # Safety
-///
-/// `from` points to a `T`, aligned or not, or is null.
-pub(crate) unsafe fn read<T: Copy>(from: *const T) -> Option<T> {
-    if from.is_null() {
-        return None;
-    }
-    // SAFETY: It is not null, so the caller promises a `T` there.
-    Some(unsafe { from.read_unaligned() })
-}
-
-/// Writes where a driver points.
-///
-/// # Safety
-///
-/// `to` points to a place for a `T`, aligned or not, or is null.
-pub(crate) unsafe fn write<T: Copy>(to: *mut T, value: T) {
-    if to.is_null() {
-        return;
-    }
-    // SAFETY: It is not null, so the caller promises a place for a `T` there.
-    unsafe { to.write_unaligned(value) };
 }
 
 #[cfg(test)]
@@ -313,16 +251,5 @@ mod tests {
         // SAFETY: There is no routine, and null is allowed.
         let status = unsafe { DxgkCbSynchronizeExecution(nobody, None, null, 0, null.cast()) };
         assert_eq!(status, STATUS_INVALID_PARAMETER);
-    }
-
-    #[test]
-    fn what_a_driver_points_at_need_not_be_aligned() {
-        let mut words = [0_u32; 3];
-        let odd = words.as_mut_ptr().cast::<u8>().wrapping_add(1).cast_const();
-        let odd: *mut [u32; 2] = ptr::with_exposed_provenance_mut(odd.expose_provenance());
-        // SAFETY: The place has eight bytes, of the twelve.
-        unsafe { write(odd, [1, 2]) };
-        // SAFETY: As above.
-        assert_eq!(unsafe { read(odd) }, Some([1, 2]));
     }
 }

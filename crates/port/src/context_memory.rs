@@ -5,8 +5,8 @@
 #![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::callbacks::{at_level, read, write};
 use crate::door::Door;
+use crate::gate::{at_level, read, write};
 use crate::private::MOST;
 use crate::query::judge;
 use crate::status::status;
@@ -79,7 +79,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbUpdateContextAllocation(
     // SAFETY: The caller promises the same.
     let args = unsafe { read(args) };
     let door = || of(adapter, RuleId::CB_CTXALLOC_010, NAME);
-    status(at_level(door, NAME, RuleId::WT_LEVEL_001, Err(WRONG), |services, at| {
+    status(at_level(door, NAME, RuleId::CB_IRQL_001, Err(WRONG), |services, at| {
         let At::Passive(at) = at else { return Err("passive") };
         let Some(args) = args else { return Ok(Err(WRONG)) };
         // SAFETY: The caller promises the same.
@@ -102,7 +102,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbMapContextAllocation(
     // SAFETY: The caller promises the same.
     let args = unsafe { read(args) };
     let door = || of(adapter, RuleId::CB_CTXALLOC_010, NAME);
-    at_level(door, NAME, RuleId::WT_LEVEL_001, 0, |services, at| {
+    at_level(door, NAME, RuleId::CB_IRQL_001, 0, |services, at| {
         let At::Passive(at) = at else { return Err("passive") };
         let Some(args) = args else { return Ok(0) };
         let (name, first, pages) = (args.hAllocation.addr(), args.OffsetInPages, args.SizeInPages);

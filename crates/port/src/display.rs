@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "a table of functions is a promise, not a claim")]
 
 use crate::door::Door;
+use crate::hardware::Hardware;
 use crate::table::{self, BadTable};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use flight::{DeviceLevel, Dispatch, InCall, Kind, Passive, RuleId, Who};
@@ -34,8 +35,11 @@ use std::vec::Drain;
 pub struct TableDriver {
     pub(crate) table: DRIVER_INITIALIZATION_DATA,
     pub(crate) physical_device: usize,
+    pub(crate) hardware: Hardware,
     pool: Arc<Pool>,
     adapter: Mutex<Option<Adapter>>,
+    /// The way back of an adapter that the driver was told to forget.
+    left: Mutex<Option<Arc<Door>>>,
 }
 
 /// An adapter that the driver has met.
@@ -62,8 +66,24 @@ impl TableDriver {
         physical_device: usize,
         pool: Arc<Pool>,
     ) -> Result<Arc<Self>, BadTable> {
+        // SAFETY: The caller promises the same.
+        unsafe { Self::with_hardware(table, physical_device, pool, Hardware::default()) }
+    }
+
+    /// As [`TableDriver::new`], for an adapter whose bus shows this hardware.
+    ///
+    /// # Safety
+    ///
+    /// As of [`TableDriver::new`].
+    pub unsafe fn with_hardware(
+        table: DRIVER_INITIALIZATION_DATA,
+        physical_device: usize,
+        pool: Arc<Pool>,
+        hardware: Hardware,
+    ) -> Result<Arc<Self>, BadTable> {
         table::check(&table)?;
-        Ok(Arc::new(Self { table, physical_device, pool, adapter: Mutex::default() }))
+        let (adapter, left) = Default::default();
+        Ok(Arc::new(Self { table, physical_device, hardware, pool, adapter, left }))
     }
 
     /// The adapter, for a call about it. Before the driver has met it there is none.
@@ -74,6 +94,11 @@ impl TableDriver {
     /// The place for the adapter. It is never held while the driver runs.
     pub(crate) fn met(&self) -> MutexGuard<'_, Option<Adapter>> {
         self.adapter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The place for the way back of an adapter that is gone.
+    pub(crate) fn left(&self) -> MutexGuard<'_, Option<Arc<Door>>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs code of the driver: its callbacks find the door, its imports the pool.

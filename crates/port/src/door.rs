@@ -1,12 +1,14 @@
 //! The door of one adapter, as callbacks find it: by its handle, or as the one whose driver
 //! is running on this thread.
 
+use crate::hardware::{Hardware, InUse};
 use crate::registry::Registry;
 use abi::HANDLE;
 use kernel::services::Services;
 use std::cell::RefCell;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 static DOORS: Registry<Door> = Registry::new();
 
@@ -19,12 +21,24 @@ thread_local! {
 pub(crate) struct Door {
     key: usize,
     services: Arc<Services>,
+    /// From before `DxgkDdiStartDevice` until `DxgkDdiStopDevice` has returned.
+    started: AtomicBool,
+    /// The driver's word for the adapter, once it gave one.
+    context: AtomicUsize,
+    physical_device: usize,
+    hardware: InUse,
 }
 
 impl Door {
     /// A door for callbacks to these services, until it is dropped.
-    pub(crate) fn open(services: Arc<Services>) -> Arc<Self> {
-        DOORS.enter(|key| Self { key, services })
+    pub(crate) fn open(
+        services: Arc<Services>,
+        physical_device: usize,
+        hardware: &Hardware,
+    ) -> Arc<Self> {
+        let (started, context) = Default::default();
+        let hardware = InUse::new(hardware);
+        DOORS.enter(|key| Self { key, services, started, context, physical_device, hardware })
     }
 
     /// The `DeviceHandle` the driver is given.
@@ -48,6 +62,31 @@ impl Door {
         let answer = body();
         drop(back);
         answer
+    }
+
+    /// Whether the driver may call.
+    pub(crate) fn is_started(&self) -> bool {
+        self.started.load(Ordering::SeqCst)
+    }
+
+    /// Says from where to where the driver may call.
+    pub(crate) fn set_started(&self, started: bool) {
+        self.started.store(started, Ordering::SeqCst);
+    }
+
+    /// Says the driver's word for the adapter.
+    pub(crate) fn give_context(&self, context: usize) {
+        self.context.store(context, Ordering::SeqCst);
+    }
+
+    /// The driver's word for the adapter, and the system's.
+    pub(crate) fn words(&self) -> (usize, usize) {
+        (self.context.load(Ordering::SeqCst), self.physical_device)
+    }
+
+    /// The hardware of the adapter.
+    pub(crate) fn hardware(&self) -> &InUse {
+        &self.hardware
     }
 
     pub(crate) fn services(&self) -> &Arc<Services> {

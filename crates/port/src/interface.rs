@@ -8,6 +8,11 @@ use crate::context_memory::{
     DxgkCbCreateContextAllocation, DxgkCbDestroyContextAllocation, DxgkCbMapContextAllocation,
     DxgkCbUpdateContextAllocation,
 };
+use crate::device_memory::{
+    DxgkCbExcludeAdapterAccess, DxgkCbGetDeviceInformation, DxgkCbIndicateChildStatus,
+    DxgkCbMapMemory, DxgkCbReadDeviceSpace, DxgkCbUnmapMemory, DxgkCbWriteDeviceSpace,
+};
+use crate::kin::{DxgkCbEnumHandleChildren, DxgkCbGetCaptureAddress, DxgkCbGetHandleParent};
 use crate::traps::{absent, slot};
 use abi::HANDLE;
 use abi::miniport::DXGKRNL_INTERFACE;
@@ -69,22 +74,29 @@ interface! {
         DxgkCbDestroyContextAllocation;
         DxgkCbUpdateContextAllocation;
         DxgkCbMapContextAllocation lacks "answers a physical address, whatever range is asked for";
+        DxgkCbGetHandleParent;
+        DxgkCbEnumHandleChildren;
+        DxgkCbGetCaptureAddress lacks "of what is in no segment there is no address";
+        DxgkCbGetDeviceInformation
+            lacks "the context, the device object and one range of memory; the rest is zero";
+        DxgkCbMapMemory lacks "every mapping is cached; MapToUserMode is not looked at";
+        DxgkCbUnmapMemory;
+        DxgkCbReadDeviceSpace lacks "the spaces besides the configuration space are empty";
+        DxgkCbWriteDeviceSpace lacks "nothing comes of what is written";
+        DxgkCbIndicateChildStatus lacks "nothing comes of it: no display output";
+        DxgkCbExcludeAdapterAccess
+            lacks "looked at and refused: adapters are not taken from their users";
     }
     absent {
-        "no hardware: no ACPI, device memory or configuration space" {
-            DxgkCbEvalAcpiMethod DxgkCbGetDeviceInformation DxgkCbMapMemory DxgkCbUnmapMemory
-            DxgkCbReadDeviceSpace DxgkCbWriteDeviceSpace DxgkCbIsDevicePresent
+        "no hardware besides the adapter's, and no ACPI" {
+            DxgkCbEvalAcpiMethod DxgkCbIsDevicePresent
         }
         "no other drivers to ask" { DxgkCbQueryServices }
         "no display output" {
-            DxgkCbIndicateChildStatus DxgkCbQueryVidPnInterface DxgkCbQueryMonitorInterface
-            DxgkCbGetCaptureAddress DxgkCbAcquirePostDisplayOwnership
-        }
-        "handles have no parents or children yet" {
-            DxgkCbGetHandleParent DxgkCbEnumHandleChildren
+            DxgkCbQueryVidPnInterface DxgkCbQueryMonitorInterface
+            DxgkCbAcquirePostDisplayOwnership
         }
         "no ETW" { DxgkCbLogEtwEvent }
-        "adapters are not taken from each other" { DxgkCbExcludeAdapterAccess }
         "no GPU virtual addresses" { DxgkCbReserveGpuVirtualAddressRange }
         "no power management" {
             DxgkCbSetPowerComponentActive DxgkCbSetPowerComponentIdle

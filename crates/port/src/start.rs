@@ -1,6 +1,7 @@
 //! The life of an adapter in its driver: met, started, stopped, forgotten; and its interrupts.
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
+use crate::device_memory::end_mappings;
 use crate::display::{Adapter, TableDriver};
 use crate::door::Door;
 use crate::interface::interface;
@@ -34,7 +35,7 @@ fn luid(number: u64) -> LUID {
 impl TableDriver {
     pub(crate) fn add(&self, services: &Arc<Services>) -> Answer<()> {
         let call = self.table.DxgkDdiAddDevice.ok_or(Refusal::Absent)?;
-        let door = Door::open(services.clone());
+        let door = Door::open(services.clone(), self.physical_device, &self.hardware);
         let mut context = ptr::null_mut();
 
         let status = self.inside(&door, || {
@@ -50,6 +51,7 @@ impl TableDriver {
             return Err(Refusal::Declined);
         }
         let context = context.expose_provenance();
+        door.give_context(context);
         services.give_word(context);
         *self.met() = Some(Adapter { door, context, bases: Arc::default() });
         Ok(())
@@ -71,6 +73,7 @@ impl TableDriver {
             interface(door.handle(), self.table.Version).ok_or(Refusal::Unsupported)?;
         let (mut sources, mut children) = (0, 0);
 
+        door.set_started(true);
         let status = self.inside(&door, || {
             let (info, interface) = (&raw mut info, &raw mut interface);
             let (sources, children) = (&raw mut sources, &raw mut children);
@@ -79,7 +82,7 @@ impl TableDriver {
             unsafe { call(pointer(context), info, interface, sources, children) }
         });
 
-        answer(status)?;
+        answer(status).inspect_err(|_| door.set_started(false))?;
         if (sources, children) != (0, 0) {
             services.log().emit(services.adapter(), What::Absent { name: "display output".into() });
         }
@@ -91,6 +94,8 @@ impl TableDriver {
         let Adapter { door, context, .. } = self.adapter()?;
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
         let status = self.inside(&door, || unsafe { call(pointer(context)) });
+        door.set_started(false);
+        end_mappings(&door);
         answer(status)
     }
 
@@ -101,14 +106,20 @@ impl TableDriver {
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
         let status = self.inside(&door, || unsafe { call(pointer(context)) });
         door.services().end_word(context);
+        *self.left() = Some(door);
         answer(status)
     }
 
     /// There need not be anything to do.
     pub(crate) fn leave(&self) {
-        if let Some(call) = self.table.DxgkDdiUnload {
-            // SAFETY: By invariant 1 the function is there.
-            self.inside_pool(|| unsafe { call() });
+        let Some(call) = self.table.DxgkDdiUnload else { return };
+        // A callback from here on comes too late, and is said.
+        let door = self.left().take();
+        // SAFETY: By invariant 1 the function is there.
+        let body = || unsafe { call() };
+        match door {
+            Some(door) => self.inside(&door, body),
+            None => self.inside_pool(body),
         }
     }
 

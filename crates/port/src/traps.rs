@@ -3,15 +3,39 @@
 //! A driver that calls one is told that it is not supported, and the log says which one it was:
 //! so the next thing to build is known.
 
-use crate::callbacks::called;
 use crate::door::Door;
+use crate::gate::{below, called};
 use abi::NTSTATUS;
 use abi::miniport::DXGKRNL_INTERFACE;
-use abi::status::{STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
-use flight::What;
+use abi::status::STATUS_NOT_SUPPORTED;
+use flight::{Irql, RuleId, What};
 
-/// Slots that answer a handle and no status: nothing is zero there.
-const ANSWER_NOTHING: [&str; 2] = ["DxgkCbGetHandleParent", "DxgkCbEnumHandleChildren"];
+/// How high the level may be at which each trap is called, where its page says so.
+const CEILINGS: &[(Irql, &[&str])] = &[
+    (
+        Irql::Passive,
+        &[
+            "DxgkCbEvalAcpiMethod",
+            "DxgkCbIsDevicePresent",
+            "DxgkCbQueryServices",
+            "DxgkCbQueryVidPnInterface",
+            "DxgkCbQueryMonitorInterface",
+            "DxgkCbAcquirePostDisplayOwnership",
+            "DxgkCbReserveGpuVirtualAddressRange",
+            "DxgkCbSetPowerComponentActive",
+        ],
+    ),
+    (
+        Irql::Dispatch,
+        &[
+            "DxgkCbPowerRuntimeControlRequest",
+            "DxgkCbSetPowerComponentLatency",
+            "DxgkCbSetPowerComponentResidency",
+            "DxgkCbCompleteFStateTransition",
+            "DxgkCbHardwareContentProtectionTeardown",
+        ],
+    ),
+];
 
 /// The number of a slot. A name that is not there does not compile, for all uses are constant.
 pub(crate) const fn slot(name: &str) -> usize {
@@ -38,15 +62,17 @@ const fn same(a: &str, b: &str) -> bool {
 /// handle, and the caller cleans the stack. So its door is the one whose driver is running.
 pub(crate) extern "win64-unwind" fn absent<const SLOT: usize>() -> NTSTATUS {
     let name = DXGKRNL_INTERFACE::SLOTS[SLOT];
-    let otherwise = otherwise(name);
-    called(Door::running, name, otherwise, |services| {
+    called(Door::running, name, STATUS_NOT_SUPPORTED, |services| {
+        if let Some(ceiling) = ceiling(name) {
+            below(services, RuleId::CB_IRQL_001, name, ceiling);
+        }
         services.log().emit(services.adapter(), What::Absent { name: name.into() });
-        otherwise
+        STATUS_NOT_SUPPORTED
     })
 }
 
-fn otherwise(name: &str) -> NTSTATUS {
-    if ANSWER_NOTHING.contains(&name) { STATUS_SUCCESS } else { STATUS_NOT_SUPPORTED }
+fn ceiling(name: &str) -> Option<Irql> {
+    CEILINGS.iter().find(|(_, names)| names.contains(&name)).map(|it| it.0)
 }
 
 #[cfg(test)]
@@ -62,12 +88,17 @@ mod tests {
 
     #[test]
     fn outside_a_driver_it_only_refuses() {
-        assert_eq!(absent::<{ slot("DxgkCbMapMemory") }>(), STATUS_NOT_SUPPORTED);
-        assert_eq!(absent::<{ slot("DxgkCbGetHandleParent") }>(), 0, "a handle");
+        assert_eq!(absent::<{ slot("DxgkCbEvalAcpiMethod") }>(), STATUS_NOT_SUPPORTED);
     }
 
     #[test]
-    fn what_answers_nothing_is_a_slot() {
-        assert!(ANSWER_NOTHING.iter().all(|it| DXGKRNL_INTERFACE::SLOTS.contains(it)));
+    fn what_has_a_ceiling_is_a_trap() {
+        let absent = |name: &str| {
+            let it = crate::CALLBACKS.iter().find(|it| it.name == name);
+            it.is_some_and(|it| matches!(it.state, flight::Support::Absent(_)))
+        };
+        for name in CEILINGS.iter().flat_map(|it| it.1) {
+            assert!(absent(name), "{name}");
+        }
     }
 }

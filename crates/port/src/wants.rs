@@ -21,6 +21,7 @@ pub(crate) fn of_allocation(info: &DXGK_ALLOCATIONINFO) -> Wants {
             cpu_visible: flags.has(FlagsWddm2::CpuVisible),
             cached: flags.has(FlagsWddm2::Cached),
             pinned: flags.has(FlagsWddm2::Overlay | FlagsWddm2::Capture),
+            capture: flags.has(FlagsWddm2::Capture),
             swizzled: false, // No flag of WDDM 2.
             physical: flags.has(FlagsWddm2::AccessedPhysically),
             notify: flags.has(FlagsWddm2::ExplicitResidencyNotification),
@@ -43,6 +44,7 @@ pub(crate) fn of_context_allocation(args: &DXGKARGCB_CREATECONTEXTALLOCATION) ->
             cpu_visible: flags.has(Flags::CpuVisible),
             cached: flags.has(Flags::Cached),
             pinned: flags.has(Flags::Overlay | Flags::Capture),
+            capture: flags.has(Flags::Capture),
             swizzled: flags.has(Flags::Swizzled),
             physical: flags.has(Flags::AccessedPhysically),
             notify: flags.has(Flags::ExplicitResidencyNotification),
@@ -84,7 +86,8 @@ mod tests {
         assert_eq!((wants.evict, wants.priority), (SegmentSet::of(&[3]), 0x7800_0000));
         let at = |segment, from_top| Some(Preference { segment, from_top });
         assert_eq!(wants.preferred, [at(2, true), at(1, false), None, None, at(7, false)]);
-        let flags = WantsFlags { cpu_visible: true, pinned: true, ..WantsFlags::default() };
+        let flags =
+            WantsFlags { cpu_visible: true, pinned: true, capture: true, ..WantsFlags::default() };
         assert_eq!(wants.flags, flags);
         info.FlagsWddm2.Value = FlagsWddm2::FromEndOfSegment;
         assert_eq!(of_allocation(&info).preferred[1], at(1, true));

@@ -5,7 +5,9 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use abi::display::*;
-use abi::miniport::{DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKRNL_INTERFACE};
+use abi::miniport::{
+    DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKCB_QUEUE_DPC, DXGKRNL_INTERFACE,
+};
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID, UNCROSSED};
 use flight::{Event, Line, Log, Machine, Passive, Stepped, What};
@@ -16,8 +18,8 @@ use kernel::{
 use nt::{ExAllocatePool2, ExFreePoolWithTag, POOL_FLAG_NON_PAGED, Pool};
 use port::TableDriver;
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 
 /// What the driver does wrong, if anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +40,10 @@ enum Fault {
     Leak,
     /// It uses a handle of nobody.
     WrongHandle,
+    /// It asks for its DPC when it is unloaded.
+    LateCall,
+    /// It wants its adapter for itself.
+    Excludes,
     /// It asks for handle data the old way.
     OldHandleData,
 }
@@ -114,6 +120,18 @@ impl Kite {
     }
 }
 
+/// The interface of a driver that calls late.
+static LATE: Mutex<Option<(DXGKCB_QUEUE_DPC, usize)>> = Mutex::new(None);
+
+fn exclude(it: &DXGKRNL_INTERFACE, answer: NTSTATUS) {
+    let call = it.DxgkCbExcludeAdapterAccess.unwrap();
+    assert_eq!(unsafe { call(it.DeviceHandle, 0, None, ptr::null_mut()) }, answer);
+}
+unsafe extern "win64-unwind" fn unload() {
+    if let Some((call, handle)) = LATE.lock().unwrap().take() {
+        assert_eq!(unsafe { call(ptr::without_provenance_mut(handle)) }, 0);
+    }
+}
 unsafe extern "win64-unwind" fn add(device: PDEVICE_OBJECT, context: *mut PVOID) -> NTSTATUS {
     let kite = Kite { hardware: device.cast(), interface: DXGKRNL_INTERFACE::ZERO };
     unsafe { context.write(alloc(kite).cast()) };
@@ -130,6 +148,9 @@ unsafe extern "win64-unwind" fn start(
     assert_eq!(given.Size as usize, size_of::<DXGKRNL_INTERFACE>());
     assert_eq!(unsafe { (*info).AdapterLuid.LowPart }, 1 << 12);
     unsafe { (*context.cast::<Kite>()).interface = given };
+    if kite(context).hardware().fault == Fault::Excludes {
+        exclude(&given, STATUS_NOT_SUPPORTED);
+    }
     STATUS_SUCCESS
 }
 unsafe extern "win64-unwind" fn query(
@@ -166,10 +187,17 @@ unsafe extern "win64-unwind" fn create_device(
     match kite.hardware().fault {
         Fault::EarlyInterrupt => kite.interrupt(7),
         Fault::Absent => {
-            let call: UNCROSSED = it.DxgkCbMapMemory.unwrap();
+            let call: UNCROSSED = it.DxgkCbEvalAcpiMethod.unwrap();
             assert_eq!(unsafe { call() }, STATUS_NOT_SUPPORTED);
         }
         Fault::PanicInCreate => panic!("the driver panics"),
+        Fault::Excludes => {
+            exclude(it, STATUS_NOT_SUPPORTED);
+        }
+        Fault::LateCall => {
+            let call = it.DxgkCbQueueDpc.unwrap();
+            *LATE.lock().unwrap() = Some((call, it.DeviceHandle.addr()));
+        }
         Fault::WrongHandle => {
             assert_eq!(unsafe { it.DxgkCbQueueDpc.unwrap()(ptr::null_mut()) }, 0);
         }
@@ -349,7 +377,11 @@ fn fly(fault: Fault, body: impl FnOnce(&Kernel, &mut Passive, AdapterId)) -> Vec
         let kernel = Kernel::new(host.clone(), log.clone());
         let pool = Pool::new(log.clone());
         let word = Arc::as_ptr(&hardware).expose_provenance();
-        let miniport = unsafe { TableDriver::new(table(), word, pool.clone()) }.unwrap();
+        let mut table = table();
+        if fault == Fault::LateCall {
+            table.DxgkDdiUnload = Some(unload);
+        }
+        let miniport = unsafe { TableDriver::new(table, word, pool.clone()) }.unwrap();
         let plugged = Plugged { miniport, machine: hardware.clone(), pool };
         let adapter = kernel.add_adapter(at, plugged).unwrap();
         body(&kernel, at, adapter);
@@ -455,9 +487,31 @@ fn a_reserved_flag_is_named_for_each_allocation() {
 
 #[test]
 fn what_nothing_serves_is_named() {
-    assert_eq!(broken(&fly(Fault::Absent, life)), ["absent: DxgkCbMapMemory"]);
-    let said = "absent: DxgkCbQueueDpc of an unknown DeviceHandle";
+    assert_eq!(broken(&fly(Fault::Absent, life)), ["absent: DxgkCbEvalAcpiMethod"]);
+    let said = "CB-IRQL-002: DeviceHandle of DxgkCbQueueDpc means no adapter: it is the one of \
+                DXGKRNL_INTERFACE";
     assert_eq!(broken(&fly(Fault::WrongHandle, life)), [said]);
+}
+
+#[test]
+fn a_callback_after_the_end_is_named() {
+    let said = "CB-IRQL-002: DxgkCbQueueDpc was called for an adapter that is not started";
+    let events = fly(Fault::LateCall, |kernel, at, adapter| {
+        let process = kernel.open_process();
+        let name = kernel.open_adapter(process, adapter).unwrap();
+        let device = kernel.create_device(at, process, name).unwrap();
+        kernel.destroy_device(at, process, device).unwrap();
+        kernel.close_adapter(process, name).unwrap();
+        kernel.end_process(at, process, Manner::Orderly);
+    });
+    assert_eq!(broken(&events), [said]);
+}
+
+#[test]
+fn an_adapter_is_not_excluded() {
+    let absent = "absent: DxgkCbExcludeAdapterAccess";
+    let expected = [absent, absent];
+    assert_eq!(broken(&fly(Fault::Excludes, life)), expected);
 }
 
 #[test]

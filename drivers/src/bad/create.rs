@@ -127,7 +127,7 @@ unsafe extern "win64-unwind" fn one_for_all(
 }
 
 /// Sets flags that an allocation does not have, or not these together.
-unsafe extern "win64-unwind" fn with_flags<const FLAGS: u32>(
+pub(crate) unsafe extern "win64-unwind" fn with_flags<const FLAGS: u32>(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {

@@ -3,7 +3,7 @@
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
-use crate::{D3DKMT_HANDLE, HANDLE, NTSTATUS, PVOID};
+use crate::{D3DKMT_HANDLE, HANDLE, NTSTATUS, PHYSICAL_ADDRESS, PVOID};
 use core::ptr;
 
 values! { DXGK_INTERRUPT_TYPE {
@@ -243,3 +243,30 @@ pub type DXGKCB_ACQUIREHANDLEDATA = unsafe extern "win64-unwind" fn(
 ) -> PVOID;
 
 pub type DXGKCB_RELEASEHANDLEDATA = unsafe extern "win64-unwind" fn(DXGKARGCB_RELEASEHANDLEDATA);
+
+pub type DXGKCB_GETHANDLEPARENT = unsafe extern "win64-unwind" fn(D3DKMT_HANDLE) -> D3DKMT_HANDLE;
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DXGKARGCB_ENUMHANDLECHILDREN {
+    pub hObject: D3DKMT_HANDLE,
+    pub Index: u32,
+}
+layout! { DXGKARGCB_ENUMHANDLECHILDREN: 8 { hObject: 0, Index: 4 } } // one source: docs
+
+pub type DXGKCB_ENUMHANDLECHILDREN =
+    unsafe extern "win64-unwind" fn(*const DXGKARGCB_ENUMHANDLECHILDREN) -> D3DKMT_HANDLE;
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DXGKARGCB_GETCAPTUREADDRESS {
+    pub hAllocation: D3DKMT_HANDLE,
+    pub SegmentId: u32,
+    pub PhysicalAddress: PHYSICAL_ADDRESS,
+}
+layout! { DXGKARGCB_GETCAPTUREADDRESS: 16 {
+    hAllocation: 0, SegmentId: 4, PhysicalAddress: 8,
+} } // one source: docs
+
+pub type DXGKCB_GETCAPTUREADDRESS =
+    unsafe extern "win64-unwind" fn(*mut DXGKARGCB_GETCAPTUREADDRESS) -> NTSTATUS;

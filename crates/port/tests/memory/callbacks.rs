@@ -97,10 +97,35 @@ fn above_passive_they_are_refused() {
     let expected = [
         format!("CB-CTXALLOC-001: DxgkCbCreate{at}"),
         format!("CB-CTXALLOC-011: DxgkCbDestroy{at}"),
-        format!("WT-LEVEL-001: DxgkCbUpdate{at}"),
-        format!("WT-LEVEL-001: DxgkCbMap{at}"),
+        format!("CB-IRQL-001: DxgkCbUpdate{at}"),
+        format!("CB-IRQL-001: DxgkCbMap{at}"),
     ];
     assert_eq!(in_device(|it, _| raised(it, routine)), expected);
+}
+
+#[test]
+fn what_nothing_serves_has_its_ceiling_all_the_same() {
+    unsafe extern "win64-unwind" fn routine(context: PVOID) -> u8 {
+        let it = interface(context);
+        let calls = [it.DxgkCbQueryServices, it.DxgkCbSetPowerComponentLatency];
+        for call in calls {
+            unsafe { call.unwrap()() };
+        }
+        1
+    }
+    let said = in_device(|it, _| {
+        unsafe { it.DxgkCbQueryServices.unwrap()() };
+        raised(it, routine);
+    });
+    let expected = [
+        "absent: DxgkCbQueryServices",
+        "CB-IRQL-001: DxgkCbQueryServices was called at device, but needs passive",
+        "absent: DxgkCbQueryServices",
+        "CB-IRQL-001: DxgkCbSetPowerComponentLatency was called at device, but needs passive or \
+         dispatch",
+        "absent: DxgkCbSetPowerComponentLatency",
+    ];
+    assert_eq!(said, expected);
 }
 
 #[test]

@@ -1,0 +1,303 @@
+//! What a driver asks of its hardware: its resources, mappings of them, its configuration space.
+#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::door::Door;
+use crate::gate::{below, of, of_by, read, with_door, write};
+use crate::query::judge;
+use abi::miniport::{
+    DXGK_CHILD_STATUS, DXGK_DEVICE_INFO, DXGK_WHICHSPACE_CONFIG, DXGK_WHICHSPACE_ROM,
+    DXGKDDI_PROTECTED_CALLBACK, MEMORY_CACHING_TYPE,
+};
+use abi::status::{
+    STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
+};
+use abi::{BOOLEAN, HANDLE, NTSTATUS, PHYSICAL_ADDRESS, PVOID};
+use flight::{Hex, Irql, RuleId, What};
+use std::{ptr, slice};
+
+/// What is wrong with an argument or a level is an invalid parameter (D-55).
+const WRONG: NTSTATUS = STATUS_INVALID_PARAMETER;
+
+/// Says what the system knows of the adapter.
+///
+/// # Safety
+///
+/// `info` points to a place for a structure, or is null.
+pub(crate) unsafe extern "win64-unwind" fn DxgkCbGetDeviceInformation(
+    handle: HANDLE,
+    info: *mut DXGK_DEVICE_INFO,
+) -> NTSTATUS {
+    const NAME: &str = "DxgkCbGetDeviceInformation";
+    let door = || of_by(handle, RuleId::CB_MEM_003, NAME);
+    with_door(door, NAME, WRONG, |door| {
+        let passive = below(door.services(), RuleId::CB_MEM_003, NAME, Irql::Passive);
+        if !passive || info.is_null() {
+            return WRONG;
+        }
+        let (context, device) = door.words();
+        let said = DXGK_DEVICE_INFO {
+            MiniportDeviceContext: ptr::with_exposed_provenance_mut(context),
+            PhysicalDeviceObject: ptr::with_exposed_provenance_mut(device),
+            TranslatedResourceList: door.hardware().resources(),
+            ..DXGK_DEVICE_INFO::ZERO
+        };
+        // SAFETY: The caller promises the same.
+        unsafe { write(info, said) };
+        STATUS_SUCCESS
+    })
+}
+
+/// Shows a range of the adapter's resources to the CPU. WINDOWS: a mapping for an application is
+/// the same one here, and every mapping is cached.
+///
+/// # Safety
+///
+/// `address` points to a place for an address, or is null.
+pub(crate) unsafe extern "win64-unwind" fn DxgkCbMapMemory(
+    handle: HANDLE,
+    start: PHYSICAL_ADDRESS,
+    length: u32,
+    ports: BOOLEAN,
+    _for_user: BOOLEAN,
+    _cache: MEMORY_CACHING_TYPE,
+    address: *mut PVOID,
+) -> NTSTATUS {
+    const NAME: &str = "DxgkCbMapMemory";
+    const RULE: RuleId = RuleId::CB_MEM_001;
+    with_door(
+        || of(handle, NAME),
+        NAME,
+        WRONG,
+        |door| {
+            if !below(door.services(), RULE, NAME, Irql::Passive) || address.is_null() {
+                return WRONG;
+            }
+            let inside = ports == 0 && door.hardware().has(start, length);
+            let broken = (!inside).then(|| {
+                let space = if ports == 0 { "memory" } else { "I/O space" };
+                format!(
+                    "{length:#x} bytes of {space} at {start:#x} are not in the adapter's resources"
+                )
+            });
+            if !judge(door.services(), RULE, NAME, broken) {
+                return WRONG;
+            }
+            let Some(mapped) = door.hardware().map(start, length) else {
+                return STATUS_INSUFFICIENT_RESOURCES;
+            };
+            // SAFETY: The caller promises the same.
+            unsafe { write(address, ptr::with_exposed_provenance_mut(mapped)) };
+            STATUS_SUCCESS
+        },
+    )
+}
+
+/// Ends a mapping.
+pub(crate) extern "win64-unwind" fn DxgkCbUnmapMemory(handle: HANDLE, address: PVOID) -> NTSTATUS {
+    const NAME: &str = "DxgkCbUnmapMemory";
+    with_door(
+        || of(handle, NAME),
+        NAME,
+        WRONG,
+        |door| {
+            if !below(door.services(), RuleId::CB_IRQL_001, NAME, Irql::Passive) {
+                return WRONG;
+            }
+            // The address is ours or made up, so it is not said: it changes from run to run.
+            let said = || "VirtualAddress is none that DxgkCbMapMemory answered, or was given back";
+            let broken = (!door.hardware().unmap(address.addr())).then(|| said().to_owned());
+            let known = judge(door.services(), RuleId::CB_MEM_002, NAME, broken);
+            if known { STATUS_SUCCESS } else { WRONG }
+        },
+    )
+}
+
+/// Ends what a driver that was stopped has mapped still, and says so.
+pub(crate) fn end_mappings(door: &Door) {
+    let left = door.hardware().unmap_all();
+    let said = || format!("the adapter is stopped, but {left} mappings were not given back");
+    judge(door.services(), RuleId::CB_MEM_002, "DxgkCbMapMemory", (left != 0).then(said));
+}
+
+/// Reads a space of the device.
+///
+/// # Safety
+///
+/// `buffer` has as many bytes as said, `count` points to a place for a number; either may be null.
+pub(crate) unsafe extern "win64-unwind" fn DxgkCbReadDeviceSpace(
+    handle: HANDLE,
+    kind: u32,
+    buffer: PVOID,
+    offset: u32,
+    length: u32,
+    count: *mut u32,
+) -> NTSTATUS {
+    const NAME: &str = "DxgkCbReadDeviceSpace";
+    let copy = |config: &mut [u8], buffer: &mut [u8]| buffer.copy_from_slice(config);
+    let asked = Asked { kind, buffer, offset, length, count };
+    // SAFETY: The caller promises the same.
+    unsafe { asked.serve(handle, NAME, copy) }
+}
+
+/// Writes to a space of the device.
+///
+/// # Safety
+///
+/// As of [`DxgkCbReadDeviceSpace`].
+pub(crate) unsafe extern "win64-unwind" fn DxgkCbWriteDeviceSpace(
+    handle: HANDLE,
+    kind: u32,
+    buffer: PVOID,
+    offset: u32,
+    length: u32,
+    count: *mut u32,
+) -> NTSTATUS {
+    const NAME: &str = "DxgkCbWriteDeviceSpace";
+    let copy = |config: &mut [u8], buffer: &mut [u8]| config.copy_from_slice(buffer);
+    let asked = Asked { kind, buffer, offset, length, count };
+    // SAFETY: The caller promises the same.
+    unsafe { asked.serve(handle, NAME, copy) }
+}
+
+/// What is asked of a space.
+struct Asked {
+    kind: u32,
+    buffer: PVOID,
+    offset: u32,
+    length: u32,
+    count: *mut u32,
+}
+
+impl Asked {
+    /// Copies as much as there is. WINDOWS: the spaces besides the configuration space are known
+    /// and have no bytes here; nothing comes of what is written.
+    ///
+    /// # Safety
+    ///
+    /// As of [`DxgkCbReadDeviceSpace`].
+    unsafe fn serve(
+        self,
+        handle: HANDLE,
+        name: &'static str,
+        copy: impl Fn(&mut [u8], &mut [u8]),
+    ) -> NTSTATUS {
+        const RULE: RuleId = RuleId::CB_MEM_004;
+        with_door(
+            || of(handle, name),
+            name,
+            WRONG,
+            |door| {
+                let passive = below(door.services(), RULE, name, Irql::Passive);
+                if !passive || !judge(door.services(), RULE, name, self.wrong()) {
+                    return WRONG;
+                }
+                // Two of the four spaces have no number that is published, so none is wrong.
+                if ![DXGK_WHICHSPACE_CONFIG, DXGK_WHICHSPACE_ROM].contains(&self.kind) {
+                    let absent = format!("{name} of space {}", Hex(self.kind));
+                    let services = door.services();
+                    services.log().emit(services.adapter(), What::Absent { name: absent.into() });
+                }
+                let done = door.hardware().with_config(self.offset, |config| {
+                    let there = if self.kind == DXGK_WHICHSPACE_CONFIG { config.len() } else { 0 };
+                    let many = there.min(self.length as usize);
+                    if many != 0 {
+                        // SAFETY: The buffer is not null, and the caller promises its bytes.
+                        let buffer = unsafe { slice::from_raw_parts_mut(self.buffer.cast(), many) };
+                        copy(&mut config[..many], buffer);
+                    }
+                    u32::try_from(many).unwrap_or(u32::MAX)
+                });
+                // SAFETY: The caller promises the same.
+                unsafe { write(self.count, done) };
+                STATUS_SUCCESS
+            },
+        )
+    }
+
+    fn wrong(&self) -> Option<String> {
+        if self.count.is_null() {
+            return Some("there is no place for the count of bytes".to_owned());
+        }
+        let lacks = self.buffer.is_null() && self.length != 0;
+        lacks.then(|| format!("Buffer is NULL, and Length is {}", self.length))
+    }
+}
+
+/// Hears of a child of the adapter. Nothing comes of it, for there is no display output.
+///
+/// # Safety
+///
+/// `status` points to a structure, or is null.
+pub(crate) unsafe extern "win64-unwind" fn DxgkCbIndicateChildStatus(
+    handle: HANDLE,
+    status: *const DXGK_CHILD_STATUS,
+) -> NTSTATUS {
+    const NAME: &str = "DxgkCbIndicateChildStatus";
+    // SAFETY: The caller promises the same.
+    let status = unsafe { read(status) };
+    with_door(
+        || of(handle, NAME),
+        NAME,
+        WRONG,
+        |door| {
+            let low = below(door.services(), RuleId::CB_MEM_007, NAME, Irql::Dispatch);
+            if low && status.is_some() { STATUS_SUCCESS } else { WRONG }
+        },
+    )
+}
+
+/// Refuses: adapters are not taken from their users.
+pub(crate) extern "win64-unwind" fn DxgkCbExcludeAdapterAccess(
+    handle: HANDLE,
+    _attributes: u32,
+    _callback: Option<DXGKDDI_PROTECTED_CALLBACK>,
+    _context: PVOID,
+) -> NTSTATUS {
+    const NAME: &str = "DxgkCbExcludeAdapterAccess";
+    with_door(
+        || of(handle, NAME),
+        NAME,
+        WRONG,
+        |door| {
+            let services = door.services();
+            if !below(services, RuleId::CB_IRQL_001, NAME, Irql::Passive) {
+                return WRONG;
+            }
+            services.log().emit(services.adapter(), What::Absent { name: NAME.into() });
+            STATUS_NOT_SUPPORTED
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_for_no_door_is_refused() {
+        let (nobody, null) = (ptr::without_provenance_mut(usize::MAX), ptr::null_mut());
+        assert_eq!(DxgkCbUnmapMemory(nobody, null), WRONG);
+        assert_eq!(DxgkCbExcludeAdapterAccess(nobody, 0, None, null), WRONG);
+        let mut at = ptr::without_provenance_mut(7);
+        // SAFETY: It is a place for an address.
+        let status = unsafe { DxgkCbMapMemory(nobody, 0, 1, 0, 0, 0, &raw mut at) };
+        assert_eq!((status, at.addr()), (WRONG, 7));
+        // SAFETY: Null is allowed.
+        assert_eq!(unsafe { DxgkCbGetDeviceInformation(nobody, ptr::null_mut()) }, WRONG);
+        // SAFETY: Null is allowed.
+        assert_eq!(unsafe { DxgkCbIndicateChildStatus(nobody, ptr::null()) }, WRONG);
+    }
+
+    #[test]
+    fn a_space_has_places() {
+        let mut count = 0;
+        let asked = |kind, length, count| {
+            Asked { kind, buffer: ptr::null_mut(), offset: 0, length, count }.wrong()
+        };
+        let count = &raw mut count;
+        assert_eq!(asked(DXGK_WHICHSPACE_ROM, 0, count), None);
+        assert!(asked(0, 4, count).unwrap().starts_with("Buffer is NULL"));
+        assert!(asked(0, 0, ptr::null_mut()).unwrap().starts_with("there is no place"));
+    }
+}

@@ -1,0 +1,176 @@
+//! What the system knows of an adapter's hardware, and what its driver has mapped of it.
+//!
+//! # Invariants
+//!
+//! 1. `mapped` has each address that the driver was answered and has not given back, once.
+
+use abi::PHYSICAL_ADDRESS;
+use abi::miniport::{
+    CM_FULL_RESOURCE_DESCRIPTOR, CM_PARTIAL_RESOURCE_DESCRIPTOR, CM_PARTIAL_RESOURCE_LIST,
+    CM_RESOURCE_LIST, CmResourceShareDeviceExclusive, CmResourceTypeMemory, PCIBus,
+};
+use flight::{Ram, Run};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+const PAGE: u64 = 4096;
+
+/// An adapter's hardware, as its bus shows it.
+#[derive(Clone, Default)]
+pub struct Hardware {
+    /// The machine's memory, and the range of it that is the adapter's one resource.
+    pub memory: Option<(Arc<dyn Ram>, Run)>,
+    /// Its PCI configuration space, from byte zero on.
+    pub config: Vec<u8>,
+}
+
+/// The hardware of one door, while it is used.
+pub(crate) struct InUse {
+    memory: Option<(Arc<dyn Ram>, Run)>,
+    config: Mutex<Vec<u8>>,
+    resources: Mutex<CM_RESOURCE_LIST>,
+    /// By the address that the driver knows, the view it is in.
+    mapped: Mutex<BTreeMap<usize, usize>>,
+}
+
+impl InUse {
+    pub(crate) fn new(it: &Hardware) -> Self {
+        let resources = Mutex::new(list(it.memory.as_ref().map(|it| it.1)));
+        let (memory, config) = (it.memory.clone(), Mutex::new(it.config.clone()));
+        Self { memory, config, resources, mapped: Mutex::default() }
+    }
+
+    /// Where the list of resources is, as long as this lives.
+    pub(crate) fn resources(&self) -> *mut CM_RESOURCE_LIST {
+        &raw mut *held(&self.resources)
+    }
+
+    /// Whether a range lies in the resources.
+    pub(crate) fn has(&self, start: PHYSICAL_ADDRESS, bytes: u32) -> bool {
+        let Some((_, run)) = &self.memory else { return false };
+        let start = start.cast_unsigned();
+        let end = start.checked_add(bytes.into());
+        bytes != 0 && start >= run.start && end.is_some_and(|end| end <= run.start + run.bytes)
+    }
+
+    /// Shows a range of the resources to the CPU.
+    pub(crate) fn map(&self, start: PHYSICAL_ADDRESS, bytes: u32) -> Option<usize> {
+        let (ram, _) = self.memory.as_ref()?;
+        let start = start.cast_unsigned();
+        let inside = start % PAGE;
+        let bytes = (inside + u64::from(bytes)).next_multiple_of(PAGE);
+        let view = ram.view(&[Run { start: start - inside, bytes }])?;
+        let address = view + usize::try_from(inside).ok()?;
+        held(&self.mapped).insert(address, view);
+        Some(address)
+    }
+
+    /// Ends a mapping, and answers whether it was one.
+    pub(crate) fn unmap(&self, address: usize) -> bool {
+        let view = held(&self.mapped).remove(&address);
+        if let (Some(view), Some((ram, _))) = (view, &self.memory) {
+            ram.end_view(view);
+        }
+        view.is_some()
+    }
+
+    /// Ends what is mapped still, and answers how many mappings those were.
+    pub(crate) fn unmap_all(&self) -> usize {
+        let addresses: Vec<usize> = held(&self.mapped).keys().copied().collect();
+        addresses.into_iter().filter(|it| self.unmap(*it)).count()
+    }
+
+    /// The bytes of the configuration space from `offset` on.
+    pub(crate) fn with_config<R>(&self, offset: u32, body: impl FnOnce(&mut [u8]) -> R) -> R {
+        let mut config = held(&self.config);
+        let from = (offset as usize).min(config.len());
+        body(&mut config[from..])
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.unmap_all();
+    }
+}
+
+fn held<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every step under the lock is whole.
+    it.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The resources as Windows lists them: one range, or none.
+fn list(run: Option<Run>) -> CM_RESOURCE_LIST {
+    let memory = run.map(|it| CM_PARTIAL_RESOURCE_DESCRIPTOR {
+        Type: CmResourceTypeMemory,
+        ShareDisposition: CmResourceShareDeviceExclusive,
+        Start: it.start.cast_signed(),
+        Length: u32::try_from(it.bytes).unwrap_or(u32::MAX),
+        ..CM_PARTIAL_RESOURCE_DESCRIPTOR::ZERO
+    });
+    let partial = CM_PARTIAL_RESOURCE_LIST {
+        Version: 1,
+        Revision: 1,
+        Count: memory.is_some().into(),
+        PartialDescriptors: memory.unwrap_or(CM_PARTIAL_RESOURCE_DESCRIPTOR::ZERO),
+    };
+    let list = CM_FULL_RESOURCE_DESCRIPTOR {
+        InterfaceType: PCIBus,
+        BusNumber: 0,
+        PartialResourceList: partial,
+    };
+    CM_RESOURCE_LIST { Count: 1, List: list }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nt::Ram as Machine;
+
+    fn in_use() -> (Arc<Machine>, Run, InUse) {
+        let ram = Machine::new(1 << 20).unwrap();
+        let run = ram.take(4 * PAGE).unwrap();
+        let memory: Arc<dyn Ram> = ram.clone();
+        let it = InUse::new(&Hardware { memory: Some((memory, run)), config: vec![1, 2, 3] });
+        (ram, run, it)
+    }
+
+    #[test]
+    fn a_range_is_in_the_resources_with_every_byte() {
+        let (_ram, run, it) = in_use();
+        let start = run.start.cast_signed();
+        assert!(it.has(start, 1) && it.has(start, 0x4000) && it.has(start + 0x3fff, 1));
+        assert!(!it.has(start, 0) && !it.has(start, 0x4001) && !it.has(start - 1, 2));
+        assert!(!it.has(-1, 4) && !it.has(0, u32::MAX));
+        assert!(!InUse::new(&Hardware::default()).has(0, 1));
+    }
+
+    #[test]
+    fn a_mapping_ends_once() {
+        let (_ram, run, it) = in_use();
+        let start = run.start.cast_signed();
+        let one = it.map(start + 0x10, 0x1000).unwrap();
+        let other = it.map(start, 1).unwrap();
+        assert_eq!(one % 0x1000, 0x10);
+        assert!(!it.unmap(one + 1) && it.unmap(one) && !it.unmap(one));
+        assert_eq!((it.unmap_all(), it.unmap_all(), it.unmap(other)), (1, 0, false));
+    }
+
+    #[test]
+    fn the_list_has_the_range_if_there_is_one() {
+        let run = Run { start: 5 << 30, bytes: 0x4000 };
+        let one = list(Some(run)).List.PartialResourceList;
+        let (start, length) = (one.PartialDescriptors.Start, one.PartialDescriptors.Length);
+        assert_eq!(({ one.Count }, start, length), (1, 5 << 30, 0x4000));
+        assert_eq!({ list(None).List.PartialResourceList.Count }, 0);
+    }
+
+    #[test]
+    fn the_configuration_space_ends() {
+        let (_ram, _, it) = in_use();
+        assert_eq!(it.with_config(1, |it| it.to_vec()), [2, 3]);
+        it.with_config(2, |it| it[0] = 9);
+        assert_eq!(it.with_config(0, |it| it.to_vec()), [1, 2, 9]);
+        assert_eq!(it.with_config(u32::MAX, |it| it.len()), 0);
+    }
+}

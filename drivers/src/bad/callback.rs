@@ -1,0 +1,236 @@
+//! What goes wrong with callbacks: at which level, when and for whom they are called, and what
+//! is asked about the hardware.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::asking::{ASKS, capture, indicate, map, members, parent, registers, space, unmap};
+use crate::block::{find, list};
+use crate::context::device_and_adapter;
+use crate::table::{
+    Adapter, GOOD, dpc_routine, interrupt_routine, remove_device, start_device, stop_device,
+};
+use crate::view::open_allocation;
+use abi::display::{DXGKARG_OPENALLOCATION, DXGKARGCB_GETHANDLEDATA};
+use abi::miniport::{
+    DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKDDI_DPC_ROUTINE, DXGKDDI_START_DEVICE,
+    DXGKRNL_INTERFACE,
+};
+use abi::{BOOLEAN, D3DKMT_HANDLE, HANDLE, NTSTATUS, PVOID};
+use std::ptr;
+
+const fn in_dpc(routine: DXGKDDI_DPC_ROUTINE) -> DRIVER_INITIALIZATION_DATA {
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDpcRoutine: Some(routine), ..GOOD }
+}
+
+const fn in_start(entry: DXGKDDI_START_DEVICE) -> DRIVER_INITIALIZATION_DATA {
+    DRIVER_INITIALIZATION_DATA { DxgkDdiStartDevice: Some(entry), ..GOOD }
+}
+
+pub(crate) const ACQUIRES_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(acquires);
+pub(crate) const CALLS_AFTER_STOP: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiRemoveDevice: Some(queues_first), ..GOOD };
+pub(crate) const QUEUES_BY_ITS_OWN_WORD: DRIVER_INITIALIZATION_DATA = in_dpc(queues_by_its_word);
+pub(crate) const PARENT_OF_RESOURCE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(after_the_grandparent), ..GOOD };
+pub(crate) const PARENT_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(asks_for_parent);
+pub(crate) const MEMBERS_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(asks_for_members);
+pub(crate) const MAPS_TOO_MUCH: DRIVER_INITIALIZATION_DATA = in_start(and_maps_too_much);
+pub(crate) const UNMAPS_TWICE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiStopDevice: Some(unmaps_twice), ..ASKS };
+pub(crate) const STAYS_MAPPED: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiStopDevice: Some(stop_device), ..ASKS };
+pub(crate) const DEVICE_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(asks_for_device);
+pub(crate) const SPACE_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(reads_space);
+pub(crate) const CAPTURES_ANYTHING: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(after_capturing), ..GOOD };
+pub(crate) const INDICATES_IN_INTERRUPT: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiInterruptRoutine: Some(indicates), ..GOOD };
+
+/// Does something with the adapter, then what the good DPC does.
+///
+/// # Safety
+///
+/// As of `dpc_routine`.
+unsafe fn before_dpc(context: PVOID, body: impl FnOnce(&Adapter)) {
+    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    if let Some(it) = unsafe { find::<Adapter>(context) } {
+        body(it);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { dpc_routine(context) };
+}
+
+/// Asks for data in the DPC, where `DxgkCbAcquireHandleData` may not be called.
+unsafe extern "win64-unwind" fn acquires(context: PVOID) {
+    let acquire = |it: &Adapter| {
+        let (asked, mut held) = (DXGKARGCB_GETHANDLEDATA::ZERO, ptr::null_mut());
+        if let Some(call) = it.interface.DxgkCbAcquireHandleData {
+            // SAFETY: The kernel gave the function, and both places outlive the call.
+            unsafe { call(&raw const asked, &raw mut held) };
+        }
+    };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { before_dpc(context, acquire) };
+}
+
+/// Asks for its DPC when it is removed, long after it was stopped.
+unsafe extern "win64-unwind" fn queues_first(context: PVOID) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, until the end of this call.
+    if let Some(it) = unsafe { find::<Adapter>(context) } {
+        queue(it, it.interface.DeviceHandle);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { remove_device(context) }
+}
+
+/// Takes its own word for the adapter for the kernel's.
+unsafe extern "win64-unwind" fn queues_by_its_word(context: PVOID) {
+    // SAFETY: The arguments are the kernel's.
+    unsafe { before_dpc(context, |it| queue(it, context)) };
+}
+
+fn queue(it: &Adapter, handle: HANDLE) {
+    if let Some(call) = it.interface.DxgkCbQueueDpc {
+        // SAFETY: The kernel gave the function, and follows no pointer.
+        unsafe { call(handle) };
+    }
+}
+
+/// Does something with the name of each allocation, then opens as the good driver does.
+///
+/// # Safety
+///
+/// As of `open_allocation`.
+unsafe fn before_open(
+    device: HANDLE,
+    args: *const DXGKARG_OPENALLOCATION,
+    body: impl Fn(&Adapter, D3DKMT_HANDLE),
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let given = unsafe { args.read() };
+    // SAFETY: The kernel gives so many elements.
+    let infos = unsafe { list(given.pOpenAllocation, given.NumAllocations) };
+    // SAFETY: The word is the device's, which outlives the call.
+    if let Some((_, it)) = unsafe { device_and_adapter(device) } {
+        for info in infos {
+            body(it, info.hAllocation);
+        }
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { open_allocation(device, args) }
+}
+
+/// Asks for the parent of a resource, as if it were an allocation.
+unsafe extern "win64-unwind" fn after_the_grandparent(
+    device: HANDLE,
+    args: *const DXGKARG_OPENALLOCATION,
+) -> NTSTATUS {
+    let ask = |it: &Adapter, name| match parent(it, name) {
+        0 => {}
+        resource => {
+            parent(it, resource);
+        }
+    };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { before_open(device, args, ask) }
+}
+
+/// Asks where video is captured into what was not made for it.
+unsafe extern "win64-unwind" fn after_capturing(
+    device: HANDLE,
+    args: *const DXGKARG_OPENALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    unsafe { before_open(device, args, capture) }
+}
+
+/// Asks in the DPC, where `DxgkCbGetHandleParent` may not be called.
+unsafe extern "win64-unwind" fn asks_for_parent(context: PVOID) {
+    // SAFETY: The arguments are the kernel's.
+    unsafe {
+        before_dpc(context, |it| {
+            parent(it, 0);
+        });
+    }
+}
+
+/// Asks in the DPC, where `DxgkCbEnumHandleChildren` may not be called.
+unsafe extern "win64-unwind" fn asks_for_members(context: PVOID) {
+    // SAFETY: The arguments are the kernel's.
+    unsafe {
+        before_dpc(context, |it| {
+            members(it, 0);
+        });
+    }
+}
+
+/// Asks in the DPC, where `DxgkCbGetDeviceInformation` may not be called.
+unsafe extern "win64-unwind" fn asks_for_device(context: PVOID) {
+    // SAFETY: The arguments are the kernel's.
+    unsafe {
+        before_dpc(context, |it| {
+            registers(it, context);
+        });
+    }
+}
+
+/// Reads in the DPC, where `DxgkCbReadDeviceSpace` may not be called.
+unsafe extern "win64-unwind" fn reads_space(context: PVOID) {
+    // SAFETY: The arguments are the kernel's.
+    unsafe {
+        before_dpc(context, |it| {
+            space(it, 0, 0, &mut [0; 4]);
+        });
+    }
+}
+
+/// Says in its interrupt routine that something is plugged in, which is for its DPC.
+unsafe extern "win64-unwind" fn indicates(context: PVOID, message: u32) -> BOOLEAN {
+    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    if let Some(it) = unsafe { find::<Adapter>(context) } {
+        indicate(it);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { interrupt_routine(context, message) }
+}
+
+/// Gives its registers back twice.
+unsafe extern "win64-unwind" fn unmaps_twice(context: PVOID) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which lives until it is removed.
+    if let Some(it) = unsafe { find::<Adapter>(context) } {
+        unmap(it, it.registers);
+        unmap(it, it.registers);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { stop_device(context) }
+}
+
+macro_rules! starts {
+    ($(#[doc = $doc:literal] $name:ident $body:expr;)*) => {$(
+        #[doc = $doc]
+        unsafe extern "win64-unwind" fn $name(
+            context: PVOID,
+            info: *mut DXGK_START_INFO,
+            interface: *mut DXGKRNL_INTERFACE,
+            sources: *mut u32,
+            children: *mut u32,
+        ) -> NTSTATUS {
+            // SAFETY: The arguments are the kernel's.
+            let status = unsafe { start_device(context, info, interface, sources, children) };
+            // SAFETY: The word is the adapter's, which lives until it is removed.
+            if let Some(it) = unsafe { find::<Adapter>(context) } {
+                let body: fn(&Adapter, PVOID) = $body;
+                body(it, context);
+            }
+            status
+        }
+    )*};
+}
+
+starts! {
+    /// Maps a page more than it has.
+    and_maps_too_much |it, context| {
+        if let Some((start, length)) = registers(it, context) {
+            let _refused = map(it, start, length + 0x1000);
+        }
+    };
+}

@@ -130,6 +130,7 @@ rules! {
         RESID_EVICT_001 "EVICT-001"
         RESID_EVICT_002 "EVICT-002"
         RESID_EVICT_003 "EVICT-003"
+        RESID_EVICT_004 "EVICT-004"
         RESID_EVICT_005 "EVICT-005"
         RESID_MAKE_001 "MAKE-001"
         RESID_MAKE_002 "MAKE-002"
@@ -164,8 +165,10 @@ rules! {
         KMD_PAGING_012 "012"
         KMD_PAGING_013 "013"
         KMD_PAGING_014 "014"
+        KMD_PAGING_017 "017"
         KMD_PAGING_018 "018"
         KMD_PAGING_025 "025"
+        KMD_PAGING_029 "029"
         KMD_PAGING_031 "031"
     }
     "KMD-SEG" {

@@ -116,6 +116,9 @@ pub(crate) struct Extent {
     pub(crate) offer: Option<Offer>,
     /// The GPU has not written to it since it came: told by its client.
     pub(crate) clean: bool,
+    /// Its bytes came from its pages of the system's memory, and the CPU has not changed them
+    /// where they are now.
+    pub(crate) copied: bool,
     /// Its memory is to be given back as soon as no step is pending.
     pub(crate) ending: bool,
 }
@@ -182,6 +185,7 @@ impl Extent {
             lock: None,
             offer: None,
             clean: false,
+            copied: false,
             ending: false,
         }
     }
@@ -310,7 +314,11 @@ pub(crate) enum Move {
     Fill,
     In,
     Out,
-    Discard,
+    /// Its bytes are of no use, or the system's memory has them: nobody has written to it since
+    /// it came.
+    Discard {
+        unwritten: bool,
+    },
     Map,
     Unmap,
     Init,

@@ -71,7 +71,7 @@ impl Shadows {
                     it.outside = place == "system";
                 }
                 (it.locks, it.clean, it.still) = (it.locks + 1, false, false);
-                it.backed |= place == "system";
+                it.backed = place == "system" || (it.backed && place != "memory");
             }),
             What::LockEnded { .. } => self.with_memory(allocation, |it| less(&mut it.locks)),
             What::OfferMade { .. } => {

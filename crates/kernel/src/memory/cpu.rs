@@ -76,7 +76,7 @@ impl Kernel {
             Some(true) => "aperture",
             None => "system",
         };
-        it.clean = false;
+        (it.clean, it.copied) = (false, it.copied && place != "memory");
         if let Some(witness) = self.witness.get() {
             witness.forget(it.owner);
         }

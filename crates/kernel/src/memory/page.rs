@@ -321,7 +321,7 @@ impl Kernel {
             Move::Fill => Movement::Filled,
             Move::In => Movement::Comes,
             Move::Out => Movement::Leaves,
-            Move::Discard => Movement::Thrown,
+            Move::Discard { .. } => Movement::Thrown,
             Move::Map => Movement::Mapped,
             Move::Unmap => Movement::Unmapped,
             Move::Init | Move::Update(_) => return witness.forget(facts.owner),
@@ -334,6 +334,8 @@ impl Kernel {
             address: facts.address,
             runs: &facts.runs,
             bytes: facts.bytes,
+            linear: facts.linear,
+            unwritten: *what == Move::Discard { unwritten: true },
             dummy: facts.dummy,
             machine: &*facts.machine,
             ram: &*facts.ram,
@@ -486,6 +488,7 @@ struct Facts {
     runs: Vec<Run>,
     address: u64,
     coherent: bool,
+    linear: bool,
     dummy: u64,
     cpu: Option<usize>,
 }
@@ -513,7 +516,7 @@ impl Facts {
             Move::Fill => Operation::Fill { word, segment, address, bytes, pattern: 0 },
             Move::In => transfer(End::System(pages), place),
             Move::Out => transfer(place, End::System(pages)),
-            Move::Discard => Operation::Discard { word, segment, address, idle: step.idle },
+            Move::Discard { .. } => Operation::Discard { word, segment, address, idle: step.idle },
             Move::Map => Operation::MapAperture {
                 word: Some(word),
                 segment,
@@ -539,7 +542,7 @@ impl Facts {
 impl Move {
     /// Whether the allocation comes by it, or stays, and does not leave.
     pub(crate) fn comes(&self) -> bool {
-        !matches!(self, Move::Out | Move::Discard | Move::Unmap | Move::Go)
+        !matches!(self, Move::Out | Move::Discard { .. } | Move::Unmap | Move::Go)
     }
 
     /// The name of its operation in events.
@@ -547,7 +550,7 @@ impl Move {
         match self {
             Move::Fill => "fill",
             Move::In | Move::Out => "transfer",
-            Move::Discard => "discard",
+            Move::Discard { .. } => "discard",
             Move::Map => "map-aperture",
             Move::Unmap => "unmap-aperture",
             Move::Init => "init-context",
@@ -577,6 +580,7 @@ impl World {
             runs: it.backing.clone(),
             address: segment.shape.base + at.offset,
             coherent: segment.shape.flags.coherent && it.wants.flags.cached,
+            linear: flags.cpu_visible && !flags.swizzled,
             dummy: memory.dummy.map_or(0, |it| it.start),
             cpu: it.lock.as_ref().map(|it| it.address).filter(|_| cpu),
         })

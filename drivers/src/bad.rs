@@ -16,4 +16,5 @@ pub(crate) mod memory;
 pub(crate) mod paging;
 pub(crate) mod query;
 pub(crate) mod standard;
+pub(crate) mod starts;
 pub(crate) mod view;

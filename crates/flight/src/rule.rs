@@ -92,6 +92,7 @@ rules! {
         ALLOC_LOCK_004 "004"
         ALLOC_LOCK_005 "005"
         ALLOC_LOCK_006 "006"
+        ALLOC_LOCK_007 "007"
         ALLOC_LOCK_008 "008"
         ALLOC_LOCK_009 "009"
         ALLOC_LOCK_010 "010"
@@ -151,7 +152,7 @@ rules! {
     }
     "PAGQ-LIFE" {
         PAGQ_LIFE_001 "001" PAGQ_LIFE_002 "002" PAGQ_LIFE_003 "003" PAGQ_LIFE_004 "004"
-        PAGQ_LIFE_006 "006"
+        PAGQ_LIFE_006 "006" PAGQ_LIFE_007 "007"
     }
     "KMD-PAGING" {
         KMD_PAGING_001 "001"
@@ -160,6 +161,7 @@ rules! {
         KMD_PAGING_005 "005"
         KMD_PAGING_006 "006"
         KMD_PAGING_007 "007"
+        KMD_PAGING_008 "008"
         KMD_PAGING_010 "010"
         KMD_PAGING_011 "011"
         KMD_PAGING_012 "012"
@@ -178,6 +180,7 @@ rules! {
         KMD_SEG_005 "005"
         KMD_SEG_006 "006"
         KMD_SEG_007 "007"
+        KMD_SEG_008 "008"
         KMD_SEG_009 "009"
         KMD_SEG_010 "010"
         KMD_SEG_011 "011"

@@ -146,6 +146,8 @@ pub(crate) struct Locked {
     pub(crate) address: usize,
     /// By which kind of lock.
     pub(crate) aperture: bool,
+    /// At an address of its own.
+    pub(crate) alternate: bool,
 }
 
 /// It may be thrown away.

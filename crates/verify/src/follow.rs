@@ -53,6 +53,7 @@ impl Shadows {
             What::LockTaken { .. } | What::OfferReady {} => shadow.view().map(|it| it.device),
             What::OfferEnded { .. } => shadow.view().map(|it| it.allocation),
             What::DdiCall { adapter, .. } => Some(*adapter),
+            What::DdiReturn { .. } => shadow.call().map(|it| it.adapter),
             What::DdiDestroys { .. } => shadow.allocation().and_then(|it| it.word),
             What::DdiResource { word, .. } => Some(*word),
             What::DdiOpens { resource, .. } => *resource,
@@ -301,6 +302,7 @@ impl Shadows {
                 let owner = call.adapter;
                 let (left, ends) =
                     (std::mem::take(&mut call.blocks), std::mem::take(&mut call.ends));
+                let kept = left.len();
                 self.end(event.subject);
                 if answer != "ok" {
                     self.refused(event, owner);
@@ -315,6 +317,7 @@ impl Shadows {
                 let shadow = self.get(owner).and_then(Shadow::adapter_mut);
                 let Some(adapter) = shadow else { return };
                 adapter.inside.retain(|it| it.call != event.subject);
+                adapter.kept = kept;
                 if ["DxgkDdiStopDevice", "DxgkDdiRemoveDevice"].contains(&&**name) {
                     adapter.stopped = Some(name.clone());
                 }

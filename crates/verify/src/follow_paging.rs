@@ -115,6 +115,8 @@ impl Shadows {
         let Some(it) = self.get(event.subject).and_then(Shadow::paging_mut) else { return };
         it.open = (!*whole).then(open);
         let adapter = it.adapter;
+        let goes_on = !*whole && operation == "transfer";
+        self.with_adapter(adapter, |it| it.retried = goes_on.then_some(it.kept));
         if busy {
             self.wait_for(event.subject, adapter);
         }

@@ -130,6 +130,10 @@ pub struct Adapter {
     pub owned: u32,
     /// Whether its driver wants nothing to do with it.
     pub declined: bool,
+    /// How many pool blocks the last call took, and has not given back.
+    pub kept: usize,
+    /// The same of the last call for a transfer that goes on in the next one.
+    pub retried: Option<usize>,
     /// The last of the calls that stop its driver, once one has returned.
     pub stopped: Option<Text>,
 }

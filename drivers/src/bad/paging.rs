@@ -39,6 +39,8 @@ pub(crate) enum Flaw {
     InALine,
     /// Turns the pages of what leaves around, and back when it comes.
     TurnsAround,
+    /// Has no operation that maps pages.
+    MapsNothing,
     /// Leaves pages mapped that it should unmap.
     KeepsMapping,
 }
@@ -163,6 +165,7 @@ impl Miniport for Crooked {
         match (&operation, self.flaw) {
             (Operation::Fill { .. }, Flaw::SkipsFill)
             | (Operation::UnmapAperture { .. }, Flaw::KeepsMapping) => Ok(()),
+            (Operation::MapAperture { .. }, Flaw::MapsNothing) => Err(Refusal::Absent),
             (Operation::MapAperture { pages, .. }, Flaw::MapsBackwards) => {
                 let mut runs: Vec<_> =
                     pages.addresses().map(|start| Run { start, bytes: PAGE }).collect();

@@ -31,6 +31,8 @@ pub struct LockOrder {
     pub still: bool,
     /// Through an aperture (`AcquireAperture`).
     pub aperture: bool,
+    /// At an address of its own (`UseAlternateVA`).
+    pub alternate: bool,
     /// It looks at what work may write meanwhile (`IgnoreSync`, `IgnoreReadSync`).
     pub unsynced: bool,
 }
@@ -68,7 +70,7 @@ impl Kernel {
                 (it.place, it.content) = (Place::System, true);
             }
             let address = memory.ram.view(&memory.seen(it)).ok_or(Refused::NoRoom { trim: 0 })?;
-            it.lock = Some(Locked { count: 0, address, aperture: order.aperture });
+            it.lock = Some(Locked { count: 0, address, aperture: order.aperture, alternate: order.alternate });
         }
         let segment = it.segment().and_then(|it| memory.segments.get(it));
         let place = match segment.map(|it| it.shape.flags.aperture) {
@@ -304,10 +306,24 @@ impl World {
         if it.offer.is_some() {
             return Err(Refused::Offered(subject));
         }
-        if it.lock.as_ref().is_some_and(|it| order.aperture && !it.aperture) {
+        // WINDOWS: what is shared has no other address, and what is locked at one is unlocked
+        // before it is locked again (documented).
+        let shared = self.shares(view);
+        let lock = it.lock.as_ref();
+        if order.alternate && shared || lock.is_some_and(|it| it.alternate || order.alternate) {
+            return Err(Refused::Elsewhere(subject));
+        }
+        if lock.is_some_and(|it| order.aperture && !it.aperture) {
             return Err(Refused::LockedOtherwise(subject));
         }
         Ok(())
+    }
+
+    /// Whether a view's allocation is a member of a shared resource.
+    fn shares(&self, view: u32) -> bool {
+        let allocation = self.views.get(view).and_then(|it| self.allocations.get(it.allocation));
+        let resource = allocation.and_then(|it| it.resource);
+        resource.and_then(|it| self.resources.get(it)).is_some_and(|it| it.shared)
     }
 
     pub(crate) fn adapter_of(&self, extent: u32) -> u32 {

@@ -274,7 +274,11 @@ impl Kernel {
             Err(Refusal::Busy) if !step.idle => Turn::Busy,
             // WINDOWS: any other answer stops the system (observed); here the operation counts
             // as done, and the answer is judged.
-            _ => Turn::Whole,
+            Err(_) => {
+                self.forget_bytes(facts.owner);
+                Turn::Whole
+            }
+            Ok(()) => Turn::Whole,
         };
         let built = What::PagingBuilt {
             operation: name.into(),
@@ -312,6 +316,13 @@ impl Kernel {
         let place = "DxgkDdiBuildPagingBuffer.MultipassOffset";
         self.log.judge(RuleId::KMD_PAGING_003, Who::Driver, about, place, broken);
         goes_on
+    }
+
+    /// Tells whoever looks at bytes that nothing is known of an allocation's.
+    fn forget_bytes(&self, of: flight::Subject) {
+        if let Some(witness) = self.witness.get() {
+            witness.forget(of);
+        }
     }
 
     /// Tells whoever looks at bytes what an operation does to them.

@@ -40,6 +40,12 @@ pub(crate) const ALL: &[Scenario] = &[
     ),
     bad("lock-offered", "what is offered is locked", &[RuleId::ALLOC_LOCK_004], lock_offered),
     bad(
+        "lock-alternate-twice",
+        "what is locked at another address is locked again",
+        &[RuleId::ALLOC_LOCK_007],
+        lock_alternate_twice,
+    ),
+    bad(
         "lock-aperture-late",
         "what is locked is locked again, through an aperture",
         &[RuleId::ALLOC_LOCK_008],
@@ -212,6 +218,20 @@ fn lock_offered(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     wanted("D3DKMTReclaimAllocations", client.reclaim(tunnel.at, names))?;
     wanted("D3DKMTLock2", client.lock2(tunnel.at, bench.device, one, 0))?;
     wanted("D3DKMTUnlock2", client.unlock2(tunnel.at, bench.device, one))?;
+    close(tunnel, &bench, one)
+}
+
+fn lock_alternate_twice(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = bench(tunnel)?;
+    let one = one(&bench, tunnel.at, &anywhere())?;
+    let (client, device) = (&bench.client, bench.device);
+    let flags = ENTIRE | LockFlags::AcquireAperture | LockFlags::UseAlternateVA;
+    wanted("D3DKMTLock", client.lock(tunnel.at, device, one, flags, &[]))?;
+    let again = client.lock(tunnel.at, device, one, ENTIRE | LockFlags::AcquireAperture, &[]);
+    refused("D3DKMTLock", &again, STATUS_INVALID_PARAMETER)?;
+    wanted("D3DKMTUnlock", client.unlock(tunnel.at, device, &[one]))?;
+    wanted("D3DKMTLock2", client.lock2(tunnel.at, device, one, 0))?;
+    wanted("D3DKMTUnlock2", client.unlock2(tunnel.at, device, one))?;
     close(tunnel, &bench, one)
 }
 

@@ -5,7 +5,7 @@ use kernel::Plugged;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    Answer, Blank, ContextOrder, DriverContext, DriverDevice, Miniport, Refusal,
+    Answer, Blank, ContextOrder, DriverContext, DriverDevice, Features, Miniport, Refusal,
 };
 use kernel::operation::{Building, ContextMemoryOrder, Operation};
 use kernel::segment::{Wants, WantsFlags};
@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The built-in driver with memory. It has an allocation for all contexts of a device, which it
-/// brings up to date, and finds each allocation busy that is to come back, until it is told
-/// otherwise.
+/// brings up to date, finds each allocation busy that is to come back, until it is told otherwise,
+/// and counts in the private data of its paging buffers.
 pub struct Careful {
     driver: Arc<SoftGpu>,
     hardware: Arc<Gpu>,
@@ -69,6 +69,14 @@ impl Miniport for Careful {
         self.driver.remove_device(at)
     }
 
+    fn query_adapter(&self, at: &mut Passive) -> Answer<Features> {
+        let mut features = self.driver.query_adapter(at)?;
+        if let Some(memory) = &mut features.memory {
+            memory.paging.private = 8;
+        }
+        Ok(features)
+    }
+
     fn create_device(&self, at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {
         let name = word.kernel_name();
         let device = self.driver.create_device(at, word)?;
@@ -110,6 +118,9 @@ impl Miniport for Careful {
     }
 
     fn build_paging(&self, at: &mut Passive, building: &mut Building<'_>) -> Answer<()> {
+        if let Some(count) = building.private.first_mut() {
+            *count = count.wrapping_add(1);
+        }
         if matches!(&building.operation, Operation::Transfer(it) if !it.idle) {
             return Err(Refusal::Busy);
         }

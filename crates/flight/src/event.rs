@@ -186,9 +186,10 @@ events! {
     /// The work is done, or counts as done: subject the context.
     PacketDone "packet.done" { node: Subject, fence: Fence }
 
-    /// A part of an adapter's memory exists: `number` is the driver's for it, from one on.
+    /// A part of an adapter's memory exists: `number` is the driver's for it, from one on. It is
+    /// meant for applications, or not (`target`).
     SegmentFound "segment.found" {
-        adapter: Subject, number: u32, base: u64, size: u64, aperture: bool
+        adapter: Subject, number: u32, base: u64, size: u64, aperture: bool, target: bool
     }
     /// What a driver says of the memory of an allocation: the CPU may lock it (`seen`), its view
     /// is `cached`, it never moves (`pinned`), the driver is `told` when it comes and goes, it
@@ -223,6 +224,9 @@ events! {
     }
     /// An operation is done: subject the paging work.
     PagingDone "paging.done" { operation: Text, of: Subject, segment: Subject, come: bool }
+    /// The private data of a buffer for paging commands, before a driver was called with it and
+    /// after: digests, and zero if all of it is. Subject the paging work.
+    PagingPrivate "paging.private" { buffer: u32, before: Hex, after: Hex }
     /// All of it is done, or counts as done.
     PagingEnded "paging.ended" { lost: bool }
 
@@ -237,6 +241,26 @@ events! {
     ResidentAsked "resident.asked" {
         queue: Subject, views: u32, must: bool, answer: Text, value: u64, trim: u64
     }
+
+    /// A client asked where a view is, alone or with others of a resource (`of`): subject the
+    /// view. `answer` is what it was told of all it asked for: local, shared or away.
+    ResidencyTold "residency.told" { of: Option<Subject>, answer: Text }
+    /// A client was told how much memory it should use: subject the process.
+    BudgetTold "budget.told" {
+        adapter: Subject, local: bool, budget: u64, usage: u64, reserved: u64, reservable: u64
+    }
+    /// A client was told how many bytes it should let go of, in answer to a call or in a
+    /// notification (`by`): subject the process. What it lists comes to `usage` in the adapter's
+    /// own memory and to `shared_usage` in apertures; so many bytes are `missing` besides.
+    TrimTold "trim.told" {
+        adapter: Subject, by: Text, usage: u64, budget: u64, shared_usage: u64,
+        shared_budget: u64, missing: u64, bytes: u64
+    }
+    /// A client's function is called since memory is short: subject the device it is for.
+    /// `flags` are the notification's: to-budget, periodic and restart-periodic, with a plus between.
+    TrimAsked "trim.asked" { flags: Text, bytes: u64 }
+    /// It has returned.
+    TrimEnded "trim.ended" { bytes: u64 }
 
     /// A client's queue of paging work exists: subject it.
     QueueCreated "queue.created" { device: Subject, priority: u32 }
@@ -253,6 +277,10 @@ events! {
     /// The CPU sees an allocation, in memory, in an aperture or in the system's memory: subject
     /// the view. `count` is how often it is locked.
     LockTaken "lock.taken" { count: u32, place: Text, hurries: bool }
+    /// Where the CPU looks while it is locked shows another place, since its bytes are there now:
+    /// a segment, or pages of the system's memory. Subject the allocation; `kept` says that its
+    /// address stayed.
+    LockAimed "lock.aimed" { segment: Option<Subject>, kept: bool }
     /// One lock of it ended, or was `dropped` because it ended.
     LockEnded "lock.ended" { count: u32, dropped: bool }
 
@@ -262,6 +290,9 @@ events! {
     OfferReady "offer.ready" {}
     /// It was taken back; its bytes were thrown away or not.
     OfferEnded "offer.ended" { discarded: bool }
+    /// The client was told so, and when what it takes back through a queue is resident: at that
+    /// value of its fence, or now. Subject the view.
+    ReclaimTold "reclaim.told" { queue: Option<Subject>, value: u64 }
 
     /// A driver made an allocation for a context, or for all of a device.
     SavedCreated "context-allocation.created" {

@@ -46,6 +46,8 @@ pub(crate) struct Memory {
     pub(crate) planned: VecDeque<u32>,
     /// Somebody is building.
     pub(crate) building: bool,
+    /// How many buffers there ever were.
+    pub(crate) made: u32,
     /// Buffers nobody uses.
     pub(crate) buffers: Vec<Buffer>,
     /// A page that apertures show where nothing is mapped.
@@ -83,6 +85,8 @@ pub(crate) struct Rank {
 pub(crate) struct Buffer {
     pub(crate) run: Run,
     pub(crate) private: Vec<u8>,
+    /// Its number among the adapter's.
+    pub(crate) number: u32,
 }
 
 /// The memory of one allocation, of a client's or of a driver's for its contexts.
@@ -103,6 +107,8 @@ pub(crate) struct Extent {
     pub(crate) content: bool,
     /// Steps planned and not done.
     pub(crate) pending: u32,
+    /// Those of them that move or change its bytes.
+    pub(crate) moving: u32,
     /// How many devices list it, and contexts that may run hold it.
     pub(crate) held: u32,
     /// Work that may use it, from before it was let go of.
@@ -179,6 +185,7 @@ impl Extent {
             place: Place::Nowhere,
             content: false,
             pending: 0,
+            moving: 0,
             held: 0,
             used: Vec::new(),
             priority: wants.priority,
@@ -227,7 +234,9 @@ impl Kernel {
             world.last_segment += 1;
             let subject = Kind::Segment.nr(world.last_segment);
             let (base, size, aperture) = (shape.base, shape.size, shape.flags.aperture);
-            self.log.emit(subject, What::SegmentFound { adapter, number, base, size, aperture });
+            let target = shape.flags.application_target;
+            let found = What::SegmentFound { adapter, number, base, size, aperture, target };
+            self.log.emit(subject, found);
             let limit = pressure.as_mut().map(|it| it.limit(shape.commit_limit));
             let limit = limit.unwrap_or(shape.commit_limit);
             let granule = if shape.flags.large_pages { LARGE_PAGE } else { PAGE };
@@ -242,6 +251,7 @@ impl Kernel {
             paging: features.paging,
             planned: VecDeque::new(),
             building: false,
+            made: 0,
             buffers: Vec::new(),
             dummy,
             clock: 0,

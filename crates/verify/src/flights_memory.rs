@@ -2,9 +2,9 @@
 //! comes, is offered, thrown away, locked, moved and let go of; and nothing wrong.
 
 pub(crate) const MEMORY: &str = "
-    segment:1 segment.found adapter=adapter:3 number=1 base=4096 size=8192 aperture=true
-    segment:2 segment.found adapter=adapter:3 number=2 base=65536 size=8192 aperture=false
-    segment:3 segment.found adapter=adapter:3 number=3 base=131072 size=8192 aperture=false
+    segment:1 segment.found adapter=adapter:3 number=1 base=4096 size=8192 aperture=true target=false
+    segment:2 segment.found adapter=adapter:3 number=2 base=65536 size=8192 aperture=false target=true
+    segment:3 segment.found adapter=adapter:3 number=3 base=131072 size=8192 aperture=false target=true
     adapter:3 adapter.started nodes=1 generation=2
     node:3 node.started adapter=adapter:3 ordinal=0
     context-allocation:1 context-allocation.created adapter=adapter:3 device=device:3 context=- bytes=4096 word=word:50

@@ -51,7 +51,13 @@ impl Shadows {
                 shadow.saved().and_then(|it| it.context)
             }
             What::LockTaken { .. } | What::OfferReady {} => shadow.view().map(|it| it.device),
-            What::OfferEnded { .. } => shadow.view().map(|it| it.allocation),
+            What::OfferEnded { .. }
+            | What::ReclaimTold { .. }
+            | What::ResidencyTold { .. }
+            | What::LockEnded { .. } => shadow.view().map(|it| it.allocation),
+            What::BudgetTold { adapter, .. } => Some(*adapter),
+            What::TrimEnded { .. } => shadow.device().and_then(|it| it.process),
+            What::PagingPrivate { .. } => shadow.paging().map(|it| it.adapter),
             What::DdiCall { adapter, .. } => Some(*adapter),
             What::DdiReturn { .. } => shadow.call().map(|it| it.adapter),
             What::DdiDestroys { .. } => shadow.allocation().and_then(|it| it.word),
@@ -161,6 +167,8 @@ impl Shadows {
             What::AdapterStarted { generation, .. } => adapter.generation = generation,
             What::AdapterStopped {} => {
                 (adapter.generation, adapter.stopped) = (0, None);
+                (adapter.sizes, adapter.retried) = Default::default();
+                adapter.privates.clear();
                 let segments = std::mem::take(&mut adapter.segments);
                 for it in std::mem::take(&mut adapter.nodes).into_iter().chain(segments) {
                     self.end(it);
@@ -217,6 +225,10 @@ impl Shadows {
                     self.with_adapter(adapter, |it| less(&mut it.owned));
                 }
             }
+            What::TrimAsked { .. } => {
+                let process = self.of(event.subject).device().and_then(|it| it.process);
+                self.with_process(process, |it| it.trimmed = 0);
+            }
             What::DeviceLost { why } => {
                 if let Some(device) = self.get(event.subject).and_then(Shadow::device_mut) {
                     (device.lost, device.why) = (true, Some(why.clone()));
@@ -224,6 +236,16 @@ impl Shadows {
                 }
             }
             _ => (),
+        }
+    }
+
+    pub(crate) fn with_process(
+        &mut self,
+        process: Option<Subject>,
+        change: impl FnOnce(&mut Process),
+    ) {
+        if let Some(it) = process.and_then(|it| self.get(it)?.process_mut()) {
+            change(it);
         }
     }
 

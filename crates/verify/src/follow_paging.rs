@@ -5,17 +5,22 @@ use crate::follow::{Shadows, less};
 use crate::shadow::memory::{
     Memory, Offer, Open, Paging, Placed, Saved, Saves, Segment, Told, Wanted,
 };
-use crate::shadow::{Context, Device, Known, Shadow};
+use crate::shadow::{Adapter, Context, Device, Known, Shadow};
 use flight::{Event, Fence, Subject, What};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 
 impl Shadows {
     pub(crate) fn segment(&mut self, event: &Event) {
-        if let What::SegmentFound { adapter, base, size, aperture, .. } = event.what {
+        if let What::SegmentFound { adapter, base, size, aperture, target, .. } = event.what {
             let segment = Segment { base, size, aperture, held: BTreeMap::new() };
             self.start(event.subject, Known::Segment(segment));
-            self.with_adapter(adapter, |it| it.segments.push(event.subject));
+            let first = self.first(adapter, || Known::Adapter(Adapter::default()));
+            let Some(it) = first.adapter_mut() else { return };
+            it.segments.push(event.subject);
+            let sizes = &mut it.sizes[usize::from(aperture)];
+            sizes.all += size;
+            sizes.targets += if target { size } else { 0 };
         }
     }
 
@@ -33,11 +38,11 @@ impl Shadows {
                 let wanted = Wanted { seen, cached, pinned, told, mappable };
                 self.with_memory(subject, |it| it.wanted = wanted);
             }
-            &What::MemoryPlaced { segment, address, .. } => {
+            &What::MemoryPlaced { segment, address, bytes } => {
                 let aperture = self.of(segment).segment().is_some_and(|it| it.aperture);
                 self.with_memory(subject, |it| {
                     it.placed = Some(Placed { segment, address });
-                    it.clean = false;
+                    (it.clean, it.bytes) = (false, bytes);
                     it.backed |= aperture;
                 });
             }
@@ -46,7 +51,7 @@ impl Shadows {
                 self.with_memory(subject, |it| it.placed = None);
             }
             What::MemoryEvicted { discard, .. } => self.with_memory(subject, |it| {
-                it.placed = None;
+                (it.placed, it.reclaimed) = (None, false);
                 let offered = it.offer.as_mut().filter(|it| it.ready && *discard);
                 it.backed = offered.is_none();
                 if let Some(Offer { discarded, .. }) = offered {
@@ -59,6 +64,9 @@ impl Shadows {
                     self.vacate(segment, address, subject);
                 }
                 self.with_memory(subject, |it| it.placed = None);
+            }
+            What::LockAimed { segment, .. } => {
+                self.with_memory(subject, |it| it.shown = *segment);
             }
             _ => return false,
         }
@@ -80,6 +88,14 @@ impl Shadows {
                 self.start(event.subject, Known::Paging(paging));
             }
             What::PagingBuilt { .. } => self.built(event),
+            What::PagingPrivate { buffer, after, .. } => {
+                let adapter = self.of(event.subject).paging().map(|it| it.adapter);
+                if let Some(adapter) = adapter {
+                    self.with_adapter(adapter, |it| {
+                        it.privates.insert(*buffer, *after);
+                    });
+                }
+            }
             What::PagingDone { operation, of, segment, come } => {
                 self.moved(*of, operation, *segment, *come);
             }
@@ -189,7 +205,7 @@ impl Shadows {
             "notify-residency" => it.told = if come { Told::Come } else { Told::Leaves },
             "update-context" => (),
             _ => {
-                it.there = come.then_some(segment);
+                (it.there, it.reclaimed) = (come.then_some(segment), false);
                 it.told = Told::Nothing;
                 if operation.ends_with("aperture") {
                     it.mapped = come;

@@ -8,14 +8,16 @@ const LOCK: &str = "D3DKMTLock";
 const LOCK2: &str = "D3DKMTLock2";
 
 /// The rules on locks.
-pub(crate) static RULES: [Rule; 9] = [
+pub(crate) static RULES: [Rule; 11] = [
     Rule { id: RuleId::ALLOC_LOCK_005, on: &["lock.taken"], check: visible },
     Rule { id: RuleId::ALLOC_LOCK_006, on: &["lock.taken"], check: creator },
     Rule { id: RuleId::ALLOC_LOCK_012, on: &["lock.taken"], check: hurries },
     Rule { id: RuleId::ALLOC_LOCK_013, on: &["memory.evicted"], check: still },
     Rule { id: RuleId::ALLOC_LOCK_014, on: &["memory.evicted"], check: pinned },
+    Rule { id: RuleId::ALLOC_LOCK_015, on: &["lock.aimed", "lock.ended"], check: shown },
     Rule { id: RuleId::ALLOC_LOCK_019, on: &["lock.taken"], check: cached },
     Rule { id: RuleId::ALLOC_LOCK_021, on: &["memory.placed"], check: stays },
+    Rule { id: RuleId::ALLOC_LOCK_022, on: &["lock.taken", "wait.parked"], check: at_once },
     Rule { id: RuleId::ALLOC_DESTROY_022, on: &["lock.ended"], check: unlocked },
     Rule { id: RuleId::KMD_FLAGS_012, on: &["memory.evicted"], check: never_moves },
 ];
@@ -90,6 +92,50 @@ fn stays(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
             event.subject
         )
     })
+}
+
+fn shown(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let place = |it: Option<flight::Subject>| {
+        it.map_or("its pages of the system's memory".to_owned(), |it| it.to_string())
+    };
+    match event.what {
+        What::LockAimed { segment, kept } => {
+            let Some(it) = shadow.allocation().map(|it| &it.memory) else { return Verdict::Aside };
+            Verdict::kept_if(kept && it.lies_in() == segment, Who::Kernel, LOCK, || {
+                let (of, at) = (event.subject, place(it.lies_in()));
+                let moved = if kept { "" } else { ", at another address than before" };
+                format!("{of} is in {at}, and the CPU is shown {}{moved}", place(segment))
+            })
+        }
+        What::LockEnded { .. } => {
+            let it = owner.allocation().map(|it| &it.memory).filter(|it| it.locks > 0);
+            let Some(it) = it else { return Verdict::Aside };
+            Verdict::kept_if(it.shown == it.lies_in(), Who::Kernel, LOCK, || {
+                let (view, at) = (event.subject, place(it.lies_in()));
+                format!(
+                    "{view} was locked, its bytes are in {at}, and the CPU is shown {}",
+                    place(it.shown)
+                )
+            })
+        }
+        _ => Verdict::Aside,
+    }
+}
+
+fn at_once(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    match &event.what {
+        What::LockTaken { .. } if shadow.view().is_some_and(|it| it.reclaimed) => Verdict::Kept,
+        What::WaitParked { why } => {
+            let it = shadow.allocation().filter(|it| it.memory.reclaimed);
+            let Some(_) = it else { return Verdict::Aside };
+            Verdict::Broken(
+                Who::Kernel,
+                LOCK2.into(),
+                format!("{} was taken back, and a lock of it waits for {why}", event.subject),
+            )
+        }
+        _ => Verdict::Aside,
+    }
 }
 
 fn unlocked(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {

@@ -8,7 +8,7 @@ use flight::{Event, RuleId, What, Who};
 const BUILD: &str = "DxgkDdiBuildPagingBuffer";
 
 /// The rules on paging work.
-pub(crate) static RULES: [Rule; 11] = [
+pub(crate) static RULES: [Rule; 12] = [
     Rule { id: RuleId::KMD_PAGING_001, on: &["ddi.return"], check: answers },
     Rule { id: RuleId::KMD_PAGING_005, on: &["paging.built"], check: busy },
     Rule { id: RuleId::KMD_PAGING_006, on: &["paging.built"], check: again },
@@ -20,6 +20,7 @@ pub(crate) static RULES: [Rule; 11] = [
     Rule { id: RuleId::KMD_PAGING_025, on: &["paging.done"], check: told },
     Rule { id: RuleId::KMD_PAGING_031, on: &["paging.built"], check: reused },
     Rule { id: RuleId::KMD_SEG_008, on: &["paging.built"], check: maps },
+    Rule { id: RuleId::KMD_SEG_014, on: &["paging.private"], check: private },
 ];
 
 fn answers(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
@@ -105,6 +106,19 @@ fn starts(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
              when it began",
             event.subject
         )
+    })
+}
+
+fn private(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let What::PagingPrivate { buffer, before, .. } = event.what else { return Verdict::Aside };
+    let Some(it) = owner.adapter() else { return Verdict::Aside };
+    let left = it.privates.get(&buffer);
+    Verdict::kept_if(before == left.copied().unwrap_or(flight::Hex(0)), Who::Kernel, BUILD, || {
+        let other = match left {
+            Some(_) => "is not as its driver left it",
+            None => "is not zero, though no driver has seen it",
+        };
+        format!("the private data of paging buffer {buffer} {other}")
     })
 }
 

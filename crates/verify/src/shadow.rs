@@ -6,10 +6,10 @@
 pub mod memory;
 
 use crate::names::Names;
-use flight::{Fence, Subject, Text};
+use flight::{Fence, Hex, Subject, Text};
 use memory::{Memory, Paging, Queue, Saved, Saves, Segment, Wanted};
 use smallvec::SmallVec;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// What is remembered of one object.
 #[derive(Debug)]
@@ -98,6 +98,8 @@ pub struct Process {
     pub calls: Vec<ClientCall>,
     /// How many things it left alive.
     pub left: u32,
+    /// How many bytes it let go of since it was told that memory is short.
+    pub trimmed: u64,
 }
 
 /// A call of a client that has not been answered yet.
@@ -130,12 +132,26 @@ pub struct Adapter {
     pub owned: u32,
     /// Whether its driver wants nothing to do with it.
     pub declined: bool,
+    /// How many bytes of its segments applications should use, in its own memory and in
+    /// apertures: of all, and of those meant for them.
+    pub sizes: [Sizes; 2],
+    /// The private data that its drivers left in buffers for paging commands, as digests.
+    pub privates: BTreeMap<u32, Hex>,
     /// How many pool blocks the last call took, and has not given back.
     pub kept: usize,
     /// The same of the last call for a transfer that goes on in the next one.
     pub retried: Option<usize>,
     /// The last of the calls that stop its driver, once one has returned.
     pub stopped: Option<Text>,
+}
+
+/// How many bytes some segments have.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sizes {
+    /// All of them.
+    pub all: u64,
+    /// Those that are meant for applications.
+    pub targets: u64,
 }
 
 /// A call that has not returned.
@@ -317,6 +333,8 @@ pub struct View {
     pub lock_asked: u64,
     /// The event of its offer.
     pub offered: u64,
+    /// Whether it was taken back, to be mapped into an aperture, and not locked since.
+    pub reclaimed: bool,
 }
 
 /// How far the end of a view has come.

@@ -70,7 +70,12 @@ impl Kernel {
                 (it.place, it.content) = (Place::System, true);
             }
             let address = memory.ram.view(&memory.seen(it)).ok_or(Refused::NoRoom { trim: 0 })?;
-            it.lock = Some(Locked { count: 0, address, aperture: order.aperture, alternate: order.alternate });
+            it.lock = Some(Locked {
+                count: 0,
+                address,
+                aperture: order.aperture,
+                alternate: order.alternate,
+            });
         }
         let segment = it.segment().and_then(|it| memory.segments.get(it));
         let place = match segment.map(|it| it.shape.flags.aperture) {
@@ -187,10 +192,22 @@ impl Kernel {
         }
         let about =
             self.world.hold().extents.get(extent).map_or(flight::Subject::RUN, |it| it.owner);
-        let over = |it: &World| it.extents.get(extent).is_none_or(|it| it.pending == 0);
+        // What maps or unmaps its pages moves no byte of them.
+        let over = |it: &World| it.extents.get(extent).is_none_or(|it| it.moving == 0);
         let what = |_: &World| format!("the paging work of {about}");
         let done = self.wait_until(at, about, what, over);
         if done { Ok(()) } else { Err(Refused::Stuck) }
+    }
+
+    /// Aims a locked extent's view at where its bytes are now.
+    pub(crate) fn aim(&self, world: &mut World, extent: u32) {
+        let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
+        let Some(it) = extents.get(extent).filter(|it| it.moving == 0) else { return };
+        let Some(lock) = &it.lock else { return };
+        let kept = memory.ram.aim(lock.address, &memory.seen(it));
+        let segment = it.segment().and_then(|it| memory.segments.get(it));
+        let segment = segment.filter(|it| !it.shape.flags.aperture).map(|it| it.subject);
+        self.log.emit(it.owner, What::LockAimed { segment, kept });
     }
 
     /// Unmaps an extent that is about to end. Answers whether nothing of it is pending.
@@ -328,14 +345,5 @@ impl World {
 
     pub(crate) fn adapter_of(&self, extent: u32) -> u32 {
         self.extents.get(extent).map_or(0, |it| it.adapter)
-    }
-
-    /// Aims a locked extent's view at where its bytes are now.
-    pub(crate) fn aim(&mut self, extent: u32) {
-        let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
-        let Some(it) = extents.get(extent).filter(|it| it.pending == 0) else { return };
-        if let Some(lock) = &it.lock {
-            memory.ram.aim(lock.address, &memory.seen(it));
-        }
     }
 }

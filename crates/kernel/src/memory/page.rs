@@ -57,6 +57,7 @@ impl Kernel {
         for step in &steps {
             if let Some(it) = world.extents.get_mut(step.extent) {
                 it.pending += 1;
+                it.moving += u32::from(step.what.moves());
             }
         }
         let (count, waits) = (steps.len(), behind.len());
@@ -207,7 +208,9 @@ impl Kernel {
             None => {
                 let run =
                     memory.ram.take(u64::from(memory.paging.buffer).next_multiple_of(PAGE))?;
-                Buffer { run, private: vec![0; memory.paging.private as usize] }
+                memory.made += 1;
+                let private = vec![0; memory.paging.private as usize];
+                Buffer { run, private, number: memory.made }
             }
         };
         let size = memory.paging.buffer;
@@ -239,6 +242,7 @@ impl Kernel {
         let (mut answer, mut written) = (Err(Refusal::NoMemory), 0);
         let before = step.multipass;
         let mut multipass = before;
+        let sealed = seal(&open.buffer.private);
         let private = &mut open.buffer.private;
         let used = open.used;
         facts.ram.lend(rest, &mut |buffer| {
@@ -299,6 +303,11 @@ impl Kernel {
             whole: matches!(turn, Turn::Whole),
         };
         self.log.emit(Kind::Paging.nr(number), built);
+        if !open.buffer.private.is_empty() {
+            let (buffer, after) = (open.buffer.number, seal(&open.buffer.private));
+            let private = What::PagingPrivate { buffer, before: sealed, after };
+            self.log.emit(Kind::Paging.nr(number), private);
+        }
         turn
     }
 
@@ -430,13 +439,16 @@ impl Kernel {
         let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
         let Some(it) = extents.get_mut(extent) else { return };
         it.pending -= 1;
+        it.moving -= u32::from(step.what.moves());
         if let Some(segment) = memory.segments.get(step.at.segment).map(|it| it.subject) {
             let (operation, come) = (step.what.name().into(), step.what.comes());
             let done = What::PagingDone { operation, of: it.owner, segment, come };
             self.log.emit(Kind::Paging.nr(paging), done);
         }
         let (ending, idle) = (it.ending, it.pending == 0);
-        world.aim(extent);
+        if step.what.moves() {
+            self.aim(world, extent);
+        }
         if ending && idle {
             self.release_extent(world, extent);
         }
@@ -485,6 +497,11 @@ impl Kernel {
         }
         any
     }
+}
+
+/// A digest that is zero if all bytes are.
+fn seal(bytes: &[u8]) -> flight::Hex {
+    if bytes.iter().all(|it| *it == 0) { flight::Hex(0) } else { crate::create::digest(bytes) }
 }
 
 /// What the operation of a step says, taken out of the world.
@@ -554,6 +571,11 @@ impl Move {
     /// Whether the allocation comes by it, or stays, and does not leave.
     pub(crate) fn comes(&self) -> bool {
         !matches!(self, Move::Out | Move::Discard { .. } | Move::Unmap | Move::Go)
+    }
+
+    /// Whether it moves or changes the allocation's bytes.
+    fn moves(&self) -> bool {
+        matches!(self, Move::Fill | Move::In | Move::Out | Move::Init | Move::Update(_))
     }
 
     /// The name of its operation in events.

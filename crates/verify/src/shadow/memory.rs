@@ -47,6 +47,12 @@ pub struct Memory {
     pub locks: u32,
     /// Whether it was not in a segment when it was locked.
     pub outside: bool,
+    /// The segment that the CPU is shown while it is locked; none are its pages.
+    pub shown: Option<Subject>,
+    /// Whether it was taken back, and its pages are to be mapped into an aperture for that.
+    pub reclaimed: bool,
+    /// How many bytes it has.
+    pub bytes: u64,
 }
 
 /// What a driver was told of an allocation since it came.
@@ -167,6 +173,18 @@ pub struct Saves {
     pub unready: u32,
     /// How many of them were never given bytes.
     pub blank: u32,
+}
+
+impl Memory {
+    /// The segment where its bytes are; none are its pages, also behind an aperture.
+    pub fn lies_in(&self) -> Option<Subject> {
+        self.there.filter(|_| !self.mapped)
+    }
+
+    /// Whether paging work has brought it to where it should be.
+    pub fn is_there(&self) -> bool {
+        self.placed.is_some_and(|it| self.there == Some(it.segment))
+    }
 }
 
 impl Segment {

@@ -137,9 +137,10 @@ impl<'a> MemoryBench<'a> {
         let device = Handle(self.device);
         let order = EvictOrder { device, list: vec![Handle(seen)], ..EvictOrder::default() };
         let kernel = self.wing.kernel.clone();
-        let told: Arc<dyn Trimmed> = match trims {
-            true => Arc::new(Obedient { kernel, process, order: Mutex::new(Some(order)) }),
-            false => Arc::new(Deaf),
+        let told: Arc<dyn Trimmed> = if trims {
+            Arc::new(Obedient { kernel, process, order: Mutex::new(Some(order)) })
+        } else {
+            Arc::new(Deaf)
         };
         let registered = self.wing.kernel.register_trim(process, device, told).unwrap();
         let other = MemoryBench::open(self.wing, at);
@@ -345,8 +346,11 @@ fn short(story: Story) -> Vec<Event> {
     )
 }
 
+/// A flight.
+type Flown = fn() -> Vec<Event>;
+
 /// Clients that break one rule each, in flights of their own.
-pub const BAD_FLIGHTS: &[(RuleId, fn() -> Vec<Event>)] = &[
+pub const BAD_FLIGHTS: &[(RuleId, Flown)] = &[
     (RuleId::PAGQ_LIFE_007, queue_of_the_first),
     (RuleId::RESID_OFFER_005, || {
         short(|bench, at| {

@@ -90,6 +90,7 @@ pub(crate) struct Buffer {
 }
 
 /// The memory of one allocation, of a client's or of a driver's for its contexts.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Extent {
     pub(crate) adapter: u32,
     /// The allocation it is the memory of.

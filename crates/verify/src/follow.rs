@@ -55,10 +55,9 @@ impl Shadows {
             | What::ReclaimTold { .. }
             | What::ResidencyTold { .. }
             | What::LockEnded { .. } => shadow.view().map(|it| it.allocation),
-            What::BudgetTold { adapter, .. } => Some(*adapter),
             What::TrimEnded { .. } => shadow.device().and_then(|it| it.process),
             What::PagingPrivate { .. } => shadow.paging().map(|it| it.adapter),
-            What::DdiCall { adapter, .. } => Some(*adapter),
+            What::DdiCall { adapter, .. } | What::BudgetTold { adapter, .. } => Some(*adapter),
             What::DdiReturn { .. } => shadow.call().map(|it| it.adapter),
             What::DdiDestroys { .. } => shadow.allocation().and_then(|it| it.word),
             What::DdiResource { word, .. } => Some(*word),

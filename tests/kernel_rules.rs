@@ -463,6 +463,8 @@ fn recorded(flight: &str) -> Vec<Event> {
         FIRST_GENERATION => side_by_side(Generation::One),
         memory::PAGED => stories::memory::paged(4096),
         memory::LOCKED => stories::memory::locked(),
+        memory::TOLD => stories::memory::told(),
+        memory::RECLAIMED => stories::memory::reclaimed(),
         scenario => return flown("softgpu", scenario, 1).events,
     };
     windtunnel::keep_tally(verified(&events).tally());
@@ -553,7 +555,9 @@ fn every_live_rule_is_broken_by_a_driver_a_client_or_a_changed_trace() {
     let drivers = drivers::ALL.iter().flat_map(|it| it.breaks);
     let clients = windtunnel::SCENARIOS.iter().copied().flatten().flat_map(|it| it.breaks);
     let below = stories::memory::BAD_CLIENTS.iter().map(|it| &it.0);
-    let named: BTreeSet<RuleId> = drivers.chain(clients).chain(below).copied().collect();
+    let alone = stories::memory::BAD_FLIGHTS.iter().map(|it| &it.0);
+    let named = drivers.chain(clients).chain(below).chain(alone);
+    let named: BTreeSet<RuleId> = named.copied().collect();
     for rule in RuleId::LIVE.iter().copied() {
         let by_us = verify::find(rule.name()).is_some_and(|it| it.obligation == "kernel");
         let known = if by_us { shown.contains(&rule) } else { named.contains(&rule) };
@@ -563,8 +567,10 @@ fn every_live_rule_is_broken_by_a_driver_a_client_or_a_changed_trace() {
 
 #[test]
 fn a_bad_client_of_memory_is_named_with_its_rule_alone() {
-    for (rule, story) in stories::memory::BAD_CLIENTS {
-        let events = stories::memory::told_by(*story);
+    let below = stories::memory::BAD_CLIENTS.iter();
+    let below = below.map(|(rule, story)| (rule, stories::memory::told_by(*story)));
+    let alone = stories::memory::BAD_FLIGHTS.iter().map(|(rule, fly)| (rule, fly()));
+    for (rule, events) in below.chain(alone) {
         let verifier = verified(&events);
         windtunnel::keep_tally(verifier.tally());
         let found: Vec<_> = verifier.findings().iter().map(|it| (it.rule, it.who)).collect();

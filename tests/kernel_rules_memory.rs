@@ -9,6 +9,11 @@ pub(crate) const PAGED: &str = "paged";
 /// What the CPU sees, wherever it is.
 pub(crate) const LOCKED: &str = "locked";
 
+/// What clients are told of their memory.
+pub(crate) const TOLD: &str = "told";
+/// What is taken back is locked at once.
+pub(crate) const RECLAIMED: &str = "reclaimed";
+
 /// The cases.
 pub(crate) const CASES: &[Case] = &[
     case(
@@ -232,4 +237,55 @@ pub(crate) const CASES: &[Case] = &[
         "what is locked outside of memory comes there",
         Set("allocation:3 memory.wanted", "mappable", "false"),
     ),
+    case(
+        RuleId::ALLOC_LOCK_015,
+        LOCKED,
+        "the CPU is shown where something was before it moved",
+        Missing("lock.aimed"),
+    ),
+    case(
+        RuleId::ALLOC_LOCK_022,
+        RECLAIMED,
+        "a lock of what was taken back waits until it is mapped",
+        Set(WAITS, "subject", "allocation:1"),
+    ),
+    case(
+        RuleId::RESID_OFFER_010,
+        RECLAIMED,
+        "what is on its way is said to be there",
+        Set("reclaim.told", "value", "0"),
+    ),
+    case(
+        RuleId::ALLOC_PRIO_003,
+        TOLD,
+        "a resource is said to be resident while a member is not",
+        Set("residency.told answer=away", "answer", "local"),
+    ),
+    case(
+        RuleId::RESID_BUDGET_001,
+        TOLD,
+        "a budget is larger than the memory",
+        Set("budget.told", "budget", "1000000000"),
+    ),
+    case(
+        RuleId::RESID_BUDGET_002,
+        TOLD,
+        "a client is told less than it uses too much",
+        Set("trim.told by=notification", "bytes", "1"),
+    ),
+    case(
+        RuleId::RESID_TRIM_002,
+        TOLD,
+        "a notification is periodic, and restarts the period",
+        Set("trim.asked", "flags", "periodic+restart-periodic"),
+    ),
+    case(
+        RuleId::KMD_SEG_014,
+        TOLD,
+        "a paging buffer's private data is another than its driver left",
+        Set("paging.private", "before", "0x00000001"),
+    ),
 ];
+
+/// The client waits for the fence of what it took back.
+const WAITS: &str = "wait.parked signal 3\"";

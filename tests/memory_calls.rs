@@ -276,6 +276,9 @@ fn good_calls_are_counted_and_nothing_is_found() {
         }
         let flags = entire | LockFlags::AcquireAperture | LockFlags::UseAlternateVA;
         client.lock(at, device, list[0], flags, &[]).unwrap();
+        client.unlock(at, device, &list).unwrap();
+        let flags = entire | LockFlags::AcquireAperture;
+        client.lock(at, device, list[0], flags, &[]).unwrap();
         client.lock(at, device, list[0], LockFlags::ReadOnly, &[0]).unwrap();
         client.unlock(at, device, &[list[0], list[0]]).unwrap();
         client.lock2(at, device, list[0], 0).unwrap();
@@ -302,6 +305,7 @@ const JUDGED: &[RuleId] = &[
     RuleId::ALLOC_LOCK_002,
     RuleId::ALLOC_LOCK_003,
     RuleId::ALLOC_LOCK_004,
+    RuleId::ALLOC_LOCK_007,
     RuleId::ALLOC_LOCK_008,
     RuleId::ALLOC_LOCK_009,
     RuleId::ALLOC_LOCK_010,

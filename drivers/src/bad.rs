@@ -19,4 +19,5 @@ pub(crate) mod paging;
 pub(crate) mod query;
 pub(crate) mod saved;
 pub(crate) mod standard;
+pub(crate) mod starts;
 pub(crate) mod view;

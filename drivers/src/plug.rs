@@ -3,6 +3,7 @@
 
 use crate::bad::memory::{self, Memory};
 use crate::bad::paging::{Crooked, Flaw};
+use crate::bad::starts::StartsAgain;
 use crate::board::Board;
 use crate::changing::Changing;
 use crate::wrapped::{Fault, Wrapped};
@@ -110,6 +111,15 @@ pub(crate) fn changing(log: &Arc<Log>) -> Plugged {
     let (driver, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
     let miniport = Changing::around(driver);
     Plugged { miniport, machine, pool: Pool::new(log.clone()) }
+}
+
+/// The driver in safe Rust, with memory, that takes a pool block with each start of a transfer.
+pub(crate) fn starts_again(log: &Arc<Log>) -> Plugged {
+    let ram = Ram::new(MACHINE_MEMORY).expect("the machine has memory");
+    let plan = MemoryPlan { paging_buffer: 96, ..MemoryPlan::default() };
+    let (good, machine) = SoftGpu::with_memory(ram, plan);
+    let pool = Pool::new(log.clone());
+    Plugged { miniport: StartsAgain::new(good, pool.clone()), machine, pool }
 }
 
 /// The driver in safe Rust, with a fault.

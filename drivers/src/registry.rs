@@ -187,6 +187,16 @@ pub const ALL: &[Listed] = drivers! {
     "keeps-mapping" "leaves pages in its aperture that it was told to unmap" [KMD_PAGING_013]
         |log| plug::crooked(Flaw::KeepsMapping, log);
 
+    "in-a-line" "takes pages of the system's memory to lie one behind the other" [KMD_PAGING_029]
+        |log| plug::crooked(Flaw::InALine, log);
+    "turns-around" "moves allocations out with their last page first" [KMD_PAGING_017]
+        |log| plug::crooked(Flaw::TurnsAround, log);
+
+    "maps-nothing" "has an aperture, and no operation that maps pages into it" [KMD_SEG_008]
+        |log| plug::crooked(Flaw::MapsNothing, log);
+    "starts-again" "takes a pool block for a transfer whenever it is told to start one"
+        [KMD_PAGING_008] plug::starts_again;
+
     "preempts-one-engine" "claims preemption, and knows of one engine only" [KMD_CAPS_001]
         |log| plug::table(&query::PREEMPTS_ONE_ENGINE, log);
     "patches-nothing" "claims NoDmaPatching alone" [KMD_CAPS_002]

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The built-in driver with memory. It has an allocation for all contexts of a device, which it
-/// brings up to date, counts in the private data of paging buffers, and finds each allocation busy that is to come back, until it is told
-/// otherwise.
+/// brings up to date, finds each allocation busy that is to come back, until it is told otherwise,
+/// and counts in the private data of its paging buffers.
 pub struct Careful {
     driver: Arc<SoftGpu>,
     hardware: Arc<Gpu>,
@@ -118,6 +118,9 @@ impl Miniport for Careful {
     }
 
     fn build_paging(&self, at: &mut Passive, building: &mut Building<'_>) -> Answer<()> {
+        if let Some(count) = building.private.first_mut() {
+            *count = count.wrapping_add(1);
+        }
         if matches!(&building.operation, Operation::Transfer(it) if !it.idle) {
             return Err(Refusal::Busy);
         }

@@ -2,17 +2,19 @@
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
 use crate::careful::Careful;
-use crate::{Wing, run};
+use crate::{Variant, Wing, run};
+use abi::status::STATUS_NOT_IMPLEMENTED;
 use flight::{Event, Log, Passive, RuleId};
+use kernel::miniport::Generation;
 use kernel::segment::Wants;
 use kernel::{
-    Budget, EvictOrder, Group, Handle, LockOrder, Plugged, Refused, Residency, ResidentOrder,
-    Trimmed,
+    Budget, EvictOrder, Group, Handle, Kernel, LockOrder, Plugged, ProcessId, Refused, Residency,
+    ResidentOrder, Trimmed,
 };
 use softgpu::format::{self, Command, only_in};
 use softgpu::{APERTURE, LOCAL, MemoryPlan, SoftGpu, VISIBLE};
-use std::sync::Arc;
-use thunk::{Client, Create, Destroy};
+use std::sync::{Arc, Mutex, PoisonError};
+use thunk::{Client, Create, Destroy, Names};
 
 /// The size of a page.
 pub const PAGE: u64 = 4096;
@@ -131,6 +133,30 @@ impl<'a> MemoryBench<'a> {
         self.client.destroy(at, &destroy).unwrap();
     }
 
+    /// Lists more than its part of the memory, is told so when another process has no room, and
+    /// lets go of something, or does not.
+    fn crowd(&self, at: &mut Passive, trims: bool) {
+        let process = self.client.session().process();
+        let list: Vec<u32> = (0..3).map(|_| self.create(at, 4, &unseen())).collect();
+        let seen = self.create(at, 8, &only_in(&[VISIBLE, APERTURE]));
+        self.resident(at, &[&list[..], &[seen]].concat());
+        let device = Handle(self.device);
+        let order = EvictOrder { device, list: vec![Handle(seen)], ..EvictOrder::default() };
+        let kernel = self.wing.kernel.clone();
+        let told: Arc<dyn Trimmed> = if trims {
+            Arc::new(Obedient { kernel, process, order: Mutex::new(Some(order)) })
+        } else {
+            Arc::new(Deaf)
+        };
+        let registered = self.wing.kernel.register_trim(process, device, told).unwrap();
+        let other = MemoryBench::open(self.wing, at);
+        let theirs = other.create(at, 16, &unseen());
+        assert!(other.ask(&[theirs], false).is_err(), "this process has it");
+        self.wing.host.quiet(at);
+        assert!(self.wing.kernel.unregister_trim(process, registered));
+        other.close(at);
+    }
+
     /// Ends the device, and all it has.
     pub fn close_device(&self, at: &mut Passive) {
         self.client.destroy_context(at, self.context).unwrap();
@@ -235,6 +261,119 @@ pub fn locked() -> Vec<Event> {
     )
 }
 
+/// Local memory that the CPU does not see.
+fn unseen() -> Wants {
+    let mut wants = only_in(&[LOCAL]);
+    wants.flags.cpu_visible = false;
+    wants
+}
+
+/// What clients are told: where things are, how much they may use, how much too much they do.
+pub fn told() -> Vec<Event> {
+    let driver = Careful::new(little(4096));
+    run(
+        1,
+        |log| driver.plug(log),
+        |wing, at| {
+            let bench = MemoryBench::open(wing, at);
+            let (client, device) = (&bench.client, bench.device);
+            let private = vec![format::describe_in(2 * PAGE, 0, &unseen()); 2];
+            let made = client.create(at, &Create::on(device, private).with_resource()).unwrap();
+            let resource = Names { device, resources: &[made.resource], list: &[] };
+            bench.resident(at, &made.allocations);
+            client.residency(at, resource).unwrap();
+            bench.evict(&made.allocations[..1], false, false);
+            wing.host.quiet(at);
+            client.residency(at, resource).unwrap();
+            let destroy = Destroy { device, resource: made.resource, ..Destroy::default() };
+            client.destroy(at, &destroy).unwrap();
+            let process = client.session().process();
+            wing.kernel.budget(process, Handle(bench.adapter), Group::Local).unwrap();
+            bench.crowd(at, true);
+            bench.close(at);
+        },
+    )
+}
+
+/// What is taken back is locked at once.
+pub fn reclaimed() -> Vec<Event> {
+    let driver = Careful::new(little(4096));
+    run(
+        1,
+        |log| driver.plug(log),
+        |wing, at| {
+            let bench = MemoryBench::open(wing, at);
+            let wants = only_in(&[APERTURE]);
+            let (one, two) = (bench.create(at, 10, &wants), bench.create(at, 10, &wants));
+            bench.resident(at, &[one]);
+            bench.offer(one);
+            wing.host.quiet(at);
+            bench.resident(at, &[two]); // There is room for one of them.
+            bench.evict(&[two], false, false);
+            let process = bench.client.session().process();
+            let list = [Handle(one)];
+            let back = wing.kernel.reclaim(process, None, Some(bench.queue), &list).unwrap();
+            assert!(back.discarded[0], "it was thrown away");
+            bench.lock(at, one, false).unwrap();
+            let Residency::Pending(value) = back.residency else { panic!("{back:?}") };
+            wing.kernel.wait_queue(at, process, bench.fence, value).unwrap();
+            bench.unlock(one);
+            bench.close(at);
+        },
+    )
+}
+
+/// A client of a driver of WDDM 1.x asks for a paging queue.
+fn queue_of_the_first() -> Vec<Event> {
+    let driver = Variant::with_memory(Generation::One);
+    run(
+        1,
+        |log| driver.plug(log),
+        |wing, at| {
+            let client = Client::new(&wing.kernel);
+            let adapter = client.adapters(at).unwrap()[0];
+            let device = client.create_device(at, adapter).unwrap();
+            assert_eq!(client.create_queue(at, device, 0).err(), Some(STATUS_NOT_IMPLEMENTED));
+            client.destroy_device(at, device).unwrap();
+            client.close_adapter(at, adapter).unwrap();
+            client.end(at);
+        },
+    )
+}
+
+/// A client with little memory does wrong.
+fn short(story: Story) -> Vec<Event> {
+    run(
+        1,
+        |log| plug_memory(log, little(4096)).0,
+        |wing, at| {
+            let bench = MemoryBench::open(wing, at);
+            story(&bench, at);
+            bench.close(at);
+        },
+    )
+}
+
+/// A flight.
+type Flown = fn() -> Vec<Event>;
+
+/// Clients that break one rule each, in flights of their own.
+pub const BAD_FLIGHTS: &[(RuleId, Flown)] = &[
+    (RuleId::PAGQ_LIFE_007, queue_of_the_first),
+    (RuleId::RESID_OFFER_005, || {
+        short(|bench, at| {
+            let (one, two) = (bench.create(at, 10, &unseen()), bench.create(at, 10, &unseen()));
+            bench.resident(at, &[one]);
+            bench.offer(one);
+            bench.wing.host.quiet(at);
+            bench.resident(at, &[two]); // There is room for one of them.
+            bench.fill(at, one);
+            bench.wing.host.quiet(at);
+        })
+    }),
+    (RuleId::RESID_TRIM_004, || short(|bench, at| bench.crowd(at, false))),
+];
+
 /// What a client does wrong with memory.
 type Story = fn(&MemoryBench<'_>, &mut Passive);
 
@@ -273,6 +412,22 @@ pub const BAD_CLIENTS: &[(RuleId, Story)] = &[
         bench.destroy(at, vec![it]);
     }),
 ];
+
+/// Somebody who lets go of what it can, once.
+struct Obedient {
+    kernel: Arc<Kernel>,
+    process: ProcessId,
+    order: Mutex<Option<EvictOrder>>,
+}
+
+impl Trimmed for Obedient {
+    fn trim(&self, _bytes: u64) {
+        let order = self.order.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(order) = order {
+            self.kernel.evict(self.process, &order).unwrap();
+        }
+    }
+}
 
 /// Somebody who does nothing about memory that is short.
 struct Deaf;

@@ -8,7 +8,7 @@ use kernel::miniport::{
     Answer, Birth, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice,
     DriverResource, DriverView, Generation, Miniport, Opening, Refusal,
 };
-use softgpu::{Gpu, SoftGpu};
+use softgpu::{Gpu, MemoryPlan, SoftGpu};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::vec::Drain;
@@ -36,8 +36,18 @@ impl Variant {
         Self::new(Generation::Two, true)
     }
 
+    /// The built-in driver with memory, as one of that generation.
+    pub fn with_memory(generation: Generation) -> Arc<Self> {
+        let ram = nt::Ram::new(1 << 30).unwrap_or_else(|why| panic!("{why}"));
+        Self::around(SoftGpu::with_memory(ram, MemoryPlan::default()), generation, false)
+    }
+
     fn new(generation: Generation, signs: bool) -> Arc<Self> {
-        let (driver, hardware) = SoftGpu::new();
+        Self::around(SoftGpu::new(), generation, signs)
+    }
+
+    fn around(built: (Arc<SoftGpu>, Arc<Gpu>), generation: Generation, signs: bool) -> Arc<Self> {
+        let (driver, hardware) = built;
         let (host, stubborn) = (OnceLock::new(), AtomicBool::new(false));
         Arc::new(Self { driver, hardware, generation, signs, host, stubborn })
     }

@@ -251,6 +251,21 @@ events! {
     BudgetTold "budget.told" {
         adapter: Subject, local: bool, budget: u64, usage: u64, reserved: u64, reservable: u64
     }
+    /// A client asked where a view is, alone or with others of a resource (`of`): subject the
+    /// view. `answer` is what it was told of all it asked for: local, shared or away.
+    ResidencyTold "residency.told" { of: Option<Subject>, answer: Text }
+    /// A client was told how many bytes it should let go of, in answer to a call or in a
+    /// notification (`by`): subject the process. What it lists comes to `usage` in the adapter's
+    /// own memory and to `shared_usage` in apertures; so many bytes are `missing` besides.
+    TrimTold "trim.told" {
+        adapter: Subject, by: Text, usage: u64, budget: u64, shared_usage: u64,
+        shared_budget: u64, missing: u64, bytes: u64
+    }
+    /// A client's function is called since memory is short: subject the device it is for.
+    /// `flags` are the notification's: to-budget, periodic and restart-periodic, with a plus between.
+    TrimAsked "trim.asked" { flags: Text, bytes: u64 }
+    /// It has returned.
+    TrimEnded "trim.ended" { bytes: u64 }
 
     /// A client's queue of paging work exists: subject it.
     QueueCreated "queue.created" { device: Subject, priority: u32 }

@@ -34,6 +34,11 @@ pub struct Moving<'a> {
     pub runs: &'a [Run],
     /// How many bytes.
     pub bytes: u64,
+    /// The CPU may look at them, and they lie in a line (`CpuVisible` without `Swizzled`).
+    pub linear: bool,
+    /// They are thrown away since a client said that the GPU has not written to them: the
+    /// system's memory has them.
+    pub unwritten: bool,
     /// The page that apertures show where nothing is mapped.
     pub dummy: u64,
     /// The hardware.

@@ -91,6 +91,7 @@ pub(crate) struct Buffer {
 }
 
 /// The memory of one allocation, of a client's or of a driver's for its contexts.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Extent {
     pub(crate) adapter: u32,
     /// The allocation it is the memory of.
@@ -110,6 +111,8 @@ pub(crate) struct Extent {
     pub(crate) content: bool,
     /// Steps planned and not done.
     pub(crate) pending: u32,
+    /// Those of them that move or change its bytes.
+    pub(crate) moving: u32,
     /// How many devices list it, and contexts that may run hold it.
     pub(crate) held: u32,
     /// Work that may use it, from before it was let go of.
@@ -123,6 +126,9 @@ pub(crate) struct Extent {
     pub(crate) offer: Option<Offer>,
     /// The GPU has not written to it since it came: told by its client.
     pub(crate) clean: bool,
+    /// Its bytes came from its pages of the system's memory, and the CPU has not changed them
+    /// where they are now.
+    pub(crate) copied: bool,
     /// Its memory is to be given back as soon as no step is pending.
     pub(crate) ending: bool,
 }
@@ -150,6 +156,8 @@ pub(crate) struct Locked {
     pub(crate) address: usize,
     /// By which kind of lock.
     pub(crate) aperture: bool,
+    /// At an address of its own.
+    pub(crate) alternate: bool,
 }
 
 /// It may be thrown away.
@@ -182,6 +190,7 @@ impl Extent {
             place: Place::Nowhere,
             content: false,
             pending: 0,
+            moving: 0,
             held: 0,
             used: Vec::new(),
             priority: wants.priority,
@@ -190,6 +199,7 @@ impl Extent {
             lock: None,
             offer: None,
             clean: false,
+            copied: false,
             ending: false,
         }
     }
@@ -330,7 +340,11 @@ pub(crate) enum Move {
     Shift {
         from: u64,
     },
-    Discard,
+    /// Its bytes are of no use, or the system's memory has them: nobody has written to it since
+    /// it came.
+    Discard {
+        unwritten: bool,
+    },
     Map,
     Unmap,
     Init,

@@ -81,6 +81,10 @@ pub enum Refused {
     NotCreator(Subject),
     /// It is locked in another way already.
     LockedOtherwise(Subject),
+    /// Another address is asked for, and it is shared, or locked at one or without one.
+    Elsewhere(Subject),
+    /// The driver's generation has no such thing.
+    FirstGeneration(Subject),
     /// An aperture is asked for, but apertures are all it can be in.
     OnlyApertures(Subject),
     /// A lock that does not wait needs an aperture, and no cache that the GPU does not see.

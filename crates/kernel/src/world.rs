@@ -55,7 +55,7 @@ pub(crate) struct World {
     pub(crate) pressure: Option<Pressure>,
     pub(crate) trimmers: Store<Trimmer>,
     /// Who is to be told that memory is short, and by how much.
-    pub(crate) trims: Vec<(u32, u64)>,
+    pub(crate) trims: Vec<u32>,
     pub(crate) gate: Gate,
     /// Whoever waits for something of a device, a context or an adapter to end or to leave: all
     /// look again when anything does.

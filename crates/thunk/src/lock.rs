@@ -78,6 +78,7 @@ const LOCKED: Kept = Kept {
     handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTLock.hDevice")],
     others: &[
         (RuleId::ALLOC_LOCK_004, "D3DKMTLock.hAllocation"),
+        (RuleId::ALLOC_LOCK_007, "D3DKMTLock.Flags.UseAlternateVA"),
         (RuleId::ALLOC_LOCK_008, "D3DKMTLock.Flags.AcquireAperture"),
         (RuleId::ALLOC_LOCK_009, "D3DKMTLock.Flags.AcquireAperture"),
         (RuleId::ALLOC_LOCK_010, "D3DKMTLock.Flags"),
@@ -86,7 +87,10 @@ const LOCKED: Kept = Kept {
 
 const LOCKED_2: Kept = Kept {
     handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTLock2.hDevice")],
-    others: &[(RuleId::ALLOC_LOCK_004, "D3DKMTLock2.hAllocation")],
+    others: &[
+        (RuleId::ALLOC_LOCK_004, "D3DKMTLock2.hAllocation"),
+        (RuleId::ALLOC_LOCK_007, "D3DKMTLock2.hAllocation"),
+    ],
 };
 
 const UNLOCKED: Kept = Kept {
@@ -135,6 +139,7 @@ pub unsafe fn D3DKMTLock(session: &Session, at: &mut Passive, args: *mut D3DKMT_
             hurries: has(Flags::DonotWait),
             still: has(Flags::DonotEvict),
             aperture: has(Flags::AcquireAperture),
+            alternate: has(Flags::UseAlternateVA),
             unsynced: has(Flags::IgnoreSync | Flags::IgnoreReadSync),
         };
         let locked = session.kernel.lock(at, session.process, &order);

@@ -19,7 +19,7 @@ use std::ptr;
 
 const CREATED: Kept = Kept {
     handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTCreatePagingQueue.hDevice")],
-    others: &[],
+    others: &[(RuleId::PAGQ_LIFE_007, "D3DKMTCreatePagingQueue.hDevice")],
 };
 
 const DESTROYED: Kept = Kept { handles: &[], others: &[] };

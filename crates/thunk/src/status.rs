@@ -84,6 +84,8 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         Refused::NotResident(_) => other(RuleId::RESID_EVICT_001),
         Refused::NotLocked(_) => other(RuleId::ALLOC_LOCK_017),
         Refused::LockedOtherwise(_) => other(RuleId::ALLOC_LOCK_008),
+        Refused::Elsewhere(_) => other(RuleId::ALLOC_LOCK_007),
+        Refused::FirstGeneration(_) => other(RuleId::PAGQ_LIFE_007),
         Refused::OnlyApertures(_) => other(RuleId::ALLOC_LOCK_009),
         Refused::NotUnsynced(_) => other(RuleId::ALLOC_LOCK_010),
         Refused::Offered(_) => other(RuleId::ALLOC_LOCK_004),
@@ -150,6 +152,12 @@ fn describe(refused: &Refused) -> String {
         Refused::LockedOtherwise(it) => {
             format!("{it} is locked without an aperture, so it gets none now")
         }
+        Refused::Elsewhere(it) => {
+            format!("{it} is shared, or locked already, and another address is part of it")
+        }
+        Refused::FirstGeneration(it) => {
+            format!("the driver of {it} is of WDDM 1.x, which has no paging queues")
+        }
         Refused::OnlyApertures(it) => format!("{it} can be in apertures only"),
         Refused::NotUnsynced(it) => format!(
             "{it} can be in no aperture that shows the CPU and the GPU the same, so a lock waits"
@@ -186,7 +194,7 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         Refused::ResourceEnded(_) => STATUS_INVALID_HANDLE,
         Refused::NamesFull | Refused::NoRoom { .. } => STATUS_NO_MEMORY,
         // WINDOWS: an adapter that has no such thing answers so (observed for paging queues).
-        Refused::NoVideoMemory => STATUS_NOT_IMPLEMENTED,
+        Refused::NoVideoMemory | Refused::FirstGeneration(_) => STATUS_NOT_IMPLEMENTED,
         Refused::InUse(_) => STATUS_GRAPHICS_ALLOCATION_BUSY,
         Refused::Pinned(_) => STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION,
         Refused::Stuck => STATUS_UNSUCCESSFUL,
@@ -218,6 +226,7 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         | Refused::NotForCpu(_)
         | Refused::NotCreator(_)
         | Refused::LockedOtherwise(_)
+        | Refused::Elsewhere(_)
         | Refused::OnlyApertures(_)
         | Refused::NotUnsynced(_)
         | Refused::WouldEvict(_)

@@ -156,19 +156,17 @@ pub unsafe fn D3DKMTQueryAllocationResidency(
         // SAFETY: The caller's contract.
         let list = unsafe { named.read(session) }?;
         let device = Handle(named.device);
-        let look = |list: Vec<Handle>| session.kernel.whereabouts(session.process, device, &list);
-        let mut all: Vec<_> =
+        let resource = (named.resource != 0).then_some(Handle(named.resource));
+        let look = |list: Vec<Handle>| {
+            session.kernel.whereabouts(session.process, device, resource, &list)
+        };
+        let all: Vec<_> =
             answer(session, LOOKED, list.and_then(look))?.into_iter().map(status_of).collect();
-        if named.resource != 0 {
-            let nowhere = D3DKMT_ALLOCATIONRESIDENCYSTATUS_NOTRESIDENT;
-            all = vec![all.into_iter().max().unwrap_or(nowhere)];
-        }
         // SAFETY: The caller's contract.
         unsafe { write_list(asked.pResidencyStatus, &all) }
     })
 }
 
-/// The farther, the higher.
 fn status_of(it: Whereabouts) -> D3DKMT_ALLOCATIONRESIDENCYSTATUS {
     match it {
         Whereabouts::Local => D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINGPUMEMORY,

@@ -73,6 +73,8 @@ pub(crate) const MEMORY: &str = "
     queue:1 queue.given paging=paging:5 value=2
     queue:1 resident.asked queue=queue:1 views=1 must=false answer=pending value=2 trim=0
     paging:5 paging.built operation=transfer of=allocation:5 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=busy whole=false
+    call:31 ddi.call name=DxgkDdiBuildPagingBuffer level=passive class=scheduler adapter=adapter:3 process=-
+    call:31 ddi.return name=DxgkDdiBuildPagingBuffer answer=ok legal=true
     paging:5 paging.built operation=transfer of=allocation:5 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=true idle=true bytes=8 pass=2 answer=ok whole=true
     paging:5 paging.done operation=transfer of=allocation:5 segment=segment:3 come=true
     paging:5 paging.ended lost=false
@@ -96,6 +98,31 @@ pub(crate) const MEMORY: &str = "
     paging:8 paging.built operation=discard of=allocation:5 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=false idle=true bytes=8 pass=1 answer=ok whole=true
     paging:8 paging.done operation=discard of=allocation:5 segment=segment:3 come=false
     paging:8 paging.ended lost=false
+    allocation:5 memory.placed segment=segment:1 address=4096 bytes=4096
+    view:5 resident.counted device=device:3 queue=queue:1 count=1 lazily=false clean=false
+    paging:9 paging.planned adapter=adapter:3 steps=1 behind=0
+    queue:1 queue.given paging=paging:9 value=3
+    view:5 reclaim.told queue=queue:1 value=3
+    view:5 residency.told of=resource-view:9 answer=away
+    view:5 lock.asked hurries=false still=false
+    view:5 lock.taken count=1 place=aperture hurries=false
+    view:5 lock.ended count=0 dropped=false
+    paging:9 paging.built operation=map-aperture of=allocation:5 word=word:52 segment=segment:1 address=4096 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
+    paging:9 paging.private buffer=1 before=0x00000000 after=0x00000001
+    paging:9 paging.done operation=map-aperture of=allocation:5 segment=segment:1 come=true
+    paging:9 paging.ended lost=false
+    queue:1 queue.signalled value=3
+    process:3 budget.told adapter=adapter:3 local=true budget=8192 usage=0 reserved=0 reservable=4096
+    process:3 trim.told adapter=adapter:3 by=notification usage=0 budget=8192 shared_usage=4096 shared_budget=0 missing=0 bytes=4096
+    device:3 trim.asked flags=to-budget bytes=4096
+    view:5 resident.counted device=device:3 queue=- count=0 lazily=false clean=false
+    device:3 trim.ended bytes=4096
+    allocation:5 memory.evicted segment=segment:1 discard=false why=\"its client evicted it\"
+    paging:10 paging.planned adapter=adapter:3 steps=1 behind=0
+    paging:10 paging.built operation=unmap-aperture of=allocation:5 word=word:52 segment=segment:1 address=4096 size=4096 private=0x00000000 come=false idle=true bytes=8 pass=1 answer=ok whole=true
+    paging:10 paging.private buffer=1 before=0x00000001 after=0x00000001
+    paging:10 paging.done operation=unmap-aperture of=allocation:5 segment=segment:1 come=false
+    paging:10 paging.ended lost=false
     allocation:5 memory.freed
     process:3 name.closed handle=0x40000000 of=queue:1
     process:3 name.closed handle=0x40000040 of=queue-fence:1

@@ -51,11 +51,12 @@ impl Shadows {
                 shadow.saved().and_then(|it| it.context)
             }
             What::LockTaken { .. } | What::OfferReady {} => shadow.view().map(|it| it.device),
-            What::OfferEnded { .. } | What::LockEnded { .. } => {
+            What::OfferEnded { .. } | What::ResidencyTold { .. } | What::LockEnded { .. } => {
                 shadow.view().map(|it| it.allocation)
             }
+            What::TrimEnded { .. } => shadow.device().and_then(|it| it.process),
             What::DdiCall { adapter, .. } | What::BudgetTold { adapter, .. } => Some(*adapter),
-            What::DdiEscapes { .. } => shadow.call().map(|it| it.adapter),
+            What::DdiEscapes { .. } | What::DdiReturn { .. } => shadow.call().map(|it| it.adapter),
             What::DdiDestroys { .. } => shadow.allocation().and_then(|it| it.word),
             What::DdiResource { word, .. } => Some(*word),
             What::DdiOpens { resource, .. } => *resource,
@@ -171,6 +172,7 @@ impl Shadows {
                 (adapter.generation, adapter.stopped, adapter.flying) = (0, None, 0);
                 adapter.bytes = [[0; 2]; 2];
                 adapter.buffers.clear();
+                adapter.retried = Default::default();
                 let segments = std::mem::take(&mut adapter.segments);
                 for it in std::mem::take(&mut adapter.nodes).into_iter().chain(segments) {
                     self.end(it);
@@ -234,6 +236,10 @@ impl Shadows {
                     self.with_adapter(adapter, |it| less(&mut it.owned));
                 }
             }
+            What::TrimAsked { .. } => {
+                let process = self.of(event.subject).device().and_then(|it| it.process);
+                self.with_process(process, |it| it.trimmed = 0);
+            }
             What::DeviceLost { why } => {
                 if let Some(device) = self.get(event.subject).and_then(Shadow::device_mut) {
                     (device.lost, device.why) = (true, Some(why.clone()));
@@ -241,6 +247,16 @@ impl Shadows {
                 }
             }
             _ => (),
+        }
+    }
+
+    pub(crate) fn with_process(
+        &mut self,
+        process: Option<Subject>,
+        change: impl FnOnce(&mut Process),
+    ) {
+        if let Some(it) = process.and_then(|it| self.get(it)?.process_mut()) {
+            change(it);
         }
     }
 
@@ -318,6 +334,7 @@ impl Shadows {
                 let owner = call.adapter;
                 let (left, ends) =
                     (std::mem::take(&mut call.blocks), std::mem::take(&mut call.ends));
+                let kept = left.len();
                 self.end(event.subject);
                 if answer != "ok" {
                     self.refused(event, owner);
@@ -332,6 +349,7 @@ impl Shadows {
                 let shadow = self.get(owner).and_then(Shadow::adapter_mut);
                 let Some(adapter) = shadow else { return };
                 adapter.inside.retain(|it| it.call != event.subject);
+                adapter.kept = kept;
                 if ["DxgkDdiStopDevice", "DxgkDdiRemoveDevice"].contains(&&**name) {
                     adapter.stopped = Some(name.clone());
                 }

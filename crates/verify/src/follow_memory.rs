@@ -155,6 +155,7 @@ impl Shadows {
                 resident: 0,
                 lock_asked: 0,
                 offered: 0,
+                reclaimed: false,
             };
             self.start(event.subject, Known::View(view));
             self.with_allocation(allocation, |it| {

@@ -35,11 +35,11 @@ impl Shadows {
                 let wanted = Wanted { seen, cached, pinned, told, mappable };
                 self.with_memory(subject, |it| it.wanted = wanted);
             }
-            &What::MemoryPlaced { segment, address, .. } => {
+            &What::MemoryPlaced { segment, address, bytes } => {
                 let aperture = self.of(segment).segment().is_some_and(|it| it.aperture);
                 self.with_memory(subject, |it| {
                     it.placed = Some(Placed { segment, address });
-                    it.clean = false;
+                    (it.clean, it.bytes) = (false, bytes);
                     it.backed |= aperture;
                 });
             }
@@ -48,7 +48,7 @@ impl Shadows {
                 self.with_memory(subject, |it| it.placed = None);
             }
             What::MemoryEvicted { discard, .. } => self.with_memory(subject, |it| {
-                it.placed = None;
+                (it.placed, it.reclaimed) = (None, false);
                 let offered = it.offer.as_mut().filter(|it| it.ready && *discard);
                 it.backed = offered.is_none();
                 if let Some(Offer { discarded, .. }) = offered {
@@ -120,6 +120,8 @@ impl Shadows {
         let Some(it) = self.get(event.subject).and_then(Shadow::paging_mut) else { return };
         it.open = (!*whole).then(open);
         let adapter = it.adapter;
+        let goes_on = !*whole && operation == "transfer";
+        self.with_adapter(adapter, |it| it.retried = goes_on.then_some(it.kept));
         if busy {
             self.wait_for(event.subject, adapter);
         }
@@ -193,7 +195,7 @@ impl Shadows {
             "notify-residency" => it.told = if come { Told::Come } else { Told::Leaves },
             "update-context" => (),
             _ => {
-                it.there = come.then_some(segment);
+                (it.there, it.reclaimed) = (come.then_some(segment), false);
                 it.told = Told::Nothing;
                 it.local = come && local;
                 if operation.ends_with("aperture") {

@@ -47,7 +47,7 @@ impl Shadows {
         let Some(view) = self.get(event.subject).and_then(Shadow::view_mut) else { return false };
         let allocation = view.allocation;
         match &event.what {
-            What::ResidentCounted { queue, count, lazily, clean, .. } => {
+            What::ResidentCounted { device, queue, count, lazily, clean } => {
                 let before = std::mem::replace(&mut view.resident, *count);
                 self.with_memory(allocation, |it| {
                     match (before, *count) {
@@ -61,19 +61,20 @@ impl Shadows {
                 if let Some(it) = queue.and_then(|it| self.get(it)?.queue_mut()) {
                     it.counted += 1;
                 }
+                if (before, *count) == (1, 0) {
+                    let bytes = self.of(allocation).memory().map_or(0, |it| it.bytes);
+                    let process = self.of(*device).device().and_then(|it| it.process);
+                    self.with_process(process, |it| it.trimmed += bytes);
+                }
             }
             What::LockAsked { still, .. } => {
                 view.lock_asked = event.seq;
                 self.with_memory(allocation, |it| it.still = *still);
             }
-            What::LockTaken { place, .. } => self.with_memory(allocation, |it| {
-                if it.locks == 0 {
-                    it.outside = place == "system";
-                    it.aimed = place == "memory";
-                }
-                (it.locks, it.clean, it.still) = (it.locks + 1, false, false);
-                it.backed |= place == "system";
-            }),
+            What::LockTaken { place, .. } => {
+                view.reclaimed = false;
+                self.lock_taken(allocation, place);
+            }
             What::LockEnded { .. } => self.with_memory(allocation, |it| less(&mut it.locks)),
             What::OfferMade { .. } => {
                 view.offered = event.seq;
@@ -82,9 +83,31 @@ impl Shadows {
             What::OfferReady {} => self.with_memory(allocation, |it| {
                 it.offer.iter_mut().for_each(|it| it.ready = true);
             }),
-            What::OfferEnded { .. } => self.with_memory(allocation, |it| it.offer = None),
+            What::OfferEnded { value, .. } => {
+                let placed = self.of(allocation).memory().and_then(|it| it.placed);
+                let segment = placed.and_then(|it| self.of(it.segment).segment());
+                let mapped = *value > 0 && segment.is_some_and(|it| it.aperture);
+                self.with_memory(allocation, |it| {
+                    it.offer = None;
+                    it.reclaimed = mapped && !it.is_there();
+                });
+                if let Some(it) = self.get(event.subject).and_then(Shadow::view_mut) {
+                    it.reclaimed = mapped;
+                }
+            }
             _ => return false,
         }
         true
+    }
+
+    fn lock_taken(&mut self, allocation: Subject, place: &str) {
+        self.with_memory(allocation, |it| {
+            if it.locks == 0 {
+                it.aimed = place == "memory";
+                it.outside = place == "system";
+            }
+            (it.locks, it.clean, it.still) = (it.locks + 1, false, false);
+            it.backed = place == "system" || (it.backed && place != "memory");
+        });
     }
 }

@@ -19,6 +19,7 @@ pub mod shadow;
 mod share;
 
 mod answers;
+mod budgets;
 mod close;
 mod create;
 mod ddi;

@@ -8,7 +8,7 @@ const LOCK: &str = "D3DKMTLock";
 const LOCK2: &str = "D3DKMTLock2";
 
 /// The rules on locks.
-pub(crate) static RULES: [Rule; 10] = [
+pub(crate) static RULES: [Rule; 11] = [
     Rule { id: RuleId::ALLOC_LOCK_005, on: &["lock.taken"], check: visible },
     Rule { id: RuleId::ALLOC_LOCK_006, on: &["lock.taken"], check: creator },
     Rule { id: RuleId::ALLOC_LOCK_012, on: &["lock.taken"], check: hurries },
@@ -17,6 +17,7 @@ pub(crate) static RULES: [Rule; 10] = [
     Rule { id: RuleId::ALLOC_LOCK_015, on: &["lock.ended"], check: follows },
     Rule { id: RuleId::ALLOC_LOCK_019, on: &["lock.taken"], check: cached },
     Rule { id: RuleId::ALLOC_LOCK_021, on: &["memory.placed"], check: stays },
+    Rule { id: RuleId::ALLOC_LOCK_022, on: &["lock.taken", "wait.parked"], check: at_once },
     Rule { id: RuleId::ALLOC_DESTROY_022, on: &["lock.ended"], check: unlocked },
     Rule { id: RuleId::KMD_FLAGS_012, on: &["memory.evicted"], check: never_moves },
 ];
@@ -104,6 +105,22 @@ fn stays(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
             event.subject
         )
     })
+}
+
+fn at_once(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    match &event.what {
+        What::LockTaken { .. } if shadow.view().is_some_and(|it| it.reclaimed) => Verdict::Kept,
+        What::WaitParked { why } => {
+            let it = shadow.allocation().filter(|it| it.memory.reclaimed);
+            let Some(_) = it else { return Verdict::Aside };
+            Verdict::Broken(
+                Who::Kernel,
+                LOCK2.into(),
+                format!("{} was taken back, and a lock of it waits for {why}", event.subject),
+            )
+        }
+        _ => Verdict::Aside,
+    }
 }
 
 fn unlocked(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {

@@ -69,8 +69,9 @@ impl Oracle {
         self.log.judge(rule, Who::Driver, of, PLACE, broken);
     }
 
-    /// Compares where an operation should have brought its bytes.
-    fn arrived(&self, state: &mut State, it: &Moving<'_>, expected: &[u8], rule: RuleId) {
+    /// Compares where an operation should have brought its bytes. Answers whether they lie there
+    /// in their order.
+    fn arrived(&self, state: &mut State, it: &Moving<'_>, expected: &[u8], rule: RuleId) -> bool {
         let gpu = !matches!(it.movement, Movement::Leaves);
         let found = if gpu { at_gpu(it) } else { in_system(it.ram, it.runs, it.bytes) };
         let Some(found) = found else {
@@ -82,10 +83,12 @@ impl Oracle {
                 it.address
             );
             self.judge(rule, it.of, Some(said));
-            return;
+            return true;
         };
         state.compared += it.bytes;
         let wrong = first_wrong(expected, &found);
+        let rule = self.judge_order(it, rule, expected, &found, wrong.is_some());
+        let Some(rule) = rule else { return false };
         let broken = wrong.map(|wrong| {
             let Wrong { offset, expected, found } = wrong;
             let place = if gpu {
@@ -102,6 +105,61 @@ impl Oracle {
             )
         });
         self.judge(rule, it.of, broken);
+        true
+    }
+
+    /// Judges how a transfer that may go wrong in a known way did: through pages that do not lie
+    /// one behind the other, or to where the CPU expects a line. Answers whose rule the rest is.
+    fn judge_order(
+        &self,
+        it: &Moving<'_>,
+        rule: RuleId,
+        expected: &[u8],
+        found: &[u8],
+        wrong: bool,
+    ) -> Option<RuleId> {
+        let line = match it.movement {
+            Movement::Comes => Some(found),
+            Movement::Leaves => Some(expected),
+            _ => None,
+        };
+        if let Some(line) = line.filter(|_| it.runs.len() > 1) {
+            let straight = wrong && in_a_line(it).is_some_and(|it| it == line);
+            let said = "took the pages to lie one behind the other, which they do not";
+            let broken = straight.then(|| format!("{} of {} {said}", name(it.movement), it.of));
+            self.judge(RuleId::KMD_PAGING_029, it.of, broken);
+            if straight {
+                return None;
+            }
+        }
+        if matches!(it.movement, Movement::Leaves) {
+            let shuffled = wrong && counts(expected) == counts(found);
+            if !it.linear {
+                // WINDOWS: how what the CPU does not see lies in the system's memory is its
+                // driver's affair, as long as it comes back as it was.
+                return (!shuffled).then_some(rule);
+            }
+            let said = "brought its bytes to the system's memory in another order, where the CPU \
+                        expects them in a line";
+            let broken = shuffled.then(|| format!("{} of {} {said}", name(it.movement), it.of));
+            self.judge(RuleId::KMD_PAGING_017, it.of, broken);
+            return (!shuffled).then_some(rule);
+        }
+        Some(rule)
+    }
+
+    /// Judges a client's word that the GPU has not written to what is thrown away.
+    fn judge_unwritten(&self, it: &Moving<'_>) {
+        let Some(kept) = in_system(it.ram, it.runs, it.bytes) else { return };
+        let Some(now) = at_gpu(it) else { return };
+        let broken = first_wrong(&kept, &now).map(|Wrong { offset, expected, found }| {
+            format!(
+                "{} is evicted with NotWrittenTo, but the GPU has written to it: byte \
+                 {offset:#x} was {expected:#04x} when it came, and is {found:#04x}",
+                it.of
+            )
+        });
+        self.log.judge(RuleId::RESID_EVICT_004, Who::Client, it.of, "D3DKMTEvict.Flags", broken);
     }
 
     /// Compares everything else that is known and cannot have changed.
@@ -156,6 +214,9 @@ impl Witness for Oracle {
             Movement::Leaves => at_gpu(it),
             Movement::Filled => usize::try_from(it.bytes).ok().map(|it| vec![0; it]),
             Movement::Unmapped | Movement::Thrown => {
+                if it.unwritten {
+                    self.judge_unwritten(it);
+                }
                 state.known.remove(&it.of);
                 None
             }
@@ -181,8 +242,10 @@ impl Witness for Oracle {
                     Movement::Mapped => RuleId::KMD_PAGING_012,
                     _ => RuleId::WT_BYTES_001,
                 };
-                self.arrived(state, it, &known.bytes, rule);
+                let straight = self.arrived(state, it, &known.bytes, rule);
                 let place = match it.movement {
+                    // Only its driver knows what lies where.
+                    Movement::Leaves if !straight => Place::Moving,
                     Movement::Leaves => Place::System(it.runs.to_vec()),
                     _ => Place::Gpu { address: it.address, packets: state.packets },
                 };
@@ -231,6 +294,26 @@ fn in_system(ram: &dyn flight::Ram, runs: &[Run], length: u64) -> Option<Vec<u8>
         rest = more;
     }
     rest.is_empty().then_some(bytes)
+}
+
+/// What the system's memory has behind the first page, as if all pages did.
+fn in_a_line(it: &Moving<'_>) -> Option<Vec<u8>> {
+    let start = it.runs.first()?.start;
+    let mut bytes = vec![0; usize::try_from(it.bytes).ok()?];
+    // What is not taken is not there, and reads as nothing.
+    for (place, page) in (0..).zip(bytes.chunks_mut(4096)) {
+        it.ram.read(start + place * 4096, page);
+    }
+    Some(bytes)
+}
+
+/// How often each byte is there.
+fn counts(bytes: &[u8]) -> [u32; 256] {
+    let mut counts = [0; 256];
+    for byte in bytes {
+        counts[usize::from(*byte)] += 1;
+    }
+    counts
 }
 
 fn first_wrong(expected: &[u8], found: &[u8]) -> Option<Wrong> {

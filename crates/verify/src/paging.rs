@@ -8,16 +8,18 @@ use flight::{Event, Hex, RuleId, What, Who};
 const BUILD: &str = "DxgkDdiBuildPagingBuffer";
 
 /// The rules on paging work.
-pub(crate) static RULES: [Rule; 10] = [
+pub(crate) static RULES: [Rule; 12] = [
     Rule { id: RuleId::KMD_PAGING_001, on: &["ddi.return"], check: answers },
     Rule { id: RuleId::KMD_PAGING_005, on: &["paging.built"], check: busy },
     Rule { id: RuleId::KMD_PAGING_006, on: &["paging.built"], check: again },
     Rule { id: RuleId::KMD_PAGING_007, on: &["paging.built", "paging.ended"], check: one_by_one },
+    Rule { id: RuleId::KMD_PAGING_008, on: &["ddi.return"], check: starts },
     Rule { id: RuleId::KMD_PAGING_010, on: &["paging.built"], check: addressed },
     Rule { id: RuleId::KMD_PAGING_011, on: &["paging.built", "paging.done"], check: fills },
     Rule { id: RuleId::KMD_PAGING_014, on: &["paging.done", "memory.freed"], check: mapped },
     Rule { id: RuleId::KMD_PAGING_025, on: &["paging.done"], check: told },
     Rule { id: RuleId::KMD_PAGING_031, on: &["paging.built"], check: reused },
+    Rule { id: RuleId::KMD_SEG_008, on: &["paging.built"], check: maps },
     Rule { id: RuleId::KMD_SEG_014, on: &["paging.private"], check: untouched },
 ];
 
@@ -90,6 +92,34 @@ fn one_by_one(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
         }
         _ => Verdict::Aside,
     }
+}
+
+fn starts(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let Some((call, adapter)) = shadow.call().zip(owner.adapter()) else { return Verdict::Aside };
+    let Some(before) = adapter.retried.filter(|_| call.name == BUILD) else {
+        return Verdict::Aside;
+    };
+    let now = call.blocks.len();
+    Verdict::kept_if(before == 0 || now == 0, Who::Driver, BUILD, || {
+        format!(
+            "{} goes on with a transfer, and takes {now} more pool blocks for it: it took {before} \
+             when it began",
+            event.subject
+        )
+    })
+}
+
+fn maps(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::PagingBuilt { operation, of, answer, .. } = &event.what else {
+        return Verdict::Aside;
+    };
+    if !["map-aperture", "unmap-aperture"].contains(&&**operation) {
+        return Verdict::Aside;
+    }
+    let refused = ["absent", "unsupported", "invalid"].contains(&&**answer);
+    Verdict::kept_if(!refused, Who::Driver, BUILD, || {
+        format!("the driver has an aperture, and answers operation {operation} on {of} {answer}")
+    })
 }
 
 fn addressed(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {

@@ -40,7 +40,7 @@ impl Verdict {
 }
 
 /// Every history rule, by subject.
-pub static ALL: [&[Rule]; 18] = [
+pub static ALL: [&[Rule]; 19] = [
     &crate::handles::RULES,
     &crate::create::RULES,
     &crate::retire::RULES,
@@ -53,6 +53,7 @@ pub static ALL: [&[Rule]; 18] = [
     &crate::paging::RULES,
     &crate::saved::RULES,
     &crate::residency::RULES,
+    &crate::budgets::RULES,
     &crate::queues::RULES,
     &crate::locks::RULES,
     &crate::answers::RULES,

@@ -98,6 +98,8 @@ pub struct Process {
     pub calls: Vec<ClientCall>,
     /// How many things it left alive.
     pub left: u32,
+    /// How many bytes it let go of since it was told that memory is short.
+    pub trimmed: u64,
 }
 
 /// A call of a client that has not been answered yet.
@@ -140,6 +142,10 @@ pub struct Adapter {
     pub owned: u32,
     /// Whether its driver wants nothing to do with it.
     pub declined: bool,
+    /// How many pool blocks the last call took, and has not given back.
+    pub kept: usize,
+    /// The same of the last call for a transfer that goes on in the next one.
+    pub retried: Option<usize>,
     /// The last of the calls that stop its driver, once one has returned.
     pub stopped: Option<Text>,
 }
@@ -323,6 +329,8 @@ pub struct View {
     pub lock_asked: u64,
     /// The event of its offer.
     pub offered: u64,
+    /// Whether it was taken back, to be mapped into an aperture, and not locked since.
+    pub reclaimed: bool,
 }
 
 /// How far the end of a view has come.

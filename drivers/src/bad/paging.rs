@@ -1,9 +1,12 @@
 //! Drivers that page wrongly: each hands operations on to a good one, but for one thing.
 
-use flight::{Dispatch, Passive};
+use flight::{Dispatch, Passive, Run};
 use kernel::miniport::{Answer, Miniport, Refusal};
-use kernel::operation::{Building, End, Operation, PAGE, PagingSubmission, Transfer};
+use kernel::operation::{Building, End, Operation, PAGE, Pages, PagingSubmission, Transfer};
 use std::sync::Arc;
+
+/// Says in `multipass` that the second of two operations is under way.
+const SECOND: u32 = 1 << 31;
 
 /// A driver around a good one.
 pub(crate) struct Crooked {
@@ -32,6 +35,12 @@ pub(crate) enum Flaw {
     SkipsFill,
     /// Maps the pages of an allocation in the wrong order.
     MapsBackwards,
+    /// Takes the pages of what is moved to lie one behind the other.
+    InALine,
+    /// Turns the pages of what leaves around, and back when it comes.
+    TurnsAround,
+    /// Has no operation that maps pages.
+    MapsNothing,
     /// Leaves pages mapped that it should unmap.
     KeepsMapping,
 }
@@ -63,6 +72,42 @@ impl Crooked {
         answer
     }
 
+    /// One operation, then another, in as many buffers as they take.
+    fn both(
+        &self,
+        at: &mut Passive,
+        building: &mut Building<'_>,
+        one: Operation<'_>,
+        other: Operation<'_>,
+    ) -> Answer<()> {
+        if *building.multipass & SECOND == 0 {
+            self.with(at, building, one)?;
+            *building.multipass = SECOND;
+        }
+        *building.multipass &= !SECOND;
+        let answer = self.with(at, building, other);
+        *building.multipass |= SECOND;
+        answer
+    }
+
+    /// A move whose pages of the system's memory are other ones.
+    fn through(
+        &self,
+        at: &mut Passive,
+        building: &mut Building<'_>,
+        it: &Transfer<'_>,
+        other: impl FnOnce(Vec<Run>) -> Vec<Run>,
+    ) -> Answer<()> {
+        let ((End::System(pages), _) | (_, End::System(pages))) = (it.from, it.to) else {
+            return self.with(at, building, Operation::Transfer(it.clone()));
+        };
+        let runs = other(pages.addresses().map(|start| Run { start, bytes: PAGE }).collect());
+        let pages = Pages { runs: &runs, first: 0, ..pages };
+        let of = |end| if let End::System(_) = end { End::System(pages) } else { end };
+        let (from, to) = (of(it.from), of(it.to));
+        self.with(at, building, Operation::Transfer(Transfer { from, to, ..it.clone() }))
+    }
+
     /// A move with a flaw.
     fn transfer(
         &self,
@@ -70,6 +115,16 @@ impl Crooked {
         building: &mut Building<'_>,
         it: &Transfer<'_>,
     ) -> Answer<()> {
+        if self.flaw == Flaw::TurnsAround {
+            return self.through(at, building, it, |runs| runs.into_iter().rev().collect());
+        }
+        if self.flaw == Flaw::InALine {
+            return self.through(at, building, it, |runs| {
+                let first = runs.first().map_or(0, |it| it.start);
+                let page = |place| Run { start: first + place * PAGE, bytes: PAGE };
+                (0..).zip(&runs).map(|(place, _)| page(place)).collect()
+            });
+        }
         let End::Segment { number, address } = it.to else {
             let short = self.flaw == Flaw::PageShort && it.bytes > PAGE;
             let bytes = if short { it.bytes - PAGE } else { it.bytes };
@@ -79,18 +134,15 @@ impl Crooked {
         let moved = |to| Operation::Transfer(Transfer { to, ..it.clone() });
         match self.flaw {
             Flaw::WrongByte => {
-                self.with(at, building, moved(it.to))?;
                 let word = it.word.unwrap_or(0);
                 let segment = number;
-                let address = address + it.bytes - 1;
-                let fill = Operation::Fill { word, segment, address, bytes: 1, pattern: 0x77 };
-                *building.multipass = 0;
-                self.with(at, building, fill)
+                let last = address + it.bytes - 1;
+                let fill =
+                    Operation::Fill { word, segment, address: last, bytes: 1, pattern: 0x77 };
+                self.both(at, building, moved(it.to), fill)
             }
             Flaw::Twice => {
-                self.with(at, building, moved(it.to))?;
-                *building.multipass = 0;
-                self.with(at, building, moved(to(number, address + it.bytes)))
+                self.both(at, building, moved(it.to), moved(to(number, address + it.bytes)))
             }
             Flaw::WrongSegment => {
                 // The built-in GPU's segments begin at multiples of this.
@@ -113,14 +165,15 @@ impl Miniport for Crooked {
         match (&operation, self.flaw) {
             (Operation::Fill { .. }, Flaw::SkipsFill)
             | (Operation::UnmapAperture { .. }, Flaw::KeepsMapping) => Ok(()),
+            (Operation::MapAperture { .. }, Flaw::MapsNothing) => Err(Refusal::Absent),
             (Operation::MapAperture { pages, .. }, Flaw::MapsBackwards) => {
                 let mut runs: Vec<_> =
-                    pages.addresses().map(|start| flight::Run { start, bytes: PAGE }).collect();
+                    pages.addresses().map(|start| Run { start, bytes: PAGE }).collect();
                 runs.reverse();
                 let Operation::MapAperture { word, segment, page, coherent, .. } = operation else {
                     return Ok(());
                 };
-                let pages = kernel::operation::Pages { runs: &runs, ..*pages };
+                let pages = Pages { runs: &runs, ..*pages };
                 let map = Operation::MapAperture { word, segment, page, pages, coherent };
                 self.with(at, building, map)
             }

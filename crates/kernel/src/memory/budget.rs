@@ -124,15 +124,12 @@ impl Kernel {
     }
 
     /// Memory is short: whoever uses more than its budget will be told.
-    pub(crate) fn trim_others(&self, world: &mut World, adapter: u32, missing: u64) {
+    pub(crate) fn trim_others(&self, world: &mut World, adapter: u32) {
         let numbers: Vec<u32> = world.trimmers.iter().map(|(number, _)| number).collect();
         for number in numbers {
-            let Some(it) = world.trimmers.get(number).filter(|it| it.adapter == adapter) else {
-                continue;
-            };
-            let over = self.overshoot(world, it.process, adapter);
-            if over > 0 {
-                world.trims.push((number, over.max(missing)));
+            let it = world.trimmers.get(number).filter(|it| it.adapter == adapter);
+            if it.is_some_and(|it| world.overshoot(it.process, adapter) > 0) {
+                world.trims.push(number);
             }
         }
         if !world.trims.is_empty() {
@@ -142,28 +139,62 @@ impl Kernel {
 
     /// Tells one client that memory is short. Answers whether there was one to tell.
     pub(crate) fn try_trim(&self) -> bool {
-        let told = {
+        let (told, device, bytes) = {
             let mut world = self.world.hold();
-            let Some((number, bytes)) = world.trims.pop() else { return false };
-            world.trimmers.get(number).map(|it| (it.told.clone(), bytes))
+            let Some(number) = world.trims.pop() else { return false };
+            let Some(it) = world.trimmers.get(number) else { return true };
+            let (told, process, adapter) = (it.told.clone(), it.process, it.adapter);
+            let device = Kind::Device.nr(it.device);
+            // Another one may have trimmed for the same process meanwhile.
+            if world.overshoot(process, adapter) == 0 {
+                return true;
+            }
+            let bytes = self.tell_trim(&world, process, adapter, "notification", 0);
+            self.log.emit(device, What::TrimAsked { flags: "to-budget".into(), bytes });
+            (told, device, bytes)
         };
-        if let Some((told, bytes)) = told {
-            told.trim(bytes);
-        }
+        told.trim(bytes);
+        self.log.emit(device, What::TrimEnded { bytes });
         true
     }
 
-    /// How many bytes a process uses beyond its budget.
-    pub(crate) fn overshoot(&self, world: &World, process: u32, adapter: u32) -> u64 {
-        let over = |group| {
-            let it = world.budget(process, adapter, group);
-            it.usage.saturating_sub(it.budget)
+    /// Says how many bytes a process is told to let go of, and answers that.
+    pub(crate) fn tell_trim(
+        &self,
+        world: &World,
+        process: u32,
+        adapter: u32,
+        by: &'static str,
+        missing: u64,
+    ) -> u64 {
+        let bytes = world.overshoot(process, adapter).max(missing);
+        let own = world.budget(process, adapter, Group::Local);
+        let shared = world.budget(process, adapter, Group::NonLocal);
+        let told = What::TrimTold {
+            adapter: Kind::Adapter.nr(adapter),
+            by: by.into(),
+            usage: own.usage,
+            budget: own.budget,
+            shared_usage: shared.usage,
+            shared_budget: shared.budget,
+            missing,
+            bytes,
         };
-        over(Group::Local) + over(Group::NonLocal)
+        self.log.emit(Kind::Process.nr(process), told);
+        bytes
     }
 }
 
 impl World {
+    /// How many bytes a process uses beyond its budget.
+    fn overshoot(&self, process: u32, adapter: u32) -> u64 {
+        let over = |group| {
+            let it = self.budget(process, adapter, group);
+            it.usage.saturating_sub(it.budget)
+        };
+        over(Group::Local) + over(Group::NonLocal)
+    }
+
     pub(crate) fn device_of(&self, process: ProcessId, handle: Handle) -> Result<u32, Refused> {
         self.resolve(process, Argument::Device, handle, Kind::Device)
     }

@@ -33,6 +33,8 @@ pub struct LockOrder {
     pub still: bool,
     /// Through an aperture (`AcquireAperture`).
     pub aperture: bool,
+    /// At an address of its own (`UseAlternateVA`).
+    pub alternate: bool,
     /// It looks at what work may write meanwhile (`IgnoreSync`, `IgnoreReadSync`).
     pub unsynced: bool,
 }
@@ -73,10 +75,15 @@ impl Kernel {
                 (it.place, it.content) = (Place::System, true);
             }
             let address = memory.ram.view(&memory.seen(it)).ok_or(Refused::NoRoom { trim: 0 })?;
-            it.lock = Some(Locked { count: 0, address, aperture: order.aperture });
+            it.lock = Some(Locked {
+                count: 0,
+                address,
+                aperture: order.aperture,
+                alternate: order.alternate,
+            });
         }
         let place = memory.place_name(it);
-        it.clean = false;
+        (it.clean, it.copied) = (false, it.copied && place != "memory");
         if let Some(witness) = self.witness.get() {
             witness.forget(it.owner);
         }
@@ -166,7 +173,7 @@ impl Kernel {
         order: &LockOrder,
     ) -> Result<Held<'_, World>, Refused> {
         let about = self.world.hold().extents.get(extent).map_or(Subject::RUN, |it| it.owner);
-        let over = |it: &World| it.extents.get(extent).is_none_or(|it| it.pending == 0);
+        let over = |it: &World| it.extents.get(extent).is_none_or(|it| it.moving == 0);
         let what = |_: &World| format!("the paging work of {about}");
         loop {
             let mut world = self.world.hold();
@@ -363,7 +370,14 @@ impl World {
         if it.offer.is_some() {
             return Err(Refused::Offered(subject));
         }
-        if it.lock.as_ref().is_some_and(|it| order.aperture && !it.aperture) {
+        // WINDOWS: what is shared has no other address, and what is locked at one is unlocked
+        // before it is locked again (documented).
+        let shared = self.shares(view);
+        let lock = it.lock.as_ref();
+        if order.alternate && shared || lock.is_some_and(|it| it.alternate || order.alternate) {
+            return Err(Refused::Elsewhere(subject));
+        }
+        if lock.is_some_and(|it| order.aperture && !it.aperture) {
             return Err(Refused::LockedOtherwise(subject));
         }
         Ok(())
@@ -384,6 +398,13 @@ impl World {
         listing.flat_map(|it| self.outstanding(it.device)).collect()
     }
 
+    /// Whether a view's allocation is a member of a shared resource.
+    fn shares(&self, view: u32) -> bool {
+        let allocation = self.views.get(view).and_then(|it| self.allocations.get(it.allocation));
+        let resource = allocation.and_then(|it| it.resource);
+        resource.and_then(|it| self.resources.get(it)).is_some_and(|it| it.shared)
+    }
+
     pub(crate) fn adapter_of(&self, extent: u32) -> u32 {
         self.extents.get(extent).map_or(0, |it| it.adapter)
     }
@@ -391,7 +412,7 @@ impl World {
     /// Aims a locked extent's view at where its bytes are now. Answers where that is, if it did.
     pub(crate) fn aim(&mut self, extent: u32) -> Option<&'static str> {
         let (extents, memory) = self.memory_mut_of(extent)?;
-        let it = extents.get(extent).filter(|it| it.pending == 0)?;
+        let it = extents.get(extent).filter(|it| it.moving == 0)?;
         let lock = it.lock.as_ref()?;
         memory.ram.aim(lock.address, &memory.seen(it));
         Some(memory.place_name(it))

@@ -129,7 +129,12 @@ impl Kernel {
                 let _ = self.plan_in(world, extent, &mut plan);
             }
         }
-        let residency = match queue.filter(|_| !plan.come.is_empty()) {
+        let waits = |view: &u32| {
+            let extent = world.extent_of(*view).and_then(|it| world.extents.get(it));
+            extent.is_some_and(|it| it.segment().is_some() && it.held > 0 && it.pending > 0)
+        };
+        let waits = !plan.come.is_empty() || views.iter().any(waits);
+        let residency = match queue.filter(|_| waits) {
             Some(queue) => {
                 let value = world.next_value(queue);
                 self.start_paging(world, inside.adapter, plan, Some((queue, value)));

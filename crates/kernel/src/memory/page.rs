@@ -57,6 +57,7 @@ impl Kernel {
         for step in &steps {
             if let Some(it) = world.extents.get_mut(step.extent) {
                 it.pending += 1;
+                it.moving += u32::from(step.what.moves());
             }
         }
         let (count, waits) = (steps.len(), behind.len());
@@ -207,7 +208,8 @@ impl Kernel {
             None => {
                 let run =
                     memory.ram.take(u64::from(memory.paging.buffer).next_multiple_of(PAGE))?;
-                Buffer { run, private: vec![0; memory.paging.private as usize] }
+                let private = vec![0; memory.paging.private as usize];
+                Buffer { run, private }
             }
         };
         let size = memory.paging.buffer;
@@ -286,7 +288,11 @@ impl Kernel {
             Err(Refusal::Busy) if !step.idle => Turn::Busy,
             // WINDOWS: any other answer stops the system (observed); here the operation counts
             // as done, and the answer is judged.
-            _ => Turn::Whole,
+            Err(_) => {
+                self.forget_bytes(facts.owner);
+                Turn::Whole
+            }
+            Ok(()) => Turn::Whole,
         };
         let built = What::PagingBuilt {
             operation: name.into(),
@@ -326,6 +332,13 @@ impl Kernel {
         goes_on
     }
 
+    /// Tells whoever looks at bytes that nothing is known of an allocation's.
+    fn forget_bytes(&self, of: flight::Subject) {
+        if let Some(witness) = self.witness.get() {
+            witness.forget(of);
+        }
+    }
+
     /// Tells whoever looks at bytes what an operation does to them.
     fn witness(&self, paging: u32, what: &Move, facts: &Facts, begins: bool) {
         let Some(witness) = self.witness.get() else { return };
@@ -336,7 +349,7 @@ impl Kernel {
             Move::Fill => Movement::Filled,
             Move::In => Movement::Comes,
             Move::Out => Movement::Leaves,
-            Move::Discard => Movement::Thrown,
+            Move::Discard { .. } => Movement::Thrown,
             Move::Map => Movement::Mapped,
             Move::Unmap => Movement::Unmapped,
             Move::Init | Move::Update(_) | Move::Shift { .. } => {
@@ -351,6 +364,8 @@ impl Kernel {
             address: facts.address,
             runs: &facts.runs,
             bytes: facts.bytes,
+            linear: facts.linear,
+            unwritten: *what == Move::Discard { unwritten: true },
             dummy: facts.dummy,
             machine: &*facts.machine,
             ram: &*facts.ram,
@@ -435,6 +450,7 @@ impl Kernel {
         let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
         let Some(it) = extents.get_mut(extent) else { return };
         it.pending -= 1;
+        it.moving -= u32::from(step.what.moves());
         if let Some(segment) = memory.segments.get(step.at.segment).map(|it| it.subject) {
             let (operation, come) = (step.what.name().into(), step.what.comes());
             let done = What::PagingDone { operation, of: it.owner, segment, come };
@@ -446,7 +462,9 @@ impl Kernel {
                 memory.ram.give_back(run);
             }
         }
-        if let Some(place) = world.aim(extent) {
+        if step.what.moves()
+            && let Some(place) = world.aim(extent)
+        {
             self.log.emit(owner, What::LockAimed { place: place.into() });
         }
         if ending && idle {
@@ -522,6 +540,7 @@ struct Facts {
     runs: Vec<Run>,
     address: u64,
     coherent: bool,
+    linear: bool,
     dummy: u64,
     cpu: Option<usize>,
     locked: bool,
@@ -554,7 +573,7 @@ impl Facts {
                 let address = address - step.at.offset + from;
                 transfer(End::Segment { number: segment, address }, place)
             }
-            Move::Discard => Operation::Discard { word, segment, address, idle: step.idle },
+            Move::Discard { .. } => Operation::Discard { word, segment, address, idle: step.idle },
             Move::Map => Operation::MapAperture {
                 word: self.named,
                 segment,
@@ -580,7 +599,12 @@ impl Facts {
 impl Move {
     /// Whether the allocation comes by it, or stays, and does not leave.
     pub(crate) fn comes(&self) -> bool {
-        !matches!(self, Move::Out | Move::Discard | Move::Unmap | Move::Go)
+        !matches!(self, Move::Out | Move::Discard { .. } | Move::Unmap | Move::Go)
+    }
+
+    /// Whether it moves or changes the allocation's bytes.
+    fn moves(&self) -> bool {
+        matches!(self, Move::Fill | Move::In | Move::Out | Move::Init | Move::Update(_))
     }
 
     /// The name of its operation in events.
@@ -588,7 +612,7 @@ impl Move {
         match self {
             Move::Fill => "fill",
             Move::In | Move::Out | Move::Shift { .. } => "transfer",
-            Move::Discard => "discard",
+            Move::Discard { .. } => "discard",
             Move::Map => "map-aperture",
             Move::Unmap => "unmap-aperture",
             Move::Init => "init-context",
@@ -621,6 +645,7 @@ impl World {
             runs: it.backing.clone(),
             address: segment.shape.base + at.offset,
             coherent: segment.shape.flags.coherent && it.wants.flags.cached,
+            linear: flags.cpu_visible && !flags.swizzled,
             dummy: memory.dummy.map_or(0, |it| it.start),
             cpu: it.lock.as_ref().map(|it| it.address).filter(|_| cpu),
             locked: it.lock.is_some(),

@@ -3,8 +3,12 @@
 use crate::kernel::Kernel;
 use crate::memory::pressure::Pressure;
 use crate::memory::{Extent, Memory, Move, Place, Rank, Spotted, Step, number};
+use crate::operation::PAGE;
 use crate::world::World;
 use flight::{Fence, Kind, Text, What};
+
+/// What is not larger than this may lie in pages that do not touch.
+const SCATTERED: u64 = 32 * PAGE;
 
 /// Decisions of one call that become paging work together.
 #[derive(Default)]
@@ -133,7 +137,7 @@ impl Kernel {
         if it.is_told() {
             step(Move::Come);
         }
-        it.clean = false;
+        (it.clean, it.copied) = (false, !fresh);
         true
     }
 
@@ -153,7 +157,7 @@ impl Kernel {
         let aperture = segment.shape.flags.aperture;
         let thrown = it.offer.is_some_and(|it| it.ready) && it.lock.is_none();
         // What nobody wrote to is still in the system's memory as it was.
-        let same = it.clean && !it.backing.is_empty();
+        let same = it.clean && it.copied;
         if !thrown && !same && !it.back(&*memory.ram, &mut memory.pressure) {
             return false;
         }
@@ -166,7 +170,7 @@ impl Kernel {
         }
         step(match (aperture, discard) {
             (true, _) => Move::Unmap,
-            (false, true) => Move::Discard,
+            (false, true) => Move::Discard { unwritten: !thrown },
             (false, false) => Move::Out,
         });
         if thrown {
@@ -209,13 +213,21 @@ impl Step {
 
 impl Extent {
     /// Takes pages of the system's memory for it, if it has none.
+    ///
+    /// WINDOWS: they need not lie one behind the other, and those of large ones that page well
+    /// mostly do. Here they do not for every other small one, so that no driver forgets it.
     pub(crate) fn back(&mut self, ram: &dyn flight::Ram, pressure: &mut Option<Pressure>) -> bool {
         if !self.backing.is_empty() {
             return true;
         }
         let mut left = self.bytes;
+        let scattered = self.owner.number.is_multiple_of(2) && self.bytes <= SCATTERED;
         while left > 0 {
-            let piece = pressure.as_mut().map_or(left, |it| it.piece(left));
+            let piece = match pressure {
+                Some(it) => it.piece(left),
+                None if scattered => PAGE,
+                None => left,
+            };
             let Some(run) = ram.take(piece) else {
                 self.backing.drain(..).for_each(|it| ram.give_back(it));
                 return false;
@@ -225,6 +237,9 @@ impl Extent {
         }
         // So that neighbours in the allocation are none in the machine's memory.
         self.backing.reverse();
+        if scattered {
+            self.backing.rotate_right(1); // Whoever takes them for a line stays among its own.
+        }
         true
     }
 

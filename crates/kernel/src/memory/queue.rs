@@ -2,6 +2,7 @@
 
 use crate::handle::Handle;
 use crate::kernel::Kernel;
+use crate::miniport::Generation;
 use crate::operation::PAGE;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
@@ -49,6 +50,10 @@ impl Kernel {
         let world = &mut *self.world.hold();
         let adapter = inside.adapter;
         let ram = world.memory(adapter).map(|it| it.1.ram.clone()).ok_or(Refused::NoVideoMemory)?;
+        // WINDOWS: a driver of WDDM 1.x has none (observed).
+        if inside.driver.generation == Generation::One {
+            return Err(Refused::FirstGeneration(Kind::Adapter.nr(adapter)));
+        }
         let name = self.reserve(world, process.0)?;
         let fence = match self.reserve(world, process.0) {
             Ok(it) => it,

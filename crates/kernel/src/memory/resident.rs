@@ -86,8 +86,10 @@ impl Kernel {
             }
             self.unplan(world, &mut plan);
             self.start_paging(world, inside.adapter, plan, None);
+            let missing =
+                self.tell_trim(world, process.0, inside.adapter, "make-resident", missing);
             self.say_asked(queue, &views, order.must, Said::NoMemory(missing));
-            self.trim_others(world, inside.adapter, missing);
+            self.trim_others(world, inside.adapter);
             drop(guard);
             if order.must {
                 // WINDOWS: a request that must succeed and cannot puts its device in error
@@ -181,7 +183,7 @@ impl Kernel {
             }
         }
         self.start_paging(world, inside.adapter, plan, None);
-        Ok(self.overshoot(world, process.0, inside.adapter))
+        Ok(self.tell_trim(world, process.0, inside.adapter, "evict", 0))
     }
 
     /// Counts a view down once; with the last, its extent is let go of.
@@ -220,8 +222,13 @@ impl Kernel {
         let what =
             extent.map_or("memory that is not there".to_owned(), |it| it.1.owner.to_string());
         let evicted = view.is_some_and(|it| it.resident == 0 && it.was_resident);
+        let offered = extent.filter(|it| it.1.offer.is_some());
+        let lost = fault.and(offered).map(|_| {
+            format!("a packet of {context} touched {what}, which is offered and was not taken back")
+        });
         let (early, late) = match fault {
             None => (None, None),
+            Some(_) if lost.is_some() => (None, None),
             Some(_) if evicted => {
                 (None, Some(format!("a packet of {context} touched {what}, which was evicted")))
             }
@@ -237,6 +244,7 @@ impl Kernel {
         let place = "D3DKMTSubmitCommand";
         self.log.judge(RuleId::RESID_MAKE_005, Who::Client, context, place, early);
         self.log.judge(RuleId::RESID_EVICT_002, Who::Client, context, place, late);
+        self.log.judge(RuleId::RESID_OFFER_005, Who::Client, context, place, lost);
     }
 }
 

@@ -4,10 +4,10 @@ use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
-use flight::Kind;
+use flight::{Kind, What};
 
 /// Where an allocation is (`D3DKMT_ALLOCATIONRESIDENCYSTATUS`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Whereabouts {
     /// In memory of the adapter's own.
     Local,
@@ -24,6 +24,17 @@ pub struct MemorySizes {
     pub local: u64,
     /// Bytes of the system's that it can see at once.
     pub shared: u64,
+}
+
+impl Whereabouts {
+    /// Its name in events.
+    fn name(self) -> &'static str {
+        match self {
+            Whereabouts::Local => "local",
+            Whereabouts::Shared => "shared",
+            Whereabouts::Away => "away",
+        }
+    }
 }
 
 impl Kernel {
@@ -72,11 +83,13 @@ impl Kernel {
         Ok(extents.map(|it| it.priority).collect())
     }
 
-    /// Where views are (`D3DKMTQueryAllocationResidency`).
+    /// Where views are (`D3DKMTQueryAllocationResidency`): each of a list, or all of a resource.
+    /// That one is where the farthest of them is.
     pub fn whereabouts(
         &self,
         process: ProcessId,
         device: Handle,
+        resource: Option<Handle>,
         list: &[Handle],
     ) -> Result<Vec<Whereabouts>, Refused> {
         let inside = self.enter_device(process, device)?;
@@ -93,8 +106,20 @@ impl Kernel {
                 None => Whereabouts::Away,
             }
         };
-        let extents = views.into_iter().filter_map(|it| extents.get(world.extent_of(it)?));
-        Ok(extents.map(here).collect())
+        let each = views.iter().filter_map(|it| extents.get(world.extent_of(*it)?)).map(here);
+        let each: Vec<Whereabouts> = each.collect();
+        let of = match resource {
+            Some(it) => Some(world.resolve(process, Argument::Resource, it, Kind::ResourceView)?),
+            None => None,
+        };
+        let farthest = each.iter().max().copied().unwrap_or(Whereabouts::Away);
+        for (view, here) in views.iter().zip(&each) {
+            let answer = if of.is_some() { farthest } else { *here };
+            let of = of.map(|it| Kind::ResourceView.nr(it));
+            let told = What::ResidencyTold { of, answer: answer.name().into() };
+            self.log.emit(Kind::View.nr(*view), told);
+        }
+        Ok(if of.is_some() { vec![farthest] } else { each })
     }
 
     /// Whether the adapter of a client's device has memory.

@@ -51,6 +51,10 @@ pub struct Memory {
     pub local: bool,
     /// Whether the CPU's view of it is aimed there.
     pub aimed: bool,
+    /// Whether it was taken back, and its pages are to be mapped into an aperture for that.
+    pub reclaimed: bool,
+    /// How many bytes it has.
+    pub bytes: u64,
 }
 
 /// What a driver was told of an allocation since it came.
@@ -171,6 +175,13 @@ pub struct Saves {
     pub unready: u32,
     /// How many of them were never given bytes.
     pub blank: u32,
+}
+
+impl Memory {
+    /// Whether paging work has brought it to where it should be.
+    pub fn is_there(&self) -> bool {
+        self.placed.is_some_and(|it| self.there == Some(it.segment))
+    }
 }
 
 impl Segment {

@@ -5,6 +5,7 @@ use crate::scenarios::bad::bad;
 use crate::tunnel::{Bench, Stopped, Tunnel, refused, wanted};
 use abi::NTSTATUS;
 use abi::status::STATUS_INVALID_PARAMETER;
+use abi::ukm::D3DDDI_EVICT_FLAGS as EvictFlags;
 use abi::ukm::{D3DDDI_MAKERESIDENT_FLAGS as MakeFlags, D3DDDICB_LOCKFLAGS as LockFlags};
 use flight::{Passive, RuleId};
 use kernel::segment::Wants;
@@ -38,6 +39,12 @@ pub(crate) const ALL: &[Scenario] = &[
         |it| lock(it, &anywhere(), ENTIRE | LockFlags::UseAlternateVA, &[]),
     ),
     bad("lock-offered", "what is offered is locked", &[RuleId::ALLOC_LOCK_004], lock_offered),
+    bad(
+        "lock-alternate-twice",
+        "what is locked at another address is locked again",
+        &[RuleId::ALLOC_LOCK_007],
+        lock_alternate_twice,
+    ),
     bad(
         "lock-aperture-late",
         "what is locked is locked again, through an aperture",
@@ -119,6 +126,12 @@ pub(crate) const ALL: &[Scenario] = &[
         use_away(it, true)
     }),
     bad("evict-twice", "an allocation is evicted twice", &[RuleId::RESID_EVICT_001], evict_twice),
+    bad(
+        "evict-written",
+        "what the GPU has written to is evicted as if it had not",
+        &[RuleId::RESID_EVICT_004],
+        evict_written,
+    ),
     bad("offer-nothing", "an offer names nothing", &[RuleId::RESID_OFFER_001], |it| {
         bad_call(it, "D3DKMTOfferAllocations", |bench, at, _| {
             bench.client.offer(at, Names::of(bench.device, &[]), 1)
@@ -208,6 +221,20 @@ fn lock_offered(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     close(tunnel, &bench, one)
 }
 
+fn lock_alternate_twice(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = bench(tunnel)?;
+    let one = one(&bench, tunnel.at, &anywhere())?;
+    let (client, device) = (&bench.client, bench.device);
+    let flags = ENTIRE | LockFlags::AcquireAperture | LockFlags::UseAlternateVA;
+    wanted("D3DKMTLock", client.lock(tunnel.at, device, one, flags, &[]))?;
+    let again = client.lock(tunnel.at, device, one, ENTIRE | LockFlags::AcquireAperture, &[]);
+    refused("D3DKMTLock", &again, STATUS_INVALID_PARAMETER)?;
+    wanted("D3DKMTUnlock", client.unlock(tunnel.at, device, &[one]))?;
+    wanted("D3DKMTLock2", client.lock2(tunnel.at, device, one, 0))?;
+    wanted("D3DKMTUnlock2", client.unlock2(tunnel.at, device, one))?;
+    close(tunnel, &bench, one)
+}
+
 fn lock_aperture_late(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let bench = bench(tunnel)?;
     let one = one(&bench, tunnel.at, &anywhere())?;
@@ -252,6 +279,26 @@ fn evict_twice(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let answer = client.evict(tunnel.at, device, &[one], 0);
     refused("D3DKMTEvict", &answer, STATUS_INVALID_PARAMETER)?;
     close(tunnel, &bench, one)
+}
+
+/// The GPU writes to what is then evicted with `NotWrittenTo`, after it has been away once.
+fn evict_written(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = bench(tunnel)?;
+    let mut wants = only_in(&[LOCAL]);
+    wants.flags.cpu_visible = false;
+    let one = one(&bench, tunnel.at, &wants)?;
+    let context = bench.context(tunnel.at)?;
+    for (value, flags) in [(1, 0), (2, EvictFlags::NotWrittenTo)] {
+        bench.resident(tunnel.at, &[one])?;
+        let target = kernel::Handle(one);
+        let fill = Command::Fill { target, offset: 0, length: 4096, value };
+        let given = bench.client.submit(tunnel.at, context, &format::encode(&[fill]));
+        wanted("D3DKMTSubmitCommand", given)?;
+        wanted("D3DKMTEvict", bench.client.evict(tunnel.at, bench.device, &[one], flags))?;
+        tunnel.settle();
+    }
+    bench.destroy_list(tunnel.at, &[one])?;
+    bench.close(tunnel.at, &[context])
 }
 
 /// The GPU uses what is not resident: never made so, or evicted.

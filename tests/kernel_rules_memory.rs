@@ -223,7 +223,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::ALLOC_LOCK_015,
         LOCKED,
         "what is locked is moved, and its view stays",
-        Missing("lock.aimed place=memory"),
+        Set("lock.taken place=memory", "place", "aperture"),
     ),
     case(
         RuleId::ALLOC_LOCK_019,
@@ -235,13 +235,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::ALLOC_LOCK_021,
         LOCKED,
         "what is locked outside of memory comes there",
-        Set("allocation:3 memory.wanted", "mappable", "false"),
-    ),
-    case(
-        RuleId::ALLOC_LOCK_015,
-        LOCKED,
-        "the CPU is shown where something was before it moved",
-        Missing("lock.aimed"),
+        Set("allocation:3 memory.placed", "segment", "segment:2"),
     ),
     case(
         RuleId::ALLOC_LOCK_022,
@@ -250,22 +244,10 @@ pub(crate) const CASES: &[Case] = &[
         Set(WAITS, "subject", "allocation:1"),
     ),
     case(
-        RuleId::RESID_OFFER_010,
-        RECLAIMED,
-        "what is on its way is said to be there",
-        Set("reclaim.told", "value", "0"),
-    ),
-    case(
         RuleId::ALLOC_PRIO_003,
         TOLD,
         "a resource is said to be resident while a member is not",
         Set("residency.told answer=away", "answer", "local"),
-    ),
-    case(
-        RuleId::RESID_BUDGET_001,
-        TOLD,
-        "a budget is larger than the memory",
-        Set("budget.told", "budget", "1000000000"),
     ),
     case(
         RuleId::RESID_BUDGET_002,
@@ -278,12 +260,6 @@ pub(crate) const CASES: &[Case] = &[
         TOLD,
         "a notification is periodic, and restarts the period",
         Set("trim.asked", "flags", "periodic+restart-periodic"),
-    ),
-    case(
-        RuleId::KMD_SEG_014,
-        TOLD,
-        "a paging buffer's private data is another than its driver left",
-        Set("paging.private", "before", "0x00000001"),
     ),
 ];
 

@@ -14,7 +14,7 @@ use abi::{HANDLE, MDL, PVOID};
 use flight::Run;
 use kernel::operation::{End, Operation, PAGE, Pages, Transfer};
 use softgpu::AREA_SIZE;
-use std::slice;
+use std::{ptr, slice};
 
 /// The pages that an operation points at.
 pub(crate) struct Given(Vec<Run>);
@@ -31,8 +31,9 @@ impl Given {
             DXGK_OPERATION_TRANSFER => {
                 // SAFETY: The operation says which member it is.
                 let it = unsafe { about.Transfer };
-                let end = [it.Source, it.Destination].into_iter().find(|it| it.SegmentId == 0)?;
-                end.pMdl
+                let system = [it.Source, it.Destination].into_iter().find(|it| it.SegmentId == 0);
+                // From segment to segment there is none.
+                system.map_or(ptr::null_mut(), |it| it.pMdl)
             }
             // SAFETY: As above.
             DXGK_OPERATION_MAP_APERTURE_SEGMENT => unsafe { about.MapApertureSegment.pMdl },

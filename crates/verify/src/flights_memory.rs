@@ -102,13 +102,12 @@ pub(crate) const MEMORY: &str = "
     view:5 resident.counted device=device:3 queue=queue:1 count=1 lazily=false clean=false
     paging:9 paging.planned adapter=adapter:3 steps=1 behind=0
     queue:1 queue.given paging=paging:9 value=3
-    view:5 reclaim.told queue=queue:1 value=3
     view:5 residency.told of=resource-view:9 answer=away
+    view:5 offer.ended discarded=false queue=queue:1 value=3
     view:5 lock.asked hurries=false still=false
     view:5 lock.taken count=1 place=aperture hurries=false
     view:5 lock.ended count=0 dropped=false
     paging:9 paging.built operation=map-aperture of=allocation:5 word=word:52 segment=segment:1 address=4096 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
-    paging:9 paging.private buffer=1 before=0x00000000 after=0x00000001
     paging:9 paging.done operation=map-aperture of=allocation:5 segment=segment:1 come=true
     paging:9 paging.ended lost=false
     queue:1 queue.signalled value=3
@@ -120,7 +119,6 @@ pub(crate) const MEMORY: &str = "
     allocation:5 memory.evicted segment=segment:1 discard=false why=\"its client evicted it\"
     paging:10 paging.planned adapter=adapter:3 steps=1 behind=0
     paging:10 paging.built operation=unmap-aperture of=allocation:5 word=word:52 segment=segment:1 address=4096 size=4096 private=0x00000000 come=false idle=true bytes=8 pass=1 answer=ok whole=true
-    paging:10 paging.private buffer=1 before=0x00000001 after=0x00000001
     paging:10 paging.done operation=unmap-aperture of=allocation:5 segment=segment:1 come=false
     paging:10 paging.ended lost=false
     allocation:5 memory.freed

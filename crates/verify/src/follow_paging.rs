@@ -131,6 +131,10 @@ impl Shadows {
         if !*come {
             self.vacate(*segment, *address, *of);
         } else if let Some(it) = self.get(*segment).and_then(Shadow::segment_mut) {
+            // One that moves within its segment is not where it was.
+            if operation == "transfer" {
+                it.held.retain(|_, it| it.1 != *of);
+            }
             it.held.insert(*address, (address.saturating_add(*size), *of));
         }
     }

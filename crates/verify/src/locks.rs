@@ -97,13 +97,10 @@ fn stays(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     let Some((it, to)) = shadow.allocation().map(|it| &it.memory).zip(owner.segment()) else {
         return Verdict::Aside;
     };
-    let locked = it.locks > 0 && it.outside && !it.wanted.mappable;
+    // The page speaks of those without an aperture to go to; what is locked is never copied here.
+    let locked = it.locks > 0 && it.outside;
     Verdict::kept_if(!locked || to.aperture, Who::Kernel, LOCK2, || {
-        format!(
-            "{} comes to {segment} while it is locked outside of memory, and has no aperture to \
-             go to",
-            event.subject
-        )
+        format!("{} comes to {segment} while it is locked outside of memory", event.subject)
     })
 }
 

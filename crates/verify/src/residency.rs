@@ -2,6 +2,7 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadow;
+use crate::shadow::memory::Memory;
 use flight::{Event, RuleId, What, Who};
 
 const MAKE: &str = "D3DKMTMakeResident";
@@ -112,7 +113,9 @@ fn if_necessary(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
 fn not_written(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let What::MemoryEvicted { discard, why, .. } = &event.what else { return Verdict::Aside };
     let it = shadow.allocation().map(|it| &it.memory);
-    let Some(it) = it.filter(|it| it.clean && it.backed && why != "the call failed") else {
+    // What is mapped has its bytes in the system's memory: it is unmapped, not copied.
+    let copies = |it: &&Memory| it.clean && it.backed && !it.mapped;
+    let Some(it) = it.filter(copies).filter(|_| why != "the call failed") else {
         return Verdict::Aside;
     };
     Verdict::kept_if(*discard || it.offer.is_some(), Who::Kernel, EVICT, || {

@@ -9,7 +9,9 @@ use kernel::{
     AdapterId, CreateOrder, DestroyOrder, EscapeOrder, EvictOrder, Handle, Kernel, Made, Manner,
     Packet, Plugged, ProcessId, Residency, ResidentOrder, Sharing, Target,
 };
-use softgpu::format::{Command, Escape, LARGEST, describe, describe_in, encode, escape, only_in};
+use softgpu::format::{
+    Command, Escape, LARGEST, anywhere, describe, describe_in, encode, escape, only_in,
+};
 use softgpu::{APERTURE, LOCAL};
 use std::sync::Arc;
 use verify::{Finding, Oracle, Severity, Verifier};
@@ -202,7 +204,7 @@ impl Client<'_> {
         const SIZE: u64 = 24 * 4096;
         let mut hidden = only_in(&[LOCAL]);
         hidden.flags.cpu_visible = false;
-        let wants = [hidden, hidden, hidden, hidden, only_in(&[APERTURE])];
+        let wants = [hidden, hidden, hidden, hidden, only_in(&[APERTURE]), anywhere()];
         let allocations = wants.iter().map(|it| describe_in(SIZE, 4096, it)).collect();
         let Some(made) = self.create(at, CreateOrder { allocations, ..self.order(&[]) }) else {
             return;

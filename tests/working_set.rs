@@ -1,4 +1,5 @@
 //! Four times the video memory in a random working set of two processes: every byte is right.
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use flight::{Log, Machine, Passive, Woken};
 use kernel::{Handle, Kernel, Plugged};

@@ -124,9 +124,10 @@ unsafe fn create_one(adapter: HANDLE, info: &mut DXGK_ALLOCATIONINFO) -> NTSTATU
     // SAFETY: The caller promises the same.
     let private = unsafe { bytes(info.pPrivateDriverData, info.PrivateDriverDataSize) };
     // Where it is to be is said on a board with memory only.
-    let size = match known.board().has_memory() {
-        true => format::read_shape(private).map(|it| it.size),
-        false => format::read_description(private),
+    let size = if known.board().has_memory() {
+        format::read_shape(private).map(|it| it.size)
+    } else {
+        format::read_description(private)
     };
     let size = match size {
         Ok(size) => size.next_multiple_of(PAGE.into()),

@@ -202,7 +202,7 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
         return STATUS_INVALID_PARAMETER;
     };
     // SAFETY: What the operation points at is there for the call.
-    let Some(given) = (unsafe { Given::read(args) }) else { return STATUS_NOT_SUPPORTED };
+    let given = unsafe { Given::read(args) };
     // SAFETY: As above.
     let Some(operation) = (unsafe { given.operation(&told) }) else { return STATUS_NOT_SUPPORTED };
     if let Some(Moved { word, address, comes }) = moved(&operation, known.board()) {

@@ -20,12 +20,12 @@ use std::{ptr, slice};
 pub(crate) struct Given(Vec<Run>);
 
 impl Given {
-    /// Reads them; none for an operation that this driver does not know.
+    /// Reads them.
     ///
     /// # Safety
     ///
     /// The arguments are the kernel's.
-    pub(crate) unsafe fn read(args: &DXGKARG_BUILDPAGINGBUFFER) -> Option<Self> {
+    pub(crate) unsafe fn read(args: &DXGKARG_BUILDPAGINGBUFFER) -> Self {
         let about = &args.About;
         let list = match args.Operation {
             DXGK_OPERATION_TRANSFER => {
@@ -37,10 +37,10 @@ impl Given {
             }
             // SAFETY: As above.
             DXGK_OPERATION_MAP_APERTURE_SEGMENT => unsafe { about.MapApertureSegment.pMdl },
-            _ => return Some(Self(Vec::new())),
+            _ => return Self(Vec::new()),
         };
         // SAFETY: It is a list, which is there for the call.
-        Some(Self(unsafe { runs(list) }))
+        Self(unsafe { runs(list) })
     }
 
     /// What the operation is.

@@ -14,6 +14,7 @@ thread_local! {
 
 /// A call of a driver, as the thread that is in it knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Call {
     /// Its number.
     pub number: u32,

@@ -1,10 +1,10 @@
 //! The kernel: the world, who runs it, and what it does between calls.
 
-use crate::lock::{Counter, Lock};
+use crate::lock::{Counter, Lock, Once};
 use crate::miniport::Miniport;
 use crate::world::World;
 use flight::{Host, Log, Machine, Passive, Pool, Subject, Ticket, What, Witness, Woken};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// A graphics kernel.
 ///
@@ -19,7 +19,7 @@ pub struct Kernel {
     /// Numbers the calls of drivers.
     pub(crate) calls: Arc<Counter>,
     /// Who looks at the bytes that paging work moves.
-    pub(crate) witness: OnceLock<Arc<dyn Witness>>,
+    pub(crate) witness: Once<Arc<dyn Witness>>,
 }
 
 /// A driver with its hardware and its memory.
@@ -38,7 +38,7 @@ impl Kernel {
     pub fn new(host: Arc<dyn Host>, log: Arc<Log>) -> Arc<Self> {
         let bell = Ticket::new("a job");
         let world = Lock::new(World::new());
-        let (calls, witness) = (Arc::default(), OnceLock::new());
+        let (calls, witness) = (Arc::default(), Once::new());
         Arc::new(Self { world, host, log, bell, calls, witness })
     }
 

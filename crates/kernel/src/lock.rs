@@ -21,6 +21,9 @@ use std::sync::{Mutex, MutexGuard, atomic::AtomicU32};
 /// that calls a driver in between lets it go and comes back with another.
 pub(crate) type Held<'a, T> = MutexGuard<'a, T>;
 
+/// A `T` that is set once, and read without a lock.
+pub(crate) type Once<T> = std::sync::OnceLock<T>;
+
 /// A lock around a `T`.
 #[derive(Debug, Default)]
 pub(crate) struct Lock<T>(Mutex<T>);

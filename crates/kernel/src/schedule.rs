@@ -11,6 +11,7 @@ use crate::gate::Class;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::memory::Batch;
+use crate::memory::resident::Touched;
 use crate::miniport::{DriverContext, Refusal, Submission};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
@@ -337,7 +338,7 @@ impl Kernel {
             Some(it.faults.swap_remove(place).1)
         });
         let context = Kind::Context.nr(packet.context);
-        self.judge_fault(world, packet.device, context, fault);
+        self.judge_fault(world, packet.device, context, fault.map(Touched));
         if fault.is_some() {
             self.lose(world, packet.device, Loss::PageFault);
         }

@@ -172,7 +172,7 @@ impl Shadows {
                 (adapter.generation, adapter.stopped, adapter.flying) = (0, None, 0);
                 adapter.bytes = [[0; 2]; 2];
                 adapter.buffers.clear();
-                adapter.retried = Default::default();
+                adapter.retried = None;
                 let segments = std::mem::take(&mut adapter.segments);
                 for it in std::mem::take(&mut adapter.nodes).into_iter().chain(segments) {
                     self.end(it);

@@ -51,11 +51,11 @@ impl Crooked {
     }
 
     /// The same turn at another operation.
-    fn with<'a>(
+    fn with(
         &self,
         at: &mut Passive,
         building: &mut Building<'_>,
-        operation: Operation<'a>,
+        operation: Operation<'_>,
     ) -> Answer<()> {
         let skip = building.written as usize;
         let mut other = Building {

@@ -198,10 +198,10 @@ impl Client<'_> {
 
     /// Allocations side by side that are filled, leave and come back, on an adapter with memory.
     fn moves(&self, at: &mut Passive) {
+        const SIZE: u64 = 24 * 4096;
         if self.kernel.create_queue(self.process, self.device, 0).is_err() {
             return;
         }
-        const SIZE: u64 = 24 * 4096;
         let mut hidden = only_in(&[LOCAL]);
         hidden.flags.cpu_visible = false;
         let wants = [hidden, hidden, hidden, hidden, only_in(&[APERTURE]), anywhere()];

@@ -117,12 +117,14 @@ impl Kernel {
         });
         judge.rule(
             RuleId::KMD_SEG_015,
-            (large && (shape.alignment == 0 || shape.alignment % LARGE_PAGE != 0)).then(|| {
-                format!(
-                    "its alignment is {:#x}, but it can be in a segment with pages of 64 KiB",
-                    shape.alignment
-                )
-            }),
+            (large && (shape.alignment == 0 || !shape.alignment.is_multiple_of(LARGE_PAGE))).then(
+                || {
+                    format!(
+                        "its alignment is {:#x}, but it can be in a segment with pages of 64 KiB",
+                        shape.alignment
+                    )
+                },
+            ),
         );
         let blind = wants.segments.iter().any(|number| {
             let place = usize::try_from(number).ok().and_then(|it| it.checked_sub(1));
@@ -162,11 +164,11 @@ fn check_sizes(judge: &mut Judge<'_>, memory: &MemoryFeatures) {
     );
     judge.each(RuleId::KMD_SEG_005, numbered(memory), |it| {
         let (base, size) = (it.base, it.size);
-        if size == 0 || size % PAGE != 0 {
+        if size == 0 || !size.is_multiple_of(PAGE) {
             Some(format!("has {size:#x} bytes, which are no whole pages"))
         } else if size > LARGEST {
             Some(format!("has {size:#x} bytes; more than {LARGEST:#x} are not believed"))
-        } else if base % PAGE != 0 || base.checked_add(size).is_none() {
+        } else if !base.is_multiple_of(PAGE) || base.checked_add(size).is_none() {
             Some(format!("begins at {base:#x} and does not fit the addresses"))
         } else {
             None

@@ -134,18 +134,10 @@ impl Kernel {
             extent.is_some_and(|it| it.segment().is_some() && it.held > 0 && it.pending > 0)
         };
         let waits = !plan.come.is_empty() || views.iter().any(waits);
-        let residency = match queue.filter(|_| waits) {
-            Some(queue) => {
-                let value = world.next_value(queue);
-                self.start_paging(world, inside.adapter, plan, Some((queue, value)));
-                Residency::Pending(value)
-            }
-            None => {
-                self.start_paging(world, inside.adapter, plan, None);
-                Residency::Resident
-            }
-        };
-        let value = if let Residency::Pending(value) = residency { value } else { 0 };
+        let signals = queue.filter(|_| waits).map(|it| (it, world.next_value(it)));
+        self.start_paging(world, inside.adapter, plan, signals);
+        let residency = signals.map_or(Residency::Resident, |it| Residency::Pending(it.1));
+        let value = signals.map_or(0, |it| it.1);
         let queue = queue.map(|it| Kind::Queue.nr(it));
         for (view, discarded) in views.iter().zip(&discarded) {
             let ended = What::OfferEnded { discarded: *discarded, queue, value };

@@ -203,14 +203,12 @@ impl Kernel {
     fn open_buffer(&self, adapter: u32) -> Option<Open> {
         let mut world = self.world.hold();
         let memory = world.adapters.get_mut(adapter)?.memory.as_mut()?;
-        let buffer = match memory.buffers.pop() {
-            Some(it) => it,
-            None => {
-                let run =
-                    memory.ram.take(u64::from(memory.paging.buffer).next_multiple_of(PAGE))?;
-                let private = vec![0; memory.paging.private as usize];
-                Buffer { run, private }
-            }
+        let buffer = if let Some(it) = memory.buffers.pop() {
+            it
+        } else {
+            let bytes = u64::from(memory.paging.buffer).next_multiple_of(PAGE);
+            let private = vec![0; memory.paging.private as usize];
+            Buffer { run: memory.ram.take(bytes)?, private }
         };
         let size = memory.paging.buffer;
         let room = memory.pressure.as_mut().map_or(size, |it| it.room(size));

@@ -65,7 +65,10 @@ mod tests {
         let mut same = Pressure(7);
         for _ in 0..1000 {
             let limit = one.limit(1 << 20);
-            assert!(limit % PAGE == 0 && (1 << 19..1 << 20).contains(&limit), "{limit:#x}");
+            assert!(
+                limit.is_multiple_of(PAGE) && (1 << 19..1 << 20).contains(&limit),
+                "{limit:#x}"
+            );
             assert_eq!(limit, same.limit(1 << 20));
             assert!((ROOM..=4096).contains(&one.room(4096)));
             assert_eq!(one.room(100), 100, "less than that is not made less");

@@ -65,7 +65,9 @@ impl Kernel {
         let page = ram.take(PAGE);
         let seen = page.and_then(|it| Some((it, ram.view(&[it])?)));
         let Some((run, view)) = seen else {
-            page.into_iter().for_each(|it| ram.give_back(it));
+            if let Some(page) = page {
+                ram.give_back(page);
+            }
             self.take_back(world, process.0, smallvec![name, fence]);
             return Err(Refused::NoRoom { trim: 0 });
         };

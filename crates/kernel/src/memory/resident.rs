@@ -211,40 +211,56 @@ impl Kernel {
         world: &World,
         device: u32,
         context: Subject,
-        fault: Option<Option<usize>>,
+        fault: Option<Touched>,
     ) {
-        let word = fault.flatten();
-        let extent = word.and_then(|word| world.extents.iter().find(|(_, it)| it.word == word));
-        let views = world.views.iter().filter(|(_, it)| it.device == device);
-        let of = |it: &crate::view::View| world.allocations.get(it.allocation)?.extent;
-        let number = extent.as_ref().map(|it| it.0);
-        let view = number.and_then(|number| views.map(|it| it.1).find(|it| of(it) == Some(number)));
+        let touched = fault.map(|it| world.say_touched(device, context, it));
+        let said =
+            |which: Stray| touched.as_ref().filter(|it| it.0 == which).map(|it| it.1.clone());
+        let place = "D3DKMTSubmitCommand";
+        let rules = [
+            (RuleId::RESID_MAKE_005, Stray::Early),
+            (RuleId::RESID_EVICT_002, Stray::Evicted),
+            (RuleId::RESID_OFFER_005, Stray::Offered),
+        ];
+        for (rule, which) in rules {
+            self.log.judge(rule, Who::Client, context, place, said(which));
+        }
+    }
+}
+
+/// What a packet touched that was not there, by its driver's word where that is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Touched(pub(crate) Option<usize>);
+
+/// Why it was not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stray {
+    Early,
+    Evicted,
+    Offered,
+}
+
+impl World {
+    /// What a packet of a context touched, and why it was not there.
+    fn say_touched(&self, device: u32, context: Subject, it: Touched) -> (Stray, String) {
+        let extent = it.0.and_then(|word| self.extents.iter().find(|(_, it)| it.word == word));
+        let of = |it: &crate::view::View| self.allocations.get(it.allocation)?.extent;
+        let view = extent.and_then(|(number, _)| {
+            let mut views = self.views.iter().map(|it| it.1).filter(|it| it.device == device);
+            views.find(|it| of(it) == Some(number))
+        });
         let what =
             extent.map_or("memory that is not there".to_owned(), |it| it.1.owner.to_string());
-        let evicted = view.is_some_and(|it| it.resident == 0 && it.was_resident);
-        let offered = extent.filter(|it| it.1.offer.is_some());
-        let lost = fault.and(offered).map(|_| {
-            format!("a packet of {context} touched {what}, which is offered and was not taken back")
-        });
-        let (early, late) = match fault {
-            None => (None, None),
-            Some(_) if lost.is_some() => (None, None),
-            Some(_) if evicted => {
-                (None, Some(format!("a packet of {context} touched {what}, which was evicted")))
-            }
-            Some(_) if view.is_some_and(|it| it.resident > 0) => {
-                let said = "before the fence of its MakeResident was reached";
-                (Some(format!("a packet of {context} touched {what} {said}")), None)
-            }
-            Some(_) => {
-                let said = "which its device never asked to be resident";
-                (Some(format!("a packet of {context} touched {what}, {said}")), None)
-            }
+        let (stray, why) = if extent.is_some_and(|it| it.1.offer.is_some()) {
+            (Stray::Offered, ", which is offered and was not taken back")
+        } else if view.is_some_and(|it| it.resident == 0 && it.was_resident) {
+            (Stray::Evicted, ", which was evicted")
+        } else if view.is_some_and(|it| it.resident > 0) {
+            (Stray::Early, " before the fence of its MakeResident was reached")
+        } else {
+            (Stray::Early, ", which its device never asked to be resident")
         };
-        let place = "D3DKMTSubmitCommand";
-        self.log.judge(RuleId::RESID_MAKE_005, Who::Client, context, place, early);
-        self.log.judge(RuleId::RESID_EVICT_002, Who::Client, context, place, late);
-        self.log.judge(RuleId::RESID_OFFER_005, Who::Client, context, place, lost);
+        (stray, format!("a packet of {context} touched {what}{why}"))
     }
 }
 

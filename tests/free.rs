@@ -33,6 +33,11 @@ fn the_built_in_driver_flies_clean_100_times() {
 }
 
 #[test]
+fn the_built_in_driver_with_memory_flies_clean_100_times() {
+    assert!(many("softgpu-memory", 100, RuleId::KMD_PAGING_025) > 0);
+}
+
+#[test]
 fn a_table_driver_flies_clean_100_times() {
     assert!(many("table", 100, RuleId::KMD_LEVEL_004) > 0);
 }

@@ -29,10 +29,10 @@ fn many(driver: &str, scenario: &str, seeds: u64) {
 }
 
 #[test]
-fn good_drivers_fly_clean_through_every_good_scenario_in_50_orders() {
+fn good_drivers_fly_clean_through_every_good_scenario_in_100_orders() {
     for driver in ["softgpu", "table", "table-moves-resource", "softgpu-memory"] {
         for scenario in good_scenarios(driver) {
-            many(driver, scenario.name, 50);
+            many(driver, scenario.name, 100);
         }
     }
 }

@@ -9,10 +9,11 @@ use crate::context::{Device, INFO, device_and_adapter};
 use crate::operation::{Given, Moved, moved};
 use crate::table::{Adapter, GOOD, query_adapter_info};
 use abi::display::{
-    DXGK_QUERYSEGMENTOUT4, DXGK_SEGMENTDESCRIPTOR4, DXGK_SEGMENTFLAGS as Flags,
-    DXGK_SUBMITCOMMANDFLAGS as SubmitFlags, DXGKARG_BUILDPAGINGBUFFER, DXGKARG_CREATEALLOCATION,
-    DXGKARG_CREATECONTEXT, DXGKARG_QUERYADAPTERINFO, DXGKARG_SUBMITCOMMAND,
-    DXGKARG_SUBMITCOMMANDVIRTUAL, DXGKQAITYPE_QUERYSEGMENT4,
+    DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as AllocationFlags, DXGK_QUERYSEGMENTOUT4,
+    DXGK_SEGMENTDESCRIPTOR4, DXGK_SEGMENTFLAGS as Flags, DXGK_SUBMITCOMMANDFLAGS as SubmitFlags,
+    DXGKARG_BUILDPAGINGBUFFER, DXGKARG_CREATEALLOCATION, DXGKARG_CREATECONTEXT,
+    DXGKARG_QUERYADAPTERINFO, DXGKARG_SUBMITCOMMAND, DXGKARG_SUBMITCOMMANDVIRTUAL,
+    DXGKQAITYPE_QUERYSEGMENT4,
 };
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::{
@@ -25,7 +26,8 @@ use flight::Fence;
 use kernel::miniport::Refusal;
 use kernel::operation::Building;
 use kernel::segment::SegmentShape;
-use softgpu::{Area as Saves, Drawing, NODES, Paging, format};
+use softgpu::format::{self, anywhere};
+use softgpu::{Area as Saves, Drawing, NODES, Paging};
 use std::slice;
 
 /// The driver.
@@ -112,7 +114,7 @@ fn descriptor(shape: &SegmentShape) -> DXGK_SEGMENTDESCRIPTOR4 {
     it
 }
 
-/// Allocations may be in any segment.
+/// Allocations are where their clients want them, or in any segment.
 unsafe extern "win64-unwind" fn create_anywhere(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
@@ -126,8 +128,12 @@ unsafe extern "win64-unwind" fn create_anywhere(
         for info in unsafe { list_mut(args.pAllocationInfo, args.NumAllocations) } {
             // SAFETY: The kernel gives the private data with its size.
             let private = unsafe { bytes(info.pPrivateDriverData, info.PrivateDriverDataSize) };
-            let set = format::read_shape(private).map_or(ANYWHERE, |it| it.wants.segments.0);
+            let wants = format::read_shape(private).map_or_else(|_| anywhere(), |it| it.wants);
+            let set = wants.segments.0;
             (info.SupportedReadSegmentSet, info.SupportedWriteSegmentSet) = (set, set);
+            if wants.flags.cpu_visible {
+                info.FlagsWddm2.Value |= AllocationFlags::CpuVisible;
+            }
             info.AllocationPriority = D3DDDI_ALLOCATIONPRIORITY_NORMAL;
         }
     }

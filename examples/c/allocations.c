@@ -1,6 +1,6 @@
 /*
- * The life of allocations, from C: open an adapter, a device and a context; create; submit;
- * share; destroy with each combination of flags.
+ * The life of allocations, from C: open an adapter, a device and a context; create; make resident;
+ * submit; look at the bytes; share; destroy with each combination of flags.
  *
  *   cargo xtask install --prefix /tmp/windtunnel
  *   export PKG_CONFIG_PATH=/tmp/windtunnel/lib/pkgconfig LD_LIBRARY_PATH=/tmp/windtunnel/lib
@@ -101,9 +101,29 @@ static D3DKMT_HANDLE create_allocation(D3DKMT_HANDLE device)
     return info.hAllocation;
 }
 
-/* Has an allocation filled: work that its destruction has to wait for, or to disregard. */
-static void fill(D3DKMT_HANDLE context, D3DKMT_HANDLE target)
+/* Has an allocation in video memory, and waits until it is there. */
+static void make_resident(D3DKMT_HANDLE device, D3DKMT_HANDLE target)
 {
+    D3DKMT_CREATEPAGINGQUEUE queue = {.hDevice = device};
+    must("D3DKMTCreatePagingQueue", D3DKMTCreatePagingQueue(&queue));
+    D3DDDI_MAKERESIDENT resident = {
+        .hPagingQueue = queue.hPagingQueue, .NumAllocations = 1, .AllocationList = &target};
+    must("D3DKMTMakeResident", D3DKMTMakeResident(&resident));
+    D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU wait = {
+        .hDevice = device,
+        .ObjectCount = 1,
+        .ObjectHandleArray = &queue.hSyncObject,
+        .FenceValueArray = &resident.PagingFenceValue,
+    };
+    must("D3DKMTWaitFor...FromCpu", D3DKMTWaitForSynchronizationObjectFromCpu(&wait));
+    D3DDDI_DESTROYPAGINGQUEUE end = {.hPagingQueue = queue.hPagingQueue};
+    must("D3DKMTDestroyPagingQueue", D3DKMTDestroyPagingQueue(&end));
+}
+
+/* Has an allocation filled: work that its destruction has to wait for. */
+static void fill(D3DKMT_HANDLE device, D3DKMT_HANDLE context, D3DKMT_HANDLE target)
+{
+    make_resident(device, target);
     uint8_t packet[WINDTUNNEL_FILL_SIZE];
     windtunnel_fill(packet, target, 0, PAGE, 0xa5);
     D3DKMT_SUBMITCOMMAND submit = {
@@ -113,6 +133,20 @@ static void fill(D3DKMT_HANDLE context, D3DKMT_HANDLE target)
         .PrivateDriverDataSize = sizeof packet,
     };
     must("D3DKMTSubmitCommand", D3DKMTSubmitCommand(&submit));
+}
+
+/* Looks at an allocation with the CPU, when the work before is done. */
+static void look(D3DKMT_HANDLE device, D3DKMT_HANDLE target)
+{
+    D3DKMT_LOCK lock = {.hDevice = device, .hAllocation = target, .Flags = {.LockEntire = 1}};
+    must("D3DKMTLock", D3DKMTLock(&lock));
+    const uint8_t *bytes = (const uint8_t *)lock.pData;
+    printf("%-28s 0x%02x ... 0x%02x\n", "the bytes", bytes[0], bytes[PAGE - 1]);
+    if (bytes[0] != 0xa5 || bytes[PAGE - 1] != 0xa5) {
+        exit(EXIT_FAILURE);
+    }
+    D3DKMT_UNLOCK unlock = {.hDevice = device, .NumAllocations = 1, .phAllocations = &target};
+    must("D3DKMTUnlock", D3DKMTUnlock(&unlock));
 }
 
 /* Opens a shared resource on a device, and has one of its allocations filled there. */
@@ -133,7 +167,7 @@ static D3DKMT_HANDLE open_resource(D3DKMT_HANDLE device, D3DKMT_HANDLE context,
         .TotalPrivateDriverDataBufferSize = sizeof privates,
     };
     must("D3DKMTOpenResource2", D3DKMTOpenResource2(&open));
-    fill(context, infos[0].hAllocation);
+    fill(device, context, infos[0].hAllocation);
     return open.hResource;
 }
 
@@ -164,7 +198,9 @@ int main(void)
     /* Without flags, AssumeNotInUse, SynchronousDestroy, both. */
     for (UINT flags = 0; flags < 4; flags++) {
         Resource made = create_resource(device);
-        fill(context, made.members[0]);
+        if ((flags & 1) == 0) { /* Nobody may assume so of what work uses. */
+            fill(device, context, made.members[0]);
+        }
         destroy_resource(device, made.resource, flags);
     }
     /* Shared with another device, it outlives the one it was created on. */
@@ -180,7 +216,8 @@ int main(void)
     must("D3DKMTDestroyDevice", D3DKMTDestroyDevice(&end_other));
 
     D3DKMT_HANDLE alone = create_allocation(device);
-    fill(context, alone);
+    fill(device, context, alone);
+    look(device, alone);
     destroy_allocation(device, alone);
 
     D3DKMT_DESTROYCONTEXT end_context = {.hContext = context};

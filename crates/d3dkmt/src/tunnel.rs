@@ -8,7 +8,7 @@ use abi::NTSTATUS;
 use abi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_FOUND, STATUS_UNSUCCESSFUL};
 use flight::{Free, Log, Passive};
 use kernel::{Kernel, Plugged};
-use softgpu::SoftGpu;
+use softgpu::{MemoryPlan, SoftGpu};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -25,6 +25,10 @@ pub(crate) struct Tunnel {
 }
 
 /// `None` if the driver did not start: a bug of ours, which is said.
+/// How much memory the machine has for the built-in GPU and everybody else; it takes up none
+/// before it is touched.
+const MACHINE_MEMORY: u64 = 4 << 30;
+
 static TUNNEL: OnceLock<Option<Tunnel>> = OnceLock::new();
 
 thread_local! {
@@ -101,7 +105,14 @@ impl Tunnel {
         let kernel = Kernel::new(host.clone(), log.clone());
         let (worker, bell) = (kernel.clone(), kernel.bell());
         host.serve("system", bell, move |at| worker.work(at));
-        let (miniport, machine) = SoftGpu::new();
+        let ram = match nt::Ram::new(MACHINE_MEMORY) {
+            Ok(ram) => ram,
+            Err(why) => {
+                eprintln!("windtunnel: the machine has no memory to lend: {why}");
+                return None;
+            }
+        };
+        let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
         let plugged = Plugged { miniport, machine, pool: nt::Pool::new(log) };
         let adapter = match host.adopt("client", |at| kernel.add_adapter(at, plugged)) {
             Ok(adapter) => adapter,

@@ -264,3 +264,61 @@ fn several_clients_share_little_memory() {
         assert!(events.iter().filter(evicted).count() > 10, "{on:?}");
     }
 }
+
+/// What a client said of one time on the list says nothing of the next.
+#[test]
+fn not_written_to_counts_for_one_time_on_the_list() {
+    told(MemoryPlan::default(), |wing, at, gpu| {
+        let bench = Bench::open(wing, at);
+        let it = bench.create(at, 2 * PAGE);
+        bench.resident(wing, at, &[it]);
+        bench.fill(at, it, 2 * PAGE, 1);
+        wing.host.quiet(at);
+        bench.evict(wing, &[it]);
+        // It comes back, stays, and is said not to be written to.
+        bench.resident(wing, at, &[it]);
+        let list = vec![Handle(it)];
+        let device = Handle(bench.device);
+        let order = EvictOrder { device, list, lazily: true, clean: true };
+        wing.kernel.evict(bench.client.session().process(), &order).unwrap();
+        // Then it is listed again, and written to.
+        bench.resident(wing, at, &[it]);
+        bench.fill(at, it, 2 * PAGE, 2);
+        wing.host.quiet(at);
+        bench.evict(wing, &[it]);
+        wing.host.quiet(at);
+        bench.resident(wing, at, &[it]);
+        assert_eq!(gpu.read(Handle(it), 0..2 * PAGE), Some(vec![2; 2 * 4096]));
+        bench.close(at);
+    });
+}
+
+/// Out while it is still coming in: the bytes of the last move are right, and nobody is blamed.
+#[test]
+fn what_leaves_before_it_has_arrived_keeps_its_bytes() {
+    for seed in 0..20 {
+        let ram = nt::Ram::new(1 << 30).unwrap();
+        let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
+        let gpu = miniport.clone();
+        let plug = |log: &Arc<Log>| Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) };
+        let events = run(seed, plug, |wing, at| {
+            wing.kernel.watch_bytes(verify::Oracle::new(wing.kernel.log().clone()));
+            let bench = Bench::open(wing, at);
+            let it = bench.create(at, 4 * PAGE);
+            bench.resident(wing, at, &[it]);
+            bench.fill(at, it, 4 * PAGE, 9);
+            wing.host.quiet(at);
+            for _ in 0..3 {
+                bench.evict(wing, &[it]);
+                let list = vec![Handle(it)];
+                let order = ResidentOrder { queue: bench.queue, list, ..ResidentOrder::default() };
+                wing.kernel.make_resident(bench.client.session().process(), &order).unwrap();
+            }
+            wing.host.quiet(at);
+            assert_eq!(gpu.read(Handle(it), 0..4 * PAGE), Some(vec![9; 4 * 4096]));
+            bench.close(at);
+        });
+        let broken = events.iter().find(|it| matches!(it.what, What::RuleBroken { .. }));
+        assert!(broken.is_none(), "seed {seed}: {broken:?}");
+    }
+}

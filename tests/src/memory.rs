@@ -153,7 +153,7 @@ impl<'a> MemoryBench<'a> {
         let theirs = other.create(at, 16, &unseen());
         assert!(other.ask(&[theirs], false).is_err(), "this process has it");
         self.wing.host.quiet(at);
-        assert!(self.wing.kernel.unregister_trim(process, registered));
+        assert!(self.wing.kernel.unregister_trim(at, process, registered));
         other.close(at);
     }
 

@@ -354,6 +354,7 @@ impl World {
                 word: None,
                 resident: 0,
                 was_resident: false,
+                clean: false,
                 charged: None,
                 locks: 0,
                 retirement: None,

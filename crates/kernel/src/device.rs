@@ -402,6 +402,12 @@ impl Kernel {
         self.forget_packets(world, adapter, number);
         let idle = world.retire_ready(number);
         self.start_ending(world, idle);
+        // Offers and paging work may have waited for what counts as done now.
+        self.settle_offers(world, adapter);
+        if world.pages(adapter) {
+            self.ring(&self.bell);
+        }
+        self.wake(world);
         true
     }
 

@@ -1,7 +1,8 @@
 //! The locks of this crate: there is one kind, and one of it.
 //!
 //! Order, outermost first: the world, then what `flight` locks inside (the log, the host).
-//! Nothing else may be locked, and nothing may wait, while the world is held.
+//! Nothing else may be locked, and nothing may wait, while the world is held; but for who looks at
+//! bytes (a `Witness`) and the machine's memory, which know nothing of the world.
 #![cfg_attr(
     not(any(shuttle, loom)),
     expect(clippy::disallowed_types, reason = "locks come from here")

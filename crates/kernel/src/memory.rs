@@ -124,8 +124,10 @@ pub(crate) struct Extent {
     pub(crate) rank: Option<Rank>,
     pub(crate) lock: Option<Locked>,
     pub(crate) offer: Option<Offer>,
-    /// The GPU has not written to it since it came: told by its client.
+    /// The GPU has not written to it since it came: told by the client that let go of it last.
     pub(crate) clean: bool,
+    /// A client let go of it that did not say so.
+    pub(crate) written: bool,
     /// Its bytes came from its pages of the system's memory, and the CPU has not changed them
     /// where they are now.
     pub(crate) copied: bool,
@@ -182,7 +184,8 @@ impl Extent {
             adapter,
             owner,
             word,
-            bytes: bytes.next_multiple_of(PAGE),
+            // One of absurd size finds no place, and is refused there.
+            bytes: bytes.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX / PAGE * PAGE),
             alignment: alignment.max(PAGE),
             wants,
             backing: Vec::new(),
@@ -199,8 +202,20 @@ impl Extent {
             lock: None,
             offer: None,
             clean: false,
+            written: false,
             copied: false,
             ending: false,
+        }
+    }
+
+    /// Work that may use it: of each node the last.
+    pub(crate) fn use_behind(&mut self, work: Vec<(usize, Fence)>) {
+        for (node, fence) in work {
+            match self.used.iter_mut().find(|it| it.0 == node) {
+                Some(it) if fence.covers(it.1) => it.1 = fence,
+                Some(_) => (),
+                None => self.used.push((node, fence)),
+            }
         }
     }
 
@@ -366,4 +381,6 @@ pub(crate) struct Batch {
     pub(crate) done: Vec<Step>,
     pub(crate) buffer: Option<Buffer>,
     pub(crate) switch: bool,
+    /// The driver did not take it.
+    pub(crate) refused: bool,
 }

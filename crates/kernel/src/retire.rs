@@ -258,6 +258,13 @@ impl Kernel {
             self.ring(&self.bell);
             return world;
         };
+        let mut world = world;
+        // Who parked looks again: somebody may have wanted the memory meanwhile.
+        if self.still_pages(&mut world, number) {
+            world.jobs.push_back(number);
+            pass.leave(&mut world);
+            return world;
+        }
         let by = By { driver: &driver, pass: &pass, process: Some(process) };
         let mut world = self.end(at, &by, world, number);
         pass.leave(&mut world);

@@ -262,7 +262,11 @@ impl Kernel {
         {
             let mut world = self.world.hold();
             let it = world.adapters.get_mut(adapter.number);
-            if let Some(it) = it.and_then(|it| it.nodes.get_mut(node as usize)) {
+            let it = it.and_then(|it| it.nodes.get_mut(node as usize));
+            // Of the kernel's own work, and of what was never given, there is nobody to blame.
+            let known =
+                |it: &&mut Node| it.queue.iter().any(|it| it.fence == fence && it.batch.is_none());
+            if let Some(it) = it.filter(known) {
                 it.faults.push((fence, allocation));
             }
         }
@@ -313,6 +317,7 @@ impl Kernel {
             self.switch(world, adapter.number, node, Some((packet.context, packet.device)));
             self.finish_packet(world, node, &packet);
         }
+        self.finish_refused(world, adapter.number);
         self.settle_offers(world, adapter.number);
         self.settle_saved(world);
         if world.pages(adapter.number) {
@@ -479,7 +484,7 @@ impl World {
     }
 
     /// Whether an adapter has paging work that is not built.
-    fn pages(&self, adapter: u32) -> bool {
+    pub(crate) fn pages(&self, adapter: u32) -> bool {
         self.memory(adapter).is_some_and(|it| !it.1.planned.is_empty())
     }
 }

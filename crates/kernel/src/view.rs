@@ -18,6 +18,8 @@ pub struct View {
     pub(crate) resident: u32,
     /// It once did.
     pub(crate) was_resident: bool,
+    /// Since it is on the list, its client said that the GPU has not written to it.
+    pub(crate) clean: bool,
     /// The part of the memory that its bytes count for in its process, while it is listed.
     pub(crate) charged: Option<Group>,
     /// How often its client has locked it.

@@ -54,8 +54,10 @@ pub(crate) struct World {
     /// What is made hard for drivers, if anything.
     pub(crate) pressure: Option<Pressure>,
     pub(crate) trimmers: Store<Trimmer>,
-    /// Who is to be told that memory is short, and by how much.
+    /// Who is to be told that memory is short.
     pub(crate) trims: Vec<u32>,
+    /// Who is being told, and on which thread.
+    pub(crate) telling: Option<(u32, u32)>,
     pub(crate) gate: Gate,
     /// Whoever waits for something of a device, a context or an adapter to end or to leave: all
     /// look again when anything does.
@@ -97,6 +99,7 @@ impl World {
             pressure: None,
             trimmers: Store::default(),
             trims: Vec::new(),
+            telling: None,
             gate: Gate::default(),
             waiting: Vec::new(),
             jobs: VecDeque::new(),

@@ -209,14 +209,14 @@ pub unsafe fn D3DKMTRegisterTrimNotification(
 /// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTUnregisterTrimNotification(
     session: &Session,
-    _at: &mut Passive,
+    at: &mut Passive,
     args: *mut D3DKMT_UNREGISTERTRIMNOTIFICATION,
 ) -> NTSTATUS {
     session.call("D3DKMTUnregisterTrimNotification", || {
         // SAFETY: The caller's contract.
         let asked = unsafe { read(args.cast_const()) }?;
         let number = u32::try_from(asked.Handle.addr()).map_err(|_| STATUS_INVALID_PARAMETER)?;
-        let was = session.kernel.unregister_trim(session.process, number);
+        let was = session.kernel.unregister_trim(at, session.process, number);
         if was { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
     })
 }

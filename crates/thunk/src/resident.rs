@@ -70,7 +70,6 @@ pub unsafe fn D3DKMTMakeResident(
         let order = ResidentOrder {
             queue: Handle(asked.hPagingQueue),
             list: list.into_iter().map(Handle).collect(),
-            cannot_trim: asked.Flags.has(MakeFlags::CantTrimFurther),
             must: asked.Flags.has(MakeFlags::MustSucceed),
         };
         let made = session.kernel.make_resident(session.process, &order);

@@ -154,6 +154,7 @@ impl Shadows {
                 wanted: known.map(|it| it.memory.wanted).unwrap_or_default(),
                 resident: 0,
                 lock_asked: 0,
+                clean: false,
                 offered: 0,
                 reclaimed: false,
             };

@@ -39,7 +39,7 @@ impl Shadows {
                 let aperture = self.of(segment).segment().is_some_and(|it| it.aperture);
                 self.with_memory(subject, |it| {
                     it.placed = Some(Placed { segment, address });
-                    (it.clean, it.bytes) = (false, bytes);
+                    (it.clean, it.written, it.bytes) = (false, false, bytes);
                     it.backed |= aperture;
                 });
             }

@@ -49,13 +49,17 @@ impl Shadows {
         match &event.what {
             What::ResidentCounted { device, queue, count, lazily, clean } => {
                 let before = std::mem::replace(&mut view.resident, *count);
+                view.clean = (view.clean && before > 0) || *clean;
+                let unwritten = view.clean;
                 self.with_memory(allocation, |it| {
                     match (before, *count) {
                         (0, 1..) => it.listed += 1,
-                        (1.., 0) => less(&mut it.listed),
+                        (1.., 0) => {
+                            less(&mut it.listed);
+                            (it.clean, it.written) = (unwritten, it.written || !unwritten);
+                        }
                         _ => (),
                     }
-                    it.clean |= *clean;
                     it.lazily = *lazily;
                 });
                 if let Some(it) = queue.and_then(|it| self.get(it)?.queue_mut()) {

@@ -19,6 +19,8 @@ pub struct Oracle {
 #[derive(Default)]
 struct State {
     known: BTreeMap<Subject, Known>,
+    /// Moves that have begun and not ended.
+    flying: BTreeMap<Subject, u32>,
     /// Counts the packets of clients.
     packets: u64,
     compared: u64,
@@ -207,9 +209,14 @@ impl Oracle {
 impl Witness for Oracle {
     fn begins(&self, it: &Moving<'_>) {
         let state = &mut *self.state();
+        let flying = state.flying.entry(it.of).or_insert(0);
+        *flying += 1;
+        let before = *flying > 1;
+        let known = state.known.contains_key(&it.of);
         let bytes = match it.movement {
             // What is known already stays so: its last move may not have ended.
-            Movement::Comes if state.known.contains_key(&it.of) => None,
+            Movement::Comes if known => None,
+            Movement::Leaves if known && before => None,
             Movement::Comes | Movement::Mapped => in_system(it.ram, it.runs, it.bytes),
             Movement::Leaves => at_gpu(it),
             Movement::Filled => usize::try_from(it.bytes).ok().map(|it| vec![0; it]),
@@ -230,6 +237,15 @@ impl Witness for Oracle {
 
     fn ends(&self, it: &Moving<'_>) {
         let state = &mut *self.state();
+        let flying = state.flying.get_mut(&it.of);
+        let left = flying.map_or(0, |it| {
+            *it = it.saturating_sub(1);
+            *it
+        });
+        if left > 0 {
+            return; // It is on its way again: what arrived may not be there any more.
+        }
+        state.flying.remove(&it.of);
         match it.movement {
             Movement::Unmapped => {
                 let dummy = first_of_each(it, it.dummy);
@@ -260,7 +276,9 @@ impl Witness for Oracle {
     }
 
     fn forget(&self, of: Subject) {
-        self.state().known.remove(&of);
+        let state = &mut *self.state();
+        state.known.remove(&of);
+        state.flying.remove(&of);
     }
 }
 

@@ -114,7 +114,7 @@ fn not_written(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let What::MemoryEvicted { discard, why, .. } = &event.what else { return Verdict::Aside };
     let it = shadow.allocation().map(|it| &it.memory);
     // What is mapped has its bytes in the system's memory: it is unmapped, not copied.
-    let copies = |it: &&Memory| it.clean && it.backed && !it.mapped;
+    let copies = |it: &&Memory| it.clean && !it.written && it.backed && !it.mapped;
     let Some(it) = it.filter(copies).filter(|_| why != "the call failed") else {
         return Verdict::Aside;
     };

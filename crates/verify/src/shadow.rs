@@ -327,6 +327,8 @@ pub struct View {
     pub resident: u32,
     /// The event of the last request for a lock.
     pub lock_asked: u64,
+    /// Whether its client said, since it is listed, that the GPU has not written to it.
+    pub clean: bool,
     /// The event of its offer.
     pub offered: u64,
     /// Whether it was taken back, to be mapped into an aperture, and not locked since.

@@ -5,7 +5,7 @@ use crate::kernel::Kernel;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
-use flight::{Kind, RuleId, What, Who};
+use flight::{Kind, Passive, RuleId, What, Who};
 use std::sync::Arc;
 
 /// A part of an adapter's memory that is budgeted together.
@@ -101,10 +101,22 @@ impl Kernel {
     }
 
     /// Ends a registration. Answers whether there was one.
-    pub fn unregister_trim(&self, process: ProcessId, number: u32) -> bool {
-        let mut world = self.world.hold();
-        let mine = world.trimmers.get(number).is_some_and(|it| it.process == process.0);
-        mine && world.trimmers.remove(number).is_some()
+    ///
+    /// It waits for a notification under way, unless it is called from inside that.
+    pub fn unregister_trim(&self, at: &mut Passive, process: ProcessId, number: u32) -> bool {
+        {
+            let mut world = self.world.hold();
+            let mine = world.trimmers.get(number).is_some_and(|it| it.process == process.0);
+            if !mine || world.trimmers.remove(number).is_none() {
+                return false;
+            }
+        }
+        let me = flight::current_thread();
+        let told = (number, me);
+        let over = |it: &World| it.telling.is_none_or(|it| it.0 != number || it == told);
+        let what = |_: &World| "a trim notification under way".to_owned();
+        self.wait_until(at, process.subject(), what, over);
+        true
     }
 
     /// A device ends: nobody is told for it any more.
@@ -128,7 +140,8 @@ impl Kernel {
         let numbers: Vec<u32> = world.trimmers.iter().map(|(number, _)| number).collect();
         for number in numbers {
             let it = world.trimmers.get(number).filter(|it| it.adapter == adapter);
-            if it.is_some_and(|it| world.overshoot(it.process, adapter) > 0) {
+            let over = it.is_some_and(|it| world.overshoot(it.process, adapter) > 0);
+            if over && !world.trims.contains(&number) {
                 world.trims.push(number);
             }
         }
@@ -140,7 +153,7 @@ impl Kernel {
     /// Tells one client that memory is short. Answers whether there was one to tell.
     pub(crate) fn try_trim(&self) -> bool {
         let (told, device, bytes) = {
-            let mut world = self.world.hold();
+            let world = &mut *self.world.hold();
             let Some(number) = world.trims.pop() else { return false };
             let Some(it) = world.trimmers.get(number) else { return true };
             let (told, process, adapter) = (it.told.clone(), it.process, it.adapter);
@@ -149,12 +162,16 @@ impl Kernel {
             if world.overshoot(process, adapter) == 0 {
                 return true;
             }
-            let bytes = self.tell_trim(&world, process, adapter, "notification", 0);
+            let bytes = self.tell_trim(world, process, adapter, "notification", 0);
             self.log.emit(device, What::TrimAsked { flags: "to-budget".into(), bytes });
+            world.telling = Some((number, flight::current_thread()));
             (told, device, bytes)
         };
         told.trim(bytes);
+        let world = &mut *self.world.hold();
+        world.telling = None;
         self.log.emit(device, What::TrimEnded { bytes });
+        self.wake(world);
         true
     }
 

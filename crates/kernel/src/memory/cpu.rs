@@ -10,6 +10,7 @@ use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::lock::Held;
 use crate::memory::place::{NoPlace, Plan};
+use crate::memory::resident::more_than;
 use crate::memory::{Extent, Locked, Memory, Place};
 use crate::process::ProcessId;
 use crate::refused::Refused;
@@ -113,11 +114,9 @@ impl Kernel {
         let number = world.device_of(process, device)?;
         inside = self.inside(world, number)?;
         let views = world.views_of(process, inside.device, list)?;
-        for (place, view) in views.iter().enumerate() {
-            let same = views.iter().take(place).filter(|it| *it == view).count();
-            if world.views.get(*view).map_or(0, |it| it.locks as usize) <= same {
-                return Err(Refused::NotLocked(Kind::View.nr(*view)));
-            }
+        let unlocked = more_than(&views, |it| world.views.get(it).map_or(0, |it| it.locks));
+        if let Some(view) = unlocked {
+            return Err(Refused::NotLocked(Kind::View.nr(view)));
         }
         for view in views {
             self.end_lock(world, view, false);
@@ -154,7 +153,8 @@ impl Kernel {
 
     /// Waits for what a device has queued.
     fn wait_for_use(&self, at: &mut Passive, device: u32, hurries: bool) -> Result<(), Refused> {
-        let idle = |world: &World| world.outstanding(device).is_empty();
+        let lost = |world: &World| world.devices.get(device).is_none_or(|it| it.lost.is_some());
+        let idle = |world: &World| lost(world) || world.outstanding(device).is_empty();
         if hurries && !idle(&self.world.hold()) {
             return Err(Refused::InUse(Kind::Device.nr(device)));
         }

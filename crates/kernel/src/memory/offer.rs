@@ -121,10 +121,13 @@ impl Kernel {
             world.offers.retain(|it| it.extent != extent);
             let Some(it) = world.extents.get_mut(extent) else { continue };
             let gone = it.offer.take().is_some_and(|it| it.discarded);
-            let listed = it.held > 0;
             discarded.push(gone);
             world.rank(extent);
-            if listed {
+        }
+        // Only now: nobody of the list leaves for another.
+        for view in &views {
+            let Some(extent) = world.extent_of(*view) else { continue };
+            if world.extents.get(extent).is_some_and(|it| it.held > 0) {
                 // One that finds no room is resident again when somebody asks for it.
                 let _ = self.plan_in(world, extent, &mut plan);
             }

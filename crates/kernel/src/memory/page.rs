@@ -148,7 +148,7 @@ impl Kernel {
     /// Has the driver write all steps, and submits what it wrote.
     fn build_work(&self, at: &mut Passive, driver: &Driver, pass: &Pass<'_>, number: u32) {
         let adapter = driver.adapter.number;
-        let Some(mut open) = self.open_buffer(adapter) else {
+        let Some(mut open) = self.open_buffer(adapter, false) else {
             self.give_up_paging(number);
             return;
         };
@@ -156,9 +156,11 @@ impl Kernel {
             match self.build_step(at, driver, pass, number, &mut step, &mut open) {
                 Turn::Whole => open.done.push(step),
                 Turn::Full => {
+                    let open_used = open.used;
                     self.put_back(number, step);
                     self.submit_paging(at, driver, pass, number, open, false);
-                    let Some(next) = self.open_buffer(adapter) else {
+                    // Who got nowhere gets all the room there is.
+                    let Some(next) = self.open_buffer(adapter, open_used == 0) else {
                         self.give_up_paging(number);
                         return;
                     };
@@ -200,7 +202,7 @@ impl Kernel {
         }
     }
 
-    fn open_buffer(&self, adapter: u32) -> Option<Open> {
+    fn open_buffer(&self, adapter: u32, all: bool) -> Option<Open> {
         let mut world = self.world.hold();
         let memory = world.adapters.get_mut(adapter)?.memory.as_mut()?;
         let buffer = if let Some(it) = memory.buffers.pop() {
@@ -211,7 +213,8 @@ impl Kernel {
             Buffer { run: memory.ram.take(bytes)?, private }
         };
         let size = memory.paging.buffer;
-        let room = memory.pressure.as_mut().map_or(size, |it| it.room(size));
+        let pressure = memory.pressure.as_mut().filter(|_| !all);
+        let room = pressure.map_or(size, |it| it.room(size));
         Some(Open { buffer, room, used: 0, done: Vec::new() })
     }
 
@@ -398,8 +401,13 @@ impl Kernel {
             node.given = node.given.next();
             let (fence, subject) = (node.given, node.subject());
             let (commands, private) = (buffer.run.start, buffer.private.clone());
-            let batch =
-                Batch { paging: number, done, buffer: Some(buffer), switch: switch.is_some() };
+            let batch = Batch {
+                paging: number,
+                done,
+                buffer: Some(buffer),
+                switch: switch.is_some(),
+                refused: false,
+            };
             let batch = Some(batch);
             node.queue.push_back(Flying { fence, context: 0, device: 0, batch, lost: false });
             let (paging, switch) = (Kind::Paging.nr(number), switch.is_some());
@@ -418,7 +426,37 @@ impl Kernel {
         // WINDOWS: a refusal stops the system (observed); here it counts as done, once what is
         // before it has passed.
         if driver.submit_paging(at, pass, &submission).is_err() {
-            self.lose_paging(driver.adapter.number);
+            self.refuse_batch(driver.adapter.number, node, fence);
+        }
+    }
+
+    /// The driver did not take a buffer: it is over when what is before it has passed.
+    fn refuse_batch(&self, adapter: u32, node: usize, fence: Fence) {
+        let world = &mut *self.world.hold();
+        let it = world.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(node));
+        let flying = it.and_then(|it| it.queue.iter_mut().find(|it| it.fence == fence));
+        if let Some(batch) = flying.and_then(|it| it.batch.as_mut()) {
+            batch.refused = true;
+        }
+        self.finish_refused(world, adapter);
+    }
+
+    /// Buffers that a driver did not take, and that nothing is before any more, are over.
+    pub(crate) fn finish_refused(&self, world: &mut World, adapter: u32) {
+        let refused = |it: &Flying| it.batch.as_ref().is_some_and(|it| it.refused);
+        let mut over = Vec::new();
+        for node in world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
+            while node.queue.front().is_some_and(refused) {
+                over.extend(
+                    node.queue.pop_front().and_then(|it| it.batch).map(|it| (node.subject(), it)),
+                );
+            }
+        }
+        for (node, batch) in over {
+            if batch.switch {
+                self.switch(world, adapter, node, None);
+            }
+            self.finish_batch(world, adapter, batch, true);
         }
     }
 
@@ -429,7 +467,7 @@ impl Kernel {
             it.buffers.extend(buffer);
         }
         for step in &done {
-            self.finish_step(world, paging, step);
+            self.finish_step(world, paging, step, lost);
         }
         let Some(it) = world.pagings.get_mut(paging) else { return };
         it.flying -= 1;
@@ -438,12 +476,17 @@ impl Kernel {
         }
     }
 
-    fn finish_step(&self, world: &mut World, paging: u32, step: &Step) {
+    fn finish_step(&self, world: &mut World, paging: u32, step: &Step, lost: bool) {
         let extent = step.extent;
-        if self.witness.get().is_some()
+        if let Some(witness) = self.witness.get()
             && let Some(facts) = world.facts(extent, step.at)
         {
-            self.witness(paging, &step.what, &facts, false);
+            // What was never done says nothing about bytes.
+            if lost {
+                witness.forget(facts.owner);
+            } else {
+                self.witness(paging, &step.what, &facts, false);
+            }
         }
         let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
         let Some(it) = extents.get_mut(extent) else { return };
@@ -487,8 +530,13 @@ impl Kernel {
         let Some(it) = world.pagings.get_mut(number) else { return };
         it.built = true;
         let (steps, flying) = (std::mem::take(&mut it.steps), it.flying);
+        let (adapter, switch) = (it.adapter, it.switch);
+        let node = world.adapters.get_mut(adapter).zip(switch);
+        if let Some(it) = node.and_then(|(it, node)| it.nodes.get_mut(node)) {
+            it.switching = false;
+        }
         for step in steps {
-            self.finish_step(world, number, &step);
+            self.finish_step(world, number, &step, true);
         }
         if flying == 0 {
             self.end_paging(world, number, true);
@@ -602,7 +650,8 @@ impl Move {
 
     /// Whether it moves or changes the allocation's bytes.
     fn moves(&self) -> bool {
-        matches!(self, Move::Fill | Move::In | Move::Out | Move::Init | Move::Update(_))
+        let shift = matches!(self, Move::Shift { .. });
+        shift || matches!(self, Move::Fill | Move::In | Move::Out | Move::Init | Move::Update(_))
     }
 
     /// The name of its operation in events.

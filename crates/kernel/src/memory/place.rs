@@ -73,7 +73,8 @@ impl Kernel {
             return Err(NoPlace { missing: bytes.saturating_sub(most).max(1) });
         };
         if !self.plan_coming(world, extent, Spotted { segment, offset }, plan) {
-            world.leave_place(extent, Place::System);
+            let content = world.extents.get(extent).is_some_and(|it| it.content);
+            world.leave_place(extent, if content { Place::System } else { Place::Nowhere });
             return Err(NoPlace { missing: bytes });
         }
         Ok(true)
@@ -96,7 +97,9 @@ impl Kernel {
         }
         loop {
             let there = world.memory(adapter)?.1.segments.get(segment)?;
-            let first = there.idle.first()?.extent;
+            // Not one that this very call has placed.
+            let mine = |it: &&Rank| plan.placed.iter().any(|placed| placed.0 == it.extent);
+            let first = there.idle.iter().find(|it| !mine(it))?.extent;
             if !self.plan_out(world, first, "room for another", plan) {
                 return None;
             }
@@ -137,7 +140,7 @@ impl Kernel {
         if it.is_told() {
             step(Move::Come);
         }
-        (it.clean, it.copied) = (false, !fresh);
+        (it.clean, it.written, it.copied) = (false, false, !fresh);
         true
     }
 
@@ -155,9 +158,11 @@ impl Kernel {
         let at = Spotted { segment: *segment, offset: spot.start() };
         let Some(segment) = memory.segments.get(at.segment) else { return false };
         let aperture = segment.shape.flags.aperture;
-        let thrown = it.offer.is_some_and(|it| it.ready) && it.lock.is_none();
+        // What is on its way has steps that need its pages.
+        let idle = it.lock.is_none() && it.pending == 0;
+        let thrown = it.offer.is_some_and(|it| it.ready) && idle;
         // What nobody wrote to is still in the system's memory as it was.
-        let same = it.clean && it.copied;
+        let same = it.clean && !it.written && it.copied;
         if !thrown && !same && !it.back(&*memory.ram, &mut memory.pressure) {
             return false;
         }
@@ -330,7 +335,7 @@ impl World {
         memory.clock += 1;
         let clock = memory.clock;
         let to = memory.segments.get_mut(segment)?;
-        if to.committed + it.bytes > to.limit {
+        if to.committed.saturating_add(it.bytes) > to.limit {
             return None;
         }
         let spot = to.ranges.place(it.bytes, it.alignment)?;

@@ -9,6 +9,7 @@ use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
 use flight::{Kind, RuleId, Subject, Text, What, Who};
+use std::collections::BTreeMap;
 
 /// What a client asks to be resident (`D3DDDI_MAKERESIDENT`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,8 +18,6 @@ pub struct ResidentOrder {
     pub queue: Handle,
     /// The views.
     pub list: Vec<Handle>,
-    /// The client has nothing to evict any more (`CantTrimFurther`).
-    pub cannot_trim: bool,
     /// It cannot go on without (`MustSucceed`).
     pub must: bool,
 }
@@ -69,6 +68,8 @@ impl Kernel {
         self.look_again(&inside)?;
         let mut guard = self.world.hold();
         let world = &mut *guard;
+        // It may have been destroyed meanwhile.
+        world.queue_of(process, order.queue)?;
         let views = world.views_of(process, inside.device, &order.list)?;
         let mut plan = Plan::default();
         let mut missing = 0;
@@ -77,7 +78,7 @@ impl Kernel {
             // Held from here on: no other one of the list makes it leave.
             world.hold_extent(extent, true);
             if let Err(NoPlace { missing: more }) = self.plan_in(world, extent, &mut plan) {
-                missing += more;
+                missing = u64::saturating_add(missing, more);
             }
         }
         if missing > 0 {
@@ -138,6 +139,7 @@ impl Kernel {
             let Some(it) = world.views.get_mut(*view) else { continue };
             (it.resident, it.was_resident) = (it.resident + 1, true);
             let count = it.resident;
+            it.clean &= count > 1;
             let (lazily, clean) = (false, false);
             let counted = What::ResidentCounted { device, queue, count, lazily, clean };
             self.log.emit(Kind::View.nr(*view), counted);
@@ -159,11 +161,8 @@ impl Kernel {
         let inside = self.enter_device(process, order.device)?;
         let world = &mut *self.world.hold();
         let views = world.views_of(process, inside.device, &order.list)?;
-        let lacks = |(place, view): &(usize, &u32)| {
-            let same = views.iter().take(*place).filter(|it| it == view).count();
-            world.views.get(**view).map_or(0, |it| it.resident as usize) <= same
-        };
-        let lacking = views.iter().enumerate().find(lacks).map(|it| Kind::View.nr(*it.1));
+        let lacking = more_than(&views, |it| world.views.get(it).map_or(0, |it| it.resident));
+        let lacking = lacking.map(|it| Kind::View.nr(it));
         let broken = lacking.map(|it| {
             format!("{it} is evicted more often than its client asked for it to be resident")
         });
@@ -190,15 +189,17 @@ impl Kernel {
     fn count_out(&self, world: &mut World, view: u32, device: u32, order: &EvictOrder) {
         let Some(it) = world.views.get_mut(view) else { return };
         it.resident = it.resident.saturating_sub(1);
-        let count = it.resident;
+        it.clean |= order.clean;
+        let (count, unwritten) = (it.resident, it.clean);
         let (lazily, clean) = (order.lazily, order.clean);
         let device_subject = Kind::Device.nr(device);
         let counted =
             What::ResidentCounted { device: device_subject, queue: None, count, lazily, clean };
         self.log.emit(Kind::View.nr(view), counted);
         let Some(extent) = world.extent_of(view) else { return };
-        if let Some(it) = world.extents.get_mut(extent) {
-            it.clean |= clean;
+        if let Some(it) = world.extents.get_mut(extent).filter(|_| count == 0) {
+            // One client that did not say so may have written.
+            (it.clean, it.written) = (unwritten, it.written || !unwritten);
         }
         if count == 0 {
             world.let_go_of(extent, view);
@@ -226,6 +227,16 @@ impl Kernel {
             self.log.judge(rule, Who::Client, context, place, said(which));
         }
     }
+}
+
+/// The first of a list that is in it more often than it may be.
+pub(crate) fn more_than(list: &[u32], most: impl Fn(u32) -> u32) -> Option<u32> {
+    let mut counts = BTreeMap::new();
+    list.iter().copied().find(|it| {
+        let count = counts.entry(*it).or_insert(0);
+        *count += 1;
+        *count > most(*it)
+    })
 }
 
 /// What a packet touched that was not there, by its driver's word where that is known.
@@ -273,6 +284,9 @@ impl World {
         let Some(extent) = self.extent_of(view) else { return };
         if held {
             self.let_go_of(extent, view);
+            if let Some(it) = self.extents.get_mut(extent) {
+                it.written = true;
+            }
         }
         if assume {
             let mine = self.outstanding(device);
@@ -288,7 +302,7 @@ impl World {
         let device = self.views.get(view).map_or(0, |it| it.device);
         let used = self.outstanding(device);
         if let Some(it) = self.extents.get_mut(extent) {
-            it.used.extend(used);
+            it.use_behind(used);
         }
         self.hold_extent(extent, false);
     }
@@ -359,8 +373,14 @@ impl World {
 
     /// Holds an extent where it is, or lets go of it once.
     pub(crate) fn hold_extent(&mut self, extent: u32, hold: bool) {
-        if let Some(it) = self.extents.get_mut(extent) {
+        if let Some((extents, memory)) = self.memory_mut_of(extent)
+            && let Some(it) = extents.get_mut(extent)
+        {
             it.held = if hold { it.held + 1 } else { it.held.saturating_sub(1) };
+            if it.held == 0 {
+                memory.clock += 1;
+                it.tick = memory.clock;
+            }
         }
         self.rank(extent);
     }

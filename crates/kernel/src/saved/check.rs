@@ -65,8 +65,11 @@ impl Kernel {
             let place = usize::try_from(number).ok().and_then(|it| it.checked_sub(1))?;
             Some(memory.segments.get(place)?.shape.flags.aperture)
         };
+        let crooked = order.alignment != 0 && !order.alignment.is_power_of_two();
         let broken = if order.size == 0 {
             Some("it has no size".to_owned())
+        } else if crooked {
+            Some(format!("its alignment {:#x} is no power of two", order.alignment))
         } else if wants.segments.is_empty()
             || wants.segments.iter().any(|it| aperture(it).is_none())
         {

@@ -35,6 +35,8 @@ pub struct Memory {
     pub backed: bool,
     /// Whether a client said that the GPU has not written to it since it came.
     pub clean: bool,
+    /// Whether another let go of it and did not say so.
+    pub written: bool,
     /// How many devices list it as what must be resident.
     pub listed: u32,
     /// Whether the last to let go of it would leave it there until the memory is needed.

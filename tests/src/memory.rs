@@ -70,7 +70,7 @@ impl<'a> MemoryBench<'a> {
     /// Asks for residency.
     pub fn ask(&self, list: &[u32], must: bool) -> Result<Residency, Refused> {
         let list = list.iter().map(|it| Handle(*it)).collect();
-        let order = ResidentOrder { queue: self.queue, list, must, ..ResidentOrder::default() };
+        let order = ResidentOrder { queue: self.queue, list, must };
         self.wing.kernel.make_resident(self.client.session().process(), &order)
     }
 

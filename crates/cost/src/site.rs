@@ -6,7 +6,7 @@ use crate::{NotMeasured, idle, wanted};
 use abi::D3DKMT_HANDLE;
 use flight::{Crew, Log, Passive, Stepped};
 use kernel::{AdapterId, Kernel, Plugged};
-use softgpu::{SoftGpu, format};
+use softgpu::{MemoryPlan, SoftGpu, format};
 use std::sync::{Arc, Mutex, PoisonError};
 use thunk::{Client, Create, Destroy};
 use verify::Verifier;
@@ -100,7 +100,10 @@ fn plugged(driver: Driver, log: &Arc<Log>) -> Result<Plugged, NotMeasured> {
             Ok((listed.make)(log))
         }
         Driver::BuiltIn => {
-            let (miniport, machine) = SoftGpu::new();
+            // As the C library has it.
+            let ram = nt::Ram::new(4 << 30);
+            let ram = ram.map_err(|why| NotMeasured(format!("memory for the machine: {why}")))?;
+            let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
             Ok(Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) })
         }
     }

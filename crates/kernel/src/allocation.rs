@@ -1,7 +1,7 @@
 //! Allocations: pieces of memory a driver described. The adapter owns them, not the device
 //! that created them, because a shared resource can outlive its device.
 
-use crate::miniport::{DriverAllocation, Shape};
+use crate::miniport::DriverAllocation;
 use crate::store::Few;
 
 /// A piece of memory (`hAllocation` of the DDI).
@@ -13,7 +13,10 @@ pub struct Allocation {
     pub(crate) resource: Option<u32>,
     /// The driver's word; taken out by the call that ends it.
     pub(crate) word: Option<DriverAllocation>,
-    pub(crate) shape: Shape,
+    /// How many bytes its driver said it has.
+    pub(crate) size: u64,
+    /// Video is captured into it.
+    pub(crate) capture: bool,
     /// Its memory, on an adapter that has some.
     pub(crate) extent: Option<u32>,
     /// Its private data, as the driver left it.

@@ -84,7 +84,7 @@ impl World {
             let owner = Some(Kind::Adapter.nr(it.adapter));
             let views = it.views.iter().filter_map(|view| self.views.get(*view));
             let mut why: Vec<String> = views.flat_map(|it| self.why_view(it)).collect();
-            why.push(format!("{} bytes, {} of them private data", it.shape.size, it.private.len()));
+            why.push(format!("{} bytes, {} of them private data", it.size, it.private.len()));
             all.push(Live { subject: Kind::Allocation.nr(number), owner, why });
         }
     }

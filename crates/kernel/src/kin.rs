@@ -56,7 +56,7 @@ impl Kernel {
         let it = view.and_then(|it| world.views.get(it.number));
         let it = it.and_then(|it| world.allocations.get(it.allocation));
         let broken = match it {
-            Some(it) if it.shape.wants.flags.capture => None,
+            Some(it) if it.capture => None,
             Some(_) => Some(format!("{} was not created with Capture", Hex(handle.0))),
             None => Some(format!("{} names no allocation here", Hex(handle.0))),
         };

@@ -10,6 +10,7 @@ use crate::wrapped::{Fault, Wrapped};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use flight::{Log, Ram as _};
 use kernel::Plugged;
+use kernel::miniport::Miniport;
 use nt::{Pool, Ram};
 use port::{Hardware, TableDriver};
 use softgpu::{MemoryPlan, SoftGpu};
@@ -75,8 +76,7 @@ pub(crate) fn table(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> Plugg
 
 /// A driver with a table of ours, on a board with memory.
 pub(crate) fn table_memory(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> Plugged {
-    let ram = Ram::new(MACHINE_MEMORY).expect("the machine has memory");
-    let board = Board::with_memory(ram, MemoryPlan::default()).expect("it has as much as that");
+    let board = Board::with_memory(ram(), MemoryPlan::default()).expect("it has as much as that");
     // SAFETY: The tables of this crate are the good one and changes of it.
     let (plugged, _board) = unsafe { plug_on(board, table, log) };
     plugged
@@ -88,49 +88,54 @@ pub(crate) fn softgpu(log: &Arc<Log>) -> Plugged {
     Plugged { miniport, machine, pool: Pool::new(log.clone()) }
 }
 
-/// The driver in safe Rust, whose hardware has memory of its own.
-pub(crate) fn softgpu_memory(log: &Arc<Log>) -> Plugged {
-    let ram = Ram::new(MACHINE_MEMORY).expect("the machine has memory");
-    let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
-    Plugged { miniport, machine, pool: Pool::new(log.clone()) }
+/// The machine's memory.
+fn ram() -> Arc<Ram> {
+    Ram::new(MACHINE_MEMORY).expect("the machine has memory")
 }
 
-/// The driver in safe Rust, with memory and a flaw in its paging: its buffers are small, so that
-/// operations take several.
+/// A driver around the one in safe Rust, whose hardware has memory of its own.
+fn around(
+    plan: MemoryPlan,
+    log: &Arc<Log>,
+    wrap: impl FnOnce(Arc<SoftGpu>, &Arc<Pool>) -> Arc<dyn Miniport>,
+) -> Plugged {
+    let (good, machine) = SoftGpu::with_memory(ram(), plan);
+    let pool = Pool::new(log.clone());
+    Plugged { miniport: wrap(good, &pool), machine, pool }
+}
+
+/// The driver in safe Rust, whose hardware has memory of its own.
+pub(crate) fn softgpu_memory(log: &Arc<Log>) -> Plugged {
+    around(MemoryPlan::default(), log, |good, _| good)
+}
+
+/// Small buffers, so that operations take several.
+fn small_buffers() -> MemoryPlan {
+    MemoryPlan { paging_buffer: 96, ..MemoryPlan::default() }
+}
+
+/// The same, with a flaw in its paging.
 pub(crate) fn crooked(flaw: Flaw, log: &Arc<Log>) -> Plugged {
-    let ram = Ram::new(MACHINE_MEMORY).expect("the machine has memory");
-    let plan = MemoryPlan { paging_buffer: 96, ..MemoryPlan::default() };
-    let (miniport, machine) = SoftGpu::with_memory(ram, plan);
-    let miniport = Crooked::new(miniport, flaw);
-    Plugged { miniport, machine, pool: Pool::new(log.clone()) }
+    around(small_buffers(), log, |good, _| Crooked::new(good, flaw))
 }
 
 /// The same, with save areas that it changes for others.
 pub(crate) fn changing(log: &Arc<Log>) -> Plugged {
-    let ram = Ram::new(MACHINE_MEMORY).expect("the machine has memory");
-    let (driver, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
-    let miniport = Changing::around(driver);
-    Plugged { miniport, machine, pool: Pool::new(log.clone()) }
+    around(MemoryPlan::default(), log, |good, _| Changing::around(good))
 }
 
-/// The driver in safe Rust, with memory, that takes a pool block with each start of a transfer.
+/// The same, which takes a pool block with each start of a transfer.
 pub(crate) fn starts_again(log: &Arc<Log>) -> Plugged {
-    let ram = Ram::new(MACHINE_MEMORY).expect("the machine has memory");
-    let plan = MemoryPlan { paging_buffer: 96, ..MemoryPlan::default() };
-    let (good, machine) = SoftGpu::with_memory(ram, plan);
-    let pool = Pool::new(log.clone());
-    Plugged { miniport: StartsAgain::new(good, pool.clone()), machine, pool }
+    around(small_buffers(), log, |good, pool| StartsAgain::new(good, pool.clone()))
+}
+
+/// The same, with a fault.
+pub(crate) fn faulty_memory(fault: memory::Fault, log: &Arc<Log>) -> Plugged {
+    around(MemoryPlan::default(), log, |good, _| Memory::new(good, fault))
 }
 
 /// The driver in safe Rust, with a fault.
 pub(crate) fn faulty(fault: Fault, log: &Arc<Log>) -> Plugged {
     let good = softgpu(log);
     Plugged { miniport: Wrapped::bad(good.miniport.clone(), fault), ..good }
-}
-
-/// The driver in safe Rust on an adapter with memory, with a fault.
-pub(crate) fn faulty_memory(fault: memory::Fault, log: &Arc<Log>) -> Plugged {
-    let ram = Ram::new(MACHINE_MEMORY).expect("the machine has memory");
-    let (good, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
-    Plugged { miniport: Memory::new(good, fault), machine, pool: Pool::new(log.clone()) }
 }

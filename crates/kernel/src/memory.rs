@@ -17,6 +17,8 @@ pub(crate) mod budget;
 pub(crate) mod check;
 pub(crate) mod compact;
 pub(crate) mod cpu;
+pub(crate) mod done;
+pub(crate) mod facts;
 pub(crate) mod offer;
 pub(crate) mod page;
 pub(crate) mod place;
@@ -229,6 +231,11 @@ impl Extent {
 }
 
 impl Memory {
+    /// The segment that has that number for its driver.
+    pub(crate) fn numbered(&self, number: u32) -> Option<&Segment> {
+        self.segments.get(place_of(number)?)
+    }
+
     /// Where an extent is in the GPU's addresses.
     pub(crate) fn address(&self, extent: &Extent) -> Option<u64> {
         match &extent.place {
@@ -309,6 +316,11 @@ impl Kernel {
             }
         }
     }
+}
+
+/// The place, in an adapter's list, of the segment that has that number for its driver.
+pub(crate) fn place_of(number: u32) -> Option<usize> {
+    usize::try_from(number).ok()?.checked_sub(1)
 }
 
 /// The driver's number of a segment.

@@ -2,7 +2,7 @@
 
 use crate::build::Built;
 use crate::kernel::Kernel;
-use crate::memory::{LARGE_PAGE, Memory};
+use crate::memory::{LARGE_PAGE, Memory, place_of};
 use crate::miniport::{Features, Shape};
 use crate::operation::PAGE;
 use crate::segment::{MemoryFeatures, SegmentSet, SegmentShape};
@@ -100,21 +100,17 @@ impl Kernel {
             format!("segment {} is preferred, but is not in its write set", it.segment)
         };
         judge.rule(RuleId::KMD_ALLOC_004, outside.map(said));
-        let aperture = |number: u32| {
-            let place = usize::try_from(number).ok().and_then(|it| it.checked_sub(1));
-            place.and_then(|it| memory.segments.get(it)).is_some_and(|it| it.shape.flags.aperture)
-        };
+        let aperture =
+            |number: u32| memory.numbered(number).is_some_and(|it| it.shape.flags.aperture);
         let crooked = wants.evict.iter().find(|it| !aperture(*it));
         judge.rule(
             RuleId::KMD_ALLOC_006,
             crooked.map(|it| format!("segment {it} is listed for eviction, but is no aperture")),
         );
-        let large = wants.segments.iter().any(|number| {
-            let place = usize::try_from(number).ok().and_then(|it| it.checked_sub(1));
-            place
-                .and_then(|it| memory.segments.get(it))
-                .is_some_and(|it| it.shape.flags.large_pages)
-        });
+        let large = wants
+            .segments
+            .iter()
+            .any(|number| memory.numbered(number).is_some_and(|it| it.shape.flags.large_pages));
         judge.rule(
             RuleId::KMD_SEG_015,
             (large && (shape.alignment == 0 || !shape.alignment.is_multiple_of(LARGE_PAGE))).then(
@@ -127,8 +123,7 @@ impl Kernel {
             ),
         );
         let blind = wants.segments.iter().any(|number| {
-            let place = usize::try_from(number).ok().and_then(|it| it.checked_sub(1));
-            place.and_then(|it| memory.segments.get(it)).is_some_and(|it| {
+            memory.numbered(number).is_some_and(|it| {
                 let flags = it.shape.flags;
                 !flags.aperture && !flags.cpu_visible && !flags.host_aperture
             })
@@ -245,8 +240,8 @@ fn check_flags(judge: &mut Judge<'_>, memory: &MemoryFeatures) {
 fn check_paging(judge: &mut Judge<'_>, memory: &MemoryFeatures, nodes: u32) {
     let paging = &memory.paging;
     let id = paging.segment;
-    let place = usize::try_from(id).ok().and_then(|it| it.checked_sub(1));
-    let aperture = place.and_then(|it| memory.segments.get(it)).is_some_and(|it| it.flags.aperture);
+    let aperture =
+        place_of(id).and_then(|it| memory.segments.get(it)).is_some_and(|it| it.flags.aperture);
     let broken = if id != 0 && !aperture {
         Some(format!("paging buffers are to be in segment {id}, which is no aperture"))
     } else if paging.buffer == 0 || paging.buffer > LARGEST_BUFFER {

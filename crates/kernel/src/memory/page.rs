@@ -1,4 +1,4 @@
-//! Paging work: planned by the kernel, written by the driver, done by the hardware.
+//! Paging work: planned by the kernel, written by the driver, given to the hardware.
 //!
 //! # Invariants
 //!
@@ -9,15 +9,15 @@
 use crate::ddi::{Driver, For};
 use crate::gate::{Class, Pass};
 use crate::kernel::Kernel;
-use crate::memory::place::{Plan, segment_number};
-use crate::memory::{Batch, Buffer, Move, Paging, Spotted, Step};
+use crate::memory::facts::Facts;
+use crate::memory::place::Plan;
+use crate::memory::{Batch, Buffer, Move, Paging, Step};
 use crate::miniport::Refusal;
-use crate::operation::{Building, End, Operation, PAGE, Pages, PagingSubmission, Transfer};
+use crate::operation::{Building, PAGE, PagingSubmission};
 use crate::schedule::Flying;
 use crate::world::World;
-use flight::{Fence, Kind, Movement, Moving, Passive, RuleId, Run, What, Who};
+use flight::{Fence, Kind, Passive, RuleId, Run, What, Who};
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 /// A driver that needs more buffers than this for one operation does not get on.
 const MOST_PASSES: u32 = 100_000;
@@ -340,44 +340,6 @@ impl Kernel {
         }
     }
 
-    /// Tells whoever looks at bytes what an operation does to them.
-    fn witness(&self, paging: u32, what: &Move, facts: &Facts, begins: bool) {
-        let Some(witness) = self.witness.get() else { return };
-        if facts.locked && *what != Move::Unmap {
-            return witness.forget(facts.owner); // The CPU may write to it meanwhile.
-        }
-        let movement = match what {
-            Move::Fill => Movement::Filled,
-            Move::In => Movement::Comes,
-            Move::Out => Movement::Leaves,
-            Move::Discard { .. } => Movement::Thrown,
-            Move::Map => Movement::Mapped,
-            Move::Unmap => Movement::Unmapped,
-            Move::Init | Move::Update(_) | Move::Shift { .. } => {
-                return witness.forget(facts.owner);
-            }
-            Move::Come | Move::Go => return,
-        };
-        let moving = Moving {
-            paging: Kind::Paging.nr(paging),
-            of: facts.owner,
-            movement,
-            address: facts.address,
-            runs: &facts.runs,
-            bytes: facts.bytes,
-            linear: facts.linear,
-            unwritten: *what == Move::Discard { unwritten: true },
-            dummy: facts.dummy,
-            machine: &*facts.machine,
-            ram: &*facts.ram,
-        };
-        if begins {
-            witness.begins(&moving);
-        } else {
-            witness.ends(&moving);
-        }
-    }
-
     /// One call of `DxgkDdiSubmitCommand` with what a driver wrote.
     fn submit_paging(
         &self,
@@ -429,276 +391,9 @@ impl Kernel {
             self.refuse_batch(driver.adapter.number, node, fence);
         }
     }
-
-    /// The driver did not take a buffer: it is over when what is before it has passed.
-    fn refuse_batch(&self, adapter: u32, node: usize, fence: Fence) {
-        let world = &mut *self.world.hold();
-        let it = world.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(node));
-        let flying = it.and_then(|it| it.queue.iter_mut().find(|it| it.fence == fence));
-        if let Some(batch) = flying.and_then(|it| it.batch.as_mut()) {
-            batch.refused = true;
-        }
-        self.finish_refused(world, adapter);
-    }
-
-    /// Buffers that a driver did not take, and that nothing is before any more, are over.
-    pub(crate) fn finish_refused(&self, world: &mut World, adapter: u32) {
-        let refused = |it: &Flying| it.batch.as_ref().is_some_and(|it| it.refused);
-        let mut over = Vec::new();
-        for node in world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
-            while node.queue.front().is_some_and(refused) {
-                over.extend(
-                    node.queue.pop_front().and_then(|it| it.batch).map(|it| (node.subject(), it)),
-                );
-            }
-        }
-        for (node, batch) in over {
-            if batch.switch {
-                self.switch(world, adapter, node, None);
-            }
-            self.finish_batch(world, adapter, batch, true);
-        }
-    }
-
-    /// A buffer has passed: its steps are done.
-    pub(crate) fn finish_batch(&self, world: &mut World, adapter: u32, batch: Batch, lost: bool) {
-        let Batch { paging, done, buffer, .. } = batch;
-        if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
-            it.buffers.extend(buffer);
-        }
-        for step in &done {
-            self.finish_step(world, paging, step, lost);
-        }
-        let Some(it) = world.pagings.get_mut(paging) else { return };
-        it.flying -= 1;
-        if it.built && it.flying == 0 {
-            self.end_paging(world, paging, lost);
-        }
-    }
-
-    fn finish_step(&self, world: &mut World, paging: u32, step: &Step, lost: bool) {
-        let extent = step.extent;
-        if let Some(witness) = self.witness.get()
-            && let Some(facts) = world.facts(extent, step.at)
-        {
-            // What was never done says nothing about bytes.
-            if lost {
-                witness.forget(facts.owner);
-            } else {
-                self.witness(paging, &step.what, &facts, false);
-            }
-        }
-        let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
-        let Some(it) = extents.get_mut(extent) else { return };
-        it.pending -= 1;
-        it.moving -= u32::from(step.what.moves());
-        if let Some(segment) = memory.segments.get(step.at.segment).map(|it| it.subject) {
-            let (operation, come) = (step.what.name().into(), step.what.comes());
-            let done = What::PagingDone { operation, of: it.owner, segment, come };
-            self.log.emit(Kind::Paging.nr(paging), done);
-        }
-        let (ending, idle, owner) = (it.ending, it.pending == 0, it.owner);
-        if idle {
-            for run in std::mem::take(&mut it.thrown) {
-                memory.ram.give_back(run);
-            }
-        }
-        if step.what.moves()
-            && let Some(place) = world.aim(extent)
-        {
-            self.log.emit(owner, What::LockAimed { place: place.into() });
-        }
-        if ending && idle {
-            self.release_extent(world, extent);
-        }
-    }
-
-    /// Paging work is over: whoever waits for it goes on.
-    fn end_paging(&self, world: &mut World, number: u32, lost: bool) {
-        let Some(it) = world.pagings.remove(number) else { return };
-        self.log.emit(Kind::Paging.nr(number), What::PagingEnded { lost });
-        if let Some((queue, value)) = it.signals {
-            self.signal_queue(world, queue, value);
-        }
-        self.wake(world);
-        self.ring(&self.bell);
-    }
-
-    /// There is no memory for the driver's commands: the work counts as done.
-    fn give_up_paging(&self, number: u32) {
-        let world = &mut *self.world.hold();
-        let Some(it) = world.pagings.get_mut(number) else { return };
-        it.built = true;
-        let (steps, flying) = (std::mem::take(&mut it.steps), it.flying);
-        let (adapter, switch) = (it.adapter, it.switch);
-        let node = world.adapters.get_mut(adapter).zip(switch);
-        if let Some(it) = node.and_then(|(it, node)| it.nodes.get_mut(node)) {
-            it.switching = false;
-        }
-        for step in steps {
-            self.finish_step(world, number, &step, true);
-        }
-        if flying == 0 {
-            self.end_paging(world, number, true);
-        }
-    }
-
-    /// What an adapter's hardware was given to page does not end: it counts as done. Answers
-    /// whether there was any.
-    pub(crate) fn lose_paging(&self, adapter: u32) -> bool {
-        let world = &mut *self.world.hold();
-        let Some(it) = world.adapters.get_mut(adapter) else { return false };
-        let (mut lost, mut switched) = (Vec::new(), Vec::new());
-        for node in &mut it.nodes {
-            let (batches, others): (VecDeque<Flying>, VecDeque<Flying>) =
-                std::mem::take(&mut node.queue).into_iter().partition(|it| it.batch.is_some());
-            node.queue = others;
-            let batches: Vec<Batch> = batches.into_iter().filter_map(|it| it.batch).collect();
-            if batches.iter().any(|it| it.switch) {
-                node.ghosts.clear();
-                switched.push(node.subject());
-            }
-            lost.extend(batches);
-        }
-        let any = !lost.is_empty();
-        for node in switched {
-            self.switch(world, adapter, node, None);
-        }
-        for batch in lost {
-            self.finish_batch(world, adapter, batch, true);
-        }
-        self.settle_saved(world);
-        any
-    }
-}
-
-/// What the operation of a step says, taken out of the world.
-struct Facts {
-    ram: Arc<dyn flight::Ram>,
-    machine: Arc<dyn flight::Machine>,
-    room: u32,
-    owner: flight::Subject,
-    segment: flight::Subject,
-    word: usize,
-    /// The same, if the driver may hear it.
-    named: Option<usize>,
-    bytes: u64,
-    runs: Vec<Run>,
-    address: u64,
-    coherent: bool,
-    linear: bool,
-    dummy: u64,
-    cpu: Option<usize>,
-    locked: bool,
-}
-
-impl Facts {
-    fn operation<'a>(&'a self, step: &'a Step) -> Operation<'a> {
-        let (word, address, bytes) = (self.word, self.address, self.bytes);
-        let segment = segment_number(step);
-        let pages = Pages { runs: &self.runs, first: 0, count: bytes / PAGE };
-        let place = End::Segment { number: segment, address };
-        let transfer = |from, to| {
-            Operation::Transfer(Transfer {
-                word: Some(word),
-                offset: 0,
-                bytes,
-                from,
-                to,
-                start: true,
-                end: true,
-                idle: step.idle,
-                special: false,
-            })
-        };
-        match &step.what {
-            Move::Fill => Operation::Fill { word, segment, address, bytes, pattern: 0 },
-            Move::In => transfer(End::System(pages), place),
-            Move::Out => transfer(place, End::System(pages)),
-            Move::Shift { from } => {
-                let address = address - step.at.offset + from;
-                transfer(End::Segment { number: segment, address }, place)
-            }
-            Move::Discard { .. } => Operation::Discard { word, segment, address, idle: step.idle },
-            Move::Map => Operation::MapAperture {
-                word: self.named,
-                segment,
-                page: step.at.offset / PAGE,
-                pages,
-                coherent: self.coherent,
-            },
-            Move::Unmap => Operation::UnmapAperture {
-                word: self.named,
-                segment,
-                page: step.at.offset / PAGE,
-                pages: bytes / PAGE,
-                dummy: self.dummy,
-            },
-            Move::Init => Operation::InitContext { word, place, cpu: self.cpu, bytes },
-            Move::Update(private) => Operation::UpdateContext { word, place, bytes, private },
-            Move::Come => Operation::Notify { word, segment, address, resident: true },
-            Move::Go => Operation::Notify { word, segment, address, resident: false },
-        }
-    }
-}
-
-impl Move {
-    /// Whether the allocation comes by it, or stays, and does not leave.
-    pub(crate) fn comes(&self) -> bool {
-        !matches!(self, Move::Out | Move::Discard { .. } | Move::Unmap | Move::Go)
-    }
-
-    /// Whether it moves or changes the allocation's bytes.
-    fn moves(&self) -> bool {
-        let shift = matches!(self, Move::Shift { .. });
-        shift || matches!(self, Move::Fill | Move::In | Move::Out | Move::Init | Move::Update(_))
-    }
-
-    /// The name of its operation in events.
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Move::Fill => "fill",
-            Move::In | Move::Out | Move::Shift { .. } => "transfer",
-            Move::Discard { .. } => "discard",
-            Move::Map => "map-aperture",
-            Move::Unmap => "unmap-aperture",
-            Move::Init => "init-context",
-            Move::Update(_) => "update-context",
-            Move::Come | Move::Go => "notify-residency",
-        }
-    }
 }
 
 impl World {
-    /// What the operation of a step on an extent says.
-    fn facts(&self, extent: u32, at: Spotted) -> Option<Facts> {
-        let it = self.extents.get(extent)?;
-        // What a driver has freed it does not hear of any more; only an aperture has to be told.
-        let freed = self.is_freed(it.owner);
-        let adapter = self.adapters.get(it.adapter)?;
-        let memory = adapter.memory.as_ref()?;
-        let segment = memory.segments.get(at.segment)?;
-        let flags = it.wants.flags;
-        let cpu = segment.shape.flags.aperture && flags.cpu_visible && flags.protected;
-        Some(Facts {
-            ram: memory.ram.clone(),
-            machine: adapter.driver.machine.clone(),
-            room: memory.paging.buffer,
-            owner: it.owner,
-            segment: segment.subject,
-            word: it.word,
-            named: (!freed).then_some(it.word),
-            bytes: it.bytes,
-            runs: it.backing.clone(),
-            address: segment.shape.base + at.offset,
-            coherent: segment.shape.flags.coherent && it.wants.flags.cached,
-            linear: flags.cpu_visible && !flags.swizzled,
-            dummy: memory.dummy.map_or(0, |it| it.start),
-            cpu: it.lock.as_ref().map(|it| it.address).filter(|_| cpu),
-            locked: it.lock.is_some(),
-        })
-    }
-
     /// Whether a node has done a packet, or it counts as done since its device is lost.
     pub(crate) fn fence_passed(&self, adapter: u32, node: usize, fence: Fence) -> bool {
         let nodes = self.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();

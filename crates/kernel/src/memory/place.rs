@@ -2,7 +2,7 @@
 
 use crate::kernel::Kernel;
 use crate::memory::pressure::Pressure;
-use crate::memory::{Extent, Memory, Move, Place, Rank, Spotted, Step, number};
+use crate::memory::{Extent, Memory, Move, Place, Rank, Spotted, Step, number, place_of};
 use crate::operation::PAGE;
 use crate::world::World;
 use flight::{Fence, Kind, Text, What};
@@ -290,8 +290,7 @@ impl Memory {
                 order.push(number);
             }
         }
-        let place = |it: u32| usize::try_from(it).ok().and_then(|it| it.checked_sub(1));
-        let order = order.into_iter().filter_map(place);
+        let order = order.into_iter().filter_map(place_of);
         // WINDOWS: what is locked outside of memory and has no aperture to go to stays where it is
         // until it is unlocked (documented).
         let stuck = it.lock.is_some() && !self.maps(it);

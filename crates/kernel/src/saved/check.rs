@@ -61,10 +61,7 @@ impl Kernel {
     ) -> Answer<()> {
         let Some((_, memory)) = world.memory(adapter.number) else { return Err(Refusal::Invalid) };
         let wants = &order.wants;
-        let aperture = |number: u32| {
-            let place = usize::try_from(number).ok().and_then(|it| it.checked_sub(1))?;
-            Some(memory.segments.get(place)?.shape.flags.aperture)
-        };
+        let aperture = |number: u32| Some(memory.numbered(number)?.shape.flags.aperture);
         let crooked = order.alignment != 0 && !order.alignment.is_power_of_two();
         let broken = if order.size == 0 {
             Some("it has no size".to_owned())

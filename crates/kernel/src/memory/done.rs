@@ -1,0 +1,151 @@
+//! Paging work that is done, or counts as done.
+
+use crate::kernel::Kernel;
+use crate::memory::{Batch, Step};
+use crate::schedule::Flying;
+use crate::world::World;
+use flight::{Fence, Kind, What};
+use std::collections::VecDeque;
+
+impl Kernel {
+    /// The driver did not take a buffer: it is over when what is before it has passed.
+    pub(crate) fn refuse_batch(&self, adapter: u32, node: usize, fence: Fence) {
+        let world = &mut *self.world.hold();
+        let it = world.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(node));
+        let flying = it.and_then(|it| it.queue.iter_mut().find(|it| it.fence == fence));
+        if let Some(batch) = flying.and_then(|it| it.batch.as_mut()) {
+            batch.refused = true;
+        }
+        self.finish_refused(world, adapter);
+    }
+
+    /// Buffers that a driver did not take, and that nothing is before any more, are over.
+    pub(crate) fn finish_refused(&self, world: &mut World, adapter: u32) {
+        let refused = |it: &Flying| it.batch.as_ref().is_some_and(|it| it.refused);
+        let mut over = Vec::new();
+        for node in world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
+            while node.queue.front().is_some_and(refused) {
+                over.extend(
+                    node.queue.pop_front().and_then(|it| it.batch).map(|it| (node.subject(), it)),
+                );
+            }
+        }
+        for (node, batch) in over {
+            if batch.switch {
+                self.switch(world, adapter, node, None);
+            }
+            self.finish_batch(world, adapter, batch, true);
+        }
+    }
+
+    /// A buffer has passed: its steps are done.
+    pub(crate) fn finish_batch(&self, world: &mut World, adapter: u32, batch: Batch, lost: bool) {
+        let Batch { paging, done, buffer, .. } = batch;
+        if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
+            it.buffers.extend(buffer);
+        }
+        for step in &done {
+            self.finish_step(world, paging, step, lost);
+        }
+        let Some(it) = world.pagings.get_mut(paging) else { return };
+        it.flying -= 1;
+        if it.built && it.flying == 0 {
+            self.end_paging(world, paging, lost);
+        }
+    }
+
+    fn finish_step(&self, world: &mut World, paging: u32, step: &Step, lost: bool) {
+        let extent = step.extent;
+        if let Some(witness) = self.witness.get()
+            && let Some(facts) = world.facts(extent, step.at)
+        {
+            // What was never done says nothing about bytes.
+            if lost {
+                witness.forget(facts.owner);
+            } else {
+                self.witness(paging, &step.what, &facts, false);
+            }
+        }
+        let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
+        let Some(it) = extents.get_mut(extent) else { return };
+        it.pending -= 1;
+        it.moving -= u32::from(step.what.moves());
+        if let Some(segment) = memory.segments.get(step.at.segment).map(|it| it.subject) {
+            let (operation, come) = (step.what.name().into(), step.what.comes());
+            let done = What::PagingDone { operation, of: it.owner, segment, come };
+            self.log.emit(Kind::Paging.nr(paging), done);
+        }
+        let (ending, idle, owner) = (it.ending, it.pending == 0, it.owner);
+        if idle {
+            for run in std::mem::take(&mut it.thrown) {
+                memory.ram.give_back(run);
+            }
+        }
+        if step.what.moves()
+            && let Some(place) = world.aim(extent)
+        {
+            self.log.emit(owner, What::LockAimed { place: place.into() });
+        }
+        if ending && idle {
+            self.release_extent(world, extent);
+        }
+    }
+
+    /// Paging work is over: whoever waits for it goes on.
+    fn end_paging(&self, world: &mut World, number: u32, lost: bool) {
+        let Some(it) = world.pagings.remove(number) else { return };
+        self.log.emit(Kind::Paging.nr(number), What::PagingEnded { lost });
+        if let Some((queue, value)) = it.signals {
+            self.signal_queue(world, queue, value);
+        }
+        self.wake(world);
+        self.ring(&self.bell);
+    }
+
+    /// There is no memory for the driver's commands: the work counts as done.
+    pub(crate) fn give_up_paging(&self, number: u32) {
+        let world = &mut *self.world.hold();
+        let Some(it) = world.pagings.get_mut(number) else { return };
+        it.built = true;
+        let (steps, flying) = (std::mem::take(&mut it.steps), it.flying);
+        let (adapter, switch) = (it.adapter, it.switch);
+        let node = world.adapters.get_mut(adapter).zip(switch);
+        if let Some(it) = node.and_then(|(it, node)| it.nodes.get_mut(node)) {
+            it.switching = false;
+        }
+        for step in steps {
+            self.finish_step(world, number, &step, true);
+        }
+        if flying == 0 {
+            self.end_paging(world, number, true);
+        }
+    }
+
+    /// What an adapter's hardware was given to page does not end: it counts as done. Answers
+    /// whether there was any.
+    pub(crate) fn lose_paging(&self, adapter: u32) -> bool {
+        let world = &mut *self.world.hold();
+        let Some(it) = world.adapters.get_mut(adapter) else { return false };
+        let (mut lost, mut switched) = (Vec::new(), Vec::new());
+        for node in &mut it.nodes {
+            let (batches, others): (VecDeque<Flying>, VecDeque<Flying>) =
+                std::mem::take(&mut node.queue).into_iter().partition(|it| it.batch.is_some());
+            node.queue = others;
+            let batches: Vec<Batch> = batches.into_iter().filter_map(|it| it.batch).collect();
+            if batches.iter().any(|it| it.switch) {
+                node.ghosts.clear();
+                switched.push(node.subject());
+            }
+            lost.extend(batches);
+        }
+        let any = !lost.is_empty();
+        for node in switched {
+            self.switch(world, adapter, node, None);
+        }
+        for batch in lost {
+            self.finish_batch(world, adapter, batch, true);
+        }
+        self.settle_saved(world);
+        any
+    }
+}

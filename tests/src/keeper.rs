@@ -183,5 +183,10 @@ fn word(operation: &Operation<'_>) -> usize {
         Operation::MapAperture { word, .. } | Operation::UnmapAperture { word, .. } => {
             word.unwrap_or(0)
         }
+        Operation::UpdateTable(ref it) => it.word.unwrap_or(0),
+        Operation::VirtualTransfer { word, .. } | Operation::VirtualFill { word, .. } => {
+            word.unwrap_or(0)
+        }
+        Operation::FlushTlb { .. } | Operation::CopyEntries(_) => 0,
     }
 }

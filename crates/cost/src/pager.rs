@@ -85,7 +85,7 @@ impl Miniport for Pager {
         let buffer = u32::try_from(PAGE).unwrap_or(u32::MAX);
         let paging = PagingFeatures { buffer, ..PagingFeatures::default() };
         let memory = MemoryFeatures { segments, paging };
-        Ok(Features { nodes: 1, memory: Some(memory) })
+        Ok(Features { nodes: 1, memory: Some(memory), ..Features::default() })
     }
 
     fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born> {

@@ -31,6 +31,7 @@ mod kin;
 mod lock;
 mod memory;
 pub mod miniport;
+pub mod mmu;
 pub mod operation;
 #[cfg(shuttle)]
 mod planted;
@@ -44,6 +45,7 @@ mod schedule;
 pub mod segment;
 pub mod services;
 mod share;
+pub mod space;
 mod start;
 mod store;
 pub mod view;

@@ -8,10 +8,12 @@ use crate::allocation::Allocation;
 use crate::context::Context;
 use crate::device::Device;
 use crate::handle::Handle;
+use crate::mmu::{MmuFeatures, ProcessOrder, Root, RootSize, WindowMap};
 use crate::operation::{Building, PagingSubmission};
 use crate::resource::Resource;
 use crate::segment::{MemoryFeatures, Wants};
 use crate::services::Services;
+use crate::space::Space;
 use crate::view::View;
 use flight::{DeviceLevel, Dispatch, Fence, Passive};
 use std::marker::PhantomData;
@@ -98,6 +100,42 @@ pub trait Miniport: Send + Sync {
     /// Ends a context (`DxgkDdiDestroyContext`).
     fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> Answer<()> {
         self.stands_on().ok_or(Refusal::Absent)?.destroy_context(at, context)
+    }
+
+    /// Meets a process that uses the adapter (`DxgkDdiCreateProcess`).
+    fn create_process(
+        &self,
+        at: &mut Passive,
+        order: ProcessOrder,
+        word: Blank<'_, Space>,
+    ) -> Answer<DriverProcess> {
+        self.stands_on().ok_or(Refusal::Absent)?.create_process(at, order, word)
+    }
+
+    /// Forgets a process (`DxgkDdiDestroyProcess`).
+    fn destroy_process(&self, at: &mut Passive, process: DriverProcess) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.destroy_process(at, process)
+    }
+
+    /// Says how many bytes a root of at least so many entries has
+    /// (`DxgkDdiGetRootPageTableSize`).
+    fn root_size(&self, at: &mut Passive, entries: u32) -> Answer<RootSize> {
+        self.stands_on().ok_or(Refusal::Absent)?.root_size(at, entries)
+    }
+
+    /// Has a context use another address space (`DxgkDdiSetRootPageTable`).
+    fn set_root(&self, at: &mut Passive, context: &DriverContext, root: Root) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.set_root(at, context, root)
+    }
+
+    /// Shows the CPU pages that it does not see (`DxgkDdiMapCpuHostAperture`).
+    fn map_window(&self, at: &mut Passive, map: WindowMap<'_>) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.map_window(at, map)
+    }
+
+    /// Takes pages of the window back (`DxgkDdiUnmapCpuHostAperture`).
+    fn unmap_window(&self, at: &mut Passive, segment: u32, window: &[u64]) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.unmap_window(at, segment, window)
     }
 
     /// Gives the private data of a standard allocation
@@ -201,6 +239,21 @@ pub struct Features {
     pub nodes: u32,
     /// Its memory. Without any, its driver keeps allocations wherever it likes.
     pub memory: Option<MemoryFeatures>,
+    /// How its GPU translates addresses; without, addresses are physical.
+    pub mmu: Option<MmuFeatures>,
+    /// What its driver does besides taking packets.
+    pub scheduling: SchedulingFeatures,
+}
+
+/// What a driver does besides taking packets (`DXGK_VIDSCHCAPS`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SchedulingFeatures {
+    /// It takes packets back when asked (`PreemptionAware`).
+    pub preempts: bool,
+    /// It frees what a packet has that never reached the hardware (`CancelCommandAware`).
+    pub cancels: bool,
+    /// It resets one engine and leaves the others alone (`SupportPerEngineTDR`).
+    pub resets_engines: bool,
 }
 
 /// What a client asks of a new context.
@@ -378,6 +431,9 @@ pub type DriverDevice = Token<Device>;
 pub type DriverContext = Token<Context>;
 /// The driver's word for a view (`hDeviceSpecificAllocation`).
 pub type DriverView = Token<View>;
+
+/// The driver's word for a process (`hKmdProcess`).
+pub type DriverProcess = Token<Space>;
 
 /// What a driver calls a `T`. Only a [`Blank`] makes one.
 ///

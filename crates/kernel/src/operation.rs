@@ -1,5 +1,6 @@
 //! Paging operations: what a driver is asked to write commands for (`DxgkDdiBuildPagingBuffer`).
 
+use crate::mmu::{EntryCopy, TableUpdate};
 use flight::{Fence, Run};
 
 /// A driver's turn at an operation: it writes commands, and says how far it came.
@@ -113,6 +114,49 @@ pub enum Operation<'a> {
         /// It has come.
         resident: bool,
     },
+    /// Writes entries of a page table (`DXGK_OPERATION_UPDATE_PAGE_TABLE`). One that the CPU
+    /// writes has no buffer, and is done when the call returns.
+    UpdateTable(TableUpdate<'a>),
+    /// Forgets what was translated (`DXGK_OPERATION_FLUSH_TLB`).
+    FlushTlb {
+        /// The driver's word for the process.
+        process: usize,
+        /// The segment of its root, and where the root is there, counted from its base.
+        root: (u32, u64),
+        /// From this address on.
+        start: u64,
+        /// Up to this one; both are zero for all there is.
+        end: u64,
+    },
+    /// Copies entries from table to table (`DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES`).
+    CopyEntries(&'a [EntryCopy]),
+    /// Moves bytes between addresses of the system's address space
+    /// (`DXGK_OPERATION_VIRTUAL_TRANSFER`).
+    VirtualTransfer {
+        /// The allocation; none is a plain copy.
+        word: Option<usize>,
+        /// Where in the allocation: for who wants to know, it is counted already.
+        offset: u64,
+        /// From where.
+        from: u64,
+        /// To where.
+        to: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// Fills bytes of the system's address space (`DXGK_OPERATION_VIRTUAL_FILL`).
+    VirtualFill {
+        /// The allocation.
+        word: Option<usize>,
+        /// Where in the allocation: for who wants to know, it is counted already.
+        offset: u64,
+        /// Where.
+        address: u64,
+        /// How many bytes.
+        bytes: u64,
+        /// With what.
+        pattern: u32,
+    },
 }
 
 /// Bytes to move.
@@ -189,6 +233,11 @@ impl Operation<'_> {
             Operation::InitContext { .. } => "init-context",
             Operation::UpdateContext { .. } => "update-context",
             Operation::Notify { .. } => "notify-residency",
+            Operation::UpdateTable(_) => "update-page-table",
+            Operation::FlushTlb { .. } => "flush-tlb",
+            Operation::CopyEntries(_) => "copy-page-table-entries",
+            Operation::VirtualTransfer { .. } => "virtual-transfer",
+            Operation::VirtualFill { .. } => "virtual-fill",
         }
     }
 }

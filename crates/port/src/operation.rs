@@ -115,6 +115,11 @@ pub(crate) fn about(
             };
             (DXGK_OPERATION_NOTIFY_RESIDENCY, About { NotifyResidency: notify })
         }
+        Operation::UpdateTable(_)
+        | Operation::FlushTlb { .. }
+        | Operation::CopyEntries(_)
+        | Operation::VirtualTransfer { .. }
+        | Operation::VirtualFill { .. } => return Err(Refusal::Absent),
     })
 }
 

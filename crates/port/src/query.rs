@@ -64,7 +64,7 @@ impl TableDriver {
         if !sound {
             return Err(Refusal::Invalid);
         }
-        let features = Features { nodes, memory: memory? };
+        let features = Features { nodes, memory: memory?, ..Features::default() };
         if let (Some(memory), Some(met)) = (&features.memory, self.met().as_mut()) {
             met.bases = memory.segments.iter().map(|it| it.base).collect();
         }

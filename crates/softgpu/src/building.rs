@@ -50,6 +50,11 @@ impl Writer<'_> {
             Operation::UpdateContext { place, private, .. } => self.update(place, private),
             // What is thrown away may stay as it is, and who comes and goes moves no byte.
             Operation::Discard { .. } | Operation::Notify { .. } => Some(()),
+            Operation::UpdateTable(_)
+            | Operation::FlushTlb { .. }
+            | Operation::CopyEntries(_)
+            | Operation::VirtualTransfer { .. }
+            | Operation::VirtualFill { .. } => None,
         }
     }
 

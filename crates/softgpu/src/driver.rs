@@ -149,7 +149,7 @@ impl Miniport for SoftGpu {
 
     fn query_adapter(&self, _at: &mut Passive) -> Answer<Features> {
         let memory = self.plan.zip(self.gpu.cpu()).map(|(plan, cpu)| plan.features(cpu));
-        Ok(Features { nodes: NODES, memory })
+        Ok(Features { nodes: NODES, memory, ..Features::default() })
     }
 
     fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
@@ -415,7 +415,7 @@ mod tests {
         fly(|driver, at| {
             assert_eq!(driver.start_device(at), Err(Refusal::Invalid));
             assert_eq!(driver.remove_device(at), Err(Refusal::Invalid));
-            assert_eq!(driver.query_adapter(at), Ok(Features { nodes: 2, memory: None }));
+            assert_eq!(driver.query_adapter(at), Ok(Features { nodes: 2, ..Features::default() }));
             assert_eq!(driver.read(Handle(0x4000_0040), 0..1), None);
         });
     }

@@ -323,13 +323,21 @@ impl Kernel {
         loop {
             {
                 let world = &mut *self.world.hold();
-                if !world.may_send(context) {
+                if !world.is_next(context) {
                     // Somebody sends it when what it lacks is there.
                     if world.contexts.get(context).is_some_and(|it| it.line.has_packet_first()) {
                         self.make_runnable(world, context);
                     }
                     return Ok(());
                 }
+                // While this parked, the driver may have made more for the context.
+                self.plan_saved(world, inside.adapter, context)?;
+            }
+            let about = Kind::Context.nr(context);
+            let what = |_: &World| format!("what {about} saves into");
+            let there = |world: &World| !world.is_next(context) || world.is_ready(context);
+            if !self.wait_until(at, about, what, there) {
+                return Err(Refused::Stuck);
             }
             let keys = Class::Scheduler.keys(inside.adapter, driver.generation, process);
             let pass = self.enter(at, keys)?;
@@ -524,13 +532,17 @@ impl World {
 
     /// Whether a packet is first in a context's line, and everything it needs is there.
     fn may_send(&self, context: u32) -> bool {
+        self.is_next(context) && self.is_ready(context)
+    }
+
+    /// Whether a packet is first in a context's line, and its node takes packets.
+    fn is_next(&self, context: u32) -> bool {
         let Some(it) = self.contexts.get(context) else { return false };
         let Some(device) = self.devices.get(it.device) else { return false };
         let node = self.adapters.get(device.adapter).and_then(|on| on.nodes.get(it.node));
         it.line.has_packet_first()
             && device.lost.is_none()
             && node.is_some_and(crate::schedule::Node::takes)
-            && self.is_ready(context)
     }
 
     /// Those that may be sent for, the most important first.

@@ -167,7 +167,7 @@ fn threads_of_a_program_call_a_kernel_that_is_always_there() {
     let worker = kernel.clone();
     host.serve("system", kernel.bell(), move |at| worker.work(at));
     let adapter = host.adopt("starts", |at| kernel.add_adapter(at, softgpu(&log)).unwrap());
-    let crew: Arc<dyn Crew> = host.clone();
+    let crew: Arc<dyn flight::Crew> = host.clone();
     kernel.attend(&crew, adapter);
     std::thread::scope(|scope| {
         for _ in 0..3 {

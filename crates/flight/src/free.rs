@@ -298,7 +298,7 @@ const STEP: u64 = 100;
 const SOON: Duration = Duration::from_millis(1);
 
 /// Nobody sleeps longer without looking: a clock has a last day.
-const PIECE: Duration = Duration::from_secs(60);
+const PIECE: Duration = Duration::from_mins(1);
 
 /// Time, in steps of 100 ns.
 fn steps(time: Duration) -> u64 {

@@ -168,9 +168,28 @@ fn said(turn: Turn) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use crate::script::{judged, said};
     use flight::RuleId;
+
+    /// Two processes, and one keyed mutex that is abandoned.
+    pub(crate) const KEYED: &str = "
+    keyed-mutex:1 keyed.created process=process:1 handle=0x40000000 global=0x40000002 sharing=global key=0 runtime=6
+    keyed-mutex:1 keyed.unopened process=process:2 room=5
+    keyed-mutex:1 keyed.told room=5 size=5 copied=0
+    keyed-mutex:1 keyed.opened process=process:2 handle=0x40000000 room=6
+    keyed-mutex:1 keyed.told room=6 size=6 copied=0
+    keyed-mutex:1 keyed.acquired process=process:1 handle=0x40000000 key=0 fence=0
+    keyed-mutex:1 keyed.missed process=process:2 handle=0x40000000 key=0 how=timed-out
+    keyed-mutex:1 keyed.answered how=timed-out asked=0 key=0 fence=0
+    keyed-mutex:1 keyed.released process=process:1 handle=0x40000000 key=1 fence=9 runtime=6
+    keyed-mutex:1 keyed.acquired process=process:2 handle=0x40000000 key=1 fence=9
+    keyed-mutex:1 keyed.abandoned process=process:2 handle=0x40000000
+    keyed-mutex:1 keyed.closed process=process:2 handle=0x40000000
+    keyed-mutex:1 keyed.missed process=process:1 handle=0x40000000 key=0 how=abandoned
+    keyed-mutex:1 keyed.closed process=process:1 handle=0x40000000
+    keyed-mutex:1 keyed.gone
+";
 
     const MADE: &str = "keyed-mutex:1 keyed.created process=process:1 handle=0x40000000 \
          global=0x40000002 sharing=global key=0 runtime=6\n";

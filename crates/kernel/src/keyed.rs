@@ -221,13 +221,11 @@ impl Kernel {
             Waited::Stuck => return Err(Refused::Stuck),
             Waited::TimedOut => {
                 let world = &mut *self.world.hold();
-                match self.try_keyed(world, process, name, key, room) {
-                    Some(ended) => ended?,
-                    None => {
-                        self.miss_keyed(about, name, key, "timed-out");
-                        Acquired::TimedOut
-                    }
-                }
+                let late = self.try_keyed(world, process, name, key, room);
+                late.unwrap_or_else(|| {
+                    self.miss_keyed(about, name, key, "timed-out");
+                    Ok(Acquired::TimedOut)
+                })?
             }
         };
         Ok((about, ended))

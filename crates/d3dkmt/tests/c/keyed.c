@@ -1,4 +1,5 @@
 /* Two threads take turns with a keyed mutex; then one waits for a key that nobody can bring. */
+#define _DEFAULT_SOURCE
 #include "client.h"
 
 #include <pthread.h>

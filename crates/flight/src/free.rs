@@ -43,6 +43,10 @@ struct State {
     handles: Vec<JoinHandle<()>>,
     /// Those who serve end when nobody else has anything left to do.
     ends: bool,
+    /// How many wait for clients with a deadline.
+    timed: u32,
+    /// When time was looked at last, while somebody does.
+    clock: Option<Instant>,
 }
 
 thread_local! {
@@ -196,23 +200,24 @@ impl Free {
         me: usize,
         deadline: u64,
     ) -> MutexGuard<'_, State> {
-        let (began, came) = (state.table.now(), Instant::now());
         let turn = state.table.threads[me].turn.clone();
+        state.clock.get_or_insert_with(Instant::now);
+        state.timed += 1;
         while !state.table.threads[me].is_ready() {
-            let left = deadline.saturating_sub(began.saturating_add(steps(came.elapsed())));
+            let left = deadline.saturating_sub(state.now());
             // If it has passed, somebody inside runs, or who was away is back: look again soon.
             let left =
                 if left == 0 { SOON } else { Duration::from_nanos(left.saturating_mul(STEP)) };
-            let some = left.min(PIECE);
-            let (held, _) = turn.wait_timeout(state, some).unwrap_or_else(PoisonError::into_inner);
-            state = held;
-            let away = state.table.anybody_away();
-            let over = began.saturating_add(steps(came.elapsed()));
-            if away && !state.table.threads[me].is_ready() && over >= deadline {
+            let waited = turn.wait_timeout(state, left.min(PIECE));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let over = state.now() >= deadline && state.table.anybody_away();
+            if over && !state.table.threads[me].is_ready() {
                 state.table.time_out(me);
-            } else if away {
-                state.table.pass(over.min(deadline)); // What is left of it is less now.
             }
+        }
+        state.timed -= 1;
+        if state.timed == 0 {
+            state.clock = None;
         }
         state
     }
@@ -229,6 +234,22 @@ impl Free {
 }
 
 impl State {
+    /// What time it is. While somebody is away and somebody else waits for that, it passes by
+    /// itself, and for all in the same way.
+    fn now(&mut self) -> u64 {
+        if let Some(last) = self.clock {
+            let now = Instant::now();
+            let passed = steps(now.duration_since(last));
+            if passed > 0 {
+                self.clock = Some(now);
+            }
+            if self.table.anybody_away() {
+                self.table.pass(self.table.now().saturating_add(passed));
+            }
+        }
+        self.table.now()
+    }
+
     /// Somebody stopped being ready. If that was the last one, the table says who goes on.
     fn look_around(&mut self) {
         if self.table.ready().next().is_none() && self.table.wake_one(self.ends) {
@@ -272,7 +293,7 @@ impl Host for Free {
     }
 
     fn now(&self) -> u64 {
-        self.state().table.now()
+        self.state().now()
     }
 
     fn ring(&self, ticket: &Ticket) {

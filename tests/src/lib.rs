@@ -103,7 +103,7 @@ pub fn attempt(
 
 /// A census lists what its owners still know. This is what the events say: whatever came, went.
 fn all_gone(events: &[Event]) -> Result<(), String> {
-    const LIVES: [(&str, &str); 7] = [
+    const LIVES: [(&str, &str); 8] = [
         ("device.created", "device.destroyed"),
         ("context.created", "context.destroyed"),
         ("resource.created", "resource.gone"),
@@ -111,6 +111,7 @@ fn all_gone(events: &[Event]) -> Result<(), String> {
         ("allocation.created", "allocation.gone"),
         ("view.opened", "view.closed"),
         ("context-allocation.created", "context-allocation.gone"),
+        ("keyed.created", "keyed.gone"),
     ];
     let count = |name: &str| events.iter().filter(|it| it.what.name() == name).count();
     match LIVES.iter().find(|(came, went)| count(came) != count(went)) {

@@ -13,6 +13,7 @@ use crate::device::Device;
 use crate::gate::Gate;
 use crate::handle::Names;
 use crate::hold::Hold;
+use crate::keyed::Keyed;
 use crate::memory::budget::Trimmer;
 use crate::memory::offer::Offering;
 use crate::memory::pressure::Pressure;
@@ -39,7 +40,7 @@ pub(crate) struct World {
     pub(crate) allocations: Store<Allocation>,
     pub(crate) views: Store<View>,
     pub(crate) retirements: Store<Retirement>,
-    /// The global names of shared resources.
+    /// The global names of shared resources and keyed mutexes.
     pub(crate) shares: Names,
     /// The kernel's own names, which drivers use in callbacks.
     pub(crate) kernel_names: Names,
@@ -47,6 +48,7 @@ pub(crate) struct World {
     pub(crate) pagings: Store<Paging>,
     pub(crate) queues: Store<Queue>,
     pub(crate) saved: Store<Saved>,
+    pub(crate) keyed: Store<Keyed>,
     /// Context allocations that were freed and still have memory.
     pub(crate) freed: Vec<u32>,
     /// Offers that wait for work before them.
@@ -104,6 +106,7 @@ impl World {
             pagings: Store::default(),
             queues: Store::default(),
             saved: Store::default(),
+            keyed: Store::default(),
             freed: Vec::new(),
             offers: Vec::new(),
             pressure: None,
@@ -150,6 +153,7 @@ impl World {
                 return Err(format!("allocation {number} lives without a view"));
             }
         }
+        self.validate_keyed()?;
         for (number, retirement) in self.retirements.iter() {
             if retirement.views.iter().any(|it| self.views.get(*it).is_none()) {
                 return Err(format!("retirement {number} ends a view that is gone"));
@@ -186,6 +190,7 @@ impl World {
             Kind::ResourceView => self.resource_views.get(number).is_some(),
             Kind::View => self.views.get(number).is_some(),
             Kind::Queue | Kind::QueueFence => self.queues.get(number).is_some(),
+            Kind::Keyed => self.keyed.get(number).is_some(),
             _ => false,
         }
     }

@@ -1,7 +1,7 @@
 //! Scenarios: what a client does to a driver, by name.
 
 use crate::scenarios::{
-    bad, bad_memory, destroy, destroy_memory, escape, life, memory, saved, share, threads,
+    bad, bad_memory, destroy, destroy_memory, escape, keyed, life, memory, saved, share, threads,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -96,8 +96,10 @@ pub const ALL: &[&[Scenario]] = &[
     memory::ALL,
     destroy_memory::ALL,
     saved::ALL,
+    keyed::ALL,
     bad::ALL,
     bad_memory::ALL,
+    keyed::BAD,
 ];
 
 /// The scenario of that name.

@@ -303,10 +303,6 @@ impl Host for Free {
         }
     }
 
-    fn now(&self) -> u64 {
-        self.state().table.now()
-    }
-
     fn breathe(&self, _at: &mut Passive) {
         // Giving way costs more than most calls of a driver. Which of them come after it is
         // drawn, so that another thread still gets in at any of them.

@@ -142,10 +142,6 @@ impl Host for Stepped {
         Self::pass_on(state, me).table.woken(me)
     }
 
-    fn now(&self) -> u64 {
-        self.state().table.now()
-    }
-
     fn ring(&self, ticket: &Ticket) {
         self.state().table.ring(ticket);
     }

@@ -172,11 +172,10 @@ impl Kernel {
         let Some(it) = world.node_mut(adapter, index) else { return };
         let moved = it.reported != it.passed;
         let Some(watch) = it.watch.as_mut() else { return };
-        if moved {
-            it.watch = None; // The rest is the DPC's.
-            return;
-        }
         watch.stage = Stage::Preempting;
+        if moved {
+            return; // The rest is the DPC's, if it comes.
+        }
         let waits = it.preemption.is_some();
         let asks = world.adapters.get(adapter).is_some_and(|it| it.scheduling.preempts);
         if asks && !waits {

@@ -35,6 +35,7 @@ pub mod mmu;
 pub mod operation;
 #[cfg(shuttle)]
 mod planted;
+pub mod power;
 pub mod process;
 pub mod range;
 mod refused;

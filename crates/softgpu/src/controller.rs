@@ -11,6 +11,9 @@ use flight::{Ram, Run};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// What local memory has after it was without power.
+const NOISE: u32 = 0xdead_50f7;
+
 /// What the engines reach.
 pub(crate) struct Controller {
     ram: Arc<dyn Ram>,
@@ -48,6 +51,13 @@ impl Controller {
     /// Where the CPU sees local memory.
     pub(crate) fn cpu(&self) -> u64 {
         self.visible.start
+    }
+
+    /// Local memory keeps nothing without power.
+    pub(crate) fn lose_power(&self) {
+        for run in [self.visible, self.local] {
+            self.ram.fill(run, NOISE);
+        }
     }
 
     pub(crate) fn aperture(&self) -> MutexGuard<'_, Aperture> {

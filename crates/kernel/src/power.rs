@@ -11,7 +11,7 @@ use crate::gate::Class;
 use crate::kernel::Kernel;
 use crate::memory::place::Plan;
 use crate::memory::{Place, Spotted};
-use crate::start::AdapterId;
+use crate::start::{Adapter, AdapterId};
 use crate::world::World;
 use flight::{Passive, Subject, What};
 
@@ -93,7 +93,8 @@ impl Kernel {
         let number = adapter.0;
         let generation = {
             let world = self.world.hold();
-            let Some(it) = world.adapters.get(number).filter(|it| it.runs()) else { return false };
+            let awake = |it: &&Adapter| it.runs() && matches!(it.power, Power::On);
+            let Some(it) = world.adapters.get(number).filter(awake) else { return false };
             it.driver.generation
         };
         let Ok(pass) = self.enter_idle(at, number, generation) else { return false };

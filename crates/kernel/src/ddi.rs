@@ -210,9 +210,10 @@ impl Driver {
         self.call(&UNLOAD, at, bare(None), |it, at| it.unload(at))
     }
 
-    /// There need not be anything to call: then nothing is to be done.
+    /// There need not be anything to call: then nothing is to be done. Hardware that was pulled
+    /// out meanwhile has no power.
     pub(crate) fn set_power(&self, at: &mut Passive, _pass: &Pass<'_>, order: PowerOrder) {
-        if self.offers(SET_POWER.name) {
+        if self.offers(SET_POWER.name) && self.pulled.get().is_none() {
             // What it answers changes nothing: the power goes and comes all the same.
             let _ = self.call(&SET_POWER, at, bare(None), |it, at| it.set_power(at, order));
         }

@@ -337,7 +337,7 @@ impl Kernel {
                 let mut world = self.world.hold();
                 let it = world.adapters.get_mut(adapter.0)?;
                 match it.state {
-                    State::Starting | State::Running => {
+                    State::Running => {
                         it.state = State::Stopping;
                         return Some((it.driver.clone(), true));
                     }
@@ -346,13 +346,12 @@ impl Kernel {
                         return Some((it.driver.clone(), false));
                     }
                     State::Halted | State::Stopped => return None,
-                    State::Stopping => (),
+                    State::Starting | State::Stopping => (),
                 }
             }
             let about = adapter.subject();
-            let over = |it: &World| {
-                it.adapters.get(adapter.0).is_none_or(|it| it.state != State::Stopping)
-            };
+            let between = |it: &Adapter| matches!(it.state, State::Starting | State::Stopping);
+            let over = |it: &World| it.adapters.get(adapter.0).is_none_or(|it| !between(it));
             if !self.wait_until(at, about, |_| format!("the end of {about}"), over) {
                 return None;
             }

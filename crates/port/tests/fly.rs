@@ -144,7 +144,8 @@ unsafe extern "win64-unwind" fn start(
     sources: *mut u32,
     children: *mut u32,
 ) -> NTSTATUS {
-    unsafe { (*sources, *children) = (0, 0) };
+    unsafe { sources.write(0) };
+    unsafe { children.write(0) };
     let given = unsafe { *interface };
     assert_eq!(given.Size as usize, size_of::<DXGKRNL_INTERFACE>());
     assert_eq!(unsafe { (*info).AdapterLuid.LowPart }, 1 << 12);

@@ -31,7 +31,7 @@ pub(crate) struct Flown {
 pub(crate) fn fly(driver: &Listed, seed: u64) -> Flown {
     let log = Arc::new(Log::new());
     let plugged = (driver.make)(&log);
-    fly_all(&log, plugged, seed, story, &[Kernel::pull_adapter, Kernel::reset_adapter])
+    fly_all(&log, &plugged, seed, story, &[Kernel::pull_adapter, Kernel::reset_adapter])
 }
 
 /// How an adapter ends.
@@ -40,7 +40,7 @@ type End = fn(&Kernel, &mut Passive, AdapterId);
 /// Flies a driver; `body` gets a client with a device and a context.
 pub(crate) fn fly_with(
     log: &Arc<Log>,
-    plugged: Plugged,
+    plugged: &Plugged,
     seed: u64,
     body: impl FnOnce(&Client<'_>, &mut Passive),
 ) -> Flown {
@@ -51,7 +51,7 @@ pub(crate) fn fly_with(
 /// these ends, which comes while a client works.
 fn fly_all(
     log: &Arc<Log>,
-    plugged: Plugged,
+    plugged: &Plugged,
     seed: u64,
     body: impl FnOnce(&Client<'_>, &mut Passive),
     ends: &[End],

@@ -75,7 +75,8 @@ unsafe extern "win64-unwind" fn start(
     sources: *mut u32,
     children: *mut u32,
 ) -> NTSTATUS {
-    unsafe { (*sources, *children) = (0, 0) };
+    unsafe { sources.write(0) };
+    unsafe { children.write(0) };
     *board(context).interface.lock().unwrap() = unsafe { *interface };
     STATUS_SUCCESS
 }

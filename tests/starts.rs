@@ -13,7 +13,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use stories::{Wing, flown, run, verified};
-use thunk::{Client, Create};
+use thunk::{Client, Create, Made};
 use windtunnel::{Bench, On};
 
 const GOOD: [&str; 4] = ["softgpu", "table", "softgpu-memory", "table-memory"];
@@ -241,6 +241,30 @@ fn bytes_and_addresses_are_the_same_after_sleep() {
         assert!(!wing.kernel.power_up(at, wing.adapter), "it does not sleep");
         assert_eq!(where_it_is(&bench), Some(before));
         assert_eq!(driver.read(Handle(it), 0..8192).unwrap(), vec![0x5a; 8192]);
+        bench.close(at, &[context]).unwrap();
+    });
+    assert_eq!(verified(&events).findings(), []);
+}
+
+#[test]
+fn what_takes_a_place_meanwhile_does_not_take_bytes() {
+    let (driver, plug) = with_memory();
+    let events = run(1, plug, |wing, at| {
+        let (bench, context, it) = filled(wing, at);
+        let mut wants = only_in(&[LOCAL]);
+        wants.flags.cpu_visible = false;
+        let create = Create::on(bench.device, vec![describe_in(8192, 4096, &wants)]);
+        let other = bench.make(at, &create).unwrap().allocations[0];
+        let queue = bench.queue(at).unwrap();
+        assert!(wing.kernel.power_down(at, wing.adapter, PowerAction::Sleep));
+        // It is given the place that the other one had.
+        let made = bench.client.make_resident(at, queue.queue, &[other], 0).unwrap();
+        wing.host.quiet(at);
+        assert!(wing.kernel.power_up(at, wing.adapter));
+        let Made::Pending(value) = made else { panic!("{made:?}") };
+        bench.client.wait(at, bench.device, queue.fence, value).unwrap();
+        assert_eq!(driver.read(Handle(it), 0..8192).unwrap(), vec![0x5a; 8192]);
+        assert_eq!(driver.read(Handle(other), 0..8192).unwrap(), vec![0; 8192]);
         bench.close(at, &[context]).unwrap();
     });
     assert_eq!(verified(&events).findings(), []);

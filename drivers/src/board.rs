@@ -158,6 +158,11 @@ impl Board {
         self.gpu.reset();
     }
 
+    /// Loses its power: every packet, and every byte of video memory.
+    pub fn lose_power(&self) {
+        self.gpu.lose_power();
+    }
+
     /// Whether there is neither memory nor a space on it: whether its driver left nothing.
     pub fn is_empty(&self) -> bool {
         let state = self.state();

@@ -107,6 +107,10 @@ events! {
     AdapterStarted "adapter.started" { nodes: u32, generation: u32 }
     /// An adapter stopped.
     AdapterStopped "adapter.stopped" {}
+    /// Its driver was told to change its power: `state` is d0 or d3.
+    AdapterPowered "adapter.powered" { state: Text }
+    /// Its hardware was pulled out: nothing that it had to do will be done.
+    AdapterPulled "adapter.pulled" {}
     /// A node of an adapter exists.
     NodeStarted "node.started" { adapter: Subject, ordinal: u32 }
 
@@ -376,6 +380,8 @@ events! {
     }
     /// The driver returned.
     DdiReturn "ddi.return" { name: Text, answer: Text, legal: bool }
+    /// The call carries this word for the adapter: subject the adapter.
+    DdiAdapter "ddi.adapter" { word: Subject }
     /// The call destroys this allocation: subject the allocation.
     DdiDestroys "ddi.destroys" { adapter: Subject }
     /// The call carries this resource's word: subject the resource. `goes` with the call or
@@ -419,6 +425,9 @@ events! {
     PoolMisfreed "pool.misfreed" { why: Text }
     /// A block was written to after it was freed.
     PoolDamaged "pool.damaged" { offset: u64 }
+    /// A block that was taken since the adapter started was still out when its driver had stopped
+    /// it.
+    PoolKept "pool.kept" {}
     /// A block was still out when its driver ended.
     PoolLeft "pool.left" {}
 

@@ -37,6 +37,7 @@ pub mod mmu;
 pub mod operation;
 #[cfg(shuttle)]
 mod planted;
+pub mod power;
 mod preempt;
 pub mod process;
 pub mod range;

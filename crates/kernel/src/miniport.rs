@@ -10,6 +10,7 @@ use crate::device::Device;
 use crate::handle::Handle;
 use crate::mmu::{MmuFeatures, ProcessOrder, Root, RootSize, WindowMap};
 use crate::operation::{Building, PagingSubmission};
+use crate::power::PowerOrder;
 use crate::resource::Resource;
 use crate::segment::{MemoryFeatures, Wants};
 use crate::services::Services;
@@ -74,6 +75,32 @@ pub trait Miniport: Send + Sync {
     /// Leaves (`DxgkDdiUnload`). Nothing to do, if it does not say.
     fn unload(&self, at: &mut Passive) -> Answer<()> {
         self.stands_on().map_or(Ok(()), |it| it.unload(at))
+    }
+
+    /// Changes its power (`DxgkDdiSetPowerState`), which may not fail. Nothing to do, if it does
+    /// not say.
+    fn set_power(&self, at: &mut Passive, order: PowerOrder) -> Answer<()> {
+        self.stands_on().map_or(Ok(()), |it| it.set_power(at, order))
+    }
+
+    /// Hears that its hardware was pulled out (`DxgkDdiNotifySurpriseRemoval`): it touches none
+    /// any more. The calls that follow end what it has in memory. Nothing to do, if it does not
+    /// say.
+    fn pulled_out(&self, at: &mut Passive) -> Answer<()> {
+        self.stands_on().map_or(Ok(()), |it| it.pulled_out(at))
+    }
+
+    /// Stops the adapter and hands on what a target shows
+    /// (`DxgkDdiStopDeviceAndReleasePostDisplayOwnership`). Where the target has no display it
+    /// answers [`Refusal::Unsupported`] and is told to stop, as it does if it does not say.
+    fn stop_and_release(&self, at: &mut Passive, target: u32) -> Answer<()> {
+        self.stands_on().map_or(Err(Refusal::Unsupported), |it| it.stop_and_release(at, target))
+    }
+
+    /// Resets the hardware, as the machine goes down (`DxgkDdiResetDevice`): at any level, so it
+    /// calls nobody back. Nothing to do, if it does not say.
+    fn reset_device(&self, at: &mut DeviceLevel) -> Answer<()> {
+        self.stands_on().map_or(Ok(()), |it| it.reset_device(at))
     }
 
     /// Makes a device (`DxgkDdiCreateDevice`).

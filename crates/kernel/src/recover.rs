@@ -147,7 +147,7 @@ impl Kernel {
         match late {
             Late::Ask(_, node) => self.ask(at, &driver, &pass, node),
             Late::Reset(_, node) => self.reset_node(at, &driver, &pass, node),
-            Late::ResetAll(_, node) => self.reset_adapter(at, &driver, &pass, node),
+            Late::ResetAll(_, node) => self.reset_late(at, &driver, &pass, node),
         }
         true
     }
@@ -337,7 +337,7 @@ impl Kernel {
     }
 
     /// Resets an adapter. Nobody else is inside its driver.
-    fn reset_adapter(
+    fn reset_late(
         &self,
         at: &mut Passive,
         driver: &Arc<Driver>,

@@ -29,6 +29,7 @@ use kernel::miniport::{
     ViewBirth,
 };
 use kernel::operation::{Building, PagingSubmission};
+use kernel::power::{PowerOrder, PowerState, Powered};
 use kernel::services::Services;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -53,6 +54,8 @@ pub struct SoftGpu {
 pub(crate) struct State {
     /// From `add_device` to `remove_device`.
     services: Option<Arc<Services>>,
+    /// Its hardware was pulled out: it is not touched any more.
+    pulled: bool,
     pub(crate) records: Records,
 }
 
@@ -131,13 +134,19 @@ impl Miniport for SoftGpu {
     fn offers(&self) -> Vec<&'static str> {
         let pages =
             |it: &&'static str| !matches!(*it, "DxgkDdiBuildPagingBuffer" | "DxgkDdiSubmitCommand");
-        let all = kernel::ddi::NAMES.iter().copied();
+        // It shows nothing, so there is nothing to hand on.
+        let shows = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership";
+        let all = kernel::ddi::NAMES.iter().copied().filter(|it| *it != shows);
         if self.gpu.cpu().is_some() { all.collect() } else { all.filter(pages).collect() }
     }
 
     fn add_device(&self, _at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
         // Invariant 2, as in `remove_device`: the last owner of services drops them unlocked.
-        let before = self.state().services.replace(services.clone());
+        let before = {
+            let mut state = self.state();
+            state.pulled = false;
+            state.services.replace(services.clone())
+        };
         drop(before);
         Ok(())
     }
@@ -155,6 +164,27 @@ impl Miniport for SoftGpu {
     }
 
     fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
+        if !self.state().pulled {
+            self.gpu.reset();
+        }
+        Ok(())
+    }
+
+    fn set_power(&self, _at: &mut Passive, order: PowerOrder) -> Answer<()> {
+        match (order.of, order.state) {
+            (Powered::Adapter, PowerState::D3) => self.gpu.lose_power(),
+            (Powered::Adapter, PowerState::D0) => self.gpu.reset(),
+            (Powered::Child(_), _) => (),
+        }
+        Ok(())
+    }
+
+    fn pulled_out(&self, _at: &mut Passive) -> Answer<()> {
+        self.state().pulled = true;
+        Ok(())
+    }
+
+    fn reset_device(&self, _at: &mut DeviceLevel) -> Answer<()> {
         self.gpu.reset();
         Ok(())
     }

@@ -119,6 +119,15 @@ impl Gpu {
         }
     }
 
+    /// Loses its power: every packet, and every byte of local memory. What comes up instead is
+    /// noise.
+    pub fn lose_power(&self) {
+        self.reset();
+        if let Some(memory) = &self.memory {
+            memory.lose_power();
+        }
+    }
+
     /// Where the CPU sees its local memory, if it has some.
     pub fn cpu(&self) -> Option<u64> {
         self.memory.as_ref().map(Controller::cpu)

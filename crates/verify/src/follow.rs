@@ -61,7 +61,9 @@ impl Shadows {
             What::DdiOpens { resource, .. } => *resource,
             What::DdiCloses { .. } => shadow.view().and_then(|it| it.retirement),
             What::Callback { .. }
+            | What::PoolTaken { .. }
             | What::PoolFreed {}
+            | What::PoolKept {}
             | What::PoolMisfreed { .. }
             | What::PoolDamaged { .. }
             | What::PoolLeft {} => event.call.map(|call| Kind::Call.nr(call)),
@@ -170,6 +172,7 @@ impl Shadows {
             }
             What::AdapterStopped {} => {
                 (adapter.generation, adapter.stopped, adapter.flying) = (0, None, 0);
+                (adapter.released, adapter.told_to_stop) = (None, false);
                 adapter.bytes = [[0; 2]; 2];
                 adapter.buffers.clear();
                 adapter.retried = None;
@@ -367,12 +370,20 @@ impl Shadows {
                 let Some(adapter) = shadow else { return };
                 adapter.inside.retain(|it| it.call != event.subject);
                 adapter.kept = kept;
-                if ["DxgkDdiStopDevice", "DxgkDdiRemoveDevice"].contains(&&**name) {
+                if [ddi::STOP_DEVICE, ddi::REMOVE_DEVICE].contains(&&**name) {
                     adapter.stopped = Some(name.clone());
                 }
+                if name == ddi::RELEASE {
+                    adapter.released = Some(answer.clone());
+                    if answer == "ok" {
+                        adapter.stopped = Some(name.clone());
+                    }
+                }
+                adapter.told_to_stop |= name == ddi::STOP_DEVICE;
                 adapter.declined |= name == ddi::ADD_DEVICE && answer == "declined";
                 let waited_for = adapter.declined && name != ddi::UNLOAD;
-                if adapter.inside.is_empty() && adapter.generation == 0 && !waited_for {
+                let idle = adapter.inside.is_empty() && adapter.word.is_none();
+                if idle && adapter.generation == 0 && !waited_for {
                     self.end(owner);
                 }
             }

@@ -41,6 +41,7 @@ mod names;
 mod objects;
 mod oracle;
 mod paging;
+mod pnp;
 mod pool;
 mod queues;
 mod residency;

@@ -152,6 +152,12 @@ pub struct Adapter {
     pub retried: Option<usize>,
     /// The last of the calls that stop its driver, once one has returned.
     pub stopped: Option<Text>,
+    /// The word its driver gave for it.
+    pub word: Option<Subject>,
+    /// What its driver answered when it was told to hand its display on, since it started last.
+    pub released: Option<Text>,
+    /// Whether it was told to stop, and nothing else, since it started last.
+    pub told_to_stop: bool,
 }
 
 /// A call that has not returned.
@@ -429,6 +435,8 @@ pub struct Block {
     pub tag: Text,
     /// The call it was taken in.
     pub taken_in: Option<u32>,
+    /// Whether that was the one in which its driver met the adapter.
+    pub added: bool,
     /// The entry it was freed in, once it is.
     pub freed: Option<Text>,
     /// Whether it was out when it should not have been any more.

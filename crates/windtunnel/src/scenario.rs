@@ -1,7 +1,8 @@
 //! Scenarios: what a client does to a driver, by name.
 
 use crate::scenarios::{
-    bad, bad_memory, destroy, destroy_memory, escape, keyed, life, memory, saved, share, threads,
+    bad, bad_memory, destroy, destroy_memory, escape, keyed, life, memory, pnp, saved, share,
+    threads,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -83,6 +84,41 @@ pub(crate) const MEMORY: &[&str] = &[
     "DxgkDdiSubmitCommand",
 ];
 
+/// Power, and packets in flight when it goes.
+pub(crate) const POWER: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiSetPowerState",
+];
+
+/// Power, and memory that it is lost with.
+pub(crate) const POWERED_MEMORY: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiSetPowerState",
+    "DxgkDdiBuildPagingBuffer",
+    "DxgkDdiSubmitCommand",
+];
+
+/// A driver that hears of surprise removals, and packets in flight then.
+pub(crate) const PULLED: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiNotifySurpriseRemoval",
+];
+
+/// A driver that resets its hardware as the machine goes down.
+pub(crate) const RESETS: &[&str] = &["DxgkDdiResetDevice"];
+
 /// Primaries.
 pub(crate) const DESCRIBE: &[&str] = &["DxgkDdiDescribeAllocation"];
 
@@ -97,6 +133,7 @@ pub const ALL: &[&[Scenario]] = &[
     destroy_memory::ALL,
     saved::ALL,
     keyed::ALL,
+    pnp::ALL,
     bad::ALL,
     bad_memory::ALL,
     keyed::BAD,

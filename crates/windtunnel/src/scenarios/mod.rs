@@ -8,6 +8,7 @@ pub(crate) mod escape;
 pub(crate) mod keyed;
 pub(crate) mod life;
 pub(crate) mod memory;
+pub(crate) mod pnp;
 pub(crate) mod saved;
 pub(crate) mod share;
 pub(crate) mod threads;

@@ -13,6 +13,7 @@ pub(crate) mod destroy;
 pub(crate) mod device;
 pub(crate) mod escape;
 pub(crate) mod handle;
+pub(crate) mod interrupt;
 pub(crate) mod level;
 pub(crate) mod memory;
 pub(crate) mod paging;

@@ -107,6 +107,12 @@ pub trait Machine: Send + Sync {
     /// Has this node's engine do the next thing, if it has something to do.
     fn favour(&self, _node: u32) {}
 
+    /// Whether it asks to interrupt: something happened that its driver has not acknowledged.
+    /// None, if it does not say.
+    fn asserted(&self) -> Option<bool> {
+        None
+    }
+
     /// The machine's memory that it reaches; none, if it reaches none.
     fn ram(&self) -> Option<Arc<dyn Ram>> {
         None

@@ -12,8 +12,8 @@ use crate::kernel::Kernel;
 use crate::lock::Counter;
 use crate::miniport::{
     Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
-    DriverDevice, DriverResource, DriverView, Escape, Features, Generation, Miniport, Opening,
-    Refusal, Standard, Submission, Surface,
+    DriverDevice, DriverResource, DriverView, Escape, Features, Generation, Interrupt, Miniport,
+    Opening, Refusal, Standard, Submission, Surface,
 };
 use crate::operation::{Building, PagingSubmission};
 use crate::services::Services;
@@ -118,6 +118,9 @@ table! {
         lacks "paging buffers and context switches only";
     INTERRUPT         DxgkDdiInterruptRoutine DeviceLevel None Legal::Any;
     DPC               DxgkDdiDpcRoutine       Dispatch None Legal::Any;
+    CONTROL_INTERRUPT DxgkDdiControlInterrupt Passive Zero
+        Legal::Only(&[Refusal::Unimplemented]),
+        lacks "vsync only, and nothing is shown at one";
 }
 
 /// What no driver can be flown without, and all that one needs which takes no work.
@@ -366,12 +369,22 @@ impl Driver {
 
     /// No pass: an interrupt asks nobody.
     pub(crate) fn interrupt(&self, at: &mut Passive) -> Answer<bool> {
-        self.call(&INTERRUPT, at, bare(None), |it, at| it.interrupt(at))
+        self.call(&INTERRUPT, at, bare(None), |it, at| self.run_interrupt(|| it.interrupt(at)))
     }
 
     /// No pass: a DPC asks nobody.
     pub(crate) fn dpc(&self, at: &mut Passive) -> Answer<()> {
-        self.call(&DPC, at, bare(None), |it, at| it.dpc(at))
+        self.call(&DPC, at, bare(None), |it, at| self.run_dpc(|| it.dpc(at)))
+    }
+
+    pub(crate) fn control_interrupt(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        of: Interrupt,
+        on: bool,
+    ) -> Answer<()> {
+        self.call(&CONTROL_INTERRUPT, at, bare(None), |it, at| it.control_interrupt(at, of, on))
     }
 
     /// Calls the driver at the DDI's level.

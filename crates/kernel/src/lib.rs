@@ -26,6 +26,7 @@ pub mod handle;
 #[cfg(all(test, loom))]
 mod handle_loom;
 mod hold;
+mod interrupt;
 pub mod kernel;
 mod kin;
 mod lock;

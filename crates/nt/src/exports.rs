@@ -91,7 +91,8 @@ pub unsafe extern "win64-unwind" fn ExAllocatePool2(flags: u64, bytes: usize, ta
     let take = || {
         let valid = (flags & KINDS).is_power_of_two() && flags & !(REQUIRED | OPTIONAL) == 0;
         let pool = Pool::current().filter(|_| valid)?;
-        pool.allocate(bytes, tag, flags & POOL_FLAG_UNINITIALIZED == 0)
+        let (zeroed, paged) = (flags & POOL_FLAG_UNINITIALIZED == 0, flags & POOL_FLAG_PAGED != 0);
+        pool.allocate(bytes, tag, zeroed, paged)
     };
     let block = catch_unwind(AssertUnwindSafe(take)).ok().flatten();
     block.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)

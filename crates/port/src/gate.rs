@@ -9,6 +9,9 @@ use kernel::services::Services;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+/// All that an interrupt routine may call.
+const FROM_INTERRUPT: [&str; 2] = ["DxgkCbQueueDpc", "DxgkCbNotifyInterrupt"];
+
 /// Answers a callback: says that it was called, refuses it where the adapter is not started,
 /// and catches a panic of ours.
 pub(crate) fn called<R: Copy>(
@@ -35,6 +38,13 @@ pub(crate) fn with_door<R: Copy>(
         let broken = (!door.is_started()).then(said);
         if !judge(services, RuleId::CB_IRQL_002, name, broken) {
             return otherwise;
+        }
+        if services.host().irql() == Irql::Device && services.interrupting() {
+            let broken = (!FROM_INTERRUPT.contains(&name))
+                .then(|| format!("{name} was called from the interrupt routine"));
+            if !judge(services, RuleId::KMD_ISR_001, name, broken) {
+                return otherwise;
+            }
         }
         body(&door)
     };

@@ -24,8 +24,8 @@ use kernel::device::Device;
 use kernel::handle::Handle;
 use kernel::miniport::{
     Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
-    DriverDevice, DriverResource, DriverView, Escape, Fate, Features, Home, Miniport, Opening,
-    Refusal, Shape, Standard, Submission, Surface, ViewBirth,
+    DriverDevice, DriverResource, DriverView, Escape, Fate, Features, Home, Interrupt, Miniport,
+    Opening, Refusal, Shape, Standard, Submission, Surface, ViewBirth,
 };
 use kernel::operation::{Building, PagingSubmission};
 use kernel::services::Services;
@@ -371,6 +371,10 @@ impl Miniport for SoftGpu {
         for node in 0..NODES {
             ours |= self.report(at, &services, node);
         }
+        if self.gpu.take_vsync() {
+            services.notify_vsync(at);
+            ours = true;
+        }
         if ours {
             services.queue_dpc();
         }
@@ -379,6 +383,14 @@ impl Miniport for SoftGpu {
 
     fn dpc(&self, at: &mut Dispatch) -> Answer<()> {
         self.services()?.notify_dpc(at);
+        Ok(())
+    }
+
+    fn control_interrupt(&self, _at: &mut Passive, of: Interrupt, on: bool) -> Answer<()> {
+        match of {
+            Interrupt::Vsync => self.gpu.set_vsync(on),
+            Interrupt::Completed => return Err(Refusal::Unimplemented),
+        }
         Ok(())
     }
 }

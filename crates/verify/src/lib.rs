@@ -32,6 +32,7 @@ mod follow_paging;
 mod follow_residency;
 mod follow_saved;
 mod handles;
+mod interrupts;
 mod levels;
 mod lifetime;
 mod locks;

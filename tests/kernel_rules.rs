@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
+#[path = "kernel_rules_interrupt.rs"]
+mod interrupt;
 #[path = "kernel_rules_memory.rs"]
 mod memory;
 
@@ -351,7 +353,7 @@ const CASES: &[Case] = &[
 
 /// All of them.
 fn cases() -> impl Iterator<Item = &'static Case> {
-    CASES.iter().chain(memory::CASES)
+    CASES.iter().chain(memory::CASES).chain(interrupt::CASES)
 }
 
 const SUBMITS: &str = "ddi.call name=DxgkDdiSubmitCommandVirtual";

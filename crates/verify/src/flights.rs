@@ -73,6 +73,7 @@ const GOOD: &str = "
     retirement:1 retire.behind node=node:0 fence=1
     retirement:1 wait.parked why=\"retirement 1\"
     t2 node:0 fence.reported fence=1
+    t2 adapter:1 dpc.queued fresh=true
     t2 node:0 fence.passed fence=1
     t2 context:1 packet.done node=node:0 fence=1
     t2 view:1 view.idle

@@ -11,7 +11,7 @@ use crate::gate::Class;
 use crate::kernel::Kernel;
 use crate::miniport::{Answer, Generation, Interrupt, Refusal};
 use crate::services::Services;
-use crate::start::AdapterId;
+use crate::start::{Adapter, AdapterId};
 use crate::world::World;
 use flight::{DeviceLevel, Fence, InCall, Passive, RuleId, Subject, What, Who};
 use smallvec::SmallVec;
@@ -322,7 +322,7 @@ impl Kernel {
         of: Interrupt,
         on: bool,
     ) -> Answer<()> {
-        let running = |world: &World| world.adapters.get(adapter.0).and_then(|it| it.running());
+        let running = |world: &World| world.adapters.get(adapter.0).and_then(Adapter::running);
         let driver = running(&self.world.hold()).ok_or(Refusal::Absent)?;
         let keys = Class::Zero.keys(adapter.0, driver.generation, 0);
         let pass = self.enter(at, keys).map_err(|_| Refusal::Busy)?;

@@ -21,4 +21,5 @@ pub(crate) mod query;
 pub(crate) mod saved;
 pub(crate) mod standard;
 pub(crate) mod starts;
+pub(crate) mod submit;
 pub(crate) mod view;

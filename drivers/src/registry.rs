@@ -4,7 +4,7 @@ use crate::asking::ASKS;
 use crate::bad::paging::Flaw;
 use crate::bad::{
     adapter, callback, context_memory, create, describe, destroy, device, escape, handle,
-    interrupt, level, memory, query, saved, standard, view,
+    interrupt, level, memory, query, saved, standard, submit, view,
 };
 use crate::memory::MEMORY;
 use crate::moving::MOVES_RESOURCE;
@@ -333,6 +333,17 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::table(&interrupt::SWITCHES_ANYTHING, log);
     "shows-no-vsync" "answers that vsync is switched on, and reports none" [KMD_ISR_014]
         |log| plug::table(&interrupt::SHOWS_NO_VSYNC, log);
+
+    "fails-submit" "takes paging work, and answers STATUS_UNSUCCESSFUL" [KMD_SUBMIT_005]
+        |log| plug::table_memory(&submit::FAILS_SUBMIT, log);
+    "acquires-in-submit" "calls DxgkCbAcquireHandleData when it is given a packet"
+        [KMD_SUBMIT_006] |log| plug::table(&submit::ACQUIRES_IN_SUBMIT, log);
+    "waits-in-submit" "waits a moment when it is given a packet" [KMD_SUBMIT_006]
+        |log| plug::table(&submit::WAITS_IN_SUBMIT, log);
+    "paged-in-submit" "takes paged pool when it is given a packet" [KMD_SUBMIT_006]
+        |log| plug::table(&submit::PAGED_IN_SUBMIT, log);
+    "no-memory-in-submit" "answers a packet with STATUS_NO_MEMORY" [KMD_SUBMIT_013]
+        |log| plug::table(&submit::NO_MEMORY_IN_SUBMIT, log);
 
     "frees-twice" "frees each allocation twice" [WT_POOL_001]
         |log| plug::table(&destroy::FREES_TWICE, log);

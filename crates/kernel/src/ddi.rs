@@ -345,7 +345,9 @@ impl Driver {
         process: u32,
         packet: &Submission<'_>,
     ) -> Answer<()> {
-        self.call(&SUBMIT_COMMAND, at, bare(Some(process)), |it, at| it.submit(at, packet))
+        self.call(&SUBMIT_COMMAND, at, bare(Some(process)), |it, at| {
+            self.judged_submit(SUBMIT_COMMAND.name, || it.submit(at, packet))
+        })
     }
 
     pub(crate) fn build_paging(
@@ -364,7 +366,24 @@ impl Driver {
         _pass: &Pass<'_>,
         packet: &PagingSubmission<'_>,
     ) -> Answer<()> {
-        self.call(&SUBMIT_PAGING, at, bare(None), |it, at| it.submit_paging(at, packet))
+        self.call(&SUBMIT_PAGING, at, bare(None), |it, at| {
+            self.judged_submit(SUBMIT_PAGING.name, || it.submit_paging(at, packet))
+        })
+    }
+
+    /// Entry rule: work is given at dispatch level, where a driver does not wait and does not call
+    /// what is for passive level. What it calls says so where it is called.
+    fn judged_submit<T>(&self, name: &'static str, body: impl FnOnce() -> T) -> T {
+        InCall::submit();
+        let answer = body();
+        let misused = InCall::current().and_then(|it| it.misused);
+        let broken = misused.map(|it| {
+            format!(
+                "the driver called {it} in {name}, which runs at dispatch, but it is for passive"
+            )
+        });
+        self.log.judge(RuleId::KMD_SUBMIT_006, Who::Driver, self.adapter, name, broken);
+        answer
     }
 
     /// No pass: an interrupt asks nobody.

@@ -4,7 +4,7 @@
 use crate::door::Door;
 use crate::query::judge;
 use abi::HANDLE;
-use flight::{At, Irql, RuleId, What};
+use flight::{At, InCall, Irql, RuleId, What};
 use kernel::services::Services;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -64,7 +64,10 @@ pub(crate) fn at_level<R: Copy>(
         let level = services.host().irql();
         let answer = At::here(&**services.host(), |at| body(services, at));
         let broken = answer.err().map(|needs| wrong(name, level, needs));
-        judge(services, rule, name, broken);
+        // What gives work to the hardware has a rule of its own.
+        if answer.err() != Some("passive") || !InCall::misuse(name) {
+            judge(services, rule, name, broken);
+        }
         answer.unwrap_or(otherwise)
     })
 }
@@ -73,6 +76,9 @@ pub(crate) fn at_level<R: Copy>(
 pub(crate) fn below(services: &Services, rule: RuleId, name: &'static str, ceiling: Irql) -> bool {
     let level = services.host().irql();
     let needs = if ceiling == Irql::Passive { "passive" } else { "passive or dispatch" };
+    if level > ceiling && ceiling == Irql::Passive && InCall::misuse(name) {
+        return false; // As above.
+    }
     judge(services, rule, name, (level > ceiling).then(|| wrong(name, level, needs)))
 }
 

@@ -63,7 +63,7 @@ macro_rules! interface {
 interface! {
     served {
         DxgkCbQueueDpc;
-        DxgkCbSynchronizeExecution lacks "one interrupt line, and no messages";
+        DxgkCbSynchronizeExecution lacks "one interrupt line, no messages; on threads side by side nothing is held back";
         DxgkCbGetHandleData lacks "answers NULL, as is seen at WDDM 2";
         DxgkCbNotifyInterrupt lacks "hears of work that is done, given back or at fault, and of vsync";
         DxgkCbNotifyDpc;

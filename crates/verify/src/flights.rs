@@ -180,7 +180,7 @@ fn a_good_flight_is_quiet_and_judged_by_every_history_rule() {
     for rule in ALL.iter().copied().flatten() {
         assert_ne!(verifier.tally().of(rule.id), 0, "{} judged nothing", rule.id.name());
     }
-    assert_eq!(verifier.called().len(), 12);
+    assert_eq!(verifier.called().len(), 13);
     let lines = flight.lines().filter(|it| !it.trim().is_empty());
     assert_eq!(verifier.events(), u64::try_from(lines.count()).unwrap());
 }

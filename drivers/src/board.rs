@@ -132,11 +132,12 @@ impl Board {
     /// Whether a node's engine has ended packets since this was last asked: what the interrupt
     /// was for, which is acknowledged by reading it.
     pub fn acknowledge(&self, node: u32) -> bool {
-        let ended = self.gpu.take_ended(node);
+        let (ended, mut over) = (self.gpu.take_ended(node), false);
         let (mut state, node) = (self.state(), node as usize);
         for it in &ended {
             // What faulted is over as well.
-            let (Ended::Done(fence) | Ended::Faulted(fence, _)) = *it;
+            let (Ended::Done(fence) | Ended::Faulted(fence, _)) = *it else { continue };
+            over = true;
             if let Some(done) = state.done.get_mut(node) {
                 *done = fence.0;
             }
@@ -144,7 +145,7 @@ impl Board {
                 faulted.push(fence);
             }
         }
-        !ended.is_empty()
+        over
     }
 
     /// The fences acknowledged of packets that faulted, since this was last asked, in their order.

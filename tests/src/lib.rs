@@ -86,10 +86,7 @@ pub fn attempt(
         let (worker, bell) = (kernel.clone(), kernel.bell());
         host.serve("system", bell, move |at| worker.work(at));
         let adapter = kernel.add_adapter(at, plugged).map_err(|why| format!("{why:?}"))?;
-        if let Some(bell) = kernel.machine_bell(adapter) {
-            let machine = kernel.clone();
-            host.serve("hardware", bell, move |at| machine.turn(at, adapter));
-        }
+        kernel.attend(host, adapter);
         let wing = Wing { kernel, adapter, host: host.clone() };
         story(&wing, at)?;
         wing.kernel.validate()?;

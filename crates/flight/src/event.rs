@@ -257,6 +257,8 @@ events! {
     }
     /// An operation is done: subject the paging work.
     PagingDone "paging.done" { operation: Text, of: Subject, segment: Subject, come: bool }
+    /// A driver was told of something that a reset has lost, so many bytes: subject the adapter.
+    PagingDropped "paging.dropped" { operation: Text, of: Subject, bytes: u64 }
     /// All of it is done, or counts as done.
     PagingEnded "paging.ended" { lost: bool }
 

@@ -117,6 +117,11 @@ pub trait Machine: Send + Sync {
         None
     }
 
+    /// Whether an engine has something to do, even if it does not get on: that of a node, or any.
+    fn holds(&self, _node: Option<u32>) -> bool {
+        false
+    }
+
     /// The machine's memory that it reaches; none, if it reaches none.
     fn ram(&self) -> Option<Arc<dyn Ram>> {
         None

@@ -111,7 +111,7 @@ impl FromStr for Subject {
 
 /// The number of a packet on its node (`SubmissionFenceId`). It wraps, so fences are compared
 /// by distance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Fence(pub u32);
 
 impl Fence {

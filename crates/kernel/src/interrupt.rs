@@ -375,16 +375,4 @@ impl Kernel {
         let (place, about) = ("DxgkDdiControlInterrupt.EnableInterrupt", adapter.subject());
         self.log.judge(RuleId::KMD_ISR_014, Who::Driver, about, place, broken);
     }
-
-    /// Records what a preemption left.
-    fn report_preempted(
-        &self,
-        _at: &mut DeviceLevel,
-        adapter: Subject,
-        _node: u32,
-        _preemption: Fence,
-        _last_done: Fence,
-    ) {
-        self.log.emit(adapter, What::Absent { name: "DXGK_INTERRUPT_DMA_PREEMPTED".into() });
-    }
 }

@@ -37,8 +37,10 @@ pub mod mmu;
 pub mod operation;
 #[cfg(shuttle)]
 mod planted;
+mod preempt;
 pub mod process;
 pub mod range;
+mod recover;
 mod refused;
 pub mod resource;
 mod retire;

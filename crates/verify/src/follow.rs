@@ -170,7 +170,9 @@ impl Shadows {
             What::PagingPrivate { buffer, after, .. } => {
                 adapter.buffers.insert(buffer, after);
             }
+            What::DpcQueued { fresh } => adapter.dpc |= fresh,
             What::AdapterStopped {} => {
+                adapter.dpc = false;
                 (adapter.generation, adapter.stopped, adapter.flying) = (0, None, 0);
                 (adapter.released, adapter.told_to_stop) = (None, false);
                 adapter.bytes = [[0; 2]; 2];
@@ -332,6 +334,7 @@ impl Shadows {
                 let owner = self.first(*adapter, || Known::Adapter(Adapter::default()));
                 owner.trail.mark(event.seq);
                 if let Some(adapter) = owner.adapter_mut() {
+                    adapter.dpc &= name != ddi::DPC;
                     adapter.inside.push(Inside {
                         call: event.subject,
                         name: name.clone(),
@@ -382,7 +385,7 @@ impl Shadows {
                 adapter.told_to_stop |= name == ddi::STOP_DEVICE;
                 adapter.declined |= name == ddi::ADD_DEVICE && answer == "declined";
                 let waited_for = adapter.declined && name != ddi::UNLOAD;
-                let idle = adapter.inside.is_empty() && adapter.word.is_none();
+                let idle = adapter.inside.is_empty() && adapter.word.is_none() && !adapter.dpc;
                 if idle && adapter.generation == 0 && !waited_for {
                     self.end(owner);
                 }

@@ -51,6 +51,7 @@ pub static ALL: &[&[Rule]] = &[
     &crate::objects::RULES,
     &crate::pnp::RULES,
     &crate::fence_order::RULES,
+    &crate::interrupts::RULES,
     &crate::paging::RULES,
     &crate::saved::RULES,
     &crate::residency::RULES,

@@ -158,6 +158,8 @@ pub struct Adapter {
     pub released: Option<Text>,
     /// Whether it was told to stop, and nothing else, since it started last.
     pub told_to_stop: bool,
+    /// Whether its DPC is pending.
+    pub dpc: bool,
 }
 
 /// A call that has not returned.

@@ -4,8 +4,10 @@
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
 mod memory;
+mod sync;
 
 pub use memory::*;
+pub use sync::*;
 
 use crate::ukm::{
     D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO2, D3DDDI_ALLOCATIONLIST,

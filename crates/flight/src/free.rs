@@ -59,10 +59,13 @@ struct Place {
 }
 
 impl Free {
-    /// A host without a thread of its own. It lives until [`Free::end`].
+    /// A host without a thread of its own, for a program whose threads come when they like. It
+    /// lives until [`Free::end`].
     pub fn new(log: &Arc<Log>) -> Arc<Free> {
         let (state, log, abandoned) = (Mutex::default(), log.clone(), AtomicBool::new(false));
-        Arc::new(Free { state, log, abandoned })
+        let host = Arc::new(Free { state, log, abandoned });
+        host.state().table.open = true;
+        host
     }
 
     /// Flies `main` as the first virtual thread. What it starts is over before this returns.
@@ -71,6 +74,7 @@ impl Free {
         main: impl FnOnce(&Arc<Free>, &mut Passive) -> R,
     ) -> Result<R, CouldNotRun> {
         let host = Free::new(log);
+        host.state().table.open = false; // All its threads are started here.
         let number = host.take_place("main");
         let answer = catch_unwind(AssertUnwindSafe(|| host.adopt("main", |at| main(&host, at))));
         host.finish(number, answer.as_ref().err().map(|it| said(&**it)));

@@ -51,21 +51,33 @@ struct Inner {
     rung: AtomicBool,
     /// What is waited for is the end of a virtual thread: that one may be the stuck one.
     thread: bool,
+    /// Any thread of a client may ring it, also one that is not inside.
+    clients: bool,
 }
 
 impl Ticket {
     /// A ticket. `why` says what is waited for, and stands in the wait graph.
     pub fn new(why: impl Into<Text>) -> Self {
-        Self::made(why.into(), false)
+        Self::made(why.into(), false, false)
+    }
+
+    /// A ticket that a client may ring with any call. A host that does not know all threads of
+    /// its clients cannot tell that nobody will.
+    pub fn of_clients(why: impl Into<Text>) -> Self {
+        Self::made(why.into(), false, true)
     }
 
     /// A ticket for the end of a virtual thread.
     pub(crate) fn end_of(name: &str) -> Self {
-        Self::made(format!("the end of {name}").into(), true)
+        Self::made(format!("the end of {name}").into(), true, false)
     }
 
-    fn made(why: Text, thread: bool) -> Self {
-        Self(Arc::new(Inner { why, rung: AtomicBool::new(false), thread }))
+    fn made(why: Text, thread: bool, clients: bool) -> Self {
+        Self(Arc::new(Inner { why, rung: AtomicBool::new(false), thread, clients }))
+    }
+
+    pub(crate) fn is_of_clients(&self) -> bool {
+        self.0.clients
     }
 
     pub(crate) fn is_end(&self) -> bool {

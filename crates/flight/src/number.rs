@@ -42,6 +42,12 @@ pub enum Kind {
     QueueFence,
     /// An allocation that a driver made for its contexts.
     Saved,
+    /// A synchronisation object.
+    Sync,
+    /// A wait for such objects.
+    Await,
+    /// A client's event: what it is told through.
+    Event,
 }
 
 /// What an event is about: the third device, the first word.
@@ -54,7 +60,7 @@ pub struct Subject {
 }
 
 /// In the order of the kinds.
-const KINDS: [(Kind, &str); 18] = [
+const KINDS: [(Kind, &str); 21] = [
     (Kind::Run, "run"),
     (Kind::Process, "process"),
     (Kind::Adapter, "adapter"),
@@ -73,6 +79,9 @@ const KINDS: [(Kind, &str); 18] = [
     (Kind::Queue, "queue"),
     (Kind::QueueFence, "queue-fence"),
     (Kind::Saved, "context-allocation"),
+    (Kind::Sync, "sync"),
+    (Kind::Await, "await"),
+    (Kind::Event, "event"),
 ];
 
 impl Kind {

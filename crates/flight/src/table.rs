@@ -8,7 +8,8 @@
 //! 1. A thread is ready, or waits, or is not there (away or done). One that is rung while it
 //!    waits is ready at once.
 //! 2. When none is ready: those who wait for quiet go on; else the earliest deadline passes;
-//!    else the first client that waits is stuck (for something before for another's end);
+//!    else the first client that waits is stuck (for something before for another's end; not
+//!    for what a client may still end, where clients have threads that were never here);
 //!    else the run is over, if it is to end at all.
 
 use crate::host::{Ticket, Woken};
@@ -35,6 +36,8 @@ pub enum Role {
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     now: u64,
+    /// Threads may come that were never here.
+    pub(crate) open: bool,
     pub(crate) threads: Vec<Thread>,
     panicked: Option<String>,
 }
@@ -149,6 +152,7 @@ impl Table {
         }
         // Whoever waits for another's end is not the one that is stuck, if there is one.
         let stuck = |it: &Thread, end: bool| match &it.status {
+            Status::Parked(ticket, _) if self.open && ticket.is_of_clients() => false,
             Status::Parked(ticket, _) => it.role == Role::Client && ticket.is_end() == end,
             _ => false,
         };

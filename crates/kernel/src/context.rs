@@ -186,6 +186,7 @@ impl Kernel {
             self.log.emit(subject, What::ContextDestroyed {});
             self.end_word(given, subject, false);
         }
+        self.abandon(&mut world, number);
         world.forget_context(number);
         self.wake(&mut world);
     }
@@ -195,7 +196,10 @@ impl Kernel {
     fn drain_context(&self, at: &mut Passive, number: u32, device: u32) {
         let about = Kind::Context.nr(number);
         let flying = |world: &World| world.contexts.get(number).map_or(0, |it| it.flying);
-        let what = |world: &World| format!("{about}, which has {} packets", flying(world));
+        let what = |world: &World| {
+            let behind = world.behind_wait(number);
+            format!("{about}, which has {} packets{behind}", flying(world))
+        };
         let empty = |world: &World| {
             world.contexts.get(number).is_none_or(|it| it.flying == 0 && it.inside == 0)
         };

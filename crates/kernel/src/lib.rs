@@ -48,6 +48,7 @@ mod share;
 pub mod space;
 mod start;
 mod store;
+mod sync;
 pub mod view;
 mod world;
 
@@ -71,3 +72,5 @@ pub use retire::{DestroyOrder, Target};
 pub use schedule::Packet;
 pub use share::{Opened, ShareInfo};
 pub use start::{AdapterId, StartRefused};
+pub use sync::cpu::{SignalOrder, WaitOrder};
+pub use sync::{NewSync, SyncKind, SyncOrder};

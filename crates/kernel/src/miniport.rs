@@ -254,6 +254,8 @@ pub struct SchedulingFeatures {
     pub cancels: bool,
     /// It resets one engine and leaves the others alone (`SupportPerEngineTDR`).
     pub resets_engines: bool,
+    /// Its GPU writes fences of 32 bits (`No64BitAtomics`).
+    pub narrow: bool,
 }
 
 /// What a client asks of a new context.

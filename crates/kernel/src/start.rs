@@ -34,6 +34,8 @@ pub(crate) struct Adapter {
     /// Its driver is about to stop: no interrupt and no DPC any more.
     pub(crate) quiet: bool,
     pub(crate) memory: Option<Memory>,
+    /// Its fences have 32 bits.
+    pub(crate) narrow: bool,
 }
 
 /// Where an adapter is in its life.
@@ -175,6 +177,7 @@ impl Kernel {
             dpcs: 0,
             quiet: false,
             memory: None,
+            narrow: false,
         });
         driver
     }
@@ -204,6 +207,9 @@ impl Kernel {
         match features.and_then(|it| if sane(&it) { Ok(it) } else { Err(Refusal::Invalid) }) {
             Ok(features) => {
                 let world = &mut *self.world.hold();
+                if let Some(it) = world.adapters.get_mut(number) {
+                    it.narrow = features.scheduling.narrow;
+                }
                 // Numbers of nodes go on over adapters.
                 for _ in 0..features.nodes {
                     let node = Node::new(world.last_node);

@@ -12,6 +12,7 @@ mod budget;
 mod claims;
 mod client;
 mod client_memory;
+mod client_sync;
 mod client_worth;
 mod create;
 mod destroy;
@@ -24,7 +25,10 @@ mod queue;
 mod resident;
 mod session;
 mod share;
+mod signal;
 mod status;
+mod sync;
+mod wait;
 mod worth;
 
 pub use adapter::{D3DKMTCloseAdapter, D3DKMTEnumAdapters2, D3DKMTOpenAdapterFromLuid};
@@ -34,6 +38,7 @@ pub use budget::{
 };
 pub use client::{Client, Create, Created, Destroy, Escape, Shared};
 pub use client_memory::{Made, PagingQueue};
+pub use client_sync::{CpuWait, NewSync, SyncObject};
 pub use client_worth::Names;
 pub use create::{D3DKMTCreateAllocation, D3DKMTCreateAllocation2};
 pub use destroy::{D3DKMTDestroyAllocation, D3DKMTDestroyAllocation2};
@@ -45,12 +50,23 @@ pub use entry::{ENTRIES, Line};
 pub use escape::D3DKMTEscape;
 pub use lock::{D3DKMTLock, D3DKMTLock2, D3DKMTUnlock, D3DKMTUnlock2};
 pub use offer::{D3DKMTOfferAllocations, D3DKMTReclaimAllocations, D3DKMTReclaimAllocations2};
-pub use queue::{
-    D3DKMTCreatePagingQueue, D3DKMTDestroyPagingQueue, D3DKMTWaitForSynchronizationObjectFromCpu,
-};
+pub use queue::{D3DKMTCreatePagingQueue, D3DKMTDestroyPagingQueue};
 pub use resident::{D3DKMTEvict, D3DKMTMakeResident};
 pub use session::Session;
 pub use share::{D3DKMTOpenResource, D3DKMTOpenResource2, D3DKMTQueryResourceInfo};
+pub use signal::{
+    D3DKMTSignalSynchronizationObject, D3DKMTSignalSynchronizationObject2,
+    D3DKMTSignalSynchronizationObjectFromCpu, D3DKMTSignalSynchronizationObjectFromGpu,
+    D3DKMTSignalSynchronizationObjectFromGpu2,
+};
+pub use sync::{
+    D3DKMTCreateSynchronizationObject, D3DKMTCreateSynchronizationObject2,
+    D3DKMTDestroySynchronizationObject, D3DKMTOpenSynchronizationObject,
+};
+pub use wait::{
+    D3DKMTWaitForSynchronizationObject, D3DKMTWaitForSynchronizationObject2,
+    D3DKMTWaitForSynchronizationObjectFromCpu, D3DKMTWaitForSynchronizationObjectFromGpu,
+};
 pub use worth::{
     D3DKMTGetAllocationPriority, D3DKMTQueryAllocationResidency, D3DKMTSetAllocationPriority,
 };

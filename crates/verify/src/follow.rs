@@ -57,6 +57,7 @@ impl Shadows {
             What::TrimEnded { .. } => shadow.device().and_then(|it| it.process),
             What::DdiCall { adapter, .. } | What::BudgetTold { adapter, .. } => Some(*adapter),
             What::DdiEscapes { .. } | What::DdiReturn { .. } => shadow.call().map(|it| it.adapter),
+            What::AwaitPassed {} => shadow.awaiting().map(|it| it.who),
             What::DdiDestroys { .. } => shadow.allocation().and_then(|it| it.word),
             What::DdiResource { word, .. } => Some(*word),
             What::DdiOpens { resource, .. } => *resource,
@@ -96,6 +97,13 @@ impl Shadows {
             Kind::Paging => self.paging(event),
             Kind::Queue => self.queue(event),
             Kind::Saved => self.saved(event),
+            Kind::Sync => self.sync(event),
+            Kind::Await => self.awaiting(event),
+            Kind::Event => {
+                if let What::EventSet { by } = event.what {
+                    self.event_set(by);
+                }
+            }
             Kind::Run | Kind::QueueFence => (),
         }
         if let Some(shadow) = self.0.get_mut(&event.subject) {
@@ -127,6 +135,7 @@ impl Shadows {
             What::NameClosed { of, .. } => self.queue_name(of, false),
             _ => (),
         }
+        self.sync_name(event.subject, &event.what);
         let first = self.first(event.subject, || Known::Process(Process::default()));
         let Some(process) = first.process_mut() else { return };
         process.names.follow(&event.what);
@@ -139,6 +148,7 @@ impl Shadows {
                 refused: false,
                 unresolved: false,
                 delivered: false,
+                awaits: None,
             }),
             What::Leave { .. } => {
                 let call = process.calls.iter().rposition(|it| it.thread == event.thread);
@@ -263,7 +273,7 @@ impl Shadows {
     fn context(&mut self, event: &Event) {
         if let What::ContextCreated { device, .. } = event.what {
             let saves = self.early_saves(event.subject);
-            let context = Context { device, in_flight: 0, saves };
+            let context = Context { device, in_flight: 0, saves, awaits: None };
             self.start(event.subject, Known::Context(context));
             self.with_device(device, |it| it.contexts += 1);
             self.with_adapter_of(device, |it| it.owned += 1);

@@ -31,6 +31,7 @@ mod follow_memory;
 mod follow_paging;
 mod follow_residency;
 mod follow_saved;
+mod follow_sync;
 mod handles;
 mod levels;
 mod lifetime;
@@ -44,6 +45,7 @@ mod queues;
 mod residency;
 mod retire;
 mod saved;
+mod sync;
 mod verifier;
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ impl Verdict {
 }
 
 /// Every history rule, by subject.
-pub static ALL: [&[Rule]; 19] = [
+pub static ALL: [&[Rule]; 20] = [
     &crate::handles::RULES,
     &crate::create::RULES,
     &crate::retire::RULES,
@@ -60,6 +60,7 @@ pub static ALL: [&[Rule]; 19] = [
     &crate::levels::RULES,
     &crate::escape::RULES,
     &crate::pool::RULES,
+    &crate::sync::RULES,
 ];
 
 #[cfg(test)]

@@ -14,7 +14,6 @@
 pub(crate) mod cpu;
 pub(crate) mod event;
 pub(crate) mod marks;
-mod queues;
 
 use crate::create::Sharing;
 use crate::handle::Handle;
@@ -26,6 +25,7 @@ use crate::store::Store;
 use crate::world::World;
 use event::Event;
 use flight::{Hex, Kind, RuleId, Run, Subject, What, Who};
+pub(crate) use marks::Marks;
 use marks::{Await, Broadcast, Mark};
 use smallvec::smallvec;
 use std::collections::VecDeque;
@@ -40,7 +40,6 @@ pub(crate) struct Synced {
     /// Contexts that may go on, and whether somebody is letting them.
     woken: VecDeque<u32>,
     waking: bool,
-    pub(crate) standing: Vec<(u32, marks::Marks)>,
 }
 
 /// A synchronisation object (`hSyncObject`).

@@ -136,7 +136,7 @@ impl Shadows {
     fn behind(&mut self, event: &Event, who: Subject, wait: Option<Subject>) {
         let mine = |it: Option<Subject>| it.is_none_or(|it| it == event.subject);
         match self.get(who).map(|it| &mut it.known) {
-            Some(Known::Context(it)) => it.awaits = wait,
+            Some(Known::Context(it)) => it.awaits = wait.map(|wait| (wait, it.sent)),
             // Whoever ends a wait may be another thread than the one that waits.
             Some(Known::Process(it)) if wait.is_none() => {
                 for call in it.calls.iter_mut().filter(|it| mine(it.awaits)) {

@@ -98,15 +98,17 @@ fn in_its_form(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     }
 }
 
-fn behind_its_wait(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let (What::PacketSubmitted { context, fence }, Some(it)) = (&event.what, owner.context())
-    else {
+fn behind_its_wait(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let (What::PacketSubmitted { packet, .. }, Some(it)) = (&event.what, shadow.context()) else {
         return Verdict::Aside;
     };
+    // What a node gave back comes before the wait.
+    let behind = it.awaits.filter(|it| *packet > it.1);
     let place = "D3DKMTWaitForSynchronizationObjectFromGpu";
-    Verdict::kept_if(it.awaits.is_none(), Who::Kernel, place, || {
-        let wait = it.awaits.map(|it| it.to_string()).unwrap_or_default();
-        format!("packet {fence} of {context} was submitted, behind {wait} that is not satisfied")
+    Verdict::kept_if(behind.is_none(), Who::Kernel, place, || {
+        let wait = behind.map(|it| it.0.to_string()).unwrap_or_default();
+        let context = event.subject;
+        format!("packet {packet} of {context} was submitted, behind {wait} that is not satisfied")
     })
 }
 

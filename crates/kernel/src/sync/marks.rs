@@ -334,8 +334,8 @@ impl World {
         if any { marks.list.iter().any(met) } else { marks.list.iter().all(met) }
     }
 
-    /// What is missing for a wait, for people.
-    pub(super) fn missing(&self, marks: &Marks) -> String {
+    /// What a wait lacks, in words.
+    pub(crate) fn lacks(&self, marks: &Marks) -> String {
         let one = |(mark, value): &(Mark, u64)| match mark {
             Mark::Queue(number) => {
                 let done = self.queues.get(*number).map_or(0, |it| it.done);
@@ -357,12 +357,6 @@ impl World {
         };
         let all: Vec<String> = marks.list.iter().filter(unmet).map(one).collect();
         all.join(" and for ")
-    }
-
-    /// What a context's queue stands behind, in words; empty if it stands behind no wait.
-    pub(crate) fn behind_wait(&self, context: u32) -> String {
-        let it = self.await_of(context).and_then(|it| self.sync.awaits.get(it));
-        it.map_or_else(String::new, |it| format!(" and waits for {}", self.missing(&it.marks)))
     }
 }
 

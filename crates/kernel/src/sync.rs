@@ -16,6 +16,7 @@ pub(crate) mod event;
 pub(crate) mod marks;
 
 use crate::create::Sharing;
+use crate::device::Loss;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::operation::PAGE;
@@ -391,6 +392,15 @@ impl Kernel {
         }
         self.log.emit(Kind::Device.nr(device), What::FencesReset {});
         self.let_go_on(world);
+    }
+
+    /// Plays a reset that hits a device: it works no more, and its fences have their maximum. For
+    /// whoever wants to know what a client does then.
+    pub fn hit_by_reset(&self, process: ProcessId, device: Handle) -> Result<(), Refused> {
+        let world = &mut *self.world.hold();
+        let number = world.resolve(process, Argument::Device, device, Kind::Device)?;
+        self.lose(world, number, Loss::Hung);
+        Ok(())
     }
 
     /// A context has ended: what it held is free.

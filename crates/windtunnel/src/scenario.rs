@@ -1,7 +1,8 @@
 //! Scenarios: what a client does to a driver, by name.
 
 use crate::scenarios::{
-    bad, bad_memory, destroy, destroy_memory, escape, life, memory, saved, share, threads,
+    bad, bad_memory, bad_sync, destroy, destroy_memory, escape, life, memory, saved, share, sync,
+    threads,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -96,8 +97,10 @@ pub const ALL: &[&[Scenario]] = &[
     memory::ALL,
     destroy_memory::ALL,
     saved::ALL,
+    sync::ALL,
     bad::ALL,
     bad_memory::ALL,
+    bad_sync::ALL,
 ];
 
 /// The scenario of that name.

@@ -2,6 +2,7 @@
 
 pub(crate) mod bad;
 pub(crate) mod bad_memory;
+pub(crate) mod bad_sync;
 pub(crate) mod destroy;
 pub(crate) mod destroy_memory;
 pub(crate) mod escape;
@@ -9,4 +10,5 @@ pub(crate) mod life;
 pub(crate) mod memory;
 pub(crate) mod saved;
 pub(crate) mod share;
+pub(crate) mod sync;
 pub(crate) mod threads;

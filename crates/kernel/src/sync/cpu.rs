@@ -115,6 +115,24 @@ impl Kernel {
         if order.event.is_some() { Ok(()) } else { self.await_thread(at, number) }
     }
 
+    /// Waits until a paging queue's fence has a value, whatever device it is of.
+    pub fn wait_queue(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        fence: Handle,
+        value: u64,
+    ) -> Result<(), Refused> {
+        let device = {
+            let world = self.world.hold();
+            let queue = world.resolve(process, Argument::Fence, fence, Kind::QueueFence)?;
+            let device = world.queues.get(queue).map_or(0, |it| it.device);
+            world.devices.get(device).map(|it| it.handle).unwrap_or_default()
+        };
+        let order = WaitOrder { device, list: &[(fence, value)], any: false, event: None };
+        self.wait_from_cpu(at, process, &order)
+    }
+
     /// Waits, on a client's thread, until a wait is over.
     fn await_thread(&self, at: &mut Passive, number: u32) -> Result<(), Refused> {
         loop {

@@ -338,7 +338,8 @@ impl Kernel {
             }
             let about = Kind::Context.nr(context);
             let what = |_: &World| format!("what {about} saves into");
-            let there = |world: &World| !world.is_next(context) || world.is_ready(context);
+            let there =
+                |it: &World| !it.is_next(context) || it.is_ready(context) || it.has_more(context);
             if !self.wait_until(at, about, what, there) {
                 return Err(Refused::Stuck);
             }
@@ -359,14 +360,20 @@ impl Kernel {
         let pass; // Before the world, so that it is dropped after it.
         let process = {
             let world = &mut *self.world.hold();
-            if !world.may_send(context) {
+            if !world.is_next(context) {
                 world.unless_waits(context);
                 return false;
             }
-            let device = world.contexts.get(context).and_then(|it| world.devices.get(it.device));
-            let Some((adapter, process)) = device.map(|it| (it.adapter, it.process)) else {
+            let owner = world.contexts.get(context).map_or(0, |it| it.device);
+            let Some(it) = world.devices.get(owner) else { return false };
+            let (adapter, process) = (it.adapter, it.process);
+            if !world.is_ready(context) {
+                // The driver may have made more for the context.
+                if world.has_more(context) && self.plan_saved(world, adapter, context).is_err() {
+                    self.lose(world, owner, Loss::OutOfMemory);
+                }
                 return false;
-            };
+            }
             let Some(generation) = world.adapters.get(adapter).map(|it| it.driver.generation)
             else {
                 return false;

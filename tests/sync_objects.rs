@@ -412,3 +412,48 @@ fn contexts_wait_for_the_cpu_and_for_one_another() {
         assert_eq!(destroy(object), SUCCESS);
     }
 }
+
+/// A pointer to nothing is an invalid parameter, whatever the call.
+#[test]
+fn a_pointer_to_nothing_is_an_answer() {
+    macro_rules! each {
+        ($($name:ident)*) => {
+            for address in [0_usize, 1, 0xdead_0000, usize::MAX - 3] {
+                $(
+                    let args = ptr::without_provenance_mut::<u8>(address);
+                    // SAFETY: The library guards, and nothing is there.
+                    let status = unsafe { d3dkmt::$name(args.cast()) };
+                    assert_eq!(status, INVALID, "{} {address:#x}", stringify!($name));
+                )*
+            }
+        };
+    }
+    each! {
+        D3DKMTCreateSynchronizationObject
+        D3DKMTCreateSynchronizationObject2
+        D3DKMTOpenSynchronizationObject
+        D3DKMTDestroySynchronizationObject
+        D3DKMTSignalSynchronizationObject
+        D3DKMTSignalSynchronizationObject2
+        D3DKMTSignalSynchronizationObjectFromCpu
+        D3DKMTSignalSynchronizationObjectFromGpu
+        D3DKMTSignalSynchronizationObjectFromGpu2
+        D3DKMTWaitForSynchronizationObject
+        D3DKMTWaitForSynchronizationObject2
+        D3DKMTWaitForSynchronizationObjectFromCpu
+        D3DKMTWaitForSynchronizationObjectFromGpu
+    }
+    let device = Device::new();
+    let fence = device.fence(0);
+    let wild = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
+        hDevice: device.0,
+        ObjectCount: 1,
+        ObjectHandleArray: &raw const fence,
+        FenceValueArray: ptr::without_provenance(0xdead_0000),
+        ..D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU::ZERO
+    };
+    // SAFETY: The library guards.
+    let status = unsafe { D3DKMTWaitForSynchronizationObjectFromCpu(&raw const wild) };
+    assert_eq!(status, INVALID);
+    assert_eq!(destroy(fence), SUCCESS);
+}

@@ -32,9 +32,12 @@ impl Shadows {
         }
         let Some(it) = self.get(subject).and_then(Shadow::sync_mut) else { return };
         match &event.what {
-            What::SyncSignalled { value, .. } => {
+            What::SyncSignalled { by, value, .. } => {
                 it.value = *value;
-                it.broadcasts.retain(|it| it.1 > 0);
+                let come = it.broadcasts.iter().position(|it| it.1 == 0);
+                if let Some(place) = come.filter(|_| by == "broadcast") {
+                    it.broadcasts.remove(place);
+                }
                 let (awaited, device, kind) = (it.awaited.clone(), it.device, it.kind.clone());
                 let low = kind == "monitored" && !it.silent && !it.stays && !MOST.contains(value);
                 self.with_device(device, |it| {
@@ -47,7 +50,8 @@ impl Shadows {
                 }
             }
             What::SyncReached { broadcast, left, .. } => {
-                it.broadcasts.retain(|it| it.0 != *broadcast);
+                // A signal may name an object twice: then it counts twice.
+                it.broadcasts.retain(|it| it.0 != *broadcast || it.1 == 0);
                 it.broadcasts.push((*broadcast, *left));
             }
             What::SyncTaken { by, left } => {

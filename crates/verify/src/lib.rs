@@ -53,6 +53,8 @@ mod flights;
 #[cfg(test)]
 mod flights_memory;
 #[cfg(test)]
+mod flights_sync;
+#[cfg(test)]
 mod script;
 
 pub use catalogue::{Entry, Severity, catalogue, find};

@@ -28,7 +28,7 @@ pub struct Sync {
     pub names: u32,
     /// Who waits for it.
     pub awaited: Awaited,
-    /// Broadcasts of it that not all contexts have come to, and those all have: how many are left.
+    /// Broadcasts of it that do not count yet: how many contexts have not come to them.
     pub broadcasts: Vec<(u32, u32)>,
 }
 

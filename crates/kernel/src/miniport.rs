@@ -297,6 +297,7 @@ pub struct Features {
 
 /// What a driver does besides taking packets (`DXGK_VIDSCHCAPS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct SchedulingFeatures {
     /// It takes packets back when asked (`PreemptionAware`).
     pub preempts: bool,

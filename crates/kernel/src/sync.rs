@@ -44,6 +44,7 @@ pub(crate) struct Synced {
 }
 
 /// A synchronisation object (`hSyncObject`).
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Sync {
     /// The device it was created for.
     pub(crate) device: u32,
@@ -342,7 +343,7 @@ impl Kernel {
         world.hide_value(&it);
         self.log.emit(Kind::Sync.nr(number), What::SyncGone {});
         if let State::Notice { event } = it.state {
-            self.disuse_event(world, event);
+            world.disuse_event(event);
         }
     }
 
@@ -495,12 +496,11 @@ impl World {
         let Some((_, memory)) = self.memory(adapter) else { return Ok(None) };
         let full = Refused::NoRoom { trim: 0 };
         let run = memory.ram.take(PAGE).ok_or(full.clone())?;
-        match memory.ram.view(&[run]) {
-            Some(view) => Ok(Some((run, view))),
-            None => {
-                memory.ram.give_back(run);
-                Err(full)
-            }
+        if let Some(view) = memory.ram.view(&[run]) {
+            Ok(Some((run, view)))
+        } else {
+            memory.ram.give_back(run);
+            Err(full)
         }
     }
 

@@ -78,8 +78,15 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
                 handle(Which::StaleFence)
             }
             (Argument::Sync, _) if name.0 & FORM == GLOBAL => handle(Which::GlobalSync),
-            (Argument::Device | Argument::Context | Argument::Queue | Argument::Fence, _)
-            | (Argument::Sync | Argument::SharedSync, _) => None,
+            (
+                Argument::Device
+                | Argument::Context
+                | Argument::Queue
+                | Argument::Fence
+                | Argument::Sync
+                | Argument::SharedSync,
+                _,
+            ) => None,
             (Argument::Resource, _) => handle(Which::Resource),
             (Argument::Share, _) => handle(Which::Share),
             (Argument::Allocation(_), _) => handle(Which::Allocation),

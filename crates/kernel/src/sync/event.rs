@@ -115,14 +115,6 @@ impl Kernel {
         }
         self.wake(world);
     }
-
-    /// Something that would have set an event is gone.
-    pub(super) fn disuse_event(&self, world: &mut World, event: u32) {
-        if let Some(it) = world.sync.events.get_mut(event) {
-            it.uses -= 1;
-        }
-        world.forget_event(event);
-    }
 }
 
 impl World {
@@ -137,6 +129,14 @@ impl World {
         if let Some(it) = self.sync.events.get_mut(event) {
             it.uses += 1;
         }
+    }
+
+    /// Something that would have set an event is gone.
+    pub(super) fn disuse_event(&mut self, event: u32) {
+        if let Some(it) = self.sync.events.get_mut(event) {
+            it.uses -= 1;
+        }
+        self.forget_event(event);
     }
 
     /// A notification was created with an event (`made`), or is gone.

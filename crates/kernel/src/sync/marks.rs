@@ -241,7 +241,7 @@ impl Kernel {
             if over == Over::Passed {
                 self.set_event(world, event, Some(subject));
             }
-            self.disuse_event(world, event);
+            world.disuse_event(event);
         }
         let said = match over {
             Over::Passed => What::AwaitPassed {},

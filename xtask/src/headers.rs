@@ -28,14 +28,10 @@ fn generate() -> Result<String, String> {
     let (types, shared) = (source("types")?, source("ukm")?);
     let (shared_memory, memory) = (source("ukm/memory")?, source("kmt/memory")?);
     let (shared_sync, sync) = (source("ukm/sync")?, source("kmt/sync")?);
-    let (calls, statuses) = (source("kmt")?, source("status")?);
+    let (calls, keyed, statuses) = (source("kmt")?, source("kmt/keyed")?, source("status")?);
     let entries = read::entries(&root().join("crates/thunk/src"))?;
-    Ok(emit::header(
-        &types,
-        &[shared, shared_memory, shared_sync, calls, memory, sync],
-        &statuses,
-        &entries,
-    ))
+    let files = [shared, shared_memory, shared_sync, calls, memory, sync, keyed];
+    Ok(emit::header(&types, &files, &statuses, &entries))
 }
 
 #[cfg(test)]

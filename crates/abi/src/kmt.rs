@@ -3,9 +3,11 @@
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
+mod keyed;
 mod memory;
 mod sync;
 
+pub use keyed::*;
 pub use memory::*;
 pub use sync::*;
 

@@ -102,6 +102,7 @@ impl Tunnel {
         let watch = Watch::asked();
         let log = Arc::new(if watch.is_some() { Log::new() } else { Log::silent() });
         let host = Free::new(&log);
+        host.expect_strangers();
         let kernel = Kernel::new(host.clone(), log.clone());
         let (worker, bell) = (kernel.clone(), kernel.bell());
         host.serve("system", bell, move |at| worker.work(at));
@@ -121,10 +122,8 @@ impl Tunnel {
                 return None;
             }
         };
-        if let Some(bell) = kernel.machine_bell(adapter) {
-            let machine = kernel.clone();
-            host.serve("hardware", bell, move |at| machine.turn(at, adapter));
-        }
+        let crew: Arc<dyn flight::Crew> = host.clone();
+        kernel.attend(&crew, adapter);
         let session = Session::guarded(&kernel);
         Some(Self { host, session, watch, over: AtomicBool::new(false) })
     }

@@ -48,6 +48,8 @@ pub enum Kind {
     Await,
     /// A client's event: what it is told through.
     Event,
+    /// A keyed mutex.
+    Keyed,
 }
 
 /// What an event is about: the third device, the first word.
@@ -60,7 +62,7 @@ pub struct Subject {
 }
 
 /// In the order of the kinds.
-const KINDS: [(Kind, &str); 21] = [
+const KINDS: [(Kind, &str); 22] = [
     (Kind::Run, "run"),
     (Kind::Process, "process"),
     (Kind::Adapter, "adapter"),
@@ -82,6 +84,7 @@ const KINDS: [(Kind, &str); 21] = [
     (Kind::Sync, "sync"),
     (Kind::Await, "await"),
     (Kind::Event, "event"),
+    (Kind::Keyed, "keyed-mutex"),
 ];
 
 impl Kind {
@@ -120,7 +123,7 @@ impl FromStr for Subject {
 
 /// The number of a packet on its node (`SubmissionFenceId`). It wraps, so fences are compared
 /// by distance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Fence(pub u32);
 
 impl Fence {

@@ -366,6 +366,23 @@ impl Driver {
         self.call(&BUILD_PAGING, at, whom, |it, at| it.build_paging(at, building))
     }
 
+    /// Between a reset and the restart. Answers whether the hardware was touched, too.
+    pub(crate) fn build_dropped(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        whom: For<'_>,
+        building: &mut Building<'_>,
+    ) -> (Answer<()>, bool) {
+        let mut touched = false;
+        let answer = self.call(&BUILD_PAGING, at, whom, |it, at| {
+            let answer = it.build_paging(at, building);
+            touched = InCall::current().is_some_and(|it| it.touched);
+            answer
+        });
+        (answer, touched)
+    }
+
     pub(crate) fn submit_paging(
         &self,
         at: &mut Passive,

@@ -168,6 +168,9 @@ impl World {
     fn shared(&self, inside: &Inside<'_>, global: Handle) -> Result<(u32, &Resource), Refused> {
         let refused = |why| Refused::Handle { argument: Argument::Share, handle: global, why };
         let subject = self.shares.find(global).map_err(refused)?;
+        if subject.kind != Kind::Resource {
+            return Err(refused(BadHandle::WrongKind(subject)));
+        }
         let gone = Refused::ResourceEnded(subject);
         if subject.kind != Kind::Resource {
             return Err(refused(BadHandle::WrongKind(subject)));

@@ -213,7 +213,7 @@ impl Kernel {
         if let SyncKind::Notice { event } = order.kind {
             world.event(process.0, event)?;
         }
-        let narrow = world.adapters.get(inside.adapter).is_some_and(|it| it.narrow);
+        let narrow = world.adapters.get(inside.adapter).is_some_and(|it| it.scheduling.narrow);
         let name = self.reserve(world, process.0)?;
         let shown = match order.kind {
             SyncKind::Monitored { .. } => match world.show_value(inside.adapter) {

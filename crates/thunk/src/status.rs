@@ -42,6 +42,8 @@ pub(crate) enum Which {
     Resource,
     Share,
     Allocation,
+    Keyed,
+    KeyedShare,
 }
 
 /// Turns the kernel's answer into a status, and judges the rules it speaks of.
@@ -89,6 +91,8 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
             ) => None,
             (Argument::Resource, _) => handle(Which::Resource),
             (Argument::Share, _) => handle(Which::Share),
+            (Argument::Keyed, _) => handle(Which::Keyed),
+            (Argument::KeyedShare, _) => handle(Which::KeyedShare),
             (Argument::Allocation(_), _) => handle(Which::Allocation),
         },
         Refused::OtherDevice { argument: Argument::Resource, .. } => handle(Which::Resource),
@@ -126,6 +130,8 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         | Refused::WouldEvict(_)
         | Refused::Pinned(_)
         | Refused::InUse(_)
+        | Refused::NotOwner(_)
+        | Refused::ShortBuffer { .. }
         | Refused::Stuck => None,
     }
 }
@@ -136,7 +142,14 @@ fn describe(refused: &Refused) -> String {
         Refused::Handle { argument, handle, why } => {
             let what = named(*argument);
             let why = match why {
-                BadHandle::Unknown if *argument == Argument::Share && handle.0 & FORM != GLOBAL => {
+                BadHandle::Unknown if *argument == Argument::Keyed && handle.0 & 0x3f == 2 => {
+                    "looks like a global handle: those open a mutex, and are no name of it"
+                        .to_owned()
+                }
+                BadHandle::Unknown
+                    if matches!(argument, Argument::Share | Argument::KeyedShare)
+                        && handle.0 & 0x3f != 2 =>
+                {
                     "is no global handle: those end in six bits that are 2".to_owned()
                 }
                 BadHandle::Unknown if *argument == Argument::Sync && handle.0 & FORM == GLOBAL => {
@@ -210,6 +223,8 @@ fn named(argument: Argument) -> String {
         Argument::Context => "hContext".to_owned(),
         Argument::Resource => "hResource".to_owned(),
         Argument::Share => "hGlobalShare".to_owned(),
+        Argument::Keyed => "hKeyedMutex".to_owned(),
+        Argument::KeyedShare => "hSharedHandle".to_owned(),
         Argument::Queue => "hPagingQueue".to_owned(),
         Argument::Fence | Argument::Sync => "hSyncObject".to_owned(),
         Argument::SharedSync => "hSharedHandle".to_owned(),
@@ -271,6 +286,8 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         | Refused::NotOffered(_)
         | Refused::NotMonitored(_)
         | Refused::Rewinds { .. }
-        | Refused::TooFar { .. } => STATUS_INVALID_PARAMETER,
+        | Refused::TooFar { .. }
+        | Refused::NotOwner(_)
+        | Refused::ShortBuffer { .. } => STATUS_INVALID_PARAMETER,
     }
 }

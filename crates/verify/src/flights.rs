@@ -2,6 +2,7 @@
 
 use crate::flights_memory::MEMORY;
 use crate::flights_sync::SYNC;
+use crate::keyed::tests::KEYED;
 use crate::rule::ALL;
 use crate::script::fly;
 use crate::{Severity, find};
@@ -174,7 +175,7 @@ const SECOND: &str = "
 
 #[test]
 fn a_good_flight_is_quiet_and_judged_by_every_history_rule() {
-    let flight = [GOOD, ALONE, SECOND, MEMORY, SYNC].concat();
+    let flight = [GOOD, ALONE, SECOND, MEMORY, SYNC, KEYED].concat();
     let verifier = fly(&flight);
     assert_eq!(verifier.findings(), []);
     for rule in ALL.iter().copied().flatten() {

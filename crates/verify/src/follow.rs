@@ -103,6 +103,7 @@ impl Shadows {
                     self.event_set(by);
                 }
             }
+            Kind::Keyed => self.keyed(event),
             Kind::Run | Kind::QueueFence => (),
         }
         if let Some(shadow) = self.0.get_mut(&event.subject) {

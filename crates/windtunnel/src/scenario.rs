@@ -1,8 +1,8 @@
 //! Scenarios: what a client does to a driver, by name.
 
 use crate::scenarios::{
-    bad, bad_memory, bad_sync, destroy, destroy_memory, escape, life, memory, saved, share, sync,
-    threads,
+    bad, bad_memory, bad_sync, destroy, destroy_memory, escape, keyed, life, memory, saved, share,
+    sync, threads,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -98,9 +98,11 @@ pub const ALL: &[&[Scenario]] = &[
     destroy_memory::ALL,
     saved::ALL,
     sync::ALL,
+    keyed::ALL,
     bad::ALL,
     bad_memory::ALL,
     bad_sync::ALL,
+    keyed::BAD,
 ];
 
 /// The scenario of that name.

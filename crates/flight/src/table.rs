@@ -10,7 +10,7 @@
 //! 2. When none is ready: those who wait for quiet go on; else the earliest deadline passes;
 //!    else the first client that waits is stuck (for something before for another's end);
 //!    else the run is over, if it is to end at all.
-//! 3. While somebody is away, or may come who never was here, a wait for what clients do is neither stuck nor due: its host lets
+//! 3. While somebody is away, a wait for what clients do is neither stuck nor due: its host lets
 //!    its time pass.
 
 use crate::host::{Ticket, Woken};
@@ -104,9 +104,14 @@ impl Table {
         self.now = self.now.max(until);
     }
 
-    /// Whether somebody is away, and may come back; or come for the first time.
+    /// Whether somebody is away, and may come back.
     pub(crate) fn anybody_away(&self) -> bool {
-        self.open || self.threads.iter().any(|it| matches!(it.status, Status::Away))
+        self.threads.iter().any(|it| matches!(it.status, Status::Away))
+    }
+
+    /// Whether somebody who is not here may do what is waited for.
+    fn may_come(&self, ticket: &Ticket) -> bool {
+        ticket.is_of_clients() && (self.anybody_away() || (self.open && ticket.is_of_strangers()))
     }
 
     /// The deadline of a thread that waits has passed.
@@ -165,9 +170,8 @@ impl Table {
             self.threads[next].status = Status::Ready(Woken::Rung);
             return true;
         }
-        let away = self.anybody_away();
         let due = |(index, it): (usize, &Thread)| match &it.status {
-            Status::Parked(ticket, _) if away && ticket.is_of_clients() => None,
+            Status::Parked(ticket, _) if self.may_come(ticket) => None,
             Status::Parked(_, Some(deadline)) => Some((*deadline, index)),
             _ => None,
         };
@@ -177,7 +181,7 @@ impl Table {
         }
         // Whoever waits for another's end is not the one that is stuck, if there is one.
         let stuck = |it: &Thread, end: bool| match &it.status {
-            Status::Parked(ticket, _) if away && ticket.is_of_clients() => false,
+            Status::Parked(ticket, _) if self.may_come(ticket) => false,
             Status::Parked(ticket, _) => it.role == Role::Client && ticket.is_end() == end,
             _ => false,
         };

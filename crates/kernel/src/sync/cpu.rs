@@ -146,7 +146,7 @@ impl Kernel {
                 }
                 let about =
                     it.marks.list.first().map_or(Kind::Await.nr(number), |it| it.0.subject());
-                let ticket = Ticket::of_clients(world.lacks(&it.marks));
+                let ticket = Ticket::of_strangers(world.lacks(&it.marks));
                 world.waiting.push(ticket.clone());
                 (ticket, about)
             };

@@ -60,7 +60,7 @@ impl Kernel {
                 if world.event(process.0, event)?.set {
                     return Ok(());
                 }
-                let ticket = Ticket::of_clients(format!("{} to be set", Kind::Event.nr(event)));
+                let ticket = Ticket::of_strangers(format!("{} to be set", Kind::Event.nr(event)));
                 world.waiting.push(ticket.clone());
                 ticket
             };

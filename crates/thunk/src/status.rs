@@ -224,10 +224,9 @@ fn named(argument: Argument) -> String {
         Argument::Resource => "hResource".to_owned(),
         Argument::Share => "hGlobalShare".to_owned(),
         Argument::Keyed => "hKeyedMutex".to_owned(),
-        Argument::KeyedShare => "hSharedHandle".to_owned(),
+        Argument::KeyedShare | Argument::SharedSync => "hSharedHandle".to_owned(),
         Argument::Queue => "hPagingQueue".to_owned(),
         Argument::Fence | Argument::Sync => "hSyncObject".to_owned(),
-        Argument::SharedSync => "hSharedHandle".to_owned(),
         Argument::Allocation(place) => format!("phAllocationList[{place}]"),
     }
 }

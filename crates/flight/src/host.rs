@@ -65,6 +65,8 @@ enum Ends {
     Thread,
     /// A client: also one that is away now, and may come back.
     Client,
+    /// A client: also a thread of it that was never here.
+    Stranger,
 }
 
 impl Ticket {
@@ -77,6 +79,12 @@ impl Ticket {
     /// the wait is not stuck, and its deadline takes as long as it says.
     pub fn of_clients(why: impl Into<Text>) -> Self {
         Self::made(why.into(), Ends::Client)
+    }
+
+    /// A ticket for something that any thread of a client may do. Where threads come that were
+    /// never here ([`Free::expect_strangers`](crate::Free::expect_strangers)), it is never stuck.
+    pub fn of_strangers(why: impl Into<Text>) -> Self {
+        Self::made(why.into(), Ends::Stranger)
     }
 
     /// A ticket for the end of a virtual thread.
@@ -93,7 +101,11 @@ impl Ticket {
     }
 
     pub(crate) fn is_of_clients(&self) -> bool {
-        self.0.ends == Ends::Client
+        matches!(self.0.ends, Ends::Client | Ends::Stranger)
+    }
+
+    pub(crate) fn is_of_strangers(&self) -> bool {
+        self.0.ends == Ends::Stranger
     }
 
     /// What is waited for.

@@ -188,6 +188,7 @@ impl Kernel {
             self.log.emit(subject, What::ContextDestroyed {});
             self.end_word(given, subject, false);
         }
+        self.abandon(&mut world, number);
         world.forget_context(number);
         self.wake(&mut world);
     }

@@ -79,3 +79,5 @@ pub use refused::{Argument, Refused};
 pub use retire::{DestroyOrder, Target};
 pub use share::{Opened, ShareInfo};
 pub use start::{AdapterId, StartRefused};
+pub use sync::cpu::{SignalOrder, WaitOrder};
+pub use sync::{NewSync, SyncKind, SyncOrder};

@@ -339,6 +339,7 @@ pub struct Features {
 
 /// What a driver does besides taking packets (`DXGK_VIDSCHCAPS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct SchedulingFeatures {
     /// It takes packets back when asked (`PreemptionAware`).
     pub preempts: bool,
@@ -346,6 +347,8 @@ pub struct SchedulingFeatures {
     pub cancels: bool,
     /// It resets one engine and leaves the others alone (`SupportPerEngineTDR`).
     pub resets_engines: bool,
+    /// Its GPU writes fences of 32 bits (`No64BitAtomics`).
+    pub narrow: bool,
 }
 
 /// What a client asks of a new context.

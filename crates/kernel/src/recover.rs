@@ -288,7 +288,6 @@ impl Kernel {
         self.switch(world, adapter, subject, None);
         self.line_up_again(world, adapter, index, back);
         for device in hit {
-            self.reset_fences(world, device);
             self.lose(world, device, Loss::Hung);
         }
         let idle: BTreeSet<u32> = world.devices.iter().map(|it| it.0).collect();
@@ -425,7 +424,6 @@ impl Kernel {
             let devices: Vec<u32> = mine.map(|(number, _)| number).collect();
             for device in devices {
                 let why = if culprit == Some(device) { Loss::Hung } else { Loss::Reset };
-                self.reset_fences(world, device);
                 self.lose(world, device, why);
             }
         }

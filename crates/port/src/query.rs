@@ -9,7 +9,8 @@ use crate::display::{Adapter, TableDriver};
 use crate::private::pointer;
 use crate::status::answer;
 use abi::display::{
-    DXGK_DRIVERCAPS, DXGK_QUERYADAPTERINFOTYPE, DXGKARG_QUERYADAPTERINFO, DXGKQAITYPE_DRIVERCAPS,
+    DXGK_DRIVERCAPS, DXGK_QUERYADAPTERINFOTYPE, DXGK_VIDSCHCAPS, DXGKARG_QUERYADAPTERINFO,
+    DXGKQAITYPE_DRIVERCAPS,
 };
 use abi::{NTSTATUS, PVOID};
 use flight::{RuleId, What, Who};
@@ -64,7 +65,8 @@ impl TableDriver {
         if !sound {
             return Err(Refusal::Invalid);
         }
-        let features = Features { nodes, memory: memory?, ..Features::default() };
+        let mut features = Features { nodes, memory: memory?, ..Features::default() };
+        features.scheduling.narrow = caps.SchedulingCaps.has(DXGK_VIDSCHCAPS::No64BitAtomics);
         if let (Some(memory), Some(met)) = (&features.memory, self.met().as_mut()) {
             met.bases = memory.segments.iter().map(|it| it.base).collect();
         }

@@ -159,7 +159,12 @@ impl Miniport for SoftGpu {
 
     fn query_adapter(&self, _at: &mut Passive) -> Answer<Features> {
         let memory = self.plan.zip(self.gpu.cpu()).map(|(plan, cpu)| plan.features(cpu));
-        let scheduling = SchedulingFeatures { preempts: true, cancels: true, resets_engines: true };
+        let scheduling = SchedulingFeatures {
+            preempts: true,
+            cancels: true,
+            resets_engines: true,
+            narrow: false,
+        };
         Ok(Features { nodes: NODES, memory, scheduling, ..Features::default() })
     }
 
@@ -501,8 +506,12 @@ mod tests {
         fly(|driver, at| {
             assert_eq!(driver.start_device(at), Err(Refusal::Invalid));
             assert_eq!(driver.remove_device(at), Err(Refusal::Invalid));
-            let scheduling =
-                SchedulingFeatures { preempts: true, cancels: true, resets_engines: true };
+            let scheduling = SchedulingFeatures {
+                preempts: true,
+                cancels: true,
+                resets_engines: true,
+                narrow: false,
+            };
             assert_eq!(
                 driver.query_adapter(at),
                 Ok(Features { nodes: 2, scheduling, ..Features::default() })

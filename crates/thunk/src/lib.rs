@@ -13,6 +13,7 @@ mod claims;
 mod client;
 mod client_keyed;
 mod client_memory;
+mod client_sync;
 mod client_worth;
 mod create;
 mod destroy;
@@ -26,7 +27,10 @@ mod queue;
 mod resident;
 mod session;
 mod share;
+mod signal;
 mod status;
+mod sync;
+mod wait;
 mod worth;
 
 pub use adapter::{D3DKMTCloseAdapter, D3DKMTEnumAdapters2, D3DKMTOpenAdapterFromLuid};
@@ -37,6 +41,7 @@ pub use budget::{
 pub use client::{Client, Create, Created, Destroy, Escape, Shared};
 pub use client_keyed::KeyedMutex;
 pub use client_memory::{Made, PagingQueue};
+pub use client_sync::{CpuWait, NewSync, SyncObject};
 pub use client_worth::Names;
 pub use create::{D3DKMTCreateAllocation, D3DKMTCreateAllocation2};
 pub use destroy::{D3DKMTDestroyAllocation, D3DKMTDestroyAllocation2};
@@ -53,12 +58,23 @@ pub use keyed::{
 };
 pub use lock::{D3DKMTLock, D3DKMTLock2, D3DKMTUnlock, D3DKMTUnlock2};
 pub use offer::{D3DKMTOfferAllocations, D3DKMTReclaimAllocations, D3DKMTReclaimAllocations2};
-pub use queue::{
-    D3DKMTCreatePagingQueue, D3DKMTDestroyPagingQueue, D3DKMTWaitForSynchronizationObjectFromCpu,
-};
+pub use queue::{D3DKMTCreatePagingQueue, D3DKMTDestroyPagingQueue};
 pub use resident::{D3DKMTEvict, D3DKMTMakeResident};
 pub use session::Session;
 pub use share::{D3DKMTOpenResource, D3DKMTOpenResource2, D3DKMTQueryResourceInfo};
+pub use signal::{
+    D3DKMTSignalSynchronizationObject, D3DKMTSignalSynchronizationObject2,
+    D3DKMTSignalSynchronizationObjectFromCpu, D3DKMTSignalSynchronizationObjectFromGpu,
+    D3DKMTSignalSynchronizationObjectFromGpu2,
+};
+pub use sync::{
+    D3DKMTCreateSynchronizationObject, D3DKMTCreateSynchronizationObject2,
+    D3DKMTDestroySynchronizationObject, D3DKMTOpenSynchronizationObject,
+};
+pub use wait::{
+    D3DKMTWaitForSynchronizationObject, D3DKMTWaitForSynchronizationObject2,
+    D3DKMTWaitForSynchronizationObjectFromCpu, D3DKMTWaitForSynchronizationObjectFromGpu,
+};
 pub use worth::{
     D3DKMTGetAllocationPriority, D3DKMTQueryAllocationResidency, D3DKMTSetAllocationPriority,
 };

@@ -56,6 +56,7 @@ impl Shadows {
             What::TrimEnded { .. } => shadow.device().and_then(|it| it.process),
             What::DdiCall { adapter, .. } | What::BudgetTold { adapter, .. } => Some(*adapter),
             What::DdiEscapes { .. } | What::DdiReturn { .. } => shadow.call().map(|it| it.adapter),
+            What::AwaitPassed {} => shadow.awaiting().map(|it| it.who),
             What::DdiDestroys { .. } => shadow.allocation().and_then(|it| it.word),
             What::DdiResource { word, .. } => Some(*word),
             What::DdiOpens { resource, .. } => *resource,
@@ -97,6 +98,13 @@ impl Shadows {
             Kind::Paging => self.paging(event),
             Kind::Queue => self.queue(event),
             Kind::Saved => self.saved(event),
+            Kind::Sync => self.sync(event),
+            Kind::Await => self.awaiting(event),
+            Kind::Event => {
+                if let What::EventSet { by } = event.what {
+                    self.event_set(by);
+                }
+            }
             Kind::Keyed => self.keyed(event),
             Kind::Run | Kind::QueueFence => (),
         }
@@ -129,6 +137,7 @@ impl Shadows {
             What::NameClosed { of, .. } => self.queue_name(of, false),
             _ => (),
         }
+        self.sync_name(event.subject, &event.what);
         let first = self.first(event.subject, || Known::Process(Process::default()));
         let Some(process) = first.process_mut() else { return };
         process.names.follow(&event.what);
@@ -141,6 +150,7 @@ impl Shadows {
                 refused: false,
                 unresolved: false,
                 delivered: false,
+                awaits: None,
             }),
             What::Leave { .. } => {
                 let call = process.calls.iter().rposition(|it| it.thread == event.thread);
@@ -268,7 +278,7 @@ impl Shadows {
     fn context(&mut self, event: &Event) {
         if let What::ContextCreated { device, .. } = event.what {
             let saves = self.early_saves(event.subject);
-            let context = Context { device, in_flight: 0, saves };
+            let context = Context { device, in_flight: 0, saves, sent: 0, awaits: None };
             self.start(event.subject, Known::Context(context));
             self.with_device(device, |it| it.contexts += 1);
             self.with_adapter_of(device, |it| it.owned += 1);
@@ -286,7 +296,8 @@ impl Shadows {
                 let packet = Packet { queued: event.seq, context: event.subject, packet };
                 self.with_device(device, |it| it.packets.push_back(packet));
             }
-            What::PacketSubmitted { node, fence, .. } => {
+            What::PacketSubmitted { packet, node, fence } => {
+                context.sent = context.sent.max(packet);
                 context.in_flight += 1;
                 let node = self.first(node, || Known::Node(Node::default()));
                 if let Some(node) = node.node_mut() {

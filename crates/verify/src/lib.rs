@@ -32,6 +32,7 @@ mod follow_memory;
 mod follow_paging;
 mod follow_residency;
 mod follow_saved;
+mod follow_sync;
 mod handles;
 mod interrupts;
 mod keyed;
@@ -48,12 +49,15 @@ mod queues;
 mod residency;
 mod retire;
 mod saved;
+mod sync;
 mod verifier;
 
 #[cfg(test)]
 mod flights;
 #[cfg(test)]
 mod flights_memory;
+#[cfg(test)]
+mod flights_sync;
 #[cfg(test)]
 mod script;
 

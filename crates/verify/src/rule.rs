@@ -63,6 +63,7 @@ pub static ALL: &[&[Rule]] = &[
     &crate::levels::RULES,
     &crate::escape::RULES,
     &crate::pool::RULES,
+    &crate::sync::RULES,
 ];
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Scenarios: what a client does to a driver, by name.
 
 use crate::scenarios::{
-    bad, bad_memory, destroy, destroy_memory, escape, interrupt, keyed, life, memory, pnp, saved,
-    share, threads,
+    bad, bad_memory, bad_sync, destroy, destroy_memory, escape, interrupt, keyed, life, memory,
+    pnp, saved, share, sync, threads,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -143,10 +143,12 @@ pub const ALL: &[&[Scenario]] = &[
     memory::ALL,
     destroy_memory::ALL,
     saved::ALL,
+    sync::ALL,
     keyed::ALL,
     pnp::ALL,
     bad::ALL,
     bad_memory::ALL,
+    bad_sync::ALL,
     keyed::BAD,
 ];
 

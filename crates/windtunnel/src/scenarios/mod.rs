@@ -2,6 +2,7 @@
 
 pub(crate) mod bad;
 pub(crate) mod bad_memory;
+pub(crate) mod bad_sync;
 pub(crate) mod destroy;
 pub(crate) mod destroy_memory;
 pub(crate) mod escape;
@@ -12,4 +13,5 @@ pub(crate) mod memory;
 pub(crate) mod pnp;
 pub(crate) mod saved;
 pub(crate) mod share;
+pub(crate) mod sync;
 pub(crate) mod threads;

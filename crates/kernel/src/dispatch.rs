@@ -463,7 +463,9 @@ impl Kernel {
         process: u32,
         context: u32,
     ) -> Result<(), Refused> {
-        while let Some((device, driver, sent)) = self.take_first(context) {
+        let mut sends = false;
+        while let Some((device, driver, sent)) = self.take_first(context, sends) {
+            sends = true;
             if let Some(witness) = self.witness.get() {
                 witness.works();
             }
@@ -484,6 +486,7 @@ impl Kernel {
             };
             drop(word);
             if let Err(why) = answer {
+                self.has_sent(&mut self.world.hold(), context);
                 // WINDOWS: a refused packet puts its device in error, and its fence counts as
                 // done (documented for an invalid parameter).
                 self.lose_device(device, Loss::Refused);
@@ -497,9 +500,27 @@ impl Kernel {
         Ok(())
     }
 
-    /// Takes the first packet of a line, if it can be sent, and draws its fence.
-    fn take_first(&self, context: u32) -> Option<(u32, Arc<crate::ddi::Driver>, Sent)> {
+    /// Who sends for a context has left its driver: the context may go.
+    fn has_sent(&self, world: &mut World, context: u32) {
+        let Some(it) = world.contexts.get_mut(context) else { return };
+        it.inside -= 1;
+        let device = it.device;
+        let adapter = world.devices.get(device).map_or(0, |it| it.adapter);
+        world.rest_context(adapter, context);
+        self.wake(world);
+    }
+
+    /// Takes the first packet of a line, if it can be sent, and draws its fence. The context
+    /// cannot go until it was sent: whoever sends for it (`sends`) has sent the one before.
+    fn take_first(
+        &self,
+        context: u32,
+        sends: bool,
+    ) -> Option<(u32, Arc<crate::ddi::Driver>, Sent)> {
         let world = &mut *self.world.hold();
+        if sends {
+            self.has_sent(world, context);
+        }
         self.settle_line(world, context);
         if !world.may_send(context) {
             return None;
@@ -511,6 +532,7 @@ impl Kernel {
         let (driver, node) = (on.driver.clone(), on.nodes.get_mut(index)?);
         let Some(Item::Packet(packet, load)) = it.line.line.pop_front() else { return None };
         it.line.sent.push_back(Item::Packet(packet, load.again()));
+        it.inside += 1;
         node.given = node.given.next();
         let (fence, subject) = (node.given, node.subject());
         node.queue.push_back(Flying { fence, context, device, batch: None, lost: false });

@@ -28,6 +28,7 @@ mod handle_loom;
 mod hold;
 pub mod kernel;
 mod kin;
+pub mod listed;
 mod lock;
 mod memory;
 pub mod miniport;

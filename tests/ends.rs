@@ -91,16 +91,16 @@ fn an_end_behind_two_nodes_waits_for_both() {
                 .iter()
                 .filter(|it| it.subject == retirement)
                 .filter_map(|it| match it.what {
-                    What::RetireBehind { node, fence } => Some((node, fence)),
+                    What::RetireBehind { context, packet } => Some((context, packet)),
                     _ => None,
                 })
                 .collect();
-            for (node, fence) in &behind {
-                let passed = |it: &Event| {
-                    let covers = |it: &What| matches!(it, What::FencePassed { fence: it } if it.covers(*fence));
-                    it.subject == *node && covers(&it.what)
+            for (context, packet) in &behind {
+                let done = |it: &Event| {
+                    let last = |it: &What| matches!(it, What::PacketDone { packet: it, .. } if it == packet);
+                    it.subject == *context && last(&it.what)
                 };
-                assert!(place(&events, "passed", passed) < idle, "seed {seed}: {node}");
+                assert!(place(&events, "done", done) < idle, "seed {seed}: {context}");
             }
             behind_both += usize::from(behind.len() == 2);
         }

@@ -30,6 +30,7 @@ pub struct Context {
     pub(crate) saved: Vec<u32>,
     /// What is held where it is, since the context may run.
     pub(crate) holding: Vec<u32>,
+    pub(crate) line: crate::dispatch::Waiting,
 }
 
 impl Kernel {
@@ -112,6 +113,7 @@ impl Kernel {
             name: own.handle(),
             saved: Vec::new(),
             holding: Vec::new(),
+            line: crate::dispatch::Waiting::default(),
         });
         world.kernel_names.promise(&own, Kind::Context.nr(number));
         Ok((name, own, number))
@@ -195,9 +197,12 @@ impl Kernel {
     fn drain_context(&self, at: &mut Passive, number: u32, device: u32) {
         let about = Kind::Context.nr(number);
         let flying = |world: &World| world.contexts.get(number).map_or(0, |it| it.flying);
-        let what = |world: &World| format!("{about}, which has {} packets", flying(world));
+        let what = |world: &World| {
+            format!("{about}, which has {} packets{}", flying(world), world.line_waits(number))
+        };
         let empty = |world: &World| {
-            world.contexts.get(number).is_none_or(|it| it.flying == 0 && it.inside == 0)
+            let done = |it: &Context| it.flying == 0 && it.inside == 0 && it.line.is_empty();
+            world.contexts.get(number).is_none_or(done)
         };
         while !self.wait_until(at, about, what, empty) {
             if !self.lose_device(device, Loss::Hung) {

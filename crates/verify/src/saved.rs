@@ -11,13 +11,17 @@ const BUILD: &str = "DxgkDdiBuildPagingBuffer";
 
 /// The rules on allocations for contexts.
 pub(crate) static RULES: [Rule; 6] = [
-    Rule { id: RuleId::KMD_PAGING_018, on: &["packet.queued", "paging.done"], check: initialised },
+    Rule {
+        id: RuleId::KMD_PAGING_018,
+        on: &["packet.submitted", "paging.done"],
+        check: initialised,
+    },
     Rule {
         id: RuleId::CB_CTXALLOC_006,
         on: &["packet.submitted", "memory.evicted"],
         check: in_place,
     },
-    Rule { id: RuleId::CB_CTXALLOC_007, on: &["packet.queued"], check: shared_in_place },
+    Rule { id: RuleId::CB_CTXALLOC_007, on: &["packet.submitted"], check: shared_in_place },
     Rule { id: RuleId::CB_CTXALLOC_008, on: &["paging.built"], check: named },
     Rule { id: RuleId::CB_CTXALLOC_012, on: &["context-allocation.gone"], check: kept },
     Rule {
@@ -29,7 +33,7 @@ pub(crate) static RULES: [Rule; 6] = [
 
 fn initialised(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     match &event.what {
-        What::PacketQueued { .. } => {
+        What::PacketSubmitted { .. } => {
             let Some(it) = shadow.context() else { return Verdict::Aside };
             let shared = owner.device().map_or(0, |it| it.saves.blank);
             if it.saves.all.is_empty() && owner.device().is_none_or(|it| it.saves.all.is_empty()) {
@@ -63,8 +67,9 @@ fn initialised(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
 
 fn in_place(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     match &event.what {
-        What::PacketSubmitted { context, .. } => {
-            let Some(it) = owner.context().filter(|it| !it.saves.all.is_empty()) else {
+        What::PacketSubmitted { .. } => {
+            let context = event.subject;
+            let Some(it) = shadow.context().filter(|it| !it.saves.all.is_empty()) else {
                 return Verdict::Aside;
             };
             let missing = it.saves.unready;

@@ -7,6 +7,7 @@ use crate::memory::budget::Group;
 use crate::memory::place::{NoPlace, Plan};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::schedule::Behind;
 use crate::world::World;
 use flight::{Kind, RuleId, Subject, Text, What, Who};
 use std::collections::BTreeMap;
@@ -291,7 +292,13 @@ impl World {
         if assume {
             let mine = self.outstanding(device);
             if let Some(it) = self.extents.get_mut(extent) {
-                it.used.retain(|it| !mine.contains(it));
+                let of_mine = |it: &Behind| match *it {
+                    Behind::Context(context, _) => mine
+                        .iter()
+                        .any(|it| matches!(it, Behind::Context(other, _) if *other == context)),
+                    Behind::Node(..) => false,
+                };
+                it.used.retain(|it| !of_mine(it));
             }
         }
     }

@@ -64,6 +64,8 @@ pub(crate) enum Item {
 pub(crate) enum Load {
     /// Commands at virtual addresses.
     Virtual(Arc<Packet>),
+    /// Commands with lists, by its number.
+    Listed(u32),
 }
 
 /// A packet on its way.
@@ -89,6 +91,14 @@ impl Waiting {
         matches!(self.line.front(), Some(Item::Packet(..)))
     }
 
+    /// The packet with lists that is first.
+    fn first_listed(&self) -> Option<u32> {
+        match self.line.front() {
+            Some(Item::Packet(_, Load::Listed(it))) => Some(*it),
+            _ => None,
+        }
+    }
+
     /// The wait it stands at.
     pub(crate) fn wait(&self) -> Option<&Marks> {
         match self.line.front() {
@@ -102,6 +112,7 @@ impl Load {
     fn again(&self) -> Load {
         match self {
             Load::Virtual(it) => Load::Virtual(it.clone()),
+            Load::Listed(it) => Load::Listed(*it),
         }
     }
 }
@@ -165,7 +176,7 @@ impl Kernel {
     }
 
     /// Does something with a context that cannot go meanwhile.
-    fn in_context<T>(
+    pub(crate) fn in_context<T>(
         &self,
         at: &mut Passive,
         process: ProcessId,
@@ -195,13 +206,21 @@ impl Kernel {
 
     /// Puts a packet at the end of a context's line. What its engine saves into is on its way
     /// from here on.
-    fn queue_packet(&self, number: u32, inside: &Inside<'_>, load: Load) -> Result<(), Refused> {
+    pub(crate) fn queue_packet(
+        &self,
+        number: u32,
+        inside: &Inside<'_>,
+        load: Load,
+    ) -> Result<(), Refused> {
         let world = &mut *self.world.hold();
         // Who parked looks again.
         world.works(inside.device)?;
         self.plan_saved(world, inside.adapter, number)?;
         let gone = Refused::Removed(inside.subject());
         let it = world.contexts.get_mut(number).ok_or(gone)?;
+        if matches!(load, Load::Listed(_)) != it.lists.is_some() {
+            return Err(Refused::NoLists);
+        }
         it.line.queued += 1;
         it.flying += 1;
         let packet = it.line.queued;
@@ -312,7 +331,7 @@ impl Kernel {
     }
 
     /// Sends what can be sent of a context, waiting for the pass.
-    fn send(
+    pub(crate) fn send(
         &self,
         at: &mut Passive,
         process: u32,
@@ -323,6 +342,7 @@ impl Kernel {
         loop {
             {
                 let world = &mut *self.world.hold();
+                self.place_first(world, context);
                 if !world.may_send(context) {
                     // Somebody sends it when what it lacks is there.
                     if world.contexts.get(context).is_some_and(|it| it.line.has_packet_first()) {
@@ -348,6 +368,7 @@ impl Kernel {
         let pass; // Before the world, so that it is dropped after it.
         let process = {
             let world = &mut *self.world.hold();
+            self.place_first(world, context);
             if !world.may_send(context) {
                 world.unless_waits(context);
                 return false;
@@ -371,6 +392,14 @@ impl Kernel {
         true
     }
 
+    /// Has what the first packet of a line lists on its way.
+    fn place_first(&self, world: &mut World, context: u32) {
+        let first = world.contexts.get(context).and_then(|it| it.line.first_listed());
+        if let Some(packet) = first {
+            self.place_listed(world, packet);
+        }
+    }
+
     /// Sends what can be sent. The scheduler's key is held.
     fn send_under(
         &self,
@@ -384,6 +413,7 @@ impl Kernel {
                 witness.works();
             }
             let Sent { node, fence, word, load } = sent;
+            let index = node;
             let node = u32::try_from(node).unwrap_or(u32::MAX);
             let answer = match &load {
                 Load::Virtual(packet) => {
@@ -397,6 +427,7 @@ impl Kernel {
                     };
                     driver.submit(at, pass, process, &submission)
                 }
+                Load::Listed(it) => self.send_listed(at, pass, process, (index, fence), &word, *it),
             };
             drop(word);
             if let Err(why) = answer {
@@ -417,6 +448,7 @@ impl Kernel {
     fn take_first(&self, context: u32) -> Option<(u32, Arc<crate::ddi::Driver>, Sent)> {
         let world = &mut *self.world.hold();
         self.settle_line(world, context);
+        self.place_first(world, context);
         if !world.may_send(context) {
             return None;
         }
@@ -440,12 +472,16 @@ impl Kernel {
     /// happens.
     pub(crate) fn finish_sent(&self, world: &mut World, context: u32) -> u64 {
         let Some(it) = world.contexts.get_mut(context) else { return 0 };
-        let number = match it.line.sent.pop_front() {
-            Some(Item::Packet(number, _)) => number,
-            _ => 0,
+        let (number, listed) = match it.line.sent.pop_front() {
+            Some(Item::Packet(number, Load::Listed(listed))) => (number, Some(listed)),
+            Some(Item::Packet(number, _)) => (number, None),
+            _ => (0, None),
         };
         it.line.done += 1;
         it.flying -= 1;
+        if let Some(listed) = listed {
+            self.end_listed(world, listed);
+        }
         number
     }
 
@@ -482,14 +518,19 @@ impl Kernel {
         it.line.done = it.line.queued;
         it.flying = 0;
         for item in sent {
-            if let Item::Wait(marks) | Item::Signal(marks) = item {
-                self.drop_marks(world, context, &marks);
+            match item {
+                Item::Wait(marks) | Item::Signal(marks) => self.drop_marks(world, context, &marks),
+                Item::Packet(_, Load::Listed(it)) => self.end_listed(world, it),
+                Item::Packet(..) => (),
             }
         }
         for item in line {
             match item {
-                Item::Packet(packet, _) => {
+                Item::Packet(packet, load) => {
                     self.log.emit(Kind::Context.nr(context), What::PacketCancelled { packet });
+                    if let Load::Listed(it) = load {
+                        self.end_listed(world, it);
+                    }
                 }
                 Item::Wait(marks) | Item::Signal(marks) => self.drop_marks(world, context, &marks),
             }
@@ -531,6 +572,7 @@ impl World {
             && device.lost.is_none()
             && node.is_some_and(crate::schedule::Node::takes)
             && self.is_ready(context)
+            && it.line.first_listed().is_none_or(|it| self.is_placed(it))
     }
 
     /// Those that may be sent for, the most important first.

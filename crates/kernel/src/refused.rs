@@ -99,6 +99,10 @@ pub enum Refused {
     Offered(Subject),
     /// It is not offered.
     NotOffered(Subject),
+    /// The context has no lists: its packets are of another kind.
+    NoLists,
+    /// It is locked, and can be in no aperture.
+    LockedAway(Subject),
     /// A wait that nothing could end was given up.
     Stuck,
 }

@@ -206,6 +206,7 @@ impl Kernel {
         self.finish_refused(world, adapter.number);
         self.settle_offers(world, adapter.number);
         self.settle_saved(world);
+        self.free_late(world, adapter.number);
         if world.pages(adapter.number) {
             self.ring(&self.bell);
         }

@@ -19,6 +19,7 @@ use crate::memory::pressure::Pressure;
 use crate::memory::queue::Queue;
 use crate::memory::{Extent, Paging};
 use crate::process::Process;
+use crate::render::Listed;
 use crate::resource::{Resource, ResourceView};
 use crate::retire::Retirement;
 use crate::saved::Saved;
@@ -47,6 +48,8 @@ pub(crate) struct World {
     pub(crate) pagings: Store<Paging>,
     pub(crate) queues: Store<Queue>,
     pub(crate) saved: Store<Saved>,
+    /// Packets with lists that are not over.
+    pub(crate) listed: Store<Listed>,
     /// Context allocations that were freed and still have memory.
     pub(crate) freed: Vec<u32>,
     /// Offers that wait for work before them.
@@ -98,6 +101,7 @@ impl World {
             pagings: Store::default(),
             queues: Store::default(),
             saved: Store::default(),
+            listed: Store::default(),
             freed: Vec::new(),
             offers: Vec::new(),
             pressure: None,

@@ -17,6 +17,7 @@ pub(crate) mod level;
 pub(crate) mod memory;
 pub(crate) mod paging;
 pub(crate) mod query;
+pub(crate) mod render;
 pub(crate) mod saved;
 pub(crate) mod standard;
 pub(crate) mod starts;

@@ -4,7 +4,7 @@ use crate::asking::ASKS;
 use crate::bad::paging::Flaw;
 use crate::bad::{
     adapter, callback, context_memory, create, describe, destroy, device, escape, handle, level,
-    memory, query, saved, standard, view,
+    memory, query, render, saved, standard, view,
 };
 use crate::memory::MEMORY;
 use crate::moving::MOVES_RESOURCE;
@@ -62,6 +62,11 @@ pub const ALL: &[Listed] = drivers! {
     "softgpu-changing" "changes the save areas of contexts that run" [] plug::changing;
     "table-locks" "destroys under a spin lock, and takes its time to create" []
         |log| plug::table(&level::LOCKS, log);
+
+    "softgpu-listed" "the built-in driver as one of WDDM 1.x: packets have lists" []
+        |log| plug::listed(log, |good| good);
+    "softgpu-guarantees" "the same, and what fits into a client's buffer fits into its own" []
+        |log| plug::listless(render::Flaw::None, log);
 
     "table-asks" "maps its registers, and asks for the members of resources" []
         |log| plug::table(&ASKS, log);
@@ -165,6 +170,33 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::faulty(Fault::StaleTable, log);
     "fails-destroy" "destroys everything, and answers that it is busy" [KMD_DESTROY_009]
         |log| plug::faulty(Fault::FailsDestroy, log);
+
+    "fetches-twice" "checks a client's commands, and reads them again to translate them"
+        [KMD_RENDER_001] |log| plug::listless(render::Flaw::FetchesTwice, log);
+    "runs-anything" "gives a client's own commands to the hardware" [KMD_RENDER_002]
+        |log| plug::listless(render::Flaw::RunsAnything, log);
+    "renders-beyond" "says it wrote more commands than the buffer has room for" [KMD_RENDER_003]
+        |log| plug::listless(render::Flaw::Beyond, log);
+    "never-prepatches" "leaves addresses to be patched that it was told" [KMD_RENDER_004]
+        |log| plug::listless(render::Flaw::NeverPrepatches, log);
+    "forgets-a-patch" "lists no patch location for what it has the address of" [KMD_RENDER_005]
+        |log| plug::listless(render::Flaw::ForgetsPatch, log);
+    "renders-nothing" "wants another buffer for each packet, for ever" [KMD_RENDER_006]
+        |log| plug::listless(render::Flaw::GetsNowhere, log);
+    "breaks-guarantee" "guarantees that a buffer is enough, and wants another" [KMD_RENDER_007]
+        |log| plug::listless(render::Flaw::BreaksGuarantee, log);
+    "splits-backwards" "lists the patch locations of a packet in the wrong order"
+        [KMD_RENDER_009] |log| plug::listless(render::Flaw::SplitsBackwards, log);
+    "fails-patch" "patches, and answers that something is busy" [KMD_SUBMIT_001]
+        |log| plug::listless(render::Flaw::FailsPatch, log);
+    "patches-outside" "writes behind the part of a packet that is submitted" [KMD_SUBMIT_002]
+        |log| plug::listless(render::Flaw::PatchesOutside, log);
+    "patches-once" "adds addresses to what is there, so that it can patch once" [KMD_SUBMIT_003]
+        |log| plug::listless(render::Flaw::PatchesOnce, log);
+    "patches-with-context" "takes it that what is patched has a context" [KMD_SUBMIT_004]
+        |log| plug::listless(render::Flaw::NeedsContext, log);
+    "renders-null" "does the commands of packets that are not to be rendered" [KMD_SUBMIT_011]
+        |log| plug::listless(render::Flaw::RendersNull, log);
 
     "wrong-byte" "moves an allocation in, and gets one byte wrong" [WT_BYTES_001]
         |log| plug::crooked(Flaw::WrongByte, log);

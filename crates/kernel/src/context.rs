@@ -6,7 +6,7 @@ use crate::gate::Class;
 use crate::handle::{Handle, Reserved};
 use crate::kernel::Kernel;
 use crate::lists::{Buffers, EntrySizes, Lists};
-use crate::miniport::{ContextOrder, DriverContext};
+use crate::miniport::{ContextOrder, DriverContext, Refusal};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
@@ -70,6 +70,11 @@ impl Kernel {
         entries: Option<EntrySizes>,
     ) -> Result<(Handle, Buffers), Refused> {
         let inside = self.enter_device(process, device)?;
+        // A driver of WDDM 1.x has contexts of the one kind only, most others of the other.
+        let needs = if entries.is_some() { "DxgkDdiRender" } else { "DxgkDdiSubmitCommandVirtual" };
+        if !inside.driver.offers(needs) {
+            return Err(Refused::Driver(Refusal::Unsupported));
+        }
         let node = order.node as usize;
         {
             let world = self.world.hold();

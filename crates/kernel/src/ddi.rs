@@ -175,6 +175,11 @@ pub(crate) fn bare(process: Option<u32>) -> For<'static> {
 }
 
 impl Driver {
+    /// Whether it has an entry.
+    pub(crate) fn offers(&self, ddi: &str) -> bool {
+        self.miniport.offers().contains(&ddi)
+    }
+
     pub(crate) fn add_device(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {
         let services = &self.services;
         self.call(&ADD_DEVICE, at, bare(None), |it, at| it.add_device(at, services))

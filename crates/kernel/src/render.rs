@@ -405,6 +405,9 @@ impl Kernel {
             return;
         }
         let mut plan = Plan::default();
+        if let Some(extent) = world.stirs(packet) {
+            self.stir(world, extent, &mut plan);
+        }
         for extent in &extents {
             world.hold_extent(*extent, true);
         }
@@ -426,6 +429,28 @@ impl Kernel {
             it.held = true;
         }
         self.start_paging(world, adapter, plan, None);
+    }
+
+    /// Moves something that nobody uses, between the call that wrote a packet's commands and the
+    /// one that patches them: its driver may not rely on where it was.
+    fn stir(&self, world: &mut World, extent: u32, plan: &mut Plan) {
+        let Some(it) = world.extents.get(extent) else { return };
+        let (bytes, alignment, segment) = (it.bytes, it.alignment, it.segment());
+        if !self.plan_out(world, extent, "a packet is to find it elsewhere", plan) {
+            return;
+        }
+        // While somebody else is where it was, it gets another place.
+        let in_the_way = world.memory_mut_of(extent).and_then(|(_, memory)| {
+            let ranges = &mut memory.segments.get_mut(segment?)?.ranges;
+            Some((segment?, ranges.place(bytes, alignment)?))
+        });
+        let _ = self.plan_in(world, extent, plan); // If there is none, it gets what there is.
+        if let (Some((segment, spot)), Some((_, memory))) =
+            (in_the_way, world.memory_mut_of(extent))
+            && let Some(it) = memory.segments.get_mut(segment)
+        {
+            it.ranges.free(spot);
+        }
     }
 
     /// Patches and submits. The scheduler's key is held.
@@ -555,6 +580,12 @@ impl Kernel {
     /// read it any more.
     pub(crate) fn end_listed(&self, world: &mut World, packet: u32) {
         let Some(it) = world.listed.remove(packet) else { return };
+        if it.sent.is_some() && it.null {
+            // What its driver did with its commands was said when it did.
+            let place = "DxgkDdiSubmitCommand.NullRendering";
+            let about = Kind::Context.nr(it.context);
+            self.log.judge(RuleId::KMD_SUBMIT_011, Who::Driver, about, place, None);
+        }
         if it.held {
             it.extents().iter().for_each(|extent| world.hold_extent(*extent, false));
         }
@@ -677,6 +708,22 @@ impl World {
     pub(crate) fn is_placed(&self, packet: u32) -> bool {
         let Some(it) = self.listed.get(packet).filter(|it| it.held) else { return false };
         it.uses.iter().all(|it| self.place_now(it.extent).is_some())
+    }
+
+    /// What is moved before a packet is patched, of every third one: something that its driver
+    /// was told the address of, and that nobody uses now.
+    fn stirs(&self, packet: u32) -> Option<u32> {
+        let it = self.listed.get(packet)?;
+        let lists = self.contexts.get(it.context)?.lists.as_ref()?;
+        let free = |it: &&Use| {
+            let extent = self.extents.get(it.extent);
+            let idle = |it: &crate::memory::Extent| {
+                it.rank.is_some() && it.pending == 0 && it.lock.is_none() && it.offer.is_none()
+            };
+            it.told.is_some() && extent.is_some_and(idle)
+        };
+        let third = lists.renders.is_multiple_of(3);
+        it.uses.iter().find(free).filter(|_| third).map(|it| it.extent)
     }
 
     /// The segment that an extent is in, by its driver's number, and its address; none while it

@@ -12,6 +12,7 @@ mod budget;
 mod claims;
 mod client;
 mod client_memory;
+mod client_render;
 mod client_worth;
 mod create;
 mod destroy;
@@ -21,6 +22,7 @@ mod escape;
 mod lock;
 mod offer;
 mod queue;
+mod render;
 mod resident;
 mod session;
 mod share;
@@ -34,6 +36,7 @@ pub use budget::{
 };
 pub use client::{Client, Create, Created, Destroy, Escape, Shared};
 pub use client_memory::{Made, PagingQueue};
+pub use client_render::{Listed, ListedContext};
 pub use client_worth::Names;
 pub use create::{D3DKMTCreateAllocation, D3DKMTCreateAllocation2};
 pub use destroy::{D3DKMTDestroyAllocation, D3DKMTDestroyAllocation2};
@@ -48,6 +51,7 @@ pub use offer::{D3DKMTOfferAllocations, D3DKMTReclaimAllocations, D3DKMTReclaimA
 pub use queue::{
     D3DKMTCreatePagingQueue, D3DKMTDestroyPagingQueue, D3DKMTWaitForSynchronizationObjectFromCpu,
 };
+pub use render::{D3DKMTCreateContext, D3DKMTRender};
 pub use resident::{D3DKMTEvict, D3DKMTMakeResident};
 pub use session::Session;
 pub use share::{D3DKMTOpenResource, D3DKMTOpenResource2, D3DKMTQueryResourceInfo};

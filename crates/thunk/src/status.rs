@@ -104,6 +104,8 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         | Refused::WouldEvict(_)
         | Refused::Pinned(_)
         | Refused::InUse(_)
+        | Refused::NoLists
+        | Refused::LockedAway(_)
         | Refused::Stuck => None,
     }
 }
@@ -195,7 +197,10 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         Refused::NamesFull | Refused::NoRoom { .. } => STATUS_NO_MEMORY,
         // WINDOWS: an adapter that has no such thing answers so (observed for paging queues).
         Refused::NoVideoMemory | Refused::FirstGeneration(_) => STATUS_NOT_IMPLEMENTED,
-        Refused::InUse(_) => STATUS_GRAPHICS_ALLOCATION_BUSY,
+        Refused::NoLists => STATUS_INVALID_PARAMETER,
+        // WINDOWS: the page names D3DDDIERR_CANTRENDERLOCKEDALLOCATION, of which no number is
+        // published; the nearest status that is, is answered.
+        Refused::InUse(_) | Refused::LockedAway(_) => STATUS_GRAPHICS_ALLOCATION_BUSY,
         Refused::Pinned(_) => STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION,
         Refused::Stuck => STATUS_UNSUCCESSFUL,
         Refused::Driver(why) => match why {

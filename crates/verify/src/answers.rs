@@ -12,8 +12,9 @@ pub(crate) static RULES: [Rule; 2] = [
 
 fn legal(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let What::DdiReturn { name, answer, legal } = &event.what else { return Verdict::Aside };
-    // What builds paging commands has a rule of its own.
-    if answer == "crashed" || answer == "absent" || name == "DxgkDdiBuildPagingBuffer" {
+    // What builds paging commands and what patches has rules of its own.
+    let own = ["DxgkDdiBuildPagingBuffer", "DxgkDdiPatch"].contains(&&**name);
+    if answer == "crashed" || answer == "absent" || own {
         return Verdict::Aside;
     }
     Verdict::kept_if(*legal, Who::Driver, name.clone(), || {

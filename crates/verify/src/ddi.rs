@@ -31,7 +31,7 @@ pub(crate) const SUBMIT: &str = "DxgkDdiSubmitCommandVirtual";
 
 /// WINDOWS: documented, except that the page of `DxgkDdiSubmitCommandVirtual` names no level:
 /// it is read as that of `DxgkDdiSubmitCommand`.
-const LEVELS: [(&str, Irql); 20] = [
+const LEVELS: [(&str, Irql); 22] = [
     (ADD_DEVICE, Irql::Passive),
     ("DxgkDdiStartDevice", Irql::Passive),
     ("DxgkDdiQueryAdapterInfo", Irql::Passive),
@@ -50,6 +50,8 @@ const LEVELS: [(&str, Irql); 20] = [
     (CLOSE_ALLOCATION, Irql::Passive),
     (ESCAPE, Irql::Passive),
     (SUBMIT, Irql::Dispatch),
+    ("DxgkDdiRender", Irql::Passive),
+    ("DxgkDdiPatch", Irql::Passive),
     ("DxgkDdiInterruptRoutine", Irql::Device),
     ("DxgkDdiDpcRoutine", Irql::Dispatch),
 ];

@@ -40,6 +40,7 @@ impl Shadows {
             What::ViewIdle {} => shadow.view().map(|it| it.device),
             What::PacketDone { .. }
             | What::PacketSubmitted { .. }
+            | What::PacketRendered { .. }
             | What::ContextDestroyed {}
             | What::DdiEnds {} => shadow.context().map(|it| it.device),
             What::PagingBuilt { of, segment, .. } => {
@@ -211,6 +212,10 @@ impl Shadows {
             (What::FenceReported { fence }, due) => due.report(*fence),
             (What::NodePreempted { last, .. }, due) => due.take_back(*last),
             (What::NodeReset { aborted, .. }, due) => due.reset(*aborted),
+            (What::PacketPatched { fence, start, end }, _) => {
+                node.patched = Some((*fence, *start, *end));
+            }
+            (What::PacketStarted { .. }, _) => node.patched = None,
             (What::FencePassed { fence }, _) => self.node_passed(event.subject, *fence),
             (What::NodeSwitched { to }, _) => self.node_switched(event.subject, *to),
             _ => (),

@@ -41,6 +41,7 @@ mod oracle;
 mod paging;
 mod pool;
 mod queues;
+mod render;
 mod residency;
 mod retire;
 mod saved;

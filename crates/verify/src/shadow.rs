@@ -174,6 +174,8 @@ pub struct Node {
     pub current: Option<Subject>,
     /// What that one saves into.
     pub saves: Vec<Subject>,
+    /// The part of a packet that its driver patched last, and with which fence, until it starts.
+    pub patched: Option<(Fence, u32, u32)>,
     /// Paging work that waits for a fence of it, since a driver said that it uses something.
     pub awaited: Vec<(Fence, Subject)>,
 }

@@ -222,6 +222,12 @@ impl Client<'_> {
         let many: Vec<Command> = (0..30).map(|it| fill(all[0], it)).collect();
         render(at, &many, &[all[0]], false);
         render(at, &many, &[all[0]], false);
+        self.host.quiet(at);
+        // They stay where they are, unless the kernel moves them on purpose.
+        for value in 0..8 {
+            render(at, &[fill(all[3], value), copy(all[3], all[0])], &[all[3], all[0]], false);
+            self.host.quiet(at);
+        }
         // What nobody may do: commands of the hardware's own, at the address of something else.
         if let Some(address) = kernel.address_of(process, all[0]) {
             let commands = raw_fill(address, 64, 0xee);

@@ -343,13 +343,21 @@ impl Kernel {
             {
                 let world = &mut *self.world.hold();
                 self.place_first(world, context);
-                if !world.may_send(context) {
+                if !world.is_next(context) {
                     // Somebody sends it when what it lacks is there.
                     if world.contexts.get(context).is_some_and(|it| it.line.has_packet_first()) {
                         self.make_runnable(world, context);
                     }
                     return Ok(());
                 }
+                // While this parked, the driver may have made more for the context.
+                self.plan_saved(world, inside.adapter, context)?;
+            }
+            let about = Kind::Context.nr(context);
+            let what = |_: &World| format!("what {about} saves into");
+            let there = |world: &World| !world.is_next(context) || world.is_ready(context);
+            if !self.wait_until(at, about, what, there) {
+                return Err(Refused::Stuck);
             }
             let keys = Class::Scheduler.keys(inside.adapter, driver.generation, process);
             let pass = self.enter(at, keys)?;
@@ -395,9 +403,14 @@ impl Kernel {
     /// Has what the first packet of a line lists on its way.
     fn place_first(&self, world: &mut World, context: u32) {
         let first = world.contexts.get(context).and_then(|it| it.line.first_listed());
-        if let Some(packet) = first {
-            self.place_listed(world, packet);
-        }
+        let Some(packet) = first else { return };
+        let device = world.contexts.get(context).and_then(|it| world.devices.get(it.device));
+        let Some(adapter) = device.filter(|it| it.lost.is_none()).map(|it| it.adapter) else {
+            return;
+        };
+        self.place_listed(world, packet);
+        // Nobody waits for what its engine saves into: it is planned again, in case.
+        let _ = self.plan_saved(world, adapter, context);
     }
 
     /// Sends what can be sent. The scheduler's key is held.
@@ -566,13 +579,18 @@ impl World {
 
     /// Whether a packet is first in a context's line, and everything it needs is there.
     fn may_send(&self, context: u32) -> bool {
+        self.is_next(context) && self.is_ready(context)
+    }
+
+    /// Whether a packet is first in a context's line, what it lists is in place, and its node
+    /// takes packets.
+    fn is_next(&self, context: u32) -> bool {
         let Some(it) = self.contexts.get(context) else { return false };
         let Some(device) = self.devices.get(it.device) else { return false };
         let node = self.adapters.get(device.adapter).and_then(|on| on.nodes.get(it.node));
         it.line.has_packet_first()
             && device.lost.is_none()
             && node.is_some_and(crate::schedule::Node::takes)
-            && self.is_ready(context)
             && it.line.first_listed().is_none_or(|it| self.is_placed(it))
     }
 

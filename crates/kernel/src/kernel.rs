@@ -85,6 +85,9 @@ impl Kernel {
         for ticket in world.waiting.drain(..) {
             self.host.ring(&ticket);
         }
+        if !world.runnable.is_empty() {
+            self.host.ring(&self.bell);
+        }
     }
 
     /// Waits until `done` is true of the world. Answers whether it is: a wait that nothing

@@ -185,7 +185,7 @@ impl Kernel {
             let subject = node.subject();
             done.extend(node.take_done().into_iter().map(|it| (subject, it)));
         }
-        let mut devices = BTreeSet::new();
+        let (mut devices, mut faulted) = (BTreeSet::new(), BTreeSet::new());
         for (node, mut packet) in done {
             if let Some(batch) = packet.batch.take() {
                 if batch.switch {
@@ -199,9 +199,15 @@ impl Kernel {
                 continue;
             }
             devices.insert(packet.device);
-            self.settle_fault(world, adapter.number, node, &packet);
+            if self.settle_fault(world, adapter.number, node, &packet) {
+                faulted.insert(packet.device);
+            }
             self.switch(world, adapter.number, node, Some((packet.context, packet.device)));
             self.finish_packet(world, node, &packet);
+        }
+        // Only now: everything that has passed counts as done by itself.
+        for device in faulted {
+            self.lose(world, device, Loss::PageFault);
         }
         self.finish_refused(world, adapter.number);
         self.settle_offers(world, adapter.number);
@@ -216,12 +222,18 @@ impl Kernel {
         }
     }
 
-    /// A packet that touched memory that was not there ends its device.
+    /// Whether a packet touched memory that was not there: that ends its device.
     ///
     /// WINDOWS: documented; the engine reset before it is not modelled yet.
-    fn settle_fault(&self, world: &mut World, adapter: u32, node: Subject, packet: &Flying) {
+    fn settle_fault(
+        &self,
+        world: &mut World,
+        adapter: u32,
+        node: Subject,
+        packet: &Flying,
+    ) -> bool {
         if world.memory(adapter).is_none() {
-            return;
+            return false;
         }
         let nodes = world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
         let it = nodes.into_iter().find(|it| it.subject() == node);
@@ -231,9 +243,7 @@ impl Kernel {
         });
         let context = Kind::Context.nr(packet.context);
         self.judge_fault(world, packet.device, context, fault.map(Touched));
-        if fault.is_some() {
-            self.lose(world, packet.device, Loss::PageFault);
-        }
+        fault.is_some()
     }
 
     /// A node has another context current: the one before is at rest.

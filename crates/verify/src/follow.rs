@@ -282,20 +282,22 @@ impl Shadows {
                 self.with_adapter_of(device, |it| less(&mut it.owned));
             }
             What::PacketQueued { packet } => {
-                context.in_flight += 1;
                 let packet = Packet { queued: event.seq, context: event.subject, packet };
                 self.with_device(device, |it| it.packets.push_back(packet));
             }
             What::PacketSubmitted { node, fence, .. } => {
+                context.in_flight += 1;
                 let node = self.first(node, || Known::Node(Node::default()));
                 if let Some(node) = node.node_mut() {
                     node.due.give(fence);
                 }
                 self.with_adapter_of(device, |it| it.flying += 1);
             }
-            What::PacketReturned { .. } => self.with_adapter_of(device, |it| less(&mut it.flying)),
-            What::PacketCancelled { packet } => {
+            What::PacketReturned { .. } => {
                 less(&mut context.in_flight);
+                self.with_adapter_of(device, |it| less(&mut it.flying));
+            }
+            What::PacketCancelled { packet } => {
                 self.packet_over(device, event.subject, packet);
             }
             What::PacketDone { packet, node, fence } => {

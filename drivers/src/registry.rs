@@ -181,8 +181,10 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::listless(render::Flaw::NeverPrepatches, log);
     "forgets-a-patch" "lists no patch location for what it has the address of" [KMD_RENDER_005]
         |log| plug::listless(render::Flaw::ForgetsPatch, log);
-    "renders-nothing" "wants another buffer for each packet, for ever" [KMD_RENDER_006]
+    "renders-nothing" "wants another buffer for each packet, for ever" [KMD_CTX_005]
         |log| plug::listless(render::Flaw::GetsNowhere, log);
+    "begins-again" "wants another buffer, and forgets how far it came" [KMD_RENDER_006]
+        |log| plug::listless(render::Flaw::BeginsAgain, log);
     "breaks-guarantee" "guarantees that a buffer is enough, and wants another" [KMD_RENDER_007]
         |log| plug::listless(render::Flaw::BreaksGuarantee, log);
     "splits-backwards" "lists the patch locations of a packet in the wrong order"

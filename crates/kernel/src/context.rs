@@ -5,6 +5,7 @@ use crate::device::{Inside, Loss};
 use crate::gate::Class;
 use crate::handle::{Handle, Reserved};
 use crate::kernel::Kernel;
+use crate::listed::BufferSizes;
 use crate::lists::{Buffers, EntrySizes, Lists};
 use crate::miniport::{ContextOrder, DriverContext, Refusal};
 use crate::process::ProcessId;
@@ -104,6 +105,11 @@ impl Kernel {
                 let device = Kind::Device.nr(inside.device);
                 let created = What::ContextCreated { device, node: Kind::Node.nr(on) };
                 self.log.emit(subject, created);
+                let lists = world.contexts.get(number).and_then(|it| it.lists.as_ref());
+                if let Some(sizes) = lists.map(|it| it.sizes) {
+                    let BufferSizes { commands, list, patches, .. } = sizes;
+                    self.log.emit(subject, What::ContextLists { commands, list, patches });
+                }
                 self.give_word(given, subject);
                 self.publish(&mut world, process.0, name, subject);
                 let lists = world.contexts.get(number).and_then(|it| it.lists.as_ref());

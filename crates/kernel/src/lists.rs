@@ -80,7 +80,7 @@ pub struct Captured {
 /// The buffers of a context.
 pub(crate) struct Lists {
     pub(crate) sizes: BufferSizes,
-    /// How often its client rendered.
+    /// How many buffers its driver rendered into.
     pub(crate) renders: u32,
     shelves: [Shelf; 3],
 }

@@ -23,8 +23,6 @@ use flight::{Fence, Kind, Passive, RuleId, Run, Subject, What, Who};
 
 /// A driver that needs more buffers than this for one call does not get on.
 const MOST_PASSES: u32 = 1000;
-/// A buffer is not made smaller than this.
-const LEAST: u32 = 256;
 
 const RENDER: &str = "DxgkDdiRender";
 const PATCH: &str = "DxgkDdiPatch";
@@ -152,13 +150,12 @@ impl Kernel {
                 Ok(it) => it,
                 Err(why) => break Err(why),
             };
-            let room = self.room(context, pass == 1, packet.size);
-            let before = multipass;
-            let answer =
-                self.render_pass(at, process, inside, order, &mut packet, room, &mut multipass);
+            let (room, before) = (packet.size, multipass);
+            let answer = self.render_pass(at, process, inside, order, &mut packet, &mut multipass);
             let full = matches!(answer, Err(Refused::Driver(Refusal::NoRoom)));
-            let stuck = full && room == packet.size && packet.written == 0 && multipass == before;
-            self.judge_pass(context, full, stuck || pass > MOST_PASSES);
+            let stays = full && multipass == before;
+            let stuck = stays || pass > MOST_PASSES;
+            self.judge_pass(context, full, stuck, packet.written > 0);
             let said = match &answer {
                 Ok(()) => "ok".into(),
                 Err(Refused::Driver(why)) => why.name(),
@@ -168,6 +165,7 @@ impl Kernel {
             let rendered = What::PacketRendered {
                 pass,
                 commands: small(order.commands.len()),
+                room,
                 bytes: packet.written,
                 uses: small(packet.uses.len()),
                 patches: small(packet.patches.len()),
@@ -206,8 +204,10 @@ impl Kernel {
     ) -> Result<Listed, Refused> {
         let world = &mut *self.world.hold();
         world.works(inside.device)?;
-        let sizes = world.contexts.get(context).and_then(|it| it.lists.as_ref());
-        let sizes = sizes.map(|it| it.sizes).ok_or(Refused::NoLists)?;
+        let lists = world.contexts.get_mut(context).and_then(|it| it.lists.as_mut());
+        let lists = lists.ok_or(Refused::NoLists)?;
+        lists.renders = lists.renders.wrapping_add(1);
+        let sizes = lists.sizes;
         let memory = world.memory(inside.adapter).ok_or(Refused::NoVideoMemory)?.1;
         let bytes = u64::from(sizes.commands).max(1).next_multiple_of(PAGE);
         let run = memory.ram.take(bytes).ok_or(Refused::NoRoom { trim: bytes })?;
@@ -227,19 +227,7 @@ impl Kernel {
         })
     }
 
-    /// How much of a buffer a driver gets: every other call begins with half of one, so that no
-    /// driver forgets to go on.
-    fn room(&self, context: u32, first: bool, size: u32) -> u32 {
-        let mut world = self.world.hold();
-        let lists = world.contexts.get_mut(context).and_then(|it| it.lists.as_mut());
-        let Some(it) = lists.filter(|_| first) else { return size };
-        it.renders = it.renders.wrapping_add(1);
-        let shrinks = it.renders.is_multiple_of(2) && !it.sizes.guaranteed;
-        if shrinks && size / 2 >= LEAST { size / 2 } else { size }
-    }
-
     /// One call of `DxgkDdiRender`.
-    #[expect(clippy::too_many_arguments, reason = "a call of the driver, and what it is about")]
     fn render_pass(
         &self,
         at: &mut Passive,
@@ -247,10 +235,9 @@ impl Kernel {
         inside: &Inside<'_>,
         order: &RenderOrder,
         packet: &mut Listed,
-        room: u32,
         multipass: &mut u32,
     ) -> Result<(), Refused> {
-        let driver = &inside.driver;
+        let (driver, room) = (&inside.driver, packet.size);
         let keys = Class::Zero.keys(inside.adapter, driver.generation, process.0);
         let pass = self.enter(at, keys)?;
         self.look_again(inside)?;
@@ -371,14 +358,16 @@ impl Kernel {
     }
 
     /// A driver whose buffer is full goes on with the next, unless it said that it never is.
-    fn judge_pass(&self, context: u32, full: bool, stuck: bool) {
+    fn judge_pass(&self, context: u32, full: bool, stuck: bool, wrote: bool) {
         let lists = |it: &crate::context::Context| it.lists.as_ref().map(|it| it.sizes.guaranteed);
         let guaranteed = self.world.hold().contexts.get(context).and_then(lists);
         let about = Kind::Context.nr(context);
-        let broken = stuck.then(|| {
-            "the driver asked for another buffer, though it got nowhere with an empty one"
-                .to_owned()
-        });
+        let nowhere = || "the driver got nowhere with an empty buffer of the size it wants";
+        let broken = (stuck && !wrote).then(|| nowhere().to_owned());
+        self.log.judge(RuleId::KMD_CTX_005, Who::Driver, about, RENDER, broken);
+        let keeps =
+            || "the driver asked for another buffer, and keeps no progress in MultipassOffset";
+        let broken = (stuck && wrote).then(|| keeps().to_owned());
         self.log.judge(RuleId::KMD_RENDER_006, Who::Driver, about, RENDER, broken);
         if guaranteed == Some(true) {
             let broken = full.then(|| {

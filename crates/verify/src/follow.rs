@@ -267,7 +267,7 @@ impl Shadows {
     fn context(&mut self, event: &Event) {
         if let What::ContextCreated { device, .. } = event.what {
             let saves = self.early_saves(event.subject);
-            let context = Context { device, in_flight: 0, saves };
+            let context = Context { device, in_flight: 0, saves, buffer: None };
             self.start(event.subject, Known::Context(context));
             self.with_device(device, |it| it.contexts += 1);
             self.with_adapter_of(device, |it| it.owned += 1);
@@ -281,6 +281,7 @@ impl Shadows {
                 self.with_device(device, |it| less(&mut it.contexts));
                 self.with_adapter_of(device, |it| less(&mut it.owned));
             }
+            What::ContextLists { commands, .. } => context.buffer = Some(commands),
             What::PacketQueued { packet } => {
                 let packet = Packet { queued: event.seq, context: event.subject, packet };
                 self.with_device(device, |it| it.packets.push_back(packet));

@@ -8,12 +8,21 @@ const RENDER: &str = "D3DKMTRender";
 const SUBMIT: &str = "DxgkDdiSubmitCommand";
 
 /// The rules on packets with lists.
-pub(crate) static RULES: [Rule; 4] = [
+pub(crate) static RULES: [Rule; 5] = [
+    Rule { id: RuleId::KMD_CTX_004, on: &["packet.rendered"], check: large_enough },
     Rule { id: RuleId::KMD_SUBMIT_007, on: &["packet.started"], check: as_patched },
     Rule { id: RuleId::KMD_SUBMIT_009, on: &["packet.uses"], check: in_place },
     Rule { id: RuleId::SUBMIT_RENDER_007, on: &["packet.uses"], check: not_locked_away },
     Rule { id: RuleId::SUBMIT_RENDER_008, on: &["packet.rendered"], check: of_a_working_device },
 ];
+
+fn large_enough(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::PacketRendered { room, .. } = event.what else { return Verdict::Aside };
+    let Some(wants) = shadow.context().and_then(|it| it.buffer) else { return Verdict::Aside };
+    Verdict::kept_if(room >= wants, Who::Kernel, "DxgkDdiRender.DmaSize", || {
+        format!("{} gets a buffer of {room} bytes, but its driver wants {wants}", event.subject)
+    })
+}
 
 fn as_patched(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let What::PacketStarted { fence, start, end, .. } = event.what else { return Verdict::Aside };

@@ -236,6 +236,8 @@ pub struct Context {
     pub in_flight: u32,
     /// The allocations its driver made for it.
     pub saves: Saves,
+    /// How large its driver wants the buffers of packets with lists, if it has such.
+    pub buffer: Option<u32>,
 }
 
 /// Of a resource.

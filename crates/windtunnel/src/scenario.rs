@@ -1,7 +1,8 @@
 //! Scenarios: what a client does to a driver, by name.
 
 use crate::scenarios::{
-    bad, bad_memory, destroy, destroy_memory, escape, life, memory, saved, share, threads,
+    bad, bad_memory, bad_render, destroy, destroy_memory, escape, life, memory, render, saved,
+    share, threads,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -83,6 +84,18 @@ pub(crate) const MEMORY: &[&str] = &[
     "DxgkDdiSubmitCommand",
 ];
 
+/// Packets with lists, and video memory for what they list.
+pub(crate) const LISTED: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiRender",
+    "DxgkDdiPatch",
+    "DxgkDdiSubmitCommand",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiBuildPagingBuffer",
+];
+
 /// Primaries.
 pub(crate) const DESCRIBE: &[&str] = &["DxgkDdiDescribeAllocation"];
 
@@ -96,8 +109,10 @@ pub const ALL: &[&[Scenario]] = &[
     memory::ALL,
     destroy_memory::ALL,
     saved::ALL,
+    render::ALL,
     bad::ALL,
     bad_memory::ALL,
+    bad_render::ALL,
 ];
 
 /// The scenario of that name.

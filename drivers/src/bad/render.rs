@@ -33,6 +33,8 @@ pub(crate) enum Flaw {
     ForgetsPatch,
     /// Asks for another buffer.
     GetsNowhere,
+    /// Asks for another buffer, and forgets how far it came.
+    BeginsAgain,
     /// Guarantees that a buffer is enough, and asks for another.
     BreaksGuarantee,
     /// The last patch location first.
@@ -122,7 +124,11 @@ impl Miniport for Listless {
             }
             _ => (),
         }
+        let before = *rendering.multipass;
         let answer = self.good.render(at, rendering);
+        if self.flaw == Flaw::BeginsAgain && answer == Err(Refusal::NoRoom) {
+            *rendering.multipass = before;
+        }
         let patches = std::mem::take(&mut rendering.patches);
         match self.flaw {
             Flaw::NeverPrepatches => {

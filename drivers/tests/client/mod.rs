@@ -219,7 +219,7 @@ impl Client<'_> {
             render(at, &commands, &[one, two], value == 4);
             self.host.quiet(at);
         }
-        let many: Vec<Command> = (0..30).map(|it| fill(all[0], it)).collect();
+        let many: Vec<Command> = (0..60).map(|it| fill(all[0], it)).collect();
         render(at, &many, &[all[0]], false);
         render(at, &many, &[all[0]], false);
         self.host.quiet(at);

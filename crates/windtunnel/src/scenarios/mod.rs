@@ -2,11 +2,13 @@
 
 pub(crate) mod bad;
 pub(crate) mod bad_memory;
+pub(crate) mod bad_render;
 pub(crate) mod destroy;
 pub(crate) mod destroy_memory;
 pub(crate) mod escape;
 pub(crate) mod life;
 pub(crate) mod memory;
+pub(crate) mod render;
 pub(crate) mod saved;
 pub(crate) mod share;
 pub(crate) mod threads;

@@ -14,6 +14,7 @@ pub(crate) mod device;
 pub(crate) mod escape;
 pub(crate) mod handle;
 pub(crate) mod level;
+pub(crate) mod listed;
 pub(crate) mod memory;
 pub(crate) mod paging;
 pub(crate) mod query;

@@ -4,8 +4,9 @@ use crate::asking::ASKS;
 use crate::bad::paging::Flaw;
 use crate::bad::{
     adapter, callback, context_memory, create, describe, destroy, device, escape, handle, level,
-    memory, query, render, saved, standard, view,
+    listed, memory, query, render, saved, standard, view,
 };
+use crate::listed::LISTED;
 use crate::memory::MEMORY;
 use crate::moving::MOVES_RESOURCE;
 use crate::plug;
@@ -63,6 +64,8 @@ pub const ALL: &[Listed] = drivers! {
     "table-locks" "destroys under a spin lock, and takes its time to create" []
         |log| plug::table(&level::LOCKS, log);
 
+    "table-listed" "the driver with a table, and packets with lists besides" []
+        |log| plug::table_memory(&LISTED, log);
     "softgpu-listed" "the built-in driver as one of WDDM 1.x: packets have lists" []
         |log| plug::listed(log, |good| good);
     "softgpu-guarantees" "the same, and what fits into a client's buffer fits into its own" []
@@ -177,6 +180,10 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::listless(render::Flaw::RunsAnything, log);
     "renders-beyond" "says it wrote more commands than the buffer has room for" [KMD_RENDER_003]
         |log| plug::listless(render::Flaw::Beyond, log);
+    "renders-behind" "writes a byte behind the buffer it renders into" [KMD_RENDER_003]
+        |log| plug::table_memory(&listed::RENDERS_BEHIND, log);
+    "never-advances" "renders, and leaves pDmaBuffer where it was" [KMD_RENDER_003]
+        |log| plug::table_memory(&listed::NEVER_ADVANCES, log);
     "never-prepatches" "leaves addresses to be patched that it was told" [KMD_RENDER_004]
         |log| plug::listless(render::Flaw::NeverPrepatches, log);
     "forgets-a-patch" "lists no patch location for what it has the address of" [KMD_RENDER_005]
@@ -193,6 +200,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::listless(render::Flaw::FailsPatch, log);
     "patches-outside" "writes behind the part of a packet that is submitted" [KMD_SUBMIT_002]
         |log| plug::listless(render::Flaw::PatchesOutside, log);
+    "patches-behind" "writes a byte behind the buffer it patches" [KMD_SUBMIT_002]
+        |log| plug::table_memory(&listed::PATCHES_BEHIND, log);
     "patches-once" "adds addresses to what is there, so that it can patch once" [KMD_SUBMIT_003]
         |log| plug::listless(render::Flaw::PatchesOnce, log);
     "patches-with-context" "takes it that what is patched has a context" [KMD_SUBMIT_004]

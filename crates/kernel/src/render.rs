@@ -14,10 +14,10 @@ use crate::kernel::Kernel;
 use crate::listed::{ListedSubmission, Listing, PatchLocation, Patching, Rendering, UserMemory};
 use crate::memory::number;
 use crate::memory::place::Plan;
-use crate::miniport::{Answer, DriverContext, Refusal};
+use crate::miniport::{Answer, DriverContext, Generation, Refusal};
 use crate::operation::PAGE;
 use crate::process::ProcessId;
-use crate::refused::Refused;
+use crate::refused::{Argument, Refused};
 use crate::world::World;
 use flight::{Fence, Kind, Passive, RuleId, Run, Subject, What, Who};
 
@@ -64,6 +64,7 @@ pub(crate) struct Listed {
 /// An allocation that a packet uses.
 #[derive(Clone, Debug)]
 struct Use {
+    view: u32,
     word: usize,
     extent: u32,
     write: bool,
@@ -84,6 +85,9 @@ impl Kernel {
         self.in_context(at, process, order.context, |at, context, inside| {
             self.look_again(inside)?;
             let uses = self.uses(process, inside.device, order)?;
+            if inside.driver.generation == Generation::Two {
+                self.judge_resident(context, inside, &uses)?;
+            }
             let packets = self.translate(at, process, context, inside, order, &uses)?;
             let count = u32::try_from(packets.len()).unwrap_or(u32::MAX);
             let mut refused = Ok(());
@@ -99,6 +103,16 @@ impl Kernel {
             self.send(at, process.0, context, inside)?;
             Ok(count)
         })
+    }
+
+    /// Whether the kernel brings what packets list, for a device's driver: from WDDM 2 on its
+    /// client has it resident before.
+    pub fn brings_listed(&self, process: ProcessId, device: Handle) -> bool {
+        let world = self.world.hold();
+        let number = world.resolve(process, Argument::Device, device, Kind::Device);
+        let device = number.ok().and_then(|it| world.devices.get(it));
+        let on = device.and_then(|it| world.adapters.get(it.adapter));
+        on.is_some_and(|it| it.driver.generation == Generation::One)
     }
 
     /// What a client's list names.
@@ -128,9 +142,38 @@ impl Kernel {
             let word = world.views.get(view).and_then(|it| it.word.as_ref());
             let word = word.map_or(0, |it| it.word());
             let bytes = it.bytes;
-            uses.push(Use { word, extent, write: *write, bytes, told: None });
+            uses.push(Use { view, word, extent, write: *write, bytes, told: None });
         }
         Ok(uses)
+    }
+
+    /// From WDDM 2 on a client has what it lists resident: nobody brings it.
+    fn judge_resident(
+        &self,
+        context: u32,
+        inside: &Inside<'_>,
+        uses: &[Use],
+    ) -> Result<(), Refused> {
+        let missing = {
+            let world = self.world.hold();
+            let there = |it: &&Use| {
+                let listed = world.views.get(it.view).is_some_and(|it| it.resident > 0);
+                listed && world.place_now(it.extent).is_some()
+            };
+            uses.iter().find(|it| !there(it)).map(|it| Kind::View.nr(it.view))
+        };
+        let about = Kind::Context.nr(context);
+        let broken =
+            missing.map(|it| format!("a packet of {about} lists {it}: it is not resident"));
+        let refused = broken.is_some();
+        let (rule, place) = (RuleId::RESID_MAKE_011, "D3DKMTRender.AllocationCount");
+        self.log.judge(rule, Who::Client, about, place, broken);
+        if refused {
+            // WINDOWS: it is refused, and its device is in error (documented).
+            self.lose_device(inside.device, Loss::PageFault);
+            return Err(Refused::Removed(inside.subject()));
+        }
+        Ok(())
     }
 
     /// Has the driver write the hardware's commands, into as many buffers as it needs.

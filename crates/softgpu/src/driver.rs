@@ -398,11 +398,11 @@ impl Miniport for SoftGpu {
     }
 
     fn render(&self, _at: &mut Passive, rendering: &mut Rendering<'_>) -> Answer<()> {
-        self.translate(rendering)
+        self.render_listed(rendering)
     }
 
     fn patch(&self, _at: &mut Passive, patching: &mut Patching<'_>) -> Answer<()> {
-        self.write_addresses(patching)
+        self.patch_listed(patching)
     }
 
     fn submit_listed(&self, _at: &mut Dispatch, packet: &ListedSubmission<'_>) -> Answer<()> {

@@ -32,5 +32,7 @@ pub use building::build as build_paging;
 pub use driver::SoftGpu;
 pub use engine::{Area, Drawing, Ended, Paging, Stream, Target};
 pub use gpu::{Gpu, NODES, Packet};
+/// Packets with lists of this hardware, for a driver of another kind.
+pub use listed::{Writing, patch, translate};
 pub use memory::Memory;
 pub use plan::{APERTURE, LOCAL, MemoryPlan, VISIBLE};

@@ -203,6 +203,10 @@ impl Client<'_> {
             return;
         };
         let all = made.allocations;
+        // From WDDM 2 on nobody brings what a packet lists.
+        if !kernel.brings_listed(process, self.device) {
+            self.resident(at, &all);
+        }
         let fill = |target, value| Command::Fill { target, offset: 8, length: 64, value };
         let copy =
             |from, to| Command::Copy { from, from_offset: 8, to, to_offset: 4096, length: 32 };

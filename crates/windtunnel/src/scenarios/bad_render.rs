@@ -5,7 +5,7 @@ use crate::scenarios::bad::bad;
 use crate::scenarios::render::{Easel, fill};
 use crate::tunnel::{Stopped, Tunnel, refused, wanted};
 use abi::kmt::D3DKMT_RENDERFLAGS as Flags;
-use abi::status::STATUS_INVALID_PARAMETER;
+use abi::status::{STATUS_DEVICE_REMOVED, STATUS_INVALID_PARAMETER};
 use flight::RuleId;
 use softgpu::format::anywhere;
 use thunk::{Listed, ListedContext};
@@ -53,7 +53,26 @@ pub(crate) const ALL: &[Scenario] = &[
         &[RuleId::SUBMIT_RENDER_004],
         |it| bad_packet(it, |packet, _| packet.patches = vec![(0, 4), (1, 8)]),
     ),
+    listed(
+        "render-absent",
+        "a packet lists what is not resident, with a driver of WDDM 2",
+        &[RuleId::RESID_MAKE_011],
+        not_resident,
+    ),
 ];
+
+fn not_resident(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let mut easel = Easel::open(tunnel)?;
+    if easel.is_brought() {
+        return Err(Stopped("a driver of WDDM 2".to_owned()));
+    }
+    let list = easel.create_absent(tunnel.at, &[anywhere()])?;
+    let packet = Easel::packet(&[fill(list[0], 1)], &list);
+    let rendered = easel.bench.client.render(tunnel.at, &mut easel.context, &packet);
+    refused("D3DKMTRender of what is not resident", &rendered, STATUS_DEVICE_REMOVED)?;
+    easel.bench.destroy_list(tunnel.at, &list)?;
+    easel.close(tunnel.at)
+}
 
 const fn listed(
     name: &'static str,

@@ -91,8 +91,28 @@ impl Easel {
         at: &mut Passive,
         wants: &[Wants],
     ) -> Result<Vec<D3DKMT_HANDLE>, Stopped> {
+        let list = self.create_absent(at, wants)?;
+        // From WDDM 2 on nobody brings what a packet lists.
+        if !self.is_brought() {
+            self.bench.resident(at, &list)?;
+        }
+        Ok(list)
+    }
+
+    /// The same, and nobody has asked for them to be resident.
+    pub(crate) fn create_absent(
+        &self,
+        at: &mut Passive,
+        wants: &[Wants],
+    ) -> Result<Vec<D3DKMT_HANDLE>, Stopped> {
         let private = wants.iter().map(|it| describe_in(SIZE, PAGE, it)).collect();
         Ok(self.bench.make(at, &Create::on(self.bench.device, private))?.allocations)
+    }
+
+    /// Whether the kernel brings what packets list: with a driver of WDDM 1.x.
+    pub(crate) fn is_brought(&self) -> bool {
+        let session = self.bench.client.session();
+        session.kernel().brings_listed(session.process(), Handle(self.bench.device))
     }
 
     /// A packet that does commands, with all that they use.
@@ -257,6 +277,9 @@ fn not_taken(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
 
 fn lost(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let mut easel = Easel::open(tunnel)?;
+    if !easel.is_brought() {
+        return Err(Stopped("a driver of WDDM 1.x".to_owned()));
+    }
     let list = easel.create(tunnel.at, &[hidden(); 6])?;
     easel.render(tunnel.at, &[fill(list[0], 1)], &list[..1])?;
     let client = easel.bench.client.clone();

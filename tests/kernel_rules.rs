@@ -8,6 +8,8 @@
 
 #[path = "kernel_rules_memory.rs"]
 mod memory;
+#[path = "kernel_rules_render.rs"]
+mod render;
 
 use flight::{Event, Passive, RuleId, Subject, What, Who};
 use kernel::miniport::Generation;
@@ -351,7 +353,7 @@ const CASES: &[Case] = &[
 
 /// All of them.
 fn cases() -> impl Iterator<Item = &'static Case> {
-    CASES.iter().chain(memory::CASES)
+    CASES.iter().chain(memory::CASES).chain(render::CASES)
 }
 
 const SUBMITS: &str = "ddi.call name=DxgkDdiSubmitCommandVirtual";
@@ -457,7 +459,7 @@ fn with(event: &Event, name: &str, value: &str) -> Event {
 }
 
 /// The trace of a flight of the built-in driver.
-fn recorded(flight: &str) -> Vec<Event> {
+fn recorded(flight: &'static str) -> Vec<Event> {
     let events = match flight {
         MANY_NAMES => run(1, softgpu, many_names),
         FIRST_GENERATION => side_by_side(Generation::One),
@@ -465,7 +467,10 @@ fn recorded(flight: &str) -> Vec<Event> {
         memory::LOCKED => stories::memory::locked(),
         memory::TOLD => stories::memory::told(),
         memory::RECLAIMED => stories::memory::reclaimed(),
-        scenario => return flown("softgpu", scenario, 1).events,
+        scenario => {
+            let (driver, scenario) = render::flight(scenario).unwrap_or(("softgpu", scenario));
+            return flown(driver, scenario, 1).events;
+        }
     };
     windtunnel::keep_tally(verified(&events).tally());
     events

@@ -189,7 +189,7 @@ impl Kernel {
         let (mut packets, mut multipass, mut pass) = (Vec::new(), 0, 0);
         let refused = loop {
             pass += 1;
-            let mut packet = match self.new_packet(context, inside, order.null, uses) {
+            let mut packet = match self.new_packet(context, inside, order, uses) {
                 Ok(it) => it,
                 Err(why) => break Err(why),
             };
@@ -242,7 +242,7 @@ impl Kernel {
         &self,
         context: u32,
         inside: &Inside<'_>,
-        null: bool,
+        order: &RenderOrder,
         uses: &[Use],
     ) -> Result<Listed, Refused> {
         let world = &mut *self.world.hold();
@@ -251,20 +251,23 @@ impl Kernel {
         let lists = lists.ok_or(Refused::NoLists)?;
         lists.renders = lists.renders.wrapping_add(1);
         let sizes = lists.sizes;
+        // A driver that guarantees so has as much room as its client.
+        let length = u32::try_from(order.commands.len()).unwrap_or(u32::MAX);
+        let size = if sizes.guaranteed { sizes.commands.max(length) } else { sizes.commands };
         let memory = world.memory(inside.adapter).ok_or(Refused::NoVideoMemory)?.1;
-        let bytes = u64::from(sizes.commands).max(1).next_multiple_of(PAGE);
+        let bytes = u64::from(size).max(1).next_multiple_of(PAGE);
         let run = memory.ram.take(bytes).ok_or(Refused::NoRoom { trim: bytes })?;
         let uses = uses.iter().map(|it| Use { told: world.place_now(it.extent), ..it.clone() });
         Ok(Listed {
             adapter: inside.adapter,
             context,
             run,
-            size: sizes.commands,
+            size,
             written: 0,
             private: vec![0; sizes.private as usize],
             uses: uses.collect(),
             patches: Vec::new(),
-            null,
+            null: order.null,
             held: false,
             sent: None,
         })

@@ -10,6 +10,9 @@ use kernel::miniport::{
 use softgpu::{SoftGpu, format};
 use std::sync::Arc;
 
+/// More patch locations than a client's largest buffer has room for commands.
+const GUARANTEED: u32 = 256;
+
 /// A driver around a good one.
 pub(crate) struct Listless {
     good: Arc<SoftGpu>,
@@ -103,7 +106,8 @@ impl Miniport for Listless {
     ) -> Answer<(DriverContext, BufferSizes)> {
         let (context, sizes) = self.good.create_listed_context(at, device, order, word)?;
         let guaranteed = matches!(self.flaw, Flaw::None | Flaw::BreaksGuarantee);
-        Ok((context, BufferSizes { guaranteed, ..sizes }))
+        let patches = if guaranteed { GUARANTEED } else { sizes.patches };
+        Ok((context, BufferSizes { guaranteed, patches, ..sizes }))
     }
 
     fn render(&self, at: &mut Passive, rendering: &mut Rendering<'_>) -> Answer<()> {

@@ -45,13 +45,13 @@ fn a_synchronous_destroy_behind_work_that_never_ends_is_answered_and_named() {
         };
         assert_eq!(bench.client.destroy(at, &destroy), Err(STATUS_UNSUCCESSFUL));
         // The end goes on waiting; the device's end gives the work up.
-        assert!(wing.kernel.census().to_string().contains("used, behind fence 1 of node 0"));
+        assert!(wing.kernel.census().to_string().contains("used, behind packet 1 of context 1"));
         bench.close(at, &[context]).unwrap();
     });
     let verifier = verified(&events);
     let first = verifier.findings().first().unwrap();
     assert_eq!(first.rule, RuleId::WT_STUCK_001);
-    let graph = "main waits for retirement 1, behind fence 1 of node 0";
+    let graph = "main waits for retirement 1, behind packet 1 of context 1";
     assert!(first.message.contains(graph), "{}", first.message);
     let stuck: Vec<RuleId> = verifier.findings().iter().map(|it| it.rule).collect();
     assert!(stuck.iter().all(|it| *it == RuleId::WT_STUCK_001), "{stuck:?}");

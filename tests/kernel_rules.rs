@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
+#[path = "kernel_rules_keyed.rs"]
+mod keyed;
 #[path = "kernel_rules_memory.rs"]
 mod memory;
 #[path = "kernel_rules_render.rs"]
@@ -353,7 +355,7 @@ const CASES: &[Case] = &[
 
 /// All of them.
 fn cases() -> impl Iterator<Item = &'static Case> {
-    CASES.iter().chain(memory::CASES).chain(render::CASES)
+    CASES.iter().chain(memory::CASES).chain(keyed::CASES).chain(render::CASES)
 }
 
 const SUBMITS: &str = "ddi.call name=DxgkDdiSubmitCommandVirtual";

@@ -131,9 +131,10 @@ impl Board {
     pub fn acknowledge(&self, node: u32) -> bool {
         // What faulted is over as well.
         let over = |it| match it {
-            Ended::Done(fence) | Ended::Faulted(fence, _) => fence,
+            Ended::Done(fence) | Ended::Faulted(fence, _) => Some(fence),
+            Ended::Preempted(_) => None,
         };
-        let done: Vec<Fence> = self.gpu.take_ended(node).into_iter().map(over).collect();
+        let done: Vec<Fence> = self.gpu.take_ended(node).into_iter().filter_map(over).collect();
         if let (Some(newest), Some(it)) = (done.last(), self.state().done.get_mut(node as usize)) {
             *it = newest.0;
         }

@@ -42,6 +42,8 @@ pub enum Kind {
     QueueFence,
     /// An allocation that a driver made for its contexts.
     Saved,
+    /// A keyed mutex.
+    Keyed,
 }
 
 /// What an event is about: the third device, the first word.
@@ -54,7 +56,7 @@ pub struct Subject {
 }
 
 /// In the order of the kinds.
-const KINDS: [(Kind, &str); 18] = [
+const KINDS: [(Kind, &str); 19] = [
     (Kind::Run, "run"),
     (Kind::Process, "process"),
     (Kind::Adapter, "adapter"),
@@ -73,6 +75,7 @@ const KINDS: [(Kind, &str); 18] = [
     (Kind::Queue, "queue"),
     (Kind::QueueFence, "queue-fence"),
     (Kind::Saved, "context-allocation"),
+    (Kind::Keyed, "keyed-mutex"),
 ];
 
 impl Kind {
@@ -111,7 +114,7 @@ impl FromStr for Subject {
 
 /// The number of a packet on its node (`SubmissionFenceId`). It wraps, so fences are compared
 /// by distance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Fence(pub u32);
 
 impl Fence {

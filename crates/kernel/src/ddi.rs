@@ -12,15 +12,15 @@ use crate::kernel::Kernel;
 use crate::listed::{BufferSizes, ListedSubmission, Patching, Rendering};
 use crate::lock::Counter;
 use crate::miniport::{
-    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
-    DriverDevice, DriverResource, DriverView, Escape, Features, Generation, Miniport, Opening,
-    Refusal, Standard, Submission, Surface,
+    Answer, Births, Blank, Born, Cancelled, CollectReason, ContextOrder, Doomed, DriverAllocation,
+    DriverContext, DriverDevice, DriverResource, DriverView, Escape, Features, Generation,
+    Miniport, Opening, Refusal, Standard, Submission, Surface,
 };
 use crate::operation::{Building, PagingSubmission};
 use crate::services::Services;
 use flight::{
-    DeviceLevel, Dispatch, Host, InCall, Irql, Kind, Level, Log, Machine, Passive, Pool, RuleId,
-    Subject, Support, Ticket, What, Who,
+    DeviceLevel, Dispatch, Fence, Host, InCall, Irql, Kind, Level, Log, Machine, Passive, Pool,
+    RuleId, Subject, Support, Ticket, What, Who,
 };
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -124,6 +124,17 @@ table! {
         lacks "physical addresses only: no page tables";
     SUBMIT_PAGING     DxgkDdiSubmitCommand    Dispatch Scheduler Legal::Only(&[]),
         lacks "no presents and flips";
+    PREEMPT           DxgkDdiPreemptCommand   Dispatch Scheduler Legal::Only(&[]),
+        lacks "a node gives back all it has not begun";
+    CURRENT_FENCE     DxgkDdiQueryCurrentFence Passive Scheduler Legal::Any;
+    CANCEL            DxgkDdiCancelCommand    Passive Scheduler Legal::Only(&[]);
+    ENGINE_STATUS     DxgkDdiQueryEngineStatus Passive Scheduler Legal::Only(&[]);
+    DEPENDENT_NODES   DxgkDdiQueryDependentEngineGroup Passive Scheduler Legal::Only(&[]);
+    RESET_ENGINE      DxgkDdiResetEngine      Passive Scheduler Legal::Any;
+    RESET             DxgkDdiResetFromTimeout Passive Three Legal::Only(&[]);
+    RESTART           DxgkDdiRestartFromTimeout Passive Three Legal::Only(&[]);
+    COLLECT           DxgkDdiCollectDbgInfo   Passive None Legal::Any,
+        lacks "asked before a reset only";
     INTERRUPT         DxgkDdiInterruptRoutine DeviceLevel None Legal::Any;
     DPC               DxgkDdiDpcRoutine       Dispatch None Legal::Any;
 }
@@ -413,6 +424,23 @@ impl Driver {
         self.call(&BUILD_PAGING, at, whom, |it, at| it.build_paging(at, building))
     }
 
+    /// Between a reset and the restart. Answers whether the hardware was touched, too.
+    pub(crate) fn build_dropped(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        whom: For<'_>,
+        building: &mut Building<'_>,
+    ) -> (Answer<()>, bool) {
+        let mut touched = false;
+        let answer = self.call(&BUILD_PAGING, at, whom, |it, at| {
+            let answer = it.build_paging(at, building);
+            touched = InCall::current().is_some_and(|it| it.touched);
+            answer
+        });
+        (answer, touched)
+    }
+
     pub(crate) fn submit_paging(
         &self,
         at: &mut Passive,
@@ -420,6 +448,79 @@ impl Driver {
         packet: &PagingSubmission<'_>,
     ) -> Answer<()> {
         self.call(&SUBMIT_PAGING, at, bare(None), |it, at| it.submit_paging(at, packet))
+    }
+
+    pub(crate) fn preempt(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        node: u32,
+        preemption: Fence,
+    ) -> Answer<()> {
+        self.call(&PREEMPT, at, bare(None), |it, at| it.preempt(at, node, preemption))
+    }
+
+    pub(crate) fn current_fence(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        node: u32,
+    ) -> Answer<Fence> {
+        self.call(&CURRENT_FENCE, at, bare(None), |it, at| it.current_fence(at, node))
+    }
+
+    pub(crate) fn cancel(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        packet: &Cancelled<'_>,
+    ) -> Answer<()> {
+        self.call(&CANCEL, at, bare(None), |it, at| it.cancel(at, packet))
+    }
+
+    pub(crate) fn engine_answers(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        node: u32,
+    ) -> Answer<bool> {
+        self.call(&ENGINE_STATUS, at, bare(None), |it, at| it.engine_answers(at, node))
+    }
+
+    pub(crate) fn dependent_nodes(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        node: u32,
+    ) -> Answer<u64> {
+        self.call(&DEPENDENT_NODES, at, bare(None), |it, at| it.dependent_nodes(at, node))
+    }
+
+    pub(crate) fn reset_engine(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        node: u32,
+    ) -> Answer<Fence> {
+        self.call(&RESET_ENGINE, at, bare(None), |it, at| it.reset_engine(at, node))
+    }
+
+    pub(crate) fn reset(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {
+        self.call(&RESET, at, bare(None), |it, at| it.reset(at))
+    }
+
+    pub(crate) fn restart(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {
+        self.call(&RESTART, at, bare(None), |it, at| it.restart(at))
+    }
+
+    /// No pass: it may come at any moment.
+    pub(crate) fn collect(
+        &self,
+        at: &mut Passive,
+        reason: CollectReason,
+        into: &mut [u8],
+    ) -> Answer<usize> {
+        self.call(&COLLECT, at, bare(None), |it, at| it.collect(at, reason, into))
     }
 
     /// No pass: an interrupt asks nobody.

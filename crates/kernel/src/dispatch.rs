@@ -15,7 +15,7 @@ use crate::gate::{Class, Pass};
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::memory::place::Plan;
-use crate::miniport::{DriverContext, Refusal, Submission};
+use crate::miniport::{Cancelled, DriverContext, Refusal, Submission};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::schedule::{Behind, Flying};
@@ -51,6 +51,8 @@ pub(crate) struct Waiting {
     runnable: bool,
     /// The higher, the sooner.
     pub(crate) priority: i32,
+    /// Packets that its driver is to be told of, which will never be sent.
+    cancelling: u32,
 }
 
 /// One thing in a line.
@@ -79,7 +81,7 @@ struct Sent {
 impl Waiting {
     /// Whether nothing is left to do.
     pub(crate) fn is_empty(&self) -> bool {
-        self.line.is_empty() && self.sent.is_empty()
+        self.line.is_empty() && self.sent.is_empty() && self.cancelling == 0
     }
 
     /// Whether something waits to be sent.
@@ -227,7 +229,89 @@ impl Kernel {
         it.line.line.push_back(Item::Packet(packet, load));
         self.log.emit(Kind::Context.nr(number), What::PacketQueued { packet });
         self.settle_line(world, number);
+        self.give_way(world, number);
         Ok(())
+    }
+
+    /// Changes how important a context is (`D3DKMTSetContextSchedulingPriority`).
+    pub fn set_priority(
+        &self,
+        process: ProcessId,
+        context: Handle,
+        priority: i32,
+    ) -> Result<(), Refused> {
+        let world = &mut *self.world.hold();
+        let number = world.resolve(process, Argument::Context, context, Kind::Context)?;
+        if let Some(it) = world.contexts.get_mut(number) {
+            it.line.priority = priority;
+        }
+        Ok(())
+    }
+
+    /// How important a context is (`D3DKMTGetContextSchedulingPriority`).
+    pub fn priority(&self, process: ProcessId, context: Handle) -> Result<i32, Refused> {
+        let world = self.world.hold();
+        let number = world.resolve(process, Argument::Context, context, Kind::Context)?;
+        Ok(world.contexts.get(number).map_or(0, |it| it.line.priority))
+    }
+
+    /// Tells a driver of a packet that will never be sent. Answers whether it did.
+    pub(crate) fn try_cancel(&self, at: &mut Passive) -> bool {
+        let pass; // Before the world, so that it is dropped after it.
+        let (driver, word, context, load) = {
+            let world = &mut *self.world.hold();
+            let Some(context) = world.cancelled.front().map(|it| it.0) else { return false };
+            let device = world.contexts.get(context).map_or(0, |it| it.device);
+            let adapter = world.devices.get(device).map_or(0, |it| it.adapter);
+            let driver = world.adapters.get(adapter).map(|it| it.driver.clone());
+            let word = world.contexts.get(context).and_then(|it| it.word.clone());
+            let Some((driver, word)) = driver.zip(word) else {
+                if let Some((_, load)) = world.cancelled.pop_front() {
+                    self.end_load(world, &load);
+                }
+                return true;
+            };
+            let keys = Class::Scheduler.keys(adapter, driver.generation, 0);
+            let Some(taken) = self.try_enter(world, keys) else { return false };
+            pass = taken;
+            let Some((_, load)) = world.cancelled.pop_front() else { return false };
+            (driver, word, context, load)
+        };
+        match &load {
+            Load::Virtual(packet) => {
+                let cancelled = Cancelled {
+                    context: &word,
+                    commands: packet.commands,
+                    length: packet.length,
+                    private: &packet.private,
+                };
+                // WINDOWS: a refusal stops the system (documented); the answer is judged.
+                let _ = driver.cancel(at, &pass, &cancelled);
+            }
+            Load::Listed(packet) => {
+                let buffer = self.world.hold().listed_buffer(*packet);
+                if let Some((commands, length, private)) = buffer {
+                    let private = &private;
+                    let cancelled = Cancelled { context: &word, commands, length, private };
+                    let _ = driver.cancel(at, &pass, &cancelled);
+                }
+            }
+        }
+        drop(word);
+        let world = &mut *self.world.hold();
+        self.end_load(world, &load);
+        if let Some(it) = world.contexts.get_mut(context) {
+            it.line.cancelling -= 1;
+        }
+        self.wake(world);
+        true
+    }
+
+    /// A packet is over, or will never be sent.
+    fn end_load(&self, world: &mut World, load: &Load) {
+        if let Load::Listed(packet) = load {
+            self.end_listed(world, *packet);
+        }
     }
 
     /// Plans that everything a context saves into is there, and holds it.
@@ -355,7 +439,8 @@ impl Kernel {
             }
             let about = Kind::Context.nr(context);
             let what = |_: &World| format!("what {about} saves into");
-            let there = |world: &World| !world.is_next(context) || world.is_ready(context);
+            let there =
+                |it: &World| !it.is_next(context) || it.is_ready(context) || it.has_more(context);
             if !self.wait_until(at, about, what, there) {
                 return Err(Refused::Stuck);
             }
@@ -377,14 +462,20 @@ impl Kernel {
         let process = {
             let world = &mut *self.world.hold();
             self.place_first(world, context);
-            if !world.may_send(context) {
+            if !world.is_next(context) {
                 world.unless_waits(context);
                 return false;
             }
-            let device = world.contexts.get(context).and_then(|it| world.devices.get(it.device));
-            let Some((adapter, process)) = device.map(|it| (it.adapter, it.process)) else {
+            let owner = world.contexts.get(context).map_or(0, |it| it.device);
+            let Some(it) = world.devices.get(owner) else { return false };
+            let (adapter, process) = (it.adapter, it.process);
+            if !world.is_ready(context) {
+                // The driver may have made more for the context.
+                if world.has_more(context) && self.plan_saved(world, adapter, context).is_err() {
+                    self.lose(world, owner, Loss::OutOfMemory);
+                }
                 return false;
-            };
+            }
             let Some(generation) = world.adapters.get(adapter).map(|it| it.driver.generation)
             else {
                 return false;
@@ -405,12 +496,9 @@ impl Kernel {
         let first = world.contexts.get(context).and_then(|it| it.line.first_listed());
         let Some(packet) = first else { return };
         let device = world.contexts.get(context).and_then(|it| world.devices.get(it.device));
-        let Some(adapter) = device.filter(|it| it.lost.is_none()).map(|it| it.adapter) else {
-            return;
-        };
-        self.place_listed(world, packet);
-        // Nobody waits for what its engine saves into: it is planned again, in case.
-        let _ = self.plan_saved(world, adapter, context);
+        if device.is_some_and(|it| it.lost.is_none()) {
+            self.place_listed(world, packet);
+        }
     }
 
     /// Sends what can be sent. The scheduler's key is held.
@@ -515,16 +603,21 @@ impl Kernel {
     }
 
     /// A node gave back what it has of a context: it is first in line again.
-    pub(crate) fn return_sent(&self, world: &mut World, context: u32) {
-        let Some(it) = world.contexts.get_mut(context) else { return };
+    /// Answers the packets among it.
+    pub(crate) fn return_sent(&self, world: &mut World, context: u32) -> Vec<u64> {
+        let Some(it) = world.contexts.get_mut(context) else { return Vec::new() };
+        let number =
+            |it: &Item| if let Item::Packet(number, _) = it { Some(*number) } else { None };
+        let packets = it.line.sent.iter().filter_map(number).collect();
         while let Some(item) = it.line.sent.pop_back() {
             it.line.line.push_front(item);
         }
         self.make_runnable(world, context);
+        packets
     }
 
-    /// A context's device is lost: what it was to do is over. Answers the packets that never
-    /// were sent.
+    /// A context's device is lost: what it was to do is over. Packets that never were sent are
+    /// cancelled.
     pub(crate) fn clear_line(&self, world: &mut World, context: u32) {
         let Some(it) = world.contexts.get_mut(context) else { return };
         let sent = std::mem::take(&mut it.line.sent);
@@ -534,16 +627,24 @@ impl Kernel {
         for item in sent {
             match item {
                 Item::Wait(marks) | Item::Signal(marks) => self.drop_marks(world, context, &marks),
-                Item::Packet(_, Load::Listed(it)) => self.end_listed(world, it),
-                Item::Packet(..) => (),
+                Item::Packet(_, load) => self.end_load(world, &load),
             }
         }
+        let device = world.contexts.get(context).map_or(0, |it| it.device);
+        let adapter = world.devices.get(device).and_then(|it| world.adapters.get(it.adapter));
+        let cancels = adapter.is_some_and(|it| it.scheduling.cancels && it.runs());
         for item in line {
             match item {
                 Item::Packet(packet, load) => {
                     self.log.emit(Kind::Context.nr(context), What::PacketCancelled { packet });
-                    if let Load::Listed(it) = load {
-                        self.end_listed(world, it);
+                    if cancels {
+                        if let Some(it) = world.contexts.get_mut(context) {
+                            it.line.cancelling += 1;
+                        }
+                        world.cancelled.push_back((context, load));
+                        self.ring(&self.bell);
+                    } else {
+                        self.end_load(world, &load);
                     }
                 }
                 Item::Wait(marks) | Item::Signal(marks) => self.drop_marks(world, context, &marks),

@@ -181,16 +181,28 @@ impl Kernel {
         taken.then(|| Pass { kernel: self, keys }) // Only then: a dropped pass gives keys back.
     }
 
-    /// The one place where the kernel waits: said before and after.
+    /// Waits, for ever.
     pub(crate) fn park(&self, at: &mut Passive, about: Subject, ticket: &Ticket) -> Woken {
+        self.park_until(at, about, ticket, None)
+    }
+
+    /// The one place where the kernel waits: said before and after.
+    pub(crate) fn park_until(
+        &self,
+        at: &mut Passive,
+        about: Subject,
+        ticket: &Ticket,
+        deadline: Option<u64>,
+    ) -> Woken {
         self.log.emit(about, What::WaitParked { why: ticket.why().to_owned().into() });
-        let woken = self.host.park(at, ticket, None);
+        let woken = self.host.park(at, ticket, deadline);
         match &woken {
             Woken::Stuck(graph) => self.log.emit(about, What::WaitStuck { graph: graph.clone() }),
             Woken::Rung => self.log.emit(about, What::WaitWoken { how: "rung".into() }),
-            Woken::TimedOut | Woken::Over => {
-                self.log.emit(about, What::WaitWoken { how: "over".into() });
+            Woken::TimedOut => {
+                self.log.emit(about, What::WaitWoken { how: "timed-out".into() });
             }
+            Woken::Over => self.log.emit(about, What::WaitWoken { how: "over".into() }),
         }
         woken
     }
@@ -206,7 +218,7 @@ impl Pass<'_> {
         for ticket in world.gate.give_back(&self.keys) {
             self.kernel.ring(&ticket);
         }
-        if !world.jobs.is_empty() || !world.pagings.is_empty() || !world.runnable.is_empty() {
+        if world.has_work() {
             self.kernel.ring(&self.kernel.bell);
         }
         self.keys.clear();

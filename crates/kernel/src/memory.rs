@@ -24,6 +24,7 @@ pub(crate) mod page;
 pub(crate) mod place;
 pub(crate) mod pressure;
 pub(crate) mod queue;
+pub(crate) mod reset;
 pub(crate) mod resident;
 pub(crate) mod worth;
 
@@ -403,6 +404,8 @@ pub(crate) struct Batch {
     pub(crate) paging: u32,
     pub(crate) done: Vec<Step>,
     pub(crate) buffer: Option<Buffer>,
+    /// How many bytes of commands are in it.
+    pub(crate) length: u32,
     pub(crate) switch: bool,
     /// The driver did not take it.
     pub(crate) refused: bool,

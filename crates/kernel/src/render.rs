@@ -761,6 +761,12 @@ impl World {
         it.uses.iter().find(free).filter(|_| third).map(|it| it.extent)
     }
 
+    /// Where a packet's buffer is, how much of it is written, and the driver's bytes of it.
+    pub(crate) fn listed_buffer(&self, packet: u32) -> Option<(u64, u32, Vec<u8>)> {
+        let it = self.listed.get(packet)?;
+        Some((it.run.start, it.written, it.private.clone()))
+    }
+
     /// The segment that an extent is in, by its driver's number, and its address; none while it
     /// is on its way.
     fn place_now(&self, extent: u32) -> Option<(u32, u64)> {

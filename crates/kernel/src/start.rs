@@ -5,7 +5,7 @@ use crate::gate::{Class, Pass, Stuck};
 use crate::handle::Handle;
 use crate::kernel::{Kernel, Plugged};
 use crate::memory::Memory;
-use crate::miniport::{Features, Refusal};
+use crate::miniport::{Features, Refusal, SchedulingFeatures};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::schedule::Node;
@@ -34,6 +34,11 @@ pub(crate) struct Adapter {
     /// Its driver is about to stop: no interrupt and no DPC any more.
     pub(crate) quiet: bool,
     pub(crate) memory: Option<Memory>,
+    pub(crate) scheduling: SchedulingFeatures,
+    /// When it was reset.
+    pub(crate) resets: Vec<u64>,
+    /// The system has stopped because of it.
+    pub(crate) fatal: bool,
 }
 
 /// Where an adapter is in its life.
@@ -181,6 +186,9 @@ impl Kernel {
             dpcs: 0,
             quiet: false,
             memory: None,
+            scheduling: SchedulingFeatures::default(),
+            resets: Vec::new(),
+            fatal: false,
         });
         driver
     }
@@ -210,6 +218,9 @@ impl Kernel {
         match features.and_then(|it| if sane(&it) { Ok(it) } else { Err(Refusal::Invalid) }) {
             Ok(features) => {
                 let world = &mut *self.world.hold();
+                if let Some(it) = world.adapters.get_mut(number) {
+                    it.scheduling = features.scheduling;
+                }
                 // Numbers of nodes go on over adapters.
                 for _ in 0..features.nodes {
                     let node = Node::new(world.last_node);
@@ -290,6 +301,19 @@ impl Kernel {
     /// What rings when [`Kernel::turn`] may find something.
     pub fn machine_bell(&self, adapter: AdapterId) -> Option<Ticket> {
         self.world.hold().adapters.get(adapter.0).map(|it| it.driver.bell.clone())
+    }
+
+    /// Has a host move an adapter's hardware, and look at the time for it.
+    pub fn attend(self: &Arc<Self>, host: &Arc<dyn flight::Crew>, adapter: AdapterId) {
+        let Some(bell) = self.machine_bell(adapter) else { return };
+        let (machine, watch) = (self.clone(), self.clone());
+        let due = move |now, late| {
+            if late {
+                watch.tick(adapter, now);
+            }
+            watch.deadline(adapter, now)
+        };
+        host.serve_in_time("hardware", bell, move |at| machine.turn(at, adapter), due);
     }
 
     /// The adapters that run.

@@ -19,15 +19,16 @@ use crate::listed::SIZES;
 use crate::paged;
 use crate::plan::{MemoryPlan, PAGE};
 use crate::records::{Ended, Records, View};
-use flight::{DeviceLevel, Dispatch, Passive, Ram};
+use flight::{DeviceLevel, Dispatch, Fence, Passive, Ram};
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::handle::Handle;
 use kernel::listed::{BufferSizes, ListedSubmission, Patching, Rendering};
 use kernel::miniport::{
-    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
-    DriverDevice, DriverResource, DriverView, Escape, Fate, Features, Generation, Home, Miniport,
-    Opening, Refusal, Shape, Standard, Submission, Surface, ViewBirth,
+    Answer, Births, Blank, Born, Cancelled, CollectReason, ContextOrder, Doomed, DriverAllocation,
+    DriverContext, DriverDevice, DriverResource, DriverView, Escape, Fate, Features, Generation,
+    Home, Miniport, Opening, Refusal, SchedulingFeatures, Shape, Standard, Submission, Surface,
+    ViewBirth,
 };
 use kernel::operation::{Building, PagingSubmission};
 use kernel::services::Services;
@@ -185,7 +186,8 @@ impl Miniport for SoftGpu {
 
     fn query_adapter(&self, _at: &mut Passive) -> Answer<Features> {
         let memory = self.plan.zip(self.gpu.cpu()).map(|(plan, cpu)| plan.features(cpu));
-        Ok(Features { nodes: NODES, memory, ..Features::default() })
+        let scheduling = SchedulingFeatures { preempts: true, cancels: true, resets_engines: true };
+        Ok(Features { nodes: NODES, memory, scheduling, ..Features::default() })
     }
 
     fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
@@ -425,6 +427,48 @@ impl Miniport for SoftGpu {
         Ok(())
     }
 
+    fn preempt(&self, _at: &mut Dispatch, node: u32, preemption: Fence) -> Answer<()> {
+        self.gpu.preempt(node, preemption);
+        Ok(())
+    }
+
+    fn current_fence(&self, at: &mut Passive, node: u32) -> Answer<Fence> {
+        self.say_done(at, node)
+    }
+
+    fn cancel(&self, _at: &mut Passive, _packet: &Cancelled<'_>) -> Answer<()> {
+        Ok(()) // It keeps nothing for a packet before it has it.
+    }
+
+    fn engine_answers(&self, _at: &mut Passive, node: u32) -> Answer<bool> {
+        Ok(self.gpu.answers(node))
+    }
+
+    fn dependent_nodes(&self, _at: &mut Passive, node: u32) -> Answer<u64> {
+        1_u64.checked_shl(node).ok_or(Refusal::Invalid)
+    }
+
+    fn reset_engine(&self, _at: &mut Passive, node: u32) -> Answer<Fence> {
+        Ok(self.gpu.reset_node(node))
+    }
+
+    fn reset(&self, _at: &mut Passive) -> Answer<()> {
+        self.gpu.reset_nodes();
+        Ok(())
+    }
+
+    fn restart(&self, _at: &mut Passive) -> Answer<()> {
+        Ok(())
+    }
+
+    fn collect(&self, _at: &mut Passive, _reason: CollectReason, into: &mut [u8]) -> Answer<usize> {
+        let said = (0..NODES).map(|node| self.gpu.done(node).0.to_le_bytes());
+        let notes: Vec<u8> = said.flatten().collect();
+        let length = notes.len().min(into.len());
+        into[..length].copy_from_slice(&notes[..length]);
+        Ok(length)
+    }
+
     fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool> {
         let Ok(services) = self.services() else { return Ok(false) };
         let mut ours = false;
@@ -475,7 +519,12 @@ mod tests {
         fly(|driver, at| {
             assert_eq!(driver.start_device(at), Err(Refusal::Invalid));
             assert_eq!(driver.remove_device(at), Err(Refusal::Invalid));
-            assert_eq!(driver.query_adapter(at), Ok(Features { nodes: 2, ..Features::default() }));
+            let scheduling =
+                SchedulingFeatures { preempts: true, cancels: true, resets_engines: true };
+            assert_eq!(
+                driver.query_adapter(at),
+                Ok(Features { nodes: 2, scheduling, ..Features::default() })
+            );
             assert_eq!(driver.read(Handle(0x4000_0040), 0..1), None);
         });
     }

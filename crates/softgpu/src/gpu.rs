@@ -40,8 +40,8 @@ pub struct Packet {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    engines: [Engine; NODES as usize],
+pub(crate) struct State {
+    pub(crate) engines: [Engine; NODES as usize],
     /// The engine that is asked first for the next step.
     next: usize,
     faults: u64,
@@ -85,7 +85,7 @@ impl Gpu {
         InCall::touch();
         let mut state = self.state();
         match state.engine(node) {
-            Some(engine) => engine.queue.push_back(work),
+            Some(engine) => engine.take(work),
             None => state.faults += 1,
         }
     }
@@ -129,7 +129,7 @@ impl Gpu {
         self.memory.as_ref().map(Controller::cpu)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -137,6 +137,12 @@ impl Gpu {
 impl Machine for Gpu {
     fn idle(&self) -> bool {
         self.state().engines.iter().all(Engine::idle)
+    }
+
+    fn holds(&self, node: Option<u32>) -> bool {
+        let state = self.state();
+        let engines = (0..).zip(&state.engines);
+        engines.filter(|(at, _)| node.is_none_or(|it| it == *at)).any(|(_, it)| it.holds())
     }
 
     fn step(&self, at: &mut Passive, line: &dyn Line) {
@@ -168,7 +174,7 @@ impl Machine for Gpu {
 }
 
 impl State {
-    fn engine(&mut self, node: u32) -> Option<&mut Engine> {
+    pub(crate) fn engine(&mut self, node: u32) -> Option<&mut Engine> {
         self.engines.get_mut(node as usize)
     }
 

@@ -25,6 +25,7 @@ mod paged_tests;
 mod paging;
 mod plan;
 mod records;
+mod recover;
 
 pub use area::{AREA_SIZE, REGISTERS_SIZE, Registers, SAVED_AT};
 /// The paging commands of this hardware, for a driver of another kind.

@@ -146,6 +146,12 @@ impl SoftGpu {
                     }
                     services.notify_fault(at, node, fence, word);
                 }
+                Ended::Preempted(preemption) => {
+                    if let Some(done) = newest.take() {
+                        services.notify_interrupt(at, node, done);
+                    }
+                    services.notify_preempted(at, node, preemption, self.gpu.done(node));
+                }
             }
         }
         if let Some(done) = newest {

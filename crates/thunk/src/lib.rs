@@ -11,6 +11,7 @@ mod adapter;
 mod budget;
 mod claims;
 mod client;
+mod client_keyed;
 mod client_memory;
 mod client_render;
 mod client_worth;
@@ -19,6 +20,7 @@ mod destroy;
 mod device;
 mod entry;
 mod escape;
+mod keyed;
 mod lock;
 mod offer;
 mod queue;
@@ -35,6 +37,7 @@ pub use budget::{
     D3DKMTRegisterTrimNotification, D3DKMTUnregisterTrimNotification,
 };
 pub use client::{Client, Create, Created, Destroy, Escape, Shared};
+pub use client_keyed::KeyedMutex;
 pub use client_memory::{Made, PagingQueue};
 pub use client_render::{Listed, ListedContext};
 pub use client_worth::Names;
@@ -46,6 +49,11 @@ pub use device::{
 };
 pub use entry::{ENTRIES, Line};
 pub use escape::D3DKMTEscape;
+pub use keyed::{
+    D3DKMTAcquireKeyedMutex, D3DKMTAcquireKeyedMutex2, D3DKMTCreateKeyedMutex,
+    D3DKMTCreateKeyedMutex2, D3DKMTDestroyKeyedMutex, D3DKMTOpenKeyedMutex, D3DKMTOpenKeyedMutex2,
+    D3DKMTReleaseKeyedMutex, D3DKMTReleaseKeyedMutex2,
+};
 pub use lock::{D3DKMTLock, D3DKMTLock2, D3DKMTUnlock, D3DKMTUnlock2};
 pub use offer::{D3DKMTOfferAllocations, D3DKMTReclaimAllocations, D3DKMTReclaimAllocations2};
 pub use queue::{

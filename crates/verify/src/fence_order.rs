@@ -41,6 +41,7 @@ mod tests {
             }
         };
         let lines: String = script.split_whitespace().map(line).collect();
+        let lines = format!("context:1 context.created device=device:1 node=node:0\n{lines}");
         crate::script::said(RuleId::KMD_ISR_008, &lines)
     }
 

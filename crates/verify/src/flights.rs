@@ -1,6 +1,7 @@
 //! Whole flights: every history rule judges in a good one, and nothing stays behind.
 
 use crate::flights_memory::MEMORY;
+use crate::keyed::tests::KEYED;
 use crate::rule::ALL;
 use crate::script::fly;
 use crate::{Severity, find};
@@ -173,7 +174,7 @@ const SECOND: &str = "
 
 #[test]
 fn a_good_flight_is_quiet_and_judged_by_every_history_rule() {
-    let flight = [GOOD, ALONE, SECOND, MEMORY].concat();
+    let flight = [GOOD, ALONE, SECOND, MEMORY, KEYED].concat();
     let verifier = fly(&flight);
     assert_eq!(verifier.findings(), []);
     for rule in ALL.iter().copied().flatten() {

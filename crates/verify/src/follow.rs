@@ -96,6 +96,7 @@ impl Shadows {
             Kind::Paging => self.paging(event),
             Kind::Queue => self.queue(event),
             Kind::Saved => self.saved(event),
+            Kind::Keyed => self.keyed(event),
             Kind::Run | Kind::QueueFence => (),
         }
         if let Some(shadow) = self.0.get_mut(&event.subject) {

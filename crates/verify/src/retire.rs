@@ -207,7 +207,7 @@ mod tests {
         check(id, &[&*queued(1), &asked, &queued(2), &done(1), idle].concat(), &[]);
         check(id, &[&*queued(1), &asked, "device:1 device.lost why=hung\n", idle].concat(), &[]);
         let broken = "view 1 became idle, but 1 packets that device 1 had queued before its end \
-                      was asked for are not done, first fence 1 of node 0";
+                      was asked for are not done, first packet 1 of context 1";
         check(id, &[&*queued(1), &asked, &queued(2), idle].concat(), &[broken]);
     }
 

@@ -40,7 +40,7 @@ impl Verdict {
 }
 
 /// Every history rule, by subject.
-pub static ALL: [&[Rule]; 20] = [
+pub static ALL: [&[Rule]; 21] = [
     &crate::handles::RULES,
     &crate::create::RULES,
     &crate::retire::RULES,
@@ -57,6 +57,7 @@ pub static ALL: [&[Rule]; 20] = [
     &crate::budgets::RULES,
     &crate::queues::RULES,
     &crate::locks::RULES,
+    &crate::keyed::RULES,
     &crate::answers::RULES,
     &crate::levels::RULES,
     &crate::escape::RULES,

@@ -72,7 +72,8 @@ fn in_place(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
             let Some(it) = shadow.context().filter(|it| !it.saves.all.is_empty()) else {
                 return Verdict::Aside;
             };
-            let missing = it.saves.unready;
+            // Those without their first bytes are another rule's.
+            let missing = it.saves.unready.saturating_sub(it.saves.blank);
             Verdict::kept_if(missing == 0, Who::Kernel, CREATE, || {
                 format!(
                     "a packet of {context} is submitted, and {missing} of its allocations are not there"
@@ -100,7 +101,7 @@ fn shared_in_place(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
     let Some(it) = owner.device().filter(|it| !it.saves.all.is_empty()) else {
         return Verdict::Aside;
     };
-    let missing = it.saves.unready;
+    let missing = it.saves.unready.saturating_sub(it.saves.blank);
     Verdict::kept_if(missing == 0, Who::Kernel, CREATE, || {
         format!(
             "{} is given work, and {missing} allocations of its device's contexts are not there",
@@ -119,7 +120,9 @@ fn named(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
 
 fn kept(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     let Some(it) = shadow.saved() else { return Verdict::Aside };
-    let flying = owner.context().map_or(0, |it| it.in_flight);
+    // What was taken out of memory before is judged there: packets that came later do not use it.
+    let there = shadow.memory().is_some_and(|it| it.placed.is_some());
+    let flying = owner.context().filter(|_| there).map_or(0, |it| it.in_flight);
     Verdict::kept_if(it.on.is_empty() && flying == 0, Who::Kernel, DESTROY, || {
         let of = event.subject;
         match it.on.first() {

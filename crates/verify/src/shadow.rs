@@ -3,10 +3,12 @@
 //! A shadow holds what later judgements need and nothing else. Rules read it; it is written
 //! only when an event is followed, after the rules have judged that event.
 
+pub mod keyed;
 pub mod memory;
 
 use crate::names::Names;
 use flight::{Fence, Hex, Subject, Text};
+use keyed::Keyed;
 use memory::{Memory, Paging, Queue, Saved, Saves, Segment, Wanted};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
@@ -87,6 +89,8 @@ known! {
     Queue queue queue_mut
     /// An allocation for contexts.
     Saved saved saved_mut
+    /// A keyed mutex.
+    Keyed keyed keyed_mut
 }
 
 /// Of a process: its names, and what its threads are doing.

@@ -1,8 +1,8 @@
 //! Scenarios: what a client does to a driver, by name.
 
 use crate::scenarios::{
-    bad, bad_memory, bad_render, destroy, destroy_memory, escape, life, memory, render, saved,
-    share, threads,
+    bad, bad_memory, bad_render, destroy, destroy_memory, escape, keyed, life, memory, render,
+    saved, share, threads,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -109,9 +109,11 @@ pub const ALL: &[&[Scenario]] = &[
     memory::ALL,
     destroy_memory::ALL,
     saved::ALL,
+    keyed::ALL,
     render::ALL,
     bad::ALL,
     bad_memory::ALL,
+    keyed::BAD,
     bad_render::ALL,
 ];
 

@@ -48,10 +48,10 @@ pub(crate) fn fly_with(
         let Ok(adapter) = kernel.add_adapter(at, plugged) else {
             return kernel.census().to_string();
         };
-        let (system, gpu) = (kernel.clone(), kernel.clone());
+        let system = kernel.clone();
         host.serve("system", kernel.bell(), move |at| system.work(at));
-        let bell = kernel.machine_bell(adapter).unwrap();
-        host.serve("gpu", bell, move |at| gpu.turn(at, adapter));
+        let crew: Arc<dyn flight::Crew> = host.clone();
+        kernel.attend(&crew, adapter);
         Client::run(host, &kernel, at, adapter, body);
         host.quiet(at);
         kernel.remove_adapter(at, adapter);

@@ -411,6 +411,7 @@ impl Kernel {
                 paging: number,
                 done,
                 buffer: Some(buffer),
+                length: used,
                 switch: switch.is_some(),
                 refused: false,
             };

@@ -128,6 +128,12 @@ impl World {
         })
     }
 
+    /// Whether a context's engine saves into something that is not held for it.
+    pub(crate) fn has_more(&self, context: u32) -> bool {
+        let held = self.contexts.get(context).map(|it| it.holding.as_slice()).unwrap_or_default();
+        self.saved_for(context).iter().any(|(number, _)| !held.contains(number))
+    }
+
     /// What a context's engine saves into: its own, and its device's.
     pub(crate) fn saved_for(&self, context: u32) -> Vec<(u32, u32)> {
         let Some(device) = self.contexts.get(context).map(|it| it.device) else {

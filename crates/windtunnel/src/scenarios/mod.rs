@@ -6,6 +6,7 @@ pub(crate) mod bad_render;
 pub(crate) mod destroy;
 pub(crate) mod destroy_memory;
 pub(crate) mod escape;
+pub(crate) mod keyed;
 pub(crate) mod life;
 pub(crate) mod memory;
 pub(crate) mod render;

@@ -84,7 +84,7 @@ pub(crate) unsafe extern "win64-unwind" fn render(
     let buffer =
         unsafe { slice::from_raw_parts_mut(args.pDmaBuffer.cast(), args.DmaSize as usize) };
     let (mut written, mut patches) = (0, Vec::new());
-    let writing = Writing {
+    let mut writing = Writing {
         buffer,
         written: &mut written,
         patches: &mut patches,
@@ -100,7 +100,7 @@ pub(crate) unsafe extern "win64-unwind" fn render(
         });
         Ok((named.ok_or(Refusal::Invalid)?.addr(), size))
     };
-    let answer = softgpu::translate(&commands, &listings, writing, find_view);
+    let answer = softgpu::translate(&commands, &listings, &mut writing, find_view);
     args.pDmaBuffer = args.pDmaBuffer.wrapping_byte_add(written as usize);
     for it in patches {
         let entry = D3DDDI_PATCHLOCATIONLIST {

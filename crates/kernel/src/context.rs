@@ -246,7 +246,7 @@ impl Kernel {
             self.log.emit(subject, What::ContextDestroyed {});
             self.end_word(given, subject, false);
         }
-        self.end_lists(&mut world, number);
+        world.end_lists(number);
         world.forget_context(number);
         self.wake(&mut world);
     }

@@ -167,7 +167,9 @@ impl Lists {
         match <[Shelf; 3]>::try_from(shelves) {
             Ok(shelves) => Some(Self { sizes, renders: 0, shelves }),
             Err(some) => {
-                some.into_iter().for_each(|it| it.end(ram));
+                for it in some {
+                    it.end(ram);
+                }
                 None
             }
         }
@@ -274,18 +276,18 @@ impl Kernel {
         let lists = world.contexts.get_mut(number).and_then(|it| it.lists.as_mut());
         Ok(body(&*ram, lists.ok_or(Refused::NoLists)?))
     }
+}
 
+impl World {
     /// A context ends, and with it its buffers.
-    pub(crate) fn end_lists(&self, world: &mut World, context: u32) {
-        let ram = world.ram_of_context(context);
-        let lists = world.contexts.get_mut(context).and_then(|it| it.lists.take());
+    pub(crate) fn end_lists(&mut self, context: u32) {
+        let ram = self.ram_of_context(context);
+        let lists = self.contexts.get_mut(context).and_then(|it| it.lists.take());
         if let (Some(ram), Some(lists)) = (ram, lists) {
             lists.end(&*ram);
         }
     }
-}
 
-impl World {
     fn ram_of_context(&self, context: u32) -> Option<std::sync::Arc<dyn Ram>> {
         let device = self.devices.get(self.contexts.get(context)?.device)?;
         Some(self.memory(device.adapter)?.1.ram.clone())

@@ -6,6 +6,7 @@
 //!    is over: all of them, or none.
 //! 2. Its buffer is given back when no hardware can read it any more.
 
+use crate::ddi::Driver;
 use crate::device::{Inside, Loss};
 use crate::dispatch::Load;
 use crate::gate::{Class, Pass};
@@ -14,12 +15,13 @@ use crate::kernel::Kernel;
 use crate::listed::{ListedSubmission, Listing, PatchLocation, Patching, Rendering, UserMemory};
 use crate::memory::number;
 use crate::memory::place::Plan;
-use crate::miniport::{Answer, DriverContext, Generation, Refusal};
+use crate::miniport::{Answer, DriverContext, Generation, Refusal, Token};
 use crate::operation::PAGE;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
-use flight::{Fence, Kind, Passive, RuleId, Run, Subject, What, Who};
+use flight::{Fence, Kind, Passive, Ram, RuleId, Run, Subject, What, Who};
+use std::sync::Arc;
 
 /// A driver that needs more buffers than this for one call does not get on.
 const MOST_PASSES: u32 = 1000;
@@ -59,6 +61,23 @@ pub(crate) struct Listed {
     held: bool,
     /// The node that has it, its number there, and whether it was patched for that.
     sent: Option<(usize, Fence, bool)>,
+}
+
+/// A packet on its way to the hardware, with where what it uses is.
+struct Going {
+    driver: Arc<Driver>,
+    ram: Arc<dyn Ram>,
+    node: Subject,
+    fence: Fence,
+    list: Vec<Listing>,
+    run: Run,
+    size: u32,
+    written: u32,
+    private: Vec<u8>,
+    patches: Vec<PatchLocation>,
+    null: bool,
+    /// It is not patched: what its driver was told is still so.
+    skips: bool,
 }
 
 /// An allocation that a packet uses.
@@ -140,7 +159,7 @@ impl Kernel {
                 return Err(Refused::LockedAway(subject));
             }
             let word = world.views.get(view).and_then(|it| it.word.as_ref());
-            let word = word.map_or(0, |it| it.word());
+            let word = word.map_or(0, Token::word);
             let bytes = it.bytes;
             uses.push(Use { view, word, extent, write: *write, bytes, told: None });
         }
@@ -219,7 +238,7 @@ impl Kernel {
             if answer.is_ok() || (full && packet.written > 0) {
                 packets.push(packet);
             } else {
-                self.give_back(&mut self.world.hold(), packet.adapter, packet.run);
+                self.world.hold().give_back_buffer(packet.adapter, packet.run);
             }
             match answer {
                 Ok(()) => break Ok(()),
@@ -231,7 +250,9 @@ impl Kernel {
             Ok(()) => Ok(packets),
             Err(why) => {
                 let world = &mut *self.world.hold();
-                packets.into_iter().for_each(|it| self.give_back(world, it.adapter, it.run));
+                for it in packets {
+                    world.give_back_buffer(it.adapter, it.run);
+                }
                 Err(why)
             }
         }
@@ -448,7 +469,9 @@ impl Kernel {
         }
         let short = extents.iter().find_map(|it| self.plan_in(world, *it, &mut plan).err());
         if short.is_some() {
-            extents.iter().for_each(|it| world.hold_extent(*it, false));
+            for it in &extents {
+                world.hold_extent(*it, false);
+            }
             self.unplan(world, &mut plan);
             self.start_paging(world, adapter, plan, None);
             let others = world.listed.iter().any(|(_, it)| it.held && it.adapter == adapter);
@@ -498,91 +521,118 @@ impl Kernel {
         word: &DriverContext,
         packet: u32,
     ) -> Answer<()> {
-        let (driver, ram, list, run, size, written, mut private, patches, null, same, subject) = {
-            let world = &mut *self.world.hold();
-            let list = world.listings(packet);
-            let it = world.listed.get_mut(packet).ok_or(Refusal::Invalid)?;
-            let adapter = it.adapter;
-            // A packet whose addresses are those its driver was told need not be patched.
-            let same = it.uses.iter().zip(&list).all(|(told, now)| told.told() == *now);
-            let skips = same && fence.0.is_multiple_of(2);
-            it.sent = Some((node, fence, !skips));
-            let taken = (it.run, it.size, it.written, it.private.clone(), it.patches.clone());
-            let (run, size, written, private, patches) = taken;
-            let (null, extents) = (it.null, it.uses.clone());
-            let on = world.adapters.get(adapter).ok_or(Refusal::Invalid)?;
-            let subject = on.nodes.get(node).map(crate::schedule::Node::subject);
-            let subject = subject.ok_or(Refusal::Invalid)?;
-            let memory = on.memory.as_ref().ok_or(Refusal::Invalid)?;
-            for (using, listing) in extents.iter().zip(&list) {
-                let Some(it) = world.extents.get(using.extent) else { continue };
-                let Some(segment) = memory.numbered(listing.segment) else { continue };
-                let (segment, address) = (segment.subject, listing.address);
-                let uses = What::PacketUses { node: subject, fence, segment, address };
-                self.log.emit(it.owner, uses);
-            }
-            let (driver, ram) = (on.driver.clone(), memory.ram.clone());
-            (driver, ram, list, run, size, written, private, patches, null, skips, subject)
-        };
-        if !same {
-            let patched = What::PacketPatched { fence, start: 0, end: written };
-            self.log.emit(subject, patched);
-            let whole = Run { start: run.start, bytes: u64::from(size) };
-            let mut call = |list: &[Listing], bytes: &mut [u8], private: &mut [u8]| {
-                let mut patching = Patching {
-                    context: Some(word),
-                    list,
-                    patches: &patches,
-                    buffer: bytes,
-                    address: run.start,
-                    submitted: 0..written,
-                    private,
-                    fence,
-                    null,
-                };
-                driver.patch(at, pass, Some(process), &mut patching)
-            };
-            let mut answer = Ok(());
-            ram.lend(whole, &mut |buffer| {
-                let before = buffer.to_vec();
-                // WINDOWS: after a preemption a packet is patched again, with other addresses
-                // (documented); so is every other one here, before it starts.
-                let mut once = None;
-                if fence.0 % 4 == 1 {
-                    let (mut scratch, mut spare) = (before.clone(), private.clone());
-                    let first = call(&list, &mut scratch, &mut spare);
-                    let elsewhere: Vec<Listing> = list.iter().map(Listing::elsewhere).collect();
-                    let second = call(&elsewhere, buffer, &mut private);
-                    once = Some(scratch).filter(|_| first.is_ok() && second.is_ok());
-                }
-                answer = call(&list, buffer, &mut private);
-                self.judge_patched(subject, &answer, written, (&before, buffer, once.as_deref()));
-            });
+        let mut going = self.take_off(packet, node, fence)?;
+        if !going.skips {
+            self.patch_listed(at, pass, process, word, &mut going);
             if let Some(it) = self.world.hold().listed.get_mut(packet) {
-                it.private.clone_from(&private);
+                it.private.clone_from(&going.private);
             }
-            // WINDOWS: a refusal stops the system (observed); here the packet goes on, and the
-            // answer is judged.
         }
+        let Going { size, written, null, .. } = going;
         let started = What::PacketStarted { fence, start: 0, end: written, null };
-        self.log.emit(subject, started);
+        self.log.emit(going.node, started);
         let submission = ListedSubmission {
             context: word,
             node: u32::try_from(node).unwrap_or(u32::MAX),
             fence,
-            address: run.start,
+            address: going.run.start,
             size,
             submitted: 0..written,
-            private: &private,
+            private: &going.private,
             null,
         };
-        driver.submit_listed(at, pass, process, &submission)
+        going.driver.submit_listed(at, pass, process, &submission)
+    }
+
+    /// A packet is about to go: what it uses is where it will be until it is over.
+    fn take_off(&self, packet: u32, node: usize, fence: Fence) -> Answer<Going> {
+        let world = &mut *self.world.hold();
+        let list = world.listings(packet);
+        let it = world.listed.get_mut(packet).ok_or(Refusal::Invalid)?;
+        // A packet whose addresses are those its driver was told need not be patched.
+        let same = it.uses.iter().zip(&list).all(|(told, now)| told.told() == *now);
+        let skips = same && fence.0.is_multiple_of(2);
+        it.sent = Some((node, fence, !skips));
+        let it = world.listed.get(packet).ok_or(Refusal::Invalid)?;
+        let on = world.adapters.get(it.adapter).ok_or(Refusal::Invalid)?;
+        let node = on.nodes.get(node).ok_or(Refusal::Invalid)?.subject();
+        let memory = on.memory.as_ref().ok_or(Refusal::Invalid)?;
+        for (using, listing) in it.uses.iter().zip(&list) {
+            let Some(it) = world.extents.get(using.extent) else { continue };
+            let Some(segment) = memory.numbered(listing.segment) else { continue };
+            let (segment, address) = (segment.subject, listing.address);
+            self.log.emit(it.owner, What::PacketUses { node, fence, segment, address });
+        }
+        Ok(Going {
+            driver: on.driver.clone(),
+            ram: memory.ram.clone(),
+            node,
+            fence,
+            list,
+            run: it.run,
+            size: it.size,
+            written: it.written,
+            private: it.private.clone(),
+            patches: it.patches.clone(),
+            null: it.null,
+            skips,
+        })
+    }
+
+    /// Has the driver write addresses into a packet.
+    ///
+    /// WINDOWS: a refusal stops the system (observed); here the packet goes on, and the answer is
+    /// judged.
+    fn patch_listed(
+        &self,
+        at: &mut Passive,
+        pass: &Pass<'_>,
+        process: u32,
+        word: &DriverContext,
+        going: &mut Going,
+    ) {
+        let Going { written, fence, null, .. } = *going;
+        self.log.emit(going.node, What::PacketPatched { fence, start: 0, end: written });
+        let (driver, list, patches) = (&going.driver, &going.list, &going.patches);
+        let address = going.run.start;
+        let mut call = |list: &[Listing], buffer: &mut [u8], private: &mut [u8]| {
+            let mut patching = Patching {
+                context: Some(word),
+                list,
+                patches,
+                buffer,
+                address,
+                submitted: 0..written,
+                private,
+                fence,
+                null,
+            };
+            driver.patch(at, pass, Some(process), &mut patching)
+        };
+        let private = &mut going.private;
+        let whole = Run { start: address, bytes: u64::from(going.size) };
+        going.ram.lend(whole, &mut |buffer| {
+            let before = buffer.to_vec();
+            // WINDOWS: after a preemption a packet is patched again, with other addresses
+            // (documented); so are some here, before they start.
+            let mut once = None;
+            if fence.0 % 4 == 1 {
+                let (mut scratch, mut spare) = (before.clone(), private.clone());
+                let first = call(list, &mut scratch, &mut spare);
+                let elsewhere: Vec<Listing> = list.iter().map(Listing::elsewhere).collect();
+                let second = call(&elsewhere, buffer, private);
+                once = Some(scratch).filter(|_| first.is_ok() && second.is_ok());
+            }
+            let answer = call(list, buffer, private);
+            let bytes = (&before[..], &*buffer, once.as_deref());
+            self.judge_patched(going.node, answer, written, bytes);
+        });
     }
 
     fn judge_patched(
         &self,
         node: Subject,
-        answer: &Answer<()>,
+        answer: Answer<()>,
         written: u32,
         (before, after, once): (&[u8], &[u8], Option<&[u8]>),
     ) {
@@ -622,7 +672,9 @@ impl Kernel {
             self.log.judge(RuleId::KMD_SUBMIT_011, Who::Driver, about, place, None);
         }
         if it.held {
-            it.extents().iter().for_each(|extent| world.hold_extent(*extent, false));
+            for extent in it.extents() {
+                world.hold_extent(extent, false);
+            }
         }
         let passed = |(node, fence, _): (usize, Fence, bool)| {
             let on = world.adapters.get(it.adapter).and_then(|it| it.nodes.get(node));
@@ -635,28 +687,10 @@ impl Kernel {
                     memory.late.push((node, fence, it.run));
                 }
             }
-            None => self.give_back(world, it.adapter, it.run),
+            None => world.give_back_buffer(it.adapter, it.run),
         }
         if !world.runnable.is_empty() {
             self.ring(&self.bell);
-        }
-    }
-
-    /// Buffers of packets that were lost go when their node has passed them.
-    pub(crate) fn free_late(&self, world: &mut World, adapter: u32) {
-        let Some(on) = world.adapters.get_mut(adapter) else { return };
-        let Some(memory) = on.memory.as_mut().filter(|it| !it.late.is_empty()) else { return };
-        let (over, late) = std::mem::take(&mut memory.late)
-            .into_iter()
-            .partition(|it| on.nodes.get(it.0).is_none_or(|node| node.passed.covers(it.1)));
-        memory.late = late;
-        let over: Vec<(usize, Fence, Run)> = over;
-        over.into_iter().for_each(|it| memory.ram.give_back(it.2));
-    }
-
-    fn give_back(&self, world: &mut World, adapter: u32, run: Run) {
-        if let Some((_, memory)) = world.memory(adapter) {
-            memory.ram.give_back(run);
         }
     }
 }
@@ -739,6 +773,27 @@ impl Listing {
 }
 
 impl World {
+    /// Buffers of packets that were lost go when their node has passed them.
+    pub(crate) fn free_late(&mut self, adapter: u32) {
+        let Some(on) = self.adapters.get_mut(adapter) else { return };
+        let Some(memory) = on.memory.as_mut().filter(|it| !it.late.is_empty()) else { return };
+        let passed =
+            |node: usize, fence: Fence| on.nodes.get(node).is_none_or(|it| it.passed.covers(fence));
+        for (node, fence, run) in std::mem::take(&mut memory.late) {
+            if passed(node, fence) {
+                memory.ram.give_back(run);
+            } else {
+                memory.late.push((node, fence, run));
+            }
+        }
+    }
+
+    fn give_back_buffer(&self, adapter: u32, run: Run) {
+        if let Some((_, memory)) = self.memory(adapter) {
+            memory.ram.give_back(run);
+        }
+    }
+
     /// Whether all that a packet uses is in place.
     pub(crate) fn is_placed(&self, packet: u32) -> bool {
         let Some(it) = self.listed.get(packet).filter(|it| it.held) else { return false };

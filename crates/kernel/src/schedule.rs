@@ -245,7 +245,7 @@ impl Kernel {
         self.settle_preempted(world, adapter.number);
         self.settle_offers(world, adapter.number);
         self.settle_saved(world);
-        self.free_late(world, adapter.number);
+        world.free_late(adapter.number);
         if world.pages(adapter.number) {
             self.ring(&self.bell);
         }

@@ -133,7 +133,7 @@ impl TableDriver {
             if empty { std::ptr::null() } else { at }
         };
         let args = DXGKARG_PATCH {
-            hContext: pointer(patching.context.map_or(0, |it| it.word())),
+            hContext: pointer(patching.context.map_or(0, DriverContext::word)),
             DmaBufferPhysicalAddress: patching.address.cast_signed(),
             pDmaBuffer: sheet.pointer(),
             DmaBufferSize: count(patching.buffer.len())?,

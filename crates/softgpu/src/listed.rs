@@ -75,7 +75,7 @@ impl SoftGpu {
     pub(crate) fn render_listed(&self, rendering: &mut Rendering<'_>) -> Answer<()> {
         self.lists.ok_or(Refusal::Absent)?;
         let bytes = rendering.commands.fetch(0..rendering.commands.len());
-        let writing = Writing {
+        let mut writing = Writing {
             buffer: rendering.buffer,
             written: &mut rendering.written,
             patches: &mut rendering.patches,
@@ -84,7 +84,7 @@ impl SoftGpu {
         };
         let context = rendering.context.word();
         let find = |handle| self.state().records.view_of(context, handle);
-        translate(&bytes.ok_or(Refusal::UserMemory)?, rendering.list, writing, find)
+        translate(&bytes.ok_or(Refusal::UserMemory)?, rendering.list, &mut writing, find)
     }
 
     /// Writes where things are, as often as it is asked. Paging commands have their addresses.
@@ -117,7 +117,7 @@ impl SoftGpu {
 pub fn translate(
     bytes: &[u8],
     list: &[Listing],
-    writing: Writing<'_>,
+    writing: &mut Writing<'_>,
     mut find: impl FnMut(Handle) -> Answer<(usize, u64)>,
 ) -> Answer<()> {
     let commands = format::decode_stream(bytes)?;

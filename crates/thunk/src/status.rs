@@ -212,7 +212,6 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         Refused::NamesFull | Refused::NoRoom { .. } => STATUS_NO_MEMORY,
         // WINDOWS: an adapter that has no such thing answers so (observed for paging queues).
         Refused::NoVideoMemory | Refused::FirstGeneration(_) => STATUS_NOT_IMPLEMENTED,
-        Refused::NoLists => STATUS_INVALID_PARAMETER,
         // WINDOWS: the page names D3DDDIERR_CANTRENDERLOCKEDALLOCATION, of which no number is
         // published; the nearest status that is, is answered.
         Refused::InUse(_) | Refused::LockedAway(_) => STATUS_GRAPHICS_ALLOCATION_BUSY,
@@ -241,6 +240,7 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         | Refused::NoEngine { .. }
         | Refused::OtherAdapter(_)
         | Refused::NothingToCreate
+        | Refused::NoLists
         | Refused::BadShape
         | Refused::NotResident(_)
         | Refused::NotLocked(_)

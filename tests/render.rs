@@ -96,7 +96,9 @@ fn in_studio(on: impl Into<On>, story: impl FnOnce(&mut Studio<'_>, &mut Passive
         client.end(at);
     });
     let mut verifier = Verifier::new();
-    events.iter().for_each(|it| verifier.observe(it));
+    for event in &events {
+        verifier.observe(event);
+    }
     assert_eq!(verifier.findings(), [], "a good client, and a good driver");
     events
 }

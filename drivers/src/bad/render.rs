@@ -60,7 +60,7 @@ impl Listless {
     }
 
     /// A client's own command of the hardware's, if that is what it sent.
-    fn run(&self, rendering: &mut Rendering<'_>) -> Option<()> {
+    fn run(rendering: &mut Rendering<'_>) -> Option<()> {
         let bytes = rendering.commands.fetch(0..rendering.commands.len())?;
         let raw = format::read_raw(&bytes)?;
         rendering.buffer.get_mut(..raw.len())?.copy_from_slice(raw);
@@ -119,7 +119,7 @@ impl Miniport for Listless {
                 }
             }
             Flaw::RunsAnything if Self::is_raw(rendering) => {
-                return self.run(rendering).ok_or(Refusal::Privileged);
+                return Self::run(rendering).ok_or(Refusal::Privileged);
             }
             Flaw::GetsNowhere => return Err(Refusal::NoRoom),
             Flaw::BreaksGuarantee if *rendering.multipass == 0 => {

@@ -6,12 +6,18 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
+#[path = "kernel_rules_interrupt.rs"]
+mod interrupt;
 #[path = "kernel_rules_keyed.rs"]
 mod keyed;
 #[path = "kernel_rules_memory.rs"]
 mod memory;
+#[path = "kernel_rules_pnp.rs"]
+mod pnp;
 #[path = "kernel_rules_render.rs"]
 mod render;
+#[path = "kernel_rules_sync.rs"]
+mod sync;
 
 use flight::{Event, Passive, RuleId, Subject, What, Who};
 use kernel::miniport::Generation;
@@ -355,7 +361,14 @@ const CASES: &[Case] = &[
 
 /// All of them.
 fn cases() -> impl Iterator<Item = &'static Case> {
-    CASES.iter().chain(memory::CASES).chain(keyed::CASES).chain(render::CASES)
+    CASES
+        .iter()
+        .chain(memory::CASES)
+        .chain(keyed::CASES)
+        .chain(pnp::CASES)
+        .chain(interrupt::CASES)
+        .chain(sync::CASES)
+        .chain(render::CASES)
 }
 
 const SUBMITS: &str = "ddi.call name=DxgkDdiSubmitCommandVirtual";
@@ -465,6 +478,8 @@ fn recorded(flight: &'static str) -> Vec<Event> {
     let events = match flight {
         MANY_NAMES => run(1, softgpu, many_names),
         FIRST_GENERATION => side_by_side(Generation::One),
+        pnp::TABLE => return flown("table", "start-stop-start", 1).events,
+        sync::SEEN => return flown("softgpu-memory", "sync-cpu", 1).events,
         memory::PAGED => stories::memory::paged(4096),
         memory::LOCKED => stories::memory::locked(),
         memory::TOLD => stories::memory::told(),
@@ -562,7 +577,8 @@ fn every_live_rule_is_broken_by_a_driver_a_client_or_a_changed_trace() {
     let drivers = drivers::ALL.iter().flat_map(|it| it.breaks);
     let clients = windtunnel::SCENARIOS.iter().copied().flatten().flat_map(|it| it.breaks);
     let below = stories::memory::BAD_CLIENTS.iter().map(|it| &it.0);
-    let alone = stories::memory::BAD_FLIGHTS.iter().map(|it| &it.0);
+    let alone = stories::memory::BAD_FLIGHTS.iter().chain(stories::sync::BAD_FLIGHTS);
+    let alone = alone.map(|it| &it.0);
     let named = drivers.chain(clients).chain(below).chain(alone);
     let named: BTreeSet<RuleId> = named.copied().collect();
     for rule in RuleId::LIVE.iter().copied() {
@@ -576,7 +592,8 @@ fn every_live_rule_is_broken_by_a_driver_a_client_or_a_changed_trace() {
 fn a_bad_client_of_memory_is_named_with_its_rule_alone() {
     let below = stories::memory::BAD_CLIENTS.iter();
     let below = below.map(|(rule, story)| (rule, stories::memory::told_by(*story)));
-    let alone = stories::memory::BAD_FLIGHTS.iter().map(|(rule, fly)| (rule, fly()));
+    let alone = stories::memory::BAD_FLIGHTS.iter().chain(stories::sync::BAD_FLIGHTS);
+    let alone = alone.map(|(rule, fly)| (rule, fly()));
     for (rule, events) in below.chain(alone) {
         let verifier = verified(&events);
         windtunnel::keep_tally(verifier.tally());

@@ -22,13 +22,20 @@ use crate::context::{
 use crate::escape::escape;
 use crate::view::{close_allocation, open_allocation};
 use abi::display::{
-    DXGK_INTERRUPT_DMA_COMPLETED, DXGKARG_QUERYADAPTERINFO, DXGKARGCB_NOTIFY_INTERRUPT_DATA,
-    DXGKDDI_INTERFACE_VERSION_WDDM2_0, DXGKQAITYPE_DRIVERCAPS, DmaCompleted,
+    DXGK_INTERRUPT_CRTC_VSYNC, DXGK_INTERRUPT_DMA_COMPLETED, DXGK_INTERRUPT_DMA_PAGE_FAULTED,
+    DXGK_INTERRUPT_TYPE, DXGK_PAGE_FAULT_FLAGS, DXGKARG_QUERYADAPTERINFO,
+    DXGKARGCB_NOTIFY_INTERRUPT_DATA, DXGKDDI_INTERFACE_VERSION_WDDM2_0, DXGKQAITYPE_DRIVERCAPS,
+    DmaCompleted, DmaPageFaulted,
 };
-use abi::miniport::{DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKRNL_INTERFACE};
+use abi::miniport::KSYNCHRONIZE_ROUTINE;
+use abi::miniport::{
+    DEVICE_POWER_STATE, DISPLAY_ADAPTER_HW_ID, DRIVER_INITIALIZATION_DATA,
+    DXGK_DISPLAY_INFORMATION, DXGK_START_INFO, DXGK_SURPRISE_REMOVAL_TYPE, DXGKRNL_INTERFACE,
+    POWER_ACTION, PowerDeviceD0,
+};
 use abi::status::{
-    STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED,
-    STATUS_SUCCESS,
+    STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED,
+    STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
 };
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID};
 use flight::Fence;
@@ -44,7 +51,12 @@ pub const GOOD: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiRemoveDevice: Some(remove_device),
     DxgkDdiInterruptRoutine: Some(interrupt_routine),
     DxgkDdiDpcRoutine: Some(dpc_routine),
+    DxgkDdiControlInterrupt: Some(control_interrupt),
     DxgkDdiUnload: Some(unload),
+    DxgkDdiSetPowerState: Some(set_power_state),
+    DxgkDdiNotifySurpriseRemoval: Some(notify_surprise_removal),
+    DxgkDdiStopDeviceAndReleasePostDisplayOwnership: Some(release_display),
+    DxgkDdiResetDevice: Some(reset_device),
     DxgkDdiQueryAdapterInfo: Some(query_adapter_info),
     DxgkDdiCreateDevice: Some(create_device),
     DxgkDdiDestroyDevice: Some(destroy_device),
@@ -73,6 +85,8 @@ pub(crate) struct Adapter {
     pub(crate) interface: DXGKRNL_INTERFACE,
     /// Where its registers are mapped, for a driver that uses them.
     pub(crate) registers: PVOID,
+    /// Its hardware was pulled out: it is not touched any more.
+    pulled: bool,
 }
 
 impl Kind for Adapter {
@@ -83,7 +97,8 @@ impl Adapter {
     /// The adapter of a physical device, which is a board.
     pub(crate) fn new(device: PDEVICE_OBJECT) -> Self {
         let board = device.cast_const().cast();
-        Self { board, interface: DXGKRNL_INTERFACE::ZERO, registers: ptr::null_mut() }
+        let (interface, registers) = (DXGKRNL_INTERFACE::ZERO, ptr::null_mut());
+        Self { board, interface, registers, pulled: false }
     }
 
     /// Its hardware.
@@ -94,7 +109,6 @@ impl Adapter {
 
     /// Reports a packet of a node done.
     pub(crate) fn notify_interrupt(&self, node: u32, fence: Fence) {
-        let Some(call) = self.interface.DxgkCbNotifyInterrupt else { return };
         let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
             InterruptType: DXGK_INTERRUPT_DMA_COMPLETED,
             ..DXGKARGCB_NOTIFY_INTERRUPT_DATA::ZERO
@@ -104,8 +118,60 @@ impl Adapter {
             NodeOrdinal: node,
             EngineOrdinal: 0,
         });
+        self.notify(&data);
+    }
+
+    /// Reports a vsync.
+    pub(crate) fn notify_vsync(&self) {
+        self.notify(&DXGKARGCB_NOTIFY_INTERRUPT_DATA {
+            InterruptType: DXGK_INTERRUPT_CRTC_VSYNC,
+            ..DXGKARGCB_NOTIFY_INTERRUPT_DATA::ZERO
+        });
+    }
+
+    /// Reports what an interrupt was for.
+    pub(crate) fn notify(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
+        let Some(call) = self.interface.DxgkCbNotifyInterrupt else { return };
         // SAFETY: The kernel gave both, and `data` outlives the call.
-        unsafe { call(self.interface.DeviceHandle, &raw const data) };
+        unsafe { call(self.interface.DeviceHandle, ptr::from_ref(data)) };
+    }
+
+    /// Reports a packet of a node at fault.
+    pub(crate) fn notify_fault(&self, node: u32, fence: Fence, flags: DXGK_PAGE_FAULT_FLAGS) {
+        let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
+            InterruptType: DXGK_INTERRUPT_DMA_PAGE_FAULTED,
+            ..DXGKARGCB_NOTIFY_INTERRUPT_DATA::ZERO
+        };
+        data.set_dma_page_faulted(DmaPageFaulted {
+            FaultedFenceId: fence.0,
+            PageFaultFlags: flags,
+            NodeOrdinal: node,
+            ..DXGKARGCB_NOTIFY_INTERRUPT_DATA::ZERO.dma_page_faulted()
+        });
+        self.notify(&data);
+    }
+
+    /// Runs a routine with the interrupt held back.
+    pub(crate) fn synchronize(
+        &self,
+        routine: KSYNCHRONIZE_ROUTINE,
+        context: PVOID,
+        message: u32,
+    ) -> NTSTATUS {
+        let Some(call) = self.interface.DxgkCbSynchronizeExecution else {
+            return STATUS_NOT_SUPPORTED;
+        };
+        let (handle, mut answer) = (self.interface.DeviceHandle, 0);
+        // SAFETY: The kernel gave both; the routine knows `context`, and `answer` outlives the call.
+        unsafe { call(handle, Some(routine), context, message, &raw mut answer) }
+    }
+
+    /// Asks for its DPC.
+    pub(crate) fn queue_dpc(&self) {
+        if let Some(call) = self.interface.DxgkCbQueueDpc {
+            // SAFETY: The kernel gave both.
+            unsafe { call(self.interface.DeviceHandle) };
+        }
     }
 }
 
@@ -148,8 +214,58 @@ pub(crate) unsafe extern "win64-unwind" fn stop_device(context: PVOID) -> NTSTAT
     let Some(adapter) = (unsafe { find::<Adapter>(context) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    adapter.board().reset();
+    if !adapter.pulled {
+        adapter.board().reset();
+    }
     STATUS_SUCCESS
+}
+
+/// Without power the board keeps nothing; it comes up empty.
+pub(crate) unsafe extern "win64-unwind" fn set_power_state(
+    context: PVOID,
+    device: u32,
+    state: DEVICE_POWER_STATE,
+    _action: POWER_ACTION,
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which lives until `remove_device`.
+    let adapter = unsafe { find::<Adapter>(context) };
+    // It has no children; one that is gone is none of its business.
+    if let Some(adapter) = adapter.filter(|_| device == DISPLAY_ADAPTER_HW_ID) {
+        if state == PowerDeviceD0 {
+            adapter.board().reset();
+        } else {
+            adapter.board().lose_power();
+        }
+    }
+    STATUS_SUCCESS
+}
+
+pub(crate) unsafe extern "win64-unwind" fn notify_surprise_removal(
+    context: PVOID,
+    _kind: DXGK_SURPRISE_REMOVAL_TYPE,
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's.
+    if let Some(adapter) = unsafe { pointer::<Adapter>(context) } {
+        // SAFETY: The adapter lives, and no other call of it runs.
+        unsafe { (*adapter).pulled = true };
+    }
+    STATUS_SUCCESS
+}
+
+/// There is no display on any target.
+unsafe extern "win64-unwind" fn release_display(
+    _context: PVOID,
+    _target: u32,
+    _display: *mut DXGK_DISPLAY_INFORMATION,
+) -> NTSTATUS {
+    STATUS_NOT_SUPPORTED
+}
+
+pub(crate) unsafe extern "win64-unwind" fn reset_device(context: PVOID) {
+    // SAFETY: The word is the adapter's, which lives until `remove_device`.
+    if let Some(adapter) = unsafe { find::<Adapter>(context) } {
+        adapter.board().reset();
+    }
 }
 
 pub(crate) unsafe extern "win64-unwind" fn remove_device(context: PVOID) -> NTSTATUS {
@@ -188,15 +304,61 @@ pub(crate) unsafe extern "win64-unwind" fn interrupt_routine(
     let mut ours = 0;
     for node in 0..NODES {
         if adapter.board().acknowledge(node) {
-            adapter.notify_interrupt(node, adapter.board().done(node));
+            let (faults, done) = (adapter.board().faulted(node), adapter.board().done(node));
+            // A report stands for the packets before it.
+            for fence in &faults {
+                adapter.notify_fault(node, *fence, 0);
+            }
+            if faults.last() != Some(&done) {
+                adapter.notify_interrupt(node, done);
+            }
             ours = 1;
         }
     }
-    if let (1, Some(call)) = (ours, adapter.interface.DxgkCbQueueDpc) {
-        // SAFETY: The kernel gave both.
-        unsafe { call(adapter.interface.DeviceHandle) };
+    if adapter.board().acknowledge_vsync() {
+        adapter.notify_vsync();
+        ours = 1;
+    }
+    if ours == 1 {
+        adapter.queue_dpc();
     }
     ours
+}
+
+pub(crate) unsafe extern "win64-unwind" fn control_interrupt(
+    adapter: HANDLE,
+    kind: DXGK_INTERRUPT_TYPE,
+    on: BOOLEAN,
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    let Some(it) = (unsafe { find::<Adapter>(adapter) }) else {
+        return STATUS_INVALID_PARAMETER;
+    };
+    if kind != DXGK_INTERRUPT_CRTC_VSYNC {
+        return STATUS_NOT_IMPLEMENTED;
+    }
+    it.synchronize(if on == 0 { vsync_off } else { vsync_on }, adapter, 0)
+}
+
+/// The interrupt routine looks at the display, too: so this runs while that does not.
+unsafe extern "win64-unwind" fn vsync_on(adapter: PVOID) -> BOOLEAN {
+    // SAFETY: The word is the adapter's, which outlives the call.
+    unsafe { set_vsync(adapter, true) }
+}
+
+unsafe extern "win64-unwind" fn vsync_off(adapter: PVOID) -> BOOLEAN {
+    // SAFETY: As above.
+    unsafe { set_vsync(adapter, false) }
+}
+
+/// # Safety
+///
+/// The word is the adapter's, which outlives the call.
+unsafe fn set_vsync(adapter: PVOID, on: bool) -> BOOLEAN {
+    // SAFETY: The caller promises the same.
+    let Some(adapter) = (unsafe { find::<Adapter>(adapter) }) else { return 0 };
+    adapter.board().set_vsync(on);
+    1
 }
 
 pub(crate) unsafe extern "win64-unwind" fn dpc_routine(context: PVOID) {

@@ -11,6 +11,7 @@ mod life;
 pub mod memory;
 mod model;
 pub mod sight;
+pub mod sync;
 mod texts;
 mod variant;
 

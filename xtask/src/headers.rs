@@ -27,9 +27,11 @@ fn generate() -> Result<String, String> {
     let source = |name: &str| read::file(&root().join(format!("crates/abi/src/{name}.rs")));
     let (types, shared) = (source("types")?, source("ukm")?);
     let (shared_memory, memory) = (source("ukm/memory")?, source("kmt/memory")?);
+    let (shared_sync, sync) = (source("ukm/sync")?, source("kmt/sync")?);
     let (calls, keyed, statuses) = (source("kmt")?, source("kmt/keyed")?, source("status")?);
     let entries = read::entries(&root().join("crates/thunk/src"))?;
-    Ok(emit::header(&types, &[shared, shared_memory, calls, memory, keyed], &statuses, &entries))
+    let files = [shared, shared_memory, shared_sync, calls, memory, sync, keyed];
+    Ok(emit::header(&types, &files, &statuses, &entries))
 }
 
 #[cfg(test)]

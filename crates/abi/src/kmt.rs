@@ -5,9 +5,11 @@
 
 mod keyed;
 mod memory;
+mod sync;
 
 pub use keyed::*;
 pub use memory::*;
+pub use sync::*;
 
 use crate::ukm::{
     D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO2, D3DDDI_ALLOCATIONLIST,

@@ -4,8 +4,10 @@
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
 mod memory;
+mod sync;
 
 pub use memory::*;
+pub use sync::*;
 
 use crate::{D3DKMT_HANDLE, HANDLE};
 use core::ffi::c_void;

@@ -15,6 +15,7 @@
 //! 5. With `WINDTUNNEL_REPORT` set, what is kept is bounded by what is alive. Without it,
 //!    nothing is kept.
 
+mod events;
 mod exports;
 mod fork;
 mod report;
@@ -22,4 +23,5 @@ mod signals;
 mod site;
 mod tunnel;
 
+pub use events::*;
 pub use exports::*;

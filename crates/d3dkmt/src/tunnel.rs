@@ -102,6 +102,7 @@ impl Tunnel {
         let watch = Watch::asked();
         let log = Arc::new(if watch.is_some() { Log::new() } else { Log::silent() });
         let host = Free::new(&log);
+        host.expect_strangers();
         let kernel = Kernel::new(host.clone(), log.clone());
         let (worker, bell) = (kernel.clone(), kernel.bell());
         host.serve("system", bell, move |at| worker.work(at));

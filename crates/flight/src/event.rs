@@ -107,6 +107,10 @@ events! {
     AdapterStarted "adapter.started" { nodes: u32, generation: u32 }
     /// An adapter stopped.
     AdapterStopped "adapter.stopped" {}
+    /// Its driver was told to change its power: `state` is d0 or d3.
+    AdapterPowered "adapter.powered" { state: Text }
+    /// Its hardware was pulled out: nothing that it had to do will be done.
+    AdapterPulled "adapter.pulled" {}
     /// A node of an adapter exists.
     NodeStarted "node.started" { adapter: Subject, ordinal: u32 }
 
@@ -192,6 +196,12 @@ events! {
     FenceReported "fence.reported" { fence: Fence }
     /// A fence passed: subject the node.
     FencePassed "fence.passed" { fence: Fence }
+    /// A driver asked for its DPC: subject the adapter. It is `fresh` if it was not pending.
+    DpcQueued "dpc.queued" { fresh: bool }
+    /// The driver was told to report vsyncs, or not to any more: subject the adapter.
+    VsyncSwitched "vsync.switched" { on: bool }
+    /// The driver reported a vsync: subject the adapter.
+    VsyncReported "vsync.reported" {}
     /// The work is done, or counts as done: subject the context.
     PacketDone "packet.done" { packet: u64, node: Subject, fence: Fence }
 
@@ -379,6 +389,53 @@ events! {
     /// A node has another context current, or none: subject the node.
     NodeSwitched "node.switched" { to: Option<Subject> }
 
+    /// A synchronisation object exists: a mutex, semaphore, fence, monitored (fence) or
+    /// notification. Its device may not signal it (`silent`) or wait for it (`deaf`), and a reset
+    /// leaves its value alone (`stays`).
+    SyncCreated "sync.created" {
+        device: Subject, kind: Text, value: u64, sharing: Text, silent: bool, deaf: bool,
+        stays: bool
+    }
+    /// A client was told its names: local and global, or zero.
+    SyncTold "sync.told" { handle: Hex, global: Hex }
+    /// A client opened it by a global name.
+    SyncOpened "sync.opened" { process: Subject, global: Hex }
+    /// A client's name of it ended; so many are left, of all clients.
+    SyncClosed "sync.closed" { process: Subject, names: u32 }
+    /// It is gone: it has no name, and nothing queued needs it.
+    SyncGone "sync.gone" {}
+    /// A client wants to signal it, or to wait for it (`what`), for a device: `answer` is taken or
+    /// denied.
+    SyncAsked "sync.asked" { device: Subject, what: Text, answer: Text }
+    /// It was signalled: by the cpu, a context, a broadcast or a reset. `value` is what it has now:
+    /// a semaphore's count, one for a mutex that is free. `shown` is what the CPU reads.
+    SyncSignalled "sync.signalled" { by: Text, value: u64, shown: Option<u64> }
+    /// A context came to a broadcast signal of it, for which so many more have to come.
+    SyncReached "sync.reached" { broadcast: u32, context: Subject, left: u32 }
+    /// A wait took a mutex, or one of a semaphore.
+    SyncTaken "sync.taken" { by: Subject, left: u64 }
+    /// A mutex was held by a context that ended: it is free.
+    SyncAbandoned "sync.abandoned" { context: Subject }
+    /// A wait begins, of a context, a thread (which blocks) or an event: subject it. It names so
+    /// many objects, and needs all or `any`.
+    AwaitBegun "await.begun" { who: Subject, form: Text, any: bool, count: u32 }
+    /// What it names: an object or a paging queue, and the value it needs.
+    AwaitNamed "await.named" { of: Subject, value: u64 }
+    /// It is satisfied: whoever waits goes on.
+    AwaitPassed "await.passed" {}
+    /// It will not be: what waited has ended.
+    AwaitDropped "await.dropped" {}
+    /// What a device could have signalled was signalled, since a reset hit it: subject the device.
+    FencesReset "fences.reset" {}
+    /// A client's event exists: subject it.
+    EventCreated "event.created" { process: Subject }
+    /// It is set, for a wait or a notification.
+    EventSet "event.set" { by: Option<Subject> }
+    /// It is not set any more.
+    EventReset "event.reset" {}
+    /// The client closed it.
+    EventClosed "event.closed" {}
+
     /// Somebody waits: subject what it waits for.
     WaitParked "wait.parked" { why: Text }
     /// The wait ended.
@@ -392,6 +449,8 @@ events! {
     }
     /// The driver returned.
     DdiReturn "ddi.return" { name: Text, answer: Text, legal: bool }
+    /// The call carries this word for the adapter: subject the adapter.
+    DdiAdapter "ddi.adapter" { word: Subject }
     /// The call destroys this allocation: subject the allocation.
     DdiDestroys "ddi.destroys" { adapter: Subject }
     /// The call carries this resource's word: subject the resource. `goes` with the call or
@@ -435,6 +494,9 @@ events! {
     PoolMisfreed "pool.misfreed" { why: Text }
     /// A block was written to after it was freed.
     PoolDamaged "pool.damaged" { offset: u64 }
+    /// A block that was taken since the adapter started was still out when its driver had stopped
+    /// it.
+    PoolKept "pool.kept" {}
     /// A block was still out when its driver ended.
     PoolLeft "pool.left" {}
 

@@ -71,6 +71,12 @@ impl Free {
         Arc::new(Free { state, log, abandoned })
     }
 
+    /// Says that clients may have threads that were never here: what they could do may happen as
+    /// long as this lives.
+    pub fn expect_strangers(&self) {
+        self.state().table.open = true;
+    }
+
     /// Flies `main` as the first virtual thread. What it starts is over before this returns.
     pub fn fly<R>(
         log: &Arc<Log>,

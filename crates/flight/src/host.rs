@@ -65,6 +65,8 @@ enum Ends {
     Thread,
     /// A client: also one that is away now, and may come back.
     Client,
+    /// A client: also a thread of it that was never here.
+    Stranger,
 }
 
 impl Ticket {
@@ -77,6 +79,12 @@ impl Ticket {
     /// the wait is not stuck, and its deadline takes as long as it says.
     pub fn of_clients(why: impl Into<Text>) -> Self {
         Self::made(why.into(), Ends::Client)
+    }
+
+    /// A ticket for something that any thread of a client may do. Where threads come that were
+    /// never here ([`Free::expect_strangers`](crate::Free::expect_strangers)), it is never stuck.
+    pub fn of_strangers(why: impl Into<Text>) -> Self {
+        Self::made(why.into(), Ends::Stranger)
     }
 
     /// A ticket for the end of a virtual thread.
@@ -93,7 +101,11 @@ impl Ticket {
     }
 
     pub(crate) fn is_of_clients(&self) -> bool {
-        self.0.ends == Ends::Client
+        matches!(self.0.ends, Ends::Client | Ends::Stranger)
+    }
+
+    pub(crate) fn is_of_strangers(&self) -> bool {
+        self.0.ends == Ends::Stranger
     }
 
     /// What is waited for.
@@ -131,6 +143,12 @@ pub trait Machine: Send + Sync {
 
     /// Has this node's engine do the next thing, if it has something to do.
     fn favour(&self, _node: u32) {}
+
+    /// Whether it asks to interrupt: something happened that its driver has not acknowledged.
+    /// None, if it does not say.
+    fn asserted(&self) -> Option<bool> {
+        None
+    }
 
     /// Whether an engine has something to do, even if it does not get on: that of a node, or any.
     fn holds(&self, _node: Option<u32>) -> bool {

@@ -42,6 +42,12 @@ pub enum Kind {
     QueueFence,
     /// An allocation that a driver made for its contexts.
     Saved,
+    /// A synchronisation object.
+    Sync,
+    /// A wait for such objects.
+    Await,
+    /// A client's event: what it is told through.
+    Event,
     /// A keyed mutex.
     Keyed,
 }
@@ -56,7 +62,7 @@ pub struct Subject {
 }
 
 /// In the order of the kinds.
-const KINDS: [(Kind, &str); 19] = [
+const KINDS: [(Kind, &str); 22] = [
     (Kind::Run, "run"),
     (Kind::Process, "process"),
     (Kind::Adapter, "adapter"),
@@ -75,6 +81,9 @@ const KINDS: [(Kind, &str); 19] = [
     (Kind::Queue, "queue"),
     (Kind::QueueFence, "queue-fence"),
     (Kind::Saved, "context-allocation"),
+    (Kind::Sync, "sync"),
+    (Kind::Await, "await"),
+    (Kind::Event, "event"),
     (Kind::Keyed, "keyed-mutex"),
 ];
 

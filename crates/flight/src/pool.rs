@@ -13,8 +13,19 @@ pub trait Pool: Send + Sync {
     /// live block: whether one thing of the driver points at another.
     fn refers(&self, block: usize, word: usize) -> bool;
 
+    /// Whether the address is in a live block of paged memory (`POOL_FLAG_PAGED`).
+    fn is_paged(&self, _address: usize) -> bool {
+        false
+    }
+
     /// Looks for writes into freed blocks.
     fn inspect(&self);
+
+    /// The adapter is about to start: what is taken from here on is given back when it stops.
+    fn begin(&self) {}
+
+    /// Says which of the blocks taken since [`Pool::begin`] are still out: the adapter has stopped.
+    fn end(&self) {}
 
     /// Says which blocks are still out, at the end of their driver.
     fn close(&self);

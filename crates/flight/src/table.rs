@@ -37,6 +37,8 @@ pub enum Role {
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     now: u64,
+    /// Threads may come that were never here.
+    pub(crate) open: bool,
     pub(crate) threads: Vec<Thread>,
     panicked: Option<String>,
 }
@@ -107,6 +109,11 @@ impl Table {
         self.threads.iter().any(|it| matches!(it.status, Status::Away))
     }
 
+    /// Whether somebody who is not here may do what is waited for.
+    fn may_come(&self, ticket: &Ticket) -> bool {
+        ticket.is_of_clients() && (self.anybody_away() || (self.open && ticket.is_of_strangers()))
+    }
+
     /// The deadline of a thread that waits has passed.
     pub(crate) fn time_out(&mut self, me: usize) {
         if let Status::Parked(_, Some(deadline)) = self.threads[me].status {
@@ -163,9 +170,8 @@ impl Table {
             self.threads[next].status = Status::Ready(Woken::Rung);
             return true;
         }
-        let away = self.anybody_away();
         let due = |(index, it): (usize, &Thread)| match &it.status {
-            Status::Parked(ticket, _) if away && ticket.is_of_clients() => None,
+            Status::Parked(ticket, _) if self.may_come(ticket) => None,
             Status::Parked(_, Some(deadline)) => Some((*deadline, index)),
             _ => None,
         };
@@ -175,7 +181,7 @@ impl Table {
         }
         // Whoever waits for another's end is not the one that is stuck, if there is one.
         let stuck = |it: &Thread, end: bool| match &it.status {
-            Status::Parked(ticket, _) if away && ticket.is_of_clients() => false,
+            Status::Parked(ticket, _) if self.may_come(ticket) => false,
             Status::Parked(ticket, _) => it.role == Role::Client && ticket.is_end() == end,
             _ => false,
         };

@@ -111,6 +111,15 @@ impl World {
             let why = vec![format!("named {:#x}, {} of {} done", it.handle.0, it.done, it.given)];
             all.push(Live { subject: Kind::Queue.nr(number), owner, why });
         }
+        for (number, process, why) in self.why_events() {
+            let owner = Some(Kind::Process.nr(process));
+            all.push(Live { subject: Kind::Event.nr(number), owner, why });
+        }
+        for (number, it) in self.sync.objects.iter() {
+            let owner = Some(Kind::Device.nr(it.device));
+            let why = self.why_sync(number);
+            all.push(Live { subject: Kind::Sync.nr(number), owner, why });
+        }
         for (number, it) in self.resource_views.iter() {
             let owner = Some(Kind::Device.nr(it.device));
             let why = vec![format!("of resource {}, of {} members", it.resource, it.views.len())];

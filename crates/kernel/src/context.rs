@@ -247,6 +247,7 @@ impl Kernel {
             self.end_word(given, subject, false);
         }
         world.end_lists(number);
+        self.abandon(&mut world, number);
         world.forget_context(number);
         self.wake(&mut world);
     }

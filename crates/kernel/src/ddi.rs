@@ -10,13 +10,14 @@ use crate::gate::{Class, Pass};
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::listed::{BufferSizes, ListedSubmission, Patching, Rendering};
-use crate::lock::Counter;
+use crate::lock::{Counter, Once};
 use crate::miniport::{
     Answer, Births, Blank, Born, Cancelled, CollectReason, ContextOrder, Doomed, DriverAllocation,
     DriverContext, DriverDevice, DriverResource, DriverView, Escape, Features, Generation,
-    Miniport, Opening, Refusal, Standard, Submission, Surface,
+    Interrupt, Miniport, Opening, Refusal, Standard, Submission, Surface,
 };
 use crate::operation::{Building, PagingSubmission};
+use crate::power::PowerOrder;
 use crate::services::Services;
 use flight::{
     DeviceLevel, Dispatch, Fence, Host, InCall, Irql, Kind, Level, Log, Machine, Passive, Pool,
@@ -77,6 +78,9 @@ macro_rules! table {
     };
 }
 
+/// There is no display output, so any target is one without a display.
+const NO_TARGET: u32 = 0;
+
 const DESCRIBES: Legal = Legal::Only(&[Refusal::Invalid, Refusal::NoMemory, Refusal::Mismatch]);
 
 table! {
@@ -88,6 +92,13 @@ table! {
     STOP_DEVICE       DxgkDdiStopDevice       Passive Three Legal::Any;
     REMOVE_DEVICE     DxgkDdiRemoveDevice     Passive Three Legal::Any;
     UNLOAD            DxgkDdiUnload           Passive Three Legal::Any;
+    SET_POWER         DxgkDdiSetPowerState    Passive Three Legal::Any,
+        lacks "the adapter itself only, D0 and D3";
+    PULLED_OUT        DxgkDdiNotifySurpriseRemoval Passive Three Legal::Only(&[]),
+        lacks "live removals only";
+    RELEASE           DxgkDdiStopDeviceAndReleasePostDisplayOwnership Passive Three Legal::Any,
+        lacks "no display output: the target has no display";
+    RESET_DEVICE      DxgkDdiResetDevice      DeviceLevel None Legal::Any;
     CREATE_DEVICE     DxgkDdiCreateDevice     Passive Zero  Legal::Only(&[Refusal::NoMemory]),
         lacks "no flags";
     DESTROY_DEVICE    DxgkDdiDestroyDevice    Passive Zero  Legal::Any;
@@ -137,6 +148,9 @@ table! {
         lacks "asked before a reset only";
     INTERRUPT         DxgkDdiInterruptRoutine DeviceLevel None Legal::Any;
     DPC               DxgkDdiDpcRoutine       Dispatch None Legal::Any;
+    CONTROL_INTERRUPT DxgkDdiControlInterrupt Passive Zero
+        Legal::Only(&[Refusal::Unimplemented]),
+        lacks "vsync only, and nothing is shown at one";
 }
 
 /// What no driver can be flown without, and all that one needs which takes no work.
@@ -167,6 +181,8 @@ pub(crate) struct Driver {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) log: Arc<Log>,
     pub(crate) adapter: Subject,
+    /// Its hardware was pulled out, and it was told.
+    pub(crate) pulled: Once<()>,
     /// Numbers the calls of all drivers of its kernel.
     pub(crate) calls: Arc<Counter>,
 }
@@ -186,17 +202,13 @@ pub(crate) fn bare(process: Option<u32>) -> For<'static> {
 }
 
 impl Driver {
-    /// Whether it has an entry.
-    pub(crate) fn offers(&self, ddi: &str) -> bool {
-        self.miniport.offers().contains(&ddi)
-    }
-
     pub(crate) fn add_device(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {
         let services = &self.services;
         self.call(&ADD_DEVICE, at, bare(None), |it, at| it.add_device(at, services))
     }
 
     pub(crate) fn start_device(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {
+        self.pool.begin();
         self.call(&START_DEVICE, at, bare(None), |it, at| it.start_device(at))
     }
 
@@ -205,7 +217,11 @@ impl Driver {
     }
 
     pub(crate) fn stop_device(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {
-        self.call(&STOP_DEVICE, at, bare(None), |it, at| it.stop_device(at))
+        self.call(&STOP_DEVICE, at, bare(None), |it, at| {
+            let answer = it.stop_device(at);
+            self.pool.end();
+            answer
+        })
     }
 
     pub(crate) fn remove_device(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {
@@ -214,6 +230,46 @@ impl Driver {
 
     pub(crate) fn unload(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {
         self.call(&UNLOAD, at, bare(None), |it, at| it.unload(at))
+    }
+
+    /// There need not be anything to call: then nothing is to be done. Hardware that was pulled
+    /// out meanwhile has no power.
+    pub(crate) fn set_power(&self, at: &mut Passive, _pass: &Pass<'_>, order: PowerOrder) {
+        if self.offers(SET_POWER.name) && self.pulled.get().is_none() {
+            // What it answers changes nothing: the power goes and comes all the same.
+            let _ = self.call(&SET_POWER, at, bare(None), |it, at| it.set_power(at, order));
+        }
+    }
+
+    /// From here on whoever touches the hardware is named.
+    pub(crate) fn pulled_out(&self, at: &mut Passive, _pass: &Pass<'_>) {
+        if self.offers(PULLED_OUT.name) {
+            // What it answers changes nothing: the hardware is gone.
+            let _ = self.call(&PULLED_OUT, at, bare(None), |it, at| it.pulled_out(at));
+        }
+        let _ = self.pulled.set(()); // Once is enough.
+    }
+
+    /// Answers whether it has stopped so.
+    pub(crate) fn stop_and_release(&self, at: &mut Passive, _pass: &Pass<'_>) -> bool {
+        self.offers(RELEASE.name)
+            && self
+                .call(&RELEASE, at, bare(None), |it, at| {
+                    it.stop_and_release(at, NO_TARGET).inspect(|()| self.pool.end())
+                })
+                .is_ok()
+    }
+
+    /// No pass: it can come at any time.
+    pub(crate) fn reset_device(&self, at: &mut Passive) {
+        if self.offers(RESET_DEVICE.name) {
+            // It has no answer.
+            let _ = self.call(&RESET_DEVICE, at, bare(None), |it, at| it.reset_device(at));
+        }
+    }
+
+    pub(crate) fn offers(&self, name: &str) -> bool {
+        self.miniport.offers().contains(&name)
     }
 
     pub(crate) fn create_device(
@@ -380,7 +436,9 @@ impl Driver {
         process: u32,
         packet: &Submission<'_>,
     ) -> Answer<()> {
-        self.call(&SUBMIT_COMMAND, at, bare(Some(process)), |it, at| it.submit(at, packet))
+        self.call(&SUBMIT_COMMAND, at, bare(Some(process)), |it, at| {
+            self.judged_submit(SUBMIT_COMMAND.name, || it.submit(at, packet))
+        })
     }
 
     pub(crate) fn render(
@@ -447,7 +505,24 @@ impl Driver {
         _pass: &Pass<'_>,
         packet: &PagingSubmission<'_>,
     ) -> Answer<()> {
-        self.call(&SUBMIT_PAGING, at, bare(None), |it, at| it.submit_paging(at, packet))
+        self.call(&SUBMIT_PAGING, at, bare(None), |it, at| {
+            self.judged_submit(SUBMIT_PAGING.name, || it.submit_paging(at, packet))
+        })
+    }
+
+    /// Entry rule: work is given at dispatch level, where a driver does not wait and does not call
+    /// what is for passive level. What it calls says so where it is called.
+    fn judged_submit<T>(&self, name: &'static str, body: impl FnOnce() -> T) -> T {
+        InCall::submit();
+        let answer = body();
+        let misused = InCall::current().and_then(|it| it.misused);
+        let broken = misused.map(|it| {
+            format!(
+                "the driver called {it} in {name}, which runs at dispatch, but it is for passive"
+            )
+        });
+        self.log.judge(RuleId::KMD_SUBMIT_006, Who::Driver, self.adapter, name, broken);
+        answer
     }
 
     pub(crate) fn preempt(
@@ -525,12 +600,22 @@ impl Driver {
 
     /// No pass: an interrupt asks nobody.
     pub(crate) fn interrupt(&self, at: &mut Passive) -> Answer<bool> {
-        self.call(&INTERRUPT, at, bare(None), |it, at| it.interrupt(at))
+        self.call(&INTERRUPT, at, bare(None), |it, at| self.run_interrupt(|| it.interrupt(at)))
     }
 
     /// No pass: a DPC asks nobody.
     pub(crate) fn dpc(&self, at: &mut Passive) -> Answer<()> {
-        self.call(&DPC, at, bare(None), |it, at| it.dpc(at))
+        self.call(&DPC, at, bare(None), |it, at| self.run_dpc(|| it.dpc(at)))
+    }
+
+    pub(crate) fn control_interrupt(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        of: Interrupt,
+        on: bool,
+    ) -> Answer<()> {
+        self.call(&CONTROL_INTERRUPT, at, bare(None), |it, at| it.control_interrupt(at, of, on))
     }
 
     /// Calls the driver at the DDI's level.
@@ -557,6 +642,9 @@ impl Driver {
         // Nothing of ours is half done while a driver runs, so a panic breaks only it.
         let guarded = |at: &mut L| catch_unwind(AssertUnwindSafe(|| body(&*self.miniport, at)));
         let answer = at.raised(&*self.host, guarded).unwrap_or(Err(Refusal::Crashed));
+        if self.pulled.get().is_some() {
+            self.judge_pulled(ddi.name);
+        }
 
         let said = answer.as_ref().err().map_or("ok".into(), |why| why.name());
         let legal = answer.as_ref().err().is_none_or(|why| ddi.legal.allows(*why));
@@ -570,6 +658,19 @@ impl Driver {
             self.host.ring(&self.bell);
         }
         answer
+    }
+
+    /// Entry rule: hardware that is not there is left alone.
+    fn judge_pulled(&self, name: &'static str) {
+        let touched = InCall::current().is_some_and(|it| it.touched);
+        let broken = touched.then(|| {
+            format!(
+                "{name} touched the hardware of {}, but that was pulled out, and the driver was \
+                 told so: only what is in memory is left to end",
+                self.adapter
+            )
+        });
+        self.log.judge(RuleId::KMD_PNP_010, Who::Driver, self.adapter, name, broken);
     }
 
     /// A call in which something was acquired has returned.

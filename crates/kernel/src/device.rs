@@ -282,6 +282,7 @@ impl Kernel {
         for retirement in self.retire_all(number) {
             drop(self.run_retirement(at, self.world.hold(), retirement, process));
         }
+        self.end_syncs(number);
         let queues = self.world.hold().devices.get(number).map(|it| it.queues.clone());
         for queue in queues.unwrap_or_default() {
             self.end_queue(at, queue);
@@ -400,6 +401,9 @@ impl Kernel {
         self.log.emit(Kind::Device.nr(number), What::DeviceLost { why: why.name().into() });
         let adapter = it.adapter;
         self.forget_packets(world, adapter, number);
+        if matches!(why, Loss::Hung | Loss::Reset) {
+            self.reset_fences(world, number);
+        }
         let idle = world.retire_ready(number);
         self.start_ending(world, idle);
         // Offers and paging work may have waited for what counts as done now.

@@ -173,7 +173,10 @@ impl Kernel {
                 }
                 self.settle_line(world, number);
             }
-            self.send(at, process.0, number, inside)
+            // The item is in its line. A packet that cannot be sent behind it loses its device:
+            // the next call hears of that.
+            let _ = self.send(at, process.0, number, inside);
+            Ok(())
         })
     }
 

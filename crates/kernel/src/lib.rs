@@ -27,6 +27,7 @@ pub mod handle;
 #[cfg(all(test, loom))]
 mod handle_loom;
 mod hold;
+mod interrupt;
 pub mod kernel;
 mod keyed;
 mod kin;
@@ -39,6 +40,7 @@ pub mod mmu;
 pub mod operation;
 #[cfg(shuttle)]
 mod planted;
+pub mod power;
 mod preempt;
 pub mod process;
 pub mod range;
@@ -82,3 +84,5 @@ pub use render::RenderOrder;
 pub use retire::{DestroyOrder, Target};
 pub use share::{Opened, ShareInfo};
 pub use start::{AdapterId, StartRefused};
+pub use sync::cpu::{SignalOrder, WaitOrder};
+pub use sync::{NewSync, SyncKind, SyncOrder};

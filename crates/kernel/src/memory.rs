@@ -302,8 +302,8 @@ impl Kernel {
         }
     }
 
-    /// Waits until an adapter's memory is empty, then gives back what the kernel took for it.
-    pub(crate) fn end_memory(&self, at: &mut Passive, adapter: Subject) {
+    /// Waits until an adapter has no paging work. What nothing could end is given up.
+    pub(crate) fn drain_paging(&self, at: &mut Passive, adapter: Subject) {
         let number = adapter.number;
         let over = |it: &World| {
             let idle = it.memory(number).is_none_or(|it| it.1.planned.is_empty() && !it.1.building);
@@ -315,6 +315,12 @@ impl Kernel {
                 break; // It was lost before, and that did not help: nothing more can.
             }
         }
+    }
+
+    /// Waits until an adapter's memory is empty, then gives back what the kernel took for it.
+    pub(crate) fn end_memory(&self, at: &mut Passive, adapter: Subject) {
+        self.drain_paging(at, adapter);
+        let number = adapter.number;
         let mut world = self.world.hold();
         let memory = world.adapters.get_mut(number).and_then(|it| it.memory.as_mut());
         if let Some(memory) = memory {

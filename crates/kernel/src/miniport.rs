@@ -11,6 +11,7 @@ use crate::handle::Handle;
 use crate::listed::{BufferSizes, ListedSubmission, Patching, Rendering};
 use crate::mmu::{MmuFeatures, ProcessOrder, Root, RootSize, WindowMap};
 use crate::operation::{Building, PagingSubmission};
+use crate::power::PowerOrder;
 use crate::resource::Resource;
 use crate::segment::{MemoryFeatures, Wants};
 use crate::services::Services;
@@ -75,6 +76,32 @@ pub trait Miniport: Send + Sync {
     /// Leaves (`DxgkDdiUnload`). Nothing to do, if it does not say.
     fn unload(&self, at: &mut Passive) -> Answer<()> {
         self.stands_on().map_or(Ok(()), |it| it.unload(at))
+    }
+
+    /// Changes its power (`DxgkDdiSetPowerState`), which may not fail. Nothing to do, if it does
+    /// not say.
+    fn set_power(&self, at: &mut Passive, order: PowerOrder) -> Answer<()> {
+        self.stands_on().map_or(Ok(()), |it| it.set_power(at, order))
+    }
+
+    /// Hears that its hardware was pulled out (`DxgkDdiNotifySurpriseRemoval`): it touches none
+    /// any more. The calls that follow end what it has in memory. Nothing to do, if it does not
+    /// say.
+    fn pulled_out(&self, at: &mut Passive) -> Answer<()> {
+        self.stands_on().map_or(Ok(()), |it| it.pulled_out(at))
+    }
+
+    /// Stops the adapter and hands on what a target shows
+    /// (`DxgkDdiStopDeviceAndReleasePostDisplayOwnership`). Where the target has no display it
+    /// answers [`Refusal::Unsupported`] and is told to stop, as it does if it does not say.
+    fn stop_and_release(&self, at: &mut Passive, target: u32) -> Answer<()> {
+        self.stands_on().map_or(Err(Refusal::Unsupported), |it| it.stop_and_release(at, target))
+    }
+
+    /// Resets the hardware, as the machine goes down (`DxgkDdiResetDevice`): at any level, so it
+    /// calls nobody back. Nothing to do, if it does not say.
+    fn reset_device(&self, at: &mut DeviceLevel) -> Answer<()> {
+        self.stands_on().map_or(Ok(()), |it| it.reset_device(at))
     }
 
     /// Makes a device (`DxgkDdiCreateDevice`).
@@ -299,6 +326,21 @@ pub trait Miniport: Send + Sync {
     fn dpc(&self, at: &mut Dispatch) -> Answer<()> {
         self.stands_on().ok_or(Refusal::Absent)?.dpc(at)
     }
+
+    /// Has the hardware interrupt for something, or not any more (`DxgkDdiControlInterrupt`).
+    /// May answer [`Refusal::Unimplemented`], for all but vsync.
+    fn control_interrupt(&self, at: &mut Passive, of: Interrupt, on: bool) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.control_interrupt(at, of, on)
+    }
+}
+
+/// What a driver is told to interrupt for (`DXGK_INTERRUPT_TYPE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupt {
+    /// The start of a picture (`DXGK_INTERRUPT_CRTC_VSYNC`).
+    Vsync,
+    /// A packet done (`DXGK_INTERRUPT_DMA_COMPLETED`): this cannot be switched.
+    Completed,
 }
 
 /// The driver model.
@@ -325,6 +367,7 @@ pub struct Features {
 
 /// What a driver does besides taking packets (`DXGK_VIDSCHCAPS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct SchedulingFeatures {
     /// It takes packets back when asked (`PreemptionAware`).
     pub preempts: bool,
@@ -332,6 +375,8 @@ pub struct SchedulingFeatures {
     pub cancels: bool,
     /// It resets one engine and leaves the others alone (`SupportPerEngineTDR`).
     pub resets_engines: bool,
+    /// Its GPU writes fences of 32 bits (`No64BitAtomics`).
+    pub narrow: bool,
 }
 
 /// What a client asks of a new context.
@@ -597,6 +642,8 @@ pub enum Refusal {
     NoHandle,
     /// It does not do such things.
     Unsupported,
+    /// It does not do that to this.
+    Unimplemented,
     /// It does not do that for this client.
     Privileged,
     /// It was given a command it does not know.
@@ -623,6 +670,7 @@ impl Refusal {
             Refusal::NoRoom => "no-room".into(),
             Refusal::NoHandle => "no-handle".into(),
             Refusal::Unsupported => "unsupported".into(),
+            Refusal::Unimplemented => "not-implemented".into(),
             Refusal::Privileged => "privileged".into(),
             Refusal::Illegal => "illegal".into(),
             Refusal::UserMemory => "user-memory".into(),

@@ -75,6 +75,7 @@ impl Kernel {
                     self.log.emit(process.subject(), What::ProcessLeft { what });
                 }
             }
+            self.end_events(&mut world, process.0);
         }
         // From here on nobody gets in: calls that are inside leave, and find no way back.
         self.end_devices(at, process.subject(), |it| it.process == process.0);
@@ -96,6 +97,7 @@ impl Kernel {
             match subject.kind {
                 Kind::Adapter => world.close_adapter(subject.number),
                 Kind::Device => self.forget_device(world, subject.number),
+                Kind::Sync => self.close_sync(world, process, subject.number),
                 Kind::Keyed => self.close_keyed(world, subject.number, process, handle),
                 _ => (),
             }

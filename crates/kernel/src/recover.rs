@@ -147,7 +147,7 @@ impl Kernel {
         match late {
             Late::Ask(_, node) => self.ask(at, &driver, &pass, node),
             Late::Reset(_, node) => self.reset_node(at, &driver, &pass, node),
-            Late::ResetAll(_, node) => self.reset_adapter(at, &driver, &pass, node),
+            Late::ResetAll(_, node) => self.reset_late(at, &driver, &pass, node),
         }
         true
     }
@@ -172,11 +172,10 @@ impl Kernel {
         let Some(it) = world.node_mut(adapter, index) else { return };
         let moved = it.reported != it.passed;
         let Some(watch) = it.watch.as_mut() else { return };
-        if moved {
-            it.watch = None; // The rest is the DPC's.
-            return;
-        }
         watch.stage = Stage::Preempting;
+        if moved {
+            return; // The rest is the DPC's, if it comes.
+        }
         let waits = it.preemption.is_some();
         let asks = world.adapters.get(adapter).is_some_and(|it| it.scheduling.preempts);
         if asks && !waits {
@@ -289,7 +288,6 @@ impl Kernel {
         self.switch(world, adapter, subject, None);
         self.line_up_again(world, adapter, index, back);
         for device in hit {
-            self.reset_fences(world, device);
             self.lose(world, device, Loss::Hung);
         }
         let idle: BTreeSet<u32> = world.devices.iter().map(|it| it.0).collect();
@@ -338,7 +336,7 @@ impl Kernel {
     }
 
     /// Resets an adapter. Nobody else is inside its driver.
-    fn reset_adapter(
+    fn reset_late(
         &self,
         at: &mut Passive,
         driver: &Arc<Driver>,
@@ -426,7 +424,6 @@ impl Kernel {
             let devices: Vec<u32> = mine.map(|(number, _)| number).collect();
             for device in devices {
                 let why = if culprit == Some(device) { Loss::Hung } else { Loss::Reset };
-                self.reset_fences(world, device);
                 self.lose(world, device, why);
             }
         }

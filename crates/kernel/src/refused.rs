@@ -103,6 +103,30 @@ pub enum Refused {
     NoLists,
     /// It is locked, and can be in no aperture.
     LockedAway(Subject),
+    /// There is no such event of the client.
+    NoEvent(u32),
+    /// Only monitored fences can be used so.
+    NotMonitored(Subject),
+    /// The device has it without the right to do so.
+    Denied(Subject),
+    /// The value would go back.
+    Rewinds {
+        /// The fence.
+        sync: Subject,
+        /// The value asked for.
+        value: u64,
+        /// The one it has.
+        current: u64,
+    },
+    /// The value is too far from the last one, for a fence of 32 bits.
+    TooFar {
+        /// The fence.
+        sync: Subject,
+        /// The value asked for.
+        value: u64,
+        /// The one it has.
+        current: u64,
+    },
     /// It is not owned through the name it is released by.
     NotOwner(Subject),
     /// A buffer for the runtime's data is too small.
@@ -133,8 +157,12 @@ pub enum Argument {
     Share,
     /// A queue of paging work.
     Queue,
-    /// A fence.
+    /// A fence, or another object to wait for or to signal.
     Fence,
+    /// A synchronisation object.
+    Sync,
+    /// The global name of a shared one.
+    SharedSync,
     /// A process's name of a keyed mutex.
     Keyed,
     /// The global name of a keyed mutex.

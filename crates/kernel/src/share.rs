@@ -172,6 +172,9 @@ impl World {
             return Err(refused(BadHandle::WrongKind(subject)));
         }
         let gone = Refused::ResourceEnded(subject);
+        if subject.kind != Kind::Resource {
+            return Err(refused(BadHandle::WrongKind(subject)));
+        }
         let it = self.resources.get(subject.number).ok_or(gone)?;
         if it.adapter != inside.adapter {
             return Err(Refused::OtherAdapter(subject));

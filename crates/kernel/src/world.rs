@@ -26,6 +26,7 @@ use crate::retire::Retirement;
 use crate::saved::Saved;
 use crate::start::Adapter;
 use crate::store::Store;
+use crate::sync::Synced;
 use crate::view::{Stage, View};
 use flight::{Kind, Subject, Ticket};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -63,6 +64,7 @@ pub(crate) struct World {
     pub(crate) trims: Vec<u32>,
     /// Who is being told, and on which thread.
     pub(crate) telling: Option<(u32, u32)>,
+    pub(crate) sync: Synced,
     pub(crate) gate: Gate,
     /// Whoever waits for something of a device, a context or an adapter to end or to leave: all
     /// look again when anything does.
@@ -117,6 +119,7 @@ impl World {
             trimmers: Store::default(),
             trims: Vec::new(),
             telling: None,
+            sync: Synced::default(),
             gate: Gate::default(),
             waiting: Vec::new(),
             jobs: VecDeque::new(),
@@ -194,6 +197,7 @@ impl World {
             Kind::ResourceView => self.resource_views.get(number).is_some(),
             Kind::View => self.views.get(number).is_some(),
             Kind::Queue | Kind::QueueFence => self.queues.get(number).is_some(),
+            Kind::Sync => self.sync.objects.get(number).is_some(),
             Kind::Keyed => self.keyed.get(number).is_some(),
             _ => false,
         }

@@ -43,6 +43,8 @@ struct Blocks {
     resting_bytes: usize,
     /// How many blocks were ever taken.
     taken: u64,
+    /// How many of them before the adapter started, while it is.
+    before: Option<u64>,
 }
 
 /// A block of which we know the address.
@@ -55,6 +57,7 @@ struct Live {
     memory: Memory,
     tag: u32,
     number: u64,
+    paged: bool,
 }
 
 struct Resting {
@@ -99,7 +102,13 @@ impl Pool {
     }
 
     /// Takes a block, zeroed or not. A tag of zero takes nothing.
-    pub(crate) fn allocate(&self, bytes: usize, tag: u32, zeroed: bool) -> Option<usize> {
+    pub(crate) fn allocate(
+        &self,
+        bytes: usize,
+        tag: u32,
+        zeroed: bool,
+        paged: bool,
+    ) -> Option<usize> {
         if tag == 0 {
             return None;
         }
@@ -109,7 +118,7 @@ impl Pool {
         let mut blocks = self.blocks();
         let number = blocks.taken;
         blocks.taken += 1;
-        blocks.known.insert(address, Known::Live(Live { memory, tag, number }));
+        blocks.known.insert(address, Known::Live(Live { memory, tag, number, paged }));
         let word = self.log.hold_word(address);
         self.log.emit(word, What::PoolTaken { bytes: bytes as u64, tag: letters(tag) });
         Some(address)
@@ -170,7 +179,7 @@ impl Pool {
 
 impl flight::Pool for Pool {
     fn take(&self, bytes: usize, tag: u32) -> Option<usize> {
-        self.allocate(bytes, tag, true)
+        self.allocate(bytes, tag, true, false)
     }
 
     fn free(&self, block: usize, tag: u32) {
@@ -185,11 +194,38 @@ impl flight::Pool for Pool {
         }
     }
 
+    fn is_paged(&self, address: usize) -> bool {
+        let blocks = self.blocks();
+        match blocks.known.range(..=address).next_back() {
+            Some((start, Known::Live(it))) => it.paged && address - start < it.memory.size(),
+            _ => false,
+        }
+    }
+
     fn inspect(&self) {
         let mut blocks = self.blocks();
         let old = blocks.resting.len().saturating_sub(INSPECTED);
         for block in blocks.resting.iter_mut().skip(old) {
             self.look_at(block);
+        }
+    }
+
+    fn begin(&self) {
+        let mut blocks = self.blocks();
+        blocks.before = Some(blocks.taken);
+    }
+
+    fn end(&self) {
+        let mut blocks = self.blocks();
+        let Some(before) = blocks.before.take() else { return };
+        let kept = |it: &Known| match it {
+            Known::Live(it) if it.number >= before => Some((it.number, it.memory.address())),
+            Known::Live(_) | Known::Resting => None,
+        };
+        let mut kept: Vec<(u64, usize)> = blocks.known.values().filter_map(kept).collect();
+        kept.sort_unstable();
+        for (_, address) in kept {
+            self.log.emit(self.log.word(address), What::PoolKept {});
         }
     }
 

@@ -9,7 +9,8 @@ use crate::display::{Adapter, TableDriver};
 use crate::private::pointer;
 use crate::status::answer;
 use abi::display::{
-    DXGK_DRIVERCAPS, DXGK_QUERYADAPTERINFOTYPE, DXGKARG_QUERYADAPTERINFO, DXGKQAITYPE_DRIVERCAPS,
+    DXGK_DRIVERCAPS, DXGK_QUERYADAPTERINFOTYPE, DXGK_VIDSCHCAPS, DXGKARG_QUERYADAPTERINFO,
+    DXGKQAITYPE_DRIVERCAPS,
 };
 use abi::{NTSTATUS, PVOID};
 use flight::{RuleId, What, Who};
@@ -43,7 +44,7 @@ impl<T> Guarded<T> {
 
 impl TableDriver {
     pub(crate) fn query(&self) -> Answer<Features> {
-        let adapter = self.adapter()?;
+        let adapter = self.told()?;
         let services = adapter.door.services();
         let mut caps = Guarded::new(DXGK_DRIVERCAPS::ZERO);
         answer(self.ask(&adapter, DXGKQAITYPE_DRIVERCAPS, ptr::null_mut(), 0, &mut caps)?)?;
@@ -64,7 +65,8 @@ impl TableDriver {
         if !sound {
             return Err(Refusal::Invalid);
         }
-        let features = Features { nodes, memory: memory?, ..Features::default() };
+        let mut features = Features { nodes, memory: memory?, ..Features::default() };
+        features.scheduling.narrow = caps.SchedulingCaps.has(DXGK_VIDSCHCAPS::No64BitAtomics);
         if let (Some(memory), Some(met)) = (&features.memory, self.met().as_mut()) {
             met.bases = memory.segments.iter().map(|it| it.base).collect();
         }

@@ -141,9 +141,11 @@ unsafe extern "win64-unwind" fn start(
     context: PVOID,
     info: *mut DXGK_START_INFO,
     interface: *mut DXGKRNL_INTERFACE,
-    _: *mut u32,
-    _: *mut u32,
+    sources: *mut u32,
+    children: *mut u32,
 ) -> NTSTATUS {
+    unsafe { sources.write(0) };
+    unsafe { children.write(0) };
     let given = unsafe { *interface };
     assert_eq!(given.Size as usize, size_of::<DXGKRNL_INTERFACE>());
     assert_eq!(unsafe { (*info).AdapterLuid.LowPart }, 1 << 12);
@@ -468,7 +470,7 @@ fn a_flight_repeats() {
 
 #[test]
 fn an_interrupt_at_passive_is_named_and_not_believed() {
-    let said = "WT-LEVEL-001: DxgkCbNotifyInterrupt was called at passive, but needs device";
+    let said = "KMD-ISR-005: DxgkCbNotifyInterrupt was called at passive, but needs device";
     let events = fly(Fault::EarlyInterrupt, life);
     assert_eq!(broken(&events), [said]);
     let reported = events.iter().filter(|it| matches!(it.what, What::FenceReported { .. }));

@@ -27,10 +27,11 @@ use kernel::listed::{BufferSizes, ListedSubmission, Patching, Rendering};
 use kernel::miniport::{
     Answer, Births, Blank, Born, Cancelled, CollectReason, ContextOrder, Doomed, DriverAllocation,
     DriverContext, DriverDevice, DriverResource, DriverView, Escape, Fate, Features, Generation,
-    Home, Miniport, Opening, Refusal, SchedulingFeatures, Shape, Standard, Submission, Surface,
-    ViewBirth,
+    Home, Interrupt, Miniport, Opening, Refusal, SchedulingFeatures, Shape, Standard, Submission,
+    Surface, ViewBirth,
 };
 use kernel::operation::{Building, PagingSubmission};
+use kernel::power::{PowerOrder, PowerState, Powered};
 use kernel::services::Services;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -57,6 +58,8 @@ pub struct SoftGpu {
 pub(crate) struct State {
     /// From `add_device` to `remove_device`.
     services: Option<Arc<Services>>,
+    /// Its hardware was pulled out: it is not touched any more.
+    pulled: bool,
     pub(crate) records: Records,
 }
 
@@ -166,6 +169,8 @@ impl Miniport for SoftGpu {
             "DxgkDdiBuildPagingBuffer" | "DxgkDdiSubmitCommand" => self.gpu.cpu().is_some(),
             "DxgkDdiRender" | "DxgkDdiPatch" => self.lists.is_some(),
             "DxgkDdiSubmitCommandVirtual" => self.lists.is_none(),
+            // It shows nothing, so there is nothing to hand on.
+            "DxgkDdiStopDeviceAndReleasePostDisplayOwnership" => false,
             _ => true,
         };
         kernel::ddi::NAMES.iter().copied().filter(has).collect()
@@ -173,7 +178,11 @@ impl Miniport for SoftGpu {
 
     fn add_device(&self, _at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
         // Invariant 2, as in `remove_device`: the last owner of services drops them unlocked.
-        let before = self.state().services.replace(services.clone());
+        let before = {
+            let mut state = self.state();
+            state.pulled = false;
+            state.services.replace(services.clone())
+        };
         drop(before);
         Ok(())
     }
@@ -186,11 +195,37 @@ impl Miniport for SoftGpu {
 
     fn query_adapter(&self, _at: &mut Passive) -> Answer<Features> {
         let memory = self.plan.zip(self.gpu.cpu()).map(|(plan, cpu)| plan.features(cpu));
-        let scheduling = SchedulingFeatures { preempts: true, cancels: true, resets_engines: true };
+        let scheduling = SchedulingFeatures {
+            preempts: true,
+            cancels: true,
+            resets_engines: true,
+            narrow: false,
+        };
         Ok(Features { nodes: NODES, memory, scheduling, ..Features::default() })
     }
 
     fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
+        if !self.state().pulled {
+            self.gpu.reset();
+        }
+        Ok(())
+    }
+
+    fn set_power(&self, _at: &mut Passive, order: PowerOrder) -> Answer<()> {
+        match (order.of, order.state) {
+            (Powered::Adapter, PowerState::D3) => self.gpu.lose_power(),
+            (Powered::Adapter, PowerState::D0) => self.gpu.reset(),
+            (Powered::Child(_), _) => (),
+        }
+        Ok(())
+    }
+
+    fn pulled_out(&self, _at: &mut Passive) -> Answer<()> {
+        self.state().pulled = true;
+        Ok(())
+    }
+
+    fn reset_device(&self, _at: &mut DeviceLevel) -> Answer<()> {
         self.gpu.reset();
         Ok(())
     }
@@ -475,6 +510,10 @@ impl Miniport for SoftGpu {
         for node in 0..NODES {
             ours |= self.report(at, &services, node);
         }
+        if self.gpu.take_vsync() {
+            services.notify_vsync(at);
+            ours = true;
+        }
         if ours {
             services.queue_dpc();
         }
@@ -483,6 +522,14 @@ impl Miniport for SoftGpu {
 
     fn dpc(&self, at: &mut Dispatch) -> Answer<()> {
         self.services()?.notify_dpc(at);
+        Ok(())
+    }
+
+    fn control_interrupt(&self, _at: &mut Passive, of: Interrupt, on: bool) -> Answer<()> {
+        match of {
+            Interrupt::Vsync => self.gpu.set_vsync(on),
+            Interrupt::Completed => return Err(Refusal::Unimplemented),
+        }
         Ok(())
     }
 }
@@ -519,8 +566,12 @@ mod tests {
         fly(|driver, at| {
             assert_eq!(driver.start_device(at), Err(Refusal::Invalid));
             assert_eq!(driver.remove_device(at), Err(Refusal::Invalid));
-            let scheduling =
-                SchedulingFeatures { preempts: true, cancels: true, resets_engines: true };
+            let scheduling = SchedulingFeatures {
+                preempts: true,
+                cancels: true,
+                resets_engines: true,
+                narrow: false,
+            };
             assert_eq!(
                 driver.query_adapter(at),
                 Ok(Features { nodes: 2, scheduling, ..Features::default() })

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
 use crate::client::{Client, list_pointer, succeeded};
-use crate::{lock, queue, resident};
+use crate::{lock, queue, resident, wait};
 use abi::kmt::{
     D3DKMT_CREATEPAGINGQUEUE, D3DKMT_EVICT, D3DKMT_LOCK, D3DKMT_LOCK2, D3DKMT_UNLOCK,
     D3DKMT_UNLOCK2, D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU,
@@ -81,7 +81,7 @@ impl Client {
         let session = &self.session;
         let args = &raw const args;
         // SAFETY: `args` lives here, with one fence and one value.
-        succeeded(unsafe { queue::D3DKMTWaitForSynchronizationObjectFromCpu(session, at, args) })
+        succeeded(unsafe { wait::D3DKMTWaitForSynchronizationObjectFromCpu(session, at, args) })
     }
 
     /// `D3DKMTMakeResident`, with flags.

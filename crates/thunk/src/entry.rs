@@ -2,7 +2,7 @@
 
 use abi::NTSTATUS;
 use abi::status::{
-    STATUS_ABANDONED, STATUS_BUFFER_TOO_SMALL, STATUS_DEVICE_REMOVED,
+    STATUS_ABANDONED, STATUS_ACCESS_DENIED, STATUS_BUFFER_TOO_SMALL, STATUS_DEVICE_REMOVED,
     STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION,
     STATUS_INTEGER_OVERFLOW, STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY,
     STATUS_NOT_IMPLEMENTED, STATUS_NOT_SUPPORTED, STATUS_PENDING, STATUS_TIMEOUT,
@@ -238,10 +238,112 @@ pub const ENTRIES: &[Line] = &[
         passes_on: &[],
     },
     Line {
+        name: "D3DKMTCreateSynchronizationObject",
+        lacks: "",
+        rules: &[RuleId::DEV_LIFE_003, RuleId::SYNC_CREATE_015],
+        answers: &[BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTCreateSynchronizationObject2",
+        lacks: SYNC_LACKS,
+        rules: SYNC_RULES,
+        answers: &[
+            BAD,
+            STATUS_INVALID_HANDLE,
+            STATUS_NOT_SUPPORTED,
+            STATUS_NO_MEMORY,
+            STATUS_DEVICE_REMOVED,
+        ],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTOpenSynchronizationObject",
+        lacks: "",
+        rules: &[],
+        answers: &[BAD, STATUS_NO_MEMORY],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTDestroySynchronizationObject",
+        lacks: "",
+        rules: &[RuleId::SYNC_CREATE_018],
+        answers: &[BAD],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTSignalSynchronizationObject",
+        lacks: SIGNAL_LACKS,
+        rules: SIGNAL_RULES,
+        answers: QUEUE_ANSWERS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTSignalSynchronizationObject2",
+        lacks: SIGNAL_LACKS,
+        rules: SIGNAL_RULES,
+        answers: QUEUE_ANSWERS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTSignalSynchronizationObjectFromCpu",
+        lacks: "",
+        rules: &[
+            RuleId::DEV_LIFE_003,
+            RuleId::SYNC_CREATE_007,
+            RuleId::SYNC_CREATE_011,
+            RuleId::SYNC_FENCE_001,
+            RuleId::SYNC_FENCE_002,
+        ],
+        answers: &[BAD, STATUS_ACCESS_DENIED],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTSignalSynchronizationObjectFromGpu",
+        lacks: "",
+        rules: SIGNAL_RULES,
+        answers: QUEUE_ANSWERS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTSignalSynchronizationObjectFromGpu2",
+        lacks: SIGNAL_LACKS,
+        rules: SIGNAL_RULES,
+        answers: QUEUE_ANSWERS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTWaitForSynchronizationObject",
+        lacks: "",
+        rules: WAIT_RULES,
+        answers: QUEUE_ANSWERS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTWaitForSynchronizationObject2",
+        lacks: "",
+        rules: WAIT_RULES,
+        answers: QUEUE_ANSWERS,
+        passes_on: &[],
+    },
+    Line {
         name: "D3DKMTWaitForSynchronizationObjectFromCpu",
-        lacks: "fences of paging queues only, all of them, and no event",
-        rules: &[RuleId::DEV_LIFE_003, RuleId::PAGQ_LIFE_004],
-        answers: &[BAD, STATUS_NOT_SUPPORTED, STATUS_UNSUCCESSFUL],
+        lacks: "",
+        rules: WAIT_RULES,
+        answers: &[
+            BAD,
+            STATUS_INVALID_HANDLE,
+            STATUS_ACCESS_DENIED,
+            STATUS_DEVICE_REMOVED,
+            STATUS_UNSUCCESSFUL,
+        ],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTWaitForSynchronizationObjectFromGpu",
+        lacks: "",
+        rules: WAIT_RULES,
+        answers: QUEUE_ANSWERS,
         passes_on: &[],
     },
     Line {
@@ -456,6 +558,33 @@ const SHARE_ANSWERS: &[NTSTATUS] = &[
 
 /// A call about memory, on an adapter that may have none.
 const MEMORY_ANSWERS: &[NTSTATUS] = &[BAD, STATUS_NOT_IMPLEMENTED, STATUS_DEVICE_REMOVED];
+
+const SYNC_LACKS: &str = "no periodic fences, no NT handles, no GPU address of a fence; on an \
+    adapter without memory no CPU address, either";
+
+const SYNC_RULES: &[RuleId] = &[
+    RuleId::DEV_LIFE_003,
+    RuleId::SYNC_CREATE_001,
+    RuleId::SYNC_CREATE_002,
+    RuleId::SYNC_CREATE_003,
+    RuleId::SYNC_CREATE_016,
+];
+
+const SIGNAL_LACKS: &str = "SignalAtSubmission has no effect";
+
+const SIGNAL_RULES: &[RuleId] =
+    &[RuleId::DEV_LIFE_003, RuleId::SYNC_CREATE_007, RuleId::SYNC_CREATE_011];
+
+const WAIT_RULES: &[RuleId] = &[
+    RuleId::DEV_LIFE_003,
+    RuleId::PAGQ_LIFE_004,
+    RuleId::SYNC_CREATE_007,
+    RuleId::SYNC_CREATE_011,
+];
+
+/// A call that puts something into a context's queue.
+const QUEUE_ANSWERS: &[NTSTATUS] =
+    &[BAD, STATUS_INVALID_HANDLE, STATUS_ACCESS_DENIED, STATUS_DEVICE_REMOVED, STATUS_UNSUCCESSFUL];
 
 const LOCK_ANSWERS: &[NTSTATUS] = &[
     BAD,

@@ -14,6 +14,7 @@ mod client;
 mod client_keyed;
 mod client_memory;
 mod client_render;
+mod client_sync;
 mod client_worth;
 mod create;
 mod destroy;
@@ -28,7 +29,10 @@ mod render;
 mod resident;
 mod session;
 mod share;
+mod signal;
 mod status;
+mod sync;
+mod wait;
 mod worth;
 
 pub use adapter::{D3DKMTCloseAdapter, D3DKMTEnumAdapters2, D3DKMTOpenAdapterFromLuid};
@@ -40,6 +44,7 @@ pub use client::{Client, Create, Created, Destroy, Escape, Shared};
 pub use client_keyed::KeyedMutex;
 pub use client_memory::{Made, PagingQueue};
 pub use client_render::{Listed, ListedContext};
+pub use client_sync::{CpuWait, NewSync, SyncObject};
 pub use client_worth::Names;
 pub use create::{D3DKMTCreateAllocation, D3DKMTCreateAllocation2};
 pub use destroy::{D3DKMTDestroyAllocation, D3DKMTDestroyAllocation2};
@@ -56,13 +61,24 @@ pub use keyed::{
 };
 pub use lock::{D3DKMTLock, D3DKMTLock2, D3DKMTUnlock, D3DKMTUnlock2};
 pub use offer::{D3DKMTOfferAllocations, D3DKMTReclaimAllocations, D3DKMTReclaimAllocations2};
-pub use queue::{
-    D3DKMTCreatePagingQueue, D3DKMTDestroyPagingQueue, D3DKMTWaitForSynchronizationObjectFromCpu,
-};
+pub use queue::{D3DKMTCreatePagingQueue, D3DKMTDestroyPagingQueue};
 pub use render::{D3DKMTCreateContext, D3DKMTRender};
 pub use resident::{D3DKMTEvict, D3DKMTMakeResident};
 pub use session::Session;
 pub use share::{D3DKMTOpenResource, D3DKMTOpenResource2, D3DKMTQueryResourceInfo};
+pub use signal::{
+    D3DKMTSignalSynchronizationObject, D3DKMTSignalSynchronizationObject2,
+    D3DKMTSignalSynchronizationObjectFromCpu, D3DKMTSignalSynchronizationObjectFromGpu,
+    D3DKMTSignalSynchronizationObjectFromGpu2,
+};
+pub use sync::{
+    D3DKMTCreateSynchronizationObject, D3DKMTCreateSynchronizationObject2,
+    D3DKMTDestroySynchronizationObject, D3DKMTOpenSynchronizationObject,
+};
+pub use wait::{
+    D3DKMTWaitForSynchronizationObject, D3DKMTWaitForSynchronizationObject2,
+    D3DKMTWaitForSynchronizationObjectFromCpu, D3DKMTWaitForSynchronizationObjectFromGpu,
+};
 pub use worth::{
     D3DKMTGetAllocationPriority, D3DKMTQueryAllocationResidency, D3DKMTSetAllocationPriority,
 };

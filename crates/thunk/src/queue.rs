@@ -1,17 +1,16 @@
-//! Queues of paging work, and waits for their fences.
+//! Queues of paging work.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::claims::{read, read_list, read_mut, write};
+use crate::claims::{read, read_mut, write};
 use crate::session::Session;
 use crate::status::{Kept, Which, answer};
 use abi::NTSTATUS;
-use abi::kmt::{D3DKMT_CREATEPAGINGQUEUE, D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU};
-use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
+use abi::kmt::D3DKMT_CREATEPAGINGQUEUE;
+use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::{
     D3DDDI_DESTROYPAGINGQUEUE, D3DDDI_PAGINGQUEUE_PRIORITY_ABOVE_NORMAL,
     D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL,
-    D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS as WaitFlags,
 };
 use flight::{Passive, RuleId};
 use kernel::Handle;
@@ -23,22 +22,6 @@ const CREATED: Kept = Kept {
 };
 
 const DESTROYED: Kept = Kept { handles: &[], others: &[] };
-
-const WAITED: Kept = Kept {
-    handles: &[
-        (
-            Which::StaleDevice,
-            RuleId::DEV_LIFE_003,
-            "D3DKMTWaitForSynchronizationObjectFromCpu.hDevice",
-        ),
-        (
-            Which::StaleFence,
-            RuleId::PAGQ_LIFE_004,
-            "D3DKMTWaitForSynchronizationObjectFromCpu.ObjectHandleArray",
-        ),
-    ],
-    others: &[],
-};
 
 /// Makes a queue of paging work.
 ///
@@ -84,39 +67,5 @@ pub unsafe fn D3DKMTDestroyPagingQueue(
         // SAFETY: The caller's contract.
         let handle = Handle(unsafe { read(args.cast_const()) }?.hPagingQueue);
         answer(session, DESTROYED, session.kernel.destroy_queue(at, session.process, handle))
-    })
-}
-
-/// Waits until fences have values: those of paging queues, the only ones there are.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTWaitForSynchronizationObjectFromCpu(
-    session: &Session,
-    at: &mut Passive,
-    args: *const D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU,
-) -> NTSTATUS {
-    session.call("D3DKMTWaitForSynchronizationObjectFromCpu", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let count = asked.ObjectCount as usize;
-        if count == 0 || asked.Flags.has(WaitFlags::RESERVED) {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        // SAFETY: The caller's contract.
-        let fences = unsafe { read_list(asked.ObjectHandleArray, count) }?;
-        // SAFETY: The caller's contract.
-        let values = unsafe { read_list(asked.FenceValueArray, count) }?;
-        if !asked.hAsyncEvent.is_null() || (asked.Flags.has(WaitFlags::WaitAny) && count > 1) {
-            session.absent("D3DKMTWaitForSynchronizationObjectFromCpu with an event, or for any");
-            return Err(STATUS_NOT_SUPPORTED);
-        }
-        let device = session.kernel.device_state(session.process, Handle(asked.hDevice));
-        let wait =
-            |it: (u32, u64)| session.kernel.wait_queue(at, session.process, Handle(it.0), it.1);
-        let waited = device.and_then(|_| fences.into_iter().zip(values).try_for_each(wait));
-        answer(session, WAITED, waited)
     })
 }

@@ -3,7 +3,7 @@
 use crate::session::Session;
 use abi::NTSTATUS;
 use abi::status::{
-    STATUS_DEVICE_REMOVED, STATUS_GRAPHICS_ALLOCATION_BUSY,
+    STATUS_ACCESS_DENIED, STATUS_DEVICE_REMOVED, STATUS_GRAPHICS_ALLOCATION_BUSY,
     STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION, STATUS_GRAPHICS_DRIVER_MISMATCH,
     STATUS_ILLEGAL_INSTRUCTION, STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER,
     STATUS_INVALID_USER_BUFFER, STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED, STATUS_NOT_SUPPORTED,
@@ -12,6 +12,10 @@ use abi::status::{
 use flight::{Kind, RuleId};
 use kernel::miniport::Refusal;
 use kernel::{Argument, BadHandle, Refused};
+
+/// The low bits of a handle, and what they are in a global one.
+const FORM: u32 = 0x3f;
+const GLOBAL: u32 = 2;
 
 /// What the kernel can refuse in a call, as rules: which rule each refusal breaks. A call
 /// that is not refused has kept them all.
@@ -33,6 +37,8 @@ pub(crate) enum Which {
     StaleContext,
     /// A fence, when it went with its queue.
     StaleFence,
+    /// A synchronisation object, when its name is a global one.
+    GlobalSync,
     Resource,
     Share,
     Allocation,
@@ -66,12 +72,23 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
     let all = kept.others.iter().copied().chain(handles);
     let other = |rule: RuleId| all.clone().find(|(it, _)| *it == rule);
     match refused {
-        Refused::Handle { argument, why, .. } => match (argument, why) {
+        Refused::Handle { argument, handle: name, why } => match (argument, why) {
             (Argument::Adapter, _) => handle(Which::Adapter),
             (Argument::Device, BadHandle::Closed(_)) => handle(Which::StaleDevice),
             (Argument::Context, BadHandle::Closed(_)) => handle(Which::StaleContext),
-            (Argument::Fence, BadHandle::Closed(_)) => handle(Which::StaleFence),
-            (Argument::Device | Argument::Context | Argument::Queue | Argument::Fence, _) => None,
+            (Argument::Fence, BadHandle::Closed(Some(it))) if it.kind == Kind::QueueFence => {
+                handle(Which::StaleFence)
+            }
+            (Argument::Sync, _) if name.0 & FORM == GLOBAL => handle(Which::GlobalSync),
+            (
+                Argument::Device
+                | Argument::Context
+                | Argument::Queue
+                | Argument::Fence
+                | Argument::Sync
+                | Argument::SharedSync,
+                _,
+            ) => None,
             (Argument::Resource, _) => handle(Which::Resource),
             (Argument::Share, _) => handle(Which::Share),
             (Argument::Keyed, _) => handle(Which::Keyed),
@@ -94,7 +111,12 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         Refused::NotUnsynced(_) => other(RuleId::ALLOC_LOCK_010),
         Refused::Offered(_) => other(RuleId::ALLOC_LOCK_004),
         Refused::NotOffered(_) => other(RuleId::RESID_OFFER_008),
-        Refused::ResourceEnded(_)
+        Refused::NoEvent(_) => other(RuleId::SYNC_CREATE_016),
+        Refused::NotMonitored(_) => other(RuleId::SYNC_FENCE_001),
+        Refused::Rewinds { .. } => other(RuleId::SYNC_FENCE_002),
+        Refused::TooFar { .. } => other(RuleId::SYNC_CREATE_007),
+        Refused::Denied(_)
+        | Refused::ResourceEnded(_)
         | Refused::OtherAdapter(_)
         | Refused::Removed(_)
         | Refused::NothingToCreate
@@ -131,6 +153,9 @@ fn describe(refused: &Refused) -> String {
                         && handle.0 & 0x3f != 2 =>
                 {
                     "is no global handle: those end in six bits that are 2".to_owned()
+                }
+                BadHandle::Unknown if *argument == Argument::Sync && handle.0 & FORM == GLOBAL => {
+                    "is a global handle: those are opened, and only local ones destroyed".to_owned()
                 }
                 BadHandle::Unknown => "was never given out".to_owned(),
                 BadHandle::Closed(Some(it)) => format!("is stale: it named {it}, and was closed"),
@@ -179,6 +204,16 @@ fn describe(refused: &Refused) -> String {
         ),
         Refused::Offered(it) => format!("{it} is offered"),
         Refused::NotOffered(it) => format!("{it} is not offered"),
+        Refused::NoEvent(it) => format!("event {it} is none of the client's"),
+        Refused::NotMonitored(it) => {
+            format!("{it} is no monitored fence, and the CPU signals no others")
+        }
+        Refused::Rewinds { sync, value, current } => {
+            format!("{sync} has {current} and is to go back to {value}, without AllowFenceRewind")
+        }
+        Refused::TooFar { sync, value, current } => format!(
+            "{sync} has 32 bits and the value {current}: {value} is further away than UINT_MAX/2"
+        ),
         other => format!("{other:?}"),
     }
 }
@@ -191,9 +226,9 @@ fn named(argument: Argument) -> String {
         Argument::Resource => "hResource".to_owned(),
         Argument::Share => "hGlobalShare".to_owned(),
         Argument::Keyed => "hKeyedMutex".to_owned(),
-        Argument::KeyedShare => "hSharedHandle".to_owned(),
+        Argument::KeyedShare | Argument::SharedSync => "hSharedHandle".to_owned(),
         Argument::Queue => "hPagingQueue".to_owned(),
-        Argument::Fence => "hSyncObject".to_owned(),
+        Argument::Fence | Argument::Sync => "hSyncObject".to_owned(),
         Argument::Allocation(place) => format!("phAllocationList[{place}]"),
     }
 }
@@ -208,7 +243,8 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
             STATUS_INVALID_PARAMETER
         }
         Refused::Removed(_) => STATUS_DEVICE_REMOVED,
-        Refused::ResourceEnded(_) => STATUS_INVALID_HANDLE,
+        Refused::ResourceEnded(_) | Refused::NoEvent(_) => STATUS_INVALID_HANDLE,
+        Refused::Denied(_) => STATUS_ACCESS_DENIED,
         Refused::NamesFull | Refused::NoRoom { .. } => STATUS_NO_MEMORY,
         // WINDOWS: an adapter that has no such thing answers so (observed for paging queues).
         Refused::NoVideoMemory | Refused::FirstGeneration(_) => STATUS_NOT_IMPLEMENTED,
@@ -219,6 +255,7 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         Refused::Stuck => STATUS_UNSUCCESSFUL,
         Refused::Driver(why) => match why {
             Refusal::Absent | Refusal::Unsupported | Refusal::Declined => STATUS_NOT_SUPPORTED,
+            Refusal::Unimplemented => STATUS_NOT_IMPLEMENTED,
             Refusal::Invalid => STATUS_INVALID_PARAMETER,
             Refusal::NoMemory => STATUS_NO_MEMORY,
             Refusal::Mismatch => STATUS_GRAPHICS_DRIVER_MISMATCH,
@@ -253,6 +290,9 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         | Refused::WouldEvict(_)
         | Refused::Offered(_)
         | Refused::NotOffered(_)
+        | Refused::NotMonitored(_)
+        | Refused::Rewinds { .. }
+        | Refused::TooFar { .. }
         | Refused::NotOwner(_)
         | Refused::ShortBuffer { .. } => STATUS_INVALID_PARAMETER,
     }

@@ -6,6 +6,16 @@ use flight::Irql;
 pub(crate) const ADD_DEVICE: &str = "DxgkDdiAddDevice";
 /// `DxgkDdiRemoveDevice`.
 pub(crate) const REMOVE_DEVICE: &str = "DxgkDdiRemoveDevice";
+/// `DxgkDdiStopDevice`.
+pub(crate) const STOP_DEVICE: &str = "DxgkDdiStopDevice";
+/// `DxgkDdiSetPowerState`.
+pub(crate) const SET_POWER: &str = "DxgkDdiSetPowerState";
+/// `DxgkDdiNotifySurpriseRemoval`.
+pub(crate) const PULLED_OUT: &str = "DxgkDdiNotifySurpriseRemoval";
+/// `DxgkDdiStopDeviceAndReleasePostDisplayOwnership`.
+pub(crate) const RELEASE: &str = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership";
+/// `DxgkDdiResetDevice`, which has no level: any will do.
+pub(crate) const RESET_DEVICE: &str = "DxgkDdiResetDevice";
 /// `DxgkDdiUnload`.
 pub(crate) const UNLOAD: &str = "DxgkDdiUnload";
 /// `DxgkDdiCreateDevice`.
@@ -28,14 +38,19 @@ pub(crate) const CLOSE_ALLOCATION: &str = "DxgkDdiCloseAllocation";
 pub(crate) const ESCAPE: &str = "DxgkDdiEscape";
 /// `DxgkDdiSubmitCommandVirtual`.
 pub(crate) const SUBMIT: &str = "DxgkDdiSubmitCommandVirtual";
+/// `DxgkDdiDpcRoutine`.
+pub(crate) const DPC: &str = "DxgkDdiDpcRoutine";
 
 /// WINDOWS: documented, except that the page of `DxgkDdiSubmitCommandVirtual` names no level:
 /// it is read as that of `DxgkDdiSubmitCommand`.
-const LEVELS: [(&str, Irql); 22] = [
+const LEVELS: &[(&str, Irql)] = &[
     (ADD_DEVICE, Irql::Passive),
     ("DxgkDdiStartDevice", Irql::Passive),
     ("DxgkDdiQueryAdapterInfo", Irql::Passive),
-    ("DxgkDdiStopDevice", Irql::Passive),
+    (STOP_DEVICE, Irql::Passive),
+    (SET_POWER, Irql::Passive),
+    (PULLED_OUT, Irql::Passive),
+    (RELEASE, Irql::Passive),
     (REMOVE_DEVICE, Irql::Passive),
     (UNLOAD, Irql::Passive),
     (CREATE_DEVICE, Irql::Passive),
@@ -53,7 +68,8 @@ const LEVELS: [(&str, Irql); 22] = [
     ("DxgkDdiRender", Irql::Passive),
     ("DxgkDdiPatch", Irql::Passive),
     ("DxgkDdiInterruptRoutine", Irql::Device),
-    ("DxgkDdiDpcRoutine", Irql::Dispatch),
+    (DPC, Irql::Dispatch),
+    ("DxgkDdiControlInterrupt", Irql::Passive),
 ];
 
 /// The level a DDI is documented to be called at.

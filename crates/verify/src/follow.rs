@@ -57,12 +57,15 @@ impl Shadows {
             What::TrimEnded { .. } => shadow.device().and_then(|it| it.process),
             What::DdiCall { adapter, .. } | What::BudgetTold { adapter, .. } => Some(*adapter),
             What::DdiEscapes { .. } | What::DdiReturn { .. } => shadow.call().map(|it| it.adapter),
+            What::AwaitPassed {} => shadow.awaiting().map(|it| it.who),
             What::DdiDestroys { .. } => shadow.allocation().and_then(|it| it.word),
             What::DdiResource { word, .. } => Some(*word),
             What::DdiOpens { resource, .. } => *resource,
             What::DdiCloses { .. } => shadow.view().and_then(|it| it.retirement),
             What::Callback { .. }
+            | What::PoolTaken { .. }
             | What::PoolFreed {}
+            | What::PoolKept {}
             | What::PoolMisfreed { .. }
             | What::PoolDamaged { .. }
             | What::PoolLeft {} => event.call.map(|call| Kind::Call.nr(call)),
@@ -96,6 +99,13 @@ impl Shadows {
             Kind::Paging => self.paging(event),
             Kind::Queue => self.queue(event),
             Kind::Saved => self.saved(event),
+            Kind::Sync => self.sync(event),
+            Kind::Await => self.awaiting(event),
+            Kind::Event => {
+                if let What::EventSet { by } = event.what {
+                    self.event_set(by);
+                }
+            }
             Kind::Keyed => self.keyed(event),
             Kind::Run | Kind::QueueFence => (),
         }
@@ -128,6 +138,7 @@ impl Shadows {
             What::NameClosed { of, .. } => self.queue_name(of, false),
             _ => (),
         }
+        self.sync_name(event.subject, &event.what);
         let first = self.first(event.subject, || Known::Process(Process::default()));
         let Some(process) = first.process_mut() else { return };
         process.names.follow(&event.what);
@@ -140,6 +151,7 @@ impl Shadows {
                 refused: false,
                 unresolved: false,
                 delivered: false,
+                awaits: None,
             }),
             What::Leave { .. } => {
                 let call = process.calls.iter().rposition(|it| it.thread == event.thread);
@@ -169,8 +181,11 @@ impl Shadows {
             What::PagingPrivate { buffer, after, .. } => {
                 adapter.buffers.insert(buffer, after);
             }
+            What::DpcQueued { fresh } => adapter.dpc |= fresh,
             What::AdapterStopped {} => {
+                adapter.dpc = false;
                 (adapter.generation, adapter.stopped, adapter.flying) = (0, None, 0);
+                (adapter.released, adapter.told_to_stop) = (None, false);
                 adapter.bytes = [[0; 2]; 2];
                 adapter.buffers.clear();
                 adapter.retried = None;
@@ -268,7 +283,8 @@ impl Shadows {
     fn context(&mut self, event: &Event) {
         if let What::ContextCreated { device, .. } = event.what {
             let saves = self.early_saves(event.subject);
-            let context = Context { device, in_flight: 0, saves, buffer: None };
+            let context =
+                Context { device, in_flight: 0, saves, buffer: None, sent: 0, awaits: None };
             self.start(event.subject, Known::Context(context));
             self.with_device(device, |it| it.contexts += 1);
             self.with_adapter_of(device, |it| it.owned += 1);
@@ -287,7 +303,8 @@ impl Shadows {
                 let packet = Packet { queued: event.seq, context: event.subject, packet };
                 self.with_device(device, |it| it.packets.push_back(packet));
             }
-            What::PacketSubmitted { node, fence, .. } => {
+            What::PacketSubmitted { packet, node, fence } => {
+                context.sent = context.sent.max(packet);
                 context.in_flight += 1;
                 let node = self.first(node, || Known::Node(Node::default()));
                 if let Some(node) = node.node_mut() {
@@ -335,6 +352,7 @@ impl Shadows {
                 let owner = self.first(*adapter, || Known::Adapter(Adapter::default()));
                 owner.trail.mark(event.seq);
                 if let Some(adapter) = owner.adapter_mut() {
+                    adapter.dpc &= name != ddi::DPC;
                     adapter.inside.push(Inside {
                         call: event.subject,
                         name: name.clone(),
@@ -373,12 +391,20 @@ impl Shadows {
                 let Some(adapter) = shadow else { return };
                 adapter.inside.retain(|it| it.call != event.subject);
                 adapter.kept = kept;
-                if ["DxgkDdiStopDevice", "DxgkDdiRemoveDevice"].contains(&&**name) {
+                if [ddi::STOP_DEVICE, ddi::REMOVE_DEVICE].contains(&&**name) {
                     adapter.stopped = Some(name.clone());
                 }
+                if name == ddi::RELEASE {
+                    adapter.released = Some(answer.clone());
+                    if answer == "ok" {
+                        adapter.stopped = Some(name.clone());
+                    }
+                }
+                adapter.told_to_stop |= name == ddi::STOP_DEVICE;
                 adapter.declined |= name == ddi::ADD_DEVICE && answer == "declined";
                 let waited_for = adapter.declined && name != ddi::UNLOAD;
-                if adapter.inside.is_empty() && adapter.generation == 0 && !waited_for {
+                let idle = adapter.inside.is_empty() && adapter.word.is_none() && !adapter.dpc;
+                if idle && adapter.generation == 0 && !waited_for {
                     self.end(owner);
                 }
             }

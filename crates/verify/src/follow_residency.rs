@@ -9,7 +9,8 @@ impl Shadows {
     pub(crate) fn queue(&mut self, event: &Event) {
         let subject = event.subject;
         if let What::QueueCreated { device, .. } = event.what {
-            let queue = Queue { device, given: 0, signalled: 0, counted: 0, names: 0 };
+            let queue =
+                Queue { device, given: 0, signalled: 0, counted: 0, names: 0, awaited: Vec::new() };
             self.start(subject, Known::Queue(queue));
             return self.with_device(device, |it| it.queues += 1);
         }
@@ -17,7 +18,11 @@ impl Shadows {
         let device = it.device;
         match &event.what {
             What::QueueGiven { value, .. } => it.given = *value,
-            What::QueueSignalled { value } => it.signalled = *value,
+            What::QueueSignalled { value } => {
+                it.signalled = *value;
+                let awaited = it.awaited.clone();
+                self.reached(subject, &awaited, *value);
+            }
             What::QueueDestroyed {} => {
                 self.end(subject);
                 self.with_device(device, |it| less(&mut it.queues));

@@ -32,7 +32,9 @@ mod follow_memory;
 mod follow_paging;
 mod follow_residency;
 mod follow_saved;
+mod follow_sync;
 mod handles;
+mod interrupts;
 mod keyed;
 mod levels;
 mod lifetime;
@@ -41,18 +43,22 @@ mod names;
 mod objects;
 mod oracle;
 mod paging;
+mod pnp;
 mod pool;
 mod queues;
 mod render;
 mod residency;
 mod retire;
 mod saved;
+mod sync;
 mod verifier;
 
 #[cfg(test)]
 mod flights;
 #[cfg(test)]
 mod flights_memory;
+#[cfg(test)]
+mod flights_sync;
 #[cfg(test)]
 mod script;
 

@@ -40,7 +40,7 @@ impl Verdict {
 }
 
 /// Every history rule, by subject.
-pub static ALL: [&[Rule]; 21] = [
+pub static ALL: &[&[Rule]] = &[
     &crate::handles::RULES,
     &crate::create::RULES,
     &crate::retire::RULES,
@@ -49,7 +49,9 @@ pub static ALL: [&[Rule]; 21] = [
     &crate::share::RULES,
     &crate::lifetime::RULES,
     &crate::objects::RULES,
+    &crate::pnp::RULES,
     &crate::fence_order::RULES,
+    &crate::interrupts::RULES,
     &crate::paging::RULES,
     &crate::render::RULES,
     &crate::saved::RULES,
@@ -62,6 +64,7 @@ pub static ALL: [&[Rule]; 21] = [
     &crate::levels::RULES,
     &crate::escape::RULES,
     &crate::pool::RULES,
+    &crate::sync::RULES,
 ];
 
 #[cfg(test)]

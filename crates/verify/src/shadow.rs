@@ -5,6 +5,7 @@
 
 pub mod keyed;
 pub mod memory;
+pub mod sync;
 
 use crate::names::Names;
 use flight::{Fence, Hex, Subject, Text};
@@ -12,6 +13,7 @@ use keyed::Keyed;
 use memory::{Memory, Paging, Queue, Saved, Saves, Segment, Wanted};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
+use sync::{Await, Awaited, Sync};
 
 /// What is remembered of one object.
 #[derive(Debug)]
@@ -89,6 +91,10 @@ known! {
     Queue queue queue_mut
     /// An allocation for contexts.
     Saved saved saved_mut
+    /// A synchronisation object.
+    Sync sync sync_mut
+    /// A wait for such.
+    Await awaiting awaiting_mut
     /// A keyed mutex.
     Keyed keyed keyed_mut
 }
@@ -104,6 +110,8 @@ pub struct Process {
     pub left: u32,
     /// How many bytes it let go of since it was told that memory is short.
     pub trimmed: u64,
+    /// How many names of synchronisation objects it has.
+    pub syncs: u32,
 }
 
 /// A call of a client that has not been answered yet.
@@ -123,6 +131,8 @@ pub struct ClientCall {
     pub unresolved: bool,
     /// Whether an escape of it came to the driver.
     pub delivered: bool,
+    /// A wait of its thread that is not over.
+    pub awaits: Option<Subject>,
 }
 
 /// Of an adapter: its driver model, and who is inside its driver.
@@ -152,6 +162,14 @@ pub struct Adapter {
     pub retried: Option<usize>,
     /// The last of the calls that stop its driver, once one has returned.
     pub stopped: Option<Text>,
+    /// The word its driver gave for it.
+    pub word: Option<Subject>,
+    /// What its driver answered when it was told to hand its display on, since it started last.
+    pub released: Option<Text>,
+    /// Whether it was told to stop, and nothing else, since it started last.
+    pub told_to_stop: bool,
+    /// Whether its DPC is pending.
+    pub dpc: bool,
 }
 
 /// A call that has not returned.
@@ -218,6 +236,8 @@ pub struct Device {
     pub queues: u32,
     /// Whether it asked for residency that had to succeed, and did not.
     pub failed: bool,
+    /// The fences it could signal that do not have their maximum.
+    pub low: Vec<Subject>,
 }
 
 /// A packet that is not done.
@@ -242,6 +262,10 @@ pub struct Context {
     pub saves: Saves,
     /// How large its driver wants the buffers of packets with lists, if it has such.
     pub buffer: Option<u32>,
+    /// The last of its packets that was submitted.
+    pub sent: u64,
+    /// The wait that its line stands at, and the last packet before it.
+    pub awaits: Option<(Subject, u64)>,
 }
 
 /// Of a resource.
@@ -433,6 +457,8 @@ pub struct Block {
     pub tag: Text,
     /// The call it was taken in.
     pub taken_in: Option<u32>,
+    /// Whether that was the one in which its driver met the adapter.
+    pub added: bool,
     /// The entry it was freed in, once it is.
     pub freed: Option<Text>,
     /// Whether it was out when it should not have been any more.

@@ -1,8 +1,8 @@
 //! Scenarios: what a client does to a driver, by name.
 
 use crate::scenarios::{
-    bad, bad_memory, bad_render, destroy, destroy_memory, escape, keyed, life, memory, render,
-    saved, share, threads,
+    bad, bad_memory, bad_render, bad_sync, destroy, destroy_memory, escape, interrupt, keyed, life,
+    memory, pnp, render, saved, share, sync, threads,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -60,6 +60,16 @@ pub(crate) const WORK: &[&str] = &[
     "DxgkDdiDpcRoutine",
 ];
 
+/// Submission, and interrupts that are switched.
+pub(crate) const VSYNC: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiControlInterrupt",
+];
+
 /// Escapes, and work they can be asked about.
 pub(crate) const ESCAPES: &[&str] = &[
     "DxgkDdiCreateContext",
@@ -96,6 +106,41 @@ pub(crate) const LISTED: &[&str] = &[
     "DxgkDdiBuildPagingBuffer",
 ];
 
+/// Power, and packets in flight when it goes.
+pub(crate) const POWER: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiSetPowerState",
+];
+
+/// Power, and memory that it is lost with.
+pub(crate) const POWERED_MEMORY: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiSetPowerState",
+    "DxgkDdiBuildPagingBuffer",
+    "DxgkDdiSubmitCommand",
+];
+
+/// A driver that hears of surprise removals, and packets in flight then.
+pub(crate) const PULLED: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiNotifySurpriseRemoval",
+];
+
+/// A driver that resets its hardware as the machine goes down.
+pub(crate) const RESETS: &[&str] = &["DxgkDdiResetDevice"];
+
 /// Primaries.
 pub(crate) const DESCRIBE: &[&str] = &["DxgkDdiDescribeAllocation"];
 
@@ -105,14 +150,18 @@ pub const ALL: &[&[Scenario]] = &[
     share::ALL,
     destroy::ALL,
     escape::ALL,
+    interrupt::ALL,
     threads::ALL,
     memory::ALL,
     destroy_memory::ALL,
     saved::ALL,
+    sync::ALL,
     keyed::ALL,
     render::ALL,
+    pnp::ALL,
     bad::ALL,
     bad_memory::ALL,
+    bad_sync::ALL,
     keyed::BAD,
     bad_render::ALL,
 ];

@@ -50,6 +50,19 @@ const BASIC_END: &str = "\
 
 ";
 
+/// What is no entry of Windows.
+const EVENTS: &str = "
+/*
+ * Events, for hAsyncEvent, CPUNotification.Event and CpuEventHandle. They are made not set, and
+ * stay set until they are reset. On Windows these are handles of CreateEvent.
+ */
+HANDLE windtunnel_event_create(void);
+int32_t windtunnel_event_is_set(HANDLE event);
+NTSTATUS windtunnel_event_reset(HANDLE event);
+NTSTATUS windtunnel_event_wait(HANDLE event);
+NTSTATUS windtunnel_event_close(HANDLE event);
+";
+
 const END: &str = "
 #ifdef __GNUC__
 #pragma GCC diagnostic pop
@@ -69,6 +82,7 @@ pub(super) fn header(types: &File, files: &[File], statuses: &File, entries: &[E
         body.push_str(&definitions(file, |_| true));
     }
     body.push_str(&prototypes(entries));
+    body.push_str(EVENTS);
     let used = used(types, &body);
     let basic = definitions(types, |it| used.contains(it.name()));
     let opaque = declared(types, files, &used);

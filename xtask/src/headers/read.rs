@@ -164,7 +164,7 @@ fn structure(it: ItemStruct, methods: &BTreeMap<String, Type>) -> Result<Definit
         let member = field.ident.map(|it| it.to_string()).unwrap_or_default();
         let docs: String = field.attrs.iter().filter_map(doc).collect();
         let mut others = Vec::new();
-        if let Some((other, method)) = union(&docs) {
+        for (other, method) in unions(&docs) {
             let of = methods.get(&format!("{name}::{method}"));
             let of = of.ok_or(format!("{name}.{member} speaks of {method}, which is not there"))?;
             others.push((other, of.clone()));
@@ -193,10 +193,14 @@ fn doc(attribute: &syn::Attribute) -> Option<String> {
 }
 
 /// "A union with `name`: see", then a link to a method.
-fn union(docs: &str) -> Option<(String, String)> {
-    let (name, rest) = docs.split_once("union with `")?.1.split_once('`')?;
-    let (method, _) = rest.strip_prefix(": see [`Self::")?.split_once('`')?;
-    Some((name.to_owned(), method.to_owned()))
+fn unions(docs: &str) -> Vec<(String, String)> {
+    let docs = docs.split_whitespace().collect::<Vec<_>>().join(" ");
+    let other = |it: &str| {
+        let (name, rest) = it.split_once('`')?;
+        let (method, _) = rest.strip_prefix(": see [`Self::")?.split_once('`')?;
+        Some((name.to_owned(), method.to_owned()))
+    };
+    docs.split("union with `").skip(1).filter_map(other).collect()
 }
 
 /// "in a union with the pointer `name`, whose upper half this is".

@@ -5,8 +5,8 @@
 
 use crate::ukm::{
     D3DDDI_EVICT_FLAGS, D3DDDI_PAGINGQUEUE_PRIORITY, D3DDDI_RECLAIM_RESULT,
-    D3DDDI_TRIMRESIDENCYSET_FLAGS, D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS,
-    D3DDDICB_LOCK2FLAGS, D3DDDICB_LOCKFLAGS, D3DGPU_VIRTUAL_ADDRESS, D3DKMT_SIZE_T,
+    D3DDDI_TRIMRESIDENCYSET_FLAGS, D3DDDICB_LOCK2FLAGS, D3DDDICB_LOCKFLAGS, D3DGPU_VIRTUAL_ADDRESS,
+    D3DKMT_SIZE_T,
 };
 use crate::{BOOL, D3DKMT_HANDLE, HANDLE, LUID};
 use core::ffi::c_void;
@@ -81,21 +81,6 @@ pub struct D3DKMT_CREATEPAGINGQUEUE {
 layout! { D3DKMT_CREATEPAGINGQUEUE: 32 {
     hDevice: 0, Priority: 4, hPagingQueue: 8, hSyncObject: 12, FenceValueCPUVirtualAddress: 16,
     PhysicalAdapterIndex: 24,
-} }
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
-    pub hDevice: D3DKMT_HANDLE,
-    pub ObjectCount: u32,
-    pub ObjectHandleArray: *const D3DKMT_HANDLE,
-    pub FenceValueArray: *const u64,
-    pub hAsyncEvent: HANDLE,
-    pub Flags: D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS,
-}
-layout! { D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU: 40 {
-    hDevice: 0, ObjectCount: 4, ObjectHandleArray: 8, FenceValueArray: 16, hAsyncEvent: 24,
-    Flags: 32,
 } }
 
 values! { D3DKMT_OFFER_PRIORITY {

@@ -6,6 +6,7 @@ use crate::miniport::Generation;
 use crate::operation::PAGE;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::sync::marks::Mark;
 use crate::world::World;
 use flight::{Kind, Passive, Run, What};
 use smallvec::smallvec;
@@ -135,26 +136,10 @@ impl Kernel {
             it.queues.remove(&number);
         }
         self.log.emit(about, What::QueueDestroyed {});
+        // Who waited for more than it ever had to signal waits no longer.
+        self.look_again_at(&mut world, Mark::Queue(number));
+        self.let_go_on(&mut world);
         self.wake(&mut world);
-    }
-
-    /// Waits until a queue's fence has that value (`D3DKMTWaitForSynchronizationObjectFromCpu`).
-    pub fn wait_queue(
-        &self,
-        at: &mut Passive,
-        process: ProcessId,
-        fence: Handle,
-        value: u64,
-    ) -> Result<(), Refused> {
-        let number = {
-            let world = self.world.hold();
-            world.resolve(process, Argument::Fence, fence, Kind::QueueFence)?
-        };
-        let about = Kind::Queue.nr(number);
-        let over = |it: &World| it.queues.get(number).is_none_or(|it| it.done >= value);
-        let what = |_: &World| format!("{about} to signal {value}");
-        let done = self.wait_until(at, about, what, over);
-        if done { Ok(()) } else { Err(Refused::Stuck) }
     }
 
     pub(crate) fn signal_queue(&self, world: &mut World, number: u32, value: u64) {
@@ -165,6 +150,8 @@ impl Kernel {
         if let Some((_, memory)) = world.memory(adapter) {
             memory.ram.write(start, &value.to_le_bytes());
         }
+        self.look_again_at(world, Mark::Queue(number));
+        self.let_go_on(world);
     }
 }
 

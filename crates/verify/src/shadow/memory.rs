@@ -133,6 +133,8 @@ pub struct Open {
 /// Of a queue of paging work.
 #[derive(Debug)]
 pub struct Queue {
+    /// Who waits for it.
+    pub awaited: super::Awaited,
     /// Its device.
     pub device: Subject,
     /// The last value that work of it will signal.

@@ -1,0 +1,55 @@
+//! Events for clients in C: what they give as `hAsyncEvent`, `CPUNotification.Event` and
+//! `CpuEventHandle`.
+//!
+//! On Windows these are handles of the system (`CreateEventW`). Here there is no such system, so
+//! the library has its own: an event is not set when it is made, and stays set until it is reset.
+#![expect(unsafe_code, reason = "exported under C names")]
+
+use crate::tunnel;
+use abi::status::STATUS_SUCCESS;
+use abi::{HANDLE, NTSTATUS};
+use std::ptr;
+
+/// Makes an event that is not set; NULL if the library does not run.
+#[unsafe(no_mangle)]
+pub extern "C" fn windtunnel_event_create() -> HANDLE {
+    let mut made = 0;
+    tunnel::call("windtunnel_event_create", |session, _| {
+        made = session.create_event();
+        STATUS_SUCCESS
+    });
+    ptr::without_provenance_mut(made)
+}
+
+/// Whether an event is set: one if it is, zero if not or if there is no such event.
+#[unsafe(no_mangle)]
+pub extern "C" fn windtunnel_event_is_set(event: HANDLE) -> i32 {
+    let mut set = false;
+    tunnel::call("windtunnel_event_is_set", |session, _| {
+        set = session.event_is_set(event).unwrap_or(false);
+        STATUS_SUCCESS
+    });
+    i32::from(set)
+}
+
+/// Has an event not set any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn windtunnel_event_reset(event: HANDLE) -> NTSTATUS {
+    tunnel::call("windtunnel_event_reset", |session, _| said(session.reset_event(event)))
+}
+
+/// Waits until an event is set.
+#[unsafe(no_mangle)]
+pub extern "C" fn windtunnel_event_wait(event: HANDLE) -> NTSTATUS {
+    tunnel::call("windtunnel_event_wait", |session, at| said(session.wait_event(at, event)))
+}
+
+/// Closes an event. What will set it goes on to do so, and nobody sees it.
+#[unsafe(no_mangle)]
+pub extern "C" fn windtunnel_event_close(event: HANDLE) -> NTSTATUS {
+    tunnel::call("windtunnel_event_close", |session, _| said(session.close_event(event)))
+}
+
+fn said(answer: Result<(), NTSTATUS>) -> NTSTATUS {
+    answer.err().unwrap_or(STATUS_SUCCESS)
+}

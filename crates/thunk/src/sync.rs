@@ -1,0 +1,319 @@
+//! Synchronisation objects: how a client makes, opens and ends them; and its events.
+#![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::claims::{read, read_mut, write};
+use crate::entry::{ArgumentRule, judge_arguments};
+use crate::session::Session;
+use crate::status::{Kept, Which, answer, status};
+use abi::kmt::{
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT, D3DKMT_CREATESYNCHRONIZATIONOBJECT2,
+    D3DKMT_DESTROYSYNCHRONIZATIONOBJECT, D3DKMT_OPENSYNCHRONIZATIONOBJECT,
+};
+use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
+use abi::ukm::{
+    D3DDDI_CPU_NOTIFICATION, D3DDDI_FENCE, D3DDDI_MONITORED_FENCE, D3DDDI_PERIODIC_MONITORED_FENCE,
+    D3DDDI_SEMAPHORE, D3DDDI_SYNCHRONIZATION_MUTEX, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS as Flags,
+    D3DDDI_SYNCHRONIZATIONOBJECT_TYPE as Type, D3DDDI_SYNCHRONIZATIONOBJECTINFO2 as Info,
+};
+use abi::{HANDLE, NTSTATUS};
+use flight::{Hex, Passive, RuleId, What};
+use kernel::{Handle, NewSync, Sharing, SyncKind, SyncOrder};
+
+/// How far the handles of events are apart.
+const STEP: usize = 4;
+
+const CREATED_1: Kept = Kept {
+    handles: &[(
+        Which::StaleDevice,
+        RuleId::DEV_LIFE_003,
+        "D3DKMTCreateSynchronizationObject.hDevice",
+    )],
+    others: &[],
+};
+
+const CREATED_2: Kept = Kept {
+    handles: &[(
+        Which::StaleDevice,
+        RuleId::DEV_LIFE_003,
+        "D3DKMTCreateSynchronizationObject2.hDevice",
+    )],
+    others: &[(RuleId::SYNC_CREATE_016, "D3DKMTCreateSynchronizationObject2.Info.CPUNotification")],
+};
+
+const DESTROYED: Kept = Kept {
+    handles: &[(
+        Which::GlobalSync,
+        RuleId::SYNC_CREATE_018,
+        "D3DKMTDestroySynchronizationObject.hSyncObject",
+    )],
+    others: &[],
+};
+
+const OPENED: Kept = Kept { handles: &[], others: &[] };
+
+const RULES_1: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT>] = &[ArgumentRule {
+    id: RuleId::SYNC_CREATE_015,
+    place: "D3DKMTCreateSynchronizationObject.Info.Type",
+    refuses: Some(STATUS_INVALID_PARAMETER),
+    broken: |it| match it.Info.Type {
+        D3DDDI_SYNCHRONIZATION_MUTEX | D3DDDI_SEMAPHORE if it.hDevice != 0 => None,
+        D3DDDI_SYNCHRONIZATION_MUTEX | D3DDDI_SEMAPHORE => Some("hDevice is zero".to_owned()),
+        other => Some(format!("type {other} is neither a mutex (1) nor a semaphore (2)")),
+    },
+}];
+
+const RULES_2: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT2>] = &[
+    ArgumentRule {
+        id: RuleId::SYNC_CREATE_016,
+        place: "D3DKMTCreateSynchronizationObject2.Info.Type",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |it| match it.Info.Type {
+            _ if it.hDevice == 0 => Some("hDevice is zero".to_owned()),
+            D3DDDI_SYNCHRONIZATION_MUTEX..=D3DDDI_PERIODIC_MONITORED_FENCE => None,
+            other => Some(format!("{other} is no type: those are 1 to 6")),
+        },
+    },
+    ArgumentRule {
+        id: RuleId::SYNC_CREATE_016,
+        place: "D3DKMTCreateSynchronizationObject2.Info.CPUNotification",
+        refuses: Some(STATUS_INVALID_HANDLE),
+        broken: |it| {
+            let told = it.Info.Type == D3DDDI_CPU_NOTIFICATION;
+            (told && it.Info.notification().Event.is_null())
+                .then(|| "a CPU notification is to be created without an event".to_owned())
+        },
+    },
+    ArgumentRule {
+        id: RuleId::SYNC_CREATE_001,
+        place: "D3DKMTCreateSynchronizationObject2.Info.Flags",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |it| {
+            let flags = it.Info.Flags;
+            (flags.has(Flags::NtSecuritySharing) && !flags.has(Flags::Shared))
+                .then(|| "NtSecuritySharing is set, but not Shared".to_owned())
+        },
+    },
+    ArgumentRule {
+        id: RuleId::SYNC_CREATE_002,
+        place: "D3DKMTCreateSynchronizationObject2.Info.Flags",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |it| {
+            let flags = it.Info.Flags;
+            let global = flags.has(Flags::Shared) && !flags.has(Flags::NtSecuritySharing);
+            (is_monitored(it.Info.Type) && global).then(|| {
+                "a monitored fence is to be shared by a global handle, and can be by NT handles \
+                 only"
+                    .to_owned()
+            })
+        },
+    },
+    ArgumentRule {
+        id: RuleId::SYNC_CREATE_003,
+        place: "D3DKMTCreateSynchronizationObject2.Info.Flags",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |it| {
+            let (flags, kind) = (it.Info.Flags, it.Info.Type);
+            let special = Flags::NoSignal | Flags::NoWait | Flags::TopOfPipeline;
+            if flags.has(special) && !is_monitored(kind) {
+                let flags = flags.Value & special;
+                return Some(format!("flags {flags:#x} are for monitored fences, not type {kind}"));
+            }
+            (flags.has(Flags::NoSignal) && flags.has(Flags::NoWait))
+                .then(|| "NoSignal and NoWait exclude each other".to_owned())
+        },
+    },
+];
+
+fn is_monitored(kind: Type) -> bool {
+    matches!(kind, D3DDDI_MONITORED_FENCE | D3DDDI_PERIODIC_MONITORED_FENCE)
+}
+
+/// Makes a mutex or a semaphore.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTCreateSynchronizationObject(
+    session: &Session,
+    _at: &mut Passive,
+    args: *mut D3DKMT_CREATESYNCHRONIZATIONOBJECT,
+) -> NTSTATUS {
+    session.call("D3DKMTCreateSynchronizationObject", || {
+        // SAFETY: The caller's contract.
+        let mut asked = unsafe { read_mut(args) }?;
+        judge_arguments(session, RULES_1, &asked)?;
+        let (mutex, semaphore) = (asked.Info.mutex(), asked.Info.semaphore());
+        let kind = if asked.Info.Type == D3DDDI_SYNCHRONIZATION_MUTEX {
+            SyncKind::Mutex { held: mutex.InitialState != 0 }
+        } else {
+            SyncKind::Semaphore { count: semaphore.InitialCount, most: semaphore.MaxCount }
+        };
+        let order = SyncOrder {
+            device: Handle(asked.hDevice),
+            kind,
+            sharing: Sharing::None,
+            silent: false,
+            deaf: false,
+            stays: false,
+        };
+        let made = session.kernel.create_sync(session.process, &order);
+        asked.hSyncObject = answer(session, CREATED_1, made)?.handle.0;
+        // SAFETY: The caller's contract.
+        unsafe { write(args, asked) }
+    })
+}
+
+/// Makes a synchronisation object of any kind.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTCreateSynchronizationObject2(
+    session: &Session,
+    _at: &mut Passive,
+    args: *mut D3DKMT_CREATESYNCHRONIZATIONOBJECT2,
+) -> NTSTATUS {
+    session.call("D3DKMTCreateSynchronizationObject2", || {
+        // SAFETY: The caller's contract.
+        let mut asked = unsafe { read_mut(args) }?;
+        judge_arguments(session, RULES_2, &asked)?;
+        let flags = asked.Info.Flags;
+        if flags.has(Flags::RESERVED) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let unheard = [
+            (Flags::CrossAdapter, "D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS.CrossAdapter"),
+            (Flags::TopOfPipeline, "D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS.TopOfPipeline"),
+            (Flags::SignalByKmd, "D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS.SignalByKmd"),
+        ];
+        for (flag, name) in unheard {
+            if flags.has(flag) {
+                session.absent(name);
+            }
+        }
+        let order = SyncOrder {
+            device: Handle(asked.hDevice),
+            kind: kind(session, &asked.Info)?,
+            sharing: match (flags.has(Flags::Shared), flags.has(Flags::NtSecuritySharing)) {
+                (false, _) => Sharing::None,
+                (true, false) => Sharing::Global,
+                (true, true) => Sharing::Nt,
+            },
+            silent: flags.has(Flags::NoSignal),
+            deaf: flags.has(Flags::NoWait),
+            stays: flags.has(Flags::NoSignalMaxValueOnTdr),
+        };
+        let made = session.kernel.create_sync(session.process, &order);
+        let NewSync { handle, global, value, object } = answer(session, CREATED_2, made)?;
+        asked.hSyncObject = handle.0;
+        // WINDOWS: without a global handle the field is zero or as it was (observed).
+        if let Some(global) = global {
+            asked.Info.SharedHandle = global.0;
+        }
+        if is_monitored(asked.Info.Type) {
+            asked.Info.set_value_address(value);
+        }
+        // SAFETY: The caller's contract.
+        unsafe { write(args, asked) }?;
+        let global = Hex(global.map_or(0, |_| asked.Info.SharedHandle));
+        session.log().emit(object, What::SyncTold { handle: Hex(handle.0), global });
+        Ok(())
+    })
+}
+
+/// The kind that is asked for.
+fn kind(session: &Session, info: &Info) -> Result<SyncKind, NTSTATUS> {
+    Ok(match info.Type {
+        D3DDDI_SYNCHRONIZATION_MUTEX => SyncKind::Mutex { held: info.mutex().InitialState != 0 },
+        D3DDDI_SEMAPHORE => {
+            let it = info.semaphore();
+            SyncKind::Semaphore { count: it.InitialCount, most: it.MaxCount }
+        }
+        D3DDDI_FENCE => SyncKind::Fence { value: info.fence().FenceValue },
+        D3DDDI_CPU_NOTIFICATION => SyncKind::Notice { event: event(info.notification().Event) },
+        D3DDDI_MONITORED_FENCE => SyncKind::Monitored { value: info.monitored().InitialFenceValue },
+        D3DDDI_PERIODIC_MONITORED_FENCE => {
+            session.absent("D3DDDI_PERIODIC_MONITORED_FENCE");
+            return Err(STATUS_NOT_SUPPORTED);
+        }
+        _ => return Err(STATUS_INVALID_PARAMETER),
+    })
+}
+
+/// Opens a synchronisation object by its global handle.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTOpenSynchronizationObject(
+    session: &Session,
+    _at: &mut Passive,
+    args: *mut D3DKMT_OPENSYNCHRONIZATIONOBJECT,
+) -> NTSTATUS {
+    session.call("D3DKMTOpenSynchronizationObject", || {
+        // SAFETY: The caller's contract.
+        let mut asked = unsafe { read_mut(args) }?;
+        let opened = session.kernel.open_sync(session.process, Handle(asked.hSharedHandle));
+        asked.hSyncObject = answer(session, OPENED, opened)?.0;
+        // SAFETY: The caller's contract.
+        unsafe { write(args, asked) }
+    })
+}
+
+/// Ends a local handle of a synchronisation object.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTDestroySynchronizationObject(
+    session: &Session,
+    _at: &mut Passive,
+    args: *const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT,
+) -> NTSTATUS {
+    session.call("D3DKMTDestroySynchronizationObject", || {
+        // SAFETY: The caller's contract.
+        let handle = Handle(unsafe { read(args) }?.hSyncObject);
+        answer(session, DESTROYED, session.kernel.destroy_sync(session.process, handle))
+    })
+}
+
+/// The number of the event that a handle stands for: zero for one that is none.
+pub(crate) fn event(handle: HANDLE) -> u32 {
+    let number = handle.addr() / STEP;
+    let whole = handle.addr().is_multiple_of(STEP);
+    u32::try_from(number).ok().filter(|_| whole).unwrap_or(0)
+}
+
+/// The calls a client makes about its events. On Windows these are calls of the system; here its
+/// handles come from us.
+impl Session {
+    /// Makes an event that is not set, and stays set once it is.
+    pub fn create_event(&self) -> usize {
+        self.kernel.create_event(self.process) as usize * STEP
+    }
+
+    /// Whether an event is set.
+    pub fn event_is_set(&self, handle: HANDLE) -> Result<bool, NTSTATUS> {
+        self.kernel.event_is_set(self.process, event(handle)).map_err(|why| status(&why))
+    }
+
+    /// An event is not set any more.
+    pub fn reset_event(&self, handle: HANDLE) -> Result<(), NTSTATUS> {
+        self.kernel.reset_event(self.process, event(handle)).map_err(|why| status(&why))
+    }
+
+    /// Waits until an event is set.
+    pub fn wait_event(&self, at: &mut Passive, handle: HANDLE) -> Result<(), NTSTATUS> {
+        self.kernel.wait_event(at, self.process, event(handle)).map_err(|why| status(&why))
+    }
+
+    /// Ends the client's handle of an event.
+    pub fn close_event(&self, handle: HANDLE) -> Result<(), NTSTATUS> {
+        self.kernel.close_event(self.process, event(handle)).map_err(|why| status(&why))
+    }
+}

@@ -1,0 +1,192 @@
+//! Waits for synchronisation objects: of the CPU, and of contexts.
+#![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::claims::{read, read_list};
+use crate::entry::{ArgumentRule, judge_arguments};
+use crate::session::Session;
+use crate::status::{Kept, Which, answer};
+use crate::sync::event;
+use abi::NTSTATUS;
+use abi::kmt::{
+    D3DKMT_WAITFORSYNCHRONIZATIONOBJECT, D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2,
+    D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU, D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU,
+};
+use abi::status::STATUS_INVALID_PARAMETER;
+use abi::ukm::{
+    D3DDDI_MAX_OBJECT_WAITED_ON, D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS as WaitFlags,
+};
+use flight::{Passive, RuleId};
+use kernel::{Handle, WaitOrder};
+
+const WAITED: Kept = Kept {
+    handles: &[
+        (
+            Which::StaleDevice,
+            RuleId::DEV_LIFE_003,
+            "D3DKMTWaitForSynchronizationObjectFromCpu.hDevice",
+        ),
+        (
+            Which::StaleFence,
+            RuleId::PAGQ_LIFE_004,
+            "D3DKMTWaitForSynchronizationObjectFromCpu.ObjectHandleArray",
+        ),
+    ],
+    others: &[(
+        RuleId::SYNC_CREATE_007,
+        "D3DKMTWaitForSynchronizationObjectFromCpu.FenceValueArray",
+    )],
+};
+
+const QUEUED: Kept = Kept {
+    handles: &[
+        (
+            Which::StaleContext,
+            RuleId::DEV_LIFE_003,
+            "D3DKMTWaitForSynchronizationObjectFromGpu.hContext",
+        ),
+        (
+            Which::StaleFence,
+            RuleId::PAGQ_LIFE_004,
+            "D3DKMTWaitForSynchronizationObjectFromGpu.ObjectHandleArray",
+        ),
+    ],
+    others: &[(
+        RuleId::SYNC_CREATE_007,
+        "D3DKMTWaitForSynchronizationObjectFromGpu.MonitoredFenceValueArray",
+    )],
+};
+
+/// How many objects are waited for.
+const RULES: &[ArgumentRule<u32>] = &[ArgumentRule {
+    id: RuleId::SYNC_CREATE_011,
+    place: "D3DKMTWaitForSynchronizationObject.ObjectCount",
+    refuses: Some(STATUS_INVALID_PARAMETER),
+    broken: |count| {
+        (*count as usize > D3DDDI_MAX_OBJECT_WAITED_ON)
+            .then(|| format!("{count} objects are waited for, of at most 32"))
+    },
+}];
+
+/// Judges how many objects are waited for: there has to be one.
+fn counted(session: &Session, count: u32) -> Result<usize, NTSTATUS> {
+    judge_arguments(session, RULES, &count)?;
+    if count == 0 { Err(STATUS_INVALID_PARAMETER) } else { Ok(count as usize) }
+}
+
+/// Waits until fences have values, or has an event set then.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTWaitForSynchronizationObjectFromCpu(
+    session: &Session,
+    at: &mut Passive,
+    args: *const D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU,
+) -> NTSTATUS {
+    session.call("D3DKMTWaitForSynchronizationObjectFromCpu", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args) }?;
+        let count = counted(session, asked.ObjectCount)?;
+        if asked.Flags.has(WaitFlags::RESERVED) {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        // SAFETY: The caller's contract.
+        let fences = unsafe { read_list(asked.ObjectHandleArray, count) }?;
+        // SAFETY: The caller's contract.
+        let values = unsafe { read_list(asked.FenceValueArray, count) }?;
+        let list: Vec<(Handle, u64)> = fences.into_iter().map(Handle).zip(values).collect();
+        let order = WaitOrder {
+            device: Handle(asked.hDevice),
+            list: &list,
+            any: asked.Flags.has(WaitFlags::WaitAny),
+            event: (!asked.hAsyncEvent.is_null()).then(|| event(asked.hAsyncEvent)),
+        };
+        answer(session, WAITED, session.kernel.wait_from_cpu(at, session.process, &order))
+    })
+}
+
+/// Has a context wait for objects of the first generation.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTWaitForSynchronizationObject(
+    session: &Session,
+    at: &mut Passive,
+    args: *const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT,
+) -> NTSTATUS {
+    session.call("D3DKMTWaitForSynchronizationObject", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args) }?;
+        let count = counted(session, asked.ObjectCount)?;
+        let list = same(&asked.ObjectHandleArray[..count], 0);
+        queue(session, at, asked.hContext, &list)
+    })
+}
+
+/// Has a context wait for objects, of which fences share a value.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTWaitForSynchronizationObject2(
+    session: &Session,
+    at: &mut Passive,
+    args: *const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2,
+) -> NTSTATUS {
+    session.call("D3DKMTWaitForSynchronizationObject2", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args) }?;
+        let count = counted(session, asked.ObjectCount)?;
+        let list = same(&asked.ObjectHandleArray[..count], asked.fence().FenceValue);
+        queue(session, at, asked.hContext, &list)
+    })
+}
+
+/// Has a context wait for fences.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTWaitForSynchronizationObjectFromGpu(
+    session: &Session,
+    at: &mut Passive,
+    args: *const D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU,
+) -> NTSTATUS {
+    session.call("D3DKMTWaitForSynchronizationObjectFromGpu", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args) }?;
+        let count = counted(session, asked.ObjectCount)?;
+        // SAFETY: The caller's contract.
+        let objects = unsafe { read_list(asked.ObjectHandleArray, count) }?;
+        let handles: Vec<Handle> = objects.iter().copied().map(Handle).collect();
+        let list = if session.kernel.have_values(session.process, &handles) {
+            // SAFETY: The caller's contract.
+            let values = unsafe { read_list(asked.values(), count) }?;
+            handles.into_iter().zip(values).collect()
+        } else {
+            same(&objects, asked.value())
+        };
+        queue(session, at, asked.hContext, &list)
+    })
+}
+
+/// Objects that share a value.
+pub(crate) fn same(objects: &[u32], value: u64) -> Vec<(Handle, u64)> {
+    objects.iter().map(|it| (Handle(*it), value)).collect()
+}
+
+fn queue(
+    session: &Session,
+    at: &mut Passive,
+    context: u32,
+    list: &[(Handle, u64)],
+) -> Result<(), NTSTATUS> {
+    let queued = session.kernel.wait_from_gpu(at, session.process, Handle(context), list);
+    answer(session, QUEUED, queued)
+}

@@ -1,0 +1,56 @@
+//! What is remembered of synchronisation objects, and of waits for them.
+
+use flight::{Hex, Subject, Text};
+
+/// Waits for something, each with the value it needs.
+pub type Awaited = Vec<(Subject, u64)>;
+
+/// Of a synchronisation object.
+#[derive(Debug)]
+pub struct Sync {
+    /// The device it was created for.
+    pub device: Subject,
+    /// Its kind.
+    pub kind: Text,
+    /// What it has.
+    pub value: u64,
+    /// How it is shared.
+    pub sharing: Text,
+    /// Its device may not signal it.
+    pub silent: bool,
+    /// Its device may not wait for it.
+    pub deaf: bool,
+    /// A reset leaves its value alone.
+    pub stays: bool,
+    /// Its global name.
+    pub global: Option<Hex>,
+    /// How many local names it has.
+    pub names: u32,
+    /// Who waits for it.
+    pub awaited: Awaited,
+    /// Broadcasts of it that do not count yet: how many contexts have not come to them.
+    pub broadcasts: Vec<(u32, u32)>,
+}
+
+/// Of a wait.
+#[derive(Debug)]
+pub struct Await {
+    /// Who waits: a context, a process or an event.
+    pub who: Subject,
+    /// A context, a thread or an event.
+    pub form: Text,
+    /// One of what it names is enough.
+    pub any: bool,
+    /// What it names, the value it needs, and whether that has come.
+    pub marks: Vec<(Subject, u64, bool)>,
+    /// Its event is set.
+    pub set: bool,
+}
+
+impl Await {
+    /// Whether it can pass.
+    pub fn is_satisfied(&self) -> bool {
+        let met = |it: &(Subject, u64, bool)| it.2;
+        if self.any { self.marks.iter().any(met) } else { self.marks.iter().all(met) }
+    }
+}

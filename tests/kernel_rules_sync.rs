@@ -1,0 +1,72 @@
+//! Rules on synchronisation objects that bind our own kernel, each broken by one event.
+
+use super::Change::{Late, Missing, Set};
+use super::{Case, case};
+use flight::RuleId;
+
+/// The CPU signals and waits where it sees the value of a fence.
+pub(crate) const SEEN: &str = "sync-cpu, with memory";
+
+/// The cases.
+pub(crate) const CASES: &[Case] = &[
+    case(
+        RuleId::SYNC_CREATE_004,
+        "sync-rights",
+        "a device signals a fence that it may not signal",
+        Set("sync.asked what=signal answer=denied", "answer", "taken"),
+    ),
+    case(
+        RuleId::SYNC_CREATE_005,
+        "sync-reset",
+        "a fence is left behind by a reset, and did not ask for it",
+        Set("sync.created stays=true", "stays", "false"),
+    ),
+    case(
+        RuleId::SYNC_CREATE_008,
+        SEEN,
+        "the CPU reads another value than was signalled",
+        Set("sync.signalled by=cpu value=2", "shown", "1"),
+    ),
+    case(
+        RuleId::SYNC_CREATE_009,
+        "sync-cpu",
+        "a wait is over, and its fence does not have the value",
+        Missing("sync.signalled by=cpu value=2"),
+    ),
+    case(
+        RuleId::SYNC_CREATE_010,
+        "sync-events",
+        "a wait is over, and its event is not set",
+        Missing("event.set"),
+    ),
+    case(
+        RuleId::SYNC_CREATE_012,
+        "sync-cpu",
+        "a packet is submitted before the wait in front of it is over",
+        Late("await:1 await.passed", "packet.submitted"),
+    ),
+    case(
+        RuleId::SYNC_CREATE_014,
+        "sync-broadcast",
+        "a broadcast signal counts, and one context has not come to it",
+        Missing("sync.reached left=0"),
+    ),
+    case(
+        RuleId::SYNC_CREATE_017,
+        "sync-shared",
+        "a client is not told the global handle of what it shares",
+        Set("sync:1 sync.told", "global", "0x00000000"),
+    ),
+    case(
+        RuleId::SYNC_CREATE_019,
+        "sync-shared",
+        "an object is opened by a number that is not its own",
+        Set("sync.opened", "global", "0x80000002"),
+    ),
+    case(
+        RuleId::SYNC_CREATE_020,
+        "sync-shared",
+        "a process ends, and a name of it holds an object",
+        Missing("process:2 name.closed of=sync:1"),
+    ),
+];

@@ -1,0 +1,82 @@
+//! Clients of synchronisation objects that no scenario can be: one writes to memory, one has a GPU
+//! of 32 bits.
+#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+
+use crate::sight::poke;
+use crate::{Wing, run};
+use abi::status::STATUS_INVALID_PARAMETER;
+use flight::{Event, Log, Passive, RuleId};
+use kernel::Plugged;
+use kernel::miniport::{Answer, Features, Miniport};
+use softgpu::{Gpu, SoftGpu};
+use std::sync::Arc;
+use thunk::{Client, CpuWait, SyncObject};
+
+/// A flight.
+type Flown = fn() -> Vec<Event>;
+
+/// Clients that break one rule each, in flights of their own.
+pub const BAD_FLIGHTS: &[(RuleId, Flown)] =
+    &[(RuleId::SYNC_CREATE_006, written), (RuleId::SYNC_CREATE_007, || narrow(too_far))];
+
+/// The built-in driver, on a GPU that writes 32 bits.
+struct Narrow(Arc<SoftGpu>);
+
+impl Miniport for Narrow {
+    fn stands_on(&self) -> Option<&dyn Miniport> {
+        Some(&*self.0)
+    }
+
+    fn query_adapter(&self, at: &mut Passive) -> Answer<Features> {
+        let mut features = self.0.query_adapter(at)?;
+        features.scheduling.narrow = true;
+        Ok(features)
+    }
+}
+
+/// Tells a story of a client with a device, of a driver.
+fn told(
+    make: impl FnOnce(&Arc<Log>) -> Plugged,
+    story: impl FnOnce(&Wing, &mut Passive, &Client, u32),
+) -> Vec<Event> {
+    run(1, make, |wing, at| {
+        let client = Client::new(&wing.kernel);
+        let adapter = client.adapters(at).unwrap()[0];
+        let device = client.create_device(at, adapter).unwrap();
+        story(wing, at, &client, device);
+        client.destroy_device(at, device).unwrap();
+        client.close_adapter(at, adapter).unwrap();
+        client.end(at);
+    })
+}
+
+/// Tells a story of a client whose fences have 32 bits.
+pub fn narrow(story: fn(&Wing, &mut Passive, &Client, u32)) -> Vec<Event> {
+    let plug = |log: &Arc<Log>| {
+        let (driver, machine): (Arc<SoftGpu>, Arc<Gpu>) = SoftGpu::new();
+        Plugged { miniport: Arc::new(Narrow(driver)), machine, pool: nt::Pool::new(log.clone()) }
+    };
+    told(plug, story)
+}
+
+/// A client that signals a fence by writing to its memory.
+fn written() -> Vec<Event> {
+    let make = drivers::find("softgpu-memory").unwrap().make;
+    told(make, |_, at, client, device| {
+        let fence = client.create_sync(at, device, SyncObject::Monitored(1), 0).unwrap();
+        assert!(poke(fence.value, &2_u64.to_le_bytes()));
+        client.signal_cpu(at, device, &[(fence.object, 3)], 0).unwrap();
+        client.destroy_sync(at, fence.object).unwrap();
+    })
+}
+
+/// A client that goes further with a value than 32 bits can tell.
+fn too_far(_: &Wing, at: &mut Passive, client: &Client, device: u32) {
+    let fence = client.create_sync(at, device, SyncObject::Monitored(5), 0).unwrap().object;
+    let half = u64::from(u32::MAX / 2);
+    client.signal_cpu(at, device, &[(fence, half)], 0).unwrap();
+    client.wait_cpu(at, device, &[(fence, half)], CpuWait::default()).unwrap();
+    let far = client.signal_cpu(at, device, &[(fence, 2 * half + 1)], 0);
+    assert_eq!(far, Err(STATUS_INVALID_PARAMETER));
+    client.destroy_sync(at, fence).unwrap();
+}

@@ -14,6 +14,8 @@ mod keyed;
 mod memory;
 #[path = "kernel_rules_pnp.rs"]
 mod pnp;
+#[path = "kernel_rules_render.rs"]
+mod render;
 #[path = "kernel_rules_sync.rs"]
 mod sync;
 
@@ -366,6 +368,7 @@ fn cases() -> impl Iterator<Item = &'static Case> {
         .chain(pnp::CASES)
         .chain(interrupt::CASES)
         .chain(sync::CASES)
+        .chain(render::CASES)
 }
 
 const SUBMITS: &str = "ddi.call name=DxgkDdiSubmitCommandVirtual";
@@ -471,7 +474,7 @@ fn with(event: &Event, name: &str, value: &str) -> Event {
 }
 
 /// The trace of a flight of the built-in driver.
-fn recorded(flight: &str) -> Vec<Event> {
+fn recorded(flight: &'static str) -> Vec<Event> {
     let events = match flight {
         MANY_NAMES => run(1, softgpu, many_names),
         FIRST_GENERATION => side_by_side(Generation::One),
@@ -481,7 +484,10 @@ fn recorded(flight: &str) -> Vec<Event> {
         memory::LOCKED => stories::memory::locked(),
         memory::TOLD => stories::memory::told(),
         memory::RECLAIMED => stories::memory::reclaimed(),
-        scenario => return flown("softgpu", scenario, 1).events,
+        scenario => {
+            let (driver, scenario) = render::flight(scenario).unwrap_or(("softgpu", scenario));
+            return flown(driver, scenario, 1).events;
+        }
     };
     windtunnel::keep_tally(verified(&events).tally());
     events

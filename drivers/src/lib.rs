@@ -16,6 +16,7 @@ mod board;
 mod changing;
 mod context;
 mod escape;
+mod listed;
 mod memory;
 mod moving;
 mod operation;

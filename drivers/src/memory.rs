@@ -51,7 +51,7 @@ pub(crate) struct SavedContext {
     /// The device it is of.
     pub(crate) device: HANDLE,
     /// Its number on the board.
-    number: u64,
+    pub(crate) number: u64,
     /// Its save area.
     pub(crate) area: HANDLE,
 }

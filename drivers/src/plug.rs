@@ -3,6 +3,7 @@
 
 use crate::bad::memory::{self, Memory};
 use crate::bad::paging::{Crooked, Flaw};
+use crate::bad::render;
 use crate::bad::starts::StartsAgain;
 use crate::board::Board;
 use crate::changing::Changing;
@@ -107,6 +108,25 @@ fn around(
 /// The driver in safe Rust, whose hardware has memory of its own.
 pub(crate) fn softgpu_memory(log: &Arc<Log>) -> Plugged {
     around(MemoryPlan::default(), log, |good, _| good)
+}
+
+/// Little memory, so that packets have to take turns.
+fn little_memory() -> MemoryPlan {
+    MemoryPlan { visible: 1 << 20, local: 64 << 12, aperture: 1 << 20, ..MemoryPlan::default() }
+}
+
+/// The driver in safe Rust as one of WDDM 1.x, or a driver around it.
+pub(crate) fn listed(
+    log: &Arc<Log>,
+    wrap: impl FnOnce(Arc<SoftGpu>) -> Arc<dyn Miniport>,
+) -> Plugged {
+    let (good, machine) = SoftGpu::with_lists(ram(), little_memory());
+    Plugged { miniport: wrap(good), machine, pool: Pool::new(log.clone()) }
+}
+
+/// The same, with a flaw in what it does with lists.
+pub(crate) fn listless(flaw: render::Flaw, log: &Arc<Log>) -> Plugged {
+    listed(log, |good| render::Listless::new(good, flaw))
 }
 
 /// Small buffers, so that operations take several.

@@ -4,8 +4,9 @@ use crate::asking::ASKS;
 use crate::bad::paging::Flaw;
 use crate::bad::{
     adapter, callback, context_memory, create, describe, destroy, device, escape, handle,
-    interrupt, level, memory, pnp, query, saved, standard, submit, view,
+    interrupt, level, listed, memory, pnp, query, render, saved, standard, submit, view,
 };
+use crate::listed::LISTED;
 use crate::memory::MEMORY;
 use crate::moving::MOVES_RESOURCE;
 use crate::plug;
@@ -62,6 +63,13 @@ pub const ALL: &[Listed] = drivers! {
     "softgpu-changing" "changes the save areas of contexts that run" [] plug::changing;
     "table-locks" "destroys under a spin lock, and takes its time to create" []
         |log| plug::table(&level::LOCKS, log);
+
+    "table-listed" "the driver with a table, and packets with lists besides" []
+        |log| plug::table_memory(&LISTED, log);
+    "softgpu-listed" "the built-in driver as one of WDDM 1.x: packets have lists" []
+        |log| plug::listed(log, |good| good);
+    "softgpu-guarantees" "the same, and what fits into a client's buffer fits into its own" []
+        |log| plug::listless(render::Flaw::None, log);
 
     "table-asks" "maps its registers, and asks for the members of resources" []
         |log| plug::table(&ASKS, log);
@@ -183,6 +191,41 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::faulty(Fault::StaleTable, log);
     "fails-destroy" "destroys everything, and answers that it is busy" [KMD_DESTROY_009]
         |log| plug::faulty(Fault::FailsDestroy, log);
+
+    "fetches-twice" "checks a client's commands, and reads them again to translate them"
+        [KMD_RENDER_001] |log| plug::listless(render::Flaw::FetchesTwice, log);
+    "runs-anything" "gives a client's own commands to the hardware" [KMD_RENDER_002]
+        |log| plug::listless(render::Flaw::RunsAnything, log);
+    "renders-beyond" "says it wrote more commands than the buffer has room for" [KMD_RENDER_003]
+        |log| plug::listless(render::Flaw::Beyond, log);
+    "renders-behind" "writes a byte behind the buffer it renders into" [KMD_RENDER_003]
+        |log| plug::table_memory(&listed::RENDERS_BEHIND, log);
+    "never-advances" "renders, and leaves pDmaBuffer where it was" [KMD_RENDER_003]
+        |log| plug::table_memory(&listed::NEVER_ADVANCES, log);
+    "never-prepatches" "leaves addresses to be patched that it was told" [KMD_RENDER_004]
+        |log| plug::listless(render::Flaw::NeverPrepatches, log);
+    "forgets-a-patch" "lists no patch location for what it has the address of" [KMD_RENDER_005]
+        |log| plug::listless(render::Flaw::ForgetsPatch, log);
+    "renders-nothing" "wants another buffer for each packet, for ever" [KMD_CTX_005]
+        |log| plug::listless(render::Flaw::GetsNowhere, log);
+    "begins-again" "wants another buffer, and forgets how far it came" [KMD_RENDER_006]
+        |log| plug::listless(render::Flaw::BeginsAgain, log);
+    "breaks-guarantee" "guarantees that a buffer is enough, and wants another" [KMD_RENDER_007]
+        |log| plug::listless(render::Flaw::BreaksGuarantee, log);
+    "splits-backwards" "lists the patch locations of a packet in the wrong order"
+        [KMD_RENDER_009] |log| plug::listless(render::Flaw::SplitsBackwards, log);
+    "fails-patch" "patches, and answers that something is busy" [KMD_SUBMIT_001]
+        |log| plug::listless(render::Flaw::FailsPatch, log);
+    "patches-outside" "writes behind the part of a packet that is submitted" [KMD_SUBMIT_002]
+        |log| plug::listless(render::Flaw::PatchesOutside, log);
+    "patches-behind" "writes a byte behind the buffer it patches" [KMD_SUBMIT_002]
+        |log| plug::table_memory(&listed::PATCHES_BEHIND, log);
+    "patches-once" "adds addresses to what is there, so that it can patch once" [KMD_SUBMIT_003]
+        |log| plug::listless(render::Flaw::PatchesOnce, log);
+    "patches-with-context" "takes it that what is patched has a context" [KMD_SUBMIT_004]
+        |log| plug::listless(render::Flaw::NeedsContext, log);
+    "renders-null" "does the commands of packets that are not to be rendered" [KMD_SUBMIT_011]
+        |log| plug::listless(render::Flaw::RendersNull, log);
 
     "wrong-byte" "moves an allocation in, and gets one byte wrong" [WT_BYTES_001]
         |log| plug::crooked(Flaw::WrongByte, log);

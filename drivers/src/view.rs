@@ -23,7 +23,7 @@ pub(crate) struct View {
     /// The memory of that, on the board.
     memory: u64,
     /// The client's name for it.
-    name: u32,
+    pub(crate) name: u32,
 }
 
 impl Kind for View {

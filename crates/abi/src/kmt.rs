@@ -156,6 +156,75 @@ layout! { D3DKMT_CREATECONTEXTVIRTUAL: 40 {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
+pub struct D3DKMT_CREATECONTEXT {
+    pub hDevice: D3DKMT_HANDLE,
+    pub NodeOrdinal: u32,
+    pub EngineAffinity: u32,
+    pub Flags: D3DDDI_CREATECONTEXTFLAGS,
+    pub pPrivateDriverData: *mut c_void,
+    pub PrivateDriverDataSize: u32,
+    pub ClientHint: D3DKMT_CLIENTHINT,
+    pub hContext: D3DKMT_HANDLE,
+    pub pCommandBuffer: *mut c_void,
+    pub CommandBufferSize: u32,
+    pub pAllocationList: *mut D3DDDI_ALLOCATIONLIST,
+    pub AllocationListSize: u32,
+    pub pPatchLocationList: *mut D3DDDI_PATCHLOCATIONLIST,
+    pub PatchLocationListSize: u32,
+    pub CommandBuffer: D3DGPU_VIRTUAL_ADDRESS,
+}
+layout! { D3DKMT_CREATECONTEXT: 96 {
+    hDevice: 0, NodeOrdinal: 4, EngineAffinity: 8, Flags: 12, pPrivateDriverData: 16,
+    PrivateDriverDataSize: 24, ClientHint: 28, hContext: 32, pCommandBuffer: 40,
+    CommandBufferSize: 48, pAllocationList: 56, AllocationListSize: 64, pPatchLocationList: 72,
+    PatchLocationListSize: 80, CommandBuffer: 88,
+} }
+
+flags! { D3DKMT_RENDERFLAGS {
+    ResizeCommandBuffer: 0,
+    ResizeAllocationList: 1,
+    ResizePatchLocationList: 2,
+    NullRendering: 3,
+    PresentRedirected: 4,
+    RenderKm: 5,
+    RenderKmReadback: 6,
+} }
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct D3DKMT_RENDER {
+    /// A union with `hDevice`, for a driver without contexts.
+    pub hContext: D3DKMT_HANDLE,
+    pub CommandOffset: u32,
+    pub CommandLength: u32,
+    pub AllocationCount: u32,
+    pub PatchLocationCount: u32,
+    pub pNewCommandBuffer: *mut c_void,
+    pub NewCommandBufferSize: u32,
+    pub pNewAllocationList: *mut D3DDDI_ALLOCATIONLIST,
+    pub NewAllocationListSize: u32,
+    pub pNewPatchLocationList: *mut D3DDDI_PATCHLOCATIONLIST,
+    pub NewPatchLocationListSize: u32,
+    pub Flags: D3DKMT_RENDERFLAGS,
+    pub PresentHistoryToken: u64,
+    pub BroadcastContextCount: u32,
+    pub BroadcastContext: [D3DKMT_HANDLE; D3DDDI_MAX_BROADCAST_CONTEXT],
+    pub QueuedBufferCount: u32,
+    pub NewCommandBuffer: D3DGPU_VIRTUAL_ADDRESS,
+    pub pPrivateDriverData: *mut c_void,
+    pub PrivateDriverDataSize: u32,
+}
+layout! { D3DKMT_RENDER: 368 {
+    hContext: 0, CommandOffset: 4, CommandLength: 8, AllocationCount: 12, PatchLocationCount: 16,
+    pNewCommandBuffer: 24, NewCommandBufferSize: 32, pNewAllocationList: 40,
+    NewAllocationListSize: 48, pNewPatchLocationList: 56, NewPatchLocationListSize: 64, Flags: 68,
+    PresentHistoryToken: 72, BroadcastContextCount: 80, BroadcastContext: 84,
+    QueuedBufferCount: 340, NewCommandBuffer: 344, pPrivateDriverData: 352,
+    PrivateDriverDataSize: 360,
+} }
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
 pub struct D3DKMT_DESTROYCONTEXT {
     pub hContext: D3DKMT_HANDLE,
 }

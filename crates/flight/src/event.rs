@@ -205,6 +205,22 @@ events! {
     /// The work is done, or counts as done: subject the context.
     PacketDone "packet.done" { packet: u64, node: Subject, fence: Fence }
 
+    /// A context has packets with lists: how large its driver wants their buffers.
+    ContextLists "context.lists" { commands: u32, list: u32, patches: u32 }
+    /// A driver wrote commands for the hardware in place of a client's, in so many bytes, into
+    /// its `pass`th buffer, where there was so much `room`: subject the context.
+    PacketRendered "packet.rendered" {
+        pass: u32, commands: u32, room: u32, bytes: u32, uses: u32, patches: u32, answer: Text
+    }
+    /// A packet with lists is about to be given to a node, and uses this: subject the allocation,
+    /// where it is then.
+    PacketUses "packet.uses" { node: Subject, fence: Fence, segment: Subject, address: u64 }
+    /// Its driver writes addresses into a part of it: subject the node.
+    PacketPatched "packet.patched" { fence: Fence, start: u32, end: u32 }
+    /// A part of it goes to the hardware: subject the node. With `null` its commands are not to
+    /// be done.
+    PacketStarted "packet.started" { fence: Fence, start: u32, end: u32, null: bool }
+
     /// A node is asked to give back what it has: subject the node.
     NodePreempting "node.preempting" { preemption: Fence, why: Text }
     /// The driver reported that it did, with the last fence that is done.

@@ -1,6 +1,6 @@
 //! What a kernel asks of whoever runs it.
 
-use crate::{Irql, Passive, Ram, Text, thread};
+use crate::{Fence, Irql, Passive, Ram, Text, thread};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -175,4 +175,8 @@ pub trait Line: Send + Sync {
     /// An engine saved the context that it had current, at an address of the machine's own: no
     /// hardware says so, but who checks memory has to know.
     fn saved(&self, _node: u32, _address: u64) {}
+
+    /// A command of the packet that has this fence on the node reads or writes so many bytes, at
+    /// an address of the machine's own: likewise.
+    fn used(&self, _node: u32, _fence: Fence, _address: u64, _bytes: u64) {}
 }

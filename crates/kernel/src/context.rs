@@ -5,7 +5,9 @@ use crate::device::{Inside, Loss};
 use crate::gate::Class;
 use crate::handle::{Handle, Reserved};
 use crate::kernel::Kernel;
-use crate::miniport::{ContextOrder, DriverContext};
+use crate::listed::BufferSizes;
+use crate::lists::{Buffers, EntrySizes, Lists};
+use crate::miniport::{ContextOrder, DriverContext, Refusal};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
@@ -31,6 +33,8 @@ pub struct Context {
     /// What is held where it is, since the context may run.
     pub(crate) holding: Vec<u32>,
     pub(crate) line: crate::dispatch::Waiting,
+    /// The buffers that its client writes packets with lists into, if it has such.
+    pub(crate) lists: Option<Lists>,
 }
 
 impl Kernel {
@@ -42,7 +46,36 @@ impl Kernel {
         device: Handle,
         order: &ContextOrder,
     ) -> Result<Handle, Refused> {
+        self.new_context(at, process, device, order, None).map(|it| it.0)
+    }
+
+    /// Makes a context whose packets have lists (`D3DKMTCreateContext`), with the buffers for
+    /// the first.
+    pub fn create_listed_context(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        device: Handle,
+        order: &ContextOrder,
+        entries: EntrySizes,
+    ) -> Result<(Handle, Buffers), Refused> {
+        self.new_context(at, process, device, order, Some(entries))
+    }
+
+    fn new_context(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        device: Handle,
+        order: &ContextOrder,
+        entries: Option<EntrySizes>,
+    ) -> Result<(Handle, Buffers), Refused> {
         let inside = self.enter_device(process, device)?;
+        // A driver of WDDM 1.x has contexts of the one kind only, most others of the other.
+        let needs = if entries.is_some() { "DxgkDdiRender" } else { "DxgkDdiSubmitCommandVirtual" };
+        if !inside.driver.offers(needs) {
+            return Err(Refused::Driver(Refusal::Unsupported));
+        }
         let node = order.node as usize;
         {
             let world = self.world.hold();
@@ -54,7 +87,7 @@ impl Kernel {
         }
         let (name, own, number) = self.begin_context(process, &inside, node)?;
         let subject = Kind::Context.nr(number);
-        let made = self.make_context(at, process, &inside, order, own.handle());
+        let made = self.make_context(at, process, (number, &inside), order, &own, entries);
         let mut world = self.world.hold();
         match made {
             Ok(word) => {
@@ -72,9 +105,16 @@ impl Kernel {
                 let device = Kind::Device.nr(inside.device);
                 let created = What::ContextCreated { device, node: Kind::Node.nr(on) };
                 self.log.emit(subject, created);
+                let lists = world.contexts.get(number).and_then(|it| it.lists.as_ref());
+                if let Some(sizes) = lists.map(|it| it.sizes) {
+                    let BufferSizes { commands, list, patches, .. } = sizes;
+                    self.log.emit(subject, What::ContextLists { commands, list, patches });
+                }
                 self.give_word(given, subject);
                 self.publish(&mut world, process.0, name, subject);
-                Ok(handle)
+                let lists = world.contexts.get(number).and_then(|it| it.lists.as_ref());
+                let buffers = lists.map(Lists::granted).unwrap_or_default();
+                Ok((handle, buffers))
             }
             Err(why) => {
                 self.take_back(&mut world, process.0, smallvec![name]);
@@ -114,6 +154,7 @@ impl Kernel {
             saved: Vec::new(),
             holding: Vec::new(),
             line: crate::dispatch::Waiting::default(),
+            lists: None,
         });
         world.kernel_names.promise(&own, Kind::Context.nr(number));
         Ok((name, own, number))
@@ -123,15 +164,32 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        inside: &Inside<'_>,
+        (number, inside): (u32, &Inside<'_>),
         order: &ContextOrder,
-        own: Handle,
+        own: &Reserved,
+        entries: Option<EntrySizes>,
     ) -> Result<DriverContext, Refused> {
         let driver = &inside.driver;
+        let name = (process.0, own.handle());
         let pass =
             self.enter(at, Class::Zero.keys(inside.adapter, driver.generation, process.0))?;
         self.look_again(inside)?;
-        Ok(driver.create_context(at, &pass, (process.0, own), inside.word()?, order)?)
+        let Some(entries) = entries else {
+            return Ok(driver.create_context(at, &pass, name, inside.word()?, order)?);
+        };
+        let memory = |it: &World| it.memory(inside.adapter).map(|it| it.1.ram.clone());
+        let ram = memory(&self.world.hold()).ok_or(Refused::NoVideoMemory)?;
+        let made = driver.create_listed_context(at, &pass, name, inside.word()?, order);
+        let (word, sizes) = made?;
+        let Some(lists) = Lists::new(&*ram, sizes, entries) else {
+            let whom = For { process: Some(process.0), carries: &|_| () };
+            let _ = driver.destroy_context(at, &pass, whom, word);
+            return Err(Refused::NoRoom { trim: 0 });
+        };
+        if let Some(it) = self.world.hold().contexts.get_mut(number) {
+            it.lists = Some(lists);
+        }
+        Ok(word)
     }
 
     /// Ends a context once its work is done (`D3DKMTDestroyContext`).
@@ -188,6 +246,7 @@ impl Kernel {
             self.log.emit(subject, What::ContextDestroyed {});
             self.end_word(given, subject, false);
         }
+        world.end_lists(number);
         self.abandon(&mut world, number);
         world.forget_context(number);
         self.wake(&mut world);

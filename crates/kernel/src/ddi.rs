@@ -9,6 +9,7 @@ use crate::device::Device;
 use crate::gate::{Class, Pass};
 use crate::handle::Handle;
 use crate::kernel::Kernel;
+use crate::listed::{BufferSizes, ListedSubmission, Patching, Rendering};
 use crate::lock::{Counter, Once};
 use crate::miniport::{
     Answer, Births, Blank, Born, Cancelled, CollectReason, ContextOrder, Doomed, DriverAllocation,
@@ -103,7 +104,7 @@ table! {
     DESTROY_DEVICE    DxgkDdiDestroyDevice    Passive Zero  Legal::Any;
     CREATE_CONTEXT    DxgkDdiCreateContext    Passive Zero
         Legal::Only(&[Refusal::NoMemory, Refusal::Mismatch]),
-        lacks "virtual addressing only, no context sizes";
+        lacks "no flags of the client's";
     DESTROY_CONTEXT   DxgkDdiDestroyContext   Passive Zero  Legal::Any;
     STANDARD_DATA     DxgkDdiGetStandardAllocationDriverData Passive Zero Legal::Any,
         lacks "GDI surfaces only";
@@ -122,11 +123,18 @@ table! {
     SUBMIT_COMMAND    DxgkDdiSubmitCommandVirtual Dispatch Scheduler
         Legal::Only(&[Refusal::Invalid]),
         lacks "no GPU addresses: commands travel as private driver data";
+    RENDER            DxgkDdiRender           Passive Zero
+        Legal::Only(&[
+            Refusal::NoMemory, Refusal::NoRoom, Refusal::Privileged, Refusal::Illegal,
+            Refusal::Invalid, Refusal::UserMemory, Refusal::Mismatch,
+        ]);
+    PATCH             DxgkDdiPatch            Passive Scheduler Legal::Only(&[]),
+        lacks "no packet is cut in parts";
     BUILD_PAGING      DxgkDdiBuildPagingBuffer Passive Scheduler
         Legal::Only(&[Refusal::NoRoom, Refusal::Busy]),
         lacks "physical addresses only: no page tables";
     SUBMIT_PAGING     DxgkDdiSubmitCommand    Dispatch Scheduler Legal::Only(&[]),
-        lacks "paging buffers and context switches only";
+        lacks "no presents and flips";
     PREEMPT           DxgkDdiPreemptCommand   Dispatch Scheduler Legal::Only(&[]),
         lacks "a node gives back all it has not begun";
     CURRENT_FENCE     DxgkDdiQueryCurrentFence Passive Scheduler Legal::Any;
@@ -260,7 +268,7 @@ impl Driver {
         }
     }
 
-    fn offers(&self, name: &str) -> bool {
+    pub(crate) fn offers(&self, name: &str) -> bool {
         self.miniport.offers().contains(&name)
     }
 
@@ -295,6 +303,20 @@ impl Driver {
         let word: Blank<'_, Context> = Blank::named(name);
         self.call(&CREATE_CONTEXT, at, bare(Some(process)), |it, at| {
             it.create_context(at, device, order, word)
+        })
+    }
+
+    pub(crate) fn create_listed_context(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        (process, name): (u32, Handle),
+        device: &DriverDevice,
+        order: &ContextOrder,
+    ) -> Answer<(DriverContext, BufferSizes)> {
+        let word: Blank<'_, Context> = Blank::named(name);
+        self.call(&CREATE_CONTEXT, at, bare(Some(process)), |it, at| {
+            it.create_listed_context(at, device, order, word)
         })
     }
 
@@ -417,6 +439,37 @@ impl Driver {
         self.call(&SUBMIT_COMMAND, at, bare(Some(process)), |it, at| {
             self.judged_submit(SUBMIT_COMMAND.name, || it.submit(at, packet))
         })
+    }
+
+    pub(crate) fn render(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: u32,
+        rendering: &mut Rendering<'_>,
+    ) -> Answer<()> {
+        self.call(&RENDER, at, bare(Some(process)), |it, at| it.render(at, rendering))
+    }
+
+    /// For no process, where it is paging work.
+    pub(crate) fn patch(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: Option<u32>,
+        patching: &mut Patching<'_>,
+    ) -> Answer<()> {
+        self.call(&PATCH, at, bare(process), |it, at| it.patch(at, patching))
+    }
+
+    pub(crate) fn submit_listed(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: u32,
+        packet: &ListedSubmission<'_>,
+    ) -> Answer<()> {
+        self.call(&SUBMIT_PAGING, at, bare(Some(process)), |it, at| it.submit_listed(at, packet))
     }
 
     pub(crate) fn build_paging(

@@ -66,6 +66,8 @@ pub(crate) enum Item {
 pub(crate) enum Load {
     /// Commands at virtual addresses.
     Virtual(Arc<Packet>),
+    /// Commands with lists, by its number.
+    Listed(u32),
 }
 
 /// A packet on its way.
@@ -91,6 +93,14 @@ impl Waiting {
         matches!(self.line.front(), Some(Item::Packet(..)))
     }
 
+    /// The packet with lists that is first.
+    fn first_listed(&self) -> Option<u32> {
+        match self.line.front() {
+            Some(Item::Packet(_, Load::Listed(it))) => Some(*it),
+            _ => None,
+        }
+    }
+
     /// The wait it stands at.
     pub(crate) fn wait(&self) -> Option<&Marks> {
         match self.line.front() {
@@ -104,6 +114,7 @@ impl Load {
     fn again(&self) -> Load {
         match self {
             Load::Virtual(it) => Load::Virtual(it.clone()),
+            Load::Listed(it) => Load::Listed(*it),
         }
     }
 }
@@ -170,7 +181,7 @@ impl Kernel {
     }
 
     /// Does something with a context that cannot go meanwhile.
-    fn in_context<T>(
+    pub(crate) fn in_context<T>(
         &self,
         at: &mut Passive,
         process: ProcessId,
@@ -200,13 +211,21 @@ impl Kernel {
 
     /// Puts a packet at the end of a context's line. What its engine saves into is on its way
     /// from here on.
-    fn queue_packet(&self, number: u32, inside: &Inside<'_>, load: Load) -> Result<(), Refused> {
+    pub(crate) fn queue_packet(
+        &self,
+        number: u32,
+        inside: &Inside<'_>,
+        load: Load,
+    ) -> Result<(), Refused> {
         let world = &mut *self.world.hold();
         // Who parked looks again.
         world.works(inside.device)?;
         self.plan_saved(world, inside.adapter, number)?;
         let gone = Refused::Removed(inside.subject());
         let it = world.contexts.get_mut(number).ok_or(gone)?;
+        if matches!(load, Load::Listed(_)) != it.lists.is_some() {
+            return Err(Refused::NoLists);
+        }
         it.line.queued += 1;
         it.flying += 1;
         let packet = it.line.queued;
@@ -250,7 +269,9 @@ impl Kernel {
             let driver = world.adapters.get(adapter).map(|it| it.driver.clone());
             let word = world.contexts.get(context).and_then(|it| it.word.clone());
             let Some((driver, word)) = driver.zip(word) else {
-                world.cancelled.pop_front();
+                if let Some((_, load)) = world.cancelled.pop_front() {
+                    self.end_load(world, &load);
+                }
                 return true;
             };
             let keys = Class::Scheduler.keys(adapter, driver.generation, 0);
@@ -270,14 +291,30 @@ impl Kernel {
                 // WINDOWS: a refusal stops the system (documented); the answer is judged.
                 let _ = driver.cancel(at, &pass, &cancelled);
             }
+            Load::Listed(packet) => {
+                let buffer = self.world.hold().listed_buffer(*packet);
+                if let Some((commands, length, private)) = buffer {
+                    let private = &private;
+                    let cancelled = Cancelled { context: &word, commands, length, private };
+                    let _ = driver.cancel(at, &pass, &cancelled);
+                }
+            }
         }
         drop(word);
         let world = &mut *self.world.hold();
+        self.end_load(world, &load);
         if let Some(it) = world.contexts.get_mut(context) {
             it.line.cancelling -= 1;
         }
         self.wake(world);
         true
+    }
+
+    /// A packet is over, or will never be sent.
+    fn end_load(&self, world: &mut World, load: &Load) {
+        if let Load::Listed(packet) = load {
+            self.end_listed(world, *packet);
+        }
     }
 
     /// Plans that everything a context saves into is there, and holds it.
@@ -381,7 +418,7 @@ impl Kernel {
     }
 
     /// Sends what can be sent of a context, waiting for the pass.
-    fn send(
+    pub(crate) fn send(
         &self,
         at: &mut Passive,
         process: u32,
@@ -392,6 +429,7 @@ impl Kernel {
         loop {
             {
                 let world = &mut *self.world.hold();
+                self.place_first(world, context);
                 if !world.is_next(context) {
                     // Somebody sends it when what it lacks is there.
                     if world.contexts.get(context).is_some_and(|it| it.line.has_packet_first()) {
@@ -426,6 +464,7 @@ impl Kernel {
         let pass; // Before the world, so that it is dropped after it.
         let process = {
             let world = &mut *self.world.hold();
+            self.place_first(world, context);
             if !world.is_next(context) {
                 world.unless_waits(context);
                 return false;
@@ -455,6 +494,16 @@ impl Kernel {
         true
     }
 
+    /// Has what the first packet of a line lists on its way.
+    fn place_first(&self, world: &mut World, context: u32) {
+        let first = world.contexts.get(context).and_then(|it| it.line.first_listed());
+        let Some(packet) = first else { return };
+        let device = world.contexts.get(context).and_then(|it| world.devices.get(it.device));
+        if device.is_some_and(|it| it.lost.is_none()) {
+            self.place_listed(world, packet);
+        }
+    }
+
     /// Sends what can be sent. The scheduler's key is held.
     fn send_under(
         &self,
@@ -470,6 +519,7 @@ impl Kernel {
                 witness.works();
             }
             let Sent { node, fence, word, load } = sent;
+            let index = node;
             let node = u32::try_from(node).unwrap_or(u32::MAX);
             let answer = match &load {
                 Load::Virtual(packet) => {
@@ -483,6 +533,7 @@ impl Kernel {
                     };
                     driver.submit(at, pass, process, &submission)
                 }
+                Load::Listed(it) => self.send_listed(at, pass, process, (index, fence), &word, *it),
             };
             drop(word);
             if let Err(why) = answer {
@@ -522,6 +573,7 @@ impl Kernel {
             self.has_sent(world, context);
         }
         self.settle_line(world, context);
+        self.place_first(world, context);
         if !world.may_send(context) {
             return None;
         }
@@ -546,12 +598,17 @@ impl Kernel {
     /// happens.
     pub(crate) fn finish_sent(&self, world: &mut World, context: u32) -> u64 {
         let Some(it) = world.contexts.get_mut(context) else { return 0 };
-        let number = match it.line.sent.pop_front() {
-            Some(Item::Packet(number, _)) => number,
-            _ => 0,
+        let (number, listed) = match it.line.sent.pop_front() {
+            Some(Item::Packet(number, Load::Listed(listed))) => (number, Some(listed)),
+            Some(Item::Packet(number, _)) => (number, None),
+            // Its device was lost, and it counts as done already.
+            _ => return 0,
         };
         it.line.done += 1;
         it.flying -= 1;
+        if let Some(listed) = listed {
+            self.end_listed(world, listed);
+        }
         number
     }
 
@@ -593,8 +650,9 @@ impl Kernel {
         it.line.done = it.line.queued;
         it.flying = 0;
         for item in sent {
-            if let Item::Wait(marks) | Item::Signal(marks) = item {
-                self.drop_marks(world, context, &marks);
+            match item {
+                Item::Wait(marks) | Item::Signal(marks) => self.drop_marks(world, context, &marks),
+                Item::Packet(_, load) => self.end_load(world, &load),
             }
         }
         let device = world.contexts.get(context).map_or(0, |it| it.device);
@@ -610,6 +668,8 @@ impl Kernel {
                         }
                         world.cancelled.push_back((context, load));
                         self.ring(&self.bell);
+                    } else {
+                        self.end_load(world, &load);
                     }
                 }
                 Item::Wait(marks) | Item::Signal(marks) => self.drop_marks(world, context, &marks),
@@ -648,7 +708,8 @@ impl World {
         self.is_next(context) && self.is_ready(context)
     }
 
-    /// Whether a packet is first in a context's line, and its node takes packets.
+    /// Whether a packet is first in a context's line, what it lists is in place, and its node
+    /// takes packets.
     fn is_next(&self, context: u32) -> bool {
         let Some(it) = self.contexts.get(context) else { return false };
         let Some(device) = self.devices.get(it.device) else { return false };
@@ -656,6 +717,7 @@ impl World {
         it.line.has_packet_first()
             && device.lost.is_none()
             && node.is_some_and(crate::schedule::Node::takes)
+            && it.line.first_listed().is_none_or(|it| self.is_placed(it))
     }
 
     /// Those that may be sent for, the most important first.

@@ -35,7 +35,7 @@ use crate::range::{Ranges, Spot};
 use crate::schedule::Behind;
 use crate::segment::{MemoryFeatures, PagingFeatures, SegmentShape, Wants};
 use crate::world::World;
-use flight::{Kind, Passive, Ram, Run, Subject, What};
+use flight::{Fence, Kind, Passive, Ram, Run, Subject, What};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -59,6 +59,9 @@ pub(crate) struct Memory {
     pub(crate) clock: u64,
     /// What is made hard, if anything.
     pub(crate) pressure: Option<Pressure>,
+    /// Buffers of packets that are over, and that a node may still read: until it has passed
+    /// them.
+    pub(crate) late: Vec<(usize, Fence, Run)>,
     /// Where clients saw what was destroyed while they had it locked: there is nothing any more.
     pub(crate) stale: VecDeque<usize>,
 }
@@ -291,6 +294,7 @@ impl Kernel {
             dummy,
             clock: 0,
             pressure,
+            late: Vec::new(),
             stale: VecDeque::new(),
         };
         if let Some(it) = world.adapters.get_mut(adapter.number) {
@@ -321,7 +325,8 @@ impl Kernel {
         let memory = world.adapters.get_mut(number).and_then(|it| it.memory.as_mut());
         if let Some(memory) = memory {
             let buffers = memory.buffers.drain(..).map(|it| it.run);
-            for run in buffers.chain(memory.dummy.take()) {
+            let late = memory.late.drain(..).map(|it| it.2);
+            for run in buffers.chain(late).chain(memory.dummy.take()) {
                 memory.ram.give_back(run);
             }
             for address in memory.stale.drain(..) {

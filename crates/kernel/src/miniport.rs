@@ -8,6 +8,7 @@ use crate::allocation::Allocation;
 use crate::context::Context;
 use crate::device::Device;
 use crate::handle::Handle;
+use crate::listed::{BufferSizes, ListedSubmission, Patching, Rendering};
 use crate::mmu::{MmuFeatures, ProcessOrder, Root, RootSize, WindowMap};
 use crate::operation::{Building, PagingSubmission};
 use crate::power::PowerOrder;
@@ -124,6 +125,18 @@ pub trait Miniport: Send + Sync {
         self.stands_on().ok_or(Refusal::Absent)?.create_context(at, device, order, word)
     }
 
+    /// Makes a context whose packets have lists (`DxgkDdiCreateContext`, without virtual
+    /// addressing), and says how large its buffers are.
+    fn create_listed_context(
+        &self,
+        at: &mut Passive,
+        device: &DriverDevice,
+        order: &ContextOrder,
+        word: Blank<'_, Context>,
+    ) -> Answer<(DriverContext, BufferSizes)> {
+        self.stands_on().ok_or(Refusal::Absent)?.create_listed_context(at, device, order, word)
+    }
+
     /// Ends a context (`DxgkDdiDestroyContext`).
     fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> Answer<()> {
         self.stands_on().ok_or(Refusal::Absent)?.destroy_context(at, context)
@@ -224,6 +237,21 @@ pub trait Miniport: Send + Sync {
     /// Takes a packet for the hardware (`DxgkDdiSubmitCommandVirtual`).
     fn submit(&self, at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()> {
         self.stands_on().ok_or(Refusal::Absent)?.submit(at, packet)
+    }
+
+    /// Writes commands for the hardware in place of a client's (`DxgkDdiRender`).
+    fn render(&self, at: &mut Passive, rendering: &mut Rendering<'_>) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.render(at, rendering)
+    }
+
+    /// Writes addresses into a packet's commands (`DxgkDdiPatch`), as often as it is asked.
+    fn patch(&self, at: &mut Passive, patching: &mut Patching<'_>) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.patch(at, patching)
+    }
+
+    /// Takes a packet with lists for the hardware (`DxgkDdiSubmitCommand`).
+    fn submit_listed(&self, at: &mut Dispatch, packet: &ListedSubmission<'_>) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.submit_listed(at, packet)
     }
 
     /// Writes the commands of a paging operation (`DxgkDdiBuildPagingBuffer`).
@@ -620,6 +648,8 @@ pub enum Refusal {
     Privileged,
     /// It was given a command it does not know.
     Illegal,
+    /// The client's memory is not there, or not as it should be.
+    UserMemory,
     /// It wants nothing to do with this adapter (`DxgkDdiAddDevice` without a context).
     Declined,
     /// It panicked.
@@ -643,6 +673,7 @@ impl Refusal {
             Refusal::Unimplemented => "not-implemented".into(),
             Refusal::Privileged => "privileged".into(),
             Refusal::Illegal => "illegal".into(),
+            Refusal::UserMemory => "user-memory".into(),
             Refusal::Declined => "declined".into(),
             Refusal::Crashed => "crashed".into(),
             Refusal::Other(number) => format!("{number:#010x}").into(),

@@ -99,6 +99,10 @@ pub enum Refused {
     Offered(Subject),
     /// It is not offered.
     NotOffered(Subject),
+    /// The context has no lists: its packets are of another kind.
+    NoLists,
+    /// It is locked, and can be in no aperture.
+    LockedAway(Subject),
     /// There is no such event of the client.
     NoEvent(u32),
     /// Only monitored fences can be used so.

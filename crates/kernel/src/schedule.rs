@@ -246,6 +246,7 @@ impl Kernel {
         self.settle_preempted(world, adapter.number);
         self.settle_offers(world, adapter.number);
         self.settle_saved(world);
+        world.free_late(adapter.number);
         if world.pages(adapter.number) {
             self.ring(&self.bell);
         }

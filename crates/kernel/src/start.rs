@@ -15,7 +15,7 @@ use crate::refused::{Argument, Refused};
 use crate::schedule::Node;
 use crate::services::Services;
 use crate::world::World;
-use flight::{Kind, Line, Passive, Subject, Ticket, What};
+use flight::{Fence, Kind, Line, Passive, Subject, Ticket, What};
 use std::sync::{Arc, Weak};
 
 /// An adapter without a node takes no work, and none has more than this.
@@ -102,6 +102,12 @@ impl Line for Wire {
         let _ = self.driver.interrupt(at);
         if kernel.take_dpc(number) {
             let _ = self.driver.dpc(at);
+        }
+    }
+
+    fn used(&self, node: u32, fence: Fence, address: u64, bytes: u64) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.judge_use(self.driver.adapter, node, fence, (address, bytes));
         }
     }
 

@@ -20,6 +20,7 @@ use crate::memory::pressure::Pressure;
 use crate::memory::queue::Queue;
 use crate::memory::{Extent, Paging};
 use crate::process::Process;
+use crate::render::Listed;
 use crate::resource::{Resource, ResourceView};
 use crate::retire::Retirement;
 use crate::saved::Saved;
@@ -49,6 +50,8 @@ pub(crate) struct World {
     pub(crate) pagings: Store<Paging>,
     pub(crate) queues: Store<Queue>,
     pub(crate) saved: Store<Saved>,
+    /// Packets with lists that are not over.
+    pub(crate) listed: Store<Listed>,
     pub(crate) keyed: Store<Keyed>,
     /// Context allocations that were freed and still have memory.
     pub(crate) freed: Vec<u32>,
@@ -108,6 +111,7 @@ impl World {
             pagings: Store::default(),
             queues: Store::default(),
             saved: Store::default(),
+            listed: Store::default(),
             keyed: Store::default(),
             freed: Vec::new(),
             offers: Vec::new(),

@@ -109,12 +109,12 @@ impl TableDriver {
 }
 
 /// The kernel's name for what is being made, for the driver to use in callbacks.
-fn kernel_name<T>(word: &Blank<'_, T>) -> HANDLE {
+pub(crate) fn kernel_name<T>(word: &Blank<'_, T>) -> HANDLE {
     ptr::without_provenance_mut(word.kernel_name())
 }
 
 /// The word that a driver gave. One that left the kernel's name where it was gave none.
-fn given(name: HANDLE, after: HANDLE) -> usize {
+pub(crate) fn given(name: HANDLE, after: HANDLE) -> usize {
     if after == name { 0 } else { after.expose_provenance() }
 }
 

@@ -1,7 +1,7 @@
 //! The door to a display miniport driver that filled in a table.
 //!
 //! What the trait asks is done in the module of its subject: `start`, `query`, `context`,
-//! `allocation`, `standard`, `paging`, `escape`.
+//! `allocation`, `standard`, `paging`, `render`, `escape`.
 #![expect(unsafe_code, reason = "a table of functions is a promise, not a claim")]
 
 use crate::door::Door;
@@ -11,6 +11,7 @@ use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use flight::{DeviceLevel, Dispatch, InCall, Kind, Passive, RuleId, What, Who};
 use kernel::context::Context;
 use kernel::device::Device;
+use kernel::listed::{BufferSizes, ListedSubmission, Patching, Rendering};
 use kernel::miniport::{
     Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
     DriverDevice, DriverResource, DriverView, Escape, Features, Interrupt, Miniport, Opening,
@@ -264,6 +265,28 @@ impl Miniport for TableDriver {
 
     fn submit(&self, _at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()> {
         self.give(packet)
+    }
+
+    fn create_listed_context(
+        &self,
+        _at: &mut Passive,
+        device: &DriverDevice,
+        order: &ContextOrder,
+        word: Blank<'_, Context>,
+    ) -> Answer<(DriverContext, BufferSizes)> {
+        self.new_listed_context(device, order, word)
+    }
+
+    fn render(&self, _at: &mut Passive, rendering: &mut Rendering<'_>) -> Answer<()> {
+        self.translate(rendering)
+    }
+
+    fn patch(&self, _at: &mut Passive, patching: &mut Patching<'_>) -> Answer<()> {
+        self.write_addresses(patching)
+    }
+
+    fn submit_listed(&self, _at: &mut Dispatch, packet: &ListedSubmission<'_>) -> Answer<()> {
+        self.give_listed(packet)
     }
 
     fn build_paging(&self, _at: &mut Passive, building: &mut Building<'_>) -> Answer<()> {

@@ -33,6 +33,7 @@ mod paging;
 mod private;
 mod query;
 mod registry;
+mod render;
 mod segments;
 mod sheet;
 mod slots;

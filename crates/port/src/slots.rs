@@ -63,10 +63,8 @@ pub const UNCALLED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "work of clients is submitted by DxgkDdiSubmitCommandVirtual only",
+        "no presents, and no rendering of the kernel's own",
         &[
-            "DxgkDdiPatch",
-            "DxgkDdiRender",
             "DxgkDdiRenderKm",
             "DxgkDdiRenderGdi",
             "DxgkDdiPresent",

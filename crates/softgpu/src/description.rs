@@ -119,7 +119,8 @@ fn sensible(wants: &Wants) -> bool {
     let preferred = wants.preferred.iter().flatten().all(|it| wants.segments.has(it.segment));
     let evict = wants.evict.0 & !SegmentSet::of(&[APERTURE]).0 == 0;
     // What the CPU can lock must have somewhere to go where the CPU sees it.
-    let seen = !wants.flags.cpu_visible || wants.segments.has(APERTURE);
+    let sees = wants.segments.has(APERTURE) || !wants.segments.has(LOCAL);
+    let seen = !wants.flags.cpu_visible || sees;
     let cached = wants.flags.cpu_visible || !wants.flags.cached;
     known && preferred && evict && seen && cached && wants.priority != 0
 }

@@ -15,6 +15,7 @@ use crate::description::read_shape;
 use crate::engine::Paging;
 use crate::format::{self, DESCRIPTION_SIZE, STANDARD_RESOURCE, STANDARD_RESOURCE_SIZE};
 use crate::gpu::{Gpu, NODES, Packet};
+use crate::listed::SIZES;
 use crate::paged;
 use crate::plan::{MemoryPlan, PAGE};
 use crate::records::{Ended, Records, View};
@@ -22,10 +23,11 @@ use flight::{DeviceLevel, Dispatch, Fence, Passive, Ram};
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::handle::Handle;
+use kernel::listed::{BufferSizes, ListedSubmission, Patching, Rendering};
 use kernel::miniport::{
     Answer, Births, Blank, Born, Cancelled, CollectReason, ContextOrder, Doomed, DriverAllocation,
-    DriverContext, DriverDevice, DriverResource, DriverView, Escape, Fate, Features, Home,
-    Interrupt, Miniport, Opening, Refusal, SchedulingFeatures, Shape, Standard, Submission,
+    DriverContext, DriverDevice, DriverResource, DriverView, Escape, Fate, Features, Generation,
+    Home, Interrupt, Miniport, Opening, Refusal, SchedulingFeatures, Shape, Standard, Submission,
     Surface, ViewBirth,
 };
 use kernel::operation::{Building, PagingSubmission};
@@ -45,6 +47,8 @@ pub struct SoftGpu {
     pub(crate) gpu: Arc<Gpu>,
     /// What memory the adapter has, if it has some.
     plan: Option<MemoryPlan>,
+    /// How large the buffers of packets with lists are, if it is a driver of WDDM 1.x.
+    pub(crate) lists: Option<BufferSizes>,
     state: Mutex<State>,
     /// Held by who makes or frees save areas: a context has one end.
     pub(crate) areas: Mutex<()>,
@@ -63,25 +67,41 @@ impl SoftGpu {
     /// A driver, and the hardware it drives: an adapter without memory, so allocations are
     /// memory of the driver's own.
     pub fn new() -> (Arc<SoftGpu>, Arc<Gpu>) {
-        Self::of(Gpu::new(), None)
+        Self::of(Gpu::new(), None, None)
     }
 
     /// The same with memory, which is part of the machine's. It panics if that is too small.
     pub fn with_memory(ram: Arc<dyn Ram>, plan: MemoryPlan) -> (Arc<SoftGpu>, Arc<Gpu>) {
-        let plan = plan.whole();
-        let gpu = Gpu::with_memory(ram, &plan);
-        Self::of(
-            gpu.unwrap_or_else(|| panic!("the machine has less memory than {plan:?}")),
-            Some(plan),
-        )
+        Self::on(ram, plan, None)
     }
 
-    fn of(gpu: Gpu, plan: Option<MemoryPlan>) -> (Arc<SoftGpu>, Arc<Gpu>) {
+    /// The same as a driver of WDDM 1.x: packets name what they use, in lists.
+    pub fn with_lists(ram: Arc<dyn Ram>, plan: MemoryPlan) -> (Arc<SoftGpu>, Arc<Gpu>) {
+        Self::on(ram, plan, Some(SIZES))
+    }
+
+    fn on(
+        ram: Arc<dyn Ram>,
+        plan: MemoryPlan,
+        lists: Option<BufferSizes>,
+    ) -> (Arc<SoftGpu>, Arc<Gpu>) {
+        let plan = plan.whole();
+        let gpu = Gpu::with_memory(ram, &plan);
+        let gpu = gpu.unwrap_or_else(|| panic!("the machine has less memory than {plan:?}"));
+        Self::of(gpu, Some(plan), lists)
+    }
+
+    fn of(
+        gpu: Gpu,
+        plan: Option<MemoryPlan>,
+        lists: Option<BufferSizes>,
+    ) -> (Arc<SoftGpu>, Arc<Gpu>) {
         let gpu = Arc::new(gpu);
         (
             Arc::new(Self {
                 gpu: gpu.clone(),
                 plan,
+                lists,
                 state: Mutex::default(),
                 areas: Mutex::default(),
             }),
@@ -105,10 +125,19 @@ impl SoftGpu {
     /// What an allocation is, from its private data.
     fn shape(&self, private: &[u8]) -> Answer<Shape> {
         if self.plan.is_some() {
-            return read_shape(private);
+            let mut shape = read_shape(private)?;
+            // A driver of WDDM 1.x is told in each packet where things are.
+            let told = self.lists.is_none();
+            (shape.wants.flags.physical, shape.wants.flags.notify) = (told, told);
+            return Ok(shape);
         }
         let size = format::read_description(private)?.next_multiple_of(PAGE);
         Ok(Shape { size, alignment: PAGE, ..Shape::default() })
+    }
+
+    pub(crate) fn takes_context(&self, device: &DriverDevice, order: &ContextOrder) -> bool {
+        let known = self.state().records.knows_device(device.word());
+        known && order.node < NODES && order.engine & !ENGINES == 0
     }
 
     pub(crate) fn services(&self) -> Answer<Arc<Services>> {
@@ -130,14 +159,21 @@ impl SoftGpu {
 }
 
 impl Miniport for SoftGpu {
-    /// Without memory there is nothing to page.
+    fn generation(&self) -> Generation {
+        if self.lists.is_some() { Generation::One } else { Generation::Two }
+    }
+
+    /// Without memory there is nothing to page, and packets come in one way.
     fn offers(&self) -> Vec<&'static str> {
-        let pages =
-            |it: &&'static str| !matches!(*it, "DxgkDdiBuildPagingBuffer" | "DxgkDdiSubmitCommand");
-        // It shows nothing, so there is nothing to hand on.
-        let shows = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership";
-        let all = kernel::ddi::NAMES.iter().copied().filter(|it| *it != shows);
-        if self.gpu.cpu().is_some() { all.collect() } else { all.filter(pages).collect() }
+        let has = |it: &&'static str| match *it {
+            "DxgkDdiBuildPagingBuffer" | "DxgkDdiSubmitCommand" => self.gpu.cpu().is_some(),
+            "DxgkDdiRender" | "DxgkDdiPatch" => self.lists.is_some(),
+            "DxgkDdiSubmitCommandVirtual" => self.lists.is_none(),
+            // It shows nothing, so there is nothing to hand on.
+            "DxgkDdiStopDeviceAndReleasePostDisplayOwnership" => false,
+            _ => true,
+        };
+        kernel::ddi::NAMES.iter().copied().filter(has).collect()
     }
 
     fn add_device(&self, _at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
@@ -222,8 +258,10 @@ impl Miniport for SoftGpu {
         order: &ContextOrder,
         word: Blank<'_, Context>,
     ) -> Answer<DriverContext> {
-        let known = self.state().records.knows_device(device.word());
-        if !known || order.node >= NODES || order.engine & !ENGINES != 0 {
+        if self.lists.is_some() {
+            return Err(Refusal::Unsupported);
+        }
+        if !self.takes_context(device, order) {
             return Err(Refusal::Invalid);
         }
         let services = self.services()?;
@@ -238,6 +276,16 @@ impl Miniport for SoftGpu {
             self.state().records.add_context(block, device.word(), area);
             Ok(word.fill(block))
         })
+    }
+
+    fn create_listed_context(
+        &self,
+        at: &mut Passive,
+        device: &DriverDevice,
+        order: &ContextOrder,
+        word: Blank<'_, Context>,
+    ) -> Answer<(DriverContext, BufferSizes)> {
+        self.new_listed_context(at, device, order, word)
     }
 
     fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> Answer<()> {
@@ -384,6 +432,18 @@ impl Miniport for SoftGpu {
         let commands = commands.into_iter().map(|it| it.resolve(own)).collect::<Answer<_>>()?;
         self.gpu.push(Packet { node: packet.node, fence: packet.fence, commands });
         Ok(())
+    }
+
+    fn render(&self, _at: &mut Passive, rendering: &mut Rendering<'_>) -> Answer<()> {
+        self.render_listed(rendering)
+    }
+
+    fn patch(&self, _at: &mut Passive, patching: &mut Patching<'_>) -> Answer<()> {
+        self.patch_listed(patching)
+    }
+
+    fn submit_listed(&self, _at: &mut Dispatch, packet: &ListedSubmission<'_>) -> Answer<()> {
+        self.start_listed(packet)
     }
 
     fn build_paging(&self, _at: &mut Passive, building: &mut Building<'_>) -> Answer<()> {

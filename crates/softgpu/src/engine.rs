@@ -71,6 +71,25 @@ pub struct Paging {
     pub switch: bool,
 }
 
+/// Commands of a context in the machine's memory, with addresses of the GPU's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// The node it is for.
+    pub node: u32,
+    /// Its number there.
+    pub fence: Fence,
+    /// Whose it is: a number that no other context ever has.
+    pub context: u64,
+    /// Where the engine saves that context.
+    pub area: Area,
+    /// Where what is left of them begins.
+    pub commands: u64,
+    /// How many bytes that are.
+    pub length: u32,
+    /// It hangs.
+    pub hung: bool,
+}
+
 /// How a packet ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -88,6 +107,7 @@ pub(crate) enum Work {
     /// Commands on memory of a driver's own.
     Packet(Packet),
     Drawing(Drawing),
+    Stream(Stream),
     Paging(Paging),
 }
 
@@ -121,6 +141,8 @@ pub(crate) struct Step {
     pub(crate) packet: bool,
     /// Where a context was saved.
     pub(crate) saved: Option<u64>,
+    /// What a stream reads and writes: whose fence, where, and how many bytes.
+    pub(crate) used: Vec<(Fence, u64, u64)>,
 }
 
 /// What became of the work in front.
@@ -141,6 +163,7 @@ impl Engine {
             None => self.preemption.is_none(),
             Some(Work::Packet(it)) => matches!(it.commands.front(), Some(Command::Hang)),
             Some(Work::Drawing(it)) => matches!(it.commands.front(), Some(Command::Hang)),
+            Some(Work::Stream(it)) => it.hung,
             Some(Work::Paging(_)) => false,
         }
     }
@@ -161,10 +184,14 @@ impl Engine {
         let (fence, outcome) = match (&mut work, memory) {
             (Work::Packet(it), _) => (it.fence, own(it)),
             (Work::Drawing(it), Some(memory)) => (it.fence, self.draw(it, memory, &mut step)),
+            (Work::Stream(it), Some(memory)) => (it.fence, self.stream(it, memory, &mut step)),
             (Work::Paging(it), Some(memory)) => (it.fence, self.page(it, memory, &mut step)),
-            (Work::Drawing(Drawing { fence, .. }) | Work::Paging(Paging { fence, .. }), None) => {
-                (*fence, Outcome::Fault(None))
-            }
+            (
+                Work::Drawing(Drawing { fence, .. })
+                | Work::Stream(Stream { fence, .. })
+                | Work::Paging(Paging { fence, .. }),
+                None,
+            ) => (*fence, Outcome::Fault(None)),
         };
         let client = !matches!(work, Work::Paging(_));
         if matches!(outcome, Outcome::Done | Outcome::Fault(_)) {
@@ -191,7 +218,7 @@ impl Engine {
             self.leave(memory, step);
             return Outcome::Fault(Some(word));
         }
-        self.enter(it, memory, step);
+        self.enter((it.context, it.area), memory, step);
         let mut unkept = Registers::default();
         let registers = self.current.as_mut().map_or(&mut unkept, |it| &mut it.registers);
         let Some(command) = it.commands.pop_front() else {
@@ -205,16 +232,16 @@ impl Engine {
     }
 
     /// Invariant 3.
-    fn enter(&mut self, it: &Drawing, memory: &Controller, step: &mut Step) {
-        let area = if let Area::At(address) = it.area { Some(address) } else { None };
+    fn enter(&mut self, (context, area): (u64, Area), memory: &Controller, step: &mut Step) {
+        let area = if let Area::At(address) = area { Some(address) } else { None };
         match &mut self.current {
-            Some(current) if current.context == it.context => current.area = area,
+            Some(current) if current.context == context => current.area = area,
             _ => {
                 self.leave(memory, step);
                 let registers = area.map(|it| load(it, memory));
                 step.faults += u64::from(registers == Some(None));
                 let registers = registers.flatten().unwrap_or_default();
-                self.current = Some(Current { context: it.context, area, registers });
+                self.current = Some(Current { context, area, registers });
             }
         }
     }
@@ -228,6 +255,45 @@ impl Engine {
         }
     }
 
+    fn stream(&mut self, it: &mut Stream, memory: &Controller, step: &mut Step) -> Outcome {
+        if let Area::Absent(word) = it.area {
+            self.leave(memory, step);
+            return Outcome::Fault(Some(word));
+        }
+        self.enter((it.context, it.area), memory, step);
+        let mut unkept = Registers::default();
+        let registers = self.current.as_mut().map_or(&mut unkept, |it| &mut it.registers);
+        if it.length == 0 {
+            registers.packets += 1;
+            registers.fence = u64::from(it.fence.0);
+            return Outcome::Done;
+        }
+        let Some(bytes) = fetch(&mut it.commands, &mut it.length, memory) else {
+            return Outcome::Fault(None);
+        };
+        let mut uses = |side, bytes| {
+            if let Side::Own(address) = side {
+                step.used.push((it.fence, address, bytes));
+            }
+        };
+        match PagingCommand::decode(&bytes) {
+            Some(PagingCommand::Hang) => it.hung = true,
+            Some(PagingCommand::Copy { from, to, bytes }) => {
+                uses(from, bytes);
+                uses(to, bytes);
+            }
+            Some(PagingCommand::Fill { to, bytes, .. }) => uses(to, bytes),
+            _ => (),
+        }
+        match page(&bytes, memory) {
+            Some(()) => {
+                registers.commands += 1;
+                Outcome::Going
+            }
+            None => Outcome::Fault(None),
+        }
+    }
+
     fn page(&mut self, it: &mut Paging, memory: &Controller, step: &mut Step) -> Outcome {
         if it.switch {
             it.switch = false;
@@ -236,7 +302,8 @@ impl Engine {
         if it.length == 0 {
             return Outcome::Done;
         }
-        match fetch(it, memory).and_then(|bytes| page(&bytes, memory)) {
+        match fetch(&mut it.commands, &mut it.length, memory).and_then(|bytes| page(&bytes, memory))
+        {
             Some(()) => Outcome::Going,
             None => Outcome::Fault(None),
         }
@@ -250,15 +317,15 @@ fn load(area: u64, memory: &Controller) -> Option<Registers> {
     if read { Registers::decode(&bytes) } else { None }
 }
 
-/// The next paging command, if there is one.
-fn fetch(it: &mut Paging, memory: &Controller) -> Option<Vec<u8>> {
+/// The next command in the machine's memory, if there is one.
+fn fetch(commands: &mut u64, left: &mut u32, memory: &Controller) -> Option<Vec<u8>> {
     let mut head = [0; HEAD];
-    memory.read(Side::System(it.commands), &mut head).then_some(())?;
+    memory.read(Side::System(*commands), &mut head).then_some(())?;
     let length = PagingCommand::length(head)?;
-    it.length = it.length.checked_sub(u32::try_from(length).ok()?)?;
+    *left = left.checked_sub(u32::try_from(length).ok()?)?;
     let mut bytes = vec![0; length];
-    memory.read(Side::System(it.commands), &mut bytes).then_some(())?;
-    it.commands = it.commands.checked_add(length as u64)?;
+    memory.read(Side::System(*commands), &mut bytes).then_some(())?;
+    *commands = commands.checked_add(length as u64)?;
     Some(bytes)
 }
 
@@ -269,6 +336,7 @@ fn page(bytes: &[u8], memory: &Controller) -> Option<()> {
         PagingCommand::Map { page, start, count } => memory.aperture().map(page, start, count),
         PagingCommand::Unmap { page, count, dummy } => memory.aperture().unmap(page, count, dummy),
         PagingCommand::Write { to, bytes } => memory.write(to, bytes),
+        PagingCommand::Hang => true,
     };
     done.then_some(())
 }

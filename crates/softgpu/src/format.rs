@@ -13,6 +13,8 @@ pub use crate::description::{
     LONG_DESCRIPTION_SIZE, NORMAL_PRIORITY, anywhere, describe_in, only_in, read_shape,
 };
 
+use crate::controller::Side;
+use crate::paging::PagingCommand;
 use kernel::handle::Handle;
 use kernel::miniport::Refusal;
 
@@ -40,6 +42,7 @@ const PACKETS: u32 = 2;
 const FILL: u32 = 1;
 const COPY: u32 = 2;
 const HANG: u32 = 3;
+const RAW: u32 = 4;
 
 /// One thing for the hardware to do. Memory is named by `M`: a client's handle, until the
 /// driver has found what that names.
@@ -155,6 +158,40 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Command>, Refusal> {
         commands.push(reader.command()?);
     }
     if reader.0.is_empty() { Ok(commands) } else { Err(Refusal::Invalid) }
+}
+
+/// The commands of a packet with lists. One that is not known is illegal; one that is the
+/// hardware's own ([`raw_fill`]) is privileged.
+pub fn decode_stream(bytes: &[u8]) -> Result<Vec<Command>, Refusal> {
+    let mut reader = Reader(bytes);
+    let count = if bytes.is_empty() { 0 } else { reader.u32()? };
+    let mut commands = Vec::new();
+    for _ in 0..count {
+        let code = Reader(reader.0).u32()?;
+        commands.push(match code {
+            FILL | COPY | HANG => reader.command()?,
+            RAW => return Err(Refusal::Privileged),
+            _ => return Err(Refusal::Illegal),
+        });
+    }
+    if reader.0.is_empty() { Ok(commands) } else { Err(Refusal::Invalid) }
+}
+
+/// A packet of one command that is the hardware's own: it fills bytes at an address of the
+/// GPU's, whoever has them. No driver takes it from a client.
+pub fn raw_fill(address: u64, bytes: u64, value: u8) -> Vec<u8> {
+    let pattern = u32::from_le_bytes([value; 4]);
+    let fill = PagingCommand::Fill { to: Side::Own(address), bytes, pattern }.encode();
+    let numbers = [1, RAW, u32::try_from(fill.len()).unwrap_or(u32::MAX)];
+    let mut packet: Vec<u8> = numbers.into_iter().flat_map(u32::to_le_bytes).collect();
+    packet.extend(fill);
+    packet
+}
+
+/// The command of the hardware's in such a packet, for a driver that should not look.
+pub fn read_raw(bytes: &[u8]) -> Option<&[u8]> {
+    let start = [1, RAW].into_iter().flat_map(u32::to_le_bytes).collect::<Vec<u8>>();
+    bytes.strip_prefix(&start[..])?.get(4..)
 }
 
 /// What a client asks in an escape. The answer is a number in the same place.

@@ -8,7 +8,7 @@
 //! 4. What a driver does to the registers is said to the call it does it in.
 
 use crate::controller::{Controller, Side};
-use crate::engine::{Drawing, Ended, Engine, Paging, Step, Work};
+use crate::engine::{Drawing, Ended, Engine, Paging, Step, Stream, Work};
 use crate::format::Command;
 use crate::memory::Memory;
 use crate::plan::MemoryPlan;
@@ -83,6 +83,11 @@ impl Gpu {
     /// Queues commands on memory of the GPU's, likewise.
     pub fn push_drawing(&self, drawing: Drawing) {
         self.give(drawing.node, Work::Drawing(drawing));
+    }
+
+    /// Queues commands in the machine's memory, likewise.
+    pub fn push_stream(&self, stream: Stream) {
+        self.give(stream.node, Work::Stream(stream));
     }
 
     /// Queues paging commands, likewise.
@@ -196,6 +201,9 @@ impl Machine for Gpu {
         let (node, step) = self.state().step(self.memory.as_ref());
         if let Some(address) = step.saved {
             line.saved(node, address);
+        }
+        for (fence, address, bytes) in step.used {
+            line.used(node, fence, address, bytes);
         }
         if step.interrupt {
             line.raise(at);

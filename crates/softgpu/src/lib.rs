@@ -17,6 +17,7 @@ mod driver;
 mod engine;
 pub mod format;
 mod gpu;
+mod listed;
 mod memory;
 mod paged;
 #[cfg(test)]
@@ -30,7 +31,9 @@ pub use area::{AREA_SIZE, REGISTERS_SIZE, Registers, SAVED_AT};
 /// The paging commands of this hardware, for a driver of another kind.
 pub use building::build as build_paging;
 pub use driver::SoftGpu;
-pub use engine::{Area, Drawing, Ended, Paging, Target};
+pub use engine::{Area, Drawing, Ended, Paging, Stream, Target};
 pub use gpu::{Gpu, NODES, Packet};
+/// Packets with lists of this hardware, for a driver of another kind.
+pub use listed::{Writing, patch, translate};
 pub use memory::Memory;
 pub use plan::{APERTURE, LOCAL, MemoryPlan, VISIBLE};

@@ -91,7 +91,9 @@ impl SoftGpu {
         // The kernel may ask for its first bytes before it has answered.
         self.state().records.add_area(word, AREA_SIZE);
         let mut wants = anywhere();
-        wants.flags = WantsFlags { physical: true, notify: true, ..WantsFlags::default() };
+        // Where an area is, a driver of WDDM 1.x sees from the operations on it.
+        let told = self.lists.is_none();
+        wants.flags = WantsFlags { physical: told, notify: told, ..WantsFlags::default() };
         let order = ContextMemoryOrder {
             device,
             context,

@@ -18,6 +18,7 @@ const FILL: u8 = 2;
 const MAP: u8 = 3;
 const UNMAP: u8 = 4;
 const WRITE: u8 = 5;
+const HANG: u8 = 6;
 
 /// The first address is one of the machine's.
 const FROM_SYSTEM: u8 = 1;
@@ -44,6 +45,8 @@ pub(crate) enum PagingCommand<'a> {
     Unmap { page: u64, count: u64, dummy: u64 },
     /// Writes bytes.
     Write { to: Side, bytes: &'a [u8] },
+    /// Never ends.
+    Hang,
 }
 
 impl<'a> PagingCommand<'a> {
@@ -59,6 +62,7 @@ impl<'a> PagingCommand<'a> {
             }
             Self::Map { page, start, count } => numbers(MAP, 0, 0, &[page, start, count]),
             Self::Unmap { page, count, dummy } => numbers(UNMAP, 0, 0, &[page, count, dummy]),
+            Self::Hang => numbers(HANG, 0, 0, &[]),
             Self::Write { to, bytes } => {
                 let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
                 let mut all = numbers(WRITE, system(to, TO_SYSTEM), length, &[address(to)]);
@@ -74,6 +78,7 @@ impl<'a> PagingCommand<'a> {
         match kind {
             COPY | MAP | UNMAP => Some(HEAD + 3 * 8),
             FILL => Some(HEAD + 2 * 8),
+            HANG => Some(HEAD),
             WRITE => {
                 let length = usize::try_from(u32::from_le_bytes(number)).ok()?;
                 (length <= MOST_WRITTEN).then_some(WRITE_HEAD + length)
@@ -94,6 +99,7 @@ impl<'a> PagingCommand<'a> {
             COPY => (3, FROM_SYSTEM | TO_SYSTEM),
             FILL => (2, TO_SYSTEM),
             WRITE => (1, TO_SYSTEM),
+            HANG => (0, 0),
             _ => (3, 0),
         };
         let (words, _) = rest.get(..count * 8)?.as_chunks::<8>();
@@ -116,6 +122,7 @@ impl<'a> PagingCommand<'a> {
             FILL => Self::Fill { to: side(one, TO_SYSTEM), bytes: two, pattern: number },
             MAP => Self::Map { page: one, start: two, count: three },
             UNMAP => Self::Unmap { page: one, count: two, dummy: three },
+            HANG => Self::Hang,
             _ => Self::Write { to: side(one, TO_SYSTEM), bytes: rest.get(8..)? },
         })
     }
@@ -142,13 +149,14 @@ fn system(side: Side, flag: u8) -> u8 {
 mod tests {
     use super::*;
 
-    const ALL: [PagingCommand<'_>; 6] = [
+    const ALL: [PagingCommand<'_>; 7] = [
         PagingCommand::Copy { from: Side::System(1), to: Side::Own(u64::MAX), bytes: 3 },
         PagingCommand::Copy { from: Side::Own(1), to: Side::System(2), bytes: 0 },
         PagingCommand::Fill { to: Side::Own(7), bytes: 8, pattern: 0xdead_beef },
         PagingCommand::Map { page: 1, start: 2, count: 3 },
         PagingCommand::Unmap { page: 1, count: 2, dummy: 3 },
         PagingCommand::Write { to: Side::System(9), bytes: b"hello" },
+        PagingCommand::Hang,
     ];
 
     #[test]

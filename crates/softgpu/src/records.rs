@@ -221,6 +221,15 @@ impl Records {
         commands.into_iter().map(|it| it.resolve(find)).collect()
     }
 
+    /// The view that this context's device means by a name, and how many bytes it shows.
+    pub(crate) fn view_of(&self, context: usize, handle: Handle) -> Answer<(usize, u64)> {
+        let context = self.contexts.get(&context).ok_or(Refusal::Invalid)?;
+        let device = self.devices.get(&context.device).ok_or(Refusal::Invalid)?;
+        let word = *device.names.get(&handle.0).ok_or(Refusal::NoHandle)?;
+        let allocation = self.views.get(&word).and_then(|it| it.allocation.upgrade());
+        Ok((word, allocation.ok_or(Refusal::NoHandle)?.size()))
+    }
+
     /// What every device with this name means by it, if that is the same.
     pub(crate) fn named_anywhere(&self, handle: Handle) -> Option<Arc<Allocation>> {
         let mut found = self.devices.values().filter_map(|it| self.named(it, handle));

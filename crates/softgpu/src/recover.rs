@@ -12,6 +12,7 @@ impl Work {
         match self {
             Work::Packet(it) => it.fence,
             Work::Drawing(it) => it.fence,
+            Work::Stream(it) => it.fence,
             Work::Paging(it) => it.fence,
         }
     }
@@ -20,6 +21,7 @@ impl Work {
         match self {
             Work::Packet(it) => matches!(it.commands.front(), Some(Command::Hang)),
             Work::Drawing(it) => matches!(it.commands.front(), Some(Command::Hang)),
+            Work::Stream(it) => it.hung,
             Work::Paging(_) => false,
         }
     }

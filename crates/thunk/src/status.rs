@@ -5,9 +5,9 @@ use abi::NTSTATUS;
 use abi::status::{
     STATUS_ACCESS_DENIED, STATUS_DEVICE_REMOVED, STATUS_GRAPHICS_ALLOCATION_BUSY,
     STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION, STATUS_GRAPHICS_DRIVER_MISMATCH,
-    STATUS_ILLEGAL_INSTRUCTION, STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY,
-    STATUS_NOT_IMPLEMENTED, STATUS_NOT_SUPPORTED, STATUS_PRIVILEGED_INSTRUCTION,
-    STATUS_UNSUCCESSFUL,
+    STATUS_ILLEGAL_INSTRUCTION, STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER,
+    STATUS_INVALID_USER_BUFFER, STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED, STATUS_NOT_SUPPORTED,
+    STATUS_PRIVILEGED_INSTRUCTION, STATUS_UNSUCCESSFUL,
 };
 use flight::{Kind, RuleId};
 use kernel::miniport::Refusal;
@@ -130,6 +130,8 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         | Refused::WouldEvict(_)
         | Refused::Pinned(_)
         | Refused::InUse(_)
+        | Refused::NoLists
+        | Refused::LockedAway(_)
         | Refused::NotOwner(_)
         | Refused::ShortBuffer { .. }
         | Refused::Stuck => None,
@@ -246,7 +248,9 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         Refused::NamesFull | Refused::NoRoom { .. } => STATUS_NO_MEMORY,
         // WINDOWS: an adapter that has no such thing answers so (observed for paging queues).
         Refused::NoVideoMemory | Refused::FirstGeneration(_) => STATUS_NOT_IMPLEMENTED,
-        Refused::InUse(_) => STATUS_GRAPHICS_ALLOCATION_BUSY,
+        // WINDOWS: the page names D3DDDIERR_CANTRENDERLOCKEDALLOCATION, of which no number is
+        // published; the nearest status that is, is answered.
+        Refused::InUse(_) | Refused::LockedAway(_) => STATUS_GRAPHICS_ALLOCATION_BUSY,
         Refused::Pinned(_) => STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION,
         Refused::Stuck => STATUS_UNSUCCESSFUL,
         Refused::Driver(why) => match why {
@@ -259,6 +263,7 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
             Refusal::NoHandle => STATUS_INVALID_HANDLE,
             Refusal::Privileged => STATUS_PRIVILEGED_INSTRUCTION,
             Refusal::Illegal => STATUS_ILLEGAL_INSTRUCTION,
+            Refusal::UserMemory => STATUS_INVALID_USER_BUFFER,
             Refusal::NoRoom | Refusal::Crashed => STATUS_UNSUCCESSFUL,
             Refusal::Other(number) => number.cast_signed(),
         },
@@ -272,6 +277,7 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         | Refused::NoEngine { .. }
         | Refused::OtherAdapter(_)
         | Refused::NothingToCreate
+        | Refused::NoLists
         | Refused::BadShape
         | Refused::NotResident(_)
         | Refused::NotLocked(_)

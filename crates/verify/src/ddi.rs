@@ -65,6 +65,8 @@ const LEVELS: &[(&str, Irql)] = &[
     (CLOSE_ALLOCATION, Irql::Passive),
     (ESCAPE, Irql::Passive),
     (SUBMIT, Irql::Dispatch),
+    ("DxgkDdiRender", Irql::Passive),
+    ("DxgkDdiPatch", Irql::Passive),
     ("DxgkDdiInterruptRoutine", Irql::Device),
     (DPC, Irql::Dispatch),
     ("DxgkDdiControlInterrupt", Irql::Passive),

@@ -113,6 +113,14 @@ pub(crate) const MEMORY: &str = "
     paging:9 paging.done operation=map-aperture of=allocation:5 segment=segment:1 come=true
     paging:9 paging.ended lost=false
     queue:1 queue.signalled value=3
+    view:5 lock.asked hurries=false still=false
+    view:5 lock.taken count=1 place=aperture hurries=false
+    context:3 context.lists commands=1024 list=16 patches=32
+    context:3 packet.rendered pass=1 commands=8 room=1024 bytes=8 uses=1 patches=1 answer=ok
+    allocation:5 packet.uses node=node:3 fence=3 segment=segment:1 address=4096
+    node:3 packet.patched fence=3 start=0 end=8
+    node:3 packet.started fence=3 start=0 end=8 null=false
+    view:5 lock.ended count=0 dropped=false
     process:3 budget.told adapter=adapter:3 local=true budget=8192 usage=0 reserved=0 reservable=4096
     process:3 trim.told adapter=adapter:3 by=notification usage=0 budget=8192 shared_usage=4096 shared_budget=0 missing=0 bytes=4096
     device:3 trim.asked flags=to-budget bytes=4096

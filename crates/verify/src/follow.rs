@@ -40,6 +40,7 @@ impl Shadows {
             What::ViewIdle {} => shadow.view().map(|it| it.device),
             What::PacketDone { .. }
             | What::PacketSubmitted { .. }
+            | What::PacketRendered { .. }
             | What::ContextDestroyed {}
             | What::DdiEnds {} => shadow.context().map(|it| it.device),
             What::PagingBuilt { of, segment, .. } => {
@@ -227,6 +228,10 @@ impl Shadows {
             (What::FenceReported { fence }, due) => due.report(*fence),
             (What::NodePreempted { last, .. }, due) => due.take_back(*last),
             (What::NodeReset { aborted, .. }, due) => due.reset(*aborted),
+            (What::PacketPatched { fence, start, end }, _) => {
+                node.patched = Some((*fence, *start, *end));
+            }
+            (What::PacketStarted { .. }, _) => node.patched = None,
             (What::FencePassed { fence }, _) => self.node_passed(event.subject, *fence),
             (What::NodeSwitched { to }, _) => self.node_switched(event.subject, *to),
             _ => (),
@@ -278,7 +283,8 @@ impl Shadows {
     fn context(&mut self, event: &Event) {
         if let What::ContextCreated { device, .. } = event.what {
             let saves = self.early_saves(event.subject);
-            let context = Context { device, in_flight: 0, saves, sent: 0, awaits: None };
+            let context =
+                Context { device, in_flight: 0, saves, buffer: None, sent: 0, awaits: None };
             self.start(event.subject, Known::Context(context));
             self.with_device(device, |it| it.contexts += 1);
             self.with_adapter_of(device, |it| it.owned += 1);
@@ -292,6 +298,7 @@ impl Shadows {
                 self.with_device(device, |it| less(&mut it.contexts));
                 self.with_adapter_of(device, |it| less(&mut it.owned));
             }
+            What::ContextLists { commands, .. } => context.buffer = Some(commands),
             What::PacketQueued { packet } => {
                 let packet = Packet { queued: event.seq, context: event.subject, packet };
                 self.with_device(device, |it| it.packets.push_back(packet));

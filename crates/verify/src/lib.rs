@@ -46,6 +46,7 @@ mod paging;
 mod pnp;
 mod pool;
 mod queues;
+mod render;
 mod residency;
 mod retire;
 mod saved;

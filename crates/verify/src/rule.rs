@@ -53,6 +53,7 @@ pub static ALL: &[&[Rule]] = &[
     &crate::fence_order::RULES,
     &crate::interrupts::RULES,
     &crate::paging::RULES,
+    &crate::render::RULES,
     &crate::saved::RULES,
     &crate::residency::RULES,
     &crate::budgets::RULES,

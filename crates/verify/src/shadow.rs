@@ -196,6 +196,8 @@ pub struct Node {
     pub current: Option<Subject>,
     /// What that one saves into.
     pub saves: Vec<Subject>,
+    /// The part of a packet that its driver patched last, and with which fence, until it starts.
+    pub patched: Option<(Fence, u32, u32)>,
     /// Paging work that waits for a fence of it, since a driver said that it uses something.
     pub awaited: Vec<(Fence, Subject)>,
 }
@@ -258,6 +260,8 @@ pub struct Context {
     pub in_flight: u32,
     /// The allocations its driver made for it.
     pub saves: Saves,
+    /// How large its driver wants the buffers of packets with lists, if it has such.
+    pub buffer: Option<u32>,
     /// The last of its packets that was submitted.
     pub sent: u64,
     /// The wait that its line stands at, and the last packet before it.

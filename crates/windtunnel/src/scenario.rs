@@ -1,8 +1,8 @@
 //! Scenarios: what a client does to a driver, by name.
 
 use crate::scenarios::{
-    bad, bad_memory, bad_sync, destroy, destroy_memory, escape, interrupt, keyed, life, memory,
-    pnp, saved, share, sync, threads,
+    bad, bad_memory, bad_render, bad_sync, destroy, destroy_memory, escape, interrupt, keyed, life,
+    memory, pnp, render, saved, share, sync, threads,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -94,6 +94,18 @@ pub(crate) const MEMORY: &[&str] = &[
     "DxgkDdiSubmitCommand",
 ];
 
+/// Packets with lists, and video memory for what they list.
+pub(crate) const LISTED: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiRender",
+    "DxgkDdiPatch",
+    "DxgkDdiSubmitCommand",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiBuildPagingBuffer",
+];
+
 /// Power, and packets in flight when it goes.
 pub(crate) const POWER: &[&str] = &[
     "DxgkDdiCreateContext",
@@ -145,11 +157,13 @@ pub const ALL: &[&[Scenario]] = &[
     saved::ALL,
     sync::ALL,
     keyed::ALL,
+    render::ALL,
     pnp::ALL,
     bad::ALL,
     bad_memory::ALL,
     bad_sync::ALL,
     keyed::BAD,
+    bad_render::ALL,
 ];
 
 /// The scenario of that name.

@@ -7,11 +7,12 @@ use flight::{Event, Log, Passive, Stepped};
 use kernel::miniport::{ContextOrder, Interrupt};
 use kernel::power::PowerAction;
 use kernel::{
-    AdapterId, CreateOrder, DestroyOrder, EscapeOrder, EvictOrder, Handle, Kernel, Made, Manner,
-    Packet, Plugged, ProcessId, Residency, ResidentOrder, Sharing, Target,
+    AdapterId, CreateOrder, DestroyOrder, EntrySizes, EscapeOrder, EvictOrder, Handle, Kernel,
+    Made, Manner, Packet, Plugged, ProcessId, RenderOrder, Residency, ResidentOrder, Sharing,
+    Target,
 };
 use softgpu::format::{
-    Command, Escape, LARGEST, anywhere, describe, describe_in, encode, escape, only_in,
+    Command, Escape, LARGEST, anywhere, describe, describe_in, encode, escape, only_in, raw_fill,
 };
 use softgpu::{APERTURE, LOCAL};
 use std::sync::Arc;
@@ -119,6 +120,7 @@ fn story(client: &Client<'_>, at: &mut Passive) {
     client.share(at);
     client.work(at);
     client.moves(at);
+    client.renders(at);
     client.escapes(at);
     client.interrupts(at);
     client.list(at, alone.iter().flat_map(|it| &it.allocations), false, true);
@@ -240,6 +242,63 @@ impl Client<'_> {
         self.list(at, &[unused], true, false);
         self.list(at, &[c], false, true);
         self.host.quiet(at);
+    }
+
+    /// Packets with lists, of a driver that takes such: more than fit into memory at once.
+    fn renders(&self, at: &mut Passive) {
+        const SIZE: u64 = 24 * 4096;
+        let order = ContextOrder { node: 0, engine: 1, private: Vec::new() };
+        let entries = EntrySizes { list: 8, patches: 24 };
+        let (kernel, process) = (self.kernel, self.process);
+        let made = kernel.create_listed_context(at, process, self.device, &order, entries);
+        let Ok((context, _)) = made else { return };
+        let wants = [only_in(&[LOCAL]), only_in(&[LOCAL]), only_in(&[LOCAL]), anywhere()];
+        let mut wants = wants.to_vec();
+        wants.iter_mut().take(3).for_each(|it| it.flags.cpu_visible = false);
+        let allocations = wants.iter().map(|it| describe_in(SIZE, 4096, it)).collect();
+        let Some(made) = self.create(at, CreateOrder { allocations, ..self.order(&[]) }) else {
+            return;
+        };
+        let all = made.allocations;
+        // From WDDM 2 on nobody brings what a packet lists.
+        if !kernel.brings_listed(process, self.device) {
+            self.resident(at, &all);
+        }
+        let fill = |target, value| Command::Fill { target, offset: 8, length: 64, value };
+        let copy =
+            |from, to| Command::Copy { from, from_offset: 8, to, to_offset: 4096, length: 32 };
+        let render = |at: &mut Passive, commands: &[Command], list: &[Handle], null| {
+            let list = list.iter().map(|it| (*it, true)).collect();
+            let commands = encode(commands);
+            let order = RenderOrder { context, commands, list, patches: Vec::new(), null };
+            let _ = kernel.render(at, process, &order);
+        };
+        for (value, at_once) in (1..).zip([[0, 1], [1, 2], [2, 3], [3, 0], [0, 1], [0, 1], [1, 2]])
+        {
+            let [one, two] = at_once.map(|it| all[it]);
+            let commands = [fill(one, value), fill(two, value), copy(one, two)];
+            render(at, &commands, &[one, two], value == 4);
+            self.host.quiet(at);
+        }
+        let many: Vec<Command> = (0..60).map(|it| fill(all[0], it)).collect();
+        render(at, &many, &[all[0]], false);
+        render(at, &many, &[all[0]], false);
+        self.host.quiet(at);
+        // They stay where they are, unless the kernel moves them on purpose.
+        for value in 0..8 {
+            render(at, &[fill(all[3], value), copy(all[3], all[0])], &[all[3], all[0]], false);
+            self.host.quiet(at);
+        }
+        // What nobody may do: commands of the hardware's own, at the address of something else.
+        if let Some(address) = kernel.address_of(process, all[0]) {
+            let commands = raw_fill(address, 64, 0xee);
+            let order = RenderOrder { context, commands, ..RenderOrder::default() };
+            let _ = kernel.render(at, process, &order);
+        }
+        render(at, &[fill(Handle(1), 1)], &[all[0]], false);
+        self.host.quiet(at);
+        self.list(at, &all, false, true);
+        let _ = kernel.destroy_context(at, process, context);
     }
 
     /// Has views resident, on an adapter with memory.

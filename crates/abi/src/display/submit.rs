@@ -61,6 +61,33 @@ layout! { DXGK_ALLOCATIONLIST: 24 { hDeviceSpecificAllocation: 0, Value: 8, Phys
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
+pub struct DXGKARG_RENDER {
+    pub pCommand: *const c_void,
+    pub CommandLength: u32,
+    pub pDmaBuffer: *mut c_void,
+    pub DmaSize: u32,
+    pub pDmaBufferPrivateData: *mut c_void,
+    pub DmaBufferPrivateDataSize: u32,
+    pub pAllocationList: *mut DXGK_ALLOCATIONLIST,
+    pub AllocationListSize: u32,
+    pub pPatchLocationListIn: *mut D3DDDI_PATCHLOCATIONLIST,
+    pub PatchLocationListInSize: u32,
+    pub pPatchLocationListOut: *mut D3DDDI_PATCHLOCATIONLIST,
+    pub PatchLocationListOutSize: u32,
+    pub MultipassOffset: u32,
+    pub DmaBufferSegmentId: u32,
+    pub DmaBufferPhysicalAddress: PHYSICAL_ADDRESS,
+}
+layout! { DXGKARG_RENDER: 112 {
+    pCommand: 0, CommandLength: 8, pDmaBuffer: 16, DmaSize: 24, pDmaBufferPrivateData: 32,
+    DmaBufferPrivateDataSize: 40, pAllocationList: 48, AllocationListSize: 56,
+    pPatchLocationListIn: 64, PatchLocationListInSize: 72, pPatchLocationListOut: 80,
+    PatchLocationListOutSize: 88, MultipassOffset: 92, DmaBufferSegmentId: 96,
+    DmaBufferPhysicalAddress: 104,
+} } // one source: docs
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
 pub struct DXGKARG_PATCH {
     /// A union with `hDevice`, for a driver without contexts.
     pub hContext: HANDLE,
@@ -107,5 +134,7 @@ impl DXGK_ALLOCATIONLIST {
 
 pub type DXGKDDI_SUBMITCOMMAND =
     unsafe extern "win64-unwind" fn(HANDLE, *const DXGKARG_SUBMITCOMMAND) -> NTSTATUS;
+
+pub type DXGKDDI_RENDER = unsafe extern "win64-unwind" fn(HANDLE, *mut DXGKARG_RENDER) -> NTSTATUS;
 
 pub type DXGKDDI_PATCH = unsafe extern "win64-unwind" fn(HANDLE, *const DXGKARG_PATCH) -> NTSTATUS;

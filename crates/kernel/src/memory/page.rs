@@ -9,10 +9,11 @@
 use crate::ddi::{Driver, For};
 use crate::gate::{Class, Pass};
 use crate::kernel::Kernel;
+use crate::listed::Patching;
 use crate::memory::facts::Facts;
 use crate::memory::place::Plan;
 use crate::memory::{Batch, Buffer, Move, Paging, Step};
-use crate::miniport::Refusal;
+use crate::miniport::{Generation, Refusal};
 use crate::operation::{Building, PAGE, PagingSubmission};
 use crate::schedule::{Behind, Flying};
 use crate::world::World;
@@ -351,6 +352,49 @@ impl Kernel {
         }
     }
 
+    /// One call of `DxgkDdiPatch` for paging work, which has no lists.
+    ///
+    /// WINDOWS: one page says that it is called, another that it need not be: it is, but under
+    /// pressure (our decision).
+    fn patch_paging(
+        &self,
+        at: &mut Passive,
+        driver: &Driver,
+        pass: &Pass<'_>,
+        packet: &PagingSubmission<'_>,
+    ) {
+        let ram = {
+            let world = self.world.hold();
+            let Some((_, memory)) = world.memory(driver.adapter.number) else { return };
+            if memory.pressure.is_some() || packet.length == 0 {
+                return;
+            }
+            memory.ram.clone()
+        };
+        let mut private = packet.private.to_vec();
+        let mut answer = Ok(());
+        let run = Run { start: packet.commands, bytes: u64::from(packet.length) };
+        ram.lend(run, &mut |buffer| {
+            let mut patching = Patching {
+                context: None,
+                list: &[],
+                patches: &[],
+                buffer,
+                address: packet.commands,
+                submitted: 0..packet.length,
+                private: &mut private,
+                fence: packet.fence,
+                null: false,
+            };
+            answer = driver.patch(at, pass, None, &mut patching);
+        });
+        let broken = answer.err().map(|why| {
+            format!("DxgkDdiPatch answered {} for paging work, which has no lists", why.name())
+        });
+        let (rule, place) = (RuleId::KMD_SUBMIT_004, "DxgkDdiPatch.Flags.Paging");
+        self.log.judge(rule, Who::Driver, driver.adapter, place, broken);
+    }
+
     /// One call of `DxgkDdiSubmitCommand` with what a driver wrote.
     fn submit_paging(
         &self,
@@ -397,6 +441,9 @@ impl Kernel {
             private: &private,
             switch,
         };
+        if driver.generation == Generation::One {
+            self.patch_paging(at, driver, pass, &submission);
+        }
         // WINDOWS: a refusal stops the system (observed); here it counts as done, once what is
         // before it has passed.
         if driver.submit_paging(at, pass, &submission).is_err() {

@@ -275,7 +275,7 @@ impl Extent {
 
 impl Memory {
     /// Whether an extent can be in an aperture.
-    fn maps(&self, it: &Extent) -> bool {
+    pub(crate) fn maps(&self, it: &Extent) -> bool {
         let aperture = |(number, segment): (u32, &crate::memory::Segment)| {
             segment.shape.flags.aperture && it.wants.segments.has(number)
         };

@@ -2,6 +2,7 @@
 
 pub(crate) mod bad;
 pub(crate) mod bad_memory;
+pub(crate) mod bad_render;
 pub(crate) mod bad_sync;
 pub(crate) mod destroy;
 pub(crate) mod destroy_memory;
@@ -11,6 +12,7 @@ pub(crate) mod keyed;
 pub(crate) mod life;
 pub(crate) mod memory;
 pub(crate) mod pnp;
+pub(crate) mod render;
 pub(crate) mod saved;
 pub(crate) mod share;
 pub(crate) mod sync;

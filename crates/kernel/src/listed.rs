@@ -1,0 +1,209 @@
+//! Packets with lists: what a driver is given to render, to patch and to start (WDDM 1.x).
+//!
+//! A client writes commands that name allocations of a list. The driver writes commands for the
+//! hardware instead (`DxgkDdiRender`), and says at which places of them addresses are. The kernel
+//! has the allocations in place, the driver writes where they are (`DxgkDdiPatch`), and the
+//! hardware gets the buffer (`DxgkDdiSubmitCommand`).
+
+use crate::miniport::DriverContext;
+use flight::Fence;
+use std::cell::RefCell;
+use std::ops::Range;
+
+/// How large the buffers of a context are (`DXGK_CONTEXTINFO`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BufferSizes {
+    /// How many bytes the commands have, the client's and the hardware's.
+    pub commands: u32,
+    /// How many bytes of its own the driver keeps with each buffer.
+    pub private: u32,
+    /// How many allocations a packet names at most.
+    pub list: u32,
+    /// At how many places of its commands, at most.
+    pub patches: u32,
+    /// What fits into the client's buffer always fits into the hardware's
+    /// (`GuaranteedDmaBufferContract`, which a driver says of a device).
+    pub guaranteed: bool,
+}
+
+/// A driver's turn at a client's commands (`DxgkDdiRender`).
+///
+/// What does not fit is no error: the driver says so, keeps where it was in `multipass`, and is
+/// asked again with another buffer. Each buffer becomes a packet.
+pub struct Rendering<'a> {
+    /// The context they are of.
+    pub context: &'a DriverContext,
+    /// The client's commands. It can change them at any time.
+    pub commands: &'a UserMemory<u8>,
+    /// What they use.
+    pub list: &'a [Listing],
+    /// Where the client's commands name it. The client can change that, too.
+    pub named: &'a UserMemory<PatchLocation>,
+    /// Where the hardware's commands go.
+    pub buffer: &'a mut [u8],
+    /// Where that is, for the hardware.
+    pub address: u64,
+    /// The driver's own bytes of this buffer.
+    pub private: &'a mut [u8],
+    /// How many bytes the driver wrote: its answer, also when there was not enough room.
+    pub written: u32,
+    /// Where addresses are in them: its answer, in the order of the commands.
+    pub patches: Vec<PatchLocation>,
+    /// How many those may be.
+    pub most_patches: u32,
+    /// What the driver wants to remember until it is through; zero at first.
+    pub multipass: &'a mut u32,
+}
+
+/// An allocation that a packet uses (`DXGK_ALLOCATIONLIST`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The driver's word for the view (`hDeviceSpecificAllocation`).
+    pub view: usize,
+    /// The packet writes to it.
+    pub write: bool,
+    /// The segment it is in; zero: it is in none, and its address is not known yet.
+    pub segment: u32,
+    /// Where, in the GPU's addresses.
+    pub address: u64,
+}
+
+/// A place of a packet's commands where an address is (`D3DDDI_PATCHLOCATIONLIST`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PatchLocation {
+    /// Of which allocation, by its place in the list.
+    pub allocation: u32,
+    /// The driver's number of the use.
+    pub slot: u32,
+    /// The driver's own.
+    pub driver: u32,
+    /// How far into the allocation.
+    pub offset: u32,
+    /// Where in the commands.
+    pub place: u32,
+    /// Where the commands can be cut so that this one comes behind.
+    pub split: u32,
+}
+
+/// A driver's turn at the addresses of a packet (`DxgkDdiPatch`).
+pub struct Patching<'a> {
+    /// The context it is of; none: it is paging work, and has no lists.
+    pub context: Option<&'a DriverContext>,
+    /// What it uses, and where that is now.
+    pub list: &'a [Listing],
+    /// Where its commands say so.
+    pub patches: &'a [PatchLocation],
+    /// The whole buffer.
+    pub buffer: &'a mut [u8],
+    /// Where that is, for the hardware.
+    pub address: u64,
+    /// The part of it that is submitted: only there the driver writes.
+    pub submitted: Range<u32>,
+    /// The driver's own bytes of this buffer.
+    pub private: &'a mut [u8],
+    /// The packet's number on its node.
+    pub fence: Fence,
+    /// Its commands are not to be done (`NullRendering`).
+    pub null: bool,
+}
+
+/// A packet with lists, on its way to the hardware (`DxgkDdiSubmitCommand`).
+#[derive(Clone)]
+pub struct ListedSubmission<'a> {
+    /// The context it is of.
+    pub context: &'a DriverContext,
+    /// The node it goes to.
+    pub node: u32,
+    /// Its number there.
+    pub fence: Fence,
+    /// Where its buffer is, in the machine's memory.
+    pub address: u64,
+    /// How many bytes that has.
+    pub size: u32,
+    /// The part of it that is submitted.
+    pub submitted: Range<u32>,
+    /// The driver's own bytes of this buffer.
+    pub private: &'a [u8],
+    /// Its commands are not to be done, but its fence is (`NullRendering`).
+    pub null: bool,
+}
+
+/// A client's memory: whoever looks twice may see two things, and does.
+#[derive(Debug)]
+pub struct UserMemory<T> {
+    items: Vec<T>,
+    spoil: fn(T) -> T,
+    seen: RefCell<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    once: Vec<bool>,
+    again: Option<usize>,
+}
+
+impl<T: Copy> UserMemory<T> {
+    fn new(items: Vec<T>, spoil: fn(T) -> T) -> Self {
+        let once = vec![false; items.len()];
+        Self { items, spoil, seen: RefCell::new(Seen { once, again: None }) }
+    }
+
+    /// How much there is.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Reads a part of it, or nothing where some of it is outside. What was read before is
+    /// another thing by now.
+    pub fn fetch(&self, range: Range<usize>) -> Option<Vec<T>> {
+        let items = self.items.get(range.clone())?;
+        let mut seen = self.seen.borrow_mut();
+        let mut found = Vec::with_capacity(items.len());
+        for (at, item) in range.zip(items) {
+            let before = seen.once.get_mut(at).is_some_and(|it| std::mem::replace(it, true));
+            if before && seen.again.is_none() {
+                seen.again = Some(at);
+            }
+            found.push(if before { (self.spoil)(*item) } else { *item });
+        }
+        Some(found)
+    }
+
+    /// The first that was read twice.
+    pub(crate) fn again(&self) -> Option<usize> {
+        self.seen.borrow().again
+    }
+}
+
+impl UserMemory<u8> {
+    /// A client's commands.
+    pub fn commands(bytes: Vec<u8>) -> Self {
+        Self::new(bytes, |it| !it)
+    }
+}
+
+impl UserMemory<PatchLocation> {
+    /// A client's patch locations.
+    pub fn locations(list: Vec<PatchLocation>) -> Self {
+        Self::new(list, |it| PatchLocation { allocation: !it.allocation, ..it })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_looks_twice_sees_two_things() {
+        let memory = UserMemory::commands(vec![1, 2, 3, 4]);
+        assert_eq!((memory.fetch(0..2), memory.again()), (Some(vec![1, 2]), None));
+        assert_eq!((memory.fetch(2..4), memory.again()), (Some(vec![3, 4]), None));
+        assert_eq!(memory.fetch(3..5), None);
+        assert_eq!((memory.fetch(1..2), memory.again()), (Some(vec![!2]), Some(1)));
+    }
+}

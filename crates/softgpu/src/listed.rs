@@ -1,0 +1,191 @@
+//! What the driver does as one of WDDM 1.x: packets name what they use, and are patched.
+//!
+//! The client's commands are those of [`super::format`]; they name allocations by handle. The
+//! hardware's are its paging commands, which only a driver may write: a client that has some of
+//! its own ([`super::format::raw_fill`]) is refused.
+
+use crate::blocks::build;
+use crate::controller::Side;
+use crate::driver::SoftGpu;
+use crate::engine::Stream;
+use crate::format::{self, Command};
+use crate::gpu::NODES;
+use crate::paging::PagingCommand;
+use flight::Passive;
+use kernel::context::Context;
+use kernel::handle::Handle;
+use kernel::listed::{BufferSizes, ListedSubmission, Listing, PatchLocation, Patching, Rendering};
+use kernel::miniport::{Answer, Blank, ContextOrder, DriverContext, DriverDevice, Refusal};
+use std::ops::Range;
+
+/// How large the buffers of its contexts are.
+pub(crate) const SIZES: BufferSizes =
+    BufferSizes { commands: 1024, private: 0, list: 16, patches: 32, guaranteed: false };
+
+/// Where the first address is in a command of the hardware's, and where the second.
+const FIRST: u32 = 8;
+const SECOND: u32 = 16;
+
+/// Where commands for the hardware go, and how far they came.
+#[derive(Debug)]
+pub struct Writing<'a> {
+    /// The buffer.
+    pub buffer: &'a mut [u8],
+    /// How much of it is written.
+    pub written: &'a mut u32,
+    /// Where addresses are in it.
+    pub patches: &'a mut Vec<PatchLocation>,
+    /// How many those may be.
+    pub most_patches: u32,
+    /// How many commands are written, into this buffer and those before it.
+    pub multipass: &'a mut u32,
+}
+
+/// A command of the hardware's, with the addresses in it: where, of what, how far into it.
+struct Written {
+    bytes: Vec<u8>,
+    addresses: Vec<(u32, u32, u32)>,
+}
+
+impl SoftGpu {
+    /// Makes a context, with a save area, whose packets have lists.
+    pub(crate) fn new_listed_context(
+        &self,
+        at: &mut Passive,
+        device: &DriverDevice,
+        order: &ContextOrder,
+        word: Blank<'_, Context>,
+    ) -> Answer<(DriverContext, BufferSizes)> {
+        let sizes = self.lists.ok_or(Refusal::Absent)?;
+        if !self.takes_context(device, order) {
+            return Err(Refusal::Invalid);
+        }
+        let services = self.services()?;
+        build(&**services.pool(), |blocks| {
+            let block = blocks.take()?;
+            let names = (device.word(), word.kernel_name());
+            let area = self.make_area(at, &services, blocks, names)?;
+            self.state().records.add_context(block, device.word(), area);
+            Ok((word.fill(block), sizes))
+        })
+    }
+
+    /// Writes the hardware's commands. All of the client's are read once, and checked as they
+    /// were then.
+    pub(crate) fn render_listed(&self, rendering: &mut Rendering<'_>) -> Answer<()> {
+        self.lists.ok_or(Refusal::Absent)?;
+        let bytes = rendering.commands.fetch(0..rendering.commands.len());
+        let mut writing = Writing {
+            buffer: rendering.buffer,
+            written: &mut rendering.written,
+            patches: &mut rendering.patches,
+            most_patches: rendering.most_patches,
+            multipass: rendering.multipass,
+        };
+        let context = rendering.context.word();
+        let find = |handle| self.state().records.view_of(context, handle);
+        translate(&bytes.ok_or(Refusal::UserMemory)?, rendering.list, &mut writing, find)
+    }
+
+    /// Writes where things are, as often as it is asked. Paging commands have their addresses.
+    pub(crate) fn patch_listed(&self, patching: &mut Patching<'_>) -> Answer<()> {
+        self.lists.ok_or(Refusal::Absent)?;
+        patch(patching.buffer, patching.list, patching.patches, &patching.submitted);
+        Ok(())
+    }
+
+    pub(crate) fn start_listed(&self, packet: &ListedSubmission<'_>) -> Answer<()> {
+        self.lists.ok_or(Refusal::Absent)?;
+        let saving = self.state().records.saving(packet.context.word());
+        let (context, area) = saving.filter(|_| packet.node < NODES).ok_or(Refusal::Invalid)?;
+        let length = packet.submitted.end.saturating_sub(packet.submitted.start);
+        self.gpu.push_stream(Stream {
+            node: packet.node,
+            fence: packet.fence,
+            context,
+            area,
+            commands: packet.address + u64::from(packet.submitted.start),
+            length: if packet.null { 0 } else { length },
+            hung: false,
+        });
+        Ok(())
+    }
+}
+
+/// Writes the hardware's commands in place of a client's, as far as there is room. `find` finds
+/// the view that a client's handle means, and how many bytes it shows.
+pub fn translate(
+    bytes: &[u8],
+    list: &[Listing],
+    writing: &mut Writing<'_>,
+    mut find: impl FnMut(Handle) -> Answer<(usize, u64)>,
+) -> Answer<()> {
+    let commands = format::decode_stream(bytes)?;
+    let all = commands.iter().map(|it| write(list, it, &mut find)).collect::<Answer<Vec<_>>>()?;
+    let done = usize::try_from(*writing.multipass).unwrap_or(usize::MAX);
+    for Written { bytes, addresses } in all.into_iter().skip(done) {
+        let start = *writing.written as usize;
+        let fits = writing.patches.len() + addresses.len() <= writing.most_patches as usize;
+        let room = writing.buffer.get_mut(start..start + bytes.len()).filter(|_| fits);
+        room.ok_or(Refusal::NoRoom)?.copy_from_slice(&bytes);
+        let split = *writing.written;
+        let locations = addresses.into_iter().map(|(place, allocation, offset)| {
+            let place = split + place;
+            PatchLocation { allocation, offset, place, split, ..PatchLocation::default() }
+        });
+        writing.patches.extend(locations);
+        *writing.written += u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        *writing.multipass += 1;
+    }
+    Ok(())
+}
+
+/// One command, with the addresses that are known already.
+fn write(
+    list: &[Listing],
+    command: &Command,
+    view: &mut impl FnMut(Handle) -> Answer<(usize, u64)>,
+) -> Answer<Written> {
+    let mut addresses = Vec::new();
+    let mut find = |place: u32, handle: Handle, offset: u64, length: u64| {
+        let (view, size) = view(handle)?;
+        let inside = offset.checked_add(length).is_some_and(|end| end <= size);
+        let index = list.iter().position(|it| it.view == view).filter(|_| inside);
+        let index = index.ok_or(Refusal::Invalid)?;
+        let far = u32::try_from(offset).map_err(|_| Refusal::Invalid)?;
+        addresses.push((place, u32::try_from(index).unwrap_or(u32::MAX), far));
+        let it = list.get(index).copied().unwrap_or_default();
+        Ok(Side::Own(if it.segment == 0 { 0 } else { it.address.saturating_add(offset) }))
+    };
+    let written = match *command {
+        Command::Hang => PagingCommand::Hang,
+        Command::Fill { target, offset, length, value } => PagingCommand::Fill {
+            to: find(FIRST, target, offset, length)?,
+            bytes: length,
+            pattern: u32::from_le_bytes([value; 4]),
+        },
+        Command::Copy { from, from_offset, to, to_offset, length } => PagingCommand::Copy {
+            from: find(FIRST, from, from_offset, length)?,
+            to: find(SECOND, to, to_offset, length)?,
+            bytes: length,
+        },
+    };
+    Ok(Written { bytes: written.encode(), addresses })
+}
+
+/// Writes where things are into the submitted part of a buffer.
+pub fn patch(
+    buffer: &mut [u8],
+    list: &[Listing],
+    patches: &[PatchLocation],
+    submitted: &Range<u32>,
+) {
+    for it in patches.iter().filter(|it| submitted.contains(&it.place)) {
+        let Some(listing) = list.get(it.allocation as usize) else { continue };
+        let place = it.place as usize;
+        let address = listing.address.saturating_add(u64::from(it.offset));
+        if let Some(word) = buffer.get_mut(place..place + 8) {
+            word.copy_from_slice(&address.to_le_bytes());
+        }
+    }
+}

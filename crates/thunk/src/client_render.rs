@@ -1,0 +1,146 @@
+//! A client in safe Rust: packets with lists.
+#![expect(unsafe_code, reason = "passes its own structures to the entry points")]
+
+use crate::client::{Client, succeeded};
+use crate::render;
+use abi::kmt::{D3DKMT_CREATECONTEXT, D3DKMT_RENDER, D3DKMT_RENDERFLAGS};
+use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_PATCHLOCATIONLIST};
+use abi::{D3DKMT_HANDLE, NTSTATUS};
+use flight::Passive;
+use std::ptr;
+
+/// A context whose packets have lists, and the buffers that its client was given last.
+#[derive(Clone, Copy, Debug)]
+pub struct ListedContext {
+    /// The context.
+    pub context: D3DKMT_HANDLE,
+    /// The command buffer: where it is, and how many bytes it has.
+    pub commands: (usize, u32),
+    /// The allocation list: where it is, and how many entries it has.
+    pub list: (usize, u32),
+    /// The patch location list, likewise.
+    pub patches: (usize, u32),
+}
+
+/// A packet with lists. `Default` does nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Listed {
+    /// Its commands.
+    pub commands: Vec<u8>,
+    /// Where they begin in the command buffer.
+    pub offset: u32,
+    /// The allocations it uses, each with whether it writes to them.
+    pub list: Vec<(D3DKMT_HANDLE, bool)>,
+    /// Its patch locations: each names an allocation by its place, and a byte.
+    pub patches: Vec<(u32, u32)>,
+    /// Flags of the call.
+    pub flags: u32,
+    /// How large the next buffers should be, where the flags say so.
+    pub resize: (u32, u32, u32),
+    /// What the call says instead of how long the commands are.
+    pub length: Option<u32>,
+}
+
+impl Client {
+    /// `D3DKMTCreateContext`.
+    pub fn create_listed_context(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+        node: u32,
+    ) -> Result<ListedContext, NTSTATUS> {
+        let mut args = D3DKMT_CREATECONTEXT {
+            hDevice: device,
+            NodeOrdinal: node,
+            EngineAffinity: 1,
+            ..D3DKMT_CREATECONTEXT::ZERO
+        };
+        // SAFETY: `args` lives here.
+        succeeded(unsafe { render::D3DKMTCreateContext(&self.session, at, &raw mut args) })?;
+        Ok(ListedContext {
+            context: args.hContext,
+            commands: (args.pCommandBuffer.expose_provenance(), args.CommandBufferSize),
+            list: (args.pAllocationList.expose_provenance(), args.AllocationListSize),
+            patches: (args.pPatchLocationList.expose_provenance(), args.PatchLocationListSize),
+        })
+    }
+
+    /// `D3DKMTRender`: writes a packet into the buffers of a context, and has it done. The
+    /// context has new buffers then, whatever was answered.
+    pub fn render(
+        &self,
+        at: &mut Passive,
+        context: &mut ListedContext,
+        packet: &Listed,
+    ) -> Result<u32, NTSTATUS> {
+        self.write_packet(context, packet);
+        self.render_written(at, context, packet)
+    }
+
+    /// Writes a packet into the buffers of a context, as far as they go.
+    pub fn write_packet(&self, context: &ListedContext, packet: &Listed) {
+        let entry = |it: &(D3DKMT_HANDLE, bool)| {
+            let list = D3DDDI_ALLOCATIONLIST { hAllocation: it.0, Value: it.1.into() };
+            [list.hAllocation, list.Value]
+        };
+        let location = |it: &(u32, u32)| {
+            let (allocation, place) = *it;
+            [allocation, 0, 0, 0, place, place]
+        };
+        let list: Vec<u8> = bytes(packet.list.iter().flat_map(entry));
+        let patches: Vec<u8> = bytes(packet.patches.iter().flat_map(location));
+        put(context.commands, 1, packet.offset as usize, &packet.commands);
+        put(context.list, size_of::<D3DDDI_ALLOCATIONLIST>(), 0, &list);
+        put(context.patches, size_of::<D3DDDI_PATCHLOCATIONLIST>(), 0, &patches);
+    }
+
+    /// The call alone: for a client that has written what it wants.
+    pub fn render_written(
+        &self,
+        at: &mut Passive,
+        context: &mut ListedContext,
+        packet: &Listed,
+    ) -> Result<u32, NTSTATUS> {
+        let count = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        let length = packet.offset.saturating_add(count(packet.commands.len()));
+        let (commands, list, patches) = packet.resize;
+        let mut args = D3DKMT_RENDER {
+            hContext: context.context,
+            CommandOffset: packet.offset,
+            CommandLength: packet.length.unwrap_or(length),
+            AllocationCount: count(packet.list.len()),
+            PatchLocationCount: count(packet.patches.len()),
+            NewCommandBufferSize: commands,
+            NewAllocationListSize: list,
+            NewPatchLocationListSize: patches,
+            Flags: D3DKMT_RENDERFLAGS { Value: packet.flags },
+            ..D3DKMT_RENDER::ZERO
+        };
+        // SAFETY: `args` lives here.
+        let status = unsafe { render::D3DKMTRender(&self.session, at, &raw mut args) };
+        if !args.pNewCommandBuffer.is_null() {
+            let (list, patches) = (args.pNewAllocationList, args.pNewPatchLocationList);
+            *context = ListedContext {
+                context: context.context,
+                commands: (args.pNewCommandBuffer.expose_provenance(), args.NewCommandBufferSize),
+                list: (list.expose_provenance(), args.NewAllocationListSize),
+                patches: (patches.expose_provenance(), args.NewPatchLocationListSize),
+            };
+        }
+        succeeded(status).map(|()| args.QueuedBufferCount)
+    }
+}
+
+/// Writes bytes into a buffer of so many entries: those that it has room for.
+fn put((address, entries): (usize, u32), entry: usize, offset: usize, bytes: &[u8]) {
+    let room = (entries as usize * entry).saturating_sub(offset);
+    let bytes = &bytes[..bytes.len().min(room)];
+    let to = ptr::with_exposed_provenance_mut::<u8>(address).wrapping_add(offset);
+    // SAFETY: The kernel shows so many bytes there until the context goes, and nobody else writes
+    // to them: the buffer is this client's until it renders.
+    unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+}
+
+fn bytes(words: impl Iterator<Item = u32>) -> Vec<u8> {
+    words.flat_map(u32::to_ne_bytes).collect()
+}

@@ -1,0 +1,211 @@
+//! Packets with lists: contexts that have buffers for them, and rendering (WDDM 1.x).
+//!
+//! The buffers are the kernel's, and the caller writes into them. After every call, whatever was
+//! answered, it goes on with those that the call gave it.
+#![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::claims::{read_bytes, read_mut, write};
+use crate::entry::{ArgumentRule, judge_arguments};
+use crate::session::Session;
+use crate::status::{Kept, Which, answer, status};
+use abi::NTSTATUS;
+use abi::kmt::{D3DKMT_CREATECONTEXT, D3DKMT_RENDER, D3DKMT_RENDERFLAGS as Flags};
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
+use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_PATCHLOCATIONLIST};
+use flight::{Passive, RuleId};
+use kernel::listed::PatchLocation;
+use kernel::miniport::ContextOrder;
+use kernel::{Buffers, EntrySizes, Handle, RenderOrder, Resize};
+use std::ptr;
+
+/// How many words an entry of each list has.
+const LIST_WORDS: usize = size_of::<D3DDDI_ALLOCATIONLIST>() / 4;
+const PATCH_WORDS: usize = size_of::<D3DDDI_PATCHLOCATIONLIST>() / 4;
+
+/// `WriteOperation` of an entry of the allocation list.
+const WRITES: u32 = 1;
+/// `SlotId` of an entry of the patch location list.
+const SLOT: u32 = 0xff_ffff;
+
+const CONTEXT_CREATED: Kept = Kept {
+    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTCreateContext.hDevice")],
+    others: &[(RuleId::DEV_LIFE_006, "D3DKMTCreateContext.NodeOrdinal")],
+};
+
+const RENDERED: Kept = Kept {
+    handles: &[(Which::StaleContext, RuleId::DEV_LIFE_003, "D3DKMTRender.hContext")],
+    others: &[],
+};
+
+/// What a call says of its packet, and what it has.
+struct Counts {
+    asked: D3DKMT_RENDER,
+    has: Buffers,
+}
+
+const BOUNDS: &[ArgumentRule<Counts>] = &[ArgumentRule {
+    id: RuleId::SUBMIT_RENDER_003,
+    place: "D3DKMTRender.CommandLength",
+    refuses: Some(STATUS_INVALID_PARAMETER),
+    broken: out_of_bounds,
+}];
+
+fn out_of_bounds(it: &Counts) -> Option<String> {
+    let (asked, has) = (&it.asked, &it.has);
+    let counts = [
+        ("CommandLength", asked.CommandLength, has.commands.size),
+        ("AllocationCount", asked.AllocationCount, has.list.size),
+        ("PatchLocationCount", asked.PatchLocationCount, has.patches.size),
+    ];
+    if asked.CommandOffset > asked.CommandLength {
+        let (offset, length) = (asked.CommandOffset, asked.CommandLength);
+        return Some(format!(
+            "CommandOffset is {offset}, but CommandLength is {length} and counts from zero"
+        ));
+    }
+    let (name, count, most) = counts.into_iter().find(|(_, count, most)| count > most)?;
+    Some(format!("{name} is {count}, but there is room for {most}"))
+}
+
+/// Makes a context whose packets have lists, with the buffers for the first.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTCreateContext(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_CREATECONTEXT,
+) -> NTSTATUS {
+    session.call("D3DKMTCreateContext", || {
+        // SAFETY: The caller's contract.
+        let mut asked = unsafe { read_mut(args) }?;
+        let (from, size) = (asked.pPrivateDriverData.cast_const(), asked.PrivateDriverDataSize);
+        // SAFETY: The caller's contract.
+        let private = unsafe { read_bytes(from, size) }?;
+        let order = ContextOrder { node: asked.NodeOrdinal, engine: asked.EngineAffinity, private };
+        let (kernel, device) = (&session.kernel, Handle(asked.hDevice));
+        let entries = EntrySizes { list: bytes(LIST_WORDS), patches: bytes(PATCH_WORDS) };
+        let made = kernel.create_listed_context(at, session.process, device, &order, entries);
+        let (context, buffers) = answer(session, CONTEXT_CREATED, made)?;
+        asked.hContext = context.0;
+        asked.pCommandBuffer = ptr::with_exposed_provenance_mut(buffers.commands.address);
+        asked.CommandBufferSize = buffers.commands.size;
+        asked.pAllocationList = ptr::with_exposed_provenance_mut(buffers.list.address);
+        asked.AllocationListSize = buffers.list.size;
+        asked.pPatchLocationList = ptr::with_exposed_provenance_mut(buffers.patches.address);
+        asked.PatchLocationListSize = buffers.patches.size;
+        // SAFETY: The caller's contract.
+        unsafe { write(args, asked) }
+    })
+}
+
+/// Gives a context the work that its buffers say.
+///
+/// WINDOWS: one page says that the answers mean nothing after a failure, another that the
+/// pointers are always to be taken. They are good after every call (our decision).
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTRender(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_RENDER,
+) -> NTSTATUS {
+    session.call("D3DKMTRender", || {
+        // SAFETY: The caller's contract.
+        let mut asked = unsafe { read_mut(args) }?;
+        let context = Handle(asked.hContext);
+        let has = session.kernel.buffers(session.process, context);
+        let has = answer(session, RENDERED, has)?;
+        let rendered = render(session, at, &asked, has);
+        let resize = |flag: u32, size: u32| asked.Flags.has(flag).then_some(size);
+        let resize = Resize {
+            commands: resize(Flags::ResizeCommandBuffer, asked.NewCommandBufferSize),
+            list: resize(Flags::ResizeAllocationList, asked.NewAllocationListSize),
+            patches: resize(Flags::ResizePatchLocationList, asked.NewPatchLocationListSize),
+        };
+        let next = session.kernel.turn_buffers(session.process, context, resize);
+        let next = next.map_err(|why| status(&why))?;
+        asked.pNewCommandBuffer = ptr::with_exposed_provenance_mut(next.commands.address);
+        asked.NewCommandBufferSize = next.commands.size;
+        asked.pNewAllocationList = ptr::with_exposed_provenance_mut(next.list.address);
+        asked.NewAllocationListSize = next.list.size;
+        asked.pNewPatchLocationList = ptr::with_exposed_provenance_mut(next.patches.address);
+        asked.NewPatchLocationListSize = next.patches.size;
+        asked.QueuedBufferCount = rendered.unwrap_or(0);
+        // SAFETY: The caller's contract.
+        unsafe { write(args, asked) }?;
+        rendered.map(|_| ())
+    })
+}
+
+/// Looks at a packet, and has it done. Answers how many buffers that took.
+fn render(
+    session: &Session,
+    at: &mut Passive,
+    asked: &D3DKMT_RENDER,
+    has: Buffers,
+) -> Result<u32, NTSTATUS> {
+    judge_arguments(session, BOUNDS, &Counts { asked: *asked, has })?;
+    let others = Flags::PresentRedirected | Flags::RenderKm | Flags::RenderKmReadback;
+    if asked.BroadcastContextCount > 0 || asked.Flags.has(others) {
+        session.absent("D3DKMTRender to several contexts, or with flags of presents");
+        return Err(STATUS_NOT_SUPPORTED);
+    }
+    let counts = (asked.CommandLength, asked.AllocationCount, asked.PatchLocationCount);
+    let context = Handle(asked.hContext);
+    let captured = session.kernel.capture(session.process, context, counts);
+    let captured = captured.map_err(|why| status(&why))?;
+    let stale = captured.stale.map(|it| format!("{it}: each call gives new buffers"));
+    session.judge(RuleId::SUBMIT_RENDER_001, "D3DKMTRender.pNewCommandBuffer", stale);
+    let beyond = captured.beyond.map(|it| format!("{it}: the size that was returned counts"));
+    session.judge(RuleId::SUBMIT_RENDER_002, "D3DKMTRender.NewCommandBufferSize", beyond);
+    let list: Vec<(Handle, bool)> = words::<LIST_WORDS>(&captured.list)
+        .map(|[handle, value]| (Handle(handle), value & WRITES != 0))
+        .collect();
+    let patches: Vec<PatchLocation> =
+        words::<PATCH_WORDS>(&captured.patches).map(location).collect();
+    let stray = patches.iter().position(|it| it.allocation as usize >= list.len());
+    let broken = stray.map(|at| {
+        format!(
+            "entry {at} names allocation {} of a list of {}",
+            patches[at].allocation,
+            list.len()
+        )
+    });
+    let refused = broken.is_some();
+    session.judge(RuleId::SUBMIT_RENDER_004, "D3DKMTRender.PatchLocationCount", broken);
+    if refused {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let skip = asked.CommandOffset as usize;
+    let commands = captured.commands.get(skip..).unwrap_or_default().to_vec();
+    let null = asked.Flags.has(Flags::NullRendering);
+    let order = RenderOrder { context, commands, list, patches, null };
+    session.kernel.render(at, session.process, &order).map_err(|why| status(&why))
+}
+
+fn location(words: [u32; PATCH_WORDS]) -> PatchLocation {
+    let [allocation, value, driver, offset, place, split] = words;
+    PatchLocation { allocation, slot: value & SLOT, driver, offset, place, split }
+}
+
+/// The entries of a list that a caller wrote, as words.
+fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u32; N]> + '_ {
+    bytes.chunks_exact(N * 4).map(|entry| {
+        let mut words = [0; N];
+        for (word, bytes) in words.iter_mut().zip(entry.as_chunks::<4>().0) {
+            *word = u32::from_ne_bytes(*bytes);
+        }
+        words
+    })
+}
+
+fn bytes(words: usize) -> u32 {
+    u32::try_from(words * 4).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,136 @@
+//! Bad clients of a driver of WDDM 1.x: each breaks a rule, through the door, and is named.
+
+use crate::scenario::{LISTED, Scenario};
+use crate::scenarios::bad::bad;
+use crate::scenarios::render::{Easel, fill};
+use crate::tunnel::{Stopped, Tunnel, refused, wanted};
+use abi::kmt::D3DKMT_RENDERFLAGS as Flags;
+use abi::status::{STATUS_DEVICE_REMOVED, STATUS_INVALID_PARAMETER};
+use flight::RuleId;
+use softgpu::format::anywhere;
+use thunk::{Listed, ListedContext};
+
+/// Every scenario of this file.
+pub(crate) const ALL: &[Scenario] = &[
+    listed(
+        "render-old-buffer",
+        "a client goes on with the buffers that it gave back",
+        &[RuleId::SUBMIT_RENDER_001],
+        old_buffer,
+    ),
+    listed(
+        "render-beyond",
+        "a client asks for larger buffers, and takes it that it got them",
+        &[RuleId::SUBMIT_RENDER_002],
+        beyond,
+    ),
+    listed(
+        "render-too-long",
+        "a packet has more commands than its buffer has room for",
+        &[RuleId::SUBMIT_RENDER_003],
+        |it| bad_packet(it, |packet, _| packet.length = Some(1 << 20)),
+    ),
+    listed(
+        "render-short",
+        "a packet ends before its commands begin",
+        &[RuleId::SUBMIT_RENDER_003],
+        |it| bad_packet(it, |packet, _| (packet.offset, packet.length) = (64, Some(8))),
+    ),
+    listed(
+        "render-long-list",
+        "a packet lists more allocations than there is room for",
+        &[RuleId::SUBMIT_RENDER_003],
+        |it| {
+            bad_packet(it, |packet, context| {
+                let one = packet.list[0];
+                packet.list = vec![one; context.list.1 as usize + 1];
+            })
+        },
+    ),
+    listed(
+        "render-stray-patch",
+        "a patch location names an allocation behind the list",
+        &[RuleId::SUBMIT_RENDER_004],
+        |it| bad_packet(it, |packet, _| packet.patches = vec![(0, 4), (1, 8)]),
+    ),
+    listed(
+        "render-absent",
+        "a packet lists what is not resident, with a driver of WDDM 2",
+        &[RuleId::RESID_MAKE_011],
+        not_resident,
+    ),
+];
+
+fn not_resident(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let mut easel = Easel::open(tunnel)?;
+    if easel.is_brought() {
+        return Err(Stopped("a driver of WDDM 2".to_owned()));
+    }
+    let list = easel.create_absent(tunnel.at, &[anywhere()])?;
+    let packet = Easel::packet(&[fill(list[0], 1)], &list);
+    let rendered = easel.bench.client.render(tunnel.at, &mut easel.context, &packet);
+    refused("D3DKMTRender of what is not resident", &rendered, STATUS_DEVICE_REMOVED)?;
+    easel.bench.destroy_list(tunnel.at, &list)?;
+    easel.close(tunnel.at)
+}
+
+const fn listed(
+    name: &'static str,
+    about: &'static str,
+    breaks: &'static [RuleId],
+    story: fn(&mut Tunnel<'_>) -> Result<(), Stopped>,
+) -> Scenario {
+    Scenario { needs: LISTED, ..bad(name, about, breaks, story) }
+}
+
+/// A packet that something is wrong with is refused.
+fn bad_packet(
+    tunnel: &mut Tunnel<'_>,
+    wrong: impl FnOnce(&mut Listed, &ListedContext),
+) -> Result<(), Stopped> {
+    let mut easel = Easel::open(tunnel)?;
+    let list = easel.create(tunnel.at, &[anywhere()])?;
+    let mut packet = Easel::packet(&[fill(list[0], 1)], &list);
+    wrong(&mut packet, &easel.context);
+    let rendered = easel.bench.client.render(tunnel.at, &mut easel.context, &packet);
+    refused("D3DKMTRender", &rendered, STATUS_INVALID_PARAMETER)?;
+    easel.bench.destroy_list(tunnel.at, &list)?;
+    easel.close(tunnel.at)
+}
+
+fn old_buffer(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let mut easel = Easel::open(tunnel)?;
+    let list = easel.create(tunnel.at, &[anywhere()])?;
+    let packet = Easel::packet(&[fill(list[0], 1)], &list);
+    let client = easel.bench.client.clone();
+    let before = easel.context;
+    wanted("D3DKMTRender", client.render(tunnel.at, &mut easel.context, &packet))?;
+    // The next packet is in the old buffers; what is rendered is what the new ones came with.
+    client.write_packet(&before, &packet);
+    let _ = client.render_written(tunnel.at, &mut easel.context, &packet);
+    tunnel.settle();
+    easel.bench.destroy_list(tunnel.at, &list)?;
+    easel.close(tunnel.at)
+}
+
+fn beyond(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    const ASKED: u32 = 3000;
+    let mut easel = Easel::open(tunnel)?;
+    let list = easel.create(tunnel.at, &[anywhere()])?;
+    let more = Listed {
+        flags: Flags::ResizeCommandBuffer,
+        resize: (ASKED, 0, 0),
+        ..Easel::packet(&[fill(list[0], 1)], &list)
+    };
+    let client = easel.bench.client.clone();
+    wanted("D3DKMTRender", client.render(tunnel.at, &mut easel.context, &more))?;
+    // It got less than it asked for.
+    easel.context.commands.1 = ASKED;
+    let all = Listed { commands: vec![0; ASKED as usize], ..Listed::default() };
+    client.write_packet(&easel.context, &all);
+    let packet = Easel::packet(&[fill(list[0], 2)], &list);
+    wanted("D3DKMTRender", client.render(tunnel.at, &mut easel.context, &packet))?;
+    tunnel.settle();
+    easel.bench.destroy_list(tunnel.at, &list)?;
+    easel.close(tunnel.at)
+}

@@ -1,0 +1,57 @@
+//! Rules on packets with lists that bind our own kernel, each broken by one event.
+
+use super::Change::{Early, Set};
+use super::{Case, case};
+use flight::RuleId;
+
+/// What packets use is elsewhere when they are patched.
+pub(crate) const MOVED: &str = "listed, moved";
+/// What packets use is locked.
+pub(crate) const LOCKED: &str = "listed, locked";
+/// A device is lost.
+pub(crate) const LOST: &str = "listed, lost";
+
+/// The driver and the scenario of a flight here.
+pub(crate) fn flight(name: &str) -> Option<(&'static str, &'static str)> {
+    let scenario = match name {
+        MOVED => "render-moved",
+        LOCKED => "render-locked",
+        LOST => "render-lost",
+        _ => return None,
+    };
+    Some(("softgpu-listed", scenario))
+}
+
+/// The cases.
+pub(crate) const CASES: &[Case] = &[
+    case(
+        RuleId::KMD_CTX_004,
+        MOVED,
+        "a driver gets a smaller buffer than it wants",
+        Set("packet.rendered", "room", "512"),
+    ),
+    case(
+        RuleId::KMD_SUBMIT_007,
+        MOVED,
+        "a packet is patched with another fence than it is submitted with",
+        Set("packet.patched", "fence", "77"),
+    ),
+    case(
+        RuleId::KMD_SUBMIT_009,
+        MOVED,
+        "a packet is submitted while something it uses is elsewhere",
+        Set("packet.uses", "address", "4096"),
+    ),
+    case(
+        RuleId::SUBMIT_RENDER_007,
+        LOCKED,
+        "a packet uses what is locked and can be in no aperture",
+        Set("allocation:1 memory.wanted", "mappable", "false"),
+    ),
+    case(
+        RuleId::SUBMIT_RENDER_008,
+        LOST,
+        "a lost device is given work",
+        Early("device.lost", "packet.rendered"),
+    ),
+];

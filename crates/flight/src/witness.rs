@@ -1,6 +1,6 @@
 //! Somebody who looks at the bytes that paging work moves, and can do nothing about them.
 
-use crate::{Machine, Ram, Run, Subject};
+use crate::{Flushed, Machine, Ram, Run, Subject, Tabled};
 
 /// What an operation does to an allocation's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,18 @@ pub trait Witness: Send + Sync {
 
     /// A client's work goes to the hardware: what is resident may change.
     fn works(&self);
+
+    /// The driver is about to be asked to write entries of a page table.
+    fn table_begins(&self, _it: &Tabled<'_>) {}
+
+    /// They are written: the hardware says so, or the driver has returned where the CPU writes.
+    fn table_ends(&self, _it: &Tabled<'_>) {}
+
+    /// A table is gone, or nobody knows what is in it.
+    fn table_forgotten(&self, _table: (u32, u64), _of: Subject) {}
+
+    /// Translations are forgotten: the hardware says so.
+    fn flushed(&self, _it: &Flushed<'_>) {}
 
     /// A client's CPU may write to an allocation, or it is gone: nothing is known of it.
     fn forget(&self, of: Subject);

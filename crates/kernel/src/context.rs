@@ -30,6 +30,8 @@ pub struct Context {
     pub(crate) saved: Vec<u32>,
     /// What is held where it is, since the context may run.
     pub(crate) holding: Vec<u32>,
+    /// The root of its addresses, as its driver was last told it.
+    pub(crate) root: Option<crate::mmu::Root>,
 }
 
 impl Kernel {
@@ -112,6 +114,7 @@ impl Kernel {
             name: own.handle(),
             saved: Vec::new(),
             holding: Vec::new(),
+            root: None,
         });
         world.kernel_names.promise(&own, Kind::Context.nr(number));
         Ok((name, own, number))

@@ -40,6 +40,7 @@ pub mod range;
 mod refused;
 pub mod resource;
 mod retire;
+mod rooted;
 mod saved;
 mod schedule;
 pub mod segment;

@@ -42,6 +42,16 @@ impl Services {
         }
     }
 
+    /// Reports a packet that faulted at a virtual address, and will not end
+    /// (`DXGK_INTERRUPT_DMA_PAGE_FAULTED` with a `FaultedVirtualAddress`). It is recorded,
+    /// nothing more.
+    pub fn notify_page_fault(&self, at: &mut DeviceLevel, node: u32, fence: Fence, address: u64) {
+        let _ = address; // Nothing finds what is there yet.
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.report_fault(at, self.adapter, node, fence, None);
+        }
+    }
+
     /// Asks for the DPC (`DxgkCbQueueDpc`), at any level. Answers whether it was not yet queued.
     pub fn queue_dpc(&self) -> bool {
         self.kernel.upgrade().is_some_and(|kernel| kernel.queue_dpc(self.adapter))

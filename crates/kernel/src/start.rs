@@ -11,7 +11,7 @@ use crate::refused::{Argument, Refused};
 use crate::schedule::Node;
 use crate::services::Services;
 use crate::world::World;
-use flight::{Kind, Line, Passive, Subject, Ticket, What};
+use flight::{Fence, Kind, Line, Passive, Subject, TableRoot, Ticket, What};
 use std::sync::{Arc, Weak};
 
 /// An adapter without a node takes no work, and none has more than this.
@@ -81,6 +81,12 @@ impl Line for Wire {
     fn saved(&self, node: u32, address: u64) {
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.judge_save(self.driver.adapter, node, address);
+        }
+    }
+
+    fn rooted(&self, node: u32, fence: Fence, root: Option<TableRoot>) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.judge_root(self.driver.adapter, node, fence, root);
         }
     }
 }

@@ -10,6 +10,7 @@
 
 use crate::allocation::Allocation;
 use crate::format::Command;
+use flight::TableRoot;
 use kernel::handle::Handle;
 use kernel::miniport::{Answer, Refusal};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,8 +26,19 @@ pub(crate) struct Records {
     views: BTreeMap<usize, View>,
     /// The save areas of contexts.
     areas: BTreeMap<usize, Arc<Allocation>>,
+    /// Processes that use the adapter.
+    processes: BTreeMap<usize, Process>,
     /// How many contexts were ever made.
     numbers: u64,
+}
+
+/// A process that uses the adapter.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Process {
+    /// It is the system's own.
+    pub(crate) system: bool,
+    /// Where the root of its addresses is, as far as operations said.
+    pub(crate) root: Option<(u32, u64)>,
 }
 
 /// The commands of a packet, with what they name.
@@ -45,6 +57,7 @@ struct Context {
     device: usize,
     number: u64,
     area: Option<SaveArea>,
+    root: Option<TableRoot>,
 }
 
 /// What a context has its engine save it in.
@@ -111,7 +124,7 @@ impl Records {
 
     pub(crate) fn add_context(&mut self, word: usize, device: usize, area: Option<SaveArea>) {
         self.numbers += 1;
-        self.contexts.insert(word, Context { device, number: self.numbers, area });
+        self.contexts.insert(word, Context { device, number: self.numbers, area, root: None });
     }
 
     /// The number of a context, and its save area if it has one.
@@ -168,6 +181,37 @@ impl Records {
     /// Where the save areas are, by the age of their contexts.
     pub(crate) fn area_places(&self) -> Vec<Option<u64>> {
         self.with_areas().into_iter().map(|(_, it)| self.area(it.word)?.place()).collect()
+    }
+
+    /// Has a context use another address space. Answers whether there is one.
+    pub(crate) fn set_root(&mut self, context: usize, root: TableRoot) -> bool {
+        let context = self.contexts.get_mut(&context);
+        context.map(|it| it.root = Some(root)).is_some()
+    }
+
+    /// The address space of a context.
+    pub(crate) fn root(&self, context: usize) -> Option<TableRoot> {
+        self.contexts.get(&context)?.root
+    }
+
+    pub(crate) fn add_process(&mut self, word: usize, system: bool) {
+        self.processes.insert(word, Process { system, root: None });
+    }
+
+    pub(crate) fn end_process(&mut self, word: usize, ended: &mut Ended) {
+        ended.note(word, self.processes.remove(&word).is_some());
+    }
+
+    /// A process's root is there.
+    pub(crate) fn note_root(&mut self, process: usize, root: (u32, u64)) {
+        if let Some(it) = self.processes.get_mut(&process) {
+            it.root = Some(root);
+        }
+    }
+
+    /// Where the root of the system's own addresses is.
+    pub(crate) fn system_root(&self) -> Option<(u32, u64)> {
+        self.processes.values().find(|it| it.system)?.root
     }
 
     pub(crate) fn add_resource(&mut self, word: usize) {

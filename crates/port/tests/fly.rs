@@ -407,7 +407,7 @@ fn life(kernel: &Kernel, at: &mut Passive, adapter: AdapterId) {
     let process = kernel.open_process();
     let name = kernel.open_adapter(process, adapter).unwrap();
     let device = kernel.create_device(at, process, name).unwrap();
-    let order = ContextOrder { node: 0, engine: 1, private: b"ctx".to_vec() };
+    let order = ContextOrder { node: 0, engine: 1, system: false, private: b"ctx".to_vec() };
     let context = kernel.create_context(at, process, device, &order).unwrap();
     let allocations = vec![b"one".to_vec(), b"another one".to_vec()];
     let order = CreateOrder { device, new_resource: true, allocations, ..CreateOrder::default() };

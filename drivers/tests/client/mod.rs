@@ -114,7 +114,7 @@ impl Client<'_> {
         let process = kernel.open_process();
         let name = kernel.open_adapter(process, adapter).unwrap();
         let device = kernel.create_device(at, process, name).unwrap();
-        let order = ContextOrder { node: 0, engine: 1, private: Vec::new() };
+        let order = ContextOrder { node: 0, engine: 1, system: false, private: Vec::new() };
         let context = kernel.create_context(at, process, device, &order).ok();
         body(&Client { host, kernel, process, adapter: name, device, context }, at);
         if let Some(context) = context {
@@ -247,7 +247,7 @@ impl Client<'_> {
 
     /// Has a second context work on the same node.
     fn other_context(&self, at: &mut Passive, commands: &[Command]) {
-        let order = ContextOrder { node: 0, engine: 1, private: Vec::new() };
+        let order = ContextOrder { node: 0, engine: 1, system: false, private: Vec::new() };
         let made = self.kernel.create_context(at, self.process, self.device, &order);
         let Ok(context) = made else { return };
         Client { context: Some(context), ..*self }.submit(at, commands);

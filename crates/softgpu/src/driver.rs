@@ -211,13 +211,17 @@ impl Miniport for SoftGpu {
         let services = self.services()?;
         build(&**services.pool(), |blocks| {
             let block = blocks.take()?;
-            let area = if self.plan.is_some() {
+            let area = if self.plan.is_some() && !order.system {
                 let names = (device.word(), word.kernel_name());
                 self.make_area(at, &services, blocks, names)?
             } else {
                 None
             };
-            self.state().records.add_context(block, device.word(), area);
+            let records = &mut self.state().records;
+            records.add_context(block, device.word(), area);
+            if order.system {
+                records.set_system(block);
+            }
             Ok(word.fill(block))
         })
     }
@@ -237,12 +241,12 @@ impl Miniport for SoftGpu {
     fn create_process(
         &self,
         _at: &mut Passive,
-        order: ProcessOrder,
+        _order: ProcessOrder,
         word: Blank<'_, Space>,
     ) -> Answer<DriverProcess> {
         build(&**self.services()?.pool(), |blocks| {
             let block = blocks.take()?;
-            self.state().records.add_process(block, order.system);
+            self.state().records.add_process(block);
             Ok(word.fill(block))
         })
     }
@@ -402,7 +406,7 @@ impl Miniport for SoftGpu {
     fn build_paging(&self, _at: &mut Passive, building: &mut Building<'_>) -> Answer<()> {
         self.plan.ok_or(Refusal::Absent)?;
         paged::note(&self.state().records, &building.operation);
-        let system = self.note_tables(&building.operation)?;
+        let system = self.prepare_tables(&building.operation)?;
         building::build_in(building, system)
     }
 

@@ -18,6 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How many bytes an entry has.
 pub const ENTRY_SIZE: u64 = 8;
+const ENTRY_BYTES: usize = 8;
 
 /// The most bytes one access can have.
 const MOST: u64 = 1 << 30;
@@ -198,20 +199,11 @@ fn side(segment: u32, offset: u64) -> Option<Side> {
     Some(Side::Own(base.checked_add(offset)?))
 }
 
-/// Where an address of the GPU's is: in which segment, and how far from its base.
-pub(crate) fn segment_of(address: u64) -> (u32, u64) {
-    match address {
-        APERTURE_BASE.. => (APERTURE, address - APERTURE_BASE),
-        LOCAL_BASE.. => (LOCAL, address - LOCAL_BASE),
-        _ => (VISIBLE, address.saturating_sub(VISIBLE_BASE)),
-    }
-}
-
 impl Controller {
     /// An entry of a table, if there is memory there.
     pub(crate) fn entry(&self, table: (u32, u64), index: u64) -> Option<TableEntry> {
         let offset = table.1.checked_add(index.checked_mul(ENTRY_SIZE)?)?;
-        let mut bytes = [0; ENTRY_SIZE as usize];
+        let mut bytes = [0; ENTRY_BYTES];
         let read = self.read(side(table.0, offset)?, &mut bytes);
         read.then(|| decode_entry(u64::from_le_bytes(bytes)))
     }

@@ -16,8 +16,8 @@ const ROOT: u64 = 0;
 const MIDDLE: u64 = PAGE;
 const LEAF: u64 = 2 * PAGE;
 const PROCESS: usize = 77;
-const SYSTEM: usize = 78;
 const CONTEXT: usize = 11;
+const SYSTEM: usize = 12;
 /// An address with another index at each level: 1, 2 and 3.
 const ADDRESS: u64 = 1 << 30 | 2 << 21 | 3 << 12;
 
@@ -74,6 +74,7 @@ fn table(offset: u64) -> Entry {
 }
 
 /// What an engine makes of such a page.
+#[expect(clippy::unnecessary_wraps, reason = "engines answer so")]
 fn found(segment: u32, page: u64) -> Option<TableEntry> {
     Some(TableEntry { valid: true, segment, page, ..TableEntry::default() })
 }
@@ -101,13 +102,13 @@ fn update(level: u32, offset: u64, first: u32, entries: &[Entry]) -> TableUpdate
 }
 
 impl Bench<'_> {
-    /// A device with a context, a process and the system's.
+    /// A device with a context, and the system's.
     fn furnish(&self) {
         let records = &mut self.driver.state().records;
         records.add_device(10, 0);
         records.add_context(CONTEXT, 10, None);
-        records.add_process(PROCESS, false);
-        records.add_process(SYSTEM, true);
+        records.add_context(SYSTEM, 10, None);
+        records.set_system(SYSTEM);
     }
 
     fn build(
@@ -387,9 +388,10 @@ fn paging_works_at_addresses_of_the_system() {
         for (level, offset, entries) in
             [(2, top, &[table(middle)][..]), (1, middle, &[table(leaf)]), (0, leaf, &pages)]
         {
-            let it = TableUpdate { process: SYSTEM, ..update(level, offset, 0, entries) };
-            bench.page(&Operation::UpdateTable(it));
+            bench.write(level, offset, 0, entries);
         }
+        let root = TableRoot { segment: LOCAL, offset: top, entries: 512 };
+        assert!(bench.driver.state().records.set_root(SYSTEM, root));
         let word = Some(30);
         bench.page(&Operation::VirtualFill {
             word,

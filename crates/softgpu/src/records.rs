@@ -27,18 +27,9 @@ pub(crate) struct Records {
     /// The save areas of contexts.
     areas: BTreeMap<usize, Arc<Allocation>>,
     /// Processes that use the adapter.
-    processes: BTreeMap<usize, Process>,
+    processes: BTreeSet<usize>,
     /// How many contexts were ever made.
     numbers: u64,
-}
-
-/// A process that uses the adapter.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Process {
-    /// It is the system's own.
-    pub(crate) system: bool,
-    /// Where the root of its addresses is, as far as operations said.
-    pub(crate) root: Option<(u32, u64)>,
 }
 
 /// The commands of a packet, with what they name.
@@ -58,6 +49,8 @@ struct Context {
     number: u64,
     area: Option<SaveArea>,
     root: Option<TableRoot>,
+    /// It is the one that pages.
+    system: bool,
 }
 
 /// What a context has its engine save it in.
@@ -124,7 +117,10 @@ impl Records {
 
     pub(crate) fn add_context(&mut self, word: usize, device: usize, area: Option<SaveArea>) {
         self.numbers += 1;
-        self.contexts.insert(word, Context { device, number: self.numbers, area, root: None });
+        self.contexts.insert(
+            word,
+            Context { device, number: self.numbers, area, root: None, system: false },
+        );
     }
 
     /// The number of a context, and its save area if it has one.
@@ -183,6 +179,13 @@ impl Records {
         self.with_areas().into_iter().map(|(_, it)| self.area(it.word)?.place()).collect()
     }
 
+    /// A context is the one that pages.
+    pub(crate) fn set_system(&mut self, context: usize) {
+        if let Some(it) = self.contexts.get_mut(&context) {
+            it.system = true;
+        }
+    }
+
     /// Has a context use another address space. Answers whether there is one.
     pub(crate) fn set_root(&mut self, context: usize, root: TableRoot) -> bool {
         let context = self.contexts.get_mut(&context);
@@ -194,24 +197,17 @@ impl Records {
         self.contexts.get(&context)?.root
     }
 
-    pub(crate) fn add_process(&mut self, word: usize, system: bool) {
-        self.processes.insert(word, Process { system, root: None });
+    pub(crate) fn add_process(&mut self, word: usize) {
+        self.processes.insert(word);
     }
 
     pub(crate) fn end_process(&mut self, word: usize, ended: &mut Ended) {
-        ended.note(word, self.processes.remove(&word).is_some());
+        ended.note(word, self.processes.remove(&word));
     }
 
-    /// A process's root is there.
-    pub(crate) fn note_root(&mut self, process: usize, root: (u32, u64)) {
-        if let Some(it) = self.processes.get_mut(&process) {
-            it.root = Some(root);
-        }
-    }
-
-    /// Where the root of the system's own addresses is.
-    pub(crate) fn system_root(&self) -> Option<(u32, u64)> {
-        self.processes.values().find(|it| it.system)?.root
+    /// The address space that paging commands are of.
+    pub(crate) fn system_root(&self) -> Option<TableRoot> {
+        self.contexts.values().find(|it| it.system)?.root
     }
 
     pub(crate) fn add_resource(&mut self, word: usize) {

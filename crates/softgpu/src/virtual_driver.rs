@@ -1,48 +1,21 @@
-//! What the driver does for virtual addresses: it knows roots, and writes tables that the CPU is to
-//! write.
+//! What the driver does for virtual addresses: it writes the tables that the CPU is to write.
 
 use crate::driver::SoftGpu;
-use crate::mmu::{ENTRY_SIZE, encode_entry, segment_of};
-use crate::plan::{LOCAL, VISIBLE};
+use crate::mmu::{ENTRY_SIZE, encode_entry};
 use flight::{Machine, TableRoot};
 use kernel::miniport::{Answer, Refusal};
 use kernel::mmu::{TableAt, TableUpdate};
 use kernel::operation::Operation;
 
 impl SoftGpu {
-    /// Remembers where roots are, does what the CPU does, and answers the root of the system's
-    /// own addresses.
-    pub(crate) fn note_tables(&self, operation: &Operation<'_>) -> Answer<Option<TableRoot>> {
-        let Some(plan) = self.mmu() else { return Ok(None) };
-        match operation {
-            Operation::UpdateTable(it) => {
-                if it.level + 1 == plan.levels
-                    && let Some(place) = self.place_of(it.table)
-                {
-                    self.state().records.note_root(it.process, place);
-                }
-                if let TableAt::Cpu(start) = it.table {
-                    self.write_table(start, it)?;
-                }
-            }
-            Operation::FlushTlb { process, root, .. } => {
-                self.state().records.note_root(*process, *root);
-            }
-            _ => (),
+    /// Does what the CPU does, and answers the root of the system's own addresses.
+    pub(crate) fn prepare_tables(&self, operation: &Operation<'_>) -> Answer<Option<TableRoot>> {
+        if let Operation::UpdateTable(it) = operation
+            && let TableAt::Cpu(start) = it.table
+        {
+            self.write_table(start, it)?;
         }
-        let root = self.state().records.system_root();
-        let entries = 1 << plan.root_bits;
-        Ok(root.map(|(segment, offset)| TableRoot { segment, offset, entries }))
-    }
-
-    /// Where a table is, by its segment and from its base.
-    fn place_of(&self, table: TableAt) -> Option<(u32, u64)> {
-        match table {
-            TableAt::Physical(_, address) => Some(segment_of(address)),
-            TableAt::Cpu(start) => Some((VISIBLE, start.checked_sub(self.gpu.cpu()?)?)),
-            TableAt::Virtual(_) => None,
-        }
-        .filter(|it| matches!(it.0, VISIBLE | LOCAL))
+        Ok(self.state().records.system_root())
     }
 
     /// Writes entries as the CPU does, in the machine's memory.

@@ -24,6 +24,7 @@ const SMALL: MemoryPlan = MemoryPlan {
     aperture: 2 * PAGE,
     paging_buffer: 4096,
     paging_node: 1,
+    mmu: None,
 };
 
 struct Desk {

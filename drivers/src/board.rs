@@ -131,7 +131,7 @@ impl Board {
     pub fn acknowledge(&self, node: u32) -> bool {
         // What faulted is over as well.
         let over = |it| match it {
-            Ended::Done(fence) | Ended::Faulted(fence, _) => fence,
+            Ended::Done(fence) | Ended::Faulted(fence, _) | Ended::PageFaulted(fence, _) => fence,
         };
         let done: Vec<Fence> = self.gpu.take_ended(node).into_iter().map(over).collect();
         if let (Some(newest), Some(it)) = (done.last(), self.state().done.get_mut(node as usize)) {

@@ -308,6 +308,9 @@ pub(crate) unsafe extern "win64-unwind" fn submit_drawing(
             context: context.number,
             area: state.places.get(&area).map_or(Saves::Absent(word), |it| Saves::At(*it)),
             commands,
+            root: None,
+            fetch: None,
+            begun: false,
         }
     };
     board.gpu.push_drawing(drawing);

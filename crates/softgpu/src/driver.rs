@@ -15,20 +15,23 @@ use crate::description::read_shape;
 use crate::engine::Paging;
 use crate::format::{self, DESCRIPTION_SIZE, STANDARD_RESOURCE, STANDARD_RESOURCE_SIZE};
 use crate::gpu::{Gpu, NODES, Packet};
+use crate::mmu::MmuPlan;
 use crate::paged;
 use crate::plan::{MemoryPlan, PAGE};
 use crate::records::{Ended, Records, View};
-use flight::{DeviceLevel, Dispatch, Passive, Ram};
+use flight::{DeviceLevel, Dispatch, Passive, Ram, TableRoot};
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::handle::Handle;
 use kernel::miniport::{
     Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
-    DriverDevice, DriverResource, DriverView, Escape, Fate, Features, Home, Miniport, Opening,
-    Refusal, Shape, Standard, Submission, Surface, ViewBirth,
+    DriverDevice, DriverProcess, DriverResource, DriverView, Escape, Fate, Features, Home,
+    Miniport, Opening, Refusal, Shape, Standard, Submission, Surface, ViewBirth,
 };
+use kernel::mmu::{ProcessOrder, Root, RootSize};
 use kernel::operation::{Building, PagingSubmission};
 use kernel::services::Services;
+use kernel::space::Space;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::vec::Drain;
@@ -37,6 +40,14 @@ use std::vec::Drain;
 const A8: i32 = 28;
 /// The engines of a node, as bits; no bit leaves the choice to us.
 const ENGINES: u32 = 1;
+
+/// What only a driver of hardware with virtual addresses has.
+const VIRTUAL: [&str; 4] = [
+    "DxgkDdiCreateProcess",
+    "DxgkDdiDestroyProcess",
+    "DxgkDdiGetRootPageTableSize",
+    "DxgkDdiSetRootPageTable",
+];
 
 /// The driver of a [`Gpu`].
 pub struct SoftGpu {
@@ -98,6 +109,11 @@ impl SoftGpu {
         }
     }
 
+    /// How the hardware translates, if it does.
+    pub(crate) fn mmu(&self) -> Option<MmuPlan> {
+        self.plan.and_then(|it| it.mmu)
+    }
+
     /// What an allocation is, from its private data.
     fn shape(&self, private: &[u8]) -> Answer<Shape> {
         if self.plan.is_some() {
@@ -130,7 +146,9 @@ impl Miniport for SoftGpu {
     fn offers(&self) -> Vec<&'static str> {
         let pages =
             |it: &&'static str| !matches!(*it, "DxgkDdiBuildPagingBuffer" | "DxgkDdiSubmitCommand");
-        let all = kernel::ddi::NAMES.iter().copied();
+        let translates = self.mmu().is_some();
+        let offered = |it: &&'static str| translates || !VIRTUAL.contains(it);
+        let all = kernel::ddi::NAMES.iter().copied().filter(offered);
         if self.gpu.cpu().is_some() { all.collect() } else { all.filter(pages).collect() }
     }
 
@@ -149,7 +167,8 @@ impl Miniport for SoftGpu {
 
     fn query_adapter(&self, _at: &mut Passive) -> Answer<Features> {
         let memory = self.plan.zip(self.gpu.cpu()).map(|(plan, cpu)| plan.features(cpu));
-        Ok(Features { nodes: NODES, memory, ..Features::default() })
+        let mmu = self.mmu().map(MmuPlan::features);
+        Ok(Features { nodes: NODES, memory, mmu, ..Features::default() })
     }
 
     fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
@@ -192,13 +211,17 @@ impl Miniport for SoftGpu {
         let services = self.services()?;
         build(&**services.pool(), |blocks| {
             let block = blocks.take()?;
-            let area = if self.plan.is_some() {
+            let area = if self.plan.is_some() && !order.system {
                 let names = (device.word(), word.kernel_name());
                 self.make_area(at, &services, blocks, names)?
             } else {
                 None
             };
-            self.state().records.add_context(block, device.word(), area);
+            let records = &mut self.state().records;
+            records.add_context(block, device.word(), area);
+            if order.system {
+                records.set_system(block);
+            }
             Ok(word.fill(block))
         })
     }
@@ -213,6 +236,35 @@ impl Miniport for SoftGpu {
         }
         drop(areas);
         self.end(|records, ended| records.end_context(context.word(), ended))
+    }
+
+    fn create_process(
+        &self,
+        _at: &mut Passive,
+        _order: ProcessOrder,
+        word: Blank<'_, Space>,
+    ) -> Answer<DriverProcess> {
+        build(&**self.services()?.pool(), |blocks| {
+            let block = blocks.take()?;
+            self.state().records.add_process(block);
+            Ok(word.fill(block))
+        })
+    }
+
+    fn destroy_process(&self, _at: &mut Passive, process: DriverProcess) -> Answer<()> {
+        self.end(|records, ended| records.end_process(process.word(), ended))
+    }
+
+    fn root_size(&self, _at: &mut Passive, entries: u32) -> Answer<RootSize> {
+        Ok(self.mmu().ok_or(Refusal::Absent)?.root_size(entries))
+    }
+
+    fn set_root(&self, _at: &mut Passive, context: &DriverContext, root: Root) -> Answer<()> {
+        self.mmu().ok_or(Refusal::Absent)?;
+        let Root { segment, offset, entries } = root;
+        let root = TableRoot { segment, offset, entries };
+        let known = self.state().records.set_root(context.word(), root);
+        if known { Ok(()) } else { Err(Refusal::Invalid) }
     }
 
     fn standard_data(&self, _at: &mut Passive, standard: &mut Standard) -> Answer<()> {
@@ -338,7 +390,9 @@ impl Miniport for SoftGpu {
         let commands = format::decode(packet.private)?;
         let commands = self.state().records.resolve(packet.context.word(), commands)?;
         if self.plan.is_some() {
-            return self.draw(packet.context.word(), (packet.node, packet.fence), commands);
+            let fetch = (packet.length > 0).then_some((packet.commands, packet.length));
+            let fetch = fetch.filter(|_| self.mmu().is_some());
+            return self.draw(packet.context.word(), (packet.node, packet.fence), commands, fetch);
         }
         let own = |it: Weak<Allocation>| {
             let memory = it.upgrade().and_then(|it| it.memory().map(Arc::downgrade));
@@ -352,7 +406,8 @@ impl Miniport for SoftGpu {
     fn build_paging(&self, _at: &mut Passive, building: &mut Building<'_>) -> Answer<()> {
         self.plan.ok_or(Refusal::Absent)?;
         paged::note(&self.state().records, &building.operation);
-        building::build(building)
+        let system = self.prepare_tables(&building.operation)?;
+        building::build_in(building, system)
     }
 
     fn submit_paging(&self, _at: &mut Dispatch, packet: &PagingSubmission<'_>) -> Answer<()> {

@@ -11,8 +11,9 @@ use crate::controller::{Controller, Side};
 use crate::engine::{Drawing, Ended, Engine, Paging, Step, Work};
 use crate::format::Command;
 use crate::memory::Memory;
+use crate::mmu::Virtual;
 use crate::plan::MemoryPlan;
-use flight::{Fence, InCall, Line, Machine, Passive, Ram};
+use flight::{Fence, InCall, Line, Machine, Passive, Ram, TableEntry, TableRoot};
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -109,13 +110,13 @@ impl Gpu {
     }
 
     /// Drops every packet, and what was done and not yet asked for. The aperture shows nothing
-    /// any more. Faults and packets stay
-    /// counted, and local memory keeps its bytes.
+    /// any more, and no translation is remembered. Faults and packets stay counted, and local
+    /// memory keeps its bytes.
     pub fn reset(&self) {
         InCall::touch();
         self.state().engines = Default::default();
         if let Some(memory) = &self.memory {
-            memory.aperture().reset();
+            memory.reset();
         }
     }
 
@@ -139,6 +140,9 @@ impl Machine for Gpu {
         if let Some(address) = step.saved {
             line.saved(node, address);
         }
+        if let Some((fence, root)) = step.rooted {
+            line.rooted(node, fence, root);
+        }
         if step.interrupt {
             line.raise(at);
         }
@@ -156,6 +160,19 @@ impl Machine for Gpu {
 
     fn peek(&self, address: u64, into: &mut [u8]) -> bool {
         self.memory.as_ref().is_some_and(|it| it.read(Side::Own(address), into))
+    }
+
+    fn peek_entry(&self, table: (u32, u64), index: u32) -> Option<TableEntry> {
+        self.memory.as_ref()?.entry(table, u64::from(index))
+    }
+
+    fn translate(&self, root: TableRoot, address: u64) -> Option<TableEntry> {
+        self.memory.as_ref()?.translate(root, address)
+    }
+
+    fn peek_virtual(&self, root: TableRoot, address: u64, into: &mut [u8]) -> bool {
+        let at = Virtual { root: Some(root), address };
+        self.memory.as_ref().is_some_and(|it| it.look_virtual(at, into))
     }
 }
 

@@ -18,18 +18,24 @@ mod engine;
 pub mod format;
 mod gpu;
 mod memory;
+mod mmu;
+#[cfg(test)]
+mod mmu_tests;
 mod paged;
 #[cfg(test)]
 mod paged_tests;
 mod paging;
 mod plan;
 mod records;
+mod tlb;
+mod virtual_driver;
 
 pub use area::{AREA_SIZE, REGISTERS_SIZE, Registers, SAVED_AT};
 /// The paging commands of this hardware, for a driver of another kind.
-pub use building::build as build_paging;
+pub use building::{build as build_paging, build_in as build_paging_in};
 pub use driver::SoftGpu;
 pub use engine::{Area, Drawing, Ended, Paging, Target};
 pub use gpu::{Gpu, NODES, Packet};
 pub use memory::Memory;
+pub use mmu::{ENTRY_SIZE, MmuPlan, encode_entry};
 pub use plan::{APERTURE, LOCAL, MemoryPlan, VISIBLE};

@@ -1,5 +1,6 @@
 //! How much memory the built-in GPU has, and where its segments are.
 
+use crate::mmu::MmuPlan;
 use kernel::segment::{MemoryFeatures, PagingFeatures, SegmentFlags, SegmentShape};
 
 pub(crate) const PAGE: u64 = 4096;
@@ -29,6 +30,8 @@ pub struct MemoryPlan {
     pub paging_buffer: u32,
     /// The node that pages.
     pub paging_node: u32,
+    /// How it translates addresses; without, packets name allocations only.
+    pub mmu: Option<MmuPlan>,
 }
 
 impl Default for MemoryPlan {
@@ -39,6 +42,7 @@ impl Default for MemoryPlan {
             aperture: 64 << 20,
             paging_buffer: 64 << 10,
             paging_node: 1,
+            mmu: None,
         }
     }
 }
@@ -52,6 +56,7 @@ impl MemoryPlan {
             visible: whole(self.visible),
             local: whole(self.local),
             aperture: whole(self.aperture),
+            mmu: self.mmu.map(MmuPlan::whole),
             ..self
         }
     }

@@ -96,7 +96,8 @@ impl MmuPlan {
             TableLevel {
                 index_bits,
                 segment: self.segment,
-                system_segment: self.segment,
+                // The system's own tables are written by the CPU, before anything else.
+                system_segment: VISIBLE,
                 bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
                 alignment: u32::try_from(PAGE).unwrap_or(u32::MAX),
             }

@@ -96,7 +96,8 @@ impl MmuPlan {
             TableLevel {
                 index_bits,
                 segment: self.segment,
-                system_segment: self.segment,
+                // The CPU writes those of the system.
+                system_segment: VISIBLE,
                 bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
                 alignment: u32::try_from(PAGE).unwrap_or(u32::MAX),
             }

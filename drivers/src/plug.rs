@@ -68,7 +68,7 @@ fn hardware() -> Hardware {
     let run = ram.take(REGISTERS).expect("nobody else takes of it");
     let mut config = vec![0; CONFIG];
     config[..4].copy_from_slice(&BOARD_ID);
-    Hardware { memory: Some((ram, run)), config }
+    Hardware { memory: Some((ram, run)), config, ram: None }
 }
 
 /// A driver with a table of ours.

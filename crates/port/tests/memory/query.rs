@@ -79,7 +79,10 @@ fn both_passes_make_the_memory() {
             aperture_limit: 1 << 20,
         };
         let memory = MemoryFeatures { segments: vec![aperture, memory], paging };
-        assert_eq!(features(flown, at), Ok(Features { nodes: 2, memory: Some(memory), ..Features::default() }));
+        assert_eq!(
+            features(flown, at),
+            Ok(Features { nodes: 2, memory: Some(memory), ..Features::default() })
+        );
     });
     assert_eq!(said, [] as [&str; 0]);
 }

@@ -42,6 +42,10 @@ pub enum Kind {
     QueueFence,
     /// An allocation that a driver made for its contexts.
     Saved,
+    /// A process on an adapter, with its addresses.
+    Space,
+    /// A page table.
+    Table,
 }
 
 /// What an event is about: the third device, the first word.
@@ -54,7 +58,7 @@ pub struct Subject {
 }
 
 /// In the order of the kinds.
-const KINDS: [(Kind, &str); 18] = [
+const KINDS: [(Kind, &str); 20] = [
     (Kind::Run, "run"),
     (Kind::Process, "process"),
     (Kind::Adapter, "adapter"),
@@ -73,6 +77,8 @@ const KINDS: [(Kind, &str); 18] = [
     (Kind::Queue, "queue"),
     (Kind::QueueFence, "queue-fence"),
     (Kind::Saved, "context-allocation"),
+    (Kind::Space, "space"),
+    (Kind::Table, "page-table"),
 ];
 
 impl Kind {

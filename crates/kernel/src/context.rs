@@ -6,6 +6,7 @@ use crate::gate::Class;
 use crate::handle::{Handle, Reserved};
 use crate::kernel::Kernel;
 use crate::miniport::{ContextOrder, DriverContext};
+use crate::mmu::Root;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
@@ -31,7 +32,24 @@ pub struct Context {
     /// What is held where it is, since the context may run.
     pub(crate) holding: Vec<u32>,
     /// The root of its addresses, as its driver was last told it.
-    pub(crate) root: Option<crate::mmu::Root>,
+    pub(crate) root: Option<Root>,
+}
+
+impl Context {
+    fn new(device: u32, node: usize, handle: Handle, name: Handle) -> Self {
+        Self {
+            device,
+            node,
+            handle,
+            word: None,
+            flying: 0,
+            inside: 0,
+            name,
+            saved: Vec::new(),
+            holding: Vec::new(),
+            root: None,
+        }
+    }
 }
 
 impl Kernel {
@@ -55,15 +73,15 @@ impl Kernel {
         }
         let (name, own, number) = self.begin_context(process, &inside, node)?;
         let subject = Kind::Context.nr(number);
-        let made = self.make_context(at, process, &inside, order, own.handle());
+        let made = self.make_context(at, process, &inside, order, (number, own.handle()));
         let mut world = self.world.hold();
         match made {
-            Ok(word) => {
+            Ok((word, root)) => {
                 let handle = name.handle();
                 let given = word.word();
                 world.kernel_names.publish(own, subject);
                 if let Some(it) = world.contexts.get_mut(number) {
-                    it.word = Some(Arc::new(word));
+                    (it.word, it.root) = (Some(Arc::new(word)), root);
                 }
                 if let Some(it) = world.devices.get_mut(inside.device) {
                     it.contexts.insert(number);
@@ -104,18 +122,8 @@ impl Kernel {
                 return Err(why);
             }
         };
-        let number = world.contexts.add(Context {
-            device: inside.device,
-            node,
-            handle: name.handle(),
-            word: None,
-            flying: 0,
-            inside: 0,
-            name: own.handle(),
-            saved: Vec::new(),
-            holding: Vec::new(),
-            root: None,
-        });
+        let context = Context::new(inside.device, node, name.handle(), own.handle());
+        let number = world.contexts.add(context);
         world.kernel_names.promise(&own, Kind::Context.nr(number));
         Ok((name, own, number))
     }
@@ -126,13 +134,36 @@ impl Kernel {
         process: ProcessId,
         inside: &Inside<'_>,
         order: &ContextOrder,
-        own: Handle,
-    ) -> Result<DriverContext, Refused> {
+        (number, own): (u32, Handle),
+    ) -> Result<(DriverContext, Option<Root>), Refused> {
         let driver = &inside.driver;
         let pass =
             self.enter(at, Class::Zero.keys(inside.adapter, driver.generation, process.0))?;
         self.look_again(inside)?;
-        Ok(driver.create_context(at, &pass, (process.0, own), inside.word()?, order)?)
+        let name = (Some(process.0), own);
+        let word = driver.create_context(at, &pass, name, inside.word()?, order)?;
+        match self.set_first_root(at, &pass, driver, (process.0, number), &word) {
+            Ok(root) => Ok((word, root)),
+            Err(why) => {
+                // WINDOWS: that the driver sees this call is our decision.
+                let whom = For { process: Some(process.0), carries: &|_| () };
+                let _ = driver.destroy_context(at, &pass, whom, word);
+                Err(why)
+            }
+        }
+    }
+
+    /// Enters the system's own context, which no client names.
+    pub(crate) fn begin_system_context(
+        &self,
+        device: u32,
+        node: usize,
+    ) -> Result<(u32, Reserved), Refused> {
+        let world = &mut *self.world.hold();
+        let own = world.kernel_names.reserve()?;
+        let number = world.contexts.add(Context::new(device, node, Handle(0), own.handle()));
+        world.kernel_names.promise(&own, Kind::Context.nr(number));
+        Ok((number, own))
     }
 
     /// Ends a context once its work is done (`D3DKMTDestroyContext`).

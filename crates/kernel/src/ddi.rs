@@ -12,9 +12,10 @@ use crate::kernel::Kernel;
 use crate::lock::Counter;
 use crate::miniport::{
     Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
-    DriverDevice, DriverResource, DriverView, Escape, Features, Generation, Miniport, Opening,
-    Refusal, Standard, Submission, Surface,
+    DriverDevice, DriverProcess, DriverResource, DriverView, Escape, Features, Generation,
+    Miniport, Opening, Refusal, Standard, Submission, Surface,
 };
+use crate::mmu::{ProcessOrder, Root, RootSize};
 use crate::operation::{Building, PagingSubmission};
 use crate::services::Services;
 use flight::{
@@ -94,6 +95,11 @@ table! {
         Legal::Only(&[Refusal::NoMemory, Refusal::Mismatch]),
         lacks "virtual addressing only, no context sizes";
     DESTROY_CONTEXT   DxgkDdiDestroyContext   Passive Zero  Legal::Any;
+    CREATE_PROCESS    DxgkDdiCreateProcess    Passive Zero  Legal::Any,
+        lacks "no flags but the system's";
+    DESTROY_PROCESS   DxgkDdiDestroyProcess   Passive Zero  Legal::Any;
+    ROOT_SIZE         DxgkDdiGetRootPageTableSize Passive Zero Legal::Any;
+    SET_ROOT          DxgkDdiSetRootPageTable Passive Zero  Legal::Any;
     STANDARD_DATA     DxgkDdiGetStandardAllocationDriverData Passive Zero Legal::Any,
         lacks "GDI surfaces only";
     CREATE_ALLOCATION DxgkDdiCreateAllocation Passive Zero  DESCRIBES;
@@ -113,7 +119,7 @@ table! {
         lacks "no GPU addresses: commands travel as private driver data";
     BUILD_PAGING      DxgkDdiBuildPagingBuffer Passive Scheduler
         Legal::Only(&[Refusal::NoRoom, Refusal::Busy]),
-        lacks "physical addresses only: no page tables";
+        lacks "no page-table entries are copied";
     SUBMIT_PAGING     DxgkDdiSubmitCommand    Dispatch Scheduler Legal::Only(&[]),
         lacks "paging buffers and context switches only";
     INTERRUPT         DxgkDdiInterruptRoutine DeviceLevel None Legal::Any;
@@ -196,10 +202,10 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        (process, name): (u32, Handle),
+        (process, name): (Option<u32>, Handle),
     ) -> Answer<DriverDevice> {
         let word: Blank<'_, Device> = Blank::named(name);
-        self.call(&CREATE_DEVICE, at, bare(Some(process)), |it, at| it.create_device(at, word))
+        self.call(&CREATE_DEVICE, at, bare(process), |it, at| it.create_device(at, word))
     }
 
     pub(crate) fn destroy_device(
@@ -216,14 +222,57 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        (process, name): (u32, Handle),
+        (process, name): (Option<u32>, Handle),
         device: &DriverDevice,
         order: &ContextOrder,
     ) -> Answer<DriverContext> {
         let word: Blank<'_, Context> = Blank::named(name);
-        self.call(&CREATE_CONTEXT, at, bare(Some(process)), |it, at| {
+        self.call(&CREATE_CONTEXT, at, bare(process), |it, at| {
             it.create_context(at, device, order, word)
         })
+    }
+
+    pub(crate) fn create_process(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: Option<u32>,
+        order: ProcessOrder,
+    ) -> Answer<DriverProcess> {
+        self.call(&CREATE_PROCESS, at, bare(process), |it, at| {
+            it.create_process(at, order, Blank::new())
+        })
+    }
+
+    pub(crate) fn destroy_process(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        whom: For<'_>,
+        process: DriverProcess,
+    ) -> Answer<()> {
+        self.call(&DESTROY_PROCESS, at, whom, |it, at| it.destroy_process(at, process))
+    }
+
+    pub(crate) fn root_size(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: Option<u32>,
+        entries: u32,
+    ) -> Answer<RootSize> {
+        self.call(&ROOT_SIZE, at, bare(process), |it, at| it.root_size(at, entries))
+    }
+
+    pub(crate) fn set_root(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: Option<u32>,
+        context: &DriverContext,
+        root: Root,
+    ) -> Answer<()> {
+        self.call(&SET_ROOT, at, bare(process), |it, at| it.set_root(at, context, root))
     }
 
     pub(crate) fn destroy_context(

@@ -59,6 +59,8 @@ pub(crate) struct Memory {
     pub(crate) pressure: Option<Pressure>,
     /// Where clients saw what was destroyed while they had it locked: there is nothing any more.
     pub(crate) stale: VecDeque<usize>,
+    /// How it translates addresses, if it does.
+    pub(crate) mmu: Option<crate::space::Mmu>,
 }
 
 /// A part of an adapter's memory.
@@ -285,6 +287,7 @@ impl Kernel {
             clock: 0,
             pressure,
             stale: VecDeque::new(),
+            mmu: None,
         };
         if let Some(it) = world.adapters.get_mut(adapter.number) {
             it.memory = Some(memory);
@@ -304,6 +307,11 @@ impl Kernel {
                 break; // It was lost before, and that did not help: nothing more can.
             }
         }
+        self.give_up_memory(number);
+    }
+
+    /// Gives back what the kernel took for an adapter's memory.
+    pub(crate) fn give_up_memory(&self, number: u32) {
         let mut world = self.world.hold();
         let memory = world.adapters.get_mut(number).and_then(|it| it.memory.as_mut());
         if let Some(memory) = memory {
@@ -378,6 +386,15 @@ pub(crate) enum Move {
     Update(Arc<[u8]>),
     Come,
     Go,
+    /// Writes entries of a page table.
+    Table(Arc<crate::space::step::TableWrite>),
+    /// Has translations of a space forgotten, on behalf of an extent if of one.
+    Flush {
+        space: u32,
+        start: u64,
+        end: u64,
+        of: Option<u32>,
+    },
 }
 
 /// Where a step takes place.

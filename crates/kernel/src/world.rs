@@ -22,6 +22,7 @@ use crate::process::Process;
 use crate::resource::{Resource, ResourceView};
 use crate::retire::Retirement;
 use crate::saved::Saved;
+use crate::space::Space;
 use crate::start::Adapter;
 use crate::store::Store;
 use crate::view::{Stage, View};
@@ -47,6 +48,7 @@ pub(crate) struct World {
     pub(crate) pagings: Store<Paging>,
     pub(crate) queues: Store<Queue>,
     pub(crate) saved: Store<Saved>,
+    pub(crate) spaces: Store<Space>,
     /// Context allocations that were freed and still have memory.
     pub(crate) freed: Vec<u32>,
     /// Offers that wait for work before them.
@@ -71,6 +73,7 @@ pub(crate) struct World {
     pub(crate) last_hold: u32,
     pub(crate) last_node: u32,
     pub(crate) last_segment: u32,
+    pub(crate) last_table: u32,
     /// A bug on purpose, in builds for shuttle (`planted.rs`).
     #[cfg(shuttle)]
     pub(crate) reversed: bool,
@@ -94,6 +97,7 @@ impl World {
             pagings: Store::default(),
             queues: Store::default(),
             saved: Store::default(),
+            spaces: Store::default(),
             freed: Vec::new(),
             offers: Vec::new(),
             pressure: None,
@@ -108,6 +112,7 @@ impl World {
             last_hold: 0,
             last_node: 0,
             last_segment: 0,
+            last_table: 0,
             #[cfg(shuttle)]
             reversed: false,
         }
@@ -140,7 +145,7 @@ impl World {
                 return Err(format!("retirement {number} ends a view that is gone"));
             }
         }
-        Ok(())
+        self.validate_spaces()
     }
 
     fn validate_view(&self, number: u32, view: &View) -> Result<(), String> {

@@ -96,7 +96,7 @@ impl Shadows {
             Kind::Paging => self.paging(event),
             Kind::Queue => self.queue(event),
             Kind::Saved => self.saved(event),
-            Kind::Run | Kind::QueueFence => (),
+            Kind::Run | Kind::QueueFence | Kind::Space | Kind::Table => (),
         }
         if let Some(shadow) = self.0.get_mut(&event.subject) {
             shadow.trail.mark(event.seq);

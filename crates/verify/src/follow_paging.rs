@@ -220,5 +220,12 @@ impl Shadows {
 
 /// Whether an operation brings an allocation to a place, or takes it away.
 fn moves(operation: &str) -> bool {
-    !matches!(operation, "notify-residency" | "update-context")
+    !matches!(
+        operation,
+        "notify-residency"
+            | "update-context"
+            | "update-page-table"
+            | "flush-tlb"
+            | "copy-page-table-entries"
+    )
 }

@@ -121,7 +121,7 @@ impl Client<'_> {
             kernel.destroy_context(at, process, context).unwrap();
         }
         kernel.destroy_device(at, process, device).unwrap();
-        kernel.close_adapter(process, name).unwrap();
+        kernel.close_adapter(at, process, name).unwrap();
         kernel.end_process(at, process, Manner::Orderly);
     }
 

@@ -87,6 +87,7 @@ impl Kernel {
         to: u64,
         plan: &mut Plan,
     ) -> Option<u64> {
+        let entries = world.leave_entries(extent);
         let (extents, memory) = world.memory_mut_of(extent)?;
         let it = extents.get_mut(extent)?;
         let Place::In { segment, spot } = &it.place else { return None };
@@ -115,6 +116,7 @@ impl Kernel {
         let address = there.shape.base + to;
         self.log.emit(it.owner, What::MemoryPlaced { segment: subject, address, bytes });
         plan.behind.append(&mut it.used);
+        plan.come.extend(entries);
         let spotted = |offset| Spotted { segment, offset };
         let mut step =
             |what, at| plan.come.push(Step { idle: true, ..Step::new(extent, what, at) });
@@ -130,6 +132,7 @@ impl Kernel {
         if it.is_told() {
             step(Move::Come, spotted(to));
         }
+        plan.come.extend(world.come_entries(extent));
         Some(bytes)
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::kernel::Kernel;
 use crate::memory::place::segment_number;
-use crate::memory::{Move, Spotted, Step};
+use crate::memory::{Move, Step};
 use crate::operation::{End, Operation, PAGE, Pages, Transfer};
+use crate::space::step::TableFacts;
 use crate::world::World;
 use flight::{Kind, Machine, Movement, Moving, Ram, Run, Subject};
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub(crate) struct Facts {
     pub(crate) dummy: u64,
     pub(crate) cpu: Option<usize>,
     pub(crate) locked: bool,
+    /// What is said of a page table, if it is about one.
+    pub(crate) table: Option<TableFacts>,
 }
 
 impl Facts {
@@ -47,6 +50,9 @@ impl Facts {
                 special: false,
             })
         };
+        if let Some(it) = self.table.as_ref().and_then(|it| it.operation(&step.what)) {
+            return it;
+        }
         match &step.what {
             Move::Fill => Operation::Fill { word, segment, address, bytes, pattern: 0 },
             Move::In => transfer(End::System(pages), place),
@@ -73,7 +79,10 @@ impl Facts {
             Move::Init => Operation::InitContext { word, place, cpu: self.cpu, bytes },
             Move::Update(private) => Operation::UpdateContext { word, place, bytes, private },
             Move::Come => Operation::Notify { word, segment, address, resident: true },
-            Move::Go => Operation::Notify { word, segment, address, resident: false },
+            // Without facts of a table there is none, and nobody is asked.
+            Move::Go | Move::Table(_) | Move::Flush { .. } => {
+                Operation::Notify { word, segment, address, resident: false }
+            }
         }
     }
 }
@@ -101,14 +110,21 @@ impl Move {
             Move::Init => "init-context",
             Move::Update(_) => "update-context",
             Move::Come | Move::Go => "notify-residency",
+            Move::Table(_) => "update-page-table",
+            Move::Flush { .. } => "flush-tlb",
         }
     }
 }
 
 impl World {
     /// What the operation of a step on an extent says.
-    pub(crate) fn facts(&self, extent: u32, at: Spotted) -> Option<Facts> {
+    pub(crate) fn facts(&self, step: &Step) -> Option<Facts> {
+        let (extent, at) = (step.extent, step.at);
         let it = self.extents.get(extent)?;
+        let table = self.table_facts(step);
+        if step.what.space().is_some() && table.is_none() {
+            return None; // The space is gone, and with it what was to be written.
+        }
         // What a driver has freed it does not hear of any more; only an aperture has to be told.
         let freed = self.is_freed(it.owner);
         let adapter = self.adapters.get(it.adapter)?;
@@ -132,6 +148,7 @@ impl World {
             dummy: memory.dummy.map_or(0, |it| it.start),
             cpu: it.lock.as_ref().map(|it| it.address).filter(|_| cpu),
             locked: it.lock.is_some(),
+            table,
         })
     }
 }
@@ -139,6 +156,9 @@ impl World {
 impl Kernel {
     /// Tells whoever looks at bytes what an operation does to them.
     pub(crate) fn witness(&self, paging: u32, what: &Move, facts: &Facts, begins: bool) {
+        if let Some(table) = &facts.table {
+            return self.witness_table(paging, what, table, begins);
+        }
         let Some(witness) = self.witness.get() else { return };
         if facts.locked && *what != Move::Unmap {
             return witness.forget(facts.owner); // The CPU may write to it meanwhile.
@@ -153,7 +173,7 @@ impl Kernel {
             Move::Init | Move::Update(_) | Move::Shift { .. } => {
                 return witness.forget(facts.owner);
             }
-            Move::Come | Move::Go => return,
+            Move::Come | Move::Go | Move::Table(_) | Move::Flush { .. } => return,
         };
         let moving = Moving {
             paging: Kind::Paging.nr(paging),

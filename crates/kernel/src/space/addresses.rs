@@ -78,9 +78,7 @@ pub(crate) enum Made {
     /// All of it is free.
     Free,
     /// All of it is taken; `reserved` when every part is in a reservation.
-    Taken {
-        reserved: bool,
-    },
+    Taken { reserved: bool },
     /// Some of it is free, or it is no span of this space.
     Mixed,
 }
@@ -226,6 +224,14 @@ impl Addresses {
         let gone: Vec<u64> = self.ranges.range(span.clone()).map(|it| *it.0).collect();
         for start in gone {
             self.ranges.remove(&start);
+        }
+    }
+
+    /// Puts back what a span was, as `parts` answered it.
+    pub(crate) fn restore(&mut self, span: &Span<u64>, before: Vec<(Span<u64>, Taken)>) {
+        self.free(span);
+        for (part, taken) in before {
+            self.ranges.insert(part.start, Taken { end: part.end, ..taken });
         }
     }
 

@@ -1,0 +1,1 @@
+//! What was at an address that a packet touched in vain.

@@ -20,4 +20,5 @@ pub(crate) mod query;
 pub(crate) mod saved;
 pub(crate) mod standard;
 pub(crate) mod starts;
+pub(crate) mod tables;
 pub(crate) mod view;

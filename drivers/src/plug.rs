@@ -4,6 +4,7 @@
 use crate::bad::memory::{self, Memory};
 use crate::bad::paging::{Crooked, Flaw};
 use crate::bad::starts::StartsAgain;
+use crate::bad::tables::{self, Tables};
 use crate::board::Board;
 use crate::changing::Changing;
 use crate::wrapped::{Fault, Wrapped};
@@ -13,7 +14,7 @@ use kernel::Plugged;
 use kernel::miniport::Miniport;
 use nt::{Pool, Ram};
 use port::{Hardware, TableDriver};
-use softgpu::{MemoryPlan, SoftGpu};
+use softgpu::{MemoryPlan, MmuPlan, SoftGpu};
 use std::sync::Arc;
 
 /// How much memory the machine has for hardware and everybody else.
@@ -21,6 +22,9 @@ const MACHINE_MEMORY: u64 = 256 << 20;
 
 /// How many bytes of registers a board has.
 const REGISTERS: u64 = 64 << 10;
+
+/// What the memory of hardware that translates holds at first: entries that look valid.
+const SCRIBBLE: u32 = 0xdddd_dddd;
 
 /// How long its configuration space is.
 const CONFIG: usize = 256;
@@ -64,7 +68,7 @@ fn hardware() -> Hardware {
     let run = ram.take(REGISTERS).expect("nobody else takes of it");
     let mut config = vec![0; CONFIG];
     config[..4].copy_from_slice(&BOARD_ID);
-    Hardware { memory: Some((ram, run)), config }
+    Hardware { memory: Some((ram, run)), config, ram: None }
 }
 
 /// A driver with a table of ours.
@@ -117,6 +121,30 @@ fn small_buffers() -> MemoryPlan {
 /// The same, with a flaw in its paging.
 pub(crate) fn crooked(flaw: Flaw, log: &Arc<Log>) -> Plugged {
     around(small_buffers(), log, |good, _| Crooked::new(good, flaw))
+}
+
+/// A driver around the one in safe Rust, whose hardware translates addresses, and whose memory
+/// holds anything at first.
+fn around_tables(
+    mmu: MmuPlan,
+    log: &Arc<Log>,
+    wrap: impl FnOnce(Arc<SoftGpu>) -> Arc<dyn Miniport>,
+) -> Plugged {
+    let plan =
+        MemoryPlan { visible: 8 << 20, local: 8 << 20, mmu: Some(mmu), ..MemoryPlan::default() };
+    let (good, machine) = SoftGpu::with_memory(ram(), plan);
+    machine.scribble(SCRIBBLE);
+    Plugged { miniport: wrap(good), machine, pool: Pool::new(log.clone()) }
+}
+
+/// The driver in safe Rust, whose hardware translates addresses.
+pub(crate) fn softgpu_virtual(mmu: MmuPlan, log: &Arc<Log>) -> Plugged {
+    around_tables(mmu, log, |good| good)
+}
+
+/// The same, with a flaw in its page tables.
+pub(crate) fn tables(mmu: MmuPlan, flaw: tables::Flaw, log: &Arc<Log>) -> Plugged {
+    around_tables(mmu, log, |good| Tables::new(good, flaw))
 }
 
 /// The same, with save areas that it changes for others.

@@ -77,7 +77,8 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbNotifyInterrupt(
                 Some(data) if data.InterruptType == DXGK_INTERRUPT_DMA_PAGE_FAULTED => {
                     let fault = data.dma_page_faulted();
                     let fence = Fence(fault.FaultedFenceId);
-                    services.notify_fault(at, fault.NodeOrdinal, fence, None);
+                    let address = fault.FaultedVirtualAddress;
+                    services.notify_page_fault(at, fault.NodeOrdinal, fence, address);
                 }
                 Some(data) => {
                     let name = interrupt_name(data.InterruptType);

@@ -27,6 +27,7 @@ mod hardware;
 mod interface;
 mod kin;
 mod mdl;
+mod mmu;
 mod operation;
 mod paging;
 mod private;
@@ -39,6 +40,7 @@ mod standard;
 mod start;
 mod status;
 mod table;
+mod tables;
 mod traps;
 mod wants;
 

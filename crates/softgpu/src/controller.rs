@@ -83,6 +83,13 @@ impl Controller {
         }
     }
 
+    /// Fills local memory.
+    pub(crate) fn scribble(&self, pattern: u32) {
+        for run in [self.visible, self.local] {
+            self.ram.fill(run, pattern);
+        }
+    }
+
     /// Whether something is behind all of these bytes.
     pub(crate) fn reaches(&self, side: Side, bytes: u64) -> bool {
         self.pieces(side, bytes).is_some()

@@ -120,6 +120,13 @@ impl Gpu {
         }
     }
 
+    /// Fills its memory with a pattern: when the power comes, anything can be in it.
+    pub fn scribble(&self, pattern: u32) {
+        if let Some(memory) = &self.memory {
+            memory.scribble(pattern);
+        }
+    }
+
     /// Where the CPU sees its local memory, if it has some.
     pub fn cpu(&self) -> Option<u64> {
         self.memory.as_ref().map(Controller::cpu)

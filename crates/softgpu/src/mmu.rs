@@ -96,7 +96,7 @@ impl MmuPlan {
             TableLevel {
                 index_bits,
                 segment: self.segment,
-                // The system's own tables are written by the CPU, before anything else.
+                // The CPU writes those of the system.
                 system_segment: VISIBLE,
                 bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
                 alignment: u32::try_from(PAGE).unwrap_or(u32::MAX),

@@ -38,6 +38,7 @@ mod locks;
 mod names;
 mod objects;
 mod oracle;
+mod oracle_tables;
 mod paging;
 mod pool;
 mod queues;

@@ -4,7 +4,8 @@
 //! on nothing may change it until it has come back. What is resident may change when a client's
 //! packet runs: it is known from when it came until the next packet goes to the hardware.
 
-use flight::{Log, Movement, Moving, RuleId, Run, Subject, Who, Witness};
+use crate::oracle_tables::Tables;
+use flight::{Flushed, Log, Movement, Moving, RuleId, Run, Subject, Tabled, Who, Witness};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,6 +25,7 @@ struct State {
     /// Counts the packets of clients.
     packets: u64,
     compared: u64,
+    tables: Tables,
 }
 
 /// What is known of an allocation.
@@ -61,6 +63,11 @@ impl Oracle {
     /// How many bytes it has compared.
     pub fn compared(&self) -> u64 {
         self.state().compared
+    }
+
+    /// How many entries of page tables, and how many addresses through them.
+    pub fn entries_compared(&self) -> u64 {
+        self.state().tables.compared
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -269,6 +276,22 @@ impl Witness for Oracle {
             }
         }
         self.compare_others(state, it);
+    }
+
+    fn table_begins(&self, it: &Tabled<'_>) {
+        self.state().tables.begins(it);
+    }
+
+    fn table_ends(&self, it: &Tabled<'_>) {
+        self.state().tables.ends(it, &self.log);
+    }
+
+    fn table_forgotten(&self, table: (u32, u64), _of: Subject) {
+        self.state().tables.forget(table);
+    }
+
+    fn flushed(&self, it: &Flushed<'_>) {
+        self.state().tables.flushed(it, &self.log);
     }
 
     fn works(&self) {

@@ -109,7 +109,7 @@ impl MmuPlan {
             read_only: true,
             no_execute: true,
             zero: true,
-            invalidates: false,
+            invalidates: self.mode == UpdateMode::Cpu,
         }
     }
 

@@ -266,8 +266,9 @@ impl Kernel {
         let adapter = driver.adapter.number;
         let system = self.world.hold().mmu(adapter).map(|it| (it.system, it.device, it.context));
         let Some((space, device, context)) = system else { return };
-        for step in self.world.hold().last_writes(space) {
-            let _ = self.write_now(at, pass, driver, &step); // A refusal changes nothing any more.
+        let last = self.world.hold().last_writes(space);
+        for step in &last {
+            let _ = self.write_now(at, pass, driver, step); // A refusal changes nothing any more.
         }
         let word = self.world.hold().contexts.get_mut(context).and_then(|it| it.word.take());
         if let Some(word) = word.and_then(Arc::into_inner) {

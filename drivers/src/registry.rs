@@ -1,5 +1,6 @@
 //! The drivers by name.
 
+use crate::addresses::VIRTUAL;
 use crate::asking::ASKS;
 use crate::bad::paging::Flaw;
 use crate::bad::tables::Flaw as Table;
@@ -67,6 +68,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::softgpu_virtual(MmuPlan::TWO_LEVELS, log);
     "softgpu-cpu-tables" "the same, with page tables that the CPU writes" []
         |log| plug::softgpu_virtual(MmuPlan::BY_CPU, log);
+    "table-virtual" "the driver with a table, on hardware with virtual addresses" []
+        |log| plug::table_virtual(&VIRTUAL, log);
     "softgpu-changing" "changes the save areas of contexts that run" [] plug::changing;
     "table-locks" "destroys under a spin lock, and takes its time to create" []
         |log| plug::table(&level::LOCKS, log);

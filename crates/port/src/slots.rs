@@ -52,16 +52,12 @@ pub const UNCALLED: &[(&str, &[&str])] = &[
         &["DxgkDdiMapCpuHostAperture", "DxgkDdiUnmapCpuHostAperture"],
     ),
     (
-        "no GPU virtual addresses",
+        "no page tables of WDDM 1.x",
         &[
             "DxgkDdiDescribePageTable",
             "DxgkDdiUpdatePageTable",
             "DxgkDdiUpdatePageDirectory",
             "DxgkDdiMovePageDirectory",
-            "DxgkDdiSetRootPageTable",
-            "DxgkDdiGetRootPageTableSize",
-            "DxgkDdiCreateProcess",
-            "DxgkDdiDestroyProcess",
         ],
     ),
     (

@@ -10,7 +10,7 @@
 //! 2. What engines remember of a translation they do not look up again (`tlb.rs`).
 
 use crate::controller::{Controller, Side};
-use crate::plan::{APERTURE, APERTURE_BASE, LOCAL, LOCAL_BASE, PAGE, VISIBLE, VISIBLE_BASE};
+use crate::plan::{LOCAL, PAGE, VISIBLE, segment_base};
 use crate::tlb::Tlb;
 use flight::{Run, TableEntry, TableRoot};
 use kernel::mmu::{Entry, MmuFeatures, RootSize, TableLevel, UpdateMode};
@@ -190,14 +190,10 @@ pub(crate) type Faulted<T> = Result<T, u64>;
 
 /// Where a page of a segment is, for the hardware.
 fn side(segment: u32, offset: u64) -> Option<Side> {
-    let base = match segment {
-        0 => return Some(Side::System(offset)),
-        APERTURE => APERTURE_BASE,
-        VISIBLE => VISIBLE_BASE,
-        LOCAL => LOCAL_BASE,
-        _ => return None,
-    };
-    Some(Side::Own(base.checked_add(offset)?))
+    match segment {
+        0 => Some(Side::System(offset)),
+        _ => Some(Side::Own(segment_base(segment)?.checked_add(offset)?)),
+    }
 }
 
 impl Controller {

@@ -17,6 +17,16 @@ pub(crate) const APERTURE_BASE: u64 = 0x30_0000_0000;
 pub(crate) const VISIBLE_BASE: u64 = 0x10_0000_0000;
 pub(crate) const LOCAL_BASE: u64 = 0x20_0000_0000;
 
+/// Where a segment begins in the GPU's addresses.
+pub fn segment_base(segment: u32) -> Option<u64> {
+    match segment {
+        APERTURE => Some(APERTURE_BASE),
+        VISIBLE => Some(VISIBLE_BASE),
+        LOCAL => Some(LOCAL_BASE),
+        _ => None,
+    }
+}
+
 /// How much memory a GPU has. Sizes are in bytes, of which whole pages are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPlan {

@@ -71,4 +71,7 @@ pub use refused::{Argument, Refused};
 pub use retire::{DestroyOrder, Target};
 pub use schedule::Packet;
 pub use share::{Opened, ShareInfo};
+pub use space::addresses::Access;
+pub use space::calls::{Behind, MapOrder, Mapped, ReserveOrder};
+pub use space::update::{Change, UpdateOrder};
 pub use start::{AdapterId, StartRefused};

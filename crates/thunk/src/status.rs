@@ -90,6 +90,14 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         Refused::NotUnsynced(_) => other(RuleId::ALLOC_LOCK_010),
         Refused::Offered(_) => other(RuleId::ALLOC_LOCK_004),
         Refused::NotOffered(_) => other(RuleId::RESID_OFFER_008),
+        Refused::AddressesMixed { .. } => other(RuleId::GPUVA_MAP_001),
+        Refused::AddressesTaken { .. } => other(RuleId::GPUVA_MAP_003),
+        Refused::OutsideAllocation { .. } => other(RuleId::GPUVA_MAP_006),
+        Refused::NotTaken { .. } => {
+            other(RuleId::GPUVA_FREE_001).or_else(|| other(RuleId::GPUVA_UPDATE_002))
+        }
+        Refused::FreedBefore { .. } => other(RuleId::GPUVA_FREE_004),
+        Refused::OtherReservation { .. } => other(RuleId::GPUVA_UPDATE_001),
         Refused::ResourceEnded(_)
         | Refused::OtherAdapter(_)
         | Refused::Removed(_)
@@ -104,6 +112,8 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         | Refused::WouldEvict(_)
         | Refused::Pinned(_)
         | Refused::InUse(_)
+        | Refused::NoAddresses
+        | Refused::NoFreeAddresses
         | Refused::Stuck => None,
     }
 }
@@ -164,6 +174,43 @@ fn describe(refused: &Refused) -> String {
         ),
         Refused::Offered(it) => format!("{it} is offered"),
         Refused::NotOffered(it) => format!("{it} is not offered"),
+        Refused::AddressesMixed { .. }
+        | Refused::AddressesTaken { .. }
+        | Refused::NotTaken { .. }
+        | Refused::FreedBefore { .. }
+        | Refused::OtherReservation { .. }
+        | Refused::OutsideAllocation { .. } => describe_addresses(refused),
+        other => format!("{other:?}"),
+    }
+}
+
+/// The sentence of a refusal that is about addresses.
+fn describe_addresses(refused: &Refused) -> String {
+    let span =
+        |start: &u64, bytes: &u64| format!("{start:#x} to {:#x}", start.saturating_add(*bytes));
+    match refused {
+        Refused::AddressesMixed { start, bytes } => format!(
+            "{} is neither free nor taken as a whole, or not all of it can be addressed",
+            span(start, bytes)
+        ),
+        Refused::AddressesTaken { start, bytes } => format!(
+            "{} has parts that a map call made, and only what is free or reserved can be emptied",
+            span(start, bytes)
+        ),
+        Refused::NotTaken { start, bytes } => {
+            format!("{} is not all mapped or reserved", span(start, bytes))
+        }
+        Refused::FreedBefore { start, bytes } => format!(
+            "{} was free already: its client freed it, or it went with the allocation that was \
+             mapped there",
+            span(start, bytes)
+        ),
+        Refused::OtherReservation { start } => {
+            format!("{start:#x} is not in the reservation that the call began with")
+        }
+        Refused::OutsideAllocation { view, offset, bytes, size } => format!(
+            "{bytes:#x} bytes from {offset:#x} on are mapped, but {view} has {size:#x} bytes"
+        ),
         other => format!("{other:?}"),
     }
 }
@@ -192,9 +239,11 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         }
         Refused::Removed(_) => STATUS_DEVICE_REMOVED,
         Refused::ResourceEnded(_) => STATUS_INVALID_HANDLE,
-        Refused::NamesFull | Refused::NoRoom { .. } => STATUS_NO_MEMORY,
+        Refused::NamesFull | Refused::NoRoom { .. } | Refused::NoFreeAddresses => STATUS_NO_MEMORY,
         // WINDOWS: an adapter that has no such thing answers so (observed for paging queues).
-        Refused::NoVideoMemory | Refused::FirstGeneration(_) => STATUS_NOT_IMPLEMENTED,
+        Refused::NoVideoMemory | Refused::FirstGeneration(_) | Refused::NoAddresses => {
+            STATUS_NOT_IMPLEMENTED
+        }
         Refused::InUse(_) => STATUS_GRAPHICS_ALLOCATION_BUSY,
         Refused::Pinned(_) => STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION,
         Refused::Stuck => STATUS_UNSUCCESSFUL,
@@ -231,6 +280,12 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         | Refused::NotUnsynced(_)
         | Refused::WouldEvict(_)
         | Refused::Offered(_)
-        | Refused::NotOffered(_) => STATUS_INVALID_PARAMETER,
+        | Refused::NotOffered(_)
+        | Refused::AddressesMixed { .. }
+        | Refused::AddressesTaken { .. }
+        | Refused::NotTaken { .. }
+        | Refused::FreedBefore { .. }
+        | Refused::OtherReservation { .. }
+        | Refused::OutsideAllocation { .. } => STATUS_INVALID_PARAMETER,
     }
 }

@@ -11,7 +11,7 @@ use abi::display::{
     DXGK_INTERRUPT_DMA_PAGE_FAULTED, DXGK_OPERATION_UPDATE_PAGE_TABLE, DXGK_PAGE_TABLE_LEVEL_DESC,
     DXGK_PAGETABLEUPDATE_CPU_VIRTUAL, DXGK_PAGETABLEUPDATE_GPU_PHYSICAL,
     DXGK_PAGETABLEUPDATE_GPU_VIRTUAL, DXGK_QUERYPAGETABLELEVELDESCIN,
-    DXGK_VIDMMCAPS_FLAGS as Memory, DXGKARG_BUILDPAGINGBUFFER, DXGKARG_CREATECONTEXT,
+    DXGK_VIDMMCAPS_FLAGS as Memory, DXGKARG_BUILDPAGINGBUFFER,
     DXGKARG_CREATEPROCESS, DXGKARG_GETROOTPAGETABLESIZE, DXGKARG_QUERYADAPTERINFO,
     DXGKARG_SETROOTPAGETABLE, DXGKARGCB_NOTIFY_INTERRUPT_DATA, DXGKQAITYPE_DRIVERCAPS,
     DXGKQAITYPE_GPUMMUCAPS, DXGKQAITYPE_PAGETABLELEVELDESC, DmaPageFaulted,
@@ -24,7 +24,7 @@ use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
 use flight::{Fence, TableRoot};
 use kernel::mmu::{TableAt, UpdateMode};
 use kernel::operation::Operation;
-use softgpu::{ENTRY_SIZE, Ended, NODES, encode_entry};
+use softgpu::{Ended, MmuPlan, NODES, encode_entry};
 use std::ptr;
 
 /// The driver.
@@ -58,7 +58,7 @@ unsafe extern "win64-unwind" fn query_tables(
     let asked = unsafe { args.read() };
     // SAFETY: The word is the adapter's, which outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
-    let Some(features) = known.and_then(|it| it.board().mmu).map(|it| it.features()) else {
+    let Some(features) = known.and_then(|it| it.board().mmu).map(MmuPlan::features) else {
         return STATUS_NOT_SUPPORTED;
     };
     match asked.Type {
@@ -196,7 +196,7 @@ pub(crate) unsafe extern "win64-unwind" fn build_with_tables(
     for index in 0..it.count {
         let at = if it.repeat { 0 } else { index as usize };
         let Some(entry) = it.entries.get(at) else { return STATUS_INVALID_PARAMETER };
-        let place = table.wrapping_byte_add((it.first + index) as usize * ENTRY_SIZE as usize);
+        let place = table.wrapping_byte_add((it.first + index) as usize * size_of::<u64>());
         // SAFETY: The kernel has mapped the table, whole.
         unsafe { place.write_volatile(encode_entry(entry)) };
     }

@@ -257,7 +257,7 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
 ///
 /// The word is of a block, freed or not.
 unsafe fn number(word: usize) -> Option<u64> {
-    let word = std::ptr::with_exposed_provenance_mut(word);
+    let word = ptr::with_exposed_provenance_mut(word);
     // SAFETY: The caller promises the same.
     if let Some(it) = unsafe { find::<Allocation>(word) } {
         return Some(it.memory);

@@ -1,7 +1,7 @@
 //! Scenarios: what a client does to a driver, by name.
 
 use crate::scenarios::{
-    bad, bad_memory, destroy, destroy_memory, escape, life, memory, saved, share, threads,
+    address, bad, bad_memory, destroy, destroy_memory, escape, life, memory, saved, share, threads,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -83,6 +83,20 @@ pub(crate) const MEMORY: &[&str] = &[
     "DxgkDdiSubmitCommand",
 ];
 
+/// Virtual addresses, and the packets to use them.
+pub(crate) const ADDRESSES: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiBuildPagingBuffer",
+    "DxgkDdiSubmitCommand",
+    "DxgkDdiCreateProcess",
+    "DxgkDdiDestroyProcess",
+    "DxgkDdiSetRootPageTable",
+];
+
 /// Primaries.
 pub(crate) const DESCRIBE: &[&str] = &["DxgkDdiDescribeAllocation"];
 
@@ -94,6 +108,7 @@ pub const ALL: &[&[Scenario]] = &[
     escape::ALL,
     threads::ALL,
     memory::ALL,
+    address::ALL,
     destroy_memory::ALL,
     saved::ALL,
     bad::ALL,

@@ -1,5 +1,6 @@
 //! The scenarios, by subject.
 
+pub(crate) mod address;
 pub(crate) mod bad;
 pub(crate) mod bad_memory;
 pub(crate) mod destroy;

@@ -211,6 +211,9 @@ impl World {
     pub(crate) fn flush_step(&self, space: u32, span: &Span<u64>, of: Option<u32>) -> Option<Step> {
         let (extent, root) = self.root_of(space)?;
         let at = Spotted { segment: place_of(root.segment)?, offset: root.offset };
+        // WINDOWS: all there is goes from zero to zero (documented).
+        let whole = span.start == 0 && span.end >= self.spaces.get(space)?.addresses.end();
+        let span = if whole { &(0..0) } else { span };
         let flush = Move::Flush { space, start: span.start, end: span.end, of };
         Some(Step::new(extent, flush, at))
     }

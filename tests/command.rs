@@ -168,7 +168,7 @@ fn statuses_and_bug_checks_are_explained() {
 #[test]
 fn who_was_alive_is_shown_on_request() {
     let (_, said) = text(&["check", "--scenario", "destroy-deferred", "--live"]);
-    assert!(said.contains("used, behind fence 2 of node 0"), "{said}");
+    assert!(said.contains("used, behind packet 2 of context 1"), "{said}");
     let (_, report) = json(&["check", "--scenario", "destroy-deferred", "--live"]);
     let live = report["scenarios"][0]["looks"][0]["live"].as_array().unwrap();
     let of_device = live.iter().filter(|it| it["owner"] == "device 1").count();

@@ -45,13 +45,13 @@ fn a_synchronous_destroy_behind_work_that_never_ends_is_answered_and_named() {
         };
         assert_eq!(bench.client.destroy(at, &destroy), Err(STATUS_UNSUCCESSFUL));
         // The end goes on waiting; the device's end gives the work up.
-        assert!(wing.kernel.census().to_string().contains("used, behind fence 1 of node 0"));
+        assert!(wing.kernel.census().to_string().contains("used, behind packet 1 of context 1"));
         bench.close(at, &[context]).unwrap();
     });
     let verifier = verified(&events);
     let first = verifier.findings().first().unwrap();
     assert_eq!(first.rule, RuleId::WT_STUCK_001);
-    let graph = "main waits for retirement 1, behind fence 1 of node 0";
+    let graph = "main waits for retirement 1, behind packet 1 of context 1";
     assert!(first.message.contains(graph), "{}", first.message);
     let stuck: Vec<RuleId> = verifier.findings().iter().map(|it| it.rule).collect();
     assert!(stuck.iter().all(|it| *it == RuleId::WT_STUCK_001), "{stuck:?}");
@@ -91,16 +91,16 @@ fn an_end_behind_two_nodes_waits_for_both() {
                 .iter()
                 .filter(|it| it.subject == retirement)
                 .filter_map(|it| match it.what {
-                    What::RetireBehind { node, fence } => Some((node, fence)),
+                    What::RetireBehind { context, packet } => Some((context, packet)),
                     _ => None,
                 })
                 .collect();
-            for (node, fence) in &behind {
-                let passed = |it: &Event| {
-                    let covers = |it: &What| matches!(it, What::FencePassed { fence: it } if it.covers(*fence));
-                    it.subject == *node && covers(&it.what)
+            for (context, packet) in &behind {
+                let done = |it: &Event| {
+                    let last = |it: &What| matches!(it, What::PacketDone { packet: it, .. } if it == packet);
+                    it.subject == *context && last(&it.what)
                 };
-                assert!(place(&events, "passed", passed) < idle, "seed {seed}: {node}");
+                assert!(place(&events, "done", done) < idle, "seed {seed}: {context}");
             }
             behind_both += usize::from(behind.len() == 2);
         }

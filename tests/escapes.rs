@@ -40,7 +40,7 @@ fn at_level_two_nobody_else_is_inside_and_no_packet_flies() {
                     }
                     What::DdiCall { class, .. } if class != "none" => inside += 1,
                     What::DdiReturn { name, .. } if !is_interrupt(name) => inside -= 1,
-                    What::PacketQueued { .. } => flying += 1,
+                    What::PacketSubmitted { .. } => flying += 1,
                     What::PacketDone { .. } => flying -= 1,
                     What::WaitParked { why } => waited += usize::from(why.contains("the work on")),
                     _ => (),

@@ -43,7 +43,19 @@ impl dyn Crew {
         bell: Ticket,
         work: impl FnMut(&mut Passive) -> bool + Send + 'static,
     ) {
-        serve(self, name, bell, work);
+        serve(self, name, bell, work, |_, _| None);
+    }
+
+    /// The same, and it looks at the time: `due` says until when to park at most, and is told
+    /// when that has passed.
+    pub fn serve_in_time(
+        self: &Arc<Self>,
+        name: &str,
+        bell: Ticket,
+        work: impl FnMut(&mut Passive) -> bool + Send + 'static,
+        due: impl FnMut(u64, bool) -> Option<u64> + Send + 'static,
+    ) {
+        serve(self, name, bell, work, due);
     }
 }
 
@@ -69,6 +81,7 @@ pub(crate) fn serve<C: Crew + ?Sized + 'static>(
     name: &str,
     bell: Ticket,
     mut work: impl FnMut(&mut Passive) -> bool + Send + 'static,
+    mut due: impl FnMut(u64, bool) -> Option<u64> + Send + 'static,
 ) {
     let (on, called) = (host.clone(), name.to_owned());
     let body = move |at: &mut Passive| {
@@ -78,8 +91,13 @@ pub(crate) fn serve<C: Crew + ?Sized + 'static>(
                 on.log().emit(Subject::RUN, What::ThreadRunaway { name: called.into(), turns });
                 return;
             }
-            if on.park(at, &bell, None) == Woken::Over {
-                return;
+            let deadline = due(on.now(), false);
+            match on.park(at, &bell, deadline) {
+                Woken::Over => return,
+                Woken::TimedOut => {
+                    due(on.now(), true);
+                }
+                Woken::Rung | Woken::Stuck(_) => (),
             }
         }
     };

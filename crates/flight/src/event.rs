@@ -166,8 +166,8 @@ events! {
 
     /// A destroy was asked for: of `views` views of a device.
     RetireAsked "retire.asked" { device: Subject, views: u32, assume: bool, sync: bool }
-    /// It waits for this work.
-    RetireBehind "retire.behind" { node: Subject, fence: Fence }
+    /// It waits for this work: so many packets of a context.
+    RetireBehind "retire.behind" { context: Subject, packet: u64 }
     /// All its views are idle.
     RetireIdle "retire.idle" {}
     /// All its views are closed, and what they were the last views of is gone.
@@ -179,16 +179,36 @@ events! {
     /// is there, and belongs together.
     EscapeAsked "escape.asked" { hardware: bool, resolved: bool }
 
-    /// A context was given work; it is packet `fence` of the node.
-    PacketQueued "packet.queued" { node: Subject, fence: Fence }
-    /// The node was given the packet: subject the node.
-    PacketSubmitted "packet.submitted" { context: Subject, fence: Fence }
+    /// A context was given work: it is the context's packet of that number.
+    PacketQueued "packet.queued" { packet: u64 }
+    /// The node was given the packet: subject the context.
+    PacketSubmitted "packet.submitted" { packet: u64, node: Subject, fence: Fence }
+    /// The node gave the packet back, or lost it in a reset, before it was done: it will be
+    /// submitted again. Subject the context.
+    PacketReturned "packet.returned" { packet: u64, node: Subject, fence: Fence }
+    /// The packet never got to a node, and will not: subject the context.
+    PacketCancelled "packet.cancelled" { packet: u64 }
     /// The driver reported a fence: subject the node.
     FenceReported "fence.reported" { fence: Fence }
     /// A fence passed: subject the node.
     FencePassed "fence.passed" { fence: Fence }
     /// The work is done, or counts as done: subject the context.
-    PacketDone "packet.done" { node: Subject, fence: Fence }
+    PacketDone "packet.done" { packet: u64, node: Subject, fence: Fence }
+
+    /// A node is asked to give back what it has: subject the node.
+    NodePreempting "node.preempting" { preemption: Fence, why: Text }
+    /// The driver reported that it did, with the last fence that is done.
+    NodePreempted "node.preempted" { preemption: Fence, last: Fence }
+    /// A node does not move: subject the node. `stage` says what is done about it, at that time.
+    NodeLate "node.late" { fence: Fence, stage: Text, now: u64 }
+    /// The driver reset a node: all up to the fence it says is over.
+    NodeReset "node.reset" { done: Fence, aborted: Fence, given: Fence }
+    /// The driver reset the whole adapter: subject it. It is the `count`th within a minute.
+    AdapterReset "adapter.reset" { now: u64, count: u32 }
+    /// It takes work again.
+    AdapterRestarted "adapter.restarted" {}
+    /// The system stops: subject the adapter.
+    AdapterFatal "adapter.fatal" { why: Text }
 
     /// A part of an adapter's memory exists: `number` is the driver's for it, from one on. It is
     /// a `target` if applications' memory comes from it.

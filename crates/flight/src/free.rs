@@ -111,7 +111,7 @@ impl Free {
         bell: Ticket,
         work: impl FnMut(&mut Passive) -> bool + Send + 'static,
     ) {
-        crew::serve(self, name, bell, work);
+        crew::serve(self, name, bell, work, |_, _| None);
     }
 
     /// Lets everything else run until nothing can.
@@ -240,6 +240,10 @@ impl Host for Free {
         if let Some(number) = state.table.ring(ticket) {
             state.table.threads[number].turn.notify_one();
         }
+    }
+
+    fn now(&self) -> u64 {
+        self.state().table.now()
     }
 
     fn breathe(&self, _at: &mut Passive) {

@@ -18,6 +18,10 @@ pub trait Host: Send + Sync {
     /// A place where another virtual thread may go first: before each call of a driver.
     fn breathe(&self, at: &mut Passive);
 
+    /// The time, in units of 100 nanoseconds. It is virtual: it moves when nothing else can
+    /// happen, to the earliest deadline.
+    fn now(&self) -> u64;
+
     /// The level of the calling virtual thread. It is the thread's own: no host has to keep it.
     fn irql(&self) -> Irql {
         thread::irql()

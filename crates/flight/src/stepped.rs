@@ -73,7 +73,7 @@ impl Stepped {
         bell: Ticket,
         work: impl FnMut(&mut Passive) -> bool + Send + 'static,
     ) {
-        crew::serve(self, name, bell, work);
+        crew::serve(self, name, bell, work, |_, _| None);
     }
 
     /// Lets everything else run until nothing can.
@@ -144,6 +144,10 @@ impl Host for Stepped {
 
     fn ring(&self, ticket: &Ticket) {
         self.state().table.ring(ticket);
+    }
+
+    fn now(&self) -> u64 {
+        self.state().table.now()
     }
 
     fn breathe(&self, _at: &mut Passive) {

@@ -71,6 +71,11 @@ impl Thread {
 }
 
 impl Table {
+    /// The time.
+    pub(crate) fn now(&self) -> u64 {
+        self.now
+    }
+
     /// Adds a virtual thread, and says so. Answers its number.
     pub(crate) fn add(&mut self, name: &str, role: Role, log: &Log) -> usize {
         self.threads.push(Thread::new(name, role));

@@ -33,6 +33,9 @@ pub struct Context {
     pub(crate) holding: Vec<u32>,
     /// The root of its addresses, as its driver was last told it.
     pub(crate) root: Option<Root>,
+    /// Its root changes: nothing of it is sent meanwhile.
+    pub(crate) rooting: bool,
+    pub(crate) line: crate::dispatch::Waiting,
 }
 
 impl Context {
@@ -48,6 +51,8 @@ impl Context {
             saved: Vec::new(),
             holding: Vec::new(),
             root: None,
+            rooting: false,
+            line: crate::dispatch::Waiting::default(),
         }
     }
 }
@@ -76,12 +81,12 @@ impl Kernel {
         let made = self.make_context(at, process, &inside, order, (number, own.handle()));
         let mut world = self.world.hold();
         match made {
-            Ok((word, root)) => {
+            Ok((word, rooted)) => {
                 let handle = name.handle();
                 let given = word.word();
                 world.kernel_names.publish(own, subject);
                 if let Some(it) = world.contexts.get_mut(number) {
-                    (it.word, it.root) = (Some(Arc::new(word)), root);
+                    (it.word, it.root) = (Some(Arc::new(word)), rooted.map(|it| it.1));
                 }
                 if let Some(it) = world.devices.get_mut(inside.device) {
                     it.contexts.insert(number);
@@ -93,6 +98,8 @@ impl Kernel {
                 self.log.emit(subject, created);
                 self.give_word(given, subject);
                 self.publish(&mut world, process.0, name, subject);
+                drop(world);
+                self.leave_space(rooted.map(|it| it.0));
                 Ok(handle)
             }
             Err(why) => {
@@ -135,7 +142,7 @@ impl Kernel {
         inside: &Inside<'_>,
         order: &ContextOrder,
         (number, own): (u32, Handle),
-    ) -> Result<(DriverContext, Option<Root>), Refused> {
+    ) -> Result<(DriverContext, Option<(u32, Root)>), Refused> {
         let driver = &inside.driver;
         let pass =
             self.enter(at, Class::Zero.keys(inside.adapter, driver.generation, process.0))?;
@@ -229,9 +236,12 @@ impl Kernel {
     fn drain_context(&self, at: &mut Passive, number: u32, device: u32) {
         let about = Kind::Context.nr(number);
         let flying = |world: &World| world.contexts.get(number).map_or(0, |it| it.flying);
-        let what = |world: &World| format!("{about}, which has {} packets", flying(world));
+        let what = |world: &World| {
+            format!("{about}, which has {} packets{}", flying(world), world.line_waits(number))
+        };
         let empty = |world: &World| {
-            world.contexts.get(number).is_none_or(|it| it.flying == 0 && it.inside == 0)
+            let done = |it: &Context| it.flying == 0 && it.inside == 0 && it.line.is_empty();
+            world.contexts.get(number).is_none_or(done)
         };
         while !self.wait_until(at, about, what, empty) {
             if !self.lose_device(device, Loss::Hung) {

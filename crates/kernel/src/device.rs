@@ -11,7 +11,7 @@ use crate::retire::Ending;
 use crate::start::Adapter;
 use crate::view::Stage;
 use crate::world::World;
-use flight::{Fence, Kind, Log, Passive, Subject, What};
+use flight::{Kind, Log, Passive, Subject, What};
 use smallvec::smallvec;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -28,8 +28,6 @@ pub struct Device {
     pub(crate) loose: BTreeSet<u32>,
     /// Retirements of its views that are not done.
     pub(crate) retiring: u32,
-    /// For each node it used: the last packet it queued there.
-    pub(crate) queued: Vec<(usize, Fence)>,
     /// Retirements that wait for its work, in the order they were asked for.
     pub(crate) retirements: VecDeque<u32>,
     /// Why it cannot work any more; what it had queued counts as done.
@@ -212,7 +210,6 @@ impl Kernel {
             resource_views: BTreeSet::new(),
             loose: BTreeSet::new(),
             retiring: 0,
-            queued: Vec::new(),
             retirements: VecDeque::new(),
             lost: None,
             ending: true,

@@ -206,7 +206,7 @@ impl Pass<'_> {
         for ticket in world.gate.give_back(&self.keys) {
             self.kernel.ring(&ticket);
         }
-        if !world.jobs.is_empty() || !world.pagings.is_empty() {
+        if !world.jobs.is_empty() || !world.pagings.is_empty() || !world.runnable.is_empty() {
             self.kernel.ring(&self.kernel.bell);
         }
         self.keys.clear();

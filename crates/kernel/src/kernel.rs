@@ -62,7 +62,7 @@ impl Kernel {
         let mut place = 0;
         loop {
             let Some(job) = self.world.hold().jobs.get(place).copied() else {
-                return self.try_paging(at) || self.try_trim();
+                return self.try_send(at) || self.try_paging(at) || self.try_trim();
             };
             if self.try_retirement(at, job) {
                 return true;
@@ -84,6 +84,9 @@ impl Kernel {
     pub(crate) fn wake(&self, world: &mut World) {
         for ticket in world.waiting.drain(..) {
             self.host.ring(&ticket);
+        }
+        if !world.runnable.is_empty() {
+            self.host.ring(&self.bell);
         }
     }
 

@@ -31,9 +31,10 @@ use crate::kernel::Kernel;
 use crate::memory::pressure::Pressure;
 use crate::operation::PAGE;
 use crate::range::{Ranges, Spot};
+use crate::schedule::Behind;
 use crate::segment::{MemoryFeatures, PagingFeatures, SegmentShape, Wants};
 use crate::world::World;
-use flight::{Fence, Kind, Passive, Ram, Run, Subject, What};
+use flight::{Kind, Passive, Ram, Run, Subject, What};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -120,7 +121,7 @@ pub(crate) struct Extent {
     /// How many devices list it, and contexts that may run hold it.
     pub(crate) held: u32,
     /// Work that may use it, from before it was let go of.
-    pub(crate) used: Vec<(usize, Fence)>,
+    pub(crate) used: Vec<Behind>,
     pub(crate) priority: u32,
     /// When it was last used.
     pub(crate) tick: u64,
@@ -212,13 +213,18 @@ impl Extent {
         }
     }
 
-    /// Work that may use it: of each node the last.
-    pub(crate) fn use_behind(&mut self, work: Vec<(usize, Fence)>) {
-        for (node, fence) in work {
-            match self.used.iter_mut().find(|it| it.0 == node) {
-                Some(it) if fence.covers(it.1) => it.1 = fence,
-                Some(_) => (),
-                None => self.used.push((node, fence)),
+    /// Work that may use it: of each context the last.
+    pub(crate) fn use_behind(&mut self, work: Vec<Behind>) {
+        for work in work {
+            let same = |it: &&mut Behind| match (**it, work) {
+                (Behind::Context(one, _), Behind::Context(other, _)) => one == other,
+                (Behind::Node(one, _), Behind::Node(other, _)) => one == other,
+                _ => false,
+            };
+            match self.used.iter_mut().find(same) {
+                // What is queued later is over later.
+                Some(it) => *it = work,
+                None => self.used.push(work),
             }
         }
     }
@@ -341,7 +347,7 @@ pub(crate) struct Paging {
     pub(crate) adapter: u32,
     pub(crate) steps: VecDeque<Step>,
     /// Work of nodes that has to pass first.
-    pub(crate) behind: Vec<(usize, Fence)>,
+    pub(crate) behind: Vec<Behind>,
     /// Buffers that were submitted and are not done.
     pub(crate) flying: u32,
     /// All its steps are built.

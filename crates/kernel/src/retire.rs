@@ -18,11 +18,11 @@ use crate::kernel::Kernel;
 use crate::lock::Held;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
-use crate::schedule::Node;
+use crate::schedule::{Behind, Node};
 use crate::store::Few;
 use crate::view::Stage;
 use crate::world::World;
-use flight::{Fence, Kind, Passive, Subject, Ticket, What, Woken};
+use flight::{Kind, Passive, Subject, Ticket, What, Woken};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) struct Retirement {
     pub(crate) resource_view: Option<u32>,
     pub(crate) views: Few,
     /// Work that has to pass first, by node.
-    pub(crate) behind: Vec<(usize, Fence)>,
+    pub(crate) behind: Vec<Behind>,
     /// Who waits for it.
     pub(crate) waiter: Option<Ticket>,
 }
@@ -147,9 +147,11 @@ impl Kernel {
         let (subject, by) = (Kind::Retirement.nr(number), Kind::Device.nr(device));
         let count = u32::try_from(views.len()).unwrap_or(u32::MAX);
         self.log.emit(subject, What::RetireAsked { device: by, views: count, assume, sync });
-        for (node, fence) in &behind {
-            let node = world.node_subject(device, *node);
-            self.log.emit(subject, What::RetireBehind { node, fence: *fence });
+        for work in &behind {
+            if let Behind::Context(context, packet) = *work {
+                let context = Kind::Context.nr(context);
+                self.log.emit(subject, What::RetireBehind { context, packet });
+            }
         }
         if let Some(view) = resource_view {
             self.unname_resource_view(world, process, view, by, subject);
@@ -385,16 +387,6 @@ impl World {
         Ok(Ending::Views(views))
     }
 
-    /// What a device has queued that has not passed.
-    pub(crate) fn outstanding(&self, device: u32) -> Vec<(usize, Fence)> {
-        let Some(it) = self.devices.get(device) else { return Vec::new() };
-        let nodes = self.adapters.get(it.adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
-        let waits = |(node, fence): &&(usize, Fence)| {
-            nodes.get(*node).is_some_and(|it| !it.passed.covers(*fence))
-        };
-        it.queued.iter().filter(waits).copied().collect()
-    }
-
     /// The memory of the allocations whose last views a retirement ends.
     fn ending_extents(&self, retirement: u32) -> Vec<u32> {
         let Some(it) = self.retirements.get(retirement) else { return Vec::new() };
@@ -423,19 +415,22 @@ impl World {
     }
 
     fn has_passed(&self, adapter: u32, retirement: u32) -> bool {
-        let nodes = self.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
         let behind = self.retirements.get(retirement).map(|it| it.behind.as_slice());
-        let passed = |(node, fence): &(usize, Fence)| {
-            nodes.get(*node).is_none_or(|it| it.passed.covers(*fence))
-        };
-        behind.unwrap_or_default().iter().all(passed)
+        behind.unwrap_or_default().iter().all(|it| self.is_over(adapter, *it))
     }
 
     /// What a retirement waits behind, in words.
     pub(crate) fn behind(&self, number: u32) -> String {
         let Some(it) = self.retirements.get(number) else { return String::new() };
-        let said = |(node, fence): &(usize, Fence)| {
-            format!(", behind fence {fence} of {}", self.node_subject(it.device, *node))
+        let said = |work: &Behind| match *work {
+            Behind::Context(context, packet) => format!(
+                ", behind packet {packet} of {}{}",
+                Kind::Context.nr(context),
+                self.line_waits(context)
+            ),
+            Behind::Node(node, fence) => {
+                format!(", behind fence {fence} of {}", self.node_subject(it.device, node))
+            }
         };
         it.behind.iter().map(said).collect()
     }

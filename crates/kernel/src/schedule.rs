@@ -6,15 +6,10 @@
 //!    key. So a fence stands for all before it.
 //! 2. A report only records. `settle` turns what was recorded into passed fences.
 
-use crate::device::{Inside, Loss};
-use crate::gate::Class;
-use crate::handle::Handle;
+use crate::device::Loss;
 use crate::kernel::Kernel;
 use crate::memory::Batch;
-use crate::memory::resident::Touched;
-use crate::miniport::{DriverContext, Refusal, Submission};
-use crate::process::ProcessId;
-use crate::refused::{Argument, Refused};
+use crate::memory::resident::{Found, Touched};
 use crate::start::AdapterId;
 use crate::world::World;
 use flight::{DeviceLevel, Dispatch, Fence, Kind, Machine, Passive, RuleId, Subject, What, Who};
@@ -45,8 +40,8 @@ pub(crate) struct Node {
     pub(crate) ghosts: VecDeque<Flying>,
     /// What contexts that have ended hold as long as this may save them: context, allocation.
     pub(crate) holding: Vec<(u32, u32)>,
-    /// Packets that faulted, with the driver's word for what they touched.
-    pub(crate) faults: Vec<(Fence, Option<usize>)>,
+    /// Packets that faulted, with what they touched.
+    pub(crate) faults: Vec<(Fence, Touched)>,
 }
 
 /// A packet that is not done.
@@ -61,15 +56,13 @@ pub(crate) struct Flying {
     pub(crate) lost: bool,
 }
 
-/// Work for a context.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Packet {
-    /// Where the commands are, in the client's GPU addresses.
-    pub commands: u64,
-    /// How many bytes of them.
-    pub length: u32,
-    /// The client's private data.
-    pub private: Vec<u8>,
+/// Work that something waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Behind {
+    /// All that a node was given, up to this fence.
+    Node(usize, Fence),
+    /// So many packets of a context.
+    Context(u32, u64),
 }
 
 impl Node {
@@ -92,6 +85,11 @@ impl Node {
 
     pub(crate) fn subject(&self) -> Subject {
         Kind::Node.nr(self.number)
+    }
+
+    /// Whether it can be given packets now.
+    pub(crate) fn takes(&self) -> bool {
+        true
     }
 
     /// Whether a context is current here, or may become it though it has nothing to do.
@@ -120,118 +118,6 @@ impl Node {
 }
 
 impl Kernel {
-    /// Gives a context work (`D3DKMTSubmitCommand`).
-    pub fn submit(
-        &self,
-        at: &mut Passive,
-        process: ProcessId,
-        context: Handle,
-        packet: &Packet,
-    ) -> Result<Fence, Refused> {
-        let (number, inside) = {
-            let mut world = self.world.hold();
-            let number = world.resolve(process, Argument::Context, context, Kind::Context)?;
-            let device = world.contexts.get(number).map_or(0, |it| it.device);
-            let inside = self.inside(&mut world, device)?;
-            // From here on the context cannot go.
-            if let Some(it) = world.contexts.get_mut(number) {
-                it.inside += 1;
-            }
-            (number, inside)
-        };
-        let submitted = self.submit_inside(at, process, number, &inside, packet);
-        {
-            let mut world = self.world.hold();
-            if let Some(it) = world.contexts.get_mut(number) {
-                it.inside -= 1;
-            }
-            world.rest_context(inside.adapter, number);
-            self.wake(&mut world);
-        }
-        submitted
-    }
-
-    /// Submits to a context that cannot go.
-    fn submit_inside(
-        &self,
-        at: &mut Passive,
-        process: ProcessId,
-        number: u32,
-        inside: &Inside<'_>,
-        packet: &Packet,
-    ) -> Result<Fence, Refused> {
-        let driver = &inside.driver;
-        let (pass, Given { node, fence, word }) = loop {
-            self.ready_context(at, inside.adapter, number)?;
-            let keys = Class::Scheduler.keys(inside.adapter, driver.generation, process.0);
-            let pass = self.enter(at, keys)?;
-            // While this waited for its pass, the driver may have made more for the context.
-            if let Some(given) = self.give(number, inside)? {
-                break (pass, given);
-            }
-        };
-        if let Some(witness) = self.witness.get() {
-            witness.works();
-        }
-        let submission = Submission {
-            context: &word,
-            node: u32::try_from(node).unwrap_or(u32::MAX),
-            fence,
-            commands: packet.commands,
-            length: packet.length,
-            private: &packet.private,
-        };
-        let answer = driver.submit(at, &pass, process.0, &submission);
-        drop((word, pass));
-        match answer {
-            Ok(()) => Ok(fence),
-            Err(why) => {
-                // WINDOWS: a refused packet puts its device in error, and its fence counts as
-                // done (documented for an invalid parameter).
-                self.lose_device(inside.device, Loss::Refused);
-                Err(if why == Refusal::Invalid {
-                    Refused::Removed(inside.subject())
-                } else {
-                    Refused::Driver(why)
-                })
-            }
-        }
-    }
-
-    /// Draws the packet's fence and queues it. The scheduler's key is held. Answers none if
-    /// something is missing that the context saves into.
-    fn give(&self, context: u32, inside: &Inside<'_>) -> Result<Option<Given>, Refused> {
-        let world = &mut *self.world.hold();
-        // Who parked looks again.
-        world.works(inside.device)?;
-        if !world.is_ready(context) {
-            return Ok(None);
-        }
-        let gone = Refused::Removed(inside.subject());
-        let it = world.contexts.get_mut(context).ok_or(gone.clone())?;
-        let (word, index) = (it.word.clone().ok_or(gone.clone())?, it.node);
-        let node = world.adapters.get_mut(inside.adapter).and_then(|it| it.nodes.get_mut(index));
-        let (node, owner) = node.zip(world.devices.get_mut(inside.device)).ok_or(gone)?;
-        node.given = node.given.next();
-        let (fence, subject) = (node.given, node.subject());
-        node.queue.push_back(Flying {
-            fence,
-            context,
-            device: inside.device,
-            batch: None,
-            lost: false,
-        });
-        match owner.queued.iter_mut().find(|(node, _)| *node == index) {
-            Some((_, last)) => *last = fence,
-            None => owner.queued.push((index, fence)),
-        }
-        it.flying += 1;
-        let context = Kind::Context.nr(context);
-        self.log.emit(context, What::PacketQueued { node: subject, fence });
-        self.log.emit(subject, What::PacketSubmitted { context, fence });
-        Ok(Some(Given { node: index, fence, word }))
-    }
-
     /// Records what a driver reports. One that it was not given is said and forgotten.
     pub(crate) fn report(&self, _at: &mut DeviceLevel, adapter: Subject, node: u32, fence: Fence) {
         let mut world = self.world.hold();
@@ -257,17 +143,18 @@ impl Kernel {
         adapter: Subject,
         node: u32,
         fence: Fence,
-        allocation: Option<usize>,
+        touched: Found,
     ) {
         {
             let mut world = self.world.hold();
+            let touched = world.find_touched(adapter.number, node as usize, fence, touched);
             let it = world.adapters.get_mut(adapter.number);
             let it = it.and_then(|it| it.nodes.get_mut(node as usize));
             // Of the kernel's own work, and of what was never given, there is nobody to blame.
             let known =
                 |it: &&mut Node| it.queue.iter().any(|it| it.fence == fence && it.batch.is_none());
             if let Some(it) = it.filter(known) {
-                it.faults.push((fence, allocation));
+                it.faults.push((fence, touched));
             }
         }
         self.report(at, adapter, node, fence);
@@ -299,7 +186,7 @@ impl Kernel {
             let subject = node.subject();
             done.extend(node.take_done().into_iter().map(|it| (subject, it)));
         }
-        let mut devices = BTreeSet::new();
+        let (mut devices, mut faulted) = (BTreeSet::new(), BTreeSet::new());
         for (node, mut packet) in done {
             if let Some(batch) = packet.batch.take() {
                 if batch.switch {
@@ -313,9 +200,15 @@ impl Kernel {
                 continue;
             }
             devices.insert(packet.device);
-            self.settle_fault(world, adapter.number, node, &packet);
+            if self.settle_fault(world, adapter.number, node, &packet) {
+                faulted.insert(packet.device);
+            }
             self.switch(world, adapter.number, node, Some((packet.context, packet.device)));
             self.finish_packet(world, node, &packet);
+        }
+        // Only now: everything that has passed counts as done by itself.
+        for device in faulted {
+            self.lose(world, device, Loss::PageFault);
         }
         self.finish_refused(world, adapter.number);
         self.settle_offers(world, adapter.number);
@@ -329,12 +222,18 @@ impl Kernel {
         }
     }
 
-    /// A packet that touched memory that was not there ends its device.
+    /// Whether a packet touched memory that was not there: that ends its device.
     ///
     /// WINDOWS: documented; the engine reset before it is not modelled yet.
-    fn settle_fault(&self, world: &mut World, adapter: u32, node: Subject, packet: &Flying) {
+    fn settle_fault(
+        &self,
+        world: &mut World,
+        adapter: u32,
+        node: Subject,
+        packet: &Flying,
+    ) -> bool {
         if world.memory(adapter).is_none() {
-            return;
+            return false;
         }
         let nodes = world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
         let it = nodes.into_iter().find(|it| it.subject() == node);
@@ -343,10 +242,8 @@ impl Kernel {
             Some(it.faults.swap_remove(place).1)
         });
         let context = Kind::Context.nr(packet.context);
-        self.judge_fault(world, packet.device, context, fault.map(Touched));
-        if fault.is_some() {
-            self.lose(world, packet.device, Loss::PageFault);
-        }
+        self.judge_fault(world, packet.device, context, fault.as_ref());
+        fault.is_some()
     }
 
     /// A node has another context current: the one before is at rest.
@@ -381,11 +278,10 @@ impl Kernel {
 
     /// A packet is done, or counts as done.
     fn finish_packet(&self, world: &mut World, node: Subject, packet: &Flying) {
-        let done = What::PacketDone { node, fence: packet.fence };
+        let number = self.finish_sent(world, packet.context);
+        let done = What::PacketDone { packet: number, node, fence: packet.fence };
         self.log.emit(Kind::Context.nr(packet.context), done);
-        if let Some(it) = world.contexts.get_mut(packet.context) {
-            it.flying -= 1;
-        }
+        self.signal_behind(world, packet.context);
         self.wake(world);
     }
 
@@ -403,7 +299,13 @@ impl Kernel {
             done.extend(mine.into_iter().map(|it| (node.subject(), it)));
         }
         for (node, packet) in done {
-            self.finish_packet(world, node, &packet);
+            let number = self.finish_sent(world, packet.context);
+            let done = What::PacketDone { packet: number, node, fence: packet.fence };
+            self.log.emit(Kind::Context.nr(packet.context), done);
+        }
+        let contexts = world.devices.get(device).map(|it| it.contexts.clone());
+        for context in contexts.unwrap_or_default() {
+            self.clear_line(world, context);
         }
         self.settle_saved(world);
     }
@@ -487,11 +389,4 @@ impl World {
     pub(crate) fn pages(&self, adapter: u32) -> bool {
         self.memory(adapter).is_some_and(|it| !it.1.planned.is_empty())
     }
-}
-
-/// A packet's place.
-struct Given {
-    node: usize,
-    fence: Fence,
-    word: Arc<DriverContext>,
 }

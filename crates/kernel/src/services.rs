@@ -2,6 +2,7 @@
 
 use crate::handle::Handle;
 use crate::kernel::Kernel;
+use crate::memory::resident::Found;
 use crate::miniport::{Answer, Refusal};
 use crate::operation::ContextMemoryOrder;
 use flight::{DeviceLevel, Dispatch, Fence, Host, Log, Passive, Pool, Subject};
@@ -38,7 +39,7 @@ impl Services {
         allocation: Option<usize>,
     ) {
         if let Some(kernel) = self.kernel.upgrade() {
-            kernel.report_fault(at, self.adapter, node, fence, allocation);
+            kernel.report_fault(at, self.adapter, node, fence, Found::Word(allocation));
         }
     }
 
@@ -46,9 +47,8 @@ impl Services {
     /// (`DXGK_INTERRUPT_DMA_PAGE_FAULTED` with a `FaultedVirtualAddress`). It is recorded,
     /// nothing more.
     pub fn notify_page_fault(&self, at: &mut DeviceLevel, node: u32, fence: Fence, address: u64) {
-        let _ = address; // Nothing finds what is there yet.
         if let Some(kernel) = self.kernel.upgrade() {
-            kernel.report_fault(at, self.adapter, node, fence, None);
+            kernel.report_fault(at, self.adapter, node, fence, Found::At(address));
         }
     }
 

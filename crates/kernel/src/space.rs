@@ -16,17 +16,18 @@ pub(crate) mod check;
 pub(crate) mod entries;
 pub(crate) mod fault;
 pub(crate) mod geometry;
+pub(crate) mod grow;
 pub(crate) mod life;
 pub(crate) mod step;
 pub(crate) mod system;
 pub(crate) mod tables;
 pub(crate) mod update;
 
-use crate::memory::Memory;
 use crate::miniport::DriverProcess;
 use crate::mmu::{MmuFeatures, Root, RootSize};
 use crate::operation::PAGE;
 use crate::space::addresses::Addresses;
+use crate::space::fault::{Coming, Freed};
 use crate::space::geometry::Geometry;
 use crate::space::update::Update;
 use crate::world::World;
@@ -52,7 +53,11 @@ pub struct Space {
     pub(crate) updates: VecDeque<Update>,
     pub(crate) last_update: u32,
     /// What was freed lately: the first to be forgotten first.
-    pub(crate) freed: VecDeque<std::ops::Range<u64>>,
+    pub(crate) freed: VecDeque<Freed>,
+    /// What cannot be used before a fence has a value.
+    pub(crate) coming: Vec<Coming>,
+    /// Somebody is changing its root.
+    pub(crate) growing: bool,
 }
 
 /// Where a space is in its life.
@@ -131,13 +136,6 @@ impl World {
             }
         }
         Ok(())
-    }
-}
-
-impl Memory {
-    /// The geometry of tables, on an adapter that translates.
-    pub(crate) fn geometry(&self) -> Option<Arc<Geometry>> {
-        self.mmu.as_ref().map(|it| it.geometry.clone())
     }
 }
 

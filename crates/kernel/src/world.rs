@@ -66,6 +66,10 @@ pub(crate) struct World {
     pub(crate) waiting: Vec<Ticket>,
     /// Retirements that are idle and wait for their pass.
     pub(crate) jobs: VecDeque<u32>,
+    /// Contexts that have a packet first in line.
+    pub(crate) runnable: Vec<u32>,
+    /// Contexts that go on now, one after the other.
+    pub(crate) advancing: Vec<u32>,
     /// The running driver calls in which something was acquired.
     pub(crate) calls: BTreeSet<u32>,
     /// What drivers have acquired and not let go of.
@@ -107,6 +111,8 @@ impl World {
             gate: Gate::default(),
             waiting: Vec::new(),
             jobs: VecDeque::new(),
+            runnable: Vec::new(),
+            advancing: Vec::new(),
             calls: BTreeSet::new(),
             holds: BTreeMap::new(),
             last_hold: 0,

@@ -422,7 +422,7 @@ fn life(kernel: &Kernel, at: &mut Passive, adapter: AdapterId) {
     };
     kernel.create(at, process, order).unwrap();
     let packet = Packet { commands: 0x1_0000, length: 16, private: vec![1, 2, 3] };
-    kernel.submit(at, process, context, &packet).unwrap();
+    kernel.submit(at, process, context, packet).unwrap();
     settle(kernel, at, adapter);
     let target = Target::Resource(made.resource.unwrap());
     let order = DestroyOrder { device, target, assume: false, sync: false };

@@ -194,7 +194,7 @@ fn access(protection: Protection, driver: u64) -> Access {
 /// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTMapGpuVirtualAddress(
     session: &Session,
-    _at: &mut Passive,
+    at: &mut Passive,
     args: *mut D3DDDI_MAPGPUVIRTUALADDRESS,
 ) -> NTSTATUS {
     session.call("D3DKMTMapGpuVirtualAddress", || {
@@ -222,7 +222,7 @@ pub unsafe fn D3DKMTMapGpuVirtualAddress(
             bytes,
             behind,
         };
-        let mapped = session.kernel.map_addresses(session.process, &order);
+        let mapped = session.kernel.map_addresses(at, session.process, &order);
         let mapped = answer(session, MAPPED, mapped)?;
         (asked.VirtualAddress, asked.PagingFenceValue) = (mapped.address, mapped.when.value());
         // SAFETY: The caller's contract.
@@ -239,7 +239,7 @@ pub unsafe fn D3DKMTMapGpuVirtualAddress(
 /// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTReserveGpuVirtualAddress(
     session: &Session,
-    _at: &mut Passive,
+    at: &mut Passive,
     args: *mut D3DDDI_RESERVEGPUVIRTUALADDRESS,
 ) -> NTSTATUS {
     session.call("D3DKMTReserveGpuVirtualAddress", || {
@@ -260,7 +260,7 @@ pub unsafe fn D3DKMTReserveGpuVirtualAddress(
             zero: asked.ReservationType == D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO,
         };
         let kept = Kept { handles: &[], others: &[] };
-        let mapped = session.kernel.reserve_addresses(session.process, &order);
+        let mapped = session.kernel.reserve_addresses(at, session.process, &order);
         let mapped = answer(session, kept, mapped)?;
         (asked.VirtualAddress, asked.PagingFenceValue) = (mapped.address, mapped.when.value());
         // SAFETY: The caller's contract.
@@ -306,7 +306,7 @@ pub unsafe fn D3DKMTFreeGpuVirtualAddress(
 /// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTUpdateGpuVirtualAddress(
     session: &Session,
-    _at: &mut Passive,
+    at: &mut Passive,
     args: *const D3DKMT_UPDATEGPUVIRTUALADDRESS,
 ) -> NTSTATUS {
     session.call("D3DKMTUpdateGpuVirtualAddress", || {
@@ -326,7 +326,7 @@ pub unsafe fn D3DKMTUpdateGpuVirtualAddress(
             return Err(STATUS_NOT_SUPPORTED);
         }
         let order = UpdateOrder { device: Handle(asked.hDevice), operations };
-        let updated = session.kernel.update_addresses(session.process, &order);
+        let updated = session.kernel.update_addresses(at, session.process, &order);
         answer(session, UPDATED, updated)
     })
 }

@@ -224,7 +224,7 @@ pub unsafe fn D3DKMTSubmitCommand(
         let private = unsafe { read_bytes(from, size) }?;
         let packet = Packet { commands: asked.Commands, length: asked.CommandLength, private };
         let context = Handle(asked.BroadcastContext[0]);
-        let given = session.kernel.submit(at, session.process, context, &packet);
-        answer(session, SUBMITTED, given).map(|_| ())
+        let given = session.kernel.submit(at, session.process, context, packet);
+        answer(session, SUBMITTED, given)
     })
 }

@@ -147,7 +147,11 @@ mod tests {
                     assume: maybe,
                     sync: !maybe,
                 },
-                7 => What::PacketQueued { node: self.subject(), fence: Fence(self.roll()) },
+                7 => What::PacketSubmitted {
+                    packet: u64::from(self.roll()),
+                    node: self.subject(),
+                    fence: Fence(self.roll()),
+                },
                 8 => What::WaitStuck { graph: self.text() },
                 9 => What::DdiCall {
                     name: self.text(),

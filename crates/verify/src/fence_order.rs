@@ -13,9 +13,10 @@ pub(crate) static RULES: [Rule; 1] =
 
 fn fence_order(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let What::FenceReported { fence } = event.what else { return Verdict::Aside };
-    let but = match shadow.node().and_then(|node| node.due) {
-        Some(due) if due.holds(fence) => return Verdict::Kept,
-        Some(due) => format!("has done {} and was given up to {}", due.done, due.last),
+    let due = shadow.node().map(|node| &node.due);
+    let but = match due.and_then(|it| Some((it, it.done?, it.last()?))) {
+        Some((due, ..)) if due.holds(fence) => return Verdict::Kept,
+        Some((_, done, last)) => format!("has done {done} and was given up to {last}"),
         None => "was given no work".into(),
     };
     let message = format!("{} reported fence {fence}, but {but}", event.subject);
@@ -33,11 +34,14 @@ mod tests {
             let (node, step) = word.split_once(':').unwrap_or(("0", word));
             let (given, fence) = step.split_at(1);
             match given {
-                "+" => format!("node:{node} packet.submitted context=context:1 fence={fence}\n"),
+                "+" => {
+                    format!("context:1 packet.submitted packet=1 node=node:{node} fence={fence}\n")
+                }
                 _ => format!("node:{node} fence.reported fence={fence}\n"),
             }
         };
         let lines: String = script.split_whitespace().map(line).collect();
+        let lines = format!("context:1 context.created device=device:1 node=node:0\n{lines}");
         crate::script::said(RuleId::KMD_ISR_008, &lines)
     }
 

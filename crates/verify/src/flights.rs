@@ -60,8 +60,8 @@ const GOOD: &str = "
     resource:1 share.told runtime=4 total=16 copied=0
     resource:1 share.opened written=16 copied=20
     device:1 device.told state=active
-    context:1 packet.queued node=node:0 fence=1
-    node:0 packet.submitted context=context:1 fence=1
+    context:1 packet.queued packet=1
+    context:1 packet.submitted packet=1 node=node:0 fence=1
     call:6 ddi.call name=DxgkDdiSubmitCommandVirtual level=dispatch class=scheduler adapter=adapter:1 process=-
     call:6 ddi.return name=DxgkDdiSubmitCommandVirtual answer=ok legal=true
     process:1 enter call=D3DKMTDestroyAllocation2
@@ -70,11 +70,11 @@ const GOOD: &str = "
     process:1 name.closed handle=0x40000040 of=resource-view:1
     view:1 view.unnamed by=device:1 retirement=retirement:1
     resource-view:1 resource-view.unnamed by=device:1 retirement=retirement:1
-    retirement:1 retire.behind node=node:0 fence=1
+    retirement:1 retire.behind context=context:1 packet=1
     retirement:1 wait.parked why=\"retirement 1\"
     t2 node:0 fence.reported fence=1
     t2 node:0 fence.passed fence=1
-    t2 context:1 packet.done node=node:0 fence=1
+    t2 context:1 packet.done packet=1 node=node:0 fence=1
     t2 view:1 view.idle
     t2 retirement:1 retire.idle
     t2 allocation:1 allocation.unplaced

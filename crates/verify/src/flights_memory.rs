@@ -49,13 +49,13 @@ pub(crate) const MEMORY: &str = "
     paging:3 paging.done operation=fill of=allocation:5 segment=segment:3 come=true
     paging:3 paging.ended lost=false
     queue:1 queue.signalled value=1
-    context:3 packet.queued node=node:3 fence=2
-    node:3 packet.submitted context=context:3 fence=2
+    context:3 packet.queued packet=1
+    context:3 packet.submitted packet=1 node=node:3 fence=2
     view:5 offer.made priority=1 behind=1
     node:3 fence.reported fence=2
     node:3 fence.passed fence=2
     node:3 node.switched to=context:3
-    context:3 packet.done node=node:3 fence=2
+    context:3 packet.done packet=1 node=node:3 fence=2
     view:5 offer.ready
     allocation:5 memory.evicted segment=segment:3 discard=true why=\"it was offered\"
     paging:4 paging.planned adapter=adapter:3 steps=1 behind=0

@@ -8,8 +8,8 @@
 
 use crate::ddi;
 use crate::shadow::{
-    Adapter, Allocation, Call, ClientCall, Context, Device, Due, Inside, Known, Node, Packet,
-    Process, Resource, Retirement, Shadow, Word,
+    Adapter, Allocation, Call, ClientCall, Context, Device, Inside, Known, Node, Packet, Process,
+    Resource, Retirement, Shadow, Word,
 };
 use flight::{Event, Kind, Subject, What};
 use smallvec::SmallVec;
@@ -38,11 +38,10 @@ impl Shadows {
             What::ResourceViewUnnamed { .. } => shadow.resource_view().map(|it| it.resource),
             What::NameGiven { to, .. } => self.of(*to).view().map(|it| it.device),
             What::ViewIdle {} => shadow.view().map(|it| it.device),
-            What::PacketDone { .. } | What::ContextDestroyed {} | What::DdiEnds {} => {
-                shadow.context().map(|it| it.device)
-            }
-            What::PacketQueued { .. } => shadow.context().map(|it| it.device),
-            What::PacketSubmitted { context, .. } => Some(*context),
+            What::PacketDone { .. }
+            | What::PacketSubmitted { .. }
+            | What::ContextDestroyed {}
+            | What::DdiEnds {} => shadow.context().map(|it| it.device),
             What::PagingBuilt { of, segment, .. } => {
                 Some(if of.kind == Kind::Saved { *of } else { *segment })
             }
@@ -208,10 +207,10 @@ impl Shadows {
         let first = self.first(event.subject, || Known::Node(Node::default()));
         let Some(node) = first.node_mut() else { return };
         match (&event.what, &mut node.due) {
-            (What::PacketSubmitted { fence, .. } | What::PagingSubmitted { fence, .. }, due) => {
-                due.get_or_insert(Due { done: fence.before(), last: *fence }).last = *fence;
-            }
-            (What::FenceReported { fence }, Some(due)) if due.holds(*fence) => due.done = *fence,
+            (What::PagingSubmitted { fence, .. }, due) => due.give(*fence),
+            (What::FenceReported { fence }, due) => due.report(*fence),
+            (What::NodePreempted { last, .. }, due) => due.take_back(*last),
+            (What::NodeReset { aborted, .. }, due) => due.reset(*aborted),
             (What::FencePassed { fence }, _) => self.node_passed(event.subject, *fence),
             (What::NodeSwitched { to }, _) => self.node_switched(event.subject, *to),
             _ => (),
@@ -277,24 +276,41 @@ impl Shadows {
                 self.with_device(device, |it| less(&mut it.contexts));
                 self.with_adapter_of(device, |it| less(&mut it.owned));
             }
-            What::PacketQueued { node, fence } => {
-                context.in_flight += 1;
-                let packet = Packet { queued: event.seq, node, fence };
+            What::PacketQueued { packet } => {
+                let packet = Packet { queued: event.seq, context: event.subject, packet };
                 self.with_device(device, |it| it.packets.push_back(packet));
+            }
+            What::PacketSubmitted { node, fence, .. } => {
+                context.in_flight += 1;
+                let node = self.first(node, || Known::Node(Node::default()));
+                if let Some(node) = node.node_mut() {
+                    node.due.give(fence);
+                }
                 self.with_adapter_of(device, |it| it.flying += 1);
             }
-            What::PacketDone { node, fence } => {
+            What::PacketReturned { .. } => {
                 less(&mut context.in_flight);
-                let done = |it: &Packet| it.node == node && it.fence == fence;
-                self.with_device(device, |it| {
-                    let at = it.packets.iter().position(done);
-                    at.and_then(|at| it.packets.remove(at));
-                });
+                self.with_adapter_of(device, |it| less(&mut it.flying));
+            }
+            What::PacketCancelled { packet } => {
+                self.packet_over(device, event.subject, packet);
+            }
+            What::PacketDone { packet, node, fence } => {
+                less(&mut context.in_flight);
+                self.packet_over(device, event.subject, packet);
                 self.packet_passed(node, fence);
                 self.with_adapter_of(device, |it| less(&mut it.flying));
             }
             _ => (),
         }
+    }
+
+    fn packet_over(&mut self, device: Subject, context: Subject, packet: u64) {
+        let over = |it: &Packet| it.context == context && it.packet == packet;
+        self.with_device(device, |it| {
+            let at = it.packets.iter().position(over);
+            at.and_then(|at| it.packets.remove(at));
+        });
     }
 
     fn call(&mut self, event: &Event) {

@@ -145,9 +145,8 @@ impl Shadows {
         let mut waits = 0;
         for node in nodes {
             let Some(it) = self.get(node).and_then(Shadow::node_mut) else { continue };
-            let owes = |it: &crate::shadow::Due| it.done != it.last;
-            if let Some(due) = it.due.filter(owes) {
-                it.awaited.push((due.last, paging));
+            if let Some(last) = it.due.given.back().copied() {
+                it.awaited.push((last, paging));
                 waits += 1;
             }
         }

@@ -139,8 +139,9 @@ mod tests {
         let work = "adapter:1 adapter.started nodes=1 generation=2
             device:1 device.created process=process:1 adapter=adapter:1
             context:1 context.created device=device:1 node=node:1
-            context:1 packet.queued node=node:1 fence=1\n";
-        let done = "context:1 packet.done node=node:1 fence=1\n";
+            context:1 packet.queued packet=1\n\
+            context:1 packet.submitted packet=1 node=node:1 fence=1\n";
+        let done = "context:1 packet.done packet=1 node=node:1 fence=1\n";
         assert!(said(id, &[work, done, &two].concat()).is_empty());
         assert_eq!(
             said(id, &[work, &two].concat()),

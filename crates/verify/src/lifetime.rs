@@ -99,8 +99,9 @@ mod tests {
 
     const BORN: &str = "device:1 device.created process=process:1 adapter=adapter:1
         context:1 context.created device=device:1 node=node:0
-        context:1 packet.queued node=node:0 fence=1\n";
-    const DONE: &str = "context:1 packet.done node=node:0 fence=1\n";
+        context:1 packet.queued packet=1\n\
+            context:1 packet.submitted packet=1 node=node:0 fence=1\n";
+    const DONE: &str = "context:1 packet.done packet=1 node=node:0 fence=1\n";
     const LOST: &str = "device:1 device.lost why=hung\n";
     const CONTEXT: &str = "context:1 context.destroyed\n";
     const DEVICE: &str = "device:1 device.destroyed\n";

@@ -264,8 +264,10 @@ mod tests {
         let id = RuleId::KMD_CTX_007;
         let start = "device:1 device.created process=process:1 adapter=adapter:1
             context:1 context.created device=device:1 node=node:0
-            context:1 packet.queued node=node:0 fence=1\n";
-        let (done, ends) = ("context:1 packet.done node=node:0 fence=1\n", "context:1 ddi.ends\n");
+            context:1 packet.queued packet=1\n\
+            context:1 packet.submitted packet=1 node=node:0 fence=1\n";
+        let (done, ends) =
+            ("context:1 packet.done packet=1 node=node:0 fence=1\n", "context:1 ddi.ends\n");
         let lost = "device:1 device.lost why=hung\n";
         assert!(said(id, &[start, done, ends].concat()).is_empty());
         assert!(said(id, &[start, lost, ends].concat()).is_empty());

@@ -38,8 +38,8 @@ fn after_work(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     let first = device.packets.front().filter(|it| it.queued < asked.seq);
     Verdict::kept_if(first.is_none(), Who::Kernel, DESTROY, || {
         let behind = device.packets.iter().take_while(|it| it.queued < asked.seq).count();
-        let fence =
-            first.map_or(String::new(), |it| format!(", first fence {} of {}", it.fence, it.node));
+        let fence = first
+            .map_or(String::new(), |it| format!(", first packet {} of {}", it.packet, it.context));
         format!(
             "{} became idle, but {behind} packets that {} had queued before its end was asked \
              for are not done{fence}",
@@ -49,7 +49,7 @@ fn after_work(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
 }
 
 fn at_once(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let (What::PacketDone { node, fence }, Some(device)) = (&event.what, owner.device()) else {
+    let (What::PacketDone { node, fence, .. }, Some(device)) = (&event.what, owner.device()) else {
         return Verdict::Aside;
     };
     Verdict::kept_if(
@@ -187,11 +187,11 @@ mod tests {
     }
 
     fn queued(fence: u32) -> String {
-        format!("context:1 packet.queued node=node:0 fence={fence}\n")
+        format!("context:1 packet.queued packet={fence}\n")
     }
 
     fn done(fence: u32) -> String {
-        format!("context:1 packet.done node=node:0 fence={fence}\n")
+        format!("context:1 packet.done packet={fence} node=node:0 fence={fence}\n")
     }
 
     fn check(id: RuleId, script: &str, expected: &[&str]) {
@@ -207,7 +207,7 @@ mod tests {
         check(id, &[&*queued(1), &asked, &queued(2), &done(1), idle].concat(), &[]);
         check(id, &[&*queued(1), &asked, "device:1 device.lost why=hung\n", idle].concat(), &[]);
         let broken = "view 1 became idle, but 1 packets that device 1 had queued before its end \
-                      was asked for are not done, first fence 1 of node 0";
+                      was asked for are not done, first packet 1 of context 1";
         check(id, &[&*queued(1), &asked, &queued(2), idle].concat(), &[broken]);
     }
 

@@ -11,13 +11,17 @@ const BUILD: &str = "DxgkDdiBuildPagingBuffer";
 
 /// The rules on allocations for contexts.
 pub(crate) static RULES: [Rule; 6] = [
-    Rule { id: RuleId::KMD_PAGING_018, on: &["packet.queued", "paging.done"], check: initialised },
+    Rule {
+        id: RuleId::KMD_PAGING_018,
+        on: &["packet.submitted", "paging.done"],
+        check: initialised,
+    },
     Rule {
         id: RuleId::CB_CTXALLOC_006,
         on: &["packet.submitted", "memory.evicted"],
         check: in_place,
     },
-    Rule { id: RuleId::CB_CTXALLOC_007, on: &["packet.queued"], check: shared_in_place },
+    Rule { id: RuleId::CB_CTXALLOC_007, on: &["packet.submitted"], check: shared_in_place },
     Rule { id: RuleId::CB_CTXALLOC_008, on: &["paging.built"], check: named },
     Rule { id: RuleId::CB_CTXALLOC_012, on: &["context-allocation.gone"], check: kept },
     Rule {
@@ -29,7 +33,7 @@ pub(crate) static RULES: [Rule; 6] = [
 
 fn initialised(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     match &event.what {
-        What::PacketQueued { .. } => {
+        What::PacketSubmitted { .. } => {
             let Some(it) = shadow.context() else { return Verdict::Aside };
             let shared = owner.device().map_or(0, |it| it.saves.blank);
             if it.saves.all.is_empty() && owner.device().is_none_or(|it| it.saves.all.is_empty()) {
@@ -63,11 +67,13 @@ fn initialised(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
 
 fn in_place(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     match &event.what {
-        What::PacketSubmitted { context, .. } => {
-            let Some(it) = owner.context().filter(|it| !it.saves.all.is_empty()) else {
+        What::PacketSubmitted { .. } => {
+            let context = event.subject;
+            let Some(it) = shadow.context().filter(|it| !it.saves.all.is_empty()) else {
                 return Verdict::Aside;
             };
-            let missing = it.saves.unready;
+            // Those without their first bytes are another rule's.
+            let missing = it.saves.unready.saturating_sub(it.saves.blank);
             Verdict::kept_if(missing == 0, Who::Kernel, CREATE, || {
                 format!(
                     "a packet of {context} is submitted, and {missing} of its allocations are not there"
@@ -95,7 +101,7 @@ fn shared_in_place(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
     let Some(it) = owner.device().filter(|it| !it.saves.all.is_empty()) else {
         return Verdict::Aside;
     };
-    let missing = it.saves.unready;
+    let missing = it.saves.unready.saturating_sub(it.saves.blank);
     Verdict::kept_if(missing == 0, Who::Kernel, CREATE, || {
         format!(
             "{} is given work, and {missing} allocations of its device's contexts are not there",
@@ -114,7 +120,9 @@ fn named(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
 
 fn kept(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     let Some(it) = shadow.saved() else { return Verdict::Aside };
-    let flying = owner.context().map_or(0, |it| it.in_flight);
+    // What was taken out of memory before is judged there: packets that came later do not use it.
+    let there = shadow.memory().is_some_and(|it| it.placed.is_some());
+    let flying = owner.context().filter(|_| there).map_or(0, |it| it.in_flight);
     Verdict::kept_if(it.on.is_empty() && flying == 0, Who::Kernel, DESTROY, || {
         let of = event.subject;
         match it.on.first() {

@@ -169,7 +169,7 @@ pub struct Inside {
 #[derive(Debug, Default)]
 pub struct Node {
     /// The fences it owes.
-    pub due: Option<Due>,
+    pub due: Due,
     /// The context that is current on it.
     pub current: Option<Subject>,
     /// What that one saves into.
@@ -178,13 +178,13 @@ pub struct Node {
     pub awaited: Vec<(Fence, Subject)>,
 }
 
-/// The fences after `done`, up to `last`.
-#[derive(Clone, Copy, Debug)]
+/// The fences of a node.
+#[derive(Clone, Debug, Default)]
 pub struct Due {
-    /// The last one that was rightly reported.
-    pub done: Fence,
-    /// The last one given.
-    pub last: Fence,
+    /// The last one that is over, once it has been given any.
+    pub done: Option<Fence>,
+    /// Those given and not over, in order.
+    pub given: VecDeque<Fence>,
 }
 
 /// Of a device: what it owns, and its work.
@@ -219,10 +219,10 @@ pub struct Device {
 pub struct Packet {
     /// The event that queued it.
     pub queued: u64,
-    /// Its node.
-    pub node: Subject,
+    /// Its context.
+    pub context: Subject,
     /// Its number there.
-    pub fence: Fence,
+    pub packet: u64,
 }
 
 /// Of a context.
@@ -463,10 +463,41 @@ impl Trail {
 }
 
 impl Due {
-    /// Whether it is the turn of that fence. Fences wrap, so distances (`after`) are compared
-    /// and never values.
-    pub fn holds(self, fence: Fence) -> bool {
-        (1..=self.last.after(self.done)).contains(&fence.after(self.done))
+    /// Whether a report of that fence is in order.
+    pub fn holds(&self, fence: Fence) -> bool {
+        self.given.contains(&fence)
+    }
+
+    /// The last one given.
+    pub fn last(&self) -> Option<Fence> {
+        self.given.back().copied().or(self.done)
+    }
+
+    pub(crate) fn give(&mut self, fence: Fence) {
+        self.done.get_or_insert(fence.before());
+        self.given.push_back(fence);
+    }
+
+    /// A fence stands for all before it; one that was not given moves nothing.
+    pub(crate) fn report(&mut self, fence: Fence) {
+        if let Some(at) = self.given.iter().position(|it| *it == fence) {
+            self.given.drain(..=at);
+            self.done = Some(fence);
+        }
+    }
+
+    /// What was given after a fence is not with the node any more.
+    pub(crate) fn take_back(&mut self, last: Fence) {
+        // Fences wrap, so distances are compared and never values.
+        while self.given.back().is_some_and(|it| !last.covers(*it)) {
+            self.given.pop_back();
+        }
+    }
+
+    /// All up to a fence is over, and the rest is not with the node any more.
+    pub(crate) fn reset(&mut self, aborted: Fence) {
+        self.given.clear();
+        self.done = Some(aborted);
     }
 }
 

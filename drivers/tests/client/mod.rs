@@ -290,7 +290,7 @@ impl Client<'_> {
     pub(crate) fn submit(&self, at: &mut Passive, commands: &[Command]) {
         let packet = Packet { commands: 0, length: 0, private: encode(commands) };
         if let Some(context) = self.context {
-            let _ = self.kernel.submit(at, self.process, context, &packet);
+            let _ = self.kernel.submit(at, self.process, context, packet);
         }
     }
 

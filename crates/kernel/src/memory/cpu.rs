@@ -14,9 +14,10 @@ use crate::memory::resident::more_than;
 use crate::memory::{Extent, Locked, Memory, Place};
 use crate::process::ProcessId;
 use crate::refused::Refused;
+use crate::schedule::Behind;
 use crate::segment::{SegmentFlags, Wants};
 use crate::world::World;
-use flight::{Fence, Kind, Passive, Run, Subject, What};
+use flight::{Kind, Passive, Run, Subject, What};
 
 /// How a client locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -395,7 +396,7 @@ impl World {
     }
 
     /// What the devices have queued that list an allocation: it may use that.
-    fn work_of_listers(&self, allocation: u32) -> Vec<(usize, Fence)> {
+    fn work_of_listers(&self, allocation: u32) -> Vec<Behind> {
         let views = self.allocations.get(allocation).map(|it| it.views.as_slice());
         let views = views.unwrap_or_default().iter().filter_map(|it| self.views.get(*it));
         let listing = views.filter(|it| it.resident > 0);

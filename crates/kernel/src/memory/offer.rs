@@ -7,8 +7,9 @@ use crate::memory::place::Plan;
 use crate::memory::resident::Residency;
 use crate::process::ProcessId;
 use crate::refused::Refused;
+use crate::schedule::Behind;
 use crate::world::World;
-use flight::{Fence, Kind, What};
+use flight::{Kind, What};
 
 /// What was taken back, and at what price.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub(crate) struct Offering {
     pub(crate) adapter: u32,
     pub(crate) view: u32,
     pub(crate) extent: u32,
-    pub(crate) behind: Vec<(usize, Fence)>,
+    pub(crate) behind: Vec<Behind>,
 }
 
 impl Kernel {
@@ -66,8 +67,7 @@ impl Kernel {
         }
         let mut waiting = Vec::new();
         for it in std::mem::take(&mut world.offers) {
-            let passed =
-                |(node, fence): &(usize, Fence)| world.fence_passed(adapter, *node, *fence);
+            let passed = |it: &Behind| world.is_over(adapter, *it);
             if it.adapter != adapter || !it.behind.iter().all(passed) {
                 waiting.push(it);
                 continue;

@@ -14,9 +14,9 @@ use crate::memory::place::Plan;
 use crate::memory::{Batch, Buffer, Move, Paging, Step};
 use crate::miniport::Refusal;
 use crate::operation::{Building, PAGE, PagingSubmission};
-use crate::schedule::Flying;
+use crate::schedule::{Behind, Flying};
 use crate::world::World;
-use flight::{Fence, Kind, Passive, RuleId, Run, What, Who};
+use flight::{Kind, Passive, RuleId, Run, What, Who};
 use std::collections::VecDeque;
 
 /// A driver that needs more buffers than this for one operation does not get on.
@@ -53,7 +53,7 @@ impl Kernel {
         if steps.is_empty() && signals.is_none() {
             return None;
         }
-        behind.retain(|(node, fence)| !world.fence_passed(adapter, *node, *fence));
+        behind.retain(|it| !world.is_over(adapter, *it));
         for step in &steps {
             if let Some(it) = world.extents.get_mut(step.extent) {
                 it.pending += 1;
@@ -215,7 +215,7 @@ impl Kernel {
         let mut world = self.world.hold();
         let Some(it) = world.adapters.get_mut(adapter) else { return };
         let on = it.memory.as_ref().map_or(0, |it| it.paging.node as usize);
-        let behind = it.nodes.get(on).map(|it| (on, it.given));
+        let behind = it.nodes.get(on).map(|it| Behind::Node(on, it.given));
         if let Some(it) = it.memory.as_mut() {
             it.planned.push_front(number);
         }
@@ -229,7 +229,7 @@ impl Kernel {
         let mut world = self.world.hold();
         let nodes = world.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
         let behind = (0..).zip(nodes).filter(|(_, it)| it.passed != it.given);
-        let behind: Vec<(usize, Fence)> = behind.map(|(node, it)| (node, it.given)).collect();
+        let behind: Vec<Behind> = behind.map(|(node, it)| Behind::Node(node, it.given)).collect();
         if let Some(it) = world.pagings.get_mut(number) {
             it.behind = behind;
         }
@@ -444,20 +444,12 @@ impl Kernel {
 }
 
 impl World {
-    /// Whether a node has done a packet, or it counts as done since its device is lost.
-    pub(crate) fn fence_passed(&self, adapter: u32, node: usize, fence: Fence) -> bool {
-        let nodes = self.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
-        let Some(it) = nodes.get(node) else { return true };
-        it.passed.covers(fence) || it.queue.iter().all(|it| it.fence != fence)
-    }
-
     /// The adapters whose next paging work waits for nothing.
     fn paging_ready(&self) -> Vec<u32> {
         let ready = |(number, it): (u32, &crate::start::Adapter)| {
             let memory = it.memory.as_ref().filter(|it| !it.building)?;
             let next = self.pagings.get(*memory.planned.front()?)?;
-            let passed = |(node, fence): &(usize, Fence)| self.fence_passed(number, *node, *fence);
-            next.behind.iter().all(passed).then_some(number)
+            next.behind.iter().all(|it| self.is_over(number, *it)).then_some(number)
         };
         self.adapters.iter().filter_map(ready).collect()
     }

@@ -4,8 +4,9 @@ use crate::kernel::Kernel;
 use crate::memory::pressure::Pressure;
 use crate::memory::{Extent, Memory, Move, Place, Rank, Spotted, Step, number, place_of};
 use crate::operation::PAGE;
+use crate::schedule::Behind;
 use crate::world::World;
-use flight::{Fence, Kind, Text, What};
+use flight::{Kind, Text, What};
 
 /// What is not larger than this may lie in pages that do not touch.
 const SCATTERED: u64 = 32 * PAGE;
@@ -18,7 +19,7 @@ pub(crate) struct Plan {
     /// Who comes.
     pub(crate) come: Vec<Step>,
     /// What has to pass before anybody leaves.
-    pub(crate) behind: Vec<(usize, Fence)>,
+    pub(crate) behind: Vec<Behind>,
     /// Who was given a place by it, and whether that is its first.
     pub(crate) placed: Vec<(u32, bool)>,
     /// The CPU is about to lock who comes: it goes only where that sees it.

@@ -6,54 +6,10 @@ use crate::memory::place::Plan;
 use crate::memory::{Extent, Move, Place, Spotted, Step};
 use crate::miniport::{Answer, Refusal};
 use crate::operation::PAGE;
-use crate::refused::Refused;
 use crate::world::World;
 use flight::{Kind, Passive, RuleId, Subject, What, Who};
 
 impl Kernel {
-    /// Has everything that a context saves into there, before its packet goes to the hardware.
-    pub(crate) fn ready_context(
-        &self,
-        at: &mut Passive,
-        adapter: u32,
-        context: u32,
-    ) -> Result<(), Refused> {
-        let wanted = {
-            let world = &mut *self.world.hold();
-            let wanted = world.saved_for(context);
-            let mut plan = Plan::default();
-            for (number, extent) in &wanted {
-                let holds = world.contexts.get_mut(context).is_some_and(|it| {
-                    let fresh = !it.holding.contains(number);
-                    if fresh {
-                        it.holding.push(*number);
-                    }
-                    fresh
-                });
-                if holds {
-                    world.hold_extent(*extent, true);
-                }
-                if let Err(why) = self.plan_in(world, *extent, &mut plan) {
-                    self.unplan(world, &mut plan);
-                    self.start_paging(world, adapter, plan, None);
-                    return Err(Refused::NoRoom { trim: why.missing });
-                }
-            }
-            self.start_paging(world, adapter, plan, None);
-            wanted
-        };
-        if wanted.is_empty() {
-            return Ok(());
-        }
-        let about = Kind::Context.nr(context);
-        let there = |world: &World| {
-            wanted.iter().all(|(_, it)| world.extents.get(*it).is_none_or(|it| it.pending == 0))
-        };
-        let what = |_: &World| format!("what {about} saves into");
-        let done = self.wait_until(at, about, what, there);
-        if done { Ok(()) } else { Err(Refused::Stuck) }
-    }
-
     pub(crate) fn update_context_memory(
         &self,
         at: &mut Passive,
@@ -172,8 +128,14 @@ impl World {
         })
     }
 
+    /// Whether a context's engine saves into something that is not held for it.
+    pub(crate) fn has_more(&self, context: u32) -> bool {
+        let held = self.contexts.get(context).map(|it| it.holding.as_slice()).unwrap_or_default();
+        self.saved_for(context).iter().any(|(number, _)| !held.contains(number))
+    }
+
     /// What a context's engine saves into: its own, and its device's.
-    fn saved_for(&self, context: u32) -> Vec<(u32, u32)> {
+    pub(crate) fn saved_for(&self, context: u32) -> Vec<(u32, u32)> {
         let Some(device) = self.contexts.get(context).map(|it| it.device) else {
             return Vec::new();
         };

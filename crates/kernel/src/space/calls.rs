@@ -8,9 +8,10 @@ use crate::operation::PAGE;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::space::addresses::{Access, Bounds, Held, LOWEST, Made};
+use crate::space::fault::{Coming, Freed};
 use crate::space::subject;
 use crate::world::World;
-use flight::{Kind, What};
+use flight::{Kind, Passive, What};
 use std::ops::Range as Span;
 
 /// Addresses that were freed are remembered for reports, so many of them.
@@ -81,6 +82,7 @@ impl Kernel {
     /// Reserves addresses (`D3DKMTReserveGpuVirtualAddress`).
     pub fn reserve_addresses(
         &self,
+        at: &mut Passive,
         process: ProcessId,
         order: &ReserveOrder,
     ) -> Result<Mapped, Refused> {
@@ -90,12 +92,21 @@ impl Kernel {
             (queue, self.inside(&mut world, device)?)
         };
         self.look_again(&inside)?;
-        let world = &mut *self.world.hold();
-        world.queue_of(process, order.queue)?;
-        let space = world.space_of(process.0, inside.adapter).ok_or(Refused::NoAddresses)?;
-        let bounds = Bounds { minimum: order.minimum, maximum: order.maximum, alignment: LARGE };
-        let span =
-            self.choose(world, space, order.base, order.bytes, bounds, |made| made == Made::Free)?;
+        let (space, span, mut world) = loop {
+            let world = self.world.hold();
+            world.queue_of(process, order.queue)?;
+            let space = world.space_of(process.0, inside.adapter).ok_or(Refused::NoAddresses)?;
+            let bounds =
+                Bounds { minimum: order.minimum, maximum: order.maximum, alignment: LARGE };
+            let free = |made| made == Made::Free;
+            let span = self.choose(&world, space, order.base, order.bytes, bounds, free)?;
+            if !order.zero || world.is_rooted(space, span.end) {
+                break (space, span, world);
+            }
+            drop(world);
+            self.grow_root(at, &inside.driver, space, span.end)?;
+        };
+        let world = &mut *world;
         let held = if order.zero { Held::Zero } else { Held::Reserved };
         let Some(it) = world.spaces.get_mut(space) else { return Err(Refused::NoAddresses) };
         let reservation = it.addresses.reserve(span.clone(), held);
@@ -108,6 +119,7 @@ impl Kernel {
             return Err(why);
         }
         let when = self.answer_plan(world, inside.adapter, queue, plan);
+        world.note_coming(space, &span, (queue, when), true);
         let value = when.value();
         self.log.emit(
             subject(space),
@@ -127,31 +139,44 @@ impl Kernel {
     }
 
     /// Maps something at addresses (`D3DKMTMapGpuVirtualAddress`).
-    pub fn map_addresses(&self, process: ProcessId, order: &MapOrder) -> Result<Mapped, Refused> {
+    pub fn map_addresses(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        order: &MapOrder,
+    ) -> Result<Mapped, Refused> {
         let (queue, inside) = {
             let mut world = self.world.hold();
             let (queue, device) = world.queue_of(process, order.queue)?;
             (queue, self.inside(&mut world, device)?)
         };
         self.look_again(&inside)?;
-        let world = &mut *self.world.hold();
-        world.queue_of(process, order.queue)?;
-        let space = world.space_of(process.0, inside.adapter).ok_or(Refused::NoAddresses)?;
-        let (held, alignment) =
-            world.wanted_behind(process, inside.device, order.behind, order.bytes)?;
-        let bounds = Bounds { minimum: order.minimum, maximum: order.maximum, alignment };
-        let empty = !matches!(held, Held::Mapped { .. });
-        let fits = |made| match made {
-            Made::Free => true,
-            // WINDOWS: what a map call made is not emptied by another (documented).
-            Made::Taken { reserved } => reserved || !empty,
-            Made::Mixed => false,
+        let (space, span, held, mut world) = loop {
+            let world = self.world.hold();
+            world.queue_of(process, order.queue)?;
+            let space = world.space_of(process.0, inside.adapter).ok_or(Refused::NoAddresses)?;
+            let (held, alignment) =
+                world.wanted_behind(process, inside.device, order.behind, order.bytes)?;
+            let bounds = Bounds { minimum: order.minimum, maximum: order.maximum, alignment };
+            let empty = !matches!(held, Held::Mapped { .. });
+            let fits = |made| match made {
+                Made::Free => true,
+                // WINDOWS: what a map call made is not emptied by another (documented).
+                Made::Taken { reserved } => reserved || !empty,
+                Made::Mixed => false,
+            };
+            let span = self.choose(&world, space, order.base, order.bytes, bounds, fits)?;
+            if !held.has_entries() || world.is_rooted(space, span.end) {
+                break (space, span, held, world);
+            }
+            drop(world);
+            self.grow_root(at, &inside.driver, space, span.end)?;
         };
-        let span = self.choose(world, space, order.base, order.bytes, bounds, fits)?;
+        let world = &mut *world;
         let before = world.spaces.get(space).map(|it| it.addresses.parts(&span));
         let Some(it) = world.spaces.get_mut(space) else { return Err(Refused::NoAddresses) };
         it.addresses.put(&span, held);
-        it.freed.retain(|it| it.end <= span.start || span.end <= it.start);
+        it.freed.retain(|it| it.span.end <= span.start || span.end <= it.span.start);
         let mut plan = Plan::default();
         if let Err(why) = self.plan_span(world, space, &span, &mut plan) {
             world.undo(space, &span, before.unwrap_or_default());
@@ -160,6 +185,7 @@ impl Kernel {
         }
         self.say_mapped(world, space, &span, held, (order.base, order.minimum, order.maximum, 0));
         let when = self.answer_plan(world, inside.adapter, queue, plan);
+        world.note_coming(space, &span, (queue, when), false);
         self.log.emit(
             subject(space),
             What::RangeGiven {
@@ -192,8 +218,8 @@ impl Kernel {
         let span = base..base.checked_add(bytes).ok_or(Refused::NotTaken { start: base, bytes })?;
         let it = world.spaces.get(space).ok_or(Refused::NoAddresses)?;
         if !matches!(it.addresses.made_of(&span), Made::Taken { .. }) {
-            let meets = |freed: &&Span<u64>| freed.start < span.end && span.start < freed.end;
-            let why = if it.freed.iter().any(|it| meets(&it)) {
+            let meets = |it: &Freed| it.span.start < span.end && span.start < it.span.end;
+            let why = if it.freed.iter().any(meets) {
                 Refused::FreedBefore { start: base, bytes }
             } else {
                 Refused::NotTaken { start: base, bytes }
@@ -221,9 +247,13 @@ impl Kernel {
         } else {
             it.addresses.free(span);
         }
-        it.freed.push_back(span.clone());
-        if it.freed.len() > MOST_FREED {
-            it.freed.pop_front();
+        let during = world.working_contexts(space);
+        if let Some(it) = world.spaces.get_mut(space) {
+            it.freed.push_back(Freed { span: span.clone(), during });
+            it.coming.retain(|it| it.span.end <= span.start || span.end <= it.span.start);
+            if it.freed.len() > MOST_FREED {
+                it.freed.pop_front();
+            }
         }
         let (start, end, ended) = (span.start, span.end, ends.is_some());
         self.log.emit(subject(space), What::RangeFreed { start, end, ended });
@@ -424,6 +454,22 @@ impl World {
             it.addresses.all().filter(|it| mine(it.1.held)).map(move |it| (number, it.0))
         });
         spans.collect()
+    }
+
+    /// Remembers from when on a span can be used.
+    fn note_coming(
+        &mut self,
+        space: u32,
+        span: &Span<u64>,
+        (queue, when): (u32, Residency),
+        reserved: bool,
+    ) {
+        let done = self.queues.get(queue).map_or(0, |it| it.done);
+        let Some(it) = self.spaces.get_mut(space) else { return };
+        it.coming.retain(|it| it.queue != queue || it.value > done);
+        if let Residency::Pending(value) = when {
+            it.coming.push(Coming { span: span.clone(), queue, value, reserved });
+        }
     }
 
     /// Puts back what a span was before a call that failed.

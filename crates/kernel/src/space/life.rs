@@ -81,6 +81,8 @@ impl Kernel {
                 updates: VecDeque::new(),
                 last_update: 0,
                 freed: VecDeque::new(),
+                coming: Vec::new(),
+                growing: false,
             });
             (number, geometry, bits)
         };
@@ -213,7 +215,8 @@ impl Kernel {
         }
     }
 
-    /// Gives a new context the root of its process's addresses, once that is written.
+    /// Gives a new context the root of its process's addresses, once that is written. The space
+    /// keeps that root until [`Kernel::leave_space`].
     pub(crate) fn set_first_root(
         &self,
         at: &mut Passive,
@@ -221,7 +224,7 @@ impl Kernel {
         driver: &Driver,
         (process, number): (u32, u32),
         context: &DriverContext,
-    ) -> Result<Option<Root>, Refused> {
+    ) -> Result<Option<(u32, Root)>, Refused> {
         let space = {
             let world = self.world.hold();
             world.space_of(process, driver.adapter.number)
@@ -229,17 +232,28 @@ impl Kernel {
         let Some(space) = space else { return Ok(None) };
         let about = subject(space);
         let written = |it: &World| {
-            let root = it.root_of(space).and_then(|it_is| it.extents.get(it_is.0));
-            root.is_none_or(|it| it.pending == 0)
+            let root = it.root_of(space).and_then(|root| it.extents.get(root.0));
+            let still = it.spaces.get(space).is_none_or(|it| !it.growing);
+            still && root.is_none_or(|it| it.pending == 0)
         };
-        if !self.wait_until(at, about, |_| format!("the root of {about}"), written) {
-            return Err(Refused::Stuck);
+        let (extent, root) = loop {
+            if !self.wait_until(at, about, |_| format!("the root of {about}"), written) {
+                return Err(Refused::Stuck);
+            }
+            let mut world = self.world.hold();
+            if written(&world) {
+                let Some(root) = world.root_of(space) else { return Ok(None) };
+                world.spaces.get_mut(space).into_iter().for_each(|it| it.users += 1);
+                break root;
+            }
+        };
+        if let Err(why) = driver.set_root(at, pass, Some(process), context, root) {
+            self.leave_space(Some(space));
+            return Err(why.into());
         }
-        let Some((extent, root)) = self.world.hold().root_of(space) else { return Ok(None) };
-        driver.set_root(at, pass, Some(process), context, root)?;
         let world = self.world.hold();
         self.say_root(&world, space, Some(number), (extent, root));
-        Ok(Some(root))
+        Ok(Some((space, root)))
     }
 
     /// Says which root a context has, or the system's.

@@ -157,7 +157,11 @@ impl World {
             UpdateMode::Physical => TableAt::Physical(spot.0, shape.base + spot.1),
         };
         let behind = step.what.also_of().and_then(|it| self.extents.get(it));
-        let (_, root) = self.root_of(number)?;
+        let (_, mut root) = self.root_of(number)?;
+        if matches!(step.what, Move::Flush { .. }) {
+            // Of one that was replaced nothing is remembered, either.
+            (root.segment, root.offset) = spot;
+        }
         let levels = &mmu.features.levels;
         Some(TableFacts {
             process: space.word.as_ref()?.word(),

@@ -132,7 +132,9 @@ impl Kernel {
             let all: Vec<u64> = all.map(|it| it.0.1).collect();
             for table in all {
                 let Some(it) = world.spaces.get_mut(space) else { continue };
-                if it.needs(&geometry, level, table) {
+                // A root that is being filled has all tables that were there when that began.
+                let kept = it.growing && level + 1 == geometry.top();
+                if kept || it.needs(&geometry, level, table) {
                     continue;
                 }
                 let Some(extent) = it.tables.remove(&(level, table)) else { continue };

@@ -15,7 +15,7 @@ use crate::space::addresses::{Access, Held, Made};
 use crate::space::calls::Behind;
 use crate::space::subject;
 use crate::world::World;
-use flight::What;
+use flight::{Passive, What};
 use std::ops::Range as Span;
 
 /// Updates of one call, which wait.
@@ -97,10 +97,28 @@ impl Change {
 
 impl Kernel {
     /// Changes what is at reserved addresses (`D3DKMTUpdateGpuVirtualAddress`).
-    pub fn update_addresses(&self, process: ProcessId, order: &UpdateOrder) -> Result<(), Refused> {
+    pub fn update_addresses(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        order: &UpdateOrder,
+    ) -> Result<(), Refused> {
         let inside = self.enter_device(process, order.device)?;
-        let world = &mut *self.world.hold();
-        let space = world.space_of(process.0, inside.adapter).ok_or(Refused::NoAddresses)?;
+        let space = self.world.hold().space_of(process.0, inside.adapter);
+        let space = space.ok_or(Refused::NoAddresses)?;
+        let ends = order.operations.iter().filter_map(|it| it.target()).map(|it| it.end);
+        let end = ends.max().unwrap_or(0);
+        let mut world = loop {
+            let world = self.world.hold();
+            // What is not there is refused below.
+            let known = world.spaces.get(space).is_some_and(|it| end <= it.addresses.end());
+            if !known || world.is_rooted(space, end) {
+                break world;
+            }
+            drop(world);
+            self.grow_root(at, &inside.driver, space, end)?;
+        };
+        let world = &mut *world;
         let (ready, reservation) =
             world.judge_update(process, inside.device, space, &order.operations)?;
         self.apply_update(world, inside.adapter, space, &ready, reservation)

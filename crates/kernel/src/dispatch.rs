@@ -1,0 +1,584 @@
+//! The lines of contexts: packets, waits and signals in the order their client gave them.
+//!
+//! # Invariants
+//!
+//! 1. What a client gave a context happens in that order: a packet is sent when everything
+//!    before it was sent and the waits before it have passed; a signal happens when the packets
+//!    before it are done.
+//! 2. Packets are taken out of a line and sent under the scheduler's key, so that two who send
+//!    for one context cannot overtake one another.
+//! 3. What was sent stays in `sent` until it is done: what a node gives back goes to the front
+//!    of the line, as it was.
+
+use crate::device::{Inside, Loss};
+use crate::gate::{Class, Pass};
+use crate::handle::Handle;
+use crate::kernel::Kernel;
+use crate::memory::place::Plan;
+use crate::miniport::{DriverContext, Refusal, Submission};
+use crate::process::ProcessId;
+use crate::refused::{Argument, Refused};
+use crate::schedule::{Behind, Flying};
+use crate::sync::Marks;
+use crate::world::World;
+use flight::{Fence, Kind, Passive, What};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Work for a context.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Packet {
+    /// Where the commands are, in the client's GPU addresses.
+    pub commands: u64,
+    /// How many bytes of them.
+    pub length: u32,
+    /// The client's private data.
+    pub private: Vec<u8>,
+}
+
+/// What a context is to do that is not done.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    /// What was not sent, in order.
+    line: VecDeque<Item>,
+    /// What was sent and is not done, in order.
+    sent: VecDeque<Item>,
+    /// How many packets it was ever given.
+    pub(crate) queued: u64,
+    /// How many of them are over.
+    pub(crate) done: u64,
+    /// It is among those that may be sent for.
+    runnable: bool,
+    /// The higher, the sooner.
+    pub(crate) priority: i32,
+}
+
+/// One thing in a line.
+pub(crate) enum Item {
+    Packet(u64, Load),
+    Wait(Marks),
+    Signal(Marks),
+}
+
+/// What a packet carries.
+pub(crate) enum Load {
+    /// Commands at virtual addresses.
+    Virtual(Arc<Packet>),
+}
+
+/// A packet on its way.
+struct Sent {
+    node: usize,
+    fence: Fence,
+    word: Arc<DriverContext>,
+    load: Load,
+}
+
+impl Waiting {
+    /// Whether nothing is left to do.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.line.is_empty() && self.sent.is_empty()
+    }
+
+    /// Whether something waits to be sent.
+    pub(crate) fn waits(&self) -> bool {
+        !self.line.is_empty()
+    }
+
+    fn has_packet_first(&self) -> bool {
+        matches!(self.line.front(), Some(Item::Packet(..)))
+    }
+
+    /// The wait it stands at.
+    pub(crate) fn wait(&self) -> Option<&Marks> {
+        match self.line.front() {
+            Some(Item::Wait(it)) => Some(it),
+            _ => None,
+        }
+    }
+}
+
+impl Load {
+    fn again(&self) -> Load {
+        match self {
+            Load::Virtual(it) => Load::Virtual(it.clone()),
+        }
+    }
+}
+
+impl Kernel {
+    /// Gives a context work (`D3DKMTSubmitCommand`). It is sent now if nothing is before it.
+    pub fn submit(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        context: Handle,
+        packet: Packet,
+    ) -> Result<(), Refused> {
+        let load = Load::Virtual(Arc::new(packet));
+        self.in_context(at, process, context, |at, number, inside| {
+            self.queue_packet(number, inside, load)?;
+            self.send(at, process.0, number, inside)
+        })
+    }
+
+    /// Has a context wait before it does what it is given from now on.
+    pub(crate) fn queue_wait(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        context: Handle,
+        wait: Marks,
+    ) -> Result<(), Refused> {
+        self.queue_item(at, process, context, Item::Wait(wait))
+    }
+
+    /// Has a context signal when it has done what it was given until now.
+    pub(crate) fn queue_signal(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        context: Handle,
+        signal: Marks,
+    ) -> Result<(), Refused> {
+        self.queue_item(at, process, context, Item::Signal(signal))
+    }
+
+    fn queue_item(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        context: Handle,
+        item: Item,
+    ) -> Result<(), Refused> {
+        self.in_context(at, process, context, |at, number, inside| {
+            {
+                let world = &mut *self.world.hold();
+                world.works(inside.device)?;
+                if let Some(it) = world.contexts.get_mut(number) {
+                    it.line.line.push_back(item);
+                }
+                self.settle_line(world, number);
+            }
+            self.send(at, process.0, number, inside)
+        })
+    }
+
+    /// Does something with a context that cannot go meanwhile.
+    fn in_context<T>(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        context: Handle,
+        body: impl FnOnce(&mut Passive, u32, &Inside<'_>) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
+        let (number, inside) = {
+            let mut world = self.world.hold();
+            let number = world.resolve(process, Argument::Context, context, Kind::Context)?;
+            let device = world.contexts.get(number).map_or(0, |it| it.device);
+            let inside = self.inside(&mut world, device)?;
+            if let Some(it) = world.contexts.get_mut(number) {
+                it.inside += 1;
+            }
+            (number, inside)
+        };
+        let answer = body(at, number, &inside);
+        let mut world = self.world.hold();
+        if let Some(it) = world.contexts.get_mut(number) {
+            it.inside -= 1;
+        }
+        world.rest_context(inside.adapter, number);
+        self.wake(&mut world);
+        inside.leave(&mut world);
+        answer
+    }
+
+    /// Puts a packet at the end of a context's line. What its engine saves into is on its way
+    /// from here on.
+    fn queue_packet(&self, number: u32, inside: &Inside<'_>, load: Load) -> Result<(), Refused> {
+        let world = &mut *self.world.hold();
+        // Who parked looks again.
+        world.works(inside.device)?;
+        self.plan_saved(world, inside.adapter, number)?;
+        let gone = Refused::Removed(inside.subject());
+        let it = world.contexts.get_mut(number).ok_or(gone)?;
+        it.line.queued += 1;
+        it.flying += 1;
+        let packet = it.line.queued;
+        it.line.line.push_back(Item::Packet(packet, load));
+        self.log.emit(Kind::Context.nr(number), What::PacketQueued { packet });
+        self.settle_line(world, number);
+        Ok(())
+    }
+
+    /// Plans that everything a context saves into is there, and holds it.
+    fn plan_saved(&self, world: &mut World, adapter: u32, context: u32) -> Result<(), Refused> {
+        let wanted = world.saved_for(context);
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let mut plan = Plan::default();
+        for (number, extent) in wanted {
+            let fresh = world.contexts.get_mut(context).is_some_and(|it| {
+                let fresh = !it.holding.contains(&number);
+                if fresh {
+                    it.holding.push(number);
+                }
+                fresh
+            });
+            if fresh {
+                world.hold_extent(extent, true);
+            }
+            if let Err(why) = self.plan_in(world, extent, &mut plan) {
+                self.unplan(world, &mut plan);
+                self.start_paging(world, adapter, plan, None);
+                return Err(Refused::NoRoom { trim: why.missing });
+            }
+        }
+        self.start_paging(world, adapter, plan, None);
+        Ok(())
+    }
+
+    /// Goes over what a context can do without its driver. Answers whether a packet is first
+    /// then.
+    fn settle_line(&self, world: &mut World, context: u32) -> bool {
+        loop {
+            let Some(it) = world.contexts.get_mut(context) else { return false };
+            match it.line.line.pop_front() {
+                None => return false,
+                Some(item @ Item::Packet(..)) => {
+                    it.line.line.push_front(item);
+                    return true;
+                }
+                Some(Item::Signal(marks)) if it.line.sent.is_empty() => {
+                    self.signal_marks(world, context, &marks);
+                }
+                Some(item @ Item::Signal(_)) => it.line.sent.push_back(item),
+                Some(Item::Wait(marks)) => {
+                    if !self.try_pass(world, context, &marks) {
+                        if let Some(it) = world.contexts.get_mut(context) {
+                            it.line.line.push_front(Item::Wait(marks));
+                        }
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a context waited for may be there: it goes on, if it can.
+    ///
+    /// One that goes on may signal what others wait for, and so on: they go on one after the
+    /// other, not inside one another.
+    pub(crate) fn advance(&self, world: &mut World, context: u32) {
+        world.advancing.push(context);
+        if world.advancing.len() > 1 {
+            return;
+        }
+        let mut next = 0;
+        while let Some(context) = world.advancing.get(next).copied() {
+            if self.settle_line(world, context) {
+                self.make_runnable(world, context);
+            }
+            next += 1;
+        }
+        world.advancing.clear();
+        self.wake(world);
+    }
+
+    /// Has somebody send what is first in a context's line.
+    fn make_runnable(&self, world: &mut World, context: u32) {
+        let Some(it) = world.contexts.get_mut(context) else { return };
+        if !std::mem::replace(&mut it.line.runnable, true) {
+            world.runnable.push(context);
+        }
+        self.ring(&self.bell);
+    }
+
+    /// Contexts of a node may be sent for again.
+    pub(crate) fn reopen_node(&self, world: &mut World, adapter: u32, node: usize) {
+        let on = |device: u32| world.devices.get(device).is_some_and(|it| it.adapter == adapter);
+        let waits = |it: &crate::context::Context| it.node == node && it.line.has_packet_first();
+        let mut all: Vec<u32> = world
+            .contexts
+            .iter()
+            .filter(|(_, it)| waits(it) && on(it.device))
+            .map(|(number, _)| number)
+            .collect();
+        all.sort_unstable();
+        for context in all {
+            self.make_runnable(world, context);
+        }
+    }
+
+    /// Sends what can be sent of a context, waiting for the pass.
+    fn send(
+        &self,
+        at: &mut Passive,
+        process: u32,
+        context: u32,
+        inside: &Inside<'_>,
+    ) -> Result<(), Refused> {
+        let driver = &inside.driver;
+        loop {
+            {
+                let world = &mut *self.world.hold();
+                if !world.is_next(context) {
+                    // Somebody sends it when what it lacks is there.
+                    if world.contexts.get(context).is_some_and(|it| it.line.has_packet_first()) {
+                        self.make_runnable(world, context);
+                    }
+                    return Ok(());
+                }
+                // While this parked, the driver may have made more for the context.
+                self.plan_saved(world, inside.adapter, context)?;
+            }
+            let about = Kind::Context.nr(context);
+            let what = |_: &World| format!("what {about} saves into");
+            let there =
+                |it: &World| !it.is_next(context) || it.is_ready(context) || it.has_more(context);
+            if !self.wait_until(at, about, what, there) {
+                return Err(Refused::Stuck);
+            }
+            let keys = Class::Scheduler.keys(inside.adapter, driver.generation, process);
+            let pass = self.enter(at, keys)?;
+            self.send_under(at, &pass, process, context)?;
+        }
+    }
+
+    /// Sends for a context whose pass can be had. Answers whether it did something.
+    pub(crate) fn try_send(&self, at: &mut Passive) -> bool {
+        let mut all = self.world.hold().by_priority();
+        all.retain(|it| self.try_send_for(at, *it));
+        !all.is_empty()
+    }
+
+    fn try_send_for(&self, at: &mut Passive, context: u32) -> bool {
+        let pass; // Before the world, so that it is dropped after it.
+        let process = {
+            let world = &mut *self.world.hold();
+            if !world.is_next(context) {
+                world.unless_waits(context);
+                return false;
+            }
+            let owner = world.contexts.get(context).map_or(0, |it| it.device);
+            let Some(it) = world.devices.get(owner) else { return false };
+            let (adapter, process) = (it.adapter, it.process);
+            if !world.is_ready(context) {
+                // The driver may have made more for the context.
+                if world.has_more(context) && self.plan_saved(world, adapter, context).is_err() {
+                    self.lose(world, owner, Loss::OutOfMemory);
+                }
+                return false;
+            }
+            let Some(generation) = world.adapters.get(adapter).map(|it| it.driver.generation)
+            else {
+                return false;
+            };
+            let keys = Class::Scheduler.keys(adapter, generation, process);
+            let Some(taken) = self.try_enter(world, keys) else { return false };
+            pass = taken;
+            process
+        };
+        // A refusal loses the device; there is nobody to tell.
+        let _ = self.send_under(at, &pass, process, context);
+        self.world.hold().unless_waits(context);
+        true
+    }
+
+    /// Sends what can be sent. The scheduler's key is held.
+    fn send_under(
+        &self,
+        at: &mut Passive,
+        pass: &Pass<'_>,
+        process: u32,
+        context: u32,
+    ) -> Result<(), Refused> {
+        while let Some((device, driver, sent)) = self.take_first(context) {
+            if let Some(witness) = self.witness.get() {
+                witness.works();
+            }
+            let Sent { node, fence, word, load } = sent;
+            let node = u32::try_from(node).unwrap_or(u32::MAX);
+            let answer = match &load {
+                Load::Virtual(packet) => {
+                    let submission = Submission {
+                        context: &word,
+                        node,
+                        fence,
+                        commands: packet.commands,
+                        length: packet.length,
+                        private: &packet.private,
+                    };
+                    driver.submit(at, pass, process, &submission)
+                }
+            };
+            drop(word);
+            if let Err(why) = answer {
+                // WINDOWS: a refused packet puts its device in error, and its fence counts as
+                // done (documented for an invalid parameter).
+                self.lose_device(device, Loss::Refused);
+                return Err(if why == Refusal::Invalid {
+                    Refused::Removed(Kind::Device.nr(device))
+                } else {
+                    Refused::Driver(why)
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the first packet of a line, if it can be sent, and draws its fence.
+    fn take_first(&self, context: u32) -> Option<(u32, Arc<crate::ddi::Driver>, Sent)> {
+        let world = &mut *self.world.hold();
+        self.settle_line(world, context);
+        if !world.may_send(context) {
+            return None;
+        }
+        let it = world.contexts.get_mut(context)?;
+        let (word, index, device) = (it.word.clone()?, it.node, it.device);
+        let adapter = world.devices.get(device)?.adapter;
+        let on = world.adapters.get_mut(adapter)?;
+        let (driver, node) = (on.driver.clone(), on.nodes.get_mut(index)?);
+        let Some(Item::Packet(packet, load)) = it.line.line.pop_front() else { return None };
+        it.line.sent.push_back(Item::Packet(packet, load.again()));
+        node.given = node.given.next();
+        let (fence, subject) = (node.given, node.subject());
+        node.queue.push_back(Flying { fence, context, device, batch: None, lost: false });
+        let of = Kind::Context.nr(context);
+        self.log.emit(of, What::PacketSubmitted { packet, node: subject, fence });
+        self.settle_line(world, context);
+        Some((device, driver, Sent { node: index, fence, word, load }))
+    }
+
+    /// The first packet that a context sent is done, or counts as done: what comes behind it
+    /// happens.
+    pub(crate) fn finish_sent(&self, world: &mut World, context: u32) -> u64 {
+        let Some(it) = world.contexts.get_mut(context) else { return 0 };
+        let number = match it.line.sent.pop_front() {
+            Some(Item::Packet(number, _)) => number,
+            _ => 0,
+        };
+        it.line.done += 1;
+        it.flying -= 1;
+        number
+    }
+
+    /// Signals that come right behind what is done.
+    pub(crate) fn signal_behind(&self, world: &mut World, context: u32) {
+        while let Some(it) = world.contexts.get_mut(context)
+            && let Some(Item::Signal(_)) = it.line.sent.front()
+        {
+            if let Some(Item::Signal(marks)) = it.line.sent.pop_front() {
+                self.signal_marks(world, context, &marks);
+            }
+        }
+        // A wait may stand first, or a signal that nothing is before any more.
+        if world.contexts.get(context).is_some_and(|it| it.line.waits()) {
+            self.advance(world, context);
+        }
+    }
+
+    /// A node gave back what it has of a context: it is first in line again.
+    pub(crate) fn return_sent(&self, world: &mut World, context: u32) {
+        let Some(it) = world.contexts.get_mut(context) else { return };
+        while let Some(item) = it.line.sent.pop_back() {
+            it.line.line.push_front(item);
+        }
+        self.make_runnable(world, context);
+    }
+
+    /// A context's device is lost: what it was to do is over. Answers the packets that never
+    /// were sent.
+    pub(crate) fn clear_line(&self, world: &mut World, context: u32) {
+        let Some(it) = world.contexts.get_mut(context) else { return };
+        let sent = std::mem::take(&mut it.line.sent);
+        let line = std::mem::take(&mut it.line.line);
+        it.line.done = it.line.queued;
+        it.flying = 0;
+        for item in sent {
+            if let Item::Wait(marks) | Item::Signal(marks) = item {
+                self.drop_marks(world, context, &marks);
+            }
+        }
+        for item in line {
+            match item {
+                Item::Packet(packet, _) => {
+                    self.log.emit(Kind::Context.nr(context), What::PacketCancelled { packet });
+                }
+                Item::Wait(marks) | Item::Signal(marks) => self.drop_marks(world, context, &marks),
+            }
+        }
+    }
+}
+
+impl World {
+    /// What a device has queued that is not over.
+    pub(crate) fn outstanding(&self, device: u32) -> Vec<Behind> {
+        let Some(it) = self.devices.get(device) else { return Vec::new() };
+        let busy = |context: &u32| {
+            let it = self.contexts.get(*context)?;
+            (it.flying > 0).then_some(Behind::Context(*context, it.line.queued))
+        };
+        it.contexts.iter().filter_map(busy).collect()
+    }
+
+    /// Whether work is over.
+    pub(crate) fn is_over(&self, adapter: u32, work: Behind) -> bool {
+        match work {
+            Behind::Context(context, packet) => {
+                self.contexts.get(context).is_none_or(|it| it.line.done >= packet)
+            }
+            Behind::Node(node, fence) => {
+                let nodes = self.adapters.get(adapter).map(|it| it.nodes.as_slice());
+                let Some(it) = nodes.unwrap_or_default().get(node) else { return true };
+                it.passed.covers(fence) || it.queue.iter().all(|it| it.fence != fence)
+            }
+        }
+    }
+
+    /// Whether a packet is first in a context's line, and everything it needs is there.
+    fn may_send(&self, context: u32) -> bool {
+        self.is_next(context) && self.is_ready(context)
+    }
+
+    /// Whether a packet is first in a context's line, and its node takes packets.
+    fn is_next(&self, context: u32) -> bool {
+        let Some(it) = self.contexts.get(context) else { return false };
+        let Some(device) = self.devices.get(it.device) else { return false };
+        let node = self.adapters.get(device.adapter).and_then(|on| on.nodes.get(it.node));
+        it.line.has_packet_first()
+            && !it.rooting
+            && device.lost.is_none()
+            && node.is_some_and(crate::schedule::Node::takes)
+    }
+
+    /// Those that may be sent for, the most important first.
+    fn by_priority(&self) -> Vec<u32> {
+        let mut all = self.runnable.clone();
+        all.sort_by_key(|it| {
+            let priority = self.contexts.get(*it).map_or(0, |it| it.line.priority);
+            std::cmp::Reverse(priority)
+        });
+        all
+    }
+
+    /// A context with nothing to send is not runnable any more.
+    fn unless_waits(&mut self, context: u32) {
+        let waits = self.contexts.get_mut(context).is_some_and(|it| {
+            it.line.runnable = it.line.has_packet_first();
+            it.line.runnable
+        });
+        if !waits {
+            self.runnable.retain(|it| *it != context);
+        }
+    }
+
+    /// What stands before a context's next packet, in words.
+    pub(crate) fn line_waits(&self, context: u32) -> String {
+        let wait = self.contexts.get(context).and_then(|it| it.line.wait());
+        wait.map_or(String::new(), |it| {
+            format!(" ({} waits for {})", Kind::Context.nr(context), self.lacks(it))
+        })
+    }
+}

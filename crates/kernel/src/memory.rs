@@ -394,12 +394,12 @@ pub(crate) enum Move {
     Go,
     /// Writes entries of a page table.
     Table(Arc<crate::space::step::TableWrite>),
-    /// Has translations of a space forgotten, on behalf of an extent if of one.
+    /// Has translations of a space forgotten, on behalf of these extents.
     Flush {
         space: u32,
         start: u64,
         end: u64,
-        of: Option<u32>,
+        of: Vec<u32>,
     },
 }
 

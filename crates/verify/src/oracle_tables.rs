@@ -101,6 +101,10 @@ impl Tables {
 
     /// Nothing is known of what is there, whoever's it was.
     pub(crate) fn forget(&mut self, table: (u32, u64)) {
+        let lost = |it: &Vec<Slot>| it.iter().any(|it| it.flying > 0);
+        for (key, _) in self.known.iter().filter(|it| (it.0.1, it.0.2) == table && lost(it.1)) {
+            self.flying.remove(&key.0); // What was lost never ends.
+        }
         self.known.retain(|it, _| (it.1, it.2) != table);
     }
 

@@ -13,6 +13,7 @@
 use flight::{Fence, InCall, Line, Machine, Passive, Ram, TableEntry, TableRoot};
 use kernel::handle::Handle;
 use kernel::miniport::Refusal;
+use kernel::operation::PAGE;
 use kernel::segment::MemoryFeatures;
 use softgpu::format::Command;
 use softgpu::{Ended, Gpu, Memory, MemoryPlan, MmuPlan, NODES, Packet, Target};
@@ -144,6 +145,13 @@ impl Board {
             *it = newest.0;
         }
         !done.is_empty()
+    }
+
+    /// Where the memory is that the system has at a virtual address of its own.
+    pub(crate) fn physical(&self, address: u64) -> Option<u64> {
+        let root = self.state().system?;
+        let TableEntry { segment, page, .. } = self.gpu.translate(root, address)?;
+        Some(softgpu::segment_base(segment)? + page * PAGE + address % PAGE)
     }
 
     /// The register that holds the last fence of a node acknowledged. Packets of a node end in

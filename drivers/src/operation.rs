@@ -305,6 +305,10 @@ pub(crate) fn moved(operation: &Operation<'_>, board: &Board) -> Option<Moved> {
             _ => return None,
         },
         Operation::Fill { word, address, .. } => (word, address, true),
+        Operation::VirtualFill { word, address, .. } => (word?, board.physical(address)?, true),
+        Operation::VirtualTransfer { word, offset, to, .. } => {
+            (word?, board.physical(to.checked_sub(offset)?)?, true)
+        }
         Operation::Discard { word, address, .. } => (word, address, false),
         Operation::InitContext { word, place: End::Segment { address, .. }, .. } => {
             (word, address, true)

@@ -272,7 +272,7 @@ impl Kernel {
             self.witness(number, &step.what, &facts, true);
         }
         let operation = facts.operation(step);
-        let (name, address) = (operation.name(), facts.address);
+        let (name, address) = (step.what.name(), facts.address);
         let room = open.room.saturating_sub(open.used);
         let start = open.buffer.run.start + u64::from(open.used);
         let rest = Run { start, bytes: u64::from(room) };

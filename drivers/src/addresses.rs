@@ -2,7 +2,7 @@
 //! is not here is that of the driver with memory.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
-use crate::block::{Kind, find, free, take};
+use crate::block::{Kind, find, free, list, take};
 use crate::memory::{MEMORY, SavedContext, build_paging_buffer, context, query_memory};
 use crate::operation::Given;
 use crate::table::Adapter;
@@ -12,9 +12,9 @@ use abi::display::{
     DXGK_PAGETABLEUPDATE_CPU_VIRTUAL, DXGK_PAGETABLEUPDATE_GPU_PHYSICAL,
     DXGK_PAGETABLEUPDATE_GPU_VIRTUAL, DXGK_QUERYPAGETABLELEVELDESCIN,
     DXGK_VIDMMCAPS_FLAGS as Memory, DXGKARG_BUILDPAGINGBUFFER, DXGKARG_CREATEPROCESS,
-    DXGKARG_GETROOTPAGETABLESIZE, DXGKARG_QUERYADAPTERINFO, DXGKARG_SETROOTPAGETABLE,
-    DXGKARGCB_NOTIFY_INTERRUPT_DATA, DXGKQAITYPE_DRIVERCAPS, DXGKQAITYPE_GPUMMUCAPS,
-    DXGKQAITYPE_PAGETABLELEVELDESC, DmaPageFaulted,
+    DXGKARG_GETROOTPAGETABLESIZE, DXGKARG_MAPCPUHOSTAPERTURE, DXGKARG_QUERYADAPTERINFO,
+    DXGKARG_SETROOTPAGETABLE, DXGKARG_UNMAPCPUHOSTAPERTURE, DXGKARGCB_NOTIFY_INTERRUPT_DATA,
+    DXGKQAITYPE_DRIVERCAPS, DXGKQAITYPE_GPUMMUCAPS, DXGKQAITYPE_PAGETABLELEVELDESC, DmaPageFaulted,
 };
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::{
@@ -24,7 +24,7 @@ use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
 use flight::{Fence, TableRoot};
 use kernel::mmu::{TableAt, UpdateMode};
 use kernel::operation::Operation;
-use softgpu::{Ended, MmuPlan, NODES, encode_entry};
+use softgpu::{Ended, LOCAL, MmuPlan, NODES, encode_entry};
 use std::ptr;
 
 /// The driver.
@@ -34,6 +34,8 @@ pub(crate) const VIRTUAL: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DAT
     DxgkDdiDestroyProcess: Some(destroy_process),
     DxgkDdiGetRootPageTableSize: Some(root_page_table_size),
     DxgkDdiSetRootPageTable: Some(set_root_page_table),
+    DxgkDdiMapCpuHostAperture: Some(map_cpu_host_aperture),
+    DxgkDdiUnmapCpuHostAperture: Some(unmap_cpu_host_aperture),
     DxgkDdiBuildPagingBuffer: Some(build_with_tables),
     DxgkDdiInterruptRoutine: Some(interrupt_with_faults),
     ..MEMORY
@@ -145,6 +147,46 @@ unsafe extern "win64-unwind" fn root_page_table_size(
     let Some(size) = plan.map(|it| it.root_size(args.NumberOfPte)) else { return 0 };
     args.NumberOfPte = size.entries;
     usize::try_from(size.bytes).unwrap_or(0)
+}
+
+/// Whose pages they are does not matter: page tables are nobody's.
+unsafe extern "win64-unwind" fn map_cpu_host_aperture(
+    adapter: HANDLE,
+    args: *const DXGKARG_MAPCPUHOSTAPERTURE,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let args = unsafe { args.read() };
+    let count = u32::try_from(args.NumberOfPages).unwrap_or(0);
+    // SAFETY: The kernel gives so many numbers.
+    let window = unsafe { list(args.pCpuHostAperturePages, count) };
+    // SAFETY: As above.
+    let memory = unsafe { list(args.pMemorySegmentPages, count) };
+    let pairs: Vec<(u64, u64)> =
+        window.iter().map(|it| u64::from(*it)).zip(memory.iter().copied()).collect();
+    // SAFETY: The word is the adapter's, which outlives the call.
+    let known = unsafe { find::<Adapter>(adapter) };
+    let shown = known.is_some_and(|it| it.board().gpu.show_window(&pairs));
+    if shown && u32::from(args.SegmentId) == LOCAL {
+        STATUS_SUCCESS
+    } else {
+        STATUS_INVALID_PARAMETER
+    }
+}
+
+unsafe extern "win64-unwind" fn unmap_cpu_host_aperture(
+    adapter: HANDLE,
+    args: *const DXGKARG_UNMAPCPUHOSTAPERTURE,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let args = unsafe { args.read() };
+    let count = u32::try_from(args.NumberOfPages).unwrap_or(0);
+    // SAFETY: The kernel gives so many numbers.
+    let window = unsafe { list(args.pCpuHostAperturePages, count) };
+    let pages: Vec<u64> = window.iter().map(|it| u64::from(*it)).collect();
+    // SAFETY: The word is the adapter's, which outlives the call.
+    let known = unsafe { find::<Adapter>(adapter) };
+    let hidden = known.is_some_and(|it| it.board().gpu.hide_window(&pages));
+    if hidden { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
 }
 
 /// Contexts are told here which is the system's, for no packet of that one comes.

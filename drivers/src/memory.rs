@@ -101,6 +101,7 @@ fn descriptor(shape: &SegmentShape) -> DXGK_SEGMENTDESCRIPTOR4 {
             Value: bit(shape.flags.aperture, Flags::Aperture)
                 | bit(shape.flags.coherent, Flags::CacheCoherent)
                 | bit(shape.flags.cpu_visible, Flags::CpuVisible)
+                | bit(shape.flags.host_aperture, Flags::SupportsCpuHostAperture)
                 | bit(shape.flags.application_target, Flags::ApplicationTarget),
         },
         BaseAddress: shape.base.cast_signed(),
@@ -111,6 +112,7 @@ fn descriptor(shape: &SegmentShape) -> DXGK_SEGMENTDESCRIPTOR4 {
     if let Some(cpu) = shape.cpu {
         it.set_cpu_translated_address(cpu.cast_signed());
     }
+    it.CpuHostAperture.SizeInPages = u32::try_from(shape.window).unwrap_or(0);
     it
 }
 

@@ -48,10 +48,6 @@ pub const UNCALLED: &[(&str, &[&str])] = &[
     ),
     ("no swizzling ranges", &["DxgkDdiAcquireSwizzlingRange", "DxgkDdiReleaseSwizzlingRange"]),
     (
-        "no window of the CPU's into memory that it does not see",
-        &["DxgkDdiMapCpuHostAperture", "DxgkDdiUnmapCpuHostAperture"],
-    ),
-    (
         "no page tables of WDDM 1.x",
         &[
             "DxgkDdiDescribePageTable",

@@ -83,10 +83,12 @@ impl MemoryPlan {
         let local = SegmentFlags { application_target: true, ..SegmentFlags::default() };
         let aperture = SegmentFlags { aperture: true, coherent: true, ..SegmentFlags::default() };
         let visible = SegmentFlags { cpu_visible: true, ..local };
+        let window = self.mmu.map_or(0, |it| u64::from(it.window));
+        let hidden = SegmentFlags { host_aperture: window > 0, ..local };
         let segments = vec![
             shape(APERTURE_BASE, self.aperture, aperture),
             SegmentShape { cpu: Some(cpu), ..shape(VISIBLE_BASE, self.visible, visible) },
-            shape(LOCAL_BASE, self.local, local),
+            SegmentShape { window, ..shape(LOCAL_BASE, self.local, hidden) },
         ];
         let (node, buffer) = (self.paging_node, self.paging_buffer);
         let paging = PagingFeatures { node, buffer, ..PagingFeatures::default() };

@@ -5,8 +5,8 @@ use crate::asking::ASKS;
 use crate::bad::paging::Flaw;
 use crate::bad::tables::Flaw as Table;
 use crate::bad::{
-    adapter, callback, context_memory, create, describe, destroy, device, escape, handle, level,
-    memory, query, saved, standard, view,
+    adapter, addresses, callback, context_memory, create, describe, destroy, device, escape,
+    handle, level, memory, query, saved, standard, view,
 };
 use crate::memory::MEMORY;
 use crate::moving::MOVES_RESOURCE;
@@ -224,6 +224,12 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::tables(MmuPlan::default(), Table::WrongLevel, log);
     "writes-once" "writes an entry once that it should repeat" [KMD_PAGING_021]
         |log| plug::tables(MmuPlan::default(), Table::WritesOnce, log);
+    "reads-on" "reads as many entries of a page table as it writes, also with Repeat"
+        [KMD_PAGING_021] |log| plug::table_virtual(&addresses::READS_ON, log);
+    "counts-a-buffer" "says that it wrote commands for page tables that the CPU writes"
+        [KMD_PAGING_020] |log| plug::table_virtual(&addresses::COUNTS_A_BUFFER, log);
+    "rounds-entries" "takes root page tables to have more entries than it was told"
+        [KMD_PT_003] |log| plug::table_virtual(&addresses::ROUNDS_ENTRIES, log);
     "writes-later" "leaves page tables unwritten that the CPU has to write" [KMD_PAGING_020]
         |log| plug::tables(MmuPlan::BY_CPU, Table::WritesLater, log);
     "adds-offset" "adds the allocation's offset to the ends of virtual transfers"

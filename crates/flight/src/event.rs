@@ -331,8 +331,11 @@ events! {
     NodeSwitched "node.switched" { to: Option<Subject> }
 
     /// A driver met a process that uses its adapter: subject its address space. The system's own
-    /// has no process.
-    SpaceCreated "space.created" { adapter: Subject, process: Option<Subject>, bits: u32 }
+    /// has no process. Addresses have so many bits; page tables are made invalid `again` before
+    /// they go.
+    SpaceCreated "space.created" {
+        adapter: Subject, process: Option<Subject>, bits: u32, again: bool
+    }
     /// The driver was told that the process does not use the adapter any more.
     SpaceDestroyed "space.destroyed" {}
     /// A context has this root from here on, of so many entries: subject the space. `idle` when
@@ -369,10 +372,11 @@ events! {
     }
     /// The call that mapped has its answer: it is done when the queue's fence has that `value`.
     RangeGiven "range.given" { start: u64, end: u64, queue: Option<Subject>, value: u64 }
-    /// A client could not have these addresses: subject the space.
-    RangeRefused "range.refused" { start: u64, end: u64, why: Text }
-    /// Addresses are free again: a client freed them, or what was mapped there `ended`.
-    RangeFreed "range.freed" { start: u64, end: u64, ended: bool }
+    /// A client could not have these addresses, by a `reserve` or a map: subject the space.
+    RangeRefused "range.refused" { start: u64, end: u64, reserve: bool, why: Text }
+    /// Addresses are free again: a client freed them, or what was mapped there `ended`. Those of
+    /// a reservation are `kept` then: only reserved.
+    RangeFreed "range.freed" { start: u64, end: u64, ended: bool, kept: bool }
     /// A client's updates of addresses are in a queue, and wait for a fence: subject the space.
     UpdateQueued "update.queued" { update: u32, operations: u32, fence: Subject, value: u64 }
     /// Their turn came. `ignored` of them were against addresses that were freed meanwhile.

@@ -119,7 +119,7 @@ impl MmuPlan {
             read_only: true,
             no_execute: true,
             zero: true,
-            invalidates: false,
+            invalidates: self.mode == UpdateMode::Cpu,
         }
     }
 

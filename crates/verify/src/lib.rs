@@ -18,6 +18,7 @@ pub mod rule;
 pub mod shadow;
 mod share;
 
+mod addresses;
 mod answers;
 mod budgets;
 mod close;
@@ -27,6 +28,7 @@ mod destroy;
 mod escape;
 mod fence_order;
 mod follow;
+mod follow_address;
 mod follow_memory;
 mod follow_paging;
 mod follow_residency;

@@ -3,9 +3,11 @@
 //! A shadow holds what later judgements need and nothing else. Rules read it; it is written
 //! only when an event is followed, after the rules have judged that event.
 
+pub mod address;
 pub mod memory;
 
 use crate::names::Names;
+use address::{Space, Table};
 use flight::{Fence, Hex, Subject, Text};
 use memory::{Memory, Paging, Queue, Saved, Saves, Segment, Wanted};
 use smallvec::SmallVec;
@@ -87,6 +89,10 @@ known! {
     Queue queue queue_mut
     /// An allocation for contexts.
     Saved saved saved_mut
+    /// A process on an adapter.
+    Space space space_mut
+    /// A page table.
+    Table table table_mut
 }
 
 /// Of a process: its names, and what its threads are doing.
@@ -130,6 +136,8 @@ pub struct Adapter {
     pub nodes: Vec<Subject>,
     /// Its segments, while it runs.
     pub segments: Vec<Subject>,
+    /// The processes its driver has met, the system's first: with their addresses.
+    pub spaces: Vec<(Option<Subject>, Subject)>,
     /// The bytes of its segments: of each kind, local and not, for applications and in all.
     pub bytes: [[u64; 2]; 2],
     /// Its buffers for paging commands: what was last seen in their private data.
@@ -234,6 +242,10 @@ pub struct Context {
     pub in_flight: u32,
     /// The allocations its driver made for it.
     pub saves: Saves,
+    /// Whether its adapter translates addresses.
+    pub translates: bool,
+    /// The root of its addresses.
+    pub root: Option<Subject>,
 }
 
 /// Of a resource.

@@ -99,7 +99,7 @@ impl Kernel {
             let bounds =
                 Bounds { minimum: order.minimum, maximum: order.maximum, alignment: LARGE };
             let free = |made| made == Made::Free;
-            let span = self.choose(&world, space, order.base, order.bytes, bounds, free)?;
+            let span = self.choose(&world, space, order.base, order.bytes, (bounds, true), free)?;
             if !order.zero || world.is_rooted(space, span.end) {
                 break (space, span, world);
             }
@@ -165,7 +165,8 @@ impl Kernel {
                 Made::Taken { reserved } => reserved || !empty,
                 Made::Mixed => false,
             };
-            let span = self.choose(&world, space, order.base, order.bytes, bounds, fits)?;
+            let span =
+                self.choose(&world, space, order.base, order.bytes, (bounds, false), fits)?;
             if !held.has_entries() || world.is_rooted(space, span.end) {
                 break (space, span, held, world);
             }
@@ -242,6 +243,7 @@ impl Kernel {
             .map(|it| it.0)
             .collect();
         let of = ends.map(|it| it.extent);
+        let kept = ends.is_some() && it.addresses.made_of(span) == Made::Taken { reserved: true };
         if ends.is_some() {
             it.addresses.unmap(span);
         } else {
@@ -256,7 +258,7 @@ impl Kernel {
             }
         }
         let (start, end, ended) = (span.start, span.end, ends.is_some());
-        self.log.emit(subject(space), What::RangeFreed { start, end, ended });
+        self.log.emit(subject(space), What::RangeFreed { start, end, ended, kept });
         let mut plan = Plan::default();
         for part in &had {
             let steps = world.entry_steps(space, part, None);
@@ -299,7 +301,7 @@ impl Kernel {
         space: u32,
         base: u64,
         bytes: u64,
-        bounds: Bounds,
+        (bounds, reserve): (Bounds, bool),
         fits: impl Fn(Made) -> bool,
     ) -> Result<Span<u64>, Refused> {
         let it = world.spaces.get(space).ok_or(Refused::NoAddresses)?;
@@ -320,7 +322,7 @@ impl Kernel {
             }
             Made::Free | Made::Mixed => ("mixed", Refused::AddressesMixed { start, bytes }),
         };
-        self.log.emit(subject(space), What::RangeRefused { start, end, why: why.into() });
+        self.log.emit(subject(space), What::RangeRefused { start, end, reserve, why: why.into() });
         Err(refused)
     }
 

@@ -65,10 +65,11 @@ impl Kernel {
         process: Option<u32>,
     ) -> Result<u32, Refused> {
         let adapter = driver.adapter.number;
-        let (number, geometry, bits) = {
+        let (number, geometry, bits, again) = {
             let world = &mut *self.world.hold();
             let mmu = world.mmu(adapter).ok_or(Refused::NoAddresses)?;
             let (geometry, bits) = (mmu.geometry.clone(), mmu.features.address_bits);
+            let again = mmu.features.invalidates;
             let number = world.spaces.add(Space {
                 process,
                 adapter,
@@ -84,7 +85,7 @@ impl Kernel {
                 coming: Vec::new(),
                 growing: false,
             });
-            (number, geometry, bits)
+            (number, geometry, bits, again)
         };
         let made = self.meet(at, pass, driver, process, &geometry);
         let mut world = self.world.hold();
@@ -95,7 +96,7 @@ impl Kernel {
                     (it.word, it.root) = (Some(Arc::new(word)), size);
                 }
                 let process = process.map(|it| Kind::Process.nr(it));
-                let created = What::SpaceCreated { adapter: driver.adapter, process, bits };
+                let created = What::SpaceCreated { adapter: driver.adapter, process, bits, again };
                 self.log.emit(subject(number), created);
                 self.give_word(given, subject(number));
             }
@@ -320,7 +321,7 @@ impl Kernel {
             for (span, _) in it.addresses.all().collect::<Vec<_>>() {
                 self.log.emit(
                     about,
-                    What::RangeFreed { start: span.start, end: span.end, ended: true },
+                    What::RangeFreed { start: span.start, end: span.end, ended: true, kept: false },
                 );
             }
             it.addresses.free(&all);

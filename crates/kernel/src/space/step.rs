@@ -3,7 +3,8 @@
 use crate::kernel::Kernel;
 use crate::memory::{Move, Step};
 use crate::mmu::{Entry, TableAt, TableUpdate, UpdateMode};
-use crate::operation::Operation;
+use crate::operation::{Operation, PAGE};
+use crate::space::addresses::Held;
 use crate::world::World;
 use flight::{Flushed, Kind, Machine, Subject, TableEntry, TableRoot, Tabled, What};
 use std::sync::Arc;
@@ -156,6 +157,13 @@ impl World {
             UpdateMode::Virtual => TableAt::Virtual(self.system_address(space.adapter, spot)?),
             UpdateMode::Physical => TableAt::Physical(spot.0, shape.base + spot.1),
         };
+        // One that was built is done, whatever was freed since.
+        if let Move::Table(it) = &step.what
+            && step.passes == 0
+            && self.is_stale(it)
+        {
+            return None; // WINDOWS: what is queued for freed addresses is ignored (documented).
+        }
         let behind = step.what.also_of().first().and_then(|it| self.extents.get(*it));
         let (_, mut root) = self.root_of(number)?;
         if matches!(step.what, Move::Flush { .. }) {
@@ -175,6 +183,19 @@ impl World {
             machine: adapter.driver.machine.clone(),
             cpu: mode == UpdateMode::Cpu && matches!(step.what, Move::Table(_)),
         })
+    }
+}
+
+impl World {
+    /// Whether entries of pages are for addresses that are not their allocation's any more.
+    fn is_stale(&self, write: &TableWrite) -> bool {
+        let Some(of) = write.of.filter(|_| write.level == 0 && write.what() == "page") else {
+            return false;
+        };
+        let span = write.address..write.address + u64::from(write.count) * PAGE;
+        let parts = self.spaces.get(write.space).map(|it| it.addresses.parts(&span));
+        let mine = |held: Held| matches!(held, Held::Mapped { view, .. } if self.extent_of(view) == Some(of));
+        !parts.unwrap_or_default().iter().any(|it| mine(it.1.held))
     }
 }
 

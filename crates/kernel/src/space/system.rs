@@ -266,6 +266,10 @@ impl Kernel {
         let adapter = driver.adapter.number;
         let system = self.world.hold().mmu(adapter).map(|it| (it.system, it.device, it.context));
         let Some((space, device, context)) = system else { return };
+        let last = self.world.hold().last_writes(space);
+        for step in &last {
+            let _ = self.write_now(at, pass, driver, step); // A refusal changes nothing any more.
+        }
         let word = self.world.hold().contexts.get_mut(context).and_then(|it| it.word.take());
         if let Some(word) = word.and_then(Arc::into_inner) {
             let (subject, given) = (Kind::Context.nr(context), word.word());
@@ -329,6 +333,21 @@ impl World {
         let linear = &self.mmu(adapter)?.linear;
         let start = linear.get(crate::memory::place_of(segment)?).copied().flatten()?;
         Some(start + offset)
+    }
+
+    /// Makes all tables of a space invalid, for drivers that want that before they go.
+    fn last_writes(&self, space: u32) -> Vec<Step> {
+        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+        let mmu = self.mmu(it.adapter).filter(|it| it.features.invalidates);
+        let Some(geometry) = mmu.map(|it| it.geometry.clone()) else { return Vec::new() };
+        let write = |((level, table), extent): (&(u32, u64), &u32)| {
+            let root = *level == geometry.top();
+            let count = if root { it.root.entries } else { geometry.entries(*level) };
+            let address = geometry.span(*level, *table).start;
+            let write = TableWrite::invalid(space, *level, *extent, address);
+            self.table_step(TableWrite { count, ..write })
+        };
+        it.tables.iter().filter_map(write).collect()
     }
 
     /// Whether a step is a write that the CPU does.

@@ -5,6 +5,7 @@
 //! gave or what the good entry answered, and leaves the rest to that.
 
 pub(crate) mod adapter;
+pub(crate) mod addresses;
 pub(crate) mod callback;
 pub(crate) mod context_memory;
 pub(crate) mod create;

@@ -53,10 +53,25 @@ unsafe fn plug_on(
     table: &DRIVER_INITIALIZATION_DATA,
     log: &Arc<Log>,
 ) -> (Plugged, Arc<Board>) {
+    // SAFETY: The caller promises the same.
+    unsafe { plug_shown(board, table, hardware(), log) }
+}
+
+/// The same, with what the bus shows of it.
+///
+/// # Safety
+///
+/// As of [`plug`].
+unsafe fn plug_shown(
+    board: Board,
+    table: &DRIVER_INITIALIZATION_DATA,
+    hardware: Hardware,
+    log: &Arc<Log>,
+) -> (Plugged, Arc<Board>) {
     let (board, pool) = (Arc::new(board), Pool::new(log.clone()));
     let address = Arc::as_ptr(&board).expose_provenance();
     // SAFETY: The caller promises the same; the board is kept with the driver.
-    let driver = unsafe { TableDriver::with_hardware(*table, address, pool.clone(), hardware()) };
+    let driver = unsafe { TableDriver::with_hardware(*table, address, pool.clone(), hardware) };
     let driver = driver.expect("a table like the good one is taken");
     let miniport = Wrapped::keeping(driver, board.clone());
     (Plugged { miniport, machine: board.clone(), pool }, board)
@@ -83,6 +98,17 @@ pub(crate) fn table_memory(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -
     let board = Board::with_memory(ram(), MemoryPlan::default()).expect("it has as much as that");
     // SAFETY: The tables of this crate are the good one and changes of it.
     let (plugged, _board) = unsafe { plug_on(board, table, log) };
+    plugged
+}
+
+/// A driver with a table of ours, on a board with memory and virtual addresses.
+pub(crate) fn table_virtual(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> Plugged {
+    let (ram, plan) = (ram(), virtual_plan(MmuPlan::default()));
+    let board = Board::with_memory(ram.clone(), plan).expect("it has as much as that");
+    board.gpu.scribble(SCRIBBLE);
+    let shown = Hardware { ram: Some(ram), ..hardware() };
+    // SAFETY: The tables of this crate are the good one and changes of it.
+    let (plugged, _board) = unsafe { plug_shown(board, table, shown, log) };
     plugged
 }
 
@@ -123,6 +149,11 @@ pub(crate) fn crooked(flaw: Flaw, log: &Arc<Log>) -> Plugged {
     around(small_buffers(), log, |good, _| Crooked::new(good, flaw))
 }
 
+/// Not so much memory, since all of it is written to at first.
+fn virtual_plan(mmu: MmuPlan) -> MemoryPlan {
+    MemoryPlan { visible: 8 << 20, local: 8 << 20, mmu: Some(mmu), ..MemoryPlan::default() }
+}
+
 /// A driver around the one in safe Rust, whose hardware translates addresses, and whose memory
 /// holds anything at first.
 fn around_tables(
@@ -130,9 +161,7 @@ fn around_tables(
     log: &Arc<Log>,
     wrap: impl FnOnce(Arc<SoftGpu>) -> Arc<dyn Miniport>,
 ) -> Plugged {
-    let plan =
-        MemoryPlan { visible: 8 << 20, local: 8 << 20, mmu: Some(mmu), ..MemoryPlan::default() };
-    let (good, machine) = SoftGpu::with_memory(ram(), plan);
+    let (good, machine) = SoftGpu::with_memory(ram(), virtual_plan(mmu));
     machine.scribble(SCRIBBLE);
     Plugged { miniport: wrap(good), machine, pool: Pool::new(log.clone()) }
 }

@@ -1,11 +1,12 @@
 //! The drivers by name.
 
+use crate::addresses::VIRTUAL;
 use crate::asking::ASKS;
 use crate::bad::paging::Flaw;
 use crate::bad::tables::Flaw as Table;
 use crate::bad::{
-    adapter, callback, context_memory, create, describe, destroy, device, escape, handle, level,
-    memory, query, saved, standard, view,
+    adapter, addresses, callback, context_memory, create, describe, destroy, device, escape,
+    handle, level, memory, query, saved, standard, view,
 };
 use crate::memory::MEMORY;
 use crate::moving::MOVES_RESOURCE;
@@ -67,6 +68,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::softgpu_virtual(MmuPlan::TWO_LEVELS, log);
     "softgpu-cpu-tables" "the same, with page tables that the CPU writes" []
         |log| plug::softgpu_virtual(MmuPlan::BY_CPU, log);
+    "table-virtual" "the driver with a table, on hardware with virtual addresses" []
+        |log| plug::table_virtual(&VIRTUAL, log);
     "softgpu-changing" "changes the save areas of contexts that run" [] plug::changing;
     "table-locks" "destroys under a spin lock, and takes its time to create" []
         |log| plug::table(&level::LOCKS, log);
@@ -221,6 +224,12 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::tables(MmuPlan::default(), Table::WrongLevel, log);
     "writes-once" "writes an entry once that it should repeat" [KMD_PAGING_021]
         |log| plug::tables(MmuPlan::default(), Table::WritesOnce, log);
+    "reads-on" "reads as many entries of a page table as it writes, also with Repeat"
+        [KMD_PAGING_021] |log| plug::table_virtual(&addresses::READS_ON, log);
+    "counts-a-buffer" "says that it wrote commands for page tables that the CPU writes"
+        [KMD_PAGING_020] |log| plug::table_virtual(&addresses::COUNTS_A_BUFFER, log);
+    "rounds-entries" "takes root page tables to have more entries than it was told"
+        [KMD_PT_003] |log| plug::table_virtual(&addresses::ROUNDS_ENTRIES, log);
     "writes-later" "leaves page tables unwritten that the CPU has to write" [KMD_PAGING_020]
         |log| plug::tables(MmuPlan::BY_CPU, Table::WritesLater, log);
     "adds-offset" "adds the allocation's offset to the ends of virtual transfers"

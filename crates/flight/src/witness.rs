@@ -17,6 +17,8 @@ pub enum Movement {
     Unmapped,
     /// They are of no use any more.
     Thrown,
+    /// They come from another place of the GPU's memory, to the GPU's address.
+    Shifted,
 }
 
 /// An operation on an allocation.
@@ -30,6 +32,10 @@ pub struct Moving<'a> {
     pub movement: Movement,
     /// The GPU's address.
     pub address: u64,
+    /// The one they come from, where they are shifted.
+    pub from: Option<u64>,
+    /// Where the part begins that is moved at virtual addresses, if it is moved there.
+    pub part: Option<u64>,
     /// Its pages in the system's memory.
     pub runs: &'a [Run],
     /// How many bytes.

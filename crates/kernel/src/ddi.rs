@@ -15,7 +15,7 @@ use crate::miniport::{
     DriverDevice, DriverProcess, DriverResource, DriverView, Escape, Features, Generation,
     Miniport, Opening, Refusal, Standard, Submission, Surface,
 };
-use crate::mmu::{ProcessOrder, Root, RootSize};
+use crate::mmu::{ProcessOrder, Root, RootSize, WindowMap};
 use crate::operation::{Building, PagingSubmission};
 use crate::services::Services;
 use flight::{
@@ -100,6 +100,10 @@ table! {
     DESTROY_PROCESS   DxgkDdiDestroyProcess   Passive Zero  Legal::Any;
     ROOT_SIZE         DxgkDdiGetRootPageTableSize Passive Zero Legal::Any;
     SET_ROOT          DxgkDdiSetRootPageTable Passive Zero  Legal::Any;
+    MAP_WINDOW        DxgkDdiMapCpuHostAperture Passive Zero Legal::Any,
+        lacks "tried when the adapter starts; nothing is seen through it";
+    UNMAP_WINDOW      DxgkDdiUnmapCpuHostAperture Passive Zero Legal::Any,
+        lacks "tried when the adapter starts; nothing is seen through it";
     STANDARD_DATA     DxgkDdiGetStandardAllocationDriverData Passive Zero Legal::Any,
         lacks "GDI surfaces only";
     CREATE_ALLOCATION DxgkDdiCreateAllocation Passive Zero  DESCRIBES;
@@ -262,6 +266,25 @@ impl Driver {
         entries: u32,
     ) -> Answer<RootSize> {
         self.call(&ROOT_SIZE, at, bare(process), |it, at| it.root_size(at, entries))
+    }
+
+    pub(crate) fn map_window(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        map: WindowMap<'_>,
+    ) -> Answer<()> {
+        self.call(&MAP_WINDOW, at, bare(None), |it, at| it.map_window(at, map))
+    }
+
+    pub(crate) fn unmap_window(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        segment: u32,
+        window: &[u64],
+    ) -> Answer<()> {
+        self.call(&UNMAP_WINDOW, at, bare(None), |it, at| it.unmap_window(at, segment, window))
     }
 
     pub(crate) fn set_root(

@@ -52,6 +52,7 @@ mod start;
 mod store;
 mod sync;
 pub mod view;
+mod window;
 mod world;
 
 pub use census::{Census, Live};

@@ -377,9 +377,11 @@ pub(crate) enum Move {
     Fill,
     In,
     Out,
-    /// To here, from another place of its segment.
+    /// To here, from another place of its segment: all of it, or a part at addresses of the
+    /// system's space, by where it begins and how many bytes it has.
     Shift {
         from: u64,
+        part: Option<(u64, u64)>,
     },
     /// Its bytes are of no use, or the system's memory has them: nobody has written to it since
     /// it came.
@@ -394,12 +396,12 @@ pub(crate) enum Move {
     Go,
     /// Writes entries of a page table.
     Table(Arc<crate::space::step::TableWrite>),
-    /// Has translations of a space forgotten, on behalf of an extent if of one.
+    /// Has translations of a space forgotten, on behalf of these extents.
     Flush {
         space: u32,
         start: u64,
         end: u64,
-        of: Option<u32>,
+        of: Vec<u32>,
     },
 }
 

@@ -210,6 +210,7 @@ impl Kernel {
         };
         match features.and_then(|it| if sane(&it) { Ok(it) } else { Err(Refusal::Invalid) }) {
             Ok(features) => {
+                self.try_windows(at, &pass, driver, &features);
                 self.enter_features(driver, features, ram);
                 match self.start_system(at, &pass, driver) {
                     Ok(()) => Ok(AdapterId(number)),

@@ -22,6 +22,9 @@ use kernel::operation::{Operation, PAGE};
 use std::ptr;
 use std::sync::Arc;
 
+/// What a byte of the guard is.
+const GUARD: u8 = 0xfd;
+
 /// A page table that the CPU sees, for the time of a call.
 pub(crate) struct Seen {
     ram: Arc<dyn Ram>,
@@ -140,15 +143,23 @@ fn update(
     })
 }
 
-/// The entries as bytes, with a guard behind the last: a driver that reads on where one is to be
-/// repeated finds what no page is.
+/// The most bytes of guard there are behind an entry that is to be repeated.
+const MOST_GUARD: usize = 1 << 16;
+
+/// The entries as bytes. Behind one that is to be repeated lies a guard: a driver that reads on
+/// finds what no page is.
 pub(crate) fn entries(it: &TableUpdate<'_>) -> Answer<Private> {
     let given = if it.repeat { it.entries.get(..1) } else { Some(it.entries) };
     let bytes = given.unwrap_or_default().iter().map(entry).flat_map(|it| {
         let DXGK_PTE { Flags, PageAddress } = it;
         [Flags, PageAddress].into_iter().flat_map(u64::to_ne_bytes)
     });
-    Private::copy(&bytes.collect::<Vec<u8>>())
+    let mut bytes = bytes.collect::<Vec<u8>>();
+    if it.repeat {
+        let all = (it.count as usize).saturating_mul(size_of::<DXGK_PTE>());
+        bytes.resize(all.clamp(bytes.len(), MOST_GUARD), GUARD);
+    }
+    Private::copy(&bytes)
 }
 
 /// WINDOWS: an address in an entry is a page number (observed by two driver projects).

@@ -83,6 +83,11 @@ impl Controller {
         }
     }
 
+    /// How many pages the local memory has that the CPU does not see.
+    pub(crate) fn local_pages(&self) -> u64 {
+        self.local.bytes / crate::plan::PAGE
+    }
+
     /// Fills local memory.
     pub(crate) fn scribble(&self, pattern: u32) {
         for run in [self.visible, self.local] {

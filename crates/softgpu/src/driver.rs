@@ -17,7 +17,7 @@ use crate::format::{self, DESCRIPTION_SIZE, STANDARD_RESOURCE, STANDARD_RESOURCE
 use crate::gpu::{Gpu, NODES, Packet};
 use crate::mmu::MmuPlan;
 use crate::paged;
-use crate::plan::{MemoryPlan, PAGE};
+use crate::plan::{LOCAL, MemoryPlan, PAGE};
 use crate::records::{Ended, Records, View};
 use flight::{DeviceLevel, Dispatch, Passive, Ram, TableRoot};
 use kernel::context::Context;
@@ -28,7 +28,7 @@ use kernel::miniport::{
     DriverDevice, DriverProcess, DriverResource, DriverView, Escape, Fate, Features, Home,
     Miniport, Opening, Refusal, Shape, Standard, Submission, Surface, ViewBirth,
 };
-use kernel::mmu::{ProcessOrder, Root, RootSize};
+use kernel::mmu::{ProcessOrder, Root, RootSize, WindowMap};
 use kernel::operation::{Building, PagingSubmission};
 use kernel::services::Services;
 use kernel::space::Space;
@@ -42,11 +42,13 @@ const A8: i32 = 28;
 const ENGINES: u32 = 1;
 
 /// What only a driver of hardware with virtual addresses has.
-const VIRTUAL: [&str; 4] = [
+const VIRTUAL: [&str; 6] = [
     "DxgkDdiCreateProcess",
     "DxgkDdiDestroyProcess",
     "DxgkDdiGetRootPageTableSize",
     "DxgkDdiSetRootPageTable",
+    "DxgkDdiMapCpuHostAperture",
+    "DxgkDdiUnmapCpuHostAperture",
 ];
 
 /// The driver of a [`Gpu`].
@@ -265,6 +267,18 @@ impl Miniport for SoftGpu {
         let root = TableRoot { segment, offset, entries };
         let known = self.state().records.set_root(context.word(), root);
         if known { Ok(()) } else { Err(Refusal::Invalid) }
+    }
+
+    fn map_window(&self, _at: &mut Passive, map: WindowMap<'_>) -> Answer<()> {
+        let pairs: Vec<(u64, u64)> =
+            map.window.iter().copied().zip(map.memory.iter().copied()).collect();
+        let shown = map.segment == LOCAL && self.gpu.show_window(&pairs);
+        if shown { Ok(()) } else { Err(Refusal::Invalid) }
+    }
+
+    fn unmap_window(&self, _at: &mut Passive, segment: u32, window: &[u64]) -> Answer<()> {
+        let hidden = segment == LOCAL && self.gpu.hide_window(window);
+        if hidden { Ok(()) } else { Err(Refusal::Invalid) }
     }
 
     fn standard_data(&self, _at: &mut Passive, standard: &mut Standard) -> Answer<()> {

@@ -127,6 +127,20 @@ impl Gpu {
         }
     }
 
+    /// Shows pages of the segment [`LOCAL`](crate::LOCAL) to the CPU, each in a page of the
+    /// window: pairs of both. Answers whether all are there.
+    pub fn show_window(&self, pairs: &[(u64, u64)]) -> bool {
+        InCall::touch();
+        let memory = self.memory.as_ref();
+        memory.is_some_and(|it| it.mmu().is_some_and(|mmu| mmu.show(pairs, it.local_pages())))
+    }
+
+    /// Shows nothing in these pages of the window any more. Answers whether something was.
+    pub fn hide_window(&self, pages: &[u64]) -> bool {
+        InCall::touch();
+        self.memory.as_ref().and_then(Controller::mmu).is_some_and(|it| it.hide(pages))
+    }
+
     /// Where the CPU sees its local memory, if it has some.
     pub fn cpu(&self) -> Option<u64> {
         self.memory.as_ref().map(Controller::cpu)

@@ -38,4 +38,4 @@ pub use engine::{Area, Drawing, Ended, Paging, Target};
 pub use gpu::{Gpu, NODES, Packet};
 pub use memory::Memory;
 pub use mmu::{ENTRY_SIZE, MmuPlan, encode_entry};
-pub use plan::{APERTURE, LOCAL, MemoryPlan, VISIBLE};
+pub use plan::{APERTURE, LOCAL, MemoryPlan, VISIBLE, segment_base};

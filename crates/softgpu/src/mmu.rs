@@ -10,10 +10,11 @@
 //! 2. What engines remember of a translation they do not look up again (`tlb.rs`).
 
 use crate::controller::{Controller, Side};
-use crate::plan::{APERTURE, APERTURE_BASE, LOCAL, LOCAL_BASE, PAGE, VISIBLE, VISIBLE_BASE};
+use crate::plan::{LOCAL, PAGE, VISIBLE, segment_base};
 use crate::tlb::Tlb;
 use flight::{Run, TableEntry, TableRoot};
 use kernel::mmu::{Entry, MmuFeatures, RootSize, TableLevel, UpdateMode};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How many bytes an entry has.
@@ -44,12 +45,14 @@ pub struct MmuPlan {
     pub segment: u32,
     /// How its driver has tables written.
     pub mode: UpdateMode,
+    /// How many pages of local memory the CPU can have shown at once.
+    pub window: u32,
 }
 
 impl Default for MmuPlan {
     fn default() -> Self {
         let mode = UpdateMode::Physical;
-        Self { levels: 3, index_bits: 9, root_bits: 9, segment: LOCAL, mode }
+        Self { levels: 3, index_bits: 9, root_bits: 9, segment: LOCAL, mode, window: 64 }
     }
 }
 
@@ -61,11 +64,18 @@ impl MmuPlan {
         root_bits: 12,
         segment: LOCAL,
         mode: UpdateMode::Physical,
+        window: 0,
     };
 
     /// Three levels, in memory that the CPU sees and writes.
-    pub const BY_CPU: Self =
-        Self { levels: 3, index_bits: 9, root_bits: 9, segment: VISIBLE, mode: UpdateMode::Cpu };
+    pub const BY_CPU: Self = Self {
+        levels: 3,
+        index_bits: 9,
+        root_bits: 9,
+        segment: VISIBLE,
+        mode: UpdateMode::Cpu,
+        window: 0,
+    };
 
     /// The same within what the hardware can do.
     #[must_use]
@@ -159,11 +169,34 @@ fn decode_entry(bytes: u64) -> TableEntry {
 pub(crate) struct Mmu {
     plan: MmuPlan,
     tlb: Mutex<Tlb>,
+    /// Which page of local memory each page of the window shows.
+    window: Mutex<BTreeMap<u64, u64>>,
 }
 
 impl Mmu {
     pub(crate) fn new(plan: MmuPlan) -> Self {
-        Self { plan: plan.whole(), tlb: Mutex::default() }
+        Self { plan: plan.whole(), tlb: Mutex::default(), window: Mutex::default() }
+    }
+
+    /// Shows pages of local memory, of which there are so many, in pages of the window. All of
+    /// them, or none.
+    pub(crate) fn show(&self, pairs: &[(u64, u64)], pages: u64) -> bool {
+        let there = |it: &(u64, u64)| it.0 < u64::from(self.plan.window) && it.1 < pages;
+        let all = pairs.iter().all(there);
+        if all {
+            self.window().extend(pairs.iter().copied());
+        }
+        all
+    }
+
+    /// Shows nothing there any more. Answers whether something was shown in each.
+    pub(crate) fn hide(&self, pages: &[u64]) -> bool {
+        let window = &mut *self.window();
+        pages.iter().fold(true, |all, it| window.remove(it).is_some() && all)
+    }
+
+    fn window(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn tlb(&self) -> MutexGuard<'_, Tlb> {
@@ -190,14 +223,10 @@ pub(crate) type Faulted<T> = Result<T, u64>;
 
 /// Where a page of a segment is, for the hardware.
 fn side(segment: u32, offset: u64) -> Option<Side> {
-    let base = match segment {
-        0 => return Some(Side::System(offset)),
-        APERTURE => APERTURE_BASE,
-        VISIBLE => VISIBLE_BASE,
-        LOCAL => LOCAL_BASE,
-        _ => return None,
-    };
-    Some(Side::Own(base.checked_add(offset)?))
+    match segment {
+        0 => Some(Side::System(offset)),
+        _ => Some(Side::Own(segment_base(segment)?.checked_add(offset)?)),
+    }
 }
 
 impl Controller {

@@ -456,3 +456,18 @@ fn two_levels_are_walked_as_well() {
         assert_eq!(bench.fill(address, 1, 5), bench.fault(address));
     });
 }
+
+#[test]
+fn the_window_shows_what_is_there() {
+    fly(MmuPlan { window: 4, ..MmuPlan::default() }, |bench| {
+        assert!(bench.gpu.show_window(&[(0, 31), (3, 0)]));
+        assert!(!bench.gpu.show_window(&[(1, 0), (4, 0)]), "there are four pages");
+        assert!(!bench.gpu.show_window(&[(1, 32)]), "there is no such memory");
+        assert!(!bench.gpu.hide_window(&[0, 1]) && bench.gpu.hide_window(&[3]));
+        assert!(!bench.gpu.hide_window(&[3]));
+        let features = bench.driver.query_adapter(bench.at).unwrap();
+        let segments = features.memory.unwrap().segments;
+        let windows: Vec<u64> = segments.iter().map(|it| it.window).collect();
+        assert_eq!(windows, [0, 0, 4]);
+    });
+}

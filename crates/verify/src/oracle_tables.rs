@@ -26,6 +26,8 @@ struct Slot {
     says: Option<TableEntry>,
     /// The last that was valid.
     was: Option<TableEntry>,
+    /// What it said before its last update.
+    before: Option<TableEntry>,
     /// Updates of it that have begun and not ended.
     flying: u32,
 }
@@ -35,6 +37,8 @@ struct Wrong {
     index: u32,
     expected: TableEntry,
     found: Option<TableEntry>,
+    /// It is what it was before.
+    untouched: bool,
 }
 
 impl Tables {
@@ -47,6 +51,7 @@ impl Tables {
                 slots.resize(place + 1, Slot::default());
             }
             let slot = &mut slots[place];
+            slot.before = it.machine.peek_entry(it.table, index);
             slot.says = Some(expected(it, index));
             slot.was = slot.says.filter(|it| it.valid).or(slot.was);
             slot.flying += 1;
@@ -74,7 +79,8 @@ impl Tables {
             if found.is_some_and(|it| it.same(&says)) {
                 continue;
             }
-            let wrong = Wrong { index, expected: says, found };
+            let untouched = found == slot.before;
+            let wrong = Wrong { index, expected: says, found, untouched };
             let mine = indices(it).contains(&index);
             let first = if mine { &mut asked } else { &mut other };
             if first.is_none() {
@@ -95,6 +101,10 @@ impl Tables {
 
     /// Nothing is known of what is there, whoever's it was.
     pub(crate) fn forget(&mut self, table: (u32, u64)) {
+        let lost = |it: &Vec<Slot>| it.iter().any(|it| it.flying > 0);
+        for (key, _) in self.known.iter().filter(|it| (it.0.1, it.0.2) == table && lost(it.1)) {
+            self.flying.remove(&key.0); // What was lost never ends.
+        }
         self.known.retain(|it, _| (it.1, it.2) != table);
     }
 
@@ -200,18 +210,19 @@ fn judge_written(it: &Tabled<'_>, log: &Log, asked: Option<&Wrong>, other: Optio
             said(Some(wrong.expected))
         )
     };
-    if it.cpu {
-        let broken = asked.map(|it| sentence(it, "by the CPU left"));
-        judge(RuleId::KMD_PAGING_020, broken);
-        if asked.is_some() {
+    if it.repeat && it.count > 1 {
+        // The first one is right, and this one as it was: so the entry was not repeated.
+        let few = asked.filter(|wrong| wrong.index != it.first && wrong.untouched);
+        judge(RuleId::KMD_PAGING_021, few.map(|it| sentence(it, "with Repeat left")));
+        if few.is_some() {
             return;
         }
     }
-    if it.repeat && it.count > 1 {
-        // The first one is right: so the entry was taken, and not repeated.
-        let few = asked.filter(|wrong| wrong.index != it.first);
-        judge(RuleId::KMD_PAGING_021, few.map(|it| sentence(it, "with Repeat left")));
-        if few.is_some() {
+    if it.cpu {
+        // The first one is as it was: so nothing was written yet.
+        let late = asked.filter(|wrong| wrong.index == it.first && wrong.untouched);
+        judge(RuleId::KMD_PAGING_020, late.map(|it| sentence(it, "by the CPU left")));
+        if late.is_some() {
             return;
         }
     }

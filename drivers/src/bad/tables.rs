@@ -98,7 +98,7 @@ impl Tables {
         let mut changed = it;
         match self.flaw {
             Flaw::WritesAddresses => entries = it.entries.iter().map(turn).collect(),
-            Flaw::EntryShort => changed.count = it.count.saturating_sub(1),
+            Flaw::EntryShort if it.count > 1 && !it.repeat => changed.count = it.count - 1,
             // Not behind the end of the table: nothing is known of what is there.
             Flaw::EntryMore if it.first + it.count < 512 && !it.repeat => {
                 let last = entries.last().copied().unwrap_or_default();
@@ -110,7 +110,7 @@ impl Tables {
                 changed = TableUpdate { repeat: false, count: 1, ..it };
             }
             Flaw::WritesLater if matches!(it.table, TableAt::Cpu(_)) => return Ok(()),
-            Flaw::WrongLevel => {
+            Flaw::WrongLevel if !matches!(it.table, TableAt::Cpu(_)) => {
                 let tables = &mut self.state().tables;
                 tables.insert(it.level, it.table);
                 if let Some(above) = tables.get(&(it.level + 1)).filter(|_| it.level == 0) {

@@ -96,11 +96,12 @@ impl Kernel {
 
     /// What a step was done for besides its own extent may end now.
     fn finish_for(&self, world: &mut World, step: &Step) {
-        let Some(extent) = step.what.also_of() else { return };
-        let Some(it) = world.extents.get_mut(extent) else { return };
-        it.pending -= 1;
-        if it.ending && it.pending == 0 {
-            self.release_extent(world, extent);
+        for &extent in step.what.also_of() {
+            let Some(it) = world.extents.get_mut(extent) else { continue };
+            it.pending -= 1;
+            if it.ending && it.pending == 0 {
+                self.release_extent(world, extent);
+            }
         }
     }
 

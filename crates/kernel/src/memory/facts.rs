@@ -2,7 +2,7 @@
 
 use crate::kernel::Kernel;
 use crate::memory::place::segment_number;
-use crate::memory::{Move, Step};
+use crate::memory::{Move, Step, number};
 use crate::operation::{End, Operation, PAGE, Pages, Transfer};
 use crate::space::step::TableFacts;
 use crate::world::World;
@@ -22,11 +22,15 @@ pub(crate) struct Facts {
     pub(crate) bytes: u64,
     pub(crate) runs: Vec<Run>,
     pub(crate) address: u64,
+    /// Where the segment begins.
+    pub(crate) base: u64,
     pub(crate) coherent: bool,
     pub(crate) linear: bool,
     pub(crate) dummy: u64,
     pub(crate) cpu: Option<usize>,
     pub(crate) locked: bool,
+    /// Where the segment is in the system's space, on an adapter that translates.
+    pub(crate) system: Option<u64>,
     /// What is said of a page table, if it is about one.
     pub(crate) table: Option<TableFacts>,
 }
@@ -54,10 +58,29 @@ impl Facts {
             return it;
         }
         match &step.what {
-            Move::Fill => Operation::Fill { word, segment, address, bytes, pattern: 0 },
+            Move::Fill => match self.system {
+                Some(start) => Operation::VirtualFill {
+                    word: Some(word),
+                    offset: 0,
+                    address: start + step.at.offset,
+                    bytes,
+                    pattern: 0,
+                },
+                None => Operation::Fill { word, segment, address, bytes, pattern: 0 },
+            },
             Move::In => transfer(End::System(pages), place),
             Move::Out => transfer(place, End::System(pages)),
-            Move::Shift { from } => {
+            Move::Shift { from, part: Some((offset, bytes)) } => {
+                let start = self.system.unwrap_or(0);
+                Operation::VirtualTransfer {
+                    word: Some(word),
+                    offset: *offset,
+                    from: start + from + offset,
+                    to: start + step.at.offset + offset,
+                    bytes: *bytes,
+                }
+            }
+            Move::Shift { from, part: None } => {
                 let address = address - step.at.offset + from;
                 transfer(End::Segment { number: segment, address }, place)
             }
@@ -143,11 +166,13 @@ impl World {
             bytes: it.bytes,
             runs: it.backing.clone(),
             address: segment.shape.base + at.offset,
+            base: segment.shape.base,
             coherent: segment.shape.flags.coherent && it.wants.flags.cached,
             linear: flags.cpu_visible && !flags.swizzled,
             dummy: memory.dummy.map_or(0, |it| it.start),
             cpu: it.lock.as_ref().map(|it| it.address).filter(|_| cpu),
             locked: it.lock.is_some(),
+            system: self.system_address(it.adapter, (number(at.segment), 0)),
             table,
         })
     }
@@ -170,12 +195,17 @@ impl Kernel {
             Move::Discard { .. } => Movement::Thrown,
             Move::Map => Movement::Mapped,
             Move::Unmap => Movement::Unmapped,
-            Move::Init | Move::Update(_) | Move::Shift { .. } => {
-                return witness.forget(facts.owner);
-            }
+            Move::Shift { .. } => Movement::Shifted,
+            Move::Init | Move::Update(_) => return witness.forget(facts.owner),
             Move::Come | Move::Go | Move::Table(_) | Move::Flush { .. } => return,
         };
+        let (from, part) = match what {
+            Move::Shift { from, part } => (Some(facts.base + from), part.map(|it| it.0)),
+            _ => (None, None),
+        };
         let moving = Moving {
+            from,
+            part,
             paging: Kind::Paging.nr(paging),
             of: facts.owner,
             movement,

@@ -59,9 +59,10 @@ impl Kernel {
                 it.pending += 1;
                 it.moving += u32::from(step.what.moves());
             }
-            let also = step.what.also_of().and_then(|it| world.extents.get_mut(it));
-            if let Some(it) = also {
-                it.pending += 1;
+            for also in step.what.also_of() {
+                if let Some(it) = world.extents.get_mut(*also) {
+                    it.pending += 1;
+                }
             }
         }
         let (count, waits) = (steps.len(), behind.len());
@@ -271,7 +272,7 @@ impl Kernel {
             self.witness(number, &step.what, &facts, true);
         }
         let operation = facts.operation(step);
-        let (name, address) = (operation.name(), facts.address);
+        let (name, address) = (step.what.name(), facts.address);
         let room = open.room.saturating_sub(open.used);
         let start = open.buffer.run.start + u64::from(open.used);
         let rest = Run { start, bytes: u64::from(room) };

@@ -79,12 +79,12 @@ impl TableWrite {
 }
 
 impl Move {
-    /// The extent it is done for besides its own, which cannot end before.
-    pub(crate) fn also_of(&self) -> Option<u32> {
+    /// The extents it is done for besides its own, which cannot end before.
+    pub(crate) fn also_of(&self) -> &[u32] {
         match self {
-            Move::Table(it) => it.of,
-            Move::Flush { of, .. } => *of,
-            _ => None,
+            Move::Table(it) => it.of.as_slice(),
+            Move::Flush { of, .. } => of,
+            _ => &[],
         }
     }
 
@@ -157,12 +157,14 @@ impl World {
             UpdateMode::Virtual => TableAt::Virtual(self.system_address(space.adapter, spot)?),
             UpdateMode::Physical => TableAt::Physical(spot.0, shape.base + spot.1),
         };
+        // One that was built is done, whatever was freed since.
         if let Move::Table(it) = &step.what
+            && step.passes == 0
             && self.is_stale(it)
         {
             return None; // WINDOWS: what is queued for freed addresses is ignored (documented).
         }
-        let behind = step.what.also_of().and_then(|it| self.extents.get(it));
+        let behind = step.what.also_of().first().and_then(|it| self.extents.get(*it));
         let (_, mut root) = self.root_of(number)?;
         if matches!(step.what, Move::Flush { .. }) {
             // Of one that was replaced nothing is remembered, either.

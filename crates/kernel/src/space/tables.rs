@@ -145,7 +145,8 @@ impl Kernel {
             }
         }
         if !gone.is_empty() {
-            into.extend(world.flush_step(space, span, None));
+            // Their memory is free when no engine remembers what was below them.
+            into.extend(world.flush_for(space, span, gone.clone()));
         }
         // WINDOWS: only for drivers that ask for it (documented, ExplicitPageTableInvalidation).
         for (extent, level, address) in ends.into_iter().filter(|_| again) {
@@ -211,8 +212,16 @@ impl World {
 
     /// A step that has translations forgotten, on behalf of an extent if of one.
     pub(crate) fn flush_step(&self, space: u32, span: &Span<u64>, of: Option<u32>) -> Option<Step> {
+        self.flush_for(space, span, of.into_iter().collect())
+    }
+
+    /// The same on behalf of several: none of them ends before.
+    fn flush_for(&self, space: u32, span: &Span<u64>, of: Vec<u32>) -> Option<Step> {
         let (extent, root) = self.root_of(space)?;
         let at = Spotted { segment: place_of(root.segment)?, offset: root.offset };
+        // WINDOWS: all there is goes from zero to zero (documented).
+        let whole = span.start == 0 && span.end >= self.spaces.get(space)?.addresses.end();
+        let span = if whole { &(0..0) } else { span };
         let flush = Move::Flush { space, start: span.start, end: span.end, of };
         Some(Step::new(extent, flush, at))
     }

@@ -1,0 +1,56 @@
+//! Page tables: what a driver writes is compared with what it was asked to write, and who gets
+//! it wrong is named.
+
+use flight::RuleId;
+use stories::{flown, good_scenarios};
+
+/// Each driver that gets page tables wrong, and a scenario that shows it.
+const CASES: &[(&str, &str, RuleId)] = &[
+    ("never-flushes", "map-moves", RuleId::WT_TABLES_001),
+    ("flushes-a-page", "map-moves", RuleId::WT_TABLES_001),
+    ("flushes-nothing", "map-bounds", RuleId::KMD_PAGING_024),
+    ("writes-addresses", "map-and-draw", RuleId::WT_TABLES_001),
+    ("entry-short", "map-and-draw", RuleId::WT_TABLES_001),
+    ("entry-more", "map-and-draw", RuleId::WT_TABLES_001),
+    ("wrong-level", "map-and-draw", RuleId::WT_TABLES_001),
+    ("writes-once", "map-and-draw", RuleId::KMD_PAGING_021),
+    ("reads-on", "map-and-draw", RuleId::KMD_PAGING_021),
+    ("writes-later", "map-and-draw", RuleId::KMD_PAGING_020),
+    ("counts-a-buffer", "map-and-draw", RuleId::KMD_PAGING_020),
+    ("adds-offset", "memory-compacted", RuleId::KMD_PAGING_027),
+    ("keeps-root", "two-spaces", RuleId::KMD_SUBMIT_014),
+    ("all-entries", "map-and-draw", RuleId::KMD_PT_003),
+    ("rounds-entries", "map-and-draw", RuleId::KMD_PT_003),
+    ("root-of-bytes", "map-and-draw", RuleId::KMD_PT_002),
+    ("fewer-entries", "map-and-draw", RuleId::KMD_PT_002),
+    ("needs-allocation", "map-and-draw", RuleId::KMD_PT_004),
+];
+
+#[test]
+fn a_driver_that_gets_page_tables_wrong_is_named() {
+    for (driver, scenario, rule) in CASES {
+        let flown = flown(driver, scenario, 1);
+        let found = flown.findings.iter().find(|it| it.rule == *rule);
+        let found = found.unwrap_or_else(|| panic!("{driver}: {:?}", flown.findings));
+        assert_eq!(found.who, flight::Who::Driver, "{driver}");
+        let others: Vec<_> =
+            flown.findings.iter().filter(|it| it.who != flight::Who::Driver).collect();
+        assert!(others.is_empty(), "{driver}: {others:?}");
+    }
+}
+
+#[test]
+fn good_drivers_keep_every_rule_in_many_orders() {
+    for driver in ["softgpu-virtual", "softgpu-two-levels", "softgpu-cpu-tables", "table-virtual"] {
+        for scenario in good_scenarios(driver) {
+            if !scenario.needs.contains(&"DxgkDdiSetRootPageTable") {
+                continue;
+            }
+            for seed in 1..6 {
+                let flown = flown(driver, scenario.name, seed);
+                let said = (&flown.findings, &flown.needs);
+                assert!(said.0.is_empty() && said.1.is_empty(), "{driver} {seed}: {said:?}");
+            }
+        }
+    }
+}

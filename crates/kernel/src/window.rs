@@ -21,7 +21,7 @@ impl Kernel {
         features: &Features,
     ) {
         let segments = features.memory.iter().flat_map(|it| &it.segments).enumerate();
-        for (place, shape) in segments.filter(|it| it.1.flags.host_aperture && it.1.window > 0) {
+        for (place, _) in segments.filter(|it| it.1.flags.host_aperture && it.1.window > 0) {
             let segment = number(place);
             let map = WindowMap { segment, word: None, memory: &[0], window: &[0] };
             let mapped = driver.map_window(at, pass, map);

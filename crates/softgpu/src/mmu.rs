@@ -192,7 +192,9 @@ impl Mmu {
     /// Shows nothing there any more. Answers whether something was shown in each.
     pub(crate) fn hide(&self, pages: &[u64]) -> bool {
         let window = &mut *self.window();
-        pages.iter().fold(true, |all, it| window.remove(it).is_some() && all)
+        // Each of them, also behind one that showed nothing.
+        let shown = pages.iter().filter(|it| window.remove(*it).is_some());
+        shown.count() == pages.len()
     }
 
     fn window(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {

@@ -68,6 +68,9 @@ impl Tables {
                 slot.flying = slot.flying.saturating_sub(1);
             }
         }
+        if it.machine.peek_entry(it.table, it.first).is_none() {
+            return; // Its hardware does not say what is in tables.
+        }
         // One that is on its way again may be there or not.
         let settled = (0..).zip(&*slots).filter(|(_, it)| it.flying == 0);
         let mut asked = None;
@@ -111,6 +114,9 @@ impl Tables {
     /// Translates all that is known of the addresses, if nothing of them is on its way.
     pub(crate) fn flushed(&mut self, it: &Flushed<'_>, log: &Log) {
         if self.flying.get(&it.of).is_some_and(|it| *it > 0) {
+            return;
+        }
+        if it.machine.peek_entry((it.root.segment, it.root.offset), 0).is_none() {
             return;
         }
         let whole = (it.start, it.end) == (0, 0);

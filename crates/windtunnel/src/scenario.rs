@@ -98,6 +98,21 @@ pub(crate) const ADDRESSES: &[&str] = &[
     "DxgkDdiSetRootPageTable",
 ];
 
+/// Virtual addresses, and power that page tables are lost with.
+pub(crate) const POWERED_ADDRESSES: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiBuildPagingBuffer",
+    "DxgkDdiSubmitCommand",
+    "DxgkDdiCreateProcess",
+    "DxgkDdiDestroyProcess",
+    "DxgkDdiSetRootPageTable",
+    "DxgkDdiSetPowerState",
+];
+
 /// Power, and packets in flight when it goes.
 pub(crate) const POWER: &[&str] = &[
     "DxgkDdiCreateContext",

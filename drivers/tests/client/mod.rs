@@ -147,13 +147,11 @@ impl Client<'_> {
     ) {
         let process = kernel.open_process();
         let name = kernel.open_adapter(process, adapter).unwrap();
-        let device = kernel.create_device(at, process, name).unwrap();
-        let order = ContextOrder { node: 0, engine: 1, system: false, private: Vec::new() };
         let Ok(device) = kernel.create_device(at, process, name) else {
-            kernel.close_adapter(process, name).unwrap();
+            kernel.close_adapter(at, process, name).unwrap();
             return kernel.end_process(at, process, Manner::Orderly);
         };
-        let order = ContextOrder { node: 0, engine: 1, private: Vec::new() };
+        let order = ContextOrder { node: 0, engine: 1, system: false, private: Vec::new() };
         let context = kernel.create_context(at, process, device, &order).ok();
         body(&Client { host, kernel, process, adapter: name, device, context }, at);
         if let Some(context) = context {

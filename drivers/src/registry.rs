@@ -238,7 +238,7 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::tables(MmuPlan::default(), Table::EntryShort, log);
     "entry-more" "writes an entry of a page table more than it should" [WT_TABLES_001]
         |log| plug::tables(MmuPlan::default(), Table::EntryMore, log);
-    "wrong-level" "writes entries of pages to a table above" [WT_TABLES_001]
+    "wrong-table" "writes entries of pages to a table above" [WT_TABLES_001]
         |log| plug::tables(MmuPlan::default(), Table::WrongLevel, log);
     "writes-once" "writes an entry once that it should repeat" [KMD_PAGING_021]
         |log| plug::tables(MmuPlan::default(), Table::WritesOnce, log);

@@ -12,7 +12,7 @@ const CASES: &[(&str, &str, RuleId)] = &[
     ("writes-addresses", "map-and-draw", RuleId::WT_TABLES_001),
     ("entry-short", "map-and-draw", RuleId::WT_TABLES_001),
     ("entry-more", "map-and-draw", RuleId::WT_TABLES_001),
-    ("wrong-level", "map-and-draw", RuleId::WT_TABLES_001),
+    ("wrong-table", "map-and-draw", RuleId::WT_TABLES_001),
     ("writes-once", "map-and-draw", RuleId::KMD_PAGING_021),
     ("reads-on", "map-and-draw", RuleId::KMD_PAGING_021),
     ("writes-later", "map-and-draw", RuleId::KMD_PAGING_020),
@@ -21,7 +21,7 @@ const CASES: &[(&str, &str, RuleId)] = &[
     ("keeps-root", "two-spaces", RuleId::KMD_SUBMIT_014),
     ("all-entries", "map-and-draw", RuleId::KMD_PT_003),
     ("rounds-entries", "map-and-draw", RuleId::KMD_PT_003),
-    ("root-of-bytes", "map-and-draw", RuleId::KMD_PT_002),
+    ("odd-root", "map-and-draw", RuleId::KMD_PT_002),
     ("fewer-entries", "map-and-draw", RuleId::KMD_PT_002),
     ("needs-allocation", "map-and-draw", RuleId::KMD_PT_004),
 ];

@@ -220,7 +220,7 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::tables(MmuPlan::default(), Table::EntryShort, log);
     "entry-more" "writes an entry of a page table more than it should" [WT_TABLES_001]
         |log| plug::tables(MmuPlan::default(), Table::EntryMore, log);
-    "wrong-level" "writes entries of pages to a table above" [WT_TABLES_001]
+    "wrong-table" "writes entries of pages to a table above" [WT_TABLES_001]
         |log| plug::tables(MmuPlan::default(), Table::WrongLevel, log);
     "writes-once" "writes an entry once that it should repeat" [KMD_PAGING_021]
         |log| plug::tables(MmuPlan::default(), Table::WritesOnce, log);
@@ -238,8 +238,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::tables(MmuPlan::default(), Table::KeepsRoot, log);
     "all-entries" "takes every root page table for a full one" [KMD_PT_003]
         |log| plug::tables(MmuPlan::TWO_LEVELS, Table::AllEntries, log);
-    "root-of-bytes" "gives a root page table as many bytes as entries" [KMD_PT_002]
-        |log| plug::tables(MmuPlan::TWO_LEVELS, Table::RootOfBytes, log);
+    "odd-root" "does not round the size of root page tables to whole pages" [KMD_PT_002]
+        |log| plug::tables(MmuPlan::TWO_LEVELS, Table::OddRoot, log);
     "fewer-entries" "gives a root page table fewer entries than it was asked for" [KMD_PT_002]
         |log| plug::tables(MmuPlan::TWO_LEVELS, Table::FewerEntries, log);
     "needs-allocation" "maps nothing for the CPU that is not an allocation's" [KMD_PT_004]

@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
+#[path = "kernel_rules_address.rs"]
+mod address;
 #[path = "kernel_rules_memory.rs"]
 mod memory;
 
@@ -351,7 +353,7 @@ const CASES: &[Case] = &[
 
 /// All of them.
 fn cases() -> impl Iterator<Item = &'static Case> {
-    CASES.iter().chain(memory::CASES)
+    CASES.iter().chain(memory::CASES).chain(address::CASES)
 }
 
 const SUBMITS: &str = "ddi.call name=DxgkDdiSubmitCommandVirtual";
@@ -465,7 +467,13 @@ fn recorded(flight: &str) -> Vec<Event> {
         memory::LOCKED => stories::memory::locked(),
         memory::TOLD => stories::memory::told(),
         memory::RECLAIMED => stories::memory::reclaimed(),
-        scenario => return flown("softgpu", scenario, 1).events,
+        other => {
+            let named = address::DRIVERS.iter().find_map(|(before, driver)| {
+                other.strip_prefix(before).map(|scenario| (*driver, scenario))
+            });
+            let (driver, scenario) = named.unwrap_or(("softgpu", other));
+            return flown(driver, scenario, 1).events;
+        }
     };
     windtunnel::keep_tally(verified(&events).tally());
     events

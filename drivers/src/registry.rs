@@ -242,6 +242,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::tables(MmuPlan::TWO_LEVELS, Table::OddRoot, log);
     "fewer-entries" "gives a root page table fewer entries than it was asked for" [KMD_PT_002]
         |log| plug::tables(MmuPlan::TWO_LEVELS, Table::FewerEntries, log);
+    "leaks-process" "does not free a process that it is told to forget" [KMD_PROC_002]
+        |log| plug::tables(MmuPlan::default(), Table::LeaksProcess, log);
     "needs-allocation" "maps nothing for the CPU that is not an allocation's" [KMD_PT_004]
         |log| plug::tables(MmuPlan::default(), Table::NeedsAllocation, log);
 

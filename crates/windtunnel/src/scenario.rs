@@ -1,7 +1,8 @@
 //! Scenarios: what a client does to a driver, by name.
 
 use crate::scenarios::{
-    address, bad, bad_memory, destroy, destroy_memory, escape, life, memory, saved, share, threads,
+    address, bad, bad_address, bad_memory, destroy, destroy_memory, escape, life, memory, saved,
+    share, threads,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -113,6 +114,7 @@ pub const ALL: &[&[Scenario]] = &[
     saved::ALL,
     bad::ALL,
     bad_memory::ALL,
+    bad_address::ALL,
 ];
 
 /// The scenario of that name.

@@ -1,7 +1,7 @@
 //! Drivers that write page tables wrongly: each hands on to a good one, but for one thing.
 
 use flight::Passive;
-use kernel::miniport::{Answer, DriverContext, Miniport, Refusal};
+use kernel::miniport::{Answer, DriverContext, DriverProcess, Miniport, Refusal};
 use kernel::mmu::{Entry, Root, RootSize, TableAt, TableUpdate, WindowMap};
 use kernel::operation::{Building, Operation, PAGE};
 use std::collections::BTreeMap;
@@ -47,6 +47,8 @@ pub(crate) enum Flaw {
     FewerEntries,
     /// Shows the CPU only what is an allocation's.
     NeedsAllocation,
+    /// Frees no process.
+    LeaksProcess,
 }
 
 #[derive(Default)]
@@ -127,6 +129,14 @@ impl Tables {
 impl Miniport for Tables {
     fn stands_on(&self) -> Option<&dyn Miniport> {
         Some(&*self.good)
+    }
+
+    fn destroy_process(&self, at: &mut Passive, process: DriverProcess) -> Answer<()> {
+        if self.flaw == Flaw::LeaksProcess {
+            Ok(())
+        } else {
+            self.good.destroy_process(at, process)
+        }
     }
 
     fn set_root(&self, at: &mut Passive, context: &DriverContext, root: Root) -> Answer<()> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 pub(crate) mod bad;
+pub(crate) mod bad_address;
 pub(crate) mod bad_memory;
 pub(crate) mod destroy;
 pub(crate) mod destroy_memory;

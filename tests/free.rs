@@ -167,9 +167,8 @@ fn threads_of_a_program_call_a_kernel_that_is_always_there() {
     let worker = kernel.clone();
     host.serve("system", kernel.bell(), move |at| worker.work(at));
     let adapter = host.adopt("starts", |at| kernel.add_adapter(at, softgpu(&log)).unwrap());
-    let machine = kernel.clone();
-    let bell = kernel.machine_bell(adapter).unwrap();
-    host.serve("hardware", bell, move |at| machine.turn(at, adapter));
+    let crew: Arc<dyn flight::Crew> = host.clone();
+    kernel.attend(&crew, adapter);
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {

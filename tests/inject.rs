@@ -12,6 +12,7 @@ use kernel::miniport::{
     Answer, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice, DriverResource,
     DriverView, Features, Generation, Miniport, Opening, Refusal, Standard, Submission,
 };
+use kernel::power::PowerOrder;
 use kernel::services::Services;
 use std::cell::{Cell, RefCell};
 use std::panic::resume_unwind;
@@ -89,6 +90,10 @@ calls! {
     stop_device(at: &mut Passive) -> ();
     remove_device(at: &mut Passive) -> ();
     unload(at: &mut Passive) -> ();
+    set_power(at: &mut Passive, order: PowerOrder) -> ();
+    pulled_out(at: &mut Passive) -> ();
+    stop_and_release(at: &mut Passive, target: u32) -> ();
+    reset_device(at: &mut DeviceLevel) -> ();
     create_device(at: &mut Passive, word: Blank<'_, Device>) -> DriverDevice;
     destroy_device(at: &mut Passive, device: DriverDevice) -> ();
     create_context(

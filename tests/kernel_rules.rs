@@ -8,8 +8,12 @@
 
 #[path = "kernel_rules_address.rs"]
 mod address;
+#[path = "kernel_rules_keyed.rs"]
+mod keyed;
 #[path = "kernel_rules_memory.rs"]
 mod memory;
+#[path = "kernel_rules_pnp.rs"]
+mod pnp;
 
 use flight::{Event, Passive, RuleId, Subject, What, Who};
 use kernel::miniport::Generation;
@@ -353,7 +357,8 @@ const CASES: &[Case] = &[
 
 /// All of them.
 fn cases() -> impl Iterator<Item = &'static Case> {
-    CASES.iter().chain(memory::CASES).chain(address::CASES)
+    let others = keyed::CASES.iter().chain(pnp::CASES).chain(address::CASES);
+    CASES.iter().chain(memory::CASES).chain(others)
 }
 
 const SUBMITS: &str = "ddi.call name=DxgkDdiSubmitCommandVirtual";
@@ -463,6 +468,7 @@ fn recorded(flight: &str) -> Vec<Event> {
     let events = match flight {
         MANY_NAMES => run(1, softgpu, many_names),
         FIRST_GENERATION => side_by_side(Generation::One),
+        pnp::TABLE => return flown("table", "start-stop-start", 1).events,
         memory::PAGED => stories::memory::paged(4096),
         memory::LOCKED => stories::memory::locked(),
         memory::TOLD => stories::memory::told(),

@@ -52,7 +52,7 @@ fn my_broken_miniports_are_named() {
         fly(Empty::default(), on).assert_finding("KMD-ALLOC-002");
         fly(Hoards::default(), on).assert_finding("KMD-DESTROY-002");
         fly(Hesitates::default(), on).assert_finding("KMD-DESTROY-009");
-        fly(Forgets::default(), on).assert_finding("WT-POOL-003");
+        fly(Forgets::default(), on).assert_finding("KMD-PNP-005");
         fly(Hurries::default(), on).assert_finding("WT-POOL-001");
     }
 }

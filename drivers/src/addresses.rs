@@ -257,6 +257,8 @@ unsafe extern "win64-unwind" fn interrupt_with_faults(context: PVOID, _message: 
                     adapter.notify_interrupt(node, fence);
                 }
                 Ended::PageFaulted(fence, address) => notify_fault(adapter, node, fence, address),
+                // It never asks for that.
+                Ended::Preempted(_) => (),
             }
         }
     }

@@ -17,6 +17,7 @@ pub(crate) mod handle;
 pub(crate) mod level;
 pub(crate) mod memory;
 pub(crate) mod paging;
+pub(crate) mod pnp;
 pub(crate) mod query;
 pub(crate) mod saved;
 pub(crate) mod standard;

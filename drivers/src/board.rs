@@ -138,9 +138,12 @@ impl Board {
     pub fn acknowledge(&self, node: u32) -> bool {
         // What faulted is over as well.
         let over = |it| match it {
-            Ended::Done(fence) | Ended::Faulted(fence, _) | Ended::PageFaulted(fence, _) => fence,
+            Ended::Done(fence) | Ended::Faulted(fence, _) | Ended::PageFaulted(fence, _) => {
+                Some(fence)
+            }
+            Ended::Preempted(_) => None,
         };
-        let done: Vec<Fence> = self.gpu.take_ended(node).into_iter().map(over).collect();
+        let done: Vec<Fence> = self.gpu.take_ended(node).into_iter().filter_map(over).collect();
         if let (Some(newest), Some(it)) = (done.last(), self.state().done.get_mut(node as usize)) {
             *it = newest.0;
         }
@@ -169,6 +172,11 @@ impl Board {
     /// Drops every packet. Memory and spaces stay.
     pub fn reset(&self) {
         self.gpu.reset();
+    }
+
+    /// Loses its power: every packet, and every byte of video memory.
+    pub fn lose_power(&self) {
+        self.gpu.lose_power();
     }
 
     /// Whether there is neither memory nor a space on it: whether its driver left nothing.

@@ -6,7 +6,7 @@ use crate::bad::paging::Flaw;
 use crate::bad::tables::Flaw as Table;
 use crate::bad::{
     adapter, addresses, callback, context_memory, create, describe, destroy, device, escape,
-    handle, level, memory, query, saved, standard, view,
+    handle, level, memory, pnp, query, saved, standard, view,
 };
 use crate::memory::MEMORY;
 use crate::moving::MOVES_RESOURCE;
@@ -131,6 +131,24 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::faulty(Fault::RefusesContexts, log);
     "leaks-context" "does not free a context that it is told to destroy" [KMD_CTX_006]
         |log| plug::table(&device::LEAKS_CONTEXT, log);
+    "leaks-at-add" "takes a block when it meets its adapter and never frees it" [KMD_PNP_003]
+        |log| plug::table(&pnp::LEAKS_AT_ADD, log);
+    "counts-nothing" "starts, and sets neither of its counts" [KMD_PNP_004]
+        |log| plug::table(&pnp::COUNTS_NOTHING, log);
+    "leaks-at-start" "takes a block when it starts and never frees it" [KMD_PNP_005]
+        |log| plug::table(&pnp::LEAKS_AT_START, log);
+    "releases-no-display" "hands a display on that is not there" [KMD_PNP_007]
+        |log| plug::table(&pnp::RELEASES_NO_DISPLAY, log);
+    "resets-loudly" "asks for its DPC in DxgkDdiResetDevice" [KMD_PNP_008]
+        |log| plug::table(&pnp::RESETS_LOUDLY, log);
+    "fails-power" "changes its power, and says that it did not" [KMD_PNP_009]
+        |log| plug::table(&pnp::FAILS_POWER, log);
+    "touches-pulled" "resets its hardware when it stops, though that was pulled out"
+        [KMD_PNP_010] |log| plug::table(&pnp::TOUCHES_PULLED, log);
+    "writes-pulled" "writes to a register when it stops, though that was pulled out"
+        [KMD_PNP_010] |log| plug::table(&pnp::WRITES_PULLED, log);
+    "fails-removal" "does not want to hear that its hardware was pulled out" [KMD_PNP_011]
+        |log| plug::table(&pnp::FAILS_REMOVAL, log);
     "keeps-adapter" "does not free its adapter when it is removed" [KMD_PNP_003]
         |log| plug::table(&device::KEEPS_ADAPTER, log);
 
@@ -349,7 +367,7 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::table(&destroy::FREES_TWICE, log);
     "writes-freed-device" "writes to a device that it has freed" [WT_POOL_002]
         |log| plug::table(&adapter::WRITES_FREED_DEVICE, log);
-    "leaks-adapter" "takes a block when it starts and never frees it" [WT_POOL_003]
+    "leaks-adapter" "takes a block when it is removed and never frees it" [WT_POOL_003]
         |log| plug::table(&adapter::LEAKS_ADAPTER, log);
     "crashes" "unwinds when it is told to destroy" [WT_CRASH_001]
         |log| plug::table(&destroy::CRASHES, log);

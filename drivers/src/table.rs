@@ -25,7 +25,11 @@ use abi::display::{
     DXGK_INTERRUPT_DMA_COMPLETED, DXGKARG_QUERYADAPTERINFO, DXGKARGCB_NOTIFY_INTERRUPT_DATA,
     DXGKDDI_INTERFACE_VERSION_WDDM2_0, DXGKQAITYPE_DRIVERCAPS, DmaCompleted,
 };
-use abi::miniport::{DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKRNL_INTERFACE};
+use abi::miniport::{
+    DEVICE_POWER_STATE, DISPLAY_ADAPTER_HW_ID, DRIVER_INITIALIZATION_DATA,
+    DXGK_DISPLAY_INFORMATION, DXGK_START_INFO, DXGK_SURPRISE_REMOVAL_TYPE, DXGKRNL_INTERFACE,
+    POWER_ACTION, PowerDeviceD0,
+};
 use abi::status::{
     STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED,
     STATUS_SUCCESS,
@@ -45,6 +49,10 @@ pub const GOOD: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiInterruptRoutine: Some(interrupt_routine),
     DxgkDdiDpcRoutine: Some(dpc_routine),
     DxgkDdiUnload: Some(unload),
+    DxgkDdiSetPowerState: Some(set_power_state),
+    DxgkDdiNotifySurpriseRemoval: Some(notify_surprise_removal),
+    DxgkDdiStopDeviceAndReleasePostDisplayOwnership: Some(release_display),
+    DxgkDdiResetDevice: Some(reset_device),
     DxgkDdiQueryAdapterInfo: Some(query_adapter_info),
     DxgkDdiCreateDevice: Some(create_device),
     DxgkDdiDestroyDevice: Some(destroy_device),
@@ -73,6 +81,8 @@ pub(crate) struct Adapter {
     pub(crate) interface: DXGKRNL_INTERFACE,
     /// Where its registers are mapped, for a driver that uses them.
     pub(crate) registers: PVOID,
+    /// Its hardware was pulled out: it is not touched any more.
+    pulled: bool,
 }
 
 impl Kind for Adapter {
@@ -83,7 +93,8 @@ impl Adapter {
     /// The adapter of a physical device, which is a board.
     pub(crate) fn new(device: PDEVICE_OBJECT) -> Self {
         let board = device.cast_const().cast();
-        Self { board, interface: DXGKRNL_INTERFACE::ZERO, registers: ptr::null_mut() }
+        let (interface, registers) = (DXGKRNL_INTERFACE::ZERO, ptr::null_mut());
+        Self { board, interface, registers, pulled: false }
     }
 
     /// Its hardware.
@@ -148,8 +159,58 @@ pub(crate) unsafe extern "win64-unwind" fn stop_device(context: PVOID) -> NTSTAT
     let Some(adapter) = (unsafe { find::<Adapter>(context) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    adapter.board().reset();
+    if !adapter.pulled {
+        adapter.board().reset();
+    }
     STATUS_SUCCESS
+}
+
+/// Without power the board keeps nothing; it comes up empty.
+pub(crate) unsafe extern "win64-unwind" fn set_power_state(
+    context: PVOID,
+    device: u32,
+    state: DEVICE_POWER_STATE,
+    _action: POWER_ACTION,
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which lives until `remove_device`.
+    let adapter = unsafe { find::<Adapter>(context) };
+    // It has no children; one that is gone is none of its business.
+    if let Some(adapter) = adapter.filter(|_| device == DISPLAY_ADAPTER_HW_ID) {
+        if state == PowerDeviceD0 {
+            adapter.board().reset();
+        } else {
+            adapter.board().lose_power();
+        }
+    }
+    STATUS_SUCCESS
+}
+
+pub(crate) unsafe extern "win64-unwind" fn notify_surprise_removal(
+    context: PVOID,
+    _kind: DXGK_SURPRISE_REMOVAL_TYPE,
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's.
+    if let Some(adapter) = unsafe { pointer::<Adapter>(context) } {
+        // SAFETY: The adapter lives, and no other call of it runs.
+        unsafe { (*adapter).pulled = true };
+    }
+    STATUS_SUCCESS
+}
+
+/// There is no display on any target.
+unsafe extern "win64-unwind" fn release_display(
+    _context: PVOID,
+    _target: u32,
+    _display: *mut DXGK_DISPLAY_INFORMATION,
+) -> NTSTATUS {
+    STATUS_NOT_SUPPORTED
+}
+
+pub(crate) unsafe extern "win64-unwind" fn reset_device(context: PVOID) {
+    // SAFETY: The word is the adapter's, which lives until `remove_device`.
+    if let Some(adapter) = unsafe { find::<Adapter>(context) } {
+        adapter.board().reset();
+    }
 }
 
 pub(crate) unsafe extern "win64-unwind" fn remove_device(context: PVOID) -> NTSTATUS {

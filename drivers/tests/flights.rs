@@ -91,7 +91,7 @@ fn the_table_writes_real_bytes_and_leaves_nothing_on_its_board() {
     // SAFETY: It is the good table.
     let (plugged, board) = unsafe { plug(&GOOD, &log) };
     let seen = board.clone();
-    let flown = fly_with(&log, plugged, 1, |client, at| {
+    let flown = fly_with(&log, &plugged, 1, |client, at| {
         let made = client.create(at, client.order(&[4096, 4096])).unwrap();
         let [from, to] = made.allocations[..] else { panic!("{made:?}") };
         let commands = [
@@ -114,7 +114,7 @@ fn a_driver_that_cannot_describe_is_named_for_its_primaries_only() {
     let table = DRIVER_INITIALIZATION_DATA { DxgkDdiDescribeAllocation: None, ..GOOD };
     // SAFETY: It is the good table, without an entry.
     let (plugged, _board) = unsafe { plug(&table, &log) };
-    let flown = fly_with(&log, plugged, 1, |client, at| {
+    let flown = fly_with(&log, &plugged, 1, |client, at| {
         client.create(at, client.order(&[4096])).unwrap();
         let made = client.create(at, CreateOrder { primaries: vec![1], ..client.order(&[1, 1]) });
         assert_eq!(made.map(|it| it.allocations.len()), Some(2), "it is made all the same");

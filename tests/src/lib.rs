@@ -86,10 +86,7 @@ pub fn attempt(
         let (worker, bell) = (kernel.clone(), kernel.bell());
         host.serve("system", bell, move |at| worker.work(at));
         let adapter = kernel.add_adapter(at, plugged).map_err(|why| format!("{why:?}"))?;
-        if let Some(bell) = kernel.machine_bell(adapter) {
-            let machine = kernel.clone();
-            host.serve("hardware", bell, move |at| machine.turn(at, adapter));
-        }
+        kernel.attend(host, adapter);
         let wing = Wing { kernel, adapter, host: host.clone() };
         story(&wing, at)?;
         wing.kernel.validate()?;
@@ -106,7 +103,7 @@ pub fn attempt(
 
 /// A census lists what its owners still know. This is what the events say: whatever came, went.
 fn all_gone(events: &[Event]) -> Result<(), String> {
-    const LIVES: [(&str, &str); 7] = [
+    const LIVES: [(&str, &str); 8] = [
         ("device.created", "device.destroyed"),
         ("context.created", "context.destroyed"),
         ("resource.created", "resource.gone"),
@@ -114,6 +111,7 @@ fn all_gone(events: &[Event]) -> Result<(), String> {
         ("allocation.created", "allocation.gone"),
         ("view.opened", "view.closed"),
         ("context-allocation.created", "context-allocation.gone"),
+        ("keyed.created", "keyed.gone"),
     ];
     let count = |name: &str| events.iter().filter(|it| it.what.name() == name).count();
     match LIVES.iter().find(|(came, went)| count(came) != count(went)) {

@@ -27,9 +27,9 @@ fn generate() -> Result<String, String> {
     let source = |name: &str| read::file(&root().join(format!("crates/abi/src/{name}.rs")));
     let (types, shared) = (source("types")?, source("ukm")?);
     let (shared_memory, memory) = (source("ukm/memory")?, source("kmt/memory")?);
-    let (calls, statuses) = (source("kmt")?, source("status")?);
+    let (calls, keyed, statuses) = (source("kmt")?, source("kmt/keyed")?, source("status")?);
     let entries = read::entries(&root().join("crates/thunk/src"))?;
-    Ok(emit::header(&types, &[shared, shared_memory, calls, memory], &statuses, &entries))
+    Ok(emit::header(&types, &[shared, shared_memory, calls, memory, keyed], &statuses, &entries))
 }
 
 #[cfg(test)]

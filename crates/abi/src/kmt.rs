@@ -3,8 +3,10 @@
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
+mod keyed;
 mod memory;
 
+pub use keyed::*;
 pub use memory::*;
 
 use crate::ukm::{

@@ -1,6 +1,7 @@
 //! The life of a display miniport driver and its two tables, as in `dispmprt.h`.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
+#![expect(non_upper_case_globals, reason = "Windows's names")]
 
 mod device;
 mod init;
@@ -10,7 +11,7 @@ pub use device::*;
 pub use init::DRIVER_INITIALIZATION_DATA;
 pub use interface::DXGKRNL_INTERFACE;
 
-use crate::{BOOLEAN, GUID, HANDLE, LUID, NTSTATUS, PDEVICE_OBJECT, PVOID};
+use crate::{BOOLEAN, GUID, HANDLE, LUID, NTSTATUS, PDEVICE_OBJECT, PHYSICAL_ADDRESS, PVOID};
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +36,65 @@ pub type DXGKDDI_START_DEVICE = unsafe extern "win64-unwind" fn(
 ) -> NTSTATUS;
 
 pub type DXGKDDI_STOP_DEVICE = unsafe extern "win64-unwind" fn(PVOID) -> NTSTATUS;
+
+/// What a display shows that a driver hands on.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DXGK_DISPLAY_INFORMATION {
+    pub Width: u32,
+    pub Height: u32,
+    pub Pitch: u32,
+    pub ColorFormat: i32,
+    pub PhysicAddress: PHYSICAL_ADDRESS,
+    pub TargetId: u32,
+    pub AcpiId: u32,
+}
+layout! { DXGK_DISPLAY_INFORMATION: 32 {
+    Width: 0, Height: 4, Pitch: 8, ColorFormat: 12, PhysicAddress: 16, TargetId: 24, AcpiId: 28,
+} }
+
+pub type DXGKDDI_STOP_DEVICE_AND_RELEASE_POST_DISPLAY_OWNERSHIP =
+    unsafe extern "win64-unwind" fn(
+        MiniportDeviceContext: PVOID,
+        TargetId: u32,
+        DisplayInfo: *mut DXGK_DISPLAY_INFORMATION,
+    ) -> NTSTATUS;
+
+values! { DEVICE_POWER_STATE {
+    PowerDeviceUnspecified = 0,
+    PowerDeviceD0 = 1,
+    PowerDeviceD1 = 2,
+    PowerDeviceD2 = 3,
+    PowerDeviceD3 = 4,
+} }
+
+values! { POWER_ACTION {
+    PowerActionNone = 0,
+    PowerActionReserved = 1,
+    PowerActionSleep = 2,
+    PowerActionHibernate = 3,
+    PowerActionShutdown = 4,
+} }
+
+values! { DXGK_SURPRISE_REMOVAL_TYPE {
+    DxgkRemovalHibernation = 0,
+    DxgkRemovalPnPNotify = 1,
+} }
+
+/// `DeviceUid` of the adapter itself. One source: the `video.h` of w32api, in the public domain.
+pub const DISPLAY_ADAPTER_HW_ID: u32 = 0xFFFF_FFFF;
+
+pub type DXGKDDI_SET_POWER_STATE = unsafe extern "win64-unwind" fn(
+    MiniportDeviceContext: PVOID,
+    DeviceUid: u32,
+    DevicePowerState: DEVICE_POWER_STATE,
+    ActionType: POWER_ACTION,
+) -> NTSTATUS;
+
+pub type DXGKDDI_NOTIFY_SURPRISE_REMOVAL =
+    unsafe extern "win64-unwind" fn(PVOID, DXGK_SURPRISE_REMOVAL_TYPE) -> NTSTATUS;
+
+pub type DXGKDDI_RESET_DEVICE = unsafe extern "win64-unwind" fn(PVOID);
 
 pub type DXGKDDI_REMOVE_DEVICE = unsafe extern "win64-unwind" fn(PVOID) -> NTSTATUS;
 

@@ -57,6 +57,22 @@ fn structs_have_the_same_size_and_alignment() {
     }
 }
 
+#[test]
+fn structs_about_keyed_mutexes_have_the_same_size_and_alignment() {
+    same! { kmt:
+        D3DKMT_ACQUIREKEYEDMUTEX,
+        D3DKMT_ACQUIREKEYEDMUTEX2,
+        D3DKMT_CREATEKEYEDMUTEX,
+        D3DKMT_CREATEKEYEDMUTEX2,
+        D3DKMT_CREATEKEYEDMUTEX2_FLAGS,
+        D3DKMT_DESTROYKEYEDMUTEX,
+        D3DKMT_OPENKEYEDMUTEX,
+        D3DKMT_OPENKEYEDMUTEX2,
+        D3DKMT_RELEASEKEYEDMUTEX,
+        D3DKMT_RELEASEKEYEDMUTEX2,
+    }
+}
+
 macro_rules! same_status {
     ($($name:ident),+ $(,)?) => {
         $(
@@ -117,6 +133,7 @@ fn statuses_have_the_same_numbers() {
         STATUS_SUCCESS,
         STATUS_TIMEOUT,
         STATUS_PENDING,
+        STATUS_ABANDONED,
         STATUS_GRAPHICS_DRIVER_MISMATCH,
         STATUS_GRAPHICS_NO_PREFERRED_MODE,
         STATUS_GRAPHICS_DATASET_IS_EMPTY,

@@ -113,10 +113,7 @@ fn plugged(driver: Driver, log: &Arc<Log>) -> Result<Plugged, NotMeasured> {
 pub(crate) fn serve(host: &Arc<dyn Crew>, kernel: &Arc<Kernel>, adapter: AdapterId) {
     let (worker, bell) = (kernel.clone(), kernel.bell());
     host.serve("system", bell, move |at| worker.work(at));
-    if let Some(bell) = kernel.machine_bell(adapter) {
-        let machine = kernel.clone();
-        host.serve("hardware", bell, move |at| machine.turn(at, adapter));
-    }
+    kernel.attend(host, adapter);
 }
 
 impl Maker<Passive> for Part {

@@ -121,10 +121,8 @@ impl Tunnel {
                 return None;
             }
         };
-        if let Some(bell) = kernel.machine_bell(adapter) {
-            let machine = kernel.clone();
-            host.serve("hardware", bell, move |at| machine.turn(at, adapter));
-        }
+        let crew: Arc<dyn flight::Crew> = host.clone();
+        kernel.attend(&crew, adapter);
         let session = Session::guarded(&kernel);
         Some(Self { host, session, watch, over: AtomicBool::new(false) })
     }

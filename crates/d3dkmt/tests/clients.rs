@@ -154,3 +154,14 @@ fn work_that_never_ends_is_named_and_holds_nobody() {
     assert!(said.starts_with("waiting for it: 0xc"), "{said}");
     assert!(report.contains("WT-STUCK-001"), "{report}");
 }
+
+#[test]
+fn threads_take_turns_and_a_key_that_cannot_come_holds_nobody() {
+    let (said, report) = run(&build_c("crates/d3dkmt/tests/c/keyed.c"));
+    assert!(said.ends_with("keyed: all had their turns\n"), "{said}");
+    assert!(
+        report.contains("WT-STUCK-001") && report.contains("key 77 of keyed-mutex 1"),
+        "{report}"
+    );
+    assert!(report.ends_with("1 errors, 0 warnings, 0 notes, 0 things left alive\n"), "{report}");
+}

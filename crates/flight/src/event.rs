@@ -107,6 +107,10 @@ events! {
     AdapterStarted "adapter.started" { nodes: u32, generation: u32 }
     /// An adapter stopped.
     AdapterStopped "adapter.stopped" {}
+    /// Its driver was told to change its power: `state` is d0 or d3.
+    AdapterPowered "adapter.powered" { state: Text }
+    /// Its hardware was pulled out: nothing that it had to do will be done.
+    AdapterPulled "adapter.pulled" {}
     /// A node of an adapter exists.
     NodeStarted "node.started" { adapter: Subject, ordinal: u32 }
 
@@ -251,6 +255,8 @@ events! {
     }
     /// An operation is done: subject the paging work.
     PagingDone "paging.done" { operation: Text, of: Subject, segment: Subject, come: bool }
+    /// A driver was told of something that a reset has lost, so many bytes: subject the adapter.
+    PagingDropped "paging.dropped" { operation: Text, of: Subject, bytes: u64 }
     /// All of it is done, or counts as done.
     PagingEnded "paging.ended" { lost: bool }
 
@@ -295,6 +301,37 @@ events! {
     QueueSignalled "queue.signalled" { value: u64 }
     /// It is gone, and its fence with it.
     QueueDestroyed "queue.destroyed" {}
+
+    /// A keyed mutex exists, free for a key: subject it. `handle` is its maker's name of it, and
+    /// `global` its global one, zero if it has none. `sharing` is global or nt; `runtime` is how
+    /// many bytes of the runtime's data it has.
+    KeyedCreated "keyed.created" {
+        process: Subject, handle: Hex, global: Hex, sharing: Text, key: u64, runtime: u64
+    }
+    /// A process that has so many bytes of room for the runtime's data has a name of it more.
+    KeyedOpened "keyed.opened" { process: Subject, handle: Hex, room: u64 }
+    /// A process has too little room for the runtime's data, and gets no name.
+    KeyedUnopened "keyed.unopened" { process: Subject, room: u64 }
+    /// An opener was answered. `room` is the size it came with, `size` what it finds in that
+    /// field, `copied` how many bytes were written.
+    KeyedTold "keyed.told" { room: u64, size: u64, copied: u64 }
+    /// It is owned through a name, with the fence value of its last release.
+    KeyedAcquired "keyed.acquired" { process: Subject, handle: Hex, key: u64, fence: u64 }
+    /// An acquire ended without it: timed-out or abandoned.
+    KeyedMissed "keyed.missed" { process: Subject, handle: Hex, key: u64, how: Text }
+    /// What the caller of an acquire finds in its fields, who asked for a key: acquired,
+    /// timed-out or abandoned.
+    KeyedAnswered "keyed.answered" { how: Text, asked: u64, key: u64, fence: u64 }
+    /// It is free for the next key. `runtime` is how many bytes of the runtime's data it has now.
+    KeyedReleased "keyed.released" {
+        process: Subject, handle: Hex, key: u64, fence: u64, runtime: u64
+    }
+    /// The name it was owned through ends: nobody gets it any more.
+    KeyedAbandoned "keyed.abandoned" { process: Subject, handle: Hex }
+    /// A process has a name of it less.
+    KeyedClosed "keyed.closed" { process: Subject, handle: Hex }
+    /// Its last name is closed: it is gone, and its global name with it.
+    KeyedGone "keyed.gone" {}
 
     /// A client asked for a lock, and has it refused rather than wait for the device's work
     /// (`hurries`) or have something moved (`still`): subject the view.
@@ -398,6 +435,8 @@ events! {
     }
     /// The driver returned.
     DdiReturn "ddi.return" { name: Text, answer: Text, legal: bool }
+    /// The call carries this word for the adapter: subject the adapter.
+    DdiAdapter "ddi.adapter" { word: Subject }
     /// The call destroys this allocation: subject the allocation.
     DdiDestroys "ddi.destroys" { adapter: Subject }
     /// The call carries this resource's word: subject the resource. `goes` with the call or
@@ -441,6 +480,9 @@ events! {
     PoolMisfreed "pool.misfreed" { why: Text }
     /// A block was written to after it was freed.
     PoolDamaged "pool.damaged" { offset: u64 }
+    /// A block that was taken since the adapter started was still out when its driver had stopped
+    /// it.
+    PoolKept "pool.kept" {}
     /// A block was still out when its driver ended.
     PoolLeft "pool.left" {}
 

@@ -2,7 +2,8 @@
 //!
 //! What two threads do at once is up to the machine, so a run does not repeat; what a run
 //! *says* is as true as under `Stepped`, and a wait that nothing could end is found in the same
-//! way. Time is virtual here, too: a deadline passes when nothing else can happen.
+//! way. Time is virtual here, too: a deadline passes when nothing else can happen. Only who waits
+//! for what clients do ([`Ticket::of_clients`]) waits as long as it says while a client is away.
 //!
 //! A thread that is not the host's own, such as one of a program in C, becomes a virtual thread
 //! with [`Free::adopt`], for as long as it is inside.
@@ -25,6 +26,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 /// A host whose virtual threads run side by side.
 #[derive(Debug)]
@@ -41,6 +43,10 @@ struct State {
     handles: Vec<JoinHandle<()>>,
     /// Those who serve end when nobody else has anything left to do.
     ends: bool,
+    /// How many wait for clients with a deadline.
+    timed: u32,
+    /// When time was looked at last, while somebody does.
+    clock: Option<Instant>,
 }
 
 thread_local! {
@@ -172,13 +178,48 @@ impl Free {
 
     /// The calling thread stops being ready, until somebody makes it so again.
     fn rest(mut state: MutexGuard<'_, State>, me: usize, status: Status) -> Woken {
+        let deadline = match &status {
+            Status::Parked(ticket, deadline) if ticket.is_of_clients() => *deadline,
+            _ => None,
+        };
         state.table.threads[me].status = status;
         state.look_around();
         let turn = state.table.threads[me].turn.clone();
+        if let Some(deadline) = deadline {
+            state = Self::rest_until(state, me, deadline);
+        }
         while !state.table.threads[me].is_ready() {
             state = turn.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.table.woken(me)
+    }
+
+    /// The same, until a deadline that passes by itself while somebody is away.
+    fn rest_until(
+        mut state: MutexGuard<'_, State>,
+        me: usize,
+        deadline: u64,
+    ) -> MutexGuard<'_, State> {
+        let turn = state.table.threads[me].turn.clone();
+        state.clock.get_or_insert_with(Instant::now);
+        state.timed += 1;
+        while !state.table.threads[me].is_ready() {
+            let left = deadline.saturating_sub(state.now());
+            // If it has passed, somebody inside runs, or who was away is back: look again soon.
+            let left =
+                if left == 0 { SOON } else { Duration::from_nanos(left.saturating_mul(STEP)) };
+            let waited = turn.wait_timeout(state, left.min(PIECE));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let over = state.now() >= deadline && state.table.anybody_away();
+            if over && !state.table.threads[me].is_ready() {
+                state.table.time_out(me);
+            }
+        }
+        state.timed -= 1;
+        if state.timed == 0 {
+            state.clock = None;
+        }
+        state
     }
 
     fn finish(&self, me: usize, panicked: Option<String>) {
@@ -193,6 +234,22 @@ impl Free {
 }
 
 impl State {
+    /// What time it is. While somebody is away and somebody else waits for that, it passes by
+    /// itself, and for all in the same way.
+    fn now(&mut self) -> u64 {
+        if let Some(last) = self.clock {
+            let now = Instant::now();
+            let passed = steps(now.duration_since(last));
+            if passed > 0 {
+                self.clock = Some(now);
+            }
+            if self.table.anybody_away() {
+                self.table.pass(self.table.now().saturating_add(passed));
+            }
+        }
+        self.table.now()
+    }
+
     /// Somebody stopped being ready. If that was the last one, the table says who goes on.
     fn look_around(&mut self) {
         if self.table.ready().next().is_none() && self.table.wake_one(self.ends) {
@@ -235,15 +292,15 @@ impl Host for Free {
         Self::rest(state, me, Status::Parked(ticket.clone(), deadline))
     }
 
+    fn now(&self) -> u64 {
+        self.state().now()
+    }
+
     fn ring(&self, ticket: &Ticket) {
         let mut state = self.state();
         if let Some(number) = state.table.ring(ticket) {
             state.table.threads[number].turn.notify_one();
         }
-    }
-
-    fn now(&self) -> u64 {
-        self.state().table.now()
     }
 
     fn breathe(&self, _at: &mut Passive) {
@@ -253,6 +310,20 @@ impl Host for Free {
             sync::yield_now();
         }
     }
+}
+
+/// How many nanoseconds a step of time has.
+const STEP: u64 = 100;
+
+/// How soon somebody looks again whose time is over while others run.
+const SOON: Duration = Duration::from_millis(1);
+
+/// Nobody sleeps longer without looking: a clock has a last day.
+const PIECE: Duration = Duration::from_mins(1);
+
+/// Time, in steps of 100 ns.
+fn steps(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos() / u128::from(STEP)).unwrap_or(u64::MAX)
 }
 
 /// The next of a thread's drawn numbers.

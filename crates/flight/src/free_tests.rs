@@ -222,3 +222,82 @@ fn an_end_from_inside_comes_when_the_last_one_leaves() {
     host.end().unwrap();
     assert_eq!(Arc::strong_count(&host), 1);
 }
+
+/// Waits on a thread that is not the host's, and answers how that ended.
+fn waits(host: &Arc<Free>, ticket: &Ticket, deadline: Option<u64>) -> JoinHandle<Woken> {
+    let (host, ticket) = (host.clone(), ticket.clone());
+    std::thread::spawn(move || host.adopt("waits", |at| host.park(at, &ticket, deadline)))
+}
+
+#[test]
+fn a_wait_for_a_client_that_is_away_is_not_stuck() {
+    let host = Free::new(&silent());
+    let ticket = Ticket::of_clients("a key");
+    host.adopt("other", |_| ()); // It was inside, and is away.
+    let waiting = waits(&host, &ticket, None);
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(!waiting.is_finished());
+    host.ring(&ticket);
+    assert_eq!(waiting.join().unwrap(), Woken::Rung);
+    assert_eq!(host.now(), 0, "nothing was due");
+    host.end().unwrap();
+}
+
+#[test]
+fn a_deadline_takes_its_time_while_a_client_is_away_and_none_when_none_is() {
+    let host = Free::new(&silent());
+    host.adopt("other", |_| ());
+    let began = Instant::now();
+    let hour = 36_000_000_000;
+    let waited = waits(&host, &Ticket::of_clients("a key"), Some(500_000)).join().unwrap();
+    assert_eq!(waited, Woken::TimedOut);
+    assert!(host.now() >= 500_000);
+    assert!(began.elapsed() >= Duration::from_millis(50));
+    let (host2, alone) = (host.clone(), Ticket::of_clients("a key"));
+    let alone = host.adopt("other", |at| host2.park(at, &alone, Some(hour)));
+    assert_eq!((alone, host.now()), (Woken::TimedOut, hour));
+    host.end().unwrap();
+}
+
+#[test]
+fn who_waits_for_a_client_is_stuck_when_the_last_one_has_ended() {
+    let host = Free::new(&silent());
+    let (said, heard) = channel();
+    let (host2, ended) = (host.clone(), channel::<()>());
+    let (end, until) = ended;
+    let other = std::thread::spawn(move || {
+        host2.adopt("other", |_| ());
+        said.send(()).unwrap();
+        let _ = until.recv(); // Nobody sends: it hangs up.
+    });
+    heard.recv().unwrap();
+    let waiting = waits(&host, &Ticket::of_clients("a key"), None);
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(!waiting.is_finished());
+    drop(end);
+    other.join().unwrap();
+    assert!(matches!(waiting.join().unwrap(), Woken::Stuck(_)));
+    host.end().unwrap();
+}
+
+#[test]
+fn time_passes_for_all_who_wait_in_the_same_way() {
+    let host = Free::new(&silent());
+    host.adopt("other", |_| ());
+    let hour = 36_000_000_000;
+    let long = Ticket::of_clients("a key");
+    let first = waits(&host, &long, Some(hour));
+    std::thread::sleep(Duration::from_millis(60));
+    let began = Instant::now();
+    let came = host.now();
+    let deadline = came + 1_000_000;
+    let second = waits(&host, &Ticket::of_clients("another"), Some(deadline));
+    std::thread::sleep(Duration::from_millis(20));
+    host.ring(&long);
+    assert_eq!(first.join().unwrap(), Woken::Rung);
+    let passed = host.now() - came;
+    assert!(passed <= steps(began.elapsed()), "the first one's time is not the second's");
+    assert_eq!(second.join().unwrap(), Woken::TimedOut);
+    assert!(began.elapsed() >= Duration::from_millis(100));
+    host.end().unwrap();
+}

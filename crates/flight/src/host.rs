@@ -12,15 +12,15 @@ pub trait Host: Send + Sync {
     /// This is the one blocking call of the house. A ring is used up: one ring, one return.
     fn park(&self, at: &mut Passive, ticket: &Ticket, deadline: Option<u64>) -> Woken;
 
+    /// What time it is, in steps of 100 ns. Time is virtual: it begins at zero, and a deadline
+    /// passes when nothing else can happen.
+    fn now(&self) -> u64;
+
     /// Rings a ticket, from any level. Ringing twice before a park is ringing once.
     fn ring(&self, ticket: &Ticket);
 
     /// A place where another virtual thread may go first: before each call of a driver.
     fn breathe(&self, at: &mut Passive);
-
-    /// The time, in units of 100 nanoseconds. It is virtual: it moves when nothing else can
-    /// happen, to the earliest deadline.
-    fn now(&self) -> u64;
 
     /// The level of the calling virtual thread. It is the thread's own: no host has to keep it.
     fn irql(&self) -> Irql {
@@ -53,27 +53,47 @@ pub struct Ticket(Arc<Inner>);
 struct Inner {
     why: Text,
     rung: AtomicBool,
-    /// What is waited for is the end of a virtual thread: that one may be the stuck one.
-    thread: bool,
+    ends: Ends,
+}
+
+/// Who could end a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    /// Somebody who is ready, or waits.
+    Inside,
+    /// A virtual thread, with its own end: that one may be the stuck one.
+    Thread,
+    /// A client: also one that is away now, and may come back.
+    Client,
 }
 
 impl Ticket {
     /// A ticket. `why` says what is waited for, and stands in the wait graph.
     pub fn new(why: impl Into<Text>) -> Self {
-        Self::made(why.into(), false)
+        Self::made(why.into(), Ends::Inside)
+    }
+
+    /// A ticket for something that clients do. While one is away, which may come back and do it,
+    /// the wait is not stuck, and its deadline takes as long as it says.
+    pub fn of_clients(why: impl Into<Text>) -> Self {
+        Self::made(why.into(), Ends::Client)
     }
 
     /// A ticket for the end of a virtual thread.
     pub(crate) fn end_of(name: &str) -> Self {
-        Self::made(format!("the end of {name}").into(), true)
+        Self::made(format!("the end of {name}").into(), Ends::Thread)
     }
 
-    fn made(why: Text, thread: bool) -> Self {
-        Self(Arc::new(Inner { why, rung: AtomicBool::new(false), thread }))
+    fn made(why: Text, ends: Ends) -> Self {
+        Self(Arc::new(Inner { why, rung: AtomicBool::new(false), ends }))
     }
 
     pub(crate) fn is_end(&self) -> bool {
-        self.0.thread
+        self.0.ends == Ends::Thread
+    }
+
+    pub(crate) fn is_of_clients(&self) -> bool {
+        self.0.ends == Ends::Client
     }
 
     /// What is waited for.
@@ -89,7 +109,8 @@ impl Ticket {
         self.0.rung.swap(false, Ordering::AcqRel)
     }
 
-    pub(crate) fn is(&self, other: &Ticket) -> bool {
+    /// Whether it is the same ticket.
+    pub fn is(&self, other: &Ticket) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
@@ -110,6 +131,11 @@ pub trait Machine: Send + Sync {
 
     /// Has this node's engine do the next thing, if it has something to do.
     fn favour(&self, _node: u32) {}
+
+    /// Whether an engine has something to do, even if it does not get on: that of a node, or any.
+    fn holds(&self, _node: Option<u32>) -> bool {
+        false
+    }
 
     /// The machine's memory that it reaches; none, if it reaches none.
     fn ram(&self) -> Option<Arc<dyn Ram>> {

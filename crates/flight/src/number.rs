@@ -46,6 +46,8 @@ pub enum Kind {
     Space,
     /// A page table.
     Table,
+    /// A keyed mutex.
+    Keyed,
 }
 
 /// What an event is about: the third device, the first word.
@@ -58,7 +60,7 @@ pub struct Subject {
 }
 
 /// In the order of the kinds.
-const KINDS: [(Kind, &str); 20] = [
+const KINDS: [(Kind, &str); 21] = [
     (Kind::Run, "run"),
     (Kind::Process, "process"),
     (Kind::Adapter, "adapter"),
@@ -79,6 +81,7 @@ const KINDS: [(Kind, &str); 20] = [
     (Kind::Saved, "context-allocation"),
     (Kind::Space, "space"),
     (Kind::Table, "page-table"),
+    (Kind::Keyed, "keyed-mutex"),
 ];
 
 impl Kind {
@@ -117,7 +120,7 @@ impl FromStr for Subject {
 
 /// The number of a packet on its node (`SubmissionFenceId`). It wraps, so fences are compared
 /// by distance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Fence(pub u32);
 
 impl Fence {

@@ -16,6 +16,12 @@ pub trait Pool: Send + Sync {
     /// Looks for writes into freed blocks.
     fn inspect(&self);
 
+    /// The adapter is about to start: what is taken from here on is given back when it stops.
+    fn begin(&self) {}
+
+    /// Says which of the blocks taken since [`Pool::begin`] are still out: the adapter has stopped.
+    fn end(&self) {}
+
     /// Says which blocks are still out, at the end of their driver.
     fn close(&self);
 }

@@ -10,6 +10,8 @@
 //! 2. When none is ready: those who wait for quiet go on; else the earliest deadline passes;
 //!    else the first client that waits is stuck (for something before for another's end);
 //!    else the run is over, if it is to end at all.
+//! 3. While somebody is away, a wait for what clients do is neither stuck nor due: its host lets
+//!    its time pass.
 
 use crate::host::{Ticket, Woken};
 use crate::sync::Condvar;
@@ -71,11 +73,6 @@ impl Thread {
 }
 
 impl Table {
-    /// The time.
-    pub(crate) fn now(&self) -> u64 {
-        self.now
-    }
-
     /// Adds a virtual thread, and says so. Answers its number.
     pub(crate) fn add(&mut self, name: &str, role: Role, log: &Log) -> usize {
         self.threads.push(Thread::new(name, role));
@@ -93,6 +90,29 @@ impl Table {
         self.threads[number] = Thread::new(name, Role::Client);
         started(number, name, log);
         number
+    }
+
+    /// What time it is.
+    pub(crate) fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Time has passed, outside.
+    pub(crate) fn pass(&mut self, until: u64) {
+        self.now = self.now.max(until);
+    }
+
+    /// Whether somebody is away, and may come back.
+    pub(crate) fn anybody_away(&self) -> bool {
+        self.threads.iter().any(|it| matches!(it.status, Status::Away))
+    }
+
+    /// The deadline of a thread that waits has passed.
+    pub(crate) fn time_out(&mut self, me: usize) {
+        if let Status::Parked(_, Some(deadline)) = self.threads[me].status {
+            self.pass(deadline);
+            self.threads[me].status = Status::Ready(Woken::TimedOut);
+        }
     }
 
     /// The numbers of those that are ready.
@@ -143,17 +163,19 @@ impl Table {
             self.threads[next].status = Status::Ready(Woken::Rung);
             return true;
         }
-        let due = |(index, it): (usize, &Thread)| match it.status {
-            Status::Parked(_, Some(deadline)) => Some((deadline, index)),
+        let away = self.anybody_away();
+        let due = |(index, it): (usize, &Thread)| match &it.status {
+            Status::Parked(ticket, _) if away && ticket.is_of_clients() => None,
+            Status::Parked(_, Some(deadline)) => Some((*deadline, index)),
             _ => None,
         };
-        if let Some((deadline, next)) = self.threads.iter().enumerate().filter_map(due).min() {
-            self.now = self.now.max(deadline);
-            self.threads[next].status = Status::Ready(Woken::TimedOut);
+        if let Some((_, next)) = self.threads.iter().enumerate().filter_map(due).min() {
+            self.time_out(next);
             return true;
         }
         // Whoever waits for another's end is not the one that is stuck, if there is one.
         let stuck = |it: &Thread, end: bool| match &it.status {
+            Status::Parked(ticket, _) if away && ticket.is_of_clients() => false,
             Status::Parked(ticket, _) => it.role == Role::Client && ticket.is_end() == end,
             _ => false,
         };
@@ -163,7 +185,11 @@ impl Table {
             self.threads[next].status = Status::Ready(Woken::Stuck(graph));
             return true;
         }
-        let servers = self.threads.iter_mut().filter(|it| matches!(it.status, Status::Parked(..)));
+        let parked = |it: &Thread| matches!(it.status, Status::Parked(..));
+        if self.threads.iter().any(|it| parked(it) && it.role == Role::Client) {
+            return false; // It waits for one that is away: those who serve are needed yet.
+        }
+        let servers = self.threads.iter_mut().filter(|it| parked(it));
         let mut woken = false;
         for server in servers.filter(|_| ends) {
             server.status = Status::Ready(Woken::Over);

@@ -35,6 +35,7 @@ impl Kernel {
         let mut all = Vec::new();
         world.list_adapters(&mut all);
         world.list_processes(&mut all);
+        world.list_keyed(&mut all);
         Census { live: by_owner(all) }
     }
 }

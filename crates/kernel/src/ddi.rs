@@ -9,18 +9,19 @@ use crate::device::Device;
 use crate::gate::{Class, Pass};
 use crate::handle::Handle;
 use crate::kernel::Kernel;
-use crate::lock::Counter;
+use crate::lock::{Counter, Once};
 use crate::miniport::{
-    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
-    DriverDevice, DriverProcess, DriverResource, DriverView, Escape, Features, Generation,
-    Miniport, Opening, Refusal, Standard, Submission, Surface,
+    Answer, Births, Blank, Born, Cancelled, CollectReason, ContextOrder, Doomed, DriverAllocation,
+    DriverContext, DriverDevice, DriverProcess, DriverResource, DriverView, Escape, Features,
+    Generation, Miniport, Opening, Refusal, Standard, Submission, Surface,
 };
 use crate::mmu::{ProcessOrder, Root, RootSize, WindowMap};
 use crate::operation::{Building, PagingSubmission};
+use crate::power::PowerOrder;
 use crate::services::Services;
 use flight::{
-    DeviceLevel, Dispatch, Host, InCall, Irql, Kind, Level, Log, Machine, Passive, Pool, RuleId,
-    Subject, Support, Ticket, What, Who,
+    DeviceLevel, Dispatch, Fence, Host, InCall, Irql, Kind, Level, Log, Machine, Passive, Pool,
+    RuleId, Subject, Support, Ticket, What, Who,
 };
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -77,6 +78,9 @@ macro_rules! table {
     };
 }
 
+/// There is no display output, so any target is one without a display.
+const NO_TARGET: u32 = 0;
+
 const DESCRIBES: Legal = Legal::Only(&[Refusal::Invalid, Refusal::NoMemory, Refusal::Mismatch]);
 
 table! {
@@ -88,6 +92,13 @@ table! {
     STOP_DEVICE       DxgkDdiStopDevice       Passive Three Legal::Any;
     REMOVE_DEVICE     DxgkDdiRemoveDevice     Passive Three Legal::Any;
     UNLOAD            DxgkDdiUnload           Passive Three Legal::Any;
+    SET_POWER         DxgkDdiSetPowerState    Passive Three Legal::Any,
+        lacks "the adapter itself only, D0 and D3";
+    PULLED_OUT        DxgkDdiNotifySurpriseRemoval Passive Three Legal::Only(&[]),
+        lacks "live removals only";
+    RELEASE           DxgkDdiStopDeviceAndReleasePostDisplayOwnership Passive Three Legal::Any,
+        lacks "no display output: the target has no display";
+    RESET_DEVICE      DxgkDdiResetDevice      DeviceLevel None Legal::Any;
     CREATE_DEVICE     DxgkDdiCreateDevice     Passive Zero  Legal::Only(&[Refusal::NoMemory]),
         lacks "no flags";
     DESTROY_DEVICE    DxgkDdiDestroyDevice    Passive Zero  Legal::Any;
@@ -126,6 +137,17 @@ table! {
         lacks "no page-table entries are copied";
     SUBMIT_PAGING     DxgkDdiSubmitCommand    Dispatch Scheduler Legal::Only(&[]),
         lacks "paging buffers and context switches only";
+    PREEMPT           DxgkDdiPreemptCommand   Dispatch Scheduler Legal::Only(&[]),
+        lacks "a node gives back all it has not begun";
+    CURRENT_FENCE     DxgkDdiQueryCurrentFence Passive Scheduler Legal::Any;
+    CANCEL            DxgkDdiCancelCommand    Passive Scheduler Legal::Only(&[]);
+    ENGINE_STATUS     DxgkDdiQueryEngineStatus Passive Scheduler Legal::Only(&[]);
+    DEPENDENT_NODES   DxgkDdiQueryDependentEngineGroup Passive Scheduler Legal::Only(&[]);
+    RESET_ENGINE      DxgkDdiResetEngine      Passive Scheduler Legal::Any;
+    RESET             DxgkDdiResetFromTimeout Passive Three Legal::Only(&[]);
+    RESTART           DxgkDdiRestartFromTimeout Passive Three Legal::Only(&[]);
+    COLLECT           DxgkDdiCollectDbgInfo   Passive None Legal::Any,
+        lacks "asked before a reset only";
     INTERRUPT         DxgkDdiInterruptRoutine DeviceLevel None Legal::Any;
     DPC               DxgkDdiDpcRoutine       Dispatch None Legal::Any;
 }
@@ -158,6 +180,8 @@ pub(crate) struct Driver {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) log: Arc<Log>,
     pub(crate) adapter: Subject,
+    /// Its hardware was pulled out, and it was told.
+    pub(crate) pulled: Once<()>,
     /// Numbers the calls of all drivers of its kernel.
     pub(crate) calls: Arc<Counter>,
 }
@@ -183,6 +207,7 @@ impl Driver {
     }
 
     pub(crate) fn start_device(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {
+        self.pool.begin();
         self.call(&START_DEVICE, at, bare(None), |it, at| it.start_device(at))
     }
 
@@ -191,7 +216,11 @@ impl Driver {
     }
 
     pub(crate) fn stop_device(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {
-        self.call(&STOP_DEVICE, at, bare(None), |it, at| it.stop_device(at))
+        self.call(&STOP_DEVICE, at, bare(None), |it, at| {
+            let answer = it.stop_device(at);
+            self.pool.end();
+            answer
+        })
     }
 
     pub(crate) fn remove_device(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {
@@ -200,6 +229,46 @@ impl Driver {
 
     pub(crate) fn unload(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {
         self.call(&UNLOAD, at, bare(None), |it, at| it.unload(at))
+    }
+
+    /// There need not be anything to call: then nothing is to be done. Hardware that was pulled
+    /// out meanwhile has no power.
+    pub(crate) fn set_power(&self, at: &mut Passive, _pass: &Pass<'_>, order: PowerOrder) {
+        if self.offers(SET_POWER.name) && self.pulled.get().is_none() {
+            // What it answers changes nothing: the power goes and comes all the same.
+            let _ = self.call(&SET_POWER, at, bare(None), |it, at| it.set_power(at, order));
+        }
+    }
+
+    /// From here on whoever touches the hardware is named.
+    pub(crate) fn pulled_out(&self, at: &mut Passive, _pass: &Pass<'_>) {
+        if self.offers(PULLED_OUT.name) {
+            // What it answers changes nothing: the hardware is gone.
+            let _ = self.call(&PULLED_OUT, at, bare(None), |it, at| it.pulled_out(at));
+        }
+        let _ = self.pulled.set(()); // Once is enough.
+    }
+
+    /// Answers whether it has stopped so.
+    pub(crate) fn stop_and_release(&self, at: &mut Passive, _pass: &Pass<'_>) -> bool {
+        self.offers(RELEASE.name)
+            && self
+                .call(&RELEASE, at, bare(None), |it, at| {
+                    it.stop_and_release(at, NO_TARGET).inspect(|()| self.pool.end())
+                })
+                .is_ok()
+    }
+
+    /// No pass: it can come at any time.
+    pub(crate) fn reset_device(&self, at: &mut Passive) {
+        if self.offers(RESET_DEVICE.name) {
+            // It has no answer.
+            let _ = self.call(&RESET_DEVICE, at, bare(None), |it, at| it.reset_device(at));
+        }
+    }
+
+    fn offers(&self, name: &str) -> bool {
+        self.miniport.offers().contains(&name)
     }
 
     pub(crate) fn create_device(
@@ -427,6 +496,23 @@ impl Driver {
         self.call(&BUILD_PAGING, at, whom, |it, at| it.build_paging(at, building))
     }
 
+    /// Between a reset and the restart. Answers whether the hardware was touched, too.
+    pub(crate) fn build_dropped(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        whom: For<'_>,
+        building: &mut Building<'_>,
+    ) -> (Answer<()>, bool) {
+        let mut touched = false;
+        let answer = self.call(&BUILD_PAGING, at, whom, |it, at| {
+            let answer = it.build_paging(at, building);
+            touched = InCall::current().is_some_and(|it| it.touched);
+            answer
+        });
+        (answer, touched)
+    }
+
     pub(crate) fn submit_paging(
         &self,
         at: &mut Passive,
@@ -434,6 +520,79 @@ impl Driver {
         packet: &PagingSubmission<'_>,
     ) -> Answer<()> {
         self.call(&SUBMIT_PAGING, at, bare(None), |it, at| it.submit_paging(at, packet))
+    }
+
+    pub(crate) fn preempt(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        node: u32,
+        preemption: Fence,
+    ) -> Answer<()> {
+        self.call(&PREEMPT, at, bare(None), |it, at| it.preempt(at, node, preemption))
+    }
+
+    pub(crate) fn current_fence(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        node: u32,
+    ) -> Answer<Fence> {
+        self.call(&CURRENT_FENCE, at, bare(None), |it, at| it.current_fence(at, node))
+    }
+
+    pub(crate) fn cancel(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        packet: &Cancelled<'_>,
+    ) -> Answer<()> {
+        self.call(&CANCEL, at, bare(None), |it, at| it.cancel(at, packet))
+    }
+
+    pub(crate) fn engine_answers(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        node: u32,
+    ) -> Answer<bool> {
+        self.call(&ENGINE_STATUS, at, bare(None), |it, at| it.engine_answers(at, node))
+    }
+
+    pub(crate) fn dependent_nodes(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        node: u32,
+    ) -> Answer<u64> {
+        self.call(&DEPENDENT_NODES, at, bare(None), |it, at| it.dependent_nodes(at, node))
+    }
+
+    pub(crate) fn reset_engine(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        node: u32,
+    ) -> Answer<Fence> {
+        self.call(&RESET_ENGINE, at, bare(None), |it, at| it.reset_engine(at, node))
+    }
+
+    pub(crate) fn reset(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {
+        self.call(&RESET, at, bare(None), |it, at| it.reset(at))
+    }
+
+    pub(crate) fn restart(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {
+        self.call(&RESTART, at, bare(None), |it, at| it.restart(at))
+    }
+
+    /// No pass: it may come at any moment.
+    pub(crate) fn collect(
+        &self,
+        at: &mut Passive,
+        reason: CollectReason,
+        into: &mut [u8],
+    ) -> Answer<usize> {
+        self.call(&COLLECT, at, bare(None), |it, at| it.collect(at, reason, into))
     }
 
     /// No pass: an interrupt asks nobody.
@@ -470,6 +629,9 @@ impl Driver {
         // Nothing of ours is half done while a driver runs, so a panic breaks only it.
         let guarded = |at: &mut L| catch_unwind(AssertUnwindSafe(|| body(&*self.miniport, at)));
         let answer = at.raised(&*self.host, guarded).unwrap_or(Err(Refusal::Crashed));
+        if self.pulled.get().is_some() {
+            self.judge_pulled(ddi.name);
+        }
 
         let said = answer.as_ref().err().map_or("ok".into(), |why| why.name());
         let legal = answer.as_ref().err().is_none_or(|why| ddi.legal.allows(*why));
@@ -483,6 +645,19 @@ impl Driver {
             self.host.ring(&self.bell);
         }
         answer
+    }
+
+    /// Entry rule: hardware that is not there is left alone.
+    fn judge_pulled(&self, name: &'static str) {
+        let touched = InCall::current().is_some_and(|it| it.touched);
+        let broken = touched.then(|| {
+            format!(
+                "{name} touched the hardware of {}, but that was pulled out, and the driver was \
+                 told so: only what is in memory is left to end",
+                self.adapter
+            )
+        });
+        self.log.judge(RuleId::KMD_PNP_010, Who::Driver, self.adapter, name, broken);
     }
 
     /// A call in which something was acquired has returned.

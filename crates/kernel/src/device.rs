@@ -50,6 +50,8 @@ pub struct Device {
 pub enum Loss {
     /// Its work does not end.
     Hung,
+    /// Its GPU was reset, and it was not its fault.
+    Reset,
     /// The driver refused its packet.
     Refused,
     /// What it cannot do without found no memory.
@@ -65,6 +67,7 @@ impl Loss {
     pub fn name(self) -> &'static str {
         match self {
             Loss::Hung => "its work does not end",
+            Loss::Reset => "its GPU was reset",
             Loss::Refused => "its packet was refused",
             Loss::OutOfMemory => "what it must have found no memory",
             Loss::PageFault => "its packet touched memory that was not there",

@@ -15,7 +15,7 @@ use crate::gate::{Class, Pass};
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::memory::place::Plan;
-use crate::miniport::{DriverContext, Refusal, Submission};
+use crate::miniport::{Cancelled, DriverContext, Refusal, Submission};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::schedule::{Behind, Flying};
@@ -51,6 +51,8 @@ pub(crate) struct Waiting {
     runnable: bool,
     /// The higher, the sooner.
     pub(crate) priority: i32,
+    /// Packets that its driver is to be told of, which will never be sent.
+    cancelling: u32,
 }
 
 /// One thing in a line.
@@ -77,7 +79,7 @@ struct Sent {
 impl Waiting {
     /// Whether nothing is left to do.
     pub(crate) fn is_empty(&self) -> bool {
-        self.line.is_empty() && self.sent.is_empty()
+        self.line.is_empty() && self.sent.is_empty() && self.cancelling == 0
     }
 
     /// Whether something waits to be sent.
@@ -208,7 +210,71 @@ impl Kernel {
         it.line.line.push_back(Item::Packet(packet, load));
         self.log.emit(Kind::Context.nr(number), What::PacketQueued { packet });
         self.settle_line(world, number);
+        self.give_way(world, number);
         Ok(())
+    }
+
+    /// Changes how important a context is (`D3DKMTSetContextSchedulingPriority`).
+    pub fn set_priority(
+        &self,
+        process: ProcessId,
+        context: Handle,
+        priority: i32,
+    ) -> Result<(), Refused> {
+        let world = &mut *self.world.hold();
+        let number = world.resolve(process, Argument::Context, context, Kind::Context)?;
+        if let Some(it) = world.contexts.get_mut(number) {
+            it.line.priority = priority;
+        }
+        Ok(())
+    }
+
+    /// How important a context is (`D3DKMTGetContextSchedulingPriority`).
+    pub fn priority(&self, process: ProcessId, context: Handle) -> Result<i32, Refused> {
+        let world = self.world.hold();
+        let number = world.resolve(process, Argument::Context, context, Kind::Context)?;
+        Ok(world.contexts.get(number).map_or(0, |it| it.line.priority))
+    }
+
+    /// Tells a driver of a packet that will never be sent. Answers whether it did.
+    pub(crate) fn try_cancel(&self, at: &mut Passive) -> bool {
+        let pass; // Before the world, so that it is dropped after it.
+        let (driver, word, context, load) = {
+            let world = &mut *self.world.hold();
+            let Some(context) = world.cancelled.front().map(|it| it.0) else { return false };
+            let device = world.contexts.get(context).map_or(0, |it| it.device);
+            let adapter = world.devices.get(device).map_or(0, |it| it.adapter);
+            let driver = world.adapters.get(adapter).map(|it| it.driver.clone());
+            let word = world.contexts.get(context).and_then(|it| it.word.clone());
+            let Some((driver, word)) = driver.zip(word) else {
+                world.cancelled.pop_front();
+                return true;
+            };
+            let keys = Class::Scheduler.keys(adapter, driver.generation, 0);
+            let Some(taken) = self.try_enter(world, keys) else { return false };
+            pass = taken;
+            let Some((_, load)) = world.cancelled.pop_front() else { return false };
+            (driver, word, context, load)
+        };
+        match &load {
+            Load::Virtual(packet) => {
+                let cancelled = Cancelled {
+                    context: &word,
+                    commands: packet.commands,
+                    length: packet.length,
+                    private: &packet.private,
+                };
+                // WINDOWS: a refusal stops the system (documented); the answer is judged.
+                let _ = driver.cancel(at, &pass, &cancelled);
+            }
+        }
+        drop(word);
+        let world = &mut *self.world.hold();
+        if let Some(it) = world.contexts.get_mut(context) {
+            it.line.cancelling -= 1;
+        }
+        self.wake(world);
+        true
     }
 
     /// Plans that everything a context saves into is there, and holds it.
@@ -480,16 +546,21 @@ impl Kernel {
     }
 
     /// A node gave back what it has of a context: it is first in line again.
-    pub(crate) fn return_sent(&self, world: &mut World, context: u32) {
-        let Some(it) = world.contexts.get_mut(context) else { return };
+    /// Answers the packets among it.
+    pub(crate) fn return_sent(&self, world: &mut World, context: u32) -> Vec<u64> {
+        let Some(it) = world.contexts.get_mut(context) else { return Vec::new() };
+        let number =
+            |it: &Item| if let Item::Packet(number, _) = it { Some(*number) } else { None };
+        let packets = it.line.sent.iter().filter_map(number).collect();
         while let Some(item) = it.line.sent.pop_back() {
             it.line.line.push_front(item);
         }
         self.make_runnable(world, context);
+        packets
     }
 
-    /// A context's device is lost: what it was to do is over. Answers the packets that never
-    /// were sent.
+    /// A context's device is lost: what it was to do is over. Packets that never were sent are
+    /// cancelled.
     pub(crate) fn clear_line(&self, world: &mut World, context: u32) {
         let Some(it) = world.contexts.get_mut(context) else { return };
         let sent = std::mem::take(&mut it.line.sent);
@@ -501,10 +572,20 @@ impl Kernel {
                 self.drop_marks(world, context, &marks);
             }
         }
+        let device = world.contexts.get(context).map_or(0, |it| it.device);
+        let adapter = world.devices.get(device).and_then(|it| world.adapters.get(it.adapter));
+        let cancels = adapter.is_some_and(|it| it.scheduling.cancels && it.runs());
         for item in line {
             match item {
-                Item::Packet(packet, _) => {
+                Item::Packet(packet, load) => {
                     self.log.emit(Kind::Context.nr(context), What::PacketCancelled { packet });
+                    if cancels {
+                        if let Some(it) = world.contexts.get_mut(context) {
+                            it.line.cancelling += 1;
+                        }
+                        world.cancelled.push_back((context, load));
+                        self.ring(&self.bell);
+                    }
                 }
                 Item::Wait(marks) | Item::Signal(marks) => self.drop_marks(world, context, &marks),
             }

@@ -149,7 +149,7 @@ impl Kernel {
 
     /// Waits for a pass of level two: invariant 2. Nobody parks with an adapter to itself, so
     /// the work is waited for first, and again if more has come.
-    fn enter_idle(
+    pub(crate) fn enter_idle(
         &self,
         at: &mut Passive,
         adapter: u32,

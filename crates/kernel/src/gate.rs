@@ -60,6 +60,8 @@ pub(crate) type Keys = SmallVec<[(Key, Mode); 3]>;
 pub(crate) struct Gate {
     /// Each key once, with how many hold it. They are few: no more than a few to a thread.
     held: Vec<(Key, Mode, u32)>,
+    /// Adapters that only who changes their power gets passes for, and the work that takes.
+    closed: Vec<u32>,
     waiting: Vec<Ticket>,
 }
 
@@ -117,6 +119,27 @@ impl Class {
 impl Gate {
     /// Takes all keys, or none.
     fn take(&mut self, keys: &[(Key, Mode)]) -> bool {
+        let shut = |(key, _): &(Key, Mode)| matches!(key, Key::Adapter(it) if self.is_closed(*it));
+        (self.closed.is_empty() || !keys.iter().any(shut)) && self.take_inside(keys)
+    }
+
+    fn is_closed(&self, adapter: u32) -> bool {
+        self.closed.contains(&adapter)
+    }
+
+    /// Gives no more passes for an adapter, but to who comes from inside.
+    pub(crate) fn close(&mut self, adapter: u32) {
+        self.closed.push(adapter);
+    }
+
+    /// Gives them again; answers who should look again.
+    pub(crate) fn open(&mut self, adapter: u32) -> Vec<Ticket> {
+        self.closed.retain(|it| *it != adapter);
+        std::mem::take(&mut self.waiting)
+    }
+
+    /// Takes all keys, or none, also where others are kept out.
+    fn take_inside(&mut self, keys: &[(Key, Mode)]) -> bool {
         let free = |(key, mode): &(Key, Mode)| match self.held.iter().find(|it| it.0 == *key) {
             None => true,
             Some((_, held, _)) => (*held, *mode) == (Mode::Shared, Mode::Shared),
@@ -181,16 +204,54 @@ impl Kernel {
         taken.then(|| Pass { kernel: self, keys }) // Only then: a dropped pass gives keys back.
     }
 
-    /// The one place where the kernel waits: said before and after.
+    /// The same from inside: also if its adapter is closed.
+    pub(crate) fn try_enter_inside(&self, world: &mut World, keys: Keys) -> Option<Pass<'_>> {
+        let taken = world.gate.take_inside(&keys);
+        taken.then(|| Pass { kernel: self, keys }) // As above.
+    }
+
+    /// Waits for a pass from inside: also if its adapter is closed. The caller holds no other.
+    pub(crate) fn enter_inside(&self, at: &mut Passive, keys: &Keys) -> Result<Pass<'_>, Stuck> {
+        loop {
+            let ticket = {
+                let mut world = self.world.hold();
+                // It has to leave, or to outlive the hold: a pass that was not had has no keys.
+                if world.gate.take_inside(keys) {
+                    drop(world);
+                    return Ok(Pass { kernel: self, keys: keys.clone() });
+                }
+                let ticket = Ticket::new(format!("a pass for {keys:?}"));
+                world.gate.waiting.push(ticket.clone());
+                ticket
+            };
+            if let Woken::Stuck(_) = self.park(at, Subject::RUN, &ticket) {
+                return Err(Stuck);
+            }
+        }
+    }
+
+    /// Waits, for ever.
     pub(crate) fn park(&self, at: &mut Passive, about: Subject, ticket: &Ticket) -> Woken {
+        self.park_until(at, about, ticket, None)
+    }
+
+    /// The one place where the kernel waits: said before and after.
+    pub(crate) fn park_until(
+        &self,
+        at: &mut Passive,
+        about: Subject,
+        ticket: &Ticket,
+        deadline: Option<u64>,
+    ) -> Woken {
         self.log.emit(about, What::WaitParked { why: ticket.why().to_owned().into() });
-        let woken = self.host.park(at, ticket, None);
+        let woken = self.host.park(at, ticket, deadline);
         match &woken {
             Woken::Stuck(graph) => self.log.emit(about, What::WaitStuck { graph: graph.clone() }),
             Woken::Rung => self.log.emit(about, What::WaitWoken { how: "rung".into() }),
-            Woken::TimedOut | Woken::Over => {
-                self.log.emit(about, What::WaitWoken { how: "over".into() });
+            Woken::TimedOut => {
+                self.log.emit(about, What::WaitWoken { how: "timed-out".into() });
             }
+            Woken::Over => self.log.emit(about, What::WaitWoken { how: "over".into() }),
         }
         woken
     }
@@ -206,7 +267,7 @@ impl Pass<'_> {
         for ticket in world.gate.give_back(&self.keys) {
             self.kernel.ring(&ticket);
         }
-        if !world.jobs.is_empty() || !world.pagings.is_empty() || !world.runnable.is_empty() {
+        if world.has_work() {
             self.kernel.ring(&self.kernel.bell);
         }
         self.keys.clear();

@@ -33,6 +33,17 @@ pub struct Plugged {
     pub pool: Arc<dyn Pool>,
 }
 
+/// How a wait for what clients do ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Waited<T> {
+    /// It was done.
+    Done(T),
+    /// The deadline passed first. Whoever says so looks once more.
+    TimedOut,
+    /// Nothing could end it.
+    Stuck,
+}
+
 impl Kernel {
     /// A kernel with nothing in it.
     pub fn new(host: Arc<dyn Host>, log: Arc<Log>) -> Arc<Self> {
@@ -62,7 +73,12 @@ impl Kernel {
         let mut place = 0;
         loop {
             let Some(job) = self.world.hold().jobs.get(place).copied() else {
-                return self.try_send(at) || self.try_paging(at) || self.try_trim();
+                return self.try_recover(at)
+                    || self.try_preempt(at)
+                    || self.try_cancel(at)
+                    || self.try_send(at)
+                    || self.try_paging(at)
+                    || self.try_trim();
             };
             if self.try_retirement(at, job) {
                 return true;
@@ -111,6 +127,43 @@ impl Kernel {
             };
             if let Woken::Stuck(_) = self.park(at, about, &ticket) {
                 return false;
+            }
+        }
+    }
+
+    /// Waits until `act` has done what a client waits for, which only clients bring about; it
+    /// looks and acts under one hold of the world, and is asked again when anything has changed.
+    /// Waits at most until `deadline`, a time of the host's; if that has come, it is asked once.
+    pub(crate) fn act_within<T>(
+        &self,
+        at: &mut Passive,
+        about: Subject,
+        deadline: Option<u64>,
+        what: impl Fn(&World) -> String,
+        mut act: impl FnMut(&mut World) -> Option<T>,
+    ) -> Waited<T> {
+        loop {
+            let ticket = {
+                let mut world = self.world.hold();
+                if let Some(done) = act(&mut world) {
+                    return Waited::Done(done);
+                }
+                if deadline.is_some_and(|it| it <= self.host.now()) {
+                    return Waited::TimedOut;
+                }
+                let ticket = Ticket::of_clients(what(&world));
+                world.waiting.push(ticket.clone());
+                ticket
+            };
+            let woken = self.park_until(at, about, &ticket, deadline);
+            if woken != Woken::Rung {
+                // Nobody is to ring for one who has left.
+                self.world.hold().waiting.retain(|it| !it.is(&ticket));
+            }
+            match woken {
+                Woken::Rung => (),
+                Woken::TimedOut => return Waited::TimedOut,
+                Woken::Stuck(_) | Woken::Over => return Waited::Stuck,
             }
         }
     }

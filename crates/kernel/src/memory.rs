@@ -24,6 +24,7 @@ pub(crate) mod page;
 pub(crate) mod place;
 pub(crate) mod pressure;
 pub(crate) mod queue;
+pub(crate) mod reset;
 pub(crate) mod resident;
 pub(crate) mod worth;
 
@@ -300,8 +301,8 @@ impl Kernel {
         }
     }
 
-    /// Waits until an adapter's memory is empty, then gives back what the kernel took for it.
-    pub(crate) fn end_memory(&self, at: &mut Passive, adapter: Subject) {
+    /// Waits until an adapter has no paging work. What nothing could end is given up.
+    pub(crate) fn drain_paging(&self, at: &mut Passive, adapter: Subject) {
         let number = adapter.number;
         let over = |it: &World| {
             let idle = it.memory(number).is_none_or(|it| it.1.planned.is_empty() && !it.1.building);
@@ -313,7 +314,12 @@ impl Kernel {
                 break; // It was lost before, and that did not help: nothing more can.
             }
         }
-        self.give_up_memory(number);
+    }
+
+    /// Waits until an adapter's memory is empty, then gives back what the kernel took for it.
+    pub(crate) fn end_memory(&self, at: &mut Passive, adapter: Subject) {
+        self.drain_paging(at, adapter);
+        self.give_up_memory(adapter.number);
     }
 
     /// Gives back what the kernel took for an adapter's memory.
@@ -417,6 +423,8 @@ pub(crate) struct Batch {
     pub(crate) paging: u32,
     pub(crate) done: Vec<Step>,
     pub(crate) buffer: Option<Buffer>,
+    /// How many bytes of commands are in it.
+    pub(crate) length: u32,
     pub(crate) switch: bool,
     /// The driver did not take it.
     pub(crate) refused: bool,

@@ -10,6 +10,7 @@ use crate::device::Device;
 use crate::handle::Handle;
 use crate::mmu::{MmuFeatures, ProcessOrder, Root, RootSize, WindowMap};
 use crate::operation::{Building, PagingSubmission};
+use crate::power::PowerOrder;
 use crate::resource::Resource;
 use crate::segment::{MemoryFeatures, Wants};
 use crate::services::Services;
@@ -74,6 +75,32 @@ pub trait Miniport: Send + Sync {
     /// Leaves (`DxgkDdiUnload`). Nothing to do, if it does not say.
     fn unload(&self, at: &mut Passive) -> Answer<()> {
         self.stands_on().map_or(Ok(()), |it| it.unload(at))
+    }
+
+    /// Changes its power (`DxgkDdiSetPowerState`), which may not fail. Nothing to do, if it does
+    /// not say.
+    fn set_power(&self, at: &mut Passive, order: PowerOrder) -> Answer<()> {
+        self.stands_on().map_or(Ok(()), |it| it.set_power(at, order))
+    }
+
+    /// Hears that its hardware was pulled out (`DxgkDdiNotifySurpriseRemoval`): it touches none
+    /// any more. The calls that follow end what it has in memory. Nothing to do, if it does not
+    /// say.
+    fn pulled_out(&self, at: &mut Passive) -> Answer<()> {
+        self.stands_on().map_or(Ok(()), |it| it.pulled_out(at))
+    }
+
+    /// Stops the adapter and hands on what a target shows
+    /// (`DxgkDdiStopDeviceAndReleasePostDisplayOwnership`). Where the target has no display it
+    /// answers [`Refusal::Unsupported`] and is told to stop, as it does if it does not say.
+    fn stop_and_release(&self, at: &mut Passive, target: u32) -> Answer<()> {
+        self.stands_on().map_or(Err(Refusal::Unsupported), |it| it.stop_and_release(at, target))
+    }
+
+    /// Resets the hardware, as the machine goes down (`DxgkDdiResetDevice`): at any level, so it
+    /// calls nobody back. Nothing to do, if it does not say.
+    fn reset_device(&self, at: &mut DeviceLevel) -> Answer<()> {
+        self.stands_on().map_or(Ok(()), |it| it.reset_device(at))
     }
 
     /// Makes a device (`DxgkDdiCreateDevice`).
@@ -210,6 +237,56 @@ pub trait Miniport: Send + Sync {
     /// Takes paging commands for the hardware (`DxgkDdiSubmitCommand`).
     fn submit_paging(&self, at: &mut Dispatch, packet: &PagingSubmission<'_>) -> Answer<()> {
         self.stands_on().ok_or(Refusal::Absent)?.submit_paging(at, packet)
+    }
+
+    /// Takes back what a node has not begun (`DxgkDdiPreemptCommand`). It reports when that is
+    /// done: at once if the node has nothing.
+    fn preempt(&self, at: &mut Dispatch, node: u32, preemption: Fence) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.preempt(at, node, preemption)
+    }
+
+    /// Says what a node has done (`DxgkDdiQueryCurrentFence`). What it did not report, it
+    /// reports first.
+    fn current_fence(&self, at: &mut Passive, node: u32) -> Answer<Fence> {
+        self.stands_on().ok_or(Refusal::Absent)?.current_fence(at, node)
+    }
+
+    /// Frees what a packet has that will never go to the hardware (`DxgkDdiCancelCommand`).
+    fn cancel(&self, at: &mut Passive, packet: &Cancelled<'_>) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.cancel(at, packet)
+    }
+
+    /// Whether an engine answers (`DxgkDdiQueryEngineStatus`).
+    fn engine_answers(&self, at: &mut Passive, node: u32) -> Answer<bool> {
+        self.stands_on().ok_or(Refusal::Absent)?.engine_answers(at, node)
+    }
+
+    /// The nodes that a reset of this one hits, as bits (`DxgkDdiQueryDependentEngineGroup`).
+    fn dependent_nodes(&self, at: &mut Passive, node: u32) -> Answer<u64> {
+        self.stands_on().ok_or(Refusal::Absent)?.dependent_nodes(at, node)
+    }
+
+    /// Resets an engine (`DxgkDdiResetEngine`). Answers the last fence that is over because of
+    /// it; nothing is left on the node then.
+    fn reset_engine(&self, at: &mut Passive, node: u32) -> Answer<Fence> {
+        self.stands_on().ok_or(Refusal::Absent)?.reset_engine(at, node)
+    }
+
+    /// Stops the GPU: when this returns it touches no memory any more
+    /// (`DxgkDdiResetFromTimeout`).
+    fn reset(&self, at: &mut Passive) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.reset(at)
+    }
+
+    /// Has the GPU work again (`DxgkDdiRestartFromTimeout`).
+    fn restart(&self, at: &mut Passive) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.restart(at)
+    }
+
+    /// Writes down what may help to find out why (`DxgkDdiCollectDbgInfo`). Answers how many
+    /// bytes it wrote.
+    fn collect(&self, at: &mut Passive, reason: CollectReason, into: &mut [u8]) -> Answer<usize> {
+        self.stands_on().ok_or(Refusal::Absent)?.collect(at, reason, into)
     }
 
     /// The hardware interrupted (`DxgkDdiInterruptRoutine`). Answers whether it was ours.
@@ -421,6 +498,30 @@ pub struct Submission<'a> {
     pub length: u32,
     /// The client's private data.
     pub private: &'a [u8],
+}
+
+/// A packet that will never go to the hardware.
+#[derive(Clone, Copy)]
+pub struct Cancelled<'a> {
+    /// The context it belongs to.
+    pub context: &'a DriverContext,
+    /// Where the commands are, in the client's GPU addresses.
+    pub commands: u64,
+    /// How many bytes of them.
+    pub length: u32,
+    /// The client's private data.
+    pub private: &'a [u8],
+}
+
+/// Why a driver is asked for what it knows (`DXGKARG_COLLECTDBGINFO`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CollectReason {
+    /// The GPU does not move, and will be reset.
+    Recovers,
+    /// It does not move, and the system stops.
+    Fails,
+    /// The system stops for another reason.
+    Crash,
 }
 
 /// The driver's word for an allocation (`hAllocation`).

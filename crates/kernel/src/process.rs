@@ -95,7 +95,7 @@ impl Kernel {
         self.wake(&mut world);
     }
 
-    /// Closes what names an ended process still has: of adapters, and of husks.
+    /// Closes what names an ended process still has: of adapters, husks and keyed mutexes.
     fn close_names(&self, world: &mut World, process: u32) {
         let names = world.processes.get(process).map(|it| it.names.iter().collect::<Vec<_>>());
         for (handle, subject) in names.unwrap_or_default() {
@@ -103,6 +103,7 @@ impl Kernel {
             match subject.kind {
                 Kind::Adapter => world.close_adapter(subject.number),
                 Kind::Device => self.forget_device(world, subject.number),
+                Kind::Keyed => self.close_keyed(world, subject.number, process, handle),
                 _ => (),
             }
         }

@@ -147,6 +147,17 @@ pub enum Refused {
         /// The address of the one that does not fit.
         start: u64,
     },
+    /// It is not owned through the name it is released by.
+    NotOwner(Subject),
+    /// A buffer for the runtime's data is too small.
+    ShortBuffer {
+        /// Whose data.
+        of: Subject,
+        /// How many bytes the buffer has.
+        room: usize,
+        /// How many bytes there are.
+        there: usize,
+    },
     /// A wait that nothing could end was given up.
     Stuck,
 }
@@ -168,6 +179,10 @@ pub enum Argument {
     Queue,
     /// A fence.
     Fence,
+    /// A process's name of a keyed mutex.
+    Keyed,
+    /// The global name of a keyed mutex.
+    KeyedShare,
     /// An allocation of a list, by its place.
     Allocation(usize),
 }

@@ -10,6 +10,8 @@ use crate::device::Loss;
 use crate::kernel::Kernel;
 use crate::memory::Batch;
 use crate::memory::resident::{Found, Touched};
+use crate::preempt::Preemption;
+use crate::recover::Watch;
 use crate::start::AdapterId;
 use crate::world::World;
 use flight::{DeviceLevel, Dispatch, Fence, Kind, Machine, Passive, RuleId, Subject, What, Who};
@@ -42,6 +44,16 @@ pub(crate) struct Node {
     pub(crate) holding: Vec<(u32, u32)>,
     /// Packets that faulted, with what they touched.
     pub(crate) faults: Vec<(Fence, Touched)>,
+    /// It is asked to give back what it has.
+    pub(crate) preemption: Option<Preemption>,
+    /// The last number of such a request.
+    pub(crate) preempted: Fence,
+    /// Paging commands that it gave back, and gets again.
+    pub(crate) again: VecDeque<Flying>,
+    /// Since when what is first there is first.
+    pub(crate) watch: Option<Watch>,
+    /// Nothing was reported done since the last reset.
+    pub(crate) fresh: bool,
 }
 
 /// A packet that is not done.
@@ -80,6 +92,11 @@ impl Node {
             ghosts: VecDeque::new(),
             holding: Vec::new(),
             faults: Vec::new(),
+            preemption: None,
+            preempted: start,
+            again: VecDeque::new(),
+            watch: None,
+            fresh: false,
         }
     }
 
@@ -87,9 +104,25 @@ impl Node {
         Kind::Node.nr(self.number)
     }
 
+    /// Whether it was given that fence, and has not reported it.
+    fn has(&self, fence: Fence) -> bool {
+        // Fences wrap, so distances are compared and never values.
+        let distance = |it: Fence| it.after(self.reported);
+        let here = |queue: &VecDeque<Flying>| {
+            queue.binary_search_by_key(&distance(fence), |it| distance(it.fence)).is_ok()
+        };
+        fence != self.reported
+            && (here(&self.queue) || self.ghosts.iter().any(|it| it.fence == fence))
+    }
+
+    /// Whether it has something to do, or was asked for something.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.queue.is_empty() || self.preemption.is_some()
+    }
+
     /// Whether it can be given packets now.
     pub(crate) fn takes(&self) -> bool {
-        true
+        self.preemption.is_none() && self.again.is_empty()
     }
 
     /// Whether a context is current here, or may become it though it has nothing to do.
@@ -130,9 +163,8 @@ impl Kernel {
             return;
         };
         self.log.emit(node.subject(), What::FenceReported { fence });
-        let distance = fence.after(node.reported);
-        if (1..=node.given.after(node.reported)).contains(&distance) {
-            node.reported = fence;
+        if node.has(fence) {
+            (node.reported, node.fresh) = (fence, false);
         }
     }
 
@@ -211,6 +243,7 @@ impl Kernel {
             self.lose(world, device, Loss::PageFault);
         }
         self.finish_refused(world, adapter.number);
+        self.settle_preempted(world, adapter.number);
         self.settle_offers(world, adapter.number);
         self.settle_saved(world);
         if world.pages(adapter.number) {
@@ -277,7 +310,7 @@ impl Kernel {
     }
 
     /// A packet is done, or counts as done.
-    fn finish_packet(&self, world: &mut World, node: Subject, packet: &Flying) {
+    pub(crate) fn finish_packet(&self, world: &mut World, node: Subject, packet: &Flying) {
         let number = self.finish_sent(world, packet.context);
         let done = What::PacketDone { packet: number, node, fence: packet.fence };
         self.log.emit(Kind::Context.nr(packet.context), done);

@@ -52,6 +52,20 @@ impl Services {
         }
     }
 
+    /// Reports that a node gave back what it had (`DXGK_INTERRUPT_DMA_PREEMPTED`): all after
+    /// the last fence that is done.
+    pub fn notify_preempted(
+        &self,
+        at: &mut DeviceLevel,
+        node: u32,
+        preemption: Fence,
+        last: Fence,
+    ) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.report_preempted(at, self.adapter, node, preemption, last);
+        }
+    }
+
     /// Asks for the DPC (`DxgkCbQueueDpc`), at any level. Answers whether it was not yet queued.
     pub fn queue_dpc(&self) -> bool {
         self.kernel.upgrade().is_some_and(|kernel| kernel.queue_dpc(self.adapter))

@@ -11,7 +11,7 @@ use crate::build::{Built, still_there};
 use crate::create::{CreateOrder, Making};
 use crate::device::Inside;
 use crate::gate::{Class, Key, Mode};
-use crate::handle::{Handle, Reservations};
+use crate::handle::{BadHandle, Handle, Reservations};
 use crate::kernel::Kernel;
 use crate::lock::Held;
 use crate::process::ProcessId;
@@ -168,6 +168,9 @@ impl World {
     fn shared(&self, inside: &Inside<'_>, global: Handle) -> Result<(u32, &Resource), Refused> {
         let refused = |why| Refused::Handle { argument: Argument::Share, handle: global, why };
         let subject = self.shares.find(global).map_err(refused)?;
+        if subject.kind != Kind::Resource {
+            return Err(refused(BadHandle::WrongKind(subject)));
+        }
         let gone = Refused::ResourceEnded(subject);
         let it = self.resources.get(subject.number).ok_or(gone)?;
         if it.adapter != inside.adapter {

@@ -1,11 +1,14 @@
 //! Adapters: how a driver starts, how processes name it, how it stops.
 
 use crate::ddi::Driver;
+use crate::device::Loss;
 use crate::gate::{Class, Pass, Stuck};
 use crate::handle::Handle;
 use crate::kernel::{Kernel, Plugged};
+use crate::lock::Once;
 use crate::memory::Memory;
-use crate::miniport::{Features, Refusal};
+use crate::miniport::{Features, Refusal, SchedulingFeatures};
+use crate::power::Power;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::schedule::Node;
@@ -34,6 +37,12 @@ pub(crate) struct Adapter {
     /// Its driver is about to stop: no interrupt and no DPC any more.
     pub(crate) quiet: bool,
     pub(crate) memory: Option<Memory>,
+    pub(crate) scheduling: SchedulingFeatures,
+    /// When it was reset.
+    pub(crate) resets: Vec<u64>,
+    /// The system has stopped because of it.
+    pub(crate) fatal: bool,
+    pub(crate) power: Power,
 }
 
 /// Where an adapter is in its life.
@@ -42,7 +51,23 @@ pub(crate) enum State {
     Starting,
     Running,
     Stopping,
+    /// Its driver has stopped it, and can start it again.
+    Halted,
+    /// Its driver is gone.
     Stopped,
+}
+
+/// How an adapter ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// Stopped, and perhaps started again.
+    Halted,
+    /// Stopped and removed, as somebody asked.
+    Removed,
+    /// Its hardware was pulled out.
+    Pulled,
+    /// The machine goes down.
+    Reset,
 }
 
 /// An adapter, for whoever plugged it in.
@@ -104,12 +129,12 @@ impl AdapterId {
 }
 
 impl Adapter {
-    /// The driver, while the adapter takes work.
     /// Whether its driver can be called.
     pub(crate) fn runs(&self) -> bool {
         self.state == State::Running
     }
 
+    /// The driver, while the adapter takes work.
     pub(crate) fn running(&self) -> Option<Arc<Driver>> {
         self.runs().then(|| self.driver.clone())
     }
@@ -123,8 +148,43 @@ impl Kernel {
         plugged: Plugged,
     ) -> Result<AdapterId, StartRefused> {
         let driver = self.new_driver(plugged);
-        let number = driver.adapter.number;
         let started = self.start(at, &driver);
+        self.finish_start(&driver, started)
+    }
+
+    /// Starts an adapter again that was stopped and not removed: `StartDevice`, then what it has.
+    /// One that does not start is removed.
+    ///
+    /// WINDOWS: `AddDevice` is called once for an adapter, `StartDevice` whenever it starts
+    /// (documented). That it keeps its id is our decision.
+    pub fn start_adapter(
+        self: &Arc<Self>,
+        at: &mut Passive,
+        adapter: AdapterId,
+    ) -> Result<(), StartRefused> {
+        let busy = StartRefused { entry: "DxgkDdiStartDevice", why: Refusal::Busy };
+        let driver = {
+            let mut world = self.world.hold();
+            let it = world.adapters.get_mut(adapter.0).filter(|it| it.state == State::Halted);
+            let Some(it) = it else { return Err(busy) };
+            it.state = State::Starting;
+            it.driver.clone()
+        };
+        let keys = Class::Three.keys(adapter.0, driver.generation, 0);
+        let started = match self.enter(at, keys) {
+            Ok(pass) => self.start_added(at, &driver, &pass),
+            Err(Stuck) => Err(busy),
+        };
+        self.finish_start(&driver, started).map(drop)
+    }
+
+    /// An adapter runs, or it does not and is gone.
+    fn finish_start(
+        self: &Arc<Self>,
+        driver: &Arc<Driver>,
+        started: Result<AdapterId, StartRefused>,
+    ) -> Result<AdapterId, StartRefused> {
+        let number = driver.adapter.number;
         let world = &mut *self.world.hold();
         let Some(it) = world.adapters.get_mut(number) else { return started };
         if started.is_ok() {
@@ -139,11 +199,16 @@ impl Kernel {
                 self.log.emit(node.subject(), What::NodeStarted { adapter, ordinal });
             }
             it.state = State::Running;
+            (it.quiet, it.dpc, it.dpcs) = (false, false, 0);
             let wire = Wire { kernel: Arc::downgrade(self), driver: driver.clone() };
             it.line = Some(Arc::new(wire));
         } else {
-            world.adapters.remove(number);
+            it.state = State::Stopped;
+            if it.opens == 0 {
+                world.adapters.remove(number);
+            }
         }
+        self.wake(world);
         started
     }
 
@@ -168,6 +233,7 @@ impl Kernel {
             host: self.host.clone(),
             log: self.log.clone(),
             adapter,
+            pulled: Once::new(),
             calls: self.calls.clone(),
         });
         world.adapters.add(Adapter {
@@ -181,6 +247,10 @@ impl Kernel {
             dpcs: 0,
             quiet: false,
             memory: None,
+            scheduling: SchedulingFeatures::default(),
+            resets: Vec::new(),
+            fatal: false,
+            power: Power::On,
         });
         driver
     }
@@ -196,11 +266,22 @@ impl Kernel {
             driver.pool.close();
             return Err(StartRefused { entry: "DxgkDdiAddDevice", why });
         }
-        if let Err(why) = driver.start_device(at, &pass) {
-            remove(at, driver, &pass);
+        self.start_added(at, driver, &pass)
+    }
+
+    /// Starts an adapter that its driver has met.
+    fn start_added(
+        &self,
+        at: &mut Passive,
+        driver: &Driver,
+        pass: &Pass<'_>,
+    ) -> Result<AdapterId, StartRefused> {
+        let number = driver.adapter.number;
+        if let Err(why) = driver.start_device(at, pass) {
+            remove(at, driver, pass);
             return Err(StartRefused { entry: "DxgkDdiStartDevice", why });
         }
-        let features = driver.query_adapter(at, &pass);
+        let features = driver.query_adapter(at, pass);
         let ram = driver.machine.ram();
         let sane = |it: &Features| {
             let sound = self.check_features(driver.adapter, it);
@@ -210,22 +291,22 @@ impl Kernel {
         };
         match features.and_then(|it| if sane(&it) { Ok(it) } else { Err(Refusal::Invalid) }) {
             Ok(features) => {
-                self.try_windows(at, &pass, driver, &features);
+                self.try_windows(at, pass, driver, &features);
                 self.enter_features(driver, features, ram);
-                match self.start_system(at, &pass, driver) {
+                match self.start_system(at, pass, driver) {
                     Ok(()) => Ok(AdapterId(number)),
                     Err((entry, why)) => {
                         // WINDOWS: what the system has there goes first (observed).
                         self.give_up_memory(number);
-                        let _ = driver.stop_device(at, &pass);
-                        remove(at, driver, &pass);
+                        let _ = driver.stop_device(at, pass);
+                        remove(at, driver, pass);
                         Err(StartRefused { entry, why })
                     }
                 }
             }
             Err(why) => {
-                let _ = driver.stop_device(at, &pass);
-                remove(at, driver, &pass);
+                let _ = driver.stop_device(at, pass);
+                remove(at, driver, pass);
                 Err(StartRefused { entry: "DxgkDdiQueryAdapterInfo", why })
             }
         }
@@ -235,6 +316,9 @@ impl Kernel {
     fn enter_features(&self, driver: &Driver, features: Features, ram: Option<Arc<dyn Ram>>) {
         let number = driver.adapter.number;
         let world = &mut *self.world.hold();
+        if let Some(it) = world.adapters.get_mut(number) {
+            it.scheduling = features.scheduling;
+        }
         // Numbers of nodes go on over adapters.
         for _ in 0..features.nodes {
             let node = Node::new(world.last_node);
@@ -254,48 +338,139 @@ impl Kernel {
     /// Stops a driver, with everything that is alive on its adapter. If somebody does so already,
     /// this waits until it is done.
     pub fn remove_adapter(&self, at: &mut Passive, adapter: AdapterId) {
-        let mine = {
-            let mut world = self.world.hold();
-            let Some(it) = world.adapters.get_mut(adapter.0) else { return };
-            let mine = matches!(it.state, State::Starting | State::Running);
-            if mine {
-                it.state = State::Stopping;
+        self.end_adapter(at, adapter, Ending::Removed);
+    }
+
+    /// Stops an adapter, with everything that is alive on it; its driver can start it again
+    /// ([`Kernel::start_adapter`]).
+    pub fn stop_adapter(&self, at: &mut Passive, adapter: AdapterId) {
+        self.end_adapter(at, adapter, Ending::Halted);
+    }
+
+    /// Somebody has pulled the hardware out. Its driver is told; what was in flight is lost, and
+    /// what it has in memory ends.
+    pub fn pull_adapter(&self, at: &mut Passive, adapter: AdapterId) {
+        self.end_adapter(at, adapter, Ending::Pulled);
+    }
+
+    /// The machine goes down: the driver resets its hardware, and is removed.
+    ///
+    /// WINDOWS: nothing is called after `DxgkDdiResetDevice`, for there is no machine any more.
+    /// Here the driver is stopped and removed, so that what it left is seen.
+    pub fn reset_adapter(&self, at: &mut Passive, adapter: AdapterId) {
+        self.end_adapter(at, adapter, Ending::Reset);
+    }
+
+    /// Takes it on to end an adapter, if nobody else does: answers its driver, and whether that
+    /// has started it.
+    fn claim_end(
+        &self,
+        at: &mut Passive,
+        adapter: AdapterId,
+        ending: Ending,
+    ) -> Option<(Arc<Driver>, bool)> {
+        loop {
+            {
+                let mut world = self.world.hold();
+                let it = world.adapters.get_mut(adapter.0)?;
+                match it.state {
+                    State::Running => {
+                        it.state = State::Stopping;
+                        return Some((it.driver.clone(), true));
+                    }
+                    State::Halted if ending != Ending::Halted => {
+                        it.state = State::Stopping;
+                        return Some((it.driver.clone(), false));
+                    }
+                    State::Halted | State::Stopped => return None,
+                    State::Starting | State::Stopping => (),
+                }
             }
-            mine.then(|| it.driver.clone())
-        };
-        let Some(driver) = mine else {
             let about = adapter.subject();
-            let over =
-                |it: &World| it.adapters.get(adapter.0).is_none_or(|it| it.state == State::Stopped);
-            self.wait_until(at, about, |_| format!("the end of {about}"), over);
-            return;
-        };
-        let system = self.world.hold().mmu(adapter.0).map(|it| it.device);
-        let mine = |it: &crate::device::Device| it.adapter == adapter.0;
-        // The system's own goes last: paging runs in it.
-        let client = |it: &crate::device::Device| mine(it) && (system.is_none() || it.process != 0);
-        self.end_devices(at, adapter.subject(), client);
-        self.end_spaces(at, adapter.0);
-        self.end_memory(at, adapter.subject());
+            let between = |it: &Adapter| matches!(it.state, State::Starting | State::Stopping);
+            let over = |it: &World| it.adapters.get(adapter.0).is_none_or(|it| !between(it));
+            if !self.wait_until(at, about, |_| format!("the end of {about}"), over) {
+                return None;
+            }
+        }
+    }
+
+    fn end_adapter(&self, at: &mut Passive, adapter: AdapterId, ending: Ending) {
+        let Some((driver, started)) = self.claim_end(at, adapter, ending) else { return };
         let keys = Class::Three.keys(adapter.0, driver.generation, 0);
+        if started {
+            if ending == Ending::Pulled {
+                self.pull(at, adapter, &driver);
+            } else {
+                self.settle_power(at, adapter);
+            }
+            // The system's own goes last: paging runs in it.
+            let mine = |it: &crate::device::Device| it.adapter == adapter.0 && it.process != 0;
+            self.end_devices(at, adapter.subject(), mine);
+            self.end_spaces(at, adapter.0);
+            self.end_memory(at, adapter.subject());
+        }
         if let Ok(pass) = self.enter(at, keys) {
-            self.end_system(at, &pass, &driver);
-            // WINDOWS: level three runs alone with an idle GPU (documented), so nothing is left to
-            // interrupt for.
-            self.silence(at, adapter);
-            let _ = driver.stop_device(at, &pass);
-            remove(at, &driver, &pass);
+            if started {
+                // WINDOWS: level three runs alone with an idle GPU (documented), so nothing is
+                // left to interrupt for.
+                self.end_system(at, &pass, &driver);
+                self.silence(at, adapter);
+                stop(at, &driver, &pass, ending);
+            }
+            if ending != Ending::Halted {
+                remove(at, &driver, &pass);
+            }
         }
         let mut world = self.world.hold();
-        self.sweep_saved(&mut world, adapter.subject());
-        self.log.emit(adapter.subject(), What::AdapterStopped {});
+        if started {
+            self.sweep_saved(&mut world, adapter.subject());
+            self.log.emit(adapter.subject(), What::AdapterStopped {});
+        }
         if let Some(it) = world.adapters.get_mut(adapter.0) {
-            (it.line, it.state, it.memory) = (None, State::Stopped, None);
-            if it.opens == 0 {
+            let over = if ending == Ending::Halted { State::Halted } else { State::Stopped };
+            (it.line, it.state, it.memory) = (None, over, None);
+            it.nodes.clear();
+            if it.opens == 0 && over == State::Stopped {
                 world.adapters.remove(adapter.0);
             }
         }
         self.wake(&mut world);
+    }
+
+    /// The hardware of an adapter is gone: its driver hears of it first, then all that it had to
+    /// do is lost.
+    fn pull(&self, at: &mut Passive, adapter: AdapterId, driver: &Driver) {
+        let about = adapter.subject();
+        self.silence(at, adapter);
+        let keys = Class::Three.keys(adapter.0, driver.generation, 0);
+        if let Ok(pass) = self.enter_inside(at, &keys) {
+            driver.pulled_out(at, &pass);
+            self.log.emit(about, What::AdapterPulled {});
+        }
+        self.open_gate(adapter); // Who waited for its power waits in vain.
+        let devices: Vec<u32> = {
+            let world = self.world.hold();
+            let mine = world.devices.iter().filter(|(_, it)| it.adapter == adapter.0);
+            mine.map(|(number, _)| number).collect()
+        };
+        for device in devices {
+            self.lose_device(device, Loss::Stopped);
+        }
+        self.lose_paging(adapter.0);
+        // Engines that are gone save nothing any more.
+        let world = &mut *self.world.hold();
+        let nodes = world.adapters.get_mut(adapter.0).into_iter().flat_map(|it| &mut it.nodes);
+        let subjects: Vec<Subject> = nodes
+            .map(|it| {
+                it.ghosts.clear();
+                it.subject()
+            })
+            .collect();
+        for node in subjects {
+            self.switch(world, adapter.0, node, None);
+        }
+        self.settle_saved(world);
     }
 
     /// A driver about to stop hears no interrupt any more: what is under way ends first.
@@ -316,6 +491,19 @@ impl Kernel {
     /// What rings when [`Kernel::turn`] may find something.
     pub fn machine_bell(&self, adapter: AdapterId) -> Option<Ticket> {
         self.world.hold().adapters.get(adapter.0).map(|it| it.driver.bell.clone())
+    }
+
+    /// Has a host move an adapter's hardware, and look at the time for it.
+    pub fn attend(self: &Arc<Self>, host: &Arc<dyn flight::Crew>, adapter: AdapterId) {
+        let Some(bell) = self.machine_bell(adapter) else { return };
+        let (machine, watch) = (self.clone(), self.clone());
+        let due = move |now, late| {
+            if late {
+                watch.tick(adapter, now);
+            }
+            watch.deadline(adapter, now)
+        };
+        host.serve_in_time("hardware", bell, move |at| machine.turn(at, adapter), due);
     }
 
     /// The adapters that run.
@@ -376,6 +564,25 @@ impl World {
         if it.opens == 0 && it.state == State::Stopped {
             self.adapters.remove(number);
         }
+    }
+}
+
+/// Stops an adapter.
+///
+/// WINDOWS: what hands the display on comes first, and the plain call only if that failed
+/// (documented). Hardware that is gone, or about to, has nothing to hand on (our reading).
+fn stop(at: &mut Passive, driver: &Driver, pass: &Pass<'_>, ending: Ending) {
+    let released = match ending {
+        Ending::Halted | Ending::Removed => driver.stop_and_release(at, pass),
+        Ending::Pulled => false,
+        Ending::Reset => {
+            driver.reset_device(at);
+            false
+        }
+    };
+    if !released {
+        // What a driver answers at its end changes nothing: it has stopped.
+        let _ = driver.stop_device(at, pass);
     }
 }
 

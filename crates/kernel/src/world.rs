@@ -13,6 +13,7 @@ use crate::device::Device;
 use crate::gate::Gate;
 use crate::handle::Names;
 use crate::hold::Hold;
+use crate::keyed::Keyed;
 use crate::memory::budget::Trimmer;
 use crate::memory::offer::Offering;
 use crate::memory::pressure::Pressure;
@@ -40,7 +41,7 @@ pub(crate) struct World {
     pub(crate) allocations: Store<Allocation>,
     pub(crate) views: Store<View>,
     pub(crate) retirements: Store<Retirement>,
-    /// The global names of shared resources.
+    /// The global names of shared resources and keyed mutexes.
     pub(crate) shares: Names,
     /// The kernel's own names, which drivers use in callbacks.
     pub(crate) kernel_names: Names,
@@ -49,6 +50,7 @@ pub(crate) struct World {
     pub(crate) queues: Store<Queue>,
     pub(crate) saved: Store<Saved>,
     pub(crate) spaces: Store<Space>,
+    pub(crate) keyed: Store<Keyed>,
     /// Context allocations that were freed and still have memory.
     pub(crate) freed: Vec<u32>,
     /// Offers that wait for work before them.
@@ -68,6 +70,12 @@ pub(crate) struct World {
     pub(crate) jobs: VecDeque<u32>,
     /// Contexts that have a packet first in line.
     pub(crate) runnable: Vec<u32>,
+    /// Packets that will never be sent, which drivers are to be told of.
+    pub(crate) cancelled: VecDeque<(u32, crate::dispatch::Load)>,
+    /// Nodes that do not move, and what is to be done about it.
+    pub(crate) late: VecDeque<crate::recover::Late>,
+    /// The time, when it was last looked at.
+    pub(crate) now: u64,
     /// Contexts that go on now, one after the other.
     pub(crate) advancing: Vec<u32>,
     /// The running driver calls in which something was acquired.
@@ -102,6 +110,7 @@ impl World {
             queues: Store::default(),
             saved: Store::default(),
             spaces: Store::default(),
+            keyed: Store::default(),
             freed: Vec::new(),
             offers: Vec::new(),
             pressure: None,
@@ -113,6 +122,9 @@ impl World {
             jobs: VecDeque::new(),
             runnable: Vec::new(),
             advancing: Vec::new(),
+            cancelled: VecDeque::new(),
+            late: VecDeque::new(),
+            now: 0,
             calls: BTreeSet::new(),
             holds: BTreeMap::new(),
             last_hold: 0,
@@ -146,6 +158,7 @@ impl World {
                 return Err(format!("allocation {number} lives without a view"));
             }
         }
+        self.validate_keyed()?;
         for (number, retirement) in self.retirements.iter() {
             if retirement.views.iter().any(|it| self.views.get(*it).is_none()) {
                 return Err(format!("retirement {number} ends a view that is gone"));
@@ -182,6 +195,7 @@ impl World {
             Kind::ResourceView => self.resource_views.get(number).is_some(),
             Kind::View => self.views.get(number).is_some(),
             Kind::Queue | Kind::QueueFence => self.queues.get(number).is_some(),
+            Kind::Keyed => self.keyed.get(number).is_some(),
             _ => false,
         }
     }

@@ -43,6 +43,8 @@ struct Blocks {
     resting_bytes: usize,
     /// How many blocks were ever taken.
     taken: u64,
+    /// How many of them before the adapter started, while it is.
+    before: Option<u64>,
 }
 
 /// A block of which we know the address.
@@ -190,6 +192,25 @@ impl flight::Pool for Pool {
         let old = blocks.resting.len().saturating_sub(INSPECTED);
         for block in blocks.resting.iter_mut().skip(old) {
             self.look_at(block);
+        }
+    }
+
+    fn begin(&self) {
+        let mut blocks = self.blocks();
+        blocks.before = Some(blocks.taken);
+    }
+
+    fn end(&self) {
+        let mut blocks = self.blocks();
+        let Some(before) = blocks.before.take() else { return };
+        let kept = |it: &Known| match it {
+            Known::Live(it) if it.number >= before => Some((it.number, it.memory.address())),
+            Known::Live(_) | Known::Resting => None,
+        };
+        let mut kept: Vec<(u64, usize)> = blocks.known.values().filter_map(kept).collect();
+        kept.sort_unstable();
+        for (_, address) in kept {
+            self.log.emit(self.log.word(address), What::PoolKept {});
         }
     }
 

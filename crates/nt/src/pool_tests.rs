@@ -200,3 +200,22 @@ fn a_tag_is_printed_with_dots_for_what_is_not_a_letter() {
     assert_eq!(letters(u32::from_le_bytes(*b"a~ \x07")), "a~ .");
     assert_eq!(letters(u32::from_le_bytes([b'x', 0, 0xff, b'y'])), "x..y");
 }
+
+#[test]
+fn what_is_taken_between_start_and_stop_is_missed() {
+    let log = Arc::new(Log::new());
+    let pool = Pool::new(log.clone());
+    let before = pool.take(8, TAG).unwrap();
+    pool.end();
+    pool.begin();
+    let (given_back, kept) = (pool.take(8, TAG).unwrap(), pool.take(8, TAG).unwrap());
+    pool.free(given_back, TAG);
+    pool.end();
+    let word = log.word(kept);
+    pool.end();
+    let said = log.take().into_iter().filter(|it| it.what == What::PoolKept {});
+    let said: Vec<_> = said.map(|it| it.subject).collect();
+    assert_eq!(said, [word], "once, and not what was there before");
+    pool.free(before, TAG);
+    pool.free(kept, TAG);
+}

@@ -19,7 +19,7 @@ use std::ptr;
 impl TableDriver {
     pub(crate) fn new_device(&self, word: Blank<'_, Device>) -> Answer<DriverDevice> {
         let call = self.table.DxgkDdiCreateDevice.ok_or(Refusal::Absent)?;
-        let Adapter { door, context, .. } = self.adapter()?;
+        let Adapter { door, context, .. } = self.told()?;
         // WINDOWS: `hDevice` goes in as the kernel's handle, for callbacks, and comes out as the
         // driver's.
         let name = kernel_name(&word);

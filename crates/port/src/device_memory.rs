@@ -13,7 +13,7 @@ use abi::status::{
     STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
 };
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PHYSICAL_ADDRESS, PVOID};
-use flight::{Hex, Irql, RuleId, What};
+use flight::{Hex, InCall, Irql, RuleId, What};
 use std::{ptr, slice};
 
 /// What is wrong with an argument or a level is an invalid parameter (D-55).
@@ -113,11 +113,17 @@ pub(crate) extern "win64-unwind" fn DxgkCbUnmapMemory(handle: HANDLE, address: P
     )
 }
 
-/// Ends what a driver that was stopped has mapped still, and says so.
-pub(crate) fn end_mappings(door: &Door) {
+/// Ends what a driver that was stopped has mapped still, and says so. What it wrote to hardware
+/// that is gone is said to the call it is in.
+pub(crate) fn end_mappings(door: &Door, stop: &'static str) {
+    if door.hardware().is_written() {
+        InCall::touch();
+    }
     let left = door.hardware().unmap_all();
     let said = || format!("the adapter is stopped, but {left} mappings were not given back");
     judge(door.services(), RuleId::CB_MEM_002, "DxgkCbMapMemory", (left != 0).then(said));
+    let said = || format!("{stop} returned, but {left} mappings of DxgkCbMapMemory are left");
+    judge(door.services(), RuleId::KMD_PNP_005, stop, (left != 0).then(said));
 }
 
 /// Reads a space of the device.
@@ -191,6 +197,9 @@ impl Asked {
                 let passive = below(door.services(), RULE, name, Irql::Passive);
                 if !passive || !judge(door.services(), RULE, name, self.wrong()) {
                     return WRONG;
+                }
+                if door.hardware().is_pulled() {
+                    InCall::touch();
                 }
                 // Two of the four spaces have no number that is published, so none is wrong.
                 if ![DXGK_WHICHSPACE_CONFIG, DXGK_WHICHSPACE_ROM].contains(&self.kind) {

@@ -8,7 +8,7 @@ use crate::door::Door;
 use crate::hardware::Hardware;
 use crate::table::{self, BadTable};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
-use flight::{DeviceLevel, Dispatch, InCall, Kind, Passive, RuleId, Who};
+use flight::{DeviceLevel, Dispatch, InCall, Kind, Passive, RuleId, What, Who};
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
@@ -18,6 +18,7 @@ use kernel::miniport::{
 };
 use kernel::mmu::{ProcessOrder, Root, RootSize, WindowMap};
 use kernel::operation::{Building, PagingSubmission};
+use kernel::power::PowerOrder;
 use kernel::services::Services;
 use kernel::space::Space;
 use nt::Pool;
@@ -57,6 +58,15 @@ pub(crate) struct Adapter {
     pub(crate) tables: Arc<[u32]>,
 }
 
+impl Adapter {
+    /// Says which word for it a call carries.
+    pub(crate) fn say(&self) {
+        let services = self.door.services();
+        let word = services.log().word(self.context);
+        services.log().emit(services.adapter(), What::DdiAdapter { word });
+    }
+}
+
 impl TableDriver {
     /// A driver for one adapter: `physical_device` is the number it knows it by
     /// (`PhysicalDeviceObject`), `pool` the memory it takes and frees.
@@ -93,6 +103,13 @@ impl TableDriver {
     /// The adapter, for a call about it. Before the driver has met it there is none.
     pub(crate) fn adapter(&self) -> Answer<Adapter> {
         self.met().clone().ok_or(Refusal::Invalid)
+    }
+
+    /// The adapter, for a call that carries the driver's word for it, which is said.
+    pub(crate) fn told(&self) -> Answer<Adapter> {
+        let adapter = self.adapter()?;
+        adapter.say();
+        Ok(adapter)
     }
 
     /// The place for the adapter. It is never held while the driver runs.
@@ -168,6 +185,22 @@ impl Miniport for TableDriver {
     fn unload(&self, _at: &mut Passive) -> Answer<()> {
         self.leave();
         Ok(())
+    }
+
+    fn set_power(&self, _at: &mut Passive, order: PowerOrder) -> Answer<()> {
+        self.change_power(order)
+    }
+
+    fn pulled_out(&self, _at: &mut Passive) -> Answer<()> {
+        self.pull()
+    }
+
+    fn stop_and_release(&self, _at: &mut Passive, target: u32) -> Answer<()> {
+        self.release(target)
+    }
+
+    fn reset_device(&self, _at: &mut DeviceLevel) -> Answer<()> {
+        self.reset()
     }
 
     fn create_device(&self, _at: &mut Passive, word: Blank<'_, Device>) -> Answer<DriverDevice> {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 impl TableDriver {
     pub(crate) fn answer_escape(&self, escape: &mut Escape<'_>) -> Answer<()> {
         let call = self.table.DxgkDdiEscape.ok_or(Refusal::Absent)?;
-        let Adapter { door, context, .. } = self.adapter()?;
+        let Adapter { door, context, .. } = self.told()?;
         let mut private = Private::copy(escape.private)?;
         let args = DXGKARG_ESCAPE {
             hDevice: pointer(escape.device.map_or(0, DriverDevice::word)),

@@ -11,9 +11,13 @@ use abi::miniport::{
 };
 use flight::{Ram, Run};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const PAGE: u64 = 4096;
+
+/// What a bus answers for whom nobody answers.
+const GONE: u32 = u32::MAX;
 
 /// An adapter's hardware, as its bus shows it.
 #[derive(Clone, Default)]
@@ -33,13 +37,15 @@ pub(crate) struct InUse {
     resources: Mutex<CM_RESOURCE_LIST>,
     /// By the address that the driver knows, the view it is in.
     mapped: Mutex<BTreeMap<usize, usize>>,
+    pulled: AtomicBool,
 }
 
 impl InUse {
     pub(crate) fn new(it: &Hardware) -> Self {
         let resources = Mutex::new(list(it.memory.as_ref().map(|it| it.1)));
         let (memory, config) = (it.memory.clone(), Mutex::new(it.config.clone()));
-        Self { memory, config, resources, mapped: Mutex::default() }
+        let (mapped, pulled) = Default::default();
+        Self { memory, config, resources, mapped, pulled }
     }
 
     /// Where the list of resources is, as long as this lives.
@@ -80,6 +86,29 @@ impl InUse {
     pub(crate) fn unmap_all(&self) -> usize {
         let addresses: Vec<usize> = held(&self.mapped).keys().copied().collect();
         addresses.into_iter().filter(|it| self.unmap(*it)).count()
+    }
+
+    /// It is pulled out. Whoever reads where it was reads ones, as on a bus where nobody answers.
+    pub(crate) fn pull(&self) {
+        if let Some((ram, run)) = &self.memory {
+            ram.fill(*run, GONE);
+        }
+        held(&self.config).fill(u8::MAX);
+        self.pulled.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it was pulled out.
+    pub(crate) fn is_pulled(&self) -> bool {
+        self.pulled.load(Ordering::SeqCst)
+    }
+
+    /// Whether somebody wrote to where it was before it was pulled out.
+    pub(crate) fn is_written(&self) -> bool {
+        let Some((ram, run)) = self.memory.as_ref().filter(|_| self.is_pulled()) else {
+            return false;
+        };
+        let mut bytes = vec![0; usize::try_from(run.bytes).unwrap_or(0)];
+        ram.read(run.start, &mut bytes) && bytes.iter().any(|it| *it != u8::MAX)
     }
 
     /// The bytes of the configuration space from `offset` on.
@@ -157,6 +186,17 @@ mod tests {
         assert_eq!(one % 0x1000, 0x10);
         assert!(!it.unmap(one + 1) && it.unmap(one) && !it.unmap(one));
         assert_eq!((it.unmap_all(), it.unmap_all(), it.unmap(other)), (1, 0, false));
+    }
+
+    #[test]
+    fn what_is_written_to_hardware_that_is_gone_is_seen() {
+        let (ram, run, it) = in_use();
+        assert!(ram.write(run.start, &[7]) && !it.is_pulled() && !it.is_written());
+        it.pull();
+        assert!(it.is_pulled() && !it.is_written());
+        assert_eq!(it.with_config(0, |it| it.to_vec()), [0xff; 3]);
+        assert!(ram.write(run.start + 0x3fff, &[7]));
+        assert!(it.is_written());
     }
 
     #[test]

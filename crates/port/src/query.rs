@@ -43,7 +43,7 @@ impl<T> Guarded<T> {
 
 impl TableDriver {
     pub(crate) fn query(&self) -> Answer<Features> {
-        let adapter = self.adapter()?;
+        let adapter = self.told()?;
         let services = adapter.door.services();
         let mut caps = Guarded::new(DXGK_DRIVERCAPS::ZERO);
         answer(self.ask(&adapter, DXGKQAITYPE_DRIVERCAPS, ptr::null_mut(), 0, &mut caps)?)?;

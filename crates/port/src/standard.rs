@@ -16,7 +16,7 @@ impl TableDriver {
     /// One question: without private data it is for sizes, with it for bytes.
     pub(crate) fn describe_standard(&self, standard: &mut Standard) -> Answer<()> {
         let call = self.table.DxgkDdiGetStandardAllocationDriverData.ok_or(Refusal::Absent)?;
-        let Adapter { door, context, .. } = self.adapter()?;
+        let Adapter { door, context, .. } = self.told()?;
         // Our reading of "so many bytes": a row of them.
         let mut surface = D3DKMDT_GDISURFACEDATA {
             Width: u32::try_from(standard.bytes).map_err(|_| Refusal::Invalid)?,

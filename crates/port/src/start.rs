@@ -6,17 +6,25 @@ use crate::display::{Adapter, TableDriver};
 use crate::door::Door;
 use crate::interface::interface;
 use crate::private::pointer;
+use crate::query::judge;
 use crate::status::answer;
-use abi::miniport::DXGK_START_INFO;
+use abi::miniport::{
+    DISPLAY_ADAPTER_HW_ID, DXGK_DISPLAY_INFORMATION, DXGK_START_INFO, DxgkRemovalPnPNotify,
+    PowerActionHibernate, PowerActionNone, PowerActionSleep, PowerDeviceD0, PowerDeviceD3,
+};
 use abi::{GUID, LUID};
-use flight::What;
+use flight::{RuleId, What};
 use kernel::miniport::{Answer, Refusal};
+use kernel::power::{PowerAction, PowerOrder, PowerState, Powered};
 use kernel::services::Services;
 use std::ptr;
 use std::sync::Arc;
 
 /// How deep we say a node's queue is. Our choice: two, so that one waits while one runs.
 const DMA_QUEUE: u32 = 2;
+
+/// What a count is before its driver has set it: no adapter has so many.
+const UNSET: u32 = u32::MAX;
 
 /// The name of our adapters; the last bytes are the adapter's number.
 const ADAPTER: GUID = GUID {
@@ -25,6 +33,20 @@ const ADAPTER: GUID = GUID {
     Data3: 0x4e4e,
     Data4: [0x45, 0x4c, 0, 0, 0, 0, 0, 0],
 };
+
+/// Entry rule: a driver that starts says how many sources and children there are.
+fn judge_counts(services: &Services, sources: u32, children: u32) {
+    let unset: Vec<&str> =
+        [("NumberOfVideoPresentSources", sources), ("NumberOfChildren", children)]
+            .into_iter()
+            .filter_map(|(name, count)| (count == UNSET).then_some(name))
+            .collect();
+    let broken = (!unset.is_empty()).then(|| {
+        let unset = unset.join(" and ");
+        format!("DxgkDdiStartDevice succeeded, but has not set {unset}: zero is a count, too")
+    });
+    judge(services, RuleId::KMD_PNP_004, "DxgkDdiStartDevice", broken);
+}
 
 /// The two halves of the adapter's id.
 fn luid(number: u64) -> LUID {
@@ -60,7 +82,7 @@ impl TableDriver {
 
     pub(crate) fn start(&self) -> Answer<()> {
         let call = self.table.DxgkDdiStartDevice.ok_or(Refusal::Absent)?;
-        let Adapter { door, context, .. } = self.adapter()?;
+        let Adapter { door, context, .. } = self.told()?;
         let services = door.services();
         let number = services.adapter().number;
         let mut guid = ADAPTER;
@@ -72,7 +94,7 @@ impl TableDriver {
         };
         let mut interface =
             interface(door.handle(), self.table.Version).ok_or(Refusal::Unsupported)?;
-        let (mut sources, mut children) = (0, 0);
+        let (mut sources, mut children) = (UNSET, UNSET);
 
         door.set_started(true);
         let status = self.inside(&door, || {
@@ -84,7 +106,9 @@ impl TableDriver {
         });
 
         answer(status).inspect_err(|_| door.set_started(false))?;
-        if (sources, children) != (0, 0) {
+        judge_counts(services, sources, children);
+        let counted = |it: u32| it != 0 && it != UNSET;
+        if counted(sources) || counted(children) {
             services.log().emit(services.adapter(), What::Absent { name: "display output".into() });
         }
         Ok(())
@@ -92,18 +116,76 @@ impl TableDriver {
 
     pub(crate) fn stop(&self) -> Answer<()> {
         let call = self.table.DxgkDdiStopDevice.ok_or(Refusal::Absent)?;
-        let Adapter { door, context, .. } = self.adapter()?;
+        let Adapter { door, context, .. } = self.told()?;
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
         let status = self.inside(&door, || unsafe { call(pointer(context)) });
         door.set_started(false);
-        end_mappings(&door);
+        end_mappings(&door, "DxgkDdiStopDevice");
         answer(status)
+    }
+
+    pub(crate) fn release(&self, target: u32) -> Answer<()> {
+        const NAME: &str = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership";
+        let call = self.table.DxgkDdiStopDeviceAndReleasePostDisplayOwnership;
+        let call = call.ok_or(Refusal::Absent)?;
+        let Adapter { door, context, .. } = self.told()?;
+        let mut display = DXGK_DISPLAY_INFORMATION::ZERO;
+        let status = self.inside(&door, || {
+            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `display`
+            // outlives the call, also one that unwinds.
+            unsafe { call(pointer(context), target, &raw mut display) }
+        });
+        answer(status)?;
+        door.set_started(false);
+        end_mappings(&door, NAME);
+        Ok(())
+    }
+
+    pub(crate) fn change_power(&self, order: PowerOrder) -> Answer<()> {
+        let call = self.table.DxgkDdiSetPowerState.ok_or(Refusal::Absent)?;
+        let Adapter { door, context, .. } = self.told()?;
+        let of = match order.of {
+            Powered::Adapter => DISPLAY_ADAPTER_HW_ID,
+            Powered::Child(it) => it,
+        };
+        let state = match order.state {
+            PowerState::D0 => PowerDeviceD0,
+            PowerState::D3 => PowerDeviceD3,
+        };
+        let action = match order.action {
+            PowerAction::None => PowerActionNone,
+            PowerAction::Sleep => PowerActionSleep,
+            PowerAction::Hibernate => PowerActionHibernate,
+        };
+        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        let status = self.inside(&door, || unsafe { call(pointer(context), of, state, action) });
+        answer(status)
+    }
+
+    pub(crate) fn pull(&self) -> Answer<()> {
+        let call = self.table.DxgkDdiNotifySurpriseRemoval.ok_or(Refusal::Absent)?;
+        let Adapter { door, context, .. } = self.told()?;
+        door.hardware().pull();
+        let live = DxgkRemovalPnPNotify;
+        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        let status = self.inside(&door, || unsafe { call(pointer(context), live) });
+        answer(status)
+    }
+
+    pub(crate) fn reset(&self) -> Answer<()> {
+        let call = self.table.DxgkDdiResetDevice.ok_or(Refusal::Absent)?;
+        let Adapter { door, context, .. } = self.told()?;
+        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        self.inside(&door, || unsafe { call(pointer(context)) });
+        Ok(())
     }
 
     pub(crate) fn remove(&self) -> Answer<()> {
         let call = self.table.DxgkDdiRemoveDevice.ok_or(Refusal::Absent)?;
         // Whatever the driver answers, it was told, and is told nothing else of this adapter.
-        let Adapter { door, context, .. } = self.met().take().ok_or(Refusal::Invalid)?;
+        let adapter = self.met().take().ok_or(Refusal::Invalid)?;
+        adapter.say();
+        let Adapter { door, context, .. } = adapter;
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
         let status = self.inside(&door, || unsafe { call(pointer(context)) });
         door.services().end_word(context);

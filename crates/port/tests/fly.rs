@@ -141,9 +141,11 @@ unsafe extern "win64-unwind" fn start(
     context: PVOID,
     info: *mut DXGK_START_INFO,
     interface: *mut DXGKRNL_INTERFACE,
-    _: *mut u32,
-    _: *mut u32,
+    sources: *mut u32,
+    children: *mut u32,
 ) -> NTSTATUS {
+    unsafe { sources.write(0) };
+    unsafe { children.write(0) };
     let given = unsafe { *interface };
     assert_eq!(given.Size as usize, size_of::<DXGKRNL_INTERFACE>());
     assert_eq!(unsafe { (*info).AdapterLuid.LowPart }, 1 << 12);

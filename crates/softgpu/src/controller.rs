@@ -12,6 +12,10 @@ use flight::{Ram, Run};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// What local memory has after it was without power.
+const NOISE: u32 = 0xdead_50f7;
+const NOISY: u64 = 256 << 10;
+
 /// What the engines reach.
 pub(crate) struct Controller {
     ram: Arc<dyn Ram>,
@@ -64,6 +68,17 @@ impl Controller {
     /// Where the CPU sees local memory.
     pub(crate) fn cpu(&self) -> u64 {
         self.visible.start
+    }
+
+    /// Local memory keeps nothing without power. Noise at both ends of it will do, where
+    /// allocations are placed first: pages that nobody used need not be there at all.
+    pub(crate) fn lose_power(&self) {
+        for run in [self.visible, self.local] {
+            let bytes = run.bytes.min(NOISY);
+            let last = Run { start: run.start + run.bytes - bytes, bytes };
+            self.ram.fill(Run { bytes, ..run }, NOISE);
+            self.ram.fill(last, NOISE);
+        }
     }
 
     pub(crate) fn aperture(&self) -> MutexGuard<'_, Aperture> {

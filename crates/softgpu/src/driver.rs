@@ -19,17 +19,19 @@ use crate::mmu::MmuPlan;
 use crate::paged;
 use crate::plan::{LOCAL, MemoryPlan, PAGE};
 use crate::records::{Ended, Records, View};
-use flight::{DeviceLevel, Dispatch, Passive, Ram, TableRoot};
+use flight::{DeviceLevel, Dispatch, Fence, Passive, Ram, TableRoot};
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::handle::Handle;
 use kernel::miniport::{
-    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
-    DriverDevice, DriverProcess, DriverResource, DriverView, Escape, Fate, Features, Home,
-    Miniport, Opening, Refusal, Shape, Standard, Submission, Surface, ViewBirth,
+    Answer, Births, Blank, Born, Cancelled, CollectReason, ContextOrder, Doomed, DriverAllocation,
+    DriverContext, DriverDevice, DriverProcess, DriverResource, DriverView, Escape, Fate, Features,
+    Home, Miniport, Opening, Refusal, SchedulingFeatures, Shape, Standard, Submission, Surface,
+    ViewBirth,
 };
 use kernel::mmu::{ProcessOrder, Root, RootSize, WindowMap};
 use kernel::operation::{Building, PagingSubmission};
+use kernel::power::{PowerOrder, PowerState, Powered};
 use kernel::services::Services;
 use kernel::space::Space;
 use std::ops::Range;
@@ -65,6 +67,8 @@ pub struct SoftGpu {
 pub(crate) struct State {
     /// From `add_device` to `remove_device`.
     services: Option<Arc<Services>>,
+    /// Its hardware was pulled out: it is not touched any more.
+    pulled: bool,
     pub(crate) records: Records,
 }
 
@@ -150,13 +154,19 @@ impl Miniport for SoftGpu {
             |it: &&'static str| !matches!(*it, "DxgkDdiBuildPagingBuffer" | "DxgkDdiSubmitCommand");
         let translates = self.mmu().is_some();
         let offered = |it: &&'static str| translates || !VIRTUAL.contains(it);
-        let all = kernel::ddi::NAMES.iter().copied().filter(offered);
+        // It shows nothing, so there is nothing to hand on.
+        let shows = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership";
+        let all = kernel::ddi::NAMES.iter().copied().filter(offered).filter(|it| *it != shows);
         if self.gpu.cpu().is_some() { all.collect() } else { all.filter(pages).collect() }
     }
 
     fn add_device(&self, _at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
         // Invariant 2, as in `remove_device`: the last owner of services drops them unlocked.
-        let before = self.state().services.replace(services.clone());
+        let before = {
+            let mut state = self.state();
+            state.pulled = false;
+            state.services.replace(services.clone())
+        };
         drop(before);
         Ok(())
     }
@@ -170,10 +180,32 @@ impl Miniport for SoftGpu {
     fn query_adapter(&self, _at: &mut Passive) -> Answer<Features> {
         let memory = self.plan.zip(self.gpu.cpu()).map(|(plan, cpu)| plan.features(cpu));
         let mmu = self.mmu().map(MmuPlan::features);
-        Ok(Features { nodes: NODES, memory, mmu, ..Features::default() })
+        let scheduling = SchedulingFeatures { preempts: true, cancels: true, resets_engines: true };
+        Ok(Features { nodes: NODES, memory, mmu, scheduling })
     }
 
     fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
+        if !self.state().pulled {
+            self.gpu.reset();
+        }
+        Ok(())
+    }
+
+    fn set_power(&self, _at: &mut Passive, order: PowerOrder) -> Answer<()> {
+        match (order.of, order.state) {
+            (Powered::Adapter, PowerState::D3) => self.gpu.lose_power(),
+            (Powered::Adapter, PowerState::D0) => self.gpu.reset(),
+            (Powered::Child(_), _) => (),
+        }
+        Ok(())
+    }
+
+    fn pulled_out(&self, _at: &mut Passive) -> Answer<()> {
+        self.state().pulled = true;
+        Ok(())
+    }
+
+    fn reset_device(&self, _at: &mut DeviceLevel) -> Answer<()> {
         self.gpu.reset();
         Ok(())
     }
@@ -434,6 +466,48 @@ impl Miniport for SoftGpu {
         Ok(())
     }
 
+    fn preempt(&self, _at: &mut Dispatch, node: u32, preemption: Fence) -> Answer<()> {
+        self.gpu.preempt(node, preemption);
+        Ok(())
+    }
+
+    fn current_fence(&self, at: &mut Passive, node: u32) -> Answer<Fence> {
+        self.say_done(at, node)
+    }
+
+    fn cancel(&self, _at: &mut Passive, _packet: &Cancelled<'_>) -> Answer<()> {
+        Ok(()) // It keeps nothing for a packet before it has it.
+    }
+
+    fn engine_answers(&self, _at: &mut Passive, node: u32) -> Answer<bool> {
+        Ok(self.gpu.answers(node))
+    }
+
+    fn dependent_nodes(&self, _at: &mut Passive, node: u32) -> Answer<u64> {
+        1_u64.checked_shl(node).ok_or(Refusal::Invalid)
+    }
+
+    fn reset_engine(&self, _at: &mut Passive, node: u32) -> Answer<Fence> {
+        Ok(self.gpu.reset_node(node))
+    }
+
+    fn reset(&self, _at: &mut Passive) -> Answer<()> {
+        self.gpu.reset_nodes();
+        Ok(())
+    }
+
+    fn restart(&self, _at: &mut Passive) -> Answer<()> {
+        Ok(())
+    }
+
+    fn collect(&self, _at: &mut Passive, _reason: CollectReason, into: &mut [u8]) -> Answer<usize> {
+        let said = (0..NODES).map(|node| self.gpu.done(node).0.to_le_bytes());
+        let notes: Vec<u8> = said.flatten().collect();
+        let length = notes.len().min(into.len());
+        into[..length].copy_from_slice(&notes[..length]);
+        Ok(length)
+    }
+
     fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool> {
         let Ok(services) = self.services() else { return Ok(false) };
         let mut ours = false;
@@ -484,7 +558,12 @@ mod tests {
         fly(|driver, at| {
             assert_eq!(driver.start_device(at), Err(Refusal::Invalid));
             assert_eq!(driver.remove_device(at), Err(Refusal::Invalid));
-            assert_eq!(driver.query_adapter(at), Ok(Features { nodes: 2, ..Features::default() }));
+            let scheduling =
+                SchedulingFeatures { preempts: true, cancels: true, resets_engines: true };
+            assert_eq!(
+                driver.query_adapter(at),
+                Ok(Features { nodes: 2, scheduling, ..Features::default() })
+            );
             assert_eq!(driver.read(Handle(0x4000_0040), 0..1), None);
         });
     }

@@ -89,6 +89,8 @@ pub enum Ended {
     Faulted(Fence, Option<usize>),
     /// It touched a virtual address that is not there, or may not be written.
     PageFaulted(Fence, u64),
+    /// What was behind it was given back, as this request asked.
+    Preempted(Fence),
 }
 
 /// What an engine can be given.
@@ -104,14 +106,20 @@ pub(crate) enum Work {
 pub(crate) struct Engine {
     pub(crate) queue: VecDeque<Work>,
     pub(crate) ended: Vec<Ended>,
-    current: Option<Current>,
     /// What virtual addresses of paging commands mean.
     system: Option<TableRoot>,
+    pub(crate) current: Option<Current>,
+    /// It is to give back what it has.
+    pub(crate) preemption: Option<Fence>,
+    /// The last fence that is over.
+    pub(crate) done: Fence,
+    /// The last fence it was given.
+    pub(crate) given: Fence,
 }
 
 /// The context whose registers are in the engine.
 #[derive(Debug)]
-struct Current {
+pub(crate) struct Current {
     context: u64,
     area: Option<u64>,
     registers: Registers,
@@ -147,7 +155,7 @@ enum Outcome {
 impl Engine {
     pub(crate) fn idle(&self) -> bool {
         match self.queue.front() {
-            None => true,
+            None => self.preemption.is_none(),
             Some(Work::Packet(it)) => matches!(it.commands.front(), Some(Command::Hang)),
             Some(Work::Drawing(it)) => matches!(it.commands.front(), Some(Command::Hang)),
             Some(Work::Paging(_)) => false,
@@ -161,7 +169,12 @@ impl Engine {
         if self.idle() {
             return step;
         }
-        let Some(mut work) = self.queue.pop_front() else { return step };
+        let Some(mut work) = self.queue.pop_front() else {
+            // What it had is over, and the rest was given back.
+            self.ended.extend(self.preemption.take().map(Ended::Preempted));
+            step.interrupt = true;
+            return step;
+        };
         let (fence, outcome) = match (&mut work, memory) {
             (Work::Packet(it), _) => (it.fence, own(it)),
             (Work::Drawing(it), Some(memory)) => (it.fence, self.draw(it, memory, &mut step)),
@@ -171,6 +184,9 @@ impl Engine {
             }
         };
         let client = !matches!(work, Work::Paging(_));
+        if matches!(outcome, Outcome::Done | Outcome::Fault(_)) {
+            self.done = fence;
+        }
         let ended = match outcome {
             Outcome::Going | Outcome::Skipped => {
                 self.queue.push_front(work);

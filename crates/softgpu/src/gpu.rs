@@ -41,8 +41,8 @@ pub struct Packet {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    engines: [Engine; NODES as usize],
+pub(crate) struct State {
+    pub(crate) engines: [Engine; NODES as usize],
     /// The engine that is asked first for the next step.
     next: usize,
     faults: u64,
@@ -81,7 +81,7 @@ impl Gpu {
         InCall::touch();
         let mut state = self.state();
         match state.engine(node) {
-            Some(engine) => engine.queue.push_back(work),
+            Some(engine) => engine.take(work),
             None => state.faults += 1,
         }
     }
@@ -141,12 +141,21 @@ impl Gpu {
         self.memory.as_ref().and_then(Controller::mmu).is_some_and(|it| it.hide(pages))
     }
 
+    /// Loses its power: every packet, and every byte of local memory. What comes up instead is
+    /// noise.
+    pub fn lose_power(&self) {
+        self.reset();
+        if let Some(memory) = &self.memory {
+            memory.lose_power();
+        }
+    }
+
     /// Where the CPU sees its local memory, if it has some.
     pub fn cpu(&self) -> Option<u64> {
         self.memory.as_ref().map(Controller::cpu)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -154,6 +163,12 @@ impl Gpu {
 impl Machine for Gpu {
     fn idle(&self) -> bool {
         self.state().engines.iter().all(Engine::idle)
+    }
+
+    fn holds(&self, node: Option<u32>) -> bool {
+        let state = self.state();
+        let engines = (0..).zip(&state.engines);
+        engines.filter(|(at, _)| node.is_none_or(|it| it == *at)).any(|(_, it)| it.holds())
     }
 
     fn step(&self, at: &mut Passive, line: &dyn Line) {
@@ -198,7 +213,7 @@ impl Machine for Gpu {
 }
 
 impl State {
-    fn engine(&mut self, node: u32) -> Option<&mut Engine> {
+    pub(crate) fn engine(&mut self, node: u32) -> Option<&mut Engine> {
         self.engines.get_mut(node as usize)
     }
 

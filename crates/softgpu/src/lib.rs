@@ -27,6 +27,7 @@ mod paged_tests;
 mod paging;
 mod plan;
 mod records;
+mod recover;
 mod tlb;
 mod virtual_driver;
 

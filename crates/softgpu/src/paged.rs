@@ -153,6 +153,12 @@ impl SoftGpu {
                     }
                     services.notify_page_fault(at, node, fence, address);
                 }
+                Ended::Preempted(preemption) => {
+                    if let Some(done) = newest.take() {
+                        services.notify_interrupt(at, node, done);
+                    }
+                    services.notify_preempted(at, node, preemption, self.gpu.done(node));
+                }
             }
         }
         if let Some(done) = newest {

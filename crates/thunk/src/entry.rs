@@ -2,10 +2,11 @@
 
 use abi::NTSTATUS;
 use abi::status::{
-    STATUS_BUFFER_TOO_SMALL, STATUS_DEVICE_REMOVED, STATUS_GRAPHICS_ALLOCATION_BUSY,
-    STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION, STATUS_INTEGER_OVERFLOW, STATUS_INVALID_HANDLE,
-    STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED, STATUS_NOT_SUPPORTED,
-    STATUS_PENDING, STATUS_UNSUCCESSFUL,
+    STATUS_ABANDONED, STATUS_BUFFER_TOO_SMALL, STATUS_DEVICE_REMOVED,
+    STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION,
+    STATUS_INTEGER_OVERFLOW, STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY,
+    STATUS_NOT_IMPLEMENTED, STATUS_NOT_SUPPORTED, STATUS_PENDING, STATUS_TIMEOUT,
+    STATUS_UNSUCCESSFUL,
 };
 use flight::{RuleId, Support};
 
@@ -380,6 +381,69 @@ pub const ENTRIES: &[Line] = &[
         ],
         passes_on: &[],
     },
+    Line {
+        name: "D3DKMTCreateKeyedMutex",
+        lacks: "",
+        rules: KEYED_RULES,
+        answers: &[BAD, STATUS_NO_MEMORY],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTCreateKeyedMutex2",
+        lacks: "no NT handles: what is made for them has one handle",
+        rules: KEYED_RULES,
+        answers: &[BAD, STATUS_NO_MEMORY],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTOpenKeyedMutex",
+        lacks: "",
+        rules: KEYED_RULES,
+        answers: &[BAD, STATUS_NO_MEMORY],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTOpenKeyedMutex2",
+        lacks: "",
+        rules: KEYED_RULES,
+        answers: &[BAD, STATUS_NO_MEMORY],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTDestroyKeyedMutex",
+        lacks: "",
+        rules: &[RuleId::MUTEX_KEYED_003],
+        answers: &[BAD],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTAcquireKeyedMutex",
+        lacks: KEYED_LACKS,
+        rules: KEYED_RULES,
+        answers: KEYED_WAITS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTAcquireKeyedMutex2",
+        lacks: KEYED_LACKS,
+        rules: KEYED_RULES,
+        answers: KEYED_WAITS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTReleaseKeyedMutex",
+        lacks: "",
+        rules: KEYED_RULES,
+        answers: &[BAD],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTReleaseKeyedMutex2",
+        lacks: "",
+        rules: KEYED_RULES,
+        answers: &[BAD, STATUS_NO_MEMORY],
+        passes_on: &[],
+    },
 ];
 
 /// Nearly every bad argument.
@@ -467,6 +531,20 @@ const CREATE_RULES: &[RuleId] = &[
     RuleId::ALLOC_CREATE_022,
     RuleId::ALLOC_CREATE_023,
     RuleId::DEV_LIFE_003,
+];
+
+const KEYED_LACKS: &str = "time-outs are relative";
+
+const KEYED_RULES: &[RuleId] = &[RuleId::MUTEX_KEYED_001];
+
+/// A call that waits for a key.
+const KEYED_WAITS: &[NTSTATUS] = &[
+    STATUS_TIMEOUT,
+    STATUS_ABANDONED,
+    BAD,
+    STATUS_NOT_SUPPORTED,
+    STATUS_NO_MEMORY,
+    STATUS_UNSUCCESSFUL,
 ];
 
 const SHARE_RULES: &[RuleId] =

@@ -13,6 +13,7 @@ mod budget;
 mod claims;
 mod client;
 mod client_address;
+mod client_keyed;
 mod client_memory;
 mod client_worth;
 mod create;
@@ -20,6 +21,7 @@ mod destroy;
 mod device;
 mod entry;
 mod escape;
+mod keyed;
 mod lock;
 mod offer;
 mod queue;
@@ -39,6 +41,7 @@ pub use budget::{
     D3DKMTRegisterTrimNotification, D3DKMTUnregisterTrimNotification,
 };
 pub use client::{Client, Create, Created, Destroy, Escape, Shared};
+pub use client_keyed::KeyedMutex;
 pub use client_memory::{Made, PagingQueue};
 pub use client_worth::Names;
 pub use create::{D3DKMTCreateAllocation, D3DKMTCreateAllocation2};
@@ -49,6 +52,11 @@ pub use device::{
 };
 pub use entry::{ENTRIES, Line};
 pub use escape::D3DKMTEscape;
+pub use keyed::{
+    D3DKMTAcquireKeyedMutex, D3DKMTAcquireKeyedMutex2, D3DKMTCreateKeyedMutex,
+    D3DKMTCreateKeyedMutex2, D3DKMTDestroyKeyedMutex, D3DKMTOpenKeyedMutex, D3DKMTOpenKeyedMutex2,
+    D3DKMTReleaseKeyedMutex, D3DKMTReleaseKeyedMutex2,
+};
 pub use lock::{D3DKMTLock, D3DKMTLock2, D3DKMTUnlock, D3DKMTUnlock2};
 pub use offer::{D3DKMTOfferAllocations, D3DKMTReclaimAllocations, D3DKMTReclaimAllocations2};
 pub use queue::{

@@ -36,6 +36,8 @@ pub(crate) enum Which {
     Resource,
     Share,
     Allocation,
+    Keyed,
+    KeyedShare,
 }
 
 /// Turns the kernel's answer into a status, and judges the rules it speaks of.
@@ -72,6 +74,8 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
             (Argument::Device | Argument::Context | Argument::Queue | Argument::Fence, _) => None,
             (Argument::Resource, _) => handle(Which::Resource),
             (Argument::Share, _) => handle(Which::Share),
+            (Argument::Keyed, _) => handle(Which::Keyed),
+            (Argument::KeyedShare, _) => handle(Which::KeyedShare),
             (Argument::Allocation(_), _) => handle(Which::Allocation),
         },
         Refused::OtherDevice { argument: Argument::Resource, .. } => handle(Which::Resource),
@@ -114,6 +118,8 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         | Refused::InUse(_)
         | Refused::NoAddresses
         | Refused::NoFreeAddresses
+        | Refused::NotOwner(_)
+        | Refused::ShortBuffer { .. }
         | Refused::Stuck => None,
     }
 }
@@ -124,7 +130,14 @@ fn describe(refused: &Refused) -> String {
         Refused::Handle { argument, handle, why } => {
             let what = named(*argument);
             let why = match why {
-                BadHandle::Unknown if *argument == Argument::Share && handle.0 & 0x3f != 2 => {
+                BadHandle::Unknown if *argument == Argument::Keyed && handle.0 & 0x3f == 2 => {
+                    "looks like a global handle: those open a mutex, and are no name of it"
+                        .to_owned()
+                }
+                BadHandle::Unknown
+                    if matches!(argument, Argument::Share | Argument::KeyedShare)
+                        && handle.0 & 0x3f != 2 =>
+                {
                     "is no global handle: those end in six bits that are 2".to_owned()
                 }
                 BadHandle::Unknown => "was never given out".to_owned(),
@@ -222,6 +235,8 @@ fn named(argument: Argument) -> String {
         Argument::Context => "hContext".to_owned(),
         Argument::Resource => "hResource".to_owned(),
         Argument::Share => "hGlobalShare".to_owned(),
+        Argument::Keyed => "hKeyedMutex".to_owned(),
+        Argument::KeyedShare => "hSharedHandle".to_owned(),
         Argument::Queue => "hPagingQueue".to_owned(),
         Argument::Fence => "hSyncObject".to_owned(),
         Argument::Allocation(place) => format!("phAllocationList[{place}]"),
@@ -286,6 +301,8 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         | Refused::NotTaken { .. }
         | Refused::FreedBefore { .. }
         | Refused::OtherReservation { .. }
-        | Refused::OutsideAllocation { .. } => STATUS_INVALID_PARAMETER,
+        | Refused::OutsideAllocation { .. }
+        | Refused::NotOwner(_)
+        | Refused::ShortBuffer { .. } => STATUS_INVALID_PARAMETER,
     }
 }

@@ -1,5 +1,6 @@
 //! What a driver answers: a status the DDI knows, and an answer at all.
 
+use crate::ddi;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadow;
 use flight::{Event, RuleId, What, Who};
@@ -12,8 +13,9 @@ pub(crate) static RULES: [Rule; 2] = [
 
 fn legal(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let What::DdiReturn { name, answer, legal } = &event.what else { return Verdict::Aside };
-    // What builds paging commands has a rule of its own.
-    if answer == "crashed" || answer == "absent" || name == "DxgkDdiBuildPagingBuffer" {
+    // What builds paging commands has a rule of its own, and so has what hears of removals.
+    let own = ["DxgkDdiBuildPagingBuffer", ddi::PULLED_OUT].contains(&&**name);
+    if answer == "crashed" || answer == "absent" || own {
         return Verdict::Aside;
     }
     Verdict::kept_if(*legal, Who::Driver, name.clone(), || {

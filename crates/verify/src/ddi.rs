@@ -6,6 +6,16 @@ use flight::Irql;
 pub(crate) const ADD_DEVICE: &str = "DxgkDdiAddDevice";
 /// `DxgkDdiRemoveDevice`.
 pub(crate) const REMOVE_DEVICE: &str = "DxgkDdiRemoveDevice";
+/// `DxgkDdiStopDevice`.
+pub(crate) const STOP_DEVICE: &str = "DxgkDdiStopDevice";
+/// `DxgkDdiSetPowerState`.
+pub(crate) const SET_POWER: &str = "DxgkDdiSetPowerState";
+/// `DxgkDdiNotifySurpriseRemoval`.
+pub(crate) const PULLED_OUT: &str = "DxgkDdiNotifySurpriseRemoval";
+/// `DxgkDdiStopDeviceAndReleasePostDisplayOwnership`.
+pub(crate) const RELEASE: &str = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership";
+/// `DxgkDdiResetDevice`, which has no level: any will do.
+pub(crate) const RESET_DEVICE: &str = "DxgkDdiResetDevice";
 /// `DxgkDdiUnload`.
 pub(crate) const UNLOAD: &str = "DxgkDdiUnload";
 /// `DxgkDdiCreateDevice`.
@@ -31,11 +41,14 @@ pub(crate) const SUBMIT: &str = "DxgkDdiSubmitCommandVirtual";
 
 /// WINDOWS: documented, except that the page of `DxgkDdiSubmitCommandVirtual` names no level:
 /// it is read as that of `DxgkDdiSubmitCommand`.
-const LEVELS: [(&str, Irql); 20] = [
+const LEVELS: [(&str, Irql); 23] = [
     (ADD_DEVICE, Irql::Passive),
     ("DxgkDdiStartDevice", Irql::Passive),
     ("DxgkDdiQueryAdapterInfo", Irql::Passive),
-    ("DxgkDdiStopDevice", Irql::Passive),
+    (STOP_DEVICE, Irql::Passive),
+    (SET_POWER, Irql::Passive),
+    (PULLED_OUT, Irql::Passive),
+    (RELEASE, Irql::Passive),
     (REMOVE_DEVICE, Irql::Passive),
     (UNLOAD, Irql::Passive),
     (CREATE_DEVICE, Irql::Passive),

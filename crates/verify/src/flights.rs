@@ -1,6 +1,7 @@
 //! Whole flights: every history rule judges in a good one, and nothing stays behind.
 
 use crate::flights_memory::MEMORY;
+use crate::keyed::tests::KEYED;
 use crate::rule::ALL;
 use crate::script::fly;
 use crate::{Severity, find};
@@ -171,15 +172,38 @@ const SECOND: &str = "
     process:2 process.ended
 ";
 
+/// An adapter that sleeps, wakes, is reset and goes.
+const POWER: &str = "
+    call:30 ddi.call name=DxgkDdiAddDevice level=passive class=three adapter=adapter:3 process=-
+    c30 word:9 word.given to=adapter:3
+    call:30 ddi.return name=DxgkDdiAddDevice answer=ok legal=true
+    adapter:3 adapter.started nodes=1 generation=2
+    call:31 ddi.call name=DxgkDdiSetPowerState level=passive class=three adapter=adapter:3 process=-
+    c31 adapter:3 ddi.adapter word=word:9
+    call:31 ddi.return name=DxgkDdiSetPowerState answer=ok legal=true
+    adapter:3 adapter.powered state=d3
+    call:32 ddi.call name=DxgkDdiNotifySurpriseRemoval level=passive class=three adapter=adapter:3 process=-
+    call:32 ddi.return name=DxgkDdiNotifySurpriseRemoval answer=ok legal=true
+    adapter:3 adapter.pulled
+    call:33 ddi.call name=DxgkDdiResetDevice level=device class=none adapter=adapter:3 process=-
+    call:33 ddi.return name=DxgkDdiResetDevice answer=ok legal=true
+    call:34 ddi.call name=DxgkDdiStopDeviceAndReleasePostDisplayOwnership level=passive class=three adapter=adapter:3 process=-
+    call:34 ddi.return name=DxgkDdiStopDeviceAndReleasePostDisplayOwnership answer=unsupported legal=true
+    call:35 ddi.call name=DxgkDdiStopDevice level=passive class=three adapter=adapter:3 process=-
+    call:35 ddi.return name=DxgkDdiStopDevice answer=ok legal=true
+    word:9 word.ended of=adapter:3 alone=false
+    adapter:3 adapter.stopped
+";
+
 #[test]
 fn a_good_flight_is_quiet_and_judged_by_every_history_rule() {
-    let flight = [GOOD, ALONE, SECOND, MEMORY].concat();
+    let flight = [GOOD, ALONE, SECOND, MEMORY, KEYED, POWER].concat();
     let verifier = fly(&flight);
     assert_eq!(verifier.findings(), []);
     for rule in ALL.iter().copied().flatten() {
         assert_ne!(verifier.tally().of(rule.id), 0, "{} judged nothing", rule.id.name());
     }
-    assert_eq!(verifier.called().len(), 12);
+    assert_eq!(verifier.called().len(), 16);
     let lines = flight.lines().filter(|it| !it.trim().is_empty());
     assert_eq!(verifier.events(), u64::try_from(lines.count()).unwrap());
 }

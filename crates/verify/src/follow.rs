@@ -71,7 +71,9 @@ impl Shadows {
             What::DdiOpens { resource, .. } => *resource,
             What::DdiCloses { .. } => shadow.view().and_then(|it| it.retirement),
             What::Callback { .. }
+            | What::PoolTaken { .. }
             | What::PoolFreed {}
+            | What::PoolKept {}
             | What::PoolMisfreed { .. }
             | What::PoolDamaged { .. }
             | What::PoolLeft {} => event.call.map(|call| Kind::Call.nr(call)),
@@ -107,6 +109,7 @@ impl Shadows {
             Kind::Saved => self.saved(event),
             Kind::Space => self.space(event),
             Kind::Table => self.table(event),
+            Kind::Keyed => self.keyed(event),
             Kind::Run | Kind::QueueFence => (),
         }
         if let Some(shadow) = self.all.get_mut(&event.subject) {
@@ -181,6 +184,7 @@ impl Shadows {
             }
             What::AdapterStopped {} => {
                 (adapter.generation, adapter.stopped, adapter.flying) = (0, None, 0);
+                (adapter.released, adapter.told_to_stop) = (None, false);
                 adapter.bytes = [[0; 2]; 2];
                 adapter.buffers.clear();
                 adapter.retried = None;
@@ -384,15 +388,23 @@ impl Shadows {
                 let Some(adapter) = shadow else { return };
                 adapter.inside.retain(|it| it.call != event.subject);
                 adapter.kept = kept;
-                if ["DxgkDdiStopDevice", "DxgkDdiRemoveDevice"].contains(&&**name) {
+                if [ddi::STOP_DEVICE, ddi::REMOVE_DEVICE].contains(&&**name) {
                     adapter.stopped = Some(name.clone());
                 }
+                if name == ddi::RELEASE {
+                    adapter.released = Some(answer.clone());
+                    if answer == "ok" {
+                        adapter.stopped = Some(name.clone());
+                    }
+                }
+                adapter.told_to_stop |= name == ddi::STOP_DEVICE;
                 adapter.declined |= name == ddi::ADD_DEVICE && answer == "declined";
                 let waited_for = adapter.declined && name != ddi::UNLOAD;
                 // One that is about to start has its memory already.
                 let starts = !adapter.segments.is_empty();
                 let over = adapter.inside.is_empty() && adapter.generation == 0;
-                if over && !waited_for && !starts {
+                let idle = over && adapter.word.is_none();
+                if idle && !waited_for && !starts {
                     self.end(owner);
                 }
             }

@@ -3,6 +3,7 @@
 //! An allocation counts its views, a resource its members and views, a retirement the views it
 //! ends; a word knows what it stands for and which pool block has that address.
 
+use crate::ddi;
 use crate::follow::{Shadows, less};
 use crate::shadow::memory::Memory;
 use crate::shadow::{
@@ -278,8 +279,10 @@ impl Shadows {
             _ if subject.number == 0 => (),
             What::PoolTaken { bytes, tag } => {
                 let (bytes, taken_in) = (*bytes, event.call);
-                let block =
-                    Some(Block { bytes, tag: tag.clone(), taken_in, freed: None, leaked: false });
+                let name = call.and_then(|it| Some(&self.of(it).call()?.name));
+                let added = name.is_some_and(|it| it == ddi::ADD_DEVICE);
+                let (tag_of, freed, leaked) = (tag.clone(), None, false);
+                let block = Some(Block { bytes, tag: tag_of, taken_in, added, freed, leaked });
                 self.start(subject, Known::Word(Word { block, ..Word::default() }));
                 if let Some(call) = call.and_then(|it| self.get(it)?.call_mut()) {
                     call.blocks.push((subject, bytes, tag.clone()));
@@ -295,6 +298,8 @@ impl Shadows {
                     call.blocks.retain(|(it, ..)| *it != subject);
                 }
             }
+            // It is named with the stop.
+            What::PoolKept {} => self.with_word(subject, Word::leak),
             What::WordGiven { to } => self.word_given(subject, *to),
             What::WordEnded { of, .. } => {
                 let Some(word) = self.get(subject).and_then(Shadow::word_mut) else { return };
@@ -309,6 +314,7 @@ impl Shadows {
                 if matches!(self.of(*of).known, Known::Named(_)) {
                     self.end(*of);
                 }
+                self.with_adapter(*of, |it| it.word = None);
             }
             _ => (),
         }
@@ -331,6 +337,11 @@ impl Shadows {
             Some(Known::Allocation(it)) => it.word.replace(subject),
             Some(Known::Resource(it)) => it.word.replace(subject),
             Some(Known::View(it)) => it.word.replace(subject),
+            // One word for an adapter, for all its life.
+            Some(Known::Adapter(it)) => {
+                it.word = Some(subject);
+                None
+            }
             None if matches!(to.kind, Kind::Allocation | Kind::Resource) => {
                 self.start(to, Known::Named(subject));
                 None

@@ -1,5 +1,6 @@
 //! What must be gone before something else goes, waits that must end, and what a process left.
 
+use crate::ddi;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadow;
 use flight::{Event, RuleId, Subject, What, Who};
@@ -55,7 +56,7 @@ fn not_after_stop(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
     };
     let late = match adapter.stopped.as_deref() {
         None => return Verdict::Kept,
-        Some("DxgkDdiStopDevice") => name != "DxgkDdiRemoveDevice",
+        Some(ddi::STOP_DEVICE | ddi::RELEASE) => name != ddi::REMOVE_DEVICE,
         Some(_) => name != "DxgkDdiUnload",
     };
     let after = adapter.stopped.as_deref().unwrap_or_default();

@@ -12,7 +12,7 @@ use flight::{Event, Kind, RuleId, Subject, What, Who};
 /// The rules on adapters, devices, contexts and handle data.
 pub(crate) static RULES: [Rule; 12] = [
     Rule { id: RuleId::KMD_PNP_001, on: &["ddi.call"], check: one_and_not_declined },
-    Rule { id: RuleId::KMD_PNP_003, on: &["word.ended"], check: adapter_freed },
+    Rule { id: RuleId::KMD_PNP_003, on: &["word.ended", "pool.left"], check: adapter_freed },
     Rule { id: RuleId::KMD_DEV_001, on: &["word.given"], check: device_has_a_word },
     Rule { id: RuleId::KMD_DEV_002, on: &["word.ended", "ddi.return"], check: device_freed },
     Rule { id: RuleId::KMD_DEV_004, on: &["ddi.return"], check: no_most_devices },
@@ -46,6 +46,17 @@ fn one_and_not_declined(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verd
 }
 
 fn adapter_freed(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    if let What::PoolLeft {} = event.what {
+        let block = shadow.word().and_then(|it| it.block.as_ref());
+        let Some(Block { bytes, tag, .. }) = block.filter(|it| it.added && !it.leaked) else {
+            return Verdict::Aside;
+        };
+        let message = format!(
+            "a pool block ({bytes} bytes, tag {tag}) that {ADD_DEVICE} took is not freed, but \
+             {REMOVE_DEVICE} frees all that it took"
+        );
+        return Verdict::Broken(Who::Driver, REMOVE_DEVICE.into(), message);
+    }
     freed(event, shadow, Kind::Adapter, REMOVE_DEVICE, "MiniportDeviceContext")
 }
 

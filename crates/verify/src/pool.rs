@@ -32,7 +32,8 @@ fn left_alone(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
 fn none_left(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let What::PoolLeft {} = &event.what else { return Verdict::Kept };
     // One that was named where it should have been freed is not named again.
-    if shadow.word().and_then(|it| it.block.as_ref()).is_some_and(|it| it.leaked) {
+    let block = shadow.word().and_then(|it| it.block.as_ref());
+    if block.is_some_and(|it| it.leaked || it.added) {
         return Verdict::Aside;
     }
     let block = describe(event, shadow);

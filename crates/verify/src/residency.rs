@@ -41,7 +41,11 @@ fn counted(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
             })
         }
         What::MemoryEvicted { why, .. } => {
-            let by_will = ["the call failed", "the CPU locks it", "it ends"].contains(&&**why);
+            // WINDOWS: without power nothing is in video memory, listed or not (documented for
+            // level three); it is back before anybody can use it.
+            const FINE: [&str; 4] =
+                ["the call failed", "the CPU locks it", "it ends", "the power goes"];
+            let by_will = FINE.contains(&&**why);
             let it = shadow.allocation().filter(|_| !by_will).map(|it| &it.memory);
             let Some(it) = it else { return Verdict::Aside };
             let offered = it.offer.is_some_and(|it| it.ready);

@@ -40,7 +40,7 @@ impl Verdict {
 }
 
 /// Every history rule, by subject.
-pub static ALL: [&[Rule]; 20] = [
+pub static ALL: &[&[Rule]] = &[
     &crate::handles::RULES,
     &crate::create::RULES,
     &crate::retire::RULES,
@@ -49,6 +49,7 @@ pub static ALL: [&[Rule]; 20] = [
     &crate::share::RULES,
     &crate::lifetime::RULES,
     &crate::objects::RULES,
+    &crate::pnp::RULES,
     &crate::fence_order::RULES,
     &crate::addresses::RULES,
     &crate::paging::RULES,
@@ -57,6 +58,7 @@ pub static ALL: [&[Rule]; 20] = [
     &crate::budgets::RULES,
     &crate::queues::RULES,
     &crate::locks::RULES,
+    &crate::keyed::RULES,
     &crate::answers::RULES,
     &crate::levels::RULES,
     &crate::escape::RULES,

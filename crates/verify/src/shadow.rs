@@ -4,11 +4,13 @@
 //! only when an event is followed, after the rules have judged that event.
 
 pub mod address;
+pub mod keyed;
 pub mod memory;
 
 use crate::names::Names;
 use address::{Space, Table};
 use flight::{Fence, Hex, Subject, Text};
+use keyed::Keyed;
 use memory::{Memory, Paging, Queue, Saved, Saves, Segment, Wanted};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
@@ -93,6 +95,8 @@ known! {
     Space space space_mut
     /// A page table.
     Table table table_mut
+    /// A keyed mutex.
+    Keyed keyed keyed_mut
 }
 
 /// Of a process: its names, and what its threads are doing.
@@ -156,6 +160,12 @@ pub struct Adapter {
     pub retried: Option<usize>,
     /// The last of the calls that stop its driver, once one has returned.
     pub stopped: Option<Text>,
+    /// The word its driver gave for it.
+    pub word: Option<Subject>,
+    /// What its driver answered when it was told to hand its display on, since it started last.
+    pub released: Option<Text>,
+    /// Whether it was told to stop, and nothing else, since it started last.
+    pub told_to_stop: bool,
 }
 
 /// A call that has not returned.
@@ -437,6 +447,8 @@ pub struct Block {
     pub tag: Text,
     /// The call it was taken in.
     pub taken_in: Option<u32>,
+    /// Whether that was the one in which its driver met the adapter.
+    pub added: bool,
     /// The entry it was freed in, once it is.
     pub freed: Option<Text>,
     /// Whether it was out when it should not have been any more.

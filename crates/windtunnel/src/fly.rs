@@ -219,10 +219,7 @@ impl Story {
                 return Self { needs: vec![needs], live: kernel.census(), looks: Vec::new() };
             }
         };
-        if let Some(bell) = kernel.machine_bell(adapter) {
-            let machine = kernel.clone();
-            host.serve("hardware", bell, move |at| machine.turn(at, adapter));
-        }
+        kernel.attend(host, adapter);
         let mut tunnel =
             Tunnel { host, at, kernel, adapter, clients: Vec::new(), looks: Vec::new() };
         let told = story(&mut tunnel);

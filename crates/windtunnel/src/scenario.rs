@@ -1,8 +1,8 @@
 //! Scenarios: what a client does to a driver, by name.
 
 use crate::scenarios::{
-    address, bad, bad_address, bad_memory, destroy, destroy_memory, escape, life, memory, saved,
-    share, threads,
+    address, bad, bad_address, bad_memory, destroy, destroy_memory, escape, keyed, life, memory,
+    pnp, saved, share, threads,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -98,6 +98,56 @@ pub(crate) const ADDRESSES: &[&str] = &[
     "DxgkDdiSetRootPageTable",
 ];
 
+/// Virtual addresses, and power that page tables are lost with.
+pub(crate) const POWERED_ADDRESSES: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiBuildPagingBuffer",
+    "DxgkDdiSubmitCommand",
+    "DxgkDdiCreateProcess",
+    "DxgkDdiDestroyProcess",
+    "DxgkDdiSetRootPageTable",
+    "DxgkDdiSetPowerState",
+];
+
+/// Power, and packets in flight when it goes.
+pub(crate) const POWER: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiSetPowerState",
+];
+
+/// Power, and memory that it is lost with.
+pub(crate) const POWERED_MEMORY: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiSetPowerState",
+    "DxgkDdiBuildPagingBuffer",
+    "DxgkDdiSubmitCommand",
+];
+
+/// A driver that hears of surprise removals, and packets in flight then.
+pub(crate) const PULLED: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiNotifySurpriseRemoval",
+];
+
+/// A driver that resets its hardware as the machine goes down.
+pub(crate) const RESETS: &[&str] = &["DxgkDdiResetDevice"];
+
 /// Primaries.
 pub(crate) const DESCRIBE: &[&str] = &["DxgkDdiDescribeAllocation"];
 
@@ -112,9 +162,12 @@ pub const ALL: &[&[Scenario]] = &[
     address::ALL,
     destroy_memory::ALL,
     saved::ALL,
+    keyed::ALL,
+    pnp::ALL,
     bad::ALL,
     bad_memory::ALL,
     bad_address::ALL,
+    keyed::BAD,
 ];
 
 /// The scenario of that name.

@@ -2,6 +2,7 @@
 
 use abi::{D3DKMT_HANDLE, NTSTATUS};
 use flight::{Crew, Passive, Ticket, Woken};
+use kernel::power::PowerAction;
 use kernel::{AdapterId, Census, Kernel};
 use softgpu::format::{self, Command};
 use std::collections::BTreeMap;
@@ -65,6 +66,37 @@ impl Tunnel<'_> {
     /// grow: the driver pages it. Answers how many bytes have another place.
     pub fn compact(&mut self) -> u64 {
         self.kernel.compact(self.at, self.adapter)
+    }
+
+    /// Stops the adapter, with everything that is alive on it, and starts it again.
+    pub fn restart(&mut self) -> Result<(), Stopped> {
+        self.kernel.stop_adapter(self.at, self.adapter);
+        self.kernel.start_adapter(self.at, self.adapter).map_err(|why| {
+            Stopped(format!(
+                "a driver that starts again: {} answered {}",
+                why.entry,
+                why.why.name()
+            ))
+        })
+    }
+
+    /// Takes the power from the adapter and gives it back.
+    pub fn sleep(&mut self, action: PowerAction) -> Result<(), Stopped> {
+        if !self.kernel.power_down(self.at, self.adapter, action) {
+            return Err(Stopped("an adapter that sleeps".to_owned()));
+        }
+        self.kernel.power_up(self.at, self.adapter);
+        Ok(())
+    }
+
+    /// Pulls the hardware out.
+    pub fn pull(&mut self) {
+        self.kernel.pull_adapter(self.at, self.adapter);
+    }
+
+    /// Has the machine go down.
+    pub fn reset(&mut self) {
+        self.kernel.reset_adapter(self.at, self.adapter);
     }
 
     /// Takes a look at who is alive, for whoever asked to see it.

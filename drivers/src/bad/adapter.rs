@@ -3,8 +3,8 @@
 
 use crate::block::{Kind, find, take, value};
 use crate::context::{Device, destroy_device};
-use crate::table::{Adapter, GOOD, dpc_routine, interrupt_routine, start_device};
-use abi::miniport::{DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKRNL_INTERFACE};
+use crate::table::{Adapter, GOOD, dpc_routine, interrupt_routine, remove_device};
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
 use flight::Fence;
 
@@ -15,7 +15,7 @@ pub(crate) const WRONG_LEVEL: DRIVER_INITIALIZATION_DATA =
 pub(crate) const ENDLESS_DPC: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiDpcRoutine: Some(again_and_again), ..GOOD };
 pub(crate) const LEAKS_ADAPTER: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiStartDevice: Some(with_a_log), ..GOOD };
+    DRIVER_INITIALIZATION_DATA { DxgkDdiRemoveDevice: Some(with_a_log), ..GOOD };
 pub(crate) const WRITES_FREED_DEVICE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyDevice: Some(and_then_written), ..GOOD };
 
@@ -55,27 +55,21 @@ unsafe extern "win64-unwind" fn interrupts(context: PVOID) {
     unsafe { dpc_routine(context) };
 }
 
-/// What the driver writes down of its start.
+/// What the driver writes down of its end.
 #[repr(C)]
-struct StartLog {
-    starts: u64,
+struct EndLog {
+    ends: u64,
 }
 
-impl Kind for StartLog {
-    const SIGNATURE: u32 = u32::from_le_bytes(*b"slog");
+impl Kind for EndLog {
+    const SIGNATURE: u32 = u32::from_le_bytes(*b"elog");
 }
 
 /// Takes a block that nothing frees.
-unsafe extern "win64-unwind" fn with_a_log(
-    context: PVOID,
-    info: *mut DXGK_START_INFO,
-    interface: *mut DXGKRNL_INTERFACE,
-    sources: *mut u32,
-    children: *mut u32,
-) -> NTSTATUS {
-    take(StartLog { starts: 1 });
+unsafe extern "win64-unwind" fn with_a_log(context: PVOID) -> NTSTATUS {
+    take(EndLog { ends: 1 });
     // SAFETY: The arguments are the kernel's.
-    unsafe { start_device(context, info, interface, sources, children) }
+    unsafe { remove_device(context) }
 }
 
 /// Writes to the device's block when it has freed it.

@@ -7,6 +7,7 @@ mod addresses;
 use drivers::Listed;
 use flight::{Event, Log, Passive, Stepped};
 use kernel::miniport::ContextOrder;
+use kernel::power::PowerAction;
 use kernel::{
     AdapterId, CreateOrder, DestroyOrder, EscapeOrder, EvictOrder, Handle, Kernel, Made, Manner,
     Packet, Plugged, ProcessId, Residency, ResidentOrder, Sharing, Target,
@@ -32,30 +33,63 @@ pub(crate) struct Flown {
 pub(crate) fn fly(driver: &Listed, seed: u64) -> Flown {
     let log = Arc::new(Log::new());
     let plugged = (driver.make)(&log);
-    fly_with(&log, plugged, seed, story)
+    fly_all(&log, &plugged, seed, story, &[Kernel::pull_adapter, Kernel::reset_adapter])
 }
+
+/// How an adapter ends.
+type End = fn(&Kernel, &mut Passive, AdapterId);
 
 /// Flies a driver; `body` gets a client with a device and a context.
 pub(crate) fn fly_with(
     log: &Arc<Log>,
-    plugged: Plugged,
+    plugged: &Plugged,
     seed: u64,
     body: impl FnOnce(&Client<'_>, &mut Passive),
+) -> Flown {
+    fly_all(log, plugged, seed, body, &[])
+}
+
+/// The same; then the adapter is stopped and started again, and plugged in once more for each of
+/// these ends, which comes while a client works.
+fn fly_all(
+    log: &Arc<Log>,
+    plugged: &Plugged,
+    seed: u64,
+    body: impl FnOnce(&Client<'_>, &mut Passive),
+    ends: &[End],
 ) -> Flown {
     let census = Stepped::fly(seed, log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
         kernel.watch_bytes(Oracle::new(log.clone()));
+        let serve = |adapter| {
+            let crew: Arc<dyn flight::Crew> = host.clone();
+            kernel.attend(&crew, adapter);
+        };
         // A driver whose start is refused has said why.
-        let Ok(adapter) = kernel.add_adapter(at, plugged) else {
+        let Ok(adapter) = kernel.add_adapter(at, plugged.clone()) else {
             return kernel.census().to_string();
         };
-        let (system, gpu) = (kernel.clone(), kernel.clone());
+        let system = kernel.clone();
         host.serve("system", kernel.bell(), move |at| system.work(at));
-        let bell = kernel.machine_bell(adapter).unwrap();
-        host.serve("gpu", bell, move |at| gpu.turn(at, adapter));
+        serve(adapter);
         Client::run(host, &kernel, at, adapter, body);
         host.quiet(at);
+        if !ends.is_empty() {
+            kernel.stop_adapter(at, adapter);
+            if kernel.start_adapter(at, adapter).is_ok() {
+                Client::run(host, &kernel, at, adapter, |it, at| it.sleep(at, adapter));
+                host.quiet(at);
+            }
+        }
         kernel.remove_adapter(at, adapter);
+        for end in ends {
+            let Ok(adapter) = kernel.add_adapter(at, plugged.clone()) else { continue };
+            serve(adapter);
+            Client::run(host, &kernel, at, adapter, |it, at| {
+                it.begin(at);
+                end(it.kernel, at, adapter);
+            });
+        }
         kernel.validate().unwrap();
         kernel.census().to_string()
     });
@@ -123,6 +157,11 @@ impl Client<'_> {
             return kernel.end_process(at, process, Manner::Orderly);
         };
         let order = ContextOrder { node: 0, engine: 1, system: false, private: Vec::new() };
+        let Ok(device) = kernel.create_device(at, process, name) else {
+            kernel.close_adapter(process, name).unwrap();
+            return kernel.end_process(at, process, Manner::Orderly);
+        };
+        let order = ContextOrder { node: 0, engine: 1, private: Vec::new() };
         let context = kernel.create_context(at, process, device, &order).ok();
         body(&Client { host, kernel, process, adapter: name, device, context, on: adapter }, at);
         if let Some(context) = context {
@@ -131,6 +170,23 @@ impl Client<'_> {
         kernel.destroy_device(at, process, device).unwrap();
         kernel.close_adapter(at, process, name).unwrap();
         kernel.end_process(at, process, Manner::Orderly);
+    }
+
+    /// Begins to fill an allocation, and does not wait.
+    fn begin(&self, at: &mut Passive) {
+        let Some(made) = self.create(at, self.order(&[4096, 4096])) else { return };
+        self.resident(at, &made.allocations);
+        for target in made.allocations {
+            self.submit(at, &[Command::Fill { target, offset: 0, length: 64, value: 0xcd }]);
+        }
+    }
+
+    /// Has the adapter sleep with work on it, and wake again.
+    fn sleep(&self, at: &mut Passive, adapter: AdapterId) {
+        self.begin(at);
+        self.kernel.power_down(at, adapter, PowerAction::Sleep);
+        self.kernel.power_up(at, adapter);
+        self.begin(at);
     }
 
     /// Creates that fail, alone and with a resource, at the first and at a later one.

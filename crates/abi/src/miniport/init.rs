@@ -6,8 +6,10 @@
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
 use super::{
-    DXGKDDI_ADD_DEVICE, DXGKDDI_DPC_ROUTINE, DXGKDDI_INTERRUPT_ROUTINE, DXGKDDI_REMOVE_DEVICE,
-    DXGKDDI_START_DEVICE, DXGKDDI_STOP_DEVICE, DXGKDDI_UNLOAD,
+    DXGKDDI_ADD_DEVICE, DXGKDDI_DPC_ROUTINE, DXGKDDI_INTERRUPT_ROUTINE,
+    DXGKDDI_NOTIFY_SURPRISE_REMOVAL, DXGKDDI_REMOVE_DEVICE, DXGKDDI_RESET_DEVICE,
+    DXGKDDI_SET_POWER_STATE, DXGKDDI_START_DEVICE, DXGKDDI_STOP_DEVICE,
+    DXGKDDI_STOP_DEVICE_AND_RELEASE_POST_DISPLAY_OWNERSHIP, DXGKDDI_UNLOAD,
 };
 use crate::UNCROSSED;
 use crate::display::{
@@ -40,9 +42,9 @@ table! { DRIVER_INITIALIZATION_DATA: 0x340 {
     0x040 DxgkDdiQueryChildRelations: UNCROSSED,
     0x048 DxgkDdiQueryChildStatus: UNCROSSED,
     0x050 DxgkDdiQueryDeviceDescriptor: UNCROSSED,
-    0x058 DxgkDdiSetPowerState: UNCROSSED,
+    0x058 DxgkDdiSetPowerState: DXGKDDI_SET_POWER_STATE,
     0x060 DxgkDdiNotifyAcpiEvent: UNCROSSED,
-    0x068 DxgkDdiResetDevice: UNCROSSED,
+    0x068 DxgkDdiResetDevice: DXGKDDI_RESET_DEVICE,
     0x070 DxgkDdiUnload: DXGKDDI_UNLOAD,
     0x078 DxgkDdiQueryInterface: UNCROSSED,
     0x080 DxgkDdiControlEtwLogging: UNCROSSED,
@@ -104,14 +106,15 @@ table! { DRIVER_INITIALIZATION_DATA: 0x340 {
     0x240 DxgkDdiQueryDependentEngineGroup: UNCROSSED,
     0x248 DxgkDdiQueryEngineStatus: UNCROSSED,
     0x250 DxgkDdiResetEngine: UNCROSSED,
-    0x258 DxgkDdiStopDeviceAndReleasePostDisplayOwnership: UNCROSSED,
+    0x258 DxgkDdiStopDeviceAndReleasePostDisplayOwnership:
+        DXGKDDI_STOP_DEVICE_AND_RELEASE_POST_DISPLAY_OWNERSHIP,
     0x260 DxgkDdiSystemDisplayEnable: UNCROSSED,
     0x268 DxgkDdiSystemDisplayWrite: UNCROSSED,
     0x270 DxgkDdiCancelCommand: UNCROSSED,
     0x278 DxgkDdiGetChildContainerId: UNCROSSED,
     0x280 DxgkDdiPowerRuntimeControlRequest: UNCROSSED,
     0x288 DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay: UNCROSSED,
-    0x290 DxgkDdiNotifySurpriseRemoval: UNCROSSED,
+    0x290 DxgkDdiNotifySurpriseRemoval: DXGKDDI_NOTIFY_SURPRISE_REMOVAL,
     0x298 DxgkDdiGetNodeMetadata: UNCROSSED,
     0x2a0 DxgkDdiSetPowerPState: UNCROSSED,
     0x2a8 DxgkDdiControlInterrupt2: UNCROSSED,

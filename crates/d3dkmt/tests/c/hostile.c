@@ -33,6 +33,15 @@ WRAP(D3DKMTQueryResourceInfo)
 WRAP(D3DKMTOpenResource)
 WRAP(D3DKMTOpenResource2)
 WRAP(D3DKMTGetDeviceState)
+WRAP(D3DKMTCreateKeyedMutex)
+WRAP(D3DKMTCreateKeyedMutex2)
+WRAP(D3DKMTOpenKeyedMutex)
+WRAP(D3DKMTOpenKeyedMutex2)
+WRAP(D3DKMTDestroyKeyedMutex)
+WRAP(D3DKMTAcquireKeyedMutex)
+WRAP(D3DKMTAcquireKeyedMutex2)
+WRAP(D3DKMTReleaseKeyedMutex)
+WRAP(D3DKMTReleaseKeyedMutex2)
 
 static const Entry ENTRIES[] = {
     call_D3DKMTEnumAdapters2,        call_D3DKMTOpenAdapterFromLuid, call_D3DKMTCloseAdapter,
@@ -41,6 +50,9 @@ static const Entry ENTRIES[] = {
     call_D3DKMTCreateAllocation2,    call_D3DKMTDestroyAllocation,   call_D3DKMTDestroyAllocation2,
     call_D3DKMTQueryResourceInfo,    call_D3DKMTOpenResource,        call_D3DKMTOpenResource2,
     call_D3DKMTGetDeviceState,
+    call_D3DKMTCreateKeyedMutex,     call_D3DKMTCreateKeyedMutex2,    call_D3DKMTOpenKeyedMutex,
+    call_D3DKMTOpenKeyedMutex2,      call_D3DKMTDestroyKeyedMutex,    call_D3DKMTAcquireKeyedMutex,
+    call_D3DKMTAcquireKeyedMutex2,   call_D3DKMTReleaseKeyedMutex,    call_D3DKMTReleaseKeyedMutex2,
 };
 
 /* Two pages: the first can be used, the second cannot. */

@@ -127,7 +127,14 @@ impl Kernel {
         let pass; // Before the world, so that it is dropped after it.
         let number = {
             let mut world = self.world.hold();
-            let Some(taken) = self.try_enter(&mut world, keys) else { return false };
+            // Who changes the power keeps all out but the work that takes.
+            let changing = world.adapters.get(adapter).is_some_and(|it| it.power.is_changing());
+            let taken = if changing {
+                self.try_enter_inside(&mut world, keys)
+            } else {
+                self.try_enter(&mut world, keys)
+            };
+            let Some(taken) = taken else { return false };
             let memory = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());
             let next = memory.filter(|it| !it.building).and_then(|it| {
                 let number = it.planned.pop_front()?;
@@ -141,7 +148,11 @@ impl Kernel {
             pass = taken;
             number
         };
-        self.build_work(at, &driver, &pass, number);
+        if driver.pulled.get().is_some() {
+            self.give_up_paging(number); // There is no hardware to do it.
+        } else {
+            self.build_work(at, &driver, &pass, number);
+        }
         let mut world = self.world.hold();
         if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
             it.building = false;
@@ -418,6 +429,7 @@ impl Kernel {
                 paging: number,
                 done,
                 buffer: Some(buffer),
+                length: used,
                 switch: switch.is_some(),
                 refused: false,
             };

@@ -111,7 +111,13 @@ impl Kernel {
     }
 
     /// The steps of one that has been given a place. Answers whether there was memory for them.
-    fn plan_coming(&self, world: &mut World, extent: u32, at: Spotted, plan: &mut Plan) -> bool {
+    pub(crate) fn plan_coming(
+        &self,
+        world: &mut World,
+        extent: u32,
+        at: Spotted,
+        plan: &mut Plan,
+    ) -> bool {
         let Some((extents, memory)) = world.memory_mut_of(extent) else { return false };
         let Some(it) = extents.get_mut(extent) else { return false };
         let Some(segment) = memory.segments.get(at.segment) else { return false };
@@ -350,6 +356,20 @@ impl World {
         (it.place, it.tick) = (Place::In { segment, spot }, clock);
         self.rank(extent);
         Some(offset)
+    }
+
+    /// Gives an extent the very place it had, if nobody else has it.
+    pub(crate) fn place_back(&mut self, extent: u32, at: Spotted) -> bool {
+        let Some((extents, memory)) = self.memory_mut_of(extent) else { return false };
+        let Some(it) = extents.get_mut(extent).filter(|it| it.place == Place::System) else {
+            return false;
+        };
+        let Some(to) = memory.segments.get_mut(at.segment) else { return false };
+        let Some(spot) = to.ranges.place_at(at.offset, it.bytes) else { return false };
+        to.committed += it.bytes;
+        it.place = Place::In { segment: at.segment, spot };
+        self.rank(extent);
+        true
     }
 
     /// Takes an extent's place away.

@@ -203,33 +203,14 @@ impl Kernel {
             let Some(start) = *start else { continue };
             let bytes = world.memory(adapter).and_then(|it| it.1.segments.get(segment));
             let bytes = bytes.map_or(0, |it| it.shape.size);
-            let span = start..start + bytes;
-            self.make_tables(world, space, &span, plan).map_err(no_room)?;
-            for row in geometry.rows(&span) {
-                let Some(it) = world.spaces.get(space) else { continue };
-                let Some(table) = it.tables.get(&(0, row.table)).copied() else { continue };
-                let first = (row.span.start - start) / PAGE;
-                let entry = |it: u32| Entry {
-                    valid: true,
-                    segment: number(segment),
-                    page: first + u64::from(it),
-                    ..Entry::default()
-                };
-                let write = TableWrite {
-                    first: row.first,
-                    count: row.count,
-                    entries: (0..row.count).map(entry).collect(),
-                    repeat: false,
-                    ..TableWrite::invalid(space, 0, table, row.span.start)
-                };
-                plan.come.extend(world.table_step(write));
-            }
+            self.make_tables(world, space, &(start..start + bytes), plan).map_err(no_room)?;
         }
+        plan.come.extend(world.linear_steps(adapter, space));
         Ok(())
     }
 
     /// Has the driver write entries with the CPU, at once: there is no buffer.
-    fn write_now(
+    pub(crate) fn write_now(
         &self,
         at: &mut Passive,
         pass: &Pass<'_>,
@@ -322,6 +303,37 @@ impl crate::memory::Memory {
 impl World {
     pub(crate) fn mmu_mut(&mut self, adapter: u32) -> Option<&mut Mmu> {
         self.adapters.get_mut(adapter)?.memory.as_mut()?.mmu.as_mut()
+    }
+
+    /// Writes where all memory is in the system's space.
+    pub(crate) fn linear_steps(&self, adapter: u32, space: u32) -> Vec<Step> {
+        let Some((_, memory)) = self.memory(adapter) else { return Vec::new() };
+        let Some((mmu, it)) = memory.mmu.as_ref().zip(self.spaces.get(space)) else {
+            return Vec::new();
+        };
+        let mut steps = Vec::new();
+        for (place, (start, segment)) in mmu.linear.iter().zip(&memory.segments).enumerate() {
+            let Some(start) = *start else { continue };
+            for row in mmu.geometry.rows(&(start..start + segment.shape.size)) {
+                let Some(table) = it.tables.get(&(0, row.table)).copied() else { continue };
+                let first = (row.span.start - start) / PAGE;
+                let entry = |it: u32| Entry {
+                    valid: true,
+                    segment: number(place),
+                    page: first + u64::from(it),
+                    ..Entry::default()
+                };
+                let write = TableWrite {
+                    first: row.first,
+                    count: row.count,
+                    entries: (0..row.count).map(entry).collect(),
+                    repeat: false,
+                    ..TableWrite::invalid(space, 0, table, row.span.start)
+                };
+                steps.extend(self.table_step(write));
+            }
+        }
+        steps
     }
 
     /// Where memory of a segment is in the system's space.

@@ -177,7 +177,7 @@ impl World {
     }
 
     /// Writes into the table above a table: where it is, or that it is gone.
-    fn above(
+    pub(crate) fn above(
         &self,
         space: u32,
         geometry: &Geometry,

@@ -72,9 +72,11 @@ unsafe extern "win64-unwind" fn start(
     context: PVOID,
     _: *mut DXGK_START_INFO,
     interface: *mut DXGKRNL_INTERFACE,
-    _: *mut u32,
-    _: *mut u32,
+    sources: *mut u32,
+    children: *mut u32,
 ) -> NTSTATUS {
+    unsafe { sources.write(0) };
+    unsafe { children.write(0) };
     *board(context).interface.lock().unwrap() = unsafe { *interface };
     STATUS_SUCCESS
 }

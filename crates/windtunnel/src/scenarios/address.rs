@@ -2,7 +2,7 @@
 //! goes.
 
 use crate::scenario::Story::Told;
-use crate::scenario::{ADDRESSES, Scenario};
+use crate::scenario::{ADDRESSES, POWERED_ADDRESSES, Scenario};
 use crate::tunnel::{Bench, Stopped, Tunnel, wanted};
 use abi::D3DKMT_HANDLE;
 use abi::ukm::{
@@ -14,6 +14,7 @@ use abi::ukm::{
     D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE as Protection,
     D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO as RESERVE_ZERO,
 };
+use kernel::power::PowerAction;
 use kernel::segment::Wants;
 use softgpu::format::{Command, anywhere, describe_in, only_in};
 use softgpu::{APERTURE, LOCAL, VISIBLE};
@@ -68,6 +69,13 @@ pub(crate) const ALL: &[Scenario] = &[
         breaks: &[],
         needs: ADDRESSES,
         story: Told(ends),
+    },
+    Scenario {
+        name: "map-sleeps",
+        about: "the power goes and comes, and what is mapped is found again",
+        breaks: &[],
+        needs: POWERED_ADDRESSES,
+        story: Told(sleeps),
     },
     Scenario {
         name: "two-spaces",
@@ -346,6 +354,28 @@ fn ends(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     bench.close(tunnel.at, &[context])?;
     tunnel.settle();
     Ok(())
+}
+
+fn sleeps(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let bench = tunnel.bench()?;
+    let context = bench.context(tunnel.at)?;
+    let list = create(tunnel, &bench, &everywhere())?;
+    bench.resident(tunnel.at, &list)?;
+    let mut addresses = Vec::new();
+    for it in &list {
+        addresses.push(map(tunnel, &bench, &whole(*it))?);
+    }
+    let zeroes = Reserve { Size: LARGE, ReservationType: RESERVE_ZERO, ..Reserve::ZERO };
+    let zeroes = reserve(tunnel, &bench, &zeroes)?;
+    work(tunnel, &bench, context, &[fill(addresses[0], SIZE, 1)])?;
+    tunnel.kernel.power_down(tunnel.at, tunnel.adapter, PowerAction::Sleep);
+    tunnel.kernel.power_up(tunnel.at, tunnel.adapter);
+    for address in &addresses {
+        let copy = Command::CopyAt { from: zeroes, to: *address, length: PAGE };
+        work(tunnel, &bench, context, &[fill(*address, SIZE, 2), copy])?;
+    }
+    bench.destroy_list(tunnel.at, &list)?;
+    bench.close(tunnel.at, &[context])
 }
 
 fn two_spaces(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {

@@ -1,0 +1,104 @@
+//! What the hardware does when its driver takes work back from it, or starts it anew.
+
+use crate::driver::SoftGpu;
+use crate::engine::{Engine, Work};
+use crate::format::Command;
+use crate::gpu::{Gpu, NODES};
+use flight::{Fence, InCall, Passive};
+use kernel::miniport::{Answer, Refusal};
+
+impl Work {
+    fn fence(&self) -> Fence {
+        match self {
+            Work::Packet(it) => it.fence,
+            Work::Drawing(it) => it.fence,
+            Work::Paging(it) => it.fence,
+        }
+    }
+
+    fn hangs(&self) -> bool {
+        match self {
+            Work::Packet(it) => matches!(it.commands.front(), Some(Command::Hang)),
+            Work::Drawing(it) => matches!(it.commands.front(), Some(Command::Hang)),
+            Work::Paging(_) => false,
+        }
+    }
+}
+
+impl Engine {
+    pub(crate) fn take(&mut self, work: Work) {
+        self.given = work.fence();
+        self.queue.push_back(work);
+    }
+
+    /// Whether it has something to do, even if it does not get on.
+    pub(crate) fn holds(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Gives back what is behind the first, which may be under way.
+    fn preempt(&mut self, preemption: Fence) {
+        self.queue.truncate(1);
+        self.preemption = Some(preemption);
+    }
+
+    /// Forgets what it has, up to a fence that is over by that.
+    fn reset(&mut self, over: Fence) {
+        self.queue.clear();
+        self.ended.clear();
+        (self.current, self.preemption, self.done) = (None, None, over);
+    }
+}
+
+impl Gpu {
+    /// Has a node give back what it has not begun. It interrupts when that is so.
+    pub fn preempt(&self, node: u32, preemption: Fence) {
+        InCall::touch();
+        if let Some(engine) = self.state().engine(node) {
+            engine.preempt(preemption);
+        }
+    }
+
+    /// The last fence of a node that is over.
+    pub fn done(&self, node: u32) -> Fence {
+        InCall::touch();
+        self.state().engine(node).map(|it| it.done).unwrap_or_default()
+    }
+
+    /// Whether a node's engine gets on.
+    pub fn answers(&self, node: u32) -> bool {
+        InCall::touch();
+        self.state().engine(node).is_none_or(|it| !it.queue.front().is_some_and(Work::hangs))
+    }
+
+    /// Resets a node. Answers the last fence that is over by that.
+    pub fn reset_node(&self, node: u32) -> Fence {
+        InCall::touch();
+        let mut state = self.state();
+        let Some(engine) = state.engine(node) else { return Fence::default() };
+        let over = engine.queue.front().map_or(engine.done, Work::fence);
+        engine.reset(over);
+        over
+    }
+
+    /// Resets all nodes: everything they were given is over.
+    pub fn reset_nodes(&self) {
+        InCall::touch();
+        for engine in &mut self.state().engines {
+            let over = engine.given;
+            engine.reset(over);
+        }
+    }
+}
+
+impl SoftGpu {
+    /// Reports what has ended and was not reported, then says what is done.
+    pub(crate) fn say_done(&self, at: &mut Passive, node: u32) -> Answer<Fence> {
+        let services = self.services()?;
+        let host = services.host().clone();
+        if at.raised(&*host, |at| self.report(at, &services, node)) {
+            services.queue_dpc();
+        }
+        if node < NODES { Ok(self.gpu.done(node)) } else { Err(Refusal::Invalid) }
+    }
+}

@@ -1,0 +1,233 @@
+//! Adapters that come, sleep, stop and go: what their drivers answer, and what they leave.
+
+use crate::ddi::{PULLED_OUT, RELEASE, RESET_DEVICE, SET_POWER, STOP_DEVICE};
+use crate::rule::{Rule, Verdict};
+use crate::shadow::Shadow;
+use flight::{Event, RuleId, Text, What, Who};
+
+/// The rules on plug and play, and on power.
+pub(crate) static RULES: [Rule; 7] = [
+    Rule { id: RuleId::KMD_PNP_002, on: &["ddi.adapter"], check: its_own_word },
+    Rule { id: RuleId::KMD_PNP_005, on: &["pool.kept", "ddi.return"], check: nothing_kept },
+    Rule { id: RuleId::KMD_PNP_006, on: &["ddi.call", "adapter.stopped"], check: stopped_once },
+    Rule { id: RuleId::KMD_PNP_007, on: &["ddi.return"], check: no_display_to_release },
+    Rule {
+        id: RuleId::KMD_PNP_008,
+        on: &["callback", "pool.taken", "pool.freed", "ddi.return"],
+        check: calls_nobody,
+    },
+    Rule { id: RuleId::KMD_PNP_009, on: &["ddi.return"], check: power_does_not_fail },
+    Rule { id: RuleId::KMD_PNP_011, on: &["ddi.return"], check: hears_of_removal },
+];
+
+fn its_own_word(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::DdiAdapter { word } = event.what else { return Verdict::Aside };
+    let Some(given) = shadow.adapter().and_then(|it| it.word) else { return Verdict::Aside };
+    Verdict::kept_if(word == given, Who::Kernel, "MiniportDeviceContext", || {
+        format!(
+            "a call for {} carries {word}, but its driver gave {given} in DxgkDdiAddDevice",
+            event.subject
+        )
+    })
+}
+
+fn nothing_kept(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+    if let What::DdiReturn { .. } = event.what {
+        let stopped = |name: &str, answer: &str| {
+            name == STOP_DEVICE && answer != "crashed" || name == RELEASE && answer == "ok"
+        };
+        return answered(event, stopped).map_or(Verdict::Aside, |_| Verdict::Kept);
+    }
+    let block = shadow.word().and_then(|it| it.block.as_ref());
+    // One that was named where it should have been freed is not named again.
+    let Some(block) = block.filter(|it| !it.leaked) else { return Verdict::Aside };
+    let stop = owner.call().map_or(STOP_DEVICE.into(), |it| it.name.clone());
+    let message = format!(
+        "{stop} returned, but pool block {} ({} bytes, tag {}), taken since the adapter started, \
+         is still out",
+        event.subject.number, block.bytes, block.tag
+    );
+    Verdict::Broken(Who::Driver, stop, message)
+}
+
+fn stopped_once(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let what = &event.what;
+    if let What::AdapterStopped {} = what {
+        let Some(adapter) = shadow.adapter() else { return Verdict::Aside };
+        let Some(answer) = &adapter.released else { return Verdict::Aside };
+        let kept = answer == "ok" || adapter.told_to_stop;
+        return Verdict::kept_if(kept, Who::Kernel, STOP_DEVICE, || {
+            format!("{RELEASE} answered {answer}, but {STOP_DEVICE} was not called instead")
+        });
+    }
+    let stops = matches!(what, What::DdiCall { name, .. } if name == STOP_DEVICE);
+    let released = owner.adapter().and_then(|it| it.released.as_ref()).filter(|_| stops);
+    let Some(answer) = released else { return Verdict::Aside };
+    Verdict::kept_if(answer != "ok", Who::Kernel, STOP_DEVICE, || {
+        format!("{STOP_DEVICE} is called, but {RELEASE} has stopped the adapter")
+    })
+}
+
+fn no_display_to_release(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let Some(answer) = of(event, RELEASE) else { return Verdict::Aside };
+    Verdict::kept_if(answer == "unsupported", Who::Driver, RELEASE, || {
+        format!(
+            "{RELEASE} answered {answer} for a target that has no display, but that is not \
+             supported (STATUS_NOT_SUPPORTED)"
+        )
+    })
+}
+
+fn calls_nobody(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let did = match &event.what {
+        What::DdiReturn { .. } => {
+            return of(event, RESET_DEVICE).map_or(Verdict::Aside, |_| Verdict::Kept);
+        }
+        What::Callback { name } => format!("called {name}"),
+        What::PoolTaken { bytes, .. } => format!("took {bytes} bytes of pool"),
+        _ => "freed a pool block".to_owned(),
+    };
+    if owner.call().is_none_or(|it| it.name != RESET_DEVICE) {
+        return Verdict::Aside;
+    }
+    let message = format!("{RESET_DEVICE} {did}, but it can run at any level: it calls nobody");
+    Verdict::Broken(Who::Driver, RESET_DEVICE.into(), message)
+}
+
+fn power_does_not_fail(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let Some(answer) = of(event, SET_POWER) else { return Verdict::Aside };
+    // WINDOWS: any status that passes NT_SUCCESS will do (documented).
+    let number = answer.strip_prefix("0x").and_then(|it| u32::from_str_radix(it, 16).ok());
+    let kept = answer == "ok" || number.is_some_and(|it| it < 1 << 31);
+    Verdict::kept_if(kept, Who::Driver, SET_POWER, || {
+        format!("{SET_POWER} answered {answer}, but it has to succeed: the power changes anyway")
+    })
+}
+
+fn hears_of_removal(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let Some(answer) = of(event, PULLED_OUT) else { return Verdict::Aside };
+    Verdict::kept_if(answer == "ok", Who::Driver, PULLED_OUT, || {
+        format!("{PULLED_OUT} answered {answer} to a live removal, but it has to succeed")
+    })
+}
+
+/// What a DDI answered, if the event is its return. A crash and an absent entry are none.
+fn of<'e>(event: &'e Event, ddi: &str) -> Option<&'e Text> {
+    answered(event, |name, answer| name == ddi && answer != "crashed" && answer != "absent")
+}
+
+fn answered(event: &Event, is: impl FnOnce(&str, &str) -> bool) -> Option<&Text> {
+    let What::DdiReturn { name, answer, .. } = &event.what else { return None };
+    is(name, answer).then_some(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::script::{judged, said};
+    use flight::RuleId;
+
+    fn call(number: u32, name: &str) -> String {
+        format!(
+            "call:{number} ddi.call name={name} level=passive class=three adapter=adapter:1 \
+             process=-\n"
+        )
+    }
+
+    fn back(number: u32, name: &str, answer: &str) -> String {
+        format!("call:{number} ddi.return name={name} answer={answer} legal=true\n")
+    }
+
+    const STARTED: &str = "adapter:1 adapter.started nodes=1 generation=2\n";
+    const STOPPED: &str = "adapter:1 adapter.stopped\n";
+    const STOP: &str = "DxgkDdiStopDevice";
+    const RELEASE: &str = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership";
+
+    #[test]
+    fn a_call_carries_the_word_of_its_adapter() {
+        let id = RuleId::KMD_PNP_002;
+        let carries = |word: u32| {
+            let add = call(1, "DxgkDdiAddDevice");
+            let (met, start) = (back(1, "DxgkDdiAddDevice", "ok"), call(2, "DxgkDdiStartDevice"));
+            format!(
+                "{add}c1 word:1 word.given to=adapter:1\n{met}{start}c2 adapter:1 ddi.adapter \
+                 word=word:{word}\n"
+            )
+        };
+        assert!(said(id, &carries(1)).is_empty());
+        assert_eq!(judged(id, &carries(1)), 1);
+        let no = "a call for adapter 1 carries word 2, but its driver gave word 1 in \
+                  DxgkDdiAddDevice";
+        assert_eq!(said(id, &carries(2)), [no]);
+    }
+
+    #[test]
+    fn what_start_took_is_given_back() {
+        let id = RuleId::KMD_PNP_005;
+        let stop = [call(1, STOP), back(1, STOP, "ok")].concat();
+        assert_eq!((said(id, &stop).len(), judged(id, &stop)), (0, 1));
+        let kept = format!(
+            "word:1 pool.taken bytes=64 tag=Wtun\n{}c1 word:1 pool.kept\n{}word:1 pool.left",
+            call(1, STOP),
+            back(1, STOP, "ok")
+        );
+        let no = "DxgkDdiStopDevice returned, but pool block 1 (64 bytes, tag Wtun), taken since \
+                  the adapter started, is still out";
+        assert_eq!(said(id, &kept), [no]);
+        assert!(said(RuleId::WT_POOL_003, &kept).is_empty(), "it was named");
+    }
+
+    #[test]
+    fn a_driver_is_stopped_once() {
+        let id = RuleId::KMD_PNP_006;
+        let flight = |answer: &str, stops: bool| {
+            let release = [call(1, RELEASE), back(1, RELEASE, answer)].concat();
+            let stop = [call(2, STOP), back(2, STOP, "ok")].concat();
+            [STARTED, &release, if stops { &stop } else { "" }, STOPPED].concat()
+        };
+        for (answer, stops) in [("ok", false), ("unsupported", true)] {
+            assert!(said(id, &flight(answer, stops)).is_empty(), "{answer}");
+            assert!(judged(id, &flight(answer, stops)) > 0);
+            assert_eq!(said(id, &flight(answer, !stops)).len(), 1, "{answer}");
+        }
+        let plain = [STARTED, &call(1, STOP), &back(1, STOP, "ok"), STOPPED].concat();
+        assert_eq!(judged(id, &plain), 0);
+    }
+
+    #[test]
+    fn what_has_no_display_is_not_supported() {
+        let id = RuleId::KMD_PNP_007;
+        assert!(said(id, &back(1, RELEASE, "unsupported")).is_empty());
+        assert_eq!(said(id, &back(1, RELEASE, "ok")).len(), 1);
+        assert_eq!(said(id, &back(1, RELEASE, "invalid")).len(), 1);
+        assert_eq!(judged(id, &back(1, RELEASE, "crashed")), 0);
+    }
+
+    #[test]
+    fn a_reset_calls_nobody() {
+        let id = RuleId::KMD_PNP_008;
+        let reset = "DxgkDdiResetDevice";
+        let flight = |does: &str| format!("{}{does}{}", call(1, reset), back(1, reset, "ok"));
+        assert_eq!((said(id, &flight("")).len(), judged(id, &flight(""))), (0, 1));
+        let no = "DxgkDdiResetDevice called DxgkCbQueueDpc, but it can run at any level: it calls \
+                  nobody";
+        assert_eq!(said(id, &flight("c1 adapter:1 callback name=DxgkCbQueueDpc\n")), [no]);
+        assert_eq!(said(id, &flight("c1 word:1 pool.taken bytes=8 tag=Wtun\n")).len(), 1);
+        assert!(said(id, &flight("c2 adapter:1 callback name=DxgkCbQueueDpc\n")).is_empty());
+    }
+
+    #[test]
+    fn power_changes_and_hardware_goes_whatever_a_driver_says() {
+        for (id, name) in [
+            (RuleId::KMD_PNP_009, "DxgkDdiSetPowerState"),
+            (RuleId::KMD_PNP_011, "DxgkDdiNotifySurpriseRemoval"),
+        ] {
+            assert!(said(id, &back(1, name, "ok")).is_empty());
+            assert_eq!(judged(id, &back(1, name, "ok")), 1);
+            assert_eq!(said(id, &back(1, name, "busy")).len(), 1);
+            assert_eq!(said(id, &back(1, name, "0xc0000001")).len(), 1);
+            assert_eq!(judged(id, &back(1, name, "crashed")), 0);
+        }
+        let pending = back(1, "DxgkDdiSetPowerState", "0x00000103");
+        assert!(said(RuleId::KMD_PNP_009, &pending).is_empty());
+    }
+}

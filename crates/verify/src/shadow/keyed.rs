@@ -1,0 +1,28 @@
+//! What is remembered of keyed mutexes.
+
+use flight::{Hex, Subject};
+
+/// Of a keyed mutex.
+#[derive(Debug)]
+pub struct Keyed {
+    /// Whose turn it is.
+    pub turn: Turn,
+    /// How many bytes of the runtime's data it has.
+    pub runtime: u64,
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Of whoever asks for a key, and gets the fence value of the last release.
+    Free {
+        /// The key.
+        key: u64,
+        /// The fence value.
+        fence: u64,
+    },
+    /// Of a process, through a name.
+    Owned(Subject, Hex),
+    /// Nobody's any more.
+    Abandoned,
+}

@@ -1,0 +1,154 @@
+//! What goes wrong when an adapter comes, sleeps, is pulled out, is reset, stops and goes.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::asking::{ASKS, unmap};
+use crate::block::{Kind, find, pointer, take};
+use crate::table::{
+    Adapter, GOOD, add_device, notify_surprise_removal, reset_device, set_power_state,
+    start_device, stop_device,
+};
+use abi::miniport::{
+    DEVICE_POWER_STATE, DRIVER_INITIALIZATION_DATA, DXGK_DISPLAY_INFORMATION, DXGK_START_INFO,
+    DXGK_SURPRISE_REMOVAL_TYPE, DXGKRNL_INTERFACE, POWER_ACTION,
+};
+use abi::status::{STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
+use abi::{NTSTATUS, PDEVICE_OBJECT, PVOID};
+
+pub(crate) const LEAKS_AT_ADD: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiAddDevice: Some(adds_with_notes), ..GOOD };
+pub(crate) const COUNTS_NOTHING: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiStartDevice: Some(counts_nothing), ..GOOD };
+pub(crate) const LEAKS_AT_START: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiStartDevice: Some(starts_with_notes), ..GOOD };
+pub(crate) const RELEASES_NO_DISPLAY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiStopDeviceAndReleasePostDisplayOwnership: Some(releases),
+    ..GOOD
+};
+pub(crate) const RESETS_LOUDLY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiResetDevice: Some(queues_and_resets), ..GOOD };
+pub(crate) const FAILS_POWER: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiSetPowerState: Some(fails_power), ..GOOD };
+pub(crate) const TOUCHES_PULLED: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiStopDevice: Some(resets_what_is_gone), ..GOOD };
+pub(crate) const WRITES_PULLED: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiStopDevice: Some(writes_to_what_is_gone), ..ASKS };
+pub(crate) const FAILS_REMOVAL: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiNotifySurpriseRemoval: Some(fails_removal), ..GOOD };
+
+/// What the driver writes down.
+#[repr(C)]
+struct Notes {
+    times: u64,
+}
+
+impl Kind for Notes {
+    const SIGNATURE: u32 = u32::from_le_bytes(*b"note");
+}
+
+/// Takes a block that nothing frees when it meets its adapter.
+unsafe extern "win64-unwind" fn adds_with_notes(
+    device: PDEVICE_OBJECT,
+    context: *mut PVOID,
+) -> NTSTATUS {
+    take(Notes { times: 1 });
+    // SAFETY: The arguments are the kernel's.
+    unsafe { add_device(device, context) }
+}
+
+/// Says nothing of sources and children, as if none were the same as no answer.
+unsafe extern "win64-unwind" fn counts_nothing(
+    context: PVOID,
+    info: *mut DXGK_START_INFO,
+    interface: *mut DXGKRNL_INTERFACE,
+    _sources: *mut u32,
+    _children: *mut u32,
+) -> NTSTATUS {
+    let (mut sources, mut children) = (0, 0);
+    let (sources, children) = (&raw mut sources, &raw mut children);
+    // SAFETY: The arguments are the kernel's, and two places that outlive the call.
+    unsafe { start_device(context, info, interface, sources, children) }
+}
+
+/// Takes a block that nothing frees when it starts.
+unsafe extern "win64-unwind" fn starts_with_notes(
+    context: PVOID,
+    info: *mut DXGK_START_INFO,
+    interface: *mut DXGKRNL_INTERFACE,
+    sources: *mut u32,
+    children: *mut u32,
+) -> NTSTATUS {
+    take(Notes { times: 1 });
+    // SAFETY: The arguments are the kernel's.
+    unsafe { start_device(context, info, interface, sources, children) }
+}
+
+/// Hands a display on that is not there.
+unsafe extern "win64-unwind" fn releases(
+    context: PVOID,
+    _target: u32,
+    _display: *mut DXGK_DISPLAY_INFORMATION,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    unsafe { stop_device(context) }
+}
+
+/// Asks for its DPC as the machine goes down.
+unsafe extern "win64-unwind" fn queues_and_resets(context: PVOID) {
+    // SAFETY: The word is the adapter's, which lives until it is removed.
+    if let Some(it) = unsafe { find::<Adapter>(context) }
+        && let Some(call) = it.interface.DxgkCbQueueDpc
+    {
+        // SAFETY: The kernel gave both.
+        unsafe { call(it.interface.DeviceHandle) };
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { reset_device(context) };
+}
+
+/// Changes its power, and says that it did not.
+unsafe extern "win64-unwind" fn fails_power(
+    context: PVOID,
+    device: u32,
+    state: DEVICE_POWER_STATE,
+    action: POWER_ACTION,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    unsafe { set_power_state(context, device, state, action) };
+    STATUS_UNSUCCESSFUL
+}
+
+/// Resets its board when it stops, whether or not that is there.
+unsafe extern "win64-unwind" fn resets_what_is_gone(context: PVOID) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which lives until it is removed.
+    if let Some(it) = unsafe { find::<Adapter>(context) } {
+        it.board().reset();
+    }
+    STATUS_SUCCESS
+}
+
+/// Clears a register when it stops, whether or not that is there.
+unsafe extern "win64-unwind" fn writes_to_what_is_gone(context: PVOID) -> NTSTATUS {
+    // SAFETY: The word is the adapter's.
+    if let Some(it) = unsafe { pointer::<Adapter>(context) } {
+        // SAFETY: The adapter lives, and no other call of it runs.
+        let it = unsafe { &*it };
+        let register = it.registers.cast::<u32>();
+        if !register.is_null() {
+            // SAFETY: The registers are mapped until the next line, and aligned.
+            unsafe { register.write_volatile(0) };
+        }
+        unmap(it, it.registers);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { stop_device(context) }
+}
+
+/// Takes note that its hardware is gone, and says that it could not.
+unsafe extern "win64-unwind" fn fails_removal(
+    context: PVOID,
+    kind: DXGK_SURPRISE_REMOVAL_TYPE,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    unsafe { notify_surprise_removal(context, kind) };
+    STATUS_UNSUCCESSFUL
+}

@@ -1,0 +1,39 @@
+//! Rules on keyed mutexes that bind our own kernel, each broken by one event.
+
+use super::Change::{Missing, Set};
+use super::{Case, case};
+use flight::RuleId;
+
+/// The cases.
+pub(crate) const CASES: &[Case] = &[
+    case(
+        RuleId::MUTEX_KEYED_002,
+        "keyed-data",
+        "a mutex for NT handles has a global handle",
+        Set("keyed.created sharing=nt", "global", "0x40000042"),
+    ),
+    case(
+        RuleId::MUTEX_KEYED_004,
+        "keyed-data",
+        "an open copies the runtime's data",
+        Set("keyed.told room=6", "copied", "6"),
+    ),
+    case(
+        RuleId::MUTEX_KEYED_005,
+        "keyed-data",
+        "a wait that timed out leaves a fence value",
+        Set("keyed.answered how=timed-out", "fence", "1234"),
+    ),
+    case(
+        RuleId::MUTEX_KEYED_006,
+        "keyed-data",
+        "an acquire gets another fence value than the release said",
+        Set("keyed.acquired fence=1234", "fence", "0"),
+    ),
+    case(
+        RuleId::MUTEX_KEYED_007,
+        "keyed-abandoned",
+        "the handle of the owner ends, and the mutex is not abandoned",
+        Missing("keyed.abandoned"),
+    ),
+];

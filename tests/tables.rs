@@ -3,6 +3,7 @@
 
 use flight::RuleId;
 use stories::{flown, good_scenarios};
+use windtunnel::{On, Scenario};
 
 /// Each driver that gets page tables wrong, and a scenario that shows it.
 const CASES: &[(&str, &str, RuleId)] = &[
@@ -12,7 +13,7 @@ const CASES: &[(&str, &str, RuleId)] = &[
     ("writes-addresses", "map-and-draw", RuleId::WT_TABLES_001),
     ("entry-short", "map-and-draw", RuleId::WT_TABLES_001),
     ("entry-more", "map-and-draw", RuleId::WT_TABLES_001),
-    ("wrong-level", "map-and-draw", RuleId::WT_TABLES_001),
+    ("wrong-table", "map-and-draw", RuleId::WT_TABLES_001),
     ("writes-once", "map-and-draw", RuleId::KMD_PAGING_021),
     ("reads-on", "map-and-draw", RuleId::KMD_PAGING_021),
     ("writes-later", "map-and-draw", RuleId::KMD_PAGING_020),
@@ -21,7 +22,7 @@ const CASES: &[(&str, &str, RuleId)] = &[
     ("keeps-root", "two-spaces", RuleId::KMD_SUBMIT_014),
     ("all-entries", "map-and-draw", RuleId::KMD_PT_003),
     ("rounds-entries", "map-and-draw", RuleId::KMD_PT_003),
-    ("root-of-bytes", "map-and-draw", RuleId::KMD_PT_002),
+    ("odd-root", "map-and-draw", RuleId::KMD_PT_002),
     ("fewer-entries", "map-and-draw", RuleId::KMD_PT_002),
     ("needs-allocation", "map-and-draw", RuleId::KMD_PT_004),
 ];
@@ -39,18 +40,45 @@ fn a_driver_that_gets_page_tables_wrong_is_named() {
     }
 }
 
+const GOOD: [&str; 4] =
+    ["softgpu-virtual", "softgpu-two-levels", "softgpu-cpu-tables", "table-virtual"];
+
+/// The scenarios of virtual addresses.
+fn at_addresses(driver: &str) -> impl Iterator<Item = &'static Scenario> {
+    let root = "DxgkDdiSetRootPageTable";
+    good_scenarios(driver).into_iter().filter(move |it| it.needs.contains(&root))
+}
+
+fn clean(driver: &str, scenario: &str, on: On) {
+    let flown = flown(driver, scenario, on);
+    let said = (&flown.findings, &flown.needs);
+    assert!(said.0.is_empty() && said.1.is_empty(), "{driver}, {scenario}, {on:?}: {said:?}");
+    assert_eq!(flown.live.count(), 0, "{driver}, {scenario}, {on:?}:\n{}", flown.live);
+}
+
 #[test]
 fn good_drivers_keep_every_rule_in_many_orders() {
-    for driver in ["softgpu-virtual", "softgpu-two-levels", "softgpu-cpu-tables", "table-virtual"] {
-        for scenario in good_scenarios(driver) {
-            if !scenario.needs.contains(&"DxgkDdiSetRootPageTable") {
-                continue;
-            }
-            for seed in 1..6 {
-                let flown = flown(driver, scenario.name, seed);
-                let said = (&flown.findings, &flown.needs);
-                assert!(said.0.is_empty() && said.1.is_empty(), "{driver} {seed}: {said:?}");
-            }
+    for driver in GOOD {
+        for scenario in at_addresses(driver) {
+            (1..6).for_each(|seed| clean(driver, scenario.name, On::from(seed)));
+        }
+    }
+}
+
+#[test]
+fn good_drivers_keep_every_rule_when_memory_is_short() {
+    for driver in GOOD {
+        for scenario in at_addresses(driver) {
+            (1..4).for_each(|seed| clean(driver, scenario.name, On::Pressed(seed)));
+        }
+    }
+}
+
+#[test]
+fn good_drivers_keep_every_rule_when_threads_run_side_by_side() {
+    for driver in GOOD {
+        for scenario in at_addresses(driver) {
+            (0..3).for_each(|_| clean(driver, scenario.name, On::Free));
         }
     }
 }

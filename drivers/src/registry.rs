@@ -256,8 +256,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::tables(MmuPlan::default(), Table::KeepsRoot, log);
     "all-entries" "takes every root page table for a full one" [KMD_PT_003]
         |log| plug::tables(MmuPlan::TWO_LEVELS, Table::AllEntries, log);
-    "root-of-bytes" "gives a root page table as many bytes as entries" [KMD_PT_002]
-        |log| plug::tables(MmuPlan::TWO_LEVELS, Table::RootOfBytes, log);
+    "odd-root" "does not round the size of root page tables to whole pages" [KMD_PT_002]
+        |log| plug::tables(MmuPlan::TWO_LEVELS, Table::OddRoot, log);
     "fewer-entries" "gives a root page table fewer entries than it was asked for" [KMD_PT_002]
         |log| plug::tables(MmuPlan::TWO_LEVELS, Table::FewerEntries, log);
     "leaks-process" "does not free a process that it is told to forget" [KMD_PROC_002]

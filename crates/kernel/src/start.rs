@@ -285,7 +285,7 @@ impl Kernel {
         let ram = driver.machine.ram();
         let sane = |it: &Features| {
             let sound = self.check_features(driver.adapter, it);
-            let sound = self.check_mmu(driver.adapter, it) && sound;
+            let sound = crate::space::check::check_mmu(it) && sound;
             let backed = it.memory.is_none() || ram.is_some();
             (1..=MOST_NODES).contains(&it.nodes) && sound && backed
         };
@@ -330,7 +330,7 @@ impl Kernel {
         if let (Some(memory), Some(ram)) = (features.memory, ram) {
             self.add_memory(world, driver.adapter, memory, ram);
             if let Some(mmu) = features.mmu {
-                self.add_mmu(world, number, mmu);
+                world.add_mmu(number, mmu);
             }
         }
     }

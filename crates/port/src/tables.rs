@@ -185,3 +185,75 @@ pub(crate) fn ranges(copies: &[EntryCopy]) -> Answer<Private> {
     let bytes: Vec<u8> = copies.iter().flat_map(words).flat_map(u64::to_le_bytes).collect();
     Private::copy(&bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abi::display::DXGK_BUILDPAGINGBUFFER_COPY_RANGE;
+
+    fn update(entries: &[Entry], repeat: bool, count: u32) -> TableUpdate<'_> {
+        TableUpdate {
+            process: 1,
+            level: 0,
+            table: TableAt::Physical(2, 0x1_0000),
+            first: 3,
+            count,
+            entries,
+            repeat,
+            initial: true,
+            evicts: false,
+            address: 0x3000,
+            word: None,
+            offset: 0,
+            protection: 0,
+        }
+    }
+
+    #[test]
+    fn an_entry_to_repeat_has_a_guard_behind_it() {
+        let all = [Entry { valid: true, read_only: true, segment: 3, page: 7, ..Entry::default() }];
+        let bytes = entries(&update(&all, true, 4)).unwrap().bytes();
+        let (words, _) = bytes.as_chunks::<8>();
+        let words: Vec<u64> = words.iter().map(|it| u64::from_ne_bytes(*it)).collect();
+        let guard = u64::from_ne_bytes([GUARD; 8]);
+        assert_eq!(words[..2], [0b1001 | 3 << 5, 7]);
+        assert_eq!(words[2..], [guard; 6]);
+        assert_eq!(entries(&update(&all, false, 1)).unwrap().size(), 16);
+        assert!(entries(&update(&all, true, u32::MAX)).unwrap().size() <= 1 << 16);
+    }
+
+    #[test]
+    fn an_update_says_where_its_table_is() {
+        let mut carried = Carried { list: None, private: None, entries: None, seen: None };
+        let physical = update(&[], false, 0);
+        let said = super::update(&physical, &mut carried, &[0, 0xf000]).unwrap();
+        let place = said.PageTableAddress.GpuPhysical;
+        assert_eq!((place.SegmentId, place.SegmentOffset), (2, 0x1000), "from its base on");
+        assert_eq!(said.Flags.Value, Flags::InitialUpdate);
+        let table = TableAt::Virtual(0x12_3456_7000);
+        let said = super::update(&TableUpdate { table, ..physical }, &mut carried, &[]).unwrap();
+        assert_eq!(said.PageTableAddress.gpu_virtual(), 0x12_3456_7000);
+        let table = TableAt::Cpu(0x1000);
+        let unseen = super::update(&TableUpdate { table, ..physical }, &mut carried, &[]);
+        assert_eq!(unseen.err(), Some(Refusal::Invalid), "the CPU does not see it");
+    }
+
+    #[test]
+    fn ranges_lie_as_the_structure_does() {
+        let copy = EntryCopy { from: (0x1000, 2), to: (0x2000, 5), count: 7 };
+        let bytes = ranges(&[copy, copy]).unwrap().bytes();
+        assert_eq!(bytes.len(), 2 * size_of::<DXGK_BUILDPAGINGBUFFER_COPY_RANGE>());
+        assert_eq!((bytes[0], bytes[9], bytes[17], bytes[24], bytes[28]), (7, 0x10, 0x20, 2, 5));
+    }
+
+    #[test]
+    fn a_table_is_seen_where_it_is() {
+        let ram = nt::Ram::new(16 * PAGE).unwrap();
+        let run = ram.take(2 * PAGE).unwrap();
+        let ram: Arc<dyn Ram> = ram;
+        let seen = Seen::new(&ram, run.start + PAGE + 64, 8).unwrap();
+        assert_eq!(seen.address % 4096, 64);
+        drop(seen);
+        assert!(Seen::new(&ram, run.start + 64 * PAGE, PAGE).is_none());
+    }
+}

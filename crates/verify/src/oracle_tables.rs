@@ -39,6 +39,8 @@ struct Wrong {
     found: Option<TableEntry>,
     /// It is what it was before.
     untouched: bool,
+    /// How many others that were asked for are wrong.
+    others: u32,
 }
 
 impl Tables {
@@ -83,11 +85,11 @@ impl Tables {
                 continue;
             }
             let untouched = found == slot.before;
-            let wrong = Wrong { index, expected: says, found, untouched };
             let mine = indices(it).contains(&index);
-            let first = if mine { &mut asked } else { &mut other };
-            if first.is_none() {
-                *first = Some(wrong);
+            let first: &mut Option<Wrong> = if mine { &mut asked } else { &mut other };
+            match first {
+                Some(first) => first.others += 1,
+                None => *first = Some(Wrong { index, expected: says, found, untouched, others: 0 }),
             }
         }
         judge_written(it, log, asked.as_ref(), other.as_ref());
@@ -217,8 +219,11 @@ fn judge_written(it: &Tabled<'_>, log: &Log, asked: Option<&Wrong>, other: Optio
         )
     };
     if it.repeat && it.count > 1 {
-        // The first one is right, and this one as it was: so the entry was not repeated.
-        let few = asked.filter(|wrong| wrong.index != it.first && wrong.untouched);
+        // The first one is right, and this one as it was, or most are wrong: so the entry was not
+        // repeated.
+        let few = asked.filter(|wrong| {
+            wrong.index != it.first && (wrong.untouched || wrong.others >= it.count / 2)
+        });
         judge(RuleId::KMD_PAGING_021, few.map(|it| sentence(it, "with Repeat left")));
         if few.is_some() {
             return;

@@ -41,8 +41,8 @@ pub(crate) enum Flaw {
     KeepsRoot,
     /// Takes every root for one of all entries.
     AllEntries,
-    /// Gives a root as many bytes as it was asked for entries.
-    RootOfBytes,
+    /// Gives a root a header, and does not round to whole pages.
+    OddRoot,
     /// Answers fewer entries than it was asked for.
     FewerEntries,
     /// Shows the CPU only what is an allocation's.
@@ -151,7 +151,7 @@ impl Miniport for Tables {
     fn root_size(&self, at: &mut Passive, entries: u32) -> Answer<RootSize> {
         let size = self.good.root_size(at, entries)?;
         Ok(match self.flaw {
-            Flaw::RootOfBytes => RootSize { entries, bytes: u64::from(entries) },
+            Flaw::OddRoot => RootSize { bytes: size.bytes + 64, ..size },
             Flaw::FewerEntries => RootSize { entries: entries.saturating_sub(1), ..size },
             _ => size,
         })

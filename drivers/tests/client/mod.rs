@@ -2,6 +2,8 @@
 //!
 //! It does not mind refusals: a bad driver is flown to the end.
 
+mod addresses;
+
 use drivers::Listed;
 use flight::{Event, Log, Passive, Stepped};
 use kernel::miniport::ContextOrder;
@@ -119,6 +121,7 @@ fn story(client: &Client<'_>, at: &mut Passive) {
     client.share(at);
     client.work(at);
     client.moves(at);
+    client.addresses(at);
     client.escapes(at);
     client.list(at, alone.iter().flat_map(|it| &it.allocations), false, true);
     let again = client.create(at, client.order(&[1]));
@@ -135,6 +138,7 @@ pub(crate) struct Client<'a> {
     adapter: Handle,
     device: Handle,
     context: Option<Handle>,
+    on: AdapterId,
 }
 
 impl Client<'_> {
@@ -147,13 +151,14 @@ impl Client<'_> {
     ) {
         let process = kernel.open_process();
         let name = kernel.open_adapter(process, adapter).unwrap();
+        // One that makes none has said why.
         let Ok(device) = kernel.create_device(at, process, name) else {
             kernel.close_adapter(at, process, name).unwrap();
             return kernel.end_process(at, process, Manner::Orderly);
         };
         let order = ContextOrder { node: 0, engine: 1, system: false, private: Vec::new() };
         let context = kernel.create_context(at, process, device, &order).ok();
-        body(&Client { host, kernel, process, adapter: name, device, context }, at);
+        body(&Client { host, kernel, process, adapter: name, device, context, on: adapter }, at);
         if let Some(context) = context {
             kernel.destroy_context(at, process, context).unwrap();
         }

@@ -269,7 +269,7 @@ impl Kernel {
             Vec::new()
         } else {
             plan.come.extend(world.flush_step(space, span, of));
-            self.drop_tables(world, space, span, &mut plan.come)
+            world.drop_tables(space, span, &mut plan.come)
         };
         self.start_paging(world, adapter, plan, None);
         for extent in gone {
@@ -309,7 +309,7 @@ impl Kernel {
             let start = it.addresses.find(bytes, bounds).ok_or(Refused::NoFreeAddresses)?;
             return Ok(start..start + bytes);
         }
-        let span = base..base.checked_add(bytes).unwrap_or(u64::MAX);
+        let span = base..base.saturating_add(bytes);
         let made = it.addresses.made_of(&span);
         if fits(made) {
             return Ok(span);

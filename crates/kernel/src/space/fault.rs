@@ -119,9 +119,10 @@ impl World {
         };
         if let Some(it) = coming {
             let (queue, value) = (Kind::Queue.nr(it.queue), it.value);
-            let (which, what) = match it.reserved {
-                true => (Which::Unreserved, "reserved"),
-                false => (Which::Unmapped, "mapped"),
+            let (which, what) = if it.reserved {
+                (Which::Unreserved, "reserved")
+            } else {
+                (Which::Unmapped, "mapped")
             };
             let why = format!("which is not {what} before {queue} signals {value}");
             return (which, why, None);

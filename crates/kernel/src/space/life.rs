@@ -326,7 +326,7 @@ impl Kernel {
             }
             it.addresses.free(&all);
             let mut plan = Plan::default();
-            let gone = self.drop_tables(world, number, &all, &mut plan.come);
+            let gone = world.drop_tables(number, &all, &mut plan.come);
             plan.come.extend(world.end_of_root(number));
             let paging = self.start_paging(world, adapter, plan, None);
             for extent in gone {

@@ -21,17 +21,6 @@ use flight::{Kind, Passive, What};
 use std::sync::Arc;
 
 impl Kernel {
-    /// Enters how an adapter translates.
-    pub(crate) fn add_mmu(&self, world: &mut World, adapter: u32, features: MmuFeatures) {
-        let Ok(geometry) = Geometry::new(&features) else { return };
-        let memory = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());
-        if let Some(memory) = memory {
-            let linear = memory.lay_out(&features, &geometry);
-            let geometry = Arc::new(geometry);
-            memory.mmu = Some(Mmu { features, geometry, system: 0, device: 0, context: 0, linear });
-        }
-    }
-
     /// Makes the system's space, its device and its context. After a refusal nothing of them is
     /// left.
     ///
@@ -301,6 +290,17 @@ impl crate::memory::Memory {
 }
 
 impl World {
+    /// Enters how an adapter translates.
+    pub(crate) fn add_mmu(&mut self, adapter: u32, features: MmuFeatures) {
+        let Ok(geometry) = Geometry::new(&features) else { return };
+        let memory = self.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());
+        if let Some(memory) = memory {
+            let linear = memory.lay_out(&features, &geometry);
+            let geometry = Arc::new(geometry);
+            memory.mmu = Some(Mmu { features, geometry, system: 0, device: 0, context: 0, linear });
+        }
+    }
+
     pub(crate) fn mmu_mut(&mut self, adapter: u32) -> Option<&mut Mmu> {
         self.adapters.get_mut(adapter)?.memory.as_mut()?.mmu.as_mut()
     }

@@ -110,35 +110,36 @@ impl Kernel {
         }
         Ok(extent)
     }
+}
 
+impl World {
     /// Plans the end of the tables of a span that no range needs any more. Answers their extents:
     /// they are released once the plan is paging work.
     pub(crate) fn drop_tables(
-        &self,
-        world: &mut World,
+        &mut self,
         space: u32,
         span: &Span<u64>,
         into: &mut Vec<Step>,
     ) -> Vec<u32> {
         let mut gone = Vec::new();
-        let Some(it) = world.spaces.get(space) else { return gone };
-        let Some(mmu) = world.mmu(it.adapter) else { return gone };
+        let Some(it) = self.spaces.get(space) else { return gone };
+        let Some(mmu) = self.mmu(it.adapter) else { return gone };
         let (geometry, again) = (mmu.geometry.clone(), mmu.features.invalidates);
         let mut ends = Vec::new();
         for level in 0..geometry.top() {
-            let Some(it) = world.spaces.get(space) else { continue };
+            let Some(it) = self.spaces.get(space) else { continue };
             let all = geometry.tables(level, span);
             let all = it.tables.range((level, all.start)..(level, all.end));
             let all: Vec<u64> = all.map(|it| it.0.1).collect();
             for table in all {
-                let Some(it) = world.spaces.get_mut(space) else { continue };
+                let Some(it) = self.spaces.get_mut(space) else { continue };
                 // A root that is being filled has all tables that were there when that began.
                 let kept = it.growing && level + 1 == geometry.top();
                 if kept || it.needs(&geometry, level, table) {
                     continue;
                 }
                 let Some(extent) = it.tables.remove(&(level, table)) else { continue };
-                into.extend(world.above(space, &geometry, (level, table), None));
+                into.extend(self.above(space, &geometry, (level, table), None));
                 let address = geometry.span(level, table).start;
                 ends.push((extent, level, address));
                 gone.push(extent);
@@ -146,19 +147,17 @@ impl Kernel {
         }
         if !gone.is_empty() {
             // Their memory is free when no engine remembers what was below them.
-            into.extend(world.flush_for(space, span, gone.clone()));
+            into.extend(self.flush_for(space, span, gone.clone()));
         }
         // WINDOWS: only for drivers that ask for it (documented, ExplicitPageTableInvalidation).
         for (extent, level, address) in ends.into_iter().filter(|_| again) {
             let count = geometry.entries(level);
             let write = TableWrite { count, ..TableWrite::invalid(space, level, extent, address) };
-            into.extend(world.table_step(write));
+            into.extend(self.table_step(write));
         }
         gone
     }
-}
 
-impl World {
     /// Whether a segment is large enough for the tables of a span, whoever else is in it.
     fn room_for_tables(
         &self,

@@ -106,7 +106,7 @@ impl Kernel {
         let inside = self.enter_device(process, order.device)?;
         let space = self.world.hold().space_of(process.0, inside.adapter);
         let space = space.ok_or(Refused::NoAddresses)?;
-        let ends = order.operations.iter().filter_map(|it| it.target()).map(|it| it.end);
+        let ends = order.operations.iter().filter_map(Change::target).map(|it| it.end);
         let end = ends.max().unwrap_or(0);
         let mut world = loop {
             let world = self.world.hold();
@@ -164,7 +164,7 @@ impl Kernel {
         let all: Vec<Span<u64>> = ready.iter().filter_map(|it| it.change.target()).collect();
         let mut gone = Vec::new();
         for span in all {
-            gone.extend(self.drop_tables(world, space, &span, &mut plan.come));
+            gone.extend(world.drop_tables(space, &span, &mut plan.come));
         }
         self.start_paging(world, adapter, plan, None);
         for extent in gone {

@@ -414,9 +414,8 @@ events! {
     /// Addresses are free again: a client freed them, or what was mapped there `ended`. Those of
     /// a reservation are `kept` then: only reserved.
     RangeFreed "range.freed" { start: u64, end: u64, ended: bool, kept: bool }
-    /// A client's updates of addresses are in a queue, and wait for a fence: subject the space.
-    UpdateQueued "update.queued" { update: u32, operations: u32, fence: Subject, value: u64 }
-    /// Their turn came. `ignored` of them were against addresses that were freed meanwhile.
+    /// A client's update of addresses is applied: subject the space. So many of its operations
+    /// are `ignored`, for addresses that are not of its reservation any more.
     UpdateApplied "update.applied" { update: u32, ignored: u32 }
     /// A packet touched an address at which nothing was for it: subject the context. `why` is
     /// what was there.

@@ -30,7 +30,6 @@ use crate::operation::PAGE;
 use crate::space::addresses::Addresses;
 use crate::space::fault::{Coming, Freed};
 use crate::space::geometry::Geometry;
-use crate::space::update::Update;
 use crate::world::World;
 use flight::{Kind, Subject};
 use std::collections::{BTreeMap, VecDeque};
@@ -50,8 +49,7 @@ pub struct Space {
     pub(crate) tables: BTreeMap<(u32, u64), u32>,
     /// How large its root is.
     pub(crate) root: RootSize,
-    /// Updates that wait for a fence, in order.
-    pub(crate) updates: VecDeque<Update>,
+    /// How many updates it had.
     pub(crate) last_update: u32,
     /// What was freed lately: the first to be forgotten first.
     pub(crate) freed: VecDeque<Freed>,

@@ -79,7 +79,6 @@ impl Kernel {
                 addresses: Addresses::new(bits),
                 tables: BTreeMap::new(),
                 root: RootSize { entries: 0, bytes: 0 },
-                updates: VecDeque::new(),
                 last_update: 0,
                 freed: VecDeque::new(),
                 coming: Vec::new(),
@@ -316,7 +315,6 @@ impl Kernel {
             let world = &mut *self.world.hold();
             let Some(it) = world.spaces.get_mut(number) else { return };
             let adapter = it.adapter;
-            it.updates.clear();
             let all = 0..it.addresses.end();
             for (span, _) in it.addresses.all().collect::<Vec<_>>() {
                 self.log.emit(

@@ -1,10 +1,9 @@
-//! Updates of reserved addresses: several operations of one call, in their order, now or when a
-//! fence is reached.
+//! Updates of reserved addresses: several operations of one call, in their order.
 //!
 //! # Invariants
 //!
 //! 1. A call is judged when it comes, all of it before anything of it is done.
-//! 2. What was freed since then is left alone when its turn comes: it may be somebody else's.
+//! 2. What is not of the same reservation any more is left alone: it may be somebody else's.
 
 use crate::handle::Handle;
 use crate::kernel::Kernel;
@@ -17,10 +16,6 @@ use crate::space::subject;
 use crate::world::World;
 use flight::{Passive, What};
 use std::ops::Range as Span;
-
-/// Updates of one call, which wait.
-#[derive(Debug)]
-pub(crate) struct Update {}
 
 /// What a client wants done to its addresses (`D3DKMT_UPDATEGPUVIRTUALADDRESS`).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Whole flights: every history rule judges in a good one, and nothing stays behind.
 
+use crate::flights_address::ADDRESSES;
 use crate::flights_memory::MEMORY;
 use crate::keyed::tests::KEYED;
 use crate::rule::ALL;
@@ -197,7 +198,7 @@ const POWER: &str = "
 
 #[test]
 fn a_good_flight_is_quiet_and_judged_by_every_history_rule() {
-    let flight = [GOOD, ALONE, SECOND, MEMORY, KEYED, POWER].concat();
+    let flight = [GOOD, ALONE, SECOND, MEMORY, KEYED, POWER, ADDRESSES].concat();
     let verifier = fly(&flight);
     assert_eq!(verifier.findings(), []);
     for rule in ALL.iter().copied().flatten() {

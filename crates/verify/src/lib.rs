@@ -55,6 +55,8 @@ mod verifier;
 #[cfg(test)]
 mod flights;
 #[cfg(test)]
+mod flights_address;
+#[cfg(test)]
 mod flights_memory;
 #[cfg(test)]
 mod script;

@@ -17,6 +17,7 @@ const SMALL: MemoryPlan = MemoryPlan {
     aperture: 64 * PAGE,
     paging_buffer: 256,
     paging_node: 1,
+    mmu: None,
 };
 
 fn orders() -> impl Iterator<Item = On> {

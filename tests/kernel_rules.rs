@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
+#[path = "kernel_rules_address.rs"]
+mod address;
 #[path = "kernel_rules_interrupt.rs"]
 mod interrupt;
 #[path = "kernel_rules_keyed.rs"]
@@ -369,6 +371,7 @@ fn cases() -> impl Iterator<Item = &'static Case> {
         .chain(interrupt::CASES)
         .chain(sync::CASES)
         .chain(render::CASES)
+        .chain(address::CASES)
 }
 
 const SUBMITS: &str = "ddi.call name=DxgkDdiSubmitCommandVirtual";
@@ -484,8 +487,12 @@ fn recorded(flight: &'static str) -> Vec<Event> {
         memory::LOCKED => stories::memory::locked(),
         memory::TOLD => stories::memory::told(),
         memory::RECLAIMED => stories::memory::reclaimed(),
-        scenario => {
-            let (driver, scenario) = render::flight(scenario).unwrap_or(("softgpu", scenario));
+        other => {
+            let named = address::DRIVERS.iter().find_map(|(before, driver)| {
+                other.strip_prefix(before).map(|scenario| (*driver, scenario))
+            });
+            let named = named.or_else(|| render::flight(other));
+            let (driver, scenario) = named.unwrap_or(("softgpu", other));
             return flown(driver, scenario, 1).events;
         }
     };

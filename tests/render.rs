@@ -25,6 +25,7 @@ const SMALL: MemoryPlan = MemoryPlan {
     aperture: 16 * PAGE,
     paging_buffer: 4096,
     paging_node: 1,
+    mmu: None,
 };
 
 fn hidden() -> Wants {

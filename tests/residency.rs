@@ -19,6 +19,7 @@ const SMALL: MemoryPlan = MemoryPlan {
     aperture: 16 * PAGE,
     paging_buffer: 4096,
     paging_node: 1,
+    mmu: None,
 };
 
 /// Local memory that only the GPU sees.

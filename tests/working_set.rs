@@ -18,6 +18,7 @@ const PLAN: MemoryPlan = MemoryPlan {
     aperture: 16 * MIB,
     paging_buffer: 4096,
     paging_node: 1,
+    mmu: None,
 };
 
 /// A number below `bound` (splitmix64).

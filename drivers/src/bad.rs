@@ -5,6 +5,7 @@
 //! gave or what the good entry answered, and leaves the rest to that.
 
 pub(crate) mod adapter;
+pub(crate) mod addresses;
 pub(crate) mod callback;
 pub(crate) mod context_memory;
 pub(crate) mod create;
@@ -25,4 +26,5 @@ pub(crate) mod saved;
 pub(crate) mod standard;
 pub(crate) mod starts;
 pub(crate) mod submit;
+pub(crate) mod tables;
 pub(crate) mod view;

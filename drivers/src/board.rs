@@ -10,12 +10,13 @@
 //! 2. The board keeps the memory; packets look for it and find it gone.
 //! 3. The lock is never held while the engines are called.
 
-use flight::{Fence, InCall, Line, Machine, Passive, Ram};
+use flight::{Fence, InCall, Line, Machine, Passive, Ram, TableEntry, TableRoot};
 use kernel::handle::Handle;
 use kernel::miniport::Refusal;
+use kernel::operation::PAGE;
 use kernel::segment::MemoryFeatures;
 use softgpu::format::Command;
-use softgpu::{Ended, Gpu, Memory, MemoryPlan, NODES, Packet, Target};
+use softgpu::{Ended, Gpu, Memory, MemoryPlan, MmuPlan, NODES, Packet, Target};
 use std::collections::BTreeMap;
 use std::mem;
 use std::ops::Range;
@@ -27,6 +28,8 @@ pub struct Board {
     pub(crate) gpu: Gpu,
     /// What memory it has, if it has some.
     pub(crate) features: Option<MemoryFeatures>,
+    /// How it translates addresses, if it does.
+    pub(crate) mmu: Option<MmuPlan>,
     state: Mutex<State>,
 }
 
@@ -39,6 +42,10 @@ pub(crate) struct State {
     pub(crate) places: BTreeMap<u64, u64>,
     /// What each name means, in each space.
     spaces: BTreeMap<u64, BTreeMap<u32, u64>>,
+    /// The root of each context's addresses, by its number.
+    pub(crate) roots: BTreeMap<u64, TableRoot>,
+    /// The root that paging commands are of.
+    pub(crate) system: Option<TableRoot>,
     /// The last fence acknowledged, of each node.
     done: [u32; NODES as usize],
     /// The fences of packets that faulted, of each node, since they were last asked for.
@@ -56,7 +63,7 @@ impl Board {
         let plan = plan.whole();
         let gpu = Gpu::with_memory(ram, &plan)?;
         let features = gpu.cpu().map(|it| plan.features(it));
-        Some(Self { gpu, features, ..Self::default() })
+        Some(Self { gpu, features, mmu: plan.mmu, ..Self::default() })
     }
 
     /// Whether it has video memory.
@@ -136,12 +143,18 @@ impl Board {
         let (mut state, node) = (self.state(), node as usize);
         for it in &ended {
             // What faulted is over as well.
-            let (Ended::Done(fence) | Ended::Faulted(fence, _)) = *it else { continue };
+            let (Ended::Done(fence) | Ended::Faulted(fence, _) | Ended::PageFaulted(fence, _)) =
+                *it
+            else {
+                continue;
+            };
             over = true;
             if let Some(done) = state.done.get_mut(node) {
                 *done = fence.0;
             }
-            if let (Ended::Faulted(..), Some(faulted)) = (it, state.faulted.get_mut(node)) {
+            if let (Ended::Faulted(..) | Ended::PageFaulted(..), Some(faulted)) =
+                (it, state.faulted.get_mut(node))
+            {
                 faulted.push(fence);
             }
         }
@@ -167,6 +180,13 @@ impl Board {
     /// Whether the interrupt was for a vsync, which is acknowledged by reading it.
     pub fn acknowledge_vsync(&self) -> bool {
         self.gpu.take_vsync()
+    }
+
+    /// Where the memory is that the system has at a virtual address of its own.
+    pub(crate) fn physical(&self, address: u64) -> Option<u64> {
+        let root = self.state().system?;
+        let TableEntry { segment, page, .. } = self.gpu.translate(root, address)?;
+        Some(softgpu::segment_base(segment)? + page * PAGE + address % PAGE)
     }
 
     /// The register that holds the last fence of a node acknowledged. Packets of a node end in
@@ -262,6 +282,18 @@ impl Machine for Board {
 
     fn peek(&self, address: u64, into: &mut [u8]) -> bool {
         self.gpu.peek(address, into)
+    }
+
+    fn peek_entry(&self, table: (u32, u64), index: u32) -> Option<TableEntry> {
+        self.gpu.peek_entry(table, index)
+    }
+
+    fn translate(&self, root: TableRoot, address: u64) -> Option<TableEntry> {
+        self.gpu.translate(root, address)
+    }
+
+    fn peek_virtual(&self, root: TableRoot, address: u64, into: &mut [u8]) -> bool {
+        self.gpu.peek_virtual(root, address, into)
     }
 }
 

@@ -7,6 +7,7 @@
 //!
 //! No driver has global state: any number of them fly in one process.
 
+mod addresses;
 mod allocation;
 mod area;
 mod asking;

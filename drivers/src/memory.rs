@@ -9,11 +9,11 @@ use crate::context::{Device, INFO, device_and_adapter};
 use crate::operation::{Given, Moved, moved};
 use crate::table::{Adapter, GOOD, query_adapter_info};
 use abi::display::{
-    DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as AllocationFlags, DXGK_QUERYSEGMENTOUT4,
-    DXGK_SEGMENTDESCRIPTOR4, DXGK_SEGMENTFLAGS as Flags, DXGK_SUBMITCOMMANDFLAGS as SubmitFlags,
-    DXGKARG_BUILDPAGINGBUFFER, DXGKARG_CREATEALLOCATION, DXGKARG_CREATECONTEXT,
-    DXGKARG_QUERYADAPTERINFO, DXGKARG_SUBMITCOMMAND, DXGKARG_SUBMITCOMMANDVIRTUAL,
-    DXGKQAITYPE_QUERYSEGMENT4,
+    DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as AllocationFlags, DXGK_CREATECONTEXTFLAGS as ContextFlags,
+    DXGK_QUERYSEGMENTOUT4, DXGK_SEGMENTDESCRIPTOR4, DXGK_SEGMENTFLAGS as Flags,
+    DXGK_SUBMITCOMMANDFLAGS as SubmitFlags, DXGKARG_BUILDPAGINGBUFFER, DXGKARG_CREATEALLOCATION,
+    DXGKARG_CREATECONTEXT, DXGKARG_QUERYADAPTERINFO, DXGKARG_SUBMITCOMMAND,
+    DXGKARG_SUBMITCOMMANDVIRTUAL, DXGKQAITYPE_QUERYSEGMENT4,
 };
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::{
@@ -28,7 +28,7 @@ use kernel::operation::Building;
 use kernel::segment::SegmentShape;
 use softgpu::format::{self, anywhere};
 use softgpu::{Area as Saves, Drawing, NODES, Paging};
-use std::slice;
+use std::{ptr, slice};
 
 /// The driver.
 pub(crate) const MEMORY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
@@ -60,7 +60,7 @@ impl Kind for SavedContext {
     const SIGNATURE: u32 = u32::from_le_bytes(*b"save");
 }
 
-unsafe extern "win64-unwind" fn query_memory(
+pub(crate) unsafe extern "win64-unwind" fn query_memory(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
@@ -101,6 +101,7 @@ fn descriptor(shape: &SegmentShape) -> DXGK_SEGMENTDESCRIPTOR4 {
             Value: bit(shape.flags.aperture, Flags::Aperture)
                 | bit(shape.flags.coherent, Flags::CacheCoherent)
                 | bit(shape.flags.cpu_visible, Flags::CpuVisible)
+                | bit(shape.flags.host_aperture, Flags::SupportsCpuHostAperture)
                 | bit(shape.flags.application_target, Flags::ApplicationTarget),
         },
         BaseAddress: shape.base.cast_signed(),
@@ -111,6 +112,7 @@ fn descriptor(shape: &SegmentShape) -> DXGK_SEGMENTDESCRIPTOR4 {
     if let Some(cpu) = shape.cpu {
         it.set_cpu_translated_address(cpu.cast_signed());
     }
+    it.CpuHostAperture.SizeInPages = u32::try_from(shape.window).unwrap_or(0);
     it
 }
 
@@ -153,9 +155,15 @@ pub(crate) unsafe extern "win64-unwind" fn create_saved_context(
     if args.NodeOrdinal >= NODES || args.EngineAffinity & !1 != 0 {
         return STATUS_INVALID_PARAMETER;
     }
-    let area = match make_area(adapter, known.kernel, args.hContext) {
-        Ok(area) => area,
-        Err(status) => return status,
+    // The system's own does no packet that would have to be saved.
+    let system = args.Flags.has(ContextFlags::SystemContext);
+    let area = if system {
+        ptr::null_mut()
+    } else {
+        match make_area(adapter, known.kernel, args.hContext) {
+            Ok(area) => area,
+            Err(status) => return status,
+        }
     };
     let number = adapter.board().state().next();
     let context = take(SavedContext { device, number, area });
@@ -234,7 +242,8 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
         multipass: &mut args.MultipassOffset,
         private: &mut [],
     };
-    let answer = softgpu::build_paging(&mut building);
+    let system = known.board().state().system;
+    let answer = softgpu::build_paging_in(&mut building, system);
     let written = building.written as usize;
     args.pDmaBuffer = args.pDmaBuffer.wrapping_byte_add(written);
     match answer {
@@ -250,7 +259,7 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
 ///
 /// The word is of a block, freed or not.
 unsafe fn number(word: usize) -> Option<u64> {
-    let word = std::ptr::with_exposed_provenance_mut(word);
+    let word = ptr::with_exposed_provenance_mut(word);
     // SAFETY: The caller promises the same.
     if let Some(it) = unsafe { find::<Allocation>(word) } {
         return Some(it.memory);
@@ -308,6 +317,10 @@ pub(crate) unsafe extern "win64-unwind" fn submit_drawing(
             context: context.number,
             area: state.places.get(&area).map_or(Saves::Absent(word), |it| Saves::At(*it)),
             commands,
+            root: state.roots.get(&context.number).copied(),
+            fetch: (args.DmaBufferSize > 0 && board.mmu.is_some())
+                .then_some((args.DmaBufferVirtualAddress, args.DmaBufferSize)),
+            begun: false,
         }
     };
     board.gpu.push_drawing(drawing);

@@ -1,23 +1,32 @@
 //! Paging operations, as a driver with a table reads them.
 #![expect(unsafe_code, reason = "reads what the kernel points at")]
 
-use crate::block::bytes;
+use crate::block::{bytes, list};
 use crate::board::Board;
 use abi::display::{
-    DXGK_NOTIFYRESIDENCY_FLAGS as NotifyFlags, DXGK_OPERATION_DISCARD_CONTENT, DXGK_OPERATION_FILL,
-    DXGK_OPERATION_INIT_CONTEXT_RESOURCE, DXGK_OPERATION_MAP_APERTURE_SEGMENT,
-    DXGK_OPERATION_NOTIFY_RESIDENCY, DXGK_OPERATION_TRANSFER,
+    DXGK_BUILDPAGINGBUFFER_COPY_RANGE, DXGK_NOTIFYRESIDENCY_FLAGS as NotifyFlags,
+    DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES, DXGK_OPERATION_DISCARD_CONTENT, DXGK_OPERATION_FILL,
+    DXGK_OPERATION_FLUSH_TLB, DXGK_OPERATION_INIT_CONTEXT_RESOURCE,
+    DXGK_OPERATION_MAP_APERTURE_SEGMENT, DXGK_OPERATION_NOTIFY_RESIDENCY, DXGK_OPERATION_TRANSFER,
     DXGK_OPERATION_UNMAP_APERTURE_SEGMENT, DXGK_OPERATION_UPDATE_CONTEXT_ALLOCATION,
-    DXGKARG_BUILDPAGINGBUFFER, PagingPlace,
+    DXGK_OPERATION_UPDATE_PAGE_TABLE, DXGK_OPERATION_VIRTUAL_FILL, DXGK_OPERATION_VIRTUAL_TRANSFER,
+    DXGK_PAGETABLEUPDATE_CPU_VIRTUAL, DXGK_PAGETABLEUPDATE_GPU_VIRTUAL, DXGK_PTE,
+    DXGK_UPDATEPAGETABLEFLAGS as UpdateFlags, DXGKARG_BUILDPAGINGBUFFER, PagingPlace,
 };
 use abi::{HANDLE, MDL, PVOID};
 use flight::Run;
+use kernel::mmu::{Entry, EntryCopy, TableAt, TableUpdate};
 use kernel::operation::{End, Operation, PAGE, Pages, Transfer};
 use softgpu::AREA_SIZE;
 use std::{ptr, slice};
 
-/// The pages that an operation points at.
-pub(crate) struct Given(Vec<Run>);
+/// What an operation points at.
+#[derive(Default)]
+pub(crate) struct Given {
+    runs: Vec<Run>,
+    entries: Vec<Entry>,
+    copies: Vec<EntryCopy>,
+}
 
 impl Given {
     /// Reads them.
@@ -27,7 +36,7 @@ impl Given {
     /// The arguments are the kernel's.
     pub(crate) unsafe fn read(args: &DXGKARG_BUILDPAGINGBUFFER) -> Self {
         let about = &args.About;
-        let list = match args.Operation {
+        let pages = match args.Operation {
             DXGK_OPERATION_TRANSFER => {
                 // SAFETY: The operation says which member it is.
                 let it = unsafe { about.Transfer };
@@ -37,10 +46,26 @@ impl Given {
             }
             // SAFETY: As above.
             DXGK_OPERATION_MAP_APERTURE_SEGMENT => unsafe { about.MapApertureSegment.pMdl },
-            _ => return Self(Vec::new()),
+            DXGK_OPERATION_UPDATE_PAGE_TABLE => {
+                // SAFETY: As above.
+                let it = unsafe { about.UpdatePageTable };
+                let count =
+                    if it.Flags.has(UpdateFlags::Repeat) { 1 } else { it.NumPageTableEntries };
+                // SAFETY: There are so many entries, for the call.
+                let all = unsafe { list(it.pPageTableEntries, count) };
+                return Self { entries: all.iter().map(entry).collect(), ..Self::default() };
+            }
+            DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES => {
+                // SAFETY: As above.
+                let it = unsafe { about.CopyPageTableEntries };
+                // SAFETY: There are so many ranges, for the call.
+                let all = unsafe { list(it.pRanges, it.NumRanges) };
+                return Self { copies: all.iter().map(copy).collect(), ..Self::default() };
+            }
+            _ => return Self::default(),
         };
         // SAFETY: It is a list, which is there for the call.
-        Self(unsafe { runs(list) })
+        Self { runs: unsafe { runs(pages) }, ..Self::default() }
     }
 
     /// What the operation is.
@@ -54,7 +79,7 @@ impl Given {
     ) -> Option<Operation<'a>> {
         let about = &args.About;
         let pages = |first: u32, count: usize| Pages {
-            runs: &self.0,
+            runs: &self.runs,
             first: first.into(),
             count: count as u64,
         };
@@ -146,8 +171,113 @@ impl Given {
                     resident: it.Flags.has(NotifyFlags::Resident),
                 }
             }
+            _ => {
+                // SAFETY: The caller promises the same.
+                return unsafe { self.at_addresses(args) };
+            }
+        })
+    }
+
+    /// The same of operations on page tables and at virtual addresses.
+    ///
+    /// # Safety
+    ///
+    /// As above.
+    unsafe fn at_addresses<'a>(
+        &'a self,
+        args: &'a DXGKARG_BUILDPAGINGBUFFER,
+    ) -> Option<Operation<'a>> {
+        let about = &args.About;
+        Some(match args.Operation {
+            DXGK_OPERATION_UPDATE_PAGE_TABLE => {
+                // SAFETY: The operation says which member it is.
+                let it = unsafe { about.UpdatePageTable };
+                let place = it.PageTableAddress.GpuPhysical;
+                let table = match it.UpdateMode {
+                    DXGK_PAGETABLEUPDATE_CPU_VIRTUAL => {
+                        TableAt::Cpu(it.PageTableAddress.gpu_virtual())
+                    }
+                    DXGK_PAGETABLEUPDATE_GPU_VIRTUAL => {
+                        TableAt::Virtual(it.PageTableAddress.gpu_virtual())
+                    }
+                    _ => {
+                        let base = softgpu::segment_base(place.SegmentId)?;
+                        TableAt::Physical(place.SegmentId, base + place.SegmentOffset)
+                    }
+                };
+                Operation::UpdateTable(TableUpdate {
+                    process: it.hProcess.addr(),
+                    level: it.PageTableLevel,
+                    table,
+                    first: it.StartIndex,
+                    count: it.NumPageTableEntries,
+                    entries: &self.entries,
+                    repeat: it.Flags.has(UpdateFlags::Repeat),
+                    initial: false,
+                    evicts: false,
+                    address: it.FirstPteVirtualAddress,
+                    word: None,
+                    offset: 0,
+                    protection: it.DriverProtection,
+                })
+            }
+            DXGK_OPERATION_FLUSH_TLB => {
+                // SAFETY: As above.
+                let it = unsafe { about.FlushTlb };
+                let root = it.RootPageTableAddress;
+                Operation::FlushTlb {
+                    process: it.hProcess.addr(),
+                    root: (root.SegmentId, root.SegmentOffset),
+                    start: it.StartVirtualAddress,
+                    end: it.EndVirtualAddress,
+                }
+            }
+            DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES => Operation::CopyEntries(&self.copies),
+            DXGK_OPERATION_VIRTUAL_TRANSFER => {
+                // SAFETY: As above.
+                let it = unsafe { about.TransferVirtual };
+                Operation::VirtualTransfer {
+                    word: word(it.hAllocation),
+                    offset: it.AllocationOffsetInBytes,
+                    from: it.SourceVirtualAddress,
+                    to: it.DestinationVirtualAddress,
+                    bytes: it.TransferSizeInBytes,
+                }
+            }
+            DXGK_OPERATION_VIRTUAL_FILL => {
+                // SAFETY: As above.
+                let it = unsafe { about.FillVirtual };
+                Operation::VirtualFill {
+                    word: word(it.hAllocation),
+                    offset: it.AllocationOffsetInBytes,
+                    address: it.DestinationVirtualAddress,
+                    bytes: it.FillSizeInBytes,
+                    pattern: it.FillPattern,
+                }
+            }
             _ => return None,
         })
+    }
+}
+
+fn entry(it: &DXGK_PTE) -> Entry {
+    let has = |flag: u64| it.Flags & flag != 0;
+    Entry {
+        valid: has(DXGK_PTE::Valid),
+        zero: has(DXGK_PTE::Zero),
+        coherent: has(DXGK_PTE::CacheCoherent),
+        read_only: has(DXGK_PTE::ReadOnly),
+        no_execute: has(DXGK_PTE::NoExecute),
+        segment: u32::try_from(it.segment()).unwrap_or(0),
+        page: it.PageAddress,
+    }
+}
+
+fn copy(it: &DXGK_BUILDPAGINGBUFFER_COPY_RANGE) -> EntryCopy {
+    EntryCopy {
+        from: (it.SrcPageTableAddress, it.SrcStartPteIndex),
+        to: (it.DstPageTableAddress, it.DstStartPteIndex),
+        count: it.NumPageTableEntries,
     }
 }
 
@@ -175,6 +305,10 @@ pub(crate) fn moved(operation: &Operation<'_>, board: &Board) -> Option<Moved> {
             _ => return None,
         },
         Operation::Fill { word, address, .. } => (word, address, true),
+        Operation::VirtualFill { word, address, .. } => (word?, board.physical(address)?, true),
+        Operation::VirtualTransfer { word, offset, to, .. } => {
+            (word?, board.physical(to.checked_sub(offset)?)?, true)
+        }
         Operation::Discard { word, address, .. } => (word, address, false),
         Operation::InitContext { word, place: End::Segment { address, .. }, .. } => {
             (word, address, true)

@@ -5,6 +5,7 @@ use crate::bad::memory::{self, Memory};
 use crate::bad::paging::{Crooked, Flaw};
 use crate::bad::render;
 use crate::bad::starts::StartsAgain;
+use crate::bad::tables::{self, Tables};
 use crate::board::Board;
 use crate::changing::Changing;
 use crate::wrapped::{Fault, Wrapped};
@@ -14,7 +15,7 @@ use kernel::Plugged;
 use kernel::miniport::Miniport;
 use nt::{Pool, Ram};
 use port::{Hardware, TableDriver};
-use softgpu::{MemoryPlan, SoftGpu};
+use softgpu::{MemoryPlan, MmuPlan, SoftGpu};
 use std::sync::Arc;
 
 /// How much memory the machine has for hardware and everybody else.
@@ -22,6 +23,9 @@ const MACHINE_MEMORY: u64 = 256 << 20;
 
 /// How many bytes of registers a board has.
 const REGISTERS: u64 = 64 << 10;
+
+/// What the memory of hardware that translates holds at first: entries that look valid.
+const SCRIBBLE: u32 = 0xdddd_dddd;
 
 /// How long its configuration space is.
 const CONFIG: usize = 256;
@@ -50,10 +54,25 @@ unsafe fn plug_on(
     table: &DRIVER_INITIALIZATION_DATA,
     log: &Arc<Log>,
 ) -> (Plugged, Arc<Board>) {
+    // SAFETY: The caller promises the same.
+    unsafe { plug_shown(board, table, hardware(), log) }
+}
+
+/// The same, with what the bus shows of it.
+///
+/// # Safety
+///
+/// As of [`plug`].
+unsafe fn plug_shown(
+    board: Board,
+    table: &DRIVER_INITIALIZATION_DATA,
+    hardware: Hardware,
+    log: &Arc<Log>,
+) -> (Plugged, Arc<Board>) {
     let (board, pool) = (Arc::new(board), Pool::new(log.clone()));
     let address = Arc::as_ptr(&board).expose_provenance();
     // SAFETY: The caller promises the same; the board is kept with the driver.
-    let driver = unsafe { TableDriver::with_hardware(*table, address, pool.clone(), hardware()) };
+    let driver = unsafe { TableDriver::with_hardware(*table, address, pool.clone(), hardware) };
     let driver = driver.expect("a table like the good one is taken");
     let miniport = Wrapped::keeping(driver, board.clone());
     (Plugged { miniport, machine: board.clone(), pool }, board)
@@ -65,7 +84,7 @@ fn hardware() -> Hardware {
     let run = ram.take(REGISTERS).expect("nobody else takes of it");
     let mut config = vec![0; CONFIG];
     config[..4].copy_from_slice(&BOARD_ID);
-    Hardware { memory: Some((ram, run)), config }
+    Hardware { memory: Some((ram, run)), config, ram: None }
 }
 
 /// A driver with a table of ours.
@@ -80,6 +99,17 @@ pub(crate) fn table_memory(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -
     let board = Board::with_memory(ram(), MemoryPlan::default()).expect("it has as much as that");
     // SAFETY: The tables of this crate are the good one and changes of it.
     let (plugged, _board) = unsafe { plug_on(board, table, log) };
+    plugged
+}
+
+/// A driver with a table of ours, on a board with memory and virtual addresses.
+pub(crate) fn table_virtual(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> Plugged {
+    let (ram, plan) = (ram(), virtual_plan(MmuPlan::default()));
+    let board = Board::with_memory(ram.clone(), plan).expect("it has as much as that");
+    board.gpu.scribble(SCRIBBLE);
+    let shown = Hardware { ram: Some(ram), ..hardware() };
+    // SAFETY: The tables of this crate are the good one and changes of it.
+    let (plugged, _board) = unsafe { plug_shown(board, table, shown, log) };
     plugged
 }
 
@@ -137,6 +167,33 @@ fn small_buffers() -> MemoryPlan {
 /// The same, with a flaw in its paging.
 pub(crate) fn crooked(flaw: Flaw, log: &Arc<Log>) -> Plugged {
     around(small_buffers(), log, |good, _| Crooked::new(good, flaw))
+}
+
+/// Not so much memory, since all of it is written to at first.
+fn virtual_plan(mmu: MmuPlan) -> MemoryPlan {
+    MemoryPlan { visible: 8 << 20, local: 8 << 20, mmu: Some(mmu), ..MemoryPlan::default() }
+}
+
+/// A driver around the one in safe Rust, whose hardware translates addresses, and whose memory
+/// holds anything at first.
+fn around_tables(
+    mmu: MmuPlan,
+    log: &Arc<Log>,
+    wrap: impl FnOnce(Arc<SoftGpu>) -> Arc<dyn Miniport>,
+) -> Plugged {
+    let (good, machine) = SoftGpu::with_memory(ram(), virtual_plan(mmu));
+    machine.scribble(SCRIBBLE);
+    Plugged { miniport: wrap(good), machine, pool: Pool::new(log.clone()) }
+}
+
+/// The driver in safe Rust, whose hardware translates addresses.
+pub(crate) fn softgpu_virtual(mmu: MmuPlan, log: &Arc<Log>) -> Plugged {
+    around_tables(mmu, log, |good| good)
+}
+
+/// The same, with a flaw in its page tables.
+pub(crate) fn tables(mmu: MmuPlan, flaw: tables::Flaw, log: &Arc<Log>) -> Plugged {
+    around_tables(mmu, log, |good| Tables::new(good, flaw))
 }
 
 /// The same, with save areas that it changes for others.

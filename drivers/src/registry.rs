@@ -1,10 +1,12 @@
 //! The drivers by name.
 
+use crate::addresses::VIRTUAL;
 use crate::asking::ASKS;
 use crate::bad::paging::Flaw;
+use crate::bad::tables::Flaw as Table;
 use crate::bad::{
-    adapter, callback, context_memory, create, describe, destroy, device, escape, handle,
-    interrupt, level, listed, memory, pnp, query, render, saved, standard, submit, view,
+    adapter, addresses, callback, context_memory, create, describe, destroy, device, escape,
+    handle, interrupt, level, listed, memory, pnp, query, render, saved, standard, submit, view,
 };
 use crate::listed::LISTED;
 use crate::memory::MEMORY;
@@ -14,6 +16,7 @@ use crate::table::GOOD;
 use crate::wrapped::Fault;
 use flight::{Log, RuleId};
 use kernel::Plugged;
+use softgpu::MmuPlan;
 use std::fmt;
 use std::sync::Arc;
 
@@ -60,6 +63,14 @@ pub const ALL: &[Listed] = drivers! {
     "table-memory" "the driver with a table, on hardware with memory" []
         |log| plug::table_memory(&MEMORY, log);
     "softgpu-memory" "the built-in driver, on hardware with memory" [] plug::softgpu_memory;
+    "softgpu-virtual" "the built-in driver, on hardware with virtual addresses" []
+        |log| plug::softgpu_virtual(MmuPlan::default(), log);
+    "softgpu-two-levels" "the same, with page tables of two levels" []
+        |log| plug::softgpu_virtual(MmuPlan::TWO_LEVELS, log);
+    "softgpu-cpu-tables" "the same, with page tables that the CPU writes" []
+        |log| plug::softgpu_virtual(MmuPlan::BY_CPU, log);
+    "table-virtual" "the driver with a table, on hardware with virtual addresses" []
+        |log| plug::table_virtual(&VIRTUAL, log);
     "softgpu-changing" "changes the save areas of contexts that run" [] plug::changing;
     "table-locks" "destroys under a spin lock, and takes its time to create" []
         |log| plug::table(&level::LOCKS, log);
@@ -257,6 +268,45 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::crooked(Flaw::MapsNothing, log);
     "starts-again" "takes a pool block for a transfer whenever it is told to start one"
         [KMD_PAGING_008] plug::starts_again;
+
+    "never-flushes" "forgets no translation that it is told to forget" [WT_TABLES_001]
+        |log| plug::tables(MmuPlan::default(), Table::NeverFlushes, log);
+    "flushes-a-page" "forgets one page where it is told to forget several" [WT_TABLES_001]
+        |log| plug::tables(MmuPlan::default(), Table::FlushesAPage, log);
+    "flushes-nothing" "takes a flush from zero to zero for one of nothing" [KMD_PAGING_024]
+        |log| plug::tables(MmuPlan::default(), Table::FlushesNothing, log);
+    "writes-addresses" "writes addresses into page tables where page numbers belong"
+        [WT_TABLES_001] |log| plug::tables(MmuPlan::default(), Table::WritesAddresses, log);
+    "entry-short" "writes an entry of a page table less than it should" [WT_TABLES_001]
+        |log| plug::tables(MmuPlan::default(), Table::EntryShort, log);
+    "entry-more" "writes an entry of a page table more than it should" [WT_TABLES_001]
+        |log| plug::tables(MmuPlan::default(), Table::EntryMore, log);
+    "wrong-table" "writes entries of pages to a table above" [WT_TABLES_001]
+        |log| plug::tables(MmuPlan::default(), Table::WrongLevel, log);
+    "writes-once" "writes an entry once that it should repeat" [KMD_PAGING_021]
+        |log| plug::tables(MmuPlan::default(), Table::WritesOnce, log);
+    "reads-on" "reads as many entries of a page table as it writes, also with Repeat"
+        [KMD_PAGING_021] |log| plug::table_virtual(&addresses::READS_ON, log);
+    "counts-a-buffer" "says that it wrote commands for page tables that the CPU writes"
+        [KMD_PAGING_020] |log| plug::table_virtual(&addresses::COUNTS_A_BUFFER, log);
+    "rounds-entries" "takes root page tables to have more entries than it was told"
+        [KMD_PT_003] |log| plug::table_virtual(&addresses::ROUNDS_ENTRIES, log);
+    "writes-later" "leaves page tables unwritten that the CPU has to write" [KMD_PAGING_020]
+        |log| plug::tables(MmuPlan::BY_CPU, Table::WritesLater, log);
+    "adds-offset" "adds the allocation's offset to the ends of virtual transfers"
+        [KMD_PAGING_027] |log| plug::tables(MmuPlan::default(), Table::AddsOffset, log);
+    "keeps-root" "runs every context with the root that was set first" [KMD_SUBMIT_014]
+        |log| plug::tables(MmuPlan::default(), Table::KeepsRoot, log);
+    "all-entries" "takes every root page table for a full one" [KMD_PT_003]
+        |log| plug::tables(MmuPlan::TWO_LEVELS, Table::AllEntries, log);
+    "odd-root" "does not round the size of root page tables to whole pages" [KMD_PT_002]
+        |log| plug::tables(MmuPlan::TWO_LEVELS, Table::OddRoot, log);
+    "fewer-entries" "gives a root page table fewer entries than it was asked for" [KMD_PT_002]
+        |log| plug::tables(MmuPlan::TWO_LEVELS, Table::FewerEntries, log);
+    "leaks-process" "does not free a process that it is told to forget" [KMD_PROC_002]
+        |log| plug::tables(MmuPlan::default(), Table::LeaksProcess, log);
+    "needs-allocation" "maps nothing for the CPU that is not an allocation's" [KMD_PT_004]
+        |log| plug::tables(MmuPlan::default(), Table::NeedsAllocation, log);
 
     "preempts-one-engine" "claims preemption, and knows of one engine only" [KMD_CAPS_001]
         |log| plug::table(&query::PREEMPTS_ONE_ENGINE, log);

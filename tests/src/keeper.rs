@@ -180,13 +180,11 @@ fn word(operation: &Operation<'_>) -> usize {
         | Operation::InitContext { word, .. }
         | Operation::UpdateContext { word, .. }
         | Operation::Notify { word, .. } => word,
-        Operation::MapAperture { word, .. } | Operation::UnmapAperture { word, .. } => {
-            word.unwrap_or(0)
-        }
+        Operation::MapAperture { word, .. }
+        | Operation::UnmapAperture { word, .. }
+        | Operation::VirtualTransfer { word, .. }
+        | Operation::VirtualFill { word, .. } => word.unwrap_or(0),
         Operation::UpdateTable(ref it) => it.word.unwrap_or(0),
-        Operation::VirtualTransfer { word, .. } | Operation::VirtualFill { word, .. } => {
-            word.unwrap_or(0)
-        }
         Operation::FlushTlb { .. } | Operation::CopyEntries(_) => 0,
     }
 }

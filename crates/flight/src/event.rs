@@ -435,6 +435,59 @@ events! {
     EventReset "event.reset" {}
     /// The client closed it.
     EventClosed "event.closed" {}
+    /// A driver met a process that uses its adapter: subject its address space. The system's own
+    /// has no process. Addresses have so many bits; page tables are made invalid `again` before
+    /// they go.
+    SpaceCreated "space.created" {
+        adapter: Subject, process: Option<Subject>, bits: u32, again: bool
+    }
+    /// The driver was told that the process does not use the adapter any more.
+    SpaceDestroyed "space.destroyed" {}
+    /// A context has this root from here on, of so many entries: subject the space. `idle` when
+    /// none of its packets is with the hardware.
+    RootSet "root.set" { context: Option<Subject>, table: Subject, entries: u32, idle: bool }
+    /// A page table exists, of so many entries from that address on: subject the table. One of
+    /// level zero has entries of pages.
+    TableMade "page-table.made" { space: Subject, level: u32, address: u64, entries: u32 }
+    /// A driver was asked to write entries of a table, which translate from `address` on: subject
+    /// the table. `by` is who writes them: the cpu, without a buffer, or the gpu. They are all
+    /// `what`: invalid, zero, table or page; of which allocation, from `offset` on, and the
+    /// first one's segment and page; `steady` when its pages follow each other in the allocation.
+    TableWritten "page-table.written" {
+        space: Subject, level: u32, by: Text, first: u32, count: u32, address: u64, what: Text,
+        of: Option<Subject>, offset: u64, steady: bool, segment: u32, page: u64, initial: bool,
+        evicts: bool
+    }
+    /// A driver was asked to have translations forgotten, from `start` up to `end`: subject the
+    /// space. Both are zero for all there is.
+    TlbFlushed "tlb.flushed" { start: u64, end: u64 }
+    /// A page table is gone, its memory given back.
+    TableGone "page-table.gone" {}
+    /// A client reserved addresses: subject the space. It asked for `base`, or for any between
+    /// `minimum` and `maximum`; they are there when the queue's fence has that `value`.
+    RangeReserved "range.reserved" {
+        start: u64, end: u64, reservation: u32, held: Text, base: u64, minimum: u64,
+        maximum: u64, queue: Option<Subject>, value: u64
+    }
+    /// A client has something mapped at addresses: subject the space. It asked for `base`, or for
+    /// any between `minimum` and `maximum`. `order` counts the ranges of one call.
+    RangeMapped "range.mapped" {
+        start: u64, end: u64, view: Option<Subject>, of: Option<Subject>, held: Text, offset: u64,
+        base: u64, minimum: u64, maximum: u64, order: u32
+    }
+    /// The call that mapped has its answer: it is done when the queue's fence has that `value`.
+    RangeGiven "range.given" { start: u64, end: u64, queue: Option<Subject>, value: u64 }
+    /// A client could not have these addresses, by a `reserve` or a map: subject the space.
+    RangeRefused "range.refused" { start: u64, end: u64, reserve: bool, why: Text }
+    /// Addresses are free again: a client freed them, or what was mapped there `ended`. Those of
+    /// a reservation are `kept` then: only reserved.
+    RangeFreed "range.freed" { start: u64, end: u64, ended: bool, kept: bool }
+    /// A client's update of addresses is applied: subject the space. So many of its operations
+    /// are `ignored`, for addresses that are not of its reservation any more.
+    UpdateApplied "update.applied" { update: u32, ignored: u32 }
+    /// A packet touched an address at which nothing was for it: subject the context. `why` is
+    /// what was there.
+    AddressFaulted "address.faulted" { space: Subject, address: u64, why: Text }
 
     /// Somebody waits: subject what it waits for.
     WaitParked "wait.parked" { why: Text }

@@ -1,6 +1,6 @@
 //! What a kernel asks of whoever runs it.
 
-use crate::{Fence, Irql, Passive, Ram, Text, thread};
+use crate::{Fence, Irql, Passive, Ram, TableEntry, TableRoot, Text, thread};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -165,6 +165,23 @@ pub trait Machine: Send + Sync {
     fn peek(&self, _address: u64, _into: &mut [u8]) -> bool {
         false
     }
+
+    /// What an entry of a page table says, for who checks tables: the table is in that segment,
+    /// from one on, at that offset from its base. None, if there is nothing to read.
+    fn peek_entry(&self, _table: (u32, u64), _index: u32) -> Option<TableEntry> {
+        None
+    }
+
+    /// What its engines find behind a virtual address, in their tables or in what they remember
+    /// of those; looking changes neither. None is a fault.
+    fn translate(&self, _root: TableRoot, _address: u64) -> Option<TableEntry> {
+        None
+    }
+
+    /// Reads from virtual addresses, likewise. Answers whether all of it was there.
+    fn peek_virtual(&self, _root: TableRoot, _address: u64, _into: &mut [u8]) -> bool {
+        false
+    }
 }
 
 /// The interrupt line from a machine to its driver.
@@ -179,4 +196,6 @@ pub trait Line: Send + Sync {
     /// A command of the packet that has this fence on the node reads or writes so many bytes, at
     /// an address of the machine's own: likewise.
     fn used(&self, _node: u32, _fence: Fence, _address: u64, _bytes: u64) {}
+    /// An engine begins a packet with this address space, or with none: likewise.
+    fn rooted(&self, _node: u32, _fence: Fence, _root: Option<TableRoot>) {}
 }

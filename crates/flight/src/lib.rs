@@ -20,6 +20,7 @@ mod stepped;
 mod support;
 mod sync;
 mod table;
+mod tables;
 mod thread;
 mod witness;
 
@@ -37,5 +38,6 @@ pub use rule::{RuleId, Who};
 pub use stepped::Stepped;
 pub use support::Support;
 pub use table::{CouldNotRun, Role};
+pub use tables::{Flushed, TableEntry, TableRoot, Tabled};
 pub use thread::{Call, InCall, current as current_thread};
 pub use witness::{Movement, Moving, Witness};

@@ -48,6 +48,10 @@ pub enum Kind {
     Await,
     /// A client's event: what it is told through.
     Event,
+    /// A process on an adapter, with its addresses.
+    Space,
+    /// A page table.
+    Table,
     /// A keyed mutex.
     Keyed,
 }
@@ -62,7 +66,7 @@ pub struct Subject {
 }
 
 /// In the order of the kinds.
-const KINDS: [(Kind, &str); 22] = [
+const KINDS: &[(Kind, &str)] = &[
     (Kind::Run, "run"),
     (Kind::Process, "process"),
     (Kind::Adapter, "adapter"),
@@ -84,6 +88,8 @@ const KINDS: [(Kind, &str); 22] = [
     (Kind::Sync, "sync"),
     (Kind::Await, "await"),
     (Kind::Event, "event"),
+    (Kind::Space, "space"),
+    (Kind::Table, "page-table"),
     (Kind::Keyed, "keyed-mutex"),
 ];
 

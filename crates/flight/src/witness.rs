@@ -1,6 +1,6 @@
 //! Somebody who looks at the bytes that paging work moves, and can do nothing about them.
 
-use crate::{Machine, Ram, Run, Subject};
+use crate::{Flushed, Machine, Ram, Run, Subject, Tabled};
 
 /// What an operation does to an allocation's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub enum Movement {
     Unmapped,
     /// They are of no use any more.
     Thrown,
+    /// They come from another place of the GPU's memory, to the GPU's address.
+    Shifted,
 }
 
 /// An operation on an allocation.
@@ -30,6 +32,10 @@ pub struct Moving<'a> {
     pub movement: Movement,
     /// The GPU's address.
     pub address: u64,
+    /// The one they come from, where they are shifted.
+    pub from: Option<u64>,
+    /// Where the part begins that is moved at virtual addresses, if it is moved there.
+    pub part: Option<u64>,
     /// Its pages in the system's memory.
     pub runs: &'a [Run],
     /// How many bytes.
@@ -57,6 +63,18 @@ pub trait Witness: Send + Sync {
 
     /// A client's work goes to the hardware: what is resident may change.
     fn works(&self);
+
+    /// The driver is about to be asked to write entries of a page table.
+    fn table_begins(&self, _it: &Tabled<'_>) {}
+
+    /// They are written: the hardware says so, or the driver has returned where the CPU writes.
+    fn table_ends(&self, _it: &Tabled<'_>) {}
+
+    /// A table is gone, or nobody knows what is in it.
+    fn table_forgotten(&self, _table: (u32, u64), _of: Subject) {}
+
+    /// Translations are forgotten: the hardware says so.
+    fn flushed(&self, _it: &Flushed<'_>) {}
 
     /// A client's CPU may write to an allocation, or it is gone: nothing is known of it.
     fn forget(&self, of: Subject);

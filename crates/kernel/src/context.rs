@@ -8,6 +8,7 @@ use crate::kernel::Kernel;
 use crate::listed::BufferSizes;
 use crate::lists::{Buffers, EntrySizes, Lists};
 use crate::miniport::{ContextOrder, DriverContext, Refusal};
+use crate::mmu::Root;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
@@ -32,9 +33,33 @@ pub struct Context {
     pub(crate) saved: Vec<u32>,
     /// What is held where it is, since the context may run.
     pub(crate) holding: Vec<u32>,
+    /// The root of its addresses, as its driver was last told it.
+    pub(crate) root: Option<Root>,
+    /// Its root changes: nothing of it is sent meanwhile.
+    pub(crate) rooting: bool,
     pub(crate) line: crate::dispatch::Waiting,
     /// The buffers that its client writes packets with lists into, if it has such.
     pub(crate) lists: Option<Lists>,
+}
+
+impl Context {
+    fn new(device: u32, node: usize, handle: Handle, name: Handle) -> Self {
+        Self {
+            device,
+            node,
+            handle,
+            word: None,
+            flying: 0,
+            inside: 0,
+            name,
+            saved: Vec::new(),
+            holding: Vec::new(),
+            root: None,
+            rooting: false,
+            line: crate::dispatch::Waiting::default(),
+            lists: None,
+        }
+    }
 }
 
 impl Kernel {
@@ -90,12 +115,12 @@ impl Kernel {
         let made = self.make_context(at, process, (number, &inside), order, &own, entries);
         let mut world = self.world.hold();
         match made {
-            Ok(word) => {
+            Ok((word, rooted)) => {
                 let handle = name.handle();
                 let given = word.word();
                 world.kernel_names.publish(own, subject);
                 if let Some(it) = world.contexts.get_mut(number) {
-                    it.word = Some(Arc::new(word));
+                    (it.word, it.root) = (Some(Arc::new(word)), rooted.map(|it| it.1));
                 }
                 if let Some(it) = world.devices.get_mut(inside.device) {
                     it.contexts.insert(number);
@@ -114,6 +139,8 @@ impl Kernel {
                 self.publish(&mut world, process.0, name, subject);
                 let lists = world.contexts.get(number).and_then(|it| it.lists.as_ref());
                 let buffers = lists.map(Lists::granted).unwrap_or_default();
+                drop(world);
+                self.leave_space(rooted.map(|it| it.0));
                 Ok((handle, buffers))
             }
             Err(why) => {
@@ -143,19 +170,8 @@ impl Kernel {
                 return Err(why);
             }
         };
-        let number = world.contexts.add(Context {
-            device: inside.device,
-            node,
-            handle: name.handle(),
-            word: None,
-            flying: 0,
-            inside: 0,
-            name: own.handle(),
-            saved: Vec::new(),
-            holding: Vec::new(),
-            line: crate::dispatch::Waiting::default(),
-            lists: None,
-        });
+        let context = Context::new(inside.device, node, name.handle(), own.handle());
+        let number = world.contexts.add(context);
         world.kernel_names.promise(&own, Kind::Context.nr(number));
         Ok((name, own, number))
     }
@@ -168,14 +184,23 @@ impl Kernel {
         order: &ContextOrder,
         own: &Reserved,
         entries: Option<EntrySizes>,
-    ) -> Result<DriverContext, Refused> {
+    ) -> Result<(DriverContext, Option<(u32, Root)>), Refused> {
         let driver = &inside.driver;
-        let name = (process.0, own.handle());
+        let name = (Some(process.0), own.handle());
         let pass =
             self.enter(at, Class::Zero.keys(inside.adapter, driver.generation, process.0))?;
         self.look_again(inside)?;
         let Some(entries) = entries else {
-            return Ok(driver.create_context(at, &pass, name, inside.word()?, order)?);
+            let word = driver.create_context(at, &pass, name, inside.word()?, order)?;
+            return match self.set_first_root(at, &pass, driver, (process.0, number), &word) {
+                Ok(root) => Ok((word, root)),
+                Err(why) => {
+                    // WINDOWS: that the driver sees this call is our decision.
+                    let whom = For { process: Some(process.0), carries: &|_| () };
+                    let _ = driver.destroy_context(at, &pass, whom, word);
+                    Err(why)
+                }
+            };
         };
         let memory = |it: &World| it.memory(inside.adapter).map(|it| it.1.ram.clone());
         let ram = memory(&self.world.hold()).ok_or(Refused::NoVideoMemory)?;
@@ -189,7 +214,20 @@ impl Kernel {
         if let Some(it) = self.world.hold().contexts.get_mut(number) {
             it.lists = Some(lists);
         }
-        Ok(word)
+        Ok((word, None))
+    }
+
+    /// Enters the system's own context, which no client names.
+    pub(crate) fn begin_system_context(
+        &self,
+        device: u32,
+        node: usize,
+    ) -> Result<(u32, Reserved), Refused> {
+        let world = &mut *self.world.hold();
+        let own = world.kernel_names.reserve()?;
+        let number = world.contexts.add(Context::new(device, node, Handle(0), own.handle()));
+        world.kernel_names.promise(&own, Kind::Context.nr(number));
+        Ok((number, own))
     }
 
     /// Ends a context once its work is done (`D3DKMTDestroyContext`).

@@ -13,9 +13,10 @@ use crate::listed::{BufferSizes, ListedSubmission, Patching, Rendering};
 use crate::lock::{Counter, Once};
 use crate::miniport::{
     Answer, Births, Blank, Born, Cancelled, CollectReason, ContextOrder, Doomed, DriverAllocation,
-    DriverContext, DriverDevice, DriverResource, DriverView, Escape, Features, Generation,
-    Interrupt, Miniport, Opening, Refusal, Standard, Submission, Surface,
+    DriverContext, DriverDevice, DriverProcess, DriverResource, DriverView, Escape, Features,
+    Generation, Interrupt, Miniport, Opening, Refusal, Standard, Submission, Surface,
 };
+use crate::mmu::{ProcessOrder, Root, RootSize, WindowMap};
 use crate::operation::{Building, PagingSubmission};
 use crate::power::PowerOrder;
 use crate::services::Services;
@@ -106,6 +107,15 @@ table! {
         Legal::Only(&[Refusal::NoMemory, Refusal::Mismatch]),
         lacks "no flags of the client's";
     DESTROY_CONTEXT   DxgkDdiDestroyContext   Passive Zero  Legal::Any;
+    CREATE_PROCESS    DxgkDdiCreateProcess    Passive Zero  Legal::Any,
+        lacks "no flags but the system's";
+    DESTROY_PROCESS   DxgkDdiDestroyProcess   Passive Zero  Legal::Any;
+    ROOT_SIZE         DxgkDdiGetRootPageTableSize Passive Zero Legal::Any;
+    SET_ROOT          DxgkDdiSetRootPageTable Passive Zero  Legal::Any;
+    MAP_WINDOW        DxgkDdiMapCpuHostAperture Passive Zero Legal::Any,
+        lacks "tried when the adapter starts; nothing is seen through it";
+    UNMAP_WINDOW      DxgkDdiUnmapCpuHostAperture Passive Zero Legal::Any,
+        lacks "tried when the adapter starts; nothing is seen through it";
     STANDARD_DATA     DxgkDdiGetStandardAllocationDriverData Passive Zero Legal::Any,
         lacks "GDI surfaces only";
     CREATE_ALLOCATION DxgkDdiCreateAllocation Passive Zero  DESCRIBES;
@@ -132,7 +142,7 @@ table! {
         lacks "no packet is cut in parts";
     BUILD_PAGING      DxgkDdiBuildPagingBuffer Passive Scheduler
         Legal::Only(&[Refusal::NoRoom, Refusal::Busy]),
-        lacks "physical addresses only: no page tables";
+        lacks "no page-table entries are copied";
     SUBMIT_PAGING     DxgkDdiSubmitCommand    Dispatch Scheduler Legal::Only(&[]),
         lacks "no presents and flips";
     PREEMPT           DxgkDdiPreemptCommand   Dispatch Scheduler Legal::Only(&[]),
@@ -276,10 +286,10 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        (process, name): (u32, Handle),
+        (process, name): (Option<u32>, Handle),
     ) -> Answer<DriverDevice> {
         let word: Blank<'_, Device> = Blank::named(name);
-        self.call(&CREATE_DEVICE, at, bare(Some(process)), |it, at| it.create_device(at, word))
+        self.call(&CREATE_DEVICE, at, bare(process), |it, at| it.create_device(at, word))
     }
 
     pub(crate) fn destroy_device(
@@ -296,12 +306,12 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        (process, name): (u32, Handle),
+        (process, name): (Option<u32>, Handle),
         device: &DriverDevice,
         order: &ContextOrder,
     ) -> Answer<DriverContext> {
         let word: Blank<'_, Context> = Blank::named(name);
-        self.call(&CREATE_CONTEXT, at, bare(Some(process)), |it, at| {
+        self.call(&CREATE_CONTEXT, at, bare(process), |it, at| {
             it.create_context(at, device, order, word)
         })
     }
@@ -310,14 +320,76 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        (process, name): (u32, Handle),
+        (process, name): (Option<u32>, Handle),
         device: &DriverDevice,
         order: &ContextOrder,
     ) -> Answer<(DriverContext, BufferSizes)> {
         let word: Blank<'_, Context> = Blank::named(name);
-        self.call(&CREATE_CONTEXT, at, bare(Some(process)), |it, at| {
+        self.call(&CREATE_CONTEXT, at, bare(process), |it, at| {
             it.create_listed_context(at, device, order, word)
         })
+    }
+
+    pub(crate) fn create_process(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: Option<u32>,
+        order: ProcessOrder,
+    ) -> Answer<DriverProcess> {
+        self.call(&CREATE_PROCESS, at, bare(process), |it, at| {
+            it.create_process(at, order, Blank::new())
+        })
+    }
+
+    pub(crate) fn destroy_process(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        whom: For<'_>,
+        process: DriverProcess,
+    ) -> Answer<()> {
+        self.call(&DESTROY_PROCESS, at, whom, |it, at| it.destroy_process(at, process))
+    }
+
+    pub(crate) fn root_size(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: Option<u32>,
+        entries: u32,
+    ) -> Answer<RootSize> {
+        self.call(&ROOT_SIZE, at, bare(process), |it, at| it.root_size(at, entries))
+    }
+
+    pub(crate) fn map_window(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        map: WindowMap<'_>,
+    ) -> Answer<()> {
+        self.call(&MAP_WINDOW, at, bare(None), |it, at| it.map_window(at, map))
+    }
+
+    pub(crate) fn unmap_window(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        segment: u32,
+        window: &[u64],
+    ) -> Answer<()> {
+        self.call(&UNMAP_WINDOW, at, bare(None), |it, at| it.unmap_window(at, segment, window))
+    }
+
+    pub(crate) fn set_root(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: Option<u32>,
+        context: &DriverContext,
+        root: Root,
+    ) -> Answer<()> {
+        self.call(&SET_ROOT, at, bare(process), |it, at| it.set_root(at, context, root))
     }
 
     pub(crate) fn destroy_context(

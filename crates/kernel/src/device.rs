@@ -1,7 +1,7 @@
 //! Devices: a process's link to an adapter.
 
 use crate::ddi::{Driver, For};
-use crate::gate::Class;
+use crate::gate::{Class, Pass};
 use crate::handle::{Handle, Reserved};
 use crate::kernel::Kernel;
 use crate::miniport::DriverDevice;
@@ -116,10 +116,12 @@ impl Kernel {
             it.making -= 1;
         }
         self.wake(&mut world);
+        drop(world);
+        self.settle_space(at, process.0, driver.adapter.number);
         made
     }
 
-    /// Has the driver make a device, and publishes it if there is still something to have it.
+    /// Has the driver make a device, in the space of its process.
     fn make_device(
         &self,
         at: &mut Passive,
@@ -127,15 +129,30 @@ impl Kernel {
         driver: &Driver,
         name: &mut Option<Reserved>,
     ) -> Result<Handle, Refused> {
-        let handle = name.as_ref().map(Reserved::handle).unwrap_or_default();
-        let adapter = driver.adapter;
-        let keys = Class::Zero.keys(adapter.number, driver.generation, process.0);
+        let keys = Class::Zero.keys(driver.adapter.number, driver.generation, process.0);
         let pass = self.enter(at, keys)?;
         // Who parked looks again: the adapter may have stopped, the process may have ended.
-        self.world.hold().takes_devices(process, adapter)?;
-        let (device, own) = self.begin_device(process, adapter, handle)?;
+        self.world.hold().takes_devices(process, driver.adapter)?;
+        let space = self.ready_space(at, &pass, driver, process.0)?;
+        let made = self.make_device_inside(at, &pass, process, driver, name);
+        self.leave_space(space);
+        made
+    }
+
+    /// Has the driver make a device, and publishes it if there is still something to have it.
+    fn make_device_inside(
+        &self,
+        at: &mut Passive,
+        pass: &Pass<'_>,
+        process: ProcessId,
+        driver: &Driver,
+        name: &mut Option<Reserved>,
+    ) -> Result<Handle, Refused> {
+        let handle = name.as_ref().map(Reserved::handle).unwrap_or_default();
+        let adapter = driver.adapter;
+        let (device, own) = self.begin_device(Some(process), adapter, handle)?;
         let subject = Kind::Device.nr(device);
-        let made = driver.create_device(at, &pass, (process.0, own.handle()));
+        let made = driver.create_device(at, pass, (Some(process.0), own.handle()));
         let mut world = self.world.hold();
         let word = match made {
             Ok(word) => word,
@@ -158,7 +175,7 @@ impl Kernel {
             // WINDOWS: that the driver sees this call is our decision.
             let carries = |log: &Log| log.emit(subject, What::DdiEnds {});
             let whom = For { process: Some(process.0), carries: &carries };
-            let _ = driver.destroy_device(at, &pass, whom, word);
+            let _ = driver.destroy_device(at, pass, whom, word);
             let mut world = self.world.hold();
             self.log.emit(subject, What::DeviceDestroyed {});
             self.end_word(given, subject, false);
@@ -178,16 +195,17 @@ impl Kernel {
 
     /// Enters a device that its driver is about to make: it may use the kernel's name for it.
     /// Until it is made, it lets nobody in.
-    fn begin_device(
+    pub(crate) fn begin_device(
         &self,
-        process: ProcessId,
+        process: Option<ProcessId>,
         adapter: Subject,
         handle: Handle,
     ) -> Result<(u32, Reserved), Refused> {
         let world = &mut *self.world.hold();
         let own = world.kernel_names.reserve()?;
         let number = world.devices.add(Device {
-            process: process.0,
+            // The system's own is of no process.
+            process: process.map_or(0, |it| it.0),
             adapter: adapter.number,
             handle,
             word: None,
@@ -265,8 +283,13 @@ impl Kernel {
             self.wait_until(at, about, |_| format!("the end of {about}"), over);
         }
         let mut world = self.world.hold();
+        let owner = world.devices.get(number).map(|it| (it.process, it.adapter));
         self.forget_device(&mut world, number);
         self.wake(&mut world);
+        drop(world);
+        if let Some((process, adapter)) = owner {
+            self.settle_space(at, process, adapter);
+        }
     }
 
     fn end_of_device(&self, at: &mut Passive, number: u32) {

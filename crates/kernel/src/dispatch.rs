@@ -715,6 +715,7 @@ impl World {
         let Some(device) = self.devices.get(it.device) else { return false };
         let node = self.adapters.get(device.adapter).and_then(|on| on.nodes.get(it.node));
         it.line.has_packet_first()
+            && !it.rooting
             && device.lost.is_none()
             && node.is_some_and(crate::schedule::Node::takes)
             && it.line.first_listed().is_none_or(|it| self.is_placed(it))

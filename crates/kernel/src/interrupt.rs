@@ -9,6 +9,7 @@
 use crate::ddi::Driver;
 use crate::gate::Class;
 use crate::kernel::Kernel;
+use crate::memory::resident::Found;
 use crate::miniport::{Answer, Generation, Interrupt, Refusal};
 use crate::services::Services;
 use crate::start::{Adapter, AdapterId};
@@ -85,7 +86,18 @@ impl Services {
         if let Some(kernel) = self.kernel.upgrade()
             && kernel.hear(self.adapter, Cause::Node(node))
         {
-            kernel.report_fault(at, self.adapter, node, fence, allocation);
+            kernel.report_fault(at, self.adapter, node, fence, Found::Word(allocation));
+        }
+    }
+
+    /// Reports a packet that faulted at a virtual address, and will not end
+    /// (`DXGK_INTERRUPT_DMA_PAGE_FAULTED` with a `FaultedVirtualAddress`). It is recorded,
+    /// nothing more.
+    pub fn notify_page_fault(&self, at: &mut DeviceLevel, node: u32, fence: Fence, address: u64) {
+        if let Some(kernel) = self.kernel.upgrade()
+            && kernel.hear(self.adapter, Cause::Node(node))
+        {
+            kernel.report_fault(at, self.adapter, node, fence, Found::At(address));
         }
     }
 
@@ -103,7 +115,7 @@ impl Services {
             it.filter(|it| it.reported != it.given).map(|it| it.reported.next())
         };
         if let Some(fence) = oldest {
-            kernel.report_fault(at, self.adapter, node, fence, None);
+            kernel.report_fault(at, self.adapter, node, fence, Found::Word(None));
         }
     }
 

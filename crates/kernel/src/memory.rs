@@ -64,6 +64,8 @@ pub(crate) struct Memory {
     pub(crate) late: Vec<(usize, Fence, Run)>,
     /// Where clients saw what was destroyed while they had it locked: there is nothing any more.
     pub(crate) stale: VecDeque<usize>,
+    /// How it translates addresses, if it does.
+    pub(crate) mmu: Option<crate::space::Mmu>,
 }
 
 /// A part of an adapter's memory.
@@ -296,6 +298,7 @@ impl Kernel {
             pressure,
             late: Vec::new(),
             stale: VecDeque::new(),
+            mmu: None,
         };
         if let Some(it) = world.adapters.get_mut(adapter.number) {
             it.memory = Some(memory);
@@ -320,7 +323,11 @@ impl Kernel {
     /// Waits until an adapter's memory is empty, then gives back what the kernel took for it.
     pub(crate) fn end_memory(&self, at: &mut Passive, adapter: Subject) {
         self.drain_paging(at, adapter);
-        let number = adapter.number;
+        self.give_up_memory(adapter.number);
+    }
+
+    /// Gives back what the kernel took for an adapter's memory.
+    pub(crate) fn give_up_memory(&self, number: u32) {
         let mut world = self.world.hold();
         let memory = world.adapters.get_mut(number).and_then(|it| it.memory.as_mut());
         if let Some(memory) = memory {
@@ -381,9 +388,11 @@ pub(crate) enum Move {
     Fill,
     In,
     Out,
-    /// To here, from another place of its segment.
+    /// To here, from another place of its segment: all of it, or a part at addresses of the
+    /// system's space, by where it begins and how many bytes it has.
     Shift {
         from: u64,
+        part: Option<(u64, u64)>,
     },
     /// Its bytes are of no use, or the system's memory has them: nobody has written to it since
     /// it came.
@@ -396,6 +405,15 @@ pub(crate) enum Move {
     Update(Arc<[u8]>),
     Come,
     Go,
+    /// Writes entries of a page table.
+    Table(Arc<crate::space::step::TableWrite>),
+    /// Has translations of a space forgotten, on behalf of these extents.
+    Flush {
+        space: u32,
+        start: u64,
+        end: u64,
+        of: Vec<u32>,
+    },
 }
 
 /// Where a step takes place.

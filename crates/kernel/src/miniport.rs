@@ -386,6 +386,8 @@ pub struct ContextOrder {
     pub node: u32,
     /// Which engine of the node, as a bit.
     pub engine: u32,
+    /// It is the system's own: paging commands run in its address space (`SystemContext`).
+    pub system: bool,
     /// The client's private data.
     pub private: Vec<u8>,
 }

@@ -85,7 +85,6 @@ pub enum TableAt {
 
 /// Entries to write (`DXGK_OPERATION_UPDATE_PAGE_TABLE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct TableUpdate<'a> {
     /// The driver's word for the process whose table it is.
     pub process: usize,

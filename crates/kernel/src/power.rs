@@ -177,6 +177,9 @@ impl Kernel {
         let Ok(pass) = self.enter_inside(at, &keys) else { return };
         driver.set_power(at, &pass, PowerOrder { of: Powered::Adapter, state, action });
         self.log.emit(adapter.subject(), What::AdapterPowered { state: state.name().into() });
+        if state == PowerState::D0 {
+            self.restore_tables(at, &pass, &driver);
+        }
     }
 
     /// No node has a context current any more: what they save into is at rest.
@@ -251,7 +254,10 @@ impl World {
                 PowerAction::None | PowerAction::Sleep => it.preserved_in_standby,
             })
         };
-        let placed = extents.iter().filter(|(_, it)| it.adapter == adapter && !it.ending);
+        // Page tables stay where they are, and are written again.
+        let table = |it: &crate::memory::Extent| it.owner.kind == flight::Kind::Table;
+        let mine = |it: &crate::memory::Extent| it.adapter == adapter && !it.ending && !table(it);
+        let placed = extents.iter().filter(|(_, it)| mine(it));
         let spotted = placed.filter_map(|(number, it)| match &it.place {
             Place::In { segment, spot } if !keeps(*segment) => {
                 Some((number, Spotted { segment: *segment, offset: spot.start() }))

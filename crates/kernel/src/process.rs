@@ -82,8 +82,15 @@ impl Kernel {
         let about = process.subject();
         let over = |it: &World| it.processes.get(process.0).is_none_or(|it| it.making == 0);
         self.wait_until(at, about, |_| format!("what is being made for {about}"), over);
+        let adapters = {
+            let mut world = self.world.hold();
+            self.close_names(&mut world, process.0);
+            world.adapters.iter().map(|it| it.0).collect::<Vec<u32>>()
+        };
+        for adapter in adapters {
+            self.settle_space(at, process.0, adapter);
+        }
         let mut world = self.world.hold();
-        self.close_names(&mut world, process.0);
         world.processes.remove(process.0);
         self.log.emit(process.subject(), What::ProcessEnded {});
         self.wake(&mut world);

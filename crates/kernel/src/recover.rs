@@ -378,6 +378,7 @@ impl Kernel {
             self.stop_for_good(number, "its GPU could not be reset");
             return;
         }
+        self.restore_tables(at, pass, driver);
         let world = &mut *self.world.hold();
         self.log.emit(adapter, What::AdapterRestarted {});
         let nodes = world.adapters.get(number).map_or(0, |it| it.nodes.len());

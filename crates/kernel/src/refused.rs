@@ -127,6 +127,54 @@ pub enum Refused {
         /// The one it has.
         current: u64,
     },
+    /// The adapter does not translate addresses, or the process has none on it.
+    NoAddresses,
+    /// No free addresses within the bounds asked for.
+    NoFreeAddresses,
+    /// Addresses are taken already.
+    AddressesTaken {
+        /// The first.
+        start: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// Some of the addresses are free and others are not, or there are no such.
+    AddressesMixed {
+        /// The first.
+        start: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// Addresses are not taken.
+    NotTaken {
+        /// The first.
+        start: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// Addresses were freed before, by their client or with what was mapped there.
+    FreedBefore {
+        /// The first.
+        start: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// What is to be mapped is not inside the allocation.
+    OutsideAllocation {
+        /// Its view.
+        view: Subject,
+        /// From where on.
+        offset: u64,
+        /// How many bytes.
+        bytes: u64,
+        /// How many it has.
+        size: u64,
+    },
+    /// The ranges of one call come from different reservations, or from none.
+    OtherReservation {
+        /// The address of the one that does not fit.
+        start: u64,
+    },
     /// It is not owned through the name it is released by.
     NotOwner(Subject),
     /// A buffer for the runtime's data is too small.

@@ -281,11 +281,29 @@ impl Kernel {
         if world.extents.is_empty() {
             return false;
         }
-        let mut pages = false;
+        let mut pages = self.still_mapped(world, number);
         for extent in world.ending_extents(number) {
             pages |= !self.empty_extent(world, extent);
         }
         pages
+    }
+}
+
+impl Kernel {
+    /// Whether addresses still lead to what the views of a retirement show. They do not any more
+    /// from here on.
+    fn still_mapped(&self, world: &mut World, number: u32) -> bool {
+        let Some(it) = world.retirements.get(number) else { return false };
+        let views = it.views.clone();
+        if self.unmap_views(world, &views) {
+            return true;
+        }
+        // Of one that others have open as well only this part has to be done.
+        let pending = |it: &u32| {
+            let extent = world.extent_of(*it).and_then(|it| world.extents.get(it));
+            extent.is_some_and(|it| it.pending > 0 && world.mmu(it.adapter).is_some())
+        };
+        views.iter().any(pending)
     }
 }
 

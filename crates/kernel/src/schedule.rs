@@ -9,7 +9,7 @@
 use crate::device::Loss;
 use crate::kernel::Kernel;
 use crate::memory::Batch;
-use crate::memory::resident::Touched;
+use crate::memory::resident::{Found, Touched};
 use crate::preempt::Preemption;
 use crate::recover::Watch;
 use crate::start::AdapterId;
@@ -42,8 +42,8 @@ pub(crate) struct Node {
     pub(crate) ghosts: VecDeque<Flying>,
     /// What contexts that have ended hold as long as this may save them: context, allocation.
     pub(crate) holding: Vec<(u32, u32)>,
-    /// Packets that faulted, with the driver's word for what they touched.
-    pub(crate) faults: Vec<(Fence, Option<usize>)>,
+    /// Packets that faulted, with what they touched.
+    pub(crate) faults: Vec<(Fence, Touched)>,
     /// It is asked to give back what it has.
     pub(crate) preemption: Option<Preemption>,
     /// The last number of such a request.
@@ -175,17 +175,18 @@ impl Kernel {
         adapter: Subject,
         node: u32,
         fence: Fence,
-        allocation: Option<usize>,
+        touched: Found,
     ) {
         {
             let mut world = self.world.hold();
+            let touched = world.find_touched(adapter.number, node as usize, fence, touched);
             let it = world.adapters.get_mut(adapter.number);
             let it = it.and_then(|it| it.nodes.get_mut(node as usize));
             // Of the kernel's own work, and of what was never given, there is nobody to blame.
             let known =
                 |it: &&mut Node| it.queue.iter().any(|it| it.fence == fence && it.batch.is_none());
             if let Some(it) = it.filter(known) {
-                it.faults.push((fence, allocation));
+                it.faults.push((fence, touched));
             }
         }
         self.report(at, adapter, node, fence);
@@ -276,7 +277,7 @@ impl Kernel {
             Some(it.faults.swap_remove(place).1)
         });
         let context = Kind::Context.nr(packet.context);
-        self.judge_fault(world, packet.device, context, fault.map(Touched));
+        self.judge_fault(world, packet.device, context, fault.as_ref());
         fault.is_some()
     }
 

@@ -38,6 +38,8 @@ pub struct SegmentShape {
     pub commit_limit: u64,
     /// Where the CPU sees it, in the machine's memory.
     pub cpu: Option<u64>,
+    /// How many pages the CPU's window into it has (`CpuHostAperture`).
+    pub window: u64,
     /// What kind of memory it is.
     pub flags: SegmentFlags,
     /// Where its banks end, but for the last.

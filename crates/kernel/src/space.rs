@@ -1,4 +1,149 @@
-//! Address spaces: what a process has on an adapter.
+//! Address spaces: what a process has on an adapter that translates addresses.
+//!
+//! # Invariants (checked by [`World::validate_spaces`])
+//!
+//! 1. A process has one space on an adapter, made before its first device there and ended after
+//!    its last name of the adapter and its last device. The system has one, made first.
+//! 2. What tables say is derived: from ranges, and from where extents will be when all paging
+//!    work planned so far is done. Each change of either plans the entries that change with it.
+//! 3. A table is there for each span in which a range has entries, with all tables above it.
+//! 4. An entry comes after the bytes it leads to, and goes, with what is remembered of it,
+//!    before they do. So a range is right whenever the plan has been done up to it.
+
+pub(crate) mod addresses;
+pub(crate) mod calls;
+pub(crate) mod check;
+pub(crate) mod entries;
+pub(crate) mod fault;
+pub(crate) mod geometry;
+pub(crate) mod grow;
+pub(crate) mod life;
+pub(crate) mod restore;
+pub(crate) mod step;
+pub(crate) mod system;
+pub(crate) mod tables;
+pub(crate) mod update;
+
+use crate::miniport::DriverProcess;
+use crate::mmu::{MmuFeatures, Root, RootSize};
+use crate::operation::PAGE;
+use crate::space::addresses::Addresses;
+use crate::space::fault::{Coming, Freed};
+use crate::space::geometry::Geometry;
+use crate::world::World;
+use flight::{Kind, Subject};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// A process on an adapter (`hKmdProcess`), with its addresses.
-pub struct Space {}
+pub struct Space {
+    /// None: the system's own.
+    pub(crate) process: Option<u32>,
+    pub(crate) adapter: u32,
+    pub(crate) stage: Stage,
+    pub(crate) word: Option<Arc<DriverProcess>>,
+    /// Devices that are being made in it.
+    pub(crate) users: u32,
+    pub(crate) addresses: Addresses,
+    /// The extent of each table, by level and by which of that level it is.
+    pub(crate) tables: BTreeMap<(u32, u64), u32>,
+    /// How large its root is.
+    pub(crate) root: RootSize,
+    /// How many updates it had.
+    pub(crate) last_update: u32,
+    /// What was freed lately: the first to be forgotten first.
+    pub(crate) freed: VecDeque<Freed>,
+    /// What cannot be used before a fence has a value.
+    pub(crate) coming: Vec<Coming>,
+    /// Somebody is changing its root.
+    pub(crate) growing: bool,
+}
+
+/// Where a space is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Making,
+    Live,
+    Ending,
+}
+
+/// How an adapter translates addresses, and the system's part in it.
+pub(crate) struct Mmu {
+    pub(crate) features: MmuFeatures,
+    pub(crate) geometry: Arc<Geometry>,
+    /// The system's own space.
+    pub(crate) system: u32,
+    /// The device of the system, and its context, in which paging runs.
+    pub(crate) device: u32,
+    pub(crate) context: u32,
+    /// Where in the system's space each segment is, one behind the other: none for apertures.
+    pub(crate) linear: Vec<Option<u64>>,
+}
+
+impl World {
+    /// The space of a process on an adapter.
+    pub(crate) fn space_of(&self, process: u32, adapter: u32) -> Option<u32> {
+        let mine = |it: &&(u32, &Space)| {
+            it.1.process == Some(process) && it.1.adapter == adapter && it.1.stage != Stage::Ending
+        };
+        self.spaces.iter().find(|it| mine(&it)).map(|it| it.0)
+    }
+
+    /// How an adapter translates.
+    pub(crate) fn mmu(&self, adapter: u32) -> Option<&Mmu> {
+        self.memory(adapter)?.1.mmu.as_ref()
+    }
+
+    /// The root of a space, as drivers are told it.
+    pub(crate) fn root_of(&self, space: u32) -> Option<(u32, Root)> {
+        let it = self.spaces.get(space)?;
+        let (_, memory) = self.memory(it.adapter)?;
+        let top = memory.mmu.as_ref()?.geometry.top();
+        let extent = *it.tables.get(&(top, 0))?;
+        let (segment, offset) = self.spot_of(extent)?;
+        Some((extent, Root { segment, offset, entries: it.root.entries }))
+    }
+
+    /// The driver's number of the segment an extent is in, and where it is there.
+    pub(crate) fn spot_of(&self, extent: u32) -> Option<(u32, u64)> {
+        match &self.extents.get(extent)?.place {
+            crate::memory::Place::In { segment, spot } => {
+                Some((crate::memory::number(*segment), spot.start()))
+            }
+            crate::memory::Place::Nowhere | crate::memory::Place::System => None,
+        }
+    }
+
+    /// Checks the invariants of spaces.
+    pub(crate) fn validate_spaces(&self) -> Result<(), String> {
+        for (number, space) in self.spaces.iter() {
+            space.addresses.validate().map_err(|it| format!("space {number}: {it}"))?;
+            let Some(geometry) = self.mmu(space.adapter).map(|it| it.geometry.clone()) else {
+                continue;
+            };
+            for (span, taken) in space.addresses.all() {
+                let missing = |it: &u64| !space.tables.contains_key(&(0, *it));
+                if taken.held.has_entries() && geometry.tables(0, &span).any(|it| missing(&it)) {
+                    return Err(format!("space {number} has no table for {:#x}", span.start));
+                }
+            }
+            for (level, table) in space.tables.keys() {
+                let above = geometry.table(level + 1, geometry.span(*level, *table).start);
+                if *level < geometry.top() && !space.tables.contains_key(&(level + 1, above)) {
+                    return Err(format!("space {number}: a table of level {level} hangs nowhere"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A space, for events.
+pub(crate) fn subject(space: u32) -> Subject {
+    Kind::Space.nr(space)
+}
+
+/// How many pages so many bytes are.
+pub(crate) fn pages(bytes: u64) -> u32 {
+    u32::try_from(bytes / PAGE).unwrap_or(u32::MAX)
+}

@@ -15,7 +15,7 @@ use crate::refused::{Argument, Refused};
 use crate::schedule::Node;
 use crate::services::Services;
 use crate::world::World;
-use flight::{Fence, Kind, Line, Passive, Subject, Ticket, What};
+use flight::{Fence, Kind, Line, Passive, Ram, Subject, TableRoot, Ticket, What};
 use std::sync::{Arc, Weak};
 
 /// An adapter without a node takes no work, and none has more than this.
@@ -114,6 +114,12 @@ impl Line for Wire {
     fn saved(&self, node: u32, address: u64) {
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.judge_save(self.driver.adapter, node, address);
+        }
+    }
+
+    fn rooted(&self, node: u32, fence: Fence, root: Option<TableRoot>) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.judge_root(self.driver.adapter, node, fence, root);
         }
     }
 }
@@ -288,32 +294,52 @@ impl Kernel {
         let ram = driver.machine.ram();
         let sane = |it: &Features| {
             let sound = self.check_features(driver.adapter, it);
+            let sound = crate::space::check::check_mmu(it) && sound;
             let backed = it.memory.is_none() || ram.is_some();
             (1..=MOST_NODES).contains(&it.nodes) && sound && backed
         };
         match features.and_then(|it| if sane(&it) { Ok(it) } else { Err(Refusal::Invalid) }) {
             Ok(features) => {
-                let world = &mut *self.world.hold();
-                if let Some(it) = world.adapters.get_mut(number) {
-                    it.scheduling = features.scheduling;
-                }
-                // Numbers of nodes go on over adapters.
-                for _ in 0..features.nodes {
-                    let node = Node::new(world.last_node);
-                    world.last_node += 1;
-                    if let Some(it) = world.adapters.get_mut(number) {
-                        it.nodes.push(node);
+                self.try_windows(at, pass, driver, &features);
+                self.enter_features(driver, features, ram);
+                match self.start_system(at, pass, driver) {
+                    Ok(()) => Ok(AdapterId(number)),
+                    Err((entry, why)) => {
+                        // WINDOWS: what the system has there goes first (observed).
+                        self.give_up_memory(number);
+                        let _ = driver.stop_device(at, pass);
+                        remove(at, driver, pass);
+                        Err(StartRefused { entry, why })
                     }
                 }
-                if let (Some(features), Some(ram)) = (features.memory, ram) {
-                    self.add_memory(world, driver.adapter, features, ram);
-                }
-                Ok(AdapterId(number))
             }
             Err(why) => {
                 let _ = driver.stop_device(at, pass);
                 remove(at, driver, pass);
                 Err(StartRefused { entry: "DxgkDdiQueryAdapterInfo", why })
+            }
+        }
+    }
+
+    /// Enters what an adapter has.
+    fn enter_features(&self, driver: &Driver, features: Features, ram: Option<Arc<dyn Ram>>) {
+        let number = driver.adapter.number;
+        let world = &mut *self.world.hold();
+        if let Some(it) = world.adapters.get_mut(number) {
+            it.scheduling = features.scheduling;
+        }
+        // Numbers of nodes go on over adapters.
+        for _ in 0..features.nodes {
+            let node = Node::new(world.last_node);
+            world.last_node += 1;
+            if let Some(it) = world.adapters.get_mut(number) {
+                it.nodes.push(node);
+            }
+        }
+        if let (Some(memory), Some(ram)) = (features.memory, ram) {
+            self.add_memory(world, driver.adapter, memory, ram);
+            if let Some(mmu) = features.mmu {
+                world.add_mmu(number, mmu);
             }
         }
     }
@@ -387,13 +413,17 @@ impl Kernel {
             } else {
                 self.settle_power(at, adapter);
             }
-            self.end_devices(at, adapter.subject(), |it| it.adapter == adapter.0);
+            // The system's own goes last: paging runs in it.
+            let mine = |it: &crate::device::Device| it.adapter == adapter.0 && it.process != 0;
+            self.end_devices(at, adapter.subject(), mine);
+            self.end_spaces(at, adapter.0);
             self.end_memory(at, adapter.subject());
         }
         if let Ok(pass) = self.enter(at, keys) {
             if started {
                 // WINDOWS: level three runs alone with an idle GPU (documented), so nothing is
                 // left to interrupt for.
+                self.end_system(at, &pass, &driver);
                 self.silence(at, adapter);
                 stop(at, &driver, &pass, ending);
             }
@@ -517,11 +547,20 @@ impl Kernel {
     }
 
     /// Ends a process's name of an adapter (`D3DKMTCloseAdapter`). Its devices stay.
-    pub fn close_adapter(&self, process: ProcessId, handle: Handle) -> Result<(), Refused> {
-        let mut world = self.world.hold();
-        let number = world.resolve(process, Argument::Adapter, handle, Kind::Adapter)?;
-        self.unname(&mut world, process.0, handle);
-        world.close_adapter(number);
+    pub fn close_adapter(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        handle: Handle,
+    ) -> Result<(), Refused> {
+        let number = {
+            let mut world = self.world.hold();
+            let number = world.resolve(process, Argument::Adapter, handle, Kind::Adapter)?;
+            self.unname(&mut world, process.0, handle);
+            world.close_adapter(number);
+            number
+        };
+        self.settle_space(at, process.0, number);
         Ok(())
     }
 }

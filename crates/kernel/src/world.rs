@@ -24,6 +24,7 @@ use crate::render::Listed;
 use crate::resource::{Resource, ResourceView};
 use crate::retire::Retirement;
 use crate::saved::Saved;
+use crate::space::Space;
 use crate::start::Adapter;
 use crate::store::Store;
 use crate::sync::Synced;
@@ -52,6 +53,7 @@ pub(crate) struct World {
     pub(crate) saved: Store<Saved>,
     /// Packets with lists that are not over.
     pub(crate) listed: Store<Listed>,
+    pub(crate) spaces: Store<Space>,
     pub(crate) keyed: Store<Keyed>,
     /// Context allocations that were freed and still have memory.
     pub(crate) freed: Vec<u32>,
@@ -88,6 +90,7 @@ pub(crate) struct World {
     pub(crate) last_hold: u32,
     pub(crate) last_node: u32,
     pub(crate) last_segment: u32,
+    pub(crate) last_table: u32,
     /// A bug on purpose, in builds for shuttle (`planted.rs`).
     #[cfg(shuttle)]
     pub(crate) reversed: bool,
@@ -112,6 +115,7 @@ impl World {
             queues: Store::default(),
             saved: Store::default(),
             listed: Store::default(),
+            spaces: Store::default(),
             keyed: Store::default(),
             freed: Vec::new(),
             offers: Vec::new(),
@@ -133,6 +137,7 @@ impl World {
             last_hold: 0,
             last_node: 0,
             last_segment: 0,
+            last_table: 0,
             #[cfg(shuttle)]
             reversed: false,
         }
@@ -166,7 +171,7 @@ impl World {
                 return Err(format!("retirement {number} ends a view that is gone"));
             }
         }
-        Ok(())
+        self.validate_spaces()
     }
 
     fn validate_view(&self, number: u32, view: &View) -> Result<(), String> {

@@ -53,12 +53,14 @@ impl TableDriver {
         let door = self.adapter()?.door;
         let mut private = Private::copy(&order.private)?;
         let name = kernel_name(&word); // In and out, as that of a device.
+        // Its packets come by `DxgkDdiSubmitCommandVirtual`.
+        let flags = DXGK_CREATECONTEXTFLAGS::VirtualAddressing;
+        let system = if order.system { DXGK_CREATECONTEXTFLAGS::SystemContext } else { 0 };
         let mut args = DXGKARG_CREATECONTEXT {
             hContext: name,
             NodeOrdinal: order.node,
             EngineAffinity: order.engine,
-            // Its packets come by `DxgkDdiSubmitCommandVirtual`.
-            Flags: DXGK_CREATECONTEXTFLAGS { Value: DXGK_CREATECONTEXTFLAGS::VirtualAddressing },
+            Flags: DXGK_CREATECONTEXTFLAGS { Value: flags | system },
             pPrivateDriverData: private.pointer(),
             PrivateDriverDataSize: private.size(),
             ..DXGKARG_CREATECONTEXT::ZERO

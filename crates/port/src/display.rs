@@ -14,12 +14,14 @@ use kernel::device::Device;
 use kernel::listed::{BufferSizes, ListedSubmission, Patching, Rendering};
 use kernel::miniport::{
     Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
-    DriverDevice, DriverResource, DriverView, Escape, Features, Interrupt, Miniport, Opening,
-    Refusal, Standard, Submission, Surface,
+    DriverDevice, DriverProcess, DriverResource, DriverView, Escape, Features, Interrupt, Miniport,
+    Opening, Refusal, Standard, Submission, Surface,
 };
+use kernel::mmu::{ProcessOrder, Root, RootSize, WindowMap};
 use kernel::operation::{Building, PagingSubmission};
 use kernel::power::PowerOrder;
 use kernel::services::Services;
+use kernel::space::Space;
 use nt::Pool;
 use nt::processor::{self, Left};
 use std::fmt;
@@ -53,6 +55,8 @@ pub(crate) struct Adapter {
     pub(crate) context: usize,
     /// Where its segments begin in the GPU's addresses, from number one on.
     pub(crate) bases: Arc<[u64]>,
+    /// How many bytes its page tables have, by level.
+    pub(crate) tables: Arc<[u32]>,
 }
 
 impl Adapter {
@@ -220,6 +224,35 @@ impl Miniport for TableDriver {
 
     fn destroy_context(&self, _at: &mut Passive, context: DriverContext) -> Answer<()> {
         self.end_context(&context)
+    }
+
+    fn create_process(
+        &self,
+        _at: &mut Passive,
+        order: ProcessOrder,
+        word: Blank<'_, Space>,
+    ) -> Answer<DriverProcess> {
+        self.new_process(order, word)
+    }
+
+    fn destroy_process(&self, _at: &mut Passive, process: DriverProcess) -> Answer<()> {
+        self.end_process(&process)
+    }
+
+    fn root_size(&self, _at: &mut Passive, entries: u32) -> Answer<RootSize> {
+        self.size_root(entries)
+    }
+
+    fn set_root(&self, _at: &mut Passive, context: &DriverContext, root: Root) -> Answer<()> {
+        self.give_root(context, root)
+    }
+
+    fn map_window(&self, _at: &mut Passive, map: WindowMap<'_>) -> Answer<()> {
+        self.map_pages(&map)
+    }
+
+    fn unmap_window(&self, _at: &mut Passive, segment: u32, window: &[u64]) -> Answer<()> {
+        self.unmap_pages(segment, window)
     }
 
     fn standard_data(&self, _at: &mut Passive, standard: &mut Standard) -> Answer<()> {

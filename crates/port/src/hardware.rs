@@ -26,6 +26,8 @@ pub struct Hardware {
     pub memory: Option<(Arc<dyn Ram>, Run)>,
     /// Its PCI configuration space, from byte zero on.
     pub config: Vec<u8>,
+    /// The machine's memory, for page tables that the CPU writes.
+    pub ram: Option<Arc<dyn Ram>>,
 }
 
 /// The hardware of one door, while it is used.
@@ -160,7 +162,8 @@ mod tests {
         let ram = Machine::new(1 << 20).unwrap();
         let run = ram.take(4 * PAGE).unwrap();
         let memory: Arc<dyn Ram> = ram.clone();
-        let it = InUse::new(&Hardware { memory: Some((memory, run)), config: vec![1, 2, 3] });
+        let it =
+            InUse::new(&Hardware { memory: Some((memory, run)), config: vec![1, 2, 3], ram: None });
         (ram, run, it)
     }
 

@@ -122,7 +122,8 @@ fn hear(services: &Services, at: &mut DeviceLevel, data: &DXGKARGCB_NOTIFY_INTER
             if unknown || fence == 0 {
                 services.notify_unknown_fault(at, node);
             } else {
-                services.notify_fault(at, node, Fence(fence), None);
+                let address = fault.FaultedVirtualAddress;
+                services.notify_page_fault(at, node, Fence(fence), address);
             }
         }
         DXGK_INTERRUPT_CRTC_VSYNC => services.notify_vsync(at),

@@ -28,6 +28,7 @@ mod interface;
 mod interrupt;
 mod kin;
 mod mdl;
+mod mmu;
 mod operation;
 mod paging;
 mod private;
@@ -41,6 +42,7 @@ mod standard;
 mod start;
 mod status;
 mod table;
+mod tables;
 mod traps;
 mod wants;
 

@@ -3,6 +3,7 @@
 use crate::mdl::List;
 use crate::paging::Carried;
 use crate::private::{Private, pointer};
+use crate::tables;
 use abi::display::{
     DXGK_BUILDPAGINGBUFFER_ABOUT as About, DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY,
     DXGK_BUILDPAGINGBUFFER_OPERATION, DXGK_BUILDPAGINGBUFFER_UPDATECONTEXTALLOCATION,
@@ -119,7 +120,7 @@ pub(crate) fn about(
         | Operation::FlushTlb { .. }
         | Operation::CopyEntries(_)
         | Operation::VirtualTransfer { .. }
-        | Operation::VirtualFill { .. } => return Err(Refusal::Absent),
+        | Operation::VirtualFill { .. } => return tables::about(operation, carried, bases),
     })
 }
 
@@ -175,21 +176,21 @@ fn pages<'a>(end: &End<'a>) -> Option<Pages<'a>> {
 }
 
 /// How far into its segment an address is.
-fn offset(segment: u32, address: u64, bases: &[u64]) -> Answer<u64> {
+pub(crate) fn offset(segment: u32, address: u64, bases: &[u64]) -> Answer<u64> {
     let at = segment.checked_sub(1).ok_or(Refusal::Invalid)?;
     let base = bases.get(at as usize).ok_or(Refusal::Invalid)?;
     address.checked_sub(*base).ok_or(Refusal::Invalid)
 }
 
-fn known(word: Option<usize>) -> HANDLE {
+pub(crate) fn known(word: Option<usize>) -> HANDLE {
     word.map_or(ptr::null_mut(), pointer)
 }
 
-fn bit(set: bool, flag: u32) -> u32 {
+pub(crate) fn bit(set: bool, flag: u32) -> u32 {
     if set { flag } else { 0 }
 }
 
 /// A number that Windows has fewer bits for.
-fn small<T: TryFrom<u64>>(it: u64) -> Answer<T> {
+pub(crate) fn small<T: TryFrom<u64>>(it: u64) -> Answer<T> {
     T::try_from(it).map_err(|_| Refusal::Invalid)
 }

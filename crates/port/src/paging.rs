@@ -9,6 +9,7 @@ use crate::private::{Private, count, pointer};
 use crate::query::judge;
 use crate::sheet::Sheet;
 use crate::status::answer;
+use crate::tables::{self, Seen};
 use abi::NTSTATUS;
 use abi::display::{
     DXGK_SUBMITCOMMANDFLAGS as SubmitFlags, DXGKARG_BUILDPAGINGBUFFER, DXGKARG_SUBMITCOMMAND,
@@ -16,17 +17,25 @@ use abi::display::{
 use abi::status::STATUS_GRAPHICS_ALLOCATION_BUSY;
 use flight::RuleId;
 use kernel::miniport::{Answer, Refusal};
+use kernel::mmu::{TableAt, TableUpdate};
 use kernel::operation::{Building, End, Operation, PagingSubmission};
+use std::ptr;
 
 impl TableDriver {
     pub(crate) fn build(&self, building: &mut Building<'_>) -> Answer<()> {
         let call = self.table.DxgkDdiBuildPagingBuffer.ok_or(Refusal::Absent)?;
-        let Adapter { door, context, bases } = self.adapter()?;
+        let Adapter { door, context, bases, .. } = self.adapter()?;
         let mut carried = Carried::of(&building.operation)?;
+        if let Operation::UpdateTable(it) = &building.operation {
+            carried.entries = Some(tables::entries(it)?);
+            carried.seen = self.see_table(it);
+        }
         let (kind, about) = crate::operation::about(&building.operation, &mut carried, &bases)?;
         let mut sheet = Sheet::copy(building.buffer, building.before);
         let mut private = Private::copy(building.private)?;
-        let start = sheet.pointer();
+        let by_cpu = carried.seen.is_some();
+        // WINDOWS: there is no buffer where the CPU writes (documented).
+        let start = if by_cpu { ptr::null_mut() } else { sheet.pointer() };
         // WINDOWS: the system context would be the one that pages; there is none, and the
         // buffer's address is the one the hardware knows it by.
         let mut args = DXGKARG_BUILDPAGINGBUFFER {
@@ -50,7 +59,10 @@ impl TableDriver {
 
         judge_busy(&door, &building.operation, status);
         let written = args.pDmaBuffer.addr().wrapping_sub(start.addr()).cast_signed();
-        judge_room(&door, room, written, &sheet);
+        if by_cpu {
+            judge_no_buffer(&door, written);
+        }
+        judge_room(&door, room, if by_cpu { 0 } else { written }, &sheet);
         building.buffer.copy_from_slice(sheet.bytes());
         building.private.copy_from_slice(&private.bytes());
         *building.multipass = args.MultipassOffset;
@@ -63,6 +75,13 @@ impl TableDriver {
             Err(_) => 0,
         };
         answer
+    }
+
+    /// Shows the CPU a table that it is to write.
+    fn see_table(&self, it: &TableUpdate<'_>) -> Option<Seen> {
+        let TableAt::Cpu(start) = it.table else { return None };
+        let bytes = self.met().as_ref()?.tables.get(it.level as usize).copied()?;
+        Seen::new(self.hardware.ram.as_ref()?, start, u64::from(bytes))
     }
 
     pub(crate) fn give_paging(&self, packet: &PagingSubmission<'_>) -> Answer<()> {
@@ -102,6 +121,10 @@ pub(crate) struct Carried {
     pub(crate) list: Option<List>,
     /// The driver's own bytes.
     pub(crate) private: Option<Private>,
+    /// Entries of a page table, or ranges of them.
+    pub(crate) entries: Option<Private>,
+    /// The table that the CPU writes.
+    pub(crate) seen: Option<Seen>,
 }
 
 impl Carried {
@@ -124,8 +147,24 @@ impl Carried {
             Operation::UpdateContext { private, .. } => Some(Private::copy(private)),
             _ => None,
         };
-        Ok(Self { list: list.transpose()?, private: private.transpose()? })
+        let entries = match operation {
+            Operation::CopyEntries(copies) => Some(tables::ranges(copies)?),
+            _ => None,
+        };
+        let (list, private) = (list.transpose()?, private.transpose()?);
+        Ok(Self { list, private, entries, seen: None })
     }
+}
+
+/// Entry rule: where the CPU writes a page table, there is no buffer to write to.
+fn judge_no_buffer(door: &Door, written: isize) {
+    let broken = (written != 0).then(|| {
+        format!(
+            "the driver says that it wrote {written} bytes of commands for an update by the CPU"
+        )
+    });
+    let place = "DxgkDdiBuildPagingBuffer.pDmaBuffer";
+    judge(door.services(), RuleId::KMD_PAGING_020, place, broken);
 }
 
 /// Entry rule: only what moves or discards bytes can find them in use, and only if they may be.

@@ -62,13 +62,16 @@ impl TableDriver {
             services.log().emit(services.adapter(), What::Absent { name });
         }
         let memory = self.memory(&adapter, &caps);
+        let mmu = self.translation(&adapter, &caps);
         if !sound {
             return Err(Refusal::Invalid);
         }
-        let mut features = Features { nodes, memory: memory?, ..Features::default() };
+        let mut features = Features { nodes, memory: memory?, mmu: mmu?, ..Features::default() };
         features.scheduling.narrow = caps.SchedulingCaps.has(DXGK_VIDSCHCAPS::No64BitAtomics);
         if let (Some(memory), Some(met)) = (&features.memory, self.met().as_mut()) {
             met.bases = memory.segments.iter().map(|it| it.base).collect();
+            let levels = features.mmu.iter().flat_map(|it| &it.levels);
+            met.tables = levels.map(|it| it.bytes).collect();
         }
         Ok(features)
     }

@@ -188,6 +188,11 @@ fn shape(it: &DXGK_SEGMENTDESCRIPTOR4) -> SegmentShape {
         size: it.Size as u64,
         commit_limit: it.CommitLimit as u64,
         cpu: seen.then_some(cpu),
+        window: if it.Flags.has(Flags::SupportsCpuHostAperture) {
+            u64::from(it.CpuHostAperture.SizeInPages)
+        } else {
+            0
+        },
         flags: flags(it.Flags),
         banks: Vec::new(), // No member of this version.
     }

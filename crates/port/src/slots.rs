@@ -46,20 +46,12 @@ pub const UNCALLED: &[(&str, &[&str])] = &[
     ),
     ("no swizzling ranges", &["DxgkDdiAcquireSwizzlingRange", "DxgkDdiReleaseSwizzlingRange"]),
     (
-        "no window of the CPU's into memory that it does not see",
-        &["DxgkDdiMapCpuHostAperture", "DxgkDdiUnmapCpuHostAperture"],
-    ),
-    (
-        "no GPU virtual addresses",
+        "no page tables of WDDM 1.x",
         &[
             "DxgkDdiDescribePageTable",
             "DxgkDdiUpdatePageTable",
             "DxgkDdiUpdatePageDirectory",
             "DxgkDdiMovePageDirectory",
-            "DxgkDdiSetRootPageTable",
-            "DxgkDdiGetRootPageTableSize",
-            "DxgkDdiCreateProcess",
-            "DxgkDdiDestroyProcess",
         ],
     ),
     (

@@ -76,7 +76,8 @@ impl TableDriver {
         let context = context.expose_provenance();
         door.give_context(context);
         services.give_word(context);
-        *self.met() = Some(Adapter { door, context, bases: Arc::default() });
+        *self.met() =
+            Some(Adapter { door, context, bases: Arc::default(), tables: Arc::default() });
         Ok(())
     }
 

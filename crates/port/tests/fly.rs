@@ -409,7 +409,7 @@ fn life(kernel: &Kernel, at: &mut Passive, adapter: AdapterId) {
     let process = kernel.open_process();
     let name = kernel.open_adapter(process, adapter).unwrap();
     let device = kernel.create_device(at, process, name).unwrap();
-    let order = ContextOrder { node: 0, engine: 1, private: b"ctx".to_vec() };
+    let order = ContextOrder { node: 0, engine: 1, system: false, private: b"ctx".to_vec() };
     let context = kernel.create_context(at, process, device, &order).unwrap();
     let allocations = vec![b"one".to_vec(), b"another one".to_vec()];
     let order = CreateOrder { device, new_resource: true, allocations, ..CreateOrder::default() };
@@ -432,7 +432,7 @@ fn life(kernel: &Kernel, at: &mut Passive, adapter: AdapterId) {
     settle(kernel, at, adapter);
     kernel.destroy_context(at, process, context).unwrap();
     kernel.destroy_device(at, process, device).unwrap();
-    kernel.close_adapter(process, name).unwrap();
+    kernel.close_adapter(at, process, name).unwrap();
     kernel.end_process(at, process, Manner::Orderly);
 }
 
@@ -503,7 +503,7 @@ fn a_callback_after_the_end_is_named() {
         let name = kernel.open_adapter(process, adapter).unwrap();
         let device = kernel.create_device(at, process, name).unwrap();
         kernel.destroy_device(at, process, device).unwrap();
-        kernel.close_adapter(process, name).unwrap();
+        kernel.close_adapter(at, process, name).unwrap();
         kernel.end_process(at, process, Manner::Orderly);
     });
     assert_eq!(broken(&events), [said]);
@@ -531,7 +531,7 @@ fn a_panic_is_the_drivers_and_leaves_nothing_behind() {
             assert!(kernel.create_device(at, process, name).is_err());
             let outside = unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, 8, TAG) };
             assert!(outside.is_null(), "no driver is running any more");
-            kernel.close_adapter(process, name).unwrap();
+            kernel.close_adapter(at, process, name).unwrap();
             kernel.end_process(at, process, Manner::Orderly);
         });
         assert_eq!(broken(&events), ["DxgkDdiCreateDevice: crashed"], "{fault:?}");
@@ -547,7 +547,7 @@ fn the_old_way_to_handle_data_is_a_dead_end() {
         let order = CreateOrder { device, allocations: vec![vec![1]], ..CreateOrder::default() };
         assert!(kernel.create(at, process, order).is_err());
         kernel.destroy_device(at, process, device).unwrap();
-        kernel.close_adapter(process, name).unwrap();
+        kernel.close_adapter(at, process, name).unwrap();
         kernel.end_process(at, process, Manner::Orderly);
     });
     assert_eq!(broken(&events), ["DxgkDdiOpenAllocation: no-handle"]);
@@ -564,7 +564,7 @@ fn a_refused_create_leaves_nothing() {
         assert!(kernel.create(at, process, order).is_err());
         let _: Handle = device;
         kernel.destroy_device(at, process, device).unwrap();
-        kernel.close_adapter(process, name).unwrap();
+        kernel.close_adapter(at, process, name).unwrap();
         kernel.end_process(at, process, Manner::Orderly);
     });
     assert_eq!(broken(&events), ["DxgkDdiCreateAllocation: no-memory"]);

@@ -4,23 +4,37 @@
 //!
 //! 1. A command is written whole or not at all, wherever the buffer begins.
 //! 2. `multipass` counts what was written so far: pages of a move or of a mapping, bytes of an
-//!    update. What is done in one command is written with the last of its buffers.
+//!    update, entries of a table, parts of what is at virtual addresses. What is done in one command is written with the last of its buffers.
 
 use crate::area::{AREA_SIZE, Registers, SAVED_AT};
 use crate::controller::Side;
+use crate::mmu::{ENTRY_SIZE, encode_entry};
 use crate::paging::{MOST_WRITTEN, PagingCommand, WRITE_HEAD};
 use crate::plan::PAGE;
-use flight::Run;
+use flight::{Run, TableRoot};
 use kernel::miniport::{Answer, Refusal};
+use kernel::mmu::{EntryCopy, TableAt, TableUpdate};
 use kernel::operation::{Building, End, Operation, Pages, Transfer};
+
+/// The most entries one command writes, and how many bytes one has.
+const MOST_ENTRIES: usize = MOST_WRITTEN / ENTRY_BYTES;
+const ENTRY_BYTES: usize = 8;
+
+/// How many bytes at virtual addresses one command moves.
+const PART: u64 = 16 << 20;
 
 /// How many pieces that touch are looked at to make one of them.
 const MOST_JOINED: usize = 64;
 
 /// Writes the commands of an operation, or as many of them as there is room for.
 pub fn build(building: &mut Building<'_>) -> Answer<()> {
-    let mut writer =
-        Writer { room: building.buffer, written: 0, done: u64::from(*building.multipass) };
+    build_in(building, None)
+}
+
+/// The same, for a driver that knows the root of the system's own address space.
+pub fn build_in(building: &mut Building<'_>, system: Option<TableRoot>) -> Answer<()> {
+    let done = u64::from(*building.multipass);
+    let mut writer = Writer { room: building.buffer, written: 0, done, system };
     let all = writer.operation(&building.operation);
     building.written = u32::try_from(writer.written).unwrap_or(u32::MAX);
     *building.multipass = u32::try_from(writer.done).unwrap_or(u32::MAX);
@@ -32,6 +46,8 @@ struct Writer<'a> {
     written: usize,
     /// What `multipass` counts.
     done: u64,
+    /// What virtual addresses mean; the engine is told before the first.
+    system: Option<TableRoot>,
 }
 
 impl Writer<'_> {
@@ -50,11 +66,28 @@ impl Writer<'_> {
             Operation::UpdateContext { place, private, .. } => self.update(place, private),
             // What is thrown away may stay as it is, and who comes and goes moves no byte.
             Operation::Discard { .. } | Operation::Notify { .. } => Some(()),
-            Operation::UpdateTable(_)
-            | Operation::FlushTlb { .. }
-            | Operation::CopyEntries(_)
-            | Operation::VirtualTransfer { .. }
-            | Operation::VirtualFill { .. } => None,
+            Operation::UpdateTable(ref it) => self.entries(it),
+            Operation::FlushTlb { root, start, end, .. } => {
+                // Nothing from nothing on is everything, for the kernel; the hardware takes a
+                // range by its word.
+                let end = if (start, end) == (0, 0) { u64::MAX } else { end };
+                self.put(&PagingCommand::Flush { root, start, end })
+            }
+            Operation::CopyEntries(copies) => self.copies(copies),
+            Operation::VirtualTransfer { from, to, bytes, .. } => {
+                self.in_parts(bytes, |at, bytes| PagingCommand::Copy {
+                    from: Side::Virtual(from.saturating_add(at)),
+                    to: Side::Virtual(to.saturating_add(at)),
+                    bytes,
+                })
+            }
+            Operation::VirtualFill { address, bytes, pattern, .. } => {
+                self.in_parts(bytes, |at, bytes| PagingCommand::Fill {
+                    to: Side::Virtual(address.saturating_add(at)),
+                    bytes,
+                    pattern,
+                })
+            }
         }
     }
 
@@ -82,7 +115,7 @@ impl Writer<'_> {
         while self.done < pages.count {
             let count = (pages.count - self.done).min(cursor.ahead() / PAGE);
             let start = match cursor.side() {
-                Side::Own(it) | Side::System(it) => it,
+                Side::Own(it) | Side::System(it) | Side::Virtual(it) => it,
             };
             self.put(&PagingCommand::Map { page: page.saturating_add(self.done), start, count })?;
             cursor.skip(count * PAGE);
@@ -128,6 +161,82 @@ impl Writer<'_> {
             self.done = at as u64;
         }
         Some(())
+    }
+
+    /// Entries of a table. Those that the CPU writes are there already.
+    fn entries(&mut self, it: &TableUpdate<'_>) -> Option<()> {
+        let start = match it.table {
+            TableAt::Cpu(_) => return Some(()),
+            TableAt::Virtual(address) => Side::Virtual(address),
+            TableAt::Physical(_, address) => Side::Own(address),
+        };
+        self.root_for(start)?;
+        let place = |index: u64| {
+            let offset = (u64::from(it.first) + index).saturating_mul(ENTRY_SIZE);
+            start.behind(offset)
+        };
+        if it.repeat {
+            let word = it.entries.first().map_or(0, encode_entry);
+            while self.done < u64::from(it.count) {
+                let count = (u64::from(it.count) - self.done).min(MOST_ENTRIES as u64);
+                let to = place(self.done);
+                let count = u32::try_from(count).ok()?;
+                self.put(&PagingCommand::Repeat { to, word, count })?;
+                self.done += u64::from(count);
+            }
+            return Some(());
+        }
+        let count = usize::try_from(it.count).unwrap_or(usize::MAX);
+        let all = it.entries.get(..count).unwrap_or(it.entries);
+        let mut at = usize::try_from(self.done).unwrap_or(all.len());
+        while at < all.len() {
+            let room = self.room.len().saturating_sub(self.written + WRITE_HEAD);
+            let most = (room / ENTRY_BYTES).min(MOST_ENTRIES);
+            let now = all.get(at..(at + most).min(all.len())).filter(|it| !it.is_empty())?;
+            let bytes: Vec<u8> = now.iter().flat_map(|it| encode_entry(it).to_le_bytes()).collect();
+            self.put(&PagingCommand::Write { to: place(at as u64), bytes: &bytes })?;
+            at += now.len();
+            self.done = at as u64;
+        }
+        Some(())
+    }
+
+    fn copies(&mut self, copies: &[EntryCopy]) -> Option<()> {
+        self.root_for(Side::Virtual(0))?;
+        let done = usize::try_from(self.done).unwrap_or(copies.len());
+        for it in copies.iter().skip(done) {
+            let end = |(table, first): (u64, u32)| {
+                Side::Virtual(table.saturating_add(u64::from(first) * ENTRY_SIZE))
+            };
+            let bytes = u64::from(it.count) * ENTRY_SIZE;
+            self.put(&PagingCommand::Copy { from: end(it.from), to: end(it.to), bytes })?;
+            self.done += 1;
+        }
+        Some(())
+    }
+
+    /// Something at virtual addresses, part by part.
+    fn in_parts<'c>(
+        &mut self,
+        bytes: u64,
+        command: impl Fn(u64, u64) -> PagingCommand<'c>,
+    ) -> Option<()> {
+        self.root_for(Side::Virtual(0))?;
+        let parts = bytes.div_ceil(PART);
+        while self.done < parts {
+            let at = self.done * PART;
+            self.put(&command(at, (bytes - at).min(PART)))?;
+            self.done += 1;
+        }
+        Some(())
+    }
+
+    /// Says what virtual addresses mean, if this is one.
+    fn root_for(&mut self, side: Side) -> Option<()> {
+        match (side, self.system) {
+            (Side::Virtual(_), Some(root)) => self.put(&PagingCommand::Root(root)),
+            _ => Some(()),
+        }
     }
 
     fn put(&mut self, command: &PagingCommand<'_>) -> Option<()> {

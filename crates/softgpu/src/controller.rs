@@ -6,6 +6,7 @@
 //! 2. An access is done whole or not at all: what it touches is found before the first byte.
 
 use crate::aperture::Aperture;
+use crate::mmu::Mmu;
 use crate::plan::{APERTURE_BASE, LOCAL_BASE, MemoryPlan, VISIBLE_BASE};
 use flight::{Ram, Run};
 use std::fmt;
@@ -22,6 +23,7 @@ pub(crate) struct Controller {
     local: Run,
     aperture_bytes: u64,
     aperture: Mutex<Aperture>,
+    mmu: Option<Mmu>,
 }
 
 /// Where bytes are, for the hardware.
@@ -31,6 +33,19 @@ pub(crate) enum Side {
     Own(u64),
     /// In the machine's memory.
     System(u64),
+    /// At a virtual address of the system's own address space.
+    Virtual(u64),
+}
+
+impl Side {
+    /// So many bytes behind it.
+    pub(crate) fn behind(self, bytes: u64) -> Self {
+        match self {
+            Side::Own(it) => Side::Own(it.saturating_add(bytes)),
+            Side::System(it) => Side::System(it.saturating_add(bytes)),
+            Side::Virtual(it) => Side::Virtual(it.saturating_add(bytes)),
+        }
+    }
 }
 
 impl Controller {
@@ -42,7 +57,8 @@ impl Controller {
             return None;
         };
         let aperture = Mutex::new(Aperture::new(plan.aperture));
-        Some(Self { ram, visible, local, aperture_bytes: plan.aperture, aperture })
+        let mmu = plan.mmu.map(Mmu::new);
+        Some(Self { ram, visible, local, aperture_bytes: plan.aperture, aperture, mmu })
     }
 
     pub(crate) fn ram(&self) -> &Arc<dyn Ram> {
@@ -67,6 +83,31 @@ impl Controller {
 
     pub(crate) fn aperture(&self) -> MutexGuard<'_, Aperture> {
         self.aperture.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What knows virtual addresses, if there are any.
+    pub(crate) fn mmu(&self) -> Option<&Mmu> {
+        self.mmu.as_ref()
+    }
+
+    /// Shows nothing in the aperture, and remembers no translation, as when the power comes.
+    pub(crate) fn reset(&self) {
+        self.aperture().reset();
+        if let Some(mmu) = &self.mmu {
+            mmu.tlb().reset();
+        }
+    }
+
+    /// How many pages the local memory has that the CPU does not see.
+    pub(crate) fn local_pages(&self) -> u64 {
+        self.local.bytes / crate::plan::PAGE
+    }
+
+    /// Fills local memory.
+    pub(crate) fn scribble(&self, pattern: u32) {
+        for run in [self.visible, self.local] {
+            self.ram.fill(run, pattern);
+        }
     }
 
     /// Whether something is behind all of these bytes.
@@ -131,12 +172,18 @@ impl Controller {
         pairs(&sources, &targets).all(|(from, to, bytes)| self.ram.copy(from, to, bytes))
     }
 
+    /// The pieces of the machine's memory behind these bytes, if all are taken.
+    pub(crate) fn there(&self, side: Side, bytes: u64) -> Option<Vec<Run>> {
+        self.pieces(side, bytes)
+    }
+
     /// The pieces of the machine's memory behind these bytes; none, if some of them are not
-    /// there.
+    /// there. What is virtual an engine finds otherwise.
     fn pieces(&self, side: Side, bytes: u64) -> Option<Vec<Run>> {
         let address = match side {
             Side::System(start) => return Some(vec![Run { start, bytes }]),
             Side::Own(address) => address,
+            Side::Virtual(_) => return None,
         };
         if let Some(offset) = within(address, bytes, APERTURE_BASE, self.aperture_bytes) {
             return self.aperture().pieces(offset, bytes);

@@ -16,23 +16,26 @@ use crate::engine::Paging;
 use crate::format::{self, DESCRIPTION_SIZE, STANDARD_RESOURCE, STANDARD_RESOURCE_SIZE};
 use crate::gpu::{Gpu, NODES, Packet};
 use crate::listed::SIZES;
+use crate::mmu::MmuPlan;
 use crate::paged;
-use crate::plan::{MemoryPlan, PAGE};
+use crate::plan::{LOCAL, MemoryPlan, PAGE};
 use crate::records::{Ended, Records, View};
-use flight::{DeviceLevel, Dispatch, Fence, Passive, Ram};
+use flight::{DeviceLevel, Dispatch, Fence, Passive, Ram, TableRoot};
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::handle::Handle;
 use kernel::listed::{BufferSizes, ListedSubmission, Patching, Rendering};
 use kernel::miniport::{
     Answer, Births, Blank, Born, Cancelled, CollectReason, ContextOrder, Doomed, DriverAllocation,
-    DriverContext, DriverDevice, DriverResource, DriverView, Escape, Fate, Features, Generation,
-    Home, Interrupt, Miniport, Opening, Refusal, SchedulingFeatures, Shape, Standard, Submission,
-    Surface, ViewBirth,
+    DriverContext, DriverDevice, DriverProcess, DriverResource, DriverView, Escape, Fate, Features,
+    Generation, Home, Interrupt, Miniport, Opening, Refusal, SchedulingFeatures, Shape, Standard,
+    Submission, Surface, ViewBirth,
 };
+use kernel::mmu::{ProcessOrder, Root, RootSize, WindowMap};
 use kernel::operation::{Building, PagingSubmission};
 use kernel::power::{PowerOrder, PowerState, Powered};
 use kernel::services::Services;
+use kernel::space::Space;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::vec::Drain;
@@ -41,6 +44,16 @@ use std::vec::Drain;
 const A8: i32 = 28;
 /// The engines of a node, as bits; no bit leaves the choice to us.
 const ENGINES: u32 = 1;
+
+/// What only a driver of hardware with virtual addresses has.
+const VIRTUAL: [&str; 6] = [
+    "DxgkDdiCreateProcess",
+    "DxgkDdiDestroyProcess",
+    "DxgkDdiGetRootPageTableSize",
+    "DxgkDdiSetRootPageTable",
+    "DxgkDdiMapCpuHostAperture",
+    "DxgkDdiUnmapCpuHostAperture",
+];
 
 /// The driver of a [`Gpu`].
 pub struct SoftGpu {
@@ -122,6 +135,11 @@ impl SoftGpu {
         }
     }
 
+    /// How the hardware translates, if it does.
+    pub(crate) fn mmu(&self) -> Option<MmuPlan> {
+        self.plan.and_then(|it| it.mmu)
+    }
+
     /// What an allocation is, from its private data.
     fn shape(&self, private: &[u8]) -> Answer<Shape> {
         if self.plan.is_some() {
@@ -171,7 +189,7 @@ impl Miniport for SoftGpu {
             "DxgkDdiSubmitCommandVirtual" => self.lists.is_none(),
             // It shows nothing, so there is nothing to hand on.
             "DxgkDdiStopDeviceAndReleasePostDisplayOwnership" => false,
-            _ => true,
+            it => !VIRTUAL.contains(&it) || self.mmu().is_some(),
         };
         kernel::ddi::NAMES.iter().copied().filter(has).collect()
     }
@@ -201,7 +219,8 @@ impl Miniport for SoftGpu {
             resets_engines: true,
             narrow: false,
         };
-        Ok(Features { nodes: NODES, memory, scheduling, ..Features::default() })
+        let mmu = self.mmu().map(MmuPlan::features);
+        Ok(Features { nodes: NODES, memory, mmu, scheduling })
     }
 
     fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
@@ -267,13 +286,17 @@ impl Miniport for SoftGpu {
         let services = self.services()?;
         build(&**services.pool(), |blocks| {
             let block = blocks.take()?;
-            let area = if self.plan.is_some() {
+            let area = if self.plan.is_some() && !order.system {
                 let names = (device.word(), word.kernel_name());
                 self.make_area(at, &services, blocks, names)?
             } else {
                 None
             };
-            self.state().records.add_context(block, device.word(), area);
+            let records = &mut self.state().records;
+            records.add_context(block, device.word(), area);
+            if order.system {
+                records.set_system(block);
+            }
             Ok(word.fill(block))
         })
     }
@@ -298,6 +321,47 @@ impl Miniport for SoftGpu {
         }
         drop(areas);
         self.end(|records, ended| records.end_context(context.word(), ended))
+    }
+
+    fn create_process(
+        &self,
+        _at: &mut Passive,
+        _order: ProcessOrder,
+        word: Blank<'_, Space>,
+    ) -> Answer<DriverProcess> {
+        build(&**self.services()?.pool(), |blocks| {
+            let block = blocks.take()?;
+            self.state().records.add_process(block);
+            Ok(word.fill(block))
+        })
+    }
+
+    fn destroy_process(&self, _at: &mut Passive, process: DriverProcess) -> Answer<()> {
+        self.end(|records, ended| records.end_process(process.word(), ended))
+    }
+
+    fn root_size(&self, _at: &mut Passive, entries: u32) -> Answer<RootSize> {
+        Ok(self.mmu().ok_or(Refusal::Absent)?.root_size(entries))
+    }
+
+    fn set_root(&self, _at: &mut Passive, context: &DriverContext, root: Root) -> Answer<()> {
+        self.mmu().ok_or(Refusal::Absent)?;
+        let Root { segment, offset, entries } = root;
+        let root = TableRoot { segment, offset, entries };
+        let known = self.state().records.set_root(context.word(), root);
+        if known { Ok(()) } else { Err(Refusal::Invalid) }
+    }
+
+    fn map_window(&self, _at: &mut Passive, map: WindowMap<'_>) -> Answer<()> {
+        let pairs: Vec<(u64, u64)> =
+            map.window.iter().copied().zip(map.memory.iter().copied()).collect();
+        let shown = map.segment == LOCAL && self.gpu.show_window(&pairs);
+        if shown { Ok(()) } else { Err(Refusal::Invalid) }
+    }
+
+    fn unmap_window(&self, _at: &mut Passive, segment: u32, window: &[u64]) -> Answer<()> {
+        let hidden = segment == LOCAL && self.gpu.hide_window(window);
+        if hidden { Ok(()) } else { Err(Refusal::Invalid) }
     }
 
     fn standard_data(&self, _at: &mut Passive, standard: &mut Standard) -> Answer<()> {
@@ -423,7 +487,9 @@ impl Miniport for SoftGpu {
         let commands = format::decode(packet.private)?;
         let commands = self.state().records.resolve(packet.context.word(), commands)?;
         if self.plan.is_some() {
-            return self.draw(packet.context.word(), (packet.node, packet.fence), commands);
+            let fetch = (packet.length > 0).then_some((packet.commands, packet.length));
+            let fetch = fetch.filter(|_| self.mmu().is_some());
+            return self.draw(packet.context.word(), (packet.node, packet.fence), commands, fetch);
         }
         let own = |it: Weak<Allocation>| {
             let memory = it.upgrade().and_then(|it| it.memory().map(Arc::downgrade));
@@ -449,7 +515,8 @@ impl Miniport for SoftGpu {
     fn build_paging(&self, _at: &mut Passive, building: &mut Building<'_>) -> Answer<()> {
         self.plan.ok_or(Refusal::Absent)?;
         paged::note(&self.state().records, &building.operation);
-        building::build(building)
+        let system = self.prepare_tables(&building.operation)?;
+        building::build_in(building, system)
     }
 
     fn submit_paging(&self, _at: &mut Dispatch, packet: &PagingSubmission<'_>) -> Answer<()> {

@@ -11,11 +11,14 @@
 
 use crate::area::{REGISTERS_SIZE, Registers, SAVED_AT};
 use crate::controller::{Controller, Side};
-use crate::format::Command;
+use crate::format::{Command, decode};
 use crate::gpu::Packet;
 use crate::memory::Memory;
-use crate::paging::{HEAD, PagingCommand};
-use flight::Fence;
+use crate::mmu::Virtual;
+use crate::paging::{HEAD, MOST_WRITTEN, PagingCommand};
+use crate::plan::PAGE;
+use flight::{Fence, TableRoot};
+use kernel::miniport::Refusal;
 use std::collections::VecDeque;
 use std::sync::Weak;
 
@@ -32,6 +35,12 @@ pub struct Drawing {
     pub area: Area,
     /// What is left to do.
     pub commands: VecDeque<Command<Target>>,
+    /// The address space that its addresses are of.
+    pub root: Option<TableRoot>,
+    /// More commands, that the engine fetches first: at which virtual address, how many bytes.
+    pub fetch: Option<(u64, u32)>,
+    /// The engine has begun with it.
+    pub begun: bool,
 }
 
 /// Memory as a driver found it when it wrote a command.
@@ -97,6 +106,8 @@ pub enum Ended {
     Done(Fence),
     /// It touched memory that is not there: whose, by the driver's word, if it had one.
     Faulted(Fence, Option<usize>),
+    /// It touched a virtual address that is not there, or may not be written.
+    PageFaulted(Fence, u64),
     /// What was behind it was given back, as this request asked.
     Preempted(Fence),
 }
@@ -115,6 +126,8 @@ pub(crate) enum Work {
 pub(crate) struct Engine {
     pub(crate) queue: VecDeque<Work>,
     pub(crate) ended: Vec<Ended>,
+    /// What virtual addresses of paging commands mean.
+    system: Option<TableRoot>,
     pub(crate) current: Option<Current>,
     /// It is to give back what it has.
     pub(crate) preemption: Option<Fence>,
@@ -143,6 +156,8 @@ pub(crate) struct Step {
     pub(crate) saved: Option<u64>,
     /// What a stream reads and writes: whose fence, where, and how many bytes.
     pub(crate) used: Vec<(Fence, u64, u64)>,
+    /// With which address space a packet was begun.
+    pub(crate) rooted: Option<(Fence, Option<TableRoot>)>,
 }
 
 /// What became of the work in front.
@@ -155,6 +170,8 @@ enum Outcome {
     Done,
     /// It touched what is not there.
     Fault(Option<usize>),
+    /// It touched a virtual address that is not there.
+    PageFault(u64),
 }
 
 impl Engine {
@@ -204,8 +221,9 @@ impl Engine {
             }
             Outcome::Done => Some(Ended::Done(fence)),
             Outcome::Fault(word) => Some(Ended::Faulted(fence, word)),
+            Outcome::PageFault(address) => Some(Ended::PageFaulted(fence, address)),
         };
-        step.faults += u64::from(matches!(outcome, Outcome::Skipped | Outcome::Fault(_)));
+        step.faults += u64::from(!matches!(outcome, Outcome::Going | Outcome::Done));
         step.interrupt = ended.is_some();
         step.packet = client && step.interrupt;
         self.ended.extend(ended);
@@ -219,6 +237,15 @@ impl Engine {
             return Outcome::Fault(Some(word));
         }
         self.enter((it.context, it.area), memory, step);
+        if !it.begun {
+            it.begun = true;
+            if memory.mmu().is_some() {
+                step.rooted = Some((it.fence, it.root));
+            }
+            if let Some(fault) = fetch_commands(it, memory) {
+                return fault;
+            }
+        }
         let mut unkept = Registers::default();
         let registers = self.current.as_mut().map_or(&mut unkept, |it| &mut it.registers);
         let Some(command) = it.commands.pop_front() else {
@@ -226,7 +253,7 @@ impl Engine {
             registers.fence = u64::from(it.fence.0);
             return Outcome::Done;
         };
-        let outcome = command_on(&command, memory);
+        let outcome = command_on(&command, memory, it.root);
         registers.commands += u64::from(matches!(outcome, Outcome::Going));
         outcome
     }
@@ -285,7 +312,7 @@ impl Engine {
             Some(PagingCommand::Fill { to, bytes, .. }) => uses(to, bytes),
             _ => (),
         }
-        match page(&bytes, memory) {
+        match page(&bytes, memory, &mut self.system) {
             Some(()) => {
                 registers.commands += 1;
                 Outcome::Going
@@ -302,8 +329,8 @@ impl Engine {
         if it.length == 0 {
             return Outcome::Done;
         }
-        match fetch(&mut it.commands, &mut it.length, memory).and_then(|bytes| page(&bytes, memory))
-        {
+        let fetched = fetch(&mut it.commands, &mut it.length, memory);
+        match fetched.and_then(|bytes| page(&bytes, memory, &mut self.system)) {
             Some(()) => Outcome::Going,
             None => Outcome::Fault(None),
         }
@@ -329,21 +356,70 @@ fn fetch(commands: &mut u64, left: &mut u32, memory: &Controller) -> Option<Vec<
     Some(bytes)
 }
 
-fn page(bytes: &[u8], memory: &Controller) -> Option<()> {
+fn page(bytes: &[u8], memory: &Controller, system: &mut Option<TableRoot>) -> Option<()> {
+    let place = |side| match side {
+        Side::Virtual(address) => Some(Virtual { root: *system, address }),
+        Side::Own(_) | Side::System(_) => None,
+    };
     let done = match PagingCommand::decode(bytes)? {
-        PagingCommand::Copy { from, to, bytes } => memory.copy(from, to, bytes),
-        PagingCommand::Fill { to, bytes, pattern } => memory.fill(to, bytes, pattern),
+        PagingCommand::Copy { from, to, bytes } => match (place(from), place(to)) {
+            (Some(from), Some(to)) => memory.copy_virtual(from, to, bytes).is_ok(),
+            // What is virtual at one end only is not reached.
+            _ => memory.copy(from, to, bytes),
+        },
+        PagingCommand::Fill { to, bytes, pattern } => match place(to) {
+            Some(to) => memory.fill_virtual(to, bytes, pattern).is_ok(),
+            None => memory.fill(to, bytes, pattern),
+        },
         PagingCommand::Map { page, start, count } => memory.aperture().map(page, start, count),
         PagingCommand::Unmap { page, count, dummy } => memory.aperture().unmap(page, count, dummy),
-        PagingCommand::Write { to, bytes } => memory.write(to, bytes),
         PagingCommand::Hang => true,
+        PagingCommand::Write { to, bytes } => write(memory, to, place(to), bytes),
+        PagingCommand::Repeat { to, word, count } => {
+            let count = usize::try_from(count).ok().filter(|it| *it <= MOST_WRITTEN / 8)?;
+            write(memory, to, place(to), &word.to_le_bytes().repeat(count))
+        }
+        PagingCommand::Flush { root, start, end } => {
+            memory.mmu()?.tlb().forget(root, &(start / PAGE..end.div_ceil(PAGE)));
+            true
+        }
+        PagingCommand::Root(root) => {
+            memory.mmu()?;
+            *system = Some(root);
+            true
+        }
     };
     done.then_some(())
 }
 
+fn write(memory: &Controller, to: Side, place: Option<Virtual>, bytes: &[u8]) -> bool {
+    place
+        .map_or_else(|| memory.write(to, bytes), |place| memory.write_virtual(place, bytes).is_ok())
+}
+
+/// Reads the commands that a packet has at a virtual address. What names an allocation is none
+/// of the hardware's.
+fn fetch_commands(it: &mut Drawing, memory: &Controller) -> Option<Outcome> {
+    let (address, length) = it.fetch.take()?;
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+    if let Err(fault) = memory.read_virtual(Virtual { root: it.root, address }, &mut bytes) {
+        return Some(Outcome::PageFault(fault));
+    }
+    let nameless = |it: Command| it.resolve(|_| Err(Refusal::Invalid));
+    let commands = decode(&bytes).and_then(|it| it.into_iter().map(nameless).collect());
+    match commands {
+        Ok(commands) => {
+            let given = std::mem::replace(&mut it.commands, commands);
+            it.commands.extend(given);
+            None
+        }
+        Err(_) => Some(Outcome::PageFault(address)),
+    }
+}
+
 /// Does a command of a context. A range outside its allocation is skipped, for no address
 /// stands for it.
-fn command_on(command: &Command<Target>, memory: &Controller) -> Outcome {
+fn command_on(command: &Command<Target>, memory: &Controller, root: Option<TableRoot>) -> Outcome {
     let find = |target: &Target, offset: u64, length: u64| {
         let inside = offset.checked_add(length).is_some_and(|end| end <= target.size);
         let address = target.address.ok_or(Outcome::Fault(target.word))?;
@@ -366,6 +442,15 @@ fn command_on(command: &Command<Target>, memory: &Controller) -> Outcome {
                 did(memory.copy(source, target, *length), word)
             })
         }
+        Command::FillAt { address, length, value } => {
+            let to = Virtual { root, address: *address };
+            let pattern = u32::from_le_bytes([*value; 4]);
+            memory.fill_virtual(to, *length, pattern).map_err(Outcome::PageFault)
+        }
+        Command::CopyAt { from, to, length } => {
+            let [from, to] = [from, to].map(|it| Virtual { root, address: *it });
+            memory.copy_virtual(from, to, *length).map_err(Outcome::PageFault)
+        }
     };
     done.err().unwrap_or(Outcome::Going)
 }
@@ -381,6 +466,8 @@ fn own(packet: &mut Packet) -> Outcome {
         Some(Command::Copy { from, from_offset, to, to_offset, length }) => {
             copy((&from, from_offset), (&to, to_offset), length)
         }
+        // There are no virtual addresses here.
+        Some(Command::FillAt { .. } | Command::CopyAt { .. }) => None,
     };
     if done.is_some() { Outcome::Going } else { Outcome::Skipped }
 }

@@ -43,6 +43,8 @@ const FILL: u32 = 1;
 const COPY: u32 = 2;
 const HANG: u32 = 3;
 const RAW: u32 = 4;
+const FILL_AT: u32 = 5;
+const COPY_AT: u32 = 6;
 
 /// One thing for the hardware to do. Memory is named by `M`: a client's handle, until the
 /// driver has found what that names.
@@ -74,6 +76,24 @@ pub enum Command<M = Handle> {
     },
     /// Never ends.
     Hang,
+    /// Sets `length` bytes at a virtual address to `value`.
+    FillAt {
+        /// Where.
+        address: u64,
+        /// How many bytes.
+        length: u64,
+        /// What each of them becomes.
+        value: u8,
+    },
+    /// Copies `length` bytes from one virtual address to another.
+    CopyAt {
+        /// Where they are.
+        from: u64,
+        /// Where they go.
+        to: u64,
+        /// How many bytes.
+        length: u64,
+    },
 }
 
 impl<M> Command<M> {
@@ -91,6 +111,10 @@ impl<M> Command<M> {
                 Command::Copy { from, from_offset, to, to_offset, length }
             }
             Command::Hang => Command::Hang,
+            Command::FillAt { address, length, value } => {
+                Command::FillAt { address, length, value }
+            }
+            Command::CopyAt { from, to, length } => Command::CopyAt { from, to, length },
         })
     }
 }
@@ -143,6 +167,16 @@ pub fn encode(commands: &[Command]) -> Vec<u8> {
                 bytes.extend(length.to_le_bytes());
             }
             Command::Hang => bytes.extend(HANG.to_le_bytes()),
+            Command::FillAt { address, length, value } => {
+                bytes.extend(FILL_AT.to_le_bytes());
+                bytes.extend(address.to_le_bytes());
+                bytes.extend(length.to_le_bytes());
+                bytes.push(value);
+            }
+            Command::CopyAt { from, to, length } => {
+                bytes.extend(COPY_AT.to_le_bytes());
+                bytes.extend([from, to, length].iter().flat_map(|it| it.to_le_bytes()));
+            }
         }
     }
     bytes
@@ -270,6 +304,12 @@ impl Reader<'_> {
                 length: self.u64()?,
             },
             HANG => Command::Hang,
+            FILL_AT => Command::FillAt {
+                address: self.u64()?,
+                length: self.u64()?,
+                value: u8::from_le_bytes(self.take()?),
+            },
+            COPY_AT => Command::CopyAt { from: self.u64()?, to: self.u64()?, length: self.u64()? },
             _ => return Err(Refusal::Invalid),
         })
     }
@@ -293,7 +333,7 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
-    const COMMANDS: [Command; 3] = [
+    const COMMANDS: [Command; 5] = [
         Command::Fill { target: Handle(0x4000_0040), offset: 1, length: u64::MAX, value: 0xab },
         Command::Copy {
             from: Handle(u32::MAX),
@@ -303,6 +343,8 @@ mod tests {
             length: 3,
         },
         Command::Hang,
+        Command::FillAt { address: 1 << 38, length: 5, value: 6 },
+        Command::CopyAt { from: 7, to: u64::MAX, length: 8 },
     ];
 
     #[test]
@@ -390,7 +432,7 @@ mod tests {
 
     #[test]
     fn unknown_commands_and_false_counts_are_refused() {
-        for command in [0, HANG + 1, u32::MAX] {
+        for command in [0, COPY_AT + 1, u32::MAX] {
             let bytes = [1_u32.to_le_bytes(), command.to_le_bytes()].concat();
             assert_eq!(decode(&bytes), Err(Refusal::Invalid), "{command}");
         }

@@ -11,8 +11,9 @@ use crate::controller::{Controller, Side};
 use crate::engine::{Drawing, Ended, Engine, Paging, Step, Stream, Work};
 use crate::format::Command;
 use crate::memory::Memory;
+use crate::mmu::Virtual;
 use crate::plan::MemoryPlan;
-use flight::{Fence, InCall, Line, Machine, Passive, Ram};
+use flight::{Fence, InCall, Line, Machine, Passive, Ram, TableEntry, TableRoot};
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -151,16 +152,37 @@ impl Gpu {
     }
 
     /// Drops every packet, and what was done and not yet asked for. The aperture shows nothing
-    /// any more. Faults and packets stay
-    /// counted, and local memory keeps its bytes.
+    /// any more, and no translation is remembered. Faults and packets stay counted, and local
+    /// memory keeps its bytes.
     pub fn reset(&self) {
         InCall::touch();
         let mut state = self.state();
         (state.engines, state.vsync) = Default::default();
         drop(state);
         if let Some(memory) = &self.memory {
-            memory.aperture().reset();
+            memory.reset();
         }
+    }
+
+    /// Fills its memory with a pattern: when the power comes, anything can be in it.
+    pub fn scribble(&self, pattern: u32) {
+        if let Some(memory) = &self.memory {
+            memory.scribble(pattern);
+        }
+    }
+
+    /// Shows pages of the segment [`LOCAL`](crate::LOCAL) to the CPU, each in a page of the
+    /// window: pairs of both. Answers whether all are there.
+    pub fn show_window(&self, pairs: &[(u64, u64)]) -> bool {
+        InCall::touch();
+        let memory = self.memory.as_ref();
+        memory.is_some_and(|it| it.mmu().is_some_and(|mmu| mmu.show(pairs, it.local_pages())))
+    }
+
+    /// Shows nothing in these pages of the window any more. Answers whether something was.
+    pub fn hide_window(&self, pages: &[u64]) -> bool {
+        InCall::touch();
+        self.memory.as_ref().and_then(Controller::mmu).is_some_and(|it| it.hide(pages))
     }
 
     /// Loses its power: every packet, and every byte of local memory. What comes up instead is
@@ -205,6 +227,9 @@ impl Machine for Gpu {
         for (fence, address, bytes) in step.used {
             line.used(node, fence, address, bytes);
         }
+        if let Some((fence, root)) = step.rooted {
+            line.rooted(node, fence, root);
+        }
         if step.interrupt {
             line.raise(at);
         }
@@ -228,6 +253,19 @@ impl Machine for Gpu {
 
     fn peek(&self, address: u64, into: &mut [u8]) -> bool {
         self.memory.as_ref().is_some_and(|it| it.read(Side::Own(address), into))
+    }
+
+    fn peek_entry(&self, table: (u32, u64), index: u32) -> Option<TableEntry> {
+        self.memory.as_ref()?.entry(table, u64::from(index))
+    }
+
+    fn translate(&self, root: TableRoot, address: u64) -> Option<TableEntry> {
+        self.memory.as_ref()?.translate(root, address)
+    }
+
+    fn peek_virtual(&self, root: TableRoot, address: u64, into: &mut [u8]) -> bool {
+        let at = Virtual { root: Some(root), address };
+        self.memory.as_ref().is_some_and(|it| it.look_virtual(at, into))
     }
 }
 

@@ -19,6 +19,9 @@ pub mod format;
 mod gpu;
 mod listed;
 mod memory;
+mod mmu;
+#[cfg(test)]
+mod mmu_tests;
 mod paged;
 #[cfg(test)]
 mod paged_tests;
@@ -26,14 +29,17 @@ mod paging;
 mod plan;
 mod records;
 mod recover;
+mod tlb;
+mod virtual_driver;
 
 pub use area::{AREA_SIZE, REGISTERS_SIZE, Registers, SAVED_AT};
 /// The paging commands of this hardware, for a driver of another kind.
-pub use building::build as build_paging;
+pub use building::{build as build_paging, build_in as build_paging_in};
 pub use driver::SoftGpu;
 pub use engine::{Area, Drawing, Ended, Paging, Stream, Target};
 pub use gpu::{Gpu, NODES, Packet};
 /// Packets with lists of this hardware, for a driver of another kind.
 pub use listed::{Writing, patch, translate};
 pub use memory::Memory;
-pub use plan::{APERTURE, LOCAL, MemoryPlan, VISIBLE};
+pub use mmu::{ENTRY_SIZE, MmuPlan, encode_entry};
+pub use plan::{APERTURE, LOCAL, MemoryPlan, VISIBLE, segment_base};

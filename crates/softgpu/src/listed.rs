@@ -169,6 +169,8 @@ fn write(
             to: find(SECOND, to, to_offset, length)?,
             bytes: length,
         },
+        // What is listed has no virtual address.
+        Command::FillAt { .. } | Command::CopyAt { .. } => return Err(Refusal::Illegal),
     };
     Ok(Written { bytes: written.encode(), addresses })
 }

@@ -119,16 +119,19 @@ impl SoftGpu {
     /// Gives a packet to the hardware, with the addresses at which things are now.
     pub(crate) fn draw(
         &self,
-        context: usize,
+        context_word: usize,
         (node, fence): (u32, Fence),
         commands: Commands,
+        fetch: Option<(u64, u32)>,
     ) -> Answer<()> {
         let gone = Target { word: None, address: None, size: u64::MAX };
         let find = |it: Weak<Allocation>| Ok(it.upgrade().map_or(gone, |it| it.target()));
         let commands = commands.into_iter().map(|it| it.resolve(find)).collect::<Answer<_>>()?;
-        let saving = self.state().records.saving(context);
+        let saving = self.state().records.saving(context_word);
         let (context, area) = saving.ok_or(Refusal::Invalid)?;
-        self.gpu.push_drawing(Drawing { node, fence, context, area, commands });
+        let root = self.state().records.root(context_word);
+        let drawing = Drawing { node, fence, context, area, commands, root, fetch, begun: false };
+        self.gpu.push_drawing(drawing);
         Ok(())
     }
 
@@ -145,6 +148,12 @@ impl SoftGpu {
                         services.notify_interrupt(at, node, done);
                     }
                     services.notify_fault(at, node, fence, word);
+                }
+                Ended::PageFaulted(fence, address) => {
+                    if let Some(done) = newest.take() {
+                        services.notify_interrupt(at, node, done);
+                    }
+                    services.notify_page_fault(at, node, fence, address);
                 }
                 Ended::Preempted(preemption) => {
                     if let Some(done) = newest.take() {

@@ -18,6 +18,7 @@ const PLAN: MemoryPlan = MemoryPlan {
     aperture: 8 * PAGE,
     paging_buffer: 4096,
     paging_node: 0,
+    mmu: None,
 };
 const RAM: u64 = 128 * PAGE;
 /// The context and the allocation that most tests have, by their words.
@@ -126,7 +127,7 @@ impl Bench<'_> {
         let fill = |&(offset, value)| Command::Fill { target: NAME, offset, length: 1, value };
         let commands = fills.iter().map(fill).collect();
         let commands = self.driver.state().records.resolve(context, commands).unwrap();
-        self.driver.draw(context, (0, Fence(self.fence)), commands).unwrap();
+        self.driver.draw(context, (0, Fence(self.fence)), commands, None).unwrap();
     }
 
     fn run(&mut self) {

@@ -9,6 +9,7 @@
 //! 2. The first [`HEAD`] bytes say how long a command is.
 
 use crate::controller::Side;
+use flight::TableRoot;
 
 const MARK: u8 = b'W';
 const VERSION: u8 = 1;
@@ -19,11 +20,18 @@ const MAP: u8 = 3;
 const UNMAP: u8 = 4;
 const WRITE: u8 = 5;
 const HANG: u8 = 6;
+const REPEAT: u8 = 7;
+const FLUSH: u8 = 8;
+const ROOT: u8 = 9;
 
 /// The first address is one of the machine's.
 const FROM_SYSTEM: u8 = 1;
 /// The second, or the only one, is.
 const TO_SYSTEM: u8 = 2;
+/// The first address is virtual.
+const FROM_VIRTUAL: u8 = 4;
+/// The second, or the only one, is.
+const TO_VIRTUAL: u8 = 8;
 
 /// How many bytes say how long a command is.
 pub(crate) const HEAD: usize = 8;
@@ -47,6 +55,12 @@ pub(crate) enum PagingCommand<'a> {
     Write { to: Side, bytes: &'a [u8] },
     /// Never ends.
     Hang,
+    /// Writes the same eight bytes so many times.
+    Repeat { to: Side, word: u64, count: u32 },
+    /// Forgets translations of a root, from an address up to before another.
+    Flush { root: (u32, u64), start: u64, end: u64 },
+    /// Has virtual addresses of the commands behind it mean this address space.
+    Root(TableRoot),
 }
 
 impl<'a> PagingCommand<'a> {
@@ -54,20 +68,29 @@ impl<'a> PagingCommand<'a> {
     pub(crate) fn encode(&self) -> Vec<u8> {
         match *self {
             Self::Copy { from, to, bytes } => {
-                let flags = system(from, FROM_SYSTEM) | system(to, TO_SYSTEM);
+                let flags = flags(from, FROM_SYSTEM, FROM_VIRTUAL) | to_flags(to);
                 numbers(COPY, flags, 0, &[address(from), address(to), bytes])
             }
             Self::Fill { to, bytes, pattern } => {
-                numbers(FILL, system(to, TO_SYSTEM), pattern, &[address(to), bytes])
+                numbers(FILL, to_flags(to), pattern, &[address(to), bytes])
             }
             Self::Map { page, start, count } => numbers(MAP, 0, 0, &[page, start, count]),
             Self::Unmap { page, count, dummy } => numbers(UNMAP, 0, 0, &[page, count, dummy]),
             Self::Hang => numbers(HANG, 0, 0, &[]),
             Self::Write { to, bytes } => {
                 let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-                let mut all = numbers(WRITE, system(to, TO_SYSTEM), length, &[address(to)]);
+                let mut all = numbers(WRITE, to_flags(to), length, &[address(to)]);
                 all.extend(bytes);
                 all
+            }
+            Self::Repeat { to, word, count } => {
+                numbers(REPEAT, to_flags(to), count, &[address(to), word])
+            }
+            Self::Flush { root: (segment, offset), start, end } => {
+                numbers(FLUSH, 0, segment, &[offset, start, end])
+            }
+            Self::Root(TableRoot { segment, offset, entries }) => {
+                numbers(ROOT, 0, segment, &[offset, u64::from(entries)])
             }
         }
     }
@@ -76,9 +99,9 @@ impl<'a> PagingCommand<'a> {
     pub(crate) fn length(head: [u8; HEAD]) -> Option<usize> {
         let [MARK, VERSION, kind, _, number @ ..] = head else { return None };
         match kind {
-            COPY | MAP | UNMAP => Some(HEAD + 3 * 8),
-            FILL => Some(HEAD + 2 * 8),
             HANG => Some(HEAD),
+            COPY | MAP | UNMAP | FLUSH => Some(HEAD + 3 * 8),
+            FILL | REPEAT | ROOT => Some(HEAD + 2 * 8),
             WRITE => {
                 let length = usize::try_from(u32::from_le_bytes(number)).ok()?;
                 (length <= MOST_WRITTEN).then_some(WRITE_HEAD + length)
@@ -95,11 +118,13 @@ impl<'a> PagingCommand<'a> {
         }
         let [_, _, kind, flags, number @ ..] = *head;
         let number = u32::from_le_bytes(number);
+        let to = TO_SYSTEM | TO_VIRTUAL;
         let (count, known) = match kind {
-            COPY => (3, FROM_SYSTEM | TO_SYSTEM),
-            FILL => (2, TO_SYSTEM),
-            WRITE => (1, TO_SYSTEM),
             HANG => (0, 0),
+            COPY => (3, FROM_SYSTEM | FROM_VIRTUAL | to),
+            FILL | REPEAT => (2, to),
+            WRITE => (1, to),
+            ROOT => (2, 0),
             _ => (3, 0),
         };
         let (words, _) = rest.get(..count * 8)?.as_chunks::<8>();
@@ -108,22 +133,33 @@ impl<'a> PagingCommand<'a> {
             *it = u64::from_le_bytes(*word);
         }
         let [one, two, three] = all;
-        let side = |address, flag| {
-            if flags & flag == 0 { Side::Own(address) } else { Side::System(address) }
+        let side = |address, system, virtual_| match flags & (system | virtual_) {
+            0 => Some(Side::Own(address)),
+            it if it == system => Some(Side::System(address)),
+            it if it == virtual_ => Some(Side::Virtual(address)),
+            _ => None,
         };
-        if flags & !known != 0 || (number != 0 && !matches!(kind, FILL | WRITE)) {
+        let to = |address| side(address, TO_SYSTEM, TO_VIRTUAL);
+        let numbered = matches!(kind, FILL | WRITE | REPEAT | FLUSH | ROOT);
+        if flags & !known != 0 || (number != 0 && !numbered) {
             return None;
         }
         Some(match kind {
             COPY => {
-                let (from, to) = (side(one, FROM_SYSTEM), side(two, TO_SYSTEM));
-                Self::Copy { from, to, bytes: three }
+                let from = side(one, FROM_SYSTEM, FROM_VIRTUAL)?;
+                Self::Copy { from, to: to(two)?, bytes: three }
             }
-            FILL => Self::Fill { to: side(one, TO_SYSTEM), bytes: two, pattern: number },
+            FILL => Self::Fill { to: to(one)?, bytes: two, pattern: number },
             MAP => Self::Map { page: one, start: two, count: three },
             UNMAP => Self::Unmap { page: one, count: two, dummy: three },
             HANG => Self::Hang,
-            _ => Self::Write { to: side(one, TO_SYSTEM), bytes: rest.get(8..)? },
+            REPEAT => Self::Repeat { to: to(one)?, word: two, count: number },
+            FLUSH => Self::Flush { root: (number, one), start: two, end: three },
+            ROOT => {
+                let entries = u32::try_from(two).ok()?;
+                Self::Root(TableRoot { segment: number, offset: one, entries })
+            }
+            _ => Self::Write { to: to(one)?, bytes: rest.get(8..)? },
         })
     }
 }
@@ -137,19 +173,27 @@ fn numbers(kind: u8, flags: u8, number: u32, words: &[u64]) -> Vec<u8> {
 
 fn address(side: Side) -> u64 {
     match side {
-        Side::Own(it) | Side::System(it) => it,
+        Side::Own(it) | Side::System(it) | Side::Virtual(it) => it,
     }
 }
 
-fn system(side: Side, flag: u8) -> u8 {
-    if matches!(side, Side::System(_)) { flag } else { 0 }
+fn flags(side: Side, system: u8, virtual_: u8) -> u8 {
+    match side {
+        Side::Own(_) => 0,
+        Side::System(_) => system,
+        Side::Virtual(_) => virtual_,
+    }
+}
+
+fn to_flags(side: Side) -> u8 {
+    flags(side, TO_SYSTEM, TO_VIRTUAL)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ALL: [PagingCommand<'_>; 7] = [
+    const ALL: [PagingCommand<'_>; 11] = [
         PagingCommand::Copy { from: Side::System(1), to: Side::Own(u64::MAX), bytes: 3 },
         PagingCommand::Copy { from: Side::Own(1), to: Side::System(2), bytes: 0 },
         PagingCommand::Fill { to: Side::Own(7), bytes: 8, pattern: 0xdead_beef },
@@ -157,6 +201,10 @@ mod tests {
         PagingCommand::Unmap { page: 1, count: 2, dummy: 3 },
         PagingCommand::Write { to: Side::System(9), bytes: b"hello" },
         PagingCommand::Hang,
+        PagingCommand::Copy { from: Side::Virtual(1), to: Side::Virtual(2), bytes: 3 },
+        PagingCommand::Repeat { to: Side::Virtual(7), word: u64::MAX, count: 512 },
+        PagingCommand::Flush { root: (3, 4096), start: 1, end: u64::MAX },
+        PagingCommand::Root(TableRoot { segment: 2, offset: 8192, entries: 512 }),
     ];
 
     #[test]

@@ -1,5 +1,6 @@
 //! How much memory the built-in GPU has, and where its segments are.
 
+use crate::mmu::MmuPlan;
 use kernel::segment::{MemoryFeatures, PagingFeatures, SegmentFlags, SegmentShape};
 
 pub(crate) const PAGE: u64 = 4096;
@@ -16,6 +17,16 @@ pub(crate) const APERTURE_BASE: u64 = 0x30_0000_0000;
 pub(crate) const VISIBLE_BASE: u64 = 0x10_0000_0000;
 pub(crate) const LOCAL_BASE: u64 = 0x20_0000_0000;
 
+/// Where a segment begins in the GPU's addresses.
+pub fn segment_base(segment: u32) -> Option<u64> {
+    match segment {
+        APERTURE => Some(APERTURE_BASE),
+        VISIBLE => Some(VISIBLE_BASE),
+        LOCAL => Some(LOCAL_BASE),
+        _ => None,
+    }
+}
+
 /// How much memory a GPU has. Sizes are in bytes, of which whole pages are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPlan {
@@ -29,6 +40,8 @@ pub struct MemoryPlan {
     pub paging_buffer: u32,
     /// The node that pages.
     pub paging_node: u32,
+    /// How it translates addresses; without, packets name allocations only.
+    pub mmu: Option<MmuPlan>,
 }
 
 impl Default for MemoryPlan {
@@ -39,6 +52,7 @@ impl Default for MemoryPlan {
             aperture: 64 << 20,
             paging_buffer: 64 << 10,
             paging_node: 1,
+            mmu: None,
         }
     }
 }
@@ -52,6 +66,7 @@ impl MemoryPlan {
             visible: whole(self.visible),
             local: whole(self.local),
             aperture: whole(self.aperture),
+            mmu: self.mmu.map(MmuPlan::whole),
             ..self
         }
     }
@@ -68,10 +83,12 @@ impl MemoryPlan {
         let local = SegmentFlags { application_target: true, ..SegmentFlags::default() };
         let aperture = SegmentFlags { aperture: true, coherent: true, ..SegmentFlags::default() };
         let visible = SegmentFlags { cpu_visible: true, ..local };
+        let window = self.mmu.map_or(0, |it| u64::from(it.window));
+        let hidden = SegmentFlags { host_aperture: window > 0, ..local };
         let segments = vec![
             shape(APERTURE_BASE, self.aperture, aperture),
             SegmentShape { cpu: Some(cpu), ..shape(VISIBLE_BASE, self.visible, visible) },
-            shape(LOCAL_BASE, self.local, local),
+            SegmentShape { window, ..shape(LOCAL_BASE, self.local, hidden) },
         ];
         let (node, buffer) = (self.paging_node, self.paging_buffer);
         let paging = PagingFeatures { node, buffer, ..PagingFeatures::default() };

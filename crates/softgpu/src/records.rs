@@ -10,6 +10,7 @@
 
 use crate::allocation::Allocation;
 use crate::format::Command;
+use flight::TableRoot;
 use kernel::handle::Handle;
 use kernel::miniport::{Answer, Refusal};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,6 +26,8 @@ pub(crate) struct Records {
     views: BTreeMap<usize, View>,
     /// The save areas of contexts.
     areas: BTreeMap<usize, Arc<Allocation>>,
+    /// Processes that use the adapter.
+    processes: BTreeSet<usize>,
     /// How many contexts were ever made.
     numbers: u64,
 }
@@ -45,6 +48,9 @@ struct Context {
     device: usize,
     number: u64,
     area: Option<SaveArea>,
+    root: Option<TableRoot>,
+    /// It is the one that pages.
+    system: bool,
 }
 
 /// What a context has its engine save it in.
@@ -111,7 +117,10 @@ impl Records {
 
     pub(crate) fn add_context(&mut self, word: usize, device: usize, area: Option<SaveArea>) {
         self.numbers += 1;
-        self.contexts.insert(word, Context { device, number: self.numbers, area });
+        self.contexts.insert(
+            word,
+            Context { device, number: self.numbers, area, root: None, system: false },
+        );
     }
 
     /// The number of a context, and its save area if it has one.
@@ -168,6 +177,37 @@ impl Records {
     /// Where the save areas are, by the age of their contexts.
     pub(crate) fn area_places(&self) -> Vec<Option<u64>> {
         self.with_areas().into_iter().map(|(_, it)| self.area(it.word)?.place()).collect()
+    }
+
+    /// A context is the one that pages.
+    pub(crate) fn set_system(&mut self, context: usize) {
+        if let Some(it) = self.contexts.get_mut(&context) {
+            it.system = true;
+        }
+    }
+
+    /// Has a context use another address space. Answers whether there is one.
+    pub(crate) fn set_root(&mut self, context: usize, root: TableRoot) -> bool {
+        let context = self.contexts.get_mut(&context);
+        context.map(|it| it.root = Some(root)).is_some()
+    }
+
+    /// The address space of a context.
+    pub(crate) fn root(&self, context: usize) -> Option<TableRoot> {
+        self.contexts.get(&context)?.root
+    }
+
+    pub(crate) fn add_process(&mut self, word: usize) {
+        self.processes.insert(word);
+    }
+
+    pub(crate) fn end_process(&mut self, word: usize, ended: &mut Ended) {
+        ended.note(word, self.processes.remove(&word));
+    }
+
+    /// The address space that paging commands are of.
+    pub(crate) fn system_root(&self) -> Option<TableRoot> {
+        self.contexts.values().find(|it| it.system)?.root
     }
 
     pub(crate) fn add_resource(&mut self, word: usize) {

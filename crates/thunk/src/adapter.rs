@@ -25,7 +25,7 @@ const MOST_ADAPTERS: u32 = 34;
 /// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTEnumAdapters2(
     session: &Session,
-    _at: &mut Passive,
+    at: &mut Passive,
     args: *mut D3DKMT_ENUMADAPTERS2,
 ) -> NTSTATUS {
     session.call("D3DKMTEnumAdapters2", || {
@@ -43,7 +43,7 @@ pub unsafe fn D3DKMTEnumAdapters2(
         }
         // SAFETY: The caller's contract: the array has `NumAdapters` elements, so `count` too.
         let mut list = unsafe { read_list_mut(asked.pAdapters, adapters.len()) }?;
-        let handles = open_all(session, &adapters)?;
+        let handles = open_all(session, at, &adapters)?;
         for ((info, adapter), handle) in list.iter_mut().zip(adapters).zip(handles) {
             let (hAdapter, AdapterLuid) = (handle.0, luid(adapter));
             *info = D3DKMT_ADAPTERINFO { hAdapter, AdapterLuid, ..D3DKMT_ADAPTERINFO::ZERO };
@@ -91,19 +91,23 @@ pub unsafe fn D3DKMTOpenAdapterFromLuid(
 /// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTCloseAdapter(
     session: &Session,
-    _at: &mut Passive,
+    at: &mut Passive,
     args: *const D3DKMT_CLOSEADAPTER,
 ) -> NTSTATUS {
     session.call("D3DKMTCloseAdapter", || {
         // SAFETY: The caller's contract.
         let asked = unsafe { read(args) }?;
-        let closed = session.kernel.close_adapter(session.process, Handle(asked.hAdapter));
+        let closed = session.kernel.close_adapter(at, session.process, Handle(asked.hAdapter));
         answer(session, CLOSE, closed)
     })
 }
 
 /// Opens all of them or none.
-fn open_all(session: &Session, adapters: &[AdapterId]) -> Result<Vec<Handle>, NTSTATUS> {
+fn open_all(
+    session: &Session,
+    at: &mut Passive,
+    adapters: &[AdapterId],
+) -> Result<Vec<Handle>, NTSTATUS> {
     let mut handles = Vec::with_capacity(adapters.len());
     for adapter in adapters {
         match session.kernel.open_adapter(session.process, *adapter) {
@@ -111,7 +115,7 @@ fn open_all(session: &Session, adapters: &[AdapterId]) -> Result<Vec<Handle>, NT
             Err(why) => {
                 for handle in handles {
                     // It was opened just now, so it can be closed.
-                    let _ = session.kernel.close_adapter(session.process, handle);
+                    let _ = session.kernel.close_adapter(at, session.process, handle);
                 }
                 return Err(status(&why));
             }

@@ -430,7 +430,7 @@ impl Create {
     }
 }
 
-pub(crate) fn list_pointer(list: &[D3DKMT_HANDLE]) -> *const D3DKMT_HANDLE {
+pub(crate) fn list_pointer<T>(list: &[T]) -> *const T {
     if list.is_empty() { ptr::null() } else { list.as_ptr() }
 }
 

@@ -170,7 +170,8 @@ pub unsafe fn D3DKMTCreateContextVirtual(
         let (from, size) = (asked.pPrivateDriverData.cast_const(), asked.PrivateDriverDataSize);
         // SAFETY: The caller's contract.
         let private = unsafe { read_bytes(from, size) }?;
-        let order = ContextOrder { node: asked.NodeOrdinal, engine: asked.EngineAffinity, private };
+        let (node, engine) = (asked.NodeOrdinal, asked.EngineAffinity);
+        let order = ContextOrder { node, engine, system: false, private };
         let handle = Handle(asked.hDevice);
         let made = session.kernel.create_context(at, session.process, handle, &order);
         asked.hContext = answer(session, CONTEXT_CREATED, made)?.0;

@@ -472,6 +472,52 @@ pub const ENTRIES: &[Line] = &[
         passes_on: &[],
     },
     Line {
+        name: "D3DKMTReserveGpuVirtualAddress",
+        lacks: "",
+        rules: &[RuleId::GPUVA_RESERVE_001],
+        answers: ADDRESS_ANSWERS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTMapGpuVirtualAddress",
+        lacks: "",
+        rules: &[
+            RuleId::GPUVA_MAP_001,
+            RuleId::GPUVA_MAP_002,
+            RuleId::GPUVA_MAP_003,
+            RuleId::GPUVA_MAP_004,
+            RuleId::GPUVA_MAP_006,
+            RuleId::GPUVA_MAP_008,
+        ],
+        answers: ADDRESS_ANSWERS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTFreeGpuVirtualAddress",
+        lacks: "",
+        rules: &[RuleId::GPUVA_FREE_001, RuleId::GPUVA_FREE_004, RuleId::DEV_LIFE_001],
+        answers: MEMORY_ANSWERS,
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTUpdateGpuVirtualAddress",
+        lacks: "at once only: no fence is waited for",
+        rules: &[
+            RuleId::GPUVA_UPDATE_001,
+            RuleId::GPUVA_UPDATE_002,
+            RuleId::GPUVA_UPDATE_003,
+            RuleId::DEV_LIFE_003,
+        ],
+        answers: &[
+            BAD,
+            STATUS_NOT_IMPLEMENTED,
+            STATUS_NOT_SUPPORTED,
+            STATUS_NO_MEMORY,
+            STATUS_DEVICE_REMOVED,
+        ],
+        passes_on: &[],
+    },
+    Line {
         name: "D3DKMTCreateKeyedMutex",
         lacks: "",
         rules: KEYED_RULES,
@@ -585,6 +631,9 @@ const WAIT_RULES: &[RuleId] = &[
 /// A call that puts something into a context's queue.
 const QUEUE_ANSWERS: &[NTSTATUS] =
     &[BAD, STATUS_INVALID_HANDLE, STATUS_ACCESS_DENIED, STATUS_DEVICE_REMOVED, STATUS_UNSUCCESSFUL];
+/// A call that gives addresses, on an adapter that may have none.
+const ADDRESS_ANSWERS: &[NTSTATUS] =
+    &[STATUS_PENDING, BAD, STATUS_NOT_IMPLEMENTED, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED];
 
 const LOCK_ANSWERS: &[NTSTATUS] = &[
     BAD,

@@ -8,9 +8,11 @@
 //! Caller memory is touched in `claims.rs` and nowhere else.
 
 mod adapter;
+mod address;
 mod budget;
 mod claims;
 mod client;
+mod client_address;
 mod client_keyed;
 mod client_memory;
 mod client_render;
@@ -36,6 +38,10 @@ mod wait;
 mod worth;
 
 pub use adapter::{D3DKMTCloseAdapter, D3DKMTEnumAdapters2, D3DKMTOpenAdapterFromLuid};
+pub use address::{
+    D3DKMTFreeGpuVirtualAddress, D3DKMTMapGpuVirtualAddress, D3DKMTReserveGpuVirtualAddress,
+    D3DKMTUpdateGpuVirtualAddress,
+};
 pub use budget::{
     D3DKMTChangeVideoMemoryReservation, D3DKMTQueryAdapterInfo, D3DKMTQueryVideoMemoryInfo,
     D3DKMTRegisterTrimNotification, D3DKMTUnregisterTrimNotification,

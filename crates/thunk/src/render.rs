@@ -85,7 +85,8 @@ pub unsafe fn D3DKMTCreateContext(
         let (from, size) = (asked.pPrivateDriverData.cast_const(), asked.PrivateDriverDataSize);
         // SAFETY: The caller's contract.
         let private = unsafe { read_bytes(from, size) }?;
-        let order = ContextOrder { node: asked.NodeOrdinal, engine: asked.EngineAffinity, private };
+        let (node, engine) = (asked.NodeOrdinal, asked.EngineAffinity);
+        let order = ContextOrder { node, engine, system: false, private };
         let (kernel, device) = (&session.kernel, Handle(asked.hDevice));
         let entries = EntrySizes { list: bytes(LIST_WORDS), patches: bytes(PATCH_WORDS) };
         let made = kernel.create_listed_context(at, session.process, device, &order, entries);

@@ -115,6 +115,14 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         Refused::NotMonitored(_) => other(RuleId::SYNC_FENCE_001),
         Refused::Rewinds { .. } => other(RuleId::SYNC_FENCE_002),
         Refused::TooFar { .. } => other(RuleId::SYNC_CREATE_007),
+        Refused::AddressesMixed { .. } => other(RuleId::GPUVA_MAP_001),
+        Refused::AddressesTaken { .. } => other(RuleId::GPUVA_MAP_003),
+        Refused::OutsideAllocation { .. } => other(RuleId::GPUVA_MAP_006),
+        Refused::NotTaken { .. } => {
+            other(RuleId::GPUVA_FREE_001).or_else(|| other(RuleId::GPUVA_UPDATE_002))
+        }
+        Refused::FreedBefore { .. } => other(RuleId::GPUVA_FREE_004),
+        Refused::OtherReservation { .. } => other(RuleId::GPUVA_UPDATE_001),
         Refused::Denied(_)
         | Refused::ResourceEnded(_)
         | Refused::OtherAdapter(_)
@@ -132,6 +140,8 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         | Refused::InUse(_)
         | Refused::NoLists
         | Refused::LockedAway(_)
+        | Refused::NoAddresses
+        | Refused::NoFreeAddresses
         | Refused::NotOwner(_)
         | Refused::ShortBuffer { .. }
         | Refused::Stuck => None,
@@ -214,6 +224,43 @@ fn describe(refused: &Refused) -> String {
         Refused::TooFar { sync, value, current } => format!(
             "{sync} has 32 bits and the value {current}: {value} is further away than UINT_MAX/2"
         ),
+        Refused::AddressesMixed { .. }
+        | Refused::AddressesTaken { .. }
+        | Refused::NotTaken { .. }
+        | Refused::FreedBefore { .. }
+        | Refused::OtherReservation { .. }
+        | Refused::OutsideAllocation { .. } => describe_addresses(refused),
+        other => format!("{other:?}"),
+    }
+}
+
+/// The sentence of a refusal that is about addresses.
+fn describe_addresses(refused: &Refused) -> String {
+    let span =
+        |start: &u64, bytes: &u64| format!("{start:#x} to {:#x}", start.saturating_add(*bytes));
+    match refused {
+        Refused::AddressesMixed { start, bytes } => format!(
+            "{} is neither free nor taken as a whole, or not all of it can be addressed",
+            span(start, bytes)
+        ),
+        Refused::AddressesTaken { start, bytes } => format!(
+            "{} has parts that a map call made, and only what is free or reserved can be emptied",
+            span(start, bytes)
+        ),
+        Refused::NotTaken { start, bytes } => {
+            format!("{} is not all mapped or reserved", span(start, bytes))
+        }
+        Refused::FreedBefore { start, bytes } => format!(
+            "{} was free already: its client freed it, or it went with the allocation that was \
+             mapped there",
+            span(start, bytes)
+        ),
+        Refused::OtherReservation { start } => {
+            format!("{start:#x} is not in the reservation that the call began with")
+        }
+        Refused::OutsideAllocation { view, offset, bytes, size } => format!(
+            "{bytes:#x} bytes from {offset:#x} on are mapped, but {view} has {size:#x} bytes"
+        ),
         other => format!("{other:?}"),
     }
 }
@@ -245,12 +292,14 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         Refused::Removed(_) => STATUS_DEVICE_REMOVED,
         Refused::ResourceEnded(_) | Refused::NoEvent(_) => STATUS_INVALID_HANDLE,
         Refused::Denied(_) => STATUS_ACCESS_DENIED,
-        Refused::NamesFull | Refused::NoRoom { .. } => STATUS_NO_MEMORY,
-        // WINDOWS: an adapter that has no such thing answers so (observed for paging queues).
-        Refused::NoVideoMemory | Refused::FirstGeneration(_) => STATUS_NOT_IMPLEMENTED,
         // WINDOWS: the page names D3DDDIERR_CANTRENDERLOCKEDALLOCATION, of which no number is
         // published; the nearest status that is, is answered.
         Refused::InUse(_) | Refused::LockedAway(_) => STATUS_GRAPHICS_ALLOCATION_BUSY,
+        Refused::NamesFull | Refused::NoRoom { .. } | Refused::NoFreeAddresses => STATUS_NO_MEMORY,
+        // WINDOWS: an adapter that has no such thing answers so (observed for paging queues).
+        Refused::NoVideoMemory | Refused::FirstGeneration(_) | Refused::NoAddresses => {
+            STATUS_NOT_IMPLEMENTED
+        }
         Refused::Pinned(_) => STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION,
         Refused::Stuck => STATUS_UNSUCCESSFUL,
         Refused::Driver(why) => match why {
@@ -293,6 +342,12 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         | Refused::NotMonitored(_)
         | Refused::Rewinds { .. }
         | Refused::TooFar { .. }
+        | Refused::AddressesMixed { .. }
+        | Refused::AddressesTaken { .. }
+        | Refused::NotTaken { .. }
+        | Refused::FreedBefore { .. }
+        | Refused::OtherReservation { .. }
+        | Refused::OutsideAllocation { .. }
         | Refused::NotOwner(_)
         | Refused::ShortBuffer { .. } => STATUS_INVALID_PARAMETER,
     }

@@ -1,5 +1,6 @@
 //! Whole flights: every history rule judges in a good one, and nothing stays behind.
 
+use crate::flights_address::ADDRESSES;
 use crate::flights_memory::MEMORY;
 use crate::flights_sync::SYNC;
 use crate::keyed::tests::KEYED;
@@ -176,30 +177,30 @@ const SECOND: &str = "
 
 /// An adapter that sleeps, wakes, is reset and goes.
 const POWER: &str = "
-    call:30 ddi.call name=DxgkDdiAddDevice level=passive class=three adapter=adapter:3 process=-
-    c30 word:9 word.given to=adapter:3
+    call:30 ddi.call name=DxgkDdiAddDevice level=passive class=three adapter=adapter:8 process=-
+    c30 word:9 word.given to=adapter:8
     call:30 ddi.return name=DxgkDdiAddDevice answer=ok legal=true
-    adapter:3 adapter.started nodes=1 generation=2
-    call:31 ddi.call name=DxgkDdiSetPowerState level=passive class=three adapter=adapter:3 process=-
-    c31 adapter:3 ddi.adapter word=word:9
+    adapter:8 adapter.started nodes=1 generation=2
+    call:31 ddi.call name=DxgkDdiSetPowerState level=passive class=three adapter=adapter:8 process=-
+    c31 adapter:8 ddi.adapter word=word:9
     call:31 ddi.return name=DxgkDdiSetPowerState answer=ok legal=true
-    adapter:3 adapter.powered state=d3
-    call:32 ddi.call name=DxgkDdiNotifySurpriseRemoval level=passive class=three adapter=adapter:3 process=-
+    adapter:8 adapter.powered state=d3
+    call:32 ddi.call name=DxgkDdiNotifySurpriseRemoval level=passive class=three adapter=adapter:8 process=-
     call:32 ddi.return name=DxgkDdiNotifySurpriseRemoval answer=ok legal=true
-    adapter:3 adapter.pulled
-    call:33 ddi.call name=DxgkDdiResetDevice level=device class=none adapter=adapter:3 process=-
+    adapter:8 adapter.pulled
+    call:33 ddi.call name=DxgkDdiResetDevice level=device class=none adapter=adapter:8 process=-
     call:33 ddi.return name=DxgkDdiResetDevice answer=ok legal=true
-    call:34 ddi.call name=DxgkDdiStopDeviceAndReleasePostDisplayOwnership level=passive class=three adapter=adapter:3 process=-
+    call:34 ddi.call name=DxgkDdiStopDeviceAndReleasePostDisplayOwnership level=passive class=three adapter=adapter:8 process=-
     call:34 ddi.return name=DxgkDdiStopDeviceAndReleasePostDisplayOwnership answer=unsupported legal=true
-    call:35 ddi.call name=DxgkDdiStopDevice level=passive class=three adapter=adapter:3 process=-
+    call:35 ddi.call name=DxgkDdiStopDevice level=passive class=three adapter=adapter:8 process=-
     call:35 ddi.return name=DxgkDdiStopDevice answer=ok legal=true
-    word:9 word.ended of=adapter:3 alone=false
-    adapter:3 adapter.stopped
+    word:9 word.ended of=adapter:8 alone=false
+    adapter:8 adapter.stopped
 ";
 
 #[test]
 fn a_good_flight_is_quiet_and_judged_by_every_history_rule() {
-    let flight = [GOOD, ALONE, SECOND, MEMORY, KEYED, POWER, SYNC].concat();
+    let flight = [GOOD, ALONE, SECOND, MEMORY, KEYED, POWER, SYNC, ADDRESSES].concat();
     let verifier = fly(&flight);
     assert_eq!(verifier.findings(), []);
     for rule in ALL.iter().copied().flatten() {

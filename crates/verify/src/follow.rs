@@ -13,19 +13,23 @@ use crate::shadow::{
 };
 use flight::{Event, Kind, Subject, What};
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// All shadows.
 #[derive(Debug, Default)]
-pub(crate) struct Shadows(HashMap<Subject, Shadow, BuildHasherDefault<Fixed>>);
+pub(crate) struct Shadows {
+    all: HashMap<Subject, Shadow, BuildHasherDefault<Fixed>>,
+    /// The roots of contexts that are being made.
+    pub(crate) early_roots: BTreeMap<Subject, Subject>,
+}
 
 static NOTHING: Shadow = Shadow::NOTHING;
 
 impl Shadows {
     /// The shadow of an object.
     pub(crate) fn of(&self, subject: Subject) -> &Shadow {
-        self.0.get(&subject).unwrap_or(&NOTHING)
+        self.all.get(&subject).unwrap_or(&NOTHING)
     }
 
     /// The shadow of the owner of what an event is about: the other object that judging it
@@ -47,6 +51,12 @@ impl Shadows {
                 Some(if of.kind == Kind::Saved { *of } else { *segment })
             }
             What::MemoryPlaced { segment, .. } => Some(*segment),
+            What::DeviceCreated { adapter, .. } | What::SpaceCreated { adapter, .. } => {
+                Some(*adapter)
+            }
+            What::TableWritten { space, .. } => Some(*space),
+            What::TableGone {} => shadow.table().map(|it| it.space),
+            What::RootSet { table, .. } => Some(*table),
             What::MemoryEvicted { .. } | What::SavedGone {} => {
                 shadow.saved().and_then(|it| it.context)
             }
@@ -77,7 +87,7 @@ impl Shadows {
     /// How many objects have a shadow.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.all.len()
     }
 
     /// Remembers an event, after the rules have judged it.
@@ -106,29 +116,31 @@ impl Shadows {
                     self.event_set(by);
                 }
             }
+            Kind::Space => self.space(event),
+            Kind::Table => self.table(event),
             Kind::Keyed => self.keyed(event),
             Kind::Run | Kind::QueueFence => (),
         }
-        if let Some(shadow) = self.0.get_mut(&event.subject) {
+        if let Some(shadow) = self.all.get_mut(&event.subject) {
             shadow.trail.mark(event.seq);
         }
     }
 
     pub(crate) fn start(&mut self, subject: Subject, known: Known) {
-        self.0.insert(subject, Shadow { known, ..Shadow::NOTHING });
+        self.all.insert(subject, Shadow { known, ..Shadow::NOTHING });
     }
 
     pub(crate) fn end(&mut self, subject: Subject) {
-        self.0.remove(&subject);
+        self.all.remove(&subject);
     }
 
     pub(crate) fn get(&mut self, subject: Subject) -> Option<&mut Shadow> {
-        self.0.get_mut(&subject)
+        self.all.get_mut(&subject)
     }
 
     /// The shadow of something that begins with whatever is first said of it.
     pub(crate) fn first(&mut self, subject: Subject, new: fn() -> Known) -> &mut Shadow {
-        self.0.entry(subject).or_insert_with(|| Shadow { known: new(), ..Shadow::NOTHING })
+        self.all.entry(subject).or_insert_with(|| Shadow { known: new(), ..Shadow::NOTHING })
     }
 
     fn process(&mut self, event: &Event) {
@@ -283,8 +295,21 @@ impl Shadows {
     fn context(&mut self, event: &Event) {
         if let What::ContextCreated { device, .. } = event.what {
             let saves = self.early_saves(event.subject);
-            let context =
-                Context { device, in_flight: 0, saves, buffer: None, sent: 0, awaits: None };
+            let adapter = self.of(device).device().and_then(|it| it.adapter);
+            let adapter = adapter.and_then(|it| self.of(it).adapter());
+            let translates = adapter.is_some_and(|it| !it.spaces.is_empty());
+            // It may have had its root before it was said to exist.
+            let root = self.early_roots.remove(&event.subject);
+            let context = Context {
+                device,
+                in_flight: 0,
+                saves,
+                buffer: None,
+                sent: 0,
+                awaits: None,
+                translates,
+                root,
+            };
             self.start(event.subject, Known::Context(context));
             self.with_device(device, |it| it.contexts += 1);
             self.with_adapter_of(device, |it| it.owned += 1);
@@ -294,6 +319,7 @@ impl Shadows {
         let device = context.device;
         match event.what {
             What::ContextDestroyed {} => {
+                self.root_set(event.subject, None);
                 self.end(event.subject);
                 self.with_device(device, |it| less(&mut it.contexts));
                 self.with_adapter_of(device, |it| less(&mut it.owned));
@@ -403,8 +429,11 @@ impl Shadows {
                 adapter.told_to_stop |= name == ddi::STOP_DEVICE;
                 adapter.declined |= name == ddi::ADD_DEVICE && answer == "declined";
                 let waited_for = adapter.declined && name != ddi::UNLOAD;
-                let idle = adapter.inside.is_empty() && adapter.word.is_none() && !adapter.dpc;
-                if idle && adapter.generation == 0 && !waited_for {
+                // One that is about to start has its memory already.
+                let starts = !adapter.segments.is_empty();
+                let over = adapter.inside.is_empty() && adapter.generation == 0;
+                let idle = over && adapter.word.is_none() && !adapter.dpc;
+                if idle && !waited_for && !starts {
                     self.end(owner);
                 }
             }

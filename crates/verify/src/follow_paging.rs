@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 impl Shadows {
     pub(crate) fn segment(&mut self, event: &Event) {
         if let What::SegmentFound { adapter, base, size, aperture, target, .. } = event.what {
-            let segment = Segment { base, size, aperture, held: BTreeMap::new() };
+            let (held, leads) = (BTreeMap::new(), Vec::new());
+            let segment = Segment { base, size, aperture, held, leads };
             self.start(event.subject, Known::Segment(segment));
             self.first(adapter, || Known::Adapter(Adapter::default()));
             self.with_adapter(adapter, |it| {
@@ -219,5 +220,12 @@ impl Shadows {
 
 /// Whether an operation brings an allocation to a place, or takes it away.
 fn moves(operation: &str) -> bool {
-    !matches!(operation, "notify-residency" | "update-context")
+    !matches!(
+        operation,
+        "notify-residency"
+            | "update-context"
+            | "update-page-table"
+            | "flush-tlb"
+            | "copy-page-table-entries"
+    )
 }

@@ -18,6 +18,7 @@ pub mod rule;
 pub mod shadow;
 mod share;
 
+mod addresses;
 mod answers;
 mod budgets;
 mod close;
@@ -27,6 +28,7 @@ mod destroy;
 mod escape;
 mod fence_order;
 mod follow;
+mod follow_address;
 mod follow_keyed;
 mod follow_memory;
 mod follow_paging;
@@ -42,6 +44,7 @@ mod locks;
 mod names;
 mod objects;
 mod oracle;
+mod oracle_tables;
 mod paging;
 mod pnp;
 mod pool;
@@ -55,6 +58,8 @@ mod verifier;
 
 #[cfg(test)]
 mod flights;
+#[cfg(test)]
+mod flights_address;
 #[cfg(test)]
 mod flights_memory;
 #[cfg(test)]

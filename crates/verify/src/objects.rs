@@ -77,7 +77,7 @@ fn device_freed(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
 }
 
 /// Whether the block behind the word of something that ended is freed, if there was one.
-fn freed(
+pub(crate) fn freed(
     event: &Event,
     shadow: &Shadow,
     kind: Kind,

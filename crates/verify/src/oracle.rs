@@ -4,7 +4,8 @@
 //! on nothing may change it until it has come back. What is resident may change when a client's
 //! packet runs: it is known from when it came until the next packet goes to the hardware.
 
-use flight::{Log, Movement, Moving, RuleId, Run, Subject, Who, Witness};
+use crate::oracle_tables::Tables;
+use flight::{Flushed, Log, Movement, Moving, RuleId, Run, Subject, Tabled, Who, Witness};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,6 +25,7 @@ struct State {
     /// Counts the packets of clients.
     packets: u64,
     compared: u64,
+    tables: Tables,
 }
 
 /// What is known of an allocation.
@@ -61,6 +63,11 @@ impl Oracle {
     /// How many bytes it has compared.
     pub fn compared(&self) -> u64 {
         self.state().compared
+    }
+
+    /// How many entries of page tables, and how many addresses through them.
+    pub fn entries_compared(&self) -> u64 {
+        self.state().tables.compared
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -125,6 +132,23 @@ impl Oracle {
             Movement::Leaves => Some(expected),
             _ => None,
         };
+        if let Some(part) = it.part.filter(|it| *it > 0) {
+            // All before it is right: so it went elsewhere.
+            let lost = first_wrong(expected, found).filter(|it| it.offset >= part);
+            let broken = lost.map(|Wrong { offset, expected, found }| {
+                format!(
+                    "the virtual transfer of the part of {} from {part:#x} on left byte \
+                     {offset:#x} as {found:#04x} where {expected:#04x} must be: the offset is \
+                     counted in the addresses already",
+                    it.of
+                )
+            });
+            let elsewhere = broken.is_some();
+            self.judge(RuleId::KMD_PAGING_027, it.of, broken);
+            if elsewhere {
+                return None;
+            }
+        }
         if let Some(line) = line.filter(|_| it.runs.len() > 1) {
             let straight = wrong && in_a_line(it).is_some_and(|it| it == line);
             let said = "took the pages to lie one behind the other, which they do not";
@@ -219,6 +243,8 @@ impl Witness for Oracle {
             Movement::Leaves if known && before => None,
             Movement::Comes | Movement::Mapped => in_system(it.ram, it.runs, it.bytes),
             Movement::Leaves => at_gpu(it),
+            Movement::Shifted if before => None,
+            Movement::Shifted => it.from.and_then(|from| at(it, from)),
             Movement::Filled => usize::try_from(it.bytes).ok().map(|it| vec![0; it]),
             Movement::Unmapped | Movement::Thrown => {
                 if it.unwritten {
@@ -252,7 +278,11 @@ impl Witness for Oracle {
                 self.judge(RuleId::KMD_PAGING_013, it.of, dummy);
             }
             Movement::Thrown => (),
-            Movement::Comes | Movement::Leaves | Movement::Filled | Movement::Mapped => {
+            Movement::Comes
+            | Movement::Leaves
+            | Movement::Filled
+            | Movement::Mapped
+            | Movement::Shifted => {
                 let Some(known) = state.known.remove(&it.of) else { return };
                 let rule = match it.movement {
                     Movement::Mapped => RuleId::KMD_PAGING_012,
@@ -269,6 +299,22 @@ impl Witness for Oracle {
             }
         }
         self.compare_others(state, it);
+    }
+
+    fn table_begins(&self, it: &Tabled<'_>) {
+        self.state().tables.begins(it);
+    }
+
+    fn table_ends(&self, it: &Tabled<'_>) {
+        self.state().tables.ends(it, &self.log);
+    }
+
+    fn table_forgotten(&self, table: (u32, u64), _of: Subject) {
+        self.state().tables.forget(table);
+    }
+
+    fn flushed(&self, it: &Flushed<'_>) {
+        self.state().tables.flushed(it, &self.log);
     }
 
     fn works(&self) {
@@ -290,13 +336,19 @@ fn name(movement: Movement) -> &'static str {
         Movement::Mapped => "the mapping",
         Movement::Unmapped => "the unmapping",
         Movement::Thrown => "the discard",
+        Movement::Shifted => "the move",
     }
 }
 
 /// What the GPU has at the operation's address.
 fn at_gpu(it: &Moving<'_>) -> Option<Vec<u8>> {
+    at(it, it.address)
+}
+
+/// What it has at another one.
+fn at(it: &Moving<'_>, address: u64) -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(it.bytes).ok()?];
-    it.machine.peek(it.address, &mut bytes).then_some(bytes)
+    it.machine.peek(address, &mut bytes).then_some(bytes)
 }
 
 /// What these pieces of the system's memory hold.

@@ -207,7 +207,15 @@ fn reused(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
         return Verdict::Aside;
     };
     let other = it.in_the_way(*of, *address, *size);
-    Verdict::kept_if(other.is_none(), Who::Kernel, BUILD, || {
+    let lead = it.leads.iter().find(|it| it.of != Some(*of) && it.reaches(*address, *size));
+    Verdict::kept_if(other.is_none() && lead.is_none(), Who::Kernel, BUILD, || {
+        if let Some(it) = lead.filter(|_| other.is_none()) {
+            let how = if it.stale { "may still be remembered to lead" } else { "leads" };
+            return format!(
+                "{of} comes to {address:#x} in {segment}, where address {:#x} of {} {how}",
+                it.span.start, it.space
+            );
+        }
         let other = other.unwrap_or(*segment);
         format!("{of} comes to {address:#x} in {segment}, but {other} has not left from there")
     })

@@ -52,6 +52,7 @@ pub static ALL: &[&[Rule]] = &[
     &crate::pnp::RULES,
     &crate::fence_order::RULES,
     &crate::interrupts::RULES,
+    &crate::addresses::RULES,
     &crate::paging::RULES,
     &crate::render::RULES,
     &crate::saved::RULES,

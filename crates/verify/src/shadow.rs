@@ -3,11 +3,13 @@
 //! A shadow holds what later judgements need and nothing else. Rules read it; it is written
 //! only when an event is followed, after the rules have judged that event.
 
+pub mod address;
 pub mod keyed;
 pub mod memory;
 pub mod sync;
 
 use crate::names::Names;
+use address::{Space, Table};
 use flight::{Fence, Hex, Subject, Text};
 use keyed::Keyed;
 use memory::{Memory, Paging, Queue, Saved, Saves, Segment, Wanted};
@@ -95,6 +97,10 @@ known! {
     Sync sync sync_mut
     /// A wait for such.
     Await awaiting awaiting_mut
+    /// A process on an adapter.
+    Space space space_mut
+    /// A page table.
+    Table table table_mut
     /// A keyed mutex.
     Keyed keyed keyed_mut
 }
@@ -144,6 +150,8 @@ pub struct Adapter {
     pub nodes: Vec<Subject>,
     /// Its segments, while it runs.
     pub segments: Vec<Subject>,
+    /// The processes its driver has met, the system's first: with their addresses.
+    pub spaces: Vec<(Option<Subject>, Subject)>,
     /// The bytes of its segments: of each kind, local and not, for applications and in all.
     pub bytes: [[u64; 2]; 2],
     /// Its buffers for paging commands: what was last seen in their private data.
@@ -266,6 +274,10 @@ pub struct Context {
     pub sent: u64,
     /// The wait that its line stands at, and the last packet before it.
     pub awaits: Option<(Subject, u64)>,
+    /// Whether its adapter translates addresses.
+    pub translates: bool,
+    /// The root of its addresses.
+    pub root: Option<Subject>,
 }
 
 /// Of a resource.

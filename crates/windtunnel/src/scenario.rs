@@ -1,8 +1,8 @@
 //! Scenarios: what a client does to a driver, by name.
 
 use crate::scenarios::{
-    bad, bad_memory, bad_render, bad_sync, destroy, destroy_memory, escape, interrupt, keyed, life,
-    memory, pnp, render, saved, share, sync, threads,
+    address, bad, bad_address, bad_memory, bad_render, bad_sync, destroy, destroy_memory, escape,
+    interrupt, keyed, life, memory, pnp, render, saved, share, sync, threads,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -106,6 +106,35 @@ pub(crate) const LISTED: &[&str] = &[
     "DxgkDdiBuildPagingBuffer",
 ];
 
+/// Virtual addresses, and the packets to use them.
+pub(crate) const ADDRESSES: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiBuildPagingBuffer",
+    "DxgkDdiSubmitCommand",
+    "DxgkDdiCreateProcess",
+    "DxgkDdiDestroyProcess",
+    "DxgkDdiSetRootPageTable",
+];
+
+/// Virtual addresses, and power that page tables are lost with.
+pub(crate) const POWERED_ADDRESSES: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiBuildPagingBuffer",
+    "DxgkDdiSubmitCommand",
+    "DxgkDdiCreateProcess",
+    "DxgkDdiDestroyProcess",
+    "DxgkDdiSetRootPageTable",
+    "DxgkDdiSetPowerState",
+];
+
 /// Power, and packets in flight when it goes.
 pub(crate) const POWER: &[&str] = &[
     "DxgkDdiCreateContext",
@@ -153,6 +182,7 @@ pub const ALL: &[&[Scenario]] = &[
     interrupt::ALL,
     threads::ALL,
     memory::ALL,
+    address::ALL,
     destroy_memory::ALL,
     saved::ALL,
     sync::ALL,
@@ -161,6 +191,7 @@ pub const ALL: &[&[Scenario]] = &[
     pnp::ALL,
     bad::ALL,
     bad_memory::ALL,
+    bad_address::ALL,
     bad_sync::ALL,
     keyed::BAD,
     bad_render::ALL,

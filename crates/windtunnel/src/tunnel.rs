@@ -269,7 +269,7 @@ fn names(command: &Command) -> Vec<kernel::Handle> {
     match command {
         Command::Fill { target, .. } => vec![*target],
         Command::Copy { from, to, .. } => vec![*from, *to],
-        Command::Hang => Vec::new(),
+        Command::Hang | Command::FillAt { .. } | Command::CopyAt { .. } => Vec::new(),
     }
 }
 

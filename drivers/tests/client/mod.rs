@@ -2,6 +2,8 @@
 //!
 //! It does not mind refusals: a bad driver is flown to the end.
 
+mod addresses;
+
 use drivers::Listed;
 use flight::{Event, Log, Passive, Stepped};
 use kernel::miniport::{ContextOrder, Interrupt};
@@ -121,6 +123,7 @@ fn story(client: &Client<'_>, at: &mut Passive) {
     client.work(at);
     client.moves(at);
     client.renders(at);
+    client.addresses(at);
     client.escapes(at);
     client.interrupts(at);
     client.list(at, alone.iter().flat_map(|it| &it.allocations), false, true);
@@ -139,6 +142,7 @@ pub(crate) struct Client<'a> {
     plugged: AdapterId,
     device: Handle,
     context: Option<Handle>,
+    on: AdapterId,
 }
 
 impl Client<'_> {
@@ -151,19 +155,19 @@ impl Client<'_> {
     ) {
         let process = kernel.open_process();
         let name = kernel.open_adapter(process, adapter).unwrap();
+        // One that makes none has said why.
         let Ok(device) = kernel.create_device(at, process, name) else {
-            kernel.close_adapter(process, name).unwrap();
+            kernel.close_adapter(at, process, name).unwrap();
             return kernel.end_process(at, process, Manner::Orderly);
         };
-        let order = ContextOrder { node: 0, engine: 1, private: Vec::new() };
+        let order = ContextOrder { node: 0, engine: 1, system: false, private: Vec::new() };
         let context = kernel.create_context(at, process, device, &order).ok();
-        let plugged = adapter;
-        body(&Client { host, kernel, process, adapter: name, plugged, device, context }, at);
+        body(&Client { host, kernel, process, adapter: name, device, context, on: adapter }, at);
         if let Some(context) = context {
             kernel.destroy_context(at, process, context).unwrap();
         }
         kernel.destroy_device(at, process, device).unwrap();
-        kernel.close_adapter(process, name).unwrap();
+        kernel.close_adapter(at, process, name).unwrap();
         kernel.end_process(at, process, Manner::Orderly);
     }
 
@@ -363,7 +367,7 @@ impl Client<'_> {
 
     /// An interrupt that is another's, then vsyncs while a packet is in flight.
     fn interrupts(&self, at: &mut Passive) {
-        self.kernel.interrupt_of_another(at, self.plugged);
+        self.kernel.interrupt_of_another(at, self.on);
         self.submit(at, &[]);
         for (of, on) in [
             (Interrupt::Vsync, true),
@@ -371,16 +375,16 @@ impl Client<'_> {
             (Interrupt::Completed, true),
             (Interrupt::Vsync, true),
         ] {
-            let _ = self.kernel.control_interrupt(at, self.plugged, of, on);
+            let _ = self.kernel.control_interrupt(at, self.on, of, on);
         }
         self.host.quiet(at);
-        self.kernel.judge_vsync(self.plugged);
-        let _ = self.kernel.control_interrupt(at, self.plugged, Interrupt::Vsync, false);
+        self.kernel.judge_vsync(self.on);
+        let _ = self.kernel.control_interrupt(at, self.on, Interrupt::Vsync, false);
     }
 
     /// Has a second context work on the same node.
     fn other_context(&self, at: &mut Passive, commands: &[Command]) {
-        let order = ContextOrder { node: 0, engine: 1, private: Vec::new() };
+        let order = ContextOrder { node: 0, engine: 1, system: false, private: Vec::new() };
         let made = self.kernel.create_context(at, self.process, self.device, &order);
         let Ok(context) = made else { return };
         Client { context: Some(context), ..*self }.submit(at, commands);

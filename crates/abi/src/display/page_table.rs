@@ -28,6 +28,11 @@ impl DXGK_PTE {
     pub const fn segment(&self) -> u64 {
         self.Flags >> 5 & 31
     }
+
+    /// The bits of a `Segment`.
+    pub const fn of_segment(segment: u32) -> u64 {
+        (segment as u64 & 31) << 5
+    }
 }
 
 /// Which member counts, the `UpdateMode` beside it says.
@@ -40,7 +45,15 @@ pub struct DXGK_PAGETABLEUPDATEADDRESS {
 layout! { DXGK_PAGETABLEUPDATEADDRESS: 16 { GpuPhysical: 0 } } // one source: docs
 
 impl DXGK_PAGETABLEUPDATEADDRESS {
-    /// The union's `GpuVirtual`.
+    /// The union, written as `CpuVirtual` or `GpuVirtual`.
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of a number")]
+    pub const fn at(address: u64) -> Self {
+        let (low, high) = (address as u32, (address >> 32) as u32);
+        let zero = D3DGPU_PHYSICAL_ADDRESS::ZERO;
+        Self { GpuPhysical: D3DGPU_PHYSICAL_ADDRESS { SegmentId: low, Padding: high, ..zero } }
+    }
+
+    /// The union's `GpuVirtual`, or the number of its `CpuVirtual`.
     pub const fn gpu_virtual(&self) -> D3DGPU_VIRTUAL_ADDRESS {
         (self.GpuPhysical.Padding as u64) << 32 | self.GpuPhysical.SegmentId as u64
     }

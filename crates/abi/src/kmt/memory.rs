@@ -5,8 +5,8 @@
 
 use crate::ukm::{
     D3DDDI_EVICT_FLAGS, D3DDDI_PAGINGQUEUE_PRIORITY, D3DDDI_RECLAIM_RESULT,
-    D3DDDI_TRIMRESIDENCYSET_FLAGS, D3DDDICB_LOCK2FLAGS, D3DDDICB_LOCKFLAGS, D3DGPU_VIRTUAL_ADDRESS,
-    D3DKMT_SIZE_T,
+    D3DDDI_TRIMRESIDENCYSET_FLAGS, D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION, D3DDDICB_LOCK2FLAGS,
+    D3DDDICB_LOCKFLAGS, D3DGPU_VIRTUAL_ADDRESS, D3DKMT_SIZE_T,
 };
 use crate::{BOOL, D3DKMT_HANDLE, HANDLE, LUID};
 use core::ffi::c_void;
@@ -82,6 +82,35 @@ layout! { D3DKMT_CREATEPAGINGQUEUE: 32 {
     hDevice: 0, Priority: 4, hPagingQueue: 8, hSyncObject: 12, FenceValueCPUVirtualAddress: 16,
     PhysicalAdapterIndex: 24,
 } }
+
+flags! { D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS { DoNotWait: 0 } }
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct D3DKMT_UPDATEGPUVIRTUALADDRESS {
+    pub hDevice: D3DKMT_HANDLE,
+    pub hContext: D3DKMT_HANDLE,
+    pub hFenceObject: D3DKMT_HANDLE,
+    pub NumOperations: u32,
+    pub Operations: *const D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION,
+    pub Reserved0: u64,
+    pub Reserved1: u64,
+    pub FenceValue: u64,
+    pub Flags: D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS,
+}
+layout! { D3DKMT_UPDATEGPUVIRTUALADDRESS: 56 {
+    hDevice: 0, hContext: 4, hFenceObject: 8, NumOperations: 12, Operations: 16, Reserved0: 24,
+    Reserved1: 32, FenceValue: 40, Flags: 48,
+} }
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct D3DKMT_FREEGPUVIRTUALADDRESS {
+    pub hAdapter: D3DKMT_HANDLE,
+    pub BaseAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub Size: u64,
+}
+layout! { D3DKMT_FREEGPUVIRTUALADDRESS: 24 { hAdapter: 0, BaseAddress: 8, Size: 16 } }
 
 values! { D3DKMT_OFFER_PRIORITY {
     D3DKMT_OFFER_PRIORITY_LOW = 1,

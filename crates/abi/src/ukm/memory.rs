@@ -3,6 +3,7 @@
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
+use super::D3DGPU_VIRTUAL_ADDRESS;
 use crate::D3DKMT_HANDLE;
 
 #[repr(C)]
@@ -27,7 +28,80 @@ impl D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE {
     pub const Zero: u64 = 1 << 2;
     pub const NoAccess: u64 = 1 << 3;
     pub const SystemUseOnly: u64 = 1 << 4;
+    pub const RESERVED: u64 = !0x1f;
+
+    /// Whether one of these bits is set.
+    pub const fn has(self, bits: u64) -> bool {
+        self.Value & bits != 0
+    }
 }
+
+values! { D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE {
+    D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_ACCESS = 0,
+    D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO = 1,
+    D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT = 2,
+} }
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct D3DDDI_MAPGPUVIRTUALADDRESS {
+    pub hPagingQueue: D3DKMT_HANDLE,
+    pub BaseAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub MinimumAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub MaximumAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub hAllocation: D3DKMT_HANDLE,
+    pub OffsetInPages: u64,
+    pub SizeInPages: u64,
+    pub Protection: D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE,
+    pub DriverProtection: u64,
+    pub Reserved0: u32,
+    pub Reserved1: u64,
+    pub VirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub PagingFenceValue: u64,
+}
+layout! { D3DDDI_MAPGPUVIRTUALADDRESS: 104 {
+    hPagingQueue: 0, BaseAddress: 8, MinimumAddress: 16, MaximumAddress: 24, hAllocation: 32,
+    OffsetInPages: 40, SizeInPages: 48, Protection: 56, DriverProtection: 64, Reserved0: 72,
+    Reserved1: 80, VirtualAddress: 88, PagingFenceValue: 96,
+} }
+
+/// The first member is `hAdapter` as well, which is of the past.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct D3DDDI_RESERVEGPUVIRTUALADDRESS {
+    pub hPagingQueue: D3DKMT_HANDLE,
+    pub BaseAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub MinimumAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub MaximumAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub Size: u64,
+    pub ReservationType: D3DDDIGPUVIRTUALADDRESS_RESERVATION_TYPE,
+    pub DriverProtection: u64,
+    pub VirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub PagingFenceValue: u64,
+}
+layout! { D3DDDI_RESERVEGPUVIRTUALADDRESS: 72 {
+    hPagingQueue: 0, BaseAddress: 8, MinimumAddress: 16, MaximumAddress: 24, Size: 32,
+    ReservationType: 40, DriverProtection: 48, VirtualAddress: 56, PagingFenceValue: 64,
+} }
+
+values! { D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_TYPE {
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP = 0,
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_UNMAP = 1,
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY = 2,
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP_PROTECT = 3,
+} }
+
+/// One operation of an update. `Data` is a union: of what, its type says.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION {
+    pub OperationType: D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION_TYPE,
+    /// `Map`, `MapProtect`, `Unmap` or `Copy`, eight bytes for each member: base, size and
+    /// `hAllocation`, offset, size there and two protections; base, size and protection; source,
+    /// size and destination.
+    pub Data: [u64; 7],
+}
+layout! { D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION: 64 { OperationType: 0, Data: 8 } }
 
 flags! { D3DDDICB_LOCKFLAGS {
     ReadOnly: 0,

@@ -11,6 +11,7 @@
 use crate::kernel::Kernel;
 use crate::memory::place::Plan;
 use crate::memory::{Extent, Move, Place, Segment, Spotted, Step, number};
+use crate::operation::PAGE;
 use crate::start::AdapterId;
 use crate::store::Store;
 use crate::world::World;
@@ -87,6 +88,8 @@ impl Kernel {
         to: u64,
         plan: &mut Plan,
     ) -> Option<u64> {
+        let entries = world.leave_entries(extent);
+        let virtual_ = world.is_linear(extent);
         let (extents, memory) = world.memory_mut_of(extent)?;
         let it = extents.get_mut(extent)?;
         let Place::In { segment, spot } = &it.place else { return None };
@@ -115,7 +118,9 @@ impl Kernel {
         let address = there.shape.base + to;
         self.log.emit(it.owner, What::MemoryPlaced { segment: subject, address, bytes });
         plan.behind.append(&mut it.used);
+        plan.come.extend(entries);
         let spotted = |offset| Spotted { segment, offset };
+        let parts = if virtual_ { in_parts(bytes) } else { vec![None] };
         let mut step =
             |what, at| plan.come.push(Step { idle: true, ..Step::new(extent, what, at) });
         if it.is_told() {
@@ -125,16 +130,26 @@ impl Kernel {
             step(Move::Out, spotted(from));
             step(Move::In, spotted(to));
         } else {
-            step(Move::Shift { from }, spotted(to));
+            for part in parts {
+                step(Move::Shift { from, part }, spotted(to));
+            }
         }
         if it.is_told() {
             step(Move::Come, spotted(to));
         }
+        plan.come.extend(world.come_entries(extent));
         Some(bytes)
     }
 }
 
 impl World {
+    /// Whether the memory of an extent's segment is in the system's space.
+    fn is_linear(&self, extent: u32) -> bool {
+        let Some(it) = self.extents.get(extent) else { return false };
+        let Place::In { segment, .. } = &it.place else { return false };
+        self.system_address(it.adapter, (number(*segment), 0)).is_some()
+    }
+
     /// Who moves where in a segment, the lowest first: none, unless that helps.
     fn slides(&self, adapter: u32, place: usize) -> Vec<Slide> {
         let Some((extents, memory)) = self.memory(adapter) else { return Vec::new() };
@@ -170,6 +185,17 @@ impl Segment {
         };
         self.idle.iter().filter_map(|it| mover(it.extent)).collect()
     }
+}
+
+/// The parts of so many bytes that go one after the other: where each begins, and how many bytes
+/// it has. WINDOWS: what moves at virtual addresses may come in several parts, whose offset is
+/// said for who wants to know (documented).
+fn in_parts(bytes: u64) -> Vec<Option<(u64, u64)>> {
+    let half = (bytes / 2).next_multiple_of(PAGE);
+    if half == 0 || half >= bytes {
+        return vec![Some((0, bytes))];
+    }
+    vec![Some((0, half)), Some((half, bytes - half))]
 }
 
 /// The lowest gap between those taken that is so large, at a multiple of `alignment`.

@@ -254,6 +254,7 @@ impl Kernel {
 
     /// Gives back all memory of an extent that nobody reaches any more.
     pub(crate) fn drop_extent(&self, world: &mut World, extent: u32) {
+        self.forget_table(world, extent);
         world.leave_place(extent, Place::Nowhere);
         let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
         let Some(it) = extents.remove(extent) else { return };
@@ -273,6 +274,9 @@ impl Kernel {
                 self.log.release_word(it.word);
             }
             world.saved.remove(it.owner.number);
+        }
+        if it.owner.kind == Kind::Table {
+            self.log.emit(it.owner, What::TableGone {});
         }
         self.wake(world);
     }

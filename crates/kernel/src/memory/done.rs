@@ -57,15 +57,18 @@ impl Kernel {
     fn finish_step(&self, world: &mut World, paging: u32, step: &Step, lost: bool) {
         let extent = step.extent;
         if let Some(witness) = self.witness.get()
-            && let Some(facts) = world.facts(extent, step.at)
+            && let Some(facts) = world.facts(step)
         {
             // What was never done says nothing about bytes.
-            if lost {
+            if let (true, Some(_)) = (lost, &facts.table) {
+                self.forget_table(world, extent);
+            } else if lost {
                 witness.forget(facts.owner);
             } else {
                 self.witness(paging, &step.what, &facts, false);
             }
         }
+        self.finish_for(world, step);
         let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
         let Some(it) = extents.get_mut(extent) else { return };
         it.pending -= 1;
@@ -88,6 +91,17 @@ impl Kernel {
         }
         if ending && idle {
             self.release_extent(world, extent);
+        }
+    }
+
+    /// What a step was done for besides its own extent may end now.
+    fn finish_for(&self, world: &mut World, step: &Step) {
+        for &extent in step.what.also_of() {
+            let Some(it) = world.extents.get_mut(extent) else { continue };
+            it.pending -= 1;
+            if it.ending && it.pending == 0 {
+                self.release_extent(world, extent);
+            }
         }
     }
 

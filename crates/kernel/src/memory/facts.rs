@@ -2,8 +2,9 @@
 
 use crate::kernel::Kernel;
 use crate::memory::place::segment_number;
-use crate::memory::{Move, Spotted, Step};
+use crate::memory::{Move, Step, number};
 use crate::operation::{End, Operation, PAGE, Pages, Transfer};
+use crate::space::step::TableFacts;
 use crate::world::World;
 use flight::{Kind, Machine, Movement, Moving, Ram, Run, Subject};
 use std::sync::Arc;
@@ -21,11 +22,17 @@ pub(crate) struct Facts {
     pub(crate) bytes: u64,
     pub(crate) runs: Vec<Run>,
     pub(crate) address: u64,
+    /// Where the segment begins.
+    pub(crate) base: u64,
     pub(crate) coherent: bool,
     pub(crate) linear: bool,
     pub(crate) dummy: u64,
     pub(crate) cpu: Option<usize>,
     pub(crate) locked: bool,
+    /// Where the segment is in the system's space, on an adapter that translates.
+    pub(crate) system: Option<u64>,
+    /// What is said of a page table, if it is about one.
+    pub(crate) table: Option<TableFacts>,
 }
 
 impl Facts {
@@ -47,11 +54,33 @@ impl Facts {
                 special: false,
             })
         };
+        if let Some(it) = self.table.as_ref().and_then(|it| it.operation(&step.what)) {
+            return it;
+        }
         match &step.what {
-            Move::Fill => Operation::Fill { word, segment, address, bytes, pattern: 0 },
+            Move::Fill => match self.system {
+                Some(start) => Operation::VirtualFill {
+                    word: Some(word),
+                    offset: 0,
+                    address: start + step.at.offset,
+                    bytes,
+                    pattern: 0,
+                },
+                None => Operation::Fill { word, segment, address, bytes, pattern: 0 },
+            },
             Move::In => transfer(End::System(pages), place),
             Move::Out => transfer(place, End::System(pages)),
-            Move::Shift { from } => {
+            Move::Shift { from, part: Some((offset, bytes)) } => {
+                let start = self.system.unwrap_or(0);
+                Operation::VirtualTransfer {
+                    word: Some(word),
+                    offset: *offset,
+                    from: start + from + offset,
+                    to: start + step.at.offset + offset,
+                    bytes: *bytes,
+                }
+            }
+            Move::Shift { from, part: None } => {
                 let address = address - step.at.offset + from;
                 transfer(End::Segment { number: segment, address }, place)
             }
@@ -73,7 +102,10 @@ impl Facts {
             Move::Init => Operation::InitContext { word, place, cpu: self.cpu, bytes },
             Move::Update(private) => Operation::UpdateContext { word, place, bytes, private },
             Move::Come => Operation::Notify { word, segment, address, resident: true },
-            Move::Go => Operation::Notify { word, segment, address, resident: false },
+            // Without facts of a table there is none, and nobody is asked.
+            Move::Go | Move::Table(_) | Move::Flush { .. } => {
+                Operation::Notify { word, segment, address, resident: false }
+            }
         }
     }
 }
@@ -101,14 +133,21 @@ impl Move {
             Move::Init => "init-context",
             Move::Update(_) => "update-context",
             Move::Come | Move::Go => "notify-residency",
+            Move::Table(_) => "update-page-table",
+            Move::Flush { .. } => "flush-tlb",
         }
     }
 }
 
 impl World {
     /// What the operation of a step on an extent says.
-    pub(crate) fn facts(&self, extent: u32, at: Spotted) -> Option<Facts> {
+    pub(crate) fn facts(&self, step: &Step) -> Option<Facts> {
+        let (extent, at) = (step.extent, step.at);
         let it = self.extents.get(extent)?;
+        let table = self.table_facts(step);
+        if step.what.space().is_some() && table.is_none() {
+            return None; // The space is gone, and with it what was to be written.
+        }
         // What a driver has freed it does not hear of any more; only an aperture has to be told.
         let freed = self.is_freed(it.owner);
         let adapter = self.adapters.get(it.adapter)?;
@@ -127,11 +166,14 @@ impl World {
             bytes: it.bytes,
             runs: it.backing.clone(),
             address: segment.shape.base + at.offset,
+            base: segment.shape.base,
             coherent: segment.shape.flags.coherent && it.wants.flags.cached,
             linear: flags.cpu_visible && !flags.swizzled,
             dummy: memory.dummy.map_or(0, |it| it.start),
             cpu: it.lock.as_ref().map(|it| it.address).filter(|_| cpu),
             locked: it.lock.is_some(),
+            system: self.system_address(it.adapter, (number(at.segment), 0)),
+            table,
         })
     }
 }
@@ -139,6 +181,9 @@ impl World {
 impl Kernel {
     /// Tells whoever looks at bytes what an operation does to them.
     pub(crate) fn witness(&self, paging: u32, what: &Move, facts: &Facts, begins: bool) {
+        if let Some(table) = &facts.table {
+            return self.witness_table(paging, what, table, begins);
+        }
         let Some(witness) = self.witness.get() else { return };
         if facts.locked && *what != Move::Unmap {
             return witness.forget(facts.owner); // The CPU may write to it meanwhile.
@@ -150,12 +195,17 @@ impl Kernel {
             Move::Discard { .. } => Movement::Thrown,
             Move::Map => Movement::Mapped,
             Move::Unmap => Movement::Unmapped,
-            Move::Init | Move::Update(_) | Move::Shift { .. } => {
-                return witness.forget(facts.owner);
-            }
-            Move::Come | Move::Go => return,
+            Move::Shift { .. } => Movement::Shifted,
+            Move::Init | Move::Update(_) => return witness.forget(facts.owner),
+            Move::Come | Move::Go | Move::Table(_) | Move::Flush { .. } => return,
+        };
+        let (from, part) = match what {
+            Move::Shift { from, part } => (Some(facts.base + from), part.map(|it| it.0)),
+            _ => (None, None),
         };
         let moving = Moving {
+            from,
+            part,
             paging: Kind::Paging.nr(paging),
             of: facts.owner,
             movement,

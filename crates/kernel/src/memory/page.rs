@@ -60,6 +60,11 @@ impl Kernel {
                 it.pending += 1;
                 it.moving += u32::from(step.what.moves());
             }
+            for also in step.what.also_of() {
+                if let Some(it) = world.extents.get_mut(*also) {
+                    it.pending += 1;
+                }
+            }
         }
         let (count, waits) = (steps.len(), behind.len());
         let number = world.pagings.add(Paging {
@@ -165,6 +170,12 @@ impl Kernel {
             return;
         };
         while let Some(mut step) = self.next_step(number) {
+            if self.must_wait(adapter, &step, open.used) {
+                self.put_back(number, step);
+                self.submit_paging(at, driver, pass, number, open, false);
+                self.wait_for_paging(adapter, number);
+                return;
+            }
             match self.build_step(at, driver, pass, number, &mut step, &mut open) {
                 Turn::Whole => open.done.push(step),
                 Turn::Full => {
@@ -197,6 +208,32 @@ impl Kernel {
     fn put_back(&self, number: u32, step: Step) {
         if let Some(it) = self.world.hold().pagings.get_mut(number) {
             it.steps.push_front(step);
+        }
+    }
+
+    /// Whether a step has to wait for all before it to be done: what the CPU writes is written
+    /// at once, whatever the hardware still has to do.
+    fn must_wait(&self, adapter: u32, step: &Step, used: u32) -> bool {
+        let world = self.world.hold();
+        if !world.is_by_cpu(step) {
+            return false;
+        }
+        let Some(it) = world.adapters.get(adapter) else { return false };
+        let on = it.memory.as_ref().map_or(0, |it| it.paging.node as usize);
+        used > 0 || it.nodes.get(on).is_some_and(|it| it.queue.iter().any(|it| it.batch.is_some()))
+    }
+
+    /// Paging work goes on when the node that pages has done what it was given.
+    fn wait_for_paging(&self, adapter: u32, number: u32) {
+        let mut world = self.world.hold();
+        let Some(it) = world.adapters.get_mut(adapter) else { return };
+        let on = it.memory.as_ref().map_or(0, |it| it.paging.node as usize);
+        let behind = it.nodes.get(on).map(|it| Behind::Node(on, it.given));
+        if let Some(it) = it.memory.as_mut() {
+            it.planned.push_front(number);
+        }
+        if let Some(it) = world.pagings.get_mut(number) {
+            it.behind = behind.into_iter().collect();
         }
     }
 
@@ -240,14 +277,14 @@ impl Kernel {
         step: &mut Step,
         open: &mut Open,
     ) -> Turn {
-        let facts = self.world.hold().facts(step.extent, step.at);
+        let facts = self.world.hold().facts(step);
         let heard = |it: &Facts| it.named.is_some() || matches!(step.what, Move::Map | Move::Unmap);
         let Some(facts) = facts.filter(heard) else { return Turn::Whole };
         if step.passes == 0 {
             self.witness(number, &step.what, &facts, true);
         }
         let operation = facts.operation(step);
-        let (name, address) = (operation.name(), facts.address);
+        let (name, address) = (step.what.name(), facts.address);
         let room = open.room.saturating_sub(open.used);
         let start = open.buffer.run.start + u64::from(open.used);
         let rest = Run { start, bytes: u64::from(room) };
@@ -258,13 +295,15 @@ impl Kernel {
         let private = &mut open.buffer.private;
         let used = open.used;
         let secret = crate::create::digest(private);
-        facts.ram.lend(rest, &mut |buffer| {
+        // WINDOWS: what the CPU writes has no buffer (documented).
+        let by_cpu = facts.table.as_ref().is_some_and(|it| it.cpu);
+        let mut build = |buffer: &mut [u8]| {
             let Some(operation) = operation.take() else { return };
             let mut building = Building {
                 operation,
                 buffer,
-                address: start,
-                before: used,
+                address: if by_cpu { 0 } else { start },
+                before: if by_cpu { 0 } else { used },
                 written: 0,
                 multipass: &mut multipass,
                 private,
@@ -272,7 +311,13 @@ impl Kernel {
             let whom = For { process: None, carries: &|_| () };
             answer = driver.build_paging(at, pass, whom, &mut building);
             written = building.written;
-        });
+        };
+        if by_cpu {
+            build(&mut []);
+        } else {
+            facts.ram.lend(rest, &mut build);
+        }
+        let room = if by_cpu { 0 } else { room };
         let private = &open.buffer.private;
         if !private.is_empty() {
             let what = What::PagingPrivate {
@@ -326,6 +371,12 @@ impl Kernel {
             whole: matches!(turn, Turn::Whole),
         };
         self.log.emit(Kind::Paging.nr(number), built);
+        if let Some(table) = facts.table.as_ref().filter(|_| matches!(turn, Turn::Whole)) {
+            self.say_tabled(facts.owner, &step.what, table);
+            if by_cpu {
+                self.witness_table(number, &step.what, table, false);
+            }
+        }
         turn
     }
 

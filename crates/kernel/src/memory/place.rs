@@ -133,12 +133,15 @@ impl Kernel {
         self.log.emit(it.owner, what);
         let fresh = !std::mem::replace(&mut it.content, true);
         plan.placed.push((extent, fresh));
+        let table = it.owner.kind == Kind::Table;
         let mut step = |what| plan.come.push(Step::new(extent, what, at));
         if aperture {
             step(Move::Map);
         }
         match (fresh, aperture, it.owner.kind == Kind::Saved) {
             (true, _, true) => step(Move::Init),
+            // What a table has at first is written as such.
+            (true, false, false) if table => (),
             (true, false, false) => step(Move::Fill),
             (false, false, _) => step(Move::In),
             // WINDOWS: pages of the system are zeroed when they are taken (our reading).
@@ -148,6 +151,7 @@ impl Kernel {
             step(Move::Come);
         }
         (it.clean, it.written, it.copied) = (false, false, !fresh);
+        plan.come.extend(world.come_entries(extent));
         true
     }
 
@@ -159,6 +163,7 @@ impl Kernel {
         why: &'static str,
         plan: &mut Plan,
     ) -> bool {
+        let entries = world.leave_entries(extent);
         let Some((extents, memory)) = world.memory_mut_of(extent) else { return false };
         let Some(it) = extents.get_mut(extent) else { return false };
         let Place::In { segment, spot } = &it.place else { return false };
@@ -176,6 +181,7 @@ impl Kernel {
         let discard = thrown || same;
         let why: Text = if thrown { "it was offered".into() } else { why.into() };
         self.log.emit(it.owner, What::MemoryEvicted { segment: segment.subject, discard, why });
+        plan.leave.extend(entries);
         let mut step = |what| plan.leave.push(Step { idle: true, ..Step::new(extent, what, at) });
         if it.is_told() {
             step(Move::Go);

@@ -46,10 +46,10 @@ impl Kernel {
         extent: u32,
         spotted: Spotted,
     ) {
-        let Some(facts) = self.world.hold().facts(extent, spotted) else { return };
         let aperture = self.world.hold().is_aperture(driver.adapter.number, spotted.segment);
         let what = if aperture { Move::Unmap } else { Move::Out };
         let step = Step { idle: true, ..Step::new(extent, what, spotted) };
+        let Some(facts) = self.world.hold().facts(&step) else { return };
         let mut operation = facts.operation(&step);
         if let Operation::Transfer(it) = &mut operation {
             it.bytes = 0;
@@ -84,7 +84,10 @@ impl World {
     /// What is in the memory of an adapter, and where.
     fn placed_on(&self, adapter: u32) -> Vec<(u32, Spotted)> {
         let place = |(number, it): (u32, &crate::memory::Extent)| match &it.place {
-            Place::In { segment, spot } if it.adapter == adapter => {
+            // Page tables stay where they are, and are written again.
+            Place::In { segment, spot }
+                if it.adapter == adapter && it.owner.kind != Kind::Table =>
+            {
                 Some((number, Spotted { segment: *segment, offset: spot.start() }))
             }
             _ => None,

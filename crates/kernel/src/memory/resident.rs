@@ -8,6 +8,7 @@ use crate::memory::place::{NoPlace, Plan};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::schedule::Behind;
+use crate::space::fault::Fault;
 use crate::world::World;
 use flight::{Kind, RuleId, Subject, Text, What, Who};
 use std::collections::BTreeMap;
@@ -213,8 +214,12 @@ impl Kernel {
         world: &World,
         device: u32,
         context: Subject,
-        fault: Option<Touched>,
+        fault: Option<&Touched>,
     ) {
+        let address = fault.and_then(|it| it.address.as_ref());
+        self.judge_address(world, context, address);
+        // What nothing is mapped at is no allocation, resident or not.
+        let fault = fault.filter(|it| it.address.is_none() || it.word.is_some());
         let touched = fault.map(|it| world.say_touched(device, context, it));
         let said =
             |which: Stray| touched.as_ref().filter(|it| it.0 == which).map(|it| it.1.clone());
@@ -240,9 +245,23 @@ pub(crate) fn more_than(list: &[u32], most: impl Fn(u32) -> u32) -> Option<u32> 
     })
 }
 
-/// What a packet touched that was not there, by its driver's word where that is known.
+/// What a driver says of what a packet touched that was not there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Touched(pub(crate) Option<usize>);
+pub(crate) enum Found {
+    /// Its own word for it, if it knows.
+    Word(Option<usize>),
+    /// The virtual address.
+    At(u64),
+}
+
+/// What a packet touched that was not there.
+#[derive(Clone, Debug)]
+pub(crate) struct Touched {
+    /// Its driver's word, where that is known.
+    word: Option<usize>,
+    /// What was at the address, where there was one.
+    address: Option<Fault>,
+}
 
 /// Why it was not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,8 +273,26 @@ enum Stray {
 
 impl World {
     /// What a packet of a context touched, and why it was not there.
-    fn say_touched(&self, device: u32, context: Subject, it: Touched) -> (Stray, String) {
-        let extent = it.0.and_then(|word| self.extents.iter().find(|(_, it)| it.word == word));
+    /// What a driver says that a packet of a node touched, as it is now.
+    pub(crate) fn find_touched(
+        &self,
+        adapter: u32,
+        node: usize,
+        fence: flight::Fence,
+        it: Found,
+    ) -> Touched {
+        let address = match it {
+            Found::Word(word) => return Touched { word, address: None },
+            Found::At(address) => address,
+        };
+        let on = self.adapters.get(adapter).and_then(|it| it.nodes.get(node));
+        let packet = on.and_then(|it| it.queue.iter().find(|it| it.fence == fence));
+        let address = packet.and_then(|it| self.find_fault(it.context, address));
+        Touched { word: address.as_ref().and_then(|it| it.word), address }
+    }
+
+    fn say_touched(&self, device: u32, context: Subject, it: &Touched) -> (Stray, String) {
+        let extent = it.word.and_then(|word| self.extents.iter().find(|(_, it)| it.word == word));
         let of = |it: &crate::view::View| self.allocations.get(it.allocation)?.extent;
         let view = extent.and_then(|(number, _)| {
             let mut views = self.views.iter().map(|it| it.1).filter(|it| it.device == device);

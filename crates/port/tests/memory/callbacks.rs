@@ -36,7 +36,7 @@ fn in_device(call: Call) -> Vec<String> {
         let name = kernel.open_adapter(process, adapter).unwrap();
         let device = kernel.create_device(at, process, name).unwrap();
         kernel.destroy_device(at, process, device).unwrap();
-        kernel.close_adapter(process, name).unwrap();
+        kernel.close_adapter(at, process, name).unwrap();
         kernel.end_process(at, process, Manner::Orderly);
     })
 }

@@ -1,5 +1,6 @@
 //! What is remembered of memory: segments, what is in them, and the work that moves it.
 
+use super::address::Lead;
 use flight::{Hex, Subject, Text};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ pub struct Segment {
     pub aperture: bool,
     /// What has been built to be in it: by its address, where it ends and what it is.
     pub held: BTreeMap<u64, (u64, Subject)>,
+    /// The entries of page tables that lead to it.
+    pub leads: Vec<Lead>,
 }
 
 /// Of the memory of an allocation, a client's or one for contexts.

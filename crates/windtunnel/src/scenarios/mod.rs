@@ -1,6 +1,8 @@
 //! The scenarios, by subject.
 
+pub(crate) mod address;
 pub(crate) mod bad;
+pub(crate) mod bad_address;
 pub(crate) mod bad_memory;
 pub(crate) mod bad_render;
 pub(crate) mod bad_sync;

@@ -1,0 +1,53 @@
+//! With which address space an engine runs a packet: a driver's affair, and judged.
+
+use crate::kernel::Kernel;
+use flight::{Fence, Kind, RuleId, Subject, TableRoot, Who};
+
+impl Kernel {
+    /// Entry rules: an engine begins a packet with the root that its driver was told last for the
+    /// packet's context, of as many entries.
+    pub(crate) fn judge_root(
+        &self,
+        adapter: Subject,
+        node: u32,
+        fence: Fence,
+        root: Option<TableRoot>,
+    ) {
+        let world = self.world.hold();
+        let nodes = world.adapters.get(adapter.number).map(|it| it.nodes.as_slice());
+        let Some(on) = nodes.and_then(|it| it.get(node as usize)) else { return };
+        let Some(packet) = on.queue.iter().find(|it| it.fence == fence) else { return };
+        let told = world.contexts.get(packet.context).and_then(|it| it.root);
+        let Some(told) = told else { return };
+        let place = "DxgkDdiSubmitCommandVirtual";
+        let context = Kind::Context.nr(packet.context);
+        let right = root.is_some_and(|it| (it.segment, it.offset) == (told.segment, told.offset));
+        let broken = (!right).then(|| {
+            let used = root.map_or("without a root page table".to_owned(), |it| {
+                format!("with the root at {:#x} of segment {}", it.offset, it.segment)
+            });
+            format!(
+                "{} runs packet {} of {context} {used}: the last that was set for it is at {:#x} \
+                 of segment {}",
+                on.subject(),
+                fence.0,
+                told.offset,
+                told.segment
+            )
+        });
+        self.log.judge(RuleId::KMD_SUBMIT_014, Who::Driver, context, place, broken);
+        let Some(root) = root.filter(|_| right) else { return };
+        let more = root.entries > told.entries;
+        let broken = more.then(|| {
+            format!(
+                "{} takes the root of {context} for one of {} entries, and it has {}: an address \
+                 behind the last one does not fault",
+                on.subject(),
+                root.entries,
+                told.entries
+            )
+        });
+        let place = "DxgkDdiSetRootPageTable";
+        self.log.judge(RuleId::KMD_PT_003, Who::Driver, context, place, broken);
+    }
+}

@@ -1,0 +1,400 @@
+//! The addresses of a space: which are taken, and by what.
+//!
+//! # Invariants (checked by [`Addresses::validate`])
+//!
+//! 1. Ranges are whole pages, do not overlap, and lie between `LOWEST` and the end.
+//! 2. A range keeps the number of the reservation it is in, whatever is mapped into it.
+//! 3. What is only reserved is in a reservation.
+
+use crate::operation::PAGE;
+use std::collections::BTreeMap;
+use std::ops::Range as Span;
+
+/// No range is below this: zero means "anywhere" to clients.
+///
+/// WINDOWS: where the first address lies is not documented (our decision).
+pub(crate) const LOWEST: u64 = 64 << 10;
+
+/// The addresses of a space.
+#[derive(Debug)]
+pub(crate) struct Addresses {
+    end: u64,
+    ranges: BTreeMap<u64, Taken>,
+    last_reservation: u32,
+}
+
+/// A range that is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) end: u64,
+    /// The reservation it is in; zero when a map call chose or took it.
+    pub(crate) reservation: u32,
+    pub(crate) held: Held,
+}
+
+/// What is at a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// Nothing yet: touching it is a fault.
+    Reserved,
+    /// Touching it is a fault, on purpose.
+    NoAccess,
+    /// Reads are zero, writes are lost.
+    Zero,
+    /// Bytes of a view's allocation, from there on.
+    Mapped {
+        /// Which view.
+        view: u32,
+        /// Where in its allocation the range begins.
+        offset: u64,
+        /// What may be done there.
+        access: Access,
+    },
+}
+
+/// What may be done at a range (`D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// It may be written to.
+    pub write: bool,
+    /// It may be executed.
+    pub execute: bool,
+    /// The driver's own bits (`DriverProtection`).
+    pub driver: u64,
+}
+
+/// Where a new range may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) minimum: u64,
+    /// The first address behind; zero is the end of all.
+    pub(crate) maximum: u64,
+    pub(crate) alignment: u64,
+}
+
+/// What a span of addresses is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// All of it is free.
+    Free,
+    /// All of it is taken; `reserved` when every part is in a reservation.
+    Taken { reserved: bool },
+    /// Some of it is free, or it is no span of this space.
+    Mixed,
+}
+
+impl Held {
+    /// The same, so many bytes further on.
+    fn later(self, bytes: u64) -> Self {
+        match self {
+            Held::Mapped { view, offset, access } => {
+                Held::Mapped { view, offset: offset + bytes, access }
+            }
+            other => other,
+        }
+    }
+
+    /// Whether there is an entry of a page table for it.
+    pub(crate) fn has_entries(self) -> bool {
+        matches!(self, Held::Zero | Held::Mapped { .. })
+    }
+
+    /// In a word, for events.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Held::Reserved => "reserved",
+            Held::NoAccess => "no-access",
+            Held::Zero => "zero",
+            Held::Mapped { .. } => "mapped",
+        }
+    }
+}
+
+impl Addresses {
+    /// A space of so many bits, all free.
+    pub(crate) fn new(bits: u32) -> Self {
+        let end = 1_u64.checked_shl(bits).unwrap_or(1 << 63);
+        Self { end, ranges: BTreeMap::new(), last_reservation: 0 }
+    }
+
+    /// The first address behind all.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Whether nothing is taken.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// The lowest free span of that size within bounds.
+    pub(crate) fn find(&self, size: u64, bounds: Bounds) -> Option<u64> {
+        let top = if bounds.maximum == 0 { self.end } else { bounds.maximum.min(self.end) };
+        let step = bounds.alignment.max(PAGE);
+        let mut at = bounds.minimum.max(LOWEST).checked_next_multiple_of(step)?;
+        let before = self.ranges.range(..at).next_back().filter(|it| it.1.end > at);
+        if let Some((_, taken)) = before {
+            at = taken.end.checked_next_multiple_of(step)?;
+        }
+        for (start, taken) in self.ranges.range(at..) {
+            if at.checked_add(size)? <= *start {
+                break;
+            }
+            at = at.max(taken.end).checked_next_multiple_of(step)?;
+        }
+        (size > 0 && at.checked_add(size)? <= top).then_some(at)
+    }
+
+    /// What a span is made of.
+    pub(crate) fn made_of(&self, span: &Span<u64>) -> Made {
+        if span.start < LOWEST || span.end > self.end || span.start >= span.end {
+            return Made::Mixed;
+        }
+        let (mut covered, mut reserved) = (span.start, true);
+        let mut any = false;
+        for (part, taken) in self.parts(span) {
+            any = true;
+            reserved &= taken.reservation != 0;
+            if part.start == covered {
+                covered = part.end;
+            }
+        }
+        match (any, covered == span.end) {
+            (false, _) => Made::Free,
+            (true, true) => Made::Taken { reserved },
+            (true, false) => Made::Mixed,
+        }
+    }
+
+    /// The taken parts of a span, cut to it.
+    pub(crate) fn parts(&self, span: &Span<u64>) -> Vec<(Span<u64>, Taken)> {
+        let first = self.ranges.range(..=span.start).next_back().map_or(span.start, |it| *it.0);
+        let all = self.ranges.range(first..span.end.max(first));
+        let cut = |(start, taken): (&u64, &Taken)| {
+            let part = (*start).max(span.start)..taken.end.min(span.end);
+            let held = taken.held.later(part.start.saturating_sub(*start));
+            (part.start < part.end).then_some((part, Taken { held, ..*taken }))
+        };
+        all.filter_map(cut).collect()
+    }
+
+    /// All that is taken.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Span<u64>, Taken)> + '_ {
+        self.ranges.iter().map(|(start, taken)| (*start..taken.end, *taken))
+    }
+
+    /// The range that an address is in.
+    pub(crate) fn at(&self, address: u64) -> Option<(Span<u64>, Taken)> {
+        let (start, taken) = self.ranges.range(..=address).next_back()?;
+        (address < taken.end).then_some((*start..taken.end, *taken))
+    }
+
+    /// Reserves a free span. Answers the number of the reservation.
+    pub(crate) fn reserve(&mut self, span: Span<u64>, held: Held) -> u32 {
+        self.last_reservation += 1;
+        let reservation = self.last_reservation;
+        self.ranges.insert(span.start, Taken { end: span.end, reservation, held });
+        reservation
+    }
+
+    /// Puts something at a span: over what is there, which stays in its reservation.
+    pub(crate) fn put(&mut self, span: &Span<u64>, held: Held) {
+        let parts = self.parts(span);
+        self.free(span);
+        let mut at = span.start;
+        let mut put = |part: Span<u64>, reservation| {
+            if part.start < part.end {
+                let held = held.later(part.start - span.start);
+                self.ranges.insert(part.start, Taken { end: part.end, reservation, held });
+            }
+        };
+        for (part, taken) in parts {
+            put(at..part.start, 0);
+            at = part.end;
+            put(part, taken.reservation);
+        }
+        put(at..span.end, 0);
+    }
+
+    /// Frees what of a span is taken. What is cut stays outside of it.
+    pub(crate) fn free(&mut self, span: &Span<u64>) {
+        self.cut(span.start);
+        self.cut(span.end);
+        let gone: Vec<u64> = self.ranges.range(span.clone()).map(|it| *it.0).collect();
+        for start in gone {
+            self.ranges.remove(&start);
+        }
+    }
+
+    /// Puts back what a span was, as `parts` answered it.
+    pub(crate) fn restore(&mut self, span: &Span<u64>, before: Vec<(Span<u64>, Taken)>) {
+        self.free(span);
+        for (part, taken) in before {
+            self.ranges.insert(part.start, Taken { end: part.end, ..taken });
+        }
+    }
+
+    /// What a view had mapped is over: what is in a reservation is only reserved again, the rest
+    /// is free.
+    pub(crate) fn unmap(&mut self, span: &Span<u64>) {
+        self.cut(span.start);
+        self.cut(span.end);
+        let parts = self.parts(span);
+        for (part, taken) in parts {
+            if taken.reservation == 0 {
+                self.ranges.remove(&part.start);
+            } else if let Some(it) = self.ranges.get_mut(&part.start) {
+                it.held = Held::Reserved;
+            }
+        }
+    }
+
+    /// Makes a range that an address is inside of two.
+    fn cut(&mut self, address: u64) {
+        let Some((start, taken)) = self.ranges.range(..address).next_back() else { return };
+        let (start, taken) = (*start, *taken);
+        if taken.end <= address {
+            return;
+        }
+        let held = taken.held.later(address - start);
+        if let Some(it) = self.ranges.get_mut(&start) {
+            it.end = address;
+        }
+        self.ranges.insert(address, Taken { held, ..taken });
+    }
+
+    /// Checks the invariants.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        let mut last = LOWEST;
+        for (start, taken) in &self.ranges {
+            let whole = start.is_multiple_of(PAGE) && taken.end.is_multiple_of(PAGE);
+            if !whole || *start < last || taken.end <= *start || taken.end > self.end {
+                return Err(format!("range {start:#x} to {:#x} is crooked", taken.end));
+            }
+            if taken.held == Held::Reserved && taken.reservation == 0 {
+                return Err(format!("range {start:#x} is reserved by nobody"));
+            }
+            last = taken.end;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANYWHERE: Bounds = Bounds { minimum: 0, maximum: 0, alignment: PAGE };
+
+    fn mapped(view: u32, offset: u64) -> Held {
+        Held::Mapped { view, offset, access: Access::default() }
+    }
+
+    #[test]
+    fn the_lowest_free_span_is_found_within_bounds() {
+        let mut it = Addresses::new(32);
+        assert_eq!(it.find(PAGE, ANYWHERE), Some(LOWEST));
+        it.put(&(LOWEST..LOWEST + 4 * PAGE), mapped(1, 0));
+        assert_eq!(it.find(PAGE, ANYWHERE), Some(LOWEST + 4 * PAGE));
+        let large = Bounds { alignment: 64 << 10, ..ANYWHERE };
+        assert_eq!(it.find(PAGE, large), Some(2 * LOWEST));
+        let low = Bounds { maximum: LOWEST + 5 * PAGE, ..ANYWHERE };
+        assert_eq!(it.find(PAGE, low), Some(LOWEST + 4 * PAGE));
+        assert_eq!(it.find(2 * PAGE, low), None);
+        let high = Bounds { minimum: (1 << 32) - PAGE, ..ANYWHERE };
+        assert_eq!(it.find(PAGE, high), Some((1 << 32) - PAGE));
+        assert_eq!(it.find(2 * PAGE, high), None);
+        assert_eq!(it.find(u64::MAX, ANYWHERE), None);
+        assert_eq!(it.find(0, ANYWHERE), None);
+    }
+
+    #[test]
+    fn a_gap_between_ranges_is_found() {
+        let mut it = Addresses::new(32);
+        let at = |page: u64| LOWEST + page * PAGE;
+        it.put(&(at(0)..at(2)), mapped(1, 0));
+        it.put(&(at(4)..at(6)), mapped(2, 0));
+        assert_eq!(it.find(2 * PAGE, ANYWHERE), Some(at(2)));
+        assert_eq!(it.find(3 * PAGE, ANYWHERE), Some(at(6)));
+        let inside = Bounds { minimum: at(1), ..ANYWHERE };
+        assert_eq!(it.find(PAGE, inside), Some(at(2)));
+        it.validate().unwrap();
+    }
+
+    #[test]
+    fn what_is_put_into_a_reservation_stays_in_it() {
+        let mut it = Addresses::new(32);
+        let span = LOWEST..LOWEST + 16 * PAGE;
+        let number = it.reserve(span.clone(), Held::Reserved);
+        let middle = LOWEST + 4 * PAGE..LOWEST + 8 * PAGE;
+        it.put(&middle, mapped(3, 0x1000));
+        assert_eq!(it.made_of(&span), Made::Taken { reserved: true });
+        let parts = it.parts(&(LOWEST + 5 * PAGE..LOWEST + 9 * PAGE));
+        assert_eq!(parts.len(), 2);
+        assert_eq!(parts[0].1.held, mapped(3, 0x2000));
+        assert!(parts.iter().all(|it| it.1.reservation == number));
+        it.unmap(&middle);
+        assert_eq!(it.parts(&span).len(), 3);
+        assert!(it.parts(&span).iter().all(|it| it.1.held == Held::Reserved));
+        it.validate().unwrap();
+    }
+
+    #[test]
+    fn a_partial_free_splits() {
+        let mut it = Addresses::new(32);
+        let span = LOWEST..LOWEST + 8 * PAGE;
+        it.put(&span, mapped(1, 0));
+        it.free(&(LOWEST + 2 * PAGE..LOWEST + 3 * PAGE));
+        assert_eq!(it.made_of(&span), Made::Mixed);
+        assert_eq!(it.made_of(&(LOWEST + 2 * PAGE..LOWEST + 3 * PAGE)), Made::Free);
+        assert_eq!(it.at(LOWEST + 3 * PAGE).map(|it| it.1.held), Some(mapped(1, 3 * PAGE)));
+        assert_eq!(it.at(LOWEST + 2 * PAGE), None);
+        it.unmap(&span);
+        assert!(it.is_empty());
+        it.validate().unwrap();
+    }
+
+    #[test]
+    fn a_later_range_covers_an_earlier_one() {
+        let mut it = Addresses::new(32);
+        let at = |page: u64| LOWEST + page * PAGE;
+        it.put(&(at(0)..at(4)), mapped(1, 0));
+        it.put(&(at(2)..at(6)), mapped(2, 0));
+        assert_eq!(it.at(at(1)).map(|it| it.0), Some(at(0)..at(2)));
+        assert_eq!(it.at(at(3)).map(|it| it.1.held), Some(mapped(2, 0)));
+        it.validate().unwrap();
+    }
+
+    #[test]
+    fn what_is_no_span_is_mixed() {
+        let it = Addresses::new(32);
+        assert_eq!(it.made_of(&(0..PAGE)), Made::Mixed);
+        let end = it.end();
+        assert_eq!(it.made_of(&(end - PAGE..end + PAGE)), Made::Mixed);
+        assert_eq!(it.made_of(&(LOWEST..LOWEST)), Made::Mixed);
+    }
+
+    #[test]
+    fn any_order_of_puts_and_frees_keeps_the_invariants() {
+        let mut it = Addresses::new(32);
+        let mut seed = 1_u64;
+        let mut draw = |most: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % most
+        };
+        for turn in 0..2000 {
+            let start = LOWEST + draw(64) * PAGE;
+            let span = start..start + (1 + draw(16)) * PAGE;
+            match draw(4) {
+                0 if it.made_of(&span) == Made::Free => {
+                    it.reserve(span, Held::Reserved);
+                }
+                1 => it.free(&span),
+                2 => it.unmap(&span),
+                _ => it.put(&span, mapped(turn, 0)),
+            }
+            it.validate().unwrap();
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The entries of ranges: written when what is behind them comes, moves or goes.
+
+use crate::memory::{Extent, Memory, Place, Step, number};
+use crate::mmu::{Entry, MmuFeatures};
+use crate::operation::{PAGE, Pages};
+use crate::space::addresses::{Access, Held};
+use crate::space::pages;
+use crate::space::step::TableWrite;
+use crate::world::World;
+use std::ops::Range as Span;
+
+impl World {
+    /// Where an extent is mapped: spaces, and spans of their addresses.
+    pub(crate) fn mapped_spans(&self, extent: u32) -> Vec<(u32, Span<u64>)> {
+        let Some(adapter) = self.extents.get(extent).map(|it| it.adapter) else {
+            return Vec::new();
+        };
+        if self.mmu(adapter).is_none() {
+            return Vec::new();
+        }
+        let mine = |held: Held| match held {
+            Held::Mapped { view, .. } => self.extent_of(view) == Some(extent),
+            Held::Reserved | Held::NoAccess | Held::Zero => false,
+        };
+        let spaces = self.spaces.iter().filter(|it| it.1.adapter == adapter);
+        let spans = spaces.flat_map(|(number, it)| {
+            it.addresses.all().filter(|it| mine(it.1.held)).map(move |it| (number, it.0))
+        });
+        spans.collect()
+    }
+
+    /// The steps after which an extent that has come is found at all its addresses.
+    pub(crate) fn come_entries(&self, extent: u32) -> Vec<Step> {
+        self.all_entries(extent, None)
+    }
+
+    /// The steps after which an extent is found at none of its addresses, nor remembered.
+    pub(crate) fn leave_entries(&self, extent: u32) -> Vec<Step> {
+        self.all_entries(extent, Some(extent))
+    }
+
+    fn all_entries(&self, extent: u32, leaving: Option<u32>) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (space, span) in self.mapped_spans(extent) {
+            steps.extend(self.entry_steps(space, &span, leaving));
+            steps.extend(self.flush_step(space, &span, Some(extent)));
+        }
+        steps
+    }
+
+    /// The steps that write the entries of a span as its ranges say, except that what is
+    /// `leaving` is not there any more.
+    ///
+    /// One operation is about one range in one table: its pages follow each other in the
+    /// allocation.
+    pub(crate) fn entry_steps(
+        &self,
+        space: u32,
+        span: &Span<u64>,
+        leaving: Option<u32>,
+    ) -> Vec<Step> {
+        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+        let Some((_, memory)) = self.memory(it.adapter) else { return Vec::new() };
+        let Some(mmu) = memory.mmu.as_ref() else { return Vec::new() };
+        let mut steps = Vec::new();
+        for row in mmu.geometry.rows(span) {
+            let Some(table) = it.tables.get(&(0, row.table)).copied() else { continue };
+            let mut write = |part: Span<u64>, held: Held| {
+                if part.start >= part.end {
+                    return;
+                }
+                let mut write = TableWrite {
+                    first: mmu.geometry.index(0, part.start),
+                    count: pages(part.end - part.start),
+                    ..TableWrite::invalid(space, 0, table, part.start)
+                };
+                self.fill_in(&mut write, held, (memory, &mmu.features), leaving);
+                steps.extend(self.table_step(write));
+            };
+            let mut at = row.span.start;
+            for (part, taken) in it.addresses.parts(&row.span) {
+                write(at..part.start, Held::NoAccess);
+                at = part.end;
+                write(part, taken.held);
+            }
+            write(at..row.span.end, Held::NoAccess);
+        }
+        steps
+    }
+
+    /// What the entries of a part of a range are.
+    fn fill_in(
+        &self,
+        write: &mut TableWrite,
+        held: Held,
+        (memory, mmu): (&Memory, &MmuFeatures),
+        leaving: Option<u32>,
+    ) {
+        match held {
+            Held::Reserved | Held::NoAccess => (),
+            Held::Zero => write.entries = vec![memory.zero_entry(mmu)],
+            Held::Mapped { view, offset, access } => {
+                let number = self.extent_of(view);
+                let Some(extent) = number.and_then(|it| self.extents.get(it)) else { return };
+                (write.of, write.offset, write.protection) = (number, offset, access.driver);
+                if leaving == number {
+                    write.evicts = true;
+                    return;
+                }
+                if let Some(entries) = memory.entries(mmu, extent, offset, write.count, access) {
+                    (write.entries, write.repeat) = (entries, false);
+                }
+            }
+        }
+    }
+}
+
+impl Memory {
+    /// An entry behind which reads are zero.
+    ///
+    /// WINDOWS: a GPU that knows no such entries gets a page of the system's for it (our
+    /// reading: what stands in for them is not documented).
+    fn zero_entry(&self, mmu: &MmuFeatures) -> Entry {
+        let page = self.dummy.map_or(0, |it| it.start / PAGE);
+        if mmu.zero {
+            Entry { valid: true, zero: true, ..Entry::default() }
+        } else {
+            Entry { valid: true, read_only: mmu.read_only, page, ..Entry::default() }
+        }
+    }
+
+    /// The entries of pages of an extent, where it will be; none if it will be in no segment.
+    fn entries(
+        &self,
+        mmu: &MmuFeatures,
+        extent: &Extent,
+        offset: u64,
+        count: u32,
+        access: Access,
+    ) -> Option<Vec<Entry>> {
+        let Place::In { segment, spot } = &extent.place else { return None };
+        let shape = &self.segments.get(*segment)?.shape;
+        let one = Entry {
+            valid: true,
+            read_only: mmu.read_only && !access.write,
+            no_execute: mmu.no_execute && !access.execute,
+            ..Entry::default()
+        };
+        if shape.flags.aperture {
+            // WINDOWS: pages of the system are reached as such, not through the aperture
+            // (documented: segment zero of an entry is the system's memory).
+            let coherent = shape.flags.coherent && extent.wants.flags.cached;
+            let runs = &extent.backing;
+            let pages = Pages { runs, first: offset / PAGE, count: u64::from(count) };
+            let entry = |at: u64| Entry { coherent, page: at / PAGE, ..one };
+            return Some(pages.addresses().map(entry).collect());
+        }
+        let first = (spot.start() + offset) / PAGE;
+        let entry =
+            |it: u32| Entry { segment: number(*segment), page: first + u64::from(it), ..one };
+        Some((0..count).map(entry).collect())
+    }
+}

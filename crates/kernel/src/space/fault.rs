@@ -1,0 +1,166 @@
+//! What was at an address that a packet touched in vain.
+
+use crate::kernel::Kernel;
+use crate::space::addresses::Held;
+use crate::space::subject;
+use crate::world::World;
+use flight::{Kind, RuleId, Subject, What, Who};
+use std::ops::Range as Span;
+
+/// Addresses that were freed lately.
+#[derive(Debug)]
+pub(crate) struct Freed {
+    pub(crate) span: Span<u64>,
+    /// The contexts that had work then, and how many packets they had ever been given.
+    pub(crate) during: Vec<(u32, u64)>,
+}
+
+/// Addresses that can be used when a queue's fence has a value.
+#[derive(Debug)]
+pub(crate) struct Coming {
+    pub(crate) span: Span<u64>,
+    pub(crate) queue: u32,
+    pub(crate) value: u64,
+    /// By a reservation, not a map.
+    pub(crate) reserved: bool,
+}
+
+/// What a packet did wrong at an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) address: u64,
+    space: u32,
+    which: Which,
+    why: String,
+    /// The driver's word for what is mapped there, if that is not resident.
+    pub(crate) word: Option<usize>,
+}
+
+/// The rule it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    /// Nothing is mapped there, or not yet.
+    Unmapped,
+    /// It is not reserved yet.
+    Unreserved,
+    /// It was freed while the packet was under way.
+    Freed,
+    /// What is mapped there is not resident: those rules say more.
+    Away,
+}
+
+impl Kernel {
+    /// Entry rules: a packet is done, or faulted at an address. Its addresses were there.
+    pub(crate) fn judge_address(&self, world: &World, context: Subject, fault: Option<&Fault>) {
+        let device = world.contexts.get(context.number).map(|it| it.device);
+        let adapter = device.and_then(|it| world.devices.get(it)).map_or(0, |it| it.adapter);
+        if world.mmu(adapter).is_none() {
+            return;
+        }
+        if let Some(it) = fault {
+            let (space, address, why) = (subject(it.space), it.address, it.why.clone().into());
+            self.log.emit(context, What::AddressFaulted { space, address, why });
+        }
+        let said = |which: Which| {
+            let it = fault.filter(|it| it.which == which)?;
+            Some(format!("a packet of {context} touched address {:#x}, {}", it.address, it.why))
+        };
+        let place = "D3DKMTSubmitCommand";
+        let rules = [
+            (RuleId::GPUVA_MAP_007, Which::Unmapped),
+            (RuleId::GPUVA_RESERVE_004, Which::Unreserved),
+            (RuleId::GPUVA_FREE_002, Which::Freed),
+        ];
+        for (rule, which) in rules {
+            self.log.judge(rule, Who::Client, context, place, said(which));
+        }
+    }
+}
+
+impl World {
+    /// What is at an address for a packet of a context that faulted there: looked up when the
+    /// driver says so, for paging work goes on.
+    pub(crate) fn find_fault(&self, context: u32, address: u64) -> Option<Fault> {
+        let it = self.contexts.get(context)?;
+        let device = self.devices.get(it.device)?;
+        let space = self.space_of(device.process, device.adapter)?;
+        let packet = it.line.done + 1;
+        let (which, why, word) = self.say_address(space, context, packet, address);
+        Some(Fault { address, space, which, why, word })
+    }
+
+    fn say_address(
+        &self,
+        number: u32,
+        context: u32,
+        packet: u64,
+        address: u64,
+    ) -> (Which, String, Option<usize>) {
+        let unmapped = |why: &str| (Which::Unmapped, why.to_owned(), None);
+        let Some(space) = self.spaces.get(number) else { return unmapped("of no process") };
+        let late = |it: &&Coming| {
+            let done = self.queues.get(it.queue).map_or(u64::MAX, |it| it.done);
+            it.span.contains(&address) && done < it.value
+        };
+        let coming = space.coming.iter().rev().find(late);
+        let Some((span, taken)) = space.addresses.at(address) else {
+            let freed = space.freed.iter().rev().find(|it| it.span.contains(&address));
+            let Some(freed) = freed else {
+                return unmapped("at which nothing was ever mapped");
+            };
+            let (start, end) = (freed.span.start, freed.span.end);
+            let was = |it: &(u32, u64)| it.0 == context && packet <= it.1;
+            return if freed.during.iter().any(was) {
+                let why = format!("of {start:#x} to {end:#x}, which was freed while it was queued");
+                (Which::Freed, why, None)
+            } else {
+                (Which::Unmapped, format!("of {start:#x} to {end:#x}, which was freed"), None)
+            };
+        };
+        if let Some(it) = coming {
+            let (queue, value) = (Kind::Queue.nr(it.queue), it.value);
+            let (which, what) = if it.reserved {
+                (Which::Unreserved, "reserved")
+            } else {
+                (Which::Unmapped, "mapped")
+            };
+            let why = format!("which is not {what} before {queue} signals {value}");
+            return (which, why, None);
+        }
+        let (start, end) = (span.start, span.end);
+        match taken.held {
+            Held::Reserved | Held::NoAccess | Held::Zero => {
+                let why = format!(
+                    "of {start:#x} to {end:#x}, which is {}: nothing is mapped there",
+                    taken.held.name()
+                );
+                (Which::Unmapped, why, None)
+            }
+            Held::Mapped { view, access, .. } => {
+                let extent = self.extent_of(view).and_then(|it| self.extents.get(it));
+                let of = extent.map_or(Kind::View.nr(view), |it| it.owner);
+                let there = extent.is_some_and(|it| it.segment().is_some() && it.pending == 0);
+                let what = format!("of {start:#x} to {end:#x}, where {of} is mapped");
+                if there && !access.write {
+                    (Which::Away, format!("{what} to be read only"), None)
+                } else {
+                    let word = extent.filter(|_| !there).map(|it| it.word);
+                    (Which::Away, format!("{what}, which is not resident"), word)
+                }
+            }
+        }
+    }
+
+    /// The contexts of a space's process that have work, and how many packets they had.
+    pub(crate) fn working_contexts(&self, space: u32) -> Vec<(u32, u64)> {
+        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+        let mine = |device: u32| {
+            let device = self.devices.get(device);
+            device
+                .is_some_and(|that| that.adapter == it.adapter && Some(that.process) == it.process)
+        };
+        let works = |it: &crate::context::Context| it.line.queued > it.line.done && mine(it.device);
+        let all = self.contexts.iter().filter(|(_, it)| works(it));
+        all.map(|(number, it)| (number, it.line.queued)).collect()
+    }
+}

@@ -1,0 +1,254 @@
+//! Roots that grow: a new one is built and filled, contexts are told, then the old one goes.
+
+use crate::ddi::Driver;
+use crate::gate::Class;
+use crate::kernel::Kernel;
+use crate::memory::Step;
+use crate::memory::place::Plan;
+use crate::mmu::{Entry, Root, RootSize};
+use crate::operation::PAGE;
+use crate::refused::Refused;
+use crate::space::geometry::Geometry;
+use crate::space::step::TableWrite;
+use crate::space::subject;
+use crate::world::World;
+use flight::Passive;
+
+impl Kernel {
+    /// Has the root of a space reach so far. Somebody else's root is waited for.
+    pub(crate) fn grow_root(
+        &self,
+        at: &mut Passive,
+        driver: &Driver,
+        space: u32,
+        end: u64,
+    ) -> Result<(), Refused> {
+        let about = subject(space);
+        let still = |it: &World| it.spaces.get(space).is_none_or(|it| !it.growing);
+        loop {
+            if !self.wait_until(at, about, |_| format!("the new root of {about}"), still) {
+                return Err(Refused::Stuck);
+            }
+            let world = &mut *self.world.hold();
+            if world.reaches(space, end) {
+                return Ok(());
+            }
+            let it = world.spaces.get_mut(space).ok_or(Refused::NoAddresses)?;
+            if !std::mem::replace(&mut it.growing, true) {
+                break;
+            }
+        }
+        let grown = self.grow(at, driver, space, end);
+        let mut world = self.world.hold();
+        if let Some(it) = world.spaces.get_mut(space) {
+            it.growing = false;
+        }
+        self.hold_contexts(&mut world, space, false);
+        self.wake(&mut world);
+        grown
+    }
+
+    fn grow(&self, at: &mut Passive, driver: &Driver, space: u32, end: u64) -> Result<(), Refused> {
+        let (process, geometry) = {
+            let world = self.world.hold();
+            let it = world.spaces.get(space).ok_or(Refused::NoAddresses)?;
+            let mmu = world.mmu(it.adapter).ok_or(Refused::NoAddresses)?;
+            (it.process, mmu.geometry.clone())
+        };
+        let adapter = driver.adapter.number;
+        let keys = || Class::Zero.keys(adapter, driver.generation, process.unwrap_or(0));
+        let wanted = geometry.index(geometry.top(), end - 1).saturating_add(1);
+        let size = {
+            let pass = self.enter(at, keys())?;
+            self.size_root(at, &pass, driver, process, wanted)?
+        };
+        let new = self.build_root(at, adapter, space, &geometry, size)?;
+        // WINDOWS: its contexts do not run meanwhile (documented).
+        self.hold_contexts(&mut self.world.hold(), space, true);
+        let about = subject(space);
+        // Nor is one made that would not hear of it.
+        let made = |it: &World| it.spaces.get(space).is_none_or(|it| it.users == 0);
+        let idle = |it: &World| it.contexts_rest(space) && made(it);
+        if !self.wait_until(at, about, |_| format!("the contexts of {about} to rest"), idle) {
+            let world = &mut *self.world.hold();
+            self.release_extent(world, new);
+            return Err(Refused::Stuck);
+        }
+        let (segment, offset) = self.world.hold().spot_of(new).ok_or(Refused::NoAddresses)?;
+        let root = Root { segment, offset, entries: size.entries };
+        let contexts = self.world.hold().contexts_of(space);
+        for number in contexts {
+            let pass = self.enter(at, keys())?;
+            let word = self.world.hold().contexts.get_mut(number).and_then(|it| {
+                let word = it.word.clone()?;
+                it.inside += 1; // From here on it cannot go.
+                Some(word)
+            });
+            let Some(word) = word else { continue };
+            let told = driver.set_root(at, &pass, process, &word, root);
+            drop(word);
+            let mut world = self.world.hold();
+            if let Some(it) = world.contexts.get_mut(number) {
+                it.inside -= 1;
+                it.root = Some(root);
+            }
+            self.say_root(&world, space, Some(number), (new, root));
+            self.wake(&mut world);
+            told?;
+        }
+        self.change_root(at, adapter, space, &geometry, (new, size));
+        Ok(())
+    }
+
+    /// Builds a new root, with all that the old one has, and waits until it is written.
+    fn build_root(
+        &self,
+        at: &mut Passive,
+        adapter: u32,
+        space: u32,
+        geometry: &Geometry,
+        size: RootSize,
+    ) -> Result<u32, Refused> {
+        let top = geometry.top();
+        let extent = {
+            let world = &mut *self.world.hold();
+            let old = world.spaces.get(space).and_then(|it| it.tables.get(&(top, 0)).copied());
+            let mut plan = Plan::default();
+            let (shape, large) = (geometry.level(top), (size.entries, Some(size.bytes)));
+            let made = self.make_table(world, space, (top, 0), shape, large, &mut plan);
+            // The old one is the root until contexts are told.
+            if let (Some(it), Some(old)) = (world.spaces.get_mut(space), old) {
+                it.tables.insert((top, 0), old);
+            }
+            let extent = match made {
+                Ok(it) => it,
+                Err(why) => {
+                    self.unplan(world, &mut plan);
+                    self.start_paging(world, adapter, plan, None);
+                    return Err(Refused::NoRoom { trim: why.missing });
+                }
+            };
+            plan.come.extend(world.root_entries(space, geometry, extent));
+            self.start_paging(world, adapter, plan, None);
+            extent
+        };
+        let about = subject(space);
+        let written = |it: &World| it.extents.get(extent).is_none_or(|it| it.pending == 0);
+        if self.wait_until(at, about, |_| format!("the new root of {about}"), written) {
+            Ok(extent)
+        } else {
+            self.release_extent(&mut self.world.hold(), extent);
+            Err(Refused::Stuck)
+        }
+    }
+
+    /// The new root is the space's; nothing is remembered of the old one when it goes.
+    fn change_root(
+        &self,
+        at: &mut Passive,
+        adapter: u32,
+        space: u32,
+        geometry: &Geometry,
+        (new, size): (u32, RootSize),
+    ) {
+        let paging = {
+            let world = &mut *self.world.hold();
+            let top = geometry.top();
+            let again = world.mmu(adapter).is_some_and(|it| it.features.invalidates);
+            let Some(it) = world.spaces.get_mut(space) else { return };
+            let count = std::mem::replace(&mut it.root, size).entries;
+            let old = it.tables.insert((top, 0), new);
+            let mut plan = Plan::default();
+            plan.come.extend(world.flush_step(space, &(0..0), None));
+            if let Some(old) = old {
+                plan.come.extend(world.flush_old(space, old));
+                let write = TableWrite { count, ..TableWrite::invalid(space, top, old, 0) };
+                plan.come.extend(again.then(|| world.table_step(write)).flatten());
+            }
+            let paging = self.start_paging(world, adapter, plan, None);
+            if let Some(old) = old {
+                self.release_extent(world, old);
+            }
+            paging
+        };
+        // What was planned for the old root is done before contexts go on with the new one.
+        let about = subject(space);
+        let over = |it: &World| paging.is_none_or(|paging| it.pagings.get(paging).is_none());
+        self.wait_until(at, about, |_| format!("the old root of {about}"), over);
+    }
+
+    /// Keeps the contexts of a space from running, or lets them go on.
+    fn hold_contexts(&self, world: &mut World, space: u32, hold: bool) {
+        for context in world.contexts_of(space) {
+            if let Some(it) = world.contexts.get_mut(context) {
+                it.rooting = hold;
+            }
+            if !hold {
+                self.advance(world, context);
+            }
+        }
+    }
+}
+
+impl World {
+    /// Whether the root of a space reaches so far.
+    pub(crate) fn reaches(&self, space: u32, end: u64) -> bool {
+        let Some(it) = self.spaces.get(space) else { return true };
+        let Some(mmu) = self.mmu(it.adapter) else { return true };
+        end == 0 || mmu.geometry.index(mmu.geometry.top(), end - 1) < it.root.entries
+    }
+
+    /// The same, with nobody who changes it.
+    pub(crate) fn is_rooted(&self, space: u32, end: u64) -> bool {
+        self.reaches(space, end) && self.spaces.get(space).is_none_or(|it| !it.growing)
+    }
+
+    /// The contexts of a space's process.
+    fn contexts_of(&self, space: u32) -> Vec<u32> {
+        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+        let mine = |device: u32| {
+            let device = self.devices.get(device);
+            device
+                .is_some_and(|that| that.adapter == it.adapter && Some(that.process) == it.process)
+        };
+        let all = self.contexts.iter().filter(|it| mine(it.1.device) && it.1.word.is_some());
+        all.map(|it| it.0).collect()
+    }
+
+    /// Whether no packet of a space's contexts is with the hardware.
+    fn contexts_rest(&self, space: u32) -> bool {
+        let Some(it) = self.spaces.get(space) else { return true };
+        let mine = self.contexts_of(space);
+        let nodes = self.adapters.get(it.adapter).map(|it| it.nodes.as_slice());
+        let mut flying = nodes.unwrap_or_default().iter().flat_map(|it| &it.queue);
+        flying.all(|it| !mine.contains(&it.context))
+    }
+
+    /// What a root says of the tables below it.
+    fn root_entries(&self, space: u32, geometry: &Geometry, root: u32) -> Vec<Step> {
+        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+        let top = geometry.top();
+        let below = it.tables.range((top - 1, 0)..(top, 0));
+        let write = |((level, table), extent): (&(u32, u64), &u32)| {
+            let address = geometry.span(*level, *table).start;
+            let (segment, offset) = self.spot_of(*extent)?;
+            let entry = Entry { valid: true, segment, page: offset / PAGE, ..Entry::default() };
+            self.table_step(TableWrite {
+                first: geometry.index(top, address),
+                entries: vec![entry],
+                repeat: false,
+                ..TableWrite::invalid(space, top, root, address)
+            })
+        };
+        below.filter_map(write).collect()
+    }
+
+    /// Has all translations of a root forgotten that is not its space's any more.
+    fn flush_old(&self, space: u32, root: u32) -> Option<Step> {
+        let mut step = self.flush_step(space, &(0..0), None)?;
+        let (segment, offset) = self.spot_of(root)?;
+        step.extent = root;
+        step.at = crate::memory::Spotted { segment: crate::memory::place_of(segment)?, offset };
+        Some(step)
+    }
+}

@@ -1,0 +1,70 @@
+//! Page tables whose bytes were lost, with the power or by a reset: written again.
+
+use crate::ddi::Driver;
+use crate::gate::Pass;
+use crate::kernel::Kernel;
+use crate::memory::Step;
+use crate::memory::place::Plan;
+use crate::space::step::TableWrite;
+use crate::world::World;
+use flight::Passive;
+
+impl Kernel {
+    /// Writes all tables of an adapter again: the system's with the CPU, at once; those of clients
+    /// by paging work, before anything else that is planned from here on.
+    ///
+    /// WINDOWS: the system's are written as at the start (documented).
+    pub(crate) fn restore_tables(&self, at: &mut Passive, pass: &Pass<'_>, driver: &Driver) {
+        let adapter = driver.adapter.number;
+        let system = {
+            let world = self.world.hold();
+            let Some(mmu) = world.mmu(adapter) else { return };
+            let mut steps = world.table_steps(mmu.system);
+            steps.extend(world.linear_steps(adapter, mmu.system));
+            steps
+        };
+        for step in &system {
+            let _ = self.write_now(at, pass, driver, step); // A refusal is judged as such.
+        }
+        let world = &mut *self.world.hold();
+        let spaces = world.spaces.iter().filter(|it| it.1.adapter == adapter);
+        let clients = spaces.filter(|it| it.1.process.is_some());
+        let clients: Vec<u32> = clients.map(|it| it.0).collect();
+        let mut plan = Plan::default();
+        for space in clients {
+            plan.come.extend(world.table_steps(space));
+            plan.come.extend(world.range_steps(space));
+            plan.come.extend(world.flush_step(space, &(0..0), None));
+        }
+        self.start_paging(world, adapter, plan, None);
+    }
+}
+
+impl World {
+    /// All tables of a space as they are without a range: invalid, and each in the one above it.
+    pub(crate) fn table_steps(&self, space: u32) -> Vec<Step> {
+        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+        let Some(geometry) = self.mmu(it.adapter).map(|it| it.geometry.clone()) else {
+            return Vec::new();
+        };
+        let mut steps = Vec::new();
+        for ((level, table), extent) in it.tables.iter().rev() {
+            let root = *level == geometry.top();
+            let count = if root { it.root.entries } else { geometry.entries(*level) };
+            let address = geometry.span(*level, *table).start;
+            let write = TableWrite::invalid(space, *level, *extent, address);
+            steps.extend(self.table_step(TableWrite { count, initial: true, ..write }));
+            if !root {
+                steps.extend(self.above(space, &geometry, (*level, *table), Some(*extent)));
+            }
+        }
+        steps
+    }
+
+    /// What the ranges of a space have in its tables.
+    fn range_steps(&self, space: u32) -> Vec<Step> {
+        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+        let ranges = it.addresses.all().filter(|it| it.1.held.has_entries());
+        ranges.flat_map(|it| self.entry_steps(space, &it.0, None)).collect()
+    }
+}

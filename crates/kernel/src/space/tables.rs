@@ -1,0 +1,239 @@
+//! The tables of a space: made where a range needs them, gone with the last that did.
+
+use crate::kernel::Kernel;
+use crate::memory::place::{NoPlace, Plan};
+use crate::memory::{Extent, Move, Spotted, Step, place_of};
+use crate::mmu::{Entry, TableLevel};
+use crate::operation::PAGE;
+use crate::segment::{SegmentSet, Wants, WantsFlags};
+use crate::space::geometry::Geometry;
+use crate::space::step::TableWrite;
+use crate::world::World;
+use flight::{Kind, What};
+use std::ops::Range as Span;
+use std::sync::Arc;
+
+impl Kernel {
+    /// Makes the tables that a span needs, and plans what is written into them. If one finds no
+    /// place, none of them is made, and the plan's places are given up with them.
+    pub(crate) fn make_tables(
+        &self,
+        world: &mut World,
+        space: u32,
+        span: &Span<u64>,
+        plan: &mut Plan,
+    ) -> Result<(), NoPlace> {
+        let Some(it) = world.spaces.get(space) else { return Ok(()) };
+        let Some(geometry) = world.mmu(it.adapter).map(|it| it.geometry.clone()) else {
+            return Ok(());
+        };
+        world.room_for_tables(space, &geometry, span)?;
+        let mut made = Vec::new();
+        for level in (0..geometry.top()).rev() {
+            for table in geometry.tables(level, span) {
+                if world.spaces.get(space).is_some_and(|it| it.tables.contains_key(&(level, table)))
+                {
+                    continue;
+                }
+                let entries = geometry.entries(level);
+                let shape = geometry.level(level);
+                let key = (level, table);
+                match self.make_table(world, space, key, shape, (entries, None), plan) {
+                    Ok(_) => made.push(key),
+                    Err(why) => {
+                        self.unplan(world, plan);
+                        self.unmake_tables(world, space, &made);
+                        return Err(why);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back tables that were never written.
+    fn unmake_tables(&self, world: &mut World, space: u32, made: &[(u32, u64)]) {
+        for key in made {
+            let extent = world.spaces.get_mut(space).and_then(|it| it.tables.remove(key));
+            if let Some(extent) = extent {
+                self.drop_extent(world, extent);
+            }
+        }
+    }
+
+    /// Makes one table of so many entries, of so many bytes if not its level's: invalid at first,
+    /// and then in the table above it.
+    pub(crate) fn make_table(
+        &self,
+        world: &mut World,
+        space: u32,
+        (level, table): (u32, u64),
+        shape: TableLevel,
+        (entries, bytes): (u32, Option<u64>),
+        plan: &mut Plan,
+    ) -> Result<u32, NoPlace> {
+        let Some(it) = world.spaces.get(space) else { return Err(NoPlace { missing: 1 }) };
+        let (adapter, system) = (it.adapter, it.process.is_none());
+        let Some(geometry) = world.mmu(adapter).map(|it| it.geometry.clone()) else {
+            return Err(NoPlace { missing: 1 });
+        };
+        world.last_table += 1;
+        let owner = Kind::Table.nr(world.last_table);
+        let segment = if system { shape.system_segment } else { shape.segment };
+        let wants = Wants {
+            segments: SegmentSet::of(&[segment]),
+            priority: u32::MAX,
+            flags: WantsFlags { pinned: true, ..WantsFlags::default() },
+            ..Wants::default()
+        };
+        let bytes = bytes.unwrap_or(u64::from(shape.bytes));
+        let alignment = u64::from(shape.alignment).max(PAGE);
+        let extent = world.extents.add(Extent::new(adapter, owner, 0, bytes, alignment, wants));
+        if let Err(why) = self.plan_in(world, extent, plan) {
+            world.extents.remove(extent);
+            return Err(why);
+        }
+        let address = geometry.span(level, table).start;
+        let of = crate::space::subject(space);
+        self.log.emit(owner, What::TableMade { space: of, level, address, entries });
+        let write = TableWrite {
+            count: entries,
+            initial: true,
+            ..TableWrite::invalid(space, level, extent, address)
+        };
+        plan.come.extend(world.table_step(write));
+        if level < geometry.top() {
+            plan.come.extend(world.above(space, &geometry, (level, table), Some(extent)));
+        }
+        if let Some(it) = world.spaces.get_mut(space) {
+            it.tables.insert((level, table), extent);
+        }
+        Ok(extent)
+    }
+}
+
+impl World {
+    /// Plans the end of the tables of a span that no range needs any more. Answers their extents:
+    /// they are released once the plan is paging work.
+    pub(crate) fn drop_tables(
+        &mut self,
+        space: u32,
+        span: &Span<u64>,
+        into: &mut Vec<Step>,
+    ) -> Vec<u32> {
+        let mut gone = Vec::new();
+        let Some(it) = self.spaces.get(space) else { return gone };
+        let Some(mmu) = self.mmu(it.adapter) else { return gone };
+        let (geometry, again) = (mmu.geometry.clone(), mmu.features.invalidates);
+        let mut ends = Vec::new();
+        for level in 0..geometry.top() {
+            let Some(it) = self.spaces.get(space) else { continue };
+            let all = geometry.tables(level, span);
+            let all = it.tables.range((level, all.start)..(level, all.end));
+            let all: Vec<u64> = all.map(|it| it.0.1).collect();
+            for table in all {
+                let Some(it) = self.spaces.get_mut(space) else { continue };
+                // A root that is being filled has all tables that were there when that began.
+                let kept = it.growing && level + 1 == geometry.top();
+                if kept || it.needs(&geometry, level, table) {
+                    continue;
+                }
+                let Some(extent) = it.tables.remove(&(level, table)) else { continue };
+                into.extend(self.above(space, &geometry, (level, table), None));
+                let address = geometry.span(level, table).start;
+                ends.push((extent, level, address));
+                gone.push(extent);
+            }
+        }
+        if !gone.is_empty() {
+            // Their memory is free when no engine remembers what was below them.
+            into.extend(self.flush_for(space, span, gone.clone()));
+        }
+        // WINDOWS: only for drivers that ask for it (documented, ExplicitPageTableInvalidation).
+        for (extent, level, address) in ends.into_iter().filter(|_| again) {
+            let count = geometry.entries(level);
+            let write = TableWrite { count, ..TableWrite::invalid(space, level, extent, address) };
+            into.extend(self.table_step(write));
+        }
+        gone
+    }
+
+    /// Whether a segment is large enough for the tables of a span, whoever else is in it.
+    fn room_for_tables(
+        &self,
+        space: u32,
+        geometry: &Geometry,
+        span: &Span<u64>,
+    ) -> Result<(), NoPlace> {
+        let Some(it) = self.spaces.get(space) else { return Ok(()) };
+        let tables = geometry.tables(0, span);
+        let shape = geometry.level(0);
+        let bytes = (tables.end - tables.start).saturating_mul(u64::from(shape.bytes));
+        let number = if it.process.is_none() { shape.system_segment } else { shape.segment };
+        let segment = self.memory(it.adapter).and_then(|it| it.1.numbered(number));
+        let size = segment.map_or(0, |it| it.shape.size);
+        if bytes > size { Err(NoPlace { missing: bytes - size }) } else { Ok(()) }
+    }
+
+    /// Writes into the table above a table: where it is, or that it is gone.
+    pub(crate) fn above(
+        &self,
+        space: u32,
+        geometry: &Geometry,
+        (level, table): (u32, u64),
+        to: Option<u32>,
+    ) -> Option<Step> {
+        let address = geometry.span(level, table).start;
+        let up = level + 1;
+        let above = *self.spaces.get(space)?.tables.get(&(up, geometry.table(up, address)))?;
+        let entry = match to {
+            Some(extent) => {
+                let (segment, offset) = self.spot_of(extent)?;
+                Entry { valid: true, segment, page: offset / PAGE, ..Entry::default() }
+            }
+            None => Entry::default(),
+        };
+        self.table_step(TableWrite {
+            first: geometry.index(up, address),
+            count: 1,
+            entries: vec![entry],
+            repeat: false,
+            ..TableWrite::invalid(space, up, above, address)
+        })
+    }
+
+    /// A step that writes entries.
+    pub(crate) fn table_step(&self, write: TableWrite) -> Option<Step> {
+        let (segment, offset) = self.spot_of(write.table)?;
+        let at = Spotted { segment: place_of(segment)?, offset };
+        Some(Step::new(write.table, Move::Table(Arc::new(write)), at))
+    }
+
+    /// A step that has translations forgotten, on behalf of an extent if of one.
+    pub(crate) fn flush_step(&self, space: u32, span: &Span<u64>, of: Option<u32>) -> Option<Step> {
+        self.flush_for(space, span, of.into_iter().collect())
+    }
+
+    /// The same on behalf of several: none of them ends before.
+    fn flush_for(&self, space: u32, span: &Span<u64>, of: Vec<u32>) -> Option<Step> {
+        let (extent, root) = self.root_of(space)?;
+        let at = Spotted { segment: place_of(root.segment)?, offset: root.offset };
+        // WINDOWS: all there is goes from zero to zero (documented).
+        let whole = span.start == 0 && span.end >= self.spaces.get(space)?.addresses.end();
+        let span = if whole { &(0..0) } else { span };
+        let flush = Move::Flush { space, start: span.start, end: span.end, of };
+        Some(Step::new(extent, flush, at))
+    }
+}
+
+impl crate::space::Space {
+    /// Whether a table is needed: a range in its span has entries, or a table hangs in it.
+    fn needs(&self, geometry: &Geometry, level: u32, table: u64) -> bool {
+        let span = geometry.span(level, table);
+        if level == 0 {
+            return self.addresses.parts(&span).iter().any(|it| it.1.held.has_entries());
+        }
+        let below = geometry.tables(level - 1, &span);
+        self.tables.range((level - 1, below.start)..(level - 1, below.end)).next().is_some()
+    }
+}

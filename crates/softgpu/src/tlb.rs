@@ -1,0 +1,103 @@
+//! What engines remember of translations, until they are told to forget.
+//!
+//! # Invariants
+//!
+//! 1. Nothing but `forget` and `reset` takes away what is remembered, besides the room it needs:
+//!    a table that changes does not.
+//! 2. Only what could be translated is remembered; a fault is looked up again.
+
+use flight::TableEntry;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+/// How many translations are remembered at once.
+pub(crate) const ROOM: usize = 512;
+
+/// The segment and the offset of a root: whose translations they are.
+pub(crate) type Whose = (u32, u64);
+
+/// Translations, by root and page.
+#[derive(Debug, Default)]
+pub(crate) struct Tlb {
+    known: BTreeMap<(Whose, u64), TableEntry>,
+    /// The same, the oldest first.
+    order: VecDeque<(Whose, u64)>,
+}
+
+impl Tlb {
+    /// What is remembered of a page.
+    pub(crate) fn find(&self, whose: Whose, page: u64) -> Option<TableEntry> {
+        self.known.get(&(whose, page)).copied()
+    }
+
+    /// Remembers a page; the oldest makes room for it.
+    pub(crate) fn remember(&mut self, whose: Whose, page: u64, entry: TableEntry) {
+        if self.known.insert((whose, page), entry).is_none() {
+            self.order.push_back((whose, page));
+        }
+        while self.order.len() > ROOM {
+            let oldest = self.order.pop_front();
+            oldest.map(|it| self.known.remove(&it));
+        }
+    }
+
+    /// Forgets pages of a root.
+    pub(crate) fn forget(&mut self, whose: Whose, pages: &Range<u64>) {
+        let goes = |it: &(Whose, u64)| it.0 == whose && pages.contains(&it.1);
+        self.order.retain(|it| !goes(it));
+        self.known.retain(|it, _| !goes(it));
+    }
+
+    /// Forgets everything, as when the power comes.
+    pub(crate) fn reset(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Whose = (3, 0x1000);
+    const OTHER: Whose = (3, 0x2000);
+
+    fn entry(page: u64) -> TableEntry {
+        TableEntry { valid: true, page, ..TableEntry::default() }
+    }
+
+    #[test]
+    fn roots_have_translations_of_their_own() {
+        let mut tlb = Tlb::default();
+        tlb.remember(ONE, 7, entry(1));
+        tlb.remember(OTHER, 7, entry(2));
+        assert_eq!((tlb.find(ONE, 7), tlb.find(OTHER, 7)), (Some(entry(1)), Some(entry(2))));
+        assert_eq!(tlb.find(ONE, 8), None);
+        tlb.forget(ONE, &(0..u64::MAX));
+        assert_eq!((tlb.find(ONE, 7), tlb.find(OTHER, 7)), (None, Some(entry(2))));
+        tlb.reset();
+        assert_eq!(tlb.find(OTHER, 7), None);
+    }
+
+    #[test]
+    fn a_range_ends_before_its_end() {
+        let mut tlb = Tlb::default();
+        for page in 0..4 {
+            tlb.remember(ONE, page, entry(page));
+        }
+        tlb.forget(ONE, &(1..3));
+        let left: Vec<u64> = (0..4).filter(|it| tlb.find(ONE, *it).is_some()).collect();
+        assert_eq!(left, [0, 3]);
+        tlb.forget(ONE, &(0..0));
+        assert!(tlb.find(ONE, 0).is_some(), "no pages are no pages");
+    }
+
+    #[test]
+    fn the_oldest_makes_room() {
+        let mut tlb = Tlb::default();
+        for page in 0..=ROOM as u64 {
+            tlb.remember(ONE, page, entry(page));
+            tlb.remember(ONE, page, entry(page));
+        }
+        assert_eq!((tlb.find(ONE, 0), tlb.find(ONE, 1)), (None, Some(entry(1))));
+    }
+}

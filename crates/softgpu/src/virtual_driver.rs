@@ -1,0 +1,35 @@
+//! What the driver does for virtual addresses: it writes the tables that the CPU is to write.
+
+use crate::driver::SoftGpu;
+use crate::mmu::{ENTRY_SIZE, encode_entry};
+use flight::{Machine, TableRoot};
+use kernel::miniport::{Answer, Refusal};
+use kernel::mmu::{TableAt, TableUpdate};
+use kernel::operation::Operation;
+
+impl SoftGpu {
+    /// Does what the CPU does, and answers the root of the system's own addresses.
+    pub(crate) fn prepare_tables(&self, operation: &Operation<'_>) -> Answer<Option<TableRoot>> {
+        if let Operation::UpdateTable(it) = operation
+            && let TableAt::Cpu(start) = it.table
+        {
+            self.write_table(start, it)?;
+        }
+        Ok(self.state().records.system_root())
+    }
+
+    /// Writes entries as the CPU does, in the machine's memory.
+    fn write_table(&self, start: u64, it: &TableUpdate<'_>) -> Answer<()> {
+        let ram = self.gpu.ram().ok_or(Refusal::Invalid)?;
+        for index in 0..it.count {
+            let at = if it.repeat { 0 } else { index as usize };
+            let entry = it.entries.get(at).ok_or(Refusal::Invalid)?;
+            let offset = (u64::from(it.first) + u64::from(index)) * ENTRY_SIZE;
+            let place = start.checked_add(offset).ok_or(Refusal::Invalid)?;
+            if !ram.write(place, &encode_entry(entry).to_le_bytes()) {
+                return Err(Refusal::Invalid);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,355 @@
+//! What a client has at GPU virtual addresses.
+#![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::claims::{read, read_list, read_mut, write};
+use crate::entry::{ArgumentRule, judge_arguments};
+use crate::session::Session;
+use crate::status::{Kept, Which, answer};
+use abi::NTSTATUS;
+use abi::kmt::{
+    D3DKMT_FREEGPUVIRTUALADDRESS, D3DKMT_UPDATEGPUVIRTUALADDRESS,
+    D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS as UpdateFlags,
+};
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_PENDING};
+use abi::ukm::{
+    D3DDDI_MAPGPUVIRTUALADDRESS, D3DDDI_RESERVEGPUVIRTUALADDRESS,
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY, D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP,
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP_PROTECT, D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION,
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_UNMAP, D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE as Protection,
+    D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT, D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO,
+};
+use flight::{Passive, RuleId};
+use kernel::{Access, Behind, Change, Handle, MapOrder, ReserveOrder, Residency, UpdateOrder};
+
+const PAGE: u64 = 4096;
+const LARGE: u64 = 64 << 10;
+
+/// Says which of some numbers is no multiple.
+fn crooked(numbers: &[(&str, u64)], of: u64) -> Option<String> {
+    let found = numbers.iter().find(|it| !it.1.is_multiple_of(of));
+    found.map(|(name, it)| format!("{name} is {it:#x}, which is no multiple of {of:#x}"))
+}
+
+const MAP_RULES: &[ArgumentRule<D3DDDI_MAPGPUVIRTUALADDRESS>] = &[
+    ArgumentRule {
+        id: RuleId::GPUVA_MAP_001,
+        place: "D3DKMTMapGpuVirtualAddress.BaseAddress",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |it| crooked(&[("BaseAddress", it.BaseAddress)], PAGE),
+    },
+    ArgumentRule {
+        id: RuleId::GPUVA_MAP_002,
+        place: "D3DKMTMapGpuVirtualAddress.hAllocation",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |it| {
+            let empty = it.Protection.has(Protection::Zero | Protection::NoAccess);
+            (empty && it.hAllocation != 0).then(|| {
+                format!(
+                    "hAllocation is {:#x}, but nothing is to be behind Zero or NoAccess",
+                    it.hAllocation
+                )
+            })
+        },
+    },
+    ArgumentRule {
+        id: RuleId::GPUVA_MAP_004,
+        place: "D3DKMTMapGpuVirtualAddress.MinimumAddress",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |it| {
+            let bounds =
+                [("MinimumAddress", it.MinimumAddress), ("MaximumAddress", it.MaximumAddress)];
+            // WINDOWS: with a base they are ignored (documented).
+            if it.BaseAddress == 0 { crooked(&bounds, PAGE) } else { None }
+        },
+    },
+    ArgumentRule {
+        id: RuleId::GPUVA_MAP_008,
+        place: "D3DKMTMapGpuVirtualAddress.Protection",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |it| {
+            let bits = it.Protection.Value & (Protection::RESERVED | Protection::SystemUseOnly);
+            if bits != 0 {
+                Some(format!("Protection has bits {bits:#x}, which are not for callers"))
+            } else if it.Reserved0 != 0 || it.Reserved1 != 0 {
+                Some("a reserved member is not zero".to_owned())
+            } else {
+                None
+            }
+        },
+    },
+];
+
+const MAPPED: Kept = Kept {
+    handles: &[],
+    others: &[
+        (RuleId::GPUVA_MAP_001, "D3DKMTMapGpuVirtualAddress.BaseAddress"),
+        (RuleId::GPUVA_MAP_003, "D3DKMTMapGpuVirtualAddress.Protection"),
+        (RuleId::GPUVA_MAP_006, "D3DKMTMapGpuVirtualAddress.OffsetInPages"),
+    ],
+};
+
+const RESERVE_RULES: &[ArgumentRule<D3DDDI_RESERVEGPUVIRTUALADDRESS>] = &[ArgumentRule {
+    id: RuleId::GPUVA_RESERVE_001,
+    place: "D3DKMTReserveGpuVirtualAddress",
+    refuses: Some(STATUS_INVALID_PARAMETER),
+    broken: |it| {
+        let all = [
+            ("BaseAddress", it.BaseAddress),
+            ("MinimumAddress", it.MinimumAddress),
+            ("MaximumAddress", it.MaximumAddress),
+            ("Size", it.Size),
+        ];
+        crooked(&all, LARGE)
+    },
+}];
+
+const FREE_RULES: &[ArgumentRule<D3DKMT_FREEGPUVIRTUALADDRESS>] = &[ArgumentRule {
+    id: RuleId::GPUVA_FREE_001,
+    place: "D3DKMTFreeGpuVirtualAddress.BaseAddress",
+    refuses: Some(STATUS_INVALID_PARAMETER),
+    broken: |it| crooked(&[("BaseAddress", it.BaseAddress), ("Size", it.Size)], PAGE),
+}];
+
+const FREED: Kept = Kept {
+    handles: &[(Which::Adapter, RuleId::DEV_LIFE_001, "D3DKMTFreeGpuVirtualAddress.hAdapter")],
+    others: &[
+        (RuleId::GPUVA_FREE_001, "D3DKMTFreeGpuVirtualAddress.BaseAddress"),
+        (RuleId::GPUVA_FREE_004, "D3DKMTFreeGpuVirtualAddress.BaseAddress"),
+    ],
+};
+
+const UPDATE_RULES: &[ArgumentRule<Vec<Change>>] = &[
+    ArgumentRule {
+        id: RuleId::GPUVA_UPDATE_002,
+        place: "D3DKMTUpdateGpuVirtualAddress.Operations",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |it| {
+            it.iter().enumerate().find_map(|(place, it)| {
+                let said = match *it {
+                    Change::Map { base, bytes, offset, piece, .. } => crooked(
+                        &[
+                            ("BaseAddress", base),
+                            ("SizeInBytes", bytes),
+                            ("AllocationOffsetInBytes", offset),
+                            ("AllocationSizeInBytes", piece),
+                        ],
+                        PAGE,
+                    ),
+                    Change::Unmap { base, bytes, .. } => {
+                        crooked(&[("BaseAddress", base), ("SizeInBytes", bytes)], PAGE)
+                    }
+                    Change::Copy { from, to, bytes } => crooked(
+                        &[("SourceAddress", from), ("DestAddress", to), ("SizeInBytes", bytes)],
+                        PAGE,
+                    ),
+                };
+                said.map(|it| format!("operation {place}: {it}"))
+            })
+        },
+    },
+    ArgumentRule {
+        id: RuleId::GPUVA_UPDATE_003,
+        place: "D3DKMTUpdateGpuVirtualAddress.AllocationSizeInBytes",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |it| {
+            it.iter().enumerate().find_map(|(place, it)| match *it {
+                // WINDOWS: one as long as the addresses is harmless (our decision).
+                Change::Map { bytes, piece, .. }
+                    if piece != 0 && (piece > bytes || !bytes.is_multiple_of(piece)) =>
+                {
+                    Some(format!(
+                        "operation {place}: {piece:#x} bytes of the allocation do not repeat \
+                         evenly in {bytes:#x} bytes of addresses"
+                    ))
+                }
+                _ => None,
+            })
+        },
+    },
+];
+
+const UPDATED: Kept = Kept {
+    handles: &[(Which::StaleDevice, RuleId::DEV_LIFE_003, "D3DKMTUpdateGpuVirtualAddress.hDevice")],
+    others: &[
+        (RuleId::GPUVA_UPDATE_001, "D3DKMTUpdateGpuVirtualAddress.Operations"),
+        (RuleId::GPUVA_UPDATE_002, "D3DKMTUpdateGpuVirtualAddress.Operations"),
+    ],
+};
+
+/// What may be done at addresses.
+fn access(protection: Protection, driver: u64) -> Access {
+    Access {
+        write: protection.has(Protection::Write),
+        execute: protection.has(Protection::Execute),
+        driver,
+    }
+}
+
+/// Maps something at addresses, chosen by the client or for it.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTMapGpuVirtualAddress(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DDDI_MAPGPUVIRTUALADDRESS,
+) -> NTSTATUS {
+    session.call("D3DKMTMapGpuVirtualAddress", || {
+        // SAFETY: The caller's contract.
+        let mut asked = unsafe { read_mut(args) }?;
+        judge_arguments(session, MAP_RULES, &asked)?;
+        let whole = |pages: u64| pages.checked_mul(PAGE).ok_or(STATUS_INVALID_PARAMETER);
+        let (offset, bytes) = (whole(asked.OffsetInPages)?, whole(asked.SizeInPages)?);
+        if bytes == 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let behind = if asked.Protection.has(Protection::Zero) {
+            Behind::Zero
+        } else if asked.Protection.has(Protection::NoAccess) {
+            Behind::NoAccess
+        } else {
+            let access = access(asked.Protection, asked.DriverProtection);
+            Behind::Bytes { view: Handle(asked.hAllocation), offset, access }
+        };
+        let order = MapOrder {
+            queue: Handle(asked.hPagingQueue),
+            base: asked.BaseAddress,
+            minimum: asked.MinimumAddress,
+            maximum: asked.MaximumAddress,
+            bytes,
+            behind,
+        };
+        let mapped = session.kernel.map_addresses(at, session.process, &order);
+        let mapped = answer(session, MAPPED, mapped)?;
+        (asked.VirtualAddress, asked.PagingFenceValue) = (mapped.address, mapped.when.value());
+        // SAFETY: The caller's contract.
+        unsafe { write(args, asked) }?;
+        done(mapped.when)
+    })
+}
+
+/// Keeps addresses for what is mapped there later.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTReserveGpuVirtualAddress(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DDDI_RESERVEGPUVIRTUALADDRESS,
+) -> NTSTATUS {
+    session.call("D3DKMTReserveGpuVirtualAddress", || {
+        // SAFETY: The caller's contract.
+        let mut asked = unsafe { read_mut(args) }?;
+        judge_arguments(session, RESERVE_RULES, &asked)?;
+        let known =
+            (0..=D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT).contains(&asked.ReservationType);
+        if asked.Size == 0 || !known {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        let order = ReserveOrder {
+            queue: Handle(asked.hPagingQueue),
+            base: asked.BaseAddress,
+            minimum: asked.MinimumAddress,
+            maximum: asked.MaximumAddress,
+            bytes: asked.Size,
+            zero: asked.ReservationType == D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO,
+        };
+        let kept = Kept { handles: &[], others: &[] };
+        let mapped = session.kernel.reserve_addresses(at, session.process, &order);
+        let mapped = answer(session, kept, mapped)?;
+        (asked.VirtualAddress, asked.PagingFenceValue) = (mapped.address, mapped.when.value());
+        // SAFETY: The caller's contract.
+        unsafe { write(args, asked) }?;
+        done(mapped.when)
+    })
+}
+
+/// Pending is a success, but not the plain one.
+fn done(when: Residency) -> Result<(), NTSTATUS> {
+    match when {
+        Residency::Resident => Ok(()),
+        Residency::Pending(_) => Err(STATUS_PENDING),
+    }
+}
+
+/// Frees addresses: whole ranges, or parts of them.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTFreeGpuVirtualAddress(
+    session: &Session,
+    _at: &mut Passive,
+    args: *const D3DKMT_FREEGPUVIRTUALADDRESS,
+) -> NTSTATUS {
+    session.call("D3DKMTFreeGpuVirtualAddress", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args) }?;
+        judge_arguments(session, FREE_RULES, &asked)?;
+        let (adapter, base, bytes) = (Handle(asked.hAdapter), asked.BaseAddress, asked.Size);
+        let freed = session.kernel.free_addresses(session.process, adapter, base, bytes);
+        answer(session, FREED, freed)
+    })
+}
+
+/// Changes what is at reserved addresses, operation by operation.
+///
+/// # Safety
+///
+/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
+/// now; in one that guards, what can be written there is none of ours.
+pub unsafe fn D3DKMTUpdateGpuVirtualAddress(
+    session: &Session,
+    at: &mut Passive,
+    args: *const D3DKMT_UPDATEGPUVIRTUALADDRESS,
+) -> NTSTATUS {
+    session.call("D3DKMTUpdateGpuVirtualAddress", || {
+        // SAFETY: The caller's contract.
+        let asked = unsafe { read(args) }?;
+        let flags = asked.Flags;
+        if flags.has(UpdateFlags::RESERVED) || asked.Reserved0 != 0 || asked.Reserved1 != 0 {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        // SAFETY: The caller's contract.
+        let list = unsafe { read_list(asked.Operations, asked.NumOperations as usize) }?;
+        let operations: Option<Vec<Change>> = list.iter().map(change).collect();
+        let operations = operations.ok_or(STATUS_INVALID_PARAMETER)?;
+        judge_arguments(session, UPDATE_RULES, &operations)?;
+        if !flags.has(UpdateFlags::DoNotWait) {
+            session.absent("D3DKMTUpdateGpuVirtualAddress.hFenceObject");
+            return Err(STATUS_NOT_SUPPORTED);
+        }
+        let order = UpdateOrder { device: Handle(asked.hDevice), operations };
+        let updated = session.kernel.update_addresses(at, session.process, &order);
+        answer(session, UPDATED, updated)
+    })
+}
+
+/// What an operation says.
+fn change(it: &D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION) -> Option<Change> {
+    let [first, bytes, third, offset, piece, protection, driver] = it.Data;
+    // WINDOWS: a plain map may be read, written and executed (our reading: it says nothing).
+    let plain = Protection { Value: Protection::Write | Protection::Execute };
+    let map = |protection, driver| {
+        // Four bytes of a handle, and four of padding.
+        let view = Handle(u32::try_from(third & u64::from(u32::MAX)).unwrap_or_default());
+        let access = access(protection, driver);
+        Change::Map { base: first, bytes, view, offset, piece, access }
+    };
+    Some(match it.OperationType {
+        D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP => map(plain, 0),
+        D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP_PROTECT => map(Protection { Value: protection }, driver),
+        D3DDDI_UPDATEGPUVIRTUALADDRESS_UNMAP => {
+            let zero = Protection { Value: third }.has(Protection::Zero);
+            Change::Unmap { base: first, bytes, zero }
+        }
+        D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY => Change::Copy { from: first, to: third, bytes },
+        _ => return None,
+    })
+}

@@ -1,0 +1,97 @@
+//! A client in safe Rust: what it does with GPU virtual addresses.
+#![expect(unsafe_code, reason = "passes its own structures to the entry points")]
+
+use crate::address;
+use crate::client::{Client, list_pointer, succeeded};
+use crate::client_memory::Made;
+use abi::kmt::{
+    D3DKMT_FREEGPUVIRTUALADDRESS, D3DKMT_UPDATEGPUVIRTUALADDRESS,
+    D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS,
+};
+use abi::status::STATUS_PENDING;
+use abi::ukm::{
+    D3DDDI_MAPGPUVIRTUALADDRESS, D3DDDI_RESERVEGPUVIRTUALADDRESS,
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION,
+};
+use abi::{D3DKMT_HANDLE, NTSTATUS};
+use flight::Passive;
+
+impl Client {
+    /// `D3DKMTMapGpuVirtualAddress`: the address, and when it can be used.
+    pub fn map_address(
+        &self,
+        at: &mut Passive,
+        order: &D3DDDI_MAPGPUVIRTUALADDRESS,
+    ) -> Result<(u64, Made), NTSTATUS> {
+        let mut args = *order;
+        // SAFETY: `args` lives here.
+        let status =
+            unsafe { address::D3DKMTMapGpuVirtualAddress(&self.session, at, &raw mut args) };
+        Ok((args.VirtualAddress, made(status, args.PagingFenceValue)?))
+    }
+
+    /// `D3DKMTReserveGpuVirtualAddress`: the address, and when it can be used.
+    pub fn reserve_address(
+        &self,
+        at: &mut Passive,
+        order: &D3DDDI_RESERVEGPUVIRTUALADDRESS,
+    ) -> Result<(u64, Made), NTSTATUS> {
+        let mut args = *order;
+        // SAFETY: `args` lives here.
+        let status =
+            unsafe { address::D3DKMTReserveGpuVirtualAddress(&self.session, at, &raw mut args) };
+        Ok((args.VirtualAddress, made(status, args.PagingFenceValue)?))
+    }
+
+    /// `D3DKMTFreeGpuVirtualAddress`.
+    pub fn free_address(
+        &self,
+        at: &mut Passive,
+        adapter: D3DKMT_HANDLE,
+        base: u64,
+        size: u64,
+    ) -> Result<(), NTSTATUS> {
+        let args =
+            D3DKMT_FREEGPUVIRTUALADDRESS { hAdapter: adapter, BaseAddress: base, Size: size };
+        // SAFETY: `args` lives here.
+        succeeded(unsafe {
+            address::D3DKMTFreeGpuVirtualAddress(&self.session, at, &raw const args)
+        })
+    }
+
+    /// `D3DKMTUpdateGpuVirtualAddress`: at once, or when a fence has a value.
+    pub fn update_address(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+        operations: &[D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION],
+        fence: Option<(D3DKMT_HANDLE, u64)>,
+    ) -> Result<(), NTSTATUS> {
+        let (object, value) = fence.unwrap_or_default();
+        let now = D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS::DoNotWait;
+        let args = D3DKMT_UPDATEGPUVIRTUALADDRESS {
+            hDevice: device,
+            hFenceObject: object,
+            NumOperations: u32::try_from(operations.len()).unwrap_or(u32::MAX),
+            Operations: list_pointer(operations),
+            FenceValue: value,
+            Flags: D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS {
+                Value: if fence.is_some() { 0 } else { now },
+            },
+            ..D3DKMT_UPDATEGPUVIRTUALADDRESS::ZERO
+        };
+        // SAFETY: `args` and the list live here.
+        succeeded(unsafe {
+            address::D3DKMTUpdateGpuVirtualAddress(&self.session, at, &raw const args)
+        })
+    }
+}
+
+/// Two of the successes.
+fn made(status: NTSTATUS, value: u64) -> Result<Made, NTSTATUS> {
+    if status == STATUS_PENDING {
+        return Ok(Made::Pending(value));
+    }
+    succeeded(status)?;
+    Ok(Made::Resident)
+}

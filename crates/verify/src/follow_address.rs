@@ -1,0 +1,154 @@
+//! Following addresses: spaces, what is mapped in them, and their page tables.
+
+use crate::follow::Shadows;
+use crate::shadow::address::{Lead, Space, Table, Taken};
+use crate::shadow::{Known, Shadow};
+use flight::{Event, Subject, What};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+const PAGE: u64 = 4096;
+
+impl Shadows {
+    pub(crate) fn space(&mut self, event: &Event) {
+        let subject = event.subject;
+        match &event.what {
+            What::SpaceCreated { adapter, process, bits, again } => {
+                let end = 1_u64.checked_shl(*bits).unwrap_or(u64::MAX);
+                let (adapter, process) = (*adapter, *process);
+                let (ranges, order, again) = (BTreeMap::new(), None, *again);
+                let space = Space { adapter, process, end, ranges, order, again };
+                self.start(subject, Known::Space(space));
+                self.with_adapter(adapter, |it| it.spaces.push((process, subject)));
+            }
+            What::SpaceDestroyed {} => {
+                let adapter = self.of(subject).space().map(|it| it.adapter);
+                self.forget_leads(subject, |_| true);
+                self.end(subject);
+                if let Some(adapter) = adapter {
+                    self.with_adapter(adapter, |it| it.spaces.retain(|it| it.1 != subject));
+                }
+            }
+            What::RangeReserved { start, end, .. } => {
+                let taken = Taken { end: *end, of: None, offset: 0 };
+                self.with_space(subject, |it| it.put(&(*start..*end), Some(taken)));
+            }
+            What::RangeMapped { start, end, of, offset, order, .. } => {
+                let taken = Taken { end: *end, of: *of, offset: *offset };
+                self.with_space(subject, |it| {
+                    it.put(&(*start..*end), Some(taken));
+                    it.order = Some(*order);
+                });
+            }
+            What::RangeGiven { .. } | What::UpdateApplied { .. } => {
+                self.with_space(subject, |it| it.order = None);
+            }
+            What::RangeFreed { start, end, kept, .. } => {
+                let stays = Taken { end: *end, of: None, offset: 0 };
+                self.with_space(subject, |it| it.put(&(*start..*end), kept.then_some(stays)));
+            }
+            What::TlbFlushed { start, end } => {
+                let all = (*start, *end) == (0, 0);
+                let inside = |it: &Lead| all || (*start <= it.span.start && it.span.end <= *end);
+                self.forget_leads(subject, |it| it.stale && inside(it));
+            }
+            What::RootSet { context: Some(context), table, .. } => {
+                self.root_set(*context, Some(*table));
+            }
+            _ => (),
+        }
+    }
+
+    /// A context has another root, or is gone.
+    pub(crate) fn root_set(&mut self, context: Subject, table: Option<Subject>) {
+        if let Some(table) = table.filter(|_| self.of(context).context().is_none()) {
+            self.early_roots.insert(context, table);
+        }
+        let before = self.get(context).and_then(Shadow::context_mut).and_then(|it| {
+            let before = it.root.take();
+            it.root = table;
+            before
+        });
+        if let Some(it) = before.and_then(|it| self.get(it)?.table_mut()) {
+            it.roots.remove(&context);
+        }
+        if let Some(it) = table.and_then(|it| self.get(it)?.table_mut()) {
+            it.roots.insert(context);
+        }
+    }
+
+    fn with_space(&mut self, space: Subject, change: impl FnOnce(&mut Space)) {
+        if let Some(it) = self.get(space).and_then(Shadow::space_mut) {
+            change(it);
+        }
+    }
+
+    pub(crate) fn table(&mut self, event: &Event) {
+        let subject = event.subject;
+        match &event.what {
+            What::TableMade { space, entries, .. } => {
+                let (space, entries) = (*space, *entries);
+                let roots = BTreeSet::new();
+                let table = Table { space, entries, first: None, last: None, roots };
+                self.start(subject, Known::Table(table));
+            }
+            What::TableGone {} => self.end(subject),
+            What::TableWritten { what, count, .. } => {
+                if let Some(it) = self.get(subject).and_then(Shadow::table_mut) {
+                    it.first.get_or_insert((what.clone(), *count));
+                    it.last = Some((what.clone(), *count));
+                }
+                self.lead(event);
+            }
+            _ => (),
+        }
+    }
+
+    /// The segments of the adapter of a space.
+    fn segments_of(&self, space: Subject) -> Vec<Subject> {
+        let adapter = self.of(space).space().map(|it| it.adapter);
+        let adapter = adapter.and_then(|it| self.of(it).adapter());
+        adapter.map(|it| it.segments.clone()).unwrap_or_default()
+    }
+
+    /// Entries of pages lead elsewhere from here on.
+    fn lead(&mut self, event: &Event) {
+        let What::TableWritten { space, level: 0, address, count, what, segment, page, of, .. } =
+            &event.what
+        else {
+            return;
+        };
+        // The system's own lead everywhere, always.
+        if self.of(*space).space().is_none_or(|it| it.process.is_none()) {
+            return;
+        }
+        let span = *address..address + u64::from(*count) * PAGE;
+        let segments = self.segments_of(*space);
+        for it in &segments {
+            if let Some(it) = self.get(*it).and_then(Shadow::segment_mut) {
+                let leads = std::mem::take(&mut it.leads);
+                it.leads = leads.into_iter().flat_map(|it| it.cut(*space, &span)).collect();
+            }
+        }
+        let to = segment.checked_sub(1).and_then(|it| segments.get(it as usize));
+        let to = to.copied().filter(|_| what == "page");
+        if let Some(it) = to.and_then(|it| self.get(it)?.segment_mut()) {
+            let to = it.base + page * PAGE;
+            let lead = Lead { space: *space, span, to, of: *of, stale: false };
+            it.leads.push(lead);
+        }
+    }
+
+    fn forget_leads(&mut self, space: Subject, which: impl Fn(&Lead) -> bool) {
+        for it in self.segments_of(space) {
+            if let Some(it) = self.get(it).and_then(Shadow::segment_mut) {
+                it.leads.retain(|it| it.space != space || !which(it));
+            }
+        }
+    }
+}
+
+/// The addresses of entries.
+pub(crate) fn span_of(address: u64, count: u32) -> Range<u64> {
+    address..address.saturating_add(u64::from(count) * PAGE)
+}

@@ -1,0 +1,466 @@
+//! What page tables must say: each entry is read when it was written, and each address is
+//! translated as an engine would when engines were told to forget.
+
+use flight::{Flushed, Log, RuleId, Subject, TableEntry, Tabled, Who};
+use std::collections::BTreeMap;
+
+const PLACE: &str = "DxgkDdiBuildPagingBuffer";
+const PAGE_BITS: u32 = 12;
+
+/// The tables of all address spaces, as the kernel asked for them.
+#[derive(Default)]
+pub(crate) struct Tables {
+    known: BTreeMap<Key, Vec<Slot>>,
+    /// Updates of each address space that have begun and not ended.
+    flying: BTreeMap<Subject, u32>,
+    pub(crate) compared: u64,
+}
+
+/// Whose table it is, its segment, and where it is there.
+type Key = (Subject, u32, u64);
+
+/// An entry.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// What it must say; none, if it was never written.
+    says: Option<TableEntry>,
+    /// The last that was valid.
+    was: Option<TableEntry>,
+    /// What it said before its last update.
+    before: Option<TableEntry>,
+    /// Updates of it that have begun and not ended.
+    flying: u32,
+}
+
+/// An entry that is not what it must be.
+struct Wrong {
+    index: u32,
+    expected: TableEntry,
+    found: Option<TableEntry>,
+    /// It is what it was before.
+    untouched: bool,
+    /// How many others that were asked for are wrong.
+    others: u32,
+}
+
+impl Tables {
+    pub(crate) fn begins(&mut self, it: &Tabled<'_>) {
+        *self.flying.entry(it.of).or_insert(0) += 1;
+        let slots = self.known.entry((it.of, it.table.0, it.table.1)).or_default();
+        for index in indices(it) {
+            let place = index as usize;
+            if slots.len() <= place {
+                slots.resize(place + 1, Slot::default());
+            }
+            let slot = &mut slots[place];
+            slot.before = it.machine.peek_entry(it.table, index);
+            slot.says = Some(expected(it, index));
+            slot.was = slot.says.filter(|it| it.valid).or(slot.was);
+            slot.flying += 1;
+        }
+    }
+
+    pub(crate) fn ends(&mut self, it: &Tabled<'_>, log: &Log) {
+        if let Some(flying) = self.flying.get_mut(&it.of) {
+            *flying = flying.saturating_sub(1);
+        }
+        let Some(slots) = self.known.get_mut(&(it.of, it.table.0, it.table.1)) else { return };
+        for index in indices(it) {
+            if let Some(slot) = slots.get_mut(index as usize) {
+                slot.flying = slot.flying.saturating_sub(1);
+            }
+        }
+        if it.machine.peek_entry(it.table, it.first).is_none() {
+            return; // Its hardware does not say what is in tables.
+        }
+        // One that is on its way again may be there or not.
+        let settled = (0..).zip(&*slots).filter(|(_, it)| it.flying == 0);
+        let mut asked = None;
+        let mut other = None;
+        for (index, slot) in settled {
+            let Some(says) = slot.says else { continue };
+            self.compared += 1;
+            let found = it.machine.peek_entry(it.table, index);
+            if found.is_some_and(|it| it.same(&says)) {
+                continue;
+            }
+            let untouched = found == slot.before;
+            let mine = indices(it).contains(&index);
+            let first: &mut Option<Wrong> = if mine { &mut asked } else { &mut other };
+            match first {
+                Some(first) => first.others += 1,
+                None => *first = Some(Wrong { index, expected: says, found, untouched, others: 0 }),
+            }
+        }
+        judge_written(it, log, asked.as_ref(), other.as_ref());
+        if asked.is_none() && other.is_none() {
+            return;
+        }
+        // What is wrong is said once.
+        for (index, slot) in (0..).zip(slots) {
+            if slot.flying == 0 && slot.says.is_some() {
+                slot.says = it.machine.peek_entry(it.table, index);
+            }
+        }
+    }
+
+    /// Nothing is known of what is there, whoever's it was.
+    pub(crate) fn forget(&mut self, table: (u32, u64)) {
+        let lost = |it: &Vec<Slot>| it.iter().any(|it| it.flying > 0);
+        for (key, _) in self.known.iter().filter(|it| (it.0.1, it.0.2) == table && lost(it.1)) {
+            self.flying.remove(&key.0); // What was lost never ends.
+        }
+        self.known.retain(|it, _| (it.1, it.2) != table);
+    }
+
+    /// Translates all that is known of the addresses, if nothing of them is on its way.
+    pub(crate) fn flushed(&mut self, it: &Flushed<'_>, log: &Log) {
+        if self.flying.get(&it.of).is_some_and(|it| *it > 0) {
+            return;
+        }
+        if it.machine.peek_entry((it.root.segment, it.root.offset), 0).is_none() {
+            return;
+        }
+        let whole = (it.start, it.end) == (0, 0);
+        let mut compared = 0;
+        let root = Node { table: (it.root.segment, it.root.offset), address: 0, gone: false };
+        let level = u32::try_from(it.index_bits.len()).unwrap_or(0).saturating_sub(1);
+        let wrong = self.look(it, level, root, &mut compared);
+        self.compared += compared;
+        let broken = wrong.map(|(address, expected, found)| {
+            let range = if whole {
+                "of the whole address space".to_owned()
+            } else {
+                format!("from {:#x} up to {:#x}", it.start, it.end)
+            };
+            format!(
+                "after the flush {range} of {} ({}), the GPU finds {} at {address:#x} where the \
+                 tables have {}",
+                it.of,
+                it.paging,
+                said(found),
+                said(expected)
+            )
+        });
+        let rule = if whole { RuleId::KMD_PAGING_024 } else { RuleId::WT_TABLES_001 };
+        log.judge(rule, Who::Driver, it.of, PLACE, broken);
+    }
+
+    /// Looks through a table and what is below it. Answers the first address at which an engine
+    /// finds something else, what it must find, and what it finds.
+    fn look(&self, it: &Flushed<'_>, level: u32, node: Node, compared: &mut u64) -> Option<Found> {
+        let slots = self.known.get(&(it.of, node.table.0, node.table.1))?;
+        let below: u32 = it.index_bits.iter().take(level as usize).sum::<u32>() + PAGE_BITS;
+        let top = level as usize + 1 == it.index_bits.len();
+        let most = if top { it.root.entries } else { u32::MAX };
+        let inside = |start: u64| {
+            let end = start.saturating_add(1 << below);
+            (it.start, it.end) == (0, 0) || (start < it.end && it.start < end)
+        };
+        for (index, slot) in (0..most).zip(slots) {
+            let address = node.address + (u64::from(index) << below);
+            let (Some(says), Some(was)) = (slot.says, slot.was) else { continue };
+            if !inside(address) {
+                continue;
+            }
+            let gone = node.gone || !says.valid;
+            if level > 0 {
+                let table = (was.segment, was.page << PAGE_BITS);
+                let child = Node { table, address, gone };
+                if let Some(wrong) = self.look(it, level - 1, child, compared) {
+                    return Some(wrong);
+                }
+                continue;
+            }
+            *compared += 1;
+            let expected = Some(says).filter(|_| !gone);
+            let found = it.machine.translate(it.root, address);
+            let same = match (expected, found) {
+                (None, None) => true,
+                (Some(one), Some(other)) => one.same(&other),
+                _ => false,
+            };
+            if !same {
+                return Some((address, expected, found));
+            }
+        }
+        None
+    }
+}
+
+/// A table on the way down: where it is, its first address, and whether no entry leads there.
+#[derive(Clone, Copy)]
+struct Node {
+    table: (u32, u64),
+    address: u64,
+    gone: bool,
+}
+
+/// An address, what must be found there, and what is.
+type Found = (u64, Option<TableEntry>, Option<TableEntry>);
+
+fn judge_written(it: &Tabled<'_>, log: &Log, asked: Option<&Wrong>, other: Option<&Wrong>) {
+    let judge = |rule, broken| log.judge(rule, Who::Driver, it.of, PLACE, broken);
+    let sentence = |wrong: &Wrong, what: &str| {
+        format!(
+            "the update ({}) of entries {} to {} of a table of level {} at {:#x} of segment {}, \
+             which translate from {:#x} on for {}, {what} entry {} as {} where {} must be",
+            it.paging,
+            it.first,
+            u64::from(it.first) + u64::from(it.count).saturating_sub(1),
+            it.level,
+            it.table.1,
+            it.table.0,
+            it.address,
+            it.of,
+            wrong.index,
+            said(wrong.found),
+            said(Some(wrong.expected))
+        )
+    };
+    if it.repeat && it.count > 1 {
+        // The first one is right, and this one as it was, or most are wrong: so the entry was not
+        // repeated.
+        let few = asked.filter(|wrong| {
+            wrong.index != it.first && (wrong.untouched || wrong.others >= it.count / 2)
+        });
+        judge(RuleId::KMD_PAGING_021, few.map(|it| sentence(it, "with Repeat left")));
+        if few.is_some() {
+            return;
+        }
+    }
+    if it.cpu {
+        // The first one is as it was: so nothing was written yet.
+        let late = asked.filter(|wrong| wrong.index == it.first && wrong.untouched);
+        judge(RuleId::KMD_PAGING_020, late.map(|it| sentence(it, "by the CPU left")));
+        if late.is_some() {
+            return;
+        }
+    }
+    let broken = asked.map(|it| sentence(it, "left"));
+    let broken = broken.or_else(|| other.map(|it| sentence(it, "changed another one:")));
+    judge(RuleId::WT_TABLES_001, broken);
+}
+
+fn indices(it: &Tabled<'_>) -> std::ops::Range<u32> {
+    it.first..it.first.saturating_add(it.count)
+}
+
+fn expected(it: &Tabled<'_>, index: u32) -> TableEntry {
+    let at = if it.repeat { 0 } else { (index - it.first) as usize };
+    it.entries.get(at).copied().unwrap_or_default()
+}
+
+fn said(entry: Option<TableEntry>) -> String {
+    match entry {
+        None => "nothing".to_owned(),
+        Some(it) if !it.valid => "an invalid entry".to_owned(),
+        Some(it) if it.zero => "a page of zeroes".to_owned(),
+        Some(it) => {
+            let fixed = if it.read_only { " (read-only)" } else { "" };
+            let place = match it.segment {
+                0 => "the system's memory".to_owned(),
+                number => format!("segment {number}"),
+            };
+            format!("page {:#x} of {place}{fixed}", it.page)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flight::{Kind, Line, Machine, Passive, TableRoot, What};
+    use std::cell::RefCell;
+    use std::sync::Mutex;
+
+    const SPACE: Subject = Subject { kind: Kind::Process, number: 1 };
+    const ROOT: TableRoot = TableRoot { segment: 3, offset: 0, entries: 512 };
+
+    /// Two levels of tables, and what its engines remember.
+    #[derive(Default)]
+    struct Fake {
+        entries: Mutex<BTreeMap<(u32, u64, u32), TableEntry>>,
+        remembered: Mutex<BTreeMap<u64, TableEntry>>,
+    }
+
+    impl Machine for Fake {
+        fn idle(&self) -> bool {
+            true
+        }
+
+        fn step(&self, _at: &mut Passive, _line: &dyn Line) {}
+
+        fn peek_entry(&self, table: (u32, u64), index: u32) -> Option<TableEntry> {
+            let entries = self.entries.lock().unwrap();
+            Some(entries.get(&(table.0, table.1, index)).copied().unwrap_or_default())
+        }
+
+        fn translate(&self, root: TableRoot, address: u64) -> Option<TableEntry> {
+            if let Some(it) = self.remembered.lock().unwrap().get(&address) {
+                return Some(*it);
+            }
+            let index = |shift: u32| u32::try_from(address >> shift & 511).unwrap();
+            let top = self.peek_entry((root.segment, root.offset), index(21))?;
+            let top = Some(top).filter(|it| it.valid)?;
+            let leaf = self.peek_entry((top.segment, top.page << 12), index(12));
+            leaf.filter(|it| it.valid)
+        }
+    }
+
+    fn page(page: u64) -> TableEntry {
+        TableEntry { valid: true, segment: 2, page, ..TableEntry::default() }
+    }
+
+    fn table(page: u64) -> TableEntry {
+        TableEntry { valid: true, segment: 3, page, ..TableEntry::default() }
+    }
+
+    struct Flight {
+        fake: Fake,
+        tables: RefCell<Tables>,
+        log: Log,
+    }
+
+    impl Flight {
+        fn new() -> Self {
+            Self { fake: Fake::default(), tables: RefCell::default(), log: Log::new() }
+        }
+
+        fn update<'a>(&'a self, level: u32, first: u32, entries: &'a [TableEntry]) -> Tabled<'a> {
+            Tabled {
+                paging: Kind::Paging.nr(1),
+                of: SPACE,
+                level,
+                table: (3, if level == 1 { 0 } else { 0x1000 }),
+                first,
+                count: u32::try_from(entries.len()).unwrap(),
+                entries,
+                repeat: false,
+                cpu: false,
+                address: 0,
+                machine: &self.fake,
+            }
+        }
+
+        /// An update, and what the driver makes of it.
+        fn written(&self, it: &Tabled<'_>, made: &[(u32, TableEntry)]) {
+            self.tables.borrow_mut().begins(it);
+            for (index, entry) in made {
+                let place = (it.table.0, it.table.1, *index);
+                self.fake.entries.lock().unwrap().insert(place, *entry);
+            }
+            self.tables.borrow_mut().ends(it, &self.log);
+        }
+
+        fn flush(&self, start: u64, end: u64) {
+            let flushed = Flushed {
+                paging: Kind::Paging.nr(2),
+                of: SPACE,
+                root: ROOT,
+                index_bits: &[9, 9],
+                start,
+                end,
+                machine: &self.fake,
+            };
+            self.tables.borrow_mut().flushed(&flushed, &self.log);
+        }
+
+        /// Page 5 at 0x3000, page 6 behind it.
+        fn mapped() -> Self {
+            let it = Self::new();
+            let top = [table(1)];
+            it.written(&it.update(1, 0, &top), &[(0, top[0])]);
+            let pages = [page(5), page(6)];
+            it.written(&it.update(0, 3, &pages), &[(3, page(5)), (4, page(6))]);
+            it.flush(0x3000, 0x5000);
+            it.broken(&[]);
+            it
+        }
+
+        fn broken(&self, expected: &[(RuleId, &str)]) {
+            let events = self.log.take().into_iter().map(|it| it.what);
+            let said: Vec<(RuleId, String)> = events
+                .map(|it| match it {
+                    What::RuleBroken { rule, message, .. } => (rule, message.into_owned()),
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            assert_eq!(said.len(), expected.len(), "{said:?}");
+            for ((rule, message), (wanted, part)) in said.iter().zip(expected) {
+                assert_eq!(rule, wanted, "{message}");
+                assert!(message.contains(part), "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_written_as_asked_is_kept() {
+        let it = Flight::mapped();
+        let tally = it.log.judged();
+        assert_eq!(tally.of(RuleId::WT_TABLES_001), 3);
+        assert!(it.tables.borrow().compared >= 5);
+    }
+
+    #[test]
+    fn an_entry_too_few_and_one_too_many() {
+        let it = Flight::mapped();
+        let pages = [page(7), page(8)];
+        it.written(&it.update(0, 5, &pages), &[(5, page(7))]);
+        it.broken(&[(RuleId::WT_TABLES_001, "left entry 6 as an invalid entry where page 0x8")]);
+        it.written(&it.update(0, 2, &[page(9)]), &[(2, page(9)), (3, page(10))]);
+        it.broken(&[(RuleId::WT_TABLES_001, "changed another one: entry 3 as page 0xa")]);
+        it.written(&it.update(0, 9, &[page(9)]), &[(9, page(9 << 12))]);
+        it.broken(&[(RuleId::WT_TABLES_001, "page 0x9000 of segment 2 where page 0x9 of")]);
+    }
+
+    #[test]
+    fn repeat_and_the_cpu_have_rules_of_their_own() {
+        let it = Flight::mapped();
+        let one = [page(7)];
+        let asked = Tabled { count: 3, repeat: true, ..it.update(0, 8, &one) };
+        it.written(&asked, &[(8, page(7))]);
+        it.broken(&[(RuleId::KMD_PAGING_021, "with Repeat left entry 9")]);
+        it.written(&asked, &[(8, page(7)), (9, page(7)), (10, page(7))]);
+        it.broken(&[]);
+        it.written(&Tabled { cpu: true, ..it.update(0, 12, &one) }, &[]);
+        it.broken(&[(RuleId::KMD_PAGING_020, "by the CPU left entry 12 as an invalid entry")]);
+    }
+
+    #[test]
+    fn a_stale_translation_is_found_by_the_flush() {
+        let it = Flight::mapped();
+        it.fake.remembered.lock().unwrap().insert(0x3000, page(5));
+        it.written(&it.update(0, 3, &[page(9)]), &[(3, page(9))]);
+        it.flush(0x4000, 0x5000);
+        it.broken(&[]);
+        it.flush(0x3000, 0x4000);
+        it.broken(&[(RuleId::WT_TABLES_001, "finds page 0x5 of segment 2 at 0x3000 where")]);
+        it.flush(0, 0);
+        it.broken(&[(RuleId::KMD_PAGING_024, "of the whole address space of process 1")]);
+    }
+
+    #[test]
+    fn what_is_below_an_entry_that_is_gone_is_gone() {
+        let it = Flight::mapped();
+        it.fake.remembered.lock().unwrap().insert(0x4000, page(6));
+        let none = [TableEntry::default()];
+        it.written(&it.update(1, 0, &none), &[(0, none[0])]);
+        it.flush(0, 0);
+        it.broken(&[(RuleId::KMD_PAGING_024, "where the tables have nothing")]);
+        it.tables.borrow_mut().forget((3, 0x1000));
+        it.flush(0, 0);
+        it.broken(&[]);
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_not_compared() {
+        let it = Flight::mapped();
+        let pages = [page(7)];
+        let update = it.update(0, 3, &pages);
+        it.tables.borrow_mut().begins(&update);
+        it.written(&it.update(0, 3, &[page(8)]), &[]);
+        it.flush(0, 0);
+        it.broken(&[]);
+    }
+}

@@ -1,0 +1,119 @@
+//! What is remembered of address spaces: their ranges, their tables, and where these lead.
+
+use flight::{Subject, Text};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Of a process on an adapter.
+#[derive(Debug)]
+pub struct Space {
+    /// The adapter.
+    pub adapter: Subject,
+    /// The process; none is the system.
+    pub process: Option<Subject>,
+    /// The first address behind all.
+    pub end: u64,
+    /// What is taken, by its first address.
+    pub ranges: BTreeMap<u64, Taken>,
+    /// The last operation of the update that is being applied.
+    pub order: Option<u32>,
+    /// Whether tables are made invalid before they go.
+    pub again: bool,
+}
+
+/// Addresses that are taken.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// The first address behind them.
+    pub end: u64,
+    /// The allocation that is mapped there.
+    pub of: Option<Subject>,
+    /// From where on.
+    pub offset: u64,
+}
+
+/// Of a page table.
+#[derive(Debug)]
+pub struct Table {
+    /// Its space.
+    pub space: Subject,
+    /// How many entries it has.
+    pub entries: u32,
+    /// What was written to it, first and last: in a word, and how many entries.
+    pub first: Option<(Text, u32)>,
+    /// See `first`.
+    pub last: Option<(Text, u32)>,
+    /// The contexts whose root it is.
+    pub roots: BTreeSet<Subject>,
+}
+
+/// Entries that lead to memory of a segment.
+#[derive(Clone, Debug)]
+pub struct Lead {
+    /// Whose entries.
+    pub space: Subject,
+    /// The addresses they translate.
+    pub span: Range<u64>,
+    /// Where in the segment's addresses the first of them leads.
+    pub to: u64,
+    /// The allocation that is there.
+    pub of: Option<Subject>,
+    /// They were overwritten, but may be remembered.
+    pub stale: bool,
+}
+
+impl Space {
+    /// What of a span is taken: by its first address.
+    pub fn taken(&self, span: &Range<u64>) -> impl Iterator<Item = (u64, &Taken)> {
+        let (start, end) = (span.start, span.end);
+        let all = self.ranges.range(..end).filter(move |it| it.1.end > start);
+        all.map(|(start, it)| (*start, it))
+    }
+
+    /// Takes a span away, or gives it to somebody.
+    pub(crate) fn put(&mut self, span: &Range<u64>, of: Option<Taken>) {
+        let met: Vec<(u64, Taken)> =
+            self.taken(span).map(|(start, it)| (start, it.clone())).collect();
+        for (start, it) in met {
+            self.ranges.remove(&start);
+            if start < span.start {
+                self.ranges.insert(start, Taken { end: span.start, ..it.clone() });
+            }
+            if span.end < it.end {
+                let offset = it.offset + (span.end - start);
+                self.ranges.insert(span.end, Taken { offset, ..it });
+            }
+        }
+        if let Some(it) = of {
+            self.ranges.insert(span.start, it);
+        }
+    }
+}
+
+impl Lead {
+    /// What of it is not of a span, and what is: that is not current any more.
+    pub(crate) fn cut(self, space: Subject, span: &Range<u64>) -> Vec<Lead> {
+        let (start, end) = (self.span.start.max(span.start), self.span.end.min(span.end));
+        if self.space != space || start >= end {
+            return vec![self];
+        }
+        let part = |span: Range<u64>, stale| Lead {
+            to: self.to + (span.start - self.span.start),
+            span,
+            stale,
+            ..self.clone()
+        };
+        let all = [
+            part(self.span.start..start, self.stale),
+            part(start..end, true),
+            part(end..self.span.end, self.stale),
+        ];
+        all.into_iter().filter(|it| it.span.start < it.span.end).collect()
+    }
+
+    /// Whether it leads to a part of so many bytes.
+    pub fn reaches(&self, address: u64, bytes: u64) -> bool {
+        let end = self.to + (self.span.end - self.span.start);
+        self.to < address.saturating_add(bytes) && address < end
+    }
+}

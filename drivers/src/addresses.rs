@@ -1,0 +1,287 @@
+//! The driver with a table on a board with virtual addresses: processes, roots, page tables. What
+//! is not here is that of the driver with memory.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::block::{Kind, find, free, list, take};
+use crate::memory::{MEMORY, SavedContext, build_paging_buffer, context, query_memory};
+use crate::operation::Given;
+use crate::table::Adapter;
+use abi::display::{
+    DXGK_DRIVERCAPS, DXGK_GPUMMUCAPS, DXGK_GPUMMUCAPS_FLAGS as Caps,
+    DXGK_INTERRUPT_DMA_PAGE_FAULTED, DXGK_OPERATION_UPDATE_PAGE_TABLE, DXGK_PAGE_TABLE_LEVEL_DESC,
+    DXGK_PAGETABLEUPDATE_CPU_VIRTUAL, DXGK_PAGETABLEUPDATE_GPU_PHYSICAL,
+    DXGK_PAGETABLEUPDATE_GPU_VIRTUAL, DXGK_QUERYPAGETABLELEVELDESCIN,
+    DXGK_VIDMMCAPS_FLAGS as Memory, DXGKARG_BUILDPAGINGBUFFER, DXGKARG_CREATEPROCESS,
+    DXGKARG_GETROOTPAGETABLESIZE, DXGKARG_MAPCPUHOSTAPERTURE, DXGKARG_QUERYADAPTERINFO,
+    DXGKARG_SETROOTPAGETABLE, DXGKARG_UNMAPCPUHOSTAPERTURE, DXGKARGCB_NOTIFY_INTERRUPT_DATA,
+    DXGKQAITYPE_DRIVERCAPS, DXGKQAITYPE_GPUMMUCAPS, DXGKQAITYPE_PAGETABLELEVELDESC, DmaPageFaulted,
+};
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use abi::status::{
+    STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
+};
+use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
+use flight::{Fence, TableRoot};
+use kernel::mmu::{TableAt, UpdateMode};
+use kernel::operation::Operation;
+use softgpu::{Ended, LOCAL, MmuPlan, NODES, encode_entry};
+use std::ptr;
+
+/// The driver.
+pub(crate) const VIRTUAL: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiQueryAdapterInfo: Some(query_tables),
+    DxgkDdiCreateProcess: Some(create_process),
+    DxgkDdiDestroyProcess: Some(destroy_process),
+    DxgkDdiGetRootPageTableSize: Some(root_page_table_size),
+    DxgkDdiSetRootPageTable: Some(set_root_page_table),
+    DxgkDdiMapCpuHostAperture: Some(map_cpu_host_aperture),
+    DxgkDdiUnmapCpuHostAperture: Some(unmap_cpu_host_aperture),
+    DxgkDdiBuildPagingBuffer: Some(build_with_tables),
+    DxgkDdiInterruptRoutine: Some(interrupt_with_faults),
+    ..MEMORY
+};
+
+/// A process (`hKmdProcess`).
+#[repr(C)]
+struct Process {
+    /// What the kernel calls it.
+    _kernel: HANDLE,
+}
+
+impl Kind for Process {
+    const SIGNATURE: u32 = u32::from_le_bytes(*b"proc");
+}
+
+unsafe extern "win64-unwind" fn query_tables(
+    adapter: HANDLE,
+    args: *const DXGKARG_QUERYADAPTERINFO,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let asked = unsafe { args.read() };
+    // SAFETY: The word is the adapter's, which outlives the call.
+    let known = unsafe { find::<Adapter>(adapter) };
+    let Some(features) = known.and_then(|it| it.board().mmu).map(MmuPlan::features) else {
+        return STATUS_NOT_SUPPORTED;
+    };
+    match asked.Type {
+        DXGKQAITYPE_GPUMMUCAPS => {
+            let caps = DXGK_GPUMMUCAPS {
+                Flags: Caps {
+                    Value: Caps::ReadOnlyMemorySupported
+                        | Caps::NoExecuteMemorySupported
+                        | Caps::ZeroInPteSupported,
+                },
+                PageTableUpdateMode: match features.mode {
+                    UpdateMode::Cpu => DXGK_PAGETABLEUPDATE_CPU_VIRTUAL,
+                    UpdateMode::Virtual => DXGK_PAGETABLEUPDATE_GPU_VIRTUAL,
+                    UpdateMode::Physical => DXGK_PAGETABLEUPDATE_GPU_PHYSICAL,
+                },
+                VirtualAddressBitCount: features.address_bits,
+                PageTableLevelCount: u32::try_from(features.levels.len()).unwrap_or(0),
+                ..DXGK_GPUMMUCAPS::ZERO
+            };
+            // SAFETY: The output is such a structure, and the driver's for the call.
+            unsafe { asked.pOutputData.cast::<DXGK_GPUMMUCAPS>().write(caps) };
+            STATUS_SUCCESS
+        }
+        DXGKQAITYPE_PAGETABLELEVELDESC => {
+            let input = asked.pInputData.cast::<DXGK_QUERYPAGETABLELEVELDESCIN>();
+            // SAFETY: The input is such a structure.
+            let level = usize::from(unsafe { (*input).LevelIndex });
+            let Some(level) = features.levels.get(level) else { return STATUS_INVALID_PARAMETER };
+            let said = DXGK_PAGE_TABLE_LEVEL_DESC {
+                PageTableIndexBitCount: level.index_bits,
+                PageTableSegmentId: level.segment,
+                PagingProcessPageTableSegmentId: level.system_segment,
+                PageTableSizeInBytes: level.bytes,
+                PageTableAlignmentInBytes: level.alignment,
+            };
+            // SAFETY: The output is such a structure, and the driver's for the call.
+            unsafe { asked.pOutputData.cast::<DXGK_PAGE_TABLE_LEVEL_DESC>().write(said) };
+            STATUS_SUCCESS
+        }
+        DXGKQAITYPE_DRIVERCAPS => {
+            // SAFETY: The arguments are the kernel's.
+            let status = unsafe { query_memory(adapter, args) };
+            if status == STATUS_SUCCESS {
+                // SAFETY: The output is such a structure, and the driver's for the call.
+                let caps = unsafe { &mut *asked.pOutputData.cast::<DXGK_DRIVERCAPS>() };
+                caps.MemoryManagementCaps.Flags.Value |=
+                    Memory::VirtualAddressingSupported | Memory::GpuMmuSupported;
+            }
+            status
+        }
+        // SAFETY: The arguments are the kernel's.
+        _ => unsafe { query_memory(adapter, args) },
+    }
+}
+
+unsafe extern "win64-unwind" fn create_process(
+    _adapter: HANDLE,
+    args: *mut DXGKARG_CREATEPROCESS,
+) -> NTSTATUS {
+    // SAFETY: It is a structure, and the driver's for the call.
+    let args = unsafe { &mut *args };
+    args.hKmdProcess = take(Process { _kernel: args.hDxgkProcess });
+    if args.hKmdProcess.is_null() { STATUS_NO_MEMORY } else { STATUS_SUCCESS }
+}
+
+unsafe extern "win64-unwind" fn destroy_process(_adapter: HANDLE, process: HANDLE) -> NTSTATUS {
+    // SAFETY: The word is the process's, which ends here and not before.
+    if unsafe { find::<Process>(process) }.is_none() {
+        return STATUS_INVALID_PARAMETER;
+    }
+    // SAFETY: This is the last call about it.
+    unsafe { free(process) };
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64-unwind" fn root_page_table_size(
+    adapter: HANDLE,
+    args: *mut DXGKARG_GETROOTPAGETABLESIZE,
+) -> usize {
+    // SAFETY: It is a structure, and the driver's for the call.
+    let args = unsafe { &mut *args };
+    // SAFETY: The word is the adapter's, which outlives the call.
+    let plan = unsafe { find::<Adapter>(adapter) }.and_then(|it| it.board().mmu);
+    let Some(size) = plan.map(|it| it.root_size(args.NumberOfPte)) else { return 0 };
+    args.NumberOfPte = size.entries;
+    usize::try_from(size.bytes).unwrap_or(0)
+}
+
+/// Whose pages they are does not matter: page tables are nobody's.
+unsafe extern "win64-unwind" fn map_cpu_host_aperture(
+    adapter: HANDLE,
+    args: *const DXGKARG_MAPCPUHOSTAPERTURE,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let args = unsafe { args.read() };
+    let count = u32::try_from(args.NumberOfPages).unwrap_or(0);
+    // SAFETY: The kernel gives so many numbers.
+    let window = unsafe { list(args.pCpuHostAperturePages, count) };
+    // SAFETY: As above.
+    let memory = unsafe { list(args.pMemorySegmentPages, count) };
+    let pairs: Vec<(u64, u64)> =
+        window.iter().map(|it| u64::from(*it)).zip(memory.iter().copied()).collect();
+    // SAFETY: The word is the adapter's, which outlives the call.
+    let known = unsafe { find::<Adapter>(adapter) };
+    let shown = known.is_some_and(|it| it.board().gpu.show_window(&pairs));
+    if shown && u32::from(args.SegmentId) == LOCAL {
+        STATUS_SUCCESS
+    } else {
+        STATUS_INVALID_PARAMETER
+    }
+}
+
+unsafe extern "win64-unwind" fn unmap_cpu_host_aperture(
+    adapter: HANDLE,
+    args: *const DXGKARG_UNMAPCPUHOSTAPERTURE,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let args = unsafe { args.read() };
+    let count = u32::try_from(args.NumberOfPages).unwrap_or(0);
+    // SAFETY: The kernel gives so many numbers.
+    let window = unsafe { list(args.pCpuHostAperturePages, count) };
+    let pages: Vec<u64> = window.iter().map(|it| u64::from(*it)).collect();
+    // SAFETY: The word is the adapter's, which outlives the call.
+    let known = unsafe { find::<Adapter>(adapter) };
+    let hidden = known.is_some_and(|it| it.board().gpu.hide_window(&pages));
+    if hidden { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
+}
+
+/// Contexts are told here which is the system's, for no packet of that one comes.
+pub(crate) unsafe extern "win64-unwind" fn set_root_page_table(
+    _adapter: HANDLE,
+    args: *const DXGKARG_SETROOTPAGETABLE,
+) {
+    // SAFETY: It is a structure.
+    let args = unsafe { args.read() };
+    // SAFETY: The word is the context's, which outlives the call.
+    let Some((SavedContext { number, area, .. }, _, adapter)) = (unsafe { context(args.hContext) })
+    else {
+        return;
+    };
+    let root = TableRoot {
+        segment: args.Address.SegmentId,
+        offset: args.Address.SegmentOffset,
+        entries: args.NumEntries,
+    };
+    let state = &mut *adapter.board().state();
+    state.roots.insert(*number, root);
+    if area.is_null() {
+        state.system = Some(root);
+    }
+}
+
+pub(crate) unsafe extern "win64-unwind" fn build_with_tables(
+    adapter: HANDLE,
+    args: *mut DXGKARG_BUILDPAGINGBUFFER,
+) -> NTSTATUS {
+    // SAFETY: It is a structure, and the driver's for the call.
+    let given = unsafe { &*args };
+    if given.Operation != DXGK_OPERATION_UPDATE_PAGE_TABLE {
+        // SAFETY: The arguments are the kernel's.
+        return unsafe { build_paging_buffer(adapter, args) };
+    }
+    // SAFETY: What the operation points at is there for the call.
+    let carried = unsafe { Given::read(given) };
+    // SAFETY: As above.
+    let Some(Operation::UpdateTable(it)) = (unsafe { carried.operation(given) }) else {
+        return STATUS_NOT_SUPPORTED;
+    };
+    let TableAt::Cpu(start) = it.table else {
+        // SAFETY: The arguments are the kernel's.
+        return unsafe { build_paging_buffer(adapter, args) };
+    };
+    let Ok(start) = usize::try_from(start) else { return STATUS_INVALID_PARAMETER };
+    let table: *mut u64 = ptr::with_exposed_provenance_mut(start);
+    for index in 0..it.count {
+        let at = if it.repeat { 0 } else { index as usize };
+        let Some(entry) = it.entries.get(at) else { return STATUS_INVALID_PARAMETER };
+        let place = table.wrapping_byte_add((it.first + index) as usize * size_of::<u64>());
+        // SAFETY: The kernel has mapped the table, whole.
+        unsafe { place.write_volatile(encode_entry(entry)) };
+    }
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64-unwind" fn interrupt_with_faults(context: PVOID, _message: u32) -> BOOLEAN {
+    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    let Some(adapter) = (unsafe { find::<Adapter>(context) }) else { return 0 };
+    let mut ours = 0;
+    for node in 0..NODES {
+        for ended in adapter.board().gpu.take_ended(node) {
+            ours = 1;
+            match ended {
+                Ended::Done(fence) | Ended::Faulted(fence, _) => {
+                    adapter.notify_interrupt(node, fence);
+                }
+                Ended::PageFaulted(fence, address) => notify_fault(adapter, node, fence, address),
+                // It never asks for that.
+                Ended::Preempted(_) => (),
+            }
+        }
+    }
+    if let (1, Some(call)) = (ours, adapter.interface.DxgkCbQueueDpc) {
+        // SAFETY: The kernel gave both.
+        unsafe { call(adapter.interface.DeviceHandle) };
+    }
+    ours
+}
+
+/// Reports a packet that touched an address where nothing is.
+fn notify_fault(adapter: &Adapter, node: u32, fence: Fence, address: u64) {
+    let Some(call) = adapter.interface.DxgkCbNotifyInterrupt else { return };
+    let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
+        InterruptType: DXGK_INTERRUPT_DMA_PAGE_FAULTED,
+        ..DXGKARGCB_NOTIFY_INTERRUPT_DATA::ZERO
+    };
+    data.set_dma_page_faulted(DmaPageFaulted {
+        FaultedFenceId: fence.0,
+        FaultedVirtualAddress: address,
+        NodeOrdinal: node,
+        ..DmaPageFaulted::ZERO
+    });
+    // SAFETY: The kernel gave both, and `data` outlives the call.
+    unsafe { call(adapter.interface.DeviceHandle, &raw const data) };
+}

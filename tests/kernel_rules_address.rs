@@ -1,0 +1,79 @@
+//! Rules on addresses that bind our own kernel, each broken by one event.
+
+use super::Change::{Missing, Set};
+use super::{Case, case};
+use flight::RuleId;
+
+/// The drivers of these flights, each with what stands before the scenario's name.
+pub(crate) const DRIVERS: &[(&str, &str)] =
+    &[("virtual ", "softgpu-virtual"), ("two levels ", "softgpu-two-levels")];
+
+/// The cases.
+pub(crate) const CASES: &[Case] = &[
+    case(
+        RuleId::GPUVA_MAP_005,
+        "virtual map-bounds",
+        "addresses are chosen above the highest asked for",
+        Set("range.mapped base=0 maximum=16777216", "maximum", "8192"),
+    ),
+    case(
+        RuleId::GPUVA_RESERVE_002,
+        "virtual map-bounds",
+        "addresses are reserved that are taken",
+        Set("range.reserved held=zero", "start", "65536"),
+    ),
+    case(
+        RuleId::GPUVA_RESERVE_003,
+        "virtual map-bounds",
+        "addresses are chosen below the lowest asked for",
+        Set("range.reserved minimum=3221225472", "minimum", "4294967296"),
+    ),
+    case(
+        RuleId::GPUVA_FREE_003,
+        "virtual free",
+        "entries are written for what is not at their addresses any more",
+        Set("page-table.written what=page of=allocation:1", "of", "allocation:9"),
+    ),
+    case(
+        RuleId::GPUVA_UPDATE_004,
+        "virtual update",
+        "a later operation is applied before an earlier one",
+        Set("range.mapped order=2", "order", "0"),
+    ),
+    case(
+        RuleId::KMD_PAGING_019,
+        "virtual map-and-draw",
+        "the system's tables are written by commands",
+        Set("page-table.written space=space:1", "by", "gpu"),
+    ),
+    case(
+        RuleId::KMD_PAGING_022,
+        "virtual map-and-draw",
+        "a new table is not made invalid first",
+        Set("page-table.written space=space:2 initial=true", "what", "zero"),
+    ),
+    case(
+        RuleId::KMD_PAGING_023,
+        "virtual map-and-draw",
+        "an update begins elsewhere in the allocation than its address",
+        Set("page-table.written what=page of=allocation:1", "offset", "4096"),
+    ),
+    case(
+        RuleId::KMD_PROC_001,
+        "virtual map-and-draw",
+        "a device is made for a process that the driver has not met",
+        Missing("space.created process=process:1"),
+    ),
+    case(
+        RuleId::KMD_PT_001,
+        "virtual map-and-draw",
+        "a context runs without a root",
+        Missing("root.set context=context:2"),
+    ),
+    case(
+        RuleId::KMD_PT_006,
+        "two levels map-bounds",
+        "a root is given up that a context still has",
+        Missing("root.set context=context:2 entries=1024"),
+    ),
+];

@@ -157,11 +157,6 @@ impl Client<'_> {
             return kernel.end_process(at, process, Manner::Orderly);
         };
         let order = ContextOrder { node: 0, engine: 1, system: false, private: Vec::new() };
-        let Ok(device) = kernel.create_device(at, process, name) else {
-            kernel.close_adapter(process, name).unwrap();
-            return kernel.end_process(at, process, Manner::Orderly);
-        };
-        let order = ContextOrder { node: 0, engine: 1, private: Vec::new() };
         let context = kernel.create_context(at, process, device, &order).ok();
         body(&Client { host, kernel, process, adapter: name, device, context, on: adapter }, at);
         if let Some(context) = context {

@@ -139,7 +139,6 @@ pub(crate) struct Client<'a> {
     kernel: &'a Kernel,
     process: ProcessId,
     adapter: Handle,
-    plugged: AdapterId,
     device: Handle,
     context: Option<Handle>,
     on: AdapterId,
@@ -251,7 +250,7 @@ impl Client<'_> {
     /// Packets with lists, of a driver that takes such: more than fit into memory at once.
     fn renders(&self, at: &mut Passive) {
         const SIZE: u64 = 24 * 4096;
-        let order = ContextOrder { node: 0, engine: 1, private: Vec::new() };
+        let order = ContextOrder { node: 0, engine: 1, system: false, private: Vec::new() };
         let entries = EntrySizes { list: 8, patches: 24 };
         let (kernel, process) = (self.kernel, self.process);
         let made = kernel.create_listed_context(at, process, self.device, &order, entries);

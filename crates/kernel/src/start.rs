@@ -139,7 +139,7 @@ impl AdapterId {
 impl Adapter {
     /// Whether its driver can be called.
     pub(crate) fn runs(&self) -> bool {
-        self.state == State::Running
+        self.state == State::Running && !self.fatal
     }
 
     /// The driver, while the adapter takes work.

@@ -15,7 +15,7 @@ use windtunnel::{
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The driver to fly: a built-in name, see 'windtunnel list drivers'
-    #[arg(default_value = "softgpu-memory")]
+    #[arg(default_value = "softgpu-virtual")]
     driver: String,
     /// Fly only this scenario (may be given several times); bad clients are flown only so. A
     /// file, or a name that ends in .steps, is read as steps, one a line: see docs/steps.md

@@ -1,4 +1,4 @@
-/* Work that never ends: whoever waits for it is answered, and so is the end of the process. */
+/* Work that never ends: the GPU is reset, whoever waits goes on, and the device is lost. */
 #include "client.h"
 
 int main(void)
@@ -20,5 +20,10 @@ int main(void)
         .hDevice = device, .phAllocationList = &allocation, .AllocationCount = 1,
         .Flags = {.SynchronousDestroy = 1}};
     printf("waiting for it: 0x%08x\n", (unsigned)D3DKMTDestroyAllocation2(&destroy));
+    D3DKMT_GETDEVICESTATE state = {
+        .hDevice = device, .StateType = D3DKMT_DEVICESTATE_EXECUTION};
+    CHECK(D3DKMTGetDeviceState(&state) == STATUS_SUCCESS);
+    printf("hung: %d\n", state.ExecutionState == D3DKMT_DEVICEEXECUTION_HUNG);
+    printf("more work: 0x%08x\n", (unsigned)D3DKMTSubmitCommand(&submit));
     return EXIT_SUCCESS;
 }

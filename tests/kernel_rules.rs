@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
+#[path = "kernel_rules_interrupt.rs"]
+mod interrupt;
 #[path = "kernel_rules_keyed.rs"]
 mod keyed;
 #[path = "kernel_rules_memory.rs"]
@@ -353,7 +355,7 @@ const CASES: &[Case] = &[
 
 /// All of them.
 fn cases() -> impl Iterator<Item = &'static Case> {
-    CASES.iter().chain(memory::CASES).chain(keyed::CASES)
+    CASES.iter().chain(memory::CASES).chain(interrupt::CASES).chain(keyed::CASES)
 }
 
 const SUBMITS: &str = "ddi.call name=DxgkDdiSubmitCommandVirtual";

@@ -17,6 +17,7 @@ use kernel::segment::MemoryFeatures;
 use softgpu::format::Command;
 use softgpu::{Ended, Gpu, Memory, MemoryPlan, NODES, Packet, Target};
 use std::collections::BTreeMap;
+use std::mem;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -40,6 +41,8 @@ pub(crate) struct State {
     spaces: BTreeMap<u64, BTreeMap<u32, u64>>,
     /// The last fence acknowledged, of each node.
     done: [u32; NODES as usize],
+    /// The fences of packets that faulted, of each node, since they were last asked for.
+    faulted: [Vec<Fence>; NODES as usize],
 }
 
 impl Board {
@@ -129,16 +132,41 @@ impl Board {
     /// Whether a node's engine has ended packets since this was last asked: what the interrupt
     /// was for, which is acknowledged by reading it.
     pub fn acknowledge(&self, node: u32) -> bool {
-        // What faulted is over as well.
-        let over = |it| match it {
-            Ended::Done(fence) | Ended::Faulted(fence, _) => Some(fence),
-            Ended::Preempted(_) => None,
-        };
-        let done: Vec<Fence> = self.gpu.take_ended(node).into_iter().filter_map(over).collect();
-        if let (Some(newest), Some(it)) = (done.last(), self.state().done.get_mut(node as usize)) {
-            *it = newest.0;
+        let (ended, mut over) = (self.gpu.take_ended(node), false);
+        let (mut state, node) = (self.state(), node as usize);
+        for it in &ended {
+            // What faulted is over as well.
+            let (Ended::Done(fence) | Ended::Faulted(fence, _)) = *it else { continue };
+            over = true;
+            if let Some(done) = state.done.get_mut(node) {
+                *done = fence.0;
+            }
+            if let (Ended::Faulted(..), Some(faulted)) = (it, state.faulted.get_mut(node)) {
+                faulted.push(fence);
+            }
         }
-        !done.is_empty()
+        over
+    }
+
+    /// The fences acknowledged of packets that faulted, since this was last asked, in their order.
+    pub fn faulted(&self, node: u32) -> Vec<Fence> {
+        InCall::touch();
+        self.state().faulted.get_mut(node as usize).map(mem::take).unwrap_or_default()
+    }
+
+    /// Whether there is a vsync to acknowledge.
+    pub fn shows_vsync(&self) -> bool {
+        self.gpu.shows_vsync()
+    }
+
+    /// Has the display interrupt at its vsyncs, or not any more.
+    pub fn set_vsync(&self, on: bool) {
+        self.gpu.set_vsync(on);
+    }
+
+    /// Whether the interrupt was for a vsync, which is acknowledged by reading it.
+    pub fn acknowledge_vsync(&self) -> bool {
+        self.gpu.take_vsync()
     }
 
     /// The register that holds the last fence of a node acknowledged. Packets of a node end in
@@ -217,6 +245,10 @@ impl Machine for Board {
 
     fn step(&self, at: &mut Passive, line: &dyn Line) {
         self.gpu.step(at, line);
+    }
+
+    fn asserted(&self) -> Option<bool> {
+        self.gpu.asserted()
     }
 
     fn ram(&self) -> Option<Arc<dyn Ram>> {

@@ -40,9 +40,9 @@ impl Kind for Device {
 
 /// A context (`hContext`).
 #[repr(C)]
-struct Context {
+pub(crate) struct Context {
     /// The device it is of.
-    device: HANDLE,
+    pub(crate) device: HANDLE,
 }
 
 impl Kind for Context {

@@ -259,7 +259,7 @@ unsafe fn number(word: usize) -> Option<u64> {
     unsafe { find::<Area>(word) }.map(|it| it.number)
 }
 
-unsafe extern "win64-unwind" fn submit_paging(
+pub(crate) unsafe extern "win64-unwind" fn submit_paging(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMAND,
 ) -> NTSTATUS {

@@ -3,8 +3,8 @@
 use crate::asking::ASKS;
 use crate::bad::paging::Flaw;
 use crate::bad::{
-    adapter, callback, context_memory, create, describe, destroy, device, escape, handle, level,
-    memory, query, saved, standard, view,
+    adapter, callback, context_memory, create, describe, destroy, device, escape, handle,
+    interrupt, level, memory, query, saved, standard, submit, view,
 };
 use crate::memory::MEMORY;
 use crate::moving::MOVES_RESOURCE;
@@ -279,8 +279,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::table(&callback::SPACE_IN_DPC, log);
     "captures-anything" "asks where video is captured into any allocation" [CB_MEM_010]
         |log| plug::table(&callback::CAPTURES_ANYTHING, log);
-    "indicates-in-interrupt" "calls DxgkCbIndicateChildStatus from its interrupt routine"
-        [CB_MEM_007] |log| plug::table(&callback::INDICATES_IN_INTERRUPT, log);
+    "indicates-held-back" "calls DxgkCbIndicateChildStatus while its interrupt is held back"
+        [CB_MEM_007] |log| plug::table(&callback::INDICATES_HELD_BACK, log);
 
     "leaves-raised" "opens, and leaves at DISPATCH_LEVEL" [KMD_LEVEL_008]
         |log| plug::table(&level::LEAVES_RAISED, log);
@@ -292,8 +292,58 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::faulty(Fault::NeverCompletes, log);
     "endless-dpc" "asks for its DPC in its DPC, for ever" [WT_CRASH_001]
         |log| plug::table(&adapter::ENDLESS_DPC, log);
-    "wrong-level" "calls DxgkCbNotifyInterrupt from its DPC" [WT_LEVEL_001]
+    "wrong-level" "calls DxgkCbNotifyInterrupt from its DPC" [KMD_ISR_005]
         |log| plug::table(&adapter::WRONG_LEVEL, log);
+    "waits-in-dpc" "waits a moment in its DPC" [WT_LEVEL_001]
+        |log| plug::table(&interrupt::WAITS_IN_DPC, log);
+
+    "indicates-in-interrupt" "calls DxgkCbIndicateChildStatus from its interrupt routine"
+        [KMD_ISR_001] |log| plug::table(&interrupt::INDICATES_IN_INTERRUPT, log);
+    "claims-every-interrupt" "answers TRUE to every interrupt" [KMD_ISR_002]
+        |log| plug::table(&interrupt::CLAIMS_EVERY_INTERRUPT, log);
+    "claims-softgpu" "the driver in Rust, which claims every interrupt" [KMD_ISR_002]
+        |log| plug::faulty(Fault::ClaimsInterrupts, log);
+    "leaves-asserted" "reports a vsync, and does not acknowledge it" [KMD_ISR_002]
+        |log| plug::table(&interrupt::LEAVES_ASSERTED, log);
+    "reports-from-paged-pool" "reports interrupts with a structure in paged pool" [KMD_ISR_003]
+        |log| plug::table(&interrupt::REPORTS_FROM_PAGED_POOL, log);
+    "queues-no-dpc" "reports in its interrupt routine, and does not ask for its DPC"
+        [KMD_ISR_006] |log| plug::table(&interrupt::QUEUES_NO_DPC, log);
+    "forgets-dpc" "is called in its DPC, and does not call DxgkCbNotifyDpc" [KMD_ISR_006]
+        |log| plug::table(&interrupt::FORGETS_DPC, log);
+    "idle-dpc" "the driver in Rust, which does nothing in its DPC" [KMD_ISR_006]
+        |log| plug::faulty(Fault::IdleDpc, log);
+    "vsync-first" "reports a vsync before what its nodes have done" [KMD_ISR_007]
+        |log| plug::table(&interrupt::VSYNC_FIRST, log);
+    "second-engine" "reports for the second engine of a node" [KMD_ISR_009]
+        |log| plug::table(&interrupt::SECOND_ENGINE, log);
+    "ninth-node" "reports for a node that it does not have" [KMD_ISR_009]
+        |log| plug::table(&interrupt::NINTH_NODE, log);
+    "faults-the-old-way" "reports DXGK_INTERRUPT_DMA_FAULTED, which is for WDDM 1.x"
+        [KMD_ISR_010] |log| plug::table(&interrupt::FAULTS_THE_OLD_WAY, log);
+    "fault-of-nothing" "reports a fault of fence zero, and does not say that it is not known"
+        [KMD_ISR_010] |log| plug::table(&interrupt::FAULT_OF_NOTHING, log);
+    "dpc-at-passive" "calls DxgkCbNotifyDpc when it opens allocations" [KMD_ISR_011]
+        |log| plug::table(&interrupt::DPC_AT_PASSIVE, log);
+    "wrong-message" "synchronizes with a message of a line interrupt" [KMD_ISR_013]
+        |log| plug::table(&interrupt::WRONG_MESSAGE, log);
+    "synchronizes-twice" "synchronizes while its interrupt is held back" [KMD_ISR_013]
+        |log| plug::table(&interrupt::SYNCHRONIZES_TWICE, log);
+    "switches-anything" "answers success to whatever interrupt it is to switch" [KMD_ISR_014]
+        |log| plug::table(&interrupt::SWITCHES_ANYTHING, log);
+    "shows-no-vsync" "answers that vsync is switched on, and reports none" [KMD_ISR_014]
+        |log| plug::table(&interrupt::SHOWS_NO_VSYNC, log);
+
+    "fails-submit" "takes paging work, and answers STATUS_UNSUCCESSFUL" [KMD_SUBMIT_005]
+        |log| plug::table_memory(&submit::FAILS_SUBMIT, log);
+    "acquires-in-submit" "calls DxgkCbAcquireHandleData when it is given a packet"
+        [KMD_SUBMIT_006] |log| plug::table(&submit::ACQUIRES_IN_SUBMIT, log);
+    "waits-in-submit" "waits a moment when it is given a packet" [KMD_SUBMIT_006]
+        |log| plug::table(&submit::WAITS_IN_SUBMIT, log);
+    "paged-in-submit" "takes paged pool when it is given a packet" [KMD_SUBMIT_006]
+        |log| plug::table(&submit::PAGED_IN_SUBMIT, log);
+    "no-memory-in-submit" "answers a packet with STATUS_NO_MEMORY" [KMD_SUBMIT_013]
+        |log| plug::table(&submit::NO_MEMORY_IN_SUBMIT, log);
 
     "frees-twice" "frees each allocation twice" [WT_POOL_001]
         |log| plug::table(&destroy::FREES_TWICE, log);

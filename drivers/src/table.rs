@@ -22,13 +22,17 @@ use crate::context::{
 use crate::escape::escape;
 use crate::view::{close_allocation, open_allocation};
 use abi::display::{
-    DXGK_INTERRUPT_DMA_COMPLETED, DXGKARG_QUERYADAPTERINFO, DXGKARGCB_NOTIFY_INTERRUPT_DATA,
-    DXGKDDI_INTERFACE_VERSION_WDDM2_0, DXGKQAITYPE_DRIVERCAPS, DmaCompleted,
+    DXGK_INTERRUPT_CRTC_VSYNC, DXGK_INTERRUPT_DMA_COMPLETED, DXGK_INTERRUPT_DMA_PAGE_FAULTED,
+    DXGK_INTERRUPT_TYPE, DXGK_PAGE_FAULT_FLAGS, DXGKARG_QUERYADAPTERINFO,
+    DXGKARGCB_NOTIFY_INTERRUPT_DATA, DXGKDDI_INTERFACE_VERSION_WDDM2_0, DXGKQAITYPE_DRIVERCAPS,
+    DmaCompleted, DmaPageFaulted,
 };
-use abi::miniport::{DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKRNL_INTERFACE};
+use abi::miniport::{
+    DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKRNL_INTERFACE, KSYNCHRONIZE_ROUTINE,
+};
 use abi::status::{
-    STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED,
-    STATUS_SUCCESS,
+    STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED,
+    STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
 };
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID};
 use flight::Fence;
@@ -44,6 +48,7 @@ pub const GOOD: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiRemoveDevice: Some(remove_device),
     DxgkDdiInterruptRoutine: Some(interrupt_routine),
     DxgkDdiDpcRoutine: Some(dpc_routine),
+    DxgkDdiControlInterrupt: Some(control_interrupt),
     DxgkDdiUnload: Some(unload),
     DxgkDdiQueryAdapterInfo: Some(query_adapter_info),
     DxgkDdiCreateDevice: Some(create_device),
@@ -94,7 +99,6 @@ impl Adapter {
 
     /// Reports a packet of a node done.
     pub(crate) fn notify_interrupt(&self, node: u32, fence: Fence) {
-        let Some(call) = self.interface.DxgkCbNotifyInterrupt else { return };
         let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
             InterruptType: DXGK_INTERRUPT_DMA_COMPLETED,
             ..DXGKARGCB_NOTIFY_INTERRUPT_DATA::ZERO
@@ -104,8 +108,60 @@ impl Adapter {
             NodeOrdinal: node,
             EngineOrdinal: 0,
         });
+        self.notify(&data);
+    }
+
+    /// Reports a vsync.
+    pub(crate) fn notify_vsync(&self) {
+        self.notify(&DXGKARGCB_NOTIFY_INTERRUPT_DATA {
+            InterruptType: DXGK_INTERRUPT_CRTC_VSYNC,
+            ..DXGKARGCB_NOTIFY_INTERRUPT_DATA::ZERO
+        });
+    }
+
+    /// Reports what an interrupt was for.
+    pub(crate) fn notify(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
+        let Some(call) = self.interface.DxgkCbNotifyInterrupt else { return };
         // SAFETY: The kernel gave both, and `data` outlives the call.
-        unsafe { call(self.interface.DeviceHandle, &raw const data) };
+        unsafe { call(self.interface.DeviceHandle, ptr::from_ref(data)) };
+    }
+
+    /// Reports a packet of a node at fault.
+    pub(crate) fn notify_fault(&self, node: u32, fence: Fence, flags: DXGK_PAGE_FAULT_FLAGS) {
+        let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
+            InterruptType: DXGK_INTERRUPT_DMA_PAGE_FAULTED,
+            ..DXGKARGCB_NOTIFY_INTERRUPT_DATA::ZERO
+        };
+        data.set_dma_page_faulted(DmaPageFaulted {
+            FaultedFenceId: fence.0,
+            PageFaultFlags: flags,
+            NodeOrdinal: node,
+            ..DXGKARGCB_NOTIFY_INTERRUPT_DATA::ZERO.dma_page_faulted()
+        });
+        self.notify(&data);
+    }
+
+    /// Runs a routine with the interrupt held back.
+    pub(crate) fn synchronize(
+        &self,
+        routine: KSYNCHRONIZE_ROUTINE,
+        context: PVOID,
+        message: u32,
+    ) -> NTSTATUS {
+        let Some(call) = self.interface.DxgkCbSynchronizeExecution else {
+            return STATUS_NOT_SUPPORTED;
+        };
+        let (handle, mut answer) = (self.interface.DeviceHandle, 0);
+        // SAFETY: The kernel gave both; the routine knows `context`, and `answer` outlives the call.
+        unsafe { call(handle, Some(routine), context, message, &raw mut answer) }
+    }
+
+    /// Asks for its DPC.
+    pub(crate) fn queue_dpc(&self) {
+        if let Some(call) = self.interface.DxgkCbQueueDpc {
+            // SAFETY: The kernel gave both.
+            unsafe { call(self.interface.DeviceHandle) };
+        }
     }
 }
 
@@ -188,15 +244,61 @@ pub(crate) unsafe extern "win64-unwind" fn interrupt_routine(
     let mut ours = 0;
     for node in 0..NODES {
         if adapter.board().acknowledge(node) {
-            adapter.notify_interrupt(node, adapter.board().done(node));
+            let (faults, done) = (adapter.board().faulted(node), adapter.board().done(node));
+            // A report stands for the packets before it.
+            for fence in &faults {
+                adapter.notify_fault(node, *fence, 0);
+            }
+            if faults.last() != Some(&done) {
+                adapter.notify_interrupt(node, done);
+            }
             ours = 1;
         }
     }
-    if let (1, Some(call)) = (ours, adapter.interface.DxgkCbQueueDpc) {
-        // SAFETY: The kernel gave both.
-        unsafe { call(adapter.interface.DeviceHandle) };
+    if adapter.board().acknowledge_vsync() {
+        adapter.notify_vsync();
+        ours = 1;
+    }
+    if ours == 1 {
+        adapter.queue_dpc();
     }
     ours
+}
+
+pub(crate) unsafe extern "win64-unwind" fn control_interrupt(
+    adapter: HANDLE,
+    kind: DXGK_INTERRUPT_TYPE,
+    on: BOOLEAN,
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    let Some(it) = (unsafe { find::<Adapter>(adapter) }) else {
+        return STATUS_INVALID_PARAMETER;
+    };
+    if kind != DXGK_INTERRUPT_CRTC_VSYNC {
+        return STATUS_NOT_IMPLEMENTED;
+    }
+    it.synchronize(if on == 0 { vsync_off } else { vsync_on }, adapter, 0)
+}
+
+/// The interrupt routine looks at the display, too: so this runs while that does not.
+unsafe extern "win64-unwind" fn vsync_on(adapter: PVOID) -> BOOLEAN {
+    // SAFETY: The word is the adapter's, which outlives the call.
+    unsafe { set_vsync(adapter, true) }
+}
+
+unsafe extern "win64-unwind" fn vsync_off(adapter: PVOID) -> BOOLEAN {
+    // SAFETY: As above.
+    unsafe { set_vsync(adapter, false) }
+}
+
+/// # Safety
+///
+/// The word is the adapter's, which outlives the call.
+unsafe fn set_vsync(adapter: PVOID, on: bool) -> BOOLEAN {
+    // SAFETY: The caller promises the same.
+    let Some(adapter) = (unsafe { find::<Adapter>(adapter) }) else { return 0 };
+    adapter.board().set_vsync(on);
+    1
 }
 
 pub(crate) unsafe extern "win64-unwind" fn dpc_routine(context: PVOID) {

@@ -1,7 +1,7 @@
 //! A driver around another one: it hands everything on, and does one thing wrong if asked to.
 
 use crate::board::Board;
-use flight::{DeviceLevel, Passive};
+use flight::{DeviceLevel, Dispatch, Passive};
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
@@ -36,6 +36,10 @@ pub(crate) enum Fault {
     FailsDestroy,
     /// Takes every interrupt for somebody else's.
     NeverCompletes,
+    /// Answers that every interrupt is its own.
+    ClaimsInterrupts,
+    /// Does nothing in its DPC.
+    IdleDpc,
     /// Ends a device and answers that it was busy.
     FailsDeviceEnd,
     /// Refuses a second device.
@@ -170,6 +174,11 @@ impl Miniport for Wrapped {
         if self.fault == Some(Fault::NeverCompletes) {
             return Ok(false);
         }
-        self.inner.interrupt(at)
+        let ours = self.inner.interrupt(at)?;
+        Ok(ours || self.fault == Some(Fault::ClaimsInterrupts))
+    }
+
+    fn dpc(&self, at: &mut Dispatch) -> Answer<()> {
+        if self.fault == Some(Fault::IdleDpc) { Ok(()) } else { self.inner.dpc(at) }
     }
 }

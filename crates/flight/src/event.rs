@@ -192,6 +192,12 @@ events! {
     FenceReported "fence.reported" { fence: Fence }
     /// A fence passed: subject the node.
     FencePassed "fence.passed" { fence: Fence }
+    /// A driver asked for its DPC: subject the adapter. It is `fresh` if it was not pending.
+    DpcQueued "dpc.queued" { fresh: bool }
+    /// The driver was told to report vsyncs, or not to any more: subject the adapter.
+    VsyncSwitched "vsync.switched" { on: bool }
+    /// The driver reported a vsync: subject the adapter.
+    VsyncReported "vsync.reported" {}
     /// The work is done, or counts as done: subject the context.
     PacketDone "packet.done" { packet: u64, node: Subject, fence: Fence }
 

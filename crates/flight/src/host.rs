@@ -132,6 +132,12 @@ pub trait Machine: Send + Sync {
     /// Has this node's engine do the next thing, if it has something to do.
     fn favour(&self, _node: u32) {}
 
+    /// Whether it asks to interrupt: something happened that its driver has not acknowledged.
+    /// None, if it does not say.
+    fn asserted(&self) -> Option<bool> {
+        None
+    }
+
     /// Whether an engine has something to do, even if it does not get on: that of a node, or any.
     fn holds(&self, _node: Option<u32>) -> bool {
         false

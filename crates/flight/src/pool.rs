@@ -13,6 +13,11 @@ pub trait Pool: Send + Sync {
     /// live block: whether one thing of the driver points at another.
     fn refers(&self, block: usize, word: usize) -> bool;
 
+    /// Whether the address is in a live block of paged memory (`POOL_FLAG_PAGED`).
+    fn is_paged(&self, _address: usize) -> bool {
+        false
+    }
+
     /// Looks for writes into freed blocks.
     fn inspect(&self);
 

@@ -29,6 +29,10 @@ pub struct Call {
     pub marked: bool,
     /// Whether hardware was touched in it.
     pub touched: bool,
+    /// Whether it gives work to the hardware, at dispatch level.
+    pub submits: bool,
+    /// In such a call: what was called in it first that is not for its level.
+    pub misused: Option<&'static str>,
 }
 
 /// The number of the virtual thread that runs here, as its events have it.
@@ -60,14 +64,38 @@ pub struct InCall(Option<Call>);
 impl InCall {
     /// Enters call `number`, which is for a process or for none.
     pub fn enter(number: u32, process: Option<u32>, scheduler: bool) -> Self {
-        let call =
-            Call { number, process, scheduler, exclusive: false, marked: false, touched: false };
+        let call = Call {
+            number,
+            process,
+            scheduler,
+            exclusive: false,
+            marked: false,
+            touched: false,
+            submits: false,
+            misused: None,
+        };
         Self(CALL.with(|it| it.replace(Some(call))))
     }
 
     /// Says that the call this thread is in is of level two or three.
     pub fn exclude() {
         CALL.with(|it| it.set(it.get().map(|call| Call { exclusive: true, ..call })));
+    }
+
+    /// Says that the call this thread is in gives work to the hardware.
+    pub fn submit() {
+        CALL.with(|it| it.set(it.get().map(|call| Call { submits: true, ..call })));
+    }
+
+    /// Something was called that is not for this level: if this thread is in a call that gives
+    /// work to the hardware, that remembers it. Answers whether it does.
+    pub fn misuse(name: &'static str) -> bool {
+        CALL.with(|it| {
+            let Some(call) = it.get().filter(|call| call.submits) else { return false };
+            let misused = call.misused.or(Some(name));
+            it.set(Some(Call { misused, ..call }));
+            true
+        })
     }
 
     /// The call this thread is in.

@@ -13,7 +13,7 @@ use crate::lock::Counter;
 use crate::miniport::{
     Answer, Births, Blank, Born, Cancelled, CollectReason, ContextOrder, Doomed, DriverAllocation,
     DriverContext, DriverDevice, DriverResource, DriverView, Escape, Features, Generation,
-    Miniport, Opening, Refusal, Standard, Submission, Surface,
+    Interrupt, Miniport, Opening, Refusal, Standard, Submission, Surface,
 };
 use crate::operation::{Building, PagingSubmission};
 use crate::services::Services;
@@ -129,6 +129,9 @@ table! {
         lacks "asked before a reset only";
     INTERRUPT         DxgkDdiInterruptRoutine DeviceLevel None Legal::Any;
     DPC               DxgkDdiDpcRoutine       Dispatch None Legal::Any;
+    CONTROL_INTERRUPT DxgkDdiControlInterrupt Passive Zero
+        Legal::Only(&[Refusal::Unimplemented]),
+        lacks "vsync only, and nothing is shown at one";
 }
 
 /// What no driver can be flown without, and all that one needs which takes no work.
@@ -353,7 +356,9 @@ impl Driver {
         process: u32,
         packet: &Submission<'_>,
     ) -> Answer<()> {
-        self.call(&SUBMIT_COMMAND, at, bare(Some(process)), |it, at| it.submit(at, packet))
+        self.call(&SUBMIT_COMMAND, at, bare(Some(process)), |it, at| {
+            self.judged_submit(SUBMIT_COMMAND.name, || it.submit(at, packet))
+        })
     }
 
     pub(crate) fn build_paging(
@@ -389,7 +394,24 @@ impl Driver {
         _pass: &Pass<'_>,
         packet: &PagingSubmission<'_>,
     ) -> Answer<()> {
-        self.call(&SUBMIT_PAGING, at, bare(None), |it, at| it.submit_paging(at, packet))
+        self.call(&SUBMIT_PAGING, at, bare(None), |it, at| {
+            self.judged_submit(SUBMIT_PAGING.name, || it.submit_paging(at, packet))
+        })
+    }
+
+    /// Entry rule: work is given at dispatch level, where a driver does not wait and does not call
+    /// what is for passive level. What it calls says so where it is called.
+    fn judged_submit<T>(&self, name: &'static str, body: impl FnOnce() -> T) -> T {
+        InCall::submit();
+        let answer = body();
+        let misused = InCall::current().and_then(|it| it.misused);
+        let broken = misused.map(|it| {
+            format!(
+                "the driver called {it} in {name}, which runs at dispatch, but it is for passive"
+            )
+        });
+        self.log.judge(RuleId::KMD_SUBMIT_006, Who::Driver, self.adapter, name, broken);
+        answer
     }
 
     pub(crate) fn preempt(
@@ -467,12 +489,22 @@ impl Driver {
 
     /// No pass: an interrupt asks nobody.
     pub(crate) fn interrupt(&self, at: &mut Passive) -> Answer<bool> {
-        self.call(&INTERRUPT, at, bare(None), |it, at| it.interrupt(at))
+        self.call(&INTERRUPT, at, bare(None), |it, at| self.run_interrupt(|| it.interrupt(at)))
     }
 
     /// No pass: a DPC asks nobody.
     pub(crate) fn dpc(&self, at: &mut Passive) -> Answer<()> {
-        self.call(&DPC, at, bare(None), |it, at| it.dpc(at))
+        self.call(&DPC, at, bare(None), |it, at| self.run_dpc(|| it.dpc(at)))
+    }
+
+    pub(crate) fn control_interrupt(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        of: Interrupt,
+        on: bool,
+    ) -> Answer<()> {
+        self.call(&CONTROL_INTERRUPT, at, bare(None), |it, at| it.control_interrupt(at, of, on))
     }
 
     /// Calls the driver at the DDI's level.

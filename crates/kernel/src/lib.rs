@@ -27,6 +27,7 @@ pub mod handle;
 #[cfg(all(test, loom))]
 mod handle_loom;
 mod hold;
+mod interrupt;
 pub mod kernel;
 mod keyed;
 mod kin;

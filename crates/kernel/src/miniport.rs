@@ -271,6 +271,21 @@ pub trait Miniport: Send + Sync {
     fn dpc(&self, at: &mut Dispatch) -> Answer<()> {
         self.stands_on().ok_or(Refusal::Absent)?.dpc(at)
     }
+
+    /// Has the hardware interrupt for something, or not any more (`DxgkDdiControlInterrupt`).
+    /// May answer [`Refusal::Unimplemented`], for all but vsync.
+    fn control_interrupt(&self, at: &mut Passive, of: Interrupt, on: bool) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.control_interrupt(at, of, on)
+    }
+}
+
+/// What a driver is told to interrupt for (`DXGK_INTERRUPT_TYPE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interrupt {
+    /// The start of a picture (`DXGK_INTERRUPT_CRTC_VSYNC`).
+    Vsync,
+    /// A packet done (`DXGK_INTERRUPT_DMA_COMPLETED`): this cannot be switched.
+    Completed,
 }
 
 /// The driver model.
@@ -569,6 +584,8 @@ pub enum Refusal {
     NoHandle,
     /// It does not do such things.
     Unsupported,
+    /// It does not do that to this.
+    Unimplemented,
     /// It does not do that for this client.
     Privileged,
     /// It was given a command it does not know.
@@ -593,6 +610,7 @@ impl Refusal {
             Refusal::NoRoom => "no-room".into(),
             Refusal::NoHandle => "no-handle".into(),
             Refusal::Unsupported => "unsupported".into(),
+            Refusal::Unimplemented => "not-implemented".into(),
             Refusal::Privileged => "privileged".into(),
             Refusal::Illegal => "illegal".into(),
             Refusal::Declined => "declined".into(),

@@ -195,11 +195,12 @@ impl Kernel {
     pub(crate) fn queue_dpc(&self, adapter: Subject) -> bool {
         let mut world = self.world.hold();
         let Some(it) = world.adapters.get_mut(adapter.number) else { return false };
-        if it.quiet || it.dpcs >= MOST_DPCS {
-            return false;
+        let fresh = it.interrupts.ask() && !it.quiet && it.dpcs < MOST_DPCS;
+        self.log.emit(adapter, What::DpcQueued { fresh });
+        if fresh {
+            it.dpc = true;
+            self.ring(&it.driver.bell);
         }
-        let fresh = !std::mem::replace(&mut it.dpc, true);
-        self.ring(&it.driver.bell);
         fresh
     }
 

@@ -4,7 +4,7 @@ use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::miniport::{Answer, Refusal};
 use crate::operation::ContextMemoryOrder;
-use flight::{DeviceLevel, Dispatch, Fence, Host, Log, Passive, Pool, Subject};
+use flight::{Dispatch, Host, Log, Passive, Pool, Subject};
 use std::sync::{Arc, Weak};
 
 /// The callbacks of one adapter.
@@ -20,42 +20,6 @@ pub struct Services {
 }
 
 impl Services {
-    /// Reports a packet done (`DxgkCbNotifyInterrupt`). It is recorded, nothing more.
-    pub fn notify_interrupt(&self, at: &mut DeviceLevel, node: u32, fence: Fence) {
-        if let Some(kernel) = self.kernel.upgrade() {
-            kernel.report(at, self.adapter, node, fence);
-        }
-    }
-
-    /// Reports a packet that touched memory that is not there, and will not end
-    /// (`DXGK_INTERRUPT_DMA_PAGE_FAULTED`): which allocation, by the driver's word, where the
-    /// driver knows. It is recorded, nothing more.
-    pub fn notify_fault(
-        &self,
-        at: &mut DeviceLevel,
-        node: u32,
-        fence: Fence,
-        allocation: Option<usize>,
-    ) {
-        if let Some(kernel) = self.kernel.upgrade() {
-            kernel.report_fault(at, self.adapter, node, fence, allocation);
-        }
-    }
-
-    /// Reports that a node gave back what it had (`DXGK_INTERRUPT_DMA_PREEMPTED`): all after
-    /// the last fence that is done.
-    pub fn notify_preempted(
-        &self,
-        at: &mut DeviceLevel,
-        node: u32,
-        preemption: Fence,
-        last: Fence,
-    ) {
-        if let Some(kernel) = self.kernel.upgrade() {
-            kernel.report_preempted(at, self.adapter, node, preemption, last);
-        }
-    }
-
     /// Asks for the DPC (`DxgkCbQueueDpc`), at any level. Answers whether it was not yet queued.
     pub fn queue_dpc(&self) -> bool {
         self.kernel.upgrade().is_some_and(|kernel| kernel.queue_dpc(self.adapter))
@@ -64,6 +28,7 @@ impl Services {
     /// Acts on what was reported (`DxgkCbNotifyDpc`).
     pub fn notify_dpc(&self, at: &mut Dispatch) {
         if let Some(kernel) = self.kernel.upgrade() {
+            kernel.follow_up(self.adapter);
             kernel.settle(at, self.adapter);
         }
     }

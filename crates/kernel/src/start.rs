@@ -3,6 +3,7 @@
 use crate::ddi::Driver;
 use crate::gate::{Class, Pass, Stuck};
 use crate::handle::Handle;
+use crate::interrupt::Interrupts;
 use crate::kernel::{Kernel, Plugged};
 use crate::memory::Memory;
 use crate::miniport::{Features, Refusal, SchedulingFeatures};
@@ -33,6 +34,7 @@ pub(crate) struct Adapter {
     pub(crate) dpcs: u32,
     /// Its driver is about to stop: no interrupt and no DPC any more.
     pub(crate) quiet: bool,
+    pub(crate) interrupts: Interrupts,
     pub(crate) memory: Option<Memory>,
     pub(crate) scheduling: SchedulingFeatures,
     /// When it was reset.
@@ -179,6 +181,7 @@ impl Kernel {
             interrupting: 0,
             dpcs: 0,
             quiet: false,
+            interrupts: Interrupts::default(),
             memory: None,
             scheduling: SchedulingFeatures::default(),
             resets: Vec::new(),
@@ -287,7 +290,7 @@ impl Kernel {
         self.wait_until(at, about, |_| format!("the interrupts of {about}"), over);
     }
 
-    fn take_dpc(&self, adapter: u32) -> bool {
+    pub(crate) fn take_dpc(&self, adapter: u32) -> bool {
         let mut world = self.world.hold();
         world.adapters.get_mut(adapter).is_some_and(|it| std::mem::take(&mut it.dpc) && !it.quiet)
     }

@@ -11,8 +11,10 @@ use crate::ke::{
     KeInitializeSpinLock, KeLowerIrql, KeRaiseIrqlToDpcLevel, KeReleaseSpinLock, KeSetEvent,
     KeWaitForSingleObject, KfRaiseIrql,
 };
+use crate::processor::current;
+use crate::waits::call;
 use abi::PVOID;
-use flight::Support;
+use flight::{InCall, Irql, RuleId, Support, Who};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
@@ -91,10 +93,25 @@ pub unsafe extern "win64-unwind" fn ExAllocatePool2(flags: u64, bytes: usize, ta
     let take = || {
         let valid = (flags & KINDS).is_power_of_two() && flags & !(REQUIRED | OPTIONAL) == 0;
         let pool = Pool::current().filter(|_| valid)?;
-        pool.allocate(bytes, tag, flags & POOL_FLAG_UNINITIALIZED == 0)
+        let (zeroed, paged) = (flags & POOL_FLAG_UNINITIALIZED == 0, flags & POOL_FLAG_PAGED != 0);
+        if paged {
+            judge_paged();
+        }
+        pool.allocate(bytes, tag, zeroed, paged)
     };
     let block = catch_unwind(AssertUnwindSafe(take)).ok().flatten();
     block.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
+}
+
+/// Entry rule: paged memory is taken at passive level. It is said, and taken all the same.
+fn judge_paged() {
+    const NAME: &str = "ExAllocatePool2 with POOL_FLAG_PAGED";
+    let Some((host, log)) = current() else { return };
+    let at = host.irql();
+    let broken = (at > Irql::Passive).then(|| format!("{NAME} was called at {at} level"));
+    if broken.is_none() || !InCall::misuse(NAME) {
+        log.judge(RuleId::WT_LEVEL_001, Who::Driver, call(), NAME, broken);
+    }
 }
 
 /// Gives a block of pool back. What is not a live block of that tag is named in the log.

@@ -55,6 +55,7 @@ struct Live {
     memory: Memory,
     tag: u32,
     number: u64,
+    paged: bool,
 }
 
 struct Resting {
@@ -99,7 +100,13 @@ impl Pool {
     }
 
     /// Takes a block, zeroed or not. A tag of zero takes nothing.
-    pub(crate) fn allocate(&self, bytes: usize, tag: u32, zeroed: bool) -> Option<usize> {
+    pub(crate) fn allocate(
+        &self,
+        bytes: usize,
+        tag: u32,
+        zeroed: bool,
+        paged: bool,
+    ) -> Option<usize> {
         if tag == 0 {
             return None;
         }
@@ -109,7 +116,7 @@ impl Pool {
         let mut blocks = self.blocks();
         let number = blocks.taken;
         blocks.taken += 1;
-        blocks.known.insert(address, Known::Live(Live { memory, tag, number }));
+        blocks.known.insert(address, Known::Live(Live { memory, tag, number, paged }));
         let word = self.log.hold_word(address);
         self.log.emit(word, What::PoolTaken { bytes: bytes as u64, tag: letters(tag) });
         Some(address)
@@ -170,7 +177,7 @@ impl Pool {
 
 impl flight::Pool for Pool {
     fn take(&self, bytes: usize, tag: u32) -> Option<usize> {
-        self.allocate(bytes, tag, true)
+        self.allocate(bytes, tag, true, false)
     }
 
     fn free(&self, block: usize, tag: u32) {
@@ -181,6 +188,14 @@ impl flight::Pool for Pool {
         let blocks = self.blocks();
         match (blocks.known.get(&block), blocks.known.get(&word)) {
             (Some(Known::Live(from)), Some(Known::Live(_))) => from.memory.holds(word),
+            _ => false,
+        }
+    }
+
+    fn is_paged(&self, address: usize) -> bool {
+        let blocks = self.blocks();
+        match blocks.known.range(..=address).next_back() {
+            Some((start, Known::Live(it))) => it.paged && address - start < it.memory.size(),
             _ => false,
         }
     }

@@ -140,7 +140,9 @@ fn park(
 ) -> Option<Woken> {
     let at = host.irql();
     let broken = (at > Irql::Passive).then(|| format!("{name} was called at {at} level"));
-    log.judge(RuleId::WT_LEVEL_001, Who::Driver, call(), name, broken);
+    if broken.is_none() || !InCall::misuse(name) {
+        log.judge(RuleId::WT_LEVEL_001, Who::Driver, call(), name, broken);
+    }
     At::here(&**host, |at| match at {
         At::Passive(at) => Some(host.park(at, ticket, deadline)),
         At::Dispatch(_) | At::Device(_) => None,
@@ -152,7 +154,7 @@ fn say(log: &Log, what: &'static str, ended: &str) {
 }
 
 /// The call the driver is in, for events.
-fn call() -> flight::Subject {
+pub(crate) fn call() -> flight::Subject {
     Kind::Call.nr(InCall::current().map_or(0, |it| it.number))
 }
 

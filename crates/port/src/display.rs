@@ -13,8 +13,8 @@ use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
     Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
-    DriverDevice, DriverResource, DriverView, Escape, Features, Miniport, Opening, Refusal,
-    Standard, Submission, Surface,
+    DriverDevice, DriverResource, DriverView, Escape, Features, Interrupt, Miniport, Opening,
+    Refusal, Standard, Submission, Surface,
 };
 use kernel::operation::{Building, PagingSubmission};
 use kernel::services::Services;
@@ -247,6 +247,10 @@ impl Miniport for TableDriver {
 
     fn dpc(&self, _at: &mut Dispatch) -> Answer<()> {
         self.run_dpc()
+    }
+
+    fn control_interrupt(&self, _at: &mut Passive, of: Interrupt, on: bool) -> Answer<()> {
+        self.switch_interrupt(of, on)
     }
 }
 

@@ -4,10 +4,13 @@
 use crate::door::Door;
 use crate::query::judge;
 use abi::HANDLE;
-use flight::{At, Irql, RuleId, What};
+use flight::{At, InCall, Irql, RuleId, What};
 use kernel::services::Services;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+
+/// All that an interrupt routine may call.
+const FROM_INTERRUPT: [&str; 2] = ["DxgkCbQueueDpc", "DxgkCbNotifyInterrupt"];
 
 /// Answers a callback: says that it was called, refuses it where the adapter is not started,
 /// and catches a panic of ours.
@@ -36,6 +39,13 @@ pub(crate) fn with_door<R: Copy>(
         if !judge(services, RuleId::CB_IRQL_002, name, broken) {
             return otherwise;
         }
+        if services.host().irql() == Irql::Device && services.interrupting() {
+            let broken = (!FROM_INTERRUPT.contains(&name))
+                .then(|| format!("{name} was called from the interrupt routine"));
+            if !judge(services, RuleId::KMD_ISR_001, name, broken) {
+                return otherwise;
+            }
+        }
         body(&door)
     };
     catch_unwind(AssertUnwindSafe(answer)).unwrap_or(otherwise)
@@ -54,7 +64,10 @@ pub(crate) fn at_level<R: Copy>(
         let level = services.host().irql();
         let answer = At::here(&**services.host(), |at| body(services, at));
         let broken = answer.err().map(|needs| wrong(name, level, needs));
-        judge(services, rule, name, broken);
+        // What gives work to the hardware has a rule of its own.
+        if answer.err() != Some("passive") || !InCall::misuse(name) {
+            judge(services, rule, name, broken);
+        }
         answer.unwrap_or(otherwise)
     })
 }
@@ -63,6 +76,9 @@ pub(crate) fn at_level<R: Copy>(
 pub(crate) fn below(services: &Services, rule: RuleId, name: &'static str, ceiling: Irql) -> bool {
     let level = services.host().irql();
     let needs = if ceiling == Irql::Passive { "passive" } else { "passive or dispatch" };
+    if level > ceiling && ceiling == Irql::Passive && InCall::misuse(name) {
+        return false; // As above.
+    }
     judge(services, rule, name, (level > ceiling).then(|| wrong(name, level, needs)))
 }
 

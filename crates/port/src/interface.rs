@@ -1,9 +1,6 @@
 //! The table a driver gets when it starts: what is served, and a named trap in every other slot.
 
-use crate::callbacks::{
-    DxgkCbAcquireHandleData, DxgkCbGetHandleData, DxgkCbNotifyDpc, DxgkCbNotifyInterrupt,
-    DxgkCbQueueDpc, DxgkCbReleaseHandleData, DxgkCbSynchronizeExecution,
-};
+use crate::callbacks::{DxgkCbAcquireHandleData, DxgkCbGetHandleData, DxgkCbReleaseHandleData};
 use crate::context_memory::{
     DxgkCbCreateContextAllocation, DxgkCbDestroyContextAllocation, DxgkCbMapContextAllocation,
     DxgkCbUpdateContextAllocation,
@@ -11,6 +8,9 @@ use crate::context_memory::{
 use crate::device_memory::{
     DxgkCbExcludeAdapterAccess, DxgkCbGetDeviceInformation, DxgkCbIndicateChildStatus,
     DxgkCbMapMemory, DxgkCbReadDeviceSpace, DxgkCbUnmapMemory, DxgkCbWriteDeviceSpace,
+};
+use crate::interrupt::{
+    DxgkCbNotifyDpc, DxgkCbNotifyInterrupt, DxgkCbQueueDpc, DxgkCbSynchronizeExecution,
 };
 use crate::kin::{DxgkCbEnumHandleChildren, DxgkCbGetCaptureAddress, DxgkCbGetHandleParent};
 use crate::traps::{absent, slot};
@@ -63,9 +63,9 @@ macro_rules! interface {
 interface! {
     served {
         DxgkCbQueueDpc;
-        DxgkCbSynchronizeExecution lacks "one interrupt message: MessageNumber is not looked at";
+        DxgkCbSynchronizeExecution lacks "one interrupt line, no messages; on threads side by side nothing is held back";
         DxgkCbGetHandleData lacks "answers NULL, as is seen at WDDM 2";
-        DxgkCbNotifyInterrupt lacks "hears of completed and of faulted work only";
+        DxgkCbNotifyInterrupt lacks "hears of work that is done, given back or at fault, and of vsync";
         DxgkCbNotifyDpc;
         DxgkCbAcquireHandleData lacks "the kind of the handle is not compared";
         DxgkCbReleaseHandleData;

@@ -25,6 +25,7 @@ mod flags;
 mod gate;
 mod hardware;
 mod interface;
+mod interrupt;
 mod kin;
 mod mdl;
 mod operation;

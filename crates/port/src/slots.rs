@@ -25,7 +25,6 @@ pub const UNCALLED: &[(&str, &[&str])] = &[
             "DxgkDdiQueryVidPnHWCapability",
             "DxgkDdiGetScanLine",
             "DxgkDdiStopCapture",
-            "DxgkDdiControlInterrupt",
             "DxgkDdiControlInterrupt2",
             "DxgkDdiSetDisplayPrivateDriverFormat",
             "DxgkDdiStopDeviceAndReleasePostDisplayOwnership",

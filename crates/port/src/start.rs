@@ -7,10 +7,11 @@ use crate::door::Door;
 use crate::interface::interface;
 use crate::private::pointer;
 use crate::status::answer;
+use abi::display::{DXGK_INTERRUPT_CRTC_VSYNC, DXGK_INTERRUPT_DMA_COMPLETED};
 use abi::miniport::DXGK_START_INFO;
 use abi::{GUID, LUID};
 use flight::What;
-use kernel::miniport::{Answer, Refusal};
+use kernel::miniport::{Answer, Interrupt, Refusal};
 use kernel::services::Services;
 use std::ptr;
 use std::sync::Arc;
@@ -137,5 +138,16 @@ impl TableDriver {
         // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
         self.inside(&door, || unsafe { call(pointer(context)) });
         Ok(())
+    }
+
+    pub(crate) fn switch_interrupt(&self, of: Interrupt, on: bool) -> Answer<()> {
+        let call = self.table.DxgkDdiControlInterrupt.ok_or(Refusal::Absent)?;
+        let Adapter { door, context, .. } = self.adapter()?;
+        let kind = match of {
+            Interrupt::Vsync => DXGK_INTERRUPT_CRTC_VSYNC,
+            Interrupt::Completed => DXGK_INTERRUPT_DMA_COMPLETED,
+        };
+        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        answer(self.inside(&door, || unsafe { call(pointer(context), kind, on.into()) }))
     }
 }

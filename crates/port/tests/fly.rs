@@ -468,7 +468,7 @@ fn a_flight_repeats() {
 
 #[test]
 fn an_interrupt_at_passive_is_named_and_not_believed() {
-    let said = "WT-LEVEL-001: DxgkCbNotifyInterrupt was called at passive, but needs device";
+    let said = "KMD-ISR-005: DxgkCbNotifyInterrupt was called at passive, but needs device";
     let events = fly(Fault::EarlyInterrupt, life);
     assert_eq!(broken(&events), [said]);
     let reported = events.iter().filter(|it| matches!(it.what, What::FenceReported { .. }));

@@ -25,8 +25,8 @@ use kernel::handle::Handle;
 use kernel::miniport::{
     Answer, Births, Blank, Born, Cancelled, CollectReason, ContextOrder, Doomed, DriverAllocation,
     DriverContext, DriverDevice, DriverResource, DriverView, Escape, Fate, Features, Home,
-    Miniport, Opening, Refusal, SchedulingFeatures, Shape, Standard, Submission, Surface,
-    ViewBirth,
+    Interrupt, Miniport, Opening, Refusal, SchedulingFeatures, Shape, Standard, Submission,
+    Surface, ViewBirth,
 };
 use kernel::operation::{Building, PagingSubmission};
 use kernel::services::Services;
@@ -415,6 +415,10 @@ impl Miniport for SoftGpu {
         for node in 0..NODES {
             ours |= self.report(at, &services, node);
         }
+        if self.gpu.take_vsync() {
+            services.notify_vsync(at);
+            ours = true;
+        }
         if ours {
             services.queue_dpc();
         }
@@ -423,6 +427,14 @@ impl Miniport for SoftGpu {
 
     fn dpc(&self, at: &mut Dispatch) -> Answer<()> {
         self.services()?.notify_dpc(at);
+        Ok(())
+    }
+
+    fn control_interrupt(&self, _at: &mut Passive, of: Interrupt, on: bool) -> Answer<()> {
+        match of {
+            Interrupt::Vsync => self.gpu.set_vsync(on),
+            Interrupt::Completed => return Err(Refusal::Unimplemented),
+        }
         Ok(())
     }
 }

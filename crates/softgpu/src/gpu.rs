@@ -47,6 +47,20 @@ pub(crate) struct State {
     faults: u64,
     /// How many packets were done.
     packets: u64,
+    vsync: Vsync,
+}
+
+/// Where the display is. Time does not pass here, so there is one vsync for each time they are
+/// switched on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Vsync {
+    /// None is wanted, or the one that was has been acknowledged.
+    #[default]
+    Quiet,
+    /// The next step is one.
+    Due,
+    /// It was, and is not acknowledged.
+    Asserted,
 }
 
 impl Gpu {
@@ -97,6 +111,29 @@ impl Gpu {
         self.state().engine(node).map(|it| mem::take(&mut it.ended)).unwrap_or_default()
     }
 
+    /// Has the display interrupt at its vsyncs, or not any more.
+    pub fn set_vsync(&self, on: bool) {
+        InCall::touch();
+        self.state().vsync = if on { Vsync::Due } else { Vsync::Quiet };
+    }
+
+    /// Whether there is a vsync to acknowledge.
+    pub fn shows_vsync(&self) -> bool {
+        InCall::touch();
+        self.state().vsync == Vsync::Asserted
+    }
+
+    /// Whether there was a vsync since this was last asked: that acknowledges it.
+    pub fn take_vsync(&self) -> bool {
+        InCall::touch();
+        let mut state = self.state();
+        let was = state.vsync == Vsync::Asserted;
+        if was {
+            state.vsync = Vsync::Quiet;
+        }
+        was
+    }
+
     /// The register that counts the packets done. It is good while no engine runs.
     pub fn packets(&self) -> u64 {
         InCall::touch();
@@ -113,7 +150,9 @@ impl Gpu {
     /// counted, and local memory keeps its bytes.
     pub fn reset(&self) {
         InCall::touch();
-        self.state().engines = Default::default();
+        let mut state = self.state();
+        (state.engines, state.vsync) = Default::default();
+        drop(state);
         if let Some(memory) = &self.memory {
             memory.aperture().reset();
         }
@@ -131,7 +170,8 @@ impl Gpu {
 
 impl Machine for Gpu {
     fn idle(&self) -> bool {
-        self.state().engines.iter().all(Engine::idle)
+        let state = self.state();
+        state.vsync != Vsync::Due && state.engines.iter().all(Engine::idle)
     }
 
     fn holds(&self, node: Option<u32>) -> bool {
@@ -141,6 +181,9 @@ impl Machine for Gpu {
     }
 
     fn step(&self, at: &mut Passive, line: &dyn Line) {
+        if self.state().show() {
+            return line.raise(at);
+        }
         let (node, step) = self.state().step(self.memory.as_ref());
         if let Some(address) = step.saved {
             line.saved(node, address);
@@ -148,6 +191,12 @@ impl Machine for Gpu {
         if step.interrupt {
             line.raise(at);
         }
+    }
+
+    fn asserted(&self) -> Option<bool> {
+        let state = self.state();
+        let ended = state.engines.iter().any(|it| !it.ended.is_empty());
+        Some(ended || state.vsync == Vsync::Asserted)
     }
 
     fn favour(&self, node: u32) {
@@ -168,6 +217,15 @@ impl Machine for Gpu {
 impl State {
     pub(crate) fn engine(&mut self, node: u32) -> Option<&mut Engine> {
         self.engines.get_mut(node as usize)
+    }
+
+    /// Has the display take a step, if it is due.
+    fn show(&mut self) -> bool {
+        let due = self.vsync == Vsync::Due;
+        if due {
+            self.vsync = Vsync::Asserted;
+        }
+        due
     }
 
     /// Has the next engine with something to do take a step. Answers which, and what came of it.

@@ -215,6 +215,7 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         Refused::Stuck => STATUS_UNSUCCESSFUL,
         Refused::Driver(why) => match why {
             Refusal::Absent | Refusal::Unsupported | Refusal::Declined => STATUS_NOT_SUPPORTED,
+            Refusal::Unimplemented => STATUS_NOT_IMPLEMENTED,
             Refusal::Invalid => STATUS_INVALID_PARAMETER,
             Refusal::NoMemory => STATUS_NO_MEMORY,
             Refusal::Mismatch => STATUS_GRAPHICS_DRIVER_MISMATCH,

@@ -1,23 +1,48 @@
 //! What a driver answers: a status the DDI knows, and an answer at all.
 
+use crate::ddi;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadow;
 use flight::{Event, RuleId, What, Who};
 
+const SUBMIT_COMMAND: &str = "DxgkDdiSubmitCommand";
+
 /// The rules on answers.
-pub(crate) static RULES: [Rule; 2] = [
+pub(crate) static RULES: [Rule; 4] = [
+    Rule { id: RuleId::KMD_SUBMIT_005, on: &["ddi.return"], check: submits },
+    Rule { id: RuleId::KMD_SUBMIT_013, on: &["ddi.return"], check: submits_virtually },
     Rule { id: RuleId::GATE_STATUS_002, on: &["ddi.return"], check: legal },
     Rule { id: RuleId::WT_CRASH_001, on: &["ddi.return", "thread.runaway"], check: returns },
 ];
 
 fn legal(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let What::DdiReturn { name, answer, legal } = &event.what else { return Verdict::Aside };
-    // What builds paging commands has a rule of its own.
-    if answer == "crashed" || answer == "absent" || name == "DxgkDdiBuildPagingBuffer" {
-        return Verdict::Aside;
+    let ruled = ["DxgkDdiBuildPagingBuffer", SUBMIT_COMMAND, ddi::SUBMIT];
+    if answer == "crashed" || answer == "absent" || ruled.contains(&&**name) {
+        return Verdict::Aside; // These have a rule of their own.
     }
     Verdict::kept_if(*legal, Who::Driver, name.clone(), || {
         format!("{name} answered {answer}, but that is not among the answers it may give")
+    })
+}
+
+fn submits(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    answers(event, SUBMIT_COMMAND, &[], "it may not fail")
+}
+
+/// WINDOWS: what follows on an invalid parameter, the device's error, is the kernel's part.
+fn submits_virtually(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    answers(event, ddi::SUBMIT, &["invalid"], "it may only succeed or find a parameter invalid")
+}
+
+/// Whether a DDI answered with success, or as it may.
+fn answers(event: &Event, ddi: &'static str, legal: &[&str], may: &str) -> Verdict {
+    let What::DdiReturn { name, answer, .. } = &event.what else { return Verdict::Aside };
+    if name != ddi || answer == "crashed" || answer == "absent" {
+        return Verdict::Aside;
+    }
+    Verdict::kept_if(answer == "ok" || legal.contains(&&**answer), Who::Driver, ddi, || {
+        format!("{name} answered {answer}, but {may}")
     })
 }
 
@@ -80,6 +105,32 @@ mod tests {
             assert!(said(id, &answer("ok", true)).is_empty());
             assert_eq!(judged(id, &answer("no-memory", true)), 1);
         }
+    }
+
+    #[test]
+    fn work_that_is_given_is_taken() {
+        let answer = |name: &str, answer: &str| {
+            format!("call:1 ddi.return name={name} answer={answer} legal=false")
+        };
+        for (id, name, may) in [
+            (RuleId::KMD_SUBMIT_005, "DxgkDdiSubmitCommand", "it may not fail"),
+            (
+                RuleId::KMD_SUBMIT_013,
+                "DxgkDdiSubmitCommandVirtual",
+                "it may only succeed or find a parameter invalid",
+            ),
+        ] {
+            assert!(said(id, &answer(name, "ok")).is_empty());
+            let no = format!("{name} answered no-memory, but {may}");
+            assert_eq!(said(id, &answer(name, "no-memory")), [no]);
+            assert_eq!(judged(id, &answer("DxgkDdiEscape", "no-memory")), 0);
+            assert_eq!(judged(id, &answer(name, "crashed")), 0);
+            assert_eq!(judged(RuleId::GATE_STATUS_002, &answer(name, "no-memory")), 0);
+        }
+        let invalid = answer("DxgkDdiSubmitCommandVirtual", "invalid");
+        assert!(said(RuleId::KMD_SUBMIT_013, &invalid).is_empty());
+        let invalid = answer("DxgkDdiSubmitCommand", "invalid");
+        assert_eq!(said(RuleId::KMD_SUBMIT_005, &invalid).len(), 1);
     }
 
     #[test]

@@ -28,10 +28,12 @@ pub(crate) const CLOSE_ALLOCATION: &str = "DxgkDdiCloseAllocation";
 pub(crate) const ESCAPE: &str = "DxgkDdiEscape";
 /// `DxgkDdiSubmitCommandVirtual`.
 pub(crate) const SUBMIT: &str = "DxgkDdiSubmitCommandVirtual";
+/// `DxgkDdiDpcRoutine`.
+pub(crate) const DPC: &str = "DxgkDdiDpcRoutine";
 
 /// WINDOWS: documented, except that the page of `DxgkDdiSubmitCommandVirtual` names no level:
 /// it is read as that of `DxgkDdiSubmitCommand`.
-const LEVELS: [(&str, Irql); 20] = [
+const LEVELS: [(&str, Irql); 21] = [
     (ADD_DEVICE, Irql::Passive),
     ("DxgkDdiStartDevice", Irql::Passive),
     ("DxgkDdiQueryAdapterInfo", Irql::Passive),
@@ -51,7 +53,8 @@ const LEVELS: [(&str, Irql); 20] = [
     (ESCAPE, Irql::Passive),
     (SUBMIT, Irql::Dispatch),
     ("DxgkDdiInterruptRoutine", Irql::Device),
-    ("DxgkDdiDpcRoutine", Irql::Dispatch),
+    (DPC, Irql::Dispatch),
+    ("DxgkDdiControlInterrupt", Irql::Passive),
 ];
 
 /// The level a DDI is documented to be called at.

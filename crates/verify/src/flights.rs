@@ -74,6 +74,7 @@ const GOOD: &str = "
     retirement:1 retire.behind context=context:1 packet=1
     retirement:1 wait.parked why=\"retirement 1\"
     t2 node:0 fence.reported fence=1
+    t2 adapter:1 dpc.queued fresh=true
     t2 node:0 fence.passed fence=1
     t2 context:1 packet.done packet=1 node=node:0 fence=1
     t2 view:1 view.idle
@@ -180,7 +181,7 @@ fn a_good_flight_is_quiet_and_judged_by_every_history_rule() {
     for rule in ALL.iter().copied().flatten() {
         assert_ne!(verifier.tally().of(rule.id), 0, "{} judged nothing", rule.id.name());
     }
-    assert_eq!(verifier.called().len(), 12);
+    assert_eq!(verifier.called().len(), 13);
     let lines = flight.lines().filter(|it| !it.trim().is_empty());
     assert_eq!(verifier.events(), u64::try_from(lines.count()).unwrap());
 }

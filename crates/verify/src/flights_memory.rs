@@ -26,6 +26,8 @@ pub(crate) const MEMORY: &str = "
     paging:1 paging.built operation=init-context of=context-allocation:1 word=word:50 segment=segment:2 address=65536 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
     paging:1 paging.built operation=update-context of=context-allocation:1 word=word:50 segment=segment:2 address=65536 size=4096 private=0x00000007 come=true idle=false bytes=8 pass=1 answer=ok whole=true
     node:3 paging.submitted paging=paging:1 fence=1 bytes=16 switch=false
+    call:30 ddi.call name=DxgkDdiSubmitCommand level=dispatch class=scheduler adapter=adapter:3 process=-
+    call:30 ddi.return name=DxgkDdiSubmitCommand answer=ok legal=true
     node:3 fence.reported fence=1
     node:3 fence.passed fence=1
     paging:1 paging.done operation=init-context of=context-allocation:1 segment=segment:2 come=true

@@ -168,7 +168,9 @@ impl Shadows {
             What::PagingPrivate { buffer, after, .. } => {
                 adapter.buffers.insert(buffer, after);
             }
+            What::DpcQueued { fresh } => adapter.dpc |= fresh,
             What::AdapterStopped {} => {
+                adapter.dpc = false;
                 (adapter.generation, adapter.stopped, adapter.flying) = (0, None, 0);
                 adapter.bytes = [[0; 2]; 2];
                 adapter.buffers.clear();
@@ -329,6 +331,7 @@ impl Shadows {
                 let owner = self.first(*adapter, || Known::Adapter(Adapter::default()));
                 owner.trail.mark(event.seq);
                 if let Some(adapter) = owner.adapter_mut() {
+                    adapter.dpc &= name != ddi::DPC;
                     adapter.inside.push(Inside {
                         call: event.subject,
                         name: name.clone(),
@@ -372,7 +375,8 @@ impl Shadows {
                 }
                 adapter.declined |= name == ddi::ADD_DEVICE && answer == "declined";
                 let waited_for = adapter.declined && name != ddi::UNLOAD;
-                if adapter.inside.is_empty() && adapter.generation == 0 && !waited_for {
+                let over = adapter.inside.is_empty() && adapter.generation == 0 && !adapter.dpc;
+                if over && !waited_for {
                     self.end(owner);
                 }
             }

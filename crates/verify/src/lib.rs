@@ -33,6 +33,7 @@ mod follow_paging;
 mod follow_residency;
 mod follow_saved;
 mod handles;
+mod interrupts;
 mod keyed;
 mod levels;
 mod lifetime;

@@ -40,7 +40,7 @@ impl Verdict {
 }
 
 /// Every history rule, by subject.
-pub static ALL: [&[Rule]; 20] = [
+pub static ALL: [&[Rule]; 21] = [
     &crate::handles::RULES,
     &crate::create::RULES,
     &crate::retire::RULES,
@@ -50,6 +50,7 @@ pub static ALL: [&[Rule]; 20] = [
     &crate::lifetime::RULES,
     &crate::objects::RULES,
     &crate::fence_order::RULES,
+    &crate::interrupts::RULES,
     &crate::paging::RULES,
     &crate::saved::RULES,
     &crate::residency::RULES,

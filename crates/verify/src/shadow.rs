@@ -152,6 +152,8 @@ pub struct Adapter {
     pub retried: Option<usize>,
     /// The last of the calls that stop its driver, once one has returned.
     pub stopped: Option<Text>,
+    /// Whether its DPC is pending.
+    pub dpc: bool,
 }
 
 /// A call that has not returned.

@@ -171,7 +171,7 @@ impl Findings {
         self.first.insert(key, self.list.len());
         let entry = catalogue::find(rule.name());
         let windows = match rule {
-            RuleId::GATE_STATUS_002 => answers::windows(&place),
+            RuleId::GATE_STATUS_002 | RuleId::KMD_SUBMIT_013 => answers::windows(&place),
             _ => entry.map(catalogue::Entry::windows),
         };
         self.list.push(Finding {

@@ -1,7 +1,8 @@
 //! Scenarios: what a client does to a driver, by name.
 
 use crate::scenarios::{
-    bad, bad_memory, destroy, destroy_memory, escape, keyed, life, memory, saved, share, threads,
+    bad, bad_memory, destroy, destroy_memory, escape, interrupt, keyed, life, memory, saved, share,
+    threads,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -59,6 +60,16 @@ pub(crate) const WORK: &[&str] = &[
     "DxgkDdiDpcRoutine",
 ];
 
+/// Submission, and interrupts that are switched.
+pub(crate) const VSYNC: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiControlInterrupt",
+];
+
 /// Escapes, and work they can be asked about.
 pub(crate) const ESCAPES: &[&str] = &[
     "DxgkDdiCreateContext",
@@ -92,6 +103,7 @@ pub const ALL: &[&[Scenario]] = &[
     share::ALL,
     destroy::ALL,
     escape::ALL,
+    interrupt::ALL,
     threads::ALL,
     memory::ALL,
     destroy_memory::ALL,

@@ -67,6 +67,13 @@ impl Tunnel<'_> {
         self.kernel.compact(self.at, self.adapter)
     }
 
+    /// Raises the interrupt line for hardware that is not the adapter's, when that is at rest:
+    /// lines are shared.
+    pub fn interrupt_of_another(&mut self) {
+        self.settle();
+        self.kernel.interrupt_of_another(self.at, self.adapter);
+    }
+
     /// Takes a look at who is alive, for whoever asked to see it.
     pub fn look(&mut self, when: &'static str) {
         let census = self.kernel.census();

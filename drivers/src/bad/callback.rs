@@ -5,9 +5,7 @@
 use crate::asking::{ASKS, capture, indicate, map, members, parent, registers, space, unmap};
 use crate::block::{find, list};
 use crate::context::device_and_adapter;
-use crate::table::{
-    Adapter, GOOD, dpc_routine, interrupt_routine, remove_device, start_device, stop_device,
-};
+use crate::table::{Adapter, GOOD, dpc_routine, remove_device, start_device, stop_device};
 use crate::view::open_allocation;
 use abi::display::{DXGKARG_OPENALLOCATION, DXGKARGCB_GETHANDLEDATA};
 use abi::miniport::{
@@ -42,15 +40,14 @@ pub(crate) const DEVICE_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(asks_for_dev
 pub(crate) const SPACE_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(reads_space);
 pub(crate) const CAPTURES_ANYTHING: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(after_capturing), ..GOOD };
-pub(crate) const INDICATES_IN_INTERRUPT: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiInterruptRoutine: Some(indicates), ..GOOD };
+pub(crate) const INDICATES_HELD_BACK: DRIVER_INITIALIZATION_DATA = in_dpc(indicates);
 
 /// Does something with the adapter, then what the good DPC does.
 ///
 /// # Safety
 ///
 /// As of `dpc_routine`.
-unsafe fn before_dpc(context: PVOID, body: impl FnOnce(&Adapter)) {
+pub(crate) unsafe fn before_dpc(context: PVOID, body: impl FnOnce(&Adapter)) {
     // SAFETY: The word is the adapter's, which lives while its hardware runs.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         body(it);
@@ -100,7 +97,7 @@ fn queue(it: &Adapter, handle: HANDLE) {
 /// # Safety
 ///
 /// As of `open_allocation`.
-unsafe fn before_open(
+pub(crate) unsafe fn before_open(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
     body: impl Fn(&Adapter, D3DKMT_HANDLE),
@@ -183,14 +180,22 @@ unsafe extern "win64-unwind" fn reads_space(context: PVOID) {
     }
 }
 
-/// Says in its interrupt routine that something is plugged in, which is for its DPC.
-unsafe extern "win64-unwind" fn indicates(context: PVOID, message: u32) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+/// Says while it holds its interrupt back that something is plugged in, which is for its DPC.
+unsafe extern "win64-unwind" fn indicates(context: PVOID) {
+    // SAFETY: The arguments are the kernel's.
+    unsafe {
+        before_dpc(context, |it| {
+            it.synchronize(indicates_held_back, context, 0);
+        });
+    }
+}
+
+unsafe extern "win64-unwind" fn indicates_held_back(context: PVOID) -> BOOLEAN {
+    // SAFETY: The word is the adapter's, which outlives the call.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         indicate(it);
     }
-    // SAFETY: The arguments are the kernel's.
-    unsafe { interrupt_routine(context, message) }
+    1
 }
 
 /// Gives its registers back twice.

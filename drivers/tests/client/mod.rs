@@ -4,7 +4,7 @@
 
 use drivers::Listed;
 use flight::{Event, Log, Passive, Stepped};
-use kernel::miniport::ContextOrder;
+use kernel::miniport::{ContextOrder, Interrupt};
 use kernel::{
     AdapterId, CreateOrder, DestroyOrder, EscapeOrder, EvictOrder, Handle, Kernel, Made, Manner,
     Packet, Plugged, ProcessId, Residency, ResidentOrder, Sharing, Target,
@@ -86,6 +86,7 @@ fn story(client: &Client<'_>, at: &mut Passive) {
     client.work(at);
     client.moves(at);
     client.escapes(at);
+    client.interrupts(at);
     client.list(at, alone.iter().flat_map(|it| &it.allocations), false, true);
     let again = client.create(at, client.order(&[1]));
     client.list(at, again.iter().flat_map(|it| &it.allocations), false, false);
@@ -99,6 +100,7 @@ pub(crate) struct Client<'a> {
     kernel: &'a Kernel,
     process: ProcessId,
     adapter: Handle,
+    plugged: AdapterId,
     device: Handle,
     context: Option<Handle>,
 }
@@ -116,7 +118,8 @@ impl Client<'_> {
         let device = kernel.create_device(at, process, name).unwrap();
         let order = ContextOrder { node: 0, engine: 1, private: Vec::new() };
         let context = kernel.create_context(at, process, device, &order).ok();
-        body(&Client { host, kernel, process, adapter: name, device, context }, at);
+        let plugged = adapter;
+        body(&Client { host, kernel, process, adapter: name, plugged, device, context }, at);
         if let Some(context) = context {
             kernel.destroy_context(at, process, context).unwrap();
         }
@@ -243,6 +246,23 @@ impl Client<'_> {
             }
         }
         self.host.quiet(at);
+    }
+
+    /// An interrupt that is another's, then vsyncs while a packet is in flight.
+    fn interrupts(&self, at: &mut Passive) {
+        self.kernel.interrupt_of_another(at, self.plugged);
+        self.submit(at, &[]);
+        for (of, on) in [
+            (Interrupt::Vsync, true),
+            (Interrupt::Vsync, false),
+            (Interrupt::Completed, true),
+            (Interrupt::Vsync, true),
+        ] {
+            let _ = self.kernel.control_interrupt(at, self.plugged, of, on);
+        }
+        self.host.quiet(at);
+        self.kernel.judge_vsync(self.plugged);
+        let _ = self.kernel.control_interrupt(at, self.plugged, Interrupt::Vsync, false);
     }
 
     /// Has a second context work on the same node.

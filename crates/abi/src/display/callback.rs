@@ -3,7 +3,7 @@
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
-use crate::{D3DKMT_HANDLE, HANDLE, NTSTATUS, PHYSICAL_ADDRESS, PVOID};
+use crate::{BOOLEAN, D3DKMT_HANDLE, HANDLE, NTSTATUS, PHYSICAL_ADDRESS, PVOID};
 use core::ptr;
 
 values! { DXGK_INTERRUPT_TYPE {
@@ -27,6 +27,14 @@ values! { DXGK_INTERRUPT_TYPE {
     DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY3 = 18,
     DXGK_INTERRUPT_NATIVE_FENCE_SIGNALED = 19,
     DXGK_INTERRUPT_GPU_ENGINE_STATE_CHANGE = 20,
+} } // one source: docs
+
+values! { DXGK_PAGE_FAULT_FLAGS {
+    DXGK_PAGE_FAULT_WRITE = 1,
+    DXGK_PAGE_FAULT_FENCE_INVALID = 2,
+    DXGK_PAGE_FAULT_ADAPTER_RESET_REQUIRED = 4,
+    DXGK_PAGE_FAULT_ENGINE_RESET_REQUIRED = 8,
+    DXGK_PAGE_FAULT_FATAL_HARDWARE_ERROR = 16,
 } } // one source: docs
 
 flags! { DXGKCB_NOTIFY_INTERRUPT_DATA_FLAGS {
@@ -203,6 +211,12 @@ const fn halves(it: u64) -> [u32; 2] {
 
 pub type DXGKCB_NOTIFY_INTERRUPT =
     unsafe extern "win64-unwind" fn(HANDLE, *const DXGKARGCB_NOTIFY_INTERRUPT_DATA);
+
+pub type DXGKDDI_CONTROLINTERRUPT = unsafe extern "win64-unwind" fn(
+    hAdapter: HANDLE,
+    InterruptType: DXGK_INTERRUPT_TYPE,
+    EnableInterrupt: BOOLEAN,
+) -> NTSTATUS;
 
 pub type DXGKCB_NOTIFY_DPC = unsafe extern "win64-unwind" fn(HANDLE);
 

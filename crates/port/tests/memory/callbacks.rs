@@ -133,13 +133,32 @@ fn a_page_fault_is_heard() {
     unsafe extern "win64-unwind" fn routine(context: PVOID) -> u8 {
         let it = interface(context);
         let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA::ZERO;
-        for kind in [DXGK_INTERRUPT_DMA_PAGE_FAULTED, DXGK_INTERRUPT_DMA_FAULTED] {
+        let zero = data.dma_page_faulted();
+        let unknown = DXGK_PAGE_FAULT_FENCE_INVALID;
+        for (kind, fence, flags) in [
+            (DXGK_INTERRUPT_DMA_PAGE_FAULTED, 0, unknown),
+            (DXGK_INTERRUPT_DMA_PAGE_FAULTED, 0, 0),
+            (DXGK_INTERRUPT_DMA_PAGE_FAULTED, 7, unknown),
+            (DXGK_INTERRUPT_DMA_FAULTED, 0, 0),
+        ] {
             data.InterruptType = kind;
+            data.set_dma_page_faulted(DmaPageFaulted {
+                FaultedFenceId: fence,
+                PageFaultFlags: flags,
+                ..zero
+            });
             unsafe { it.DxgkCbNotifyInterrupt.unwrap()(it.DeviceHandle, &raw const data) };
         }
         1
     }
     let said = in_device(|it, _| raised(it, routine));
-    let absent: Vec<_> = said.iter().filter(|it| it.starts_with("absent")).collect();
-    assert_eq!(absent, ["absent: DXGK_INTERRUPT_DMA_FAULTED"]);
+    let expected = [
+        "KMD-ISR-010: FaultedFenceId is 0, but DXGK_PAGE_FAULT_FENCE_INVALID does not say that \
+         it is not known",
+        "KMD-ISR-010: FaultedFenceId is 7, but DXGK_PAGE_FAULT_FENCE_INVALID says that it is not \
+         known: then it is zero",
+        "KMD-ISR-010: the driver reported DXGK_INTERRUPT_DMA_FAULTED, which is reserved: a fault \
+         is reported as DXGK_INTERRUPT_DMA_PAGE_FAULTED",
+    ];
+    assert_eq!(said, expected);
 }

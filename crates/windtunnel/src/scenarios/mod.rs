@@ -5,6 +5,7 @@ pub(crate) mod bad_memory;
 pub(crate) mod destroy;
 pub(crate) mod destroy_memory;
 pub(crate) mod escape;
+pub(crate) mod interrupt;
 pub(crate) mod keyed;
 pub(crate) mod life;
 pub(crate) mod memory;

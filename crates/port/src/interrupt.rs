@@ -1,0 +1,255 @@
+//! The way back from an interrupt: what a driver reports in its interrupt routine, and what its
+//! DPC says, under the Windows names.
+//!
+//! There is one line, and no message: a message number is zero.
+#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::gate::{at_level, called, of, read, write};
+use crate::query::judge;
+use abi::display::{
+    DXGK_INTERRUPT_CRTC_VSYNC, DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY,
+    DXGK_INTERRUPT_DISPLAYONLY_PRESENT_PROGRESS, DXGK_INTERRUPT_DISPLAYONLY_VSYNC,
+    DXGK_INTERRUPT_DMA_COMPLETED, DXGK_INTERRUPT_DMA_FAULTED, DXGK_INTERRUPT_DMA_PAGE_FAULTED,
+    DXGK_INTERRUPT_DMA_PREEMPTED, DXGK_INTERRUPT_MICACAST_CHUNK_PROCESSING_COMPLETE,
+    DXGK_PAGE_FAULT_FENCE_INVALID, DXGKARGCB_NOTIFY_INTERRUPT_DATA,
+};
+use abi::miniport::KSYNCHRONIZE_ROUTINE;
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
+use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
+use flight::{At, DeviceLevel, Fence, Host, RuleId, Text, What};
+use kernel::miniport::Generation;
+use kernel::services::Services;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+macro_rules! named {
+    ($($name:ident)*) => { &[$(($name, stringify!($name))),*] };
+}
+
+/// What a driver may interrupt for, and the kernel does not listen to yet.
+const UNHEARD: &[(i32, &str)] = named! {
+    DXGK_INTERRUPT_DISPLAYONLY_VSYNC DXGK_INTERRUPT_DISPLAYONLY_PRESENT_PROGRESS
+    DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY
+    DXGK_INTERRUPT_MICACAST_CHUNK_PROCESSING_COMPLETE
+};
+
+/// Asks for the DPC, at any level.
+pub(crate) extern "win64-unwind" fn DxgkCbQueueDpc(handle: HANDLE) -> BOOLEAN {
+    const NAME: &str = "DxgkCbQueueDpc";
+    called(|| of(handle, NAME), NAME, 0, |services| services.queue_dpc().into())
+}
+
+/// Reports what an interrupt was for.
+///
+/// # Safety
+///
+/// `data` points to a structure, or is null.
+pub(crate) unsafe extern "win64-unwind" fn DxgkCbNotifyInterrupt(
+    handle: HANDLE,
+    data: *const DXGKARGCB_NOTIFY_INTERRUPT_DATA,
+) {
+    const NAME: &str = "DxgkCbNotifyInterrupt";
+    let address = data.addr();
+    // SAFETY: The caller promises the same.
+    let data = unsafe { read(data) };
+    at_level(
+        || of(handle, NAME),
+        NAME,
+        RuleId::KMD_ISR_005,
+        (),
+        |services, at| {
+            let At::Device(at) = at else { return Err("device") };
+            let Some(data) = data else { return Ok(()) };
+            // What else the routine touches, nobody sees; this the kernel reads at its level.
+            let paged = services.pool().is_paged(address).then(|| {
+                format!("{NAME} was given a structure in paged pool, but is called at device")
+            });
+            judge(services, RuleId::KMD_ISR_003, NAME, paged);
+            hear(services, at, &data);
+            Ok(())
+        },
+    );
+}
+
+/// Tells the kernel what a driver reports.
+fn hear(services: &Services, at: &mut DeviceLevel, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
+    match data.InterruptType {
+        DXGK_INTERRUPT_DMA_COMPLETED => {
+            let done = data.dma_completed();
+            judge_engine(services, done.EngineOrdinal);
+            services.notify_interrupt(at, done.NodeOrdinal, Fence(done.SubmissionFenceId));
+        }
+        DXGK_INTERRUPT_DMA_PREEMPTED => {
+            let it = data.dma_preempted();
+            judge_engine(services, it.EngineOrdinal);
+            let (asked, done) = (Fence(it.PreemptionFenceId), Fence(it.LastCompletedFenceId));
+            services.notify_preempted(at, it.NodeOrdinal, asked, done);
+        }
+        // WINDOWS: reserved in the enumeration, described in the structure: it is a driver's of
+        // WDDM 1.x (D-43).
+        DXGK_INTERRUPT_DMA_FAULTED => {
+            let fault = data.dma_faulted();
+            let reserved = services.generation() == Some(Generation::Two);
+            let broken = reserved.then(|| {
+                "the driver reported DXGK_INTERRUPT_DMA_FAULTED, which is reserved: a fault is \
+                 reported as DXGK_INTERRUPT_DMA_PAGE_FAULTED"
+                    .to_owned()
+            });
+            judge_fault(services, "DxgkCbNotifyInterrupt.InterruptType", broken);
+            judge_engine(services, fault.EngineOrdinal);
+            let fence = Fence(fault.FaultedFenceId);
+            services.notify_fault(at, fault.NodeOrdinal, fence, None);
+        }
+        // WINDOWS: the fault has an address, and no allocation.
+        DXGK_INTERRUPT_DMA_PAGE_FAULTED => {
+            let fault = data.dma_page_faulted();
+            let (fence, node) = (fault.FaultedFenceId, fault.NodeOrdinal);
+            let unknown = fault.PageFaultFlags & DXGK_PAGE_FAULT_FENCE_INVALID != 0;
+            let broken = match (unknown, fence) {
+                (true, 1..) => Some(format!(
+                    "FaultedFenceId is {fence}, but DXGK_PAGE_FAULT_FENCE_INVALID says that it \
+                     is not known: then it is zero"
+                )),
+                (false, 0) => Some(
+                    "FaultedFenceId is 0, but DXGK_PAGE_FAULT_FENCE_INVALID does not say that it \
+                     is not known"
+                        .to_owned(),
+                ),
+                _ => None,
+            };
+            judge_fault(services, "DxgkCbNotifyInterrupt.DmaPageFaulted", broken);
+            judge_engine(services, fault.EngineOrdinal);
+            if unknown || fence == 0 {
+                services.notify_unknown_fault(at, node);
+            } else {
+                services.notify_fault(at, node, Fence(fence), None);
+            }
+        }
+        DXGK_INTERRUPT_CRTC_VSYNC => services.notify_vsync(at),
+        other => {
+            let name = interrupt_name(other);
+            services.log().emit(services.adapter(), What::Absent { name });
+        }
+    }
+}
+
+/// Entry rule: there are no links of adapters here, so a node has one engine.
+fn judge_engine(services: &Services, engine: u32) {
+    let said = || format!("EngineOrdinal is {engine}, but the adapter is in no link: it is 0");
+    let place = "DxgkCbNotifyInterrupt.EngineOrdinal";
+    judge(services, RuleId::KMD_ISR_009, place, (engine != 0).then(said));
+}
+
+fn judge_fault(services: &Services, place: &'static str, broken: Option<String>) {
+    judge(services, RuleId::KMD_ISR_010, place, broken);
+}
+
+/// Says that the interrupt's work is done, so that the kernel acts on what was reported.
+pub(crate) extern "win64-unwind" fn DxgkCbNotifyDpc(handle: HANDLE) {
+    const NAME: &str = "DxgkCbNotifyDpc";
+    at_level(
+        || of(handle, NAME),
+        NAME,
+        RuleId::KMD_ISR_011,
+        (),
+        |services, at| {
+            let At::Dispatch(at) = at else { return Err("dispatch") };
+            services.notify_dpc(at);
+            Ok(())
+        },
+    );
+}
+
+/// Runs a routine of the driver's with the interrupt held back.
+///
+/// # Safety
+///
+/// The routine may be called with `context`, and `value` points to a place for its answer, or
+/// is null.
+pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
+    handle: HANDLE,
+    routine: Option<KSYNCHRONIZE_ROUTINE>,
+    context: PVOID,
+    message: u32,
+    value: *mut BOOLEAN,
+) -> NTSTATUS {
+    const NAME: &str = "DxgkCbSynchronizeExecution";
+    let mut panicked = None;
+    let status = at_level(
+        || of(handle, NAME),
+        NAME,
+        RuleId::KMD_ISR_013,
+        STATUS_INVALID_PARAMETER,
+        |services, at| {
+            let said = || format!("MessageNumber is {message}, but a line interrupt has 0");
+            let place = "DxgkCbSynchronizeExecution.MessageNumber";
+            if !judge(services, RuleId::KMD_ISR_013, place, (message != 0).then(said)) {
+                return Ok(STATUS_INVALID_PARAMETER);
+            }
+            let Some(routine) = routine else { return Ok(STATUS_INVALID_PARAMETER) };
+            let run = || {
+                // SAFETY: The caller promises the same.
+                unsafe { routine(context) }
+            };
+            let guarded = || catch_unwind(AssertUnwindSafe(run));
+            match at_device(&**services.host(), at, guarded)? {
+                Ok(answer) => {
+                    // SAFETY: The caller promises the same.
+                    unsafe { write(value, answer) };
+                    Ok(STATUS_SUCCESS)
+                }
+                Err(why) => {
+                    panicked = Some(why);
+                    Ok(STATUS_UNSUCCESSFUL)
+                }
+            }
+        },
+    );
+    // The panic is the driver's: it goes on to where the driver was called.
+    if let Some(why) = panicked {
+        resume_unwind(why);
+    }
+    status
+}
+
+/// Runs `body` at the device's level, from any level below it.
+fn at_device<R>(host: &dyn Host, at: At<'_>, body: impl FnOnce() -> R) -> Result<R, &'static str> {
+    match at {
+        At::Passive(at) => Ok(at.raised(host, |_: &mut DeviceLevel| body())),
+        At::Dispatch(at) => Ok(at.raised(host, |_| body())),
+        At::Device(_) => Err("passive or dispatch"),
+    }
+}
+
+fn interrupt_name(kind: i32) -> Text {
+    let known = UNHEARD.iter().find(|it| it.0 == kind);
+    known.map_or_else(|| format!("interrupt type {kind}").into(), |(_, name)| (*name).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr;
+
+    #[test]
+    fn an_interrupt_that_is_not_heard_has_a_name() {
+        let name = interrupt_name(DXGK_INTERRUPT_DISPLAYONLY_VSYNC);
+        assert_eq!(name, "DXGK_INTERRUPT_DISPLAYONLY_VSYNC");
+        assert_eq!(interrupt_name(-7), "interrupt type -7");
+        let heard = [DXGK_INTERRUPT_DMA_COMPLETED, DXGK_INTERRUPT_CRTC_VSYNC];
+        assert!(UNHEARD.iter().all(|it| !heard.contains(&it.0)));
+    }
+
+    #[test]
+    fn what_comes_for_no_door_is_answered_with_nothing() {
+        let nobody = ptr::without_provenance_mut(usize::MAX);
+        assert_eq!(DxgkCbQueueDpc(nobody), 0);
+        DxgkCbNotifyDpc(nobody);
+        // SAFETY: Null is allowed.
+        unsafe { DxgkCbNotifyInterrupt(nobody, ptr::null()) };
+        let null = ptr::null_mut();
+        // SAFETY: There is no routine, and null is allowed.
+        let status = unsafe { DxgkCbSynchronizeExecution(nobody, None, null, 0, null.cast()) };
+        assert_eq!(status, STATUS_INVALID_PARAMETER);
+    }
+}

@@ -1,0 +1,58 @@
+//! One DPC of an adapter is pending at a time.
+
+use crate::ddi;
+use crate::rule::{Rule, Verdict};
+use crate::shadow::Shadow;
+use flight::{Event, RuleId, What, Who};
+
+/// The rules on interrupts that are history; the others are judged where drivers report.
+pub(crate) static RULES: [Rule; 1] =
+    [Rule { id: RuleId::KMD_ISR_012, on: &["dpc.queued", "ddi.call"], check: one_dpc }];
+
+fn one_dpc(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let pending = |it: &Shadow| it.adapter().is_some_and(|it| it.dpc);
+    let (broken, adapter) = match &event.what {
+        What::DpcQueued { fresh } => (*fresh && pending(shadow), event.subject),
+        What::DdiCall { name, adapter, .. } if name == ddi::DPC => (!pending(owner), *adapter),
+        _ => return Verdict::Aside,
+    };
+    let said = match event.what {
+        What::DpcQueued { .. } => "was asked for its DPC while one is pending, and queued another",
+        _ => "has its DPC called, but nobody has asked for it since the last one",
+    };
+    Verdict::kept_if(!broken, Who::Kernel, "DxgkCbQueueDpc", || format!("{adapter} {said}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::script::{judged, said};
+    use flight::RuleId;
+
+    const ID: RuleId = RuleId::KMD_ISR_012;
+
+    fn queued(fresh: bool) -> String {
+        format!("adapter:1 dpc.queued fresh={fresh}\n")
+    }
+
+    fn dpc(call: u32) -> String {
+        format!(
+            "call:{call} ddi.call name=DxgkDdiDpcRoutine level=dispatch class=none \
+             adapter=adapter:1 process=-\n"
+        )
+    }
+
+    #[test]
+    fn a_further_request_does_nothing() {
+        let good = [queued(true), queued(false), dpc(1), queued(true), dpc(2)].concat();
+        assert!(said(ID, &good).is_empty());
+        assert_eq!(judged(ID, &good), 5);
+        assert_eq!(
+            said(ID, &[queued(true), queued(true)].concat()),
+            ["adapter 1 was asked for its DPC while one is pending, and queued another"]
+        );
+        assert_eq!(
+            said(ID, &[queued(true), queued(false), dpc(1), dpc(2)].concat()),
+            ["adapter 1 has its DPC called, but nobody has asked for it since the last one"]
+        );
+    }
+}

@@ -1,0 +1,322 @@
+//! What goes wrong with interrupts: in the interrupt routine, in its DPC, and around them.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::asking::indicate;
+use crate::bad::callback::{before_dpc, before_open};
+use crate::block::{find, pointer};
+use crate::table::{
+    Adapter, GOOD, control_interrupt, dpc_routine, interrupt_routine, start_device, stop_device,
+};
+use abi::display::{
+    DXGK_INTERRUPT_CRTC_VSYNC, DXGK_INTERRUPT_DMA_COMPLETED, DXGK_INTERRUPT_DMA_FAULTED,
+    DXGK_INTERRUPT_TYPE, DXGKARG_OPENALLOCATION, DXGKARGCB_NOTIFY_INTERRUPT_DATA,
+    DXGKDDI_CONTROLINTERRUPT, DmaCompleted, DmaFaulted,
+};
+use abi::miniport::{
+    DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKDDI_DPC_ROUTINE, DXGKDDI_INTERRUPT_ROUTINE,
+    DXGKRNL_INTERFACE,
+};
+use abi::status::STATUS_SUCCESS;
+use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
+use flight::Fence;
+use nt::{ExAllocatePool2, ExFreePoolWithTag, KeDelayExecutionThread, POOL_FLAG_PAGED};
+use softgpu::NODES;
+
+const TAG: u32 = u32::from_le_bytes(*b"Wtin");
+
+const fn in_interrupt(routine: DXGKDDI_INTERRUPT_ROUTINE) -> DRIVER_INITIALIZATION_DATA {
+    DRIVER_INITIALIZATION_DATA { DxgkDdiInterruptRoutine: Some(routine), ..GOOD }
+}
+
+const fn in_dpc(routine: DXGKDDI_DPC_ROUTINE) -> DRIVER_INITIALIZATION_DATA {
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDpcRoutine: Some(routine), ..GOOD }
+}
+
+const fn switching(entry: DXGKDDI_CONTROLINTERRUPT) -> DRIVER_INITIALIZATION_DATA {
+    DRIVER_INITIALIZATION_DATA { DxgkDdiControlInterrupt: Some(entry), ..GOOD }
+}
+
+pub(crate) const INDICATES_IN_INTERRUPT: DRIVER_INITIALIZATION_DATA = in_interrupt(indicates);
+pub(crate) const CLAIMS_EVERY_INTERRUPT: DRIVER_INITIALIZATION_DATA = in_interrupt(claims);
+pub(crate) const LEAVES_ASSERTED: DRIVER_INITIALIZATION_DATA = in_interrupt(leaves_vsync);
+pub(crate) const REPORTS_FROM_PAGED_POOL: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiStartDevice: Some(and_takes_paged),
+    DxgkDdiStopDevice: Some(and_frees_paged),
+    ..in_interrupt(from_paged)
+};
+pub(crate) const QUEUES_NO_DPC: DRIVER_INITIALIZATION_DATA = in_interrupt(and_leaves);
+pub(crate) const FORGETS_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(says_nothing);
+pub(crate) const VSYNC_FIRST: DRIVER_INITIALIZATION_DATA = in_interrupt(vsync_first);
+pub(crate) const SECOND_ENGINE: DRIVER_INITIALIZATION_DATA = in_interrupt(of_second_engine);
+pub(crate) const NINTH_NODE: DRIVER_INITIALIZATION_DATA = in_interrupt(of_ninth_node);
+pub(crate) const FAULTS_THE_OLD_WAY: DRIVER_INITIALIZATION_DATA = in_interrupt(as_faulted);
+pub(crate) const FAULT_OF_NOTHING: DRIVER_INITIALIZATION_DATA = in_interrupt(as_fault_of_nothing);
+pub(crate) const DPC_AT_PASSIVE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(after_dpc), ..GOOD };
+pub(crate) const WRONG_MESSAGE: DRIVER_INITIALIZATION_DATA = in_dpc(with_a_message);
+pub(crate) const SYNCHRONIZES_TWICE: DRIVER_INITIALIZATION_DATA = in_dpc(and_again);
+pub(crate) const SWITCHES_ANYTHING: DRIVER_INITIALIZATION_DATA = switching(whatever);
+pub(crate) const SHOWS_NO_VSYNC: DRIVER_INITIALIZATION_DATA = switching(nothing);
+pub(crate) const WAITS_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(after_a_moment);
+
+/// Reports what each node has done, in its own way, and asks for the DPC: as the good routine
+/// does, whose vsyncs it leaves to that.
+///
+/// # Safety
+///
+/// As of `interrupt_routine`.
+unsafe fn report_by(context: PVOID, message: u32, by: impl Fn(&Adapter, u32)) -> BOOLEAN {
+    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    let Some(it) = (unsafe { find::<Adapter>(context) }) else { return 0 };
+    let mut ours = 0;
+    for node in 0..NODES {
+        if it.board().acknowledge(node) {
+            by(it, node);
+            it.queue_dpc();
+            ours = 1;
+        }
+    }
+    // SAFETY: The arguments are the kernel's.
+    ours | unsafe { interrupt_routine(context, message) }
+}
+
+/// A report that a node has done its last packet.
+fn completed(it: &Adapter, node: u32, engine: u32) -> DXGKARGCB_NOTIFY_INTERRUPT_DATA {
+    let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
+        InterruptType: DXGK_INTERRUPT_DMA_COMPLETED,
+        ..DXGKARGCB_NOTIFY_INTERRUPT_DATA::ZERO
+    };
+    data.set_dma_completed(DmaCompleted {
+        SubmissionFenceId: it.board().done(node).0,
+        NodeOrdinal: node,
+        EngineOrdinal: engine,
+    });
+    data
+}
+
+/// Says in its interrupt routine that something is plugged in, which is for its DPC.
+unsafe extern "win64-unwind" fn indicates(context: PVOID, message: u32) -> BOOLEAN {
+    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    if let Some(it) = unsafe { find::<Adapter>(context) } {
+        indicate(it);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { interrupt_routine(context, message) }
+}
+
+/// Takes every interrupt for its own.
+unsafe extern "win64-unwind" fn claims(context: PVOID, message: u32) -> BOOLEAN {
+    // SAFETY: The arguments are the kernel's.
+    unsafe { interrupt_routine(context, message) };
+    1
+}
+
+/// Reports a vsync without acknowledging it.
+unsafe extern "win64-unwind" fn leaves_vsync(context: PVOID, message: u32) -> BOOLEAN {
+    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    let Some(it) = (unsafe { find::<Adapter>(context) }) else { return 0 };
+    if it.board().shows_vsync() {
+        it.notify_vsync();
+        it.queue_dpc();
+        return 1;
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { interrupt_routine(context, message) }
+}
+
+/// Has a structure in paged pool, where another driver has its registers.
+unsafe extern "win64-unwind" fn and_takes_paged(
+    context: PVOID,
+    info: *mut DXGK_START_INFO,
+    interface: *mut DXGKRNL_INTERFACE,
+    sources: *mut u32,
+    children: *mut u32,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { start_device(context, info, interface, sources, children) };
+    // SAFETY: The word is the adapter's.
+    if let Some(it) = unsafe { pointer::<Adapter>(context) } {
+        let bytes = size_of::<DXGKARGCB_NOTIFY_INTERRUPT_DATA>();
+        // SAFETY: It asks for nothing.
+        let block = unsafe { ExAllocatePool2(POOL_FLAG_PAGED, bytes, TAG) };
+        // SAFETY: The adapter lives, and no other call of it runs.
+        unsafe { (*it).registers = block };
+    }
+    status
+}
+
+unsafe extern "win64-unwind" fn and_frees_paged(context: PVOID) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which lives until it is removed.
+    if let Some(it) = unsafe { find::<Adapter>(context) } {
+        // SAFETY: The block is the one of the start, and nobody reports any more.
+        unsafe { ExFreePoolWithTag(it.registers, TAG) };
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { stop_device(context) }
+}
+
+/// Reports with that structure.
+unsafe extern "win64-unwind" fn from_paged(context: PVOID, message: u32) -> BOOLEAN {
+    let by = |it: &Adapter, node| {
+        let place = it.registers.cast::<DXGKARGCB_NOTIFY_INTERRUPT_DATA>();
+        if place.is_null() {
+            return;
+        }
+        // SAFETY: The block is large enough, and nobody else uses it.
+        unsafe { place.write(completed(it, node, 0)) };
+        // SAFETY: It was just written.
+        it.notify(unsafe { &*place });
+    };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { report_by(context, message, by) }
+}
+
+/// Reports, and leaves.
+unsafe extern "win64-unwind" fn and_leaves(context: PVOID, _message: u32) -> BOOLEAN {
+    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    let Some(it) = (unsafe { find::<Adapter>(context) }) else { return 0 };
+    let mut ours = 0;
+    for node in 0..NODES {
+        if it.board().acknowledge(node) {
+            it.notify_interrupt(node, it.board().done(node));
+            ours = 1;
+        }
+    }
+    ours
+}
+
+/// Thinks that its interrupt routine has said everything.
+unsafe extern "win64-unwind" fn says_nothing(_context: PVOID) {}
+
+/// Reports a vsync with everything, and first.
+unsafe extern "win64-unwind" fn vsync_first(context: PVOID, message: u32) -> BOOLEAN {
+    let by = |it: &Adapter, node| {
+        it.notify_vsync();
+        it.notify_interrupt(node, it.board().done(node));
+    };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { report_by(context, message, by) }
+}
+
+/// Counts the engines of a node from one on.
+unsafe extern "win64-unwind" fn of_second_engine(context: PVOID, message: u32) -> BOOLEAN {
+    // SAFETY: The arguments are the kernel's.
+    unsafe { report_by(context, message, |it, node| it.notify(&completed(it, node, 1))) }
+}
+
+/// Reports for a node that is not there, then for the right one.
+unsafe extern "win64-unwind" fn of_ninth_node(context: PVOID, message: u32) -> BOOLEAN {
+    let by = |it: &Adapter, node| {
+        it.notify_interrupt(8, it.board().done(node));
+        it.notify_interrupt(node, it.board().done(node));
+    };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { report_by(context, message, by) }
+}
+
+/// Reports every packet as a fault, in the way of WDDM 1.x.
+unsafe extern "win64-unwind" fn as_faulted(context: PVOID, message: u32) -> BOOLEAN {
+    let by = |it: &Adapter, node| {
+        let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
+            InterruptType: DXGK_INTERRUPT_DMA_FAULTED,
+            ..DXGKARGCB_NOTIFY_INTERRUPT_DATA::ZERO
+        };
+        data.set_dma_faulted(DmaFaulted {
+            FaultedFenceId: it.board().done(node).0,
+            Status: STATUS_SUCCESS,
+            NodeOrdinal: node,
+            EngineOrdinal: 0,
+        });
+        it.notify(&data);
+    };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { report_by(context, message, by) }
+}
+
+/// Reports every packet as a fault of fence zero.
+unsafe extern "win64-unwind" fn as_fault_of_nothing(context: PVOID, message: u32) -> BOOLEAN {
+    // SAFETY: The arguments are the kernel's.
+    unsafe { report_by(context, message, |it, node| it.notify_fault(node, Fence(0), 0)) }
+}
+
+/// Says that an interrupt's work is done where there was none.
+unsafe extern "win64-unwind" fn after_dpc(
+    device: HANDLE,
+    args: *const DXGKARG_OPENALLOCATION,
+) -> NTSTATUS {
+    let call = |it: &Adapter, _| {
+        if let Some(call) = it.interface.DxgkCbNotifyDpc {
+            // SAFETY: The kernel gave both.
+            unsafe { call(it.interface.DeviceHandle) };
+        }
+    };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { before_open(device, args, call) }
+}
+
+/// Synchronizes with a message that there is not.
+unsafe extern "win64-unwind" fn with_a_message(context: PVOID) {
+    // SAFETY: The arguments are the kernel's.
+    unsafe {
+        before_dpc(context, |it| {
+            it.synchronize(held_back, context, 1);
+        });
+    }
+}
+
+/// Synchronizes in a routine that is synchronized.
+unsafe extern "win64-unwind" fn and_again(context: PVOID) {
+    // SAFETY: The arguments are the kernel's.
+    unsafe {
+        before_dpc(context, |it| {
+            it.synchronize(synchronizes, context, 0);
+        });
+    }
+}
+
+unsafe extern "win64-unwind" fn synchronizes(context: PVOID) -> BOOLEAN {
+    // SAFETY: The word is the adapter's, which outlives the call.
+    if let Some(it) = unsafe { find::<Adapter>(context) } {
+        it.synchronize(held_back, context, 0);
+    }
+    1
+}
+
+unsafe extern "win64-unwind" fn held_back(_context: PVOID) -> BOOLEAN {
+    1
+}
+
+/// Answers that it has switched whatever it was told to.
+unsafe extern "win64-unwind" fn whatever(
+    adapter: HANDLE,
+    kind: DXGK_INTERRUPT_TYPE,
+    on: BOOLEAN,
+) -> NTSTATUS {
+    if kind != DXGK_INTERRUPT_CRTC_VSYNC {
+        return STATUS_SUCCESS;
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { control_interrupt(adapter, kind, on) }
+}
+
+/// Answers that vsync is switched, and leaves it at that.
+unsafe extern "win64-unwind" fn nothing(
+    adapter: HANDLE,
+    kind: DXGK_INTERRUPT_TYPE,
+    on: BOOLEAN,
+) -> NTSTATUS {
+    if kind == DXGK_INTERRUPT_CRTC_VSYNC {
+        return STATUS_SUCCESS;
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { control_interrupt(adapter, kind, on) }
+}
+
+/// Gives its hardware a moment, where nobody waits.
+unsafe extern "win64-unwind" fn after_a_moment(context: PVOID) {
+    let moment = -10_i64;
+    // SAFETY: `moment` outlives the call.
+    unsafe { KeDelayExecutionThread(0, 0, &raw const moment) };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { dpc_routine(context) };
+}

@@ -1,0 +1,97 @@
+//! What goes wrong when work is given to the hardware.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::block::find;
+use crate::context::{Context, device_and_adapter, submit_command};
+use crate::memory::{MEMORY, submit_paging};
+use crate::table::GOOD;
+use abi::display::{
+    DXGKARG_SUBMITCOMMAND, DXGKARG_SUBMITCOMMANDVIRTUAL, DXGKARGCB_GETHANDLEDATA,
+    DXGKDDI_SUBMITCOMMANDVIRTUAL,
+};
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use abi::status::{STATUS_NO_MEMORY, STATUS_UNSUCCESSFUL};
+use abi::{HANDLE, NTSTATUS};
+use nt::{ExAllocatePool2, ExFreePoolWithTag, KeDelayExecutionThread, POOL_FLAG_PAGED};
+use std::ptr;
+
+const TAG: u32 = u32::from_le_bytes(*b"Wtsu");
+
+const fn submitting(entry: DXGKDDI_SUBMITCOMMANDVIRTUAL) -> DRIVER_INITIALIZATION_DATA {
+    DRIVER_INITIALIZATION_DATA { DxgkDdiSubmitCommandVirtual: Some(entry), ..GOOD }
+}
+
+pub(crate) const FAILS_SUBMIT: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiSubmitCommand: Some(and_fails), ..MEMORY };
+pub(crate) const ACQUIRES_IN_SUBMIT: DRIVER_INITIALIZATION_DATA = submitting(acquires);
+pub(crate) const WAITS_IN_SUBMIT: DRIVER_INITIALIZATION_DATA = submitting(waits);
+pub(crate) const PAGED_IN_SUBMIT: DRIVER_INITIALIZATION_DATA = submitting(takes_paged);
+pub(crate) const NO_MEMORY_IN_SUBMIT: DRIVER_INITIALIZATION_DATA = submitting(and_has_no_memory);
+
+/// Takes paging work, and answers that it has not.
+unsafe extern "win64-unwind" fn and_fails(
+    adapter: HANDLE,
+    args: *const DXGKARG_SUBMITCOMMAND,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    unsafe { submit_paging(adapter, args) };
+    STATUS_UNSUCCESSFUL
+}
+
+/// Takes a packet, and answers that it has no memory for it.
+unsafe extern "win64-unwind" fn and_has_no_memory(
+    adapter: HANDLE,
+    args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    unsafe { submit_command(adapter, args) };
+    STATUS_NO_MEMORY
+}
+
+/// Asks for data while it takes a packet, where `DxgkCbAcquireHandleData` may not be called.
+unsafe extern "win64-unwind" fn acquires(
+    adapter: HANDLE,
+    args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let given = unsafe { args.read() };
+    // SAFETY: The word is the context's, which outlives the call.
+    let context = unsafe { find::<Context>(given.hContext) };
+    // SAFETY: A device outlives its contexts.
+    let known = context.and_then(|it| unsafe { device_and_adapter(it.device) });
+    if let Some(call) = known.and_then(|(_, it)| it.interface.DxgkCbAcquireHandleData) {
+        let (asked, mut held) = (DXGKARGCB_GETHANDLEDATA::ZERO, ptr::null_mut());
+        // SAFETY: The kernel gave the function, and both places outlive the call.
+        unsafe { call(&raw const asked, &raw mut held) };
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { submit_command(adapter, args) }
+}
+
+/// Gives its hardware a moment before it takes a packet.
+unsafe extern "win64-unwind" fn waits(
+    adapter: HANDLE,
+    args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
+) -> NTSTATUS {
+    let moment = -10_i64;
+    // SAFETY: `moment` outlives the call.
+    unsafe { KeDelayExecutionThread(0, 0, &raw const moment) };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { submit_command(adapter, args) }
+}
+
+/// Takes paged pool for the time of a packet.
+unsafe extern "win64-unwind" fn takes_paged(
+    adapter: HANDLE,
+    args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
+) -> NTSTATUS {
+    // SAFETY: It asks for nothing.
+    let block = unsafe { ExAllocatePool2(POOL_FLAG_PAGED, 64, TAG) };
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { submit_command(adapter, args) };
+    if !block.is_null() {
+        // SAFETY: Nobody uses it.
+        unsafe { ExFreePoolWithTag(block, TAG) };
+    }
+    status
+}

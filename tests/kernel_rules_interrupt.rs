@@ -1,0 +1,13 @@
+//! Rules on interrupts that bind our own kernel, each broken by one event.
+
+use super::Change::Set;
+use super::{Case, case};
+use flight::RuleId;
+
+/// The cases.
+pub(crate) const CASES: &[Case] = &[case(
+    RuleId::KMD_ISR_012,
+    "work",
+    "a DPC that was pending already is called for a further request",
+    Set("dpc.queued", "fresh", "false"),
+)];

@@ -20,6 +20,7 @@ mod memory;
 mod moving;
 mod operation;
 mod plug;
+mod recover;
 mod registry;
 mod segments;
 mod table;

@@ -32,6 +32,7 @@ mod operation;
 mod paging;
 mod private;
 mod query;
+mod recover;
 mod registry;
 mod segments;
 mod sheet;

@@ -64,7 +64,8 @@ impl TableDriver {
         if !sound {
             return Err(Refusal::Invalid);
         }
-        let features = Features { nodes, memory: memory?, ..Features::default() };
+        let scheduling = crate::caps::scheduling(&caps);
+        let features = Features { nodes, memory: memory?, scheduling, ..Features::default() };
         if let (Some(memory), Some(met)) = (&features.memory, self.met().as_mut()) {
             met.bases = memory.segments.iter().map(|it| it.base).collect();
         }

@@ -72,23 +72,9 @@ pub const UNCALLED: &[(&str, &[&str])] = &[
             "DxgkDdiRenderGdi",
             "DxgkDdiPresent",
             "DxgkDdiSubmitRender",
-            "DxgkDdiCancelCommand",
         ],
     ),
-    (
-        "no preemption and no recovery of a hung GPU",
-        &[
-            "DxgkDdiPreemptCommand",
-            "DxgkDdiResetFromTimeout",
-            "DxgkDdiRestartFromTimeout",
-            "DxgkDdiQueryCurrentFence",
-            "DxgkDdiQueryDependentEngineGroup",
-            "DxgkDdiQueryEngineStatus",
-            "DxgkDdiResetEngine",
-            "DxgkDdiCollectDbgInfo",
-            "DxgkDdiResetDevice",
-        ],
-    ),
+    ("a device that hangs is reset by its engine", &["DxgkDdiResetDevice"]),
     (
         "no power management",
         &[

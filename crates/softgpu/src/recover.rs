@@ -27,7 +27,10 @@ impl Work {
 
 impl Engine {
     pub(crate) fn take(&mut self, work: Work) {
-        self.given = work.fence();
+        // Paging work that was given back comes again with the fence it had.
+        if !self.given.covers(work.fence()) {
+            self.given = work.fence();
+        }
         self.queue.push_back(work);
     }
 

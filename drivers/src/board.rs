@@ -298,7 +298,7 @@ impl Machine for Board {
         self.gpu.asserted()
     }
 
-    fn holds(&self, node: Option<u32>) -> bool {
+    fn holds(&self, node: Option<u32>) -> Option<bool> {
         self.gpu.holds(node)
     }
 

@@ -248,6 +248,11 @@ impl Kernel {
             let word = world.contexts.get(context).and_then(|it| it.word.clone());
             let Some((driver, word)) = driver.zip(word) else {
                 world.cancelled.pop_front();
+                // There is nobody to tell any more; whoever ends the context does not wait.
+                if let Some(it) = world.contexts.get_mut(context) {
+                    it.line.cancelling -= 1;
+                }
+                self.wake(world);
                 return true;
             };
             let keys = Class::Scheduler.keys(adapter, driver.generation, 0);
@@ -630,6 +635,7 @@ impl World {
         let node = self.adapters.get(device.adapter).and_then(|on| on.nodes.get(it.node));
         it.line.has_packet_first()
             && device.lost.is_none()
+            && !self.is_to_be_reset(device.adapter)
             && node.is_some_and(crate::schedule::Node::takes)
     }
 

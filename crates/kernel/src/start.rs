@@ -112,7 +112,7 @@ impl Adapter {
     }
 
     pub(crate) fn running(&self) -> Option<Arc<Driver>> {
-        self.runs().then(|| self.driver.clone())
+        (self.runs() && !self.fatal).then(|| self.driver.clone())
     }
 }
 

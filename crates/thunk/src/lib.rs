@@ -22,6 +22,7 @@ mod escape;
 mod keyed;
 mod lock;
 mod offer;
+mod priority;
 mod queue;
 mod resident;
 mod session;
@@ -53,6 +54,7 @@ pub use keyed::{
 };
 pub use lock::{D3DKMTLock, D3DKMTLock2, D3DKMTUnlock, D3DKMTUnlock2};
 pub use offer::{D3DKMTOfferAllocations, D3DKMTReclaimAllocations, D3DKMTReclaimAllocations2};
+pub use priority::{D3DKMTGetContextSchedulingPriority, D3DKMTSetContextSchedulingPriority};
 pub use queue::{
     D3DKMTCreatePagingQueue, D3DKMTDestroyPagingQueue, D3DKMTWaitForSynchronizationObjectFromCpu,
 };

@@ -17,7 +17,17 @@ pub(crate) static RULES: [Rule; 4] = [
 
 fn legal(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let What::DdiReturn { name, answer, legal } = &event.what else { return Verdict::Aside };
-    let ruled = ["DxgkDdiBuildPagingBuffer", SUBMIT_COMMAND, ddi::SUBMIT];
+    let ruled = [
+        "DxgkDdiBuildPagingBuffer",
+        SUBMIT_COMMAND,
+        ddi::SUBMIT,
+        "DxgkDdiPreemptCommand",
+        "DxgkDdiCancelCommand",
+        "DxgkDdiQueryEngineStatus",
+        "DxgkDdiQueryDependentEngineGroup",
+        "DxgkDdiResetFromTimeout",
+        "DxgkDdiRestartFromTimeout",
+    ];
     if answer == "crashed" || answer == "absent" || ruled.contains(&&**name) {
         return Verdict::Aside; // These have a rule of their own.
     }
@@ -73,6 +83,8 @@ pub(crate) struct Stop {
 pub(crate) const STOPS: &[Stop] = &[
     Stop { ddi: "DxgkDdiSubmitCommand", code: 0x119, parameter: 0x2 },
     Stop { ddi: "DxgkDdiSubmitCommandVirtual", code: 0x119, parameter: 0x2 },
+    Stop { ddi: "DxgkDdiPreemptCommand", code: 0x119, parameter: 0x2 },
+    Stop { ddi: "DxgkDdiCancelCommand", code: 0x119, parameter: 0x9 },
     Stop { ddi: "DxgkDdiPatch", code: 0x119, parameter: 0x3 },
     Stop { ddi: "DxgkDdiBuildPagingBuffer", code: 0x10E, parameter: 0xB },
 ];

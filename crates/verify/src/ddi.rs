@@ -33,7 +33,7 @@ pub(crate) const DPC: &str = "DxgkDdiDpcRoutine";
 
 /// WINDOWS: documented, except that the page of `DxgkDdiSubmitCommandVirtual` names no level:
 /// it is read as that of `DxgkDdiSubmitCommand`.
-const LEVELS: [(&str, Irql); 21] = [
+const LEVELS: [(&str, Irql); 30] = [
     (ADD_DEVICE, Irql::Passive),
     ("DxgkDdiStartDevice", Irql::Passive),
     ("DxgkDdiQueryAdapterInfo", Irql::Passive),
@@ -55,6 +55,15 @@ const LEVELS: [(&str, Irql); 21] = [
     ("DxgkDdiInterruptRoutine", Irql::Device),
     (DPC, Irql::Dispatch),
     ("DxgkDdiControlInterrupt", Irql::Passive),
+    ("DxgkDdiPreemptCommand", Irql::Dispatch),
+    ("DxgkDdiQueryCurrentFence", Irql::Passive),
+    ("DxgkDdiCancelCommand", Irql::Passive),
+    ("DxgkDdiQueryEngineStatus", Irql::Passive),
+    ("DxgkDdiQueryDependentEngineGroup", Irql::Passive),
+    ("DxgkDdiResetEngine", Irql::Passive),
+    ("DxgkDdiResetFromTimeout", Irql::Passive),
+    ("DxgkDdiRestartFromTimeout", Irql::Passive),
+    ("DxgkDdiCollectDbgInfo", Irql::Passive),
 ];
 
 /// The level a DDI is documented to be called at.

@@ -40,7 +40,7 @@ impl Verdict {
 }
 
 /// Every history rule, by subject.
-pub static ALL: [&[Rule]; 21] = [
+pub static ALL: [&[Rule]; 22] = [
     &crate::handles::RULES,
     &crate::create::RULES,
     &crate::retire::RULES,
@@ -52,6 +52,7 @@ pub static ALL: [&[Rule]; 21] = [
     &crate::fence_order::RULES,
     &crate::interrupts::RULES,
     &crate::paging::RULES,
+    &crate::recover::RULES,
     &crate::saved::RULES,
     &crate::residency::RULES,
     &crate::budgets::RULES,

@@ -5,11 +5,13 @@
 
 pub mod keyed;
 pub mod memory;
+pub mod recover;
 
 use crate::names::Names;
 use flight::{Fence, Hex, Subject, Text};
 use keyed::Keyed;
 use memory::{Memory, Paging, Queue, Saved, Saves, Segment, Wanted};
+use recover::{Pages, Recovery};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -154,6 +156,8 @@ pub struct Adapter {
     pub stopped: Option<Text>,
     /// Whether its DPC is pending.
     pub dpc: bool,
+    /// Its resets.
+    pub recovery: Recovery,
 }
 
 /// A call that has not returned.
@@ -182,6 +186,10 @@ pub struct Node {
     pub saves: Vec<Subject>,
     /// Paging work that waits for a fence of it, since a driver said that it uses something.
     pub awaited: Vec<(Fence, Subject)>,
+    /// Its adapter.
+    pub adapter: Option<Subject>,
+    /// Its paging commands.
+    pub pages: Pages,
 }
 
 /// The fences of a node.
@@ -218,6 +226,8 @@ pub struct Device {
     pub queues: u32,
     /// Whether it asked for residency that had to succeed, and did not.
     pub failed: bool,
+    /// Whether paging of what it has was lost in a reset.
+    pub hit: bool,
 }
 
 /// A packet that is not done.

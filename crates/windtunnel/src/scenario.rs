@@ -1,8 +1,8 @@
 //! Scenarios: what a client does to a driver, by name.
 
 use crate::scenarios::{
-    bad, bad_memory, destroy, destroy_memory, escape, interrupt, keyed, life, memory, saved, share,
-    threads,
+    bad, bad_memory, destroy, destroy_memory, escape, interrupt, keyed, life, memory, recover,
+    saved, share, threads,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -70,6 +70,30 @@ pub(crate) const VSYNC: &[&str] = &[
     "DxgkDdiControlInterrupt",
 ];
 
+/// Work, and recovery from work that does not end.
+pub(crate) const RECOVERY: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiPreemptCommand",
+    "DxgkDdiResetFromTimeout",
+];
+
+/// The same, with video memory.
+pub(crate) const MEMORY_RECOVERY: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiPreemptCommand",
+    "DxgkDdiResetFromTimeout",
+    "DxgkDdiBuildPagingBuffer",
+    "DxgkDdiSubmitCommand",
+];
+
 /// Escapes, and work they can be asked about.
 pub(crate) const ESCAPES: &[&str] = &[
     "DxgkDdiCreateContext",
@@ -108,6 +132,7 @@ pub const ALL: &[&[Scenario]] = &[
     memory::ALL,
     destroy_memory::ALL,
     saved::ALL,
+    recover::ALL,
     keyed::ALL,
     bad::ALL,
     bad_memory::ALL,

@@ -123,8 +123,9 @@ impl Kernel {
         let number = {
             let mut world = self.world.hold();
             let Some(taken) = self.try_enter(&mut world, keys) else { return false };
+            let ready = world.paging_ready().contains(&adapter);
             let memory = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());
-            let next = memory.filter(|it| !it.building).and_then(|it| {
+            let next = memory.filter(|it| ready && !it.building).and_then(|it| {
                 let number = it.planned.pop_front()?;
                 it.building = true;
                 Some(number)
@@ -136,7 +137,12 @@ impl Kernel {
             pass = taken;
             number
         };
-        self.build_work(at, &driver, &pass, number);
+        let fatal = self.world.hold().adapters.get(adapter).is_some_and(|it| it.fatal);
+        if fatal {
+            self.give_up_paging(number);
+        } else {
+            self.build_work(at, &driver, &pass, number);
+        }
         let mut world = self.world.hold();
         if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
             it.building = false;
@@ -400,6 +406,13 @@ impl World {
         let ready = |(number, it): (u32, &crate::start::Adapter)| {
             let memory = it.memory.as_ref().filter(|it| !it.building)?;
             let next = self.pagings.get(*memory.planned.front()?)?;
+            // A node that is asked for what it has gets nothing, and what it gave back is first.
+            let node = it.nodes.get(next.switch.unwrap_or(memory.paging.node as usize));
+            if !it.fatal
+                && (!node.is_none_or(crate::schedule::Node::takes) || self.is_to_be_reset(number))
+            {
+                return None;
+            }
             next.behind.iter().all(|it| self.is_over(number, *it)).then_some(number)
         };
         self.adapters.iter().filter_map(ready).collect()

@@ -9,6 +9,7 @@ pub(crate) mod interrupt;
 pub(crate) mod keyed;
 pub(crate) mod life;
 pub(crate) mod memory;
+pub(crate) mod recover;
 pub(crate) mod saved;
 pub(crate) mod share;
 pub(crate) mod threads;

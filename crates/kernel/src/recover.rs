@@ -65,6 +65,24 @@ pub(crate) enum Late {
     ResetAll(u32, Option<usize>),
 }
 
+impl crate::schedule::Node {
+    /// What stands first there, if it has something to do. Another one than before is watched
+    /// from now on.
+    fn watched(&mut self, now: u64) -> Option<&mut Watch> {
+        if !self.is_busy() {
+            self.watch = None;
+            return None;
+        }
+        let front = self.queue.front().map(|it| it.fence);
+        let fresh = Watch { front, since: now, stage: Stage::Fresh };
+        let watch = self.watch.get_or_insert(fresh);
+        if watch.front != front {
+            *watch = fresh;
+        }
+        Some(watch)
+    }
+}
+
 impl Late {
     fn adapter(self) -> u32 {
         match self {
@@ -76,9 +94,10 @@ impl Late {
 impl Kernel {
     /// Until when somebody has to look again, if a node of the adapter has something to do.
     pub fn deadline(&self, adapter: AdapterId, now: u64) -> Option<u64> {
-        let world = self.world.hold();
-        let it = world.adapters.get(adapter.0).filter(|it| it.runs() && !it.fatal)?;
-        it.nodes.iter().any(crate::schedule::Node::is_busy).then(|| now.saturating_add(DELAY))
+        let mut world = self.world.hold();
+        let it = world.adapters.get_mut(adapter.0).filter(|it| it.runs() && !it.fatal)?;
+        let since = it.nodes.iter_mut().filter_map(|it| it.watched(now).map(|it| it.since));
+        since.min().map(|it| it.saturating_add(DELAY))
     }
 
     /// Looks which nodes do not move.
@@ -90,19 +109,11 @@ impl Kernel {
         };
         let mut late = Vec::new();
         for (index, node) in it.nodes.iter_mut().enumerate() {
-            if !node.is_busy() {
-                node.watch = None;
-                continue;
-            }
-            let front = node.queue.front().map(|it| it.fence);
-            let fresh = Watch { front, since: now, stage: Stage::Fresh };
-            let watch = node.watch.get_or_insert(fresh);
-            if watch.front != front {
-                *watch = fresh;
-            }
+            let Some(watch) = node.watched(now) else { continue };
             if now.saturating_sub(watch.since) < DELAY {
                 continue;
             }
+            let front = watch.front;
             let (next, said) = match watch.stage {
                 Stage::Fresh => (Late::Ask(adapter.0, index), "asked"),
                 Stage::Preempting => (Late::Reset(adapter.0, index), "reset"),

@@ -111,7 +111,7 @@ fn hang(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let made = bench.create(tunnel.at, 1)?;
     bench.fill(tunnel.at, context, made.allocations[0])?;
     bench.submit(tunnel.at, context, &[Command::Hang])?;
-    tunnel.settle();
+    tunnel.wait();
     state(&bench, tunnel, &[D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET])?;
     is_lost(&bench, tunnel, context)?;
     bench.destroy_list(tunnel.at, &made.allocations)?;
@@ -139,7 +139,7 @@ fn hang_with_others(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
         let on = if turn % 2 == 0 { theirs } else { elsewhere };
         try_submit(&good, tunnel, on, &[fill(made.allocations[0], turn * 64, value)]);
     }
-    tunnel.settle();
+    tunnel.wait();
     state(&bad, tunnel, &[D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET])?;
     // A driver that resets all takes the others down with it.
     state(&good, tunnel, &[D3DKMT_DEVICEEXECUTION_ACTIVE, D3DKMT_DEVICEEXECUTION_RESET])?;
@@ -211,7 +211,7 @@ fn cancelled(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
         try_submit(&bench, tunnel, first, &[]);
         try_submit(&bench, tunnel, second, &[]);
     }
-    tunnel.settle();
+    tunnel.wait();
     state(&bench, tunnel, &[D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET])?;
     bench.close(tunnel.at, &[first, second])
 }
@@ -273,7 +273,7 @@ fn hung_paging(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     // Whoever waits for it gets its answer all the same.
     good.resident(tunnel.at, &made.allocations)?;
     try_submit(&good, tunnel, theirs, &[fill(made.allocations[0], 0, 3)]);
-    tunnel.settle();
+    tunnel.wait();
     state(&bad, tunnel, &[D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET])?;
     state(&good, tunnel, &[D3DKMT_DEVICEEXECUTION_ACTIVE, D3DKMT_DEVICEEXECUTION_RESET])?;
     good.destroy_list(tunnel.at, &made.allocations)?;

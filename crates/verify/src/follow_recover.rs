@@ -8,6 +8,14 @@ use flight::{Event, Fence, Subject, What};
 impl Shadows {
     /// What happens to an adapter that is reset.
     pub(crate) fn recovery(&mut self, event: &Event) {
+        if let What::PagingDropped { operation, of, .. } = &event.what {
+            let place = self.of(*of).memory().and_then(|it| it.placed);
+            self.with_memory(*of, |it| it.placed = None);
+            if let Some(place) = place {
+                self.moved(*of, operation, place.segment, false);
+            }
+            return;
+        }
         self.with_adapter(event.subject, |it| {
             let it = &mut it.recovery;
             match event.what {

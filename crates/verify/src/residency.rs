@@ -41,7 +41,8 @@ fn counted(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
             })
         }
         What::MemoryEvicted { why, .. } => {
-            let by_will = ["the call failed", "the CPU locks it", "it ends"].contains(&&**why);
+            let by_will =
+                ["the call failed", "the CPU locks it", "it ends", LOST].contains(&&**why);
             let it = shadow.allocation().filter(|_| !by_will).map(|it| &it.memory);
             let Some(it) = it else { return Verdict::Aside };
             let offered = it.offer.is_some_and(|it| it.ready);
@@ -55,6 +56,9 @@ fn counted(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
         _ => Verdict::Aside,
     }
 }
+
+/// WINDOWS: what a reset has lost is gone, whoever lists it (documented).
+const LOST: &str = "its GPU was reset";
 
 fn all_or_nothing(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let What::ResidentAsked { views, answer, trim, .. } = &event.what else {

@@ -18,6 +18,7 @@ pub(crate) mod level;
 pub(crate) mod memory;
 pub(crate) mod paging;
 pub(crate) mod query;
+pub(crate) mod recover;
 pub(crate) mod saved;
 pub(crate) mod standard;
 pub(crate) mod starts;

@@ -175,6 +175,11 @@ impl Board {
         over
     }
 
+    /// Takes that fence for the last one of a node that is over, whatever is.
+    pub fn remember(&self, node: u32, over: Fence) {
+        self.state().forget(node, over);
+    }
+
     /// Resets all nodes: everything they were given is over.
     pub fn reset_nodes(&self) {
         self.gpu.reset_nodes();

@@ -12,6 +12,7 @@ mod area;
 mod asking;
 mod bad;
 mod block;
+mod blunt;
 mod board;
 mod changing;
 mod context;

@@ -4,6 +4,7 @@
 use crate::bad::memory::{self, Memory};
 use crate::bad::paging::{Crooked, Flaw};
 use crate::bad::starts::StartsAgain;
+use crate::blunt::Blunt;
 use crate::board::Board;
 use crate::changing::Changing;
 use crate::wrapped::{Fault, Wrapped};
@@ -122,6 +123,13 @@ pub(crate) fn crooked(flaw: Flaw, log: &Arc<Log>) -> Plugged {
 /// The same, with save areas that it changes for others.
 pub(crate) fn changing(log: &Arc<Log>) -> Plugged {
     around(MemoryPlan::default(), log, |good, _| Changing::around(good))
+}
+
+/// The same, which resets engines with all they have.
+pub(crate) fn blunt(log: &Arc<Log>) -> Plugged {
+    let (good, machine) = SoftGpu::with_memory(ram(), MemoryPlan::default());
+    let miniport = Blunt::around(good, machine.clone());
+    Plugged { miniport, machine, pool: Pool::new(log.clone()) }
 }
 
 /// The same, which takes a pool block with each start of a transfer.

@@ -392,16 +392,7 @@ impl Kernel {
         left: bool,
     ) -> bool {
         let (done, given) = (node.reported, node.given);
-        let right = aborted.after(done) <= given.after(done);
-        let broken = (!right).then(|| {
-            format!(
-                "{} was reset, and fence {aborted} is said to be the last that is over; it has \
-                 done {done} and was given up to {given}",
-                node.subject()
-            )
-        });
         let place = "DxgkDdiResetEngine.LastAbortedFenceId";
-        self.log.judge(RuleId::KMD_TDR_007, Who::Driver, adapter, place, broken);
         // What a lost device had given counts as done, and the hardware has it still.
         if node.queue.iter().chain(&node.ghosts).all(|it| done.covers(it.fence)) {
             let broken = (aborted != done).then(|| {
@@ -413,6 +404,15 @@ impl Kernel {
             });
             self.log.judge(RuleId::KMD_TDR_008, Who::Driver, adapter, place, broken);
         }
+        let right = aborted.after(done) <= given.after(done);
+        let broken = (!right).then(|| {
+            format!(
+                "{} was reset, and fence {aborted} is said to be the last that is over; it has \
+                 done {done} and was given up to {given}",
+                node.subject()
+            )
+        });
+        self.log.judge(RuleId::KMD_TDR_007, Who::Driver, adapter, place, broken);
         let broken = left.then(|| {
             format!("the reset of {} has returned, and its engine still has work", node.subject())
         });

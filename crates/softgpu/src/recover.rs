@@ -84,6 +84,16 @@ impl Gpu {
         over
     }
 
+    /// Resets a node, and ends everything it was given by that. Answers the last fence.
+    pub fn reset_whole_node(&self, node: u32) -> Fence {
+        InCall::touch();
+        let mut state = self.state();
+        let Some(engine) = state.engine(node) else { return Fence::default() };
+        let over = if engine.holds() { engine.given } else { engine.done };
+        engine.reset(over);
+        over
+    }
+
     /// Resets all nodes: everything they were given is over.
     pub fn reset_nodes(&self) {
         InCall::touch();

@@ -114,6 +114,9 @@ fn hang(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     tunnel.wait();
     state(&bench, tunnel, &[D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET])?;
     is_lost(&bench, tunnel, context)?;
+    // What is over by that stays over.
+    tunnel.kernel.preempt_node(tunnel.adapter, 0);
+    tunnel.wait();
     bench.destroy_list(tunnel.at, &made.allocations)?;
     // Another device of the same adapter works.
     let other = tunnel.bench()?;

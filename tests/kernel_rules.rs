@@ -12,6 +12,8 @@ mod interrupt;
 mod keyed;
 #[path = "kernel_rules_memory.rs"]
 mod memory;
+#[path = "kernel_rules_recover.rs"]
+mod recover;
 
 use flight::{Event, Passive, RuleId, Subject, What, Who};
 use kernel::miniport::Generation;
@@ -355,7 +357,8 @@ const CASES: &[Case] = &[
 
 /// All of them.
 fn cases() -> impl Iterator<Item = &'static Case> {
-    CASES.iter().chain(memory::CASES).chain(interrupt::CASES).chain(keyed::CASES)
+    let more = memory::CASES.iter().chain(interrupt::CASES).chain(keyed::CASES);
+    CASES.iter().chain(more).chain(recover::CASES)
 }
 
 const SUBMITS: &str = "ddi.call name=DxgkDdiSubmitCommandVirtual";
@@ -469,7 +472,10 @@ fn recorded(flight: &str) -> Vec<Event> {
         memory::LOCKED => stories::memory::locked(),
         memory::TOLD => stories::memory::told(),
         memory::RECLAIMED => stories::memory::reclaimed(),
-        scenario => return flown("softgpu", scenario, 1).events,
+        scenario => {
+            let (driver, scenario) = scenario.split_once(' ').unwrap_or(("softgpu", scenario));
+            return flown(driver, scenario, 1).events;
+        }
     };
     windtunnel::keep_tally(verified(&events).tally());
     events

@@ -35,6 +35,9 @@ const MINUTE: u64 = 600_000_000;
 /// WINDOWS: documented as the default of `TdrLimitCount`: five are allowed.
 const MOST_RESETS: usize = 5;
 
+/// So many resets of an engine in a row that end nothing did not help.
+const MOST_VAIN: u32 = 2;
+
 /// How many bytes a driver may write down about a reset.
 const NOTES: usize = 64 << 10;
 
@@ -305,6 +308,9 @@ impl Kernel {
         it.faults.clear();
         let (over, back): (VecDeque<Flying>, VecDeque<Flying>) =
             std::mem::take(&mut it.queue).into_iter().partition(|it| aborted.covers(it.fence));
+        it.vain = if over.is_empty() && !back.is_empty() { it.vain + 1 } else { 0 };
+        // What did not move comes back and will not move again: only more helps.
+        let vain = it.vain >= MOST_VAIN;
         let paging = over.iter().any(|it| it.batch.is_some());
         let mut hit: Vec<u32> = Vec::new();
         for packet in over {
@@ -340,7 +346,7 @@ impl Kernel {
             self.start_ending(world, ready);
         }
         self.wake(world);
-        !paging
+        !paging && !vain
     }
 
     /// Entry rules: what the hardware has done or given back was reported. What it still has, it
@@ -523,7 +529,7 @@ impl Kernel {
             for node in world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
                 let (subject, done, given) = (node.subject(), node.reported, node.given);
                 (node.reported, node.passed, node.fresh) = (given, given, true);
-                (node.watch, node.preemption) = (None, None);
+                (node.watch, node.preemption, node.vain) = (None, None, 0);
                 node.ghosts.clear();
                 node.faults.clear();
                 again.extend(std::mem::take(&mut node.again).into_iter().filter_map(|it| it.batch));

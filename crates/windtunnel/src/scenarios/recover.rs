@@ -71,6 +71,10 @@ pub(crate) const ALL: &[Scenario] = &[
     },
 ];
 
+/// What a device is that is not at fault: a driver may take it down with the one that is.
+const ANY: &[D3DKMT_DEVICEEXECUTION_STATE] =
+    &[D3DKMT_DEVICEEXECUTION_ACTIVE, D3DKMT_DEVICEEXECUTION_RESET, D3DKMT_DEVICEEXECUTION_HUNG];
+
 /// How a device is.
 fn state(
     bench: &Bench,
@@ -144,8 +148,7 @@ fn hang_with_others(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     }
     tunnel.wait();
     state(&bad, tunnel, &[D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET])?;
-    // A driver that resets all takes the others down with it.
-    state(&good, tunnel, &[D3DKMT_DEVICEEXECUTION_ACTIVE, D3DKMT_DEVICEEXECUTION_RESET])?;
+    state(&good, tunnel, ANY)?;
     good.destroy_list(tunnel.at, &made.allocations)?;
     good.close(tunnel.at, &[theirs, elsewhere])?;
     bad.close(tunnel.at, &[mine])
@@ -248,15 +251,21 @@ fn long(target: D3DKMT_HANDLE) -> Vec<Command> {
 
 fn preempted_paging(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let bench = tunnel.bench()?;
-    let context = bench.context(tunnel.at)?;
+    let context = bench.context_on(tunnel.at, 1)?;
+    let mine = bench.context(tunnel.at)?;
     let made = bench.create(tunnel.at, 4)?;
     let queue = bench.queue(tunnel.at)?;
     bench.fill(tunnel.at, context, made.allocations[0])?;
     for turn in 1..4 {
         bench.submit(tunnel.at, context, &long(made.allocations[0]))?;
+        bench.submit(tunnel.at, mine, &long(made.allocations[0]))?;
         let one = [made.allocations[turn]];
         wanted("D3DKMTMakeResident", bench.client.make_resident(tunnel.at, queue.queue, &one, 0))?;
-        tunnel.kernel.preempt_node(tunnel.adapter, 0);
+        // Its commands come behind the packet, on whichever node the driver pages.
+        tunnel.pause();
+        for node in 0..2 {
+            tunnel.kernel.preempt_node(tunnel.adapter, node);
+        }
     }
     tunnel.settle();
     for target in &made.allocations {
@@ -265,21 +274,26 @@ fn preempted_paging(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     tunnel.settle();
     state(&bench, tunnel, &[D3DKMT_DEVICEEXECUTION_ACTIVE])?;
     bench.destroy_list(tunnel.at, &made.allocations)?;
-    bench.close(tunnel.at, &[context])
+    bench.close(tunnel.at, &[context, mine])
 }
 
 fn hung_paging(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let (bad, good) = (tunnel.bench()?, tunnel.bench()?);
     let (mine, theirs) = (bad.context(tunnel.at)?, good.context(tunnel.at)?);
+    let other = bad.context_on(tunnel.at, 1)?;
     let made = good.create(tunnel.at, 2)?;
-    bad.submit(tunnel.at, mine, &[Command::Hang])?;
-    // Whoever waits for it gets its answer all the same.
-    good.resident(tunnel.at, &made.allocations)?;
+    good.queue(tunnel.at)?;
+    // Whichever node the driver pages on.
+    bad.submit(tunnel.at, other, &[Command::Hang])?;
+    try_submit(&bad, tunnel, mine, &[Command::Hang]);
+    let queue = good.queue(tunnel.at)?;
+    // A driver that resets all takes its device down, while it waits.
+    let _ = good.client.make_resident(tunnel.at, queue.queue, &made.allocations, 0);
     try_submit(&good, tunnel, theirs, &[fill(made.allocations[0], 0, 3)]);
     tunnel.wait();
     state(&bad, tunnel, &[D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET])?;
-    state(&good, tunnel, &[D3DKMT_DEVICEEXECUTION_ACTIVE, D3DKMT_DEVICEEXECUTION_RESET])?;
+    state(&good, tunnel, ANY)?;
     good.destroy_list(tunnel.at, &made.allocations)?;
     good.close(tunnel.at, &[theirs])?;
-    bad.close(tunnel.at, &[mine])
+    bad.close(tunnel.at, &[mine, other])
 }

@@ -62,6 +62,8 @@ pub const ALL: &[Listed] = drivers! {
     "softgpu-changing" "changes the save areas of contexts that run" [] plug::changing;
  "softgpu-blunt" "the built-in driver with memory, which ends all that an engine has in a reset" []
         plug::blunt;
+    "table-unable" "the driver with a table, whose engines cannot be reset by themselves" []
+        |log| plug::table(&recover::UNABLE, log);
     "table-locks" "destroys under a spin lock, and takes its time to create" []
         |log| plug::table(&level::LOCKS, log);
 

@@ -30,6 +30,9 @@ const fn reporting(routine: DXGKDDI_INTERRUPT_ROUTINE) -> DRIVER_INITIALIZATION_
     DRIVER_INITIALIZATION_DATA { DxgkDdiInterruptRoutine: Some(routine), ..GOOD }
 }
 
+/// A good driver, whose resets of engines fail: it may say so.
+pub(crate) const UNABLE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: Some(cannot_reset_engine), ..GOOD };
 pub(crate) const REFUSES_PREEMPTION: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiPreemptCommand: Some(does_not_preempt), ..GOOD };
 pub(crate) const IGNORES_IDLE_PREEMPTION: DRIVER_INITIALIZATION_DATA =
@@ -247,6 +250,14 @@ unsafe extern "win64-unwind" fn all_nodes(
     // SAFETY: It is a structure, and the member is the driver's to write.
     unsafe { (*args).DependentNodeOrdinalMask = (1 << NODES) - 1 };
     STATUS_SUCCESS
+}
+
+/// Its hardware does not do such things.
+unsafe extern "win64-unwind" fn cannot_reset_engine(
+    _adapter: HANDLE,
+    _args: *mut DXGKARG_RESETENGINE,
+) -> NTSTATUS {
+    STATUS_UNSUCCESSFUL
 }
 
 /// Says that what is first is over, and leaves it there.

@@ -295,5 +295,12 @@ fn hung_paging(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     state(&good, tunnel, ANY)?;
     good.destroy_list(tunnel.at, &made.allocations)?;
     good.close(tunnel.at, &[theirs])?;
-    bad.close(tunnel.at, &[mine, other])
+    bad.close(tunnel.at, &[mine, other])?;
+    // Memory is there again for others.
+    let after = tunnel.bench()?;
+    let context = after.context(tunnel.at)?;
+    let more = after.create(tunnel.at, 1)?;
+    after.fill(tunnel.at, context, more.allocations[0])?;
+    after.destroy_list(tunnel.at, &more.allocations)?;
+    after.close(tunnel.at, &[context])
 }

@@ -51,10 +51,13 @@ pub(crate) const CASES: &[Case] = &[
         "the first reset is counted as the sixth",
         Set("adapter.reset", "count", "6"),
     ),
-    case(
-        RuleId::KMD_TDR_014,
-        BLUNT,
-        "a device whose paging was lost works on",
-        Missing("device:1 device.lost"),
-    ),
+    Case {
+        along: &[RuleId::DEV_LIFE_007],
+        ..case(
+            RuleId::KMD_TDR_014,
+            BLUNT,
+            "a device whose paging was lost works on",
+            Missing("device:1 device.lost"),
+        )
+    },
 ];

@@ -249,10 +249,10 @@ fn a_lost_device_says_why_and_never_works_again() {
             synchronous: true,
             ..Destroy::default()
         };
-        assert_eq!(bench.client.destroy(at, &destroy), Err(STATUS_UNSUCCESSFUL));
-        bench.client.destroy_context(at, context).unwrap();
+        assert_eq!(bench.client.destroy(at, &destroy), Ok(()));
         let state = bench.client.device_state(at, bench.device);
-        assert_eq!(state, Ok(D3DKMT_DEVICEEXECUTION_HUNG), "its end gave the work up");
+        assert_eq!(state, Ok(D3DKMT_DEVICEEXECUTION_HUNG), "its engine was reset");
+        bench.client.destroy_context(at, context).unwrap();
         bench.close(at, &[other]).unwrap();
     });
 }

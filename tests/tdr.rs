@@ -207,11 +207,14 @@ fn the_sixth_reset_within_a_minute_is_the_end() {
             for turn in 1..=6 {
                 wing.kernel.force_reset(wing.adapter);
                 pass(wing, at, gap);
-                let device = Bench::open(Client::new(&wing.kernel), at);
-                match device {
-                    Ok(bench) => bench.close(at, &[]).unwrap(),
+                let client = Client::new(&wing.kernel);
+                let adapter = client.adapters(at).unwrap()[0];
+                match client.create_device(at, adapter) {
+                    Ok(device) => client.destroy_device(at, device).unwrap(),
                     Err(_) => assert!(fatal && turn == 6, "reset {turn}"),
                 }
+                client.close_adapter(at, adapter).unwrap();
+                client.end(at);
             }
         });
         quiet(&events);

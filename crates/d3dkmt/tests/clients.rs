@@ -149,10 +149,10 @@ fn what_a_client_forgot_is_named_with_the_call_that_made_it() {
 }
 
 #[test]
-fn work_that_never_ends_is_named_and_holds_nobody() {
+fn work_that_never_ends_is_reset_and_holds_nobody() {
     let (said, report) = run(&build_c("crates/d3dkmt/tests/c/hung.c"));
-    assert!(said.starts_with("waiting for it: 0xc"), "{said}");
-    assert!(report.contains("WT-STUCK-001"), "{report}");
+    assert!(said.starts_with("waiting for it: 0x00000000"), "{said}");
+    assert!(!report.contains("WT-STUCK-001"), "{report}");
 }
 
 #[test]

@@ -353,7 +353,7 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::table(&recover::REFUSES_PREEMPTION, log);
     "ignores-idle-preemption" "does not report that a node without work gave nothing back"
         [KMD_PREEMPT_002] |log| plug::table(&recover::IGNORES_IDLE_PREEMPTION, log);
-    "hides-preemption" "never reports that a node gave packets back" [KMD_SUBMIT_008]
+    "hides-preemption" "never reports that a node gave packets back" [KMD_PREEMPT_002]
         |log| plug::table(&recover::HIDES_PREEMPTION, log);
     "preempted-after-nothing" "reports a preemption behind a fence that was not given"
         [KMD_PREEMPT_003] |log| plug::table(&recover::PREEMPTED_AFTER_NOTHING, log);

@@ -106,7 +106,6 @@ impl Kernel {
     /// Looks which nodes do not move.
     pub fn tick(&self, adapter: AdapterId, now: u64) {
         let world = &mut *self.world.hold();
-        world.now = now;
         let Some(it) = world.adapters.get_mut(adapter.0).filter(|it| it.runs() && !it.fatal) else {
             return;
         };
@@ -437,7 +436,7 @@ impl Kernel {
         let (adapter, number) = (driver.adapter, driver.adapter.number);
         let (count, fatal) = {
             let world = &mut *self.world.hold();
-            let now = world.now;
+            let now = self.host.now();
             let Some(it) = world.adapters.get_mut(number) else { return };
             it.resets.retain(|it| now.saturating_sub(*it) < MINUTE);
             it.resets.push(now);

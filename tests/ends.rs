@@ -1,7 +1,7 @@
 //! Ends of allocations: in the right order, with the right calls, whatever happens meanwhile.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use abi::status::{STATUS_INVALID_HANDLE, STATUS_NO_MEMORY, STATUS_UNSUCCESSFUL};
+use abi::status::{STATUS_INVALID_HANDLE, STATUS_NO_MEMORY};
 use flight::{Event, Fence, Kind, Passive, RuleId, What};
 use kernel::miniport::Generation;
 use softgpu::format::{Command, describe};

@@ -4,7 +4,7 @@
 
 use abi::status::{STATUS_DEVICE_REMOVED, STATUS_INVALID_PARAMETER};
 use abi::ukm::D3DDDI_ESCAPEFLAGS as Flags;
-use flight::{Event, Passive, RuleId, What, Who};
+use flight::{Event, Passive, What, Who};
 use softgpu::format::{self, Command};
 use stories::{Wing, flown, run, softgpu, verified};
 use thunk::{Client, Escape};

@@ -83,8 +83,6 @@ pub(crate) struct Stop {
 pub(crate) const STOPS: &[Stop] = &[
     Stop { ddi: "DxgkDdiSubmitCommand", code: 0x119, parameter: 0x2 },
     Stop { ddi: "DxgkDdiSubmitCommandVirtual", code: 0x119, parameter: 0x2 },
-    Stop { ddi: "DxgkDdiPreemptCommand", code: 0x119, parameter: 0x2 },
-    Stop { ddi: "DxgkDdiCancelCommand", code: 0x119, parameter: 0x9 },
     Stop { ddi: "DxgkDdiPatch", code: 0x119, parameter: 0x3 },
     Stop { ddi: "DxgkDdiBuildPagingBuffer", code: 0x10E, parameter: 0xB },
 ];

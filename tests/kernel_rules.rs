@@ -16,6 +16,8 @@ mod keyed;
 mod memory;
 #[path = "kernel_rules_pnp.rs"]
 mod pnp;
+#[path = "kernel_rules_recover.rs"]
+mod recover;
 #[path = "kernel_rules_render.rs"]
 mod render;
 #[path = "kernel_rules_sync.rs"]
@@ -372,6 +374,7 @@ fn cases() -> impl Iterator<Item = &'static Case> {
         .chain(sync::CASES)
         .chain(render::CASES)
         .chain(address::CASES)
+        .chain(recover::CASES)
 }
 
 const SUBMITS: &str = "ddi.call name=DxgkDdiSubmitCommandVirtual";
@@ -492,6 +495,7 @@ fn recorded(flight: &'static str) -> Vec<Event> {
                 other.strip_prefix(before).map(|scenario| (*driver, scenario))
             });
             let named = named.or_else(|| render::flight(other));
+            let named = named.or_else(|| other.split_once(' '));
             let (driver, scenario) = named.unwrap_or(("softgpu", other));
             return flown(driver, scenario, 1).events;
         }

@@ -21,6 +21,7 @@ pub(crate) mod memory;
 pub(crate) mod paging;
 pub(crate) mod pnp;
 pub(crate) mod query;
+pub(crate) mod recover;
 pub(crate) mod render;
 pub(crate) mod saved;
 pub(crate) mod standard;

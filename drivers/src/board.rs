@@ -50,6 +50,8 @@ pub(crate) struct State {
     done: [u32; NODES as usize],
     /// The fences of packets that faulted, of each node, since they were last asked for.
     faulted: [Vec<Fence>; NODES as usize],
+    /// What each node was asked to give back and has, since that was last asked for.
+    preempted: [Option<Fence>; NODES as usize],
 }
 
 impl Board {
@@ -146,6 +148,9 @@ impl Board {
             let (Ended::Done(fence) | Ended::Faulted(fence, _) | Ended::PageFaulted(fence, _)) =
                 *it
             else {
+                if let (Ended::Preempted(by), Some(place)) = (it, state.preempted.get_mut(node)) {
+                    *place = Some(*by);
+                }
                 continue;
             };
             over = true;
@@ -165,6 +170,34 @@ impl Board {
     pub fn faulted(&self, node: u32) -> Vec<Fence> {
         InCall::touch();
         self.state().faulted.get_mut(node as usize).map(mem::take).unwrap_or_default()
+    }
+
+    /// The request by which a node has given back what it had, if it has since this was last
+    /// asked; it is acknowledged with what the node has ended.
+    pub fn preempted(&self, node: u32) -> Option<Fence> {
+        InCall::touch();
+        self.state().preempted.get_mut(node as usize)?.take()
+    }
+
+    /// Resets a node. Answers the last fence that is over by that.
+    pub fn reset_node(&self, node: u32) -> Fence {
+        let over = self.gpu.reset_node(node);
+        self.state().forget(node, over);
+        over
+    }
+
+    /// Takes that fence for the last one of a node that is over, whatever is.
+    pub fn remember(&self, node: u32, over: Fence) {
+        self.state().forget(node, over);
+    }
+
+    /// Resets all nodes: everything they were given is over.
+    pub fn reset_nodes(&self) {
+        self.gpu.reset_nodes();
+        for node in 0..NODES {
+            let over = self.gpu.done(node);
+            self.state().forget(node, over);
+        }
     }
 
     /// Whether there is a vsync to acknowledge.
@@ -204,6 +237,9 @@ impl Board {
     /// Drops every packet. Memory and spaces stay.
     pub fn reset(&self) {
         self.gpu.reset();
+        for node in 0..NODES {
+            self.state().forget(node, Fence::default());
+        }
     }
 
     /// Loses its power: every packet, and every byte of video memory.
@@ -250,6 +286,20 @@ impl State {
         self.last
     }
 
+    /// A node was reset: up to that fence everything is over.
+    fn forget(&mut self, node: u32, over: Fence) {
+        let node = node as usize;
+        if let Some(done) = self.done.get_mut(node) {
+            *done = over.0;
+        }
+        if let Some(faulted) = self.faulted.get_mut(node) {
+            faulted.clear();
+        }
+        if let Some(preempted) = self.preempted.get_mut(node) {
+            *preempted = None;
+        }
+    }
+
     /// Memory of the GPU's, as a space names it.
     pub(crate) fn target(&self, space: u64, name: u32) -> Option<Target> {
         let number = self.spaces.get(&space)?.get(&name)?;
@@ -274,6 +324,10 @@ impl Machine for Board {
 
     fn asserted(&self) -> Option<bool> {
         self.gpu.asserted()
+    }
+
+    fn holds(&self, node: Option<u32>) -> Option<bool> {
+        self.gpu.holds(node)
     }
 
     fn ram(&self) -> Option<Arc<dyn Ram>> {

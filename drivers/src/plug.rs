@@ -6,6 +6,7 @@ use crate::bad::paging::{Crooked, Flaw};
 use crate::bad::render;
 use crate::bad::starts::StartsAgain;
 use crate::bad::tables::{self, Tables};
+use crate::blunt::Blunt;
 use crate::board::Board;
 use crate::changing::Changing;
 use crate::wrapped::{Fault, Wrapped};
@@ -199,6 +200,13 @@ pub(crate) fn tables(mmu: MmuPlan, flaw: tables::Flaw, log: &Arc<Log>) -> Plugge
 /// The same, with save areas that it changes for others.
 pub(crate) fn changing(log: &Arc<Log>) -> Plugged {
     around(MemoryPlan::default(), log, |good, _| Changing::around(good))
+}
+
+/// The same, which resets engines with all they have.
+pub(crate) fn blunt(log: &Arc<Log>) -> Plugged {
+    let (good, machine) = SoftGpu::with_memory(ram(), MemoryPlan::default());
+    let miniport = Blunt::around(good, machine.clone());
+    Plugged { miniport, machine, pool: Pool::new(log.clone()) }
 }
 
 /// The same, which takes a pool block with each start of a transfer.

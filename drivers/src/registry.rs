@@ -6,7 +6,8 @@ use crate::bad::paging::Flaw;
 use crate::bad::tables::Flaw as Table;
 use crate::bad::{
     adapter, addresses, callback, context_memory, create, describe, destroy, device, escape,
-    handle, interrupt, level, listed, memory, pnp, query, render, saved, standard, submit, view,
+    handle, interrupt, level, listed, memory, pnp, query, recover, render, saved, standard, submit,
+    view,
 };
 use crate::listed::LISTED;
 use crate::memory::MEMORY;
@@ -72,6 +73,10 @@ pub const ALL: &[Listed] = drivers! {
     "table-virtual" "the driver with a table, on hardware with virtual addresses" []
         |log| plug::table_virtual(&VIRTUAL, log);
     "softgpu-changing" "changes the save areas of contexts that run" [] plug::changing;
+ "softgpu-blunt" "the built-in driver with memory, which ends all that an engine has in a reset" []
+        plug::blunt;
+    "table-unable" "the driver with a table, whose engines cannot be reset by themselves" []
+        |log| plug::table(&recover::UNABLE, log);
     "table-locks" "destroys under a spin lock, and takes its time to create" []
         |log| plug::table(&level::LOCKS, log);
 
@@ -399,7 +404,7 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::table(&level::KEEPS_SPIN_LOCK, log);
     "false-fence" "reports a fence it was not given" [KMD_ISR_008]
         |log| plug::table(&adapter::FALSE_FENCE, log);
-    "never-completes" "never reports a fence" [WT_STUCK_001]
+    "never-completes" "never reports a fence" [KMD_SUBMIT_008]
         |log| plug::faulty(Fault::NeverCompletes, log);
     "endless-dpc" "asks for its DPC in its DPC, for ever" [WT_CRASH_001]
         |log| plug::table(&adapter::ENDLESS_DPC, log);
@@ -455,6 +460,47 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::table(&submit::PAGED_IN_SUBMIT, log);
     "no-memory-in-submit" "answers a packet with STATUS_NO_MEMORY" [KMD_SUBMIT_013]
         |log| plug::table(&submit::NO_MEMORY_IN_SUBMIT, log);
+
+    "refuses-preemption" "answers DxgkDdiPreemptCommand with STATUS_UNSUCCESSFUL" [KMD_PREEMPT_001]
+        |log| plug::table(&recover::REFUSES_PREEMPTION, log);
+    "ignores-idle-preemption" "does not report that a node without work gave nothing back"
+        [KMD_PREEMPT_002] |log| plug::table(&recover::IGNORES_IDLE_PREEMPTION, log);
+    "hides-preemption" "never reports that a node gave packets back" [KMD_PREEMPT_002]
+        |log| plug::table(&recover::HIDES_PREEMPTION, log);
+    "preempted-after-nothing" "reports a preemption behind a fence that was not given"
+        [KMD_PREEMPT_003] |log| plug::table(&recover::PREEMPTED_AFTER_NOTHING, log);
+    "preempted-by-another" "reports a preemption by another fence than it was told"
+        [KMD_PREEMPT_003] |log| plug::table(&recover::PREEMPTED_BY_ANOTHER, log);
+    "hides-fence" "says what is done when it is asked, and does not report it" [KMD_PREEMPT_005]
+        |log| plug::table(&recover::HIDES_FENCE, log);
+    "refuses-cancel" "answers DxgkDdiCancelCommand with STATUS_UNSUCCESSFUL" [KMD_SUBMIT_015]
+        |log| plug::table(&recover::REFUSES_CANCEL, log);
+    "no-engine-status" "does not know whether an engine answers" [KMD_TDR_011]
+        |log| plug::table(&recover::NO_ENGINE_STATUS, log);
+    "group-without-itself" "lists the nodes that a reset hits without the one that is reset"
+        [KMD_TDR_011] |log| plug::table(&recover::GROUP_WITHOUT_ITSELF, log);
+    "reset-leaves-work" "answers that an engine is reset, and leaves its work there" [KMD_TDR_006]
+        |log| plug::table(&recover::RESET_LEAVES_WORK, log);
+    "aborts-too-much" "says that a reset ended a packet that was not given" [KMD_TDR_007]
+        |log| plug::table(&recover::ABORTS_TOO_MUCH, log);
+    "aborts-idle" "says that a reset ended a packet of a node without work" [KMD_TDR_008]
+        |log| plug::table(&recover::ABORTS_IDLE, log);
+    "refuses-reset" "answers DxgkDdiResetFromTimeout with STATUS_UNSUCCESSFUL" [KMD_TDR_001]
+        |log| plug::table(&recover::REFUSES_RESET, log);
+    "resets-in-name" "answers that its hardware is reset, and lets it go on" [KMD_TDR_001]
+        |log| plug::table(&recover::RESETS_IN_NAME, log);
+    "refuses-restart" "answers DxgkDdiRestartFromTimeout with STATUS_UNSUCCESSFUL" [KMD_TDR_005]
+        |log| plug::table(&recover::REFUSES_RESTART, log);
+    "no-restart" "has no DxgkDdiRestartFromTimeout" [KMD_TDR_005]
+        |log| plug::table(&recover::NO_RESTART, log);
+    "late-interrupt" "reports after a reset what was over before it" [KMD_ISR_008]
+        |log| plug::table(&recover::LATE_INTERRUPT, log);
+    "old-fences" "does not count what a reset ended" [KMD_TDR_010]
+        |log| plug::table(&recover::OLD_FENCES, log);
+    "notes-too-much" "writes a byte behind the buffer of DxgkDdiCollectDbgInfo" [KMD_TDR_012]
+        |log| plug::table(&recover::NOTES_TOO_MUCH, log);
+    "touches-while-reset" "looks at its hardware between a reset and the restart" [KMD_TDR_004]
+        |log| plug::table_memory(&recover::TOUCHES_WHILE_RESET, log);
 
     "frees-twice" "frees each allocation twice" [WT_POOL_001]
         |log| plug::table(&destroy::FREES_TWICE, log);

@@ -20,12 +20,17 @@ use crate::context::{
     create_context, create_device, destroy_context, destroy_device, submit_command,
 };
 use crate::escape::escape;
+use crate::recover::{
+    cancel_command, collect_dbg_info, preempt_command, query_current_fence,
+    query_dependent_engine_group, query_engine_status, reset_engine, reset_from_timeout,
+    restart_from_timeout,
+};
 use crate::view::{close_allocation, open_allocation};
 use abi::display::{
     DXGK_INTERRUPT_CRTC_VSYNC, DXGK_INTERRUPT_DMA_COMPLETED, DXGK_INTERRUPT_DMA_PAGE_FAULTED,
-    DXGK_INTERRUPT_TYPE, DXGK_PAGE_FAULT_FLAGS, DXGKARG_QUERYADAPTERINFO,
-    DXGKARGCB_NOTIFY_INTERRUPT_DATA, DXGKDDI_INTERFACE_VERSION_WDDM2_0, DXGKQAITYPE_DRIVERCAPS,
-    DmaCompleted, DmaPageFaulted,
+    DXGK_INTERRUPT_TYPE, DXGK_PAGE_FAULT_FLAGS, DXGK_VIDSCHCAPS as Scheduling,
+    DXGKARG_QUERYADAPTERINFO, DXGKARGCB_NOTIFY_INTERRUPT_DATA, DXGKDDI_INTERFACE_VERSION_WDDM2_0,
+    DXGKQAITYPE_DRIVERCAPS, DmaCompleted, DmaPageFaulted,
 };
 use abi::miniport::KSYNCHRONIZE_ROUTINE;
 use abi::miniport::{
@@ -70,11 +75,30 @@ pub const GOOD: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiDestroyContext: Some(destroy_context),
     DxgkDdiSubmitCommandVirtual: Some(submit_command),
     DxgkDdiEscape: Some(escape),
+    DxgkDdiPreemptCommand: Some(preempt_command),
+    DxgkDdiQueryCurrentFence: Some(query_current_fence),
+    DxgkDdiCancelCommand: Some(cancel_command),
+    DxgkDdiQueryEngineStatus: Some(query_engine_status),
+    DxgkDdiQueryDependentEngineGroup: Some(query_dependent_engine_group),
+    DxgkDdiResetEngine: Some(reset_engine),
+    DxgkDdiResetFromTimeout: Some(reset_from_timeout),
+    DxgkDdiRestartFromTimeout: Some(restart_from_timeout),
+    DxgkDdiCollectDbgInfo: Some(collect_dbg_info),
     ..DRIVER_INITIALIZATION_DATA::ZERO
 };
 
 /// Where `GpuEngineTopology.NbAsymetricProcessingNodes` is in `DXGK_DRIVERCAPS`.
 const NODE_COUNT: usize = 76;
+
+/// Where `SchedulingCaps` is there.
+const SCHEDULING: usize = 64;
+
+/// Where `SupportPerEngineTDR` is there.
+const RESETS_ENGINES: usize = 538;
+
+/// What it does besides taking packets.
+const CLAIMS: u32 =
+    Scheduling::MultiEngineAware | Scheduling::PreemptionAware | Scheduling::CancelCommandAware;
 
 /// An adapter (`MiniportDeviceContext`, `hAdapter`).
 #[repr(C)]
@@ -286,12 +310,18 @@ pub(crate) unsafe extern "win64-unwind" fn query_adapter_info(
     if args.Type != DXGKQAITYPE_DRIVERCAPS {
         return STATUS_NOT_SUPPORTED;
     }
-    if (args.OutputDataSize as usize) < NODE_COUNT + size_of::<u32>() {
+    if (args.OutputDataSize as usize) <= RESETS_ENGINES {
         return STATUS_BUFFER_TOO_SMALL;
     }
     let nodes = args.pOutputData.wrapping_byte_add(NODE_COUNT).cast::<u32>();
     // SAFETY: The place is inside the output data.
     unsafe { nodes.write_unaligned(NODES) };
+    let scheduling = args.pOutputData.wrapping_byte_add(SCHEDULING).cast::<u32>();
+    // SAFETY: As above.
+    unsafe { scheduling.write_unaligned(CLAIMS) };
+    let resets = args.pOutputData.wrapping_byte_add(RESETS_ENGINES).cast::<u8>();
+    // SAFETY: As above.
+    unsafe { resets.write(1) };
     STATUS_SUCCESS
 }
 
@@ -301,20 +331,7 @@ pub(crate) unsafe extern "win64-unwind" fn interrupt_routine(
 ) -> BOOLEAN {
     // SAFETY: The word is the adapter's, which lives while its hardware runs.
     let Some(adapter) = (unsafe { find::<Adapter>(context) }) else { return 0 };
-    let mut ours = 0;
-    for node in 0..NODES {
-        if adapter.board().acknowledge(node) {
-            let (faults, done) = (adapter.board().faulted(node), adapter.board().done(node));
-            // A report stands for the packets before it.
-            for fence in &faults {
-                adapter.notify_fault(node, *fence, 0);
-            }
-            if faults.last() != Some(&done) {
-                adapter.notify_interrupt(node, done);
-            }
-            ours = 1;
-        }
-    }
+    let mut ours = BOOLEAN::from(adapter.report());
     if adapter.board().acknowledge_vsync() {
         adapter.notify_vsync();
         ours = 1;

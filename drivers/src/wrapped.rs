@@ -1,7 +1,7 @@
 //! A driver around another one: it hands everything on, and does one thing wrong if asked to.
 
 use crate::board::Board;
-use flight::{DeviceLevel, Dispatch, Passive};
+use flight::{DeviceLevel, Dispatch, Fence, Passive};
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
@@ -168,6 +168,13 @@ impl Miniport for Wrapped {
             }
         }
         self.inner.open_allocations(at, opening)
+    }
+
+    fn current_fence(&self, at: &mut Passive, node: u32) -> Answer<Fence> {
+        if self.fault == Some(Fault::NeverCompletes) {
+            return Err(Refusal::Busy);
+        }
+        self.inner.current_fence(at, node)
     }
 
     fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool> {

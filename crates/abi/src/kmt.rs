@@ -230,6 +230,22 @@ pub struct D3DKMT_DESTROYCONTEXT {
 }
 layout! { D3DKMT_DESTROYCONTEXT: 4 { hContext: 0 } }
 
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct D3DKMT_SETCONTEXTSCHEDULINGPRIORITY {
+    pub hContext: D3DKMT_HANDLE,
+    pub Priority: i32,
+}
+layout! { D3DKMT_SETCONTEXTSCHEDULINGPRIORITY: 8 { hContext: 0, Priority: 4 } }
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct D3DKMT_GETCONTEXTSCHEDULINGPRIORITY {
+    pub hContext: D3DKMT_HANDLE,
+    pub Priority: i32,
+}
+layout! { D3DKMT_GETCONTEXTSCHEDULINGPRIORITY: 8 { hContext: 0, Priority: 4 } }
+
 flags! { D3DKMT_SUBMITCOMMANDFLAGS { NullRendering: 0, PresentRedirected: 1, NoKmdAccess: 2 } }
 
 #[repr(C)]

@@ -116,6 +116,8 @@ events! {
 
     /// The driver made a device.
     DeviceCreated "device.created" { process: Subject, adapter: Subject }
+    /// Paging commands for what it has, an allocation or a save area, were lost in a reset.
+    DeviceHit "device.hit" { of: Subject, paging: Subject }
     /// A device cannot work any more; its work counts as done.
     DeviceLost "device.lost" { why: Text }
     /// A client was told how the device is: `active`, or why it is lost.

@@ -151,8 +151,9 @@ pub trait Machine: Send + Sync {
     }
 
     /// Whether an engine has something to do, even if it does not get on: that of a node, or any.
-    fn holds(&self, _node: Option<u32>) -> bool {
-        false
+    /// None, if it does not say.
+    fn holds(&self, _node: Option<u32>) -> Option<bool> {
+        None
     }
 
     /// The machine's memory that it reaches; none, if it reaches none.

@@ -485,7 +485,7 @@ impl World {
 
     /// Whether a process may have a device on an adapter now.
     fn takes_devices(&self, process: ProcessId, adapter: Subject) -> Result<(), Refused> {
-        let running = self.adapters.get(adapter.number).is_some_and(Adapter::runs);
+        let running = self.adapters.get(adapter.number).is_some_and(|it| it.runs() && !it.fatal);
         let alive = self.processes.get(process.0).is_some_and(|it| !it.ended);
         if running && alive { Ok(()) } else { Err(Refused::Removed(adapter)) }
     }

@@ -272,6 +272,11 @@ impl Kernel {
                 if let Some((_, load)) = world.cancelled.pop_front() {
                     self.end_load(world, &load);
                 }
+                // There is nobody to tell any more; whoever ends the context does not wait.
+                if let Some(it) = world.contexts.get_mut(context) {
+                    it.line.cancelling -= 1;
+                }
+                self.wake(world);
                 return true;
             };
             let keys = Class::Scheduler.keys(adapter, driver.generation, 0);
@@ -717,6 +722,7 @@ impl World {
         it.line.has_packet_first()
             && !it.rooting
             && device.lost.is_none()
+            && !self.is_to_be_reset(device.adapter)
             && node.is_some_and(crate::schedule::Node::takes)
             && it.line.first_listed().is_none_or(|it| self.is_placed(it))
     }

@@ -21,6 +21,8 @@ pub(crate) enum Why {
     Priority,
     /// It does not move.
     Late,
+    /// Somebody wants it so.
+    Wish,
 }
 
 /// What a node was asked to give back.
@@ -32,6 +34,8 @@ pub(crate) struct Preemption {
     asked: bool,
     /// The last fence that is done, as the driver reported it.
     last: Option<Fence>,
+    /// When the driver was told, everything was done and reported.
+    idle: bool,
 }
 
 impl Why {
@@ -39,17 +43,46 @@ impl Why {
         match self {
             Why::Priority => "a context with a higher priority has a packet",
             Why::Late => "it does not move",
+            Why::Wish => "somebody wants it so",
         }
     }
 }
 
 impl Preemption {
     pub(crate) fn new(fence: Fence, why: Why) -> Self {
-        Self { fence, why, asked: false, last: None }
+        Self { fence, why, asked: false, last: None, idle: false }
+    }
+
+    /// Entry rule: a driver that is told to take back what it has not reports that, too. It had
+    /// its time.
+    pub(crate) fn judge_unreported(&self, log: &flight::Log, adapter: Subject, node: Subject) {
+        if self.asked && self.idle && self.last.is_none() {
+            let said = format!(
+                "{node} was asked with fence {} to give back what it has, when all it was given was \
+                 done and reported, and its driver has not reported that it did",
+                self.fence
+            );
+            let place = "DxgkDdiPreemptCommand";
+            log.judge(RuleId::KMD_PREEMPT_002, Who::Driver, adapter, place, Some(said));
+        }
     }
 }
 
 impl Kernel {
+    /// Has a node give back what it has, also if that is nothing, if its driver can.
+    ///
+    /// WINDOWS: the scheduler does so whenever it likes (documented).
+    pub fn preempt_node(&self, adapter: crate::start::AdapterId, node: usize) {
+        let world = &mut *self.world.hold();
+        let it = world.adapters.get_mut(adapter.0).filter(|it| it.runs() && it.scheduling.preempts);
+        let Some(node) = it.and_then(|it| it.nodes.get_mut(node)) else { return };
+        if node.preemption.is_none() {
+            node.preempted = node.preempted.next();
+            node.preemption = Some(Preemption::new(node.preempted, Why::Wish));
+            self.ring(&self.bell);
+        }
+    }
+
     /// Has a node give back what it has, if it has something and its driver can.
     pub(crate) fn want_preempted(&self, world: &mut World, adapter: u32, node: usize, why: Why) {
         let Some(it) = world.adapters.get_mut(adapter).filter(|it| it.scheduling.preempts) else {
@@ -100,8 +133,9 @@ impl Kernel {
             let node = world.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(index));
             let Some(node) = node else { return false };
             let subject = node.subject();
+            let idle = node.queue.is_empty() && node.ghosts.is_empty();
             let asked = node.preemption.as_mut().filter(|it| !it.asked).map(|it| {
-                it.asked = true;
+                (it.asked, it.idle) = (true, idle);
                 let preempting =
                     What::NodePreempting { preemption: it.fence, why: it.why.name().into() };
                 self.log.emit(subject, preempting);
@@ -183,8 +217,10 @@ impl Kernel {
         self.log.emit(it.subject(), What::NodePreempted { preemption, last });
         let asked = it.preemption.as_mut().filter(|it| it.asked && it.last.is_none());
         let expected = asked.as_ref().map(|it| it.fence);
+        let idle = asked.is_some_and(|it| it.idle);
         // What was reported done, or at most what was given after it.
         let done = it.reported == last || it.queue.iter().any(|it| it.fence == last);
+        let fresh = it.fresh && expected == Some(preemption);
         let broken = match expected {
             None => Some(format!(
                 "{} was reported as preempted by fence {preemption}, and was not asked for that",
@@ -194,6 +230,8 @@ impl Kernel {
                 "{} was reported as preempted by fence {preemption}, and was asked with {fence}",
                 Kind::Node.nr(it.number)
             )),
+            // This one has a rule of its own.
+            Some(_) if fresh => None,
             Some(_) if !done => Some(format!(
                 "{} was reported as preempted after fence {last}, and has reported {} and was given up to {}",
                 Kind::Node.nr(it.number),
@@ -202,9 +240,16 @@ impl Kernel {
             )),
             Some(_) => None,
         };
-        let right = broken.is_none();
+        let right = broken.is_none() && (done || !fresh);
         let place = "DxgkCbNotifyInterrupt.DmaPreempted";
         self.log.judge(RuleId::KMD_PREEMPT_003, Who::Driver, adapter, place, broken);
+        if fresh {
+            self.judge_fresh(adapter, it, last, place);
+        }
+        if idle && expected == Some(preemption) {
+            let place = "DxgkDdiPreemptCommand";
+            self.log.judge(RuleId::KMD_PREEMPT_002, Who::Driver, adapter, place, None);
+        }
         if expected.is_some() {
             let last = if right { last } else { it.reported };
             it.reported = last;
@@ -270,6 +315,10 @@ impl World {
     fn preemptions(&self) -> Vec<(u32, usize)> {
         let mut all = Vec::new();
         for (number, adapter) in self.adapters.iter() {
+            // What is lost with its GPU is not given again.
+            if adapter.fatal || self.is_to_be_reset(number) {
+                continue;
+            }
             for (index, node) in adapter.nodes.iter().enumerate() {
                 let asks = node.preemption.is_some_and(|it| !it.asked);
                 let again = node.preemption.is_none() && !node.again.is_empty();

@@ -35,6 +35,9 @@ const MINUTE: u64 = 600_000_000;
 /// WINDOWS: documented as the default of `TdrLimitCount`: five are allowed.
 const MOST_RESETS: usize = 5;
 
+/// So many resets of an engine in a row that end nothing did not help.
+const MOST_VAIN: u32 = 2;
+
 /// How many bytes a driver may write down about a reset.
 const NOTES: usize = 64 << 10;
 
@@ -65,6 +68,24 @@ pub(crate) enum Late {
     ResetAll(u32, Option<usize>),
 }
 
+impl crate::schedule::Node {
+    /// What stands first there, if it has something to do. Another one than before is watched
+    /// from now on.
+    fn watched(&mut self, now: u64) -> Option<&mut Watch> {
+        if !self.is_busy() {
+            self.watch = None;
+            return None;
+        }
+        let front = self.queue.front().map(|it| it.fence);
+        let fresh = Watch { front, since: now, stage: Stage::Fresh };
+        let watch = self.watch.get_or_insert(fresh);
+        if watch.front != front {
+            *watch = fresh;
+        }
+        Some(watch)
+    }
+}
+
 impl Late {
     fn adapter(self) -> u32 {
         match self {
@@ -76,33 +97,25 @@ impl Late {
 impl Kernel {
     /// Until when somebody has to look again, if a node of the adapter has something to do.
     pub fn deadline(&self, adapter: AdapterId, now: u64) -> Option<u64> {
-        let world = self.world.hold();
-        let it = world.adapters.get(adapter.0).filter(|it| it.runs() && !it.fatal)?;
-        it.nodes.iter().any(crate::schedule::Node::is_busy).then(|| now.saturating_add(DELAY))
+        let mut world = self.world.hold();
+        let it = world.adapters.get_mut(adapter.0).filter(|it| it.runs() && !it.fatal)?;
+        let since = it.nodes.iter_mut().filter_map(|it| it.watched(now).map(|it| it.since));
+        since.min().map(|it| it.saturating_add(DELAY))
     }
 
     /// Looks which nodes do not move.
     pub fn tick(&self, adapter: AdapterId, now: u64) {
         let world = &mut *self.world.hold();
-        world.now = now;
         let Some(it) = world.adapters.get_mut(adapter.0).filter(|it| it.runs() && !it.fatal) else {
             return;
         };
         let mut late = Vec::new();
         for (index, node) in it.nodes.iter_mut().enumerate() {
-            if !node.is_busy() {
-                node.watch = None;
-                continue;
-            }
-            let front = node.queue.front().map(|it| it.fence);
-            let fresh = Watch { front, since: now, stage: Stage::Fresh };
-            let watch = node.watch.get_or_insert(fresh);
-            if watch.front != front {
-                *watch = fresh;
-            }
+            let Some(watch) = node.watched(now) else { continue };
             if now.saturating_sub(watch.since) < DELAY {
                 continue;
             }
+            let front = watch.front;
             let (next, said) = match watch.stage {
                 Stage::Fresh => (Late::Ask(adapter.0, index), "asked"),
                 Stage::Preempting => (Late::Reset(adapter.0, index), "reset"),
@@ -189,15 +202,39 @@ impl Kernel {
     fn judge_current(&self, adapter: Subject, index: usize, said: Fence) {
         let mut world = self.world.hold();
         let Some(it) = world.node_mut(adapter.number, index) else { return };
-        let broken = (said != it.reported).then(|| {
+        let place = "DxgkDdiQueryCurrentFence";
+        if it.fresh {
+            self.judge_fresh(adapter, it, said, place);
+        }
+        // It may report more before this looks.
+        let broken = (!it.fresh && !it.reported.covers(said)).then(|| {
             format!(
                 "{} has done fence {said}, the driver says, and it has reported {}",
                 it.subject(),
                 it.reported
             )
         });
-        let place = "DxgkDdiQueryCurrentFence";
         self.log.judge(RuleId::KMD_PREEMPT_005, Who::Driver, adapter, place, broken);
+    }
+
+    /// Entry rule: a reset of the adapter ended everything that its nodes were given.
+    pub(crate) fn judge_fresh(
+        &self,
+        adapter: Subject,
+        node: &crate::schedule::Node,
+        said: Fence,
+        place: &'static str,
+    ) {
+        let done = said == node.reported || node.queue.iter().any(|it| it.fence == said);
+        let broken = (!done).then(|| {
+            format!(
+                "{} has done fence {said}, the driver says, but everything up to {} was over when \
+                 its adapter was reset, and it has reported none since",
+                node.subject(),
+                node.reported
+            )
+        });
+        self.log.judge(RuleId::KMD_TDR_010, Who::Driver, adapter, place, broken);
     }
 
     /// Entry rule: these always succeed.
@@ -256,8 +293,9 @@ impl Kernel {
         if let Some(it) = self.world.hold().node_mut(adapter, index) {
             it.watch = Some(Watch { front: None, since: 0, stage: Stage::Resetting });
         }
+        self.judge_unreported(driver, index);
         let Ok(aborted) = driver.reset_engine(at, pass, node) else { return false };
-        let left = driver.machine.holds(Some(node));
+        let left = driver.machine.holds(Some(node)) == Some(true);
         let world = &mut *self.world.hold();
         let Some(it) = world.node_mut(adapter, index) else { return true };
         let (subject, done, given) = (it.subject(), it.reported, it.given);
@@ -269,10 +307,20 @@ impl Kernel {
         it.faults.clear();
         let (over, back): (VecDeque<Flying>, VecDeque<Flying>) =
             std::mem::take(&mut it.queue).into_iter().partition(|it| aborted.covers(it.fence));
+        it.vain = if over.is_empty() && !back.is_empty() { it.vain + 1 } else { 0 };
+        // What did not move comes back and will not move again: only more helps.
+        let vain = it.vain >= MOST_VAIN;
         let paging = over.iter().any(|it| it.batch.is_some());
         let mut hit: Vec<u32> = Vec::new();
         for packet in over {
-            if packet.batch.is_some() {
+            if let Some(batch) = &packet.batch {
+                for (device, of) in world.owners_of(batch) {
+                    let paging = Kind::Paging.nr(batch.paging);
+                    self.log.emit(Kind::Device.nr(device), What::DeviceHit { of, paging });
+                    if !hit.contains(&device) {
+                        hit.push(device);
+                    }
+                }
                 // Whoever comes after it has to know: its adapter is reset.
                 if let Some(it) = world.node_mut(adapter, index) {
                     it.again.push_back(packet);
@@ -296,7 +344,47 @@ impl Kernel {
             self.start_ending(world, ready);
         }
         self.wake(world);
-        !paging
+        !paging && !vain
+    }
+
+    /// Entry rules: what the hardware has done or given back was reported. What it still has, it
+    /// did not; that is nobody's fault here.
+    fn judge_unreported(&self, driver: &Arc<Driver>, index: usize) {
+        let holds = driver.machine.holds(Some(u32::try_from(index).unwrap_or(u32::MAX)));
+        let mut world = self.world.hold();
+        let Some(it) = world.adapters.get_mut(driver.adapter.number) else { return };
+        // An interrupt routine that runs may be about to report.
+        let quiet = it.interrupting == 0 && holds == Some(false);
+        let Some(node) = it.nodes.get_mut(index) else { return };
+        let subject = node.subject();
+        if let Some(it) = &node.preemption {
+            it.judge_unreported(&self.log, driver.adapter, subject);
+        }
+        let Some(first) = node.queue.iter().find(|it| !node.reported.covers(it.fence)) else {
+            return;
+        };
+        let broken = quiet.then(|| {
+            format!(
+                "{subject} was given fence {} and its engine has nothing left to do, but its \
+                 driver has reported it neither done nor given back",
+                first.fence
+            )
+        });
+        let place = "DxgkCbNotifyInterrupt";
+        self.log.judge(RuleId::KMD_SUBMIT_008, Who::Driver, driver.adapter, place, broken);
+    }
+
+    /// Resets an adapter though nobody is late.
+    ///
+    /// WINDOWS: what a debugger asks for (documented as `D3DKMT_TDRDBGCTRLTYPE_FORCETDR`).
+    pub fn force_reset(&self, adapter: AdapterId) {
+        let world = &mut *self.world.hold();
+        let next = Late::ResetAll(adapter.0, None);
+        let there = world.adapters.get(adapter.0).is_some_and(|it| it.runs() && !it.fatal);
+        if there && !world.late.contains(&next) {
+            world.late.push_back(next);
+            self.ring(&self.bell);
+        }
     }
 
     /// Entry rules: what a reset says it ended was there, and nothing is left after it.
@@ -308,17 +396,9 @@ impl Kernel {
         left: bool,
     ) -> bool {
         let (done, given) = (node.reported, node.given);
-        let right = aborted.after(done) <= given.after(done);
-        let broken = (!right).then(|| {
-            format!(
-                "{} was reset, and fence {aborted} is said to be the last that is over; it has \
-                 done {done} and was given up to {given}",
-                node.subject()
-            )
-        });
         let place = "DxgkDdiResetEngine.LastAbortedFenceId";
-        self.log.judge(RuleId::KMD_TDR_007, Who::Driver, adapter, place, broken);
-        if node.queue.iter().all(|it| done.covers(it.fence)) {
+        // What a lost device had given counts as done, and the hardware has it still.
+        if node.queue.iter().chain(&node.ghosts).all(|it| done.covers(it.fence)) {
             let broken = (aborted != done).then(|| {
                 format!(
                     "{} was reset with nothing left to do, and fence {aborted} is said to be \
@@ -328,6 +408,15 @@ impl Kernel {
             });
             self.log.judge(RuleId::KMD_TDR_008, Who::Driver, adapter, place, broken);
         }
+        let right = aborted.after(done) <= given.after(done);
+        let broken = (!right).then(|| {
+            format!(
+                "{} was reset, and fence {aborted} is said to be the last that is over; it has \
+                 done {done} and was given up to {given}",
+                node.subject()
+            )
+        });
+        self.log.judge(RuleId::KMD_TDR_007, Who::Driver, adapter, place, broken);
         let broken = left.then(|| {
             format!("the reset of {} has returned, and its engine still has work", node.subject())
         });
@@ -346,7 +435,7 @@ impl Kernel {
         let (adapter, number) = (driver.adapter, driver.adapter.number);
         let (count, fatal) = {
             let world = &mut *self.world.hold();
-            let now = world.now;
+            let now = self.host.now();
             let Some(it) = world.adapters.get_mut(number) else { return };
             it.resets.retain(|it| now.saturating_sub(*it) < MINUTE);
             it.resets.push(now);
@@ -363,8 +452,12 @@ impl Kernel {
             self.stop_for_good(number, &format!("its GPU was reset {count} times in a minute"));
             return;
         }
+        let nodes = self.world.hold().adapters.get(number).map_or(0, |it| it.nodes.len());
+        for node in 0..nodes {
+            self.judge_unreported(driver, node);
+        }
         let reset = driver.reset(at, pass);
-        let left = driver.machine.holds(None);
+        let left = driver.machine.holds(None) == Some(true);
         self.judge_reset(adapter, reset.err(), left);
         self.lose_all(number, fault);
         self.drop_places(at, driver, pass);
@@ -381,7 +474,6 @@ impl Kernel {
         self.restore_tables(at, pass, driver);
         let world = &mut *self.world.hold();
         self.log.emit(adapter, What::AdapterRestarted {});
-        let nodes = world.adapters.get(number).map_or(0, |it| it.nodes.len());
         for node in 0..nodes {
             self.reopen_node(world, number, node);
         }
@@ -410,7 +502,7 @@ impl Kernel {
         let broken = wrote
             .ok()
             .filter(|it| *it > NOTES)
-            .map(|it| format!("the driver says it wrote {it} bytes where {NOTES} were free"));
+            .map(|it| format!("the driver wrote up to byte {it} where {NOTES} were free"));
         let place = "DxgkDdiCollectDbgInfo.BufferSize";
         self.log.judge(RuleId::KMD_TDR_012, Who::Driver, driver.adapter, place, broken);
     }
@@ -435,7 +527,7 @@ impl Kernel {
             for node in world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
                 let (subject, done, given) = (node.subject(), node.reported, node.given);
                 (node.reported, node.passed, node.fresh) = (given, given, true);
-                (node.watch, node.preemption) = (None, None);
+                (node.watch, node.preemption, node.vain) = (None, None, 0);
                 node.ghosts.clear();
                 node.faults.clear();
                 again.extend(std::mem::take(&mut node.again).into_iter().filter_map(|it| it.batch));
@@ -475,6 +567,31 @@ impl Kernel {
 }
 
 impl World {
+    /// Whether an adapter is about to be reset.
+    pub(crate) fn is_to_be_reset(&self, adapter: u32) -> bool {
+        self.late.iter().any(|it| matches!(it, Late::ResetAll(number, _) if *number == adapter))
+    }
+
+    /// The devices that have opened an allocation, or own a context, which paging commands name.
+    fn owners_of(&self, batch: &crate::memory::Batch) -> BTreeSet<(u32, Subject)> {
+        let mut owners = BTreeSet::new();
+        for step in &batch.done {
+            let Some(owner) = self.extents.get(step.extent).map(|it| it.owner) else { continue };
+            match owner.kind {
+                Kind::Allocation => {
+                    let views = self.allocations.get(owner.number).map(|it| it.views.iter());
+                    let device = |it: &u32| self.views.get(*it).map(|it| (it.device, owner));
+                    owners.extend(views.into_iter().flatten().filter_map(device));
+                }
+                Kind::Saved => {
+                    owners.extend(self.saved.get(owner.number).map(|it| (it.device, owner)));
+                }
+                _ => (),
+            }
+        }
+        owners
+    }
+
     /// Whether a job may be there to be done.
     pub(crate) fn has_work(&self) -> bool {
         !self.jobs.is_empty()

@@ -54,6 +54,8 @@ pub(crate) struct Node {
     pub(crate) watch: Option<Watch>,
     /// Nothing was reported done since the last reset.
     pub(crate) fresh: bool,
+    /// Resets in a row that ended nothing, though something did not move.
+    pub(crate) vain: u32,
 }
 
 /// A packet that is not done.
@@ -97,6 +99,7 @@ impl Node {
             again: VecDeque::new(),
             watch: None,
             fresh: false,
+            vain: 0,
         }
     }
 
@@ -106,12 +109,13 @@ impl Node {
 
     /// Whether it was given that fence, and has not reported it.
     fn has(&self, fence: Fence) -> bool {
-        // Fences wrap, so distances are compared and never values.
-        let distance = |it: Fence| it.after(self.reported);
+        // Fences wrap, so distances are compared and never values. What is in the queue has not
+        // passed; it may have been reported.
+        let distance = |it: Fence| it.after(self.passed);
         let here = |queue: &VecDeque<Flying>| {
             queue.binary_search_by_key(&distance(fence), |it| distance(it.fence)).is_ok()
         };
-        fence != self.reported
+        distance(fence) > distance(self.reported)
             && (here(&self.queue) || self.ghosts.iter().any(|it| it.fence == fence))
     }
 

@@ -144,7 +144,7 @@ impl Adapter {
 
     /// The driver, while the adapter takes work.
     pub(crate) fn running(&self) -> Option<Arc<Driver>> {
-        self.runs().then(|| self.driver.clone())
+        (self.runs() && !self.fatal).then(|| self.driver.clone())
     }
 }
 

@@ -79,8 +79,6 @@ pub(crate) struct World {
     pub(crate) cancelled: VecDeque<(u32, crate::dispatch::Load)>,
     /// Nodes that do not move, and what is to be done about it.
     pub(crate) late: VecDeque<crate::recover::Late>,
-    /// The time, when it was last looked at.
-    pub(crate) now: u64,
     /// Contexts that go on now, one after the other.
     pub(crate) advancing: Vec<u32>,
     /// The running driver calls in which something was acquired.
@@ -131,7 +129,6 @@ impl World {
             advancing: Vec::new(),
             cancelled: VecDeque::new(),
             late: VecDeque::new(),
-            now: 0,
             calls: BTreeSet::new(),
             holds: BTreeMap::new(),
             last_hold: 0,

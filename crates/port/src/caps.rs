@@ -5,6 +5,7 @@ use abi::display::{
 };
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use flight::RuleId;
+use kernel::miniport::SchedulingFeatures;
 
 /// A rule on what a driver claims: what is wrong with it, if something is.
 type CapsRule = (RuleId, fn(&Claims<'_>) -> Option<String>);
@@ -29,6 +30,16 @@ pub(crate) const RULES: &[CapsRule] = &[
     (RuleId::KMD_CAPS_004, resets_engines),
     (RuleId::KMD_CAPS_005, one_kind_of_address),
 ];
+
+/// What a driver does besides taking packets, as it claims.
+pub(crate) fn scheduling(caps: &DXGK_DRIVERCAPS) -> SchedulingFeatures {
+    SchedulingFeatures {
+        preempts: caps.SchedulingCaps.has(Scheduling::PreemptionAware),
+        cancels: caps.SchedulingCaps.has(Scheduling::CancelCommandAware),
+        resets_engines: caps.SupportPerEngineTDR != 0,
+        narrow: caps.SchedulingCaps.has(Scheduling::No64BitAtomics),
+    }
+}
 
 const ENGINES: &[(&str, u32)] = &[("MultiEngineAware", Scheduling::MultiEngineAware)];
 

@@ -1,21 +1,21 @@
 //! The door to a display miniport driver that filled in a table.
 //!
 //! What the trait asks is done in the module of its subject: `start`, `query`, `context`,
-//! `allocation`, `standard`, `paging`, `render`, `escape`.
+//! `allocation`, `standard`, `paging`, `render`, `recover`, `escape`.
 #![expect(unsafe_code, reason = "a table of functions is a promise, not a claim")]
 
 use crate::door::Door;
 use crate::hardware::Hardware;
 use crate::table::{self, BadTable};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
-use flight::{DeviceLevel, Dispatch, InCall, Kind, Passive, RuleId, What, Who};
+use flight::{DeviceLevel, Dispatch, Fence, InCall, Kind, Passive, RuleId, What, Who};
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::listed::{BufferSizes, ListedSubmission, Patching, Rendering};
 use kernel::miniport::{
-    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverAllocation, DriverContext,
-    DriverDevice, DriverProcess, DriverResource, DriverView, Escape, Features, Interrupt, Miniport,
-    Opening, Refusal, Standard, Submission, Surface,
+    Answer, Births, Blank, Born, Cancelled, CollectReason, ContextOrder, Doomed, DriverAllocation,
+    DriverContext, DriverDevice, DriverProcess, DriverResource, DriverView, Escape, Features,
+    Interrupt, Miniport, Opening, Refusal, Standard, Submission, Surface,
 };
 use kernel::mmu::{ProcessOrder, Root, RootSize, WindowMap};
 use kernel::operation::{Building, PagingSubmission};
@@ -328,6 +328,42 @@ impl Miniport for TableDriver {
 
     fn submit_paging(&self, _at: &mut Dispatch, packet: &PagingSubmission<'_>) -> Answer<()> {
         self.give_paging(packet)
+    }
+
+    fn preempt(&self, _at: &mut Dispatch, node: u32, preemption: Fence) -> Answer<()> {
+        self.take_back(node, preemption)
+    }
+
+    fn current_fence(&self, _at: &mut Passive, node: u32) -> Answer<Fence> {
+        self.ask_fence(node)
+    }
+
+    fn cancel(&self, _at: &mut Passive, packet: &Cancelled<'_>) -> Answer<()> {
+        self.forget_packet(packet)
+    }
+
+    fn engine_answers(&self, _at: &mut Passive, node: u32) -> Answer<bool> {
+        self.ask_engine(node)
+    }
+
+    fn dependent_nodes(&self, _at: &mut Passive, node: u32) -> Answer<u64> {
+        self.ask_group(node)
+    }
+
+    fn reset_engine(&self, _at: &mut Passive, node: u32) -> Answer<Fence> {
+        self.reset_one(node)
+    }
+
+    fn reset(&self, _at: &mut Passive) -> Answer<()> {
+        self.reset_all()
+    }
+
+    fn restart(&self, _at: &mut Passive) -> Answer<()> {
+        self.start_again()
+    }
+
+    fn collect(&self, _at: &mut Passive, reason: CollectReason, into: &mut [u8]) -> Answer<usize> {
+        self.write_down(reason, into)
     }
 
     fn interrupt(&self, _at: &mut DeviceLevel) -> Answer<bool> {

@@ -33,6 +33,7 @@ mod operation;
 mod paging;
 mod private;
 mod query;
+mod recover;
 mod registry;
 mod render;
 mod segments;

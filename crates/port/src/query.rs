@@ -9,8 +9,7 @@ use crate::display::{Adapter, TableDriver};
 use crate::private::pointer;
 use crate::status::answer;
 use abi::display::{
-    DXGK_DRIVERCAPS, DXGK_QUERYADAPTERINFOTYPE, DXGK_VIDSCHCAPS, DXGKARG_QUERYADAPTERINFO,
-    DXGKQAITYPE_DRIVERCAPS,
+    DXGK_DRIVERCAPS, DXGK_QUERYADAPTERINFOTYPE, DXGKARG_QUERYADAPTERINFO, DXGKQAITYPE_DRIVERCAPS,
 };
 use abi::{NTSTATUS, PVOID};
 use flight::{RuleId, What, Who};
@@ -66,8 +65,8 @@ impl TableDriver {
         if !sound {
             return Err(Refusal::Invalid);
         }
-        let mut features = Features { nodes, memory: memory?, mmu: mmu?, ..Features::default() };
-        features.scheduling.narrow = caps.SchedulingCaps.has(DXGK_VIDSCHCAPS::No64BitAtomics);
+        let scheduling = crate::caps::scheduling(&caps);
+        let features = Features { nodes, memory: memory?, mmu: mmu?, scheduling };
         if let (Some(memory), Some(met)) = (&features.memory, self.met().as_mut()) {
             met.bases = memory.segments.iter().map(|it| it.base).collect();
             let levels = features.mmu.iter().flat_map(|it| &it.levels);

@@ -56,27 +56,9 @@ pub const UNCALLED: &[(&str, &[&str])] = &[
     ),
     (
         "no presents, and no rendering of the kernel's own",
-        &[
-            "DxgkDdiRenderKm",
-            "DxgkDdiRenderGdi",
-            "DxgkDdiPresent",
-            "DxgkDdiSubmitRender",
-            "DxgkDdiCancelCommand",
-        ],
+        &["DxgkDdiRenderKm", "DxgkDdiRenderGdi", "DxgkDdiPresent", "DxgkDdiSubmitRender"],
     ),
-    (
-        "no preemption and no recovery of a hung GPU",
-        &[
-            "DxgkDdiPreemptCommand",
-            "DxgkDdiResetFromTimeout",
-            "DxgkDdiRestartFromTimeout",
-            "DxgkDdiQueryCurrentFence",
-            "DxgkDdiQueryDependentEngineGroup",
-            "DxgkDdiQueryEngineStatus",
-            "DxgkDdiResetEngine",
-            "DxgkDdiCollectDbgInfo",
-        ],
-    ),
+    ("a device that hangs is reset by its engine", &["DxgkDdiResetDevice"]),
     (
         "no power management but of the whole adapter",
         &[

@@ -550,7 +550,9 @@ impl Miniport for SoftGpu {
         1_u64.checked_shl(node).ok_or(Refusal::Invalid)
     }
 
-    fn reset_engine(&self, _at: &mut Passive, node: u32) -> Answer<Fence> {
+    fn reset_engine(&self, at: &mut Passive, node: u32) -> Answer<Fence> {
+        // What is done by itself is not lost by the reset.
+        self.say_done(at, node)?;
         Ok(self.gpu.reset_node(node))
     }
 

@@ -210,10 +210,10 @@ impl Machine for Gpu {
         state.vsync != Vsync::Due && state.engines.iter().all(Engine::idle)
     }
 
-    fn holds(&self, node: Option<u32>) -> bool {
+    fn holds(&self, node: Option<u32>) -> Option<bool> {
         let state = self.state();
-        let engines = (0..).zip(&state.engines);
-        engines.filter(|(at, _)| node.is_none_or(|it| it == *at)).any(|(_, it)| it.holds())
+        let mut engines = (0..).zip(&state.engines);
+        Some(engines.any(|(at, engine)| node.is_none_or(|it| it == at) && engine.holds()))
     }
 
     fn step(&self, at: &mut Passive, line: &dyn Line) {

@@ -29,7 +29,10 @@ impl Work {
 
 impl Engine {
     pub(crate) fn take(&mut self, work: Work) {
-        self.given = work.fence();
+        // Paging work that was given back comes again with the fence it had.
+        if !self.given.covers(work.fence()) {
+            self.given = work.fence();
+        }
         self.queue.push_back(work);
     }
 
@@ -79,6 +82,16 @@ impl Gpu {
         let mut state = self.state();
         let Some(engine) = state.engine(node) else { return Fence::default() };
         let over = engine.queue.front().map_or(engine.done, Work::fence);
+        engine.reset(over);
+        over
+    }
+
+    /// Resets a node, and ends everything it was given by that. Answers the last fence.
+    pub fn reset_whole_node(&self, node: u32) -> Fence {
+        InCall::touch();
+        let mut state = self.state();
+        let Some(engine) = state.engine(node) else { return Fence::default() };
+        let over = if engine.holds() { engine.given } else { engine.done };
         engine.reset(over);
         over
     }

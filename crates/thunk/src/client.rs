@@ -3,14 +3,15 @@
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
 use crate::session::Session;
-use crate::{adapter, create, destroy, device, escape, share};
+use crate::{adapter, create, destroy, device, escape, priority, share};
 use abi::kmt::{
     D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_CREATEALLOCATION, D3DKMT_CREATEALLOCATIONFLAGS,
     D3DKMT_CREATECONTEXTVIRTUAL, D3DKMT_CREATEDEVICE, D3DKMT_CREATESTANDARDALLOCATION,
     D3DKMT_DESTROYALLOCATION, D3DKMT_DESTROYALLOCATION2, D3DKMT_DESTROYCONTEXT,
     D3DKMT_DESTROYDEVICE, D3DKMT_DEVICEEXECUTION_STATE, D3DKMT_DEVICESTATE_EXECUTION,
-    D3DKMT_ENUMADAPTERS2, D3DKMT_ESCAPE, D3DKMT_GETDEVICESTATE, D3DKMT_OPENRESOURCE,
-    D3DKMT_QUERYRESOURCEINFO, D3DKMT_STANDARDALLOCATION_EXISTINGHEAP,
+    D3DKMT_ENUMADAPTERS2, D3DKMT_ESCAPE, D3DKMT_GETCONTEXTSCHEDULINGPRIORITY,
+    D3DKMT_GETDEVICESTATE, D3DKMT_OPENRESOURCE, D3DKMT_QUERYRESOURCEINFO,
+    D3DKMT_SETCONTEXTSCHEDULINGPRIORITY, D3DKMT_STANDARDALLOCATION_EXISTINGHEAP,
     D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP, D3DKMT_SUBMITCOMMAND,
 };
 use abi::ukm::{
@@ -279,6 +280,34 @@ impl Client {
         // does not count is more than the door reads.
         succeeded(unsafe { escape::D3DKMTEscape(&self.session, at, &raw const args) })?;
         Ok(private)
+    }
+
+    /// `D3DKMTSetContextSchedulingPriority`.
+    pub fn set_context_priority(
+        &self,
+        at: &mut Passive,
+        context: D3DKMT_HANDLE,
+        priority: i32,
+    ) -> Result<(), NTSTATUS> {
+        let args = D3DKMT_SETCONTEXTSCHEDULINGPRIORITY { hContext: context, Priority: priority };
+        let args = &raw const args;
+        // SAFETY: `args` lives here.
+        succeeded(unsafe { priority::D3DKMTSetContextSchedulingPriority(&self.session, at, args) })
+    }
+
+    /// `D3DKMTGetContextSchedulingPriority`.
+    pub fn context_priority(
+        &self,
+        at: &mut Passive,
+        context: D3DKMT_HANDLE,
+    ) -> Result<i32, NTSTATUS> {
+        let mut args = D3DKMT_GETCONTEXTSCHEDULINGPRIORITY { hContext: context, Priority: 0 };
+        let place = &raw mut args;
+        // SAFETY: `args` lives here.
+        succeeded(unsafe {
+            priority::D3DKMTGetContextSchedulingPriority(&self.session, at, place)
+        })?;
+        Ok(args.Priority)
     }
 
     /// `D3DKMTGetDeviceState`: the execution state.

@@ -155,6 +155,20 @@ pub const ENTRIES: &[Line] = &[
         passes_on: &["DxgkDdiRender", "DxgkDdiSubmitCommand"],
     },
     Line {
+        name: "D3DKMTSetContextSchedulingPriority",
+        lacks: "any number is taken",
+        rules: &[RuleId::DEV_LIFE_003],
+        answers: &[BAD],
+        passes_on: &[],
+    },
+    Line {
+        name: "D3DKMTGetContextSchedulingPriority",
+        lacks: "",
+        rules: &[RuleId::DEV_LIFE_003],
+        answers: &[BAD],
+        passes_on: &[],
+    },
+    Line {
         name: "D3DKMTCreateAllocation",
         lacks: CREATE_LACKS,
         rules: CREATE_RULES,

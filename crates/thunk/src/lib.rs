@@ -26,6 +26,7 @@ mod escape;
 mod keyed;
 mod lock;
 mod offer;
+mod priority;
 mod queue;
 mod render;
 mod resident;
@@ -67,6 +68,7 @@ pub use keyed::{
 };
 pub use lock::{D3DKMTLock, D3DKMTLock2, D3DKMTUnlock, D3DKMTUnlock2};
 pub use offer::{D3DKMTOfferAllocations, D3DKMTReclaimAllocations, D3DKMTReclaimAllocations2};
+pub use priority::{D3DKMTGetContextSchedulingPriority, D3DKMTSetContextSchedulingPriority};
 pub use queue::{D3DKMTCreatePagingQueue, D3DKMTDestroyPagingQueue};
 pub use render::{D3DKMTCreateContext, D3DKMTRender};
 pub use resident::{D3DKMTEvict, D3DKMTMakeResident};

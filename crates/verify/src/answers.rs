@@ -17,8 +17,19 @@ pub(crate) static RULES: [Rule; 4] = [
 
 fn legal(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let What::DdiReturn { name, answer, legal } = &event.what else { return Verdict::Aside };
-    let ruled =
-        ["DxgkDdiBuildPagingBuffer", "DxgkDdiPatch", SUBMIT_COMMAND, ddi::SUBMIT, ddi::PULLED_OUT];
+    let ruled = [
+        "DxgkDdiBuildPagingBuffer",
+        "DxgkDdiPatch",
+        ddi::PULLED_OUT,
+        SUBMIT_COMMAND,
+        ddi::SUBMIT,
+        "DxgkDdiPreemptCommand",
+        "DxgkDdiCancelCommand",
+        "DxgkDdiQueryEngineStatus",
+        "DxgkDdiQueryDependentEngineGroup",
+        "DxgkDdiResetFromTimeout",
+        "DxgkDdiRestartFromTimeout",
+    ];
     if answer == "crashed" || answer == "absent" || ruled.contains(&&**name) {
         return Verdict::Aside; // These have a rule of their own.
     }

@@ -70,6 +70,15 @@ const LEVELS: &[(&str, Irql)] = &[
     ("DxgkDdiInterruptRoutine", Irql::Device),
     (DPC, Irql::Dispatch),
     ("DxgkDdiControlInterrupt", Irql::Passive),
+    ("DxgkDdiPreemptCommand", Irql::Dispatch),
+    ("DxgkDdiQueryCurrentFence", Irql::Passive),
+    ("DxgkDdiCancelCommand", Irql::Passive),
+    ("DxgkDdiQueryEngineStatus", Irql::Passive),
+    ("DxgkDdiQueryDependentEngineGroup", Irql::Passive),
+    ("DxgkDdiResetEngine", Irql::Passive),
+    ("DxgkDdiResetFromTimeout", Irql::Passive),
+    ("DxgkDdiRestartFromTimeout", Irql::Passive),
+    ("DxgkDdiCollectDbgInfo", Irql::Passive),
 ];
 
 /// The level a DDI is documented to be called at.

@@ -198,15 +198,44 @@ const POWER: &str = "
     adapter:8 adapter.stopped
 ";
 
+/// An adapter whose node gives paging commands back, and whose engine cannot be reset.
+const RECOVERY: &str = "
+    call:80 ddi.call name=DxgkDdiAddDevice level=passive class=three adapter=adapter:9 process=-
+    call:80 ddi.return name=DxgkDdiAddDevice answer=ok legal=true
+    adapter:9 adapter.started nodes=1 generation=2
+    node:8 node.started adapter=adapter:9 ordinal=0
+    device:8 device.created process=process:8 adapter=adapter:9
+    node:8 paging.submitted paging=paging:8 fence=1 bytes=24 switch=false
+    call:81 ddi.call name=DxgkDdiSubmitCommand level=dispatch class=scheduler adapter=adapter:9 process=-
+    call:81 ddi.return name=DxgkDdiSubmitCommand answer=ok legal=true
+    call:82 ddi.call name=DxgkDdiPreemptCommand level=dispatch class=scheduler adapter=adapter:9 process=-
+    call:82 ddi.return name=DxgkDdiPreemptCommand answer=ok legal=true
+    node:8 node.preempted preemption=1 last=0
+    node:8 paging.submitted paging=paging:8 fence=1 bytes=24 switch=false
+    call:83 ddi.call name=DxgkDdiCancelCommand level=passive class=scheduler adapter=adapter:9 process=-
+    call:83 ddi.return name=DxgkDdiCancelCommand answer=ok legal=true
+    node:8 node.reset done=0 aborted=1 given=1
+    device:8 device.hit of=allocation:8 paging=paging:8
+    device:8 device.lost why=\"its work does not end\"
+    device:8 device.told state=\"its work does not end\"
+    adapter:9 adapter.reset now=0 count=1
+    call:84 ddi.call name=DxgkDdiResetFromTimeout level=passive class=three adapter=adapter:9 process=-
+    call:84 ddi.return name=DxgkDdiResetFromTimeout answer=ok legal=true
+    adapter:9 paging.dropped operation=transfer of=allocation:8 bytes=0
+    adapter:9 adapter.restarted
+    device:8 device.destroyed
+    adapter:9 adapter.stopped
+";
+
 #[test]
 fn a_good_flight_is_quiet_and_judged_by_every_history_rule() {
-    let flight = [GOOD, ALONE, SECOND, MEMORY, KEYED, POWER, SYNC, ADDRESSES].concat();
+    let flight = [GOOD, ALONE, SECOND, MEMORY, KEYED, POWER, SYNC, ADDRESSES, RECOVERY].concat();
     let verifier = fly(&flight);
     assert_eq!(verifier.findings(), []);
     for rule in ALL.iter().copied().flatten() {
         assert_ne!(verifier.tally().of(rule.id), 0, "{} judged nothing", rule.id.name());
     }
-    assert_eq!(verifier.called().len(), 17);
+    assert_eq!(verifier.called().len(), 20);
     let lines = flight.lines().filter(|it| !it.trim().is_empty());
     assert_eq!(verifier.events(), u64::try_from(lines.count()).unwrap());
 }

@@ -186,6 +186,7 @@ impl Shadows {
     }
 
     fn adapter(&mut self, event: &Event) {
+        self.recovery(event);
         let first = self.first(event.subject, || Known::Adapter(Adapter::default()));
         let Some(adapter) = first.adapter_mut() else { return };
         match event.what {
@@ -226,7 +227,8 @@ impl Shadows {
 
     fn node(&mut self, event: &Event) {
         if let What::NodeStarted { adapter, .. } = event.what {
-            self.start(event.subject, Known::Node(Node::default()));
+            let node = Node { adapter: Some(adapter), ..Node::default() };
+            self.start(event.subject, Known::Node(node));
             let owner = self.first(adapter, || Known::Adapter(Adapter::default()));
             if let Some(adapter) = owner.adapter_mut() {
                 adapter.nodes.push(event.subject);
@@ -234,7 +236,11 @@ impl Shadows {
             return;
         }
         let first = self.first(event.subject, || Known::Node(Node::default()));
-        let Some(node) = first.node_mut() else { return };
+        if first.node_mut().is_none() {
+            return;
+        }
+        self.pages(event);
+        let Some(node) = self.get(event.subject).and_then(Shadow::node_mut) else { return };
         match (&event.what, &mut node.due) {
             (What::PagingSubmitted { fence, .. }, due) => due.give(*fence),
             (What::FenceReported { fence }, due) => due.report(*fence),
@@ -271,6 +277,11 @@ impl Shadows {
             What::TrimAsked { .. } => {
                 let process = self.of(event.subject).device().and_then(|it| it.process);
                 self.with_process(process, |it| it.trimmed = 0);
+            }
+            What::DeviceHit { .. } => {
+                if let Some(device) = self.get(event.subject).and_then(Shadow::device_mut) {
+                    device.hit = true;
+                }
             }
             What::DeviceLost { why } => {
                 if let Some(device) = self.get(event.subject).and_then(Shadow::device_mut) {
@@ -336,6 +347,8 @@ impl Shadows {
                 if let Some(node) = node.node_mut() {
                     node.due.give(fence);
                 }
+                let What::PacketSubmitted { node, .. } = event.what else { return };
+                self.overtakes(node, fence);
                 self.with_adapter_of(device, |it| it.flying += 1);
             }
             What::PacketReturned { .. } => {
@@ -405,6 +418,9 @@ impl Shadows {
                 self.end(event.subject);
                 if answer != "ok" {
                     self.refused(event, owner);
+                }
+                if answer != "ok" && name == "DxgkDdiResetEngine" {
+                    self.must_reset(owner, "a reset of one of its engines has failed");
                 }
                 // What such a call leaves behind is named with the call, and not again.
                 let failed = name == "DxgkDdiCreateAllocation" && answer != "ok";

@@ -186,7 +186,7 @@ impl Shadows {
     }
 
     /// An operation on an allocation is done.
-    fn moved(&mut self, of: Subject, operation: &str, segment: Subject, come: bool) {
+    pub(crate) fn moved(&mut self, of: Subject, operation: &str, segment: Subject, come: bool) {
         let place = self.of(of).memory().and_then(|it| it.placed);
         let local = self.of(segment).segment().is_some_and(|it| !it.aperture);
         if let Some(saved) = self.get(of).and_then(Shadow::saved_mut) {

@@ -3,7 +3,7 @@
 use crate::ddi;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadow;
-use flight::{Event, RuleId, Subject, What, Who};
+use flight::{Event, Kind, RuleId, Subject, What, Who};
 
 /// The rules on lifetimes.
 pub(crate) static RULES: [Rule; 6] = [
@@ -45,8 +45,12 @@ fn can_end(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
         "the wait for {} cannot end, for nothing that could end it is left to run: {graph}",
         event.subject
     );
-    // A wait for a pass is a wait for one of ours.
-    let who = if event.subject == Subject::RUN { Who::Kernel } else { Who::Driver };
+    // A wait for a pass is a wait for one of ours, and a mutex is released by clients.
+    let who = match event.subject.kind {
+        _ if event.subject == Subject::RUN => Who::Kernel,
+        Kind::Keyed => Who::Client,
+        _ => Who::Driver,
+    };
     Verdict::Broken(who, format!("wait for {}", event.subject.kind.name()).into(), message)
 }
 

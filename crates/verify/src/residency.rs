@@ -43,8 +43,8 @@ fn counted(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
         What::MemoryEvicted { why, .. } => {
             // WINDOWS: without power nothing is in video memory, listed or not (documented for
             // level three); it is back before anybody can use it.
-            const FINE: [&str; 4] =
-                ["the call failed", "the CPU locks it", "it ends", "the power goes"];
+            const FINE: [&str; 5] =
+                ["the call failed", "the CPU locks it", "it ends", "the power goes", LOST];
             let by_will = FINE.contains(&&**why);
             let it = shadow.allocation().filter(|_| !by_will).map(|it| &it.memory);
             let Some(it) = it else { return Verdict::Aside };
@@ -59,6 +59,9 @@ fn counted(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
         _ => Verdict::Aside,
     }
 }
+
+/// WINDOWS: what a reset has lost is gone, whoever lists it (documented).
+const LOST: &str = "its GPU was reset";
 
 fn all_or_nothing(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let What::ResidentAsked { views, answer, trim, .. } = &event.what else {

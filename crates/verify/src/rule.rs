@@ -55,6 +55,7 @@ pub static ALL: &[&[Rule]] = &[
     &crate::addresses::RULES,
     &crate::paging::RULES,
     &crate::render::RULES,
+    &crate::recover::RULES,
     &crate::saved::RULES,
     &crate::residency::RULES,
     &crate::budgets::RULES,

@@ -6,6 +6,7 @@
 pub mod address;
 pub mod keyed;
 pub mod memory;
+pub mod recover;
 pub mod sync;
 
 use crate::names::Names;
@@ -13,6 +14,7 @@ use address::{Space, Table};
 use flight::{Fence, Hex, Subject, Text};
 use keyed::Keyed;
 use memory::{Memory, Paging, Queue, Saved, Saves, Segment, Wanted};
+use recover::{Pages, Recovery};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
 use sync::{Await, Awaited, Sync};
@@ -178,6 +180,8 @@ pub struct Adapter {
     pub told_to_stop: bool,
     /// Whether its DPC is pending.
     pub dpc: bool,
+    /// Its resets.
+    pub recovery: Recovery,
 }
 
 /// A call that has not returned.
@@ -208,6 +212,10 @@ pub struct Node {
     pub patched: Option<(Fence, u32, u32)>,
     /// Paging work that waits for a fence of it, since a driver said that it uses something.
     pub awaited: Vec<(Fence, Subject)>,
+    /// Its adapter.
+    pub adapter: Option<Subject>,
+    /// Its paging commands.
+    pub pages: Pages,
 }
 
 /// The fences of a node.
@@ -246,6 +254,8 @@ pub struct Device {
     pub failed: bool,
     /// The fences it could signal that do not have their maximum.
     pub low: Vec<Subject>,
+    /// Whether paging of what it has was lost in a reset.
+    pub hit: bool,
 }
 
 /// A packet that is not done.

@@ -2,7 +2,7 @@
 
 use crate::scenarios::{
     address, bad, bad_address, bad_memory, bad_render, bad_sync, destroy, destroy_memory, escape,
-    interrupt, keyed, life, memory, pnp, render, saved, share, sync, threads,
+    interrupt, keyed, life, memory, pnp, recover, render, saved, share, sync, threads,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -68,6 +68,30 @@ pub(crate) const VSYNC: &[&str] = &[
     "DxgkDdiInterruptRoutine",
     "DxgkDdiDpcRoutine",
     "DxgkDdiControlInterrupt",
+];
+
+/// Work, and recovery from work that does not end.
+pub(crate) const RECOVERY: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiPreemptCommand",
+    "DxgkDdiResetFromTimeout",
+];
+
+/// The same, with video memory.
+pub(crate) const MEMORY_RECOVERY: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiPreemptCommand",
+    "DxgkDdiResetFromTimeout",
+    "DxgkDdiBuildPagingBuffer",
+    "DxgkDdiSubmitCommand",
 ];
 
 /// Escapes, and work they can be asked about.
@@ -185,6 +209,7 @@ pub const ALL: &[&[Scenario]] = &[
     address::ALL,
     destroy_memory::ALL,
     saved::ALL,
+    recover::ALL,
     sync::ALL,
     keyed::ALL,
     render::ALL,

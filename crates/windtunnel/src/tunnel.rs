@@ -9,6 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use thunk::{Client, Create, Created, Destroy, Made, PagingQueue};
 
+/// How often one who pauses lets others go on.
+const MOMENT: u32 = 24;
+
+/// In units of 100 nanoseconds.
+const HALF_A_MINUTE: u64 = 300_000_000;
+
 /// A flight under way.
 pub struct Tunnel<'a> {
     /// Who runs it.
@@ -60,6 +66,21 @@ impl Tunnel<'_> {
     /// Lets everything run that can.
     pub fn settle(&mut self) {
         self.host.quiet(self.at);
+    }
+
+    /// Lets others go on for a moment.
+    pub(crate) fn pause(&mut self) {
+        for _ in 0..MOMENT {
+            self.host.breathe(self.at);
+        }
+    }
+
+    /// Lets everything run that can, and then half a minute pass: what does not move by then is
+    /// found.
+    pub fn wait(&mut self) {
+        let deadline = self.host.now().saturating_add(HALF_A_MINUTE);
+        self.host.park(self.at, &Ticket::new("half a minute"), Some(deadline));
+        self.settle();
     }
 
     /// Moves what nobody uses together in the adapter's memory, so that the longest free ranges

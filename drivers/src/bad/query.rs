@@ -18,7 +18,8 @@ pub(crate) const PATCHES_NOTHING: DRIVER_INITIALIZATION_DATA =
     asked(claims::<{ Scheduling::NoDmaPatching }, 0, 0>);
 pub(crate) const CANCELS_ONE_ENGINE: DRIVER_INITIALIZATION_DATA =
     asked(claims::<{ Scheduling::CancelCommandAware }, 0, 0>);
-pub(crate) const RESETS_NOTHING: DRIVER_INITIALIZATION_DATA = asked(claims::<0, 0, 1>);
+pub(crate) const RESETS_NOTHING: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: None, ..asked(claims::<0, 0, 1>) };
 pub(crate) const TWO_MMUS: DRIVER_INITIALIZATION_DATA = asked(
     claims::<
         0,

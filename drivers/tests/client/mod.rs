@@ -5,7 +5,7 @@
 mod addresses;
 
 use drivers::Listed;
-use flight::{Event, Log, Passive, Stepped};
+use flight::{Event, Host as _, Log, Passive, Stepped};
 use kernel::miniport::{ContextOrder, Interrupt};
 use kernel::power::PowerAction;
 use kernel::{
@@ -131,6 +131,7 @@ fn story(client: &Client<'_>, at: &mut Passive) {
     client.list(at, again.iter().flat_map(|it| &it.allocations), false, false);
     // This one is left to the end of the device.
     client.create(at, client.with_resource(&[1]));
+    client.recovers(at);
 }
 
 /// A process with a device and a context.
@@ -185,6 +186,45 @@ impl Client<'_> {
         self.kernel.power_down(at, adapter, PowerAction::Sleep);
         self.kernel.power_up(at, adapter);
         self.begin(at);
+    }
+
+    /// Work that gives way, work that does not end, and a reset of everything. It is the last
+    /// thing that happens to the client's device.
+    fn recovers(&self, at: &mut Passive) {
+        self.kernel.preempt_node(self.on, 0);
+        self.pass(at);
+        if let Ok(device) = self.kernel.create_device(at, self.process, self.adapter) {
+            let order = ContextOrder { node: 0, engine: 1, system: false, private: Vec::new() };
+            let context =
+                [(); 2].map(|()| self.kernel.create_context(at, self.process, device, &order));
+            let submit = |at: &mut Passive, context, commands: &[Command]| {
+                let packet = Packet { private: encode(commands), ..Packet::default() };
+                let _ = self.kernel.submit(at, self.process, context, packet);
+            };
+            if let [Ok(one), Ok(two)] = context {
+                submit(at, one, &[Command::Hang]);
+                // What comes now waits for the node, and never gets there.
+                self.kernel.preempt_node(self.on, 0);
+                submit(at, one, &[]);
+                submit(at, two, &[]);
+                self.pass(at);
+                self.kernel.preempt_node(self.on, 0);
+                self.pass(at);
+            }
+            for context in context.into_iter().flatten() {
+                let _ = self.kernel.destroy_context(at, self.process, context);
+            }
+            let _ = self.kernel.destroy_device(at, self.process, device);
+        }
+        self.kernel.force_reset(self.on);
+        self.pass(at);
+    }
+
+    /// Lets half a minute pass.
+    fn pass(&self, at: &mut Passive) {
+        let deadline = self.host.now() + 300_000_000;
+        self.host.park(at, &flight::Ticket::new("half a minute"), Some(deadline));
+        self.host.quiet(at);
     }
 
     /// Creates that fail, alone and with a resource, at the first and at a later one.

@@ -136,8 +136,9 @@ impl Kernel {
                 self.try_enter(&mut world, keys)
             };
             let Some(taken) = taken else { return false };
+            let ready = world.paging_ready().contains(&adapter);
             let memory = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());
-            let next = memory.filter(|it| !it.building).and_then(|it| {
+            let next = memory.filter(|it| ready && !it.building).and_then(|it| {
                 let number = it.planned.pop_front()?;
                 it.building = true;
                 Some(number)
@@ -149,7 +150,8 @@ impl Kernel {
             pass = taken;
             number
         };
-        if driver.pulled.get().is_some() {
+        let fatal = self.world.hold().adapters.get(adapter).is_some_and(|it| it.fatal);
+        if fatal || driver.pulled.get().is_some() {
             self.give_up_paging(number); // There is no hardware to do it.
         } else {
             self.build_work(at, &driver, &pass, number);
@@ -509,6 +511,13 @@ impl World {
         let ready = |(number, it): (u32, &crate::start::Adapter)| {
             let memory = it.memory.as_ref().filter(|it| !it.building)?;
             let next = self.pagings.get(*memory.planned.front()?)?;
+            // A node that is asked for what it has gets nothing, and what it gave back is first.
+            let node = it.nodes.get(next.switch.unwrap_or(memory.paging.node as usize));
+            if !it.fatal
+                && (!node.is_none_or(crate::schedule::Node::takes) || self.is_to_be_reset(number))
+            {
+                return None;
+            }
             next.behind.iter().all(|it| self.is_over(number, *it)).then_some(number)
         };
         self.adapters.iter().filter_map(ready).collect()

@@ -4,7 +4,7 @@ use crate::driver::{Board, Flown, Query, fly, table};
 use abi::display::*;
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::{STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
-use abi::{NTSTATUS, PVOID};
+use abi::{HANDLE, NTSTATUS, PVOID};
 use flight::Passive;
 use kernel::miniport::{Features, Miniport, Refusal};
 use kernel::segment::{MemoryFeatures, PagingFeatures, SegmentFlags, SegmentShape};
@@ -222,7 +222,7 @@ fn everything_crooked_is_said_before_the_start_is_refused() {
 
 #[test]
 fn a_driver_with_its_entries_may_claim_them() {
-    unsafe extern "win64-unwind" fn entry() -> NTSTATUS {
+    unsafe extern "win64-unwind" fn entry<T>(_: HANDLE, _: *mut T) -> NTSTATUS {
         STATUS_SUCCESS
     }
     let table = DRIVER_INITIALIZATION_DATA {

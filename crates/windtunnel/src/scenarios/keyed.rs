@@ -7,7 +7,9 @@ use crate::tunnel::{Bench, Stopped, Tunnel, pages, refused, wanted};
 use abi::kmt::{
     D3DKMT_CREATEALLOCATIONFLAGS as Flags, D3DKMT_CREATEKEYEDMUTEX2_FLAGS as KeyedFlags,
 };
-use abi::status::{STATUS_ABANDONED, STATUS_INVALID_PARAMETER, STATUS_TIMEOUT};
+use abi::status::{
+    STATUS_ABANDONED, STATUS_INVALID_PARAMETER, STATUS_TIMEOUT, STATUS_UNSUCCESSFUL,
+};
 use abi::{D3DKMT_HANDLE, NTSTATUS};
 use flight::{Crew, Passive, RuleId};
 use std::sync::Arc;
@@ -73,6 +75,18 @@ pub(crate) const BAD: &[Scenario] = &[
             wanted(DESTROY, client.destroy_keyed(tunnel.at, made.handle))?;
             let again = client.destroy_keyed(tunnel.at, made.handle);
             refused(DESTROY, &again, BAD_ARGUMENT)?;
+            end(&client, tunnel.at)
+        },
+    ),
+    bad(
+        "keyed-for-ever",
+        "a key is waited for without end that nobody will release",
+        &[RuleId::WT_STUCK_001],
+        |tunnel| {
+            let (client, made) = one(tunnel)?;
+            let acquired = client.acquire_keyed(tunnel.at, made.handle, 77, None);
+            refused(ACQUIRE, &acquired, STATUS_UNSUCCESSFUL)?;
+            wanted(DESTROY, client.destroy_keyed(tunnel.at, made.handle))?;
             end(&client, tunnel.at)
         },
     ),

@@ -14,6 +14,7 @@ pub(crate) mod keyed;
 pub(crate) mod life;
 pub(crate) mod memory;
 pub(crate) mod pnp;
+pub(crate) mod recover;
 pub(crate) mod render;
 pub(crate) mod saved;
 pub(crate) mod share;

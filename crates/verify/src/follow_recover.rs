@@ -1,0 +1,74 @@
+//! Following resets, and work that comes back.
+
+use crate::follow::Shadows;
+use crate::shadow::Shadow;
+use crate::shadow::recover::MINUTE;
+use flight::{Event, Fence, Subject, What};
+
+impl Shadows {
+    /// What happens to an adapter that is reset.
+    pub(crate) fn recovery(&mut self, event: &Event) {
+        if let What::PagingDropped { operation, of, .. } = &event.what {
+            let place = self.of(*of).memory().and_then(|it| it.placed);
+            self.with_memory(*of, |it| it.placed = None);
+            if let Some(place) = place {
+                self.moved(*of, operation, place.segment, false);
+            }
+            return;
+        }
+        self.with_adapter(event.subject, |it| {
+            let it = &mut it.recovery;
+            match event.what {
+                What::AdapterReset { now, .. } => {
+                    it.resets.retain(|it| now.saturating_sub(*it) < MINUTE);
+                    it.resets.push(now);
+                    (it.resetting, it.must_reset, it.overtaken) = (true, None, None);
+                }
+                What::AdapterRestarted {} | What::AdapterFatal { .. } => it.resetting = false,
+                What::AdapterStopped {} => *it = <_>::default(),
+                _ => (),
+            }
+        });
+    }
+
+    /// What happens to the paging commands of a node.
+    pub(crate) fn pages(&mut self, event: &Event) {
+        let Some(node) = self.get(event.subject).and_then(Shadow::node_mut) else { return };
+        let adapter = node.adapter;
+        match event.what {
+            What::PagingSubmitted { fence, .. } => node.pages.give(fence),
+            What::FencePassed { fence } => node.pages.done(fence),
+            What::NodePreempted { last, .. } => {
+                // What a driver says that cannot be does not count.
+                let last = if node.due.holds(last) { Some(last) } else { node.due.done };
+                if let Some(last) = last {
+                    node.pages.end(last);
+                }
+            }
+            What::NodeReset { aborted, .. } => {
+                let lost = node.pages.end(aborted);
+                if let Some(adapter) = adapter.filter(|_| lost) {
+                    self.must_reset(adapter, "a reset of an engine has ended paging commands");
+                }
+            }
+            _ => (),
+        }
+    }
+
+    /// Only a reset of the whole adapter helps, unless one is under way.
+    pub(crate) fn must_reset(&mut self, adapter: Subject, why: &'static str) {
+        self.with_adapter(adapter, |it| {
+            if !it.recovery.resetting {
+                it.recovery.must_reset = Some(why);
+            }
+        });
+    }
+
+    /// A packet of a client was given to a node.
+    pub(crate) fn overtakes(&mut self, node: Subject, fence: Fence) {
+        let Some(it) = self.of(node).node() else { return };
+        if let Some(adapter) = it.adapter.filter(|_| !it.pages.back.is_empty()) {
+            self.with_adapter(adapter, |it| it.recovery.overtaken = Some((node, fence)));
+        }
+    }
+}

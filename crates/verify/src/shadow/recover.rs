@@ -1,0 +1,58 @@
+//! What shadows know of resets, and of work that comes back.
+
+use flight::{Fence, Subject};
+use std::collections::VecDeque;
+
+/// Of an adapter: its resets.
+#[derive(Debug, Default)]
+pub struct Recovery {
+    /// When it was reset, as long as that counts.
+    pub resets: Vec<u64>,
+    /// It was reset and has not been started again.
+    pub resetting: bool,
+    /// Why it has to be reset as a whole.
+    pub must_reset: Option<&'static str>,
+    /// A packet that was given to a node before the paging commands that it had given back.
+    pub overtaken: Option<(Subject, Fence)>,
+}
+
+/// Of a node: its paging commands.
+#[derive(Debug, Default)]
+pub struct Pages {
+    /// Those it was given and has not done.
+    pub given: VecDeque<Fence>,
+    /// Those it gave back, and is given again first.
+    pub back: VecDeque<Fence>,
+}
+
+/// A minute, in units of 100 nanoseconds.
+pub(crate) const MINUTE: u64 = 600_000_000;
+
+impl Recovery {
+    /// Which reset within a minute one at that time is.
+    pub fn count(&self, now: u64) -> usize {
+        self.resets.iter().filter(|it| now.saturating_sub(**it) < MINUTE).count() + 1
+    }
+}
+
+impl Pages {
+    /// The node was given commands.
+    pub(crate) fn give(&mut self, fence: Fence) {
+        self.back.retain(|it| *it != fence);
+        self.given.push_back(fence);
+    }
+
+    /// All up to a fence is done.
+    pub(crate) fn done(&mut self, fence: Fence) {
+        self.given.retain(|it| !fence.covers(*it));
+    }
+
+    /// The node does not have what was given after a fence any more. Answers whether something
+    /// up to it was not done.
+    pub(crate) fn end(&mut self, last: Fence) -> bool {
+        let lost = self.given.iter().any(|it| last.covers(*it));
+        self.done(last);
+        self.back.extend(std::mem::take(&mut self.given));
+        lost
+    }
+}

@@ -25,7 +25,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KMD_SUBMIT_010,
         LOST,
         "paging commands are an application's",
-        Set("ddi.call name=DxgkDdiSubmitCommand", "process", "process:1"),
+        Set("ddi.pages", "context", "context:1"),
     ),
     case(
         RuleId::KMD_TDR_002,

@@ -522,6 +522,8 @@ events! {
     /// The call carries a client's private data: subject the call. `hardware` says whether the
     /// client gave access to the hardware.
     DdiEscapes "ddi.escapes" { hardware: bool }
+    /// The call gives a node paging commands: subject the call. They are of no context.
+    DdiPages "ddi.pages" { context: Option<Subject> }
     /// The call ends this device or context: subject it.
     DdiEnds "ddi.ends" {}
 

@@ -541,7 +541,9 @@ impl Driver {
         process: u32,
         packet: &ListedSubmission<'_>,
     ) -> Answer<()> {
-        self.call(&SUBMIT_PAGING, at, bare(Some(process)), |it, at| it.submit_listed(at, packet))
+        self.call(&SUBMIT_PAGING, at, bare(Some(process)), |it, at| {
+            self.judged_submit(SUBMIT_PAGING.name, || it.submit_listed(at, packet))
+        })
     }
 
     pub(crate) fn build_paging(
@@ -577,7 +579,12 @@ impl Driver {
         _pass: &Pass<'_>,
         packet: &PagingSubmission<'_>,
     ) -> Answer<()> {
-        self.call(&SUBMIT_PAGING, at, bare(None), |it, at| {
+        let carries = |log: &Log| {
+            let call = Kind::Call.nr(InCall::current().map_or(0, |it| it.number));
+            log.emit(call, What::DdiPages { context: None });
+        };
+        let whom = For { process: None, carries: &carries };
+        self.call(&SUBMIT_PAGING, at, whom, |it, at| {
             self.judged_submit(SUBMIT_PAGING.name, || it.submit_paging(at, packet))
         })
     }

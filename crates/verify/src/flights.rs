@@ -207,6 +207,7 @@ const RECOVERY: &str = "
     device:8 device.created process=process:8 adapter=adapter:9
     node:8 paging.submitted paging=paging:8 fence=1 bytes=24 switch=false
     call:81 ddi.call name=DxgkDdiSubmitCommand level=dispatch class=scheduler adapter=adapter:9 process=-
+    c81 call:81 ddi.pages context=-
     call:81 ddi.return name=DxgkDdiSubmitCommand answer=ok legal=true
     call:82 ddi.call name=DxgkDdiPreemptCommand level=dispatch class=scheduler adapter=adapter:9 process=-
     call:82 ddi.return name=DxgkDdiPreemptCommand answer=ok legal=true

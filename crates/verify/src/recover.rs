@@ -23,7 +23,7 @@ const FATAL: usize = 6;
 pub(crate) static RULES: [Rule; 9] = [
     Rule { id: RuleId::KMD_PREEMPT_001, on: &["ddi.return"], check: preempts },
     Rule { id: RuleId::KMD_PREEMPT_004, on: &["ddi.call", "paging.submitted"], check: comes_first },
-    Rule { id: RuleId::KMD_SUBMIT_010, on: &["ddi.call"], check: nobodys },
+    Rule { id: RuleId::KMD_SUBMIT_010, on: &["ddi.pages"], check: nobodys },
     Rule { id: RuleId::KMD_SUBMIT_015, on: &["ddi.return"], check: cancels },
     Rule { id: RuleId::KMD_TDR_002, on: &["ddi.call"], check: alone },
     Rule { id: RuleId::KMD_TDR_003, on: &["paging.dropped"], check: dropped },
@@ -79,13 +79,10 @@ fn comes_first(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
 }
 
 fn nobodys(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let What::DdiCall { name, process, .. } = &event.what else { return Verdict::Aside };
-    if name != PAGE {
-        return Verdict::Aside;
-    }
-    Verdict::kept_if(process.is_none(), Who::Kernel, PAGE, || {
-        let whose = process.map_or_else(String::new, |it| it.to_string());
-        format!("paging commands were submitted for {whose}, but they are no application's")
+    let What::DdiPages { context } = event.what else { return Verdict::Aside };
+    Verdict::kept_if(context.is_none(), Who::Kernel, ddi::SUBMIT, || {
+        let context = context.map_or(String::new(), |it| it.to_string());
+        format!("paging commands were submitted for {context}, but they are no application's")
     })
 }
 

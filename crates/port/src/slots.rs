@@ -58,7 +58,6 @@ pub const UNCALLED: &[(&str, &[&str])] = &[
         "no presents, and no rendering of the kernel's own",
         &["DxgkDdiRenderKm", "DxgkDdiRenderGdi", "DxgkDdiPresent", "DxgkDdiSubmitRender"],
     ),
-    ("a device that hangs is reset by its engine", &["DxgkDdiResetDevice"]),
     (
         "no power management but of the whole adapter",
         &[

@@ -563,12 +563,12 @@ fn go(on: On, mmu: MmuPlan, allocations: usize, turns: usize) {
 
 #[test]
 fn every_byte_is_right_in_an_order_drawn_from_a_seed() {
-    go(On::Stepped(1), MmuPlan::default(), 1024, 1500);
+    go(On::Stepped(1), MmuPlan::default(), 1024, 1000);
 }
 
 #[test]
 fn every_byte_is_right_with_threads_side_by_side() {
-    go(On::Free, MmuPlan::default(), 1024, 1500);
+    go(On::Free, MmuPlan::default(), 1024, 1000);
 }
 
 #[test]
@@ -581,7 +581,7 @@ fn every_byte_is_right_whoever_writes_the_tables() {
     let by_address = MmuPlan { mode: UpdateMode::Virtual, ..MmuPlan::default() };
     for mmu in [MmuPlan::TWO_LEVELS, MmuPlan::BY_CPU, by_address] {
         for on in [On::Stepped(2), On::Pressed(3), On::Free] {
-            go(on, mmu, 128, 150);
+            go(on, mmu, 128, 120);
         }
     }
 }

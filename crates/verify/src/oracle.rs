@@ -245,7 +245,7 @@ impl Witness for Oracle {
         let bytes = match it.movement {
             // What is known already stays so: its last move may not have ended.
             Movement::Comes if known => None,
-            Movement::Leaves if known && before => None,
+            Movement::Leaves | Movement::Mapped if known && before => None,
             Movement::Comes | Movement::Mapped => in_system(it.ram, it.runs, it.bytes),
             Movement::Leaves => at_gpu(it),
             Movement::Shifted if before => None,

@@ -12,7 +12,7 @@ use flight::{Log, Machine, Passive, Who};
 use kernel::miniport::{Answer, Features, Miniport};
 use kernel::{Handle, Plugged};
 use softgpu::format::{Command, anywhere, describe_in, encode};
-use softgpu::{MemoryPlan, MmuPlan, SoftGpu};
+use softgpu::{Gpu, MemoryPlan, MmuPlan, SoftGpu};
 use std::sync::Arc;
 use stories::{Wing, run, verified};
 use thunk::{Client, Create, Made, PagingQueue};
@@ -26,8 +26,11 @@ const MIB: u64 = 1 << 20;
 /// A second, in the host's time.
 const SECOND: u64 = 10_000_000;
 
-/// The built-in driver, which cannot reset a single engine.
-struct Whole(Arc<SoftGpu>);
+/// What memory holds that was lost: entries that look valid.
+const NOISE: u32 = 0xdddd_dddd;
+
+/// The built-in driver, which cannot reset a single engine; with all of them, memory is lost.
+struct Whole(Arc<SoftGpu>, Arc<Gpu>);
 
 impl Miniport for Whole {
     fn stands_on(&self) -> Option<&dyn Miniport> {
@@ -38,6 +41,12 @@ impl Miniport for Whole {
         let mut features = self.0.query_adapter(at)?;
         features.scheduling.resets_engines = false;
         Ok(features)
+    }
+
+    fn reset(&self, at: &mut Passive) -> Answer<()> {
+        self.0.reset(at)?;
+        self.1.scribble(NOISE);
+        Ok(())
     }
 }
 
@@ -124,10 +133,10 @@ fn reset(on: On, mmu: MmuPlan) {
     let plan =
         MemoryPlan { visible: 8 * MIB, local: 8 * MIB, mmu: Some(mmu), ..MemoryPlan::default() };
     let (good, machine) = SoftGpu::with_memory(ram, plan);
-    machine.scribble(0xdddd_dddd);
+    machine.scribble(NOISE);
     let gpu = machine.clone();
     let plug = |log: &Arc<Log>| {
-        let miniport = Arc::new(Whole(good));
+        let miniport = Arc::new(Whole(good, machine.clone()));
         Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
     };
     let events = run(on, plug, |wing, at| {

@@ -1,5 +1,7 @@
 //! Four times the video memory in a random working set of two processes that know nothing but
 //! virtual addresses: every byte is right, and who gets one wrong is named.
+//!
+//! Longer than others: planted errors are flown through the very story that good drivers fly.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 

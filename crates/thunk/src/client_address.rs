@@ -1,9 +1,9 @@
 //! A client in safe Rust: what it does with GPU virtual addresses.
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
-use crate::{address, device};
 use crate::client::{Client, list_pointer, succeeded};
 use crate::client_memory::Made;
+use crate::{address, device};
 use abi::kmt::{
     D3DKMT_FREEGPUVIRTUALADDRESS, D3DKMT_SUBMITCOMMAND, D3DKMT_UPDATEGPUVIRTUALADDRESS,
     D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS,

@@ -1,12 +1,18 @@
 //! Rules on addresses that bind our own kernel, each broken by one event.
 
-use super::Change::{Missing, Set};
+use super::Change::{Early, Late, Missing, Set};
 use super::{Case, case};
 use flight::RuleId;
 
 /// The drivers of these flights, each with what stands before the scenario's name.
-pub(crate) const DRIVERS: &[(&str, &str)] =
-    &[("virtual ", "softgpu-virtual"), ("two levels ", "softgpu-two-levels")];
+pub(crate) const DRIVERS: &[(&str, &str)] = &[
+    ("virtual ", "softgpu-virtual"),
+    ("two levels ", "softgpu-two-levels"),
+    ("cpu tables ", "softgpu-cpu-tables"),
+];
+
+/// The entry above a table, made invalid.
+const UNHOOKED: &str = "page-table:12 page-table.written count=1 what=invalid";
 
 /// The cases.
 pub(crate) const CASES: &[Case] = &[
@@ -75,5 +81,33 @@ pub(crate) const CASES: &[Case] = &[
         "two levels map-bounds",
         "a root is given up that a context still has",
         Missing("root.set context=context:2 entries=1024"),
+    ),
+];
+
+/// The same rules again: a page table that is freed early, in every way there is.
+pub(crate) const FREED_EARLY: &[Case] = &[
+    case(
+        RuleId::KMD_PAGING_022,
+        "cpu tables free",
+        "a table goes whose entries are not made invalid again",
+        Missing("page-table:13 page-table.written count=512 initial=false"),
+    ),
+    case(
+        RuleId::KMD_PAGING_031,
+        "virtual free",
+        "the memory of a table is free while an entry leads to it",
+        Missing(UNHOOKED),
+    ),
+    case(
+        RuleId::KMD_PAGING_031,
+        "virtual free",
+        "the memory of a table is free before the one above is written",
+        Early("page-table:13 page-table.gone", UNHOOKED),
+    ),
+    case(
+        RuleId::KMD_PAGING_031,
+        "virtual free",
+        "the memory of a table is free while engines may remember the way to it",
+        Late(UNHOOKED, "tlb.flushed"),
     ),
 ];

@@ -262,9 +262,12 @@ unsafe extern "win64-unwind" fn interrupt_with_faults(context: PVOID, _message: 
             }
         }
     }
-    if let (1, Some(call)) = (ours, adapter.interface.DxgkCbQueueDpc) {
-        // SAFETY: The kernel gave both.
-        unsafe { call(adapter.interface.DeviceHandle) };
+    if adapter.board().acknowledge_vsync() {
+        adapter.notify_vsync();
+        ours = 1;
+    }
+    if ours == 1 {
+        adapter.queue_dpc();
     }
     ours
 }

@@ -35,6 +35,8 @@ pub struct Tabled<'a> {
     pub paging: Subject,
     /// The address space, or the process it is of.
     pub of: Subject,
+    /// The process whose address space it is; none is the system.
+    pub process: Option<Subject>,
     /// The level of the table: zero holds entries of pages.
     pub level: u32,
     /// The segment of the table, from one on, and where it is, counted from the segment's base.
@@ -62,6 +64,8 @@ pub struct Flushed<'a> {
     pub paging: Subject,
     /// The address space, or the process it is of.
     pub of: Subject,
+    /// The process whose address space it is; none is the system.
+    pub process: Option<Subject>,
     /// Its root.
     pub root: TableRoot,
     /// How many bits of an address find an entry, by level: the one with pages first.

@@ -1,11 +1,11 @@
 //! A client in safe Rust: what it does with GPU virtual addresses.
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
-use crate::address;
 use crate::client::{Client, list_pointer, succeeded};
 use crate::client_memory::Made;
+use crate::{address, device};
 use abi::kmt::{
-    D3DKMT_FREEGPUVIRTUALADDRESS, D3DKMT_UPDATEGPUVIRTUALADDRESS,
+    D3DKMT_FREEGPUVIRTUALADDRESS, D3DKMT_SUBMITCOMMAND, D3DKMT_UPDATEGPUVIRTUALADDRESS,
     D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS,
 };
 use abi::status::STATUS_PENDING;
@@ -57,6 +57,22 @@ impl Client {
         succeeded(unsafe {
             address::D3DKMTFreeGpuVirtualAddress(&self.session, at, &raw const args)
         })
+    }
+
+    /// `D3DKMTSubmitCommand`, with commands at a virtual address.
+    pub fn submit_at(
+        &self,
+        at: &mut Passive,
+        context: D3DKMT_HANDLE,
+        commands: u64,
+        length: u32,
+    ) -> Result<(), NTSTATUS> {
+        let mut args = D3DKMT_SUBMITCOMMAND::ZERO;
+        (args.Commands, args.CommandLength) = (commands, length);
+        args.BroadcastContextCount = 1;
+        args.BroadcastContext[0] = context;
+        // SAFETY: `args` lives here, and points to nothing.
+        succeeded(unsafe { device::D3DKMTSubmitCommand(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTUpdateGpuVirtualAddress`: at once, or when a fence has a value.

@@ -195,6 +195,7 @@ impl Shadows {
                 adapter.buffers.insert(buffer, after);
             }
             What::DpcQueued { fresh } => adapter.dpc |= fresh,
+            What::AdapterReset { .. } => self.tables_lost(event.subject),
             What::AdapterStopped {} => {
                 adapter.dpc = false;
                 (adapter.generation, adapter.stopped, adapter.flying) = (0, None, 0);

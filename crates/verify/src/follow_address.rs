@@ -17,7 +17,18 @@ impl Shadows {
                 let end = 1_u64.checked_shl(*bits).unwrap_or(u64::MAX);
                 let (adapter, process) = (*adapter, *process);
                 let (ranges, order, again) = (BTreeMap::new(), None, *again);
-                let space = Space { adapter, process, end, ranges, order, again };
+                let space = Space {
+                    adapter,
+                    process,
+                    end,
+                    ranges,
+                    order,
+                    again,
+                    walkers: BTreeSet::new(),
+                    tables: BTreeMap::new(),
+                    above: BTreeMap::new(),
+                    remembered: BTreeMap::new(),
+                };
                 self.start(subject, Known::Space(space));
                 self.with_adapter(adapter, |it| it.spaces.push((process, subject)));
             }
@@ -51,9 +62,11 @@ impl Shadows {
                 let all = (*start, *end) == (0, 0);
                 let inside = |it: &Lead| all || (*start <= it.span.start && it.span.end <= *end);
                 self.forget_leads(subject, |it| it.stale && inside(it));
+                self.with_space(subject, |it| it.remembered.retain(|_, it| !all && *it >= *end));
             }
             What::RootSet { context: Some(context), table, .. } => {
                 self.root_set(*context, Some(*table));
+                self.with_space(subject, |it| it.walkers.extend([*context]));
             }
             _ => (),
         }
@@ -69,8 +82,13 @@ impl Shadows {
             it.root = table;
             before
         });
-        if let Some(it) = before.and_then(|it| self.get(it)?.table_mut()) {
+        let space = before.and_then(|it| {
+            let it = self.get(it)?.table_mut()?;
             it.roots.remove(&context);
+            Some(it.space)
+        });
+        if let Some(space) = space.filter(|_| table.is_none()) {
+            self.with_space(space, |it| it.walkers.retain(|it| *it != context));
         }
         if let Some(it) = table.and_then(|it| self.get(it)?.table_mut()) {
             it.roots.insert(context);
@@ -86,21 +104,63 @@ impl Shadows {
     pub(crate) fn table(&mut self, event: &Event) {
         let subject = event.subject;
         match &event.what {
-            What::TableMade { space, entries, .. } => {
-                let (space, entries) = (*space, *entries);
-                let roots = BTreeSet::new();
+            What::TableMade { space, entries, level, address } => {
+                let (space, entries, roots) = (*space, *entries, BTreeSet::new());
                 let table = Table { space, entries, first: None, last: None, roots };
                 self.start(subject, Known::Table(table));
+                self.with_space(space, |it| it.tables.extend([((*level, *address), subject)]));
             }
-            What::TableGone {} => self.end(subject),
+            What::TableGone {} => {
+                if let Some(space) = self.of(subject).table().map(|it| it.space) {
+                    self.with_space(space, |it| {
+                        it.tables.retain(|_, it| *it != subject);
+                        it.remembered.remove(&subject);
+                        it.above
+                            .retain(|_, (child, parent)| *child != subject && *parent != subject);
+                    });
+                }
+                self.end(subject);
+            }
             What::TableWritten { what, count, .. } => {
                 if let Some(it) = self.get(subject).and_then(Shadow::table_mut) {
                     it.first.get_or_insert((what.clone(), *count));
                     it.last = Some((what.clone(), *count));
                 }
                 self.lead(event);
+                self.lead_to_table(event);
             }
             _ => (),
+        }
+    }
+
+    /// An entry above leads to a table from here on, or to none any more.
+    fn lead_to_table(&mut self, event: &Event) {
+        let What::TableWritten { space, level, address, count, what, .. } = &event.what else {
+            return;
+        };
+        let (Some(below), parent) = (level.checked_sub(1), event.subject) else { return };
+        let Some(it) = self.get(*space).and_then(Shadow::space_mut) else { return };
+        let key = (below, *address);
+        let now = it.tables.get(&key).copied().filter(|_| what == "table");
+        let mine = |at: &(u32, u64), parent_of: &Subject| {
+            if *count == 1 { *at == key } else { *parent_of == parent }
+        };
+        let before: Vec<_> = it.above.extract_if(.., |at, of| mine(at, &of.1)).collect();
+        it.remembered.extend(before.into_iter().map(|((_, address), of)| (of.0, address)));
+        if let Some(now) = now {
+            it.remembered.remove(&now);
+            it.above.insert(key, (now, parent));
+        }
+    }
+
+    /// A GPU was reset: nothing is remembered, and what leads where is written again.
+    pub(crate) fn tables_lost(&mut self, adapter: Subject) {
+        let spaces = self.of(adapter).adapter().map(|it| it.spaces.clone()).unwrap_or_default();
+        for (_, space) in spaces {
+            self.with_space(space, |it| {
+                it.above.clear();
+                it.remembered.clear();
+            });
         }
     }
 

@@ -22,6 +22,8 @@ struct State {
     known: BTreeMap<Subject, Known>,
     /// Moves that have begun and not ended.
     flying: BTreeMap<Subject, u32>,
+    /// Where the GPU's addresses get something from those, and how many bytes.
+    arriving: Vec<(Subject, u64, u64)>,
     /// Counts the packets of clients.
     packets: u64,
     compared: u64,
@@ -236,11 +238,14 @@ impl Witness for Oracle {
         let flying = state.flying.entry(it.of).or_insert(0);
         *flying += 1;
         let before = *flying > 1;
+        if arrives(it.movement) {
+            state.arriving.push((it.of, it.address, it.bytes));
+        }
         let known = state.known.contains_key(&it.of);
         let bytes = match it.movement {
             // What is known already stays so: its last move may not have ended.
             Movement::Comes if known => None,
-            Movement::Leaves if known && before => None,
+            Movement::Leaves | Movement::Mapped if known && before => None,
             Movement::Comes | Movement::Mapped => in_system(it.ram, it.runs, it.bytes),
             Movement::Leaves => at_gpu(it),
             Movement::Shifted if before => None,
@@ -263,6 +268,10 @@ impl Witness for Oracle {
 
     fn ends(&self, it: &Moving<'_>) {
         let state = &mut *self.state();
+        let mine = |that: &(Subject, u64, u64)| *that == (it.of, it.address, it.bytes);
+        if let Some(place) = state.arriving.iter().position(mine).filter(|_| arrives(it.movement)) {
+            state.arriving.remove(place);
+        }
         let flying = state.flying.get_mut(&it.of);
         let left = flying.map_or(0, |it| {
             *it = it.saturating_sub(1);
@@ -274,7 +283,7 @@ impl Witness for Oracle {
         state.flying.remove(&it.of);
         match it.movement {
             Movement::Unmapped => {
-                let dummy = first_of_each(it, it.dummy);
+                let dummy = first_of_each(it, it.dummy, &state.arriving);
                 self.judge(RuleId::KMD_PAGING_013, it.of, dummy);
             }
             Movement::Thrown => (),
@@ -325,6 +334,7 @@ impl Witness for Oracle {
         let state = &mut *self.state();
         state.known.remove(&of);
         state.flying.remove(&of);
+        state.arriving.retain(|it| it.0 != of);
     }
 }
 
@@ -395,13 +405,28 @@ fn first_wrong(expected: &[u8], found: &[u8]) -> Option<Wrong> {
     Some(Wrong { offset, expected: expected[place], found: found[place] })
 }
 
-/// Whether an unmapped range shows the dummy page, and the GPU still reaches it.
-fn first_of_each(it: &Moving<'_>, dummy: u64) -> Option<String> {
+/// Whether the GPU's addresses have something afterwards.
+fn arrives(movement: Movement) -> bool {
+    match movement {
+        Movement::Comes | Movement::Filled | Movement::Mapped | Movement::Shifted => true,
+        Movement::Leaves | Movement::Unmapped | Movement::Thrown => false,
+    }
+}
+
+/// Whether an unmapped range shows the dummy page, and the GPU still reaches it. Where the next one
+/// is on its way already, either may be seen.
+fn first_of_each(it: &Moving<'_>, dummy: u64, arriving: &[(Subject, u64, u64)]) -> Option<String> {
     let mut page = vec![0; 4096];
     let known = it.ram.read(dummy, &mut page);
     let mut found = vec![0; 4096];
     for offset in (0..it.bytes).step_by(4096) {
         let address = it.address + offset;
+        let next = |(_, start, bytes): &(Subject, u64, u64)| {
+            (*start..start.saturating_add(*bytes)).contains(&address)
+        };
+        if arriving.iter().any(next) {
+            continue;
+        }
         if !it.machine.peek(address, &mut found) {
             let said = "the GPU does not reach its dummy page";
             return Some(format!("after the unmapping of {}, {said} at {address:#x}", it.of));

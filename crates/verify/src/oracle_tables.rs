@@ -134,9 +134,10 @@ impl Tables {
                 format!("from {:#x} up to {:#x}", it.start, it.end)
             };
             format!(
-                "after the flush {range} of {} ({}), the GPU finds {} at {address:#x} where the \
+                "after the flush {range} of {} of {} ({}), the GPU finds {} at {address:#x} where the \
                  tables have {}",
                 it.of,
+                whose(it.process),
                 it.paging,
                 said(found),
                 said(expected)
@@ -204,7 +205,7 @@ fn judge_written(it: &Tabled<'_>, log: &Log, asked: Option<&Wrong>, other: Optio
     let sentence = |wrong: &Wrong, what: &str| {
         format!(
             "the update ({}) of entries {} to {} of a table of level {} at {:#x} of segment {}, \
-             which translate from {:#x} on for {}, {what} entry {} as {} where {} must be",
+             which translate from {:#x} on for {} of {}, {what} entry {} as {} where {} must be",
             it.paging,
             it.first,
             u64::from(it.first) + u64::from(it.count).saturating_sub(1),
@@ -213,6 +214,7 @@ fn judge_written(it: &Tabled<'_>, log: &Log, asked: Option<&Wrong>, other: Optio
             it.table.0,
             it.address,
             it.of,
+            whose(it.process),
             wrong.index,
             said(wrong.found),
             said(Some(wrong.expected))
@@ -240,6 +242,10 @@ fn judge_written(it: &Tabled<'_>, log: &Log, asked: Option<&Wrong>, other: Optio
     let broken = asked.map(|it| sentence(it, "left"));
     let broken = broken.or_else(|| other.map(|it| sentence(it, "changed another one:")));
     judge(RuleId::WT_TABLES_001, broken);
+}
+
+fn whose(process: Option<Subject>) -> String {
+    process.map_or("the system".to_owned(), |it| it.to_string())
 }
 
 fn indices(it: &Tabled<'_>) -> std::ops::Range<u32> {
@@ -274,7 +280,7 @@ mod tests {
     use std::cell::RefCell;
     use std::sync::Mutex;
 
-    const SPACE: Subject = Subject { kind: Kind::Process, number: 1 };
+    const SPACE: Subject = Subject { kind: Kind::Space, number: 1 };
     const ROOT: TableRoot = TableRoot { segment: 3, offset: 0, entries: 512 };
 
     /// Two levels of tables, and what its engines remember.
@@ -331,6 +337,7 @@ mod tests {
             Tabled {
                 paging: Kind::Paging.nr(1),
                 of: SPACE,
+                process: Some(Kind::Process.nr(1)),
                 level,
                 table: (3, if level == 1 { 0 } else { 0x1000 }),
                 first,
@@ -357,6 +364,7 @@ mod tests {
             let flushed = Flushed {
                 paging: Kind::Paging.nr(2),
                 of: SPACE,
+                process: Some(Kind::Process.nr(1)),
                 root: ROOT,
                 index_bits: &[9, 9],
                 start,
@@ -437,7 +445,10 @@ mod tests {
         it.flush(0x3000, 0x4000);
         it.broken(&[(RuleId::WT_TABLES_001, "finds page 0x5 of segment 2 at 0x3000 where")]);
         it.flush(0, 0);
-        it.broken(&[(RuleId::KMD_PAGING_024, "of the whole address space of process 1")]);
+        it.broken(&[(
+            RuleId::KMD_PAGING_024,
+            "of the whole address space of space 1 of process 1",
+        )]);
     }
 
     #[test]

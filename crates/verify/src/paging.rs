@@ -18,7 +18,7 @@ pub(crate) static RULES: [Rule; 12] = [
     Rule { id: RuleId::KMD_PAGING_011, on: &["paging.built", "paging.done"], check: fills },
     Rule { id: RuleId::KMD_PAGING_014, on: &["paging.done", "memory.freed"], check: mapped },
     Rule { id: RuleId::KMD_PAGING_025, on: &["paging.done"], check: told },
-    Rule { id: RuleId::KMD_PAGING_031, on: &["paging.built"], check: reused },
+    Rule { id: RuleId::KMD_PAGING_031, on: &["paging.built", "page-table.gone"], check: reused },
     Rule { id: RuleId::KMD_SEG_008, on: &["paging.built"], check: maps },
     Rule { id: RuleId::KMD_SEG_014, on: &["paging.private"], check: untouched },
 ];
@@ -199,6 +199,9 @@ fn told(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
 }
 
 fn reused(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    if matches!(event.what, What::TableGone {}) {
+        return table_left(event, owner);
+    }
     let What::PagingBuilt { operation, of, segment, address, size, come: true, .. } = &event.what
     else {
         return Verdict::Aside;
@@ -218,6 +221,28 @@ fn reused(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
         }
         let other = other.unwrap_or(*segment);
         format!("{of} comes to {address:#x} in {segment}, but {other} has not left from there")
+    })
+}
+
+/// The memory of a page table is anybody's from here on: no engine gets there.
+fn table_left(event: &Event, owner: &Shadow) -> Verdict {
+    let space = owner.space().filter(|it| it.process.is_some() && !it.walkers.is_empty());
+    let (Some(space), table) = (space, event.subject) else { return Verdict::Aside };
+    let above = space.above.iter().find(|it| it.1.0 == table);
+    let remembered = space.remembered.get(&table);
+    Verdict::kept_if(above.is_none() && remembered.is_none(), Who::Kernel, BUILD, || {
+        let whose = space.process.map_or(String::new(), |it| format!(" of {it}"));
+        match (above, remembered) {
+            (Some(((_, address), (_, parent))), _) => format!(
+                "the memory of {table}{whose} is free, but the entry of address {address:#x} in \
+                 {parent} leads to it"
+            ),
+            (None, address) => format!(
+                "the memory of {table}{whose} is free, but no flush since has had address {:#x} \
+                 forgotten, which led to it",
+                address.copied().unwrap_or_default()
+            ),
+        }
     })
 }
 

@@ -38,6 +38,7 @@ pub(crate) struct TableFacts {
     word: Option<usize>,
     of: Option<Subject>,
     space: Subject,
+    owner: Option<Subject>,
     /// The segment of the table, and where it is there.
     spot: (u32, u64),
     root: TableRoot,
@@ -177,6 +178,7 @@ impl World {
             word: behind.map(|it| it.word),
             of: behind.map(|it| it.owner),
             space: crate::space::subject(number),
+            owner: space.process.map(|it| Kind::Process.nr(it)),
             spot,
             root: TableRoot { segment: root.segment, offset: root.offset, entries: root.entries },
             index_bits: levels.iter().map(|it| it.index_bits).collect(),
@@ -259,6 +261,7 @@ impl Kernel {
                 let tabled = Tabled {
                     paging,
                     of: facts.space,
+                    process: facts.owner,
                     level: it.level,
                     table: facts.spot,
                     first: it.first,
@@ -278,6 +281,7 @@ impl Kernel {
             Move::Flush { start, end, .. } if !begins => witness.flushed(&Flushed {
                 paging,
                 of: facts.space,
+                process: facts.owner,
                 root: facts.root,
                 index_bits: &facts.index_bits,
                 start: *start,

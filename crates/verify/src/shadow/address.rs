@@ -19,6 +19,15 @@ pub struct Space {
     pub order: Option<u32>,
     /// Whether tables are made invalid before they go.
     pub again: bool,
+    /// The contexts that have a root in it.
+    pub walkers: BTreeSet<Subject>,
+    /// The last table that was made of a level, at its first address.
+    pub tables: BTreeMap<(u32, u64), Subject>,
+    /// The table that an entry leads to, by the level and the first address of that, and whose
+    /// entry it is.
+    pub above: BTreeMap<(u32, u64), (Subject, Subject)>,
+    /// Tables that no entry leads to any more, but engines may remember one; their first addresses.
+    pub remembered: BTreeMap<Subject, u64>,
 }
 
 /// Addresses that are taken.

@@ -185,6 +185,9 @@ events! {
 
     /// A context was given work: it is the context's packet of that number.
     PacketQueued "packet.queued" { packet: u64 }
+    /// The digests of a packet's private data, as its client gave it and as it is when the call
+    /// is over: subject the process. Only where nobody else can have changed it.
+    PacketPrivate "packet.private" { bytes: u32, given: Hex, left: Hex }
     /// The node was given the packet: subject the context.
     PacketSubmitted "packet.submitted" { packet: u64, node: Subject, fence: Fence }
     /// The node gave the packet back, or lost it in a reset, before it was done: it will be

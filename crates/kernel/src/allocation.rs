@@ -15,6 +15,8 @@ pub struct Allocation {
     pub(crate) word: Option<DriverAllocation>,
     /// How many bytes its driver said it has.
     pub(crate) size: u64,
+    /// It is a primary, as its client said.
+    pub(crate) primary: bool,
     /// Video is captured into it.
     pub(crate) capture: bool,
     /// Its memory, on an adapter that has some.

@@ -309,7 +309,7 @@ impl Driver {
         (process, name): (Option<u32>, Handle),
         device: &DriverDevice,
         order: &ContextOrder,
-    ) -> Answer<DriverContext> {
+    ) -> Answer<(DriverContext, u32)> {
         let word: Blank<'_, Context> = Blank::named(name);
         self.call(&CREATE_CONTEXT, at, bare(process), |it, at| {
             it.create_context(at, device, order, word)

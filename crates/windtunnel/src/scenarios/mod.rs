@@ -17,5 +17,6 @@ pub(crate) mod pnp;
 pub(crate) mod render;
 pub(crate) mod saved;
 pub(crate) mod share;
+pub(crate) mod submit;
 pub(crate) mod sync;
 pub(crate) mod threads;

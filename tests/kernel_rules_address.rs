@@ -1,6 +1,6 @@
 //! Rules on addresses that bind our own kernel, each broken by one event.
 
-use super::Change::{Missing, Set};
+use super::Change::{Early, Missing, Set};
 use super::{Case, case};
 use flight::RuleId;
 
@@ -39,6 +39,18 @@ pub(crate) const CASES: &[Case] = &[
         "virtual update",
         "a later operation is applied before an earlier one",
         Set("range.mapped order=2", "order", "0"),
+    ),
+    case(
+        RuleId::GPUVA_UPDATE_005,
+        "virtual update-behind",
+        "an update is applied before its fence has its value",
+        Set("update.applied of=sync:1", "wanted", "9"),
+    ),
+    case(
+        RuleId::GPUVA_UPDATE_006,
+        "virtual update-many",
+        "one more update waits, and its caller does not",
+        Early("update.queued update=129", "update.applied"),
     ),
     case(
         RuleId::KMD_PAGING_019,

@@ -486,8 +486,17 @@ events! {
     /// a reservation are `kept` then: only reserved.
     RangeFreed "range.freed" { start: u64, end: u64, ended: bool, kept: bool }
     /// A client's update of addresses is applied: subject the space. So many of its operations
-    /// are `ignored`, for addresses that are not of its reservation any more.
-    UpdateApplied "update.applied" { update: u32, ignored: u32 }
+    /// are `ignored`, for addresses that are not of its reservation any more, or something that is
+    /// gone. `of` is the fence that it waited for, which had to have the value `wanted`.
+    UpdateApplied "update.applied" {
+        update: u32, ignored: u32, of: Option<Subject>, wanted: u64
+    }
+    /// A client's update of addresses waits until a fence has a value: subject the space.
+    UpdateQueued "update.queued" { update: u32, of: Subject, wanted: u64 }
+    /// It will never be applied: its device ends.
+    UpdateDropped "update.dropped" { update: u32 }
+    /// Its entries are written, and its fence was signalled: to the value behind `wanted`.
+    UpdateDone "update.done" { update: u32, of: Subject, wanted: u64 }
     /// A packet touched an address at which nothing was for it: subject the context. `why` is
     /// what was there.
     AddressFaulted "address.faulted" { space: Subject, address: u64, why: Text }

@@ -18,6 +18,7 @@ pub(crate) mod fault;
 pub(crate) mod geometry;
 pub(crate) mod grow;
 pub(crate) mod life;
+pub(crate) mod queued;
 pub(crate) mod restore;
 pub(crate) mod step;
 pub(crate) mod system;

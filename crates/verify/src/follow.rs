@@ -57,6 +57,8 @@ impl Shadows {
             What::TableWritten { space, .. } => Some(*space),
             What::TableGone {} => shadow.table().map(|it| it.space),
             What::RootSet { table, .. } => Some(*table),
+            What::UpdateApplied { of, .. } => *of,
+            What::UpdateDone { of, .. } => Some(*of),
             What::MemoryEvicted { .. } | What::SavedGone {} => {
                 shadow.saved().and_then(|it| it.context)
             }

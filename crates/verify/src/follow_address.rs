@@ -17,7 +17,8 @@ impl Shadows {
                 let end = 1_u64.checked_shl(*bits).unwrap_or(u64::MAX);
                 let (adapter, process) = (*adapter, *process);
                 let (ranges, order, again) = (BTreeMap::new(), None, *again);
-                let space = Space { adapter, process, end, ranges, order, again };
+                let waiting = BTreeSet::new();
+                let space = Space { adapter, process, end, ranges, order, again, waiting };
                 self.start(subject, Known::Space(space));
                 self.with_adapter(adapter, |it| it.spaces.push((process, subject)));
             }
@@ -40,8 +41,16 @@ impl Shadows {
                     it.order = Some(*order);
                 });
             }
-            What::RangeGiven { .. } | What::UpdateApplied { .. } => {
-                self.with_space(subject, |it| it.order = None);
+            What::RangeGiven { .. } => self.with_space(subject, |it| it.order = None),
+            What::UpdateApplied { update, .. } => self.with_space(subject, |it| {
+                it.order = None;
+                it.waiting.remove(update);
+            }),
+            What::UpdateQueued { update, .. } => {
+                self.with_space(subject, |it| it.waiting.extend([*update]));
+            }
+            What::UpdateDropped { update } => {
+                self.with_space(subject, |it| it.waiting.retain(|it| it != update));
             }
             What::RangeFreed { start, end, kept, .. } => {
                 let stays = Taken { end: *end, of: None, offset: 0 };

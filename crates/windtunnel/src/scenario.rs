@@ -2,7 +2,7 @@
 
 use crate::scenarios::{
     address, bad, bad_address, bad_memory, bad_render, bad_sync, destroy, destroy_memory, escape,
-    interrupt, keyed, life, memory, pnp, render, saved, share, submit, sync, threads,
+    interrupt, keyed, life, memory, pnp, render, saved, share, submit, sync, threads, update,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -210,6 +210,7 @@ pub const ALL: &[&[Scenario]] = &[
     threads::ALL,
     memory::ALL,
     address::ALL,
+    update::ALL,
     destroy_memory::ALL,
     saved::ALL,
     sync::ALL,

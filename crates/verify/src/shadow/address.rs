@@ -19,6 +19,8 @@ pub struct Space {
     pub order: Option<u32>,
     /// Whether tables are made invalid before they go.
     pub again: bool,
+    /// The updates that wait for a fence.
+    pub waiting: BTreeSet<u32>,
 }
 
 /// Addresses that are taken.

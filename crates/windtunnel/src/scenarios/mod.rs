@@ -20,3 +20,4 @@ pub(crate) mod share;
 pub(crate) mod submit;
 pub(crate) mod sync;
 pub(crate) mod threads;
+pub(crate) mod update;

@@ -466,6 +466,9 @@ events! {
     TlbFlushed "tlb.flushed" { start: u64, end: u64 }
     /// A page table is gone, its memory given back.
     TableGone "page-table.gone" {}
+    /// A driver keeps addresses of a process that it met, and clients may have things mapped there
+    /// if they are `shown`: subject the space.
+    RangeKept "range.kept" { start: u64, end: u64, shown: bool }
     /// A client reserved addresses: subject the space. It asked for `base`, or for any between
     /// `minimum` and `maximum`; they are there when the queue's fence has that `value`.
     RangeReserved "range.reserved" {

@@ -146,7 +146,7 @@ impl World {
             let parts = space.map(|it| it.addresses.parts(&(to.address..end)));
             let view = |held: Held| match held {
                 Held::Mapped { view, .. } => self.views.get(view).map(|it| it.allocation),
-                Held::Reserved | Held::NoAccess | Held::Zero => None,
+                Held::Reserved | Held::Driver | Held::NoAccess | Held::Zero => None,
             };
             parts.into_iter().flatten().filter_map(|it| view(it.1.held)).collect()
         } else {

@@ -30,7 +30,7 @@ impl Shadows {
                     self.with_adapter(adapter, |it| it.spaces.retain(|it| it.1 != subject));
                 }
             }
-            What::RangeReserved { start, end, .. } => {
+            What::RangeReserved { start, end, .. } | What::RangeKept { start, end, .. } => {
                 let taken = Taken { end: *end, of: None, offset: 0 };
                 self.with_space(subject, |it| it.put(&(*start..*end), Some(taken)));
             }

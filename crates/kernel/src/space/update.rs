@@ -235,7 +235,7 @@ impl World {
             Held::Mapped { view, .. } => {
                 self.views.get(view).is_some_and(|it| it.stage == Stage::Live)
             }
-            Held::Reserved | Held::NoAccess | Held::Zero => true,
+            Held::Reserved | Held::Driver | Held::NoAccess | Held::Zero => true,
         }
     }
 

@@ -318,6 +318,10 @@ unsafe extern "win64-unwind" fn interrupt_with_faults(context: PVOID, _message: 
             }
         }
     }
+    if adapter.board().acknowledge_vsync() {
+        adapter.notify_vsync();
+        ours = 1;
+    }
     if let (1, Some(call)) = (ours, adapter.interface.DxgkCbQueueDpc) {
         // SAFETY: The kernel gave both.
         unsafe { call(adapter.interface.DeviceHandle) };

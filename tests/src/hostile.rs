@@ -249,6 +249,7 @@ impl Drop for Arena {
 macro_rules! entries {
     ($($name:ident $place:expr;)*) => {
         const PLACES: &[usize] = &[$($place),*];
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
         fn call(session: &Session, at: &mut Passive, number: usize, address: u64) {
             let entries: &[&dyn Fn(&mut Passive)] = &[$(&|at| {
                 let args = without_provenance_mut::<u8>(usize::try_from(address).unwrap_or(0));
@@ -313,6 +314,20 @@ entries! {
     D3DKMTUpdateGpuVirtualAddress UPDATE;
 }
 
+/// What it has before it is hostile, as far as its driver has such.
+const FIRST: &[&str] = &[
+    "D3DKMTEnumAdapters2",
+    "D3DKMTCreateDevice",
+    "D3DKMTCreateContextVirtual",
+    "D3DKMTCreateAllocation",
+    "D3DKMTCreateKeyedMutex",
+    "D3DKMTCreateSynchronizationObject",
+    "D3DKMTCreateSynchronizationObject2",
+    "D3DKMTCreateContext",
+    "D3DKMTCreatePagingQueue",
+    "D3DKMTReserveGpuVirtualAddress",
+];
+
 const NUMBERS: [u32; 10] =
     [0, 1, 2, 3, 34, 0xfff, 0x10_0000, 0x0100_0001, 0x7fff_ffff, 0xffff_ffff];
 
@@ -334,7 +349,7 @@ fn call_through(bytes: &[u8], open: fn(&Arc<Kernel>) -> Session) -> usize {
     let events = run(0, make, |wing, at| {
         let (arena, session) = (Arena::new(), open(&wing.kernel));
         arena.furnish();
-        for number in [0, 3, 5] {
+        for number in FIRST.iter().filter_map(|it| NAMES.iter().position(|name| name == it)) {
             arena.pass_on_handles();
             call(&session, at, number, arena.address(PLACES[number]));
         }

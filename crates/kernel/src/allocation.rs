@@ -5,6 +5,7 @@ use crate::miniport::DriverAllocation;
 use crate::store::Few;
 
 /// A piece of memory (`hAllocation` of the DDI).
+#[expect(clippy::struct_excessive_bools, reason = "separate facts, and none excludes another")]
 pub struct Allocation {
     pub(crate) adapter: u32,
     /// The device that created it, which may be gone.

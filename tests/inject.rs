@@ -98,7 +98,7 @@ calls! {
     destroy_device(at: &mut Passive, device: DriverDevice) -> ();
     create_context(
         at: &mut Passive, device: &DriverDevice, order: &ContextOrder, word: Blank<'_, Context>
-    ) -> DriverContext;
+    ) -> (DriverContext, u32);
     destroy_context(at: &mut Passive, context: DriverContext) -> ();
     standard_data(at: &mut Passive, standard: &mut Standard) -> ();
     create_allocations(at: &mut Passive, births: Births<'_>) -> Born;

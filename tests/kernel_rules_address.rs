@@ -47,6 +47,18 @@ pub(crate) const CASES: &[Case] = &[
         Set("range.mapped order=2", "order", "0"),
     ),
     case(
+        RuleId::GPUVA_UPDATE_005,
+        "virtual update-behind",
+        "an update is applied before its fence has its value",
+        Set("update.applied of=sync:1", "wanted", "9"),
+    ),
+    case(
+        RuleId::GPUVA_UPDATE_006,
+        "virtual update-many",
+        "one more update waits, and its caller does not",
+        Early("update.queued update=129", "update.applied"),
+    ),
+    case(
         RuleId::KMD_PAGING_019,
         "virtual map-and-draw",
         "the system's tables are written by commands",

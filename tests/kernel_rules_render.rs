@@ -43,6 +43,12 @@ pub(crate) const CASES: &[Case] = &[
         Set("packet.uses", "address", "4096"),
     ),
     case(
+        RuleId::SUBMIT_CMD_005,
+        "submit-to-two",
+        "a client's private data is another one after the call",
+        Set("packet.private", "left", "0x00000000"),
+    ),
+    case(
         RuleId::SUBMIT_RENDER_007,
         LOCKED,
         "a packet uses what is locked and can be in no aperture",

@@ -1,8 +1,13 @@
 //! Page tables: what a driver writes is compared with what it was asked to write, and who gets
 //! it wrong is named.
 
+use abi::status::STATUS_INVALID_PARAMETER;
+use abi::ukm::{
+    D3DDDI_MAPGPUVIRTUALADDRESS, D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE as Protection,
+};
 use flight::RuleId;
 use stories::{flown, good_scenarios};
+use thunk::Client;
 use windtunnel::{On, Scenario};
 
 /// Each driver that gets page tables wrong, and a scenario that shows it.
@@ -25,6 +30,9 @@ const CASES: &[(&str, &str, RuleId)] = &[
     ("odd-root", "map-and-draw", RuleId::KMD_PT_002),
     ("fewer-entries", "map-and-draw", RuleId::KMD_PT_002),
     ("needs-allocation", "map-and-draw", RuleId::KMD_PT_004),
+    ("keeps-late", "map-and-draw", RuleId::KMD_PROC_003),
+    ("keeps-a-page", "map-and-draw", RuleId::KMD_PROC_004),
+    ("keeps-crooked", "map-and-draw", RuleId::KMD_PROC_004),
 ];
 
 #[test]
@@ -81,4 +89,42 @@ fn good_drivers_keep_every_rule_when_threads_run_side_by_side() {
             (0..3).for_each(|_| clean(driver, scenario.name, On::Free));
         }
     }
+}
+
+#[test]
+fn what_a_driver_keeps_is_a_clients_if_it_says_so() {
+    let make = drivers::find("table-virtual").unwrap().make;
+    stories::run(1, make, |wing, at| {
+        let client = Client::new(&wing.kernel);
+        let adapter = client.adapters(at).unwrap()[0];
+        let device = client.create_device(at, adapter).unwrap();
+        let queue = client.create_queue(at, device, 0).unwrap().queue;
+        // The driver keeps two leaf tables behind the first entry of the root, and shows one.
+        let (hidden, leaf) = (1 << 30, 2 << 20);
+        let zeroes = |base, size: u64| D3DDDI_MAPGPUVIRTUALADDRESS {
+            hPagingQueue: queue,
+            BaseAddress: base,
+            SizeInPages: size / 4096,
+            Protection: Protection { Value: Protection::Zero },
+            ..D3DDDI_MAPGPUVIRTUALADDRESS::ZERO
+        };
+        let shown = hidden + 2 * leaf;
+        for base in [hidden, hidden + leaf, shown - 4096] {
+            let mapped = client.map_address(at, &zeroes(base, 8192));
+            assert_eq!(mapped.err(), Some(STATUS_INVALID_PARAMETER), "{base:#x}");
+            let freed = client.free_address(at, adapter, base, 4096);
+            assert_eq!(freed, Err(STATUS_INVALID_PARAMETER), "{base:#x}");
+        }
+        for _ in 0..2 {
+            assert_eq!(client.map_address(at, &zeroes(shown, leaf)).unwrap().0, shown);
+            // It stays the driver's, and nobody else is given it.
+            client.free_address(at, adapter, shown, leaf).unwrap();
+            let all = zeroes(0, leaf);
+            let low = D3DDDI_MAPGPUVIRTUALADDRESS { MinimumAddress: hidden, ..all };
+            assert!(client.map_address(at, &low).unwrap().0 >= shown + leaf);
+        }
+        client.destroy_device(at, device).unwrap();
+        client.close_adapter(at, adapter).unwrap();
+        client.end(at);
+    });
 }

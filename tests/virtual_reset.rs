@@ -8,7 +8,7 @@ use abi::status::STATUS_DEVICE_REMOVED;
 use abi::ukm::{
     D3DDDI_MAPGPUVIRTUALADDRESS as Map, D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE as Protection,
 };
-use flight::{Log, Machine, Passive, Who};
+use flight::{Log, Machine, Passive};
 use kernel::miniport::{Answer, Features, Miniport};
 use kernel::{Handle, Plugged};
 use softgpu::format::{Command, anywhere, describe_in, encode};
@@ -175,7 +175,7 @@ fn reset(on: On, mmu: MmuPlan) {
     let verifier = verified(&events);
     windtunnel::keep_tally(verifier.tally());
     // What binds the kernel in a reset is the drill's.
-    let loud = |it: &&Finding| it.severity > Severity::Note && it.who != Who::Kernel;
+    let loud = |it: &&Finding| it.severity > Severity::Note;
     assert_eq!(verifier.findings().iter().find(loud), None, "{on:?}, {mmu:?}");
 }
 

@@ -14,7 +14,9 @@ use abi::display::{
     DXGK_VIDMMCAPS_FLAGS as Memory, DXGKARG_BUILDPAGINGBUFFER, DXGKARG_CREATEPROCESS,
     DXGKARG_GETROOTPAGETABLESIZE, DXGKARG_MAPCPUHOSTAPERTURE, DXGKARG_QUERYADAPTERINFO,
     DXGKARG_SETROOTPAGETABLE, DXGKARG_UNMAPCPUHOSTAPERTURE, DXGKARGCB_NOTIFY_INTERRUPT_DATA,
-    DXGKQAITYPE_DRIVERCAPS, DXGKQAITYPE_GPUMMUCAPS, DXGKQAITYPE_PAGETABLELEVELDESC, DmaPageFaulted,
+    DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE,
+    DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE_FLAGS as RangeFlags, DXGKQAITYPE_DRIVERCAPS,
+    DXGKQAITYPE_GPUMMUCAPS, DXGKQAITYPE_PAGETABLELEVELDESC, DmaPageFaulted,
 };
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::{
@@ -45,7 +47,7 @@ pub(crate) const VIRTUAL: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DAT
 #[repr(C)]
 struct Process {
     /// What the kernel calls it.
-    _kernel: HANDLE,
+    kernel: HANDLE,
 }
 
 impl Kind for Process {
@@ -116,17 +118,71 @@ unsafe extern "win64-unwind" fn query_tables(
     }
 }
 
-unsafe extern "win64-unwind" fn create_process(
-    _adapter: HANDLE,
+/// How many bytes of addresses one leaf page table of the board translates.
+pub(crate) fn leaf(adapter: &Adapter) -> u64 {
+    let levels = adapter.board().mmu.map(|it| it.features().levels).unwrap_or_default();
+    levels.first().map_or(0, |it| 4096 << it.index_bits)
+}
+
+/// `DxgkCbReserveGpuVirtualAddressRange`: where it is.
+pub(crate) fn keep(
+    adapter: &Adapter,
+    mut order: DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE,
+) -> Result<u64, NTSTATUS> {
+    let call = adapter.interface.DxgkCbReserveGpuVirtualAddressRange;
+    let call = call.ok_or(STATUS_NOT_SUPPORTED)?;
+    // SAFETY: The kernel gave the function and the handle, and `order` outlives the call.
+    match unsafe { call(adapter.interface.DeviceHandle, &raw mut order) } {
+        STATUS_SUCCESS => Ok(order.StartVirtualAddress),
+        status => Err(status),
+    }
+}
+
+/// Keeps addresses for itself, and others behind them that clients may use, too.
+pub(crate) unsafe extern "win64-unwind" fn create_process(
+    handle: HANDLE,
     args: *mut DXGKARG_CREATEPROCESS,
 ) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which outlives the call.
+    let Some(adapter) = (unsafe { find::<Adapter>(handle) }) else {
+        return STATUS_INVALID_PARAMETER;
+    };
     // SAFETY: It is a structure, and the driver's for the call.
     let args = unsafe { &mut *args };
-    args.hKmdProcess = take(Process { _kernel: args.hDxgkProcess });
+    let span = leaf(adapter);
+    let own = DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE {
+        hDxgkProcess: args.hDxgkProcess,
+        SizeInBytes: 2 * span,
+        Alignment: u32::try_from(2 * span).unwrap_or(0),
+        ..DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE::ZERO
+    };
+    let shown = |start| DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE {
+        BaseAddress: start + 2 * span,
+        SizeInBytes: span,
+        Flags: RangeFlags { Value: RangeFlags::AllowUserModeMapping },
+        ..own
+    };
+    if let Err(status) = keep(adapter, own).and_then(|start| keep(adapter, shown(start))) {
+        return status;
+    }
+    args.hKmdProcess = take(Process { kernel: args.hDxgkProcess });
     if args.hKmdProcess.is_null() { STATUS_NO_MEMORY } else { STATUS_SUCCESS }
 }
 
-unsafe extern "win64-unwind" fn destroy_process(_adapter: HANDLE, process: HANDLE) -> NTSTATUS {
+/// What the kernel calls a process.
+///
+/// # Safety
+///
+/// The word is a process's, which has not ended.
+pub(crate) unsafe fn kernel_name(process: HANDLE) -> Option<HANDLE> {
+    // SAFETY: The caller promises the same.
+    unsafe { find::<Process>(process) }.map(|it| it.kernel)
+}
+
+pub(crate) unsafe extern "win64-unwind" fn destroy_process(
+    _adapter: HANDLE,
+    process: HANDLE,
+) -> NTSTATUS {
     // SAFETY: The word is the process's, which ends here and not before.
     if unsafe { find::<Process>(process) }.is_none() {
         return STATUS_INVALID_PARAMETER;

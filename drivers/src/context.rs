@@ -11,6 +11,7 @@ use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_SUCCESS};
 use abi::{HANDLE, NTSTATUS};
 use flight::Fence;
 use softgpu::{NODES, format};
+use std::ptr;
 
 /// How many bytes a DMA buffer has, and its private data.
 const DMA_BUFFER: u32 = 0x1000;
@@ -141,7 +142,17 @@ pub(crate) unsafe extern "win64-unwind" fn submit_command(
     let private = unsafe { bytes(args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) };
     let fence = Fence(args.SubmissionFenceId);
     let give = |commands| adapter.board().submit(device.space, args.NodeOrdinal, fence, commands);
-    match format::decode(private).and_then(give) {
+    let given = format::decode(private).and_then(give);
+    // It is the driver's to write, and its client sees nothing of that.
+    // SAFETY: There are so many bytes, and the driver's for the call; `private` is not used again.
+    unsafe {
+        ptr::write_bytes(
+            args.pDmaBufferPrivateData.cast::<u8>(),
+            0xdd,
+            args.DmaBufferPrivateDataSize as usize,
+        );
+    }
+    match given {
         Ok(()) => STATUS_SUCCESS,
         Err(_) => STATUS_INVALID_PARAMETER,
     }

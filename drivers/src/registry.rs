@@ -296,6 +296,12 @@ pub const ALL: &[Listed] = drivers! {
         [KMD_PAGING_020] |log| plug::table_virtual(&addresses::COUNTS_A_BUFFER, log);
     "rounds-entries" "takes root page tables to have more entries than it was told"
         [KMD_PT_003] |log| plug::table_virtual(&addresses::ROUNDS_ENTRIES, log);
+    "keeps-late" "reserves addresses of a process when it is over"
+        [KMD_PROC_003] |log| plug::table_virtual(&addresses::KEEPS_LATE, log);
+    "keeps-a-page" "reserves addresses of less than a leaf page table"
+        [KMD_PROC_004] |log| plug::table_virtual(&addresses::KEEPS_A_PAGE, log);
+    "keeps-crooked" "reserves addresses aligned to what is no power of two"
+        [KMD_PROC_004] |log| plug::table_virtual(&addresses::KEEPS_CROOKED, log);
     "writes-later" "leaves page tables unwritten that the CPU has to write" [KMD_PAGING_020]
         |log| plug::tables(MmuPlan::BY_CPU, Table::WritesLater, log);
     "adds-offset" "adds the allocation's offset to the ends of virtual transfers"

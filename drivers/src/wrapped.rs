@@ -111,7 +111,7 @@ impl Miniport for Wrapped {
         device: &DriverDevice,
         order: &ContextOrder,
         word: Blank<'_, Context>,
-    ) -> Answer<DriverContext> {
+    ) -> Answer<(DriverContext, u32)> {
         if self.fault == Some(Fault::RefusesContexts) {
             return Err(Refusal::Unsupported);
         }

@@ -108,7 +108,7 @@ impl Miniport for Careful {
         device: &DriverDevice,
         order: &ContextOrder,
         word: Blank<'_, Context>,
-    ) -> Answer<DriverContext> {
+    ) -> Answer<(DriverContext, u32)> {
         let context = self.driver.create_context(at, device, order, word)?;
         let shared = self.state(|it| it.shared.get(&device.word()).copied());
         if let Some(shared) = shared {

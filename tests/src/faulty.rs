@@ -105,7 +105,7 @@ impl Miniport for Faulty {
         device: &DriverDevice,
         order: &ContextOrder,
         word: Blank<'_, Context>,
-    ) -> Answer<DriverContext> {
+    ) -> Answer<(DriverContext, u32)> {
         self.count("create_context")?;
         self.driver.create_context(at, device, order, word)
     }

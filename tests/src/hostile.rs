@@ -5,7 +5,8 @@
 //! or of the kernel's.
 #![expect(unsafe_code, reason = "plays an application that passes any number as a pointer")]
 
-use crate::{run, softgpu, verified};
+use crate::{run, verified};
+use abi::ukm::{D3DDDI_MONITORED_FENCE, D3DDDI_SYNCHRONIZATION_MUTEX};
 use flight::{Event, Passive, What, Who};
 use kernel::{Kernel, Manner};
 use std::ptr::{null_mut, without_provenance_mut};
@@ -15,7 +16,7 @@ use thunk::Session;
 /// The arena: two pages, and behind them one that nobody may touch.
 const LENGTH: usize = 0x2000;
 /// Where arguments are made up.
-const USED: usize = 0x800;
+const USED: usize = 0x1100;
 
 /// Where each entry's arguments lie when the caller is not hostile about that.
 const ENUM: usize = 0x000;
@@ -29,6 +30,38 @@ const SUBMIT: usize = 0x480;
 const ESCAPE: usize = 0x640;
 const STATE: usize = 0x700;
 const OPEN: usize = 0x780;
+
+const KEYED: usize = 0x800;
+const KEYED_OPEN: usize = 0x820;
+const ACQUIRE: usize = 0x840;
+const RELEASE: usize = 0x870;
+const SYNC: usize = 0x8a0;
+const SYNC_FIRST: usize = 0x900;
+const SYNC_OPEN: usize = 0x950;
+const SIGNAL_CPU: usize = 0x9a0;
+const WAIT_CPU: usize = 0x9c0;
+const OBJECTS: usize = 0x9f0;
+const VALUES: usize = 0x9f8;
+const SIGNAL_GPU: usize = 0xa00;
+const WAIT_GPU: usize = 0xa50;
+const SIGNAL_ALL: usize = 0xaa0;
+const CONTEXTS: usize = 0xb00;
+const SIGNAL_FIRST: usize = 0xb10;
+const SIGNAL_SECOND: usize = 0xba0;
+const LISTED: usize = 0xd70;
+const RENDER: usize = 0xdd0;
+const QUEUE: usize = 0xf40;
+const MAP: usize = 0xf60;
+const RESERVE: usize = 0xfc8;
+const FREE: usize = 0x1010;
+const UPDATE: usize = 0x1028;
+const OPERATIONS: usize = 0x1060;
+const RESIDENT: usize = 0x10a0;
+const EVICT: usize = 0x10d0;
+const LIST: usize = 0x10f0;
+
+/// The drivers it is flown with: which one, its bytes say.
+const DRIVERS: [&str; 3] = ["softgpu", "softgpu-virtual", "softgpu-listed"];
 
 struct Arena(*mut u8);
 
@@ -113,6 +146,45 @@ impl Arena {
         self.set(ESCAPE + 24, 16_u32);
         self.set(OPEN + 8, 1_u32);
         self.set(OPEN + 16, self.address(INFOS));
+        self.furnish_objects();
+        self.furnish_memory();
+    }
+
+    /// The same of keyed mutexes and synchronisation objects.
+    fn furnish_objects(&self) {
+        self.set(ACQUIRE + 16, self.address(VALUES));
+        self.set(SYNC + 8, D3DDDI_MONITORED_FENCE);
+        self.set(SYNC_FIRST + 4, D3DDDI_SYNCHRONIZATION_MUTEX);
+        for (call, objects, values) in [
+            (SIGNAL_CPU, 8, 16),
+            (WAIT_CPU, 8, 16),
+            (SIGNAL_GPU, 8, 16),
+            (WAIT_GPU, 8, 16),
+            (SIGNAL_ALL, 8, 32),
+        ] {
+            self.set(call + if call == SIGNAL_ALL { 0 } else { 4 }, 1_u32);
+            self.set(call + objects, self.address(OBJECTS));
+            self.set(call + values, self.address(VALUES));
+        }
+        self.set(SIGNAL_ALL + 20, 1_u32);
+        self.set(SIGNAL_ALL + 24, self.address(CONTEXTS));
+        self.set(SIGNAL_FIRST + 4, 1_u32);
+        self.set(SIGNAL_SECOND + 4, 1_u32);
+    }
+
+    /// The same of packets with lists, residency and addresses.
+    fn furnish_memory(&self) {
+        self.set(LISTED + 8, 1_u32);
+        self.set(MAP + 48, 1_u64);
+        self.set(RESERVE + 32, 0x1_0000_u64);
+        self.set(FREE + 16, 0x1_0000_u64);
+        self.set(UPDATE + 12, 1_u32);
+        self.set(UPDATE + 16, self.address(OPERATIONS));
+        self.set(OPERATIONS + 16, 0x1000_u64);
+        for call in [RESIDENT, EVICT] {
+            self.set(call + 4, 1_u32);
+            self.set(call + 8, self.address(LIST));
+        }
     }
 
     /// The handles of the last calls, where the next ones take theirs.
@@ -128,8 +200,40 @@ impl Arena {
             (CONTEXT + 32, SUBMIT + 28),
             (CREATE + 4, DESTROY + 4),
             (CREATE + 8, OPEN + 4),
+            (KEYED + 8, KEYED_OPEN),
+            (KEYED + 12, ACQUIRE),
+            (KEYED + 12, RELEASE),
+            (DEVICE + 12, SYNC),
+            (DEVICE + 12, SYNC_FIRST),
+            (DEVICE + 12, SIGNAL_CPU),
+            (DEVICE + 12, WAIT_CPU),
+            (SYNC + 80, SYNC_OPEN),
+            (SYNC + 88, OBJECTS),
+            (SYNC + 88, UPDATE + 8),
+            (SYNC_FIRST + 72, SIGNAL_FIRST + 8),
+            (SYNC_FIRST + 72, SIGNAL_SECOND + 8),
+            (CONTEXT + 32, CONTEXTS),
+            (CONTEXT + 32, SIGNAL_GPU),
+            (CONTEXT + 32, WAIT_GPU),
+            (CONTEXT + 32, SIGNAL_FIRST),
+            (CONTEXT + 32, SIGNAL_SECOND),
+            (DEVICE + 12, LISTED),
+            (LISTED + 32, RENDER),
+            (DEVICE + 12, QUEUE),
+            (QUEUE + 8, MAP),
+            (QUEUE + 8, RESERVE),
+            (QUEUE + 8, RESIDENT),
+            (INFOS, MAP + 32),
+            (INFOS, LIST),
+            (INFOS, OPERATIONS + 24),
+            (ENUM + 0x40, FREE),
+            (DEVICE + 12, UPDATE),
+            (DEVICE + 12, EVICT),
         ] {
             self.set(to, self.get::<u32>(from));
+        }
+        for to in [FREE + 8, OPERATIONS + 8] {
+            self.set(to, self.get::<u64>(RESERVE + 56));
         }
     }
 }
@@ -145,6 +249,7 @@ impl Drop for Arena {
 macro_rules! entries {
     ($($name:ident $place:expr;)*) => {
         const PLACES: &[usize] = &[$($place),*];
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
         fn call(session: &Session, at: &mut Passive, number: usize, address: u64) {
             let entries: &[&dyn Fn(&mut Passive)] = &[$(&|at| {
                 let args = without_provenance_mut::<u8>(usize::try_from(address).unwrap_or(0));
@@ -175,7 +280,53 @@ entries! {
     D3DKMTOpenResource2 OPEN;
     D3DKMTGetDeviceState STATE;
     D3DKMTEscape ESCAPE;
+    D3DKMTCreateKeyedMutex KEYED;
+    D3DKMTCreateKeyedMutex2 KEYED;
+    D3DKMTOpenKeyedMutex KEYED_OPEN;
+    D3DKMTOpenKeyedMutex2 KEYED_OPEN;
+    D3DKMTAcquireKeyedMutex ACQUIRE;
+    D3DKMTAcquireKeyedMutex2 ACQUIRE;
+    D3DKMTReleaseKeyedMutex RELEASE;
+    D3DKMTReleaseKeyedMutex2 RELEASE;
+    D3DKMTDestroyKeyedMutex ACQUIRE;
+    D3DKMTCreateSynchronizationObject SYNC_FIRST;
+    D3DKMTCreateSynchronizationObject2 SYNC;
+    D3DKMTOpenSynchronizationObject SYNC_OPEN;
+    D3DKMTDestroySynchronizationObject OBJECTS;
+    D3DKMTSignalSynchronizationObject SIGNAL_FIRST;
+    D3DKMTSignalSynchronizationObject2 SIGNAL_SECOND;
+    D3DKMTSignalSynchronizationObjectFromCpu SIGNAL_CPU;
+    D3DKMTSignalSynchronizationObjectFromGpu SIGNAL_GPU;
+    D3DKMTSignalSynchronizationObjectFromGpu2 SIGNAL_ALL;
+    D3DKMTWaitForSynchronizationObject SIGNAL_FIRST;
+    D3DKMTWaitForSynchronizationObject2 SIGNAL_SECOND;
+    D3DKMTWaitForSynchronizationObjectFromCpu WAIT_CPU;
+    D3DKMTWaitForSynchronizationObjectFromGpu WAIT_GPU;
+    D3DKMTCreateContext LISTED;
+    D3DKMTRender RENDER;
+    D3DKMTCreatePagingQueue QUEUE;
+    D3DKMTDestroyPagingQueue MAP;
+    D3DKMTMakeResident RESIDENT;
+    D3DKMTEvict EVICT;
+    D3DKMTMapGpuVirtualAddress MAP;
+    D3DKMTReserveGpuVirtualAddress RESERVE;
+    D3DKMTFreeGpuVirtualAddress FREE;
+    D3DKMTUpdateGpuVirtualAddress UPDATE;
 }
+
+/// What it has before it is hostile, as far as its driver has such.
+const FIRST: &[&str] = &[
+    "D3DKMTEnumAdapters2",
+    "D3DKMTCreateDevice",
+    "D3DKMTCreateContextVirtual",
+    "D3DKMTCreateAllocation",
+    "D3DKMTCreateKeyedMutex",
+    "D3DKMTCreateSynchronizationObject",
+    "D3DKMTCreateSynchronizationObject2",
+    "D3DKMTCreateContext",
+    "D3DKMTCreatePagingQueue",
+    "D3DKMTReserveGpuVirtualAddress",
+];
 
 const NUMBERS: [u32; 10] =
     [0, 1, 2, 3, 34, 0xfff, 0x10_0000, 0x0100_0001, 0x7fff_ffff, 0xffff_ffff];
@@ -192,10 +343,13 @@ pub fn call_unguarded(bytes: &[u8]) -> usize {
 }
 
 fn call_through(bytes: &[u8], open: fn(&Arc<Kernel>) -> Session) -> usize {
-    let events = run(0, softgpu, |wing, at| {
+    // Of the first byte a step uses the rest.
+    let which = bytes.first().map_or(0, |it| usize::from(it / 8)) % DRIVERS.len();
+    let make = drivers::find(DRIVERS[which]).expect("a good driver").make;
+    let events = run(0, make, |wing, at| {
         let (arena, session) = (Arena::new(), open(&wing.kernel));
         arena.furnish();
-        for number in [0, 3, 5] {
+        for number in FIRST.iter().filter_map(|it| NAMES.iter().position(|name| name == it)) {
             arena.pass_on_handles();
             call(&session, at, number, arena.address(PLACES[number]));
         }

@@ -153,7 +153,7 @@ impl Miniport for Keeper {
         device: &DriverDevice,
         order: &ContextOrder,
         word: Blank<'_, Context>,
-    ) -> Answer<DriverContext> {
+    ) -> Answer<(DriverContext, u32)> {
         self.state().contexts.push(word.kernel_name());
         self.run(When::ContextMade, at)?;
         self.driver.create_context(at, device, order, word)

@@ -107,7 +107,7 @@ impl Miniport for Variant {
         device: &DriverDevice,
         order: &ContextOrder,
         word: Blank<'_, Context>,
-    ) -> Answer<DriverContext> {
+    ) -> Answer<(DriverContext, u32)> {
         self.linger(at);
         self.driver.create_context(at, device, order, word)
     }

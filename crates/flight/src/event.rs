@@ -187,6 +187,9 @@ events! {
 
     /// A context was given work: it is the context's packet of that number.
     PacketQueued "packet.queued" { packet: u64 }
+    /// The digests of a packet's private data, as its client gave it and as it is when the call
+    /// is over: subject the process. Only where nobody else can have changed it.
+    PacketPrivate "packet.private" { bytes: u32, given: Hex, left: Hex }
     /// The node was given the packet: subject the context.
     PacketSubmitted "packet.submitted" { packet: u64, node: Subject, fence: Fence }
     /// The node gave the packet back, or lost it in a reset, before it was done: it will be
@@ -465,6 +468,9 @@ events! {
     TlbFlushed "tlb.flushed" { start: u64, end: u64 }
     /// A page table is gone, its memory given back.
     TableGone "page-table.gone" {}
+    /// A driver keeps addresses of a process that it met, and clients may have things mapped there
+    /// if they are `shown`: subject the space.
+    RangeKept "range.kept" { start: u64, end: u64, shown: bool }
     /// A client reserved addresses: subject the space. It asked for `base`, or for any between
     /// `minimum` and `maximum`; they are there when the queue's fence has that `value`.
     RangeReserved "range.reserved" {
@@ -485,8 +491,17 @@ events! {
     /// a reservation are `kept` then: only reserved.
     RangeFreed "range.freed" { start: u64, end: u64, ended: bool, kept: bool }
     /// A client's update of addresses is applied: subject the space. So many of its operations
-    /// are `ignored`, for addresses that are not of its reservation any more.
-    UpdateApplied "update.applied" { update: u32, ignored: u32 }
+    /// are `ignored`, for addresses that are not of its reservation any more, or something that is
+    /// gone. `of` is the fence that it waited for, which had to have the value `wanted`.
+    UpdateApplied "update.applied" {
+        update: u32, ignored: u32, of: Option<Subject>, wanted: u64
+    }
+    /// A client's update of addresses waits until a fence has a value: subject the space.
+    UpdateQueued "update.queued" { update: u32, of: Subject, wanted: u64 }
+    /// It will never be applied: its device ends.
+    UpdateDropped "update.dropped" { update: u32 }
+    /// Its entries are written, and its fence was signalled: to the value behind `wanted`.
+    UpdateDone "update.done" { update: u32, of: Subject, wanted: u64 }
     /// A packet touched an address at which nothing was for it: subject the context. `why` is
     /// what was there.
     AddressFaulted "address.faulted" { space: Subject, address: u64, why: Text }

@@ -185,6 +185,17 @@ pub trait Machine: Send + Sync {
     }
 }
 
+/// Where a command wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// From which address on.
+    pub address: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// It is a virtual address; else one of the machine's own.
+    pub translated: bool,
+}
+
 /// The interrupt line from a machine to its driver.
 pub trait Line: Send + Sync {
     /// Interrupts: the driver's interrupt routine runs, then its DPC if it asked for one.
@@ -197,6 +208,10 @@ pub trait Line: Send + Sync {
     /// A command of the packet that has this fence on the node reads or writes so many bytes, at
     /// an address of the machine's own: likewise.
     fn used(&self, _node: u32, _fence: Fence, _address: u64, _bytes: u64) {}
+
+    /// A command of the packet that has this fence on the node has written: likewise.
+    fn wrote(&self, _node: u32, _fence: Fence, _to: Written) {}
+
     /// An engine begins a packet with this address space, or with none: likewise.
     fn rooted(&self, _node: u32, _fence: Fence, _root: Option<TableRoot>) {}
 }

@@ -28,7 +28,7 @@ pub use crew::{Body, Crew};
 pub use event::{Event, What};
 pub use field::{Field, Hex, Text};
 pub use free::Free;
-pub use host::{Host, Line, Machine, Ticket, Woken};
+pub use host::{Host, Line, Machine, Ticket, Woken, Written};
 pub use level::{At, DeviceLevel, Dispatch, Irql, Level, Passive};
 pub use log::{Log, Tally};
 pub use number::{Fence, Kind, Subject};

@@ -5,6 +5,7 @@ use crate::miniport::DriverAllocation;
 use crate::store::Few;
 
 /// A piece of memory (`hAllocation` of the DDI).
+#[expect(clippy::struct_excessive_bools, reason = "separate facts, and none excludes another")]
 pub struct Allocation {
     pub(crate) adapter: u32,
     /// The device that created it, which may be gone.
@@ -15,6 +16,8 @@ pub struct Allocation {
     pub(crate) word: Option<DriverAllocation>,
     /// How many bytes its driver said it has.
     pub(crate) size: u64,
+    /// It is a primary, as its client said.
+    pub(crate) primary: bool,
     /// Video is captured into it.
     pub(crate) capture: bool,
     /// Its memory, on an adapter that has some.

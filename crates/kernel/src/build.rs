@@ -84,6 +84,7 @@ impl Kernel {
                 resource: home,
                 word: Some(word),
                 size: shape.size,
+                primary: order.primaries.contains(&built.allocations.len()),
                 capture: shape.wants.flags.capture,
                 extent,
                 private: private.clone(),

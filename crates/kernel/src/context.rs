@@ -40,6 +40,8 @@ pub struct Context {
     pub(crate) line: crate::dispatch::Waiting,
     /// The buffers that its client writes packets with lists into, if it has such.
     pub(crate) lists: Option<Lists>,
+    /// How many bytes of private data a packet has at most, if it has no lists.
+    pub(crate) private: u32,
 }
 
 impl Context {
@@ -58,6 +60,7 @@ impl Context {
             rooting: false,
             line: crate::dispatch::Waiting::default(),
             lists: None,
+            private: 0,
         }
     }
 }
@@ -191,7 +194,11 @@ impl Kernel {
             self.enter(at, Class::Zero.keys(inside.adapter, driver.generation, process.0))?;
         self.look_again(inside)?;
         let Some(entries) = entries else {
-            let word = driver.create_context(at, &pass, name, inside.word()?, order)?;
+            let made = driver.create_context(at, &pass, name, inside.word()?, order);
+            let (word, private) = made?;
+            if let Some(it) = self.world.hold().contexts.get_mut(number) {
+                it.private = private;
+            }
             return match self.set_first_root(at, &pass, driver, (process.0, number), &word) {
                 Ok(root) => Ok((word, root)),
                 Err(why) => {

@@ -20,6 +20,7 @@ use crate::mmu::{ProcessOrder, Root, RootSize, WindowMap};
 use crate::operation::{Building, PagingSubmission};
 use crate::power::PowerOrder;
 use crate::services::Services;
+use crate::space::Space;
 use flight::{
     DeviceLevel, Dispatch, Fence, Host, InCall, Irql, Kind, Level, Log, Machine, Passive, Pool,
     RuleId, Subject, Support, Ticket, What, Who,
@@ -309,7 +310,7 @@ impl Driver {
         (process, name): (Option<u32>, Handle),
         device: &DriverDevice,
         order: &ContextOrder,
-    ) -> Answer<DriverContext> {
+    ) -> Answer<(DriverContext, u32)> {
         let word: Blank<'_, Context> = Blank::named(name);
         self.call(&CREATE_CONTEXT, at, bare(process), |it, at| {
             it.create_context(at, device, order, word)
@@ -334,12 +335,11 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        process: Option<u32>,
+        (process, name): (Option<u32>, Handle),
         order: ProcessOrder,
     ) -> Answer<DriverProcess> {
-        self.call(&CREATE_PROCESS, at, bare(process), |it, at| {
-            it.create_process(at, order, Blank::new())
-        })
+        let word: Blank<'_, Space> = Blank::named(name);
+        self.call(&CREATE_PROCESS, at, bare(process), |it, at| it.create_process(at, order, word))
     }
 
     pub(crate) fn destroy_process(

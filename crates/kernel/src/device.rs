@@ -273,7 +273,10 @@ impl Kernel {
         let first = {
             let mut world = self.world.hold();
             let Some(it) = world.devices.get_mut(number) else { return };
-            !std::mem::replace(&mut it.ending, true)
+            let first = !std::mem::replace(&mut it.ending, true);
+            // Who waits inside it looks again.
+            self.wake(&mut world);
+            first
         };
         if first {
             self.end_of_device(at, number);

@@ -19,22 +19,12 @@ use crate::miniport::{Cancelled, DriverContext, Refusal, Submission};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::schedule::{Behind, Flying};
+use crate::submit::Given;
 use crate::sync::Marks;
 use crate::world::World;
 use flight::{Fence, Kind, Passive, What};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Work for a context.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Packet {
-    /// Where the commands are, in the client's GPU addresses.
-    pub commands: u64,
-    /// How many bytes of them.
-    pub length: u32,
-    /// The client's private data.
-    pub private: Vec<u8>,
-}
 
 /// What a context is to do that is not done.
 #[derive(Default)]
@@ -65,7 +55,7 @@ pub(crate) enum Item {
 /// What a packet carries.
 pub(crate) enum Load {
     /// Commands at virtual addresses.
-    Virtual(Arc<Packet>),
+    Virtual(Arc<Given>),
     /// Commands with lists, by its number.
     Listed(u32),
 }
@@ -101,6 +91,18 @@ impl Waiting {
         }
     }
 
+    /// What was sent and is not done, if it has no lists: the first, or one behind it.
+    pub(crate) fn sent_packet(&self, place: usize) -> Option<Arc<Given>> {
+        let load = |it: &Item| match it {
+            Item::Packet(_, load) => Some(load.again()),
+            Item::Wait(_) | Item::Signal(_) => None,
+        };
+        match self.sent.iter().filter_map(load).nth(place)? {
+            Load::Virtual(it) => Some(it),
+            Load::Listed(_) => None,
+        }
+    }
+
     /// The wait it stands at.
     pub(crate) fn wait(&self) -> Option<&Marks> {
         match self.line.front() {
@@ -111,7 +113,7 @@ impl Waiting {
 }
 
 impl Load {
-    fn again(&self) -> Load {
+    pub(crate) fn again(&self) -> Load {
         match self {
             Load::Virtual(it) => Load::Virtual(it.clone()),
             Load::Listed(it) => Load::Listed(*it),
@@ -120,21 +122,6 @@ impl Load {
 }
 
 impl Kernel {
-    /// Gives a context work (`D3DKMTSubmitCommand`). It is sent now if nothing is before it.
-    pub fn submit(
-        &self,
-        at: &mut Passive,
-        process: ProcessId,
-        context: Handle,
-        packet: Packet,
-    ) -> Result<(), Refused> {
-        let load = Load::Virtual(Arc::new(packet));
-        self.in_context(at, process, context, |at, number, inside| {
-            self.queue_packet(number, inside, load)?;
-            self.send(at, process.0, number, inside)
-        })
-    }
-
     /// Has a context wait before it does what it is given from now on.
     pub(crate) fn queue_wait(
         &self,
@@ -188,17 +175,30 @@ impl Kernel {
         context: Handle,
         body: impl FnOnce(&mut Passive, u32, &Inside<'_>) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
-        let (number, inside) = {
-            let mut world = self.world.hold();
-            let number = world.resolve(process, Argument::Context, context, Kind::Context)?;
-            let device = world.contexts.get(number).map_or(0, |it| it.device);
-            let inside = self.inside(&mut world, device)?;
-            if let Some(it) = world.contexts.get_mut(number) {
-                it.inside += 1;
-            }
-            (number, inside)
-        };
+        let (number, inside) = self.enter_context(process, context)?;
         let answer = body(at, number, &inside);
+        self.leave_context_call(number, inside);
+        answer
+    }
+
+    /// Enters a context: it cannot go until its caller leaves.
+    pub(crate) fn enter_context(
+        &self,
+        process: ProcessId,
+        context: Handle,
+    ) -> Result<(u32, Inside<'_>), Refused> {
+        let mut world = self.world.hold();
+        let number = world.resolve(process, Argument::Context, context, Kind::Context)?;
+        let device = world.contexts.get(number).map_or(0, |it| it.device);
+        let inside = self.inside(&mut world, device)?;
+        if let Some(it) = world.contexts.get_mut(number) {
+            it.inside += 1;
+        }
+        Ok((number, inside))
+    }
+
+    /// Leaves what [`Kernel::enter_context`] entered.
+    pub(crate) fn leave_context_call(&self, number: u32, inside: Inside<'_>) {
         let mut world = self.world.hold();
         if let Some(it) = world.contexts.get_mut(number) {
             it.inside -= 1;
@@ -206,7 +206,6 @@ impl Kernel {
         world.rest_context(inside.adapter, number);
         self.wake(&mut world);
         inside.leave(&mut world);
-        answer
     }
 
     /// Puts a packet at the end of a context's line. What its engine saves into is on its way
@@ -218,14 +217,40 @@ impl Kernel {
         load: Load,
     ) -> Result<(), Refused> {
         let world = &mut *self.world.hold();
+        self.may_queue(world, number, inside, &load)?;
+        self.put_packet(world, number, load);
+        Ok(())
+    }
+
+    /// Whether a packet can be put in a context's line, which has then what it saves into.
+    pub(crate) fn may_queue(
+        &self,
+        world: &mut World,
+        number: u32,
+        inside: &Inside<'_>,
+        load: &Load,
+    ) -> Result<(), Refused> {
         // Who parked looks again.
         world.works(inside.device)?;
-        self.plan_saved(world, inside.adapter, number)?;
         let gone = Refused::Removed(inside.subject());
-        let it = world.contexts.get_mut(number).ok_or(gone)?;
-        if matches!(load, Load::Listed(_)) != it.lists.is_some() {
-            return Err(Refused::NoLists);
+        let it = world.contexts.get(number).ok_or(gone)?;
+        match (load, &it.lists) {
+            (Load::Virtual(_), Some(_)) => return Err(Refused::HasLists(Kind::Context.nr(number))),
+            (Load::Listed(_), None) => return Err(Refused::NoLists(Kind::Context.nr(number))),
+            (Load::Virtual(given), None) => {
+                let (bytes, most) = (given.packet.private.len(), it.private);
+                if bytes > most as usize {
+                    return Err(Refused::LongPrivate { bytes, most });
+                }
+            }
+            (Load::Listed(_), Some(_)) => (),
         }
+        self.plan_saved(world, inside.adapter, number)
+    }
+
+    /// Puts a packet at the end of a context's line.
+    pub(crate) fn put_packet(&self, world: &mut World, number: u32, load: Load) {
+        let Some(it) = world.contexts.get_mut(number) else { return };
         it.line.queued += 1;
         it.flying += 1;
         let packet = it.line.queued;
@@ -233,7 +258,6 @@ impl Kernel {
         self.log.emit(Kind::Context.nr(number), What::PacketQueued { packet });
         self.settle_line(world, number);
         self.give_way(world, number);
-        Ok(())
     }
 
     /// Changes how important a context is (`D3DKMTSetContextSchedulingPriority`).
@@ -286,7 +310,8 @@ impl Kernel {
             (driver, word, context, load)
         };
         match &load {
-            Load::Virtual(packet) => {
+            Load::Virtual(given) => {
+                let packet = &given.packet;
                 let cancelled = Cancelled {
                     context: &word,
                     commands: packet.commands,
@@ -527,7 +552,8 @@ impl Kernel {
             let index = node;
             let node = u32::try_from(node).unwrap_or(u32::MAX);
             let answer = match &load {
-                Load::Virtual(packet) => {
+                Load::Virtual(given) => {
+                    let packet = &given.packet;
                     let submission = Submission {
                         context: &word,
                         node,

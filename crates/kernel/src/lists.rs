@@ -272,9 +272,10 @@ impl Kernel {
     ) -> Result<T, Refused> {
         let world = &mut *self.world.hold();
         let number = world.resolve(process, Argument::Context, context, Kind::Context)?;
-        let ram = world.ram_of_context(number).ok_or(Refused::NoLists)?;
+        let none = Refused::NoLists(Kind::Context.nr(number));
+        let ram = world.ram_of_context(number).ok_or(none.clone())?;
         let lists = world.contexts.get_mut(number).and_then(|it| it.lists.as_mut());
-        Ok(body(&*ram, lists.ok_or(Refused::NoLists)?))
+        Ok(body(&*ram, lists.ok_or(none)?))
     }
 }
 

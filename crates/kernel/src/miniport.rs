@@ -114,14 +114,15 @@ pub trait Miniport: Send + Sync {
         self.stands_on().ok_or(Refusal::Absent)?.destroy_device(at, device)
     }
 
-    /// Makes a context (`DxgkDdiCreateContext`).
+    /// Makes a context (`DxgkDdiCreateContext`), and says how many bytes of private data a packet
+    /// of it has at most (`DmaBufferPrivateDataSize`).
     fn create_context(
         &self,
         at: &mut Passive,
         device: &DriverDevice,
         order: &ContextOrder,
         word: Blank<'_, Context>,
-    ) -> Answer<DriverContext> {
+    ) -> Answer<(DriverContext, u32)> {
         self.stands_on().ok_or(Refusal::Absent)?.create_context(at, device, order, word)
     }
 

@@ -152,6 +152,21 @@ pub struct ProcessOrder {
     pub system: bool,
 }
 
+/// Addresses that a driver wants for itself (`DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RangeOrder {
+    /// The kernel's name of the process, as it was told.
+    pub process: usize,
+    /// How many bytes: so many times what a leaf table translates.
+    pub bytes: u64,
+    /// What the first is a multiple of: a power of two, and a multiple of the same.
+    pub alignment: u64,
+    /// The first; zero is anywhere.
+    pub base: u64,
+    /// Clients may have allocations mapped there (`AllowUserModeMapping`).
+    pub shown: bool,
+}
+
 /// Pages that the CPU is to see through a window (`DXGKARG_MAPCPUHOSTAPERTURE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowMap<'a> {

@@ -100,7 +100,16 @@ pub enum Refused {
     /// It is not offered.
     NotOffered(Subject),
     /// The context has no lists: its packets are of another kind.
-    NoLists,
+    NoLists(Subject),
+    /// The context has lists: its packets are of another kind.
+    HasLists(Subject),
+    /// A packet has more private data than its context's driver asked for.
+    LongPrivate {
+        /// How many bytes.
+        bytes: usize,
+        /// How many it may have.
+        most: u32,
+    },
     /// It is locked, and can be in no aperture.
     LockedAway(Subject),
     /// There is no such event of the client.

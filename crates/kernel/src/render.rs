@@ -269,7 +269,7 @@ impl Kernel {
         let world = &mut *self.world.hold();
         world.works(inside.device)?;
         let lists = world.contexts.get_mut(context).and_then(|it| it.lists.as_mut());
-        let lists = lists.ok_or(Refused::NoLists)?;
+        let lists = lists.ok_or(Refused::NoLists(Kind::Context.nr(context)))?;
         lists.renders = lists.renders.wrapping_add(1);
         let sizes = lists.sizes;
         // A driver that guarantees so has as much room as its client.

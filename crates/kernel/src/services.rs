@@ -3,6 +3,7 @@
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::miniport::{Answer, Refusal};
+use crate::mmu::RangeOrder;
 use crate::operation::ContextMemoryOrder;
 use flight::{Dispatch, Host, Log, Passive, Pool, Subject};
 use std::sync::{Arc, Weak};
@@ -123,6 +124,14 @@ impl Services {
         pages: u64,
     ) -> Option<u64> {
         self.kernel.upgrade()?.map_context_memory(at, self.adapter, name, first_page, pages)
+    }
+
+    /// Keeps addresses of a process for the driver
+    /// (`DxgkCbReserveGpuVirtualAddressRange`), while it is told of that process. Answers the
+    /// first.
+    pub fn reserve_range(&self, at: &mut Passive, order: &RangeOrder) -> Answer<u64> {
+        let kernel = self.kernel.upgrade().ok_or(Refusal::Invalid)?;
+        kernel.reserve_range(at, self.adapter, order)
     }
 
     /// Says which word the driver gave for its adapter (`MiniportDeviceContext`).

@@ -13,17 +13,20 @@
 pub(crate) mod addresses;
 pub(crate) mod calls;
 pub(crate) mod check;
+pub(crate) mod driver;
 pub(crate) mod entries;
 pub(crate) mod fault;
 pub(crate) mod geometry;
 pub(crate) mod grow;
 pub(crate) mod life;
+pub(crate) mod queued;
 pub(crate) mod restore;
 pub(crate) mod step;
 pub(crate) mod system;
 pub(crate) mod tables;
 pub(crate) mod update;
 
+use crate::handle::Handle;
 use crate::miniport::DriverProcess;
 use crate::mmu::{MmuFeatures, Root, RootSize};
 use crate::operation::PAGE;
@@ -55,6 +58,10 @@ pub struct Space {
     pub(crate) freed: VecDeque<Freed>,
     /// What cannot be used before a fence has a value.
     pub(crate) coming: Vec<Coming>,
+    /// The kernel's own name for it.
+    pub(crate) name: Handle,
+    /// Its driver is being told of it now.
+    pub(crate) meeting: bool,
     /// Somebody is changing its root.
     pub(crate) growing: bool,
 }

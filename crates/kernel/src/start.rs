@@ -15,7 +15,7 @@ use crate::refused::{Argument, Refused};
 use crate::schedule::Node;
 use crate::services::Services;
 use crate::world::World;
-use flight::{Fence, Kind, Line, Passive, Ram, Subject, TableRoot, Ticket, What};
+use flight::{Fence, Kind, Line, Passive, Ram, Subject, TableRoot, Ticket, What, Written};
 use std::sync::{Arc, Weak};
 
 /// An adapter without a node takes no work, and none has more than this.
@@ -108,6 +108,12 @@ impl Line for Wire {
     fn used(&self, node: u32, fence: Fence, address: u64, bytes: u64) {
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.judge_use(self.driver.adapter, node, fence, (address, bytes));
+        }
+    }
+
+    fn wrote(&self, node: u32, fence: Fence, to: Written) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.judge_write(self.driver.adapter, node, fence, to);
         }
     }
 

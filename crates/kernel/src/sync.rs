@@ -41,6 +41,8 @@ pub(crate) struct Synced {
     /// Contexts that may go on, and whether somebody is letting them.
     woken: VecDeque<u32>,
     waking: bool,
+    /// Updates of addresses whose fence has its value.
+    due: VecDeque<u32>,
 }
 
 /// A synchronisation object (`hSyncObject`).

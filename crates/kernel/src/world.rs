@@ -25,6 +25,8 @@ use crate::resource::{Resource, ResourceView};
 use crate::retire::Retirement;
 use crate::saved::Saved;
 use crate::space::Space;
+use crate::space::queued::Finishing;
+use crate::space::update::Judged;
 use crate::start::Adapter;
 use crate::store::Store;
 use crate::sync::Synced;
@@ -55,6 +57,10 @@ pub(crate) struct World {
     pub(crate) listed: Store<Listed>,
     pub(crate) spaces: Store<Space>,
     pub(crate) keyed: Store<Keyed>,
+    /// Updates of addresses that wait for a fence.
+    pub(crate) updates: Store<Judged>,
+    /// Updates whose entries are being written.
+    pub(crate) updating: Vec<Finishing>,
     /// Context allocations that were freed and still have memory.
     pub(crate) freed: Vec<u32>,
     /// Offers that wait for work before them.
@@ -127,6 +133,8 @@ impl World {
             jobs: VecDeque::new(),
             runnable: Vec::new(),
             advancing: Vec::new(),
+            updates: Store::default(),
+            updating: Vec::new(),
             cancelled: VecDeque::new(),
             late: VecDeque::new(),
             calls: BTreeSet::new(),

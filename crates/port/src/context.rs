@@ -48,7 +48,7 @@ impl TableDriver {
         device: &DriverDevice,
         order: &ContextOrder,
         word: Blank<'_, Context>,
-    ) -> Answer<DriverContext> {
+    ) -> Answer<(DriverContext, u32)> {
         let call = self.table.DxgkDdiCreateContext.ok_or(Refusal::Absent)?;
         let door = self.adapter()?.door;
         let mut private = Private::copy(&order.private)?;
@@ -73,7 +73,8 @@ impl TableDriver {
         });
 
         answer(status)?;
-        Ok(word.fill(given(name, args.hContext)))
+        let most = args.ContextInfo.DmaBufferPrivateDataSize;
+        Ok((word.fill(given(name, args.hContext)), most))
     }
 
     pub(crate) fn end_context(&self, context: &DriverContext) -> Answer<()> {

@@ -218,7 +218,7 @@ impl Miniport for TableDriver {
         device: &DriverDevice,
         order: &ContextOrder,
         word: Blank<'_, Context>,
-    ) -> Answer<DriverContext> {
+    ) -> Answer<(DriverContext, u32)> {
         self.new_context(device, order, word)
     }
 

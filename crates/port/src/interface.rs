@@ -12,6 +12,7 @@ use crate::device_memory::{
 use crate::interrupt::{
     DxgkCbNotifyDpc, DxgkCbNotifyInterrupt, DxgkCbQueueDpc, DxgkCbSynchronizeExecution,
 };
+use crate::kept::DxgkCbReserveGpuVirtualAddressRange;
 use crate::kin::{DxgkCbEnumHandleChildren, DxgkCbGetCaptureAddress, DxgkCbGetHandleParent};
 use crate::traps::{absent, slot};
 use abi::HANDLE;
@@ -74,6 +75,8 @@ interface! {
         DxgkCbDestroyContextAllocation;
         DxgkCbUpdateContextAllocation;
         DxgkCbMapContextAllocation lacks "answers a physical address, whatever range is asked for";
+        DxgkCbReserveGpuVirtualAddressRange
+            lacks "what the driver's own page tables say there is not looked at";
         DxgkCbGetHandleParent;
         DxgkCbEnumHandleChildren;
         DxgkCbGetCaptureAddress lacks "of what is in no segment there is no address";
@@ -97,7 +100,6 @@ interface! {
             DxgkCbAcquirePostDisplayOwnership
         }
         "no ETW" { DxgkCbLogEtwEvent }
-        "no GPU virtual addresses" { DxgkCbReserveGpuVirtualAddressRange }
         "no power management" {
             DxgkCbSetPowerComponentActive DxgkCbSetPowerComponentIdle
             DxgkCbPowerRuntimeControlRequest DxgkCbSetPowerComponentLatency

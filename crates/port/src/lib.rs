@@ -26,6 +26,7 @@ mod gate;
 mod hardware;
 mod interface;
 mod interrupt;
+mod kept;
 mod kin;
 mod mdl;
 mod mmu;

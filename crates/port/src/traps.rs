@@ -21,7 +21,6 @@ const CEILINGS: &[(Irql, &[&str])] = &[
             "DxgkCbQueryVidPnInterface",
             "DxgkCbQueryMonitorInterface",
             "DxgkCbAcquirePostDisplayOwnership",
-            "DxgkCbReserveGpuVirtualAddressRange",
             "DxgkCbSetPowerComponentActive",
         ],
     ),

@@ -226,6 +226,7 @@ unsafe extern "win64-unwind" fn create_context(
     assert_eq!((args.NodeOrdinal, args.EngineAffinity, args.PrivateDriverDataSize), (0, 1, 3));
     assert_eq!(unsafe { args.pPrivateDriverData.cast::<[u8; 3]>().read() }, *b"ctx");
     args.hContext = kite_of(device).tail();
+    args.ContextInfo.DmaBufferPrivateDataSize = 16;
     STATUS_SUCCESS
 }
 unsafe extern "win64-unwind" fn create(
@@ -423,7 +424,8 @@ fn life(kernel: &Kernel, at: &mut Passive, adapter: AdapterId) {
         ..CreateOrder::default()
     };
     kernel.create(at, process, order).unwrap();
-    let packet = Packet { commands: 0x1_0000, length: 16, private: vec![1, 2, 3] };
+    let packet =
+        Packet { commands: 0x1_0000, length: 16, private: vec![1, 2, 3], ..Packet::default() };
     kernel.submit(at, process, context, packet).unwrap();
     settle(kernel, at, adapter);
     let target = Target::Resource(made.resource.unwrap());

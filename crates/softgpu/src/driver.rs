@@ -44,6 +44,8 @@ use std::vec::Drain;
 const A8: i32 = 28;
 /// The engines of a node, as bits; no bit leaves the choice to us.
 const ENGINES: u32 = 1;
+/// How many bytes of commands a packet has at most, in its private data.
+const PRIVATE: u32 = 0x1000;
 
 /// What only a driver of hardware with virtual addresses has.
 const VIRTUAL: [&str; 6] = [
@@ -276,7 +278,7 @@ impl Miniport for SoftGpu {
         device: &DriverDevice,
         order: &ContextOrder,
         word: Blank<'_, Context>,
-    ) -> Answer<DriverContext> {
+    ) -> Answer<(DriverContext, u32)> {
         if self.lists.is_some() {
             return Err(Refusal::Unsupported);
         }
@@ -297,7 +299,7 @@ impl Miniport for SoftGpu {
             if order.system {
                 records.set_system(block);
             }
-            Ok(word.fill(block))
+            Ok((word.fill(block), PRIVATE))
         })
     }
 

@@ -17,7 +17,7 @@ use crate::memory::Memory;
 use crate::mmu::Virtual;
 use crate::paging::{HEAD, MOST_WRITTEN, PagingCommand};
 use crate::plan::PAGE;
-use flight::{Fence, TableRoot};
+use flight::{Fence, TableRoot, Written};
 use kernel::miniport::Refusal;
 use std::collections::VecDeque;
 use std::sync::Weak;
@@ -156,6 +156,8 @@ pub(crate) struct Step {
     pub(crate) saved: Option<u64>,
     /// What a stream reads and writes: whose fence, where, and how many bytes.
     pub(crate) used: Vec<(Fence, u64, u64)>,
+    /// What a command of a packet wrote: whose fence, and where.
+    pub(crate) wrote: Option<(Fence, Written)>,
     /// With which address space a packet was begun.
     pub(crate) rooted: Option<(Fence, Option<TableRoot>)>,
 }
@@ -254,6 +256,9 @@ impl Engine {
             return Outcome::Done;
         };
         let outcome = command_on(&command, memory, it.root);
+        if matches!(outcome, Outcome::Going) {
+            step.wrote = written(&command).map(|to| (it.fence, to));
+        }
         registers.commands += u64::from(matches!(outcome, Outcome::Going));
         outcome
     }
@@ -453,6 +458,22 @@ fn command_on(command: &Command<Target>, memory: &Controller, root: Option<Table
         }
     };
     done.err().unwrap_or(Outcome::Going)
+}
+
+/// Where a command that was done has written.
+fn written(command: &Command<Target>) -> Option<Written> {
+    let own = |target: &Target, offset: u64, bytes: u64| {
+        let address = target.address?.checked_add(offset)?;
+        Some(Written { address, bytes, translated: false })
+    };
+    let at = |address: u64, bytes: u64| Some(Written { address, bytes, translated: true });
+    match command {
+        Command::Hang => None,
+        Command::Fill { target, offset, length, .. } => own(target, *offset, *length),
+        Command::Copy { to, to_offset, length, .. } => own(to, *to_offset, *length),
+        Command::FillAt { address, length, .. } => at(*address, *length),
+        Command::CopyAt { to, length, .. } => at(*to, *length),
+    }
 }
 
 /// Does a command of a packet on memory of a driver's own, or ends the packet.

@@ -227,6 +227,9 @@ impl Machine for Gpu {
         for (fence, address, bytes) in step.used {
             line.used(node, fence, address, bytes);
         }
+        if let Some((fence, to)) = step.wrote {
+            line.wrote(node, fence, to);
+        }
         if let Some((fence, root)) = step.rooted {
             line.rooted(node, fence, root);
         }

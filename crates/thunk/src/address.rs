@@ -11,7 +11,7 @@ use abi::kmt::{
     D3DKMT_FREEGPUVIRTUALADDRESS, D3DKMT_UPDATEGPUVIRTUALADDRESS,
     D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS as UpdateFlags,
 };
-use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_PENDING};
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_PENDING};
 use abi::ukm::{
     D3DDDI_MAPGPUVIRTUALADDRESS, D3DDDI_RESERVEGPUVIRTUALADDRESS,
     D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY, D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP,
@@ -321,11 +321,9 @@ pub unsafe fn D3DKMTUpdateGpuVirtualAddress(
         let operations: Option<Vec<Change>> = list.iter().map(change).collect();
         let operations = operations.ok_or(STATUS_INVALID_PARAMETER)?;
         judge_arguments(session, UPDATE_RULES, &operations)?;
-        if !flags.has(UpdateFlags::DoNotWait) {
-            session.absent("D3DKMTUpdateGpuVirtualAddress.hFenceObject");
-            return Err(STATUS_NOT_SUPPORTED);
-        }
-        let order = UpdateOrder { device: Handle(asked.hDevice), operations };
+        let waits = !flags.has(UpdateFlags::DoNotWait);
+        let fence = waits.then_some((Handle(asked.hFenceObject), asked.FenceValue));
+        let order = UpdateOrder { device: Handle(asked.hDevice), operations, fence };
         let updated = session.kernel.update_addresses(at, session.process, &order);
         answer(session, UPDATED, updated)
     })

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
 use crate::session::Session;
-use crate::{adapter, create, destroy, device, escape, priority, share};
+use crate::{adapter, create, destroy, device, escape, priority, share, submit};
 use abi::kmt::{
     D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_CREATEALLOCATION, D3DKMT_CREATEALLOCATIONFLAGS,
     D3DKMT_CREATECONTEXTVIRTUAL, D3DKMT_CREATEDEVICE, D3DKMT_CREATESTANDARDALLOCATION,
@@ -208,13 +208,31 @@ impl Client {
         context: D3DKMT_HANDLE,
         private: &[u8],
     ) -> Result<(), NTSTATUS> {
+        self.submit_to(at, &[context], private, &[])
+    }
+
+    /// `D3DKMTSubmitCommand` to several contexts, with the primaries that the commands write.
+    pub fn submit_to(
+        &self,
+        at: &mut Passive,
+        contexts: &[D3DKMT_HANDLE],
+        private: &[u8],
+        primaries: &[D3DKMT_HANDLE],
+    ) -> Result<(), NTSTATUS> {
         let mut args = D3DKMT_SUBMITCOMMAND::ZERO;
-        args.BroadcastContextCount = 1;
-        args.BroadcastContext[0] = context;
+        // A list that is too long is cut, but its length is said as it is.
+        args.BroadcastContextCount = u32::try_from(contexts.len()).unwrap_or(u32::MAX);
+        for (to, from) in args.BroadcastContext.iter_mut().zip(contexts) {
+            *to = *from;
+        }
+        args.NumPrimaries = u32::try_from(primaries.len()).unwrap_or(u32::MAX);
+        for (to, from) in args.WrittenPrimaries.iter_mut().zip(primaries) {
+            *to = *from;
+        }
         args.pPrivateDriverData = private.as_ptr().cast_mut().cast();
         args.PrivateDriverDataSize = size(private);
         // SAFETY: `args` lives here, and `private` is as long as it says; it is only read.
-        succeeded(unsafe { device::D3DKMTSubmitCommand(&self.session, at, &raw const args) })
+        succeeded(unsafe { submit::D3DKMTSubmitCommand(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTCreateAllocation`.

@@ -3,7 +3,7 @@
 
 use crate::client::{Client, list_pointer, succeeded};
 use crate::client_memory::Made;
-use crate::{address, device};
+use crate::{address, submit};
 use abi::kmt::{
     D3DKMT_FREEGPUVIRTUALADDRESS, D3DKMT_SUBMITCOMMAND, D3DKMT_UPDATEGPUVIRTUALADDRESS,
     D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS,
@@ -72,7 +72,7 @@ impl Client {
         args.BroadcastContextCount = 1;
         args.BroadcastContext[0] = context;
         // SAFETY: `args` lives here, and points to nothing.
-        succeeded(unsafe { device::D3DKMTSubmitCommand(&self.session, at, &raw const args) })
+        succeeded(unsafe { submit::D3DKMTSubmitCommand(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTUpdateGpuVirtualAddress`: at once, or when a fence has a value.

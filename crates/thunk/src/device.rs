@@ -1,4 +1,4 @@
-//! Devices, contexts and submission.
+//! Devices and contexts.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
@@ -12,12 +12,12 @@ use abi::kmt::{
     D3DKMT_DEVICEEXECUTION_ACTIVE, D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT,
     D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT, D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY,
     D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET, D3DKMT_DEVICEEXECUTION_STOPPED,
-    D3DKMT_DEVICESTATE_EXECUTION, D3DKMT_GETDEVICESTATE, D3DKMT_SUBMITCOMMAND,
+    D3DKMT_DEVICESTATE_EXECUTION, D3DKMT_GETDEVICESTATE,
 };
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use flight::{Passive, RuleId};
 use kernel::miniport::ContextOrder;
-use kernel::{Handle, Loss, Packet};
+use kernel::{Handle, Loss};
 
 /// A handle argument of a device call; `None` when there is no structure.
 type Given = Option<u32>;
@@ -66,11 +66,6 @@ const CONTEXT_CREATED: Kept = Kept {
 
 const CONTEXT_DESTROYED: Kept = Kept {
     handles: &[(Which::StaleContext, RuleId::DEV_LIFE_003, "D3DKMTDestroyContext.hContext")],
-    others: &[],
-};
-
-const SUBMITTED: Kept = Kept {
-    handles: &[(Which::StaleContext, RuleId::DEV_LIFE_003, "D3DKMTSubmitCommand.BroadcastContext")],
     others: &[],
 };
 
@@ -196,36 +191,5 @@ pub unsafe fn D3DKMTDestroyContext(
         let handle = Handle(unsafe { read(args) }?.hContext);
         let ended = session.kernel.destroy_context(at, session.process, handle);
         answer(session, CONTEXT_DESTROYED, ended)
-    })
-}
-
-/// Gives a context work.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTSubmitCommand(
-    session: &Session,
-    at: &mut Passive,
-    args: *const D3DKMT_SUBMITCOMMAND,
-) -> NTSTATUS {
-    session.call("D3DKMTSubmitCommand", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        if asked.BroadcastContextCount == 0 {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        if asked.BroadcastContextCount > 1 || asked.NumHistoryBuffers > 0 {
-            session.absent("D3DKMTSubmitCommand to several contexts, or with history buffers");
-            return Err(STATUS_NOT_SUPPORTED);
-        }
-        let (from, size) = (asked.pPrivateDriverData.cast_const(), asked.PrivateDriverDataSize);
-        // SAFETY: The caller's contract.
-        let private = unsafe { read_bytes(from, size) }?;
-        let packet = Packet { commands: asked.Commands, length: asked.CommandLength, private };
-        let context = Handle(asked.BroadcastContext[0]);
-        let given = session.kernel.submit(at, session.process, context, packet);
-        answer(session, SUBMITTED, given)
     })
 }

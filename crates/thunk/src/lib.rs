@@ -34,6 +34,7 @@ mod session;
 mod share;
 mod signal;
 mod status;
+mod submit;
 mod sync;
 mod wait;
 mod worth;
@@ -57,7 +58,7 @@ pub use create::{D3DKMTCreateAllocation, D3DKMTCreateAllocation2};
 pub use destroy::{D3DKMTDestroyAllocation, D3DKMTDestroyAllocation2};
 pub use device::{
     D3DKMTCreateContextVirtual, D3DKMTCreateDevice, D3DKMTDestroyContext, D3DKMTDestroyDevice,
-    D3DKMTGetDeviceState, D3DKMTSubmitCommand,
+    D3DKMTGetDeviceState,
 };
 pub use entry::{ENTRIES, Line};
 pub use escape::D3DKMTEscape;
@@ -79,6 +80,7 @@ pub use signal::{
     D3DKMTSignalSynchronizationObjectFromCpu, D3DKMTSignalSynchronizationObjectFromGpu,
     D3DKMTSignalSynchronizationObjectFromGpu2,
 };
+pub use submit::D3DKMTSubmitCommand;
 pub use sync::{
     D3DKMTCreateSynchronizationObject, D3DKMTCreateSynchronizationObject2,
     D3DKMTDestroySynchronizationObject, D3DKMTOpenSynchronizationObject,

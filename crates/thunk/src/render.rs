@@ -35,7 +35,7 @@ const CONTEXT_CREATED: Kept = Kept {
 
 const RENDERED: Kept = Kept {
     handles: &[(Which::StaleContext, RuleId::DEV_LIFE_003, "D3DKMTRender.hContext")],
-    others: &[],
+    others: &[(RuleId::SUBMIT_CMD_001, "D3DKMTRender.hContext")],
 };
 
 /// What a call says of its packet, and what it has.

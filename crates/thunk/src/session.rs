@@ -56,6 +56,11 @@ impl Session {
         status
     }
 
+    /// Whether its caller promises what the entry points ask for.
+    pub(crate) fn trusts(&self) -> bool {
+        self.belief == Belief::Trusts
+    }
+
     /// Judges a rule that binds the client.
     pub(crate) fn judge(&self, rule: RuleId, place: &'static str, broken: Option<String>) {
         self.log().judge(rule, Who::Client, self.process.subject(), place, broken);

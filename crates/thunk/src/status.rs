@@ -123,6 +123,8 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         }
         Refused::FreedBefore { .. } => other(RuleId::GPUVA_FREE_004),
         Refused::OtherReservation { .. } => other(RuleId::GPUVA_UPDATE_001),
+        Refused::NoLists(_) | Refused::HasLists(_) => other(RuleId::SUBMIT_CMD_001),
+        Refused::LongPrivate { .. } => other(RuleId::SUBMIT_CMD_003),
         Refused::Denied(_)
         | Refused::ResourceEnded(_)
         | Refused::OtherAdapter(_)
@@ -138,7 +140,6 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         | Refused::WouldEvict(_)
         | Refused::Pinned(_)
         | Refused::InUse(_)
-        | Refused::NoLists
         | Refused::LockedAway(_)
         | Refused::NoAddresses
         | Refused::NoFreeAddresses
@@ -223,6 +224,16 @@ fn describe(refused: &Refused) -> String {
         }
         Refused::TooFar { sync, value, current } => format!(
             "{sync} has 32 bits and the value {current}: {value} is further away than UINT_MAX/2"
+        ),
+        Refused::NoLists(it) => {
+            format!("{it} uses virtual addresses, so its packets come by D3DKMTSubmitCommand")
+        }
+        Refused::HasLists(it) => {
+            format!("{it} has lists that are patched, so its packets come by D3DKMTRender")
+        }
+        Refused::LongPrivate { bytes, most } => format!(
+            "the packet has {bytes} bytes of private data, but the driver asked for {most} when \
+             the context was made"
         ),
         Refused::AddressesMixed { .. }
         | Refused::AddressesTaken { .. }
@@ -326,7 +337,9 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         | Refused::NoEngine { .. }
         | Refused::OtherAdapter(_)
         | Refused::NothingToCreate
-        | Refused::NoLists
+        | Refused::NoLists(_)
+        | Refused::HasLists(_)
+        | Refused::LongPrivate { .. }
         | Refused::BadShape
         | Refused::NotResident(_)
         | Refused::NotLocked(_)

@@ -10,14 +10,24 @@ const MAP: &str = "D3DKMTMapGpuVirtualAddress";
 const RESERVE: &str = "D3DKMTReserveGpuVirtualAddress";
 const BUILD: &str = "DxgkDdiBuildPagingBuffer";
 const ROOT: &str = "DxgkDdiSetRootPageTable";
+const UPDATE: &str = "D3DKMTUpdateGpuVirtualAddress";
+
+/// How many updates of a space wait at most.
+const MOST_WAITING: usize = 128;
 
 /// The rules on addresses.
-pub(crate) static RULES: [Rule; 12] = [
+pub(crate) static RULES: [Rule; 14] = [
     Rule { id: RuleId::GPUVA_MAP_005, on: &["range.mapped"], check: map_bounds },
     Rule { id: RuleId::GPUVA_RESERVE_002, on: &["range.reserved", "range.refused"], check: alone },
     Rule { id: RuleId::GPUVA_RESERVE_003, on: &["range.reserved"], check: reserve_bounds },
     Rule { id: RuleId::GPUVA_FREE_003, on: &["page-table.written"], check: of_its_owner },
     Rule { id: RuleId::GPUVA_UPDATE_004, on: &["range.mapped"], check: in_order },
+    Rule {
+        id: RuleId::GPUVA_UPDATE_005,
+        on: &["update.applied", "update.done"],
+        check: behind_its_fence,
+    },
+    Rule { id: RuleId::GPUVA_UPDATE_006, on: &["update.queued"], check: few_wait },
     Rule { id: RuleId::KMD_PAGING_019, on: &["page-table.written"], check: system_by_cpu },
     Rule {
         id: RuleId::KMD_PAGING_022,
@@ -96,8 +106,37 @@ fn of_its_owner(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
 fn in_order(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let What::RangeMapped { start, order, .. } = event.what else { return Verdict::Aside };
     let Some(before) = shadow.space().and_then(|it| it.order) else { return Verdict::Aside };
-    Verdict::kept_if(before <= order, Who::Kernel, "D3DKMTUpdateGpuVirtualAddress", || {
+    Verdict::kept_if(before <= order, Who::Kernel, UPDATE, || {
         format!("operation {order}, at {start:#x}, is applied after operation {before}")
+    })
+}
+
+fn behind_its_fence(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let Some(value) = owner.sync().map(|it| it.value) else { return Verdict::Aside };
+    match event.what {
+        What::UpdateApplied { update, of: Some(of), wanted, .. } => {
+            Verdict::kept_if(value >= wanted, Who::Kernel, UPDATE, || {
+                format!("update {update} is applied when {of} has {wanted}, but it has {value}")
+            })
+        }
+        What::UpdateDone { update, of, wanted } => {
+            let next = wanted.saturating_add(1);
+            Verdict::kept_if(value == next, Who::Kernel, UPDATE, || {
+                format!("update {update} is done, but {of} has {value} and not {next}")
+            })
+        }
+        _ => Verdict::Aside,
+    }
+}
+
+fn few_wait(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::UpdateQueued { update, .. } = event.what else { return Verdict::Aside };
+    let Some(waiting) = shadow.space().map(|it| it.waiting.len()) else { return Verdict::Aside };
+    Verdict::kept_if(waiting < MOST_WAITING, Who::Kernel, UPDATE, || {
+        format!(
+            "update {update} waits beside {waiting} others, but with {MOST_WAITING} its caller \
+             waits"
+        )
     })
 }
 

@@ -63,6 +63,7 @@ const GOOD: &str = "
     resource:1 share.told runtime=4 total=16 copied=0
     resource:1 share.opened written=16 copied=20
     device:1 device.told state=active
+    process:1 packet.private bytes=4 given=0x00000001 left=0x00000001
     context:1 packet.queued packet=1
     context:1 packet.submitted packet=1 node=node:0 fence=1
     call:6 ddi.call name=DxgkDdiSubmitCommandVirtual level=dispatch class=scheduler adapter=adapter:1 process=-

@@ -25,7 +25,14 @@ pub(crate) const ADDRESSES: &str = "
     page-table:92 page-table.written space=space:91 level=0 by=gpu first=64 count=2 address=262144 what=page of=allocation:90 offset=4096 steady=true segment=1 page=5 initial=false evicts=false
     space:91 range.mapped start=65536 end=69632 view=view:90 of=allocation:90 held=mapped offset=0 base=65536 minimum=0 maximum=0 order=0
     space:91 range.mapped start=69632 end=73728 view=- of=- held=zero offset=0 base=69632 minimum=0 maximum=0 order=1
-    space:91 update.applied update=1 ignored=0
+    space:91 update.applied update=1 ignored=0 of=- wanted=0
+    sync:90 sync.created device=device:90 kind=monitored value=0 sharing=none silent=false deaf=false stays=true
+    space:91 update.queued update=2 of=sync:90 wanted=1
+    sync:90 sync.signalled by=cpu value=1 shown=1
+    space:91 update.applied update=2 ignored=0 of=sync:90 wanted=1
+    sync:90 sync.signalled by=update value=2 shown=2
+    space:91 update.done update=2 of=sync:90 wanted=1
+    sync:90 sync.gone
     space:91 range.freed start=65536 end=196608 ended=false kept=false
     page-table:92 page-table.written space=space:91 level=0 by=gpu first=0 count=512 address=0 what=invalid of=- offset=0 steady=true segment=0 page=0 initial=false evicts=false
     space:91 tlb.flushed start=0 end=0

@@ -36,7 +36,9 @@ impl Shadows {
     /// takes. `shadow` is the event's own.
     pub(crate) fn owner(&self, event: &Event, shadow: &Shadow) -> &Shadow {
         let owner = match &event.what {
-            What::NameShared { of, .. } | What::PagingDone { of, .. } => Some(*of),
+            What::NameShared { of, .. }
+            | What::PagingDone { of, .. }
+            | What::UpdateDone { of, .. } => Some(*of),
             What::AllocationCreated { device, .. } => Some(*device),
             What::RetireAsked { device, .. } => self.of(*device).device().and_then(|it| it.process),
             What::ResourceViewUnnamed { .. } => shadow.resource_view().map(|it| it.resource),
@@ -57,6 +59,7 @@ impl Shadows {
             What::TableWritten { space, .. } => Some(*space),
             What::TableGone {} => shadow.table().map(|it| it.space),
             What::RootSet { table, .. } => Some(*table),
+            What::UpdateApplied { of, .. } => *of,
             What::MemoryEvicted { .. } | What::SavedGone {} => {
                 shadow.saved().and_then(|it| it.context)
             }

@@ -28,6 +28,7 @@ impl Shadows {
                     tables: BTreeMap::new(),
                     above: BTreeMap::new(),
                     remembered: BTreeMap::new(),
+                    waiting: BTreeSet::new(),
                 };
                 self.start(subject, Known::Space(space));
                 self.with_adapter(adapter, |it| it.spaces.push((process, subject)));
@@ -40,7 +41,7 @@ impl Shadows {
                     self.with_adapter(adapter, |it| it.spaces.retain(|it| it.1 != subject));
                 }
             }
-            What::RangeReserved { start, end, .. } => {
+            What::RangeReserved { start, end, .. } | What::RangeKept { start, end, .. } => {
                 let taken = Taken { end: *end, of: None, offset: 0 };
                 self.with_space(subject, |it| it.put(&(*start..*end), Some(taken)));
             }
@@ -51,8 +52,16 @@ impl Shadows {
                     it.order = Some(*order);
                 });
             }
-            What::RangeGiven { .. } | What::UpdateApplied { .. } => {
-                self.with_space(subject, |it| it.order = None);
+            What::RangeGiven { .. } => self.with_space(subject, |it| it.order = None),
+            What::UpdateApplied { update, .. } => self.with_space(subject, |it| {
+                it.order = None;
+                it.waiting.remove(update);
+            }),
+            What::UpdateQueued { update, .. } => {
+                self.with_space(subject, |it| it.waiting.extend([*update]));
+            }
+            What::UpdateDropped { update } => {
+                self.with_space(subject, |it| it.waiting.retain(|it| it != update));
             }
             What::RangeFreed { start, end, kept, .. } => {
                 let stays = Taken { end: *end, of: None, offset: 0 };

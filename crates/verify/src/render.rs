@@ -1,4 +1,5 @@
-//! Packets with lists: what they use is in place, and they are started as they were patched.
+//! Packets: those with lists are started as they were patched, and what they use is in place;
+//! private data goes one way.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadow;
@@ -7,11 +8,12 @@ use flight::{Event, RuleId, What, Who};
 const RENDER: &str = "D3DKMTRender";
 const SUBMIT: &str = "DxgkDdiSubmitCommand";
 
-/// The rules on packets with lists.
-pub(crate) static RULES: [Rule; 5] = [
+/// The rules on packets.
+pub(crate) static RULES: [Rule; 6] = [
     Rule { id: RuleId::KMD_CTX_004, on: &["packet.rendered"], check: large_enough },
     Rule { id: RuleId::KMD_SUBMIT_007, on: &["packet.started"], check: as_patched },
     Rule { id: RuleId::KMD_SUBMIT_009, on: &["packet.uses"], check: in_place },
+    Rule { id: RuleId::SUBMIT_CMD_005, on: &["packet.private"], check: one_way },
     Rule { id: RuleId::SUBMIT_RENDER_007, on: &["packet.uses"], check: not_locked_away },
     Rule { id: RuleId::SUBMIT_RENDER_008, on: &["packet.rendered"], check: of_a_working_device },
 ];
@@ -21,6 +23,17 @@ fn large_enough(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let Some(wants) = shadow.context().and_then(|it| it.buffer) else { return Verdict::Aside };
     Verdict::kept_if(room >= wants, Who::Kernel, "DxgkDdiRender.DmaSize", || {
         format!("{} gets a buffer of {room} bytes, but its driver wants {wants}", event.subject)
+    })
+}
+
+fn one_way(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+    let What::PacketPrivate { bytes, given, left } = event.what else { return Verdict::Aside };
+    let place = "D3DKMTSubmitCommand.pPrivateDriverData";
+    Verdict::kept_if(given == left, Who::Kernel, place, || {
+        format!(
+            "the {bytes} bytes of private data of {} were {given} and are {left} after the call",
+            event.subject
+        )
     })
 }
 

@@ -2,7 +2,8 @@
 
 use crate::scenarios::{
     address, bad, bad_address, bad_memory, bad_render, bad_sync, destroy, destroy_memory, escape,
-    interrupt, keyed, life, memory, pnp, recover, render, saved, share, sync, threads,
+    interrupt, keyed, life, memory, pnp, recover, render, saved, share, submit, sync, threads,
+    update,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -197,6 +198,33 @@ pub(crate) const RESETS: &[&str] = &["DxgkDdiResetDevice"];
 /// Primaries.
 pub(crate) const DESCRIBE: &[&str] = &["DxgkDdiDescribeAllocation"];
 
+/// Primaries, and video memory to draw them in.
+pub(crate) const DRAWN: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiBuildPagingBuffer",
+    "DxgkDdiSubmitCommand",
+    "DxgkDdiDescribeAllocation",
+];
+
+/// Primaries, and virtual addresses to draw them at.
+pub(crate) const DRAWN_ADDRESSES: &[&str] = &[
+    "DxgkDdiCreateContext",
+    "DxgkDdiDestroyContext",
+    "DxgkDdiSubmitCommandVirtual",
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiBuildPagingBuffer",
+    "DxgkDdiSubmitCommand",
+    "DxgkDdiDescribeAllocation",
+    "DxgkDdiCreateProcess",
+    "DxgkDdiDestroyProcess",
+    "DxgkDdiSetRootPageTable",
+];
+
 /// Every scenario, good ones first.
 pub const ALL: &[&[Scenario]] = &[
     life::ALL,
@@ -207,11 +235,13 @@ pub const ALL: &[&[Scenario]] = &[
     threads::ALL,
     memory::ALL,
     address::ALL,
+    update::ALL,
     destroy_memory::ALL,
     saved::ALL,
     recover::ALL,
     sync::ALL,
     keyed::ALL,
+    submit::ALL,
     render::ALL,
     pnp::ALL,
     bad::ALL,
@@ -219,6 +249,7 @@ pub const ALL: &[&[Scenario]] = &[
     bad_address::ALL,
     bad_sync::ALL,
     keyed::BAD,
+    submit::BAD,
     bad_render::ALL,
 ];
 

@@ -1,10 +1,16 @@
 //! Drivers with a table that get page tables wrong.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
-use crate::addresses::{VIRTUAL, build_with_tables, set_root_page_table};
+use crate::addresses::{
+    VIRTUAL, build_with_tables, create_process, destroy_process, keep, kernel_name, leaf,
+    set_root_page_table,
+};
+use crate::block::find;
+use crate::table::Adapter;
 use abi::display::{
     DXGK_OPERATION_UPDATE_PAGE_TABLE, DXGK_PAGETABLEUPDATE_CPU_VIRTUAL,
-    DXGK_UPDATEPAGETABLEFLAGS as UpdateFlags, DXGKARG_BUILDPAGINGBUFFER, DXGKARG_SETROOTPAGETABLE,
+    DXGK_UPDATEPAGETABLEFLAGS as UpdateFlags, DXGKARG_BUILDPAGINGBUFFER, DXGKARG_CREATEPROCESS,
+    DXGKARG_SETROOTPAGETABLE, DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE as Range,
 };
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::STATUS_SUCCESS;
@@ -18,6 +24,74 @@ pub(crate) const COUNTS_A_BUFFER: DRIVER_INITIALIZATION_DATA =
 
 pub(crate) const ROUNDS_ENTRIES: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiSetRootPageTable: Some(set_all_entries), ..VIRTUAL };
+
+pub(crate) const KEEPS_LATE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyProcess: Some(keep_and_destroy), ..VIRTUAL };
+
+pub(crate) const KEEPS_A_PAGE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateProcess: Some(create_with_a_page), ..VIRTUAL };
+
+pub(crate) const KEEPS_CROOKED: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateProcess: Some(create_crooked), ..VIRTUAL };
+
+/// Reserves addresses of a process when it is over.
+unsafe extern "win64-unwind" fn keep_and_destroy(handle: HANDLE, process: HANDLE) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which outlives the call.
+    let adapter = unsafe { find::<Adapter>(handle) };
+    // SAFETY: The word is the process's, which ends behind this.
+    let name = unsafe { kernel_name(process) };
+    if let Some((adapter, name)) = adapter.zip(name) {
+        // It is refused, and nothing comes of it.
+        let _ = keep(adapter, order(adapter, name));
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { destroy_process(handle, process) }
+}
+
+fn order(adapter: &Adapter, process: HANDLE) -> Range {
+    let span = leaf(adapter);
+    let alignment = u32::try_from(span).unwrap_or(0);
+    Range { hDxgkProcess: process, SizeInBytes: span, Alignment: alignment, ..Range::ZERO }
+}
+
+/// Reserves a page of a process.
+unsafe extern "win64-unwind" fn create_with_a_page(
+    handle: HANDLE,
+    args: *mut DXGKARG_CREATEPROCESS,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    unsafe { create_with(handle, args, |it| it.SizeInBytes = 4096) }
+}
+
+/// Has its addresses aligned to what is no power of two.
+unsafe extern "win64-unwind" fn create_crooked(
+    handle: HANDLE,
+    args: *mut DXGKARG_CREATEPROCESS,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    unsafe { create_with(handle, args, |it| it.Alignment *= 3) }
+}
+
+/// Reserves something that is refused, and then does as the good one.
+///
+/// # Safety
+///
+/// The arguments are the kernel's.
+unsafe fn create_with(
+    handle: HANDLE,
+    args: *mut DXGKARG_CREATEPROCESS,
+    wrong: impl FnOnce(&mut Range),
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which outlives the call.
+    if let Some(adapter) = unsafe { find::<Adapter>(handle) } {
+        // SAFETY: It is a structure, and the driver's for the call.
+        let mut order = order(adapter, unsafe { (*args).hDxgkProcess });
+        wrong(&mut order);
+        let _ = keep(adapter, order);
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { create_process(handle, args) }
+}
 
 /// Reads as many entries as it writes, also where there is one to repeat.
 unsafe extern "win64-unwind" fn build_without_repeat(

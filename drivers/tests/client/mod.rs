@@ -464,7 +464,7 @@ impl Client<'_> {
 
     /// Submits a packet and does not wait for it.
     pub(crate) fn submit(&self, at: &mut Passive, commands: &[Command]) {
-        let packet = Packet { commands: 0, length: 0, private: encode(commands) };
+        let packet = Packet { private: encode(commands), ..Packet::default() };
         if let Some(context) = self.context {
             let _ = self.kernel.submit(at, self.process, context, packet);
         }

@@ -120,3 +120,25 @@ layout! { DXGK_PAGE_TABLE_LEVEL_DESC: 20 {
     PageTableIndexBitCount: 0, PageTableSegmentId: 4, PagingProcessPageTableSegmentId: 8,
     PageTableSizeInBytes: 12, PageTableAlignmentInBytes: 16,
 } } // one source: docs
+
+flags! { DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE_FLAGS { AllowUserModeMapping: 0 } }
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE {
+    pub hDxgkProcess: HANDLE,
+    pub SizeInBytes: u64,
+    pub Alignment: u32,
+    pub StartVirtualAddress: u64,
+    pub BaseAddress: u64,
+    pub Flags: DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE_FLAGS,
+}
+layout! { DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE: 48 {
+    hDxgkProcess: 0, SizeInBytes: 8, Alignment: 16, StartVirtualAddress: 24, BaseAddress: 32,
+    Flags: 40,
+} } // one source: docs
+
+pub type DXGKCB_RESERVEGPUVIRTUALADDRESSRANGE = unsafe extern "win64-unwind" fn(
+    hAdapter: HANDLE,
+    *mut DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE,
+) -> NTSTATUS;

@@ -112,6 +112,7 @@ impl Kernel {
         if let Some((queue, value)) = it.signals {
             self.signal_queue(world, queue, value);
         }
+        self.finish_updates(world, number);
         self.wake(world);
         self.ring(&self.bell);
     }

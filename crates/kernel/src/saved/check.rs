@@ -170,7 +170,7 @@ impl World {
     }
 
     /// What a driver named something by, for people: an address says nothing.
-    fn shown(&self, name: usize) -> String {
+    pub(crate) fn shown(&self, name: usize) -> String {
         let device = |it: &Device| it.word.as_ref().map(|it| it.word()) == Some(name);
         let context = |it: &Context| it.word.as_ref().map(|it| it.word()) == Some(name);
         let saved =

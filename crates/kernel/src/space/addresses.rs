@@ -21,6 +21,8 @@ pub(crate) struct Addresses {
     end: u64,
     ranges: BTreeMap<u64, Taken>,
     last_reservation: u32,
+    /// Up to here reservations are the driver's: they are older than those of clients.
+    drivers: u32,
 }
 
 /// A range that is taken.
@@ -37,6 +39,8 @@ pub(crate) struct Taken {
 pub(crate) enum Held {
     /// Nothing yet: touching it is a fault.
     Reserved,
+    /// The driver's own, and no client's.
+    Driver,
     /// Touching it is a fault, on purpose.
     NoAccess,
     /// Reads are zero, writes are lost.
@@ -103,6 +107,7 @@ impl Held {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Held::Reserved => "reserved",
+            Held::Driver => "the driver's",
             Held::NoAccess => "no-access",
             Held::Zero => "zero",
             Held::Mapped { .. } => "mapped",
@@ -114,7 +119,7 @@ impl Addresses {
     /// A space of so many bits, all free.
     pub(crate) fn new(bits: u32) -> Self {
         let end = 1_u64.checked_shl(bits).unwrap_or(1 << 63);
-        Self { end, ranges: BTreeMap::new(), last_reservation: 0 }
+        Self { end, ranges: BTreeMap::new(), last_reservation: 0, drivers: 0 }
     }
 
     /// The first address behind all.
@@ -155,6 +160,9 @@ impl Addresses {
         let mut any = false;
         for (part, taken) in self.parts(span) {
             any = true;
+            if taken.held == Held::Driver {
+                return Made::Mixed;
+            }
             reserved &= taken.reservation != 0;
             if part.start == covered {
                 covered = part.end;
@@ -196,6 +204,16 @@ impl Addresses {
         let reservation = self.last_reservation;
         self.ranges.insert(span.start, Taken { end: span.end, reservation, held });
         reservation
+    }
+
+    /// Keeps a span for the driver, before clients have any. What is shown they can map into.
+    pub(crate) fn keep(&mut self, span: Span<u64>, shown: bool) {
+        self.drivers = self.reserve(span, if shown { Held::Reserved } else { Held::Driver });
+    }
+
+    /// Whether all of a span is in reservations of the driver.
+    pub(crate) fn is_kept(&self, span: &Span<u64>) -> bool {
+        self.parts(span).iter().all(|it| (1..=self.drivers).contains(&it.1.reservation))
     }
 
     /// Puts something at a span: over what is there, which stays in its reservation.

@@ -243,8 +243,10 @@ impl Kernel {
             .map(|it| it.0)
             .collect();
         let of = ends.map(|it| it.extent);
-        let kept = ends.is_some() && it.addresses.made_of(span) == Made::Taken { reserved: true };
-        if ends.is_some() {
+        // What its driver has reserved stays so, whoever frees what was mapped there.
+        let stays = ends.is_some() || it.addresses.is_kept(span);
+        let kept = stays && it.addresses.made_of(span) == Made::Taken { reserved: true };
+        if stays {
             it.addresses.unmap(span);
         } else {
             it.addresses.free(span);
@@ -361,7 +363,7 @@ impl Kernel {
     ) {
         let (view, offset) = match held {
             Held::Mapped { view, offset, .. } => (Some(view), offset),
-            Held::Reserved | Held::NoAccess | Held::Zero => (None, 0),
+            Held::Reserved | Held::Driver | Held::NoAccess | Held::Zero => (None, 0),
         };
         let of =
             view.and_then(|it| world.views.get(it)).map(|it| Kind::Allocation.nr(it.allocation));

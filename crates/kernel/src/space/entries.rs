@@ -20,7 +20,7 @@ impl World {
         }
         let mine = |held: Held| match held {
             Held::Mapped { view, .. } => self.extent_of(view) == Some(extent),
-            Held::Reserved | Held::NoAccess | Held::Zero => false,
+            Held::Reserved | Held::Driver | Held::NoAccess | Held::Zero => false,
         };
         let spaces = self.spaces.iter().filter(|it| it.1.adapter == adapter);
         let spans = spaces.flat_map(|(number, it)| {
@@ -97,7 +97,7 @@ impl World {
         leaving: Option<u32>,
     ) {
         match held {
-            Held::Reserved | Held::NoAccess => (),
+            Held::Reserved | Held::Driver | Held::NoAccess => (),
             Held::Zero => write.entries = vec![memory.zero_entry(mmu)],
             Held::Mapped { view, offset, access } => {
                 let number = self.extent_of(view);

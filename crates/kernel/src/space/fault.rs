@@ -129,7 +129,7 @@ impl World {
         }
         let (start, end) = (span.start, span.end);
         match taken.held {
-            Held::Reserved | Held::NoAccess | Held::Zero => {
+            Held::Reserved | Held::Driver | Held::NoAccess | Held::Zero => {
                 let why = format!(
                     "of {start:#x} to {end:#x}, which is {}: nothing is mapped there",
                     taken.held.name()

@@ -2,6 +2,7 @@
 
 use crate::ddi::{Driver, For};
 use crate::gate::{Class, Pass};
+use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::memory::place::Plan;
 use crate::miniport::{DriverContext, DriverProcess, Refusal};
@@ -65,11 +66,12 @@ impl Kernel {
         process: Option<u32>,
     ) -> Result<u32, Refused> {
         let adapter = driver.adapter.number;
-        let (number, geometry, bits, again) = {
+        let (number, own, geometry, bits, again) = {
             let world = &mut *self.world.hold();
             let mmu = world.mmu(adapter).ok_or(Refused::NoAddresses)?;
             let (geometry, bits) = (mmu.geometry.clone(), mmu.features.address_bits);
             let again = mmu.features.invalidates;
+            let own = world.kernel_names.reserve()?;
             let number = world.spaces.add(Space {
                 process,
                 adapter,
@@ -82,25 +84,31 @@ impl Kernel {
                 last_update: 0,
                 freed: VecDeque::new(),
                 coming: Vec::new(),
+                name: own.handle(),
+                meeting: true,
                 growing: false,
             });
-            (number, geometry, bits, again)
+            world.kernel_names.promise(&own, subject(number));
+            (number, own, geometry, bits, again)
         };
-        let made = self.meet(at, pass, driver, process, &geometry);
+        let made = self.meet(at, pass, driver, (process, own.handle()), &geometry);
         let mut world = self.world.hold();
         match made {
             Ok((word, size)) => {
                 let given = word.word();
                 if let Some(it) = world.spaces.get_mut(number) {
-                    (it.word, it.root) = (Some(Arc::new(word)), size);
+                    (it.word, it.root, it.meeting) = (Some(Arc::new(word)), size, false);
                 }
+                world.kernel_names.publish(own, subject(number));
                 let process = process.map(|it| Kind::Process.nr(it));
                 let created = What::SpaceCreated { adapter: driver.adapter, process, bits, again };
                 self.log.emit(subject(number), created);
+                self.say_kept(&world, number);
                 self.give_word(given, subject(number));
             }
             Err(why) => {
                 world.spaces.remove(number);
+                world.kernel_names.take_back(own);
                 self.wake(&mut world);
                 return Err(why.into());
             }
@@ -126,12 +134,12 @@ impl Kernel {
         at: &mut Passive,
         pass: &Pass<'_>,
         driver: &Driver,
-        process: Option<u32>,
+        (process, name): (Option<u32>, Handle),
         geometry: &Geometry,
     ) -> Result<(DriverProcess, RootSize), Refusal> {
         let size = self.first_root(at, pass, driver, process, geometry)?;
         let order = ProcessOrder { system: process.is_none() };
-        let word = driver.create_process(at, pass, process, order)?;
+        let word = driver.create_process(at, pass, (process, name), order)?;
         Ok((word, size))
     }
 
@@ -382,7 +390,9 @@ impl Kernel {
             self.log.emit(about, What::SpaceDestroyed {});
             self.end_word(given, about, false);
         }
-        world.spaces.remove(number);
+        if let Some(it) = world.spaces.remove(number) {
+            let _ = world.kernel_names.close(it.name); // It was live: it was this one's.
+        }
         self.wake(&mut world);
     }
 }

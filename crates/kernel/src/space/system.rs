@@ -107,7 +107,7 @@ impl Kernel {
         let mut world = self.world.hold();
         let subject = Kind::Context.nr(context);
         match made {
-            Ok(word) => {
+            Ok((word, _)) => {
                 world.kernel_names.publish(own, subject);
                 let given = word.word();
                 if let Some(it) = world.contexts.get_mut(context) {

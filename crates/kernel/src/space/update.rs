@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! 1. A call is judged when it comes, all of it before anything of it is done.
-//! 2. What is not of the same reservation any more is left alone: it may be somebody else's.
+//! 2. What is not of the same reservation any more, or is to map what is no more, is left alone.
 
 use crate::handle::Handle;
 use crate::kernel::Kernel;
@@ -12,9 +12,11 @@ use crate::process::ProcessId;
 use crate::refused::Refused;
 use crate::space::addresses::{Access, Held, Made};
 use crate::space::calls::Behind;
+use crate::space::queued::Fenced;
 use crate::space::subject;
+use crate::view::Stage;
 use crate::world::World;
-use flight::{Passive, What};
+use flight::{Kind, Passive, What};
 use std::ops::Range as Span;
 
 /// What a client wants done to its addresses (`D3DKMT_UPDATEGPUVIRTUALADDRESS`).
@@ -24,6 +26,9 @@ pub struct UpdateOrder {
     pub device: Handle,
     /// What to do, in that order.
     pub operations: Vec<Change>,
+    /// A fence, and the value it has before anything is done: it has the next one then. None: it
+    /// is done at once (`DoNotWait`).
+    pub fence: Option<(Handle, u64)>,
 }
 
 /// One operation on addresses.
@@ -71,6 +76,20 @@ struct Ready {
     held: Held,
 }
 
+/// An update that was judged.
+pub(crate) struct Judged {
+    pub(crate) adapter: u32,
+    pub(crate) device: u32,
+    pub(crate) space: u32,
+    ready: Vec<Ready>,
+    /// The reservation of its targets.
+    reservation: u32,
+    /// Its number in its space.
+    pub(crate) update: u32,
+    /// What it waits for, and signals.
+    pub(crate) fence: Option<Fenced>,
+}
+
 impl Change {
     /// The addresses it changes.
     fn target(&self) -> Option<Span<u64>> {
@@ -113,26 +132,24 @@ impl Kernel {
             drop(world);
             self.grow_root(at, &inside.driver, space, end)?;
         };
+        if let Some(fence) = order.fence {
+            drop(world);
+            return self.update_behind(at, process, (inside.device, space), order, fence);
+        }
         let world = &mut *world;
-        let (ready, reservation) =
-            world.judge_update(process, inside.device, space, &order.operations)?;
-        self.apply_update(world, inside.adapter, space, &ready, reservation)
+        let mut judged = world.judge_update(process, inside.device, space, &order.operations)?;
+        judged.update = world.number_update(space);
+        self.apply_update(world, &judged)
     }
 
     /// Does what an update says, as far as it is still about the same reservation.
-    fn apply_update(
-        &self,
-        world: &mut World,
-        adapter: u32,
-        space: u32,
-        ready: &[Ready],
-        reservation: u32,
-    ) -> Result<(), Refused> {
-        let mut plan = Plan::default();
-        let mut ignored = 0;
+    pub(crate) fn apply_update(&self, world: &mut World, judged: &Judged) -> Result<(), Refused> {
+        let Judged { adapter, space, ref ready, reservation, update, .. } = *judged;
+        let (mut plan, mut ignored, mut full) = (Plan::default(), 0, None);
         for (order, it) in (0..).zip(ready) {
             let Some(target) = it.change.target() else { continue };
-            if world.reservation_of(space, &target) != Some(reservation) {
+            let same = world.reservation_of(space, &target) == Some(reservation);
+            if !same || !world.is_there(it.held) {
                 ignored += 1;
                 continue;
             }
@@ -147,38 +164,38 @@ impl Kernel {
                 if let Some(it) = world.spaces.get_mut(space) {
                     it.addresses.put(&target, Held::Reserved);
                 }
-                self.start_paging(world, adapter, plan, None);
-                return Err(why);
+                full = Some(why);
+                break;
             }
         }
-        let update = world.spaces.get_mut(space).map_or(0, |it| {
-            it.last_update += 1;
-            it.last_update
-        });
-        self.log.emit(subject(space), What::UpdateApplied { update, ignored });
-        let all: Vec<Span<u64>> = ready.iter().filter_map(|it| it.change.target()).collect();
+        let of = judged.fence.map(|it| Kind::Sync.nr(it.object));
+        let wanted = judged.fence.map_or(0, |it| it.value);
+        self.log.emit(subject(space), What::UpdateApplied { update, ignored, of, wanted });
         let mut gone = Vec::new();
-        for span in all {
-            gone.extend(world.drop_tables(space, &span, &mut plan.come));
+        if full.is_none() {
+            for span in ready.iter().filter_map(|it| it.change.target()) {
+                gone.extend(world.drop_tables(space, &span, &mut plan.come));
+            }
         }
-        self.start_paging(world, adapter, plan, None);
+        let paging = self.start_paging(world, adapter, plan, None);
         for extent in gone {
             self.release_extent(world, extent);
         }
-        Ok(())
+        self.finish_behind(world, judged, paging);
+        full.map_or(Ok(()), Err)
     }
 }
 
 impl World {
     /// Judges an update: every operation is possible, and its targets are of one reservation, as
     /// its sources are. Answers the targets' reservation.
-    fn judge_update(
+    pub(crate) fn judge_update(
         &self,
         process: ProcessId,
         device: u32,
         space: u32,
         operations: &[Change],
-    ) -> Result<(Vec<Ready>, u32), Refused> {
+    ) -> Result<Judged, Refused> {
         let mut ready = Vec::with_capacity(operations.len());
         let (mut targets, mut sources) = (None, None);
         for change in operations {
@@ -198,7 +215,28 @@ impl World {
             };
             ready.push(Ready { change: *change, held });
         }
-        Ok((ready, targets.unwrap_or(0)))
+        let adapter = self.spaces.get(space).map_or(0, |it| it.adapter);
+        let reservation = targets.unwrap_or(0);
+        let (update, fence) = (0, None);
+        Ok(Judged { adapter, device, space, ready, reservation, update, fence })
+    }
+
+    /// A number for the next update of a space.
+    pub(crate) fn number_update(&mut self, space: u32) -> u32 {
+        self.spaces.get_mut(space).map_or(0, |it| {
+            it.last_update += 1;
+            it.last_update
+        })
+    }
+
+    /// Whether what is to be mapped is still there.
+    fn is_there(&self, held: Held) -> bool {
+        match held {
+            Held::Mapped { view, .. } => {
+                self.views.get(view).is_some_and(|it| it.stage == Stage::Live)
+            }
+            Held::Reserved | Held::Driver | Held::NoAccess | Held::Zero => true,
+        }
     }
 
     /// Whether a span is of the reservation that those before it are of.

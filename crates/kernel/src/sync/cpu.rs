@@ -39,7 +39,7 @@ pub struct WaitOrder<'a> {
 
 /// What is to be done with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Use {
+pub(super) enum Use {
     Signal { rewinds: bool },
     Wait,
 }
@@ -240,7 +240,7 @@ impl Kernel {
         Ok(Marks { list: marks, broadcast: None })
     }
 
-    fn mark(
+    pub(super) fn mark(
         &self,
         world: &World,
         process: ProcessId,

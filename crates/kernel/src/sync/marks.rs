@@ -1,6 +1,11 @@
 //! What contexts wait for and signal from their queues, and who waits for what.
 
+use crate::handle::Handle;
 use crate::kernel::Kernel;
+use crate::process::ProcessId;
+use crate::refused::Refused;
+use crate::space::queued::Fenced;
+use crate::sync::cpu::Use;
 use crate::sync::{State, Sync};
 use crate::world::World;
 use flight::{Kind, Subject, Text, What};
@@ -53,6 +58,8 @@ pub(super) enum Waiter {
     Thread,
     /// Nobody: an event is set.
     Event(u32),
+    /// An update of this space's addresses, by its number among all.
+    Update { update: u32, space: u32 },
 }
 
 /// How a wait ended.
@@ -198,14 +205,20 @@ impl Kernel {
         self.wake(world);
     }
 
-    /// Lets contexts go on that have come to what they waited for. They may signal others: those
+    /// Lets contexts and updates of addresses go on that have come to what they waited for. They may signal others: those
     /// go on here, too, and not inside their turn.
     pub(crate) fn let_go_on(&self, world: &mut World) {
         if std::mem::replace(&mut world.sync.waking, true) {
             return;
         }
-        while let Some(context) = world.sync.woken.pop_front() {
-            self.advance(world, context);
+        loop {
+            if let Some(context) = world.sync.woken.pop_front() {
+                self.advance(world, context);
+            } else if let Some(update) = world.sync.due.pop_front() {
+                self.apply_due(world, update);
+            } else {
+                break;
+            }
         }
         world.sync.waking = false;
     }
@@ -216,6 +229,7 @@ impl Kernel {
             Waiter::Context(context) => (Kind::Context.nr(context), "context"),
             Waiter::Thread => (Kind::Process.nr(it.process), "thread"),
             Waiter::Event(event) => (Kind::Event.nr(event), "event"),
+            Waiter::Update { space, .. } => (Kind::Space.nr(space), "update"),
         };
         let (any, marks) = (it.any, it.marks.clone());
         let number = world.sync.awaits.add(it);
@@ -243,12 +257,20 @@ impl Kernel {
             }
             world.disuse_event(event);
         }
+        if let Waiter::Update { .. } = who {
+            world.sync.awaits.remove(number);
+        }
         let said = match over {
             Over::Passed => What::AwaitPassed {},
             Over::Dropped => What::AwaitDropped {},
         };
         self.log.emit(subject, said);
         self.disuse(world, &marks);
+        match (who, over) {
+            (Waiter::Update { update, .. }, Over::Passed) => world.sync.due.push_back(update),
+            (Waiter::Update { update, .. }, Over::Dropped) => self.drop_update(world, update),
+            _ => (),
+        }
     }
 
     /// Ends waits of threads and events whose owner ends.
@@ -277,6 +299,47 @@ impl Kernel {
         }
     }
 
+    /// The fence that an update of addresses waits for, and signals.
+    pub(crate) fn updating_fence(
+        &self,
+        world: &World,
+        process: ProcessId,
+        device: u32,
+        (handle, value): (Handle, u64),
+    ) -> Result<u32, Refused> {
+        let next = (handle, value.saturating_add(1));
+        self.mark(world, process, device, next, Use::Signal { rewinds: true }, true)?;
+        match self.mark(world, process, device, (handle, value), Use::Wait, true)? {
+            Mark::Object(number) => Ok(number),
+            // It was no such above.
+            Mark::Queue(number) => Err(Refused::NotMonitored(Kind::Queue.nr(number))),
+        }
+    }
+
+    /// An update of addresses waits for its fence.
+    pub(crate) fn await_update(
+        &self,
+        world: &mut World,
+        (update, space): (u32, u32),
+        (process, device): (u32, u32),
+        fence: Fenced,
+    ) {
+        let marks = marks_of(fence);
+        world.use_marks(&marks);
+        let who = Waiter::Update { update, space };
+        self.begin_await(world, Await { who, device, process, marks, any: false, over: None });
+    }
+
+    /// An update of addresses is done.
+    pub(crate) fn signal_update(&self, world: &mut World, fence: Fenced) {
+        self.signal_one(world, fence.object, fence.value.saturating_add(1), "update");
+    }
+
+    /// An update of addresses needs its fence no more.
+    pub(crate) fn disuse_fence(&self, world: &mut World, fence: Fenced) {
+        self.disuse(world, &marks_of(fence));
+    }
+
     /// Something that needed objects is gone.
     pub(super) fn disuse(&self, world: &mut World, marks: &Marks) {
         for (number, _) in marks.objects() {
@@ -288,7 +351,22 @@ impl Kernel {
     }
 }
 
+fn marks_of(fence: Fenced) -> Marks {
+    let list = SmallVec::from_slice(&[(Mark::Object(fence.object), fence.value)]);
+    Marks { list, broadcast: None }
+}
+
 impl World {
+    /// An update of addresses needs its fence, until it has signalled it.
+    pub(crate) fn use_fence(&mut self, fence: Fenced) {
+        self.use_marks(&marks_of(fence));
+    }
+
+    /// Whether an update of addresses can be applied.
+    pub(crate) fn is_fence_met(&self, fence: Fenced) -> bool {
+        self.is_satisfied(&marks_of(fence), false)
+    }
+
     /// Something needs objects.
     pub(super) fn use_marks(&mut self, marks: &Marks) {
         for (number, _) in marks.objects() {

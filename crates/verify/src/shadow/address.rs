@@ -28,6 +28,8 @@ pub struct Space {
     pub above: BTreeMap<(u32, u64), (Subject, Subject)>,
     /// Tables that no entry leads to any more, but engines may remember one; their first addresses.
     pub remembered: BTreeMap<Subject, u64>,
+    /// The updates that wait for a fence.
+    pub waiting: BTreeSet<u32>,
 }
 
 /// Addresses that are taken.

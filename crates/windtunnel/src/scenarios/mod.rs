@@ -18,5 +18,7 @@ pub(crate) mod recover;
 pub(crate) mod render;
 pub(crate) mod saved;
 pub(crate) mod share;
+pub(crate) mod submit;
 pub(crate) mod sync;
 pub(crate) mod threads;
+pub(crate) mod update;

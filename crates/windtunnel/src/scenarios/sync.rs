@@ -44,11 +44,15 @@ pub(crate) fn make(
     wanted("D3DKMTCreateSynchronizationObject2", made)
 }
 
-fn monitored(tunnel: &mut Tunnel<'_>, bench: &Bench) -> Result<D3DKMT_HANDLE, Stopped> {
+pub(crate) fn monitored(tunnel: &mut Tunnel<'_>, bench: &Bench) -> Result<D3DKMT_HANDLE, Stopped> {
     make(tunnel, bench, SyncObject::Monitored(0), 0).map(|it| it.object)
 }
 
-fn destroy(tunnel: &mut Tunnel<'_>, bench: &Bench, list: &[D3DKMT_HANDLE]) -> Result<(), Stopped> {
+pub(crate) fn destroy(
+    tunnel: &mut Tunnel<'_>,
+    bench: &Bench,
+    list: &[D3DKMT_HANDLE],
+) -> Result<(), Stopped> {
     for object in list {
         let destroyed = bench.client.destroy_sync(tunnel.at, *object);
         wanted("D3DKMTDestroySynchronizationObject", destroyed)?;
@@ -76,7 +80,7 @@ fn signal_gpu(
     wanted("D3DKMTSignalSynchronizationObjectFromGpu", queued)
 }
 
-fn signal_cpu(
+pub(crate) fn signal_cpu(
     tunnel: &mut Tunnel<'_>,
     bench: &Bench,
     list: &[(D3DKMT_HANDLE, u64)],
@@ -86,7 +90,7 @@ fn signal_cpu(
     wanted("D3DKMTSignalSynchronizationObjectFromCpu", signalled)
 }
 
-fn wait_cpu(
+pub(crate) fn wait_cpu(
     tunnel: &mut Tunnel<'_>,
     bench: &Bench,
     list: &[(D3DKMT_HANDLE, u64)],

@@ -1,0 +1,125 @@
+//! Addresses that a driver keeps for itself, of a process that it meets.
+
+use crate::kernel::Kernel;
+use crate::miniport::{Answer, Refusal};
+use crate::mmu::RangeOrder;
+use crate::space::addresses::{Bounds, Held, Made};
+use crate::space::subject;
+use crate::world::World;
+use flight::{Kind, Passive, RuleId, Subject, What, Who};
+
+const PLACE: &str = "DxgkCbReserveGpuVirtualAddressRange";
+
+impl Kernel {
+    /// Keeps addresses of a process for its driver (`DxgkCbReserveGpuVirtualAddressRange`).
+    ///
+    /// WINDOWS: which refusals there are is not documented; what is wrong is an invalid parameter
+    /// (our decision).
+    pub(crate) fn reserve_range(
+        &self,
+        _at: &mut Passive,
+        adapter: Subject,
+        order: &RangeOrder,
+    ) -> Answer<u64> {
+        let world = &mut *self.world.hold();
+        let found = world.met(adapter, order.process);
+        let broken = found.as_ref().err().cloned();
+        self.log.judge(RuleId::KMD_PROC_003, Who::Driver, adapter, PLACE, broken);
+        let number = found.map_err(|_| Refusal::Invalid)?;
+        let broken = world.crooked(adapter.number, order);
+        let refused = broken.is_some();
+        self.log.judge(RuleId::KMD_PROC_004, Who::Driver, adapter, PLACE, broken);
+        if refused {
+            return Err(Refusal::Invalid);
+        }
+        let minimum = world.first_for_driver(adapter.number, number);
+        let Some(it) = world.spaces.get_mut(number) else { return Err(Refusal::Invalid) };
+        let start = if order.base == 0 {
+            let bounds = Bounds { minimum, maximum: 0, alignment: order.alignment };
+            it.addresses.find(order.bytes, bounds).ok_or(Refusal::NoMemory)?
+        } else {
+            // The system's own addresses are where all memory is.
+            let own = it.process.is_none() && order.base < minimum;
+            let span = order.base..order.base.saturating_add(order.bytes);
+            if own || it.addresses.made_of(&span) != Made::Free {
+                return Err(Refusal::Invalid);
+            }
+            order.base
+        };
+        it.addresses.keep(start..start + order.bytes, order.shown);
+        Ok(start)
+    }
+
+    /// Says what a driver has kept of a new space.
+    pub(crate) fn say_kept(&self, world: &World, number: u32) {
+        let Some(it) = world.spaces.get(number) else { return };
+        for (span, taken) in it.addresses.all() {
+            let shown = taken.held == Held::Reserved;
+            let (start, end) = (span.start, span.end);
+            self.log.emit(subject(number), What::RangeKept { start, end, shown });
+        }
+    }
+}
+
+impl World {
+    /// The space of a process that a driver is being told of now.
+    fn met(&self, adapter: Subject, name: usize) -> Result<u32, String> {
+        let found = self.named_by_kernel(name, Kind::Space);
+        let Some((number, it)) = found.and_then(|it| Some((it, self.spaces.get(it)?))) else {
+            return Err(format!(
+                "addresses are reserved for process {}, which the driver of {adapter} is not told \
+                 of now",
+                self.shown(name)
+            ));
+        };
+        let whose =
+            it.process.map_or("the system".to_owned(), |it| Kind::Process.nr(it).to_string());
+        if it.adapter != adapter.number {
+            return Err(format!("addresses of {whose} on another adapter are reserved"));
+        }
+        if !it.meeting {
+            return Err(format!(
+                "addresses of {whose} are reserved, and the driver is not in \
+                 DxgkDdiCreateProcess for it"
+            ));
+        }
+        Ok(number)
+    }
+
+    /// What is wrong with the numbers of an order.
+    fn crooked(&self, adapter: u32, order: &RangeOrder) -> Option<String> {
+        let leaf = self.mmu(adapter)?.geometry.leaf_span();
+        let RangeOrder { bytes, alignment, base, .. } = *order;
+        // WINDOWS: with a base, no alignment is taken for none (our reading).
+        let aligns = alignment != 0 || base == 0;
+        if bytes == 0 || !bytes.is_multiple_of(leaf) {
+            Some(format!("SizeInBytes is {bytes:#x}, which is no multiple of {leaf:#x}"))
+        } else if !base.is_multiple_of(leaf) {
+            Some(format!("BaseAddress is {base:#x}, which is no multiple of {leaf:#x}"))
+        } else if aligns && (!alignment.is_multiple_of(leaf) || !alignment.is_power_of_two()) {
+            Some(format!(
+                "Alignment is {alignment:#x}, which is no power of two that is a multiple of \
+                 {leaf:#x}"
+            ))
+        } else {
+            None
+        }
+        .map(|it| format!("{it}: so much one leaf page table translates"))
+    }
+
+    /// From where on a driver is given addresses of a space.
+    ///
+    /// WINDOWS: they begin with the second entry of the root (documented).
+    fn first_for_driver(&self, adapter: u32, space: u32) -> u64 {
+        let Some((_, memory)) = self.memory(adapter) else { return 0 };
+        let Some(mmu) = memory.mmu.as_ref() else { return 0 };
+        let below = mmu.geometry.top().saturating_sub(1);
+        let second = mmu.geometry.span(below, 1).start;
+        if self.spaces.get(space).is_none_or(|it| it.process.is_some()) {
+            return second;
+        }
+        let ends = mmu.linear.iter().zip(&memory.segments);
+        let ends = ends.filter_map(|(start, it)| Some((*start)?.saturating_add(it.shape.size)));
+        second.max(ends.max().unwrap_or(0))
+    }
+}

@@ -1,0 +1,48 @@
+//! Addresses that a driver reserves for itself: `DxgkCbReserveGpuVirtualAddressRange`.
+#![expect(unsafe_code, reason = "a driver calls this, with a pointer of its own")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::door::Door;
+use crate::gate::{at_level, read, write};
+use crate::status::status;
+use abi::display::{
+    DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE, DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE_FLAGS as Flags,
+};
+use abi::{HANDLE, NTSTATUS};
+use flight::{At, RuleId};
+use kernel::miniport::Refusal;
+use kernel::mmu::RangeOrder;
+
+/// Keeps addresses of a process that the driver is told of.
+///
+/// # Safety
+///
+/// `args` points to a structure that may be written, or is null.
+pub(crate) unsafe extern "win64-unwind" fn DxgkCbReserveGpuVirtualAddressRange(
+    adapter: HANDLE,
+    args: *mut DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE,
+) -> NTSTATUS {
+    const NAME: &str = "DxgkCbReserveGpuVirtualAddressRange";
+    const WRONG: Refusal = Refusal::Invalid;
+    // SAFETY: The caller promises the same.
+    let given = unsafe { read(args) };
+    let door = || Door::find(adapter);
+    let kept = at_level(door, NAME, RuleId::CB_IRQL_001, Err(WRONG), |services, at| {
+        let At::Passive(at) = at else { return Err("passive") };
+        let Some(args) = given else { return Ok(Err(WRONG)) };
+        let order = RangeOrder {
+            process: args.hDxgkProcess.addr(),
+            bytes: args.SizeInBytes,
+            alignment: args.Alignment.into(),
+            base: args.BaseAddress,
+            shown: args.Flags.has(Flags::AllowUserModeMapping),
+        };
+        Ok(services.reserve_range(at, &order))
+    });
+    if let (Ok(StartVirtualAddress), Some(given)) = (kept, given) {
+        let said = DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE { StartVirtualAddress, ..given };
+        // SAFETY: The caller promises the same.
+        unsafe { write(args, said) };
+    }
+    status(kept.map(|_| ()))
+}

@@ -159,7 +159,7 @@ impl Kernel {
             Err(why) => {
                 // What the driver made for a device it then refused, it left behind.
                 self.forget_saved(&mut world, subject, "DxgkDdiCreateDevice");
-                world.devices.remove(device);
+                world.forget_device(device);
                 world.kernel_names.take_back(own);
                 self.wake(&mut world);
                 return Err(why.into());
@@ -203,7 +203,7 @@ impl Kernel {
     ) -> Result<(u32, Reserved), Refused> {
         let world = &mut *self.world.hold();
         let own = world.kernel_names.reserve()?;
-        let number = world.devices.add(Device {
+        let number = world.add_device(Device {
             // The system's own is of no process.
             process: process.map_or(0, |it| it.0),
             adapter: adapter.number,
@@ -477,8 +477,23 @@ impl Kernel {
 
 impl World {
     /// Forgets a device and the kernel's name for it.
+    /// Enters a device.
+    fn add_device(&mut self, it: Device) -> u32 {
+        let process = it.process;
+        let number = self.devices.add(it);
+        self.devices_of.insert((process, number));
+        number
+    }
+
+    /// Forgets a device.
+    pub(crate) fn forget_device(&mut self, number: u32) -> Option<Device> {
+        let it = self.devices.remove(number)?;
+        self.devices_of.remove(&(it.process, number));
+        Some(it)
+    }
+
     fn remove_device(&mut self, number: u32) {
-        if let Some(it) = self.devices.remove(number) {
+        if let Some(it) = self.forget_device(number) {
             let _ = self.kernel_names.close(it.name); // It is closed if the driver ended it.
         }
     }

@@ -405,14 +405,7 @@ impl Kernel {
     pub(crate) fn reopen_node(&self, world: &mut World, adapter: u32, node: usize) {
         let on = |device: u32| world.devices.get(device).is_some_and(|it| it.adapter == adapter);
         let waits = |it: &crate::context::Context| it.node == node && it.line.has_packet_first();
-        let mut all: Vec<u32> = world
-            .contexts
-            .iter()
-            .filter(|(_, it)| waits(it) && on(it.device))
-            .map(|(number, _)| number)
-            .collect();
-        all.sort_unstable();
-        for context in all {
+        for context in world.contexts.select(|it| waits(it) && on(it.device)) {
             self.make_runnable(world, context);
         }
     }

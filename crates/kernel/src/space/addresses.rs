@@ -207,6 +207,14 @@ impl Addresses {
         all.filter_map(cut).collect()
     }
 
+    /// Whether something in a span has entries.
+    pub(crate) fn has_entries(&self, span: &Span<u64>) -> bool {
+        let before = self.ranges.range(..span.start).next_back().map(|it| it.1);
+        let before = before.filter(|it| it.end > span.start).into_iter();
+        let inside = self.ranges.range(span.clone()).map(|it| it.1);
+        before.chain(inside).any(|it| it.held.has_entries())
+    }
+
     /// All that is taken.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Span<u64>, Taken)> + '_ {
         self.ranges.iter().map(|(start, taken)| (*start..taken.end, *taken))

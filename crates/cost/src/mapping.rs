@@ -63,7 +63,9 @@ fn number(kind: &Kind, live: usize, extent: &Extent) -> Result<f64, NotMeasured>
                 times.push(Span::took(took)); // The first is not counted: buffers grow.
             }
         }
-        others.iter().for_each(|it| it.kill(at));
+        for other in &others {
+            other.kill(at);
+        }
         Ok(each(times, count * pages))
     })
 }

@@ -169,7 +169,7 @@ impl Line {
     /// The CPU signals a fence, and waits for it.
     fn by_cpu(&self, station: &Station, at: &mut Passive, next: u64) -> Result<(), NotMeasured> {
         let (fence, how) = (self.fence(next), CpuWait::default());
-        self.signal(station, at, &fence)?;
+        signal(station, at, &fence)?;
         let waited = station.client.wait_cpu(at, station.device, &fence, how);
         wanted("D3DKMTWaitForSynchronizationObjectFromCpu", waited)
     }
@@ -180,20 +180,19 @@ impl Line {
         let waits = station.client.wait_gpu(at, self.context, &fence);
         wanted("D3DKMTWaitForSynchronizationObjectFromGpu", waits)?;
         self.submit(station, at)?;
-        self.signal(station, at, &fence)?;
+        signal(station, at, &fence)?;
         if station.kernel.work(at) && station.kernel.turn(at, station.id) {
             return Ok(());
         }
         Err(NotMeasured("a signal that releases a packet".to_owned()))
     }
+}
 
-    fn signal(
-        &self,
-        station: &Station,
-        at: &mut Passive,
-        fence: &[(D3DKMT_HANDLE, u64)],
-    ) -> Result<(), NotMeasured> {
-        let signalled = station.client.signal_cpu(at, station.device, fence, 0);
-        wanted("D3DKMTSignalSynchronizationObjectFromCpu", signalled)
-    }
+fn signal(
+    station: &Station,
+    at: &mut Passive,
+    fence: &[(D3DKMT_HANDLE, u64)],
+) -> Result<(), NotMeasured> {
+    let signalled = station.client.signal_cpu(at, station.device, fence, 0);
+    wanted("D3DKMTSignalSynchronizationObjectFromCpu", signalled)
 }

@@ -227,6 +227,12 @@ fn bench_measures_every_row_beside_its_floors() {
         let resident = row["what"].as_str().unwrap().starts_with("MakeResident");
         assert_eq!(positive("bytes"), resident, "{row}");
     }
+    let work = report["bench"]["work"].as_array().unwrap();
+    assert_eq!(work.len(), 10, "{report}");
+    for row in work {
+        assert!(row["ns"].as_f64().is_some_and(|it| it > 0.0), "{row}");
+        assert_eq!(row["wanted_ns"].is_null(), row["met"].is_null(), "{row}");
+    }
     for goal in report["bench"]["goals"].as_array().unwrap() {
         let none = goal["measured"].as_array().unwrap().is_empty();
         assert_eq!(none, goal["met"].is_null(), "{goal}");
@@ -236,7 +242,7 @@ fn bench_measures_every_row_beside_its_floors() {
     }
     let (code, report) = text(&["bench", "--quick"]);
     assert_eq!(code, 0, "{report}");
-    assert_eq!(report.lines().filter(|it| it.contains(" | 10 | ")).count(), 32, "{report}");
+    assert_eq!(report.lines().filter(|it| it.contains(" | 10 | ")).count(), 42, "{report}");
     let (code, report) = text(&["bench", "--quick", "--only", "C library"]);
     assert_eq!(code, 0, "{report}");
     assert_eq!(report.lines().filter(|it| it.contains(" | 10 | ")).count(), 4, "{report}");

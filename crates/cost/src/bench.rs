@@ -1,7 +1,8 @@
-//! The whole run: the table of pairs, the table of memory, the goals of pairs.
+//! The whole run: the table of pairs, that of memory, that of scheduling and addresses, the goals
+//! of pairs.
 
-use crate::page::{MEMORY_HEAD, head, line, memory_line, table_of_goals};
-use crate::{Extent, MemoryRow, NotMeasured, Row, measure, memory};
+use crate::page::{MEMORY_HEAD, WORK_HEAD, head, line, memory_line, table_of_goals, work_line};
+use crate::{Extent, MemoryRow, NotMeasured, Row, WorkRow, measure, memory, work};
 
 /// What a run measured.
 #[derive(Clone, Debug)]
@@ -10,6 +11,8 @@ pub struct Measured {
     pub rows: Vec<Row>,
     /// Video memory.
     pub memory: Vec<MemoryRow>,
+    /// Scheduling and addresses.
+    pub work: Vec<WorkRow>,
 }
 
 /// Measures what is asked for, and says the tables as they come.
@@ -29,11 +32,19 @@ pub fn bench(extent: &Extent, say: &mut dyn FnMut(&str)) -> Result<Measured, Not
         }
         say(&memory_line(it));
     })?;
-    if rows.is_empty() && memory.is_empty() {
+    let mut first = true;
+    let work = work::measure(extent, &mut |it| {
+        if std::mem::take(&mut first) {
+            say(if rows.is_empty() && memory.is_empty() { "" } else { "\n" });
+            say(WORK_HEAD);
+        }
+        say(&work_line(it));
+    })?;
+    if rows.is_empty() && memory.is_empty() && work.is_empty() {
         return Err(NotMeasured("a row of that name; without --only it names them all".to_owned()));
     }
     if !rows.is_empty() {
         say(&format!("\n{}", table_of_goals(&rows)));
     }
-    Ok(Measured { rows, memory })
+    Ok(Measured { rows, memory, work })
 }

@@ -7,6 +7,8 @@ pub struct Extent {
     pub live: Vec<usize>,
     /// How many other ranges are placed, likewise.
     pub ranges: Vec<usize>,
+    /// How many other objects, ranges or spaces there are for scheduling and addresses, likewise.
+    pub objects: Vec<usize>,
     /// How many pairs a turn has.
     pub pairs: usize,
     /// How many turns there are.
@@ -21,14 +23,16 @@ const LONGER: usize = 20;
 impl Extent {
     /// Enough to see that it runs.
     pub fn quick() -> Self {
-        Self { live: vec![10], ranges: vec![10], pairs: 20, turns: 1, only: None }
+        let few = || vec![10];
+        Self { live: few(), ranges: few(), objects: few(), pairs: 20, turns: 1, only: None }
     }
 
     /// A thousand and a hundred thousand others. A turn is short, so that most turns are not
     /// interrupted by what else the machine does.
     pub fn usual() -> Self {
         let (live, ranges) = (vec![1_000, 100_000], vec![10_000, 100_000]);
-        Self { live, ranges, pairs: 200, turns: 51, only: None }
+        let objects = vec![1, 1_000, 100_000];
+        Self { live, ranges, objects, pairs: 200, turns: 51, only: None }
     }
 
     /// A million others besides.
@@ -40,7 +44,8 @@ impl Extent {
     /// The same amount, for threads that are started for each turn.
     pub(crate) fn longer(&self) -> Self {
         let (pairs, turns) = (self.pairs * LONGER, self.turns.div_ceil(LONGER));
-        Self { live: Vec::new(), ranges: Vec::new(), pairs, turns, only: None }
+        let none = Vec::new;
+        Self { live: none(), ranges: none(), objects: none(), pairs, turns, only: None }
     }
 
     /// Whether a row of this name is asked for.

@@ -6,6 +6,11 @@ use crate::kinds::{
     VERIFIER,
 };
 
+/// A packet from its submission until it is retired, in nanoseconds.
+pub(crate) const PACKET: f64 = 500.0;
+/// More that live may make a call of scheduling or of addresses so many times slower: caches do.
+pub(crate) const FLAT: f64 = 2.0;
+
 /// A goal, and what was measured.
 #[derive(Clone, Debug)]
 pub struct Goal {

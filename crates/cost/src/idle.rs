@@ -26,7 +26,7 @@ pub(crate) struct Idle(AtomicUsize);
 
 impl Idle {
     /// Words rise, as addresses of blocks that are never used again would.
-    fn word(&self) -> usize {
+    pub(crate) fn word(&self) -> usize {
         0x10 * (1 + self.0.fetch_add(1, Ordering::Relaxed))
     }
 }

@@ -1,5 +1,6 @@
 //! What a pair costs: one stand-alone allocation created and opened, one closed and destroyed,
-//! while others live. And what video memory costs: places, residency, paging.
+//! while others live. What video memory costs: places, residency, paging. And what scheduling
+//! and addresses cost: packets, fences, pages mapped.
 //!
 //! # Invariants
 //!
@@ -20,14 +21,18 @@ mod goals;
 mod holder;
 mod idle;
 mod kinds;
+mod mapping;
 mod measure;
 mod memory;
+mod packets;
 mod page;
 mod pager;
 mod ranges;
 mod residency;
 mod ring;
 mod site;
+mod station;
+mod work;
 
 pub use bench::{Measured, bench};
 pub use counting::Counting;
@@ -35,7 +40,8 @@ pub use extent::Extent;
 pub use goals::{Goal, goals};
 pub use measure::Row;
 pub use memory::MemoryRow;
-pub use site::pairs;
+pub use site::{Counted, count};
+pub use work::WorkRow;
 
 /// It could not be measured: what was missing, in words that follow 'it needs'.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The tables as text, which is Markdown.
 
-use crate::{Extent, Goal, MemoryRow, Row, goals};
+use crate::goals::FLAT;
+use crate::{Extent, Goal, MemoryRow, Row, WorkRow, goals};
 use std::fmt::Write as _;
 
 /// What stands above the rows.
@@ -54,6 +55,23 @@ pub(crate) fn memory_line(it: &MemoryRow) -> String {
     format!(
         "| {what} | {live} | {which} | {number:.digits$} {unit} | {beside} | {times} | {wanted} | {met} | {bytes} |\n"
     )
+}
+
+/// What stands above the rows of scheduling and addresses.
+pub(crate) const WORK_HEAD: &str = "\
+| scheduling and addresses | live | ns | wanted | times the fewest live | wanted | met |
+|---|---:|---:|---:|---:|---:|---|
+";
+
+/// A row of scheduling and addresses.
+pub(crate) fn work_line(it: &WorkRow) -> String {
+    let WorkRow { what, live, number, .. } = it;
+    let or_none = |it: Option<String>| it.unwrap_or("-".to_owned());
+    let wanted = or_none(it.wanted.map(|it| format!("<= {it}")));
+    let times = or_none(it.times().map(|it| format!("{it:.2}")));
+    let flat = or_none(it.times().map(|_| format!("<= {FLAT}")));
+    let met = it.met().map_or("-", |met| if met { "yes" } else { "no" });
+    format!("| {what} | {live} | {number:.0} | {wanted} | {times} | {flat} | {met} |\n")
 }
 
 /// The goals: a line each, a column for each place.

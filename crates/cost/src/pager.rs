@@ -1,15 +1,22 @@
-//! The idle driver with memory: paging takes no commands and no time, so that what is measured
-//! is the kernel.
+//! The idle driver with work: packets and paging take no commands and no time, so that what is
+//! measured is the kernel. Its adapter has memory and page tables if they are asked for.
 
 use crate::idle::Idle;
 use flight::{DeviceLevel, Dispatch, Fence, Line, Machine, Passive, Ram};
 use kernel::Plugged;
-use kernel::miniport::{Answer, Births, Born, Features, Miniport, Refusal, Shape};
+use kernel::context::Context;
+use kernel::miniport::{
+    Answer, Births, Blank, Born, ContextOrder, DriverContext, DriverDevice, DriverProcess,
+    Features, Miniport, Refusal, Shape, Submission,
+};
+use kernel::mmu::{MmuFeatures, ProcessOrder, Root, RootSize, UpdateMode};
 use kernel::operation::{Building, PagingSubmission};
 use kernel::segment::{
     MemoryFeatures, PagingFeatures, SegmentFlags, SegmentSet, SegmentShape, Wants,
 };
 use kernel::services::Services;
+use kernel::space::Space;
+use softgpu::MmuPlan;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// So long is an allocation, and a buffer.
@@ -19,20 +26,44 @@ pub(crate) const PAGE: u64 = 4096;
 const BASE: u64 = 1 << 40;
 /// The segment that is memory.
 const MEMORY: u32 = 2;
+/// How addresses are translated: as the built-in GPU does, with all tables in the one memory.
+const PLAN: MmuPlan = MmuPlan {
+    levels: 3,
+    index_bits: 9,
+    root_bits: 9,
+    segment: MEMORY,
+    mode: UpdateMode::Physical,
+    window: 0,
+};
 /// What any allocation is worth.
 const NORMAL: u32 = 0x7800_0000;
 
-/// The driver of an adapter with so many bytes of memory, in which nothing is ever written.
+/// What an adapter has besides its node.
+pub(crate) struct Fitted {
+    pub(crate) ram: Arc<dyn Ram>,
+    /// So many bytes of memory, in which nothing is ever written.
+    pub(crate) bytes: u64,
+    /// An allocation has so many pages.
+    pub(crate) pages: u64,
+    /// Where the CPU sees all of its memory, on an adapter that translates addresses.
+    pub(crate) tables: Option<u64>,
+}
+
+/// The driver of an adapter with memory.
 pub(crate) fn plug(ram: Arc<dyn Ram>, bytes: u64) -> Plugged {
-    let it = Arc::new(Pager { idle: Idle::default(), ram, bytes, state: Mutex::default() });
+    fit(Some(Fitted { ram, bytes, pages: 1, tables: None }))
+}
+
+/// The driver of an adapter that takes packets, with what it is fitted with.
+pub(crate) fn fit(fitted: Option<Fitted>) -> Plugged {
+    let it = Arc::new(Pager { idle: Idle::default(), fitted, state: Mutex::default() });
     let pool = Arc::new(Idle::default());
     Plugged { miniport: it.clone(), machine: it, pool }
 }
 
 struct Pager {
     idle: Idle,
-    ram: Arc<dyn Ram>,
-    bytes: u64,
+    fitted: Option<Fitted>,
     state: Mutex<State>,
 }
 
@@ -72,30 +103,62 @@ impl Miniport for Pager {
     }
 
     fn query_adapter(&self, _at: &mut Passive) -> Answer<Features> {
-        let shape = |base, size, flags| SegmentShape {
-            base,
-            size,
-            commit_limit: size,
-            flags,
-            ..SegmentShape::default()
+        let Some(fitted) = &self.fitted else {
+            return Ok(Features { nodes: 1, ..Features::default() });
         };
-        let aperture = SegmentFlags { aperture: true, ..SegmentFlags::default() };
-        let memory = SegmentFlags { application_target: true, ..SegmentFlags::default() };
-        let segments = vec![shape(0, PAGE, aperture), shape(BASE, self.bytes, memory)];
-        let buffer = u32::try_from(PAGE).unwrap_or(u32::MAX);
-        let paging = PagingFeatures { buffer, ..PagingFeatures::default() };
-        let memory = MemoryFeatures { segments, paging };
-        Ok(Features { nodes: 1, memory: Some(memory), ..Features::default() })
+        let (memory, mmu) = (fitted.memory(), fitted.mmu());
+        Ok(Features { nodes: 1, memory: Some(memory), mmu, ..Features::default() })
+    }
+
+    fn create_context(
+        &self,
+        _at: &mut Passive,
+        _device: &DriverDevice,
+        _order: &ContextOrder,
+        word: Blank<'_, Context>,
+    ) -> Answer<(DriverContext, u32)> {
+        Ok((word.fill(self.idle.word()), u32::MAX))
+    }
+
+    fn destroy_context(&self, _at: &mut Passive, _context: DriverContext) -> Answer<()> {
+        Ok(())
+    }
+
+    fn create_process(
+        &self,
+        _at: &mut Passive,
+        _order: ProcessOrder,
+        word: Blank<'_, Space>,
+    ) -> Answer<DriverProcess> {
+        Ok(word.fill(self.idle.word()))
+    }
+
+    fn destroy_process(&self, _at: &mut Passive, _process: DriverProcess) -> Answer<()> {
+        Ok(())
+    }
+
+    fn root_size(&self, _at: &mut Passive, entries: u32) -> Answer<RootSize> {
+        Ok(PLAN.root_size(entries))
+    }
+
+    fn set_root(&self, _at: &mut Passive, _context: &DriverContext, _root: Root) -> Answer<()> {
+        Ok(())
     }
 
     fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born> {
         let mut born = self.idle.create_allocations(at, births)?;
+        let Some(fitted) = &self.fitted else { return Ok(born) };
         let segments = SegmentSet::of(&[MEMORY]);
         let wants = Wants { segments, priority: NORMAL, ..Wants::default() };
         for (_, shape) in &mut born.allocations {
-            *shape = Shape { wants, ..*shape };
+            *shape = Shape { size: fitted.pages * PAGE, wants, ..*shape };
         }
         Ok(born)
+    }
+
+    fn submit(&self, _at: &mut Dispatch, packet: &Submission<'_>) -> Answer<()> {
+        self.state().queued = Some(packet.fence);
+        Ok(())
     }
 
     fn build_paging(&self, _at: &mut Passive, _building: &mut Building<'_>) -> Answer<()> {
@@ -121,6 +184,30 @@ impl Miniport for Pager {
     }
 }
 
+impl Fitted {
+    fn memory(&self) -> MemoryFeatures {
+        let shape = |base, size, flags| SegmentShape {
+            base,
+            size,
+            commit_limit: size,
+            flags,
+            ..SegmentShape::default()
+        };
+        let aperture = SegmentFlags { aperture: true, ..SegmentFlags::default() };
+        let cpu_visible = self.tables.is_some();
+        let flags = SegmentFlags { application_target: true, cpu_visible, ..Default::default() };
+        let memory = SegmentShape { cpu: self.tables, ..shape(BASE, self.bytes, flags) };
+        let buffer = u32::try_from(PAGE).unwrap_or(u32::MAX);
+        let paging = PagingFeatures { buffer, ..PagingFeatures::default() };
+        MemoryFeatures { segments: vec![shape(0, PAGE, aperture), memory], paging }
+    }
+
+    /// As the built-in GPU translates.
+    fn mmu(&self) -> Option<MmuFeatures> {
+        self.tables.map(|_| PLAN.features())
+    }
+}
+
 impl Machine for Pager {
     fn idle(&self) -> bool {
         self.state().queued.is_none()
@@ -139,6 +226,6 @@ impl Machine for Pager {
     }
 
     fn ram(&self) -> Option<Arc<dyn Ram>> {
-        Some(self.ram.clone())
+        self.fitted.as_ref().map(|it| it.ram.clone())
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct Part {
 
 /// Who gets the events of all parts, in their order: taking them and looking at them is done
 /// under one lock.
-struct Watcher {
+pub(crate) struct Watcher {
     log: Arc<Log>,
     verifier: Option<Verifier>,
     text: Vec<u8>,
@@ -42,7 +42,7 @@ struct Watcher {
 
 impl Site {
     pub(crate) fn log(kind: &Kind) -> Arc<Log> {
-        Arc::new(if kind.watch == Watch::Nobody { Log::silent() } else { Log::new() })
+        log(kind.watch)
     }
 
     pub(crate) fn open(
@@ -60,10 +60,7 @@ impl Site {
         }
         let private =
             if kind.driver == Driver::Idle { vec![0xa5; PRIVATE] } else { format::describe(4096) };
-        let verifier = (kind.watch == Watch::Verifier).then(Verifier::new);
-        let watcher = Watcher { log: log.clone(), verifier, text: Vec::new() };
-        let watched = kind.watch != Watch::Nobody;
-        let watcher = watched.then(|| Arc::new(Mutex::new(watcher)));
+        let watcher = Watcher::of(kind.watch, log).map(|it| Arc::new(Mutex::new(it)));
         Ok(Self { kernel, adapter, private, watcher })
     }
 
@@ -84,11 +81,13 @@ impl Site {
         }
         self.kernel.remove_adapter(at, self.adapter);
         let Some(watcher) = self.watcher else { return Ok(()) };
-        let mut watcher = watcher.lock().unwrap_or_else(PoisonError::into_inner);
-        watcher.look();
-        let finding = watcher.verifier.as_ref().and_then(|it| it.findings().first());
-        finding.map_or(Ok(()), |it| Err(NotMeasured(format!("no finding; {}", it.message))))
+        watcher.lock().unwrap_or_else(PoisonError::into_inner).end()
     }
+}
+
+/// A log that somebody watches, or nobody.
+pub(crate) fn log(watch: Watch) -> Arc<Log> {
+    Arc::new(if watch == Watch::Nobody { Log::silent() } else { Log::new() })
 }
 
 fn plugged(driver: Driver, log: &Arc<Log>) -> Result<Plugged, NotMeasured> {
@@ -137,7 +136,21 @@ impl Maker<Passive> for Part {
 }
 
 impl Watcher {
-    fn look(&mut self) {
+    /// Who watches, if somebody does.
+    pub(crate) fn of(watch: Watch, log: &Arc<Log>) -> Option<Self> {
+        let verifier = (watch == Watch::Verifier).then(Verifier::new);
+        let it = Self { log: log.clone(), verifier, text: Vec::new() };
+        (watch != Watch::Nobody).then_some(it)
+    }
+
+    /// A watched run that was not clean is no measurement.
+    pub(crate) fn end(&mut self) -> Result<(), NotMeasured> {
+        self.look();
+        let finding = self.verifier.as_ref().and_then(|it| it.findings().first());
+        finding.map_or(Ok(()), |it| Err(NotMeasured(format!("no finding; {}", it.message))))
+    }
+
+    pub(crate) fn look(&mut self) {
         let events = self.log.take();
         if let Some(verifier) = &mut self.verifier {
             for event in &events {
@@ -150,10 +163,26 @@ impl Watcher {
     }
 }
 
-/// As many pairs as asked for while a hundred others live, and nothing else: the same
+/// What can be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// An allocation created and opened, one closed and destroyed.
+    Pair,
+    /// A packet submitted, done and retired, one at a time.
+    Packet,
+}
+
+/// As many of them as asked for while a hundred others live, and nothing else: the same
 /// instructions each time, to be counted.
-pub fn pairs(verifier: bool, count: usize) -> Result<(), NotMeasured> {
+pub fn count(what: Counted, verifier: bool, count: usize) -> Result<(), NotMeasured> {
     let watch = if verifier { Watch::Verifier } else { Watch::Nobody };
+    match what {
+        Counted::Pair => pairs(watch, count),
+        Counted::Packet => crate::packets::counted(watch, count),
+    }
+}
+
+fn pairs(watch: Watch, count: usize) -> Result<(), NotMeasured> {
     let kind = Kind {
         what: "counted",
         way: crate::kinds::Way::Stepped,

@@ -23,6 +23,8 @@ pub struct Device {
     pub(crate) handle: Handle,
     pub(crate) word: Option<Arc<DriverDevice>>,
     pub(crate) contexts: BTreeSet<u32>,
+    /// Those of them that have packets which are not over, in order.
+    pub(crate) busy: Vec<u32>,
     pub(crate) resource_views: BTreeSet<u32>,
     /// Views of allocations that belong to no resource.
     pub(crate) loose: BTreeSet<u32>,
@@ -159,7 +161,7 @@ impl Kernel {
             Err(why) => {
                 // What the driver made for a device it then refused, it left behind.
                 self.forget_saved(&mut world, subject, "DxgkDdiCreateDevice");
-                world.devices.remove(device);
+                world.take_device(device);
                 world.kernel_names.take_back(own);
                 self.wake(&mut world);
                 return Err(why.into());
@@ -203,13 +205,14 @@ impl Kernel {
     ) -> Result<(u32, Reserved), Refused> {
         let world = &mut *self.world.hold();
         let own = world.kernel_names.reserve()?;
-        let number = world.devices.add(Device {
+        let number = world.add_device(Device {
             // The system's own is of no process.
             process: process.map_or(0, |it| it.0),
             adapter: adapter.number,
             handle,
             word: None,
             contexts: BTreeSet::new(),
+            busy: Vec::new(),
             resource_views: BTreeSet::new(),
             loose: BTreeSet::new(),
             retiring: 0,
@@ -251,9 +254,14 @@ impl Kernel {
         about: Subject,
         which: impl Fn(&Device) -> bool,
     ) {
+        let is = |it: &Device| !it.gone && which(it);
         let alive = |world: &World| -> Vec<u32> {
-            let all = world.devices.iter().filter(|(number, _)| !world.is_husk(*number));
-            all.filter(|(_, it)| which(it)).map(|(number, _)| number).collect()
+            if about.kind != Kind::Process {
+                return world.devices.select(is);
+            }
+            let mine = (about.number, 0)..=(about.number, u32::MAX);
+            let all = world.devices_of.range(mine).map(|it| it.1);
+            all.filter(|it| world.devices.get(*it).is_some_and(is)).collect()
         };
         let numbers = alive(&self.world.hold());
         for number in numbers {
@@ -480,8 +488,23 @@ impl Kernel {
 
 impl World {
     /// Forgets a device and the kernel's name for it.
+    /// Enters a device.
+    fn add_device(&mut self, it: Device) -> u32 {
+        let process = it.process;
+        let number = self.devices.add(it);
+        self.devices_of.insert((process, number));
+        number
+    }
+
+    /// Takes a device out.
+    pub(crate) fn take_device(&mut self, number: u32) -> Option<Device> {
+        let it = self.devices.remove(number)?;
+        self.devices_of.remove(&(it.process, number));
+        Some(it)
+    }
+
     fn remove_device(&mut self, number: u32) {
-        if let Some(it) = self.devices.remove(number) {
+        if let Some(it) = self.take_device(number) {
             let _ = self.kernel_names.close(it.name); // It is closed if the driver ended it.
         }
     }

@@ -14,6 +14,7 @@ use crate::device::{Inside, Loss};
 use crate::gate::{Class, Pass};
 use crate::handle::Handle;
 use crate::kernel::Kernel;
+use crate::lock::Held;
 use crate::memory::place::Plan;
 use crate::miniport::{Cancelled, DriverContext, Refusal, Submission};
 use crate::process::ProcessId;
@@ -253,8 +254,11 @@ impl Kernel {
         let Some(it) = world.contexts.get_mut(number) else { return };
         it.line.queued += 1;
         it.flying += 1;
-        let packet = it.line.queued;
+        let (packet, first) = (it.line.queued, it.flying == 1);
         it.line.line.push_back(Item::Packet(packet, load));
+        if first {
+            world.note_busy(number);
+        }
         self.log.emit(Kind::Context.nr(number), What::PacketQueued { packet });
         self.settle_line(world, number);
         self.give_way(world, number);
@@ -435,14 +439,7 @@ impl Kernel {
     pub(crate) fn reopen_node(&self, world: &mut World, adapter: u32, node: usize) {
         let on = |device: u32| world.devices.get(device).is_some_and(|it| it.adapter == adapter);
         let waits = |it: &crate::context::Context| it.node == node && it.line.has_packet_first();
-        let mut all: Vec<u32> = world
-            .contexts
-            .iter()
-            .filter(|(_, it)| waits(it) && on(it.device))
-            .map(|(number, _)| number)
-            .collect();
-        all.sort_unstable();
-        for context in all {
+        for context in world.contexts.select(|it| waits(it) && on(it.device)) {
             self.make_runnable(world, context);
         }
     }
@@ -456,30 +453,35 @@ impl Kernel {
         inside: &Inside<'_>,
     ) -> Result<(), Refused> {
         let driver = &inside.driver;
+        let mut world = self.world.hold();
         loop {
-            {
-                let world = &mut *self.world.hold();
-                self.place_first(world, context);
-                if !world.is_next(context) {
-                    // Somebody sends it when what it lacks is there.
-                    if world.contexts.get(context).is_some_and(|it| it.line.has_packet_first()) {
-                        self.make_runnable(world, context);
-                    }
-                    return Ok(());
+            self.place_first(&mut world, context);
+            if !world.is_next(context) {
+                // Somebody sends it when what it lacks is there.
+                if world.contexts.get(context).is_some_and(|it| it.line.has_packet_first()) {
+                    self.make_runnable(&mut world, context);
                 }
-                // While this parked, the driver may have made more for the context.
-                self.plan_saved(world, inside.adapter, context)?;
+                return Ok(());
             }
-            let about = Kind::Context.nr(context);
-            let what = |_: &World| format!("what {about} saves into");
-            let there =
-                |it: &World| !it.is_next(context) || it.is_ready(context) || it.has_more(context);
-            if !self.wait_until(at, about, what, there) {
-                return Err(Refused::Stuck);
+            // While this parked, the driver may have made more for the context.
+            self.plan_saved(&mut world, inside.adapter, context)?;
+            if !world.is_ready(context) {
+                drop(world);
+                let about = Kind::Context.nr(context);
+                let what = |_: &World| format!("what {about} saves into");
+                let there = |it: &World| {
+                    !it.is_next(context) || it.is_ready(context) || it.has_more(context)
+                };
+                if !self.wait_until(at, about, what, there) {
+                    return Err(Refused::Stuck);
+                }
+                world = self.world.hold();
             }
             let keys = Class::Scheduler.keys(inside.adapter, driver.generation, process);
-            let pass = self.enter(at, keys)?;
-            self.send_under(at, &pass, process, context)?;
+            let (pass, held) = self.enter_held(at, world, keys)?;
+            // On a refusal the world is not held, and the pass gives its keys back itself.
+            world = self.send_under(at, &pass, held, process, context)?;
+            pass.leave(&mut world);
         }
     }
 
@@ -519,8 +521,10 @@ impl Kernel {
             process
         };
         // A refusal loses the device; there is nobody to tell.
-        let _ = self.send_under(at, &pass, process, context);
-        self.world.hold().unless_waits(context);
+        let sent = self.send_under(at, &pass, self.world.hold(), process, context);
+        let mut world = sent.unwrap_or_else(|_| self.world.hold());
+        world.unless_waits(context);
+        pass.leave(&mut world);
         true
     }
 
@@ -534,17 +538,17 @@ impl Kernel {
         }
     }
 
-    /// Sends what can be sent. The scheduler's key is held.
-    fn send_under(
-        &self,
+    /// Sends what can be sent, and comes back with the world held. The scheduler's key is held.
+    fn send_under<'k>(
+        &'k self,
         at: &mut Passive,
         pass: &Pass<'_>,
+        mut world: Held<'k, World>,
         process: u32,
         context: u32,
-    ) -> Result<(), Refused> {
-        let mut sends = false;
-        while let Some((device, driver, sent)) = self.take_first(context, sends) {
-            sends = true;
+    ) -> Result<Held<'k, World>, Refused> {
+        while let Some((device, driver, sent)) = self.take_first(&mut world, context) {
+            drop(world);
             if let Some(witness) = self.witness.get() {
                 witness.works();
             }
@@ -567,11 +571,12 @@ impl Kernel {
                 Load::Listed(it) => self.send_listed(at, pass, process, (index, fence), &word, *it),
             };
             drop(word);
+            world = self.world.hold();
+            self.has_sent(&mut world, context);
             if let Err(why) = answer {
-                self.has_sent(&mut self.world.hold(), context);
                 // WINDOWS: a refused packet puts its device in error, and its fence counts as
                 // done (documented for an invalid parameter).
-                self.lose_device(device, Loss::Refused);
+                self.lose(&mut world, device, Loss::Refused);
                 return Err(if why == Refusal::Invalid {
                     Refused::Removed(Kind::Device.nr(device))
                 } else {
@@ -579,7 +584,7 @@ impl Kernel {
                 });
             }
         }
-        Ok(())
+        Ok(world)
     }
 
     /// Who sends for a context has left its driver: the context may go.
@@ -593,16 +598,12 @@ impl Kernel {
     }
 
     /// Takes the first packet of a line, if it can be sent, and draws its fence. The context
-    /// cannot go until it was sent: whoever sends for it (`sends`) has sent the one before.
+    /// cannot go until whoever sends for it has sent it.
     fn take_first(
         &self,
+        world: &mut World,
         context: u32,
-        sends: bool,
     ) -> Option<(u32, Arc<crate::ddi::Driver>, Sent)> {
-        let world = &mut *self.world.hold();
-        if sends {
-            self.has_sent(world, context);
-        }
         self.settle_line(world, context);
         self.place_first(world, context);
         if !world.may_send(context) {
@@ -637,6 +638,9 @@ impl Kernel {
         };
         it.line.done += 1;
         it.flying -= 1;
+        if it.flying == 0 {
+            world.note_busy(context);
+        }
         if let Some(listed) = listed {
             self.end_listed(world, listed);
         }
@@ -680,6 +684,7 @@ impl Kernel {
         let line = std::mem::take(&mut it.line.line);
         it.line.done = it.line.queued;
         it.flying = 0;
+        world.note_busy(context);
         for item in sent {
             match item {
                 Item::Wait(marks) | Item::Signal(marks) => self.drop_marks(world, context, &marks),
@@ -713,11 +718,24 @@ impl World {
     /// What a device has queued that is not over.
     pub(crate) fn outstanding(&self, device: u32) -> Vec<Behind> {
         let Some(it) = self.devices.get(device) else { return Vec::new() };
-        let busy = |context: &u32| {
-            let it = self.contexts.get(*context)?;
-            (it.flying > 0).then_some(Behind::Context(*context, it.line.queued))
+        let behind = |context: &u32| {
+            Some(Behind::Context(*context, self.contexts.get(*context)?.line.queued))
         };
-        it.contexts.iter().filter_map(busy).collect()
+        it.busy.iter().filter_map(behind).collect()
+    }
+
+    /// A context has packets that are not over, or not any more.
+    fn note_busy(&mut self, context: u32) {
+        let Some(it) = self.contexts.get(context) else { return };
+        let (busy, device) = (it.flying > 0, it.device);
+        let Some(it) = self.devices.get_mut(device) else { return };
+        match it.busy.binary_search(&context) {
+            Err(place) if busy => it.busy.insert(place, context),
+            Ok(place) if !busy => {
+                it.busy.remove(place);
+            }
+            _ => (),
+        }
     }
 
     /// Whether work is over.

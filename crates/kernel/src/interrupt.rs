@@ -60,16 +60,16 @@ enum Cause {
     Vsync,
 }
 
-/// While it lives, a run is listed: also when a driver unwinds.
-struct Listed<'a>(&'a Driver, u32);
+/// While it lives, a run is listed: also when a driver unwinds. Without a number it is over.
+struct Listed<'a>(&'a Driver, Option<u32>);
 
 impl Services {
     /// Reports a packet done (`DxgkCbNotifyInterrupt`). It is recorded, nothing more.
     pub fn notify_interrupt(&self, at: &mut DeviceLevel, node: u32, fence: Fence) {
-        if let Some(kernel) = self.kernel.upgrade()
-            && kernel.hear(self.adapter, Cause::Node(node))
-        {
-            kernel.report(at, self.adapter, node, fence);
+        let Some(kernel) = self.kernel.upgrade() else { return };
+        let world = &mut *kernel.world.hold();
+        if kernel.hear_in(world, self.adapter, Cause::Node(node)) {
+            kernel.report(world, at, self.adapter, node, fence);
         }
     }
 
@@ -171,7 +171,7 @@ impl Driver {
         let own = self.machine.asserted();
         let listed = self.list(|_| Run::Interrupt(Reported::default()));
         let answer = routine();
-        let run = listed.and_then(|it| it.now());
+        let run = listed.and_then(Listed::over);
         if let (Some(own), Ok(claimed)) = (own, &answer) {
             let left = self.machine.asserted() == Some(true);
             let broken = match (own, *claimed) {
@@ -200,7 +200,7 @@ impl Driver {
             Run::Dpc { follows: std::mem::take(&mut it.unfollowed), notified: false }
         });
         let answer = routine();
-        if let Some(Run::Dpc { follows: true, notified }) = listed.and_then(|it| it.now()) {
+        if let Some(Run::Dpc { follows: true, notified }) = listed.and_then(Listed::over) {
             let broken = (!notified).then(|| {
                 "the DPC behind a reported interrupt returned, but did not call DxgkCbNotifyDpc"
                     .to_owned()
@@ -216,7 +216,7 @@ impl Driver {
         let it = &mut world.adapters.get_mut(self.adapter.number)?.interrupts;
         let run = run(it);
         it.runs.push((call.number, run));
-        Some(Listed(self, call.number))
+        Some(Listed(self, Some(call.number)))
     }
 
     fn judge(&self, rule: RuleId, place: &'static str, broken: Option<String>) {
@@ -225,22 +225,24 @@ impl Driver {
 }
 
 impl Listed<'_> {
-    /// What it has done so far.
-    fn now(&self) -> Option<Run> {
+    /// It is over: what it has done.
+    fn over(mut self) -> Option<Run> {
+        self.leave()
+    }
+
+    fn leave(&mut self) -> Option<Run> {
+        let number = self.1.take()?;
         let kernel = self.0.kernel.upgrade()?;
-        let world = kernel.world.hold();
-        let it = &world.adapters.get(self.0.adapter.number)?.interrupts;
-        it.runs.iter().find(|it| it.0 == self.1).map(|it| it.1)
+        let mut world = kernel.world.hold();
+        let runs = &mut world.adapters.get_mut(self.0.adapter.number)?.interrupts.runs;
+        let place = runs.iter().position(|it| it.0 == number)?;
+        Some(runs.remove(place).1)
     }
 }
 
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
-        let Some(kernel) = self.0.kernel.upgrade() else { return };
-        let mut world = kernel.world.hold();
-        if let Some(it) = world.adapters.get_mut(self.0.adapter.number) {
-            it.interrupts.runs.retain(|it| it.0 != self.1);
-        }
+        self.leave();
     }
 }
 
@@ -249,6 +251,13 @@ impl Interrupts {
     fn here(&mut self) -> Option<&mut Run> {
         let call = InCall::current()?.number;
         self.runs.iter_mut().find(|it| it.0 == call).map(|it| &mut it.1)
+    }
+
+    /// The DPC that runs here has told of its end (`DxgkCbNotifyDpc`).
+    pub(crate) fn follow_up(&mut self) {
+        if let Some(Run::Dpc { notified, .. }) = self.here() {
+            *notified = true;
+        }
     }
 
     /// The driver asks for its DPC. Answers whether it was not pending.
@@ -263,8 +272,11 @@ impl Interrupts {
 impl Kernel {
     /// Hears a report, and judges its place. Answers whether what it is about is there.
     fn hear(&self, adapter: Subject, cause: Cause) -> bool {
+        self.hear_in(&mut self.world.hold(), adapter, cause)
+    }
+
+    fn hear_in(&self, world: &mut World, adapter: Subject, cause: Cause) -> bool {
         let place = "DxgkCbNotifyInterrupt";
-        let mut world = self.world.hold();
         let Some(it) = world.adapters.get_mut(adapter.number) else { return false };
         it.interrupts.unfollowed = true;
         if let Some(Run::Interrupt(run)) = it.interrupts.here() {
@@ -292,15 +304,6 @@ impl Kernel {
         let place = "DxgkCbNotifyInterrupt.NodeOrdinal";
         self.log.judge(RuleId::KMD_ISR_009, Who::Driver, adapter, place, broken);
         there
-    }
-
-    /// The DPC that runs here has told of its end (`DxgkCbNotifyDpc`).
-    pub(crate) fn follow_up(&self, adapter: Subject) {
-        let mut world = self.world.hold();
-        let run = world.adapters.get_mut(adapter.number).and_then(|it| it.interrupts.here());
-        if let Some(Run::Dpc { notified, .. }) = run {
-            *notified = true;
-        }
     }
 
     /// Raises the interrupt line for hardware that is not the adapter's: lines are shared. The

@@ -15,11 +15,15 @@ use crate::recover::Watch;
 use crate::start::AdapterId;
 use crate::world::World;
 use flight::{DeviceLevel, Dispatch, Fence, Kind, Machine, Passive, RuleId, Subject, What, Who};
-use std::collections::{BTreeSet, VecDeque};
+use smallvec::SmallVec;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// So many DPCs without a step of the hardware between them are without end.
 const MOST_DPCS: u32 = 1000;
+
+/// What a report is about, nearly always one: a list without the heap.
+type Few<T> = SmallVec<[T; 1]>;
 
 /// An engine's queue.
 pub(crate) struct Node {
@@ -136,8 +140,8 @@ impl Node {
     }
 
     /// Takes out what was done when the last fence passed, in order.
-    fn take_done(&mut self) -> Vec<Flying> {
-        let mut done = Vec::new();
+    fn take_done(&mut self) -> Few<Flying> {
+        let mut done = Few::new();
         while self.queue.front().is_some_and(|it| self.passed.covers(it.fence)) {
             done.extend(self.queue.pop_front());
         }
@@ -154,10 +158,23 @@ impl Node {
     }
 }
 
+/// Enters a number in its order, once.
+fn note(list: &mut Few<u32>, number: u32) {
+    if let Err(place) = list.binary_search(&number) {
+        list.insert(place, number);
+    }
+}
+
 impl Kernel {
     /// Records what a driver reports. One that it was not given is said and forgotten.
-    pub(crate) fn report(&self, _at: &mut DeviceLevel, adapter: Subject, node: u32, fence: Fence) {
-        let mut world = self.world.hold();
+    pub(crate) fn report(
+        &self,
+        world: &mut World,
+        _at: &mut DeviceLevel,
+        adapter: Subject,
+        node: u32,
+        fence: Fence,
+    ) {
         let Some(it) = world.adapters.get_mut(adapter.number) else { return };
         let nodes = it.nodes.len();
         let Some(node) = it.nodes.get_mut(node as usize) else {
@@ -181,19 +198,17 @@ impl Kernel {
         fence: Fence,
         touched: Found,
     ) {
-        {
-            let mut world = self.world.hold();
-            let touched = world.find_touched(adapter.number, node as usize, fence, touched);
-            let it = world.adapters.get_mut(adapter.number);
-            let it = it.and_then(|it| it.nodes.get_mut(node as usize));
-            // Of the kernel's own work, and of what was never given, there is nobody to blame.
-            let known =
-                |it: &&mut Node| it.queue.iter().any(|it| it.fence == fence && it.batch.is_none());
-            if let Some(it) = it.filter(known) {
-                it.faults.push((fence, touched));
-            }
+        let world = &mut *self.world.hold();
+        let touched = world.find_touched(adapter.number, node as usize, fence, touched);
+        let it = world.adapters.get_mut(adapter.number);
+        let it = it.and_then(|it| it.nodes.get_mut(node as usize));
+        // Of the kernel's own work, and of what was never given, there is nobody to blame.
+        let known =
+            |it: &&mut Node| it.queue.iter().any(|it| it.fence == fence && it.batch.is_none());
+        if let Some(it) = it.filter(known) {
+            it.faults.push((fence, touched));
         }
-        self.report(at, adapter, node, fence);
+        self.report(world, at, adapter, node, fence);
     }
 
     /// Asks for the DPC. Answers whether it was not yet queued.
@@ -212,8 +227,9 @@ impl Kernel {
     /// Turns what was reported into passed fences; what waited for them wakes.
     pub(crate) fn settle(&self, _at: &mut Dispatch, adapter: Subject) {
         let world = &mut *self.world.hold();
-        let mut done = Vec::new();
+        let mut done: Few<(Subject, Flying)> = Few::new();
         let Some(it) = world.adapters.get_mut(adapter.number) else { return };
+        it.interrupts.follow_up();
         for node in &mut it.nodes {
             if node.passed == node.reported {
                 continue;
@@ -223,7 +239,7 @@ impl Kernel {
             let subject = node.subject();
             done.extend(node.take_done().into_iter().map(|it| (subject, it)));
         }
-        let (mut devices, mut faulted) = (BTreeSet::new(), BTreeSet::new());
+        let (mut devices, mut faulted): (Few<u32>, Few<u32>) = (Few::new(), Few::new());
         for (node, mut packet) in done {
             if let Some(batch) = packet.batch.take() {
                 if batch.switch {
@@ -236,9 +252,9 @@ impl Kernel {
                 self.switch(world, adapter.number, node, Some((packet.context, packet.device)));
                 continue;
             }
-            devices.insert(packet.device);
+            note(&mut devices, packet.device);
             if self.settle_fault(world, adapter.number, node, &packet) {
-                faulted.insert(packet.device);
+                note(&mut faulted, packet.device);
             }
             self.switch(world, adapter.number, node, Some((packet.context, packet.device)));
             self.finish_packet(world, node, &packet);
@@ -352,8 +368,9 @@ impl Kernel {
     /// One turn of an adapter's hardware: a DPC that was asked for, or a step of the machine.
     /// Answers whether it did something.
     pub fn turn(&self, at: &mut Passive, adapter: AdapterId) -> bool {
-        let (driver, line, dpc) = {
+        let (driver, line, dpc, pressed) = {
             let mut world = self.world.hold();
+            let pressed = world.pressure.is_some();
             let Some(it) = world.adapters.get_mut(adapter.0) else { return false };
             let Some(line) = it.line.clone().filter(|_| !it.quiet) else { return false };
             let dpc = std::mem::replace(&mut it.dpc, false);
@@ -368,11 +385,11 @@ impl Kernel {
             if it.dpcs == MOST_DPCS {
                 self.judge_endless(adapter);
             }
-            (it.driver.clone(), line, dpc)
+            (it.driver.clone(), line, dpc, pressed)
         };
         // The hardware has locks of its own: it is asked while the world is not held.
         let busy = dpc || !driver.machine.idle();
-        let late = self.out_of_turn(&driver.machine, dpc, adapter);
+        let late = pressed && self.out_of_turn(&driver.machine, dpc, adapter);
         if dpc {
             let _ = driver.dpc(at); // A failed DPC is an event; there is nobody to tell.
         } else if busy && !late {

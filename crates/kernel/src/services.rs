@@ -29,7 +29,6 @@ impl Services {
     /// Acts on what was reported (`DxgkCbNotifyDpc`).
     pub fn notify_dpc(&self, at: &mut Dispatch) {
         if let Some(kernel) = self.kernel.upgrade() {
-            kernel.follow_up(self.adapter);
             kernel.settle(at, self.adapter);
         }
     }

@@ -16,6 +16,7 @@ pub(crate) mod check;
 pub(crate) mod driver;
 pub(crate) mod entries;
 pub(crate) mod fault;
+pub(crate) mod gaps;
 pub(crate) mod geometry;
 pub(crate) mod grow;
 pub(crate) mod life;
@@ -90,10 +91,36 @@ pub(crate) struct Mmu {
 impl World {
     /// The space of a process on an adapter.
     pub(crate) fn space_of(&self, process: u32, adapter: u32) -> Option<u32> {
-        let mine = |it: &&(u32, &Space)| {
-            it.1.process == Some(process) && it.1.adapter == adapter && it.1.stage != Stage::Ending
-        };
-        self.spaces.iter().find(|it| mine(&it)).map(|it| it.0)
+        let live = |it: &&u32| self.spaces.get(**it).is_some_and(|it| it.stage != Stage::Ending);
+        self.spaces_of.get(&(process, adapter))?.iter().find(live).copied()
+    }
+
+    /// Enters a space.
+    pub(crate) fn add_space(&mut self, it: Space) -> u32 {
+        let whose = it.process.map(|process| (process, it.adapter));
+        let number = self.spaces.add(it);
+        if let Some(whose) = whose {
+            self.spaces_of.entry(whose).or_default().push(number);
+        }
+        number
+    }
+
+    /// Forgets a space.
+    pub(crate) fn remove_space(&mut self, number: u32) {
+        let Some(it) = self.spaces.remove(number) else { return };
+        let Some(whose) = it.process.map(|process| (process, it.adapter)) else { return };
+        if let Some(all) = self.spaces_of.get_mut(&whose) {
+            all.retain(|it| *it != number);
+            if all.is_empty() {
+                self.spaces_of.remove(&whose);
+            }
+        }
+    }
+
+    /// The devices of a process on an adapter.
+    pub(crate) fn devices_on(&self, process: u32, adapter: u32) -> impl Iterator<Item = u32> {
+        let all = self.devices_of.range((process, 0)..=(process, u32::MAX)).map(|it| it.1);
+        all.filter(move |it| self.devices.get(*it).is_some_and(|it| it.adapter == adapter))
     }
 
     /// How an adapter translates.

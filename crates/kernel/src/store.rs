@@ -62,6 +62,14 @@ impl<T> Store<T> {
         self.things.remove(&number)
     }
 
+    /// Those that are asked for, by number.
+    pub(crate) fn select(&self, asked: impl Fn(&T) -> bool) -> Vec<u32> {
+        let all = self.things.iter().filter(|it| asked(it.1));
+        let mut all: Vec<u32> = all.map(|it| *it.0).collect();
+        all.sort_unstable();
+        all
+    }
+
     /// All of them, by number.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         let mut all: Vec<(u32, &T)> =

@@ -29,12 +29,14 @@ use flight::{Hex, Kind, RuleId, Run, Subject, What, Who};
 pub(crate) use marks::Marks;
 use marks::{Await, Broadcast, Mark};
 use smallvec::smallvec;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// What there is of synchronisation.
 #[derive(Default)]
 pub(crate) struct Synced {
     pub(crate) objects: Store<Sync>,
+    /// Those of them that are mutexes: who ends may hold one.
+    mutexes: BTreeSet<u32>,
     pub(crate) events: Store<Event>,
     pub(crate) awaits: Store<Await>,
     pub(crate) broadcasts: Store<Broadcast>,
@@ -276,6 +278,9 @@ impl Kernel {
             value: made.shown.map_or(0, |it| it.1),
             object: subject,
         };
+        if matches!(made.state, State::Mutex { .. }) {
+            world.sync.mutexes.insert(subject.number);
+        }
         world.sync.objects.add(made);
         self.show(world, subject.number);
         if let Some(global) = answer.global {
@@ -342,6 +347,7 @@ impl Kernel {
             return;
         }
         let Some(it) = world.sync.objects.remove(number) else { return };
+        world.sync.mutexes.remove(&number);
         world.hide_value(&it);
         self.log.emit(Kind::Sync.nr(number), What::SyncGone {});
         if let State::Notice { event } = it.state {
@@ -413,9 +419,11 @@ impl Kernel {
         if world.sync.objects.is_empty() {
             return;
         }
-        let held = |it: &Sync| it.state == State::Mutex { held: Some(context) };
-        let all = world.sync.objects.iter().filter(|(_, it)| held(it));
-        let all: Vec<u32> = all.map(|it| it.0).collect();
+        let held = |number: &&u32| {
+            let it = world.sync.objects.get(**number);
+            it.is_some_and(|it| it.state == State::Mutex { held: Some(context) })
+        };
+        let all: Vec<u32> = world.sync.mutexes.iter().filter(held).copied().collect();
         for number in all {
             if let Some(it) = world.sync.objects.get_mut(number) {
                 it.state = State::Mutex { held: None };

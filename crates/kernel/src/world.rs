@@ -28,7 +28,7 @@ use crate::space::Space;
 use crate::space::queued::Finishing;
 use crate::space::update::Judged;
 use crate::start::Adapter;
-use crate::store::Store;
+use crate::store::{Few, Store};
 use crate::sync::Synced;
 use crate::view::{Stage, View};
 use flight::{Kind, Subject, Ticket};
@@ -56,6 +56,10 @@ pub(crate) struct World {
     /// Packets with lists that are not over.
     pub(crate) listed: Store<Listed>,
     pub(crate) spaces: Store<Space>,
+    /// Which of them a process has on an adapter.
+    pub(crate) spaces_of: BTreeMap<(u32, u32), Few>,
+    /// Which devices a process has.
+    pub(crate) devices_of: BTreeSet<(u32, u32)>,
     pub(crate) keyed: Store<Keyed>,
     /// Updates of addresses that wait for a fence.
     pub(crate) updates: Store<Judged>,
@@ -120,6 +124,8 @@ impl World {
             saved: Store::default(),
             listed: Store::default(),
             spaces: Store::default(),
+            spaces_of: BTreeMap::new(),
+            devices_of: BTreeSet::new(),
             keyed: Store::default(),
             freed: Vec::new(),
             offers: Vec::new(),

@@ -1,22 +1,25 @@
-//! `pairs off|verifier COUNT`: does so many pairs and nothing else. The test command counts its
-//! instructions.
+//! `pairs [packet-]off|[packet-]verifier COUNT`: does so many pairs, or packets, and nothing else.
+//! The test command counts its instructions.
 #![forbid(unsafe_code)]
 
+use cost::Counted;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let verifier = match arguments.next().as_deref() {
-        Some("off") => Some(false),
-        Some("verifier") => Some(true),
+    let what = match arguments.next().as_deref() {
+        Some("off") => Some((Counted::Pair, false)),
+        Some("verifier") => Some((Counted::Pair, true)),
+        Some("packet-off") => Some((Counted::Packet, false)),
+        Some("packet-verifier") => Some((Counted::Packet, true)),
         _ => None,
     };
     let count = arguments.next().and_then(|it| it.parse().ok());
-    let (Some(verifier), Some(count)) = (verifier, count) else {
-        eprintln!("pairs off|verifier COUNT");
+    let (Some((what, verifier)), Some(count)) = (what, count) else {
+        eprintln!("pairs [packet-]off|[packet-]verifier COUNT");
         return ExitCode::from(2);
     };
-    match cost::pairs(verifier, count) {
+    match cost::count(what, verifier, count) {
         Ok(()) => ExitCode::SUCCESS,
         Err(cost::NotMeasured(why)) => {
             eprintln!("it needs {why}");

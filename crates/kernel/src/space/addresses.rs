@@ -5,9 +5,11 @@
 //! 1. Ranges are whole pages, do not overlap, and lie between `LOWEST` and the end.
 //! 2. A range keeps the number of the reservation it is in, whatever is mapped into it.
 //! 3. What is only reserved is in a reservation.
+//! 4. What is free, and where each view is mapped, is kept besides, so that neither is looked for.
 
 use crate::operation::PAGE;
-use std::collections::BTreeMap;
+use crate::space::gaps::Gaps;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range as Span;
 
 /// No range is below this: zero means "anywhere" to clients.
@@ -20,6 +22,9 @@ pub(crate) const LOWEST: u64 = 64 << 10;
 pub(crate) struct Addresses {
     end: u64,
     ranges: BTreeMap<u64, Taken>,
+    gaps: Gaps,
+    /// The ranges of each view, by where they begin.
+    views: BTreeSet<(u32, u64)>,
     last_reservation: u32,
     /// Up to here reservations are the driver's: they are older than those of clients.
     drivers: u32,
@@ -119,7 +124,8 @@ impl Addresses {
     /// A space of so many bits, all free.
     pub(crate) fn new(bits: u32) -> Self {
         let end = 1_u64.checked_shl(bits).unwrap_or(1 << 63);
-        Self { end, ranges: BTreeMap::new(), last_reservation: 0, drivers: 0 }
+        let (ranges, views) = (BTreeMap::new(), BTreeSet::new());
+        Self { end, ranges, gaps: Gaps::new(LOWEST..end), views, last_reservation: 0, drivers: 0 }
     }
 
     /// The first address behind all.
@@ -137,18 +143,40 @@ impl Addresses {
     pub(crate) fn find(&self, size: u64, bounds: Bounds) -> Option<u64> {
         let top = if bounds.maximum == 0 { self.end } else { bounds.maximum.min(self.end) };
         let step = bounds.alignment.max(PAGE);
-        let mut at = bounds.minimum.max(LOWEST).checked_next_multiple_of(step)?;
-        let before = self.ranges.range(..at).next_back().filter(|it| it.1.end > at);
-        if let Some((_, taken)) = before {
-            at = taken.end.checked_next_multiple_of(step)?;
+        let from = bounds.minimum.max(LOWEST);
+        self.gaps.find(size, step, from).filter(|at| at + size <= top)
+    }
+
+    /// Takes a span that is free.
+    fn take(&mut self, start: u64, taken: Taken) {
+        self.gaps.take(&(start..taken.end));
+        self.list(start, taken.held, true);
+        self.ranges.insert(start, taken);
+    }
+
+    /// Gives back a range.
+    fn give_back(&mut self, start: u64) {
+        if let Some(taken) = self.ranges.remove(&start) {
+            self.list(start, taken.held, false);
+            self.gaps.give_back(start..taken.end);
         }
-        for (start, taken) in self.ranges.range(at..) {
-            if at.checked_add(size)? <= *start {
-                break;
+    }
+
+    /// A view has a range there, or not any more.
+    fn list(&mut self, start: u64, held: Held, there: bool) {
+        if let Held::Mapped { view, .. } = held {
+            if there {
+                self.views.insert((view, start));
+            } else {
+                self.views.remove(&(view, start));
             }
-            at = at.max(taken.end).checked_next_multiple_of(step)?;
         }
-        (size > 0 && at.checked_add(size)? <= top).then_some(at)
+    }
+
+    /// Where a view is mapped.
+    pub(crate) fn of_view(&self, view: u32) -> impl Iterator<Item = Span<u64>> + '_ {
+        let starts = self.views.range((view, 0)..=(view, u64::MAX)).map(|it| it.1);
+        starts.filter_map(|start| Some(start..self.ranges.get(&start)?.end))
     }
 
     /// What a span is made of.
@@ -187,6 +215,14 @@ impl Addresses {
         all.filter_map(cut).collect()
     }
 
+    /// Whether something in a span has entries.
+    pub(crate) fn has_entries(&self, span: &Span<u64>) -> bool {
+        let before = self.ranges.range(..span.start).next_back().map(|it| it.1);
+        let before = before.filter(|it| it.end > span.start).into_iter();
+        let inside = self.ranges.range(span.clone()).map(|it| it.1);
+        before.chain(inside).any(|it| it.held.has_entries())
+    }
+
     /// All that is taken.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Span<u64>, Taken)> + '_ {
         self.ranges.iter().map(|(start, taken)| (*start..taken.end, *taken))
@@ -202,7 +238,7 @@ impl Addresses {
     pub(crate) fn reserve(&mut self, span: Span<u64>, held: Held) -> u32 {
         self.last_reservation += 1;
         let reservation = self.last_reservation;
-        self.ranges.insert(span.start, Taken { end: span.end, reservation, held });
+        self.take(span.start, Taken { end: span.end, reservation, held });
         reservation
     }
 
@@ -224,7 +260,7 @@ impl Addresses {
         let mut put = |part: Span<u64>, reservation| {
             if part.start < part.end {
                 let held = held.later(part.start - span.start);
-                self.ranges.insert(part.start, Taken { end: part.end, reservation, held });
+                self.take(part.start, Taken { end: part.end, reservation, held });
             }
         };
         for (part, taken) in parts {
@@ -241,7 +277,7 @@ impl Addresses {
         self.cut(span.end);
         let gone: Vec<u64> = self.ranges.range(span.clone()).map(|it| *it.0).collect();
         for start in gone {
-            self.ranges.remove(&start);
+            self.give_back(start);
         }
     }
 
@@ -249,7 +285,7 @@ impl Addresses {
     pub(crate) fn restore(&mut self, span: &Span<u64>, before: Vec<(Span<u64>, Taken)>) {
         self.free(span);
         for (part, taken) in before {
-            self.ranges.insert(part.start, Taken { end: part.end, ..taken });
+            self.take(part.start, Taken { end: part.end, ..taken });
         }
     }
 
@@ -261,9 +297,10 @@ impl Addresses {
         let parts = self.parts(span);
         for (part, taken) in parts {
             if taken.reservation == 0 {
-                self.ranges.remove(&part.start);
+                self.give_back(part.start);
             } else if let Some(it) = self.ranges.get_mut(&part.start) {
-                it.held = Held::Reserved;
+                let held = std::mem::replace(&mut it.held, Held::Reserved);
+                self.list(part.start, held, false);
             }
         }
     }
@@ -279,6 +316,7 @@ impl Addresses {
         if let Some(it) = self.ranges.get_mut(&start) {
             it.end = address;
         }
+        self.list(address, held, true);
         self.ranges.insert(address, Taken { held, ..taken });
     }
 
@@ -293,7 +331,19 @@ impl Addresses {
             if taken.held == Held::Reserved && taken.reservation == 0 {
                 return Err(format!("range {start:#x} is reserved by nobody"));
             }
+            if last < *start && !self.gaps.has(&(last..*start)) {
+                return Err(format!("the gap before {start:#x} is not known"));
+            }
+            if let Held::Mapped { view, .. } = taken.held
+                && !self.views.contains(&(view, *start))
+            {
+                return Err(format!("range {start:#x} is not listed at its view"));
+            }
             last = taken.end;
+        }
+        let mapped = self.ranges.values().filter(|it| matches!(it.held, Held::Mapped { .. }));
+        if mapped.count() != self.views.len() {
+            return Err("a view is listed at a range that is not its own".to_owned());
         }
         Ok(())
     }

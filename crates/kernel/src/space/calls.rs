@@ -10,6 +10,7 @@ use crate::refused::{Argument, Refused};
 use crate::space::addresses::{Access, Bounds, Held, LOWEST, Made};
 use crate::space::fault::{Coming, Freed};
 use crate::space::subject;
+use crate::store::Few;
 use crate::world::World;
 use flight::{Kind, Passive, What};
 use std::ops::Range as Span;
@@ -451,13 +452,16 @@ impl World {
     }
 
     /// Where a view is mapped: spaces, and spans of their addresses.
-    fn spans_of(&self, adapter: u32, view: u32) -> Vec<(u32, Span<u64>)> {
-        let mine = |held: Held| matches!(held, Held::Mapped { view: it, .. } if it == view);
-        let spaces = self.spaces.iter().filter(|it| it.1.adapter == adapter);
-        let spans = spaces.flat_map(|(number, it)| {
-            it.addresses.all().filter(|it| mine(it.1.held)).map(move |it| (number, it.0))
-        });
-        spans.collect()
+    ///
+    /// A view is mapped by its own process only.
+    pub(crate) fn spans_of(&self, adapter: u32, view: u32) -> Vec<(u32, Span<u64>)> {
+        let device = self.views.get(view).and_then(|it| self.devices.get(it.device));
+        let spaces = device.and_then(|it| self.spaces_of.get(&(it.process, adapter)));
+        let spaces = spaces.map(Few::as_slice).unwrap_or_default().iter();
+        let spans = spaces.filter_map(|number| Some((*number, self.spaces.get(*number)?)));
+        spans
+            .flat_map(|(number, it)| it.addresses.of_view(view).map(move |it| (number, it)))
+            .collect()
     }
 
     /// Remembers from when on a span can be used.

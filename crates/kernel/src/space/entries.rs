@@ -7,6 +7,7 @@ use crate::space::addresses::{Access, Held};
 use crate::space::pages;
 use crate::space::step::TableWrite;
 use crate::world::World;
+use flight::Kind;
 use std::ops::Range as Span;
 
 impl World {
@@ -18,15 +19,15 @@ impl World {
         if self.mmu(adapter).is_none() {
             return Vec::new();
         }
-        let mine = |held: Held| match held {
-            Held::Mapped { view, .. } => self.extent_of(view) == Some(extent),
-            Held::Reserved | Held::Driver | Held::NoAccess | Held::Zero => false,
-        };
-        let spaces = self.spaces.iter().filter(|it| it.1.adapter == adapter);
-        let spans = spaces.flat_map(|(number, it)| {
-            it.addresses.all().filter(|it| mine(it.1.held)).map(move |it| (number, it.0))
-        });
-        spans.collect()
+        // Only views of an allocation are mapped: no table, and nothing of a context.
+        let owner = self.extents.get(extent).map(|it| it.owner);
+        let of = owner.filter(|it| it.kind == Kind::Allocation);
+        let of = of.and_then(|it| self.allocations.get(it.number));
+        let views = of.into_iter().flat_map(|it| it.views.iter().copied());
+        let mut spans: Vec<(u32, Span<u64>)> =
+            views.flat_map(|view| self.spans_of(adapter, view)).collect();
+        spans.sort_unstable_by_key(|it| (it.0, it.1.start));
+        spans
     }
 
     /// The steps after which an extent that has come is found at all its addresses.

@@ -154,13 +154,16 @@ impl World {
     /// The contexts of a space's process that have work, and how many packets they had.
     pub(crate) fn working_contexts(&self, space: u32) -> Vec<(u32, u64)> {
         let Some(it) = self.spaces.get(space) else { return Vec::new() };
-        let mine = |device: u32| {
-            let device = self.devices.get(device);
-            device
-                .is_some_and(|that| that.adapter == it.adapter && Some(that.process) == it.process)
+        let works = |number: u32| {
+            let it = self.contexts.get(number).filter(|it| it.line.queued > it.line.done)?;
+            Some((number, it.line.queued))
         };
-        let works = |it: &crate::context::Context| it.line.queued > it.line.done && mine(it.device);
-        let all = self.contexts.iter().filter(|(_, it)| works(it));
-        all.map(|(number, it)| (number, it.line.queued)).collect()
+        let all = it.process.into_iter().flat_map(|process| self.devices_on(process, it.adapter));
+        let mut all: Vec<(u32, u64)> = all
+            .filter_map(|device| self.devices.get(device))
+            .flat_map(|it| it.contexts.iter().copied().filter_map(works))
+            .collect();
+        all.sort_unstable();
+        all
     }
 }

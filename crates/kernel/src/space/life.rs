@@ -72,7 +72,7 @@ impl Kernel {
             let (geometry, bits) = (mmu.geometry.clone(), mmu.features.address_bits);
             let again = mmu.features.invalidates;
             let own = world.kernel_names.reserve()?;
-            let number = world.spaces.add(Space {
+            let number = world.add_space(Space {
                 process,
                 adapter,
                 stage: Stage::Making,
@@ -107,7 +107,7 @@ impl Kernel {
                 self.give_word(given, subject(number));
             }
             Err(why) => {
-                world.spaces.remove(number);
+                world.remove_space(number);
                 world.kernel_names.take_back(own);
                 self.wake(&mut world);
                 return Err(why.into());
@@ -390,9 +390,10 @@ impl Kernel {
             self.log.emit(about, What::SpaceDestroyed {});
             self.end_word(given, about, false);
         }
-        if let Some(it) = world.spaces.remove(number) {
-            let _ = world.kernel_names.close(it.name); // It was live: it was this one's.
+        if let Some(name) = world.spaces.get(number).map(|it| it.name) {
+            let _ = world.kernel_names.close(name); // It was live: it was this one's.
         }
+        world.remove_space(number);
         self.wake(&mut world);
     }
 }
@@ -400,8 +401,7 @@ impl Kernel {
 impl World {
     /// A space of a process on an adapter whose end is under way.
     fn ending_space(&self, process: u32, adapter: u32) -> Option<u32> {
-        let mine = |it: &&(u32, &Space)| (it.1.process, it.1.adapter) == (Some(process), adapter);
-        self.spaces.iter().find(|it| mine(&it)).map(|it| it.0)
+        self.spaces_of.get(&(process, adapter))?.first().copied()
     }
 
     /// Whether nothing of its process uses a space: no name of the adapter, and no device.
@@ -410,9 +410,8 @@ impl World {
         let Some(process) = it.process.filter(|_| it.users == 0 && it.stage == Stage::Live) else {
             return false;
         };
-        let mut devices = self.devices.iter().map(|it| it.1);
-        let used = devices
-            .any(|that| (that.process, that.adapter, that.gone) == (process, it.adapter, false));
+        let there = |it: u32| self.devices.get(it).is_some_and(|it| !it.gone);
+        let used = self.devices_on(process, it.adapter).any(there);
         let adapter = Kind::Adapter.nr(it.adapter);
         let names = self.processes.get(process).map(|it| &it.names);
         !used && names.is_none_or(|names| names.iter().all(|it| it.1 != adapter))

@@ -82,7 +82,7 @@ impl Kernel {
                 Ok(word) => Arc::new(word),
                 Err(why) => {
                     self.forget_saved(&mut world, subject, "DxgkDdiCreateDevice");
-                    world.devices.remove(device);
+                    world.take_device(device);
                     world.kernel_names.take_back(own);
                     return Err(why.into());
                 }
@@ -264,7 +264,7 @@ impl Kernel {
             self.forget_saved(&mut world, subject, "DxgkDdiDestroyDevice");
             self.log.emit(subject, What::DeviceDestroyed {});
             self.end_word(given, subject, false);
-            world.devices.remove(device);
+            world.take_device(device);
         }
         self.forget_process(at, pass, driver, space);
     }

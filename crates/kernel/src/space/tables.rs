@@ -231,7 +231,7 @@ impl crate::space::Space {
     fn needs(&self, geometry: &Geometry, level: u32, table: u64) -> bool {
         let span = geometry.span(level, table);
         if level == 0 {
-            return self.addresses.parts(&span).iter().any(|it| it.1.held.has_entries());
+            return self.addresses.has_entries(&span);
         }
         let below = geometry.tables(level - 1, &span);
         self.tables.range((level - 1, below.start)..(level - 1, below.end)).next().is_some()

@@ -1,7 +1,7 @@
 //! `windtunnel bench`.
 
 use super::{Unknown, json};
-use cost::{Extent, Goal, MemoryRow, NotMeasured, Row, goals};
+use cost::{Extent, Goal, MemoryRow, NotMeasured, Row, WorkRow, goals};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -43,6 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Unknown> {
             "debug": cfg!(debug_assertions),
             "rows": measured.rows.iter().map(row).collect::<Vec<Value>>(),
             "memory": measured.memory.iter().map(memory).collect::<Vec<Value>>(),
+            "work": measured.work.iter().map(work).collect::<Vec<Value>>(),
             "goals": goals(&measured.rows).iter().map(goal).collect::<Vec<Value>>(),
         });
         json::print(&report);
@@ -77,6 +78,17 @@ fn memory(it: &MemoryRow) -> Value {
         "at_least": it.least(),
         "met": it.met(),
         "bytes": it.bytes,
+    })
+}
+
+fn work(it: &WorkRow) -> Value {
+    json!({
+        "what": it.what,
+        "live": it.live,
+        "ns": it.number,
+        "wanted_ns": it.wanted,
+        "times_the_fewest": it.times(),
+        "met": it.met(),
     })
 }
 

@@ -1,0 +1,198 @@
+//! What a packet costs, from its submission until it is retired, and what fences cost.
+//!
+//! The driver and its hardware take no time (`pager.rs`), and no thread takes a turn: what is
+//! left is the call, the line of the context, the driver's three calls, and the fence's way back.
+
+use crate::clock::{Span, timed};
+use crate::goals::PACKET;
+use crate::kinds::Watch;
+use crate::memory::each;
+use crate::station::Station;
+use crate::work::{WorkRow, rows};
+use crate::{Extent, NotMeasured, wanted};
+use abi::D3DKMT_HANDLE;
+use flight::Passive;
+use thunk::CpuWait;
+
+/// So many packets are on their way at once, and whoever watches gets the events after so many.
+const BATCH: usize = 64;
+/// How many others live while instructions are counted.
+const COUNTED: usize = 100;
+
+/// A kind of row about packets.
+struct Kind {
+    what: &'static str,
+    watch: Watch,
+    /// So many are submitted before the hardware does them all.
+    batch: usize,
+    /// In nanoseconds.
+    wanted: Option<f64>,
+}
+
+const KINDS: [Kind; 4] = [
+    kind("a packet, one at a time, checks off", Watch::Nobody, 1, Some(PACKET)),
+    kind("a packet, 64 at a time, checks off", Watch::Nobody, BATCH, Some(PACKET)),
+    kind("a packet, one at a time, verifier on", Watch::Verifier, 1, None),
+    kind("a packet, 64 at a time, verifier on", Watch::Verifier, BATCH, None),
+];
+
+const fn kind(what: &'static str, watch: Watch, batch: usize, wanted: Option<f64>) -> Kind {
+    Kind { what, watch, batch, wanted }
+}
+
+/// Measures the rows.
+pub(crate) fn measure(extent: &Extent, said: &mut dyn FnMut(WorkRow)) -> Result<(), NotMeasured> {
+    for kind in &KINDS {
+        let number = |live| {
+            Station::fly(kind.watch, None, |station, at| {
+                let line = Line::new(station, at, live)?;
+                turns(extent, || line.packets(station, at, kind.batch, extent.pairs))
+            })
+        };
+        rows(extent, kind.what, kind.wanted, number, said)?;
+    }
+    let number = |live| fences(extent, live, Line::by_cpu);
+    rows(extent, "a fence signalled and waited for by the CPU", None, number, said)?;
+    let number = |live| fences(extent, live, Line::released);
+    rows(extent, "a packet behind a fence that the CPU signals", None, number, said)
+}
+
+/// As many packets as asked for, one after the other, and nothing else: to be counted.
+pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), NotMeasured> {
+    Station::fly(watch, None, |station, at| {
+        let line = Line::new(station, at, COUNTED)?;
+        line.packets(station, at, 1, count)
+    })
+}
+
+/// Each of what a turn does so often, by the clock.
+fn turns(
+    extent: &Extent,
+    mut turn: impl FnMut() -> Result<(), NotMeasured>,
+) -> Result<f64, NotMeasured> {
+    turn()?; // Not counted: buffers grow.
+    let times: Result<Vec<_>, _> =
+        (0..extent.turns).map(|_| timed(&mut turn).map(Span::took)).collect();
+    Ok(each(times?, extent.pairs))
+}
+
+fn fences(
+    extent: &Extent,
+    live: usize,
+    one: impl Fn(&Line, &Station, &mut Passive, u64) -> Result<(), NotMeasured> + Send + Sync,
+) -> Result<f64, NotMeasured> {
+    Station::fly(Watch::Nobody, None, |station, at| {
+        let line = Line::new(station, at, live)?;
+        let mut next = 0;
+        turns(extent, || {
+            for _ in 0..extent.pairs {
+                next += 1;
+                one(&line, station, at, next)?;
+            }
+            line.check(station, at)
+        })
+    })
+}
+
+/// A context that works, while others of everything live.
+struct Line {
+    context: D3DKMT_HANDLE,
+    /// Signalled when all packets are done.
+    last: D3DKMT_HANDLE,
+    /// All that live.
+    fences: Vec<D3DKMT_HANDLE>,
+}
+
+impl Line {
+    /// So many allocations, contexts with nothing to do, and fences.
+    fn new(station: &mut Station, at: &mut Passive, live: usize) -> Result<Self, NotMeasured> {
+        let mut fences = Vec::new();
+        for number in 0..live.max(1) {
+            fences.push(station.fence(at)?);
+            station.allocation(at)?;
+            station.context(at)?;
+            if number.is_multiple_of(BATCH) {
+                station.watch();
+            }
+        }
+        let (context, last) = (station.context(at)?, station.fence(at)?);
+        station.watch();
+        Ok(Self { context, last, fences })
+    }
+
+    /// So many packets, each of them done when this returns.
+    fn packets(
+        &self,
+        station: &mut Station,
+        at: &mut Passive,
+        batch: usize,
+        count: usize,
+    ) -> Result<(), NotMeasured> {
+        let mut left = count;
+        while left > 0 {
+            // Those who watch look after as many packets, in whichever way they come.
+            for _ in 0..BATCH.div_ceil(batch) {
+                let some = batch.min(left);
+                left -= some;
+                for _ in 0..some {
+                    self.submit(station, at)?;
+                }
+                if some > 0 && !station.kernel.turn(at, station.id) {
+                    return Err(NotMeasured("hardware that does packets".to_owned()));
+                }
+            }
+            station.watch();
+        }
+        self.check(station, at)
+    }
+
+    /// Everything it was given is done.
+    fn check(&self, station: &Station, at: &mut Passive) -> Result<(), NotMeasured> {
+        let all = [(self.last, 1)];
+        let signals = station.client.signal_gpu(at, self.context, &all);
+        wanted("D3DKMTSignalSynchronizationObjectFromGpu", signals)?;
+        let waited = station.client.wait_cpu(at, station.device, &all, CpuWait::default());
+        wanted("D3DKMTWaitForSynchronizationObjectFromCpu", waited)
+    }
+
+    fn submit(&self, station: &Station, at: &mut Passive) -> Result<(), NotMeasured> {
+        wanted("D3DKMTSubmitCommand", station.client.submit(at, self.context, &[0xa5; 32]))
+    }
+
+    /// The fence whose turn it is, with its next value.
+    fn fence(&self, next: u64) -> [(D3DKMT_HANDLE, u64); 1] {
+        let count = self.fences.len() as u64;
+        let place = usize::try_from(next % count).unwrap_or(0);
+        [(self.fences[place], 1 + next / count)]
+    }
+
+    /// The CPU signals a fence, and waits for it.
+    fn by_cpu(&self, station: &Station, at: &mut Passive, next: u64) -> Result<(), NotMeasured> {
+        let (fence, how) = (self.fence(next), CpuWait::default());
+        signal(station, at, &fence)?;
+        let waited = station.client.wait_cpu(at, station.device, &fence, how);
+        wanted("D3DKMTWaitForSynchronizationObjectFromCpu", waited)
+    }
+
+    /// A context waits for a fence before its packet, and the CPU signals it.
+    fn released(&self, station: &Station, at: &mut Passive, next: u64) -> Result<(), NotMeasured> {
+        let fence = self.fence(next);
+        let waits = station.client.wait_gpu(at, self.context, &fence);
+        wanted("D3DKMTWaitForSynchronizationObjectFromGpu", waits)?;
+        self.submit(station, at)?;
+        signal(station, at, &fence)?;
+        if station.kernel.work(at) && station.kernel.turn(at, station.id) {
+            return Ok(());
+        }
+        Err(NotMeasured("a signal that releases a packet".to_owned()))
+    }
+}
+
+fn signal(
+    station: &Station,
+    at: &mut Passive,
+    fence: &[(D3DKMT_HANDLE, u64)],
+) -> Result<(), NotMeasured> {
+    let signalled = station.client.signal_cpu(at, station.device, fence, 0);
+    wanted("D3DKMTSignalSynchronizationObjectFromCpu", signalled)
+}

@@ -1,0 +1,85 @@
+//! What scheduling and addresses cost: a table of its own, each row with its goals.
+
+use crate::goals::FLAT;
+use crate::{Extent, NotMeasured, mapping, packets};
+
+/// A line of the table of scheduling and addresses.
+#[derive(Clone, Debug)]
+pub struct WorkRow {
+    /// What was measured.
+    pub what: &'static str,
+    /// While so many of these lived.
+    pub live: usize,
+    /// Nanoseconds.
+    pub number: f64,
+    /// The same while the fewest lived; none for those.
+    pub fewest: Option<f64>,
+    /// How many nanoseconds it should take at most.
+    pub wanted: Option<f64>,
+}
+
+impl WorkRow {
+    /// Times what it is while the fewest live.
+    pub fn times(&self) -> Option<f64> {
+        self.fewest.map(|it| self.number / it)
+    }
+
+    /// Whether it is as it should be: fast enough, and as fast as with the fewest; `None` with
+    /// nothing to compare with.
+    pub fn met(&self) -> Option<bool> {
+        let fast = self.wanted.map(|it| self.number <= it);
+        let flat = self.times().map(|it| it <= FLAT);
+        fast.into_iter().chain(flat).reduce(|one, two| one && two)
+    }
+}
+
+/// Measures the table.
+pub(crate) fn measure(
+    extent: &Extent,
+    said: &mut dyn FnMut(&WorkRow),
+) -> Result<Vec<WorkRow>, NotMeasured> {
+    let mut rows = Vec::new();
+    let mut say = |row: WorkRow| {
+        said(&row);
+        rows.push(row);
+    };
+    packets::measure(extent, &mut say)?;
+    mapping::measure(extent, &mut say)?;
+    Ok(rows)
+}
+
+/// The rows of one kind, one for each number of those who live.
+pub(crate) fn rows(
+    extent: &Extent,
+    what: &'static str,
+    wanted: Option<f64>,
+    mut number: impl FnMut(usize) -> Result<f64, NotMeasured>,
+    said: &mut dyn FnMut(WorkRow),
+) -> Result<(), NotMeasured> {
+    if !extent.asks(what) {
+        return Ok(());
+    }
+    let mut fewest = None;
+    for live in &extent.objects {
+        let number = number(*live)?;
+        said(WorkRow { what, live: *live, number, fewest, wanted });
+        fewest.get_or_insert(number);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_has_to_be_fast_and_flat() {
+        let row = |number, fewest, wanted| WorkRow { what: "it", live: 1, number, fewest, wanted };
+        assert_eq!(row(10.0, None, None).met(), None);
+        assert_eq!(row(10.0, None, Some(20.0)).met(), Some(true));
+        assert_eq!(row(30.0, Some(29.0), Some(20.0)).met(), Some(false));
+        assert_eq!(row(10.0, Some(9.0), Some(20.0)).met(), Some(true));
+        assert_eq!(row(19.0, Some(9.0), Some(20.0)).met(), Some(false));
+        assert_eq!(row(19.0, Some(9.0), None).times(), Some(19.0 / 9.0));
+    }
+}

@@ -1,0 +1,113 @@
+//! Free spans of addresses: the lowest one that is large enough is found without a look at each.
+//!
+//! # Invariants
+//!
+//! 1. Gaps do not meet: between two of them something is taken.
+//! 2. Each is listed once more by its size, rounded down to a power of two.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range as Span;
+
+/// What is free.
+#[derive(Debug)]
+pub(crate) struct Gaps {
+    /// Where each ends, by where it begins.
+    ends: BTreeMap<u64, u64>,
+    /// Where those of a size begin, by the logarithm of the size.
+    sizes: BTreeMap<u32, BTreeSet<u64>>,
+}
+
+impl Gaps {
+    /// All of a span is free.
+    pub(crate) fn new(all: Span<u64>) -> Self {
+        let mut it = Self { ends: BTreeMap::new(), sizes: BTreeMap::new() };
+        it.add(all);
+        it
+    }
+
+    /// The lowest multiple of a step, from there on, with so many free addresses behind it.
+    pub(crate) fn find(&self, size: u64, step: u64, from: u64) -> Option<u64> {
+        if size == 0 {
+            return None;
+        }
+        let fits = |start: u64, end: u64| {
+            let at = start.max(from).checked_next_multiple_of(step)?;
+            (at.checked_add(size)? <= end).then_some(at)
+        };
+        // The one that the first address lies in may begin before it.
+        let around = self.ends.range(..from).next_back().and_then(|it| fits(*it.0, *it.1));
+        let behind = |starts: &BTreeSet<u64>| {
+            starts.range(from..).find_map(|start| fits(*start, *self.ends.get(start)?))
+        };
+        around.or_else(|| self.sizes.range(size.ilog2()..).filter_map(|it| behind(it.1)).min())
+    }
+
+    /// Takes a span out of the gap that it is in.
+    pub(crate) fn take(&mut self, span: &Span<u64>) {
+        let Some((start, end)) = self.ends.range(..=span.start).next_back() else { return };
+        let gap = *start..*end;
+        self.remove(&gap);
+        self.add(gap.start..span.start);
+        self.add(span.end..gap.end);
+    }
+
+    /// Gives a span back, which joins the gaps that it meets.
+    pub(crate) fn give_back(&mut self, span: Span<u64>) {
+        let mut gap = span;
+        let before = self.ends.range(..gap.start).next_back().map(|it| *it.0..*it.1);
+        if let Some(before) = before.filter(|it| it.end == gap.start) {
+            self.remove(&before);
+            gap.start = before.start;
+        }
+        if let Some(end) = self.ends.get(&gap.end).copied() {
+            self.remove(&(gap.end..end));
+            gap.end = end;
+        }
+        self.add(gap);
+    }
+
+    /// Whether exactly this is a gap.
+    pub(crate) fn has(&self, gap: &Span<u64>) -> bool {
+        self.ends.get(&gap.start) == Some(&gap.end)
+    }
+
+    fn add(&mut self, gap: Span<u64>) {
+        if gap.start < gap.end {
+            self.sizes.entry((gap.end - gap.start).ilog2()).or_default().insert(gap.start);
+            self.ends.insert(gap.start, gap.end);
+        }
+    }
+
+    fn remove(&mut self, gap: &Span<u64>) {
+        self.ends.remove(&gap.start);
+        let size = (gap.end - gap.start).ilog2();
+        if let Some(it) = self.sizes.get_mut(&size) {
+            it.remove(&gap.start);
+            if it.is_empty() {
+                self.sizes.remove(&size);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_gap_that_fits_is_found() {
+        let mut gaps = Gaps::new(0x1_0000..0x10_0000);
+        gaps.take(&(0x1_1000..0x1_2000));
+        gaps.take(&(0x1_5000..0x2_0000));
+        assert_eq!(gaps.find(0x1000, 0x1000, 0), Some(0x1_0000));
+        assert_eq!(gaps.find(0x3000, 0x1000, 0), Some(0x1_2000), "the lowest, not the closest");
+        assert_eq!(gaps.find(0x4000, 0x1000, 0), Some(0x2_0000));
+        assert_eq!(gaps.find(0x1000, 0x1_0000, 0x1_1000), Some(0x2_0000));
+        assert_eq!(gaps.find(0x1000, 0x1000, 0x1_3000), Some(0x1_3000), "inside of a gap");
+        assert_eq!((gaps.find(0, 1, 0), gaps.find(0x10_0000, 1, 0)), (None, None));
+        gaps.give_back(0x1_1000..0x1_2000);
+        assert!(gaps.has(&(0x1_0000..0x1_5000)));
+        gaps.give_back(0x1_5000..0x2_0000);
+        assert!(gaps.has(&(0x1_0000..0x10_0000)), "{gaps:?}");
+    }
+}

@@ -8,25 +8,24 @@ use crate::operation::Given;
 use crate::table::Adapter;
 use abi::display::{
     DXGK_DRIVERCAPS, DXGK_GPUMMUCAPS, DXGK_GPUMMUCAPS_FLAGS as Caps,
-    DXGK_INTERRUPT_DMA_PAGE_FAULTED, DXGK_OPERATION_UPDATE_PAGE_TABLE, DXGK_PAGE_TABLE_LEVEL_DESC,
-    DXGK_PAGETABLEUPDATE_CPU_VIRTUAL, DXGK_PAGETABLEUPDATE_GPU_PHYSICAL,
-    DXGK_PAGETABLEUPDATE_GPU_VIRTUAL, DXGK_QUERYPAGETABLELEVELDESCIN,
-    DXGK_VIDMMCAPS_FLAGS as Memory, DXGKARG_BUILDPAGINGBUFFER, DXGKARG_CREATEPROCESS,
-    DXGKARG_GETROOTPAGETABLESIZE, DXGKARG_MAPCPUHOSTAPERTURE, DXGKARG_QUERYADAPTERINFO,
-    DXGKARG_SETROOTPAGETABLE, DXGKARG_UNMAPCPUHOSTAPERTURE, DXGKARGCB_NOTIFY_INTERRUPT_DATA,
+    DXGK_OPERATION_UPDATE_PAGE_TABLE, DXGK_PAGE_TABLE_LEVEL_DESC, DXGK_PAGETABLEUPDATE_CPU_VIRTUAL,
+    DXGK_PAGETABLEUPDATE_GPU_PHYSICAL, DXGK_PAGETABLEUPDATE_GPU_VIRTUAL,
+    DXGK_QUERYPAGETABLELEVELDESCIN, DXGK_VIDMMCAPS_FLAGS as Memory, DXGKARG_BUILDPAGINGBUFFER,
+    DXGKARG_CREATEPROCESS, DXGKARG_GETROOTPAGETABLESIZE, DXGKARG_MAPCPUHOSTAPERTURE,
+    DXGKARG_QUERYADAPTERINFO, DXGKARG_SETROOTPAGETABLE, DXGKARG_UNMAPCPUHOSTAPERTURE,
     DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE,
     DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE_FLAGS as RangeFlags, DXGKQAITYPE_DRIVERCAPS,
-    DXGKQAITYPE_GPUMMUCAPS, DXGKQAITYPE_PAGETABLELEVELDESC, DmaPageFaulted,
+    DXGKQAITYPE_GPUMMUCAPS, DXGKQAITYPE_PAGETABLELEVELDESC,
 };
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::{
     STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
 };
-use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
-use flight::{Fence, TableRoot};
+use abi::{HANDLE, NTSTATUS};
+use flight::TableRoot;
 use kernel::mmu::{TableAt, UpdateMode};
 use kernel::operation::Operation;
-use softgpu::{Ended, LOCAL, MmuPlan, NODES, encode_entry};
+use softgpu::{LOCAL, MmuPlan, encode_entry};
 use std::ptr;
 
 /// The driver.
@@ -39,7 +38,6 @@ pub(crate) const VIRTUAL: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DAT
     DxgkDdiMapCpuHostAperture: Some(map_cpu_host_aperture),
     DxgkDdiUnmapCpuHostAperture: Some(unmap_cpu_host_aperture),
     DxgkDdiBuildPagingBuffer: Some(build_with_tables),
-    DxgkDdiInterruptRoutine: Some(interrupt_with_faults),
     ..MEMORY
 };
 
@@ -299,48 +297,4 @@ pub(crate) unsafe extern "win64-unwind" fn build_with_tables(
         unsafe { place.write_volatile(encode_entry(entry)) };
     }
     STATUS_SUCCESS
-}
-
-unsafe extern "win64-unwind" fn interrupt_with_faults(context: PVOID, _message: u32) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
-    let Some(adapter) = (unsafe { find::<Adapter>(context) }) else { return 0 };
-    let mut ours = 0;
-    for node in 0..NODES {
-        for ended in adapter.board().gpu.take_ended(node) {
-            ours = 1;
-            match ended {
-                Ended::Done(fence) | Ended::Faulted(fence, _) => {
-                    adapter.notify_interrupt(node, fence);
-                }
-                Ended::PageFaulted(fence, address) => notify_fault(adapter, node, fence, address),
-                // It never asks for that.
-                Ended::Preempted(_) => (),
-            }
-        }
-    }
-    if adapter.board().acknowledge_vsync() {
-        adapter.notify_vsync();
-        ours = 1;
-    }
-    if ours == 1 {
-        adapter.queue_dpc();
-    }
-    ours
-}
-
-/// Reports a packet that touched an address where nothing is.
-fn notify_fault(adapter: &Adapter, node: u32, fence: Fence, address: u64) {
-    let Some(call) = adapter.interface.DxgkCbNotifyInterrupt else { return };
-    let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
-        InterruptType: DXGK_INTERRUPT_DMA_PAGE_FAULTED,
-        ..DXGKARGCB_NOTIFY_INTERRUPT_DATA::ZERO
-    };
-    data.set_dma_page_faulted(DmaPageFaulted {
-        FaultedFenceId: fence.0,
-        FaultedVirtualAddress: address,
-        NodeOrdinal: node,
-        ..DmaPageFaulted::ZERO
-    });
-    // SAFETY: The kernel gave both, and `data` outlives the call.
-    unsafe { call(adapter.interface.DeviceHandle, &raw const data) };
 }

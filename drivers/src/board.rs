@@ -49,7 +49,7 @@ pub(crate) struct State {
     /// The last fence acknowledged, of each node.
     done: [u32; NODES as usize],
     /// The fences of packets that faulted, of each node, since they were last asked for.
-    faulted: [Vec<Fence>; NODES as usize],
+    faulted: [Vec<(Fence, u64)>; NODES as usize],
     /// What each node was asked to give back and has, since that was last asked for.
     preempted: [Option<Fence>; NODES as usize],
 }
@@ -157,17 +157,21 @@ impl Board {
             if let Some(done) = state.done.get_mut(node) {
                 *done = fence.0;
             }
-            if let (Ended::Faulted(..) | Ended::PageFaulted(..), Some(faulted)) =
-                (it, state.faulted.get_mut(node))
-            {
-                faulted.push(fence);
+            let address = match it {
+                Ended::Faulted(..) => Some(0),
+                Ended::PageFaulted(_, address) => Some(*address),
+                Ended::Done(_) | Ended::Preempted(_) => None,
+            };
+            if let (Some(address), Some(faulted)) = (address, state.faulted.get_mut(node)) {
+                faulted.push((fence, address));
             }
         }
         over
     }
 
-    /// The fences acknowledged of packets that faulted, since this was last asked, in their order.
-    pub fn faulted(&self, node: u32) -> Vec<Fence> {
+    /// The fences acknowledged of packets that faulted, since this was last asked, in their order,
+    /// each with the virtual address where it did, or zero.
+    pub fn faulted(&self, node: u32) -> Vec<(Fence, u64)> {
         InCall::touch();
         self.state().faulted.get_mut(node as usize).map(mem::take).unwrap_or_default()
     }

@@ -36,10 +36,10 @@ impl Adapter {
             if self.board().acknowledge(node) {
                 let (faults, done) = (self.board().faulted(node), self.board().done(node));
                 // A report stands for the packets before it.
-                for fence in &faults {
-                    self.notify_fault(node, *fence, 0);
+                for (fence, address) in &faults {
+                    self.notify_fault_at(node, *fence, 0, *address);
                 }
-                if faults.last() != Some(&done) {
+                if faults.last().map(|it| it.0) != Some(done) {
                     self.notify_interrupt(node, done);
                 }
                 ours = true;

@@ -162,6 +162,17 @@ impl Adapter {
 
     /// Reports a packet of a node at fault.
     pub(crate) fn notify_fault(&self, node: u32, fence: Fence, flags: DXGK_PAGE_FAULT_FLAGS) {
+        self.notify_fault_at(node, fence, flags, 0);
+    }
+
+    /// The same, with the virtual address where it did.
+    pub(crate) fn notify_fault_at(
+        &self,
+        node: u32,
+        fence: Fence,
+        flags: DXGK_PAGE_FAULT_FLAGS,
+        address: u64,
+    ) {
         let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
             InterruptType: DXGK_INTERRUPT_DMA_PAGE_FAULTED,
             ..DXGKARGCB_NOTIFY_INTERRUPT_DATA::ZERO
@@ -169,6 +180,7 @@ impl Adapter {
         data.set_dma_page_faulted(DmaPageFaulted {
             FaultedFenceId: fence.0,
             PageFaultFlags: flags,
+            FaultedVirtualAddress: address,
             NodeOrdinal: node,
             ..DXGKARGCB_NOTIFY_INTERRUPT_DATA::ZERO.dma_page_faulted()
         });

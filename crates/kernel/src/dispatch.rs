@@ -464,7 +464,11 @@ impl Kernel {
                 return Ok(());
             }
             // While this parked, the driver may have made more for the context.
-            self.plan_saved(&mut world, inside.adapter, context)?;
+            if let Err(why) = self.plan_saved(&mut world, inside.adapter, context) {
+                // It is in line, and would never be sent.
+                self.lose(&mut world, inside.device, Loss::OutOfMemory);
+                return Err(why);
+            }
             if !world.is_ready(context) {
                 drop(world);
                 let about = Kind::Context.nr(context);
@@ -473,6 +477,7 @@ impl Kernel {
                     !it.is_next(context) || it.is_ready(context) || it.has_more(context)
                 };
                 if !self.wait_until(at, about, what, there) {
+                    self.make_runnable(&mut self.world.hold(), context);
                     return Err(Refused::Stuck);
                 }
                 world = self.world.hold();
@@ -645,6 +650,17 @@ impl Kernel {
             self.end_listed(world, listed);
         }
         number
+    }
+
+    /// Signals that come right behind what counts as done, of a lost device: they never happen.
+    pub(crate) fn drop_signals(&self, world: &mut World, context: u32) {
+        while let Some(it) = world.contexts.get_mut(context)
+            && let Some(Item::Signal(_)) = it.line.sent.front()
+        {
+            if let Some(Item::Signal(marks)) = it.line.sent.pop_front() {
+                self.drop_marks(world, context, &marks);
+            }
+        }
     }
 
     /// Signals that come right behind what is done.

@@ -116,7 +116,11 @@ impl Kernel {
     /// Asks a driver to take back what a node has, or gives it again what came back. Answers
     /// whether it did something.
     pub(crate) fn try_preempt(&self, at: &mut Passive) -> bool {
-        let wanted = self.world.hold().preemptions();
+        let wanted = {
+            let world = &mut *self.world.hold();
+            world.held_back = false;
+            world.preemptions()
+        };
         wanted.into_iter().any(|(adapter, node)| self.preempt(at, adapter, node))
     }
 
@@ -128,7 +132,10 @@ impl Kernel {
                 return false;
             };
             let keys = Class::Scheduler.keys(adapter, driver.generation, 0);
-            let Some(taken) = self.try_enter(world, keys) else { return false };
+            let Some(taken) = self.try_enter(world, keys) else {
+                world.held_back = true;
+                return false;
+            };
             pass = taken;
             let node = world.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(index));
             let Some(node) = node else { return false };
@@ -219,7 +226,9 @@ impl Kernel {
         let expected = asked.as_ref().map(|it| it.fence);
         let idle = asked.is_some_and(|it| it.idle);
         // What was reported done, or at most what was given after it.
-        let done = it.reported == last || it.queue.iter().any(|it| it.fence == last);
+        let reported = it.reported;
+        let given = |it: &Flying| it.fence == last && !reported.covers(last);
+        let done = reported == last || it.queue.iter().any(given);
         let fresh = it.fresh && expected == Some(preemption);
         let broken = match expected {
             None => Some(format!(

@@ -511,6 +511,8 @@ impl Kernel {
     fn lose_all(&self, adapter: u32, fault: Option<usize>) {
         {
             let world = &mut *self.world.hold();
+            // What else was to be done about its nodes is done with it.
+            world.late.retain(|it| it.adapter() != adapter);
             let first = |node| world.node_mut(adapter, node)?.queue.front().map(|it| it.device);
             let culprit = fault.and_then(first).filter(|it| *it != 0);
             let mine = world.devices.iter().filter(|(_, it)| it.adapter == adapter);
@@ -599,5 +601,6 @@ impl World {
             || !self.runnable.is_empty()
             || !self.late.is_empty()
             || !self.cancelled.is_empty()
+            || self.held_back
     }
 }

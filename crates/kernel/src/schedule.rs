@@ -354,6 +354,8 @@ impl Kernel {
             done.extend(mine.into_iter().map(|it| (node.subject(), it)));
         }
         for (node, packet) in done {
+            // What it was to signal before that one, it never does.
+            self.drop_signals(world, packet.context);
             let number = self.finish_sent(world, packet.context);
             let done = What::PacketDone { packet: number, node, fence: packet.fence };
             self.log.emit(Kind::Context.nr(packet.context), done);

@@ -89,6 +89,8 @@ pub(crate) struct World {
     pub(crate) cancelled: VecDeque<(u32, crate::dispatch::Load)>,
     /// Nodes that do not move, and what is to be done about it.
     pub(crate) late: VecDeque<crate::recover::Late>,
+    /// Somebody is to be preempted whose pass could not be had.
+    pub(crate) held_back: bool,
     /// Contexts that go on now, one after the other.
     pub(crate) advancing: Vec<u32>,
     /// The running driver calls in which something was acquired.
@@ -139,6 +141,7 @@ impl World {
             jobs: VecDeque::new(),
             runnable: Vec::new(),
             advancing: Vec::new(),
+            held_back: false,
             updates: Store::default(),
             updating: Vec::new(),
             cancelled: VecDeque::new(),

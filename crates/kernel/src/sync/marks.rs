@@ -332,7 +332,16 @@ impl Kernel {
 
     /// An update of addresses is done.
     pub(crate) fn signal_update(&self, world: &mut World, fence: Fenced) {
-        self.signal_one(world, fence.object, fence.value.saturating_add(1), "update");
+        let target = fence.value.saturating_add(1);
+        // A reset may have given it its highest value meanwhile.
+        let higher = world
+            .sync
+            .objects
+            .get(fence.object)
+            .is_some_and(|it| matches!(it.state, State::Monitored { value } if value > target));
+        if !higher {
+            self.signal_one(world, fence.object, target, "update");
+        }
     }
 
     /// An update of addresses needs its fence no more.

@@ -1,6 +1,6 @@
 //! Address spaces: what a process has on an adapter that translates addresses.
 //!
-//! # Invariants (checked by [`World::validate_spaces`])
+//! # Invariants (checked by `World::validate_spaces`)
 //!
 //! 1. A process has one space on an adapter, made before its first device there and ended after
 //!    its last name of the adapter and its last device. The system has one, made first.

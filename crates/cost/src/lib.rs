@@ -8,7 +8,7 @@
 //!    same moment; what is reported is the median turn.
 //! 2. A watched run that was not clean is no measurement.
 //! 3. Goals are shown (`goals.rs`), and nothing fails because of time. What guards against
-//!    getting slower is a count of instructions: [`pairs`], run by the test command.
+//!    getting slower is a count of instructions: [`count`], run by the test command.
 
 mod bandwidth;
 mod bench;

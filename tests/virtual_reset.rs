@@ -8,12 +8,14 @@ use abi::status::STATUS_DEVICE_REMOVED;
 use abi::ukm::{
     D3DDDI_MAPGPUVIRTUALADDRESS as Map, D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE as Protection,
 };
-use flight::{Log, Machine, Passive};
+use flight::{Dispatch, Fence, Log, Machine, Passive};
 use kernel::miniport::{Answer, Features, Miniport};
+use kernel::operation::PagingSubmission;
 use kernel::{Handle, Plugged};
 use softgpu::format::{Command, anywhere, describe_in, encode};
 use softgpu::{Gpu, MemoryPlan, MmuPlan, SoftGpu};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use stories::{Wing, run, verified};
 use thunk::{Client, Create, Made, PagingQueue};
 use verify::{Finding, Oracle, Severity};
@@ -185,5 +187,70 @@ fn after_a_reset_of_the_adapter_addresses_lead_where_they_should() {
         for on in (1..6).map(On::Stepped).chain([On::Pressed(1), On::Pressed(2), On::Free]) {
             reset(on, mmu);
         }
+    }
+}
+
+/// The built-in driver, whose paging node is deaf from when it is told until the adapter is reset.
+struct Deaf {
+    driver: Arc<SoftGpu>,
+    now: AtomicBool,
+}
+
+impl Miniport for Deaf {
+    fn stands_on(&self) -> Option<&dyn Miniport> {
+        Some(&*self.driver)
+    }
+
+    fn query_adapter(&self, at: &mut Passive) -> Answer<Features> {
+        let mut features = self.driver.query_adapter(at)?;
+        features.scheduling.resets_engines = false;
+        Ok(features)
+    }
+
+    fn submit_paging(&self, at: &mut Dispatch, packet: &PagingSubmission<'_>) -> Answer<()> {
+        if self.now.load(SeqCst) { Ok(()) } else { self.driver.submit_paging(at, packet) }
+    }
+
+    fn preempt(&self, at: &mut Dispatch, node: u32, preemption: Fence) -> Answer<()> {
+        if self.now.load(SeqCst) { Ok(()) } else { self.driver.preempt(at, node, preemption) }
+    }
+
+    fn reset(&self, at: &mut Passive) -> Answer<()> {
+        self.now.store(false, SeqCst);
+        self.driver.reset(at)
+    }
+}
+
+/// A context is being made, inside the driver, and waits for its root: that is never written, so
+/// the adapter has to be reset, which waits for nobody inside.
+#[test]
+fn who_waits_for_page_tables_inside_a_call_does_not_hold_up_their_reset() {
+    for on in (1..20).map(On::Stepped).chain([On::Free]) {
+        let ram = nt::Ram::new(256 * MIB).unwrap();
+        let mmu = Some(MmuPlan::default());
+        let plan = MemoryPlan { visible: 8 * MIB, local: 8 * MIB, mmu, ..MemoryPlan::default() };
+        let (driver, machine) = SoftGpu::with_memory(ram, plan);
+        let miniport = Arc::new(Deaf { driver, now: AtomicBool::new(false) });
+        let plugged = miniport.clone();
+        let plug = |log: &Arc<Log>| Plugged {
+            miniport: plugged,
+            machine,
+            pool: nt::Pool::new(log.clone()),
+        };
+        let events = run(on, plug, |wing, at| {
+            let client = Client::new(&wing.kernel);
+            let adapter = client.adapters(at).unwrap()[0];
+            miniport.now.store(true, SeqCst);
+            let device = client.create_device(at, adapter).unwrap();
+            assert_eq!(client.create_context(at, device, 0), Err(STATUS_DEVICE_REMOVED), "{on:?}");
+            wing.host.quiet(at);
+            client.destroy_device(at, device).unwrap();
+            client.close_adapter(at, adapter).unwrap();
+            // It works again.
+            Desk::open(&client, at).close(at);
+            client.end(at);
+        });
+        let named = |name: &str| events.iter().any(|it| it.what.name() == name);
+        assert!(named("adapter.restarted") && !named("wait.stuck"), "{on:?}");
     }
 }

@@ -84,6 +84,12 @@ impl crate::schedule::Node {
         }
         Some(watch)
     }
+
+    /// Whether what was first when it was last looked at is first still.
+    fn stands(&self) -> bool {
+        let front = self.queue.front().map(|it| it.fence);
+        self.is_busy() && self.watch.is_some_and(|it| it.front == front)
+    }
 }
 
 impl Late {
@@ -98,7 +104,11 @@ impl Kernel {
     /// Until when somebody has to look again, if a node of the adapter has something to do.
     pub fn deadline(&self, adapter: AdapterId, now: u64) -> Option<u64> {
         let mut world = self.world.hold();
-        let it = world.adapters.get_mut(adapter.0).filter(|it| it.runs() && !it.fatal)?;
+        // Who is to be reset needs no more looking at: whoever holds that up may be stuck.
+        if world.is_to_be_reset(adapter.0) {
+            return None;
+        }
+        let it = world.adapters.get_mut(adapter.0).filter(|it| it.runs())?;
         let since = it.nodes.iter_mut().filter_map(|it| it.watched(now).map(|it| it.since));
         since.min().map(|it| it.saturating_add(DELAY))
     }
@@ -106,7 +116,7 @@ impl Kernel {
     /// Looks which nodes do not move.
     pub fn tick(&self, adapter: AdapterId, now: u64) {
         let world = &mut *self.world.hold();
-        let Some(it) = world.adapters.get_mut(adapter.0).filter(|it| it.runs() && !it.fatal) else {
+        let Some(it) = world.adapters.get_mut(adapter.0).filter(|it| it.runs()) else {
             return;
         };
         let mut late = Vec::new();
@@ -128,22 +138,41 @@ impl Kernel {
             late.push(next);
         }
         for next in late {
-            if !world.late.contains(&next) {
-                world.late.push_back(next);
-            }
-            self.ring(&self.bell);
+            self.want(world, next);
         }
+    }
+
+    /// Has something done about a node, once: a reset of the adapter is for all its nodes, and
+    /// whoever waits for them inside a call looks again.
+    fn want(&self, world: &mut World, late: Late) {
+        let known = match late {
+            Late::ResetAll(adapter, _) => world.is_to_be_reset(adapter),
+            Late::Ask(..) | Late::Reset(..) => world.late.contains(&late),
+        };
+        if !known {
+            world.late.push_back(late);
+        }
+        if matches!(late, Late::ResetAll(..)) {
+            self.wake(world);
+        }
+        self.ring(&self.bell);
     }
 
     /// Does what is to be done about a node that does not move. Answers whether it did.
     pub(crate) fn try_recover(&self, at: &mut Passive) -> bool {
+        let all = self.world.hold().late.clone();
+        // One whose pass is held leaves the others alone.
+        all.into_iter().any(|it| self.recover(at, it))
+    }
+
+    fn recover(&self, at: &mut Passive, late: Late) -> bool {
         let pass; // Before the world, so that it is dropped after it.
-        let (late, driver) = {
+        let driver = {
             let world = &mut *self.world.hold();
-            let Some(late) = world.late.front().copied() else { return false };
+            let Some(place) = world.late.iter().position(|it| *it == late) else { return false };
             let driver = world.adapters.get(late.adapter()).filter(|it| it.runs());
             let Some(driver) = driver.map(|it| it.driver.clone()) else {
-                world.late.pop_front();
+                world.late.remove(place);
                 return true;
             };
             let class = match late {
@@ -154,8 +183,8 @@ impl Kernel {
             let keys = class.keys(driver.adapter.number, driver.generation, 0);
             let Some(taken) = self.try_enter(world, keys) else { return false };
             pass = taken;
-            world.late.pop_front();
-            (late, driver)
+            world.late.remove(place);
+            driver
         };
         match late {
             Late::Ask(_, node) => self.ask(at, &driver, &pass, node),
@@ -194,7 +223,7 @@ impl Kernel {
         if asks && !waits {
             self.want_preempted(world, adapter, index, Why::Late);
         } else {
-            world.late.push_back(Late::Reset(adapter, index));
+            self.want(world, Late::Reset(adapter, index));
         }
     }
 
@@ -246,23 +275,25 @@ impl Kernel {
     /// Resets a node, and those that a reset of it hits.
     fn reset_node(&self, at: &mut Passive, driver: &Arc<Driver>, pass: &Pass<'_>, index: usize) {
         let adapter = driver.adapter.number;
-        let (able, count) = {
-            let mut world = self.world.hold();
-            let Some(it) = world.adapters.get_mut(adapter) else { return };
-            (it.scheduling.resets_engines, it.nodes.len())
+        let count = {
+            let world = &mut *self.world.hold();
+            let Some(it) = world.adapters.get(adapter) else { return };
+            // While this waited for its pass, the node may have moved on.
+            if it.nodes.get(index).is_none_or(|it| !it.stands()) {
+                return;
+            }
+            if !it.scheduling.resets_engines {
+                return self.want(world, Late::ResetAll(adapter, Some(index)));
+            }
+            it.nodes.len()
         };
-        if !able {
-            self.world.hold().late.push_back(Late::ResetAll(adapter, Some(index)));
-            return;
-        }
         let node = u32::try_from(index).unwrap_or(u32::MAX);
         let mask = driver.dependent_nodes(at, pass, node);
         self.judge_dependent(driver.adapter, index, &mask);
         let mask = mask.unwrap_or(0) | 1_u64.checked_shl(node).unwrap_or(0);
         for index in (0..count.min(64)).filter(|it| mask >> it & 1 == 1) {
             if !self.reset_one(at, driver, pass, index) {
-                self.world.hold().late.push_back(Late::ResetAll(adapter, Some(index)));
-                return;
+                return self.want(&mut self.world.hold(), Late::ResetAll(adapter, Some(index)));
             }
         }
     }
@@ -379,11 +410,8 @@ impl Kernel {
     /// WINDOWS: what a debugger asks for (documented as `D3DKMT_TDRDBGCTRLTYPE_FORCETDR`).
     pub fn force_reset(&self, adapter: AdapterId) {
         let world = &mut *self.world.hold();
-        let next = Late::ResetAll(adapter.0, None);
-        let there = world.adapters.get(adapter.0).is_some_and(|it| it.runs() && !it.fatal);
-        if there && !world.late.contains(&next) {
-            world.late.push_back(next);
-            self.ring(&self.bell);
+        if world.adapters.get(adapter.0).is_some_and(crate::start::Adapter::runs) {
+            self.want(world, Late::ResetAll(adapter.0, None));
         }
     }
 

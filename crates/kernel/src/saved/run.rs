@@ -51,8 +51,11 @@ impl Kernel {
         let about = adapter;
         let over = |it: &World| it.extents.get(extent).is_none_or(|it| it.pending == 0);
         let what = |_: &World| "the update of a context allocation".to_owned();
-        let done = self.wait_until(at, about, what, over);
+        // Who is inside a call does not hold up the reset of what it waits for.
+        let ends = |it: &World| over(it) || it.is_to_be_reset(adapter.number);
+        let ended = self.wait_until(at, about, what, ends);
         let world = &mut *self.world.hold();
+        let done = ended && over(world);
         if let Some(it) = world.extents.get(extent).filter(|_| done) {
             self.log.emit(it.owner, What::SavedUpdated {});
         }

@@ -1,6 +1,7 @@
 //! Roots that grow: a new one is built and filled, contexts are told, then the old one goes.
 
 use crate::ddi::Driver;
+use crate::device::Loss;
 use crate::gate::Class;
 use crate::kernel::Kernel;
 use crate::memory::Step;
@@ -44,6 +45,7 @@ impl Kernel {
             it.growing = false;
         }
         self.hold_contexts(&mut world, space, false);
+        self.apply_held_back(&mut world, space);
         self.wake(&mut world);
         grown
     }
@@ -63,41 +65,68 @@ impl Kernel {
             self.size_root(at, &pass, driver, process, wanted)?
         };
         let new = self.build_root(at, adapter, space, &geometry, size)?;
-        // WINDOWS: its contexts do not run meanwhile (documented).
-        self.hold_contexts(&mut self.world.hold(), space, true);
-        let about = subject(space);
-        // Nor is one made that would not hear of it.
-        let made = |it: &World| it.spaces.get(space).is_none_or(|it| it.users == 0);
-        let idle = |it: &World| it.contexts_rest(space) && made(it);
-        if !self.wait_until(at, about, |_| format!("the contexts of {about} to rest"), idle) {
-            let world = &mut *self.world.hold();
-            self.release_extent(world, new);
-            return Err(Refused::Stuck);
-        }
-        let (segment, offset) = self.world.hold().spot_of(new).ok_or(Refused::NoAddresses)?;
+        let spot = self
+            .rest_contexts(at, space)
+            .and_then(|()| self.world.hold().spot_of(new).ok_or(Refused::NoAddresses));
+        let (segment, offset) = match spot {
+            Ok(it) => it,
+            Err(why) => {
+                self.release_extent(&mut self.world.hold(), new);
+                return Err(why);
+            }
+        };
         let root = Root { segment, offset, entries: size.entries };
         let contexts = self.world.hold().contexts_of(space);
         for number in contexts {
-            let pass = self.enter(at, keys())?;
-            let word = self.world.hold().contexts.get_mut(number).and_then(|it| {
-                let word = it.word.clone()?;
+            let pass = self.enter(at, keys());
+            let (word, device) = {
+                let mut world = self.world.hold();
+                let Some(it) = world.contexts.get_mut(number) else { continue };
+                let Some(word) = it.word.clone() else { continue };
                 it.inside += 1; // From here on it cannot go.
-                Some(word)
-            });
-            let Some(word) = word else { continue };
-            let told = driver.set_root(at, &pass, process, &word, root);
+                (word, it.device)
+            };
+            let told = match &pass {
+                Ok(pass) => driver.set_root(at, pass, process, &word, root).is_ok(),
+                Err(_) => false,
+            };
             drop(word);
             let mut world = self.world.hold();
             if let Some(it) = world.contexts.get_mut(number) {
                 it.inside -= 1;
                 it.root = Some(root);
             }
-            self.say_root(&world, space, Some(number), (new, root));
+            if told {
+                self.say_root(&world, space, Some(number), (new, root));
+            } else {
+                // It has the old root, which goes: it never runs again.
+                self.lose(&mut world, device, Loss::Refused);
+            }
             self.wake(&mut world);
-            told?;
         }
         self.change_root(at, adapter, space, &geometry, (new, size));
         Ok(())
+    }
+
+    /// Has the contexts of a space rest, also those that are made meanwhile.
+    ///
+    /// WINDOWS: they do not run while their root changes (documented).
+    fn rest_contexts(&self, at: &mut Passive, space: u32) -> Result<(), Refused> {
+        let about = subject(space);
+        let made = |it: &World| it.spaces.get(space).is_none_or(|it| it.users == 0);
+        let idle = |it: &World| it.contexts_rest(space) && made(it);
+        loop {
+            self.hold_contexts(&mut self.world.hold(), space, true);
+            let what = |_: &World| format!("the contexts of {about} to rest");
+            if !self.wait_until(at, about, what, idle) {
+                return Err(Refused::Stuck);
+            }
+            let world = self.world.hold();
+            let held = |it: &u32| world.contexts.get(*it).is_none_or(|it| it.rooting);
+            if idle(&world) && world.contexts_of(space).iter().all(held) {
+                return Ok(());
+            }
+        }
     }
 
     /// Builds a new root, with all that the old one has, and waits until it is written.

@@ -244,11 +244,17 @@ impl Kernel {
             let still = it.spaces.get(space).is_none_or(|it| !it.growing);
             still && root.is_none_or(|it| it.pending == 0)
         };
+        // Who is inside a call does not hold up the reset of what it waits for.
+        let adapter = driver.adapter;
+        let ends = |it: &World| written(it) || it.is_to_be_reset(adapter.number);
         let (extent, root) = loop {
-            if !self.wait_until(at, about, |_| format!("the root of {about}"), written) {
+            if !self.wait_until(at, about, |_| format!("the root of {about}"), ends) {
                 return Err(Refused::Stuck);
             }
             let mut world = self.world.hold();
+            if world.is_to_be_reset(adapter.number) {
+                return Err(Refused::Removed(adapter));
+            }
             if written(&world) {
                 let Some(root) = world.root_of(space) else { return Ok(None) };
                 world.spaces.get_mut(space).into_iter().for_each(|it| it.users += 1);

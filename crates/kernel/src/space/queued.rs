@@ -51,10 +51,14 @@ impl Kernel {
         fence: (Handle, u64),
     ) -> Result<(), Refused> {
         let about = subject(space);
-        let what = |_: &World| format!("an update of {about}, of which {MOST} wait");
+        let what = |_: &World| format!("an update of {about}: {MOST} wait, or its root changes");
         let act = |world: &mut World| {
             if let Err(why) = world.works(device) {
                 return Some(Err(why));
+            }
+            // What is written into a root that goes is lost.
+            if world.spaces.get(space).is_some_and(|it| it.growing) {
+                return None;
             }
             let judged = world.judge_update(process, device, space, &order.operations);
             let mut judged = match judged {
@@ -91,12 +95,26 @@ impl Kernel {
 
     /// The fence of an update has its value.
     pub(crate) fn apply_due(&self, world: &mut World, number: u32) {
+        let Some(it) = world.updates.get_mut(number) else { return };
+        it.due = world.spaces.get(it.space).is_some_and(|it| it.growing);
+        if it.due {
+            return; // Whoever changes the root applies it then.
+        }
         let Some(judged) = world.updates.remove(number) else { return };
         if self.apply_update(world, &judged).is_err() {
             // There is nobody to tell, as for a packet.
             self.lose(world, judged.device, Loss::OutOfMemory);
         }
         self.wake(world);
+    }
+
+    /// The root of a space has changed, or does not: what waited for that alone is applied.
+    pub(crate) fn apply_held_back(&self, world: &mut World, space: u32) {
+        let due = world.updates.iter().filter(|(_, it)| it.space == space && it.due);
+        let due: Vec<u32> = due.map(|it| it.0).collect();
+        for number in due {
+            self.apply_due(world, number);
+        }
     }
 
     /// Its device ends: it is never applied.

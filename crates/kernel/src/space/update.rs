@@ -88,6 +88,8 @@ pub(crate) struct Judged {
     pub(crate) update: u32,
     /// What it waits for, and signals.
     pub(crate) fence: Option<Fenced>,
+    /// Its fence has its value, and the root of its space is changing.
+    pub(crate) due: bool,
 }
 
 impl Change {
@@ -218,7 +220,7 @@ impl World {
         let adapter = self.spaces.get(space).map_or(0, |it| it.adapter);
         let reservation = targets.unwrap_or(0);
         let (update, fence) = (0, None);
-        Ok(Judged { adapter, device, space, ready, reservation, update, fence })
+        Ok(Judged { adapter, device, space, ready, reservation, update, fence, due: false })
     }
 
     /// A number for the next update of a space.

@@ -15,9 +15,11 @@ mod macros;
 mod types;
 
 pub mod display;
+pub mod hresult;
 pub mod kmt;
 pub mod miniport;
 pub mod status;
 pub mod ukm;
+pub mod umd;
 
 pub use types::*;

@@ -84,16 +84,16 @@ macro_rules! values {
 macro_rules! table {
     (
         $name:ident: $size:literal
-        { $($head_at:literal $head:ident: $head_type:ty,)+ }
+        { $($head_at:literal $head:ident: $head_type:ty,)* }
         { $($at:literal $slot:ident: $type:ty,)+ }
     ) => {
         #[repr(C)]
         #[derive(Clone, Copy, Debug)]
         pub struct $name {
-            $(pub $head: $head_type,)+
+            $(pub $head: $head_type,)*
             $(pub $slot: Option<$type>,)+
         }
-        layout! { $name: $size { $($head: $head_at,)+ $($slot: $at),+ } }
+        layout! { $name: $size { $($head: $head_at,)* $($slot: $at),+ } }
 
         impl $name {
             /// The names of the slots, in order.

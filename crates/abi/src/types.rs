@@ -16,6 +16,7 @@ pub type ULONG_PTR = usize;
 pub type LARGE_INTEGER = i64;
 pub type PHYSICAL_ADDRESS = LARGE_INTEGER;
 pub type NTSTATUS = i32;
+pub type HRESULT = i32;
 
 /// A process's name for an object of the graphics kernel.
 pub type D3DKMT_HANDLE = u32;
@@ -35,6 +36,16 @@ pub struct LUID {
     pub HighPart: i32,
 }
 layout! { LUID: 8 { LowPart: 0, HighPart: 4 } }
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RECT {
+    pub left: i32,
+    pub top: i32,
+    pub right: i32,
+    pub bottom: i32,
+}
+layout! { RECT: 16 { left: 0, top: 4, right: 8, bottom: 12 } }
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

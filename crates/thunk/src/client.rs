@@ -119,6 +119,11 @@ impl Client {
         Self { session: Session::open(kernel) }
     }
 
+    /// A client that calls through a session: in its process, and on behalf of its caller.
+    pub fn of(session: Session) -> Self {
+        Self { session }
+    }
+
     /// Its session, for calling the raw functions.
     pub fn session(&self) -> &Session {
         &self.session

@@ -90,7 +90,7 @@ table! {
     START_DEVICE      DxgkDdiStartDevice      Passive Three Legal::Any,
         lacks "no display output: sources and children have no effect";
     QUERY_ADAPTER     DxgkDdiQueryAdapterInfo Passive Three Legal::Any,
-        lacks "driver caps, segments, page tables, and a user-mode driver's own questions";
+        lacks "driver caps, segments, page tables and questions of user mode only";
     STOP_DEVICE       DxgkDdiStopDevice       Passive Three Legal::Any;
     REMOVE_DEVICE     DxgkDdiRemoveDevice     Passive Three Legal::Any;
     UNLOAD            DxgkDdiUnload           Passive Three Legal::Any;

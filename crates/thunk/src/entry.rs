@@ -452,7 +452,7 @@ pub const ENTRIES: &[Line] = &[
     },
     Line {
         name: "D3DKMTQueryAdapterInfo",
-        lacks: "the sizes of memory, and what a driver tells user mode",
+        lacks: "the sizes of memory and what a driver tells user mode only",
         rules: &[RuleId::DEV_LIFE_001],
         answers: &[
             BAD,

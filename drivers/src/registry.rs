@@ -331,6 +331,10 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::table(&query::TWO_MMUS, log);
     "writes-behind-caps" "writes a byte behind its caps" [KMD_CAPS_008]
         |log| plug::table(&query::WRITES_BEHIND_CAPS, log);
+    "writes-behind-answer" "tells user mode more than there is room for" [KMD_CAPS_008]
+        |log| plug::table(&query::WRITES_BEHIND_ANSWER, log);
+    "believes-questions" "takes a byte that user mode sent for a node of its own" [KMD_CAPS_008]
+        |log| plug::table(&query::BELIEVES_QUESTIONS, log);
     "fills-while-counting" "says how it pages where only the number of segments is asked for"
         [KMD_SEG_002] |log| plug::table(&query::FILLS_WHILE_COUNTING, log);
     "forgets-a-segment" "describes one segment less than it announced" [KMD_SEG_003]

@@ -1,9 +1,9 @@
 //! Scenarios: what a client does to a driver, by name.
 
 use crate::scenarios::{
-    address, bad, bad_address, bad_memory, bad_render, bad_sync, destroy, destroy_memory, escape,
-    interrupt, keyed, life, memory, pnp, recover, render, saved, share, submit, sync, threads,
-    update,
+    address, asks, bad, bad_address, bad_memory, bad_render, bad_sync, destroy, destroy_memory,
+    escape, interrupt, keyed, life, memory, pnp, recover, render, saved, share, submit, sync,
+    threads, update,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -231,6 +231,7 @@ pub const ALL: &[&[Scenario]] = &[
     share::ALL,
     destroy::ALL,
     escape::ALL,
+    asks::ALL,
     interrupt::ALL,
     threads::ALL,
     memory::ALL,

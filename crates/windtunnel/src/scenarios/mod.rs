@@ -1,6 +1,7 @@
 //! The scenarios, by subject.
 
 pub(crate) mod address;
+pub(crate) mod asks;
 pub(crate) mod bad;
 pub(crate) mod bad_address;
 pub(crate) mod bad_memory;

@@ -39,6 +39,19 @@ impl Session {
         Self { who, ..self.clone() }
     }
 
+    /// The same process, for calls whose pointers are doubted as those of
+    /// [`Session::guarded`] are.
+    #[must_use]
+    pub fn doubting(&self) -> Self {
+        Self { belief: Belief::guarding(), ..self.clone() }
+    }
+
+    /// Runs the body of a call that is not of this door, but whose pointers are believed or
+    /// doubted as those of this session are ([`crate::claims`]).
+    pub fn believing<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.belief.during(body)
+    }
+
     /// Who breaks what its calls break.
     pub fn who(&self) -> Who {
         self.who

@@ -1,11 +1,11 @@
 //! Adapters: opened through a driver's entry point.
 #![expect(unsafe_code, reason = "calls a driver through its tables")]
 
+use crate::callbacks;
 use crate::called::{self, Frame, InFunction};
 use crate::device::Device;
 use crate::result::{self, BROKEN};
 use crate::umd::Umd;
-use crate::callbacks;
 use abi::hresult::{E_INVALIDARG, E_NOTIMPL, S_OK, succeeded};
 use abi::umd::{
     D3D_UMD_INTERFACE_VERSION_WDDM2_0, D3D9_INTERFACE, D3DDDI_ADAPTERCALLBACKS,

@@ -20,8 +20,11 @@ const STEP: usize = 16;
 
 static LAST: AtomicUsize = AtomicUsize::new(STEP);
 
-static KNOWN: Mutex<Known> =
-    Mutex::new(Known { adapters: BTreeMap::new(), devices: BTreeMap::new(), gone: VecDeque::new() });
+static KNOWN: Mutex<Known> = Mutex::new(Known {
+    adapters: BTreeMap::new(),
+    devices: BTreeMap::new(),
+    gone: VecDeque::new(),
+});
 
 struct Known {
     adapters: BTreeMap<usize, Weak<Opened>>,

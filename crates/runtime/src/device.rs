@@ -2,8 +2,8 @@
 #![expect(unsafe_code, reason = "calls a driver through its tables")]
 
 use crate::adapter::{Opened, call};
-use crate::called::{self, Frame};
 use crate::callbacks;
+use crate::called::{self, Frame};
 use crate::gate::Gate;
 use crate::ledger::{Ledger, Stage};
 use crate::result::{self, result};
@@ -80,7 +80,7 @@ impl Inner {
         };
         let other = self.gate.enter(self.host(), at);
         let broken = other.filter(|_| !self.shared).map(|other| {
-            let me = flight::thread::current();
+            let me = flight::current_thread();
             format!(
                 "threads {other} and {me} use a device at once that was made for one: {name} \
                  has to wait"

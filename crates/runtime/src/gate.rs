@@ -18,7 +18,7 @@ struct Inside {
 impl Gate {
     /// Goes in, when nobody else is. Answers who had to be waited for.
     pub(crate) fn enter(&self, host: &dyn Host, at: &mut Passive) -> Option<u32> {
-        let me = flight::thread::current();
+        let me = flight::current_thread();
         let mut other = None;
         loop {
             let ticket = {

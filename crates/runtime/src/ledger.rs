@@ -7,6 +7,7 @@
 //!    application and released by the driver.
 
 use crate::surfaces::Surfaces;
+use abi::umd::D3DDDI_RESOURCEFLAGS;
 use abi::{D3DKMT_HANDLE, HRESULT};
 use flight::Subject;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -50,6 +51,7 @@ pub(crate) struct Group {
     /// How much was submitted when the application last drew with it.
     pub(crate) drawn: Option<u64>,
     /// The application's memory of each surface, where the runtime has it.
+    #[expect(dead_code, reason = "kept for the driver, which has its address")]
     pub(crate) system: Vec<Box<[u8]>>,
 }
 
@@ -84,6 +86,13 @@ pub(crate) struct Context {
     pub(crate) list: (usize, u32),
 }
 
+impl Group {
+    /// Whether other processes may have it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.opened || self.surfaces.is(D3DDDI_RESOURCEFLAGS::SharedResource)
+    }
+}
+
 impl Ledger {
     /// The resource that a driver's handle means.
     pub(crate) fn by_driver(&self, driver: usize) -> Option<usize> {
@@ -109,6 +118,23 @@ impl Ledger {
                 it.members.retain(|it| it != allocation);
             }
         }
+    }
+
+    /// Forgets allocations that were freed by one list.
+    pub(crate) fn remove_listed(&mut self, list: &[D3DKMT_HANDLE]) {
+        let groups: BTreeSet<usize> =
+            list.iter().filter_map(|it| self.pieces.get(it)?.group).collect();
+        self.remove(list);
+        for group in groups {
+            if let Some(it) = self.groups.get_mut(&group) {
+                it.listed += 1;
+            }
+        }
+    }
+
+    /// The resource that an allocation belongs to.
+    pub(crate) fn group_of(&self, allocation: D3DKMT_HANDLE) -> Option<&Group> {
+        self.groups.get(&self.pieces.get(&allocation)?.group?)
     }
 
     /// A lock answered with another instance of an allocation: the driver is to use that.

@@ -7,9 +7,8 @@ use crate::result;
 use crate::surfaces::{Resource, Surface};
 use abi::hresult::{D3DDDIERR_WASSTILLDRAWING, E_INVALIDARG, succeeded};
 use abi::umd::{
-    D3DDDI_DEVICEFUNCS, D3DDDI_LOCKASYNCFLAGS, D3DDDI_LOCKFLAGS,
-    D3DDDIARG_LOCK, D3DDDIARG_LOCKASYNC, D3DDDIARG_RENAME, D3DDDIARG_UNLOCK,
-    D3DDDIARG_UNLOCKASYNC,
+    D3DDDI_DEVICEFUNCS, D3DDDI_LOCKASYNCFLAGS, D3DDDI_LOCKFLAGS, D3DDDIARG_LOCK,
+    D3DDDIARG_LOCKASYNC, D3DDDIARG_RENAME, D3DDDIARG_UNLOCK, D3DDDIARG_UNLOCKASYNC,
 };
 use abi::{HANDLE, HRESULT};
 use flight::{Passive, RuleId, What};
@@ -56,8 +55,7 @@ impl Mapped {
     /// Copies lines without gaps in, as far as they go.
     pub fn write(&self, bytes: &[u8]) {
         let line = self.surface.width as usize * 4;
-        for (row, from) in
-            bytes.chunks(line.max(1)).take(self.surface.height as usize).enumerate()
+        for (row, from) in bytes.chunks(line.max(1)).take(self.surface.height as usize).enumerate()
         {
             // SAFETY: As above.
             unsafe { self.line(row).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
@@ -89,11 +87,8 @@ impl Device {
         let Some(group) = ledger.groups.get_mut(&resource.0) else { return };
         let Some(locks) = group.locks.get_mut(index as usize) else { return };
         *locks = if locked { *locks + 1 } else { locks.saturating_sub(1) };
-        let what = if locked {
-            What::SurfaceLocked { index }
-        } else {
-            What::SurfaceUnlocked { index }
-        };
+        let what =
+            if locked { What::SurfaceLocked { index } } else { What::SurfaceUnlocked { index } };
         self.0.log().emit(group.subject, what);
     }
 
@@ -106,14 +101,14 @@ impl Device {
     ) -> Result<Mapped, HRESULT> {
         const NAME: &str = "pfnLock";
         let flag = |set: bool, bit: u32| if set { bit } else { 0 };
-        let Value = flag(order.discard, D3DDDI_LOCKFLAGS::Discard)
+        let flags = flag(order.discard, D3DDDI_LOCKFLAGS::Discard)
             | flag(order.no_overwrite, D3DDDI_LOCKFLAGS::NoOverwrite)
             | flag(order.do_not_wait, D3DDDI_LOCKFLAGS::DoNotWait)
             | flag(order.read_only, D3DDDI_LOCKFLAGS::ReadOnly);
         let mut args = D3DDDIARG_LOCK {
             hResource: self.driver_of(resource)?,
             SubResourceIndex: index,
-            Flags: D3DDDI_LOCKFLAGS { Value },
+            Flags: D3DDDI_LOCKFLAGS { Value: flags },
             ..D3DDDIARG_LOCK::ZERO
         };
         let locked = self.locks(resource, index);

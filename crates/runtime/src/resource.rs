@@ -5,7 +5,7 @@ use crate::called;
 use crate::device::Device;
 use crate::ledger::{Group, Stage};
 use crate::result::{self, result};
-use crate::surfaces::{Resource, Surfaces};
+use crate::surfaces::{Resource, Surface, Surfaces};
 use abi::hresult::{
     D3DDDIERR_DEVICEREMOVED, D3DERR_NOTAVAILABLE, D3DERR_OUTOFVIDEOMEMORY, E_INVALIDARG,
     E_OUTOFMEMORY, succeeded,
@@ -21,7 +21,6 @@ use flight::{Kind, Passive, RuleId, What};
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
-
 impl Device {
     /// Makes a group of surfaces (`CreateResource`, or `CreateResource2` where a flag of that is
     /// set).
@@ -36,12 +35,13 @@ impl Device {
         if wanted.pool == D3DDDIPOOL_SYSTEMMEM {
             system = wanted.list.iter().map(|it| vec![0; it.bytes()].into()).collect();
         }
-        let info = |(place, it): (usize, &crate::Surface)| D3DDDI_SURFACEINFO {
+        let memory: Vec<*mut u8> = system.iter_mut().map(|it| it.as_mut_ptr()).collect();
+        let info = |(place, it): (usize, &Surface)| D3DDDI_SURFACEINFO {
             Width: it.width,
             Height: it.height,
             Depth: 1,
-            pSysMem: system.get(place).map_or(ptr::null(), |it| it.as_ptr().cast()),
-            SysMemPitch: if system.is_empty() { 0 } else { it.width * 4 },
+            pSysMem: memory.get(place).map_or(ptr::null(), |it| it.cast_const().cast()),
+            SysMemPitch: if memory.is_empty() { 0 } else { it.width.saturating_mul(4) },
             SysMemSlicePitch: 0,
         };
         let list: Vec<D3DDDI_SURFACEINFO> = wanted.list.iter().enumerate().map(info).collect();
@@ -235,8 +235,8 @@ impl Device {
         }
         let mut private = shared.privates.clone();
         let each = private.len() / shared.allocations.len().max(1);
-        let info = |(place, hAllocation): (usize, &D3DKMT_HANDLE)| D3DDDI_OPENALLOCATIONINFO {
-            hAllocation: *hAllocation,
+        let info = |(place, allocation): (usize, &D3DKMT_HANDLE)| D3DDDI_OPENALLOCATIONINFO {
+            hAllocation: *allocation,
             pPrivateDriverData: private.as_ptr().wrapping_add(place * each).cast(),
             PrivateDriverDataSize: u32::try_from(each).unwrap_or(u32::MAX),
         };
@@ -303,7 +303,9 @@ impl Device {
         let (released, about) = (group.stage == Stage::Released, group.subject);
         let broken = (released && !succeeded(answer)).then(|| {
             let answer = result::name(answer);
-            format!("{about} was released, and {NAME} answers {answer}: an error says that it was not")
+            format!(
+                "{about} was released, and {NAME} answers {answer}: an error says that it was not"
+            )
         });
         inner.judge(RuleId::UMD_DESTROY_024, NAME, broken);
         let allowed = [E_OUTOFMEMORY, D3DDDIERR_DEVICEREMOVED, E_INVALIDARG];

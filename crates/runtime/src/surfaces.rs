@@ -106,7 +106,8 @@ impl Surfaces {
 
     /// What another process has to know to open it.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let head = [self.format.cast_unsigned(), self.pool.cast_unsigned(), self.flags, self.flags2];
+        let head =
+            [self.format.cast_unsigned(), self.pool.cast_unsigned(), self.flags, self.flags2];
         let list = self.list.iter().flat_map(|it| [it.width, it.height]);
         head.into_iter().chain(list).flat_map(u32::to_le_bytes).collect()
     }

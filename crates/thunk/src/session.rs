@@ -3,7 +3,7 @@
 use crate::claims::Belief;
 use abi::NTSTATUS;
 use abi::status::STATUS_SUCCESS;
-use flight::{Hex, Log, RuleId, What, Who};
+use flight::{Hex, Log, OnBehalf, RuleId, What, Who};
 use kernel::{Kernel, ProcessId};
 use std::sync::Arc;
 
@@ -77,6 +77,7 @@ impl Session {
         name: &'static str,
         body: impl FnOnce() -> Result<(), NTSTATUS>,
     ) -> NTSTATUS {
+        let _behalf = OnBehalf::of(self.who);
         self.log().emit(self.process.subject(), What::Enter { call: name.into() });
         let status = self.belief.during(body).err().unwrap_or(STATUS_SUCCESS);
         let left = What::Leave { call: name.into(), status: Hex(status.cast_unsigned()) };

@@ -200,7 +200,7 @@ impl Device {
     /// What the application has not dropped is dropped for it.
     ///
     /// WINDOWS: an application's device drops its resources when it goes (our reading: the page
-    /// of DestroyDevice has the driver free what is left).
+    /// of `DestroyDevice` has the driver free what is left).
     fn drop_all(&self, at: &mut Passive) {
         let live: Vec<usize> = {
             let ledger = self.0.ledger();

@@ -16,6 +16,7 @@ use std::ptr;
 
 /// How to lock. `Default` waits for whatever uses the surface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the interface")]
 pub struct LockOrder {
     /// What is there is not needed any more: other memory may be given.
     pub discard: bool,

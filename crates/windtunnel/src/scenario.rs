@@ -2,8 +2,8 @@
 
 use crate::scenarios::{
     address, asks, bad, bad_address, bad_memory, bad_render, bad_sync, destroy, destroy_memory,
-    escape, interrupt, keyed, life, memory, pnp, recover, render, saved, share, submit, sync,
-    threads, update,
+    escape, interrupt, keyed, life, memory, pnp, recover, render, saved, share, submit, surfaces,
+    sync, threads, update,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -225,6 +225,9 @@ pub(crate) const DRAWN_ADDRESSES: &[&str] = &[
     "DxgkDdiSetRootPageTable",
 ];
 
+/// A user-mode driver.
+pub(crate) const UMD: &[&str] = &["OpenAdapter"];
+
 /// Every scenario, good ones first.
 pub const ALL: &[&[Scenario]] = &[
     life::ALL,
@@ -245,6 +248,7 @@ pub const ALL: &[&[Scenario]] = &[
     submit::ALL,
     render::ALL,
     pnp::ALL,
+    surfaces::ALL,
     bad::ALL,
     bad_memory::ALL,
     bad_address::ALL,
@@ -252,6 +256,7 @@ pub const ALL: &[&[Scenario]] = &[
     keyed::BAD,
     submit::BAD,
     bad_render::ALL,
+    surfaces::BAD,
 ];
 
 /// The scenario of that name.

@@ -90,10 +90,10 @@ impl Inner {
         let broken = opened.map(|about| format!("{about} was opened: its memory is there"));
         let mut kept = self.judge(RuleId::UMD_RES_009, NAME, broken);
         if let Some((making, about, calls)) = making {
-            let broken = if handle != Some(making) {
-                Some(format!("{about} is shared, and hResource does not name it"))
-            } else {
+            let broken = if handle == Some(making) {
                 (calls > 0).then(|| format!("{about} is shared, and allocated for a second time"))
+            } else {
+                Some(format!("{about} is shared, and hResource does not name it"))
             };
             kept &= self.judge(RuleId::UMD_RES_003, NAME, broken);
         }

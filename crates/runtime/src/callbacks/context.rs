@@ -1,6 +1,7 @@
 //! Contexts, escapes, and what the hardware can do.
 #![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
 
+use super::work::blank;
 use crate::called;
 use crate::device::Inner;
 use crate::ledger::Context;
@@ -102,7 +103,7 @@ callback! {
 fn keep(device: &Inner, kernel: D3DKMT_HANDLE, list: (usize, u32)) -> HANDLE {
     let name = called::handle();
     device.ledger().contexts.insert(name, Context { kernel, list });
-    device.blank(list);
+    blank(list);
     ptr::without_provenance_mut(name)
 }
 

@@ -52,7 +52,7 @@ callback! {
             if let Some(it) = device.ledger().contexts.get_mut(&asked.hContext.addr()) {
                 it.list = list;
             }
-            device.blank(list);
+            blank(list);
         }
         device.submitted(NAME, checked(status))
     }
@@ -112,18 +112,18 @@ impl Inner {
         written.find(|it| list.contains(it))
     }
 
-    /// Empties an allocation list that a driver is given: what is in it later is the driver's.
-    pub(super) fn blank(&self, (address, entries): (usize, u32)) {
-        let list = ptr::with_exposed_provenance_mut::<D3DDDI_ALLOCATIONLIST>(address);
-        if !list.is_null() {
-            // SAFETY: The kernel shows so many entries there until the context goes; the driver
-            // that could write to them has not been given them yet.
-            unsafe { list.write_bytes(0, entries as usize) };
-        }
-    }
-
     pub(super) fn absent(&self, name: &'static str) {
         self.log().emit(self.subject, What::Absent { name: name.into() });
+    }
+}
+
+/// Empties an allocation list that a driver is given: what is in it later is the driver's.
+pub(super) fn blank((address, entries): (usize, u32)) {
+    let list = ptr::with_exposed_provenance_mut::<D3DDDI_ALLOCATIONLIST>(address);
+    if !list.is_null() {
+        // SAFETY: The kernel shows so many entries there until the context goes; the driver
+        // that could write to them has not been given them yet.
+        unsafe { list.write_bytes(0, entries as usize) };
     }
 }
 

@@ -27,6 +27,7 @@ mod recover;
 mod registry;
 mod segments;
 mod table;
+mod umd;
 mod view;
 mod wrapped;
 
@@ -34,3 +35,4 @@ pub use board::Board;
 pub use plug::plug;
 pub use registry::{ALL, Listed, find};
 pub use table::GOOD;
+pub use umd::{Flaw as UmdFlaw, ListedUmd, UMDS, find_umd};

@@ -54,6 +54,8 @@ pub enum Kind {
     Table,
     /// A keyed mutex.
     Keyed,
+    /// An instance of an allocation that was renamed; the first is the allocation itself.
+    Instance,
 }
 
 /// What an event is about: the third device, the first word.
@@ -91,6 +93,7 @@ const KINDS: &[(Kind, &str)] = &[
     (Kind::Space, "space"),
     (Kind::Table, "page-table"),
     (Kind::Keyed, "keyed-mutex"),
+    (Kind::Instance, "instance"),
 ];
 
 impl Kind {

@@ -35,7 +35,10 @@ const CONTEXT_CREATED: Kept = Kept {
 
 const RENDERED: Kept = Kept {
     handles: &[(Which::StaleContext, RuleId::DEV_LIFE_003, "D3DKMTRender.hContext")],
-    others: &[(RuleId::SUBMIT_CMD_001, "D3DKMTRender.hContext")],
+    others: &[
+        (RuleId::SUBMIT_CMD_001, "D3DKMTRender.hContext"),
+        (RuleId::SUBMIT_RENDER_006, "D3DKMTRender.pAllocationList"),
+    ],
 };
 
 /// What a call says of its packet, and what it has.

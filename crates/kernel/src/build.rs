@@ -16,7 +16,7 @@ use crate::handle::{Handle, Reservations, Reserved};
 use crate::kernel::Kernel;
 use crate::lock::Held;
 use crate::memory::Extent;
-use crate::miniport::{Generation, Blank, Born, DriverResource, Opening, ViewBirth};
+use crate::miniport::{Blank, Born, DriverResource, Generation, Opening, ViewBirth};
 use crate::refused::Refused;
 use crate::resource::{Resource, ResourceView};
 use crate::store::Few;

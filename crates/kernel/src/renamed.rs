@@ -17,8 +17,8 @@ use crate::allocation::Allocation;
 use crate::device::Inside;
 use crate::handle::{BadHandle, Handle};
 use crate::kernel::Kernel;
-use crate::memory::cpu::LockOrder;
 use crate::memory::Extent;
+use crate::memory::cpu::LockOrder;
 use crate::miniport::Generation;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
@@ -87,7 +87,11 @@ impl Kernel {
                 let world = &mut *self.world.hold();
                 world.views_of(process, inside.device, &[order.view])?;
                 match self.pick(world, view, order.unnamed) {
-                    Pick::Found(extent) => return Ok(extent),
+                    Pick::Found(extent) => {
+                        let asked = What::LockAsked { hurries: false, still: order.still };
+                        self.log.emit(world.seen_as(view, extent), asked);
+                        return Ok(extent);
+                    }
                     Pick::Named => return Err(Refused::InUse(about)),
                     Pick::Behind(extents) => extents,
                 }
@@ -103,7 +107,9 @@ impl Kernel {
     }
 
     fn pick(&self, world: &mut World, view: u32, unnamed: bool) -> Pick {
-        let Some(number) = world.views.get(view).map(|it| it.allocation) else { return Pick::Named };
+        let Some(number) = world.views.get(view).map(|it| it.allocation) else {
+            return Pick::Named;
+        };
         let handle = world.views.get(view).map(|it| it.handle);
         let Some(it) = world.allocations.get_mut(number) else { return Pick::Named };
         let Some(extent) = it.extent else { return Pick::Named };
@@ -131,8 +137,7 @@ impl Kernel {
             return self.make_instance(world, number, view, extent);
         }
         let waits = |it: &&Instance| quiet(it) && closed(it) && used(it);
-        let behind: Vec<u32> =
-            renames.instances.iter().filter(waits).map(|it| it.extent).collect();
+        let behind: Vec<u32> = renames.instances.iter().filter(waits).map(|it| it.extent).collect();
         if behind.is_empty() { Pick::Named } else { Pick::Behind(behind) }
     }
 
@@ -371,7 +376,9 @@ impl World {
         let mut behind: Vec<(u32, u64)> = Vec::new();
         for it in &order.patches {
             let place = it.allocation as usize;
-            let (Some((view, _)), Some(turn)) = (all.get(place), turns.get(place)) else { continue };
+            let (Some((view, _)), Some(turn)) = (all.get(place), turns.get(place)) else {
+                continue;
+            };
             match behind.iter_mut().find(|it| it.0 == *view) {
                 Some((_, last)) if turn < last => {
                     let handle = order.list.get(place).map(|it| it.0).unwrap_or_default();

@@ -110,9 +110,8 @@ const UNLOCKED_2: Kept = Kept {
 };
 
 /// Flags that have no effect here yet: said when used.
-const WITHOUT_EFFECT: &[(u32, &str)] = &[
-    (Flags::UseAlternateVA, "D3DKMTLock.Flags.UseAlternateVA"),
-];
+const WITHOUT_EFFECT: &[(u32, &str)] =
+    &[(Flags::UseAlternateVA, "D3DKMTLock.Flags.UseAlternateVA")];
 
 /// Shows an allocation to the CPU, when the work before is done; or another instance of it,
 /// by the handle that it has then, to a caller that does not want the bytes it had (`Discard`).

@@ -72,8 +72,9 @@ impl Kernel {
             let (hurries, still) = (order.hurries, order.still);
             // WINDOWS: a lock that discards neither waits nor hurries (documented).
             let renames = order.discards && world.may_rename(view);
-            let asked = What::LockAsked { hurries: hurries && !renames, still };
-            self.log.emit(world.seen_as(view, extent), asked);
+            if !renames {
+                self.log.emit(world.seen_as(view, extent), What::LockAsked { hurries, still });
+            }
             (view, extent, renames)
         };
         if renames {

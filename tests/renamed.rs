@@ -1,0 +1,358 @@
+//! Renamed allocations, byte by byte: every packet sees what was written for it, and whoever
+//! discards does not wait for it.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+
+use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as CreateFlags;
+use abi::status::{STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_INVALID_PARAMETER};
+use abi::ukm::D3DDDICB_LOCKFLAGS as LockFlags;
+use flight::{Event, Log, Passive, What};
+use kernel::segment::Wants;
+use kernel::{Handle, Plugged};
+use softgpu::format::{Command, describe_in, encode, only_in};
+use softgpu::{APERTURE, LOCAL, MemoryPlan, SoftGpu, VISIBLE};
+use std::sync::Arc;
+use stories::sight::{PAGE, peek, poke};
+use stories::{Wing, run, verified};
+use thunk::{Client, Create, Destroy, Listed, ListedContext, Names, SyncObject};
+use windtunnel::On;
+
+const UNNAMED: u32 = LockFlags::NoExistingReference;
+
+/// Little memory: five allocations of four pages.
+const SMALL: MemoryPlan = MemoryPlan {
+    visible: 20 * PAGE,
+    local: 20 * PAGE,
+    aperture: 20 * PAGE,
+    paging_buffer: 4096,
+    paging_node: 1,
+    mmu: None,
+};
+
+/// In every order, threads side by side and memory short included.
+fn orders() -> impl Iterator<Item = (On, MemoryPlan)> {
+    let stepped = (1..=6).map(|it| (On::Stepped(it), SMALL));
+    let pressed = (1..=6).map(|it| (On::Pressed(it), MemoryPlan::default()));
+    stepped.chain(pressed).chain([(On::Free, SMALL); 3])
+}
+
+/// Every place where an allocation can be that a client fills.
+fn homes() -> [Wants; 3] {
+    [only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE]), only_in(&[LOCAL, APERTURE])]
+}
+
+/// A client of a driver of WDDM 1.x, with a device and a context with lists.
+struct Studio<'a> {
+    wing: &'a Wing,
+    client: Client,
+    device: u32,
+    context: ListedContext,
+}
+
+impl Studio<'_> {
+    fn create(&self, at: &mut Passive, pages: u64, wants: &Wants) -> u32 {
+        let private = vec![describe_in(pages * PAGE, PAGE, wants)];
+        self.client.create(at, &Create::on(self.device, private)).unwrap().allocations[0]
+    }
+
+    fn render(&mut self, at: &mut Passive, command: Command, list: &[u32]) {
+        let list = list.iter().map(|it| (*it, true)).collect();
+        let packet = Listed { commands: encode(&[command]), list, ..Listed::default() };
+        self.client.render(at, &mut self.context, &packet).unwrap();
+    }
+
+    /// Discards what an allocation has, fills it, and answers the name it has then.
+    fn refill(&self, at: &mut Passive, it: u32, value: u8) -> u32 {
+        let mut locked = self.client.lock_discard(at, self.device, it, 0);
+        if locked == Err(STATUS_GRAPHICS_ALLOCATION_BUSY) {
+            locked = self.client.lock_discard(at, self.device, it, UNNAMED);
+        }
+        let (name, address) = locked.unwrap();
+        assert!(poke(address, &[value; 64]));
+        self.unlock(at, name);
+        name
+    }
+
+    fn unlock(&self, at: &mut Passive, it: u32) {
+        self.client.unlock(at, self.device, &[it]).unwrap();
+    }
+
+    /// What the CPU sees of it.
+    fn seen(&self, at: &mut Passive, it: u32, bytes: usize) -> Vec<u8> {
+        let address = self.client.lock(at, self.device, it, LockFlags::LockEntire, &[]).unwrap();
+        let seen = peek(address, bytes).unwrap();
+        self.unlock(at, it);
+        seen
+    }
+
+    fn destroy(&self, at: &mut Passive, list: &[u32]) {
+        let list = Destroy { device: self.device, list: list.to_vec(), ..Destroy::default() };
+        self.client.destroy(at, &list).unwrap();
+    }
+
+    /// Has the GPU stand still, until this fence is signalled.
+    fn stall(&self, at: &mut Passive) -> u32 {
+        let fence = self.client.create_sync(at, self.device, SyncObject::Monitored(0), 0);
+        let fence = fence.unwrap().object;
+        self.client.wait_gpu(at, self.context.context, &[(fence, 1)]).unwrap();
+        fence
+    }
+
+    fn go_on(&self, at: &mut Passive, fence: u32) {
+        self.client.signal_cpu(at, self.device, &[(fence, 1)], 0).unwrap();
+        self.wing.host.quiet(at);
+        self.client.destroy_sync(at, fence).unwrap();
+    }
+}
+
+fn copy(from: u32, to: u32, place: u64) -> Command {
+    let (from, to) = (Handle(from), Handle(to));
+    Command::Copy { from, from_offset: 0, to, to_offset: place * 64, length: 64 }
+}
+
+/// Tells a story of a client that may leave things behind: they end with its device.
+fn in_studio(
+    on: On,
+    plan: MemoryPlan,
+    story: impl FnOnce(&mut Studio<'_>, &mut Passive),
+) -> Vec<Event> {
+    let ram = nt::Ram::new(1 << 30).unwrap();
+    let (driver, machine) = SoftGpu::with_lists(ram.clone(), plan);
+    let before = ram.taken();
+    let plug = move |log: &Arc<Log>| Plugged {
+        miniport: driver,
+        machine,
+        pool: nt::Pool::new(log.clone()),
+    };
+    let events = run(on, plug, |wing, at| {
+        let client = Client::new(&wing.kernel);
+        let adapter = client.adapters(at).unwrap()[0];
+        let device = client.create_device(at, adapter).unwrap();
+        let context = client.create_listed_context(at, device, 0).unwrap();
+        let mut studio = Studio { wing, client, device, context };
+        story(&mut studio, at);
+        wing.kernel.validate().unwrap();
+        let Studio { client, device, context, .. } = studio;
+        client.destroy_context(at, context.context).unwrap();
+        client.destroy_device(at, device).unwrap();
+        client.close_adapter(at, adapter).unwrap();
+        client.end(at);
+    });
+    assert_eq!(ram.taken(), before, "{on:?}: pages of the machine's memory were left behind");
+    events
+}
+
+/// The same, of a client that breaks no rule.
+fn in_good_studio(
+    on: On,
+    plan: MemoryPlan,
+    story: impl FnOnce(&mut Studio<'_>, &mut Passive),
+) -> Vec<Event> {
+    let events = in_studio(on, plan, story);
+    assert_eq!(verified(&events).findings(), [], "{on:?}");
+    let broken = events.iter().find(|it| matches!(it.what, What::RuleBroken { .. }));
+    assert!(broken.is_none(), "{on:?}: {broken:?}");
+    events
+}
+
+fn made(events: &[Event]) -> usize {
+    events.iter().filter(|it| matches!(it.what, What::InstanceMade { .. })).count()
+}
+
+#[test]
+fn every_packet_sees_what_was_written_for_it() {
+    for (on, plan) in orders() {
+        for (home, wants) in homes().into_iter().enumerate() {
+            for instances in [0, 2, 3] {
+                let events = in_good_studio(on, plan, |studio, at| {
+                    let first = studio.create(at, 4, &Wants { instances, ..wants });
+                    let target = studio.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
+                    let mut newest = first;
+                    for turn in 0..16_u8 {
+                        newest = studio.refill(at, newest, turn + 1);
+                        studio.render(at, copy(first, target, turn.into()), &[newest, target]);
+                    }
+                    let seen = studio.seen(at, target, 16 * 64);
+                    let due: Vec<u8> = (1..=16).flat_map(|it| [it; 64]).collect();
+                    assert!(seen == due, "{on:?}, home {home}, {instances} instances");
+                    studio.destroy(at, &[newest, target]);
+                });
+                let most = if instances == 0 { 63 } else { instances as usize - 1 };
+                assert!((1..=most).contains(&made(&events)), "{on:?}, {}", made(&events));
+            }
+        }
+    }
+}
+
+#[test]
+fn whoever_discards_does_not_wait_while_there_may_be_more() {
+    for (on, plan) in orders() {
+        let events = in_good_studio(on, plan, |studio, at| {
+            let first = studio.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
+            let target = studio.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
+            let fence = studio.stall(at);
+            let mut names = vec![first];
+            for turn in 0..12_u8 {
+                let (name, address) = studio
+                    .client
+                    .lock_discard(at, studio.device, names[names.len() - 1], 0)
+                    .unwrap();
+                assert!(poke(address, &[turn + 1; 64]));
+                studio.unlock(at, name);
+                studio.render(at, copy(first, target, turn.into()), &[name, target]);
+                names.push(name);
+            }
+            studio.go_on(at, fence);
+            let due: Vec<u8> = (1..=12).flat_map(|it| [it; 64]).collect();
+            assert!(studio.seen(at, target, 12 * 64) == due, "{on:?}");
+            // Now all of them are idle: the one that was given first comes round.
+            let (name, _) = studio.client.lock_discard(at, studio.device, names[12], 0).unwrap();
+            assert!(names[..12].contains(&name), "{on:?}");
+            studio.unlock(at, name);
+        });
+        // The first was never used, so it was the second as well.
+        assert_eq!(made(&events), 11, "{on:?}");
+    }
+}
+
+#[test]
+fn one_that_commands_may_name_is_not_given_again() {
+    for (on, plan) in orders() {
+        in_good_studio(on, plan, |studio, at| {
+            let (client, device) = (studio.client.clone(), studio.device);
+            let wants = Wants { instances: 3, ..only_in(&[VISIBLE, APERTURE]) };
+            let first = studio.create(at, 1, &wants);
+            let (second, _) = client.lock_discard(at, device, first, 0).unwrap();
+            let (third, address) = client.lock_discard(at, device, second, 0).unwrap();
+            assert!(first != second && second != third && first != third);
+            assert!(poke(address, &[3; 64]));
+            // Nothing was submitted, so the client may have written commands for all of them.
+            let hurried = [0, LockFlags::DonotWait, LockFlags::DonotWait | LockFlags::IgnoreSync];
+            for flags in hurried {
+                let more = client.lock_discard(at, device, third, flags);
+                assert_eq!(more, Err(STATUS_GRAPHICS_ALLOCATION_BUSY), "{on:?}");
+            }
+            studio.unlock(at, second);
+            studio.unlock(at, third);
+            // It has not: the one it has is idle, and will do.
+            let again = client.lock_discard(at, device, third, UNNAMED).unwrap();
+            assert_eq!(again.0, third, "{on:?}");
+            studio.unlock(at, third);
+            // While a packet uses it, another is given.
+            let fence = studio.stall(at);
+            studio.render(at, copy(first, first, 2), &[third]);
+            let other = client.lock_discard(at, device, third, UNNAMED).unwrap();
+            assert!(other.0 != third, "{on:?}");
+            studio.unlock(at, other.0);
+            studio.go_on(at, fence);
+            assert_eq!(studio.seen(at, other.0, 1).len(), 1);
+            studio.destroy(at, &[other.0]);
+        });
+    }
+}
+
+#[test]
+fn where_there_can_be_one_only_it_waits_for_packets() {
+    for (on, plan) in orders() {
+        let events = in_good_studio(on, plan, |studio, at| {
+            let (client, device) = (studio.client.clone(), studio.device);
+            let one = Wants { instances: 1, ..only_in(&[VISIBLE, APERTURE]) };
+            let it = studio.create(at, 1, &one);
+            let target = studio.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
+            for turn in 0..6_u8 {
+                let hurried = client.lock_discard(at, device, it, 0);
+                assert_eq!(hurried, Err(STATUS_GRAPHICS_ALLOCATION_BUSY));
+                let flags = UNNAMED | LockFlags::DonotWait;
+                let (name, address) = client.lock_discard(at, device, it, flags).unwrap();
+                assert_eq!(name, it);
+                assert!(poke(address, &[turn + 1; 64]));
+                studio.unlock(at, it);
+                studio.render(at, copy(it, target, turn.into()), &[it, target]);
+            }
+            let due: Vec<u8> = (1..=6).flat_map(|it| [it; 64]).collect();
+            assert!(studio.seen(at, target, 6 * 64) == due, "{on:?}");
+        });
+        assert_eq!(made(&events), 0);
+    }
+}
+
+#[test]
+fn an_older_one_is_unlocked_and_nothing_else() {
+    for (on, plan) in orders() {
+        in_studio(on, plan, |studio, at| {
+            let (client, device) = (studio.client.clone(), studio.device);
+            let first = studio.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
+            let entire = LockFlags::LockEntire;
+            let before = client.lock(at, device, first, entire, &[]).unwrap();
+            let (newest, address) = client.lock_discard(at, device, first, 0).unwrap();
+            assert!(poke(before, &[1; 64]) && poke(address, &[2; 64]) && before != address);
+            assert_eq!(peek(before, 1), Some(vec![1]), "{on:?}");
+            let refused = Err(STATUS_INVALID_PARAMETER);
+            assert_eq!(client.lock(at, device, first, entire, &[]).map(drop), refused);
+            let destroy = |it| Destroy { device, list: vec![it], ..Destroy::default() };
+            assert_eq!(client.destroy(at, &destroy(first)), refused);
+            assert_eq!(client.offer(at, Names::of(device, &[first]), 1), refused);
+            studio.unlock(at, first);
+            assert_eq!(client.unlock(at, device, &[first]), refused, "it is not locked any more");
+            assert_eq!(peek(before, 1), None);
+            assert_eq!(client.unlock(at, device, &[newest, newest]), refused, "not twice");
+            studio.unlock(at, newest);
+            // What is offered is the newest.
+            client.offer(at, Names::of(device, &[newest]), 1).unwrap();
+            assert_eq!(client.lock_discard(at, device, newest, 0).map(drop), refused);
+            let thrown = client.reclaim(at, Names::of(device, &[newest])).unwrap()[0];
+            assert!(thrown || studio.seen(at, newest, 64) == [2; 64], "{on:?}");
+            client.destroy(at, &destroy(newest)).unwrap();
+            assert_eq!(client.destroy(at, &destroy(newest)), refused);
+        });
+    }
+}
+
+#[test]
+fn what_is_shared_or_of_a_resource() {
+    for (on, plan) in orders() {
+        in_good_studio(on, plan, |studio, at| {
+            let private = vec![describe_in(PAGE, PAGE, &only_in(&[VISIBLE, APERTURE])); 2];
+            let flags = CreateFlags::CreateResource;
+            for flags in [flags, flags | CreateFlags::CreateShared] {
+                let order = Create { flags, ..Create::on(studio.device, private.clone()) };
+                let made = studio.client.create(at, &order).unwrap();
+                let it = made.allocations[0];
+                let (name, _) = studio.client.lock_discard(at, studio.device, it, 0).unwrap();
+                let shared = flags & CreateFlags::CreateShared != 0;
+                assert_eq!(name == it, shared, "{on:?}");
+                studio.unlock(at, name);
+                let (device, resource) = (studio.device, made.resource);
+                let all = Destroy { device, resource, ..Destroy::default() };
+                studio.client.destroy(at, &all).unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn all_instances_end_with_the_allocation_whoever_uses_them() {
+    for (on, plan) in orders() {
+        for end in 0..3 {
+            in_studio(on, plan, |studio, at| {
+                let wants = only_in(&[VISIBLE, APERTURE]);
+                let (first, target) = (studio.create(at, 4, &wants), studio.create(at, 1, &wants));
+                let mut newest = first;
+                for turn in 0..4 {
+                    newest = studio.refill(at, newest, turn);
+                    studio.render(at, copy(first, target, turn.into()), &[newest, target]);
+                }
+                // One is locked, and one of the older ones is.
+                let flags = LockFlags::LockEntire;
+                studio.client.lock(at, studio.device, newest, flags, &[]).unwrap();
+                let last = studio.client.lock_discard(at, studio.device, newest, 0).unwrap();
+                if end > 0 {
+                    let (device, assume_not_in_use) = (studio.device, end > 1);
+                    let list = vec![target, last.0];
+                    let destroy = Destroy { device, list, assume_not_in_use, ..Destroy::default() };
+                    studio.client.destroy(at, &destroy).unwrap();
+                }
+            });
+        }
+    }
+}

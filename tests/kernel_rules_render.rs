@@ -41,18 +41,6 @@ pub(crate) const CASES: &[Case] = &[
         Set("paging.built of=instance:1", "word", "word:77"),
     ),
     case(
-        RuleId::KMD_ALLOC_015,
-        RENAMED,
-        "an instance is something else to its driver",
-        Set("instance.made", "word", "word:77"),
-    ),
-    case(
-        RuleId::KMD_ALLOC_015,
-        RENAMED,
-        "a driver is asked to create an instance",
-        Set("ddi.call name=DxgkDdiPatch", "name", "DxgkDdiCreateAllocation"),
-    ),
-    case(
         RuleId::KMD_ALLOC_016,
         RENAMED,
         "there are more instances than a driver wants",

@@ -35,11 +35,11 @@ const CONTEXT_CREATED: Kept = Kept {
 
 const RENDERED: Kept = Kept {
     handles: &[(Which::StaleContext, RuleId::DEV_LIFE_003, "D3DKMTRender.hContext")],
-    others: &[
-        (RuleId::SUBMIT_CMD_001, "D3DKMTRender.hContext"),
-        (RuleId::SUBMIT_RENDER_006, "D3DKMTRender.pAllocationList"),
-    ],
+    others: &[(RuleId::SUBMIT_CMD_001, "D3DKMTRender.hContext")],
 };
+
+const LISTED: Kept =
+    Kept { handles: &[], others: &[(RuleId::SUBMIT_RENDER_006, "D3DKMTRender.pAllocationList")] };
 
 /// What a call says of its packet, and what it has.
 struct Counts {
@@ -191,7 +191,7 @@ fn render(
     let commands = captured.commands.get(skip..).unwrap_or_default().to_vec();
     let null = asked.Flags.has(Flags::NullRendering);
     let order = RenderOrder { context, commands, list, patches, null };
-    session.kernel.render(at, session.process, &order).map_err(|why| status(&why))
+    answer(session, LISTED, session.kernel.render(at, session.process, &order))
 }
 
 fn location(words: [u32; PATCH_WORDS]) -> PatchLocation {

@@ -92,3 +92,62 @@ impl Shadows {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::script::{judged, said};
+    use flight::RuleId;
+
+    const CREATED: &str = "word:1 word.given to=allocation:1
+        allocation:1 allocation.created adapter=adapter:1 device=device:1 resource=- size=4096 \
+            pitch_size=0 alignment=4096 given=0x00000000 seen=0x00000000
+        allocation:1 allocation.limited most=2\n";
+
+    fn made(word: u32, count: u32) -> String {
+        format!(
+            "{CREATED}instance:1 instance.made of=allocation:1 view=view:1 word=word:{word} \
+             count={count}"
+        )
+    }
+
+    #[test]
+    fn an_instance_is_the_same_to_its_driver() {
+        let id = RuleId::KMD_ALLOC_015;
+        assert_eq!((said(id, &made(1, 2)).len(), judged(id, &made(1, 2))), (0, 1));
+        assert_eq!(
+            said(id, &made(2, 2)),
+            [
+                "instance 1 of allocation 1 is word 2 to its driver, which knows allocation 1 as word 1"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_lock_has_nothing_created() {
+        let id = RuleId::KMD_ALLOC_015;
+        let lock = |ddi: &str| {
+            format!(
+                "process:1 enter call=D3DKMTLock
+                call:1 ddi.call name={ddi} level=passive class=level-0 adapter=adapter:1 \
+                    process=process:1
+                process:1 leave call=D3DKMTLock status=0x00000000"
+            )
+        };
+        assert_eq!(judged(id, &lock("DxgkDdiBuildPagingBuffer")), 1);
+        assert!(said(id, &lock("DxgkDdiBuildPagingBuffer")).is_empty());
+        assert_eq!(
+            said(id, &lock("DxgkDdiCreateAllocation")),
+            ["a lock of process 1 had DxgkDdiCreateAllocation called"]
+        );
+    }
+
+    #[test]
+    fn there_are_no_more_than_a_driver_wants() {
+        let id = RuleId::KMD_ALLOC_016;
+        assert_eq!((said(id, &made(1, 2)).len(), judged(id, &made(1, 2))), (0, 1));
+        assert_eq!(
+            said(id, &made(1, 3)),
+            ["allocation 1 has 3 instances, but its driver set MaximumRenamingListLength to 2"]
+        );
+    }
+}

@@ -6,14 +6,14 @@
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as CreateFlags;
 use abi::status::{STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_INVALID_PARAMETER};
 use abi::ukm::D3DDDICB_LOCKFLAGS as LockFlags;
-use flight::{Event, Log, Passive, What};
+use flight::{Crew, Event, Log, Passive, What};
 use kernel::segment::Wants;
-use kernel::{Handle, Plugged};
+use kernel::{Handle, Kernel, Plugged};
 use softgpu::format::{Command, describe_in, encode, only_in};
 use softgpu::{APERTURE, LOCAL, MemoryPlan, SoftGpu, VISIBLE};
 use std::sync::Arc;
 use stories::sight::{PAGE, peek, poke};
-use stories::{Wing, run, verified};
+use stories::{run, verified};
 use thunk::{Client, Create, Destroy, Listed, ListedContext, Names, SyncObject};
 use windtunnel::On;
 
@@ -42,14 +42,15 @@ fn homes() -> [Wants; 3] {
 }
 
 /// A client of a driver of WDDM 1.x, with a device and a context with lists.
-struct Studio<'a> {
-    wing: &'a Wing,
+struct Studio {
+    kernel: Arc<Kernel>,
+    host: Arc<dyn Crew>,
     client: Client,
     device: u32,
     context: ListedContext,
 }
 
-impl Studio<'_> {
+impl Studio {
     fn create(&self, at: &mut Passive, pages: u64, wants: &Wants) -> u32 {
         let private = vec![describe_in(pages * PAGE, PAGE, wants)];
         self.client.create(at, &Create::on(self.device, private)).unwrap().allocations[0]
@@ -100,7 +101,7 @@ impl Studio<'_> {
 
     fn go_on(&self, at: &mut Passive, fence: u32) {
         self.client.signal_cpu(at, self.device, &[(fence, 1)], 0).unwrap();
-        self.wing.host.quiet(at);
+        self.host.quiet(at);
         self.client.destroy_sync(at, fence).unwrap();
     }
 }
@@ -114,7 +115,7 @@ fn copy(from: u32, to: u32, place: u64) -> Command {
 fn in_studio(
     on: On,
     plan: MemoryPlan,
-    story: impl FnOnce(&mut Studio<'_>, &mut Passive),
+    story: impl FnOnce(&mut Studio, &mut Passive),
 ) -> Vec<Event> {
     let ram = nt::Ram::new(1 << 30).unwrap();
     let (driver, machine) = SoftGpu::with_lists(ram.clone(), plan);
@@ -128,7 +129,8 @@ fn in_studio(
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
         let context = client.create_listed_context(at, device, 0).unwrap();
-        let mut studio = Studio { wing, client, device, context };
+        let (kernel, host) = (wing.kernel.clone(), wing.host.clone());
+        let mut studio = Studio { kernel, host, client, device, context };
         story(&mut studio, at);
         wing.kernel.validate().unwrap();
         let Studio { client, device, context, .. } = studio;
@@ -145,7 +147,7 @@ fn in_studio(
 fn in_good_studio(
     on: On,
     plan: MemoryPlan,
-    story: impl FnOnce(&mut Studio<'_>, &mut Passive),
+    story: impl FnOnce(&mut Studio, &mut Passive),
 ) -> Vec<Event> {
     let events = in_studio(on, plan, story);
     assert_eq!(verified(&events).findings(), [], "{on:?}");
@@ -353,5 +355,62 @@ fn all_instances_end_with_the_allocation_whoever_uses_them() {
                 }
             });
         }
+    }
+}
+
+#[test]
+fn threads_fill_their_own() {
+    for (on, plan) in orders() {
+        in_good_studio(on, plan, |studio, at| {
+            let (client, device) = (studio.client.clone(), studio.device);
+            let all = ["one", "two", "three"].map(|name| {
+                let (kernel, host) = (studio.kernel.clone(), studio.host.clone());
+                let client = client.clone();
+                studio.host.spawn(name, move |at| {
+                    let context = client.create_listed_context(at, device, 0).unwrap();
+                    let wants = Wants { instances: 3, ..only_in(&[VISIBLE, APERTURE]) };
+                    let private = vec![describe_in(PAGE, PAGE, &wants); 2];
+                    let made = client.create(at, &Create::on(device, private)).unwrap();
+                    let (first, target) = (made.allocations[0], made.allocations[1]);
+                    let mut studio = Studio { kernel, host, client, device, context };
+                    let mut newest = first;
+                    for turn in 0..8_u8 {
+                        newest = studio.refill(at, newest, turn + 1);
+                        studio.render(at, copy(first, target, turn.into()), &[newest, target]);
+                    }
+                    let due: Vec<u8> = (1..=8).flat_map(|it| [it; 64]).collect();
+                    assert!(studio.seen(at, target, 8 * 64) == due, "{on:?}");
+                    studio.destroy(at, &[newest, target]);
+                    studio.client.destroy_context(at, studio.context.context).unwrap();
+                    studio.kernel.validate().unwrap();
+                })
+            });
+            for ended in all {
+                studio.host.park(at, &ended, None);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_lock_that_waits_finds_its_allocation_gone() {
+    for (on, plan) in orders() {
+        in_studio(on, plan, |studio, at| {
+            let (client, device) = (studio.client.clone(), studio.device);
+            let one = Wants { instances: 1, ..only_in(&[VISIBLE, APERTURE]) };
+            let it = studio.create(at, 1, &one);
+            let fence = studio.stall(at);
+            studio.render(at, copy(it, it, 2), &[it]);
+            let waits = client.clone();
+            let ended = studio.host.spawn("waits", move |at| {
+                let locked = waits.lock_discard(at, device, it, UNNAMED);
+                assert_eq!(locked, Err(STATUS_INVALID_PARAMETER), "{on:?}");
+            });
+            studio.host.quiet(at);
+            let list = Destroy { device, list: vec![it], ..Destroy::default() };
+            client.destroy(at, &list).unwrap();
+            studio.go_on(at, fence);
+            studio.host.park(at, &ended, None);
+        });
     }
 }

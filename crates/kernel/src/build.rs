@@ -357,6 +357,7 @@ impl World {
                 device: making.inside.device,
                 part_of: built.place.map(|it| it.view),
                 handle: name.handle(),
+                retired: false,
                 stage: Stage::Building,
                 word: None,
                 resident: 0,

@@ -202,6 +202,9 @@ impl Kernel {
         if unnamed {
             renames.listed = turn; // As its client promised: nothing older comes.
         }
+        if let Some(it) = world.views.get_mut(view) {
+            it.retired = instance.is_some();
+        }
         if !same {
             let owner = Kind::Allocation.nr(number);
             let to = instance.map_or(owner, |it| Kind::Instance.nr(it));
@@ -248,10 +251,11 @@ impl Kernel {
             let Some(it) = world.extents.get_mut(*extent) else { continue };
             it.named = if come { it.named + 1 } else { it.named.saturating_sub(1) };
             let (over, owner) = (it.named == 0, it.owner);
-            free |= over && world.renamed(owner).is_some();
+            // A lock may wait for it.
+            free |= over && !world.waiting.is_empty() && world.renamed(owner).is_some();
         }
         if free {
-            self.wake(world); // A lock may wait for it.
+            self.wake(world);
         }
     }
 }
@@ -343,10 +347,19 @@ impl World {
 
     /// The view that a client's name leads to, if that is the name of its newest instance.
     pub(crate) fn newest_view(&self, named: Subject) -> Result<u32, BadHandle> {
-        let (view, place) = self.instance_named(named).ok_or(BadHandle::WrongKind(named))?;
-        let allocation = self.views.get(view).map_or(0, |it| it.allocation);
-        let newest = self.renamed(Kind::Allocation.nr(allocation)).map(|it| it.newest);
-        if newest == place { Ok(view) } else { Err(BadHandle::Retired(Kind::View.nr(view))) }
+        let retired = || Err(BadHandle::Retired(self.as_view(named)));
+        match named.kind {
+            Kind::View if self.views.get(named.number).is_none_or(|it| !it.retired) => {
+                Ok(named.number)
+            }
+            Kind::View => retired(),
+            Kind::Instance => {
+                let (view, place) = self.instance_named(named).ok_or(BadHandle::Unknown)?;
+                let newest = self.renames_of(view).map(|it| it.newest);
+                if newest == place { Ok(view) } else { retired() }
+            }
+            _ => Err(BadHandle::WrongKind(named)),
+        }
     }
 
     /// The views that a packet's list names, each with its instance: those that may be listed.

@@ -126,6 +126,7 @@ pub struct Process {
 
 /// A call of a client that has not been answered yet.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct ClientCall {
     /// The thread that called.
     pub thread: u32,

@@ -68,16 +68,18 @@ impl Kernel {
             let world = self.world.hold();
             let view = world.views_of(process, inside.device, &[order.view])?.swap_remove(0);
             let extent = world.extent_of(view).ok_or(Refused::NoVideoMemory)?;
-            world.may_lock(view, extent, order)?;
-            let (hurries, still) = (order.hurries, order.still);
-            // WINDOWS: a lock that discards neither waits nor hurries (documented).
+            // WINDOWS: with Discard, IgnoreSync and DonotWait have no effect (documented).
             let renames = order.discards && world.may_rename(view);
+            let order = LockOrder { unsynced: order.unsynced && !renames, ..*order };
+            world.may_lock(view, extent, &order)?;
+            let (hurries, still) = (order.hurries, order.still);
             if !renames {
                 self.log.emit(world.seen_as(view, extent), What::LockAsked { hurries, still });
             }
             (view, extent, renames)
         };
         if renames {
+            let order = &LockOrder { unsynced: false, ..*order };
             let extent = self.claim_instance(at, process, &inside, view, order)?;
             let shown = self.lock_at(at, process, &inside, order, (view, extent));
             self.unclaim(view, extent);

@@ -9,7 +9,7 @@ use abi::ukm::D3DDDICB_LOCKFLAGS as LockFlags;
 use flight::{Crew, Event, Log, Passive, What};
 use kernel::segment::Wants;
 use kernel::{Handle, Kernel, Plugged};
-use softgpu::format::{Command, describe_in, encode, only_in};
+use softgpu::format::{Command, describe_in, encode, listed, only_in};
 use softgpu::{APERTURE, LOCAL, MemoryPlan, SoftGpu, VISIBLE};
 use std::sync::Arc;
 use stories::sight::{PAGE, peek, poke};
@@ -410,6 +410,38 @@ fn a_lock_that_waits_finds_its_allocation_gone() {
             client.destroy(at, &list).unwrap();
             studio.go_on(at, fence);
             studio.host.park(at, &ended, None);
+        });
+    }
+}
+
+/// Commands name instances by their places in the packet's list: an older one, then a newer one.
+#[test]
+fn one_packet_uses_two_instances() {
+    for (on, plan) in orders() {
+        in_good_studio(on, plan, |studio, at| {
+            let wants = only_in(&[VISIBLE, APERTURE]);
+            let (mut older, target) = (studio.create(at, 1, &wants), studio.create(at, 1, &wants));
+            for turn in 0..6_u64 {
+                // Its commands are not submitted when it needs it again.
+                let value = u8::try_from(2 * turn).unwrap();
+                let one = studio.refill(at, older, value + 1);
+                let two = studio.refill(at, one, value + 2);
+                let part = |place, to| {
+                    let (from, to_offset) = (listed(place), 64 * (2 * turn + to));
+                    Command::Copy { from, from_offset: 0, to: listed(2), to_offset, length: 64 }
+                };
+                let packet = Listed {
+                    commands: encode(&[part(0, 0), part(1, 1)]),
+                    list: vec![(one, false), (two, false), (target, true)],
+                    patches: vec![(0, 8), (1, 8)],
+                    ..Listed::default()
+                };
+                studio.client.render(at, &mut studio.context, &packet).unwrap();
+                older = two;
+            }
+            let due: Vec<u8> = (1..=12).flat_map(|it| [it; 64]).collect();
+            assert!(studio.seen(at, target, 12 * 64) == due, "{on:?}");
+            studio.destroy(at, &[older, target]);
         });
     }
 }

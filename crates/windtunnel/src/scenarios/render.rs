@@ -13,7 +13,8 @@ use abi::ukm::D3DDDICB_LOCKFLAGS as LockFlags;
 use flight::Passive;
 use kernel::Handle;
 use kernel::segment::Wants;
-use softgpu::format::{Command, anywhere, describe_in, encode, only_in, raw_fill};
+use softgpu::format::{Command, anywhere, describe_in, encode, listed as in_list};
+use softgpu::format::{only_in, raw_fill};
 use softgpu::{APERTURE, LOCAL, VISIBLE};
 use thunk::{Create, Listed, ListedContext, SyncObject};
 
@@ -169,6 +170,11 @@ impl Easel {
 
 pub(crate) fn fill(target: D3DKMT_HANDLE, value: u8) -> Command {
     Command::Fill { target: Handle(target), offset: 16, length: 512, value }
+}
+
+/// Fills what is at a place of the packet's list.
+fn fill_place(place: u32, value: u8) -> Command {
+    Command::Fill { target: in_list(place), offset: 16, length: 512, value }
 }
 
 fn copy(from: D3DKMT_HANDLE, to: D3DKMT_HANDLE) -> Command {
@@ -356,7 +362,7 @@ fn renamed(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     newest = easel.discard(tunnel.at, older)?;
     let both = Listed {
         patches: vec![(0, 8), (1, 8)],
-        ..Easel::packet(&[copy(first, target)], &[older, newest, target])
+        ..Easel::packet(&[fill_place(0, 1), fill_place(1, 2)], &[older, newest, target])
     };
     let rendered = easel.bench.client.render(tunnel.at, &mut easel.context, &both);
     wanted("D3DKMTRender with two instances", rendered)?;

@@ -5,7 +5,7 @@
 
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as CreateFlags;
 use abi::status::{STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_INVALID_PARAMETER};
-use abi::ukm::D3DDDICB_LOCKFLAGS as LockFlags;
+use abi::ukm::{D3DDDI_ALLOCATIONINFO2_FLAGS as InfoFlags, D3DDDICB_LOCKFLAGS as LockFlags};
 use flight::{Crew, Event, Log, Passive, What};
 use kernel::segment::Wants;
 use kernel::{Handle, Kernel, Plugged};
@@ -117,7 +117,17 @@ fn in_studio(
     plan: MemoryPlan,
     story: impl FnOnce(&mut Studio, &mut Passive),
 ) -> Vec<Event> {
-    let ram = nt::Ram::new(1 << 30).unwrap();
+    with_ram(1 << 18, on, plan, story)
+}
+
+/// The same, in a machine of so many pages.
+fn with_ram(
+    pages: u64,
+    on: On,
+    plan: MemoryPlan,
+    story: impl FnOnce(&mut Studio, &mut Passive),
+) -> Vec<Event> {
+    let ram = nt::Ram::new(pages * PAGE).unwrap();
     let (driver, machine) = SoftGpu::with_lists(ram.clone(), plan);
     let plug = move |log: &Arc<Log>| Plugged {
         miniport: driver,
@@ -309,24 +319,65 @@ fn an_older_one_is_unlocked_and_nothing_else() {
 }
 
 #[test]
-fn what_is_shared_or_of_a_resource() {
+fn of_what_is_shared_a_primary_or_pinned_there_is_one() {
+    let (resource, shared) = (CreateFlags::CreateResource, CreateFlags::CreateShared);
+    let cases = [
+        (resource, 0, false),
+        (resource | shared, 0, false),
+        (0, InfoFlags::Primary, false),
+        (0, 0, true),
+    ];
     for (on, plan) in orders() {
         in_good_studio(on, plan, |studio, at| {
-            let private = vec![describe_in(PAGE, PAGE, &only_in(&[VISIBLE, APERTURE])); 2];
-            let flags = CreateFlags::CreateResource;
-            for flags in [flags, flags | CreateFlags::CreateShared] {
-                let order = Create { flags, ..Create::on(studio.device, private.clone()) };
-                let made = studio.client.create(at, &order).unwrap();
+            let (client, device) = (studio.client.clone(), studio.device);
+            for (flags, info, pinned) in cases {
+                let mut wants = only_in(&[VISIBLE, APERTURE]);
+                wants.flags.pinned = pinned;
+                let private = vec![describe_in(PAGE, PAGE, &wants)];
+                let allocation_flags = vec![info];
+                let create = Create { flags, allocation_flags, ..Create::on(device, private) };
+                let made = client.create(at, &create).unwrap();
                 let it = made.allocations[0];
-                let (name, _) = studio.client.lock_discard(at, studio.device, it, 0).unwrap();
-                let shared = flags & CreateFlags::CreateShared != 0;
-                assert_eq!(name == it, shared, "{on:?}");
+                let (name, _) = client.lock_discard(at, device, it, 0).unwrap();
+                assert_eq!(name == it, flags != resource || pinned, "{on:?}, {flags}, {info}");
                 studio.unlock(at, name);
-                let (device, resource) = (studio.device, made.resource);
-                let all = Destroy { device, resource, ..Destroy::default() };
-                studio.client.destroy(at, &all).unwrap();
+                let list = if made.resource == 0 { vec![it] } else { Vec::new() };
+                let all = Destroy { device, resource: made.resource, list, ..Destroy::default() };
+                client.destroy(at, &all).unwrap();
             }
         });
+    }
+}
+
+/// The machine has pages for three instances, and a few more for buffers.
+#[test]
+fn where_memory_is_short_it_waits_and_makes_no_more() {
+    let plan = MemoryPlan { aperture: 80 * PAGE, ..SMALL };
+    for on in (1..=6).map(On::Stepped).chain([On::Free; 3]) {
+        let events = with_ram(40 + 3 * 64 + 40, on, plan, |studio, at| {
+            let first = studio.create(at, 64, &only_in(&[APERTURE]));
+            let target = studio.create(at, 1, &only_in(&[VISIBLE]));
+            let fence = studio.stall(at);
+            let (client, device, host) =
+                (studio.client.clone(), studio.device, studio.host.clone());
+            let signals = studio.host.spawn("signals", move |at| {
+                host.quiet(at); // Its client waits: now it may go on.
+                client.signal_cpu(at, device, &[(fence, 1)], 0).unwrap();
+            });
+            let mut newest = first;
+            for turn in 0..8_u8 {
+                newest = studio.refill(at, newest, turn + 1);
+                studio.render(at, copy(first, target, turn.into()), &[newest, target]);
+            }
+            studio.host.park(at, &signals, None);
+            let due: Vec<u8> = (1..=8).flat_map(|it| [it; 64]).collect();
+            assert!(studio.seen(at, target, 8 * 64) == due, "{on:?}");
+            studio.destroy(at, &[newest, target]);
+            studio.client.destroy_sync(at, fence).unwrap();
+        });
+        assert_eq!(verified(&events).findings(), [], "{on:?}");
+        // One more was made for which there was no memory.
+        assert_eq!(made(&events), 3, "{on:?}");
     }
 }
 

@@ -68,8 +68,8 @@ enum Pick {
 }
 
 impl Kernel {
-    /// Finds an instance that a client may fill, and claims it. Waits for packets only if there
-    /// can be no more instances.
+    /// Finds an instance that a client may fill, and claims it: one that never was filled only if
+    /// there may be more (`grows`). Waits for packets only if there may not.
     ///
     /// WINDOWS: whether it waits then or refuses is up to the memory manager (documented). It
     /// refuses if waiting would not help: its client is to submit its commands, and to say so.
@@ -79,14 +79,14 @@ impl Kernel {
         process: ProcessId,
         inside: &Inside<'_>,
         view: u32,
-        order: &LockOrder,
+        (order, grows): (&LockOrder, bool),
     ) -> Result<u32, Refused> {
         let about = Kind::View.nr(view);
         loop {
             let behind = {
                 let world = &mut *self.world.hold();
                 world.views_of(process, inside.device, &[order.view])?;
-                match self.pick(world, view, order.unnamed) {
+                match self.pick(world, view, order.unnamed, grows) {
                     Pick::Found(extent) => {
                         let asked = What::LockAsked { hurries: false, still: order.still };
                         self.log.emit(world.seen_as(view, extent), asked);
@@ -106,7 +106,7 @@ impl Kernel {
         }
     }
 
-    fn pick(&self, world: &mut World, view: u32, unnamed: bool) -> Pick {
+    fn pick(&self, world: &mut World, view: u32, unnamed: bool, grows: bool) -> Pick {
         let Some(number) = world.views.get(view).map(|it| it.allocation) else {
             return Pick::Named;
         };
@@ -117,7 +117,7 @@ impl Kernel {
         let extents = &world.extents;
         let quiet = |it: &Instance| {
             let unlocked = |it: &Extent| it.lock.is_none() && it.offer.is_none() && !it.ending;
-            !it.claimed && extents.get(it.extent).is_some_and(unlocked)
+            !it.claimed && (grows || it.turn > 0) && extents.get(it.extent).is_some_and(unlocked)
         };
         let listed = renames.listed;
         let closed = |it: &Instance| unnamed || it.turn == 0 || it.turn < listed;
@@ -133,7 +133,7 @@ impl Kernel {
         }
         let most = extents.get(extent).map_or(0, |it| it.wants.instances);
         let most = if most == 0 { MOST } else { most };
-        if renames.instances.len() < most as usize {
+        if grows && renames.instances.len() < most as usize {
             return self.make_instance(world, number, view, extent);
         }
         let waits = |it: &&Instance| quiet(it) && closed(it) && used(it);
@@ -221,15 +221,16 @@ impl Kernel {
         handle.ok_or(gone)
     }
 
-    /// Whoever claimed an instance has it, or gives it back.
-    pub(crate) fn unclaim(&self, view: u32, extent: u32) {
+    /// Whoever claimed an instance has it, or gives it back. Answers whether it never was filled.
+    pub(crate) fn unclaim(&self, view: u32, extent: u32) -> bool {
         let world = &mut *self.world.hold();
         let number = world.views.get(view).map_or(0, |it| it.allocation);
         let renames = world.allocations.get_mut(number).and_then(|it| it.renames.as_mut());
         let it = renames.and_then(|it| it.instances.iter_mut().find(|it| it.extent == extent));
-        if let Some(it) = it {
+        it.is_some_and(|it| {
             it.claimed = false;
-        }
+            it.turn == 0
+        })
     }
 
     /// Closes the names of instances: their view ends.

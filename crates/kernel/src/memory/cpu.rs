@@ -79,17 +79,37 @@ impl Kernel {
             (view, extent, renames)
         };
         if renames {
-            let order = &LockOrder { unsynced: false, ..*order };
-            let extent = self.claim_instance(at, process, &inside, view, order)?;
-            let shown = self.lock_at(at, process, &inside, order, (view, extent));
-            self.unclaim(view, extent);
-            return shown;
+            let order = LockOrder { unsynced: false, ..*order };
+            return self.lock_instance(at, process, &inside, view, &order);
         }
         if order.waits {
             self.wait_for_use(at, inside.device, order.hurries)?;
         }
         let order = &LockOrder { discards: false, ..*order };
         self.lock_at(at, process, &inside, order, (view, extent))
+    }
+
+    /// Shows an instance to the CPU that its client is to fill.
+    ///
+    /// WINDOWS: where memory is short, it waits for one rather than make another (documented).
+    fn lock_instance(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        inside: &Inside<'_>,
+        view: u32,
+        order: &LockOrder,
+    ) -> Result<Shown, Refused> {
+        let mut grows = true;
+        loop {
+            let extent = self.claim_instance(at, process, inside, view, (order, grows))?;
+            let shown = self.lock_at(at, process, inside, order, (view, extent));
+            let fresh = self.unclaim(view, extent);
+            match shown {
+                Err(Refused::NoRoom { .. }) if fresh && grows => grows = false,
+                shown => return shown,
+            }
+        }
     }
 
     /// Shows an extent of a view to the CPU. One that its client is to fill becomes the newest.

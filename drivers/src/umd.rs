@@ -14,9 +14,4 @@ mod make;
 mod soft;
 mod work;
 
-pub use flaw::{Flaw, ListedUmd, UMDS};
-
-/// The user-mode driver of that name.
-pub fn find_umd(name: &str) -> Option<&'static ListedUmd> {
-    UMDS.iter().find(|it| it.name == name)
-}
+pub use flaw::{Flaw, with};

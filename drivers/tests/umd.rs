@@ -10,7 +10,7 @@ use abi::hresult::{
 use abi::umd::{
     D3DDDI_LOCKASYNCFLAGS as Async, D3DDDI_LOCKFLAGS as Lock, D3DDDI_RESOURCEFLAGS as Flags,
 };
-use drivers::UMDS;
+use drivers::UmdFlaw as Flaw;
 use fake::Flown;
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
@@ -20,15 +20,15 @@ const ADDRESSES: u8 = 6;
 const NAMED: u8 = 0;
 const MEMORY: u8 = 4;
 
-fn open(name: &str, flags: u8) -> Flown {
-    let flown = Flown::open(name, flags).unwrap();
+fn open(flaw: Flaw, flags: u8) -> Flown {
+    let flown = Flown::open(flaw, flags).unwrap();
     flown.notes();
     flown
 }
 
 #[test]
 fn with_lists_a_resource_is_made_filled_and_released_as_one() {
-    let mut flown = Flown::open("umd-soft", LISTS).unwrap();
+    let mut flown = Flown::open(Flaw::None, LISTS).unwrap();
     let it = flown.create(&[16, 8], 0).unwrap();
     flown.fill((it, 1), 8, 0x1122_3344).unwrap();
     assert_eq!(flown.notes(), ["context", "allocate 1001: 2"]);
@@ -40,7 +40,7 @@ fn with_lists_a_resource_is_made_filled_and_released_as_one() {
 
 #[test]
 fn with_addresses_what_is_made_is_mapped_resident_and_waited_for() {
-    let mut flown = Flown::open("umd-soft", ADDRESSES).unwrap();
+    let mut flown = Flown::open(Flaw::None, ADDRESSES).unwrap();
     assert_eq!(flown.notes(), ["context virtual", "queue", "fence"]);
     let it = flown.create(&[64, 8], Flags::Primary).unwrap();
     let made = ["allocate 1001: 2", "map 1 4", "map 2 1", "resident [1, 2]", "wait 91 7"];
@@ -60,7 +60,7 @@ fn without_memory_nothing_is_made_resident() {
         (NAMED, vec!["allocate 1001: 1"]),
         (MEMORY, vec!["allocate 1001: 1", "resident [1]", "wait 91 7"]),
     ] {
-        let mut flown = open("umd-soft", flags);
+        let mut flown = open(Flaw::None, flags);
         let it = flown.create(&[8], 0).unwrap();
         assert_eq!(flown.notes(), made);
         let other = flown.create(&[8], 0).unwrap();
@@ -74,7 +74,7 @@ fn without_memory_nothing_is_made_resident() {
 
 #[test]
 fn buffers_that_are_full_are_submitted_and_new_ones_used() {
-    let mut flown = open("umd-soft", LISTS);
+    let mut flown = open(Flaw::None, LISTS);
     let it = flown.create(&[16], 0).unwrap();
     flown.notes();
     flown.fill((it, 0), 9, 1).unwrap();
@@ -96,7 +96,7 @@ fn buffers_that_are_full_are_submitted_and_new_ones_used() {
 
 #[test]
 fn what_the_gpu_uses_is_released_with_the_next_flush() {
-    let mut flown = open("umd-soft", ADDRESSES);
+    let mut flown = open(Flaw::None, ADDRESSES);
     flown.fake.slow.store(true, SeqCst);
     let [used, shared] = [0, Flags::SharedResource].map(|it| flown.create(&[8], it).unwrap());
     for it in [used, shared] {
@@ -118,7 +118,7 @@ fn what_the_gpu_uses_is_released_with_the_next_flush() {
 
 #[test]
 fn a_lock_waits_or_says_that_the_gpu_draws() {
-    let mut flown = open("umd-soft", ADDRESSES);
+    let mut flown = open(Flaw::None, ADDRESSES);
     flown.fake.slow.store(true, SeqCst);
     let it = flown.create(&[8], 0).unwrap();
     flown.fill((it, 0), 8, 1).unwrap();
@@ -141,7 +141,7 @@ fn a_lock_waits_or_says_that_the_gpu_draws() {
 
 #[test]
 fn what_is_discarded_while_the_gpu_uses_it_is_other_memory_which_comes_back() {
-    let mut flown = open("umd-soft", ADDRESSES);
+    let mut flown = open(Flaw::None, ADDRESSES);
     flown.fake.slow.store(true, SeqCst);
     let it = flown.create(&[8], 0).unwrap();
     flown.fill((it, 0), 8, 1).unwrap();
@@ -180,7 +180,7 @@ fn what_is_discarded_while_the_gpu_uses_it_is_other_memory_which_comes_back() {
 #[test]
 fn a_refused_instance_is_waited_for_but_a_removed_device_is_said() {
     for (code, waits) in [(E_OUTOFMEMORY, true), (D3DDDIERR_DEVICEREMOVED, false)] {
-        let mut flown = open("umd-soft", ADDRESSES);
+        let mut flown = open(Flaw::None, ADDRESSES);
         flown.fake.slow.store(true, SeqCst);
         let it = flown.create(&[8], 0).unwrap();
         flown.fill((it, 0), 8, 1).unwrap();
@@ -192,7 +192,7 @@ fn a_refused_instance_is_waited_for_but_a_removed_device_is_said() {
 
 #[test]
 fn with_lists_the_runtime_renames() {
-    let mut flown = open("umd-soft", LISTS);
+    let mut flown = open(Flaw::None, LISTS);
     let it = flown.create(&[8], 0).unwrap();
     flown.fill((it, 0), 8, 1).unwrap();
     flown.notes();
@@ -218,7 +218,7 @@ fn with_lists_the_runtime_renames() {
 #[test]
 fn an_asynchronous_lock_counts_from_the_rename_on() {
     for flags in [LISTS, ADDRESSES] {
-        let mut flown = open("umd-soft", flags);
+        let mut flown = open(Flaw::None, flags);
         flown.fake.slow.store(true, SeqCst);
         let it = flown.create(&[8], 0).unwrap();
         flown.fill((it, 0), 8, 1).unwrap();
@@ -245,7 +245,7 @@ fn an_asynchronous_lock_counts_from_the_rename_on() {
 
 #[test]
 fn the_runtimes_memory_is_the_cpus() {
-    let mut flown = open("umd-soft", ADDRESSES);
+    let mut flown = open(Flaw::None, ADDRESSES);
     let (mut first, mut second) = (vec![0_u8; 256], vec![0_u8; 256]);
     let one = flown.create_in(8, &mut first);
     let other = flown.create_in(8, &mut second);
@@ -271,7 +271,7 @@ fn the_runtimes_memory_is_the_cpus() {
 fn a_refusal_is_handed_back_as_it_is() {
     const MARK: i32 = u32::cast_signed(0x8123_4567);
     for name in ["allocate", "map", "resident", "wait"] {
-        let mut flown = open("umd-soft", ADDRESSES);
+        let mut flown = open(Flaw::None, ADDRESSES);
         flown.refuse(Some((name, MARK)));
         assert_eq!(flown.create(&[8], 0), Err(MARK), "{name}");
         let freed = flown.notes().iter().filter(|it| it.starts_with("free")).count();
@@ -279,7 +279,7 @@ fn a_refusal_is_handed_back_as_it_is() {
         assert_eq!(flown.create(&[8], Flags::VertexBuffer), Err(D3DERR_NOTAVAILABLE), "{name}");
         flown.close();
     }
-    let mut flown = open("umd-soft", ADDRESSES);
+    let mut flown = open(Flaw::None, ADDRESSES);
     let it = flown.create(&[8], 0).unwrap();
     flown.refuse(Some(("free", MARK)));
     assert_eq!(flown.destroy(it), Err(MARK));
@@ -292,7 +292,7 @@ fn a_refusal_is_handed_back_as_it_is() {
         ("fence", &["context virtual", "queue", "fence", "end context", "end queue"]),
     ];
     for (name, expected) in ends {
-        let (answer, notes) = Flown::open_refused("umd-soft", ADDRESSES, (name, MARK));
+        let (answer, notes) = Flown::open_refused(Flaw::None, ADDRESSES, (name, MARK));
         assert_eq!(answer, MARK, "{name}");
         assert_eq!(notes, expected, "{name}");
     }
@@ -300,7 +300,7 @@ fn a_refusal_is_handed_back_as_it_is() {
 
 #[test]
 fn made_up_handles_and_indices_are_refused() {
-    let mut flown = open("umd-soft", LISTS);
+    let mut flown = open(Flaw::None, LISTS);
     let it = flown.create(&[8], 0).unwrap();
     assert_eq!(flown.create(&[], 0), Err(E_INVALIDARG));
     for wrong in [ptr::null_mut(), ptr::without_provenance_mut(0x1001)] {
@@ -314,8 +314,8 @@ fn made_up_handles_and_indices_are_refused() {
 }
 
 /// What a bad driver calls when a resource with two surfaces is drawn and destroyed.
-fn ends(name: &str, flags: u8) -> Vec<String> {
-    let mut flown = open(name, flags);
+fn ends(flaw: Flaw, flags: u8) -> Vec<String> {
+    let mut flown = open(flaw, flags);
     let it = flown.create(&[8, 8], 0).unwrap();
     flown.fill((it, 0), 8, 1).unwrap();
     flown.notes();
@@ -331,32 +331,34 @@ fn ends(name: &str, flags: u8) -> Vec<String> {
 #[test]
 fn flaws_show_where_a_resource_ends() {
     let render = "render fill 1+0 256 1 uses [1]";
-    let check = |name: &str, expected: &[&str]| assert_eq!(ends(name, LISTS), expected, "{name}");
-    check("umd-releases-before-flush", &["free 1001 []", render]);
-    check("umd-frees-the-list-only", &[render, "free 0 [1, 2]"]);
-    check("umd-frees-twice", &[render, "free 1001 []", "free 1001 []"]);
-    check("umd-frees-locked", &[render, "lock 1 0", "free 1001 []"]);
-    check("umd-frees-one-of-group", &[render, "free 0 [1]"]);
-    check("umd-frees-one-by-one", &[render, "free 0 [1]", "free 0 [2]"]);
-    check("umd-defers-forever", &[render]);
-    check("umd-frees-and-fails", &[render, "free 1001 []", &format!("answers {E_OUTOFMEMORY:x}")]);
-    check("umd-fails-oddly", &[&format!("answers {E_NOTIMPL:x}")]);
-    check("umd-resource-and-list", &[render, "free 1001 [1, 2]"]);
-    check("umd-wrong-thread", &[render, "free 1001 []"]);
+    let check = |flaw: Flaw, expected: &[&str]| {
+        assert_eq!(ends(flaw, LISTS), expected, "{flaw:?}");
+    };
+    check(Flaw::ReleasesBeforeFlush, &["free 1001 []", render]);
+    check(Flaw::FreesTheListOnly, &[render, "free 0 [1, 2]"]);
+    check(Flaw::FreesTwice, &[render, "free 1001 []", "free 1001 []"]);
+    check(Flaw::FreesLocked, &[render, "lock 1 0", "free 1001 []"]);
+    check(Flaw::FreesOneOfGroup, &[render, "free 0 [1]"]);
+    check(Flaw::FreesOneByOne, &[render, "free 0 [1]", "free 0 [2]"]);
+    check(Flaw::DefersForever, &[render]);
+    check(Flaw::FreesAndFails, &[render, "free 1001 []", &format!("answers {E_OUTOFMEMORY:x}")]);
+    check(Flaw::FailsOddly, &[&format!("answers {E_NOTIMPL:x}")]);
+    check(Flaw::ResourceAndList, &[render, "free 1001 [1, 2]"]);
+    check(Flaw::WrongThread, &[render, "free 1001 []"]);
 }
 
 #[test]
 fn one_calls_after_its_device() {
-    let flown = open("umd-calls-after-device", LISTS);
+    let flown = open(Flaw::CallsAfterDevice, LISTS);
     let notes = flown.close();
     assert_eq!(notes[notes.len() - 2..], ["free 0 []", "render  uses []"]);
 }
 
 #[test]
 fn every_driver_opens_draws_and_closes() {
-    for umd in UMDS {
+    for flaw in Flaw::ALL {
         for flags in [NAMED, MEMORY, ADDRESSES, LISTS] {
-            let mut flown = open(umd.name, flags);
+            let mut flown = open(*flaw, flags);
             let list = [0, 1].map(|_| flown.create(&[8, 4], 0).unwrap());
             for it in list {
                 let _ = flown.fill((it, 0), 8, 1);
@@ -374,13 +376,4 @@ fn every_driver_opens_draws_and_closes() {
             flown.close();
         }
     }
-}
-
-#[test]
-fn names_are_unique() {
-    for (place, it) in UMDS.iter().enumerate() {
-        assert!(!UMDS[..place].iter().any(|other| other.name == it.name), "{}", it.name);
-        assert!(it.name.starts_with("umd-") && !it.about.ends_with('.'), "{}", it.name);
-    }
-    assert!(drivers::find_umd("umd-soft").is_some_and(|it| it.flaw == drivers::UmdFlaw::None));
 }

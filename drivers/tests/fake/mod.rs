@@ -14,7 +14,7 @@ use abi::umd::{
     D3DDDIPOOL_VIDEOMEMORY, PFND3DDDI_OPENADAPTER,
 };
 use abi::{HANDLE, HRESULT, RECT};
-use drivers::find_umd;
+use drivers::UmdFlaw as Flaw;
 use std::collections::BTreeMap;
 use std::ptr;
 use std::sync::Mutex;
@@ -71,26 +71,26 @@ pub(crate) struct Flown {
 
 impl Flown {
     /// Opens a driver on hardware with these flags, and makes a device.
-    pub(crate) fn open(name: &str, flags: u8) -> Result<Self, HRESULT> {
+    pub(crate) fn open(flaw: Flaw, flags: u8) -> Result<Self, HRESULT> {
         let fake = Box::new(Fake { flags, ..Fake::default() });
-        Self::open_on(fake, name).map_err(|it| it.1)
+        Self::open_on(fake, flaw).map_err(|it| it.1)
     }
 
     /// Tries the same while a callback is refused: what is answered, and what was called.
     pub(crate) fn open_refused(
-        name: &str,
+        flaw: Flaw,
         flags: u8,
         refused: (&'static str, HRESULT),
     ) -> (HRESULT, Vec<String>) {
         let fake = Fake { flags, refused: Mutex::new(Some(refused)), ..Fake::default() };
-        match Self::open_on(Box::new(fake), name) {
+        match Self::open_on(Box::new(fake), flaw) {
             Ok(flown) => (S_OK, flown.close()),
             Err((fake, answer)) => (answer, fake.notes.into_inner().unwrap()),
         }
     }
 
-    fn open_on(fake: Box<Fake>, name: &str) -> Result<Self, (Box<Fake>, HRESULT)> {
-        let open: PFND3DDDI_OPENADAPTER = find_umd(name).unwrap().open;
+    fn open_on(fake: Box<Fake>, flaw: Flaw) -> Result<Self, (Box<Fake>, HRESULT)> {
+        let open: PFND3DDDI_OPENADAPTER = flaw.entry();
         let handle: HANDLE = ptr::from_ref(&*fake).cast_mut().cast();
         let callbacks = D3DDDI_ADAPTERCALLBACKS {
             pfnQueryAdapterInfoCb: Some(callbacks::query_adapter_info),

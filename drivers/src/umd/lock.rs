@@ -24,7 +24,7 @@ impl SoftDevice {
         bytes: u64,
     ) -> Answer<(D3DKMT_HANDLE, Memory)> {
         let length = usize::try_from(bytes).map_err(|_| E_FAIL)?;
-        if self.buffers.is_some() {
+        if self.runtime_waits() {
             let flags = flags | CallbackFlags::LockEntire;
             return self.callbacks.lock(allocation, flags, &[], length);
         }
@@ -32,10 +32,10 @@ impl SoftDevice {
     }
 
     pub(super) fn unlock_one(&self, allocation: D3DKMT_HANDLE) -> Answer<()> {
-        match &self.buffers {
+        match self.runtime_waits() {
             _ if self.flaw == Flaw::ForgetsToUnlock => Ok(()),
-            Some(_) => self.callbacks.unlock(&[allocation]),
-            None => self.callbacks.unlock2(allocation),
+            true => self.callbacks.unlock(&[allocation]),
+            false => self.callbacks.unlock2(allocation),
         }
     }
 
@@ -116,7 +116,7 @@ impl SoftDevice {
     ) -> Answer<(D3DKMT_HANDLE, Memory)> {
         let bytes = self.surface(resource, index)?.shape.bytes;
         let keeps = self.flaw == Flaw::KeepsOldInstance;
-        if self.buffers.is_some() {
+        if self.runtime_waits() {
             let asked = asked | CallbackFlags::Discard;
             let (new, memory) = match self.lock_one(now, asked, bytes) {
                 Err(failure) if failure != D3DDDIERR_DEVICEREMOVED => {
@@ -251,7 +251,7 @@ impl SoftDevice {
         unused: bool,
     ) -> Answer<(D3DKMT_HANDLE, Memory)> {
         let bytes = self.surface(resource, index)?.shape.bytes;
-        let (allocation, memory) = if self.buffers.is_some() {
+        let (allocation, memory) = if self.runtime_waits() {
             let unused = if unused { CallbackFlags::NoExistingReference } else { 0 };
             self.lock_one(now, CallbackFlags::Discard | unused, bytes)?
         } else {
@@ -280,7 +280,7 @@ impl SoftDevice {
 
     pub(super) fn rename_surface(&mut self, order: &Rename) -> Answer<()> {
         let index = self.index(order.resource, order.index)?;
-        let (keeps, listed) = (self.flaw == Flaw::KeepsOldInstance, self.buffers.is_some());
+        let (keeps, listed) = (self.flaw == Flaw::KeepsOldInstance, self.runtime_waits());
         let surface = self.surface_mut(order.resource, index)?;
         if order.cookie == 0 || keeps {
             return Ok(());

@@ -89,7 +89,7 @@ callback! {
 impl Inner {
     /// Work was submitted, or refused.
     fn submitted(&self, name: &'static str, answer: Result<(), HRESULT>) -> Result<(), HRESULT> {
-        self.ledger().submissions += 1;
+        self.ledger().submit();
         if frame().is_some_and(|it| it.name == "pfnFlush") {
             let broken = (answer == Err(E_INVALIDARG))
                 .then(|| format!("{name} was refused in a flush: its commands are not whole"));

@@ -16,9 +16,9 @@ use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 
 const LISTS: u8 = 5;
-const ADDRESSES: u8 = 6;
+const ADDRESSES: u8 = 14;
 const NAMED: u8 = 0;
-const MEMORY: u8 = 4;
+const MEMORY: u8 = 12;
 
 fn open(flaw: Flaw, flags: u8) -> Flown {
     let flown = Flown::open(flaw, flags).unwrap();

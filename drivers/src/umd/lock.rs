@@ -7,7 +7,9 @@ use super::flaw::Flaw;
 use super::group::{Shape, Surface};
 use super::soft::SoftDevice;
 use abi::D3DKMT_HANDLE;
-use abi::hresult::{D3DDDIERR_DEVICEREMOVED, D3DDDIERR_WASSTILLDRAWING, E_FAIL, E_INVALIDARG};
+use abi::hresult::{
+    D3DDDIERR_DEVICEREMOVED, D3DDDIERR_WASSTILLDRAWING, E_FAIL, E_INVALIDARG, E_NOTIMPL,
+};
 use abi::ukm::D3DDDICB_LOCKFLAGS as CallbackFlags;
 use abi::umd::{D3DDDI_LOCKASYNCFLAGS as AsyncFlags, D3DDDI_LOCKFLAGS as Flags};
 use umd::{Answer, AsyncLock, AsyncLocked, Lock, Locked, Memory, Rename, Resource, Unlock, Volume};
@@ -60,13 +62,19 @@ impl SoftDevice {
         let memory = match (surface.system, surface.at) {
             (Some(memory), _) | (None, Some(memory)) => memory,
             (None, None) => {
-                let (allocation, memory) = self.obtain((order.resource, index), order.flags)?;
+                let (allocation, memory) = if self.group(order.resource)?.opened {
+                    self.stage(order.resource, index, !order.flags.has(Flags::Discard))?
+                } else {
+                    self.obtain((order.resource, index), order.flags)?
+                };
                 let surface = self.surface_mut(order.resource, index)?;
                 (surface.locked, surface.at) = (allocation, Some(memory));
                 memory
             }
         };
-        self.surface_mut(order.resource, index)?.locks += 1;
+        let surface = self.surface_mut(order.resource, index)?;
+        surface.locks += 1;
+        surface.written |= !order.flags.has(Flags::ReadOnly);
         Ok(shown(&shape, memory, offset))
     }
 
@@ -194,8 +202,9 @@ impl SoftDevice {
             return Ok(());
         }
         surface.at = None;
-        let locked = surface.locked;
-        self.unlock_one(locked)
+        let (locked, written) = (surface.locked, std::mem::take(&mut surface.written));
+        self.unlock_one(locked)?;
+        if written { self.unstage(order.resource, index) } else { Ok(()) }
     }
 
     /// Shows a surface in the middle of something else: nothing is submitted, and nothing is
@@ -221,6 +230,9 @@ impl SoftDevice {
             return Ok(AsyncLocked { locked, ..AsyncLocked::default() });
         }
         let now = surface.current().ok_or(E_FAIL)?.allocation;
+        if self.group(resource)?.opened {
+            return Err(E_NOTIMPL); // It would have to be copied, and that submitted.
+        }
         if self.flaw == Flaw::FlushesInLockAsync {
             self.submit()?;
         }
@@ -295,7 +307,7 @@ impl SoftDevice {
         Ok(())
     }
 
-    fn surface_mut(&mut self, resource: Resource, index: usize) -> Answer<&mut Surface> {
+    pub(super) fn surface_mut(&mut self, resource: Resource, index: usize) -> Answer<&mut Surface> {
         self.group_mut(resource)?.surfaces.get_mut(index).ok_or(E_INVALIDARG)
     }
 }

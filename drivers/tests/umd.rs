@@ -73,6 +73,24 @@ fn without_memory_nothing_is_made_resident() {
 }
 
 #[test]
+fn with_lists_of_wddm_2_the_driver_waits_and_renames() {
+    let mut flown = Flown::open(Flaw::None, LISTS | 8).unwrap();
+    assert_eq!(flown.notes(), ["context", "queue", "fence"]);
+    flown.fake.slow.store(true, SeqCst);
+    let it = flown.create(&[8], 0).unwrap();
+    flown.fill((it, 0), 8, 1).unwrap();
+    flown.notes();
+    flown.lock(it, Lock::Discard).unwrap();
+    assert_eq!(flown.notes(), ["allocate 0: 1", "resident [2]", "wait 91 7", "lock2 2"]);
+    flown.unlock(it).unwrap();
+    flown.fill((it, 0), 8, 2).unwrap();
+    flown.flush().unwrap();
+    let drawn = "render fill 1+0 256 1, fill 2+0 256 2 uses [1, 2]";
+    assert_eq!(flown.notes(), ["unlock2 2", drawn, "signal 1"]);
+    flown.close();
+}
+
+#[test]
 fn buffers_that_are_full_are_submitted_and_new_ones_used() {
     let mut flown = open(Flaw::None, LISTS);
     let it = flown.create(&[16], 0).unwrap();

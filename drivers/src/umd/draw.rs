@@ -42,11 +42,11 @@ impl SoftDevice {
         let to_index = self.index(order.to, order.to_index)?;
         let (from, to) = (self.surface(order.from, from_index)?, self.surface(order.to, to_index)?);
         let size = |it: umd::Area| (it.right.wrapping_sub(it.left), it.bottom.wrapping_sub(it.top));
-        if size(order.from_area) != size(order.to_area) || from.shape.loose != to.shape.loose {
+        if size(order.from_area) != size(order.to_area) {
             return Err(E_NOTIMPL);
         }
-        let from_rows = from.shape.rows(order.from_area).ok_or(E_INVALIDARG)?;
-        let to_rows = to.shape.rows(order.to_area).ok_or(E_INVALIDARG)?;
+        let from_rows = from.shape.like(to.shape).rows(order.from_area).ok_or(E_INVALIDARG)?;
+        let to_rows = to.shape.like(from.shape).rows(order.to_area).ok_or(E_INVALIDARG)?;
         // Whole rows of one are cut into the rows of the other.
         let line = from_rows.iter().chain(&to_rows).map(|it| it.1).min().unwrap_or(0);
         let rows: Vec<(u64, u64)> =

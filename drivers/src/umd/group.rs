@@ -93,6 +93,11 @@ impl Shape {
         Some(loose)
     }
 
+    /// It, or another one that fits into it if nothing is known of it.
+    pub(super) fn like(self, other: Self) -> Self {
+        if self.loose && other.bytes <= self.bytes { other } else { self }
+    }
+
     /// The rows of an area, each as its first byte and its length; whole ones are one. `None` if
     /// it is not inside. Of what nothing is known every area is at its start.
     pub(super) fn rows(&self, area: Area) -> Option<Vec<(u64, u64)>> {

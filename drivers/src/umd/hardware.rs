@@ -33,6 +33,11 @@ impl Hardware {
         read_hardware_info(&told).map(Self::of).map_err(|_| E_FAIL)
     }
 
+    /// Whether it is of WDDM 1.x: the runtime waits for it, and renames.
+    pub(super) fn is_first(self) -> bool {
+        self.way == Way::Listed && !self.resident
+    }
+
     fn of(info: HardwareInfo) -> Self {
         let way = match info {
             HardwareInfo { lists: true, .. } => Way::Listed,

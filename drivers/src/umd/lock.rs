@@ -1,6 +1,6 @@
 //! Locks, and what is renamed for them.
 //!
-//! Where packets have lists the runtime waits and renames; elsewhere the driver does both.
+//! With a miniport of WDDM 1.x the runtime waits and renames; later the driver does both.
 #![forbid(unsafe_code)]
 
 use super::flaw::Flaw;
@@ -26,7 +26,7 @@ impl SoftDevice {
         bytes: u64,
     ) -> Answer<(D3DKMT_HANDLE, Memory)> {
         let length = usize::try_from(bytes).map_err(|_| E_FAIL)?;
-        if self.buffers.is_some() {
+        if self.hardware.is_first() {
             let flags = flags | CallbackFlags::LockEntire;
             return self.callbacks.lock(allocation, flags, &[], length);
         }
@@ -34,10 +34,10 @@ impl SoftDevice {
     }
 
     pub(super) fn unlock_one(&self, allocation: D3DKMT_HANDLE) -> Answer<()> {
-        match &self.buffers {
+        match self.hardware.is_first() {
             _ if self.flaw == Flaw::ForgetsToUnlock => Ok(()),
-            Some(_) => self.callbacks.unlock(&[allocation]),
-            None => self.callbacks.unlock2(allocation),
+            true => self.callbacks.unlock(&[allocation]),
+            false => self.callbacks.unlock2(allocation),
         }
     }
 
@@ -124,7 +124,7 @@ impl SoftDevice {
     ) -> Answer<(D3DKMT_HANDLE, Memory)> {
         let bytes = self.surface(resource, index)?.shape.bytes;
         let keeps = self.flaw == Flaw::KeepsOldInstance;
-        if self.buffers.is_some() {
+        if self.hardware.is_first() {
             let asked = asked | CallbackFlags::Discard;
             let (new, memory) = match self.lock_one(now, asked, bytes) {
                 Err(failure) if failure != D3DDDIERR_DEVICEREMOVED => {
@@ -263,7 +263,7 @@ impl SoftDevice {
         unused: bool,
     ) -> Answer<(D3DKMT_HANDLE, Memory)> {
         let bytes = self.surface(resource, index)?.shape.bytes;
-        let (allocation, memory) = if self.buffers.is_some() {
+        let (allocation, memory) = if self.hardware.is_first() {
             let unused = if unused { CallbackFlags::NoExistingReference } else { 0 };
             self.lock_one(now, CallbackFlags::Discard | unused, bytes)?
         } else {
@@ -292,14 +292,14 @@ impl SoftDevice {
 
     pub(super) fn rename_surface(&mut self, order: &Rename) -> Answer<()> {
         let index = self.index(order.resource, order.index)?;
-        let (keeps, listed) = (self.flaw == Flaw::KeepsOldInstance, self.buffers.is_some());
+        let (keeps, first) = (self.flaw == Flaw::KeepsOldInstance, self.hardware.is_first());
         let surface = self.surface_mut(order.resource, index)?;
         if order.cookie == 0 || keeps {
             return Ok(());
         }
         let promised = surface.promised.iter().position(|it| *it as usize == order.cookie);
         let promised = surface.promised.remove(promised.ok_or(E_INVALIDARG)?);
-        if listed {
+        if first {
             return self.adopt(order.resource, index, promised);
         }
         let place = surface.instances.iter().position(|it| it.allocation == promised);

@@ -165,7 +165,7 @@ impl SoftDevice {
         if self.hardware.resident {
             self.queue = Some(self.callbacks.create_paging_queue(0)?);
         }
-        if !listed {
+        if !self.hardware.is_first() {
             self.fence = Some(self.callbacks.create_fence(0, 0)?);
         }
         Ok(())

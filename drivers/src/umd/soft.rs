@@ -9,8 +9,7 @@ use super::flaw::Flaw;
 use super::group::Group;
 use super::hardware::{Hardware, Way};
 use abi::D3DKMT_HANDLE;
-use abi::hresult::{E_FAIL, E_INVALIDARG};
-use softgpu::format::read_hardware_info;
+use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_INVALIDARG};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use umd::{
@@ -57,9 +56,7 @@ impl SoftAdapter {
         if let Some(known) = self.hardware.get() {
             return Ok(*known);
         }
-        let mut told = [0; Hardware::SIZE];
-        self.callbacks.query_adapter_info(&mut told)?;
-        let hardware = Hardware::of(read_hardware_info(&told).map_err(|_| E_FAIL)?);
+        let hardware = Hardware::ask(&self.callbacks)?;
         Ok(*self.hardware.get_or_init(|| hardware))
     }
 }
@@ -127,6 +124,8 @@ pub(super) struct SoftDevice {
     pub(super) deferred: VecDeque<Group>,
     /// The same, and forgotten.
     pub(super) forgotten: Vec<Group>,
+    /// Released, for a driver that does it again.
+    pub(super) released: Vec<Release>,
 }
 
 impl SoftDevice {
@@ -147,6 +146,7 @@ impl SoftDevice {
             next: 1,
             deferred: VecDeque::new(),
             forgotten: Vec::new(),
+            released: Vec::new(),
         };
         let begun = it.begin();
         if begun.is_err() {
@@ -168,15 +168,10 @@ impl SoftDevice {
         if self.hardware.resident {
             self.queue = Some(self.callbacks.create_paging_queue(0)?);
         }
-        if !self.runtime_waits() {
+        if !self.hardware.is_first() {
             self.fence = Some(self.callbacks.create_fence(0, 0)?);
         }
         Ok(())
-    }
-
-    /// Whether locks wait for the GPU, and rename what it uses: so it was before WDDM 2.
-    pub(super) fn runtime_waits(&self) -> bool {
-        self.hardware.way == Way::Listed && !self.hardware.resident
     }
 
     /// A resource that the runtime talks about.
@@ -259,6 +254,9 @@ impl UserDevice for SoftDevice {
     }
 
     fn flush(&mut self) -> Answer<()> {
+        if self.flaw == Flaw::UnlocksBehind {
+            self.unlock_behind();
+        }
         let answer = self.submit().and_then(|()| self.work_off());
         self.swallowed(answer)
     }
@@ -291,8 +289,11 @@ impl UserDevice for SoftDevice {
 }
 
 impl SoftDevice {
-    /// An answer, but from a driver that says nothing of failures.
-    fn swallowed(&self, answer: Answer<()>) -> Answer<()> {
-        if self.flaw == Flaw::SwallowsErrors { Ok(()) } else { answer }
+    /// An answer, but from a driver that says nothing of a removed device.
+    pub(super) fn swallowed(&self, answer: Answer<()>) -> Answer<()> {
+        match answer {
+            Err(D3DDDIERR_DEVICEREMOVED) if self.flaw == Flaw::SwallowsErrors => Ok(()),
+            answer => answer,
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const LIBRARY: &str = "libwindtunnel_d3dkmt.so";
-const HEADERS: [&str; 2] = ["d3dkmt.h", "softgpu.h"];
+const HEADERS: [&str; 3] = ["d3dkmt.h", "d3dumddi.h", "softgpu.h"];
 
 /// `--prefix DIR`: the library, its headers, and what pkg-config wants to know.
 pub(crate) fn run() -> Result<(), String> {

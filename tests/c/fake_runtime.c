@@ -73,10 +73,11 @@ static void turn_buffers(void)
     static const size_t sizes[3] = {
         COMMANDS, LIST * sizeof(D3DDDI_ALLOCATIONLIST), PATCHES * sizeof(D3DDDI_PATCHLOCATIONLIST)};
     for (int i = 0; i < 3; i++) {
+        void *next = malloc(sizes[i]);
+        CHECK(next != NULL);
+        memset(next, 0xee, sizes[i]);
         free(buffers[i]); /* A sanitizer sees who uses it still. */
-        buffers[i] = malloc(sizes[i]);
-        CHECK(buffers[i] != NULL);
-        memset(buffers[i], 0xee, sizes[i]);
+        buffers[i] = next;
     }
 }
 

@@ -23,10 +23,15 @@ pub const FLAWS: [&str; 12] = [
 /// Builds the driver, which must not warn. Without a flaw it is the good one.
 pub fn c_umd(flaw: Option<&str>) -> PathBuf {
     let name = flaw.unwrap_or("none");
-    assert!(flaw.is_none() || FLAWS.contains(&name), "there is no flaw {name}");
-    let flaw = format!("-DFLAW={}", name.replace('-', "_").to_uppercase());
-    let flags = ["-shared", "-fPIC", &flaw];
-    build_c("examples/c/umd.c", &format!("umd-{name}.so"), &flags)
+    c_umd_with(flaw, &format!("umd-{name}.so"), &[])
+}
+
+/// The same, with flags for the compiler and a name of its own.
+pub fn c_umd_with(flaw: Option<&str>, name: &str, flags: &[&str]) -> PathBuf {
+    assert!(flaw.is_none_or(|it| FLAWS.contains(&it)), "there is no flaw {flaw:?}");
+    let flaw = flaw.unwrap_or("none").replace('-', "_").to_uppercase();
+    let flaw = format!("-DFLAW={flaw}");
+    build_c("examples/c/umd.c", name, &[&["-shared", "-fPIC", &flaw], flags].concat())
 }
 
 /// Builds a source of this repository, which must not warn, and answers where it is.

@@ -109,6 +109,7 @@ fn the_header_is_c_and_cpp_with_any_warning() {
         command.args([standard, "-x", language, "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
         command.arg("-fsyntax-only").arg("-I").arg(&include);
         command.arg(include.join("windtunnel/softgpu.h"));
+        command.arg(include.join("windtunnel/d3dumddi.h"));
         command.arg(include.join("windtunnel/d3dkmt.h")).arg("-o").arg(&client);
         // A header is no main file, and this is the only warning about that.
         command.arg("-Wno-unused-function");

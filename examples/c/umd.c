@@ -17,7 +17,7 @@
  *
  * Work takes one of three ways; the adapter says which (see Way).
  *
- * With -DFLAW=..., one of the flaws below, it is a bad driver: for tests of those who check it.
+ * With -DFLAW=..., one of umd/flaws.h, it is a bad driver: for tests of those who check it.
  */
 #include "umd/draw.h"
 #include "umd/resource.h"

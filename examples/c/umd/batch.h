@@ -50,16 +50,20 @@ static HRESULT submit(Device *device)
     return device->call.pfnSubmitCommandCb(device->runtime, &args);
 }
 
+static HRESULT send_batch(Device *device)
+{
+    return device->way == LISTED ? render(device) : submit(device);
+}
+
 typedef struct Errand {
     Device *device;
     HRESULT result;
 } Errand;
 
-static void *render_elsewhere(void *argument)
+static void *send_elsewhere(void *argument)
 {
     Errand *errand = (Errand *)argument;
-    Device *device = errand->device;
-    errand->result = device->way == LISTED ? render(device) : submit(device);
+    errand->result = send_batch(errand->device);
     return NULL;
 }
 
@@ -71,18 +75,17 @@ static HRESULT hand_over(Device *device)
         return S_OK;
     }
     memcpy(batch->commands, &batch->count, COUNT_SIZE);
-    HRESULT result;
-    pthread_t thread;
     Errand errand = {.device = device, .result = E_FAIL};
-    if (FLAW == WRONG_THREAD
-        && pthread_create(&thread, NULL, render_elsewhere, &errand) == 0) {
-        pthread_join(thread, NULL);
-        result = errand.result;
+    if (FLAW == WRONG_THREAD) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, send_elsewhere, &errand) == 0) {
+            pthread_join(thread, NULL);
+        }
     } else {
-        result = device->way == LISTED ? render(device) : submit(device);
+        errand.result = send_batch(device);
     }
     begin_batch(batch); /* What failed is dropped: it would fail again. */
-    return result;
+    return errand.result;
 }
 
 static bool has_room(const Device *device, UINT uses)

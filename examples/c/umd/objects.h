@@ -14,6 +14,7 @@
 #define PAGE 4096u
 #define PIXEL 4u /* bytes */
 
+/* What the miniport says about the adapter: flags, and more. */
 #define HAS_LISTS 1u
 #define HAS_ADDRESSES 2u
 #define HAS_MEMORY 4u
@@ -29,10 +30,12 @@ WINDTUNNEL_ASSERT(sizeof(Blob) == 32);
 
 /* How work gets to the GPU. */
 typedef enum Way {
-    LISTED,   /* pfnRenderCb: commands name allocations, which are listed beside them */
+    LISTED,    /* pfnRenderCb: commands name allocations, which are listed beside them */
     ADDRESSED, /* pfnSubmitCommandCb: commands name virtual addresses */
-    NAMED     /* pfnSubmitCommandCb: commands name allocations */
+    NAMED      /* pfnSubmitCommandCb: commands name allocations */
 } Way;
+
+/* ---- What the driver knows -------------------------------------------------------------- */
 
 typedef struct Adapter {
     HANDLE runtime;

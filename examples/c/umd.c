@@ -68,8 +68,7 @@ static HRESULT end_device(Device *device)
     }
     if (device->context != NULL) {
         D3DDDICB_DESTROYCONTEXT args = {.hContext = device->context};
-        HRESULT ended = device->call.pfnDestroyContextCb(device->runtime, &args);
-        result = FAILED(result) ? result : ended;
+        result = both(result, device->call.pfnDestroyContextCb(device->runtime, &args));
     }
     if (device->way != LISTED) {
         free(device->batch.commands);
@@ -86,15 +85,11 @@ static HRESULT APIENTRY destroy_device(HANDLE handle)
         device->adapter->late = device->call.pfnDeallocateCb;
     }
     HRESULT result = hand_over(device);
-    HRESULT released = S_OK;
     if (FLAW != DEFERS_FOREVER) {
-        released = release_list(device, &device->deferred);
-        HRESULT rest = release_list(device, &device->alive);
-        released = FAILED(released) ? released : rest;
+        result = both(result, release_list(device, &device->deferred, true));
+        result = both(result, release_list(device, &device->alive, true));
     }
-    HRESULT ended = end_device(device);
-    result = FAILED(result) ? result : released;
-    return FAILED(result) ? result : ended;
+    return both(result, end_device(device));
 }
 
 static HRESULT APIENTRY create_device(HANDLE handle, D3DDDIARG_CREATEDEVICE *args)

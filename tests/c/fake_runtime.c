@@ -206,6 +206,10 @@ static HRESULT APIENTRY deallocate(HANDLE device, const D3DDDICB_DEALLOCATE *arg
     if (args->NumAllocations > 0) {
         printf(" list of %u", args->NumAllocations);
     }
+    if (FAILED(fail_deallocate)) {
+        printf(", refused\n");
+        return taken(&fail_deallocate);
+    }
     UINT locked = 0, left = 0;
     for (UINT i = 0; i < args->NumAllocations; i++) {
         locked += allocations[args->HandleList[i]].locks;
@@ -220,7 +224,7 @@ static HRESULT APIENTRY deallocate(HANDLE device, const D3DDDICB_DEALLOCATE *arg
     }
     bool nothing = args->hResource != NULL && args->NumAllocations == 0 && left == 0;
     printf("%s%s\n", locked > 0 ? ", locked" : "", nothing ? ", which is gone" : "");
-    return FAILED(fail_deallocate) ? taken(&fail_deallocate) : S_OK;
+    return S_OK;
 }
 
 static HRESULT APIENTRY render(HANDLE device, D3DDDICB_RENDER *args)
@@ -615,12 +619,20 @@ static void errors(void)
     fail_lock = marker;
     CHECK(see(resource, 0, PLAIN, &bytes) == marker);
     CHECK(fill(resource, 0, WHOLE, 0x44444444) == S_OK && table.pfnFlush(device) == S_OK);
-    fail_deallocate = D3DDDIERR_DEVICEREMOVED;
-    CHECK(table.pfnDestroyResource(device, resource) == D3DDDIERR_DEVICEREMOVED);
+    fail_deallocate = marker;
+    CHECK(table.pfnDestroyResource(device, resource) == marker);
+    CHECK(table.pfnDestroyResource(device, resource) == S_OK); /* It was there still. */
     CHECK(create(&resource_names[2], 1, NULL, &resource) == S_OK);
     CHECK(fill(resource, 0, WHOLE, 0x44444444) == S_OK);
     fail_render = D3DDDIERR_DEVICEREMOVED;
     CHECK(table.pfnDestroyResource(device, resource) == D3DDDIERR_DEVICEREMOVED);
+    CHECK(table.pfnDestroyResource(device, resource) == S_OK);
+    /* Of what is released later, too. */
+    CHECK(create(&resource_names[3], 1, NULL, &resource) == S_OK);
+    CHECK(fill(resource, 0, WHOLE, 0x44444444) == S_OK);
+    CHECK(table.pfnDestroyResource(device, resource) == S_OK);
+    fail_deallocate = marker;
+    CHECK(table.pfnFlush(device) == marker && table.pfnFlush(device) == S_OK);
 }
 
 int main(int count, char **words)

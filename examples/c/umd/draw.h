@@ -106,8 +106,7 @@ static HRESULT APIENTRY blt(HANDLE handle, const D3DDDIARG_BLT *args)
         }
         result = give_back(device, target);
     }
-    HRESULT returned = give_back(device, source);
-    return FAILED(result) ? result : returned;
+    return both(result, give_back(device, source));
 }
 
 #endif

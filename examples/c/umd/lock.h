@@ -42,6 +42,14 @@ static HRESULT unsee(Device *device, Surface *surface)
     return device->call.pfnUnlockCb(device->runtime, &args);
 }
 
+static HRESULT unsee_async(Device *device, Surface *surface)
+{
+    D3DDDICB_UNLOCK args = {.NumAllocations = 1, .phAllocations = &surface->async};
+    HRESULT result = device->call.pfnUnlockCb(device->runtime, &args);
+    surface->async = 0;
+    return result;
+}
+
 /* The same for the driver's own work; what is locked already stays so. */
 static HRESULT borrow(Device *device, Resource *resource, Surface *surface, uint8_t **bytes)
 {
@@ -136,18 +144,11 @@ static HRESULT APIENTRY lock_async(HANDLE handle, D3DDDIARG_LOCKASYNC *args)
 
 static HRESULT APIENTRY unlock_async(HANDLE handle, const D3DDDIARG_UNLOCKASYNC *args)
 {
-    Device *device = (Device *)handle;
     Surface *surface = surface_of((Resource *)args->hResource, args->SubResourceIndex);
     if (surface == NULL || (surface->system == NULL && surface->async == 0)) {
         return E_INVALIDARG;
     }
-    if (surface->system != NULL) {
-        return S_OK;
-    }
-    D3DDDICB_UNLOCK unlock = {.NumAllocations = 1, .phAllocations = &surface->async};
-    HRESULT result = device->call.pfnUnlockCb(device->runtime, &unlock);
-    surface->async = 0;
-    return result;
+    return surface->system != NULL ? S_OK : unsee_async((Device *)handle, surface);
 }
 
 static HRESULT APIENTRY rename_surface(HANDLE handle, const D3DDDIARG_RENAME *args)

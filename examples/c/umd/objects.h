@@ -95,6 +95,12 @@ typedef struct Device {
     Resource *deferred; /* destroyed, and not released yet */
 } Device;
 
+/* Of two answers the one to hand back: the first error, unless the device is removed. */
+static HRESULT both(HRESULT first, HRESULT second)
+{
+    return SUCCEEDED(first) || second == D3DDDIERR_DEVICEREMOVED ? second : first;
+}
+
 static void push(Resource **list, Resource *resource)
 {
     resource->next = *list;

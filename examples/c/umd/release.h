@@ -52,63 +52,66 @@ static HRESULT release(Device *device, Resource *resource)
     }
     for (UINT i = 0; i < resource->count && FLAW != FREES_LOCKED; i++) {
         Surface *it = &resource->surfaces[i];
-        if (it->seen != NULL) {
-            unsee(device, it);
-        }
-        if (it->async != 0) {
-            D3DDDICB_UNLOCK unlock = {.NumAllocations = 1, .phAllocations = &it->async};
-            device->call.pfnUnlockCb(device->runtime, &unlock);
-            it->async = 0;
-        }
+        result = both(result, it->seen != NULL ? unsee(device, it) : S_OK);
+        result = both(result, it->async != 0 ? unsee_async(device, it) : S_OK);
     }
-    resource->in_video = false;
-    if (release_badly(device, resource, &result)) {
-        return result;
+    HRESULT released;
+    if (!release_badly(device, resource, &released)) {
+        released = deallocate(device, resource->runtime, 0, NULL);
     }
-    return deallocate(device, resource->runtime, 0, NULL);
+    resource->in_video = FAILED(released);
+    return both(result, released);
 }
 
-static HRESULT release_list(Device *device, Resource **list)
+/* What is not to be had back now is kept for the next time, if there is one. */
+static HRESULT release_list(Device *device, Resource **list, bool last)
 {
     HRESULT result = S_OK;
+    Resource *kept = NULL;
     while (*list != NULL) {
         Resource *resource = *list;
         *list = resource->next;
-        HRESULT released = release(device, resource);
-        result = FAILED(result) ? result : released;
-        free(resource);
+        result = both(result, release(device, resource));
+        if (resource->in_video && !last) {
+            push(&kept, resource);
+        } else {
+            free(resource);
+        }
     }
+    *list = kept;
     return result;
 }
 
+/* After an error the resource is there still, and its end can be asked for again. */
 static HRESULT APIENTRY destroy_resource(HANDLE handle, HANDLE which)
 {
     Device *device = (Device *)handle;
     Resource *resource = (Resource *)which;
+    HRESULT result = S_OK;
     if (FLAW == FAILS_ODDLY) {
         return E_NOTIMPL;
     }
-    HRESULT result = S_OK;
     if (resource->used == device->batch.number && FLAW != RELEASES_BEFORE_FLUSH) {
         result = hand_over(device);
-        if (FAILED(result) && result != D3DDDIERR_DEVICEREMOVED) {
-            return result; /* It is still there, and its end can be asked for again. */
+        if (FAILED(result)) {
+            return result;
         }
     }
-    take_out(&device->alive, resource);
     /* The GPU may be at it still: nobody has to wait for that now. A primary is not kept. */
     bool later = resource->used > device->flushed && resource->in_video && !resource->primary;
     bool hasty = FLAW == RELEASES_BEFORE_FLUSH || FLAW == FREES_AND_FAILS;
     if (FLAW == DEFERS_FOREVER || (later && !hasty)) {
+        take_out(&device->alive, resource);
         push(&device->deferred, resource);
+        return S_OK;
+    }
+    result = release(device, resource);
+    if (resource->in_video) {
         return result;
     }
-    HRESULT released = release(device, resource);
+    take_out(&device->alive, resource);
     free(resource);
-    if (FLAW == FREES_AND_FAILS) {
-        return E_OUTOFMEMORY;
-    }
-    return FAILED(result) ? result : released;
+    return FLAW == FREES_AND_FAILS ? E_OUTOFMEMORY : S_OK;
 }
 
 static HRESULT APIENTRY flush(HANDLE handle)
@@ -119,8 +122,7 @@ static HRESULT APIENTRY flush(HANDLE handle)
     if (FLAW == DEFERS_FOREVER) {
         return result;
     }
-    HRESULT released = release_list(device, &device->deferred);
-    return FAILED(result) ? result : released;
+    return both(result, release_list(device, &device->deferred, false));
 }
 
 static HRESULT APIENTRY flush1(HANDLE handle, UINT flags)

@@ -27,6 +27,7 @@ mod recover;
 mod registry;
 mod segments;
 mod table;
+mod told;
 mod view;
 mod wrapped;
 

@@ -4,12 +4,13 @@
 
 use crate::area::Area;
 use crate::block::{bytes, find, list, value};
-use crate::memory::{MEMORY, context, create_saved_context, submit_paging};
+use crate::memory::{MEMORY, context, create_saved_context, query_memory, submit_paging};
+use crate::told::tell_user_mode;
 use crate::view::View;
 use abi::display::{
     DXGK_ALLOCATIONLIST, DXGK_CONTEXTINFO, DXGK_CREATECONTEXTFLAGS as ContextFlags,
-    DXGK_SUBMITCOMMANDFLAGS as SubmitFlags, DXGKARG_CREATECONTEXT, DXGKARG_PATCH, DXGKARG_RENDER,
-    DXGKARG_SUBMITCOMMAND,
+    DXGK_SUBMITCOMMANDFLAGS as SubmitFlags, DXGKARG_CREATECONTEXT, DXGKARG_PATCH,
+    DXGKARG_QUERYADAPTERINFO, DXGKARG_RENDER, DXGKARG_SUBMITCOMMAND, DXGKQAITYPE_UMDRIVERPRIVATE,
 };
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::{
@@ -27,6 +28,7 @@ use std::slice;
 
 /// The driver.
 pub(crate) const LISTED: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiQueryAdapterInfo: Some(query_listed),
     DxgkDdiCreateContext: Some(create_listed_context),
     DxgkDdiRender: Some(render),
     DxgkDdiPatch: Some(patch),
@@ -41,6 +43,20 @@ const INFO: DXGK_CONTEXTINFO = DXGK_CONTEXTINFO {
     PatchLocationListSize: 32,
     ..DXGK_CONTEXTINFO::ZERO
 };
+
+unsafe extern "win64-unwind" fn query_listed(
+    adapter: HANDLE,
+    args: *const DXGKARG_QUERYADAPTERINFO,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let asked = unsafe { args.read() };
+    if asked.Type == DXGKQAITYPE_UMDRIVERPRIVATE {
+        // SAFETY: The arguments are the kernel's.
+        return unsafe { tell_user_mode(adapter, &asked, true) };
+    }
+    // SAFETY: As above.
+    unsafe { query_memory(adapter, args) }
+}
 
 unsafe extern "win64-unwind" fn create_listed_context(
     device: HANDLE,

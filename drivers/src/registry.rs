@@ -17,6 +17,7 @@ use crate::table::GOOD;
 use crate::wrapped::Fault;
 use flight::{Log, RuleId};
 use kernel::Plugged;
+use runtime::Umd;
 use softgpu::MmuPlan;
 use std::fmt;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub struct Listed {
     pub breaks: &'static [RuleId],
     /// Makes a new one, with hardware and memory of its own.
     pub make: fn(&Arc<Log>) -> Plugged,
+    /// The user-mode driver that belongs to it, if there is one.
+    pub umd: Option<fn() -> Umd>,
 }
 
 impl fmt::Debug for Listed {
@@ -45,12 +48,15 @@ pub fn find(name: &str) -> Option<&'static Listed> {
 }
 
 macro_rules! drivers {
-    ($($name:literal $about:literal [$($rule:ident)?] $make:expr;)*) => {
+    (@umd) => { None };
+    (@umd $umd:expr) => { Some($umd) };
+    ($($name:literal $about:literal [$($rule:ident)?] $make:expr $(, $umd:expr)?;)*) => {
         &[$(Listed {
             name: $name,
             about: $about,
             breaks: &[$(RuleId::$rule)?],
             make: $make,
+            umd: drivers!(@umd $($umd)?),
         }),*]
     };
 }
@@ -331,6 +337,10 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::table(&query::TWO_MMUS, log);
     "writes-behind-caps" "writes a byte behind its caps" [KMD_CAPS_008]
         |log| plug::table(&query::WRITES_BEHIND_CAPS, log);
+    "writes-behind-answer" "tells user mode more than there is room for" [KMD_CAPS_008]
+        |log| plug::table(&query::WRITES_BEHIND_ANSWER, log);
+    "believes-questions" "takes a byte that user mode sent for a node of its own" [KMD_CAPS_008]
+        |log| plug::table(&query::BELIEVES_QUESTIONS, log);
     "fills-while-counting" "says how it pages where only the number of segments is asked for"
         [KMD_SEG_002] |log| plug::table(&query::FILLS_WHILE_COUNTING, log);
     "forgets-a-segment" "describes one segment less than it announced" [KMD_SEG_003]

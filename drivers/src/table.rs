@@ -25,12 +25,13 @@ use crate::recover::{
     query_dependent_engine_group, query_engine_status, reset_engine, reset_from_timeout,
     restart_from_timeout,
 };
+use crate::told::tell_user_mode;
 use crate::view::{close_allocation, open_allocation};
 use abi::display::{
     DXGK_INTERRUPT_CRTC_VSYNC, DXGK_INTERRUPT_DMA_COMPLETED, DXGK_INTERRUPT_DMA_PAGE_FAULTED,
     DXGK_INTERRUPT_TYPE, DXGK_PAGE_FAULT_FLAGS, DXGK_VIDSCHCAPS as Scheduling,
     DXGKARG_QUERYADAPTERINFO, DXGKARGCB_NOTIFY_INTERRUPT_DATA, DXGKDDI_INTERFACE_VERSION_WDDM2_0,
-    DXGKQAITYPE_DRIVERCAPS, DmaCompleted, DmaPageFaulted,
+    DXGKQAITYPE_DRIVERCAPS, DXGKQAITYPE_UMDRIVERPRIVATE, DmaCompleted, DmaPageFaulted,
 };
 use abi::miniport::KSYNCHRONIZE_ROUTINE;
 use abi::miniport::{
@@ -314,11 +315,15 @@ pub(crate) unsafe extern "win64-unwind" fn remove_device(context: PVOID) -> NTST
 unsafe extern "win64-unwind" fn unload() {}
 
 pub(crate) unsafe extern "win64-unwind" fn query_adapter_info(
-    _adapter: HANDLE,
+    adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
     // SAFETY: It is a structure.
     let args = unsafe { args.read() };
+    if args.Type == DXGKQAITYPE_UMDRIVERPRIVATE {
+        // SAFETY: The caller promises the same.
+        return unsafe { tell_user_mode(adapter, &args, false) };
+    }
     if args.Type != DXGKQAITYPE_DRIVERCAPS {
         return STATUS_NOT_SUPPORTED;
     }

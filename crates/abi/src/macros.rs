@@ -104,6 +104,16 @@ macro_rules! table {
                 Self::LENGTHS.iter().find(|it| it.0 == version).map(|it| it.1)
             }
 
+            /// The same table without the slots that an interface version does not have.
+            #[must_use]
+            pub fn up_to(mut self, version: u32) -> Self {
+                let length = Self::length(version).unwrap_or(0);
+                $(if $at + size_of::<usize>() > length {
+                    self.$slot = None;
+                })+
+                self
+            }
+
             /// The names of the slots that are filled in, in order.
             pub fn filled(&self) -> impl Iterator<Item = &'static str> + use<> {
                 let filled = [$(self.$slot.is_some()),+];

@@ -572,6 +572,37 @@ events! {
     /// A block was still out when its driver ended.
     PoolLeft "pool.left" {}
 
+    /// An adapter was opened through a user-mode driver of this interface version.
+    UserAdapterOpened "user-adapter.opened" { version: Hex }
+    /// It was closed.
+    UserAdapterClosed "user-adapter.closed" {}
+    /// An application has a device on such an adapter.
+    UserDeviceCreated "user-device.created" { adapter: Subject }
+    /// It is gone.
+    UserDeviceDestroyed "user-device.destroyed" {}
+    /// The user-mode driver is called: subject the device, or the adapter.
+    UmdCall "umd.call" { name: Text }
+    /// It returned, with a result that events only pass on.
+    UmdReturn "umd.return" { name: Text, result: Hex }
+    /// It called back: subject the device, or the adapter.
+    UmdCallback "umd.callback" { name: Text }
+    /// That was answered.
+    UmdAnswer "umd.answer" { name: Text, result: Hex }
+    /// It has made or opened a resource of so many surfaces.
+    SurfacesCreated "surfaces.created" {
+        device: Subject, count: u32, allocations: u32, shared: bool, opened: bool
+    }
+    /// It has allocated memory for a resource.
+    SurfacesBacked "surfaces.backed" { allocations: u32 }
+    /// The application has locked a surface.
+    SurfaceLocked "surface.locked" { index: u32 }
+    /// The application has unlocked a surface.
+    SurfaceUnlocked "surface.unlocked" { index: u32 }
+    /// The application has dropped a resource, which the driver has released by then or not.
+    SurfacesDropped "surfaces.dropped" { released: bool }
+    /// The driver has released a resource with all its memory.
+    SurfacesReleased "surfaces.released" {}
+
     /// A driver or client used an entry that is not there.
     Absent "absent" { name: Text }
     /// A driver called back.

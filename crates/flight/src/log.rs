@@ -116,6 +116,7 @@ impl Log {
         }
         self.judged[rule.index()].fetch_add(1, Ordering::Relaxed);
         if let Some(message) = broken {
+            let who = if who == Who::Client { thread::caller() } else { who };
             let (place, message) = (place.into(), message.into());
             self.emit(about, What::RuleBroken { rule, who, place, message });
         }

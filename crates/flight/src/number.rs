@@ -54,6 +54,12 @@ pub enum Kind {
     Table,
     /// A keyed mutex.
     Keyed,
+    /// An adapter that is open through a user-mode driver.
+    UserAdapter,
+    /// A device of an application, through a user-mode driver.
+    UserDevice,
+    /// A resource of such a device: a group of surfaces.
+    Surfaces,
 }
 
 /// What an event is about: the third device, the first word.
@@ -91,6 +97,9 @@ const KINDS: &[(Kind, &str)] = &[
     (Kind::Space, "space"),
     (Kind::Table, "page-table"),
     (Kind::Keyed, "keyed-mutex"),
+    (Kind::UserAdapter, "user-adapter"),
+    (Kind::UserDevice, "user-device"),
+    (Kind::Surfaces, "surfaces"),
 ];
 
 impl Kind {

@@ -2,6 +2,7 @@
 //!
 //! Thread-local on purpose: an event takes both from here, so nobody has to pass them.
 
+use crate::Who;
 use crate::level::Irql;
 use crate::sync::thread_local;
 use std::cell::Cell;
@@ -10,6 +11,7 @@ thread_local! {
     static THREAD: Cell<u32> = const { Cell::new(0) };
     static IRQL: Cell<Irql> = const { Cell::new(Irql::Passive) };
     static CALL: Cell<Option<Call>> = const { Cell::new(None) };
+    static CALLER: Cell<Who> = const { Cell::new(Who::Client) };
 }
 
 /// A call of a driver, as the thread that is in it knows it.
@@ -33,6 +35,29 @@ pub struct Call {
     pub submits: bool,
     /// In such a call: what was called in it first that is not for its level.
     pub misused: Option<&'static str>,
+}
+
+/// Who is to blame for what the clients' rules say, on this thread and now.
+pub(crate) fn caller() -> Who {
+    CALLER.with(Cell::get)
+}
+
+/// While it lives, this thread calls on behalf of somebody: what breaks a client's rule is laid
+/// to that one.
+#[derive(Debug)]
+pub struct OnBehalf(Who);
+
+impl OnBehalf {
+    /// From now on it is this one.
+    pub fn of(who: Who) -> Self {
+        Self(CALLER.with(|it| it.replace(who)))
+    }
+}
+
+impl Drop for OnBehalf {
+    fn drop(&mut self) {
+        CALLER.with(|it| it.set(self.0));
+    }
 }
 
 /// The number of the virtual thread that runs here, as its events have it.

@@ -90,7 +90,7 @@ table! {
     START_DEVICE      DxgkDdiStartDevice      Passive Three Legal::Any,
         lacks "no display output: sources and children have no effect";
     QUERY_ADAPTER     DxgkDdiQueryAdapterInfo Passive Three Legal::Any,
-        lacks "driver caps and segments only";
+        lacks "driver caps, segments, page tables and questions of user mode only";
     STOP_DEVICE       DxgkDdiStopDevice       Passive Three Legal::Any;
     REMOVE_DEVICE     DxgkDdiRemoveDevice     Passive Three Legal::Any;
     UNLOAD            DxgkDdiUnload           Passive Three Legal::Any;
@@ -225,6 +225,18 @@ impl Driver {
 
     pub(crate) fn query_adapter(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<Features> {
         self.call(&QUERY_ADAPTER, at, bare(None), |it, at| it.query_adapter(at))
+    }
+
+    /// The level is another than at the start: a user-mode driver asks at any time.
+    pub(crate) fn tell_user_mode(
+        &self,
+        at: &mut Passive,
+        _pass: &Pass<'_>,
+        process: u32,
+        data: &mut [u8],
+    ) -> Answer<()> {
+        let ddi = Ddi { class: Class::Zero, ..QUERY_ADAPTER };
+        self.call(&ddi, at, bare(Some(process)), |it, at| it.tell_user_mode(at, data))
     }
 
     pub(crate) fn stop_device(&self, at: &mut Passive, _pass: &Pass<'_>) -> Answer<()> {

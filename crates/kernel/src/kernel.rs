@@ -63,6 +63,11 @@ impl Kernel {
         self.bell.clone()
     }
 
+    /// Who runs it.
+    pub fn host(&self) -> &Arc<dyn Host> {
+        &self.host
+    }
+
     /// The log everything is said to.
     pub fn log(&self) -> &Arc<Log> {
         &self.log

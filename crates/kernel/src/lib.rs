@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod allocation;
+mod ask;
 mod build;
 pub mod census;
 pub mod context;

@@ -63,6 +63,12 @@ pub trait Miniport: Send + Sync {
         self.stands_on().ok_or(Refusal::Absent)?.query_adapter(at)
     }
 
+    /// Tells its user-mode half what the hardware can do (`DxgkDdiQueryAdapterInfo`, type
+    /// `DXGKQAITYPE_UMDRIVERPRIVATE`), in place of what that sent. Anybody may send any bytes.
+    fn tell_user_mode(&self, at: &mut Passive, data: &mut [u8]) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.tell_user_mode(at, data)
+    }
+
     /// Stops the adapter (`DxgkDdiStopDevice`). Nothing to do, if it does not say.
     fn stop_device(&self, at: &mut Passive) -> Answer<()> {
         self.stands_on().map_or(Ok(()), |it| it.stop_device(at))

@@ -175,6 +175,10 @@ impl Miniport for TableDriver {
         self.query()
     }
 
+    fn tell_user_mode(&self, _at: &mut Passive, data: &mut [u8]) -> Answer<()> {
+        self.ask_privately(data)
+    }
+
     fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
         self.stop()
     }

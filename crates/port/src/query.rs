@@ -6,19 +6,25 @@
 
 use crate::caps::{Claims, RULES};
 use crate::display::{Adapter, TableDriver};
-use crate::private::pointer;
+use crate::door::Door;
+use crate::private::{Private, pointer};
 use crate::status::answer;
 use abi::display::{
     DXGK_DRIVERCAPS, DXGK_QUERYADAPTERINFOTYPE, DXGKARG_QUERYADAPTERINFO, DXGKQAITYPE_DRIVERCAPS,
+    DXGKQAITYPE_UMDRIVERPRIVATE,
 };
 use abi::{NTSTATUS, PVOID};
 use flight::{RuleId, What, Who};
 use kernel::miniport::{Answer, Features, Refusal};
 use kernel::services::Services;
 use std::ptr;
+use std::sync::Arc;
 
 /// How many nodes the topology has room for.
 const MOST_NODES: u32 = 64;
+
+/// Where a driver answers.
+const OUTPUT: &str = "DxgkDdiQueryAdapterInfo.pOutputData";
 
 /// What a byte of the guard is.
 const MARK: u8 = 0xfd;
@@ -104,10 +110,64 @@ impl TableDriver {
         let broken = out.overrun().map(|bytes| {
             format!("OutputDataSize is {size}, but up to {bytes} bytes behind it were written")
         });
-        let place = "DxgkDdiQueryAdapterInfo.pOutputData";
         // It is said, and the flight goes on: nothing of ours lies there.
-        judge(door.services(), RuleId::KMD_CAPS_008, place, broken);
+        judge(door.services(), RuleId::KMD_CAPS_008, OUTPUT, broken);
         Ok(status)
+    }
+
+    /// A question of user mode.
+    ///
+    /// WINDOWS: there are a proprietary input and a proprietary output (documented), and user
+    /// mode has one buffer for both. Each is a copy of that one (our decision), so whichever of
+    /// them a driver reads, it reads what was sent.
+    pub(crate) fn ask_privately(&self, data: &mut [u8]) -> Answer<()> {
+        let call = self.table.DxgkDdiQueryAdapterInfo.ok_or(Refusal::Absent)?;
+        let Adapter { door, context, .. } = self.told()?;
+        let mut input = Private::copy(data)?;
+        let mut checks = Checks { door: door.clone(), output: Private::copy(data)? };
+        let args = DXGKARG_QUERYADAPTERINFO {
+            Type: DXGKQAITYPE_UMDRIVERPRIVATE,
+            pInputData: input.pointer(),
+            InputDataSize: input.size(),
+            pOutputData: checks.output.pointer(),
+            OutputDataSize: checks.output.size(),
+        };
+
+        let status = self.inside(&door, || {
+            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
+            // and both copies outlive the call, also one that unwinds.
+            unsafe { call(pointer(context), &raw const args) }
+        });
+
+        answer(status)?;
+        data.copy_from_slice(&checks.output.bytes());
+        Ok(())
+    }
+}
+
+/// Entry rule, judged when a question of user mode is over: its bytes are checked, and the
+/// answer ends where its buffer does.
+///
+/// What a driver crashed of cannot be seen, so a crash is taken for bytes that it believed.
+struct Checks {
+    door: Arc<Door>,
+    output: Private,
+}
+
+impl Drop for Checks {
+    fn drop(&mut self) {
+        let size = self.output.size();
+        let broken = if std::thread::panicking() {
+            Some(format!(
+                "the driver crashed in a question of user mode with {size} bytes: anybody can \
+                 send any, and they are to be checked"
+            ))
+        } else {
+            self.output.overrun().map(|bytes| {
+                format!("OutputDataSize is {size}, but up to {bytes} bytes behind it were written")
+            })
+        };
+        judge(self.door.services(), RuleId::KMD_CAPS_008, OUTPUT, broken);
     }
 }
 

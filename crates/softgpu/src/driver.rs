@@ -13,7 +13,9 @@ use crate::blocks::{build, free};
 use crate::building;
 use crate::description::read_shape;
 use crate::engine::Paging;
-use crate::format::{self, DESCRIPTION_SIZE, STANDARD_RESOURCE, STANDARD_RESOURCE_SIZE};
+use crate::format::{
+    self, DESCRIPTION_SIZE, HardwareInfo, STANDARD_RESOURCE, STANDARD_RESOURCE_SIZE,
+};
 use crate::gpu::{Gpu, NODES, Packet};
 use crate::listed::SIZES;
 use crate::mmu::MmuPlan;
@@ -223,6 +225,16 @@ impl Miniport for SoftGpu {
         };
         let mmu = self.mmu().map(MmuPlan::features);
         Ok(Features { nodes: NODES, memory, mmu, scheduling })
+    }
+
+    fn tell_user_mode(&self, _at: &mut Passive, data: &mut [u8]) -> Answer<()> {
+        let info = HardwareInfo {
+            lists: self.lists.is_some(),
+            addresses: self.mmu().is_some(),
+            memory: self.plan.is_some(),
+            nodes: NODES,
+        };
+        info.write(data)
     }
 
     fn stop_device(&self, _at: &mut Passive) -> Answer<()> {

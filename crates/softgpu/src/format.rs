@@ -12,6 +12,7 @@
 pub use crate::description::{
     LONG_DESCRIPTION_SIZE, NORMAL_PRIORITY, anywhere, describe_in, only_in, read_shape,
 };
+pub use crate::hardware::{HARDWARE_INFO_SIZE, HardwareInfo, read_hardware_info};
 
 use crate::controller::Side;
 use crate::paging::PagingCommand;

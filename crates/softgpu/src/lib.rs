@@ -17,6 +17,7 @@ mod driver;
 mod engine;
 pub mod format;
 mod gpu;
+mod hardware;
 mod listed;
 mod memory;
 mod mmu;

@@ -3,14 +3,14 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::adapter::luid;
-use crate::claims::{read, read_mut, room_for, write};
+use crate::claims::{read, read_list_mut, read_mut, room_for, write, write_bytes};
 use crate::session::Session;
 use crate::status::{Kept, Which, answer};
 use abi::kmt::{
     D3DKMT_CHANGEVIDEOMEMORYRESERVATION, D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL,
     D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL, D3DKMT_QUERYADAPTERINFO, D3DKMT_QUERYVIDEOMEMORYINFO,
     D3DKMT_REGISTERTRIMNOTIFICATION, D3DKMT_SEGMENTSIZEINFO, D3DKMT_TRIMNOTIFICATION,
-    D3DKMT_UNREGISTERTRIMNOTIFICATION, KMTQAITYPE_GETSEGMENTSIZE,
+    D3DKMT_UNREGISTERTRIMNOTIFICATION, KMTQAITYPE_GETSEGMENTSIZE, KMTQAITYPE_UMDRIVERPRIVATE,
     PFND3DKMT_TRIMNOTIFICATIONCALLBACK,
 };
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
@@ -21,6 +21,9 @@ use kernel::{Group, Handle, Trimmed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::Arc;
+
+const OTHER_TYPE: &str = "D3DKMTQueryAdapterInfo of another type than KMTQAITYPE_GETSEGMENTSIZE \
+                          and KMTQAITYPE_UMDRIVERPRIVATE";
 
 const ADAPTER_ASKED: Kept = Kept {
     handles: &[(Which::Adapter, RuleId::DEV_LIFE_001, "D3DKMTQueryAdapterInfo.hAdapter")],
@@ -50,7 +53,9 @@ const REGISTERED: Kept = Kept {
     others: &[],
 };
 
-/// Says something of an adapter: the sizes of its memory.
+/// Says something of an adapter: the sizes of its memory, or what its driver tells user mode.
+///
+/// WINDOWS: after a driver's refusal the caller's data is as it was (our decision).
 ///
 /// # Safety
 ///
@@ -58,32 +63,41 @@ const REGISTERED: Kept = Kept {
 /// now; in one that guards, what can be written there is none of ours.
 pub unsafe fn D3DKMTQueryAdapterInfo(
     session: &Session,
-    _at: &mut Passive,
+    at: &mut Passive,
     args: *const D3DKMT_QUERYADAPTERINFO,
 ) -> NTSTATUS {
     session.call("D3DKMTQueryAdapterInfo", || {
         // SAFETY: The caller's contract.
         let asked = unsafe { read(args) }?;
-        let sizes = session.kernel.memory_sizes(session.process, Handle(asked.hAdapter));
+        let (process, adapter) = (session.process, Handle(asked.hAdapter));
+        let (place, size) = (asked.pPrivateDriverData, asked.PrivateDriverDataSize as usize);
+        if asked.Type == KMTQAITYPE_UMDRIVERPRIVATE {
+            // SAFETY: The caller's contract.
+            let mut data = unsafe { read_list_mut(place.cast::<u8>(), size) }?;
+            let told = session.kernel.tell_user_mode(at, process, adapter, &mut data);
+            answer(session, ADAPTER_ASKED, told)?;
+            // SAFETY: The caller's contract: there are as many bytes as were read.
+            return unsafe { write_bytes(place, &data) };
+        }
+        let sizes = session.kernel.memory_sizes(process, adapter);
         let sizes = answer(session, ADAPTER_ASKED, sizes)?;
         if asked.Type != KMTQAITYPE_GETSEGMENTSIZE {
-            session.absent("D3DKMTQueryAdapterInfo of another type than KMTQAITYPE_GETSEGMENTSIZE");
+            session.absent(OTHER_TYPE);
             return Err(STATUS_NOT_SUPPORTED);
         }
         // WINDOWS: a buffer that is too small is an invalid parameter (observed).
-        let size = size_of::<D3DKMT_SEGMENTSIZEINFO>();
-        if (asked.PrivateDriverDataSize as usize) < size {
+        if size < size_of::<D3DKMT_SEGMENTSIZEINFO>() {
             return Err(STATUS_INVALID_PARAMETER);
         }
         // SAFETY: The caller's contract.
-        unsafe { room_for(asked.pPrivateDriverData, size) }?;
+        unsafe { room_for(place, size_of::<D3DKMT_SEGMENTSIZEINFO>()) }?;
         let info = D3DKMT_SEGMENTSIZEINFO {
             DedicatedVideoMemorySize: sizes.local,
             DedicatedSystemMemorySize: 0,
             SharedSystemMemorySize: sizes.shared,
         };
         // SAFETY: The caller's contract: it has as many bytes.
-        unsafe { write(asked.pPrivateDriverData.cast(), info) }
+        unsafe { write(place.cast(), info) }
     })
 }
 

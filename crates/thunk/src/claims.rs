@@ -118,7 +118,7 @@ fn whole_stack() -> Option<(usize, usize)> {
 ///
 /// In a session that trusts, a pointer that is not NULL points to a `T`, readable now. Every
 /// pattern of bits is a `T`.
-pub(crate) unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
+pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
     let mut value = MaybeUninit::<T>::uninit();
     // SAFETY: The caller's contract; `value` has the size of a `T`.
     unsafe { fetch(from.cast(), value.as_mut_ptr().cast(), size_of::<T>()) }?;
@@ -131,7 +131,7 @@ pub(crate) unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
 /// # Safety
 ///
 /// As for [`read`] and [`write`].
-pub(crate) unsafe fn read_mut<T: Copy>(at: *mut T) -> Result<T, NTSTATUS> {
+pub unsafe fn read_mut<T: Copy>(at: *mut T) -> Result<T, NTSTATUS> {
     // SAFETY: The caller's contract.
     let value = unsafe { read(at.cast_const()) }?;
     if HELD.get().belief != Belief::Trusts {
@@ -147,7 +147,7 @@ pub(crate) unsafe fn read_mut<T: Copy>(at: *mut T) -> Result<T, NTSTATUS> {
 ///
 /// In a session that trusts, a pointer that is not NULL points to a `T`, writable now; in any
 /// session, to no memory of ours.
-pub(crate) unsafe fn write<T: Copy>(to: *mut T, value: T) -> Result<(), NTSTATUS> {
+pub unsafe fn write<T: Copy>(to: *mut T, value: T) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract; `value` has the size of a `T`.
     unsafe { store((&raw const value).cast(), to.cast(), size_of::<T>()) }
 }
@@ -158,7 +158,7 @@ pub(crate) unsafe fn write<T: Copy>(to: *mut T, value: T) -> Result<(), NTSTATUS
 ///
 /// In a session that trusts, a pointer that is not NULL points to `count` of `T`, readable now.
 /// Every pattern of bits is a `T`.
-pub(crate) unsafe fn read_list<T: Copy>(from: *const T, count: usize) -> Result<Vec<T>, NTSTATUS> {
+pub unsafe fn read_list<T: Copy>(from: *const T, count: usize) -> Result<Vec<T>, NTSTATUS> {
     if count == 0 {
         return Ok(Vec::new());
     }
@@ -197,7 +197,7 @@ pub(crate) unsafe fn read_list_mut<T: Copy>(at: *mut T, count: usize) -> Result<
 ///
 /// In a session that trusts, a pointer that is not NULL points to as many `T` as there are
 /// values, writable now; in any session, to no memory of ours.
-pub(crate) unsafe fn write_list<T: Copy>(to: *mut T, values: &[T]) -> Result<(), NTSTATUS> {
+pub unsafe fn write_list<T: Copy>(to: *mut T, values: &[T]) -> Result<(), NTSTATUS> {
     if values.is_empty() {
         return Ok(());
     }

@@ -119,6 +119,11 @@ impl Client {
         Self { session: Session::open(kernel) }
     }
 
+    /// A client that calls through a session: in its process, and on behalf of its caller.
+    pub fn of(session: Session) -> Self {
+        Self { session }
+    }
+
     /// Its session, for calling the raw functions.
     pub fn session(&self) -> &Session {
         &self.session
@@ -177,13 +182,26 @@ impl Client {
         device: D3DKMT_HANDLE,
         node: u32,
     ) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+        self.create_context_with(at, device, node, &[])
+    }
+
+    /// The same, with private data for the driver.
+    pub fn create_context_with(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+        node: u32,
+        private: &[u8],
+    ) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         let mut args = D3DKMT_CREATECONTEXTVIRTUAL {
             hDevice: device,
             NodeOrdinal: node,
             EngineAffinity: 1,
+            pPrivateDriverData: private.as_ptr().cast_mut().cast(),
+            PrivateDriverDataSize: size(private),
             ..D3DKMT_CREATECONTEXTVIRTUAL::ZERO
         };
-        // SAFETY: `args` lives here, and has no private data.
+        // SAFETY: `args` lives here, and `private` is as long as it says; it is only read.
         let status =
             unsafe { device::D3DKMTCreateContextVirtual(&self.session, at, &raw mut args) };
         succeeded(status)?;
@@ -481,7 +499,7 @@ pub(crate) fn list_pointer<T>(list: &[T]) -> *const T {
     if list.is_empty() { ptr::null() } else { list.as_ptr() }
 }
 
-fn size(bytes: &[u8]) -> u32 {
+pub(crate) fn size(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 

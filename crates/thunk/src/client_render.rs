@@ -1,7 +1,7 @@
 //! A client in safe Rust: packets with lists.
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
-use crate::client::{Client, succeeded};
+use crate::client::{Client, size, succeeded};
 use crate::render;
 use abi::kmt::{D3DKMT_CREATECONTEXT, D3DKMT_RENDER, D3DKMT_RENDERFLAGS};
 use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_PATCHLOCATIONLIST};
@@ -49,13 +49,26 @@ impl Client {
         device: D3DKMT_HANDLE,
         node: u32,
     ) -> Result<ListedContext, NTSTATUS> {
+        self.create_listed_context_with(at, device, node, &[])
+    }
+
+    /// The same, with private data for the driver.
+    pub fn create_listed_context_with(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+        node: u32,
+        private: &[u8],
+    ) -> Result<ListedContext, NTSTATUS> {
         let mut args = D3DKMT_CREATECONTEXT {
             hDevice: device,
             NodeOrdinal: node,
             EngineAffinity: 1,
+            pPrivateDriverData: private.as_ptr().cast_mut().cast(),
+            PrivateDriverDataSize: size(private),
             ..D3DKMT_CREATECONTEXT::ZERO
         };
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` lives here, and `private` is as long as it says; it is only read.
         succeeded(unsafe { render::D3DKMTCreateContext(&self.session, at, &raw mut args) })?;
         Ok(ListedContext {
             context: args.hContext,

@@ -11,7 +11,7 @@ use abi::kmt::{
     D3DKMT_QUERYALLOCATIONRESIDENCY, D3DKMT_QUERYVIDEOMEMORYINFO, D3DKMT_RECLAIMALLOCATIONS,
     D3DKMT_RECLAIMALLOCATIONS2, D3DKMT_REGISTERTRIMNOTIFICATION, D3DKMT_SEGMENTSIZEINFO,
     D3DKMT_SETALLOCATIONPRIORITY, D3DKMT_TRIMNOTIFICATION, D3DKMT_UNREGISTERTRIMNOTIFICATION,
-    KMTQAITYPE_GETSEGMENTSIZE,
+    KMTQAITYPE_GETSEGMENTSIZE, KMTQAITYPE_UMDRIVERPRIVATE,
 };
 use abi::status::STATUS_PENDING;
 use abi::{BOOL, D3DKMT_HANDLE, LUID, NTSTATUS};
@@ -175,6 +175,25 @@ impl Client {
         // SAFETY: `args` and `sizes` live here, and that has so many bytes.
         succeeded(unsafe { budget::D3DKMTQueryAdapterInfo(&self.session, at, &raw const args) })?;
         Ok(sizes)
+    }
+
+    /// `D3DKMTQueryAdapterInfo`: what an adapter's driver tells user mode, in place of what was
+    /// sent.
+    pub fn query_private(
+        &self,
+        at: &mut Passive,
+        adapter: D3DKMT_HANDLE,
+        data: &mut [u8],
+    ) -> Result<(), NTSTATUS> {
+        let args = D3DKMT_QUERYADAPTERINFO {
+            hAdapter: adapter,
+            Type: KMTQAITYPE_UMDRIVERPRIVATE,
+            pPrivateDriverData: data.as_mut_ptr().cast(),
+            PrivateDriverDataSize: u32::try_from(data.len()).unwrap_or(u32::MAX),
+        };
+        // SAFETY: `args` and `data` live here, and the size is that of `data`: what a u32 does
+        // not count is more than the door reads.
+        succeeded(unsafe { budget::D3DKMTQueryAdapterInfo(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTQueryVideoMemoryInfo` of a group of an adapter, for a process handle.

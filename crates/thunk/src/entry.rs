@@ -452,10 +452,16 @@ pub const ENTRIES: &[Line] = &[
     },
     Line {
         name: "D3DKMTQueryAdapterInfo",
-        lacks: "the sizes of memory only",
+        lacks: "the sizes of memory and what a driver tells user mode only",
         rules: &[RuleId::DEV_LIFE_001],
-        answers: &[BAD, STATUS_NOT_SUPPORTED],
-        passes_on: &[],
+        answers: &[
+            BAD,
+            STATUS_NOT_SUPPORTED,
+            STATUS_NO_MEMORY,
+            STATUS_DEVICE_REMOVED,
+            STATUS_UNSUCCESSFUL,
+        ],
+        passes_on: &["DxgkDdiQueryAdapterInfo"],
     },
     Line {
         name: "D3DKMTQueryVideoMemoryInfo",

@@ -10,7 +10,7 @@
 mod adapter;
 mod address;
 mod budget;
-mod claims;
+pub mod claims;
 mod client;
 mod client_address;
 mod client_keyed;

@@ -3,7 +3,7 @@
 use crate::claims::Belief;
 use abi::NTSTATUS;
 use abi::status::STATUS_SUCCESS;
-use flight::{Hex, Log, RuleId, What, Who};
+use flight::{Hex, Log, OnBehalf, RuleId, What, Who};
 use kernel::{Kernel, ProcessId};
 use std::sync::Arc;
 
@@ -13,13 +13,16 @@ pub struct Session {
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) process: ProcessId,
     belief: Belief,
+    /// Who breaks what its calls break.
+    who: Who,
 }
 
 impl Session {
     /// A new process of the kernel, whose pointers are believed: its callers promise what the
     /// entry points ask for.
     pub fn open(kernel: &Arc<Kernel>) -> Self {
-        Self { kernel: kernel.clone(), process: kernel.open_process(), belief: Belief::Trusts }
+        let (kernel, process) = (kernel.clone(), kernel.open_process());
+        Self { kernel, process, belief: Belief::Trusts, who: Who::Client }
     }
 
     /// A new process of the kernel, whose pointers are doubted: they may be any number. What
@@ -27,6 +30,31 @@ impl Session {
     /// operating system for each piece of memory.
     pub fn guarded(kernel: &Arc<Kernel>) -> Self {
         Self { belief: Belief::guarding(), ..Self::open(kernel) }
+    }
+
+    /// The same process, for calls that somebody else in it makes: a user-mode driver. What
+    /// breaks a rule of this door in them is laid to that one.
+    #[must_use]
+    pub fn on_behalf_of(&self, who: Who) -> Self {
+        Self { who, ..self.clone() }
+    }
+
+    /// The same process, for calls whose pointers are doubted as those of
+    /// [`Session::guarded`] are.
+    #[must_use]
+    pub fn doubting(&self) -> Self {
+        Self { belief: Belief::guarding(), ..self.clone() }
+    }
+
+    /// Runs the body of a call that is not of this door, but whose pointers are believed or
+    /// doubted as those of this session are ([`crate::claims`]).
+    pub fn believing<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.belief.during(body)
+    }
+
+    /// Who breaks what its calls break.
+    pub fn who(&self) -> Who {
+        self.who
     }
 
     /// The process.
@@ -49,6 +77,7 @@ impl Session {
         name: &'static str,
         body: impl FnOnce() -> Result<(), NTSTATUS>,
     ) -> NTSTATUS {
+        let _behalf = OnBehalf::of(self.who);
         self.log().emit(self.process.subject(), What::Enter { call: name.into() });
         let status = self.belief.during(body).err().unwrap_or(STATUS_SUCCESS);
         let left = What::Leave { call: name.into(), status: Hex(status.cast_unsigned()) };
@@ -61,9 +90,9 @@ impl Session {
         self.belief == Belief::Trusts
     }
 
-    /// Judges a rule that binds the client.
+    /// Judges a rule that binds the caller.
     pub(crate) fn judge(&self, rule: RuleId, place: &'static str, broken: Option<String>) {
-        self.log().judge(rule, Who::Client, self.process.subject(), place, broken);
+        self.log().judge(rule, self.who, self.process.subject(), place, broken);
     }
 
     /// Says that the caller used something that has no effect here yet.

@@ -122,7 +122,11 @@ impl Shadows {
             Kind::Space => self.space(event),
             Kind::Table => self.table(event),
             Kind::Keyed => self.keyed(event),
-            Kind::Run | Kind::QueueFence => (),
+            Kind::Run
+            | Kind::QueueFence
+            | Kind::UserAdapter
+            | Kind::UserDevice
+            | Kind::Surfaces => (),
         }
         if let Some(shadow) = self.all.get_mut(&event.subject) {
             shadow.trail.mark(event.seq);

@@ -5,6 +5,7 @@ use crate::tunnel::{Stopped, Tunnel};
 use flight::{Line, Log, Machine, Passive, RuleId};
 use kernel::Plugged;
 use kernel::miniport::Miniport;
+use runtime::Umd;
 use std::sync::Arc;
 
 /// A flight about to start: a driver, and who runs it.
@@ -57,6 +58,7 @@ use std::sync::Arc;
 #[must_use = "a flight starts with `fly`"]
 pub struct Flight {
     make: Make,
+    umd: Option<Umd>,
     on: On,
 }
 
@@ -71,7 +73,12 @@ impl Flight {
 
     /// A flight of whatever `make` plugs in; its pool says to that log what happens.
     pub fn of(make: impl FnOnce(&Arc<Log>) -> Plugged + 'static) -> Self {
-        Self { make: Box::new(make), on: On::Stepped(1) }
+        Self { make: Box::new(make), umd: None, on: On::Stepped(1) }
+    }
+
+    /// The user-mode driver that belongs to it.
+    pub fn umd(self, umd: Umd) -> Self {
+        Self { umd: Some(umd), ..self }
     }
 
     /// The seed that the order of threads is drawn from; 1 if nobody says.
@@ -90,7 +97,7 @@ impl Flight {
     ///
     /// If the flight could not be run at all, as when a thread of it panicked.
     pub fn fly(self, story: impl FnOnce(&mut Tunnel<'_>) -> Result<(), Stopped>) -> Flown {
-        let flown = fly_story(self.make, "flight", &[], self.on, story);
+        let flown = fly_story((self.make, self.umd), "flight", &[], self.on, story);
         flown.unwrap_or_else(|why| panic!("the flight could not be run: {}", why.0))
     }
 }

@@ -6,6 +6,7 @@ use crate::tunnel::{Stopped, Tunnel};
 use drivers::Listed;
 use flight::{CouldNotRun, Crew, Event, Free, Log, Passive, Stepped, Tally};
 use kernel::{Census, Kernel, Plugged};
+use runtime::{Runtime, Umd};
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -142,7 +143,8 @@ pub fn fly(
     scenario: &'static Scenario,
     on: impl Into<On>,
 ) -> Result<Flown, CouldNotRun> {
-    fly_plugged(driver.make, scenario, on)
+    let umd = driver.umd.map(|make| make());
+    fly_with(driver.make, umd, scenario, on)
 }
 
 /// Flies a driver of one's own through a scenario of ours, as [`fly`] does.
@@ -160,12 +162,22 @@ pub fn fly_plugged(
     scenario: &'static Scenario,
     on: impl Into<On>,
 ) -> Result<Flown, CouldNotRun> {
-    fly_story(make, scenario.name, scenario.needs, on.into(), |it| scenario.tell(it))
+    fly_with(make, None, scenario, on)
+}
+
+/// The same, with a user-mode driver that belongs to it.
+pub fn fly_with(
+    make: impl FnOnce(&Arc<Log>) -> Plugged,
+    umd: Option<Umd>,
+    scenario: &'static Scenario,
+    on: impl Into<On>,
+) -> Result<Flown, CouldNotRun> {
+    fly_story((make, umd), scenario.name, scenario.needs, on.into(), |it| scenario.tell(it))
 }
 
 /// Flies a driver through any story: the one path of every flight.
 pub(crate) fn fly_story(
-    make: impl FnOnce(&Arc<Log>) -> Plugged,
+    (make, umd): (impl FnOnce(&Arc<Log>) -> Plugged, Option<Umd>),
     name: &'static str,
     needs: &[&'static str],
     on: On,
@@ -173,14 +185,17 @@ pub(crate) fn fly_story(
 ) -> Result<Flown, CouldNotRun> {
     let log = Arc::new(Log::new());
     let plugged = make(&log);
-    let offered = plugged.miniport.offers();
+    let mut offered = plugged.miniport.offers();
+    if umd.is_some() {
+        offered.push("OpenAdapter");
+    }
     let lacks: Vec<String> = needs
         .iter()
         .filter(|it| !offered.contains(it))
         .map(|it| format!("a driver with {it}"))
         .collect();
     let story = if lacks.is_empty() {
-        on.fly(&log, |host, at| Story::tell(host, at, (&log, on), plugged, story))?
+        on.fly(&log, |host, at| Story::tell(host, at, (&log, on), (plugged, umd), story))?
     } else {
         Story { needs: lacks, ..Story::default() }
     };
@@ -201,7 +216,7 @@ impl Story {
         host: &Arc<dyn Crew>,
         at: &mut Passive,
         (log, on): (&Arc<Log>, On),
-        plugged: Plugged,
+        (plugged, umd): (Plugged, Option<Umd>),
         story: impl FnOnce(&mut Tunnel<'_>) -> Result<(), Stopped>,
     ) -> Self {
         let kernel = Kernel::new(host.clone(), log.clone());
@@ -220,8 +235,8 @@ impl Story {
             }
         };
         kernel.attend(host, adapter);
-        let mut tunnel =
-            Tunnel { host, at, kernel, adapter, clients: Vec::new(), looks: Vec::new() };
+        let (runtime, clients, looks) = (Runtime::new(&kernel), Vec::new(), Vec::new());
+        let mut tunnel = Tunnel { host, at, kernel, adapter, runtime, umd, clients, looks };
         let told = story(&mut tunnel);
         let Tunnel { at, kernel, clients, looks, .. } = tunnel;
         // What a story that stopped has left is not its client's fault.

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod allow;
+mod application;
 mod check;
 mod explain;
 mod flight_test;
@@ -26,10 +27,11 @@ mod tunnel;
 mod words;
 
 pub use allow::{Allow, BadFile, Entry as AllowEntry, baseline};
+pub use application::Application;
 pub use check::{Checked, Plan, Step, check};
 pub use explain::{Explained, NotKnown, Status, explain, ways};
 pub use flight_test::{Flight, NoHardware, plug};
-pub use fly::{Flown, On, Outcome, fly, fly_plugged};
+pub use fly::{Flown, On, Outcome, fly, fly_plugged, fly_with};
 pub use landed::{Allowed, Found, Landed};
 pub use scenario::{ALL as SCENARIOS, Scenario, Story, find as find_scenario};
 pub use support::{ANY_FAILURE, Cell, Row, Surface, legal_statuses, support, support_page};
@@ -37,4 +39,4 @@ pub use tally::keep as keep_tally;
 pub use tunnel::{Bench, Stopped, Tunnel};
 pub use words::Words;
 
-pub use {abi, flight, kernel, nt, softgpu, thunk, verify};
+pub use {abi, flight, kernel, nt, runtime, softgpu, thunk, verify};

@@ -1,9 +1,9 @@
 //! Scenarios: what a client does to a driver, by name.
 
 use crate::scenarios::{
-    address, bad, bad_address, bad_memory, bad_render, bad_sync, destroy, destroy_memory, escape,
-    interrupt, keyed, life, memory, pnp, recover, render, saved, share, submit, sync, threads,
-    update,
+    address, asks, bad, bad_address, bad_memory, bad_render, bad_sync, destroy, destroy_memory,
+    escape, interrupt, keyed, life, memory, pnp, recover, render, saved, share, submit, surfaces,
+    sync, threads, update,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -225,12 +225,16 @@ pub(crate) const DRAWN_ADDRESSES: &[&str] = &[
     "DxgkDdiSetRootPageTable",
 ];
 
+/// A user-mode driver.
+pub(crate) const UMD: &[&str] = &["OpenAdapter"];
+
 /// Every scenario, good ones first.
 pub const ALL: &[&[Scenario]] = &[
     life::ALL,
     share::ALL,
     destroy::ALL,
     escape::ALL,
+    asks::ALL,
     interrupt::ALL,
     threads::ALL,
     memory::ALL,
@@ -244,6 +248,7 @@ pub const ALL: &[&[Scenario]] = &[
     submit::ALL,
     render::ALL,
     pnp::ALL,
+    surfaces::ALL,
     bad::ALL,
     bad_memory::ALL,
     bad_address::ALL,
@@ -251,6 +256,7 @@ pub const ALL: &[&[Scenario]] = &[
     keyed::BAD,
     submit::BAD,
     bad_render::ALL,
+    surfaces::BAD,
 ];
 
 /// The scenario of that name.

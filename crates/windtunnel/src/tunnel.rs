@@ -4,6 +4,7 @@ use abi::{D3DKMT_HANDLE, NTSTATUS};
 use flight::{Crew, Passive, Ticket, Woken};
 use kernel::power::PowerAction;
 use kernel::{AdapterId, Census, Kernel};
+use runtime::{Runtime, Umd};
 use softgpu::format::{self, Command};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +26,10 @@ pub struct Tunnel<'a> {
     pub kernel: Arc<Kernel>,
     /// The adapter of the driver under test.
     pub adapter: AdapterId,
+    /// The Direct3D runtime.
+    pub runtime: Runtime,
+    /// The user-mode driver that belongs to the driver under test.
+    pub umd: Option<Umd>,
     pub(crate) clients: Vec<Client>,
     pub(crate) looks: Vec<(&'static str, Census)>,
 }

@@ -1,16 +1,20 @@
 //! What goes wrong when a driver is asked about its adapter.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
+use crate::block::bytes;
 use crate::segments::{SEGMENTS, describe};
 use crate::table::{GOOD, query_adapter_info};
 use abi::display::{
     DXGK_DRIVERCAPS, DXGK_QUERYSEGMENTOUT4, DXGK_SEGMENTDESCRIPTOR4,
     DXGK_VIDMMCAPS_FLAGS as Memory, DXGK_VIDSCHCAPS as Scheduling, DXGKARG_QUERYADAPTERINFO,
     DXGKDDI_QUERYADAPTERINFO, DXGKQAITYPE_DRIVERCAPS, DXGKQAITYPE_QUERYSEGMENT4,
+    DXGKQAITYPE_UMDRIVERPRIVATE,
 };
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::STATUS_SUCCESS;
 use abi::{HANDLE, NTSTATUS, PVOID};
+use softgpu::NODES;
+use softgpu::format::HARDWARE_INFO_SIZE;
 
 pub(crate) const PREEMPTS_ONE_ENGINE: DRIVER_INITIALIZATION_DATA =
     asked(claims::<{ Scheduling::PreemptionAware }, 0, 0>);
@@ -28,6 +32,8 @@ pub(crate) const TWO_MMUS: DRIVER_INITIALIZATION_DATA = asked(
     >,
 );
 pub(crate) const WRITES_BEHIND_CAPS: DRIVER_INITIALIZATION_DATA = asked(and_one_byte_more);
+pub(crate) const WRITES_BEHIND_ANSWER: DRIVER_INITIALIZATION_DATA = asked(whatever_the_size_is);
+pub(crate) const BELIEVES_QUESTIONS: DRIVER_INITIALIZATION_DATA = asked(without_a_check);
 pub(crate) const FILLS_WHILE_COUNTING: DRIVER_INITIALIZATION_DATA = asked(with_a_paging_buffer);
 pub(crate) const FORGETS_A_SEGMENT: DRIVER_INITIALIZATION_DATA = asked(fewer_than_announced);
 pub(crate) const IGNORES_STRIDE: DRIVER_INITIALIZATION_DATA = asked(one_behind_the_other);
@@ -67,6 +73,42 @@ unsafe extern "win64-unwind" fn and_one_byte_more(
         let end = given.pOutputData.wrapping_byte_add(given.OutputDataSize as usize).cast::<u8>();
         // SAFETY: It is none: the byte is not the driver's. The kernel keeps a guard there.
         unsafe { end.write(0) };
+    }
+    // SAFETY: The arguments are the kernel's.
+    unsafe { query_adapter_info(adapter, args) }
+}
+
+/// Tells user mode all it has to tell, however small the output is.
+unsafe extern "win64-unwind" fn whatever_the_size_is(
+    adapter: HANDLE,
+    args: *const DXGKARG_QUERYADAPTERINFO,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let given = unsafe { args.read() };
+    if given.Type != DXGKQAITYPE_UMDRIVERPRIVATE || given.pOutputData.is_null() {
+        // SAFETY: The arguments are the kernel's.
+        return unsafe { query_adapter_info(adapter, args) };
+    }
+    let size = u32::try_from(HARDWARE_INFO_SIZE).unwrap_or(0).max(given.OutputDataSize);
+    let whole = DXGKARG_QUERYADAPTERINFO { OutputDataSize: size, ..given };
+    // SAFETY: It is none where the output is smaller. The kernel keeps a guard there.
+    unsafe { query_adapter_info(adapter, &raw const whole) }
+}
+
+/// Takes the first byte of a question for a node of its own. Where a driver in C would fault, it
+/// unwinds.
+unsafe extern "win64-unwind" fn without_a_check(
+    adapter: HANDLE,
+    args: *const DXGKARG_QUERYADAPTERINFO,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let given = unsafe { args.read() };
+    if given.Type == DXGKQAITYPE_UMDRIVERPRIVATE {
+        // SAFETY: The input is there for the call.
+        let question = unsafe { bytes(given.pInputData, given.InputDataSize) };
+        if question.first().is_none_or(|it| u32::from(*it) >= NODES) {
+            std::panic::resume_unwind(Box::new("a node that is none"));
+        }
     }
     // SAFETY: The arguments are the kernel's.
     unsafe { query_adapter_info(adapter, args) }

@@ -125,6 +125,7 @@ fn story(client: &Client<'_>, at: &mut Passive) {
     client.renders(at);
     client.addresses(at);
     client.escapes(at);
+    client.asks(at);
     client.interrupts(at);
     client.list(at, alone.iter().flat_map(|it| &it.allocations), false, true);
     let again = client.create(at, client.order(&[1]));
@@ -386,6 +387,15 @@ impl Client<'_> {
             }
         }
         self.list(at, &made.allocations, false, true);
+    }
+
+    /// Asks in user mode's name, also where an answer has no room.
+    fn asks(&self, at: &mut Passive) {
+        for sent in [vec![0; 64], vec![0; 4], vec![0xff; 64]] {
+            let mut data = sent;
+            // What it answers is between the two of them.
+            let _ = self.kernel.tell_user_mode(at, self.process, self.adapter, &mut data);
+        }
     }
 
     /// Escapes of the driver's and of somebody else's, with and without the hardware, while a

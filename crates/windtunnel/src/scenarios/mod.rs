@@ -1,6 +1,7 @@
 //! The scenarios, by subject.
 
 pub(crate) mod address;
+pub(crate) mod asks;
 pub(crate) mod bad;
 pub(crate) mod bad_address;
 pub(crate) mod bad_memory;
@@ -19,6 +20,7 @@ pub(crate) mod render;
 pub(crate) mod saved;
 pub(crate) mod share;
 pub(crate) mod submit;
+pub(crate) mod surfaces;
 pub(crate) mod sync;
 pub(crate) mod threads;
 pub(crate) mod update;

@@ -1,0 +1,319 @@
+//! What a driver calls back: each callback finds its device, is said and judged, and goes
+//! through the thunk that an application would use.
+#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+
+/// A callback of a device (`mut`: what it is given is answered to; `const`: only read) or of an
+/// adapter (`adapter`).
+macro_rules! callback {
+    ($(#[doc = $doc:literal])+ $function:ident $name:literal $thread:ident mut $args:ty:
+        |$device:ident, $at:ident, $asked:ident| $body:block) => {
+        callback! { @ [$(#[doc = $doc])+] $function $name $args, *mut $args, called,
+            (NAME, super::Thread::$thread), &super::Inner,
+            |$device, $at, $asked: &mut $args| $body }
+    };
+    ($(#[doc = $doc:literal])+ $function:ident $name:literal $thread:ident const $args:ty:
+        |$device:ident, $at:ident, $asked:ident| $body:block) => {
+        callback! { @ [$(#[doc = $doc])+] $function $name $args, *const $args, asked,
+            (NAME, super::Thread::$thread), &super::Inner,
+            |$device, $at, $asked: &$args| $body }
+    };
+    ($(#[doc = $doc:literal])+ $function:ident $name:literal adapter $args:ty:
+        |$adapter:ident, $at:ident, $asked:ident| $body:block) => {
+        callback! { @ [$(#[doc = $doc])+] $function $name $args, *const $args, asked_adapter,
+            NAME, &super::Opened,
+            |$adapter, $at, $asked: &$args| $body }
+    };
+    (@ [$($doc:tt)+] $function:ident $name:literal $args:ty, $pointer:ty, $through:ident,
+        $said:expr, $of:ty,
+        |$device:ident, $at:ident, $asked:ident: $given:ty| $body:block) => {
+        $($doc)+
+        ///
+        /// # Safety
+        ///
+        /// For a driver that is trusted, `args` points to a structure whose pointers are good,
+        /// or is null.
+        pub(super) unsafe extern "win64-unwind" fn $function(
+            of: abi::HANDLE,
+            args: $pointer,
+        ) -> abi::HRESULT {
+            #[allow(dead_code, clippy::allow_attributes, reason = "not every callback says it")]
+            const NAME: &str = $name;
+            fn body(
+                $device: $of,
+                $at: &mut flight::Passive,
+                $asked: $given,
+            ) -> Result<(), abi::HRESULT> $body
+            // SAFETY: The caller promises the same.
+            unsafe { super::$through(of, $said, args, body) }
+        }
+    };
+}
+
+/// Calls an entry point of the door below, as an application would, and answers a result.
+macro_rules! through {
+    ($entry:ident, $session:expr, $at:expr, $args:expr) => {{
+        // SAFETY: The structure lives here; what it points to is ours and lives here, too, or is
+        // the driver's, whose caller vouches for it.
+        super::checked(unsafe { thunk::$entry(&$session, $at, $args) })
+    }};
+}
+
+mod allocate;
+mod context;
+mod free;
+mod lock;
+mod memory;
+mod sync;
+mod traps;
+mod work;
+
+use crate::adapter::Opened;
+use crate::called;
+use crate::device::Inner;
+use crate::result::{BROKEN, result};
+use abi::hresult::{E_FAIL, E_INVALIDARG, S_OK, succeeded};
+use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS};
+use abi::{HANDLE, HRESULT, NTSTATUS};
+use flight::{At, Hex, Passive, RuleId, What, Who};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use thunk::claims;
+
+/// The callbacks of an adapter.
+pub(crate) const ADAPTER: D3DDDI_ADAPTERCALLBACKS = D3DDDI_ADAPTERCALLBACKS {
+    pfnQueryAdapterInfoCb: Some(context::query_adapter_info),
+    ..traps::ADAPTER
+};
+
+/// The callbacks of a device.
+pub(crate) const DEVICE: D3DDDI_DEVICECALLBACKS = D3DDDI_DEVICECALLBACKS {
+    pfnAllocateCb: Some(allocate::allocate),
+    pfnDeallocateCb: Some(free::deallocate),
+    pfnDeallocate2Cb: Some(free::deallocate2),
+    pfnSetPriorityCb: Some(memory::set_priority),
+    pfnQueryResidencyCb: Some(memory::query_residency),
+    pfnRenderCb: Some(work::render),
+    pfnSubmitCommandCb: Some(work::submit),
+    pfnLockCb: Some(lock::lock),
+    pfnUnlockCb: Some(lock::unlock),
+    pfnLock2Cb: Some(lock::lock2),
+    pfnUnlock2Cb: Some(lock::unlock2),
+    pfnEscapeCb: Some(context::escape),
+    pfnCreateContextCb: Some(context::create_context),
+    pfnCreateContextVirtualCb: Some(context::create_context_virtual),
+    pfnDestroyContextCb: Some(context::destroy_context),
+    pfnCreateSynchronizationObjectCb: Some(sync::create),
+    pfnCreateSynchronizationObject2Cb: Some(sync::create2),
+    pfnDestroySynchronizationObjectCb: Some(sync::destroy),
+    pfnWaitForSynchronizationObjectCb: Some(sync::wait),
+    pfnWaitForSynchronizationObject2Cb: Some(sync::wait2),
+    pfnSignalSynchronizationObjectCb: Some(sync::signal),
+    pfnSignalSynchronizationObject2Cb: Some(sync::signal2),
+    pfnWaitForSynchronizationObjectFromCpuCb: Some(sync::wait_from_cpu),
+    pfnSignalSynchronizationObjectFromCpuCb: Some(sync::signal_from_cpu),
+    pfnWaitForSynchronizationObjectFromGpuCb: Some(sync::wait_from_gpu),
+    pfnSignalSynchronizationObjectFromGpuCb: Some(sync::signal_from_gpu),
+    pfnSignalSynchronizationObjectFromGpu2Cb: Some(sync::signal_from_gpu2),
+    pfnMakeResidentCb: Some(memory::make_resident),
+    pfnEvictCb: Some(memory::evict),
+    pfnCreatePagingQueueCb: Some(memory::create_queue),
+    pfnDestroyPagingQueueCb: Some(memory::destroy_queue),
+    pfnOfferAllocationsCb: Some(memory::offer),
+    pfnReclaimAllocationsCb: Some(memory::reclaim),
+    pfnReclaimAllocations2Cb: Some(memory::reclaim2),
+    pfnReserveGpuVirtualAddressCb: Some(memory::reserve_address),
+    pfnMapGpuVirtualAddressCb: Some(memory::map_address),
+    pfnFreeGpuVirtualAddressCb: Some(memory::free_address),
+    pfnUpdateGpuVirtualAddressCb: Some(memory::update_address),
+    ..traps::DEVICE
+};
+
+/// Which rule says on which thread a callback may be called.
+#[derive(Clone, Copy)]
+pub(super) enum Thread {
+    /// It gives work to a context.
+    Works,
+    /// It makes or frees memory.
+    Allocates,
+}
+
+/// Answers a callback of a device: the structure is copied, `body` works on the copy, and what it
+/// made of it is copied back whatever was answered.
+///
+/// # Safety
+///
+/// For a driver that is trusted, `args` points to an `A`, or is null.
+unsafe fn called<A: Copy>(
+    device: HANDLE,
+    (name, thread): (&'static str, Thread),
+    args: *mut A,
+    body: impl FnOnce(&Inner, &mut Passive, &mut A) -> Result<(), HRESULT>,
+) -> HRESULT {
+    entered(device, (name, thread), |device, at| {
+        let session = &device.adapter.session;
+        // SAFETY: The caller promises the same.
+        let asked = session.believing(|| unsafe { claims::read_mut(args) });
+        let mut asked = asked.map_err(result)?;
+        let answer = body(device, at, &mut asked);
+        // SAFETY: The caller promises the same.
+        let written = session.believing(|| unsafe { claims::write(args, asked) });
+        answer.and(written.map_err(result))
+    })
+}
+
+/// The same, for a structure that is only read.
+///
+/// # Safety
+///
+/// As of [`called`].
+unsafe fn asked<A: Copy>(
+    device: HANDLE,
+    (name, thread): (&'static str, Thread),
+    args: *const A,
+    body: impl FnOnce(&Inner, &mut Passive, &A) -> Result<(), HRESULT>,
+) -> HRESULT {
+    entered(device, (name, thread), |device, at| {
+        // SAFETY: The caller promises the same.
+        let asked = device.adapter.session.believing(|| unsafe { claims::read(args) });
+        body(device, at, &asked.map_err(result)?)
+    })
+}
+
+/// Finds the device of a callback, and answers it on the thread that is in the driver for it.
+fn entered(
+    handle: HANDLE,
+    (name, thread): (&'static str, Thread),
+    body: impl FnOnce(&Inner, &mut Passive) -> Result<(), HRESULT>,
+) -> HRESULT {
+    let answer = || {
+        let Some(device) = found(handle, name) else { return E_INVALIDARG };
+        let log = device.log();
+        let inside = called::frame().filter(|it| it.of == device.handle);
+        let broken = inside.is_none().then(|| {
+            format!("{name} was called on a thread that is not in the driver for this device")
+        });
+        let rule = match thread {
+            Thread::Works => RuleId::UMD_SUBMIT_004,
+            Thread::Allocates => RuleId::UMD_SUBMIT_005,
+        };
+        if !device.judge(rule, name, broken) {
+            return E_FAIL;
+        }
+        log.emit(device.subject, What::UmdCallback { name: name.into() });
+        let answer = At::here(device.host(), |at| match at {
+            At::Passive(at) => body(&device, at),
+            _ => Err(E_FAIL),
+        });
+        let answer = answer.err().unwrap_or(S_OK);
+        if !succeeded(answer) {
+            device.ledger().failed.push(answer);
+        }
+        let result = Hex(answer.cast_unsigned());
+        log.emit(device.subject, What::UmdAnswer { name: name.into(), result });
+        answer
+    };
+    catch_unwind(AssertUnwindSafe(answer)).unwrap_or(BROKEN)
+}
+
+/// The device that a handle means. One that means none is said.
+fn found(handle: HANDLE, name: &'static str) -> Option<Arc<Inner>> {
+    let found = called::device(handle.addr());
+    if found.is_none() {
+        say_lost(handle.addr(), name);
+    }
+    found
+}
+
+/// A callback came with a handle that means no device.
+fn say_lost(handle: usize, name: &'static str) {
+    if let Some(gone) = called::gone(handle) {
+        let Some(log) = gone.log.upgrade() else { return };
+        let broken = format!("{name} was called for a device that is destroyed");
+        log.judge(RuleId::UMD_DESTROY_013, Who::Umd, gone.subject, name, Some(broken));
+        return;
+    }
+    let inside = called::frame().and_then(|it| called::device(it.of));
+    if let Some(device) = inside {
+        let broken = format!("hDevice of {name} is not the runtime's handle of a device");
+        device.judge(RuleId::UMD_RES_001, name, Some(broken));
+    }
+}
+
+/// Answers a callback of an adapter.
+///
+/// # Safety
+///
+/// As of [`called`].
+unsafe fn asked_adapter<A: Copy>(
+    handle: HANDLE,
+    name: &'static str,
+    args: *const A,
+    body: impl FnOnce(&Opened, &mut Passive, &A) -> Result<(), HRESULT>,
+) -> HRESULT {
+    let answer = || {
+        let Some(adapter) = called::adapter(handle.addr()) else { return E_INVALIDARG };
+        if called::frame().is_none() {
+            return E_FAIL;
+        }
+        let log = adapter.run.log();
+        log.emit(adapter.subject, What::UmdCallback { name: name.into() });
+        // SAFETY: The caller promises the same.
+        let asked = adapter.session.believing(|| unsafe { claims::read(args) });
+        let answer = At::here(adapter.run.host(), |at| match at {
+            At::Passive(at) => body(&adapter, at, &asked.map_err(result)?),
+            _ => Err(E_FAIL),
+        });
+        let answer = answer.err().unwrap_or(S_OK);
+        let result = Hex(answer.cast_unsigned());
+        log.emit(adapter.subject, What::UmdAnswer { name: name.into(), result });
+        answer
+    };
+    catch_unwind(AssertUnwindSafe(answer)).unwrap_or(BROKEN)
+}
+
+/// Success, or a status as a result.
+fn checked(status: NTSTATUS) -> Result<(), HRESULT> {
+    match result(status) {
+        S_OK => Ok(()),
+        refused => Err(refused),
+    }
+}
+
+impl Inner {
+    /// The kernel's handle of a context of the driver's.
+    fn context(&self, handle: HANDLE, name: &'static str) -> Result<u32, HRESULT> {
+        let ledger = self.ledger();
+        let found = ledger.contexts.get(&handle.addr()).map(|it| it.kernel);
+        let none = ledger.contexts.is_empty();
+        drop(ledger);
+        let broken = (found.is_none() && none)
+            .then(|| format!("{name} was called, and the driver has no context: none is given"));
+        self.judge(RuleId::UMD_ADAPTER_004, name, broken);
+        let broken = (found.is_none() && !none)
+            .then(|| format!("hContext of {name} means no context of this device"));
+        self.judge(RuleId::UMD_SUBMIT_006, name, broken);
+        found.ok_or(E_INVALIDARG)
+    }
+
+    /// The kernel's handle of a resource that a driver names by the runtime's: zero for none.
+    fn resource(&self, handle: HANDLE, name: &'static str) -> Result<u32, HRESULT> {
+        if handle.is_null() {
+            return Ok(0);
+        }
+        let ledger = self.ledger();
+        let found = ledger.groups.get(&handle.addr()).map(|it| it.kernel);
+        let driver = ledger.by_driver(handle.addr()).is_some();
+        let over = ledger.was(handle.addr());
+        drop(ledger);
+        let broken = found.is_none().then(|| {
+            let what = match (driver, over) {
+                (true, _) => "is the driver's own handle: the runtime's is the one it was given",
+                (_, true) => "means a resource that is over",
+                _ => "means no resource of this device",
+            };
+            format!("hResource of {name} {what}")
+        });
+        self.judge(RuleId::UMD_DESTROY_010, name, broken);
+        found.ok_or(E_INVALIDARG)
+    }
+}

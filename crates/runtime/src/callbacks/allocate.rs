@@ -1,0 +1,105 @@
+//! Allocations for resources, and for the driver itself.
+#![expect(unsafe_code, reason = "a driver calls this, with a pointer of its own")]
+
+use crate::device::Inner;
+use crate::ledger::Stage;
+use crate::result::result;
+use abi::HRESULT;
+use abi::hresult::E_INVALIDARG;
+use abi::kmt::{D3DKMT_CREATEALLOCATION, D3DKMT_CREATEALLOCATIONFLAGS as Flags};
+use abi::umd::{D3DDDI_RESOURCEFLAGS, D3DDDICB_ALLOCATE};
+use flight::{Passive, RuleId, What};
+use thunk::claims;
+
+const NAME: &str = "pfnAllocateCb";
+
+callback! {
+    /// Makes allocations, of a resource or of none.
+    allocate "pfnAllocateCb" Allocates mut D3DDDICB_ALLOCATE: |device, at, asked| {
+        make(device, at, asked)
+    }
+}
+
+// WINDOWS: the list is of D3DDDI_ALLOCATIONINFO; a driver of Direct3D 10 or later has the other
+// of the union (our reading).
+fn make(device: &Inner, at: &mut Passive, asked: &mut D3DDDICB_ALLOCATE) -> Result<(), HRESULT> {
+    let kernel = device.resource(asked.hResource, NAME)?;
+    let handle = (!asked.hResource.is_null()).then(|| asked.hResource.addr());
+    device.judge_allocating(handle)?;
+    let (runtime, shared) = {
+        let ledger = device.ledger();
+        let group = handle.and_then(|it| ledger.groups.get(&it));
+        let shared = group.is_some_and(|it| it.surfaces.is(D3DDDI_RESOURCEFLAGS::SharedResource));
+        (group.map(|it| it.surfaces.to_bytes()).unwrap_or_default(), shared)
+    };
+    let mut flags = 0;
+    if handle.is_some() {
+        flags |= Flags::CreateResource;
+    }
+    if shared {
+        flags |= Flags::CreateShared;
+    }
+    let mut args = D3DKMT_CREATEALLOCATION {
+        hDevice: device.kernel,
+        hResource: kernel,
+        pPrivateRuntimeData: runtime.as_ptr().cast(),
+        PrivateRuntimeDataSize: u32::try_from(runtime.len()).unwrap_or(u32::MAX),
+        pPrivateDriverData: asked.pPrivateDriverData,
+        PrivateDriverDataSize: asked.PrivateDriverDataSize,
+        NumAllocations: asked.NumAllocations,
+        pAllocationInfo: asked.pAllocationInfo,
+        Flags: Flags { Value: flags },
+        ..D3DKMT_CREATEALLOCATION::ZERO
+    };
+    let session = &device.adapter.session;
+    through!(D3DKMTCreateAllocation, session, at, &raw mut args)?;
+    let (infos, count) = (asked.pAllocationInfo.cast_const(), asked.NumAllocations as usize);
+    // SAFETY: The driver's list was written to just now.
+    let made = session.believing(|| unsafe { claims::read_list(infos, count) });
+    let made: Vec<u32> = made.map_err(result)?.iter().map(|it| it.hAllocation).collect();
+    asked.hKMResource = args.hResource;
+    let mut ledger = device.ledger();
+    ledger.add(handle, &made);
+    if let Some(group) = handle.and_then(|it| ledger.groups.get_mut(&it)) {
+        (group.kernel, group.allocated) = (args.hResource, group.allocated + 1);
+        if args.hGlobalShare != 0 {
+            group.global = args.hGlobalShare;
+        }
+        let allocations = u32::try_from(made.len()).unwrap_or(u32::MAX);
+        device.log().emit(group.subject, What::SurfacesBacked { allocations });
+    }
+    Ok(())
+}
+
+impl Inner {
+    /// Judges what is allocated, for a resource or for none.
+    fn judge_allocating(&self, handle: Option<usize>) -> Result<(), HRESULT> {
+        let ledger = self.ledger();
+        let within = crate::called::frame().and_then(|it| it.resource);
+        // The shared resource that the driver is making in this call, if it does.
+        let making = within
+            .and_then(|it| ledger.groups.get(&it).map(|group| (it, group)))
+            .filter(|(_, it)| it.stage == Stage::Making && it.is_shared() && !it.opened)
+            .map(|(handle, it)| (handle, it.subject, it.allocated));
+        let named = handle.and_then(|it| ledger.groups.get(&it));
+        let opened = named.filter(|it| it.opened).map(|it| it.subject);
+        let late = named
+            .filter(|it| it.is_shared() && !it.opened && it.stage != Stage::Making)
+            .map(|it| it.subject);
+        drop(ledger);
+        let broken = opened.map(|about| format!("{about} was opened: its memory is there"));
+        let mut kept = self.judge(RuleId::UMD_RES_009, NAME, broken);
+        if let Some((making, about, calls)) = making {
+            let broken = if handle == Some(making) {
+                (calls > 0).then(|| format!("{about} is shared, and allocated for a second time"))
+            } else {
+                Some(format!("{about} is shared, and hResource does not name it"))
+            };
+            kept &= self.judge(RuleId::UMD_RES_003, NAME, broken);
+        }
+        let broken =
+            late.map(|about| format!("{about} is shared, and allocated for after it was made"));
+        kept &= self.judge(RuleId::UMD_RES_004, NAME, broken);
+        if kept { Ok(()) } else { Err(E_INVALIDARG) }
+    }
+}

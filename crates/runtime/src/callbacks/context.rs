@@ -1,0 +1,119 @@
+//! Contexts, escapes, and what the hardware can do.
+#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+
+use super::work::blank;
+use crate::called;
+use crate::device::Inner;
+use crate::ledger::Context;
+use abi::kmt::{
+    D3DKMT_CREATECONTEXT, D3DKMT_CREATECONTEXTVIRTUAL, D3DKMT_DESTROYCONTEXT, D3DKMT_ESCAPE,
+    D3DKMT_QUERYADAPTERINFO, KMTQAITYPE_UMDRIVERPRIVATE,
+};
+use abi::umd::{
+    D3DDDICB_CREATECONTEXT, D3DDDICB_CREATECONTEXTVIRTUAL, D3DDDICB_DESTROYCONTEXT,
+    D3DDDICB_ESCAPE, D3DDDICB_QUERYADAPTERINFO,
+};
+use abi::{D3DKMT_HANDLE, HANDLE};
+use std::ptr;
+use std::sync::atomic::Ordering::Relaxed;
+
+callback! {
+    /// Asks the miniport what the hardware can do.
+    query_adapter_info "pfnQueryAdapterInfoCb" adapter D3DDDICB_QUERYADAPTERINFO:
+    |adapter, at, asked| {
+        adapter.asked.store(true, Relaxed);
+        let args = D3DKMT_QUERYADAPTERINFO {
+            hAdapter: adapter.kernel,
+            Type: KMTQAITYPE_UMDRIVERPRIVATE,
+            pPrivateDriverData: asked.pPrivateDriverData,
+            PrivateDriverDataSize: asked.PrivateDriverDataSize,
+        };
+        through!(D3DKMTQueryAdapterInfo, adapter.session, at, &raw const args)
+    }
+}
+
+// WINDOWS: the first argument is the adapter's handle, the device's is in the structure
+// (documented).
+callback! {
+    /// Passes data to the miniport.
+    escape "pfnEscapeCb" adapter D3DDDICB_ESCAPE: |adapter, at, asked| {
+        let device = called::device(asked.hDevice.addr());
+        let context = match &device {
+            Some(device) if !asked.hContext.is_null() => device.context(asked.hContext, NAME)?,
+            _ => 0,
+        };
+        let args = D3DKMT_ESCAPE {
+            hAdapter: adapter.kernel,
+            hDevice: device.map_or(0, |it| it.kernel),
+            Flags: asked.Flags,
+            pPrivateDriverData: asked.pPrivateDriverData,
+            PrivateDriverDataSize: asked.PrivateDriverDataSize,
+            hContext: context,
+            ..D3DKMT_ESCAPE::ZERO
+        };
+        through!(D3DKMTEscape, adapter.session, at, &raw const args)
+    }
+}
+
+callback! {
+    /// Makes a context whose packets have lists, with its first buffers.
+    create_context "pfnCreateContextCb" Works mut D3DDDICB_CREATECONTEXT: |device, at, asked| {
+        let mut args = D3DKMT_CREATECONTEXT {
+            hDevice: device.kernel,
+            NodeOrdinal: asked.NodeOrdinal,
+            EngineAffinity: asked.EngineAffinity,
+            Flags: asked.Flags,
+            pPrivateDriverData: asked.pPrivateDriverData,
+            PrivateDriverDataSize: asked.PrivateDriverDataSize,
+            ..D3DKMT_CREATECONTEXT::ZERO
+        };
+        through!(D3DKMTCreateContext, device.adapter.session, at, &raw mut args)?;
+        asked.pCommandBuffer = args.pCommandBuffer;
+        asked.CommandBufferSize = args.CommandBufferSize;
+        asked.pAllocationList = args.pAllocationList;
+        asked.AllocationListSize = args.AllocationListSize;
+        asked.pPatchLocationList = args.pPatchLocationList;
+        asked.PatchLocationListSize = args.PatchLocationListSize;
+        let list = (args.pAllocationList.expose_provenance(), args.AllocationListSize);
+        asked.hContext = keep(device, args.hContext, list);
+        Ok(())
+    }
+}
+
+callback! {
+    /// Makes a context whose packets have addresses.
+    create_context_virtual "pfnCreateContextVirtualCb" Works mut D3DDDICB_CREATECONTEXTVIRTUAL:
+    |device, at, asked| {
+        let mut args = D3DKMT_CREATECONTEXTVIRTUAL {
+            hDevice: device.kernel,
+            NodeOrdinal: asked.NodeOrdinal,
+            EngineAffinity: asked.EngineAffinity,
+            Flags: asked.Flags,
+            pPrivateDriverData: asked.pPrivateDriverData,
+            PrivateDriverDataSize: asked.PrivateDriverDataSize,
+            ..D3DKMT_CREATECONTEXTVIRTUAL::ZERO
+        };
+        through!(D3DKMTCreateContextVirtual, device.adapter.session, at, &raw mut args)?;
+        asked.hContext = keep(device, args.hContext, (0, 0));
+        Ok(())
+    }
+}
+
+/// Notes a context, and answers the driver's name of it.
+fn keep(device: &Inner, kernel: D3DKMT_HANDLE, list: (usize, u32)) -> HANDLE {
+    let name = called::handle();
+    device.ledger().contexts.insert(name, Context { kernel, list });
+    blank(list);
+    ptr::without_provenance_mut(name)
+}
+
+callback! {
+    /// Ends a context.
+    destroy_context "pfnDestroyContextCb" Works const D3DDDICB_DESTROYCONTEXT:
+    |device, at, asked| {
+        let args = D3DKMT_DESTROYCONTEXT { hContext: device.context(asked.hContext, NAME)? };
+        through!(D3DKMTDestroyContext, device.adapter.session, at, &raw const args)?;
+        device.ledger().contexts.remove(&asked.hContext.addr());
+        Ok(())
+    }
+}

@@ -1,0 +1,135 @@
+//! Releasing: a resource, or a list of allocations.
+#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+
+use crate::called::frame;
+use crate::device::Inner;
+use crate::result::result;
+use abi::hresult::E_INVALIDARG;
+use abi::kmt::D3DKMT_DESTROYALLOCATION2;
+use abi::umd::{D3DDDICB_DEALLOCATE, D3DDDICB_DEALLOCATE2};
+use abi::{D3DKMT_HANDLE, HRESULT};
+use flight::{Passive, RuleId, What};
+use std::collections::BTreeSet;
+use std::ptr;
+use thunk::claims;
+
+callback! {
+    /// Releases a resource or a list of allocations.
+    deallocate "pfnDeallocateCb" Allocates const D3DDDICB_DEALLOCATE: |device, at, asked| {
+        let all = D3DDDICB_DEALLOCATE2 {
+            hResource: asked.hResource,
+            NumAllocations: asked.NumAllocations,
+            HandleList: asked.HandleList,
+            ..D3DDDICB_DEALLOCATE2::ZERO
+        };
+        release(device, at, NAME, &all)
+    }
+}
+
+callback! {
+    /// The same, with flags.
+    deallocate2 "pfnDeallocate2Cb" Allocates const D3DDDICB_DEALLOCATE2: |device, at, asked| {
+        release(device, at, NAME, asked)
+    }
+}
+
+fn release(
+    device: &Inner,
+    at: &mut Passive,
+    name: &'static str,
+    asked: &D3DDDICB_DEALLOCATE2,
+) -> Result<(), HRESULT> {
+    let (named, count) = (!asked.hResource.is_null(), asked.NumAllocations);
+    // WINDOWS: a page says that the list is not looked at beside a resource; Windows was seen to
+    // refuse both (observed).
+    let broken =
+        (named && count > 0).then(|| format!("hResource and a list of {count} are both given"));
+    if !device.judge(RuleId::UMD_DESTROY_023, name, broken) {
+        return Err(E_INVALIDARG);
+    }
+    let resource = asked.hResource.addr();
+    let kernel = device.resource(asked.hResource, name)?;
+    let session = &device.adapter.session;
+    let list = if named {
+        device.ledger().groups.get(&resource).map(|it| it.members.clone()).unwrap_or_default()
+    } else {
+        let list = asked.HandleList;
+        // SAFETY: The driver's caller vouches for the list.
+        let list = session.believing(|| unsafe { claims::read_list(list, count as usize) });
+        list.map_err(result)?
+    };
+    if !named && !device.judge_list(name, &list) {
+        return Err(E_INVALIDARG);
+    }
+    device.judge_use(name, &list);
+    if !named || kernel != 0 {
+        let listed: &[D3DKMT_HANDLE] = if named { &[] } else { &list };
+        let args = D3DKMT_DESTROYALLOCATION2 {
+            hDevice: device.kernel,
+            hResource: kernel,
+            phAllocationList: if listed.is_empty() { ptr::null() } else { listed.as_ptr() },
+            AllocationCount: u32::try_from(listed.len()).unwrap_or(u32::MAX),
+            Flags: asked.Flags,
+        };
+        through!(D3DKMTDestroyAllocation2, session, at, &raw const args)?;
+    }
+    let mut ledger = device.ledger();
+    if named {
+        if let Some(group) = ledger.groups.get(&resource) {
+            device.log().emit(group.subject, What::SurfacesReleased {});
+        }
+        ledger.release(resource);
+    } else {
+        ledger.remove_listed(&list);
+    }
+    Ok(())
+}
+
+impl Inner {
+    /// Whose allocations a list has. Answers whether it may be freed.
+    fn judge_list(&self, name: &'static str, list: &[D3DKMT_HANDLE]) -> bool {
+        let ledger = self.ledger();
+        let groups = || list.iter().filter_map(|it| ledger.group_of(*it));
+        let shared = groups().find(|it| it.is_shared()).map(|it| {
+            let about = it.subject;
+            format!("{about} is shared, and freed by a list: it goes as one, by its hResource")
+        });
+        // WINDOWS: one page allows a list for allocations of a resource, if hResource follows; the
+        // other does not (both documented). A note.
+        let broken = groups()
+            .next()
+            .map(|it| format!("the list has allocations of {}, and hResource is NULL", it.subject));
+        drop(ledger);
+        self.judge(RuleId::UMD_DESTROY_008, name, broken);
+        self.judge(RuleId::UMD_DESTROY_009, name, shared)
+    }
+
+    /// Whether allocations that go are used.
+    fn judge_use(&self, name: &'static str, list: &[D3DKMT_HANDLE]) {
+        let listed = self.unsubmitted(list);
+        let ledger = self.ledger();
+        let groups: BTreeSet<_> = list
+            .iter()
+            .filter_map(|it| ledger.group_of(*it))
+            .filter(|it| it.drawn == Some(ledger.submissions))
+            .map(|it| it.subject)
+            .collect();
+        let broken = match (listed, groups.first()) {
+            (Some(it), _) => Some(format!(
+                "allocation {it:#x} is freed, and commands that use it are in a buffer that was \
+                 not submitted"
+            )),
+            (None, Some(about)) => Some(format!(
+                "{about} is freed, and nothing was submitted since the application drew with it"
+            )),
+            (None, None) => None,
+        };
+        let locked = ledger.locked(list).map(|it| {
+            let within = frame().map_or("", |it| it.name);
+            format!("allocation {it:#x} is freed while it is locked, in {within}")
+        });
+        drop(ledger);
+        self.judge(RuleId::UMD_DESTROY_001, name, broken);
+        self.judge(RuleId::UMD_DESTROY_011, name, locked);
+    }
+}

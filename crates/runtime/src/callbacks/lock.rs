@@ -1,0 +1,140 @@
+//! Locks of allocations.
+#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+
+use crate::called::frame;
+use crate::device::Inner;
+use crate::result::result;
+use abi::D3DKMT_HANDLE;
+use abi::kmt::{D3DKMT_LOCK, D3DKMT_LOCK2, D3DKMT_UNLOCK, D3DKMT_UNLOCK2};
+use abi::ukm::D3DDDICB_LOCKFLAGS as Flags;
+use abi::umd::{D3DDDICB_LOCK, D3DDDICB_LOCK2, D3DDDICB_UNLOCK, D3DDDICB_UNLOCK2};
+use flight::RuleId;
+use thunk::claims;
+
+callback! {
+    /// Shows an allocation to the CPU; one that is discarded may be another from then on.
+    lock "pfnLockCb" Works mut D3DDDICB_LOCK: |device, at, asked| {
+        device.judge_lock(NAME, asked);
+        let mut args = D3DKMT_LOCK {
+            hDevice: device.kernel,
+            hAllocation: asked.hAllocation,
+            PrivateDriverData: asked.PrivateDriverData,
+            NumPages: asked.NumPages,
+            pPages: asked.pPages,
+            Flags: asked.Flags,
+            ..D3DKMT_LOCK::ZERO
+        };
+        through!(D3DKMTLock, device.adapter.session, at, &raw mut args)?;
+        asked.pData = args.pData;
+        asked.GpuVirtualAddress = args.GpuVirtualAddress;
+        if args.hAllocation != asked.hAllocation {
+            device.ledger().rename(asked.hAllocation, args.hAllocation);
+            asked.hAllocation = args.hAllocation;
+        }
+        device.note_lock(asked.hAllocation);
+        Ok(())
+    }
+}
+
+callback! {
+    /// Ends locks.
+    unlock "pfnUnlockCb" Works const D3DDDICB_UNLOCK: |device, at, asked| {
+        let (list, count) = (asked.phAllocations, asked.NumAllocations);
+        let session = &device.adapter.session;
+        // SAFETY: The driver's caller vouches for the list.
+        let list = session.believing(|| unsafe { claims::read_list(list, count as usize) });
+        let list = list.map_err(result)?;
+        let args = D3DKMT_UNLOCK {
+            hDevice: device.kernel,
+            NumAllocations: count,
+            phAllocations: list.as_ptr(),
+        };
+        device.judge_unlock(NAME, &list);
+        through!(D3DKMTUnlock, session, at, &raw const args)?;
+        device.note_unlocks(&list);
+        Ok(())
+    }
+}
+
+callback! {
+    /// Shows an allocation to the CPU, and waits for nothing.
+    lock2 "pfnLock2Cb" Works mut D3DDDICB_LOCK2: |device, at, asked| {
+        let mut args = D3DKMT_LOCK2 {
+            hDevice: device.kernel,
+            hAllocation: asked.hAllocation,
+            Flags: asked.Flags,
+            ..D3DKMT_LOCK2::ZERO
+        };
+        through!(D3DKMTLock2, device.adapter.session, at, &raw mut args)?;
+        asked.pData = args.pData;
+        device.note_lock(asked.hAllocation);
+        Ok(())
+    }
+}
+
+callback! {
+    /// Ends such a lock.
+    unlock2 "pfnUnlock2Cb" Works const D3DDDICB_UNLOCK2: |device, at, asked| {
+        let args = D3DKMT_UNLOCK2 { hDevice: device.kernel, hAllocation: asked.hAllocation };
+        device.judge_unlock(NAME, &[asked.hAllocation]);
+        through!(D3DKMTUnlock2, device.adapter.session, at, &raw const args)?;
+        device.note_unlocks(&[asked.hAllocation]);
+        Ok(())
+    }
+}
+
+impl Inner {
+    fn note_lock(&self, allocation: D3DKMT_HANDLE) {
+        let ledger = &mut *self.ledger();
+        let Some(piece) = ledger.pieces.get_mut(&allocation) else { return };
+        piece.locks += 1;
+        // What the CPU does in a drawing call needs no submission.
+        let drawing = frame().is_some_and(|it| matches!(it.name, "pfnBlt" | "pfnColorFill"));
+        if let Some(group) = piece.group.and_then(|it| ledger.groups.get_mut(&it)) {
+            group.drawn = group.drawn.filter(|_| !drawing);
+        }
+    }
+
+    fn note_unlocks(&self, list: &[D3DKMT_HANDLE]) {
+        let mut ledger = self.ledger();
+        for allocation in list {
+            if let Some(piece) = ledger.pieces.get_mut(allocation) {
+                piece.locks = piece.locks.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Judges how an allocation is locked.
+    fn judge_lock(&self, name: &'static str, asked: &D3DDDICB_LOCK) {
+        let flags = asked.Flags;
+        let broken = (flags.has(Flags::IgnoreSync) && !flags.has(Flags::DonotWait))
+            .then(|| "IgnoreSync is set and DonotWait is not: it has no effect".to_owned());
+        self.judge(RuleId::UMD_LOCK_007, name, broken);
+        let shared = {
+            let ledger = self.ledger();
+            let group = ledger.group_of(asked.hAllocation);
+            group.filter(|it| it.is_shared()).map(|it| it.subject)
+        };
+        let broken = shared
+            .filter(|_| flags.has(Flags::Discard))
+            .map(|about| format!("{about} is shared, and a lock discards it: it is not renamed"));
+        self.judge(RuleId::UMD_RES_004, name, broken);
+    }
+
+    /// What the application has locked is not unlocked behind its back.
+    fn judge_unlock(&self, name: &'static str, list: &[D3DKMT_HANDLE]) {
+        let ledger = self.ledger();
+        let used = list.iter().find_map(|it| {
+            ledger.pieces.get(it).filter(|it| it.locks == 1)?;
+            let group = ledger.group_of(*it)?;
+            let place = group.members.iter().position(|member| member == it)?;
+            let locks = group.locks.get(place).copied().unwrap_or(0);
+            (locks > 0).then_some((*it, group.subject))
+        });
+        drop(ledger);
+        let broken = used.map(|(it, about)| {
+            format!("allocation {it:#x} is unlocked, and the application has {about} locked")
+        });
+        self.judge(RuleId::UMD_LOCK_004, name, broken);
+    }
+}

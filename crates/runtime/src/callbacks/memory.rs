@@ -1,0 +1,233 @@
+//! Residency, worth, and addresses.
+#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+
+use super::checked;
+use crate::device::Inner;
+use crate::result::result;
+use abi::hresult::E_INVALIDARG;
+use abi::kmt::{
+    D3DKMT_CREATEPAGINGQUEUE, D3DKMT_EVICT, D3DKMT_FREEGPUVIRTUALADDRESS, D3DKMT_OFFERALLOCATIONS,
+    D3DKMT_QUERYALLOCATIONRESIDENCY, D3DKMT_RECLAIMALLOCATIONS, D3DKMT_RECLAIMALLOCATIONS2,
+    D3DKMT_SETALLOCATIONPRIORITY, D3DKMT_UPDATEGPUVIRTUALADDRESS,
+    D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS,
+};
+use abi::ukm::{
+    D3DDDI_DESTROYPAGINGQUEUE, D3DDDI_MAKERESIDENT, D3DDDI_MAPGPUVIRTUALADDRESS,
+    D3DDDI_RESERVEGPUVIRTUALADDRESS,
+};
+use abi::umd::{
+    D3DDDICB_CREATEPAGINGQUEUE, D3DDDICB_EVICT, D3DDDICB_FREEGPUVIRTUALADDRESS,
+    D3DDDICB_OFFERALLOCATIONS, D3DDDICB_QUERYRESIDENCY, D3DDDICB_RECLAIMALLOCATIONS,
+    D3DDDICB_RECLAIMALLOCATIONS2, D3DDDICB_SETPRIORITY, D3DDDICB_UPDATEGPUVIRTUALADDRESS,
+};
+use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
+use thunk::{D3DKMTMakeResident, D3DKMTMapGpuVirtualAddress, claims};
+
+callback! {
+    /// Says how much allocations are worth in memory.
+    set_priority "pfnSetPriorityCb" Works mut D3DDDICB_SETPRIORITY: |device, at, asked| {
+        let args = D3DKMT_SETALLOCATIONPRIORITY {
+            hDevice: device.kernel,
+            hResource: device.resource(asked.hResource, NAME)?,
+            phAllocationList: asked.HandleList,
+            AllocationCount: asked.NumAllocations,
+            pPriorities: asked.pPriorities,
+        };
+        through!(D3DKMTSetAllocationPriority, device.adapter.session, at, &raw const args)
+    }
+}
+
+callback! {
+    /// Asks where allocations are.
+    query_residency "pfnQueryResidencyCb" Works const D3DDDICB_QUERYRESIDENCY:
+    |device, at, asked| {
+        let mut args = D3DKMT_QUERYALLOCATIONRESIDENCY {
+            hDevice: device.kernel,
+            hResource: device.resource(asked.hResource, NAME)?,
+            phAllocationList: asked.HandleList,
+            AllocationCount: asked.NumAllocations,
+            pResidencyStatus: asked.pResidencyStatus,
+        };
+        through!(D3DKMTQueryAllocationResidency, device.adapter.session, at, &raw mut args)
+    }
+}
+
+callback! {
+    /// Brings allocations into memory. What has to be waited for is answered with a fence.
+    make_resident "pfnMakeResidentCb" Works mut D3DDDI_MAKERESIDENT: |device, at, asked| {
+        let session = &device.adapter.session;
+        // SAFETY: The structure lives here; the driver's caller vouches for its lists.
+        let status = unsafe { D3DKMTMakeResident(session, at, &raw mut *asked) };
+        checked(status)
+    }
+}
+
+callback! {
+    /// Lets allocations leave memory.
+    evict "pfnEvictCb" Works mut D3DDDICB_EVICT: |device, at, asked| {
+        let mut args = D3DKMT_EVICT {
+            hDevice: device.kernel,
+            NumAllocations: asked.NumAllocations,
+            AllocationList: asked.AllocationList,
+            Flags: asked.Flags,
+            NumBytesToTrim: 0,
+        };
+        through!(D3DKMTEvict, device.adapter.session, at, &raw mut args)?;
+        asked.NumBytesToTrim = args.NumBytesToTrim;
+        Ok(())
+    }
+}
+
+callback! {
+    /// Makes a queue of paging work.
+    create_queue "pfnCreatePagingQueueCb" Works mut D3DDDICB_CREATEPAGINGQUEUE:
+    |device, at, asked| {
+        let mut args = D3DKMT_CREATEPAGINGQUEUE {
+            hDevice: device.kernel,
+            Priority: asked.Priority,
+            PhysicalAdapterIndex: asked.PhysicalAdapterIndex,
+            ..D3DKMT_CREATEPAGINGQUEUE::ZERO
+        };
+        through!(D3DKMTCreatePagingQueue, device.adapter.session, at, &raw mut args)?;
+        asked.hPagingQueue = args.hPagingQueue;
+        asked.hSyncObject = args.hSyncObject;
+        asked.FenceValueCPUVirtualAddress = args.FenceValueCPUVirtualAddress;
+        device.ledger().queues.insert(args.hPagingQueue);
+        Ok(())
+    }
+}
+
+callback! {
+    /// Ends such a queue.
+    destroy_queue "pfnDestroyPagingQueueCb" Works const D3DDDI_DESTROYPAGINGQUEUE:
+    |device, at, asked| {
+        let mut args = *asked;
+        through!(D3DKMTDestroyPagingQueue, device.adapter.session, at, &raw mut args)?;
+        device.ledger().queues.remove(&asked.hPagingQueue);
+        Ok(())
+    }
+}
+
+callback! {
+    /// Offers memory to others.
+    offer "pfnOfferAllocationsCb" Works const D3DDDICB_OFFERALLOCATIONS: |device, at, asked| {
+        let mut resources = resources(device, NAME, asked.pResources, asked.NumAllocations)?;
+        let args = D3DKMT_OFFERALLOCATIONS {
+            hDevice: device.kernel,
+            pResources: list(&mut resources),
+            HandleList: asked.HandleList,
+            NumAllocations: asked.NumAllocations,
+            Priority: asked.Priority,
+            ..D3DKMT_OFFERALLOCATIONS::ZERO
+        };
+        through!(D3DKMTOfferAllocations, device.adapter.session, at, &raw const args)
+    }
+}
+
+callback! {
+    /// Takes it back.
+    reclaim "pfnReclaimAllocationsCb" Works const D3DDDICB_RECLAIMALLOCATIONS:
+    |device, at, asked| {
+        let mut resources = resources(device, NAME, asked.pResources, asked.NumAllocations)?;
+        let args = D3DKMT_RECLAIMALLOCATIONS {
+            hDevice: device.kernel,
+            pResources: list(&mut resources),
+            HandleList: asked.HandleList,
+            pDiscarded: asked.pDiscarded,
+            NumAllocations: asked.NumAllocations,
+        };
+        through!(D3DKMTReclaimAllocations, device.adapter.session, at, &raw const args)
+    }
+}
+
+callback! {
+    /// Takes it back, and has a queue bring it.
+    reclaim2 "pfnReclaimAllocations2Cb" Works mut D3DDDICB_RECLAIMALLOCATIONS2:
+    |device, at, asked| {
+        let mut resources = resources(device, NAME, asked.pResources, asked.NumAllocations)?;
+        let mut args = D3DKMT_RECLAIMALLOCATIONS2 {
+            hPagingQueue: asked.PagingQueue,
+            NumAllocations: asked.NumAllocations,
+            pResources: list(&mut resources),
+            HandleList: asked.HandleList,
+            pDiscarded: asked.pDiscarded,
+            PagingFenceValue: 0,
+        };
+        let answer =
+            through!(D3DKMTReclaimAllocations2, device.adapter.session, at, &raw mut args);
+        asked.PagingFenceValue = args.PagingFenceValue;
+        answer
+    }
+}
+
+/// The kernel's handles of resources that a driver names.
+fn resources(
+    device: &Inner,
+    name: &'static str,
+    given: *const HANDLE,
+    count: u32,
+) -> Result<Vec<D3DKMT_HANDLE>, HRESULT> {
+    if given.is_null() {
+        return Ok(Vec::new());
+    }
+    let session = &device.adapter.session;
+    // SAFETY: The driver's caller vouches for the list.
+    let given = session.believing(|| unsafe { claims::read_list(given, count as usize) });
+    let found = given.map_err(result)?.into_iter().map(|it| device.resource(it, name));
+    let found: Vec<u32> = found.collect::<Result<_, _>>()?;
+    if found.contains(&0) { Err(E_INVALIDARG) } else { Ok(found) }
+}
+
+/// A list, or NULL for none.
+fn list(it: &mut [D3DKMT_HANDLE]) -> *mut D3DKMT_HANDLE {
+    if it.is_empty() { std::ptr::null_mut() } else { it.as_mut_ptr() }
+}
+
+callback! {
+    /// Keeps addresses free.
+    reserve_address "pfnReserveGpuVirtualAddressCb" Works mut D3DDDI_RESERVEGPUVIRTUALADDRESS:
+    |device, at, asked| {
+        through!(D3DKMTReserveGpuVirtualAddress, device.adapter.session, at, &raw mut *asked)
+    }
+}
+
+callback! {
+    /// Maps an allocation at an address.
+    map_address "pfnMapGpuVirtualAddressCb" Works mut D3DDDI_MAPGPUVIRTUALADDRESS:
+    |device, at, asked| {
+        let session = &device.adapter.session;
+        // SAFETY: The structure lives here.
+        checked(unsafe { D3DKMTMapGpuVirtualAddress(session, at, &raw mut *asked) })
+    }
+}
+
+callback! {
+    /// Gives addresses back.
+    free_address "pfnFreeGpuVirtualAddressCb" Works const D3DDDICB_FREEGPUVIRTUALADDRESS:
+    |device, at, asked| {
+        let args = D3DKMT_FREEGPUVIRTUALADDRESS {
+            hAdapter: device.adapter.kernel,
+            BaseAddress: asked.BaseAddress,
+            Size: asked.Size,
+        };
+        through!(D3DKMTFreeGpuVirtualAddress, device.adapter.session, at, &raw const args)
+    }
+}
+
+callback! {
+    /// Changes what addresses mean, when a fence says so.
+    update_address "pfnUpdateGpuVirtualAddressCb" Works mut D3DDDICB_UPDATEGPUVIRTUALADDRESS:
+    |device, at, asked| {
+        let args = D3DKMT_UPDATEGPUVIRTUALADDRESS {
+            hDevice: device.kernel,
+            hContext: device.context(asked.hContext, NAME)?,
+            hFenceObject: asked.hFenceObject,
+            NumOperations: asked.NumOperations,
+            Operations: asked.Operations,
+            FenceValue: asked.FenceValue,
+            Flags: D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS { Value: asked.Flags },
+            ..D3DKMT_UPDATEGPUVIRTUALADDRESS::ZERO
+        };
+        through!(D3DKMTUpdateGpuVirtualAddress, device.adapter.session, at, &raw const args)
+    }
+}

@@ -1,0 +1,219 @@
+//! Synchronisation objects.
+#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+
+use crate::result::result;
+use abi::kmt::{
+    D3DKMT_CREATESYNCHRONIZATIONOBJECT, D3DKMT_CREATESYNCHRONIZATIONOBJECT2,
+    D3DKMT_DESTROYSYNCHRONIZATIONOBJECT, D3DKMT_SIGNALSYNCHRONIZATIONOBJECT,
+    D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2, D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU,
+    D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU, D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2,
+    D3DKMT_WAITFORSYNCHRONIZATIONOBJECT, D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2,
+    D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU, D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU,
+};
+use abi::umd::{
+    D3DDDICB_CREATESYNCHRONIZATIONOBJECT, D3DDDICB_CREATESYNCHRONIZATIONOBJECT2,
+    D3DDDICB_DESTROYSYNCHRONIZATIONOBJECT, D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT,
+    D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT2, D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMCPU,
+    D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU, D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2,
+    D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT, D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT2,
+    D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMCPU, D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMGPU,
+};
+use std::ptr;
+use thunk::claims;
+
+callback! {
+    /// Makes an object.
+    create "pfnCreateSynchronizationObjectCb" Works mut D3DDDICB_CREATESYNCHRONIZATIONOBJECT:
+    |device, at, asked| {
+        let mut args = D3DKMT_CREATESYNCHRONIZATIONOBJECT {
+            hDevice: device.kernel,
+            Info: asked.Info,
+            hSyncObject: 0,
+        };
+        through!(D3DKMTCreateSynchronizationObject, device.adapter.session, at, &raw mut args)?;
+        asked.hSyncObject = args.hSyncObject;
+        device.ledger().objects.insert(args.hSyncObject);
+        Ok(())
+    }
+}
+
+callback! {
+    /// Makes an object of any kind.
+    create2 "pfnCreateSynchronizationObject2Cb" Works mut D3DDDICB_CREATESYNCHRONIZATIONOBJECT2:
+    |device, at, asked| {
+        let mut args = D3DKMT_CREATESYNCHRONIZATIONOBJECT2 {
+            hDevice: device.kernel,
+            Info: asked.Info,
+            hSyncObject: 0,
+        };
+        through!(D3DKMTCreateSynchronizationObject2, device.adapter.session, at, &raw mut args)?;
+        (asked.Info, asked.hSyncObject) = (args.Info, args.hSyncObject);
+        device.ledger().objects.insert(args.hSyncObject);
+        Ok(())
+    }
+}
+
+callback! {
+    /// Ends an object.
+    destroy "pfnDestroySynchronizationObjectCb" Works
+    const D3DDDICB_DESTROYSYNCHRONIZATIONOBJECT: |device, at, asked| {
+        let args = D3DKMT_DESTROYSYNCHRONIZATIONOBJECT { hSyncObject: asked.hSyncObject };
+        let session = &device.adapter.session;
+        through!(D3DKMTDestroySynchronizationObject, session, at, &raw const args)?;
+        device.ledger().objects.remove(&asked.hSyncObject);
+        Ok(())
+    }
+}
+
+callback! {
+    /// Has a context wait for objects.
+    wait "pfnWaitForSynchronizationObjectCb" Works const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT:
+    |device, at, asked| {
+        let args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECT {
+            hContext: device.context(asked.hContext, NAME)?,
+            ObjectCount: asked.ObjectCount,
+            ObjectHandleArray: asked.ObjectHandleArray,
+        };
+        let session = &device.adapter.session;
+        through!(D3DKMTWaitForSynchronizationObject, session, at, &raw const args)
+    }
+}
+
+callback! {
+    /// Has a context wait for objects, and a value.
+    wait2 "pfnWaitForSynchronizationObject2Cb" Works
+    const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT2: |device, at, asked| {
+        let mut args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2 {
+            hContext: device.context(asked.hContext, NAME)?,
+            ObjectCount: asked.ObjectCount,
+            ObjectHandleArray: asked.ObjectHandleArray,
+            ..D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2::ZERO
+        };
+        args.Reserved[0] = asked.FenceValue;
+        let session = &device.adapter.session;
+        through!(D3DKMTWaitForSynchronizationObject2, session, at, &raw const args)
+    }
+}
+
+callback! {
+    /// Has a context signal objects.
+    signal "pfnSignalSynchronizationObjectCb" Works const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT:
+    |device, at, asked| {
+        let args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECT {
+            hContext: device.context(asked.hContext, NAME)?,
+            ObjectCount: asked.ObjectCount,
+            ObjectHandleArray: asked.ObjectHandleArray,
+            Flags: asked.Flags,
+        };
+        let session = &device.adapter.session;
+        through!(D3DKMTSignalSynchronizationObject, session, at, &raw const args)
+    }
+}
+
+callback! {
+    /// Has contexts signal objects, and a value.
+    signal2 "pfnSignalSynchronizationObject2Cb" Works
+    const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT2: |device, at, asked| {
+        let mut args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2 {
+            hContext: device.context(asked.hContext, NAME)?,
+            ObjectCount: asked.ObjectCount,
+            ObjectHandleArray: asked.ObjectHandleArray,
+            Flags: asked.Flags,
+            BroadcastContextCount: asked.BroadcastContextCount,
+            ..D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2::ZERO
+        };
+        args.Reserved[0] = asked.FenceValue;
+        let count = (asked.BroadcastContextCount as usize).min(asked.BroadcastContext.len());
+        let others = asked.BroadcastContext[..count].iter();
+        for (to, from) in args.BroadcastContext.iter_mut().zip(others) {
+            *to = device.context(ptr::without_provenance_mut(*from as usize), NAME)?;
+        }
+        let session = &device.adapter.session;
+        through!(D3DKMTSignalSynchronizationObject2, session, at, &raw const args)
+    }
+}
+
+callback! {
+    /// Waits here.
+    wait_from_cpu "pfnWaitForSynchronizationObjectFromCpuCb" Works
+    const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMCPU: |device, at, asked| {
+        let args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
+            hDevice: device.kernel,
+            ObjectCount: asked.ObjectCount,
+            ObjectHandleArray: asked.ObjectHandleArray,
+            FenceValueArray: asked.FenceValueArray,
+            hAsyncEvent: asked.hAsyncEvent,
+            Flags: asked.Flags,
+        };
+        let session = &device.adapter.session;
+        through!(D3DKMTWaitForSynchronizationObjectFromCpu, session, at, &raw const args)
+    }
+}
+
+callback! {
+    /// Signals from here.
+    signal_from_cpu "pfnSignalSynchronizationObjectFromCpuCb" Works
+    mut D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMCPU: |device, at, asked| {
+        let args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU {
+            hDevice: device.kernel,
+            ObjectCount: asked.ObjectCount,
+            ObjectHandleArray: asked.ObjectHandleArray,
+            FenceValueArray: asked.FenceValueArray,
+            ..D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU::ZERO
+        };
+        let session = &device.adapter.session;
+        through!(D3DKMTSignalSynchronizationObjectFromCpu, session, at, &raw const args)
+    }
+}
+
+callback! {
+    /// Has a context wait for values of fences.
+    wait_from_gpu "pfnWaitForSynchronizationObjectFromGpuCb" Works
+    const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMGPU: |device, at, asked| {
+        let args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU {
+            hContext: device.context(asked.hContext, NAME)?,
+            ObjectCount: asked.ObjectCount,
+            ObjectHandleArray: asked.ObjectHandleArray,
+            Reserved: asked.MonitoredFenceValueArray,
+        };
+        let session = &device.adapter.session;
+        through!(D3DKMTWaitForSynchronizationObjectFromGpu, session, at, &raw const args)
+    }
+}
+
+callback! {
+    /// Has a context signal values of fences.
+    signal_from_gpu "pfnSignalSynchronizationObjectFromGpuCb" Works
+    const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU: |device, at, asked| {
+        let args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU {
+            hContext: device.context(asked.hContext, NAME)?,
+            ObjectCount: asked.ObjectCount,
+            ObjectHandleArray: asked.ObjectHandleArray,
+            Reserved: asked.MonitoredFenceValueArray,
+        };
+        let session = &device.adapter.session;
+        through!(D3DKMTSignalSynchronizationObjectFromGpu, session, at, &raw const args)
+    }
+}
+
+callback! {
+    /// Has contexts signal values of fences, or an event.
+    signal_from_gpu2 "pfnSignalSynchronizationObjectFromGpu2Cb" Works
+    const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2: |device, at, asked| {
+        let session = &device.adapter.session;
+        let (list, count) = (asked.BroadcastContextArray, asked.BroadcastContextCount as usize);
+        // SAFETY: The driver's caller vouches for the list.
+        let list = session.believing(|| unsafe { claims::read_list(list, count) });
+        let list = list.map_err(result)?.into_iter().map(|it| device.context(it, NAME));
+        let list: Vec<u32> = list.collect::<Result<_, _>>()?;
+        let args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 {
+            ObjectCount: asked.ObjectCount,
+            ObjectHandleArray: asked.ObjectHandleArray,
+            Flags: asked.Flags,
+            BroadcastContextCount: asked.BroadcastContextCount,
+            BroadcastContextArray: list.as_ptr(),
+            Reserved: asked.FenceValue,
+        };
+        through!(D3DKMTSignalSynchronizationObjectFromGpu2, session, at, &raw const args)
+    }
+}

@@ -1,0 +1,71 @@
+//! Named traps: what the slots of the tables hold that nothing serves yet.
+//!
+//! A driver that calls one is told that it is not implemented, and the log says which one it was:
+//! so the next thing to build is known.
+
+use crate::called::{self, frame};
+use abi::HRESULT;
+use abi::hresult::E_NOTIMPL;
+use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS};
+use flight::What;
+
+/// The number of a slot. A name that is not there does not compile, for all uses are constant.
+const fn slot(slots: &[&str], name: &str) -> usize {
+    let mut at = 0;
+    while at < slots.len() {
+        if same(slots[at], name) {
+            return at;
+        }
+        at += 1;
+    }
+    panic!("no such slot")
+}
+
+const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
+
+/// Says that a callback is not there, where a driver is running that could have called it.
+fn say(name: &'static str) -> HRESULT {
+    let Some(frame) = frame() else { return E_NOTIMPL };
+    if let Some(device) = called::device(frame.of) {
+        device.log().emit(device.subject, What::Absent { name: name.into() });
+    } else if let Some(adapter) = called::adapter(frame.of) {
+        adapter.run.log().emit(adapter.subject, What::Absent { name: name.into() });
+    }
+    E_NOTIMPL
+}
+
+/// What slot `SLOT` of a device's table holds. Its arguments are not looked at.
+extern "win64-unwind" fn device<const SLOT: usize>() -> HRESULT {
+    say(D3DDDI_DEVICECALLBACKS::SLOTS[SLOT])
+}
+
+/// What slot `SLOT` of an adapter's table holds. Its arguments are not looked at.
+extern "win64-unwind" fn adapter<const SLOT: usize>() -> HRESULT {
+    say(D3DDDI_ADAPTERCALLBACKS::SLOTS[SLOT])
+}
+
+macro_rules! traps {
+    ($table:ident $trap:ident { $($name:ident),+ $(,)? }) => {
+        $table {
+            $($name: Some($trap::<{ slot($table::SLOTS, stringify!($name)) }>),)+
+            ..$table::ZERO
+        }
+    };
+}
+
+/// A device's table with nothing but traps.
+pub(super) const DEVICE: D3DDDI_DEVICECALLBACKS = traps! { D3DDDI_DEVICECALLBACKS device {
+    pfnSetDisplayModeCb, pfnPresentCb, pfnCreateOverlayCb, pfnUpdateOverlayCb, pfnFlipOverlayCb, pfnDestroyOverlayCb, pfnSetAsyncCallbacksCb, pfnSetDisplayPrivateDriverFormatCb, pfnPresentMultiPlaneOverlayCb, pfnLogUMDMarkerCb, pfnInvalidateCacheCb, pfnGetResourcePresentPrivateDriverDataCb, pfnUpdateAllocationPropertyCb, pfnOfferAllocations2Cb, pfnReclaimAllocations3Cb, pfnAcquireResourceCb, pfnReleaseResourceCb, pfnCreateHwContextCb, pfnDestroyHwContextCb, pfnCreateHwQueueCb, pfnDestroyHwQueueCb, pfnSubmitCommandToHwQueueCb, pfnSubmitWaitForSyncObjectsToHwQueueCb, pfnSubmitSignalSyncObjectsToHwQueueCb, pfnSubmitPresentBltToHwQueueCb, pfnSubmitPresentToHwQueueCb, pfnSubmitHistorySequenceCb,
+} };
+
+/// An adapter's table with nothing but traps.
+pub(super) const ADAPTER: D3DDDI_ADAPTERCALLBACKS = traps! { D3DDDI_ADAPTERCALLBACKS adapter {
+    pfnGetMultisampleMethodListCb, pfnQueryAdapterInfoCb2,
+} };

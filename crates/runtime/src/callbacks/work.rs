@@ -1,0 +1,142 @@
+//! Work for contexts.
+#![expect(unsafe_code, reason = "a driver calls these, and writes to buffers that are looked at")]
+
+use super::checked;
+use crate::called::frame;
+use crate::device::Inner;
+use abi::hresult::{E_INVALIDARG, E_NOTIMPL};
+use abi::kmt::{
+    D3DKMT_RENDER, D3DKMT_RENDERFLAGS, D3DKMT_SUBMITCOMMAND, D3DKMT_SUBMITCOMMANDFLAGS,
+};
+use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_MAX_BROADCAST_CONTEXT};
+use abi::umd::{D3DDDICB_RENDER, D3DDDICB_SUBMITCOMMAND};
+use abi::{D3DKMT_HANDLE, HRESULT};
+use flight::{RuleId, What};
+use std::ptr;
+use thunk::D3DKMTRender;
+
+callback! {
+    /// Submits what a context's buffers hold, and gives the next ones.
+    render "pfnRenderCb" Works mut D3DDDICB_RENDER: |device, at, asked| {
+        let context = device.context(asked.hContext, NAME)?;
+        if asked.BroadcastContextCount > 0 {
+            device.absent("pfnRenderCb to several contexts");
+            return Err(E_NOTIMPL);
+        }
+        let list = device.ledger().contexts.get(&asked.hContext.addr()).map(|it| it.list);
+        let used = entries(list.unwrap_or_default(), asked.NumAllocations);
+        device.judge_rendered(NAME, &used);
+        let mut args = D3DKMT_RENDER {
+            hContext: context,
+            CommandOffset: asked.CommandOffset,
+            CommandLength: asked.CommandLength,
+            AllocationCount: asked.NumAllocations,
+            PatchLocationCount: asked.NumPatchLocations,
+            NewCommandBufferSize: asked.NewCommandBufferSize,
+            NewAllocationListSize: asked.NewAllocationListSize,
+            NewPatchLocationListSize: asked.NewPatchLocationListSize,
+            Flags: D3DKMT_RENDERFLAGS { Value: asked.Flags.Value },
+            ..D3DKMT_RENDER::ZERO
+        };
+        // SAFETY: The arguments live here.
+        let status = unsafe { D3DKMTRender(&device.adapter.session, at, &raw mut args) };
+        if !args.pNewCommandBuffer.is_null() {
+            asked.pNewCommandBuffer = args.pNewCommandBuffer;
+            asked.NewCommandBufferSize = args.NewCommandBufferSize;
+            asked.pNewAllocationList = args.pNewAllocationList;
+            asked.NewAllocationListSize = args.NewAllocationListSize;
+            asked.pNewPatchLocationList = args.pNewPatchLocationList;
+            asked.NewPatchLocationListSize = args.NewPatchLocationListSize;
+            asked.QueuedBufferCount = args.QueuedBufferCount;
+            let list = (args.pNewAllocationList.expose_provenance(), args.NewAllocationListSize);
+            if let Some(it) = device.ledger().contexts.get_mut(&asked.hContext.addr()) {
+                it.list = list;
+            }
+            blank(list);
+        }
+        device.submitted(NAME, checked(status))
+    }
+}
+
+callback! {
+    /// Submits commands by their address.
+    submit "pfnSubmitCommandCb" Works const D3DDDICB_SUBMITCOMMAND: |device, at, asked| {
+        let count = asked.BroadcastContextCount as usize;
+        if count == 0 || count > D3DDDI_MAX_BROADCAST_CONTEXT {
+            return Err(E_INVALIDARG);
+        }
+        let mut args = D3DKMT_SUBMITCOMMAND {
+            Commands: asked.Commands,
+            CommandLength: asked.CommandLength,
+            Flags: D3DKMT_SUBMITCOMMANDFLAGS { Value: asked.Flags.Value },
+            BroadcastContextCount: asked.BroadcastContextCount,
+            pPrivateDriverData: asked.pPrivateDriverData,
+            PrivateDriverDataSize: asked.PrivateDriverDataSize,
+            NumPrimaries: asked.NumPrimaries,
+            WrittenPrimaries: asked.WrittenPrimaries,
+            NumHistoryBuffers: asked.NumHistoryBuffers,
+            HistoryBufferArray: asked.HistoryBufferArray,
+            ..D3DKMT_SUBMITCOMMAND::ZERO
+        };
+        for (to, from) in args.BroadcastContext.iter_mut().zip(&asked.BroadcastContext[..count]) {
+            *to = device.context(*from, NAME)?;
+        }
+        let answer = through!(D3DKMTSubmitCommand, device.adapter.session, at, &raw const args);
+        device.submitted(NAME, answer)
+    }
+}
+
+impl Inner {
+    /// Work was submitted, or refused.
+    fn submitted(&self, name: &'static str, answer: Result<(), HRESULT>) -> Result<(), HRESULT> {
+        self.ledger().submissions += 1;
+        if frame().is_some_and(|it| it.name == "pfnFlush") {
+            let broken = (answer == Err(E_INVALIDARG))
+                .then(|| format!("{name} was refused in a flush: its commands are not whole"));
+            self.judge(RuleId::UMD_SUBMIT_002, name, broken);
+        }
+        answer
+    }
+
+    /// What a packet lists is to be unlocked.
+    fn judge_rendered(&self, name: &'static str, used: &[D3DKMT_HANDLE]) {
+        let locked = self.ledger().locked(used);
+        let broken = locked.map(|it| format!("allocation {it:#x} is listed while it is locked"));
+        self.judge(RuleId::UMD_SUBMIT_003, name, broken);
+    }
+
+    /// One of these allocations that commands use which were not submitted.
+    pub(super) fn unsubmitted(&self, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
+        let lists: Vec<(usize, u32)> = self.ledger().contexts.values().map(|it| it.list).collect();
+        let mut written = lists.into_iter().flat_map(|it| entries(it, it.1));
+        written.find(|it| list.contains(it))
+    }
+
+    pub(super) fn absent(&self, name: &'static str) {
+        self.log().emit(self.subject, What::Absent { name: name.into() });
+    }
+}
+
+/// Empties an allocation list that a driver is given: what is in it later is the driver's.
+pub(super) fn blank((address, entries): (usize, u32)) {
+    let list = ptr::with_exposed_provenance_mut::<D3DDDI_ALLOCATIONLIST>(address);
+    if !list.is_null() {
+        // SAFETY: The kernel shows so many entries there until the context goes; the driver
+        // that could write to them has not been given them yet.
+        unsafe { list.write_bytes(0, entries as usize) };
+    }
+}
+
+/// The handles in an allocation list of so many entries, as far as they are asked for.
+fn entries((address, room): (usize, u32), count: u32) -> Vec<D3DKMT_HANDLE> {
+    let list = ptr::with_exposed_provenance::<D3DDDI_ALLOCATIONLIST>(address);
+    if list.is_null() {
+        return Vec::new();
+    }
+    let read = |place: u32| {
+        // SAFETY: The kernel shows that many entries there until the context goes; the driver
+        // whose call this is does not write to them meanwhile.
+        unsafe { list.wrapping_add(place as usize).read_unaligned() }.hAllocation
+    };
+    (0..count.min(room)).map(read).filter(|it| *it != 0).collect()
+}

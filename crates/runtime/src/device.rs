@@ -1,0 +1,248 @@
+//! Devices: what an application draws with.
+#![expect(unsafe_code, reason = "calls a driver through its tables")]
+
+use crate::adapter::{Opened, call};
+use crate::callbacks;
+use crate::called::{self, Frame};
+use crate::gate::Gate;
+use crate::ledger::{Ledger, Stage};
+use crate::result::{self, result};
+use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_FAIL, E_INVALIDARG, E_NOTIMPL, succeeded};
+use abi::umd::{
+    D3D_UMD_INTERFACE_VERSION_WDDM2_0, D3D9_INTERFACE, D3DDDI_CREATEDEVICEFLAGS,
+    D3DDDI_DEVICECALLBACKS, D3DDDI_DEVICEFUNCS, D3DDDIARG_CREATEDEVICE,
+};
+use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
+use flight::{Host, Kind, Log, Passive, RuleId, Subject, What};
+use std::fmt;
+use std::ptr;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// A device of an application. Clones are the same.
+#[derive(Clone)]
+pub struct Device(pub(crate) Arc<Inner>);
+
+/// What is known of a device.
+pub(crate) struct Inner {
+    pub(crate) adapter: Arc<Opened>,
+    pub(crate) subject: Subject,
+    pub(crate) handle: usize,
+    /// The kernel's handle of it.
+    pub(crate) kernel: D3DKMT_HANDLE,
+    shared: bool,
+    callbacks: D3DDDI_DEVICECALLBACKS,
+    table: OnceLock<Table>,
+    gate: Gate,
+    ledger: Mutex<Ledger>,
+}
+
+/// What a driver gave when it made the device.
+struct Table {
+    driver: usize,
+    functions: D3DDDI_DEVICEFUNCS,
+}
+
+impl Inner {
+    pub(crate) fn log(&self) -> &Arc<Log> {
+        self.adapter.run.log()
+    }
+
+    pub(crate) fn host(&self) -> &dyn Host {
+        self.adapter.run.host()
+    }
+
+    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        // A panic of ours leaves books that are still in order.
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The driver's own handle.
+    pub(crate) fn driver(&self) -> HANDLE {
+        ptr::with_exposed_provenance_mut(self.table.get().map_or(0, |it| it.driver))
+    }
+
+    /// Calls a function of the driver for the device, as the only one.
+    pub(crate) fn call<F>(
+        &self,
+        at: &mut Passive,
+        (name, resource): (&'static str, Option<usize>),
+        slot: impl FnOnce(&D3DDDI_DEVICEFUNCS) -> Option<F>,
+        body: impl FnOnce(F, HANDLE) -> HRESULT,
+    ) -> HRESULT {
+        let Some(table) = self.table.get() else { return E_FAIL };
+        if called::device(self.handle).is_none() {
+            return E_INVALIDARG; // It was destroyed.
+        }
+        let Some(function) = slot(&table.functions) else {
+            self.log().emit(self.subject, What::Absent { name: name.into() });
+            return E_NOTIMPL;
+        };
+        let other = self.gate.enter(self.host(), at);
+        let broken = other.filter(|_| !self.shared).map(|other| {
+            let me = flight::current_thread();
+            format!(
+                "threads {other} and {me} use a device at once that was made for one: {name} \
+                 has to wait"
+            )
+        });
+        self.judge_client(RuleId::UMD_THREAD_001, name, broken);
+        self.ledger().failed.clear();
+        self.host().breathe(at);
+        let frame = Frame { of: self.handle, name, resource };
+        let answer = call(self.log(), self.subject, frame, || body(function, self.driver()));
+        self.judge_removed(name, answer);
+        self.gate.leave(self.host());
+        answer
+    }
+
+    /// A callback in the call has answered that the device is removed: so must the call.
+    fn judge_removed(&self, name: &'static str, answer: HRESULT) {
+        let removed = self.ledger().failed.contains(&D3DDDIERR_DEVICEREMOVED);
+        let broken = (removed && answer != D3DDDIERR_DEVICEREMOVED).then(|| {
+            let answer = result::name(answer);
+            format!("a callback said that the device is removed, but {name} answers {answer}")
+        });
+        if removed {
+            self.judge(RuleId::UMD_ERR_003, name, broken);
+        }
+    }
+}
+
+impl Device {
+    pub(crate) fn create(
+        adapter: &Arc<Opened>,
+        at: &mut Passive,
+        shared: bool,
+    ) -> Result<Self, HRESULT> {
+        if called::adapter(adapter.handle).is_none() {
+            return Err(E_INVALIDARG);
+        }
+        let kernel = adapter.client.create_device(at, adapter.kernel).map_err(result)?;
+        let number = adapter.run.devices.fetch_add(1, Relaxed) + 1;
+        let inner = Arc::new(Inner {
+            adapter: adapter.clone(),
+            subject: Kind::UserDevice.nr(number),
+            handle: called::handle(),
+            kernel,
+            shared,
+            callbacks: callbacks::DEVICE,
+            table: OnceLock::new(),
+            gate: Gate::default(),
+            ledger: Mutex::default(),
+        });
+        let of = adapter.subject;
+        inner.log().emit(inner.subject, What::UserDeviceCreated { adapter: of });
+        called::keep_device(inner.handle, &inner);
+        adapter.devices.fetch_add(1, Relaxed);
+        let device = Self(inner);
+        match device.make(shared) {
+            Ok(table) => {
+                let _ = device.0.table.set(table); // It is the first.
+                Ok(device)
+            }
+            Err(answer) => {
+                device.end(at, "pfnCreateDevice");
+                Err(answer)
+            }
+        }
+    }
+
+    /// Has the driver make it.
+    fn make(&self, shared: bool) -> Result<Table, HRESULT> {
+        let (inner, adapter) = (&self.0, &self.0.adapter);
+        let mut functions = D3DDDI_DEVICEFUNCS::ZERO;
+        let flags = if shared { D3DDDI_CREATEDEVICEFLAGS::AllowMultithreading } else { 0 };
+        let mut args = D3DDDIARG_CREATEDEVICE {
+            hDevice: ptr::without_provenance_mut(inner.handle),
+            Interface: D3D9_INTERFACE,
+            Version: D3D_UMD_INTERFACE_VERSION_WDDM2_0,
+            pCallbacks: &raw const inner.callbacks,
+            pDeviceFuncs: &raw mut functions,
+            Flags: D3DDDI_CREATEDEVICEFLAGS { Value: flags },
+            ..D3DDDIARG_CREATEDEVICE::ZERO
+        };
+        let broken = (!adapter.asked.load(Relaxed)).then(|| {
+            "a device is made, and the driver has not asked with pfnQueryAdapterInfoCb what the \
+             hardware can do"
+                .to_owned()
+        });
+        inner.judge(RuleId::UMD_ADAPTER_003, "OpenAdapter.pfnQueryAdapterInfoCb", broken);
+        let create = adapter.functions().and_then(|it| it.pfnCreateDevice).ok_or(E_NOTIMPL)?;
+        let frame = Frame { of: inner.handle, name: "pfnCreateDevice", resource: None };
+        let answer = call(inner.log(), inner.subject, frame, || {
+            // SAFETY: The driver gave the function and its handle; the arguments live here.
+            unsafe { create(adapter.driver(), &raw mut args) }
+        });
+        if !succeeded(answer) {
+            return Err(answer);
+        }
+        functions = functions.up_to(adapter.version());
+        Ok(Table { driver: args.hDevice.addr(), functions })
+    }
+
+    /// Destroys it (`DestroyDevice`). What the driver still has of it by then is its fault.
+    pub fn destroy(&self, at: &mut Passive) -> Result<(), HRESULT> {
+        const NAME: &str = "pfnDestroyDevice";
+        if called::device(self.0.handle).is_none() {
+            return Err(E_INVALIDARG);
+        }
+        self.drop_all(at);
+        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnDestroyDevice;
+        let answer = self.0.call(at, (NAME, None), slot, |destroy, driver| {
+            // SAFETY: The driver gave the function and its handle.
+            unsafe { destroy(driver) }
+        });
+        self.end(at, NAME);
+        if succeeded(answer) { Ok(()) } else { Err(answer) }
+    }
+
+    /// What the application has not dropped is dropped for it.
+    ///
+    /// WINDOWS: an application's device drops its resources when it goes (our reading: the page
+    /// of `DestroyDevice` has the driver free what is left).
+    fn drop_all(&self, at: &mut Passive) {
+        let live: Vec<usize> = {
+            let ledger = self.0.ledger();
+            let live = ledger.groups.iter().filter(|(_, it)| it.stage == Stage::Live);
+            live.map(|(handle, _)| *handle).collect()
+        };
+        for handle in live {
+            // One that is not released stays the driver's: it is looked at below.
+            let _ = self.destroy_resource(at, crate::Resource(handle));
+        }
+    }
+
+    /// The driver is done with it: looks at what it owes, and ends it.
+    fn end(&self, at: &mut Passive, name: &'static str) {
+        let inner = &self.0;
+        inner.judge_left(name);
+        called::forget_device(inner.handle, inner.log(), inner.subject);
+        inner.adapter.devices.fetch_sub(1, Relaxed);
+        // Whatever is left goes with it.
+        let _ = inner.adapter.client.destroy_device(at, inner.kernel);
+        inner.log().emit(inner.subject, What::UserDeviceDestroyed {});
+    }
+
+    /// The adapter that it is of.
+    pub fn client(&self) -> &thunk::Client {
+        &self.0.adapter.client
+    }
+
+    /// The kernel's handle of it.
+    pub fn kernel_handle(&self) -> D3DKMT_HANDLE {
+        self.0.kernel
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Device").field(&self.0.subject).finish()
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Inner").field(&self.subject).finish()
+    }
+}

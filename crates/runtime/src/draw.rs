@@ -1,0 +1,165 @@
+//! What is drawn: filled, copied, flushed; and what a resource is worth.
+#![expect(unsafe_code, reason = "calls a driver through its tables")]
+
+use crate::device::Device;
+use crate::ledger::Stage;
+use crate::surfaces::{Rect, Resource};
+use abi::hresult::{E_INVALIDARG, succeeded};
+use abi::umd::{
+    D3DDDI_DEVICEFUNCS, D3DDDIARG_BLT, D3DDDIARG_COLORFILL, D3DDDIARG_QUERYRESOURCERESIDENCY,
+    D3DDDIARG_SETPRIORITY,
+};
+use abi::{HANDLE, HRESULT, RECT};
+use flight::{Passive, RuleId};
+use std::ptr;
+
+impl From<Rect> for RECT {
+    fn from(it: Rect) -> Self {
+        let side = |it: u32| it.cast_signed();
+        let (left, right) = (side(it.left), side(it.right));
+        RECT { left, top: side(it.top), right, bottom: side(it.bottom) }
+    }
+}
+
+/// Success, or the driver's error.
+pub(crate) fn checked(answer: HRESULT) -> Result<(), HRESULT> {
+    if succeeded(answer) { Ok(()) } else { Err(answer) }
+}
+
+impl Device {
+    /// The driver's handle of a resource that the application has.
+    pub(crate) fn driver_of(&self, resource: Resource) -> Result<HANDLE, HRESULT> {
+        let ledger = self.0.ledger();
+        let group = ledger.groups.get(&resource.0).filter(|it| it.stage == Stage::Live);
+        group.map(|it| ptr::with_exposed_provenance_mut(it.driver)).ok_or(E_INVALIDARG)
+    }
+
+    /// How many surfaces a resource has.
+    pub(crate) fn count(&self, resource: Resource) -> usize {
+        self.0.ledger().groups.get(&resource.0).map_or(0, |it| it.locks.len())
+    }
+
+    /// The application is about to draw with these.
+    fn drawing(&self, with: &[Resource]) {
+        let ledger = &mut *self.0.ledger();
+        for it in with {
+            if let Some(group) = ledger.groups.get_mut(&it.0) {
+                group.drawn = Some(ledger.submissions);
+            }
+        }
+    }
+
+    /// A surface that there is not is to be refused.
+    pub(crate) fn judge_index(
+        &self,
+        name: &'static str,
+        (resource, surface): (Resource, u32),
+        answer: HRESULT,
+    ) {
+        let count = self.count(resource);
+        let beyond = surface as usize >= count;
+        let broken = (beyond && succeeded(answer))
+            .then(|| format!("{name} took surface {surface} of a resource that has {count}"));
+        self.0.judge(RuleId::UMD_RES_002, name, broken);
+    }
+
+    /// Fills a part of a surface with a colour (`ColorFill`).
+    pub fn color_fill(
+        &self,
+        at: &mut Passive,
+        (resource, surface): (Resource, u32),
+        area: Rect,
+        color: u32,
+    ) -> Result<(), HRESULT> {
+        const NAME: &str = "pfnColorFill";
+        let args = D3DDDIARG_COLORFILL {
+            hResource: self.driver_of(resource)?,
+            SubResourceIndex: surface,
+            DstRect: area.into(),
+            Color: color,
+            ..D3DDDIARG_COLORFILL::ZERO
+        };
+        self.drawing(&[resource]);
+        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnColorFill;
+        let answer = self.0.call(at, (NAME, Some(resource.0)), slot, |fill, driver| {
+            // SAFETY: The driver gave the function and its handles; the arguments live here.
+            unsafe { fill(driver, &raw const args) }
+        });
+        self.judge_index(NAME, (resource, surface), answer);
+        checked(answer)
+    }
+
+    /// Copies a part of a surface to a part of another that is as large (`Blt`).
+    pub fn blt(
+        &self,
+        at: &mut Passive,
+        (from, from_surface, from_area): (Resource, u32, Rect),
+        (to, to_surface, to_area): (Resource, u32, Rect),
+    ) -> Result<(), HRESULT> {
+        const NAME: &str = "pfnBlt";
+        let args = D3DDDIARG_BLT {
+            hSrcResource: self.driver_of(from)?,
+            SrcSubResourceIndex: from_surface,
+            SrcRect: from_area.into(),
+            hDstResource: self.driver_of(to)?,
+            DstSubResourceIndex: to_surface,
+            DstRect: to_area.into(),
+            ..D3DDDIARG_BLT::ZERO
+        };
+        self.drawing(&[from, to]);
+        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnBlt;
+        let answer = self.0.call(at, (NAME, Some(to.0)), slot, |blt, driver| {
+            // SAFETY: The driver gave the function and its handles; the arguments live here.
+            unsafe { blt(driver, &raw const args) }
+        });
+        self.judge_index(NAME, (from, from_surface), answer);
+        self.judge_index(NAME, (to, to_surface), answer);
+        checked(answer)
+    }
+
+    /// Has the driver submit what it has batched (`Flush`).
+    pub fn flush(&self, at: &mut Passive) -> Result<(), HRESULT> {
+        const NAME: &str = "pfnFlush";
+        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnFlush;
+        let answer = self.0.call(at, (NAME, None), slot, |flush, driver| {
+            // SAFETY: The driver gave the function and its handle.
+            unsafe { flush(driver) }
+        });
+        self.0.judge_flushed(NAME);
+        checked(answer)
+    }
+
+    /// Says how much a resource is worth in memory (`SetPriority`).
+    pub fn set_priority(
+        &self,
+        at: &mut Passive,
+        resource: Resource,
+        priority: u32,
+    ) -> Result<(), HRESULT> {
+        let args =
+            D3DDDIARG_SETPRIORITY { hResource: self.driver_of(resource)?, Priority: priority };
+        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnSetPriority;
+        let name = ("pfnSetPriority", Some(resource.0));
+        checked(self.0.call(at, name, slot, |set, driver| {
+            // SAFETY: The driver gave the function and its handles; the arguments live here.
+            unsafe { set(driver, &raw const args) }
+        }))
+    }
+
+    /// Whether resources are resident (`QueryResourceResidency`): `S_OK` if all are,
+    /// `S_RESIDENT_IN_SHARED_MEMORY` if the system's memory has some, `S_NOT_RESIDENT` else.
+    pub fn residency(&self, at: &mut Passive, list: &[Resource]) -> Result<HRESULT, HRESULT> {
+        let handles = list.iter().map(|it| self.driver_of(*it)).collect::<Result<Vec<_>, _>>()?;
+        let args = D3DDDIARG_QUERYRESOURCERESIDENCY {
+            pHandleList: handles.as_ptr(),
+            NumResources: u32::try_from(handles.len()).unwrap_or(u32::MAX),
+        };
+        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnQueryResourceResidency;
+        let name = ("pfnQueryResourceResidency", None);
+        let answer = self.0.call(at, name, slot, |query, driver| {
+            // SAFETY: The driver gave the function and its handles; the arguments live here.
+            unsafe { query(driver, &raw const args) }
+        });
+        checked(answer).map(|()| answer)
+    }
+}

@@ -1,0 +1,130 @@
+//! The support table of this door: a line for each function that is driven, and for each callback
+//! that is served, with the rules judged there.
+
+use flight::{RuleId, Support};
+
+/// A function of a driver that this runtime calls.
+#[derive(Clone, Copy, Debug)]
+pub struct FunctionLine {
+    /// Its slot.
+    pub name: &'static str,
+    /// What is not driven of it, in words; empty when it is whole.
+    pub lacks: &'static str,
+    /// The rules judged when it returns.
+    pub rules: &'static [RuleId],
+}
+
+/// A callback that this runtime serves.
+#[derive(Clone, Copy, Debug)]
+pub struct CallbackLine {
+    /// Its slot.
+    pub name: &'static str,
+    /// The entry point that it goes through.
+    pub through: &'static str,
+    /// What it does not do yet, in words; empty when it is whole.
+    pub lacks: &'static str,
+    /// The rules judged when it is called.
+    pub rules: &'static [RuleId],
+}
+
+impl FunctionLine {
+    /// How much of it there is.
+    pub const fn state(&self) -> Support {
+        Support::lacking(self.lacks)
+    }
+}
+
+impl CallbackLine {
+    /// How much of it there is.
+    pub const fn state(&self) -> Support {
+        Support::lacking(self.lacks)
+    }
+}
+
+macro_rules! functions {
+    ($($name:literal $lacks:literal [$($rule:ident)*];)*) => {
+        &[$(FunctionLine { name: $name, lacks: $lacks, rules: &[$(RuleId::$rule),*] }),*]
+    };
+}
+
+macro_rules! callbacks {
+    ($($name:literal $through:literal $lacks:literal [$($rule:ident)*];)*) => {
+        &[$(CallbackLine {
+            name: $name,
+            through: $through,
+            lacks: $lacks,
+            rules: &[$(RuleId::$rule),*],
+        }),*]
+    };
+}
+
+/// Every function of a driver that is driven.
+pub const FUNCTIONS: &[FunctionLine] = functions! {
+    "OpenAdapter" "Direct3D 9 only, of WDDM 1.3 and 2.0" [];
+    "pfnCreateDevice" "no command buffer is given: the driver makes its contexts" [UMD_ADAPTER_003];
+    "pfnCloseAdapter" "" [UMD_ADAPTER_001];
+    "pfnDestroyDevice" "" [
+        UMD_DESTROY_002 UMD_DESTROY_005 UMD_DESTROY_006 UMD_DESTROY_007 UMD_DESTROY_013
+        UMD_LOCK_003 UMD_THREAD_001 UMD_ERR_003
+    ];
+    "pfnCreateResource" "" [UMD_RES_001 UMD_RES_006 UMD_RES_010];
+    "pfnCreateResource2" "" [UMD_RES_001 UMD_RES_006 UMD_RES_010];
+    "pfnOpenResource" "" [UMD_RES_001];
+    "pfnDestroyResource" "" [UMD_DESTROY_004 UMD_DESTROY_024 UMD_ERR_004];
+    "pfnLock" "whole surfaces only" [UMD_LOCK_001 UMD_LOCK_008 UMD_RES_002];
+    "pfnUnlock" "" [UMD_LOCK_002];
+    "pfnLockAsync" "whole surfaces only; one thread at a time, as with the others" [UMD_LOCK_010];
+    "pfnUnlockAsync" "" [];
+    "pfnRename" "" [];
+    "pfnBlt" "without stretching, keys and colours" [UMD_RES_002];
+    "pfnColorFill" "" [UMD_RES_002];
+    "pfnFlush" "" [UMD_SUBMIT_002];
+    "pfnSetPriority" "" [];
+    "pfnQueryResourceResidency" "" [];
+};
+
+/// Every callback that is served.
+pub const CALLBACKS: &[CallbackLine] = callbacks! {
+    "pfnQueryAdapterInfoCb" "D3DKMTQueryAdapterInfo" "" [];
+    "pfnAllocateCb" "D3DKMTCreateAllocation" "" [UMD_RES_003 UMD_RES_004 UMD_RES_009 UMD_SUBMIT_005];
+    "pfnDeallocateCb" "D3DKMTDestroyAllocation2" "" [
+        UMD_DESTROY_001 UMD_DESTROY_008 UMD_DESTROY_009 UMD_DESTROY_010 UMD_DESTROY_011
+        UMD_DESTROY_023
+    ];
+    "pfnDeallocate2Cb" "D3DKMTDestroyAllocation2" "" [];
+    "pfnSetPriorityCb" "D3DKMTSetAllocationPriority" "" [];
+    "pfnQueryResidencyCb" "D3DKMTQueryAllocationResidency" "" [];
+    "pfnRenderCb" "D3DKMTRender" "one context" [UMD_ADAPTER_004 UMD_SUBMIT_003 UMD_SUBMIT_004];
+    "pfnSubmitCommandCb" "D3DKMTSubmitCommand" "" [UMD_ADAPTER_004];
+    "pfnLockCb" "D3DKMTLock" "" [UMD_LOCK_007 UMD_RES_004];
+    "pfnUnlockCb" "D3DKMTUnlock" "" [UMD_LOCK_004];
+    "pfnLock2Cb" "D3DKMTLock2" "" [];
+    "pfnUnlock2Cb" "D3DKMTUnlock2" "" [UMD_LOCK_004];
+    "pfnEscapeCb" "D3DKMTEscape" "" [];
+    "pfnCreateContextCb" "D3DKMTCreateContext" "" [];
+    "pfnCreateContextVirtualCb" "D3DKMTCreateContextVirtual" "" [];
+    "pfnDestroyContextCb" "D3DKMTDestroyContext" "" [UMD_SUBMIT_006];
+    "pfnCreateSynchronizationObjectCb" "D3DKMTCreateSynchronizationObject" "" [];
+    "pfnCreateSynchronizationObject2Cb" "D3DKMTCreateSynchronizationObject2" "" [];
+    "pfnDestroySynchronizationObjectCb" "D3DKMTDestroySynchronizationObject" "" [];
+    "pfnWaitForSynchronizationObjectCb" "D3DKMTWaitForSynchronizationObject" "" [];
+    "pfnWaitForSynchronizationObject2Cb" "D3DKMTWaitForSynchronizationObject2" "" [];
+    "pfnSignalSynchronizationObjectCb" "D3DKMTSignalSynchronizationObject" "" [];
+    "pfnSignalSynchronizationObject2Cb" "D3DKMTSignalSynchronizationObject2" "" [];
+    "pfnWaitForSynchronizationObjectFromCpuCb" "D3DKMTWaitForSynchronizationObjectFromCpu" "" [];
+    "pfnSignalSynchronizationObjectFromCpuCb" "D3DKMTSignalSynchronizationObjectFromCpu" "" [];
+    "pfnWaitForSynchronizationObjectFromGpuCb" "D3DKMTWaitForSynchronizationObjectFromGpu" "" [];
+    "pfnSignalSynchronizationObjectFromGpuCb" "D3DKMTSignalSynchronizationObjectFromGpu" "" [];
+    "pfnSignalSynchronizationObjectFromGpu2Cb" "D3DKMTSignalSynchronizationObjectFromGpu2" "" [];
+    "pfnMakeResidentCb" "D3DKMTMakeResident" "" [];
+    "pfnEvictCb" "D3DKMTEvict" "" [];
+    "pfnCreatePagingQueueCb" "D3DKMTCreatePagingQueue" "" [];
+    "pfnDestroyPagingQueueCb" "D3DKMTDestroyPagingQueue" "" [];
+    "pfnOfferAllocationsCb" "D3DKMTOfferAllocations" "" [];
+    "pfnReclaimAllocationsCb" "D3DKMTReclaimAllocations" "" [];
+    "pfnReclaimAllocations2Cb" "D3DKMTReclaimAllocations2" "" [];
+    "pfnReserveGpuVirtualAddressCb" "D3DKMTReserveGpuVirtualAddress" "" [];
+    "pfnMapGpuVirtualAddressCb" "D3DKMTMapGpuVirtualAddress" "" [];
+    "pfnFreeGpuVirtualAddressCb" "D3DKMTFreeGpuVirtualAddress" "" [];
+    "pfnUpdateGpuVirtualAddressCb" "D3DKMTUpdateGpuVirtualAddress" "" [];
+};

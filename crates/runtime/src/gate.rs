@@ -1,0 +1,54 @@
+//! Who is inside a driver for a device: one thread at a time.
+
+use flight::{Host, Passive, Ticket};
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The way into a driver, for one device.
+#[derive(Debug, Default)]
+pub(crate) struct Gate(Mutex<Inside>);
+
+#[derive(Debug, Default)]
+struct Inside {
+    /// The virtual thread that is inside.
+    thread: Option<u32>,
+    waiting: VecDeque<Ticket>,
+}
+
+impl Gate {
+    /// Goes in, when nobody else is. Answers who had to be waited for.
+    pub(crate) fn enter(&self, host: &dyn Host, at: &mut Passive) -> Option<u32> {
+        let me = flight::current_thread();
+        let mut other = None;
+        loop {
+            let ticket = {
+                let mut inside = self.hold();
+                let Some(thread) = inside.thread else {
+                    inside.thread = Some(me);
+                    return other;
+                };
+                other = other.or(Some(thread));
+                let ticket = Ticket::new("the way into a user-mode driver");
+                inside.waiting.push_back(ticket.clone());
+                ticket
+            };
+            host.park(at, &ticket, None);
+        }
+    }
+
+    /// Goes out, and lets the next one in.
+    pub(crate) fn leave(&self, host: &dyn Host) {
+        let next = {
+            let mut inside = self.hold();
+            inside.thread = None;
+            inside.waiting.pop_front()
+        };
+        if let Some(next) = next {
+            host.ring(&next);
+        }
+    }
+
+    fn hold(&self) -> MutexGuard<'_, Inside> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,186 @@
+//! What a driver was given for a device, and what it owes.
+//!
+//! # Invariants
+//!
+//! 1. An allocation is in the list of its resource exactly as long as it is known.
+//! 2. A resource is known from before the driver hears of it until it is both dropped by the
+//!    application and released by the driver.
+
+use crate::surfaces::Surfaces;
+use abi::umd::D3DDDI_RESOURCEFLAGS;
+use abi::{D3DKMT_HANDLE, HRESULT};
+use flight::Subject;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// How many handles of released resources are remembered.
+const REMEMBERED: usize = 256;
+
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    pub(crate) groups: BTreeMap<usize, Group>,
+    pub(crate) pieces: BTreeMap<D3DKMT_HANDLE, Piece>,
+    pub(crate) contexts: BTreeMap<usize, Context>,
+    pub(crate) queues: BTreeSet<D3DKMT_HANDLE>,
+    pub(crate) objects: BTreeSet<D3DKMT_HANDLE>,
+    /// How often work was submitted.
+    pub(crate) submissions: u64,
+    /// What callbacks have refused with in the call that the driver is in.
+    pub(crate) failed: Vec<HRESULT>,
+    released: VecDeque<usize>,
+}
+
+/// A resource: a group of surfaces.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) subject: Subject,
+    pub(crate) surfaces: Surfaces,
+    /// The driver's own handle, once it gave one.
+    pub(crate) driver: usize,
+    /// The kernel's handle, if the driver has made a resource of it, and the one for others.
+    pub(crate) kernel: D3DKMT_HANDLE,
+    pub(crate) global: D3DKMT_HANDLE,
+    /// The allocations that are alive.
+    pub(crate) members: Vec<D3DKMT_HANDLE>,
+    pub(crate) stage: Stage,
+    pub(crate) opened: bool,
+    /// How often the driver has allocated for it, and in how many calls it has freed by list.
+    pub(crate) allocated: u32,
+    pub(crate) listed: u32,
+    /// How many locks the application has of each surface.
+    pub(crate) locks: Vec<u32>,
+    /// How much was submitted when the application last drew with it.
+    pub(crate) drawn: Option<u64>,
+    /// The application's memory of each surface, where the runtime has it.
+    #[expect(dead_code, reason = "kept for the driver, which has its address")]
+    pub(crate) system: Vec<Box<[u8]>>,
+}
+
+/// How far a resource is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The driver is making it.
+    Making,
+    /// The application has it.
+    Live,
+    /// The application has dropped it; the driver has not released it.
+    Dropped,
+    /// The driver has released it; the application has not dropped it.
+    Released,
+}
+
+/// An allocation.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Piece {
+    /// The resource it belongs to.
+    pub(crate) group: Option<usize>,
+    /// How many locks the driver has of it.
+    pub(crate) locks: u32,
+}
+
+/// A context.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Context {
+    pub(crate) kernel: D3DKMT_HANDLE,
+    /// Where the allocation list is that the driver writes to now, and how many entries it has:
+    /// none in a context whose packets have no lists.
+    pub(crate) list: (usize, u32),
+}
+
+impl Group {
+    /// Whether other processes may have it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.opened || self.surfaces.is(D3DDDI_RESOURCEFLAGS::SharedResource)
+    }
+}
+
+impl Ledger {
+    /// The resource that a driver's handle means.
+    pub(crate) fn by_driver(&self, driver: usize) -> Option<usize> {
+        self.groups.iter().find(|(_, it)| it.driver == driver).map(|(handle, _)| *handle)
+    }
+
+    /// Notes allocations of a resource, or of none.
+    pub(crate) fn add(&mut self, group: Option<usize>, list: &[D3DKMT_HANDLE]) {
+        for allocation in list {
+            self.pieces.insert(*allocation, Piece { group, locks: 0 });
+        }
+        if let Some(it) = group.and_then(|it| self.groups.get_mut(&it)) {
+            it.members.extend(list);
+        }
+    }
+
+    /// Forgets allocations.
+    pub(crate) fn remove(&mut self, list: &[D3DKMT_HANDLE]) {
+        for allocation in list {
+            let piece = self.pieces.remove(allocation);
+            let group = piece.and_then(|it| it.group);
+            if let Some(it) = group.and_then(|it| self.groups.get_mut(&it)) {
+                it.members.retain(|it| it != allocation);
+            }
+        }
+    }
+
+    /// Forgets allocations that were freed by one list.
+    pub(crate) fn remove_listed(&mut self, list: &[D3DKMT_HANDLE]) {
+        let groups: BTreeSet<usize> =
+            list.iter().filter_map(|it| self.pieces.get(it)?.group).collect();
+        self.remove(list);
+        for group in groups {
+            if let Some(it) = self.groups.get_mut(&group) {
+                it.listed += 1;
+            }
+        }
+    }
+
+    /// The resource that an allocation belongs to.
+    pub(crate) fn group_of(&self, allocation: D3DKMT_HANDLE) -> Option<&Group> {
+        self.groups.get(&self.pieces.get(&allocation)?.group?)
+    }
+
+    /// A lock answered with another instance of an allocation: the driver is to use that.
+    pub(crate) fn rename(&mut self, old: D3DKMT_HANDLE, new: D3DKMT_HANDLE) {
+        let Some(piece) = self.pieces.remove(&old) else { return };
+        self.pieces.insert(new, piece);
+        if let Some(it) = piece.group.and_then(|it| self.groups.get_mut(&it)) {
+            for member in it.members.iter_mut().filter(|it| **it == old) {
+                *member = new;
+            }
+        }
+    }
+
+    /// The driver has released a resource with all its allocations. Answers whether it is over:
+    /// the application has dropped it, too.
+    pub(crate) fn release(&mut self, handle: usize) -> bool {
+        let Some(group) = self.groups.get_mut(&handle) else { return false };
+        let members = std::mem::take(&mut group.members);
+        let over = group.stage == Stage::Dropped;
+        (group.stage, group.kernel) = (Stage::Released, 0);
+        for member in members {
+            self.pieces.remove(&member);
+        }
+        if over {
+            self.forget(handle);
+        }
+        over
+    }
+
+    /// A resource is over.
+    pub(crate) fn forget(&mut self, handle: usize) {
+        self.groups.remove(&handle);
+        if self.released.len() == REMEMBERED {
+            self.released.pop_front();
+        }
+        self.released.push_back(handle);
+    }
+
+    /// Whether a handle meant a resource that is over.
+    pub(crate) fn was(&self, handle: usize) -> bool {
+        self.released.contains(&handle)
+    }
+
+    /// What is locked of these.
+    pub(crate) fn locked(&self, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
+        let locked = |it: &&D3DKMT_HANDLE| self.pieces.get(it).is_some_and(|it| it.locks > 0);
+        list.iter().find(locked).copied()
+    }
+}

@@ -1,0 +1,87 @@
+//! Shared objects of this machine: the one file that loads code.
+#![expect(unsafe_code, reason = "asks the operating system to load code")]
+
+use abi::umd::PFND3DDDI_OPENADAPTER;
+use std::ffi::{CStr, CString, c_void};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// A shared object that is loaded. It is unloaded when nobody has it any more.
+pub(crate) struct Library {
+    path: PathBuf,
+    handle: *mut c_void,
+}
+
+// SAFETY: The operating system's functions on a handle may be called on any thread.
+unsafe impl Send for Library {}
+// SAFETY: As above.
+unsafe impl Sync for Library {}
+
+/// Why a driver could not be loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotLoaded {
+    /// From where.
+    pub path: PathBuf,
+    /// What the operating system says.
+    pub why: String,
+}
+
+impl fmt::Display for NotLoaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.why)
+    }
+}
+
+impl Library {
+    /// # Safety
+    ///
+    /// What the object runs when it is loaded may be run.
+    pub(crate) unsafe fn open(path: &Path) -> Result<Self, NotLoaded> {
+        let refused = |why: String| NotLoaded { path: path.to_owned(), why };
+        // A name without a slash would be looked for in the system's folders.
+        let whole = std::path::absolute(path).map_err(|it| refused(it.to_string()))?;
+        let name = CString::new(whole.as_os_str().as_bytes())
+            .map_err(|_| refused("there is a zero byte in its name".to_owned()))?;
+        // SAFETY: The name ends with a zero byte; the caller lets it run.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if handle.is_null() {
+            return Err(refused(last_error()));
+        }
+        Ok(Self { path: path.to_owned(), handle })
+    }
+
+    /// The driver's entry point.
+    ///
+    /// # Safety
+    ///
+    /// What the object exports as `OpenAdapter` is a function like that.
+    pub(crate) unsafe fn open_adapter(&self) -> Result<PFND3DDDI_OPENADAPTER, NotLoaded> {
+        // SAFETY: The handle is open, and the name ends with a zero byte.
+        let found = unsafe { libc::dlsym(self.handle, c"OpenAdapter".as_ptr()) };
+        if found.is_null() {
+            let why = "it exports no OpenAdapter: a user-mode driver exports one, with \
+                       __attribute__((ms_abi))";
+            return Err(NotLoaded { path: self.path.clone(), why: why.to_owned() });
+        }
+        // SAFETY: The caller promises that it is one; it is not null.
+        Ok(unsafe { std::mem::transmute::<*mut c_void, PFND3DDDI_OPENADAPTER>(found) })
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // SAFETY: It is open, and is not used again.
+        unsafe { libc::dlclose(self.handle) };
+    }
+}
+
+fn last_error() -> String {
+    // SAFETY: It has no conditions.
+    let text = unsafe { libc::dlerror() };
+    if text.is_null() {
+        return "it could not be loaded".to_owned();
+    }
+    // SAFETY: It ends with a zero byte, and stays until this thread's next call.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}

@@ -1,0 +1,257 @@
+//! Locks: the application looks at surfaces, and writes to them.
+#![expect(unsafe_code, reason = "calls a driver through its tables, and shows what it locked")]
+
+use crate::device::Device;
+use crate::draw::checked;
+use crate::result;
+use crate::surfaces::{Resource, Surface};
+use abi::hresult::{D3DDDIERR_WASSTILLDRAWING, E_INVALIDARG, succeeded};
+use abi::umd::{
+    D3DDDI_DEVICEFUNCS, D3DDDI_LOCKASYNCFLAGS, D3DDDI_LOCKFLAGS, D3DDDIARG_LOCK,
+    D3DDDIARG_LOCKASYNC, D3DDDIARG_RENAME, D3DDDIARG_UNLOCK, D3DDDIARG_UNLOCKASYNC,
+};
+use abi::{HANDLE, HRESULT};
+use flight::{Passive, RuleId, What};
+use std::ptr;
+
+/// How to lock. `Default` waits for whatever uses the surface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the interface")]
+pub struct LockOrder {
+    /// What is there is not needed any more: other memory may be given.
+    pub discard: bool,
+    /// Nothing is written that the GPU still uses: there is nothing to wait for.
+    pub no_overwrite: bool,
+    /// Rather an answer than a wait.
+    pub do_not_wait: bool,
+    /// It is only read.
+    pub read_only: bool,
+}
+
+/// A surface that is locked, as the driver shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    address: usize,
+    /// How many bytes there are from one line to the next.
+    pub pitch: u32,
+    /// The surface.
+    pub surface: Surface,
+    cookie: usize,
+}
+
+impl Mapped {
+    /// Copies the surface out, in lines without gaps.
+    pub fn read(&self) -> Vec<u8> {
+        let line = self.surface.width as usize * 4;
+        let mut bytes = vec![0; self.surface.bytes()];
+        for (row, to) in bytes.chunks_exact_mut(line.max(1)).enumerate() {
+            let from = self.line(row).cast_const();
+            // SAFETY: The driver says that the surface is there, in lines of this pitch, until it
+            // is unlocked; what is copied there meanwhile by others may be torn.
+            unsafe { from.copy_to_nonoverlapping(to.as_mut_ptr(), line) };
+        }
+        bytes
+    }
+
+    /// Copies lines without gaps in, as far as they go.
+    pub fn write(&self, bytes: &[u8]) {
+        let line = self.surface.width as usize * 4;
+        for (row, from) in bytes.chunks(line.max(1)).take(self.surface.height as usize).enumerate()
+        {
+            // SAFETY: As above.
+            unsafe { self.line(row).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+        }
+    }
+
+    fn line(&self, row: usize) -> *mut u8 {
+        let start = ptr::with_exposed_provenance_mut::<u8>(self.address);
+        start.wrapping_add(row * self.pitch as usize)
+    }
+}
+
+impl Device {
+    fn surface(&self, resource: Resource, index: u32) -> Option<Surface> {
+        let ledger = self.0.ledger();
+        let group = ledger.groups.get(&resource.0)?;
+        group.surfaces.list.get(index as usize).copied()
+    }
+
+    /// How often the application has locked a surface.
+    fn locks(&self, resource: Resource, index: u32) -> u32 {
+        let ledger = self.0.ledger();
+        let group = ledger.groups.get(&resource.0);
+        group.and_then(|it| it.locks.get(index as usize)).copied().unwrap_or(0)
+    }
+
+    fn note_lock(&self, resource: Resource, index: u32, locked: bool) {
+        let mut ledger = self.0.ledger();
+        let Some(group) = ledger.groups.get_mut(&resource.0) else { return };
+        let Some(locks) = group.locks.get_mut(index as usize) else { return };
+        *locks = if locked { *locks + 1 } else { locks.saturating_sub(1) };
+        let what =
+            if locked { What::SurfaceLocked { index } } else { What::SurfaceUnlocked { index } };
+        self.0.log().emit(group.subject, what);
+    }
+
+    /// Locks a surface (`Lock`).
+    pub fn lock(
+        &self,
+        at: &mut Passive,
+        (resource, index): (Resource, u32),
+        order: LockOrder,
+    ) -> Result<Mapped, HRESULT> {
+        const NAME: &str = "pfnLock";
+        let flag = |set: bool, bit: u32| if set { bit } else { 0 };
+        let flags = flag(order.discard, D3DDDI_LOCKFLAGS::Discard)
+            | flag(order.no_overwrite, D3DDDI_LOCKFLAGS::NoOverwrite)
+            | flag(order.do_not_wait, D3DDDI_LOCKFLAGS::DoNotWait)
+            | flag(order.read_only, D3DDDI_LOCKFLAGS::ReadOnly);
+        let mut args = D3DDDIARG_LOCK {
+            hResource: self.driver_of(resource)?,
+            SubResourceIndex: index,
+            Flags: D3DDDI_LOCKFLAGS { Value: flags },
+            ..D3DDDIARG_LOCK::ZERO
+        };
+        let locked = self.locks(resource, index);
+        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnLock;
+        let answer = self.0.call(at, (NAME, Some(resource.0)), slot, |lock, driver| {
+            // SAFETY: The driver gave the function and its handles; the arguments live here.
+            unsafe { lock(driver, &raw mut args) }
+        });
+        self.judge_index(NAME, (resource, index), answer);
+        let waits = answer == D3DDDIERR_WASSTILLDRAWING && order.do_not_wait;
+        let broken = (locked > 0 && !succeeded(answer) && !waits).then(|| {
+            format!("the surface is locked, and a second lock answers {}", result::name(answer))
+        });
+        self.0.judge(RuleId::UMD_LOCK_001, NAME, broken);
+        let odd = answer == D3DDDIERR_WASSTILLDRAWING && !order.do_not_wait;
+        let broken = odd.then(|| {
+            "it answers D3DDDIERR_WASSTILLDRAWING, and DoNotWait was not asked for: it waits"
+                .to_owned()
+        });
+        self.0.judge(RuleId::UMD_LOCK_008, NAME, broken);
+        checked(answer)?;
+        let surface = self.surface(resource, index).ok_or(E_INVALIDARG)?;
+        if args.pSurfData.is_null() {
+            return Err(E_INVALIDARG);
+        }
+        self.note_lock(resource, index, true);
+        let address = args.pSurfData.expose_provenance();
+        Ok(Mapped { address, pitch: args.Pitch, surface, cookie: 0 })
+    }
+
+    /// Ends a lock of a surface (`Unlock`).
+    pub fn unlock(
+        &self,
+        at: &mut Passive,
+        (resource, index): (Resource, u32),
+    ) -> Result<(), HRESULT> {
+        const NAME: &str = "pfnUnlock";
+        let args = D3DDDIARG_UNLOCK {
+            hResource: self.driver_of(resource)?,
+            SubResourceIndex: index,
+            ..D3DDDIARG_UNLOCK::ZERO
+        };
+        let locked = self.locks(resource, index);
+        // What the application may not use any more is the driver's to unlock from here on.
+        self.note_lock(resource, index, false);
+        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnUnlock;
+        let answer = self.0.call(at, (NAME, Some(resource.0)), slot, |unlock, driver| {
+            // SAFETY: The driver gave the function and its handles; the arguments live here.
+            unsafe { unlock(driver, &raw const args) }
+        });
+        let broken = match (locked, answer) {
+            (0, E_INVALIDARG) => None,
+            (0, _) => Some(format!(
+                "the surface is not locked, and the answer is {}: it is to be E_INVALIDARG",
+                result::name(answer)
+            )),
+            _ if succeeded(answer) => None,
+            _ => Some(format!("the surface is locked, and the answer is {}", result::name(answer))),
+        };
+        self.0.judge(RuleId::UMD_LOCK_002, NAME, broken);
+        checked(answer)
+    }
+
+    /// Locks a surface without waiting for the driver's other work (`LockAsync`). With `discard`
+    /// other memory is shown; the driver uses that from [`Device::rename`] on.
+    pub fn lock_async(
+        &self,
+        at: &mut Passive,
+        (resource, index): (Resource, u32),
+        discard: bool,
+    ) -> Result<Mapped, HRESULT> {
+        const NAME: &str = "pfnLockAsync";
+        let flag = if discard {
+            D3DDDI_LOCKASYNCFLAGS::Discard
+        } else {
+            D3DDDI_LOCKASYNCFLAGS::NoOverwrite
+        };
+        let mut args = D3DDDIARG_LOCKASYNC {
+            hResource: self.driver_of(resource)?,
+            SubResourceIndex: index,
+            Flags: D3DDDI_LOCKASYNCFLAGS { Value: flag },
+            ..D3DDDIARG_LOCKASYNC::ZERO
+        };
+        let before = self.0.ledger().submissions;
+        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnLockAsync;
+        let answer = self.0.call(at, (NAME, Some(resource.0)), slot, |lock, driver| {
+            // SAFETY: The driver gave the function and its handles; the arguments live here.
+            unsafe { lock(driver, &raw mut args) }
+        });
+        let submitted = self.0.ledger().submissions - before;
+        let broken = (submitted > 0)
+            .then(|| format!("work was submitted {submitted} times inside of {NAME}"));
+        self.0.judge(RuleId::UMD_LOCK_010, NAME, broken);
+        checked(answer)?;
+        let surface = self.surface(resource, index).ok_or(E_INVALIDARG)?;
+        if args.pSurfData.is_null() {
+            return Err(E_INVALIDARG);
+        }
+        self.note_lock(resource, index, true);
+        let (address, cookie) = (args.pSurfData.expose_provenance(), args.hCookie.addr());
+        Ok(Mapped { address, pitch: args.Pitch, surface, cookie })
+    }
+
+    /// Ends such a lock (`UnlockAsync`).
+    pub fn unlock_async(
+        &self,
+        at: &mut Passive,
+        (resource, index): (Resource, u32),
+    ) -> Result<(), HRESULT> {
+        let args = D3DDDIARG_UNLOCKASYNC {
+            hResource: self.driver_of(resource)?,
+            SubResourceIndex: index,
+            ..D3DDDIARG_UNLOCKASYNC::ZERO
+        };
+        self.note_lock(resource, index, false);
+        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnUnlockAsync;
+        let name = ("pfnUnlockAsync", Some(resource.0));
+        checked(self.0.call(at, name, slot, |unlock, driver| {
+            // SAFETY: The driver gave the function and its handles; the arguments live here.
+            unsafe { unlock(driver, &raw const args) }
+        }))
+    }
+
+    /// Has the driver use from now on what a discarding lock showed (`Rename`).
+    pub fn rename(
+        &self,
+        at: &mut Passive,
+        (resource, index): (Resource, u32),
+        mapped: &Mapped,
+    ) -> Result<(), HRESULT> {
+        let cookie: HANDLE = ptr::with_exposed_provenance_mut(mapped.cookie);
+        let args = D3DDDIARG_RENAME {
+            hResource: self.driver_of(resource)?,
+            SubResourceIndex: index,
+            hCookie: cookie,
+            ..D3DDDIARG_RENAME::ZERO
+        };
+        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnRename;
+        let name = ("pfnRename", Some(resource.0));
+        checked(self.0.call(at, name, slot, |rename, driver| {
+            // SAFETY: The driver gave the function and its handles; the arguments live here.
+            unsafe { rename(driver, &raw const args) }
+        }))
+    }
+}

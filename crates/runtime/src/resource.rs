@@ -1,0 +1,325 @@
+//! Resources: made, opened and dropped through a driver.
+#![expect(unsafe_code, reason = "calls a driver through its tables")]
+
+use crate::called;
+use crate::device::Device;
+use crate::ledger::{Group, Stage};
+use crate::result::{self, result};
+use crate::surfaces::{Resource, Surface, Surfaces};
+use abi::hresult::{
+    D3DDDIERR_DEVICEREMOVED, D3DERR_NOTAVAILABLE, D3DERR_OUTOFVIDEOMEMORY, E_INVALIDARG,
+    E_OUTOFMEMORY, succeeded,
+};
+use abi::ukm::D3DDDI_OPENALLOCATIONINFO;
+use abi::umd::{
+    D3DDDI_DEVICEFUNCS, D3DDDI_RESOURCEFLAGS as Flags, D3DDDI_RESOURCEFLAGS2, D3DDDI_SURFACEINFO,
+    D3DDDIARG_CREATERESOURCE, D3DDDIARG_CREATERESOURCE2, D3DDDIARG_OPENRESOURCE,
+    D3DDDIPOOL_SYSTEMMEM,
+};
+use abi::{D3DKMT_HANDLE, HRESULT};
+use flight::{Kind, Passive, RuleId, What};
+use std::ptr;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Device {
+    /// Makes a group of surfaces (`CreateResource`, or `CreateResource2` where a flag of that is
+    /// set).
+    pub fn create_resource(
+        &self,
+        at: &mut Passive,
+        wanted: &Surfaces,
+    ) -> Result<Resource, HRESULT> {
+        let number = self.0.adapter.run.surfaces.fetch_add(1, Relaxed) + 1;
+        let handle = called::handle();
+        let mut system: Vec<Box<[u8]>> = Vec::new();
+        if wanted.pool == D3DDDIPOOL_SYSTEMMEM {
+            system = wanted.list.iter().map(|it| vec![0; it.bytes()].into()).collect();
+        }
+        let memory: Vec<*mut u8> = system.iter_mut().map(|it| it.as_mut_ptr()).collect();
+        let info = |(place, it): (usize, &Surface)| D3DDDI_SURFACEINFO {
+            Width: it.width,
+            Height: it.height,
+            Depth: 1,
+            pSysMem: memory.get(place).map_or(ptr::null(), |it| it.cast_const().cast()),
+            SysMemPitch: if memory.is_empty() { 0 } else { it.width.saturating_mul(4) },
+            SysMemSlicePitch: 0,
+        };
+        let list: Vec<D3DDDI_SURFACEINFO> = wanted.list.iter().enumerate().map(info).collect();
+        let group = Group {
+            subject: Kind::Surfaces.nr(number),
+            surfaces: wanted.clone(),
+            driver: 0,
+            kernel: 0,
+            global: 0,
+            members: Vec::new(),
+            stage: Stage::Making,
+            opened: false,
+            allocated: 0,
+            listed: 0,
+            locks: vec![0; wanted.list.len()],
+            drawn: None,
+            system,
+        };
+        self.0.ledger().groups.insert(handle, group);
+        let (answer, driver) = self.ask_for(at, handle, wanted, &list);
+        let kept = self.made(("pfnCreateResource", handle), answer, driver);
+        self.judge_kind(wanted, answer);
+        kept
+    }
+
+    /// Calls the driver's function for it.
+    fn ask_for(
+        &self,
+        at: &mut Passive,
+        handle: usize,
+        wanted: &Surfaces,
+        list: &[D3DDDI_SURFACEINFO],
+    ) -> (HRESULT, usize) {
+        let mut args = D3DDDIARG_CREATERESOURCE2 {
+            Format: wanted.format,
+            Pool: wanted.pool,
+            pSurfList: list.as_ptr(),
+            SurfCount: u32::try_from(list.len()).unwrap_or(u32::MAX),
+            MipLevels: 1,
+            Fvf: wanted.noise,
+            hResource: ptr::without_provenance_mut(handle),
+            Flags: Flags { Value: wanted.flags },
+            Rotation: 1,
+            Flags2: D3DDDI_RESOURCEFLAGS2 { Value: wanted.flags2 },
+            ..D3DDDIARG_CREATERESOURCE2::ZERO
+        };
+        let name = ("pfnCreateResource", Some(handle));
+        let answer = if wanted.flags2 == 0 {
+            let mut first = D3DDDIARG_CREATERESOURCE {
+                Format: args.Format,
+                Pool: args.Pool,
+                pSurfList: args.pSurfList,
+                SurfCount: args.SurfCount,
+                MipLevels: args.MipLevels,
+                Fvf: args.Fvf,
+                hResource: args.hResource,
+                Flags: args.Flags,
+                Rotation: args.Rotation,
+                ..D3DDDIARG_CREATERESOURCE::ZERO
+            };
+            let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnCreateResource;
+            let answer = self.0.call(at, name, slot, |create, driver| {
+                // SAFETY: The driver gave the function and its handle; what the arguments point
+                // to lives until it returns.
+                unsafe { create(driver, &raw mut first) }
+            });
+            args.hResource = first.hResource;
+            answer
+        } else {
+            let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnCreateResource2;
+            self.0.call(at, ("pfnCreateResource2", name.1), slot, |create, driver| {
+                // SAFETY: As above.
+                unsafe { create(driver, &raw mut args) }
+            })
+        };
+        (answer, args.hResource.expose_provenance())
+    }
+
+    /// The driver has made or opened a resource, or not.
+    fn made(
+        &self,
+        (name, handle): (&'static str, usize),
+        answer: HRESULT,
+        driver: usize,
+    ) -> Result<Resource, HRESULT> {
+        let inner = &self.0;
+        if !succeeded(answer) {
+            let mut ledger = inner.ledger();
+            let failed = std::mem::take(&mut ledger.failed);
+            let broken = failed.last().filter(|_| !failed.contains(&answer)).map(|it| {
+                let (said, answer) = (result::name(*it), result::name(answer));
+                format!("a callback answered {said}, and {name} makes {answer} of it")
+            });
+            inner.judge(RuleId::UMD_RES_010, name, broken);
+            // No destroy follows: what the driver has left of it, it has left for ever.
+            let left = ledger.groups.get_mut(&handle).filter(|it| it.kernel != 0);
+            match left {
+                Some(group) => group.stage = Stage::Dropped,
+                None => ledger.forget(handle),
+            }
+            return Err(answer);
+        }
+        let broken = {
+            let ledger = inner.ledger();
+            let twin = ledger.by_driver(driver);
+            if driver == handle {
+                Some("hResource is the runtime's handle still".to_owned())
+            } else {
+                twin.map(|_| "hResource is the driver's handle of another resource".to_owned())
+            }
+        };
+        inner.judge(RuleId::UMD_RES_001, "pfnCreateResource.hResource", broken);
+        let mut ledger = inner.ledger();
+        let Some(group) = ledger.groups.get_mut(&handle) else { return Err(E_INVALIDARG) };
+        (group.driver, group.stage) = (driver, Stage::Live);
+        let (count, shared) = (group.surfaces.list.len(), group.surfaces.is(Flags::SharedResource));
+        let made = What::SurfacesCreated {
+            device: inner.subject,
+            count: u32::try_from(count).unwrap_or(u32::MAX),
+            allocations: u32::try_from(group.members.len()).unwrap_or(u32::MAX),
+            shared,
+            opened: group.opened,
+        };
+        inner.log().emit(group.subject, made);
+        Ok(Resource(handle))
+    }
+
+    /// Judges what a driver answers for a kind of resource that it does not make.
+    fn judge_kind(&self, wanted: &Surfaces, answer: HRESULT) {
+        let buffer = wanted.is(Flags::VertexBuffer | Flags::IndexBuffer);
+        let of_memory = [E_OUTOFMEMORY, D3DERR_OUTOFVIDEOMEMORY, D3DDDIERR_DEVICEREMOVED];
+        let broken = match answer {
+            D3DERR_NOTAVAILABLE if !buffer => {
+                Some("D3DERR_NOTAVAILABLE is for vertex and index buffers".to_owned())
+            }
+            _ if succeeded(answer) || !buffer => None,
+            D3DERR_NOTAVAILABLE => None,
+            _ if of_memory.contains(&answer) => None,
+            _ => Some(format!(
+                "a vertex or index buffer was not made, and the answer is {}",
+                result::name(answer)
+            )),
+        };
+        self.0.judge(RuleId::UMD_RES_006, "pfnCreateResource", broken);
+    }
+
+    /// The handle of a shared resource for other processes.
+    pub fn share(&self, resource: Resource) -> Result<D3DKMT_HANDLE, HRESULT> {
+        let ledger = self.0.ledger();
+        let group = ledger.groups.get(&resource.0).filter(|it| it.stage == Stage::Live);
+        let global = group.map_or(0, |it| it.global);
+        if global == 0 { Err(E_INVALIDARG) } else { Ok(global) }
+    }
+
+    /// Opens a resource that another process shares (`OpenResource`).
+    pub fn open_resource(
+        &self,
+        at: &mut Passive,
+        global: D3DKMT_HANDLE,
+    ) -> Result<Resource, HRESULT> {
+        let inner = &self.0;
+        let client = &inner.adapter.client;
+        let shared = client.open_resource(at, inner.kernel, global).map_err(result)?;
+        let surfaces = Surfaces::from_bytes(&shared.runtime);
+        let Some(surfaces) = surfaces else {
+            self.give_back(at, shared.resource);
+            return Err(E_INVALIDARG); // Nothing that a runtime shares.
+        };
+        let number = inner.adapter.run.surfaces.fetch_add(1, Relaxed) + 1;
+        let handle = called::handle();
+        let locks = vec![0; surfaces.list.len()];
+        let group = Group {
+            subject: Kind::Surfaces.nr(number),
+            surfaces,
+            driver: 0,
+            kernel: shared.resource,
+            global,
+            members: Vec::new(),
+            stage: Stage::Making,
+            opened: true,
+            allocated: 0,
+            listed: 0,
+            locks,
+            drawn: None,
+            system: Vec::new(),
+        };
+        {
+            let mut ledger = inner.ledger();
+            ledger.groups.insert(handle, group);
+            ledger.add(Some(handle), &shared.allocations);
+        }
+        let mut private = shared.privates.clone();
+        let each = private.len() / shared.allocations.len().max(1);
+        let info = |(place, allocation): (usize, &D3DKMT_HANDLE)| D3DDDI_OPENALLOCATIONINFO {
+            hAllocation: *allocation,
+            pPrivateDriverData: private.as_ptr().wrapping_add(place * each).cast(),
+            PrivateDriverDataSize: u32::try_from(each).unwrap_or(u32::MAX),
+        };
+        let mut list: Vec<_> = shared.allocations.iter().enumerate().map(info).collect();
+        let mut args = D3DDDIARG_OPENRESOURCE {
+            NumAllocations: u32::try_from(list.len()).unwrap_or(u32::MAX),
+            pOpenAllocationInfo: list.as_mut_ptr(),
+            hKMResource: shared.resource,
+            pPrivateDriverData: private.as_mut_ptr().cast(),
+            PrivateDriverDataSize: 0,
+            hResource: ptr::without_provenance_mut(handle),
+            ..D3DDDIARG_OPENRESOURCE::ZERO
+        };
+        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnOpenResource;
+        let answer = inner.call(at, ("pfnOpenResource", Some(handle)), slot, |open, driver| {
+            // SAFETY: The driver gave the function and its handle; what the arguments point to
+            // lives until it returns.
+            unsafe { open(driver, &raw mut args) }
+        });
+        if !succeeded(answer) {
+            let mut ledger = inner.ledger();
+            ledger.release(handle);
+            ledger.forget(handle);
+            drop(ledger);
+            self.give_back(at, shared.resource);
+            return Err(answer);
+        }
+        self.made(("pfnOpenResource", handle), answer, args.hResource.expose_provenance())
+    }
+
+    /// Ends a resource of the kernel's that no driver has.
+    fn give_back(&self, at: &mut Passive, resource: D3DKMT_HANDLE) {
+        let device = self.0.kernel;
+        let destroy = thunk::Destroy { device, resource, ..thunk::Destroy::default() };
+        let _ = self.0.adapter.client.destroy(at, &destroy); // It goes with the device at last.
+    }
+
+    /// Drops a resource, with all its surfaces (`DestroyResource`). An error means that it is
+    /// there still.
+    pub fn destroy_resource(&self, at: &mut Passive, resource: Resource) -> Result<(), HRESULT> {
+        const NAME: &str = "pfnDestroyResource";
+        let inner = &self.0;
+        let driver = {
+            let ledger = inner.ledger();
+            let group = ledger.groups.get(&resource.0).filter(|it| it.stage == Stage::Live);
+            let broken = group.is_none().then(|| {
+                let over = ledger.was(resource.0) || ledger.groups.contains_key(&resource.0);
+                let over = if over { ": it was dropped before" } else { "" };
+                format!("the resource is none of the device's{over}")
+            });
+            let driver = group.map(|it| it.driver);
+            if !inner.judge_client(RuleId::UMD_DESTROY_004, "DestroyResource.hResource", broken) {
+                return Err(E_INVALIDARG);
+            }
+            driver.unwrap_or_default()
+        };
+        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnDestroyResource;
+        let answer = inner.call(at, (NAME, Some(resource.0)), slot, |destroy, device| {
+            // SAFETY: The driver gave the function and both handles.
+            unsafe { destroy(device, ptr::with_exposed_provenance_mut(driver)) }
+        });
+        let mut ledger = inner.ledger();
+        let Some(group) = ledger.groups.get_mut(&resource.0) else { return Err(E_INVALIDARG) };
+        let (released, about) = (group.stage == Stage::Released, group.subject);
+        let broken = (released && !succeeded(answer)).then(|| {
+            let answer = result::name(answer);
+            format!(
+                "{about} was released, and {NAME} answers {answer}: an error says that it was not"
+            )
+        });
+        inner.judge(RuleId::UMD_DESTROY_024, NAME, broken);
+        let allowed = [E_OUTOFMEMORY, D3DDDIERR_DEVICEREMOVED, E_INVALIDARG];
+        let broken = (!succeeded(answer) && !allowed.contains(&answer))
+            .then(|| format!("{NAME} answers {}", result::name(answer)));
+        inner.judge(RuleId::UMD_ERR_004, NAME, broken);
+        if !succeeded(answer) && !released {
+            return Err(answer);
+        }
+        group.stage = Stage::Dropped;
+        inner.log().emit(about, What::SurfacesDropped { released });
+        if released {
+            ledger.forget(resource.0);
+        }
+        if succeeded(answer) { Ok(()) } else { Err(answer) }
+    }
+}

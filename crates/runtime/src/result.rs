@@ -1,0 +1,56 @@
+//! What a status of the kernel is for user mode.
+
+use abi::hresult::{
+    D3DDDIERR_DEVICEREMOVED, D3DDDIERR_WASSTILLDRAWING, E_FAIL, E_INVALIDARG, E_NOTIMPL,
+    E_OUTOFMEMORY, E_PENDING, S_OK,
+};
+use abi::status::{
+    STATUS_DEVICE_REMOVED, STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_INSUFFICIENT_RESOURCES,
+    STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED,
+    STATUS_NOT_SUPPORTED, STATUS_PENDING, STATUS_SUCCESS,
+};
+use abi::{HRESULT, NTSTATUS};
+
+/// The bit of a result that is a status of the kernel's.
+const FROM_NT: u32 = 0x1000_0000;
+
+/// A status as a result.
+///
+/// WINDOWS: the pages of the callbacks list the first ones (documented); which status becomes
+/// which is our reading. Any other keeps its number, with the bit that says where it is from.
+pub(crate) fn result(status: NTSTATUS) -> HRESULT {
+    match status {
+        STATUS_SUCCESS => S_OK,
+        STATUS_PENDING => E_PENDING,
+        STATUS_INVALID_PARAMETER | STATUS_INVALID_HANDLE => E_INVALIDARG,
+        STATUS_NO_MEMORY | STATUS_INSUFFICIENT_RESOURCES => E_OUTOFMEMORY,
+        STATUS_DEVICE_REMOVED => D3DDDIERR_DEVICEREMOVED,
+        STATUS_GRAPHICS_ALLOCATION_BUSY => D3DDDIERR_WASSTILLDRAWING,
+        STATUS_NOT_SUPPORTED | STATUS_NOT_IMPLEMENTED => E_NOTIMPL,
+        _ if status >= 0 => S_OK,
+        _ => (status.cast_unsigned() | FROM_NT).cast_signed(),
+    }
+}
+
+/// A result for people.
+pub(crate) fn name(result: HRESULT) -> String {
+    abi::hresult::name(result)
+        .map_or_else(|| format!("{:#010x}", result.cast_unsigned()), Into::into)
+}
+
+/// The answer of a driver's function that there is none of, or that crashed.
+pub(crate) const BROKEN: HRESULT = E_FAIL;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_have_the_results_that_drivers_know() {
+        assert_eq!(result(STATUS_INVALID_PARAMETER), E_INVALIDARG);
+        assert_eq!(result(0x0000_0102), S_OK, "one that only informs");
+        let other = result(abi::status::STATUS_ACCESS_DENIED);
+        assert_eq!(other.cast_unsigned(), 0xD000_0022);
+        assert_eq!((name(E_FAIL).as_str(), name(other).as_str()), ("E_FAIL", "0xd0000022"));
+    }
+}

@@ -1,0 +1,146 @@
+//! What an application asks for: groups of surfaces, made and destroyed as one.
+
+use abi::umd::{D3DDDI_RESOURCEFLAGS, D3DDDIPOOL_SYSTEMMEM, D3DDDIPOOL_VIDEOMEMORY};
+
+/// A resource of a device: a group of surfaces. It is a name; one that is over is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Resource(pub(crate) usize);
+
+/// A surface: four bytes to a pixel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Surface {
+    /// How many pixels a line has.
+    pub width: u32,
+    /// How many lines there are.
+    pub height: u32,
+}
+
+/// A part of a surface, as half-open ranges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rect {
+    /// The first column.
+    pub left: u32,
+    /// The first line.
+    pub top: u32,
+    /// The first column that is not in it.
+    pub right: u32,
+    /// The first line that is not in it.
+    pub bottom: u32,
+}
+
+/// What to make: a group of surfaces, with the words of the interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Surfaces {
+    /// Each of them.
+    pub list: Vec<Surface>,
+    /// `D3DDDIFORMAT`.
+    pub format: i32,
+    /// `D3DDDI_POOL`.
+    pub pool: i32,
+    /// `D3DDDI_RESOURCEFLAGS`.
+    pub flags: u32,
+    /// `D3DDDI_RESOURCEFLAGS2`: if any is set, `CreateResource2` is called.
+    pub flags2: u32,
+    /// What the members that mean nothing are set to.
+    pub noise: u32,
+}
+
+/// `D3DDDIFMT_A8R8G8B8`.
+const ARGB: i32 = 21;
+
+impl Surface {
+    /// Its bytes in lines without gaps.
+    pub fn bytes(self) -> usize {
+        self.width as usize * self.height as usize * 4
+    }
+}
+
+impl Rect {
+    /// The whole of a surface.
+    pub fn of(surface: Surface) -> Self {
+        Self { left: 0, top: 0, right: surface.width, bottom: surface.height }
+    }
+}
+
+impl Surfaces {
+    /// A texture of one surface.
+    pub fn texture(width: u32, height: u32) -> Self {
+        Self::group(1, width, height)
+    }
+
+    /// So many surfaces alike, made and destroyed as one.
+    pub fn group(count: usize, width: u32, height: u32) -> Self {
+        Self {
+            list: vec![Surface { width, height }; count],
+            format: ARGB,
+            pool: D3DDDIPOOL_VIDEOMEMORY,
+            flags: D3DDDI_RESOURCEFLAGS::Texture,
+            flags2: 0,
+            noise: 0,
+        }
+    }
+
+    /// The same, with these flags of `D3DDDI_RESOURCEFLAGS` besides.
+    #[must_use]
+    pub fn with(mut self, flags: u32) -> Self {
+        self.flags |= flags;
+        self
+    }
+
+    /// The same, for other processes too.
+    #[must_use]
+    pub fn shared(self) -> Self {
+        self.with(D3DDDI_RESOURCEFLAGS::SharedResource)
+    }
+
+    /// The same, in the application's memory.
+    #[must_use]
+    pub fn in_system_memory(mut self) -> Self {
+        self.pool = D3DDDIPOOL_SYSTEMMEM;
+        self
+    }
+
+    pub(crate) fn is(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// What another process has to know to open it.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let head =
+            [self.format.cast_unsigned(), self.pool.cast_unsigned(), self.flags, self.flags2];
+        let list = self.list.iter().flat_map(|it| [it.width, it.height]);
+        head.into_iter().chain(list).flat_map(u32::to_le_bytes).collect()
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (words, rest) = bytes.as_chunks::<4>();
+        let words: Vec<u32> = words.iter().map(|it| u32::from_le_bytes(*it)).collect();
+        let [format, pool, flags, flags2, list @ ..] = &*words else { return None };
+        let (list, odd) = list.as_chunks::<2>();
+        if !rest.is_empty() || !odd.is_empty() {
+            return None;
+        }
+        Some(Self {
+            list: list.iter().map(|&[width, height]| Surface { width, height }).collect(),
+            format: format.cast_signed(),
+            pool: pool.cast_signed(),
+            flags: *flags,
+            flags2: *flags2,
+            noise: 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shared_can_be_read_back() {
+        let made = Surfaces::group(3, 17, 5).shared();
+        assert_eq!(Surfaces::from_bytes(&made.to_bytes()), Some(made.clone()));
+        let bytes = made.to_bytes();
+        assert_eq!(Surfaces::from_bytes(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(Surfaces::from_bytes(&bytes[..12]), None);
+    }
+}

@@ -1,0 +1,52 @@
+//! A user-mode driver, before an adapter is opened through it.
+#![expect(unsafe_code, reason = "vouches for an entry point")]
+
+use crate::library::{Library, NotLoaded};
+use abi::umd::PFND3DDDI_OPENADAPTER;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A user-mode driver: its entry point, `OpenAdapter`.
+#[derive(Clone)]
+pub struct Umd {
+    pub(crate) entry: PFND3DDDI_OPENADAPTER,
+    /// Whether its pointers are believed: those of a driver in another language are not.
+    pub(crate) trusted: bool,
+    /// What its code is in.
+    _library: Option<Arc<Library>>,
+}
+
+impl Umd {
+    /// A driver that is part of this program.
+    ///
+    /// # Safety
+    ///
+    /// The entry point does what `OpenAdapter` does: it fills the tables it is given with
+    /// functions that stay as long as this program, and every pointer it or they call back with
+    /// is good for what its structure says.
+    pub const unsafe fn of(entry: PFND3DDDI_OPENADAPTER) -> Self {
+        Self { entry, trusted: true, _library: None }
+    }
+
+    /// Loads a driver from a shared object of this machine, which exports `OpenAdapter` with the
+    /// Windows calling convention.
+    ///
+    /// # Safety
+    ///
+    /// The object's initialisation may be run, its `OpenAdapter` is one, and what its functions
+    /// write to is theirs, or what they were told to write to.
+    pub unsafe fn load(path: &Path) -> Result<Self, NotLoaded> {
+        // SAFETY: The caller promises the same.
+        let library = unsafe { Library::open(path) }?;
+        // SAFETY: The caller promises that what has this name is one.
+        let entry = unsafe { library.open_adapter() }?;
+        Ok(Self { entry, trusted: false, _library: Some(Arc::new(library)) })
+    }
+}
+
+impl fmt::Debug for Umd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Umd").field("trusted", &self.trusted).finish_non_exhaustive()
+    }
+}

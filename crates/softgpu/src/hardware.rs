@@ -1,0 +1,112 @@
+//! What a driver of the built-in GPU tells its user-mode half about the hardware.
+//!
+//! The answer to `D3DKMTQueryAdapterInfo` of type `KMTQAITYPE_UMDRIVERPRIVATE`: 32 bytes, in
+//! little endian. They are `WTUM`, the version, flags, the number of nodes, and zeroes.
+
+use kernel::miniport::Refusal;
+
+/// How many bytes the answer has.
+pub const HARDWARE_INFO_SIZE: usize = 32;
+
+const MAGIC: [u8; 4] = *b"WTUM";
+const VERSION: u32 = 1;
+
+const LISTS: u32 = 1;
+const ADDRESSES: u32 = 2;
+const MEMORY: u32 = 4;
+
+/// What the hardware and its miniport can do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HardwareInfo {
+    /// Packets have lists (`DxgkDdiRender`).
+    pub lists: bool,
+    /// Addresses are virtual (`GpuMmuSupported`).
+    pub addresses: bool,
+    /// It has memory of its own.
+    pub memory: bool,
+    /// How many nodes take packets.
+    pub nodes: u32,
+}
+
+impl HardwareInfo {
+    /// Writes the answer into a user-mode driver's buffer. One that is too short is refused and
+    /// left alone; of a longer one the rest is.
+    pub fn write(self, buffer: &mut [u8]) -> Result<(), Refusal> {
+        let place = buffer.first_chunk_mut::<HARDWARE_INFO_SIZE>().ok_or(Refusal::Invalid)?;
+        let bit = |set: bool, flag: u32| if set { flag } else { 0 };
+        let flags =
+            bit(self.lists, LISTS) | bit(self.addresses, ADDRESSES) | bit(self.memory, MEMORY);
+        let numbers = [u32::from_le_bytes(MAGIC), VERSION, flags, self.nodes, 0, 0, 0, 0];
+        for (to, number) in place.chunks_exact_mut(4).zip(numbers) {
+            to.copy_from_slice(&number.to_le_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// Reads the answer, at the start of a user-mode driver's buffer. Flags that are not known are
+/// for later drivers, and so is the rest.
+pub fn read_hardware_info(buffer: &[u8]) -> Result<HardwareInfo, Refusal> {
+    let answer = buffer.first_chunk::<HARDWARE_INFO_SIZE>().ok_or(Refusal::Invalid)?;
+    let (words, _) = answer.as_chunks::<4>();
+    let number = |at: usize| words.get(at).map_or(0, |it| u32::from_le_bytes(*it));
+    match (words.first(), number(1)) {
+        (Some(&MAGIC), VERSION) => {
+            let has = |flag| number(2) & flag != 0;
+            Ok(HardwareInfo {
+                lists: has(LISTS),
+                addresses: has(ADDRESSES),
+                memory: has(MEMORY),
+                nodes: number(3),
+            })
+        }
+        (Some(&MAGIC), _) => Err(Refusal::Mismatch),
+        _ => Err(Refusal::Invalid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: HardwareInfo =
+        HardwareInfo { lists: true, addresses: true, memory: true, nodes: 0x0102 };
+
+    #[test]
+    fn the_answer_is_thirty_two_bytes_and_reads_back() {
+        let mut bytes = [0xaa; 40];
+        assert_eq!(ALL.write(&mut bytes), Ok(()));
+        let mut expected = *b"WTUM\x01\0\0\0\x07\0\0\0\x02\x01\0\0................\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa";
+        expected[16..32].fill(0);
+        assert_eq!(bytes, expected, "the rest is as it was");
+        assert_eq!(read_hardware_info(&bytes), Ok(ALL));
+        for bits in 0..8_u32 {
+            let [lists, addresses, memory] = [1, 2, 4].map(|it| bits & it != 0);
+            let info = HardwareInfo { lists, addresses, memory, nodes: bits };
+            assert_eq!(info.write(&mut bytes), Ok(()));
+            assert_eq!((bytes[8], read_hardware_info(&bytes)), (bytes[12], Ok(info)));
+        }
+    }
+
+    #[test]
+    fn a_short_buffer_is_refused_and_left_alone() {
+        for length in 0..HARDWARE_INFO_SIZE {
+            let mut bytes = vec![0xaa; length];
+            assert_eq!(ALL.write(&mut bytes), Err(Refusal::Invalid), "{length}");
+            assert_eq!(bytes, vec![0xaa; length]);
+            assert_eq!(read_hardware_info(&bytes), Err(Refusal::Invalid), "{length}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_not_ours_is_refused() {
+        let mut answer = [0; HARDWARE_INFO_SIZE];
+        assert_eq!(ALL.write(&mut answer), Ok(()));
+        for at in 0..8 {
+            let mut bytes = answer;
+            bytes[at] ^= 0x40;
+            let why = if at < 4 { Refusal::Invalid } else { Refusal::Mismatch };
+            assert_eq!(read_hardware_info(&bytes), Err(why), "byte {at}");
+        }
+    }
+}

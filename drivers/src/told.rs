@@ -1,0 +1,39 @@
+//! What the driver with a table tells its user-mode half.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use crate::block::{find, list_mut};
+use crate::table::Adapter;
+use abi::display::DXGKARG_QUERYADAPTERINFO;
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+use abi::{HANDLE, NTSTATUS};
+use softgpu::NODES;
+use softgpu::format::HardwareInfo;
+
+/// Answers `DXGKQAITYPE_UMDRIVERPRIVATE`, whatever was sent: there is one question.
+///
+/// # Safety
+///
+/// As of the entry, whose structure was read.
+pub(crate) unsafe fn tell_user_mode(
+    adapter: HANDLE,
+    args: &DXGKARG_QUERYADAPTERINFO,
+    lists: bool,
+) -> NTSTATUS {
+    // SAFETY: The word is the adapter's, which outlives the call.
+    let Some(adapter) = (unsafe { find::<Adapter>(adapter) }) else {
+        return STATUS_INVALID_PARAMETER;
+    };
+    let board = adapter.board();
+    let info = HardwareInfo {
+        lists,
+        addresses: board.mmu.is_some(),
+        memory: board.features.is_some(),
+        nodes: NODES,
+    };
+    // SAFETY: The output is there for the call, and the driver's.
+    let output = unsafe { list_mut(args.pOutputData.cast(), args.OutputDataSize) };
+    match info.write(output) {
+        Ok(()) => STATUS_SUCCESS,
+        Err(_) => STATUS_INVALID_PARAMETER,
+    }
+}

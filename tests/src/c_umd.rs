@@ -1,5 +1,7 @@
 //! The user-mode driver in C, good or with a flaw, built as a shared object.
+#![expect(unsafe_code, reason = "loads what it has built")]
 
+use runtime::Umd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,6 +26,12 @@ pub const FLAWS: [&str; 12] = [
 pub fn c_umd(flaw: Option<&str>) -> PathBuf {
     let name = flaw.unwrap_or("none");
     c_umd_with(flaw, &format!("umd-{name}.so"), &[])
+}
+
+/// Builds the driver and loads it.
+pub fn load(flaw: Option<&str>) -> Umd {
+    // SAFETY: It was just built: its `OpenAdapter` is one, and nothing runs before.
+    unsafe { Umd::load(&c_umd(flaw)) }.unwrap_or_else(|why| panic!("{why}"))
 }
 
 /// The same, with flags for the compiler and a name of its own.

@@ -23,8 +23,12 @@ static HRESULT render(Device *device)
         .CommandLength = batch->length,
         .NumAllocations = batch->list_length,
         .NumPatchLocations = batch->patches_length,
+        /* Whoever answers nothing leaves us these. */
+        .pNewCommandBuffer = batch->commands,
         .NewCommandBufferSize = batch->size,
+        .pNewAllocationList = batch->list,
         .NewAllocationListSize = batch->list_size,
+        .pNewPatchLocationList = batch->patches,
         .NewPatchLocationListSize = batch->patches_size,
         .hContext = device->context,
     };
@@ -81,7 +85,8 @@ static HRESULT hand_over(Device *device)
         if (pthread_create(&thread, NULL, send_elsewhere, &errand) == 0) {
             pthread_join(thread, NULL);
         }
-    } else {
+    }
+    if (FLAW != WRONG_THREAD || FAILED(errand.result)) {
         errand.result = send_batch(device);
     }
     begin_batch(batch); /* What failed is dropped: it would fail again. */

@@ -4,7 +4,8 @@
 
 #include "release.h"
 
-/* What a shared resource tells those who open it, for each surface: private data of ours. */
+/* What those who open a shared surface have to know. Its private data has only its size, so this
+ * is in a page of its own behind the picture. */
 typedef struct Shape {
     UINT width, height, pitch, slice;
 } Shape;
@@ -64,15 +65,49 @@ static HRESULT bring(Device *device, Surface *surface)
     return result;
 }
 
+static HRESULT write_shape(Device *device, Resource *resource, Surface *surface)
+{
+    Shape shape = {surface->width, surface->height, surface->pitch, surface->slice};
+    HRESULT result = see(device, resource, surface, (D3DDDICB_LOCKFLAGS){.Value = 0});
+    if (FAILED(result)) {
+        return result;
+    }
+    memcpy(surface->seen + surface->bytes - PAGE, &shape, sizeof shape);
+    return unsee(device, surface);
+}
+
+/* Whoever made it may be another driver, so it is not believed. */
+static HRESULT read_shape(Device *device, Resource *resource, Surface *surface)
+{
+    Shape shape;
+    HRESULT result = surface->bytes > PAGE
+        ? see(device, resource, surface, (D3DDDICB_LOCKFLAGS){.ReadOnly = 1})
+        : E_INVALIDARG;
+    if (FAILED(result)) {
+        return result;
+    }
+    memcpy(&shape, surface->seen + surface->bytes - PAGE, sizeof shape);
+    result = unsee(device, surface);
+    if (SUCCEEDED(result)
+        && (shape.width > shape.pitch / PIXEL
+            || (uint64_t)shape.pitch * shape.height > surface->bytes - PAGE)) {
+        result = E_INVALIDARG;
+    }
+    surface->width = shape.width;
+    surface->height = shape.height;
+    surface->pitch = shape.pitch;
+    surface->slice = shape.slice;
+    return result;
+}
+
 /* All surfaces with one pfnAllocateCb, which names the runtime's resource. */
 static HRESULT allocate(Device *device, Resource *resource, UINT source)
 {
     UINT count = resource->count;
     D3DDDI_ALLOCATIONINFO *infos = (D3DDDI_ALLOCATIONINFO *)calloc(count, sizeof *infos);
     uint8_t(*privates)[WINDTUNNEL_DESCRIPTION_SIZE] = malloc(count * sizeof *privates);
-    Shape *shapes = (Shape *)calloc(count, sizeof *shapes);
     HRESULT result = E_OUTOFMEMORY;
-    if (infos != NULL && privates != NULL && shapes != NULL) {
+    if (infos != NULL && privates != NULL) {
         for (UINT i = 0; i < count; i++) {
             const Surface *it = &resource->surfaces[i];
             windtunnel_describe(privates[i], it->bytes);
@@ -80,11 +115,8 @@ static HRESULT allocate(Device *device, Resource *resource, UINT source)
             infos[i].PrivateDriverDataSize = WINDTUNNEL_DESCRIPTION_SIZE;
             infos[i].VidPnSourceId = resource->primary ? source : 0;
             infos[i].Flags.Primary = resource->primary;
-            shapes[i] = (Shape){it->width, it->height, it->pitch, it->slice};
         }
         D3DDDICB_ALLOCATE args = {
-            .pPrivateDriverData = shapes,
-            .PrivateDriverDataSize = (UINT)(count * sizeof *shapes),
             .hResource = resource->runtime,
             .NumAllocations = count,
             .pAllocationInfo = infos,
@@ -97,11 +129,13 @@ static HRESULT allocate(Device *device, Resource *resource, UINT source)
     }
     for (UINT i = 0; i < count && SUCCEEDED(result); i++) {
         result = bring(device, &resource->surfaces[i]);
+        if (SUCCEEDED(result) && resource->shared) {
+            result = write_shape(device, resource, &resource->surfaces[i]);
+        }
     }
     if (FAILED(result) && resource->in_video) {
         release(device, resource); /* The first error is the answer. */
     }
-    free(shapes);
     free(privates);
     free(infos);
     return result;
@@ -144,6 +178,7 @@ static HRESULT APIENTRY create_resource2(HANDLE handle, D3DDDIARG_CREATERESOURCE
     for (UINT i = 0; i < args->SurfCount && SUCCEEDED(result); i++) {
         bool good = shape_surface(&resource->surfaces[i], &args->pSurfList[i], system);
         result = good ? S_OK : E_INVALIDARG;
+        resource->surfaces[i].bytes += resource->shared ? PAGE : 0;
     }
     if (SUCCEEDED(result) && !system) {
         result = allocate(device, resource, args->VidPnSourceId);
@@ -172,8 +207,7 @@ static HRESULT APIENTRY open_resource(HANDLE handle, D3DDDIARG_OPENRESOURCE *arg
 {
     Device *device = (Device *)handle;
     UINT count = args->NumAllocations;
-    if (count == 0 || args->pPrivateDriverData == NULL
-        || args->PrivateDriverDataSize != count * sizeof(Shape)) {
+    if (count == 0) {
         return E_INVALIDARG;
     }
     Resource *resource = new_resource(count, args->hResource);
@@ -185,12 +219,6 @@ static HRESULT APIENTRY open_resource(HANDLE handle, D3DDDIARG_OPENRESOURCE *arg
     for (UINT i = 0; i < count && SUCCEEDED(result); i++) {
         const D3DDDI_OPENALLOCATIONINFO *info = &args->pOpenAllocationInfo[i];
         Surface *it = &resource->surfaces[i];
-        Shape shape;
-        memcpy(&shape, (const Shape *)args->pPrivateDriverData + i, sizeof shape);
-        it->width = shape.width;
-        it->height = shape.height;
-        it->pitch = shape.pitch;
-        it->slice = shape.slice;
         it->allocation = it->newest = info->hAllocation;
         if (info->PrivateDriverDataSize != WINDTUNNEL_DESCRIPTION_SIZE) {
             result = E_INVALIDARG;
@@ -198,6 +226,7 @@ static HRESULT APIENTRY open_resource(HANDLE handle, D3DDDIARG_OPENRESOURCE *arg
         }
         memcpy(&it->bytes, (const uint8_t *)info->pPrivateDriverData + 8, sizeof it->bytes);
         result = bring(device, it);
+        result = FAILED(result) ? result : read_shape(device, resource, it);
     }
     if (FAILED(result)) {
         free(resource); /* What was not opened here is closed by the runtime. */

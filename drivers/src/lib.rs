@@ -28,6 +28,7 @@ mod registry;
 mod segments;
 mod table;
 mod told;
+mod umd;
 mod view;
 mod wrapped;
 
@@ -35,3 +36,4 @@ pub use board::Board;
 pub use plug::plug;
 pub use registry::{ALL, Listed, find};
 pub use table::GOOD;
+pub use umd::{Flaw as UmdFlaw, with as umd_with};

@@ -155,6 +155,11 @@ pub(crate) fn listed(
     Plugged { miniport: wrap(good), machine, pool: Pool::new(log.clone()) }
 }
 
+/// The driver in safe Rust as one of WDDM 1.x.
+pub(crate) fn softgpu_listed(log: &Arc<Log>) -> Plugged {
+    listed(log, |good| good)
+}
+
 /// The same, with a flaw in what it does with lists.
 pub(crate) fn listless(flaw: render::Flaw, log: &Arc<Log>) -> Plugged {
     listed(log, |good| render::Listless::new(good, flaw))

@@ -2,7 +2,7 @@
 
 use crate::addresses::VIRTUAL;
 use crate::asking::ASKS;
-use crate::bad::paging::Flaw;
+use crate::bad::paging::Flaw as Paging;
 use crate::bad::tables::Flaw as Table;
 use crate::bad::{
     adapter, addresses, callback, context_memory, create, describe, destroy, device, escape,
@@ -14,6 +14,7 @@ use crate::memory::MEMORY;
 use crate::moving::MOVES_RESOURCE;
 use crate::plug;
 use crate::table::GOOD;
+use crate::umd::{self, Flaw};
 use crate::wrapped::Fault;
 use flight::{Log, RuleId};
 use kernel::Plugged;
@@ -69,15 +70,16 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::table(&MOVES_RESOURCE, log);
     "table-memory" "the driver with a table, on hardware with memory" []
         |log| plug::table_memory(&MEMORY, log);
-    "softgpu-memory" "the built-in driver, on hardware with memory" [] plug::softgpu_memory;
+    "softgpu-memory" "the built-in driver, on hardware with memory" [] plug::softgpu_memory,
+        || umd::with(Flaw::None);
     "softgpu-virtual" "the built-in driver, on hardware with virtual addresses" []
-        |log| plug::softgpu_virtual(MmuPlan::default(), log);
+        |log| plug::softgpu_virtual(MmuPlan::default(), log), || umd::with(Flaw::None);
     "softgpu-two-levels" "the same, with page tables of two levels" []
         |log| plug::softgpu_virtual(MmuPlan::TWO_LEVELS, log);
     "softgpu-cpu-tables" "the same, with page tables that the CPU writes" []
         |log| plug::softgpu_virtual(MmuPlan::BY_CPU, log);
     "table-virtual" "the driver with a table, on hardware with virtual addresses" []
-        |log| plug::table_virtual(&VIRTUAL, log);
+        |log| plug::table_virtual(&VIRTUAL, log), || umd::with(Flaw::None);
     "softgpu-changing" "changes the save areas of contexts that run" [] plug::changing;
  "softgpu-blunt" "the built-in driver with memory, which ends all that an engine has in a reset" []
         plug::blunt;
@@ -87,9 +89,9 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::table(&level::LOCKS, log);
 
     "table-listed" "the driver with a table, and packets with lists besides" []
-        |log| plug::table_memory(&LISTED, log);
+        |log| plug::table_memory(&LISTED, log), || umd::with(Flaw::None);
     "softgpu-listed" "the built-in driver as one of WDDM 1.x: packets have lists" []
-        |log| plug::listed(log, |good| good);
+        plug::softgpu_listed, || umd::with(Flaw::None);
     "softgpu-guarantees" "the same, and what fits into a client's buffer fits into its own" []
         |log| plug::listless(render::Flaw::None, log);
 
@@ -250,33 +252,33 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::listless(render::Flaw::RendersNull, log);
 
     "wrong-byte" "moves an allocation in, and gets one byte wrong" [WT_BYTES_001]
-        |log| plug::crooked(Flaw::WrongByte, log);
+        |log| plug::crooked(Paging::WrongByte, log);
     "page-short" "moves a page less than it was asked to" [WT_BYTES_001]
-        |log| plug::crooked(Flaw::PageShort, log);
+        |log| plug::crooked(Paging::PageShort, log);
     "moves-twice" "moves everything twice, the second time to behind it" [WT_BYTES_001]
-        |log| plug::crooked(Flaw::Twice, log);
+        |log| plug::crooked(Paging::Twice, log);
     "wrong-segment" "moves to another segment than it was told" [WT_BYTES_001]
-        |log| plug::crooked(Flaw::WrongSegment, log);
+        |log| plug::crooked(Paging::WrongSegment, log);
     "off-by-a-page" "moves to a page behind where it was told" [WT_BYTES_001]
-        |log| plug::crooked(Flaw::OffByAPage, log);
+        |log| plug::crooked(Paging::OffByAPage, log);
     "loses-multipass" "skips a page with every new buffer" [WT_BYTES_001]
-        |log| plug::crooked(Flaw::LosesMultipass, log);
+        |log| plug::crooked(Paging::LosesMultipass, log);
     "early-success" "reports paging done that its hardware never got" [WT_BYTES_001]
-        |log| plug::crooked(Flaw::EarlySuccess, log);
+        |log| plug::crooked(Paging::EarlySuccess, log);
     "skips-fill" "does not fill what it is told to fill" [WT_BYTES_001]
-        |log| plug::crooked(Flaw::SkipsFill, log);
+        |log| plug::crooked(Paging::SkipsFill, log);
     "maps-backwards" "maps pages into its aperture in the wrong order" [KMD_PAGING_012]
-        |log| plug::crooked(Flaw::MapsBackwards, log);
+        |log| plug::crooked(Paging::MapsBackwards, log);
     "keeps-mapping" "leaves pages in its aperture that it was told to unmap" [KMD_PAGING_013]
-        |log| plug::crooked(Flaw::KeepsMapping, log);
+        |log| plug::crooked(Paging::KeepsMapping, log);
 
     "in-a-line" "takes pages of the system's memory to lie one behind the other" [KMD_PAGING_029]
-        |log| plug::crooked(Flaw::InALine, log);
+        |log| plug::crooked(Paging::InALine, log);
     "turns-around" "moves allocations out with their last page first" [KMD_PAGING_017]
-        |log| plug::crooked(Flaw::TurnsAround, log);
+        |log| plug::crooked(Paging::TurnsAround, log);
 
     "maps-nothing" "has an aperture, and no operation that maps pages into it" [KMD_SEG_008]
-        |log| plug::crooked(Flaw::MapsNothing, log);
+        |log| plug::crooked(Paging::MapsNothing, log);
     "starts-again" "takes a pool block for a transfer whenever it is told to start one"
         [KMD_PAGING_008] plug::starts_again;
 
@@ -565,4 +567,65 @@ pub const ALL: &[Listed] = drivers! {
         |log| plug::faulty_memory(memory::GETS_NOWHERE, log);
     "always-busy" "says that an allocation is busy that nobody has used" [KMD_PAGING_005]
         |log| plug::faulty_memory(memory::ALWAYS_BUSY, log);
+
+    "umd-releases-before-flush" "releases a resource that its commands, not submitted yet, use" [UMD_DESTROY_001]
+        plug::softgpu_listed, || umd::with(Flaw::ReleasesBeforeFlush);
+    "umd-frees-the-list-only" "frees the allocations of a resource by list, and the resource never" [UMD_DESTROY_006]
+        plug::softgpu_listed, || umd::with(Flaw::FreesTheListOnly);
+    "umd-frees-twice" "releases a resource a second time" [UMD_DESTROY_010]
+        plug::softgpu_listed, || umd::with(Flaw::FreesTwice);
+    "umd-frees-locked" "frees an allocation that it has locked" [UMD_DESTROY_011]
+        plug::softgpu_listed, || umd::with(Flaw::FreesLocked);
+    "umd-frees-one-of-group" "frees one allocation of a resource, and no other" [UMD_DESTROY_005]
+        plug::softgpu_listed, || umd::with(Flaw::FreesOneOfGroup);
+    "umd-frees-one-by-one" "frees the allocations of a resource one by one, and the resource never" [UMD_DESTROY_007]
+        plug::softgpu_listed, || umd::with(Flaw::FreesOneByOne);
+    "umd-defers-forever" "puts a release off, and forgets it" [UMD_DESTROY_002]
+        plug::softgpu_listed, || umd::with(Flaw::DefersForever);
+    "umd-frees-and-fails" "releases a resource, and answers that it could not" [UMD_DESTROY_024]
+        plug::softgpu_listed, || umd::with(Flaw::FreesAndFails);
+    "umd-fails-oddly" "answers a destroy with what a destroy may not answer" [UMD_ERR_004]
+        plug::softgpu_listed, || umd::with(Flaw::FailsOddly);
+    "umd-calls-after-device" "calls the runtime for a device that it was told to destroy" [UMD_DESTROY_013]
+        plug::softgpu_listed, || umd::with(Flaw::CallsAfterDevice);
+    "umd-wrong-thread" "submits on a thread that it started itself" [UMD_SUBMIT_004]
+        plug::softgpu_listed, || umd::with(Flaw::WrongThread);
+    "umd-resource-and-list" "releases a resource and lists its allocations besides" [UMD_DESTROY_023]
+        plug::softgpu_listed, || umd::with(Flaw::ResourceAndList);
+    "umd-frees-by-own-handle" "releases a resource by the handle that it gave the runtime" [UMD_DESTROY_010]
+        plug::softgpu_listed, || umd::with(Flaw::FreesByOwnHandle);
+    "umd-keeps-its-handle" "leaves the runtime's handle of a resource in its place" [UMD_RES_001]
+        plug::softgpu_listed, || umd::with(Flaw::KeepsItsHandle);
+    "umd-handles-twice" "gives two resources the same handle" [UMD_RES_001]
+        plug::softgpu_listed, || umd::with(Flaw::HandlesTwice);
+    "umd-forgets-to-unlock" "never unlocks what it has locked" [UMD_LOCK_003]
+        plug::softgpu_listed, || umd::with(Flaw::ForgetsToUnlock);
+    "umd-refuses-second-lock" "refuses to lock what is locked" [UMD_LOCK_001]
+        plug::softgpu_listed, || umd::with(Flaw::RefusesSecondLock);
+    "umd-unlocks-anything" "unlocks what is not locked, and says that it did" [UMD_LOCK_002]
+        plug::softgpu_listed, || umd::with(Flaw::UnlocksAnything);
+    "umd-never-waits" "answers a lock that may wait that the GPU is still drawing" [UMD_LOCK_008]
+        plug::softgpu_listed, || umd::with(Flaw::NeverWaits);
+    "umd-keeps-old-buffers" "writes on into buffers that are no longer its own" [UMD_SUBMIT_001]
+        plug::softgpu_listed, || umd::with(Flaw::KeepsOldBuffers);
+    "umd-keeps-old-instance" "uses the memory that a lock has replaced" [UMD_LOCK_005]
+        plug::softgpu_listed, || umd::with(Flaw::KeepsOldInstance);
+    "umd-takes-any-index" "fills the last surface for one that there is not" [UMD_RES_002]
+        plug::softgpu_listed, || umd::with(Flaw::TakesAnyIndex);
+    "umd-allocates-on-open" "allocates memory for a resource that has some" [UMD_RES_009]
+        plug::softgpu_listed, || umd::with(Flaw::AllocatesOnOpen);
+    "umd-allocates-each" "allocates each surface of a resource in a call of its own" [UMD_RES_003]
+        plug::softgpu_listed, || umd::with(Flaw::AllocatesEach);
+    "umd-swallows-errors" "answers success where a callback refused" [UMD_ERR_003]
+        plug::softgpu_listed, || umd::with(Flaw::SwallowsErrors);
+    "umd-flushes-in-lock-async" "submits in the middle of an asynchronous lock" [UMD_LOCK_010]
+        plug::softgpu_listed, || umd::with(Flaw::FlushesInLockAsync);
+    "umd-no-context" "submits without a context" [UMD_ADAPTER_004]
+        plug::softgpu_listed, || umd::with(Flaw::NoContext);
+    "umd-asks-late" "asks what the hardware is when it is to make a device" [UMD_ADAPTER_003]
+        plug::softgpu_listed, || umd::with(Flaw::AsksLate);
+    "umd-leaves-context" "forgets its context when its device goes" [UMD_DESTROY_013]
+        plug::softgpu_listed, || umd::with(Flaw::LeavesContext);
+    "umd-ignores-sync-alone" "asks to ignore the GPU, and to wait for it" [UMD_LOCK_007]
+        plug::softgpu_listed, || umd::with(Flaw::IgnoresSyncAlone);
 };

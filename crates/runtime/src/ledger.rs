@@ -12,7 +12,7 @@ use abi::{D3DKMT_HANDLE, HRESULT};
 use flight::Subject;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// How many handles of released resources are remembered.
+/// How many handles are remembered that mean nothing any more.
 const REMEMBERED: usize = 256;
 
 #[derive(Debug, Default)]
@@ -26,6 +26,8 @@ pub(crate) struct Ledger {
     pub(crate) submissions: u64,
     /// What callbacks have refused with in the call that the driver is in.
     pub(crate) failed: Vec<HRESULT>,
+    /// Instances of allocations that a lock has replaced, the last ones.
+    retired: VecDeque<D3DKMT_HANDLE>,
     released: VecDeque<usize>,
 }
 
@@ -140,6 +142,8 @@ impl Ledger {
     /// A lock answered with another instance of an allocation: the driver is to use that.
     pub(crate) fn rename(&mut self, old: D3DKMT_HANDLE, new: D3DKMT_HANDLE) {
         let Some(piece) = self.pieces.remove(&old) else { return };
+        remember(&mut self.retired, old);
+        self.retired.retain(|it| *it != new);
         self.pieces.insert(new, piece);
         if let Some(it) = piece.group.and_then(|it| self.groups.get_mut(&it)) {
             for member in it.members.iter_mut().filter(|it| **it == old) {
@@ -167,10 +171,12 @@ impl Ledger {
     /// A resource is over.
     pub(crate) fn forget(&mut self, handle: usize) {
         self.groups.remove(&handle);
-        if self.released.len() == REMEMBERED {
-            self.released.pop_front();
-        }
-        self.released.push_back(handle);
+        remember(&mut self.released, handle);
+    }
+
+    /// One of these that a lock has replaced.
+    pub(crate) fn replaced(&self, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
+        list.iter().find(|it| self.retired.contains(it)).copied()
     }
 
     /// Whether a handle meant a resource that is over.
@@ -183,4 +189,12 @@ impl Ledger {
         let locked = |it: &&D3DKMT_HANDLE| self.pieces.get(it).is_some_and(|it| it.locks > 0);
         list.iter().find(locked).copied()
     }
+}
+
+/// Puts one behind the others, and forgets the first if those are many.
+fn remember<T>(kept: &mut VecDeque<T>, one: T) {
+    if kept.len() == REMEMBERED {
+        kept.pop_front();
+    }
+    kept.push_back(one);
 }

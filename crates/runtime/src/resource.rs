@@ -315,7 +315,8 @@ impl Device {
         if !succeeded(answer) && !released {
             return Err(answer);
         }
-        group.stage = Stage::Dropped;
+        // The driver's handle means nothing from here on: it may give it again.
+        (group.stage, group.driver) = (Stage::Dropped, 0);
         inner.log().emit(about, What::SurfacesDropped { released });
         if released {
             ledger.forget(resource.0);

@@ -13,7 +13,7 @@ use abi::NTSTATUS;
 use abi::kmt::{D3DKMT_CREATECONTEXT, D3DKMT_RENDER, D3DKMT_RENDERFLAGS as Flags};
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_PATCHLOCATIONLIST};
-use flight::{Passive, RuleId};
+use flight::{Passive, RuleId, Who};
 use kernel::listed::PatchLocation;
 use kernel::miniport::ContextOrder;
 use kernel::{Buffers, EntrySizes, Handle, RenderOrder, Resize};
@@ -163,7 +163,12 @@ fn render(
     let captured = session.kernel.capture(session.process, context, counts);
     let captured = captured.map_err(|why| status(&why))?;
     let stale = captured.stale.map(|it| format!("{it}: each call gives new buffers"));
-    session.judge(RuleId::SUBMIT_RENDER_001, "D3DKMTRender.pNewCommandBuffer", stale);
+    // A user-mode driver has a rule of its own for the same.
+    let rule = match session.who() {
+        Who::Umd => RuleId::UMD_SUBMIT_001,
+        _ => RuleId::SUBMIT_RENDER_001,
+    };
+    session.judge(rule, "D3DKMTRender.pNewCommandBuffer", stale);
     let beyond = captured.beyond.map(|it| format!("{it}: the size that was returned counts"));
     session.judge(RuleId::SUBMIT_RENDER_002, "D3DKMTRender.NewCommandBufferSize", beyond);
     let list: Vec<(Handle, bool)> = words::<LIST_WORDS>(&captured.list)

@@ -46,6 +46,8 @@ pub struct Verifier {
     tally: Tally,
     called: BTreeSet<String>,
     absent: BTreeMap<String, u64>,
+    /// The virtual threads on which a user-mode driver has called back, and how deep.
+    back: BTreeMap<u32, u32>,
     events: u64,
 }
 
@@ -84,6 +86,9 @@ impl Verifier {
                 self.tally.count(rule.id);
             }
             if let Verdict::Broken(who, place, message) = verdict {
+                // What a user-mode driver does in a client's name is its own doing.
+                let back = who == Who::Client && self.back.contains_key(&event.thread);
+                let who = if back { Who::Umd } else { who };
                 let breach = Breach { rule: rule.id, who, place, message };
                 self.findings.add(breach, || trail(event, shadow, owner));
             }
@@ -94,8 +99,17 @@ impl Verifier {
                 let breach = Breach { rule: *rule, who: *who, place, message };
                 self.findings.add(breach, || trail(event, shadow, owner));
             }
-            What::DdiCall { name, .. } if !self.called.contains(&**name) => {
+            What::DdiCall { name, .. } | What::UmdCall { name }
+                if !self.called.contains(&**name) =>
+            {
                 self.called.insert(name.to_string());
+            }
+            What::UmdCallback { .. } => *self.back.entry(event.thread).or_default() += 1,
+            What::UmdAnswer { .. } => {
+                if let Some(depth) = self.back.get_mut(&event.thread) {
+                    *depth -= 1;
+                }
+                self.back.retain(|_, depth| *depth > 0);
             }
             What::Absent { name } => *self.absent.entry(name.to_string()).or_default() += 1,
             _ => (),

@@ -100,7 +100,14 @@ impl Inner {
 
     /// What a packet lists is to be unlocked.
     fn judge_rendered(&self, name: &'static str, used: &[D3DKMT_HANDLE]) {
-        let locked = self.ledger().locked(used);
+        let (locked, old) = {
+            let ledger = self.ledger();
+            (ledger.locked(used), ledger.replaced(used))
+        };
+        let broken = old.map(|it| {
+            format!("allocation {it:#x} is listed, and a lock that discards has replaced it")
+        });
+        self.judge(RuleId::UMD_LOCK_005, name, broken);
         let broken = locked.map(|it| format!("allocation {it:#x} is listed while it is locked"));
         self.judge(RuleId::UMD_SUBMIT_003, name, broken);
     }

@@ -114,12 +114,17 @@ fn shared(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let global = crate::application::wanted("a shared resource", maker.device.share(made))?;
     let opened = opener.device.open_resource(tunnel.at, global);
     let opened = crate::application::wanted("pfnOpenResource", opened)?;
-    opener.expect(tunnel.at, (opened, 1), 0x66)?;
+    // Only the maker may lock it: another looks at a copy.
+    let own = opener.make(tunnel.at, &Surfaces::texture(SMALL.width, SMALL.height))?;
+    opener.copy(tunnel.at, (opened, 1), (own, 0), SMALL)?;
+    opener.expect(tunnel.at, (own, 0), 0x66)?;
     maker.drop(tunnel.at, made)?;
     maker.flush(tunnel.at)?;
     opener.fill(tunnel.at, (opened, 0), SMALL, 0x11)?;
-    opener.expect(tunnel.at, (opened, 0), 0x11)?;
+    opener.copy(tunnel.at, (opened, 0), (own, 0), SMALL)?;
+    opener.expect(tunnel.at, (own, 0), 0x11)?;
     opener.drop(tunnel.at, opened)?;
+    opener.drop(tunnel.at, own)?;
     opener.flush(tunnel.at)?;
     maker.close(tunnel.at)?;
     opener.close(tunnel.at)

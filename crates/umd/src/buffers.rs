@@ -1,0 +1,84 @@
+//! The buffers of a context of WDDM 1.x: commands, the list of what they use, and where addresses
+//! are in them.
+
+use crate::memory::Memory;
+use abi::D3DKMT_HANDLE;
+use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_PATCHLOCATIONLIST};
+use core::ffi::c_void;
+
+/// A context's buffers, which are the runtime's.
+///
+/// Every [`Callbacks::render`](crate::Callbacks::render) replaces them. A clone is what a driver
+/// has that keeps the old ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Buffers {
+    commands: Memory,
+    list: Memory,
+    patches: Memory,
+    counts: (u32, u32, u32),
+}
+
+impl Buffers {
+    pub(crate) fn new(
+        commands: (*mut c_void, u32),
+        list: (*mut D3DDDI_ALLOCATIONLIST, u32),
+        patches: (*mut D3DDDI_PATCHLOCATIONLIST, u32),
+    ) -> Self {
+        let entries = |count: u32, size: usize| (count as usize).saturating_mul(size);
+        let (lists, patched) = (
+            entries(list.1, size_of::<D3DDDI_ALLOCATIONLIST>()),
+            entries(patches.1, size_of::<D3DDDI_PATCHLOCATIONLIST>()),
+        );
+        Self {
+            commands: Memory::new(commands.0.expose_provenance(), commands.1 as usize),
+            list: Memory::new(list.0.expose_provenance(), lists),
+            patches: Memory::new(patches.0.expose_provenance(), patched),
+            counts: (commands.1, list.1, patches.1),
+        }
+    }
+
+    /// How many bytes of commands fit (`CommandBufferSize`).
+    pub fn room(&self) -> u32 {
+        self.counts.0
+    }
+
+    /// How many allocations can be listed (`AllocationListSize`).
+    pub fn listed_room(&self) -> u32 {
+        self.counts.1
+    }
+
+    /// How many addresses there can be (`PatchLocationListSize`).
+    pub fn patched_room(&self) -> u32 {
+        self.counts.2
+    }
+
+    /// Writes commands; whether they fit.
+    #[must_use]
+    pub fn write(&self, offset: u32, bytes: &[u8]) -> bool {
+        self.commands.write(offset as usize, bytes)
+    }
+
+    /// Lists an allocation, and whether it is written; whether there is room.
+    #[must_use]
+    pub fn list(&self, index: u32, allocation: D3DKMT_HANDLE, written: bool) -> bool {
+        let words = [allocation, written.into()];
+        put(&self.list, index, size_of::<D3DDDI_ALLOCATIONLIST>(), &words)
+    }
+
+    /// Says where an address is: of which entry of the list, how far into it, and where in the
+    /// commands. Whether there is room.
+    #[must_use]
+    pub fn patch(&self, index: u32, entry: u32, offset: u32, place: u32) -> bool {
+        let words = [entry, 0, 0, offset, place, place];
+        put(&self.patches, index, size_of::<D3DDDI_PATCHLOCATIONLIST>(), &words)
+    }
+
+    pub(crate) fn parts(&self) -> (&Memory, &Memory, &Memory) {
+        (&self.commands, &self.list, &self.patches)
+    }
+}
+
+fn put(to: &Memory, index: u32, size: usize, words: &[u32]) -> bool {
+    let bytes: Vec<u8> = words.iter().flat_map(|it| it.to_ne_bytes()).collect();
+    to.write((index as usize).saturating_mul(size), &bytes)
+}

@@ -1,0 +1,124 @@
+//! The runtime's functions, in plain words (`D3DDDI_DEVICECALLBACKS`, `D3DDDI_ADAPTERCALLBACKS`).
+//!
+//! Nothing here believes that a call is right: a driver may name what it likes, keep what it has
+//! after its end, and call from a thread of its own. To judge that is the runtime's.
+#![expect(unsafe_code, reason = "the functions are the runtime's")]
+
+mod allocation;
+mod memory;
+mod sync;
+mod work;
+
+pub use allocation::{Allocated, Allocation, Release};
+pub use memory::{Mapping, Paged, PagingQueue};
+pub use sync::Fence;
+pub use work::Render;
+
+use crate::answer::{Answer, answered};
+use crate::table::copied;
+use abi::hresult::E_NOTIMPL;
+use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS, D3DDDICB_QUERYADAPTERINFO};
+use abi::{HANDLE, HRESULT};
+use core::ptr;
+use std::sync::Arc;
+
+type Asks<A> = Option<unsafe extern "win64-unwind" fn(HANDLE, *mut A) -> HRESULT>;
+type Tells<A> = Option<unsafe extern "win64-unwind" fn(HANDLE, *const A) -> HRESULT>;
+
+/// What a driver calls for a device. A clone is the same device's.
+#[derive(Clone, Debug)]
+pub struct Callbacks {
+    kept: Arc<Kept>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    /// `hDevice`, as the runtime calls it.
+    device: usize,
+    table: D3DDDI_DEVICECALLBACKS,
+}
+
+impl Callbacks {
+    /// Copies the runtime's table, as far as its version has one.
+    ///
+    /// # Safety
+    ///
+    /// The table is that of the device, and NULL or as long as its version says; its functions
+    /// are what Microsoft's pages say, from now on and on any thread.
+    pub(crate) unsafe fn new(
+        device: HANDLE,
+        table: *const D3DDDI_DEVICECALLBACKS,
+        version: u32,
+    ) -> Option<Self> {
+        let length = crate::table::callbacks_length(version);
+        // SAFETY: The caller's contract.
+        let table = unsafe { copied(table, length, D3DDDI_DEVICECALLBACKS::ZERO) }?;
+        Some(Self { kept: Arc::new(Kept { device: device.expose_provenance(), table }) })
+    }
+
+    fn table(&self) -> &D3DDDI_DEVICECALLBACKS {
+        &self.kept.table
+    }
+
+    /// Calls a function that answers in its structure. What that points to is borrowed by the
+    /// methods of this module, each for the time of its call.
+    fn ask<A>(&self, function: Asks<A>, args: &mut A) -> HRESULT {
+        let Some(function) = function else { return E_NOTIMPL };
+        // SAFETY: `new`'s contract: it is the runtime's, and its structure lives here.
+        unsafe { function(ptr::with_exposed_provenance_mut(self.kept.device), args) }
+    }
+
+    /// The same, of a function that only reads.
+    fn tell<A>(&self, function: Tells<A>, args: &A) -> Answer<()> {
+        let Some(function) = function else { return Err(E_NOTIMPL) };
+        // SAFETY: As in `ask`.
+        answered(unsafe { function(ptr::with_exposed_provenance_mut(self.kept.device), args) })
+    }
+}
+
+/// What a driver calls for an adapter.
+#[derive(Clone, Debug)]
+pub struct AdapterCallbacks {
+    adapter: usize,
+    table: D3DDDI_ADAPTERCALLBACKS,
+}
+
+impl AdapterCallbacks {
+    /// Copies the runtime's table.
+    ///
+    /// # Safety
+    ///
+    /// As that of [`Callbacks::new`], for an adapter.
+    pub(crate) unsafe fn new(
+        adapter: HANDLE,
+        table: *const D3DDDI_ADAPTERCALLBACKS,
+    ) -> Option<Self> {
+        // WINDOWS: the second slot came later than the first (docs do not say when).
+        let length = size_of::<HANDLE>();
+        // SAFETY: The caller's contract.
+        let table = unsafe { copied(table, length, D3DDDI_ADAPTERCALLBACKS::ZERO) }?;
+        Some(Self { adapter: adapter.expose_provenance(), table })
+    }
+
+    /// Asks the miniport what its hardware is (`pfnQueryAdapterInfoCb`), into these bytes.
+    pub fn query_adapter_info(&self, private: &mut [u8]) -> Answer<()> {
+        let Some(query) = self.table.pfnQueryAdapterInfoCb else { return Err(E_NOTIMPL) };
+        let args = D3DDDICB_QUERYADAPTERINFO {
+            pPrivateDriverData: private.as_mut_ptr().cast(),
+            PrivateDriverDataSize: count(private.len()),
+        };
+        let adapter = ptr::with_exposed_provenance_mut(self.adapter);
+        // SAFETY: `new`'s contract: it is the runtime's, and its structure lives here.
+        answered(unsafe { query(adapter, &raw const args) })
+    }
+}
+
+/// A length as Windows writes it.
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+/// A list as Windows points to it: NULL if it is empty.
+fn list<T>(list: &[T]) -> *const T {
+    if list.is_empty() { ptr::null() } else { list.as_ptr() }
+}

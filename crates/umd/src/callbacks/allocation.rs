@@ -1,0 +1,182 @@
+//! Allocations: made, released, shown, and what they are worth.
+
+use super::{Callbacks, count, list};
+use crate::answer::{Answer, answered};
+use crate::memory::Memory;
+use crate::order::{Residency, RuntimeResource};
+use abi::D3DKMT_HANDLE;
+use abi::ukm::{
+    D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO_FLAGS, D3DDDICB_DESTROYALLOCATION2FLAGS,
+    D3DDDICB_LOCK2FLAGS, D3DDDICB_LOCKFLAGS,
+};
+use abi::umd::{
+    D3DDDI_RESIDENCYSTATUS_RESIDENTINGPUMEMORY, D3DDDI_RESIDENCYSTATUS_RESIDENTINSHAREDMEMORY,
+    D3DDDICB_ALLOCATE, D3DDDICB_DEALLOCATE, D3DDDICB_DEALLOCATE2, D3DDDICB_LOCK, D3DDDICB_LOCK2,
+    D3DDDICB_QUERYRESIDENCY, D3DDDICB_SETPRIORITY, D3DDDICB_UNLOCK, D3DDDICB_UNLOCK2,
+};
+use core::ptr;
+
+/// One allocation to make (`D3DDDI_ALLOCATIONINFO`).
+#[derive(Clone, Debug, Default)]
+pub struct Allocation {
+    /// What the miniport is told of it. It may answer in the same bytes.
+    pub private: Vec<u8>,
+    /// `pSystemMem`: memory of the runtime's that it is to be.
+    pub memory: Option<Memory>,
+    /// `VidPnSourceId`.
+    pub source: u32,
+    /// `Flags.Primary`.
+    pub primary: bool,
+}
+
+/// What was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allocated {
+    /// `hKMResource`, or zero.
+    pub resource: D3DKMT_HANDLE,
+    /// The allocations, in order.
+    pub allocations: Vec<D3DKMT_HANDLE>,
+}
+
+/// What to release: a resource with all it has, or a list. To name both is wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Release {
+    /// `hResource`.
+    pub resource: RuntimeResource,
+    /// `HandleList`.
+    pub list: Vec<D3DKMT_HANDLE>,
+}
+
+impl Callbacks {
+    /// `pfnAllocateCb`: makes allocations of a resource, or of none. Private data that the
+    /// miniport changed is changed in `allocations`.
+    pub fn allocate(
+        &self,
+        resource: RuntimeResource,
+        private: &[u8],
+        allocations: &mut [Allocation],
+    ) -> Answer<Allocated> {
+        let info = |it: &mut Allocation| D3DDDI_ALLOCATIONINFO {
+            pSystemMem: it
+                .memory
+                .map_or(ptr::null(), |it| ptr::with_exposed_provenance(it.address())),
+            pPrivateDriverData: it.private.as_mut_ptr().cast(),
+            PrivateDriverDataSize: count(it.private.len()),
+            VidPnSourceId: it.source,
+            Flags: D3DDDI_ALLOCATIONINFO_FLAGS {
+                Value: if it.primary { D3DDDI_ALLOCATIONINFO_FLAGS::Primary } else { 0 },
+            },
+            ..D3DDDI_ALLOCATIONINFO::ZERO
+        };
+        let mut infos: Vec<D3DDDI_ALLOCATIONINFO> = allocations.iter_mut().map(info).collect();
+        let mut args = D3DDDICB_ALLOCATE {
+            pPrivateDriverData: list(private).cast(),
+            PrivateDriverDataSize: count(private.len()),
+            hResource: ptr::with_exposed_provenance_mut(resource.0),
+            NumAllocations: count(infos.len()),
+            pAllocationInfo: infos.as_mut_ptr(),
+            ..D3DDDICB_ALLOCATE::ZERO
+        };
+        answered(self.ask(self.table().pfnAllocateCb, &mut args))?;
+        let allocations = infos.iter().map(|it| it.hAllocation).collect();
+        Ok(Allocated { resource: args.hKMResource, allocations })
+    }
+
+    /// `pfnDeallocateCb`.
+    pub fn deallocate(&self, release: &Release) -> Answer<()> {
+        let args = D3DDDICB_DEALLOCATE {
+            hResource: ptr::with_exposed_provenance_mut(release.resource.0),
+            NumAllocations: count(release.list.len()),
+            HandleList: list(&release.list),
+        };
+        self.tell(self.table().pfnDeallocateCb, &args)
+    }
+
+    /// `pfnDeallocate2Cb`, with its flags (`D3DDDICB_DESTROYALLOCATION2FLAGS`).
+    pub fn deallocate2(&self, release: &Release, flags: u32) -> Answer<()> {
+        let args = D3DDDICB_DEALLOCATE2 {
+            hResource: ptr::with_exposed_provenance_mut(release.resource.0),
+            NumAllocations: count(release.list.len()),
+            HandleList: list(&release.list),
+            Flags: D3DDDICB_DESTROYALLOCATION2FLAGS { Value: flags },
+        };
+        self.tell(self.table().pfnDeallocate2Cb, &args)
+    }
+
+    /// `pfnLockCb`, of all of an allocation: its flags are `D3DDDICB_LOCKFLAGS`, with `LockEntire`
+    /// or with pages. Answers the allocation's name, which is new after a discard.
+    ///
+    /// The runtime does not say how large an allocation is: `length` is what the driver has made.
+    pub fn lock(
+        &self,
+        allocation: D3DKMT_HANDLE,
+        flags: u32,
+        pages: &[u32],
+        length: usize,
+    ) -> Answer<(D3DKMT_HANDLE, Memory)> {
+        let mut args = D3DDDICB_LOCK {
+            hAllocation: allocation,
+            NumPages: count(pages.len()),
+            pPages: list(pages),
+            Flags: D3DDDICB_LOCKFLAGS { Value: flags },
+            ..D3DDDICB_LOCK::ZERO
+        };
+        answered(self.ask(self.table().pfnLockCb, &mut args))?;
+        Ok((args.hAllocation, Memory::new(args.pData.expose_provenance(), length)))
+    }
+
+    /// `pfnUnlockCb`.
+    pub fn unlock(&self, allocations: &[D3DKMT_HANDLE]) -> Answer<()> {
+        let args = D3DDDICB_UNLOCK {
+            NumAllocations: count(allocations.len()),
+            phAllocations: list(allocations),
+        };
+        self.tell(self.table().pfnUnlockCb, &args)
+    }
+
+    /// `pfnLock2Cb`. `length` is as that of [`Self::lock`].
+    pub fn lock2(&self, allocation: D3DKMT_HANDLE, flags: u32, length: usize) -> Answer<Memory> {
+        let mut args = D3DDDICB_LOCK2 {
+            hAllocation: allocation,
+            Flags: D3DDDICB_LOCK2FLAGS { Value: flags },
+            ..D3DDDICB_LOCK2::ZERO
+        };
+        answered(self.ask(self.table().pfnLock2Cb, &mut args))?;
+        Ok(Memory::new(args.pData.expose_provenance(), length))
+    }
+
+    /// `pfnUnlock2Cb`.
+    pub fn unlock2(&self, allocation: D3DKMT_HANDLE) -> Answer<()> {
+        let args = D3DDDICB_UNLOCK2 { hAllocation: allocation };
+        self.tell(self.table().pfnUnlock2Cb, &args)
+    }
+
+    /// `pfnSetPriorityCb`: of a resource, or of each one of a list.
+    pub fn set_priority(&self, of: &Release, priorities: &[u32]) -> Answer<()> {
+        let mut args = D3DDDICB_SETPRIORITY {
+            hResource: ptr::with_exposed_provenance_mut(of.resource.0),
+            NumAllocations: count(of.list.len()),
+            HandleList: list(&of.list),
+            pPriorities: list(priorities),
+        };
+        answered(self.ask(self.table().pfnSetPriorityCb, &mut args))
+    }
+
+    /// `pfnQueryResidencyCb`: of a resource, which has one answer, or of each one of a list.
+    pub fn query_residency(&self, of: &Release) -> Answer<Vec<Residency>> {
+        let mut statuses = vec![0; of.list.len().max(1)];
+        let args = D3DDDICB_QUERYRESIDENCY {
+            hResource: ptr::with_exposed_provenance_mut(of.resource.0),
+            NumAllocations: count(of.list.len()),
+            HandleList: list(&of.list),
+            pResidencyStatus: statuses.as_mut_ptr(),
+        };
+        self.tell(self.table().pfnQueryResidencyCb, &args)?;
+        let residency = |it: &i32| match *it {
+            D3DDDI_RESIDENCYSTATUS_RESIDENTINGPUMEMORY => Residency::Gpu,
+            D3DDDI_RESIDENCYSTATUS_RESIDENTINSHAREDMEMORY => Residency::Shared,
+            _ => Residency::None,
+        };
+        Ok(statuses.iter().map(residency).collect())
+    }
+}

@@ -1,0 +1,134 @@
+//! Residency and virtual addresses, from WDDM 2 on.
+
+use super::{Callbacks, count, list};
+use crate::answer::{Answer, answered};
+use crate::memory::Memory;
+use abi::hresult::E_PENDING;
+use abi::ukm::{
+    D3DDDI_DESTROYPAGINGQUEUE, D3DDDI_EVICT_FLAGS, D3DDDI_MAKERESIDENT, D3DDDI_MAKERESIDENT_FLAGS,
+    D3DDDI_MAPGPUVIRTUALADDRESS, D3DDDI_RESERVEGPUVIRTUALADDRESS,
+    D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE,
+};
+use abi::umd::{D3DDDICB_CREATEPAGINGQUEUE, D3DDDICB_EVICT, D3DDDICB_FREEGPUVIRTUALADDRESS};
+use abi::{D3DKMT_HANDLE, HRESULT};
+
+/// A queue of paging work (`hPagingQueue`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PagingQueue {
+    /// The queue.
+    pub queue: D3DKMT_HANDLE,
+    /// The fence that says how far it is.
+    pub fence: D3DKMT_HANDLE,
+    /// That fence's value.
+    pub value: Memory,
+}
+
+/// When paging work is done: at this value of its queue's fence, if it is not yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paged {
+    /// Whether it is still to be done (`E_PENDING`).
+    pub pending: bool,
+    /// `PagingFenceValue`.
+    pub value: u64,
+}
+
+/// What to map where (`D3DDDI_MAPGPUVIRTUALADDRESS`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mapping {
+    /// `hPagingQueue`.
+    pub queue: D3DKMT_HANDLE,
+    /// `hAllocation`.
+    pub allocation: D3DKMT_HANDLE,
+    /// `BaseAddress`: where, or zero for anywhere.
+    pub base: u64,
+    /// `OffsetInPages`.
+    pub offset: u64,
+    /// `SizeInPages`.
+    pub pages: u64,
+    /// `Protection`.
+    pub protection: u64,
+}
+
+impl Callbacks {
+    /// `pfnCreatePagingQueueCb`.
+    pub fn create_paging_queue(&self, priority: i32) -> Answer<PagingQueue> {
+        let mut args =
+            D3DDDICB_CREATEPAGINGQUEUE { Priority: priority, ..D3DDDICB_CREATEPAGINGQUEUE::ZERO };
+        answered(self.ask(self.table().pfnCreatePagingQueueCb, &mut args))?;
+        let value = Memory::new(args.FenceValueCPUVirtualAddress.expose_provenance(), 8);
+        Ok(PagingQueue { queue: args.hPagingQueue, fence: args.hSyncObject, value })
+    }
+
+    /// `pfnDestroyPagingQueueCb`.
+    pub fn destroy_paging_queue(&self, queue: D3DKMT_HANDLE) -> Answer<()> {
+        let args = D3DDDI_DESTROYPAGINGQUEUE { hPagingQueue: queue };
+        self.tell(self.table().pfnDestroyPagingQueueCb, &args)
+    }
+
+    /// `pfnMakeResidentCb`, with its flags (`D3DDDI_MAKERESIDENT_FLAGS`).
+    pub fn make_resident(
+        &self,
+        queue: D3DKMT_HANDLE,
+        allocations: &[D3DKMT_HANDLE],
+        flags: u32,
+    ) -> Answer<Paged> {
+        let mut args = D3DDDI_MAKERESIDENT {
+            hPagingQueue: queue,
+            NumAllocations: count(allocations.len()),
+            AllocationList: list(allocations),
+            Flags: D3DDDI_MAKERESIDENT_FLAGS { Value: flags },
+            ..D3DDDI_MAKERESIDENT::ZERO
+        };
+        let result = self.ask(self.table().pfnMakeResidentCb, &mut args);
+        paged(result, args.PagingFenceValue)
+    }
+
+    /// `pfnEvictCb`, with its flags (`D3DDDI_EVICT_FLAGS`). Answers `NumBytesToTrim`.
+    pub fn evict(&self, allocations: &[D3DKMT_HANDLE], flags: u32) -> Answer<u64> {
+        let mut args = D3DDDICB_EVICT {
+            NumAllocations: count(allocations.len()),
+            AllocationList: list(allocations),
+            Flags: D3DDDI_EVICT_FLAGS { Value: flags },
+            ..D3DDDICB_EVICT::ZERO
+        };
+        answered(self.ask(self.table().pfnEvictCb, &mut args))?;
+        Ok(args.NumBytesToTrim)
+    }
+
+    /// `pfnMapGpuVirtualAddressCb`. Answers the address.
+    pub fn map(&self, mapping: &Mapping) -> Answer<(u64, Paged)> {
+        let mut args = D3DDDI_MAPGPUVIRTUALADDRESS {
+            hPagingQueue: mapping.queue,
+            BaseAddress: mapping.base,
+            hAllocation: mapping.allocation,
+            OffsetInPages: mapping.offset,
+            SizeInPages: mapping.pages,
+            Protection: D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE { Value: mapping.protection },
+            ..D3DDDI_MAPGPUVIRTUALADDRESS::ZERO
+        };
+        let result = self.ask(self.table().pfnMapGpuVirtualAddressCb, &mut args);
+        Ok((args.VirtualAddress, paged(result, args.PagingFenceValue)?))
+    }
+
+    /// `pfnReserveGpuVirtualAddressCb`: so many bytes, anywhere.
+    pub fn reserve(&self, queue: D3DKMT_HANDLE, bytes: u64) -> Answer<(u64, Paged)> {
+        let mut args = D3DDDI_RESERVEGPUVIRTUALADDRESS {
+            hPagingQueue: queue,
+            Size: bytes,
+            ..D3DDDI_RESERVEGPUVIRTUALADDRESS::ZERO
+        };
+        let result = self.ask(self.table().pfnReserveGpuVirtualAddressCb, &mut args);
+        Ok((args.VirtualAddress, paged(result, args.PagingFenceValue)?))
+    }
+
+    /// `pfnFreeGpuVirtualAddressCb`.
+    pub fn free(&self, address: u64, bytes: u64) -> Answer<()> {
+        let args = D3DDDICB_FREEGPUVIRTUALADDRESS { BaseAddress: address, Size: bytes };
+        self.tell(self.table().pfnFreeGpuVirtualAddressCb, &args)
+    }
+}
+
+fn paged(result: HRESULT, value: u64) -> Answer<Paged> {
+    let pending = result == E_PENDING;
+    if pending { Ok(()) } else { answered(result) }.map(|()| Paged { pending, value })
+}

@@ -1,0 +1,199 @@
+//! Synchronisation objects.
+
+use super::{Callbacks, count, list};
+use crate::answer::{Answer, answered};
+use crate::memory::Memory;
+use crate::order::RuntimeContext;
+use abi::D3DKMT_HANDLE;
+use abi::hresult::E_INVALIDARG;
+use abi::ukm::{
+    D3DDDI_MONITORED_FENCE, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS, D3DDDI_SYNCHRONIZATIONOBJECTINFO2,
+    D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS, D3DDDICB_SIGNALFLAGS,
+};
+use abi::umd::{
+    D3DDDICB_CREATESYNCHRONIZATIONOBJECT, D3DDDICB_CREATESYNCHRONIZATIONOBJECT2,
+    D3DDDICB_DESTROYSYNCHRONIZATIONOBJECT, D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT,
+    D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT2, D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMCPU,
+    D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU, D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT,
+    D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT2, D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMCPU,
+    D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMGPU,
+};
+use core::ptr;
+
+/// A monitored fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fence {
+    /// `hSyncObject`.
+    pub object: D3DKMT_HANDLE,
+    /// Its value, where the CPU sees it.
+    pub value: Memory,
+    /// Where the GPU sees it.
+    pub gpu: u64,
+}
+
+impl Callbacks {
+    /// `pfnCreateSynchronizationObject2Cb` of a monitored fence, with its flags
+    /// (`D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS`).
+    pub fn create_fence(&self, initial: u64, flags: u32) -> Answer<Fence> {
+        let mut info = D3DDDI_SYNCHRONIZATIONOBJECTINFO2::ZERO;
+        info.Type = D3DDDI_MONITORED_FENCE;
+        info.Flags = D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS { Value: flags };
+        info.Reserved[0] = initial;
+        let mut args = D3DDDICB_CREATESYNCHRONIZATIONOBJECT2 { Info: info, hSyncObject: 0 };
+        answered(self.ask(self.table().pfnCreateSynchronizationObject2Cb, &mut args))?;
+        let made = args.Info.monitored();
+        let value = Memory::new(made.FenceValueCPUVirtualAddress.expose_provenance(), 8);
+        let gpu = made.FenceValueGPUVirtualAddress;
+        Ok(Fence { object: args.hSyncObject, value, gpu })
+    }
+
+    /// `pfnCreateSynchronizationObjectCb`: of a type (`D3DDDI_SYNCHRONIZATIONOBJECT_TYPE`), with
+    /// the words that the type has.
+    pub fn create_sync(&self, kind: i32, words: [u32; 2]) -> Answer<D3DKMT_HANDLE> {
+        let mut args = D3DDDICB_CREATESYNCHRONIZATIONOBJECT::ZERO;
+        args.Info.Type = kind;
+        args.Info.Reserved[..2].copy_from_slice(&words);
+        answered(self.ask(self.table().pfnCreateSynchronizationObjectCb, &mut args))?;
+        Ok(args.hSyncObject)
+    }
+
+    /// `pfnDestroySynchronizationObjectCb`.
+    pub fn destroy_sync(&self, object: D3DKMT_HANDLE) -> Answer<()> {
+        let args = D3DDDICB_DESTROYSYNCHRONIZATIONOBJECT { hSyncObject: object };
+        self.tell(self.table().pfnDestroySynchronizationObjectCb, &args)
+    }
+
+    /// `pfnWaitForSynchronizationObjectCb`: a context waits.
+    pub fn wait(&self, context: RuntimeContext, objects: &[D3DKMT_HANDLE]) -> Answer<()> {
+        let args = D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT {
+            hContext: ptr::with_exposed_provenance_mut(context.0),
+            ObjectCount: count(objects.len()),
+            ObjectHandleArray: array(objects),
+        };
+        self.tell(self.table().pfnWaitForSynchronizationObjectCb, &args)
+    }
+
+    /// `pfnWaitForSynchronizationObject2Cb`: a context waits, for fences with a value.
+    pub fn wait2(
+        &self,
+        context: RuntimeContext,
+        objects: &[D3DKMT_HANDLE],
+        value: u64,
+    ) -> Answer<()> {
+        let args = D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT2 {
+            hContext: ptr::with_exposed_provenance_mut(context.0),
+            ObjectCount: count(objects.len()),
+            ObjectHandleArray: array(objects),
+            FenceValue: value,
+        };
+        self.tell(self.table().pfnWaitForSynchronizationObject2Cb, &args)
+    }
+
+    /// `pfnSignalSynchronizationObjectCb`: a context signals.
+    pub fn signal(
+        &self,
+        context: RuntimeContext,
+        objects: &[D3DKMT_HANDLE],
+        flags: u32,
+    ) -> Answer<()> {
+        let args = D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT {
+            hContext: ptr::with_exposed_provenance_mut(context.0),
+            ObjectCount: count(objects.len()),
+            ObjectHandleArray: array(objects),
+            Flags: D3DDDICB_SIGNALFLAGS { Value: flags },
+        };
+        self.tell(self.table().pfnSignalSynchronizationObjectCb, &args)
+    }
+
+    /// `pfnSignalSynchronizationObject2Cb`: a context signals, fences with a value.
+    pub fn signal2(
+        &self,
+        context: RuntimeContext,
+        objects: &[D3DKMT_HANDLE],
+        flags: u32,
+        value: u64,
+    ) -> Answer<()> {
+        let args = D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT2 {
+            hContext: ptr::with_exposed_provenance_mut(context.0),
+            ObjectCount: count(objects.len()),
+            ObjectHandleArray: array(objects),
+            Flags: D3DDDICB_SIGNALFLAGS { Value: flags },
+            FenceValue: value,
+            ..D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT2::ZERO
+        };
+        self.tell(self.table().pfnSignalSynchronizationObject2Cb, &args)
+    }
+
+    /// `pfnWaitForSynchronizationObjectFromCpuCb`: the caller waits, for all or
+    /// (`D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS`) for one.
+    pub fn wait_from_cpu(&self, fences: &[(D3DKMT_HANDLE, u64)], flags: u32) -> Answer<()> {
+        let (objects, values): (Vec<_>, Vec<_>) = fences.iter().copied().unzip();
+        let args = D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
+            ObjectCount: count(objects.len()),
+            ObjectHandleArray: list(&objects),
+            FenceValueArray: list(&values),
+            Flags: D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS { Value: flags },
+            ..D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMCPU::ZERO
+        };
+        self.tell(self.table().pfnWaitForSynchronizationObjectFromCpuCb, &args)
+    }
+
+    /// `pfnSignalSynchronizationObjectFromCpuCb`.
+    pub fn signal_from_cpu(&self, fences: &[(D3DKMT_HANDLE, u64)]) -> Answer<()> {
+        let (objects, values): (Vec<_>, Vec<_>) = fences.iter().copied().unzip();
+        let mut args = D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMCPU {
+            ObjectCount: count(objects.len()),
+            ObjectHandleArray: list(&objects),
+            FenceValueArray: list(&values),
+        };
+        answered(self.ask(self.table().pfnSignalSynchronizationObjectFromCpuCb, &mut args))
+    }
+
+    /// `pfnWaitForSynchronizationObjectFromGpuCb`: a context waits for monitored fences.
+    pub fn wait_from_gpu(
+        &self,
+        context: RuntimeContext,
+        fences: &[(D3DKMT_HANDLE, u64)],
+    ) -> Answer<()> {
+        let (objects, values): (Vec<_>, Vec<_>) = fences.iter().copied().unzip();
+        let mut args = D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMGPU {
+            hContext: ptr::with_exposed_provenance_mut(context.0),
+            ObjectCount: count(objects.len()),
+            ObjectHandleArray: list(&objects),
+            ..D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMGPU::ZERO
+        };
+        args.MonitoredFenceValueArray[0] = pointed(&values)?;
+        self.tell(self.table().pfnWaitForSynchronizationObjectFromGpuCb, &args)
+    }
+
+    /// `pfnSignalSynchronizationObjectFromGpuCb`: a context signals monitored fences.
+    pub fn signal_from_gpu(
+        &self,
+        context: RuntimeContext,
+        fences: &[(D3DKMT_HANDLE, u64)],
+    ) -> Answer<()> {
+        let (objects, values): (Vec<_>, Vec<_>) = fences.iter().copied().unzip();
+        let mut args = D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU {
+            hContext: ptr::with_exposed_provenance_mut(context.0),
+            ObjectCount: count(objects.len()),
+            ObjectHandleArray: list(&objects),
+            ..D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU::ZERO
+        };
+        args.MonitoredFenceValueArray[0] = pointed(&values)?;
+        self.tell(self.table().pfnSignalSynchronizationObjectFromGpuCb, &args)
+    }
+}
+
+/// The objects, as many as fit; how many there are is said as it is.
+fn array(objects: &[D3DKMT_HANDLE]) -> [D3DKMT_HANDLE; 32] {
+    let mut array = [0; 32];
+    for (to, from) in array.iter_mut().zip(objects) {
+        *to = *from;
+    }
+    array
+}
+
+/// The address of a list, in the first word of a union: of its other members it is the largest.
+fn pointed(values: &[u64]) -> Answer<u64> {
+    u64::try_from(list(values).expose_provenance()).map_err(|_| E_INVALIDARG)
+}

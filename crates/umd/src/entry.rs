@@ -1,0 +1,116 @@
+//! The functions that the runtime calls: each is in, call, out.
+//!
+//! # Safety
+//!
+//! They are called as Microsoft's pages say: a structure is NULL or there for the call, with the
+//! lists it names; a handle of an adapter or a device is NULL, or one that was given here and is
+//! not closed or destroyed. A handle of a resource may be any number.
+#![expect(unsafe_code, reason = "the functions of a driver's table")]
+
+mod adapter;
+mod device;
+mod resource;
+
+pub use adapter::open_adapter;
+
+use crate::answer::Answer;
+use crate::driver::UserDevice;
+use crate::memory::Memory;
+use crate::order::{Area, Resource, RuntimeResource};
+use abi::hresult::{E_FAIL, E_INVALIDARG};
+use abi::{HANDLE, RECT};
+use std::collections::BTreeMap;
+use std::slice;
+use std::sync::{Mutex, TryLockError};
+
+/// What a device's handle is the address of.
+struct Device {
+    inside: Mutex<Inside>,
+}
+
+struct Inside {
+    device: Box<dyn UserDevice>,
+    /// The driver's numbers, by the handles that the runtime has: the addresses of the boxes.
+    resources: BTreeMap<usize, Box<u64>>,
+}
+
+impl Inside {
+    fn find(&self, handle: HANDLE) -> Answer<Resource> {
+        let handle = handle.addr();
+        let number = self.resources.get(&handle).ok_or(E_INVALIDARG)?;
+        Ok(Resource { number: **number, handle })
+    }
+
+    /// The handle of a resource that was just made.
+    fn name(&mut self, number: u64, runtime: RuntimeResource) -> HANDLE {
+        let boxed = Box::new(number);
+        let address = (&raw const *boxed).addr();
+        let handle = self.device.handle_of(number, runtime, address);
+        self.resources.insert(handle, boxed);
+        std::ptr::without_provenance_mut(handle)
+    }
+}
+
+/// Goes into a device: nobody else is inside then.
+///
+/// # Safety
+///
+/// The handle is NULL, or a device's that is not destroyed.
+unsafe fn inside<T>(device: HANDLE, call: impl FnOnce(&mut Inside) -> Answer<T>) -> Answer<T> {
+    // SAFETY: The caller's contract: it is the address of a box that is not gone.
+    let device = unsafe { device.cast::<Device>().as_ref() }.ok_or(E_INVALIDARG)?;
+    match device.inside.try_lock() {
+        Ok(mut inside) => call(&mut inside),
+        // A driver that panicked is asked again, if the runtime wants that.
+        Err(TryLockError::Poisoned(inside)) => call(&mut inside.into_inner()),
+        Err(TryLockError::WouldBlock) => Err(E_FAIL),
+    }
+}
+
+/// A copy of a structure of the runtime's.
+///
+/// # Safety
+///
+/// It is NULL, or there.
+unsafe fn read<T: Copy>(args: *const T) -> Answer<T> {
+    // SAFETY: The caller's contract.
+    unsafe { args.as_ref() }.copied().ok_or(E_INVALIDARG)
+}
+
+/// A copy of a list of the runtime's.
+///
+/// # Safety
+///
+/// It is NULL, or so many are there.
+unsafe fn read_list<T: Copy>(list: *const T, count: u32) -> Answer<Vec<T>> {
+    match count {
+        0 => Ok(Vec::new()),
+        _ if list.is_null() => Err(E_INVALIDARG),
+        // SAFETY: The caller's contract.
+        _ => Ok(unsafe { slice::from_raw_parts(list, count as usize) }.to_vec()),
+    }
+}
+
+/// Writes what is answered in a structure of the runtime's, which was read before.
+///
+/// # Safety
+///
+/// It is there.
+unsafe fn write<T>(to: *mut T, answer: T) {
+    // SAFETY: The caller's contract.
+    unsafe { to.write(answer) };
+}
+
+/// Memory of the runtime's that a surface is in. Its size is how far its rows go.
+fn surface_memory(address: HANDLE, rows: (u32, u32), slices: (u32, u32)) -> Option<Memory> {
+    let one = (rows.0 as usize).saturating_mul(rows.1 as usize);
+    let all = match slices {
+        (0 | 1, _) => one,
+        (depth, pitch) => one.max(pitch as usize).saturating_mul(depth as usize),
+    };
+    (!address.is_null()).then(|| Memory::new(address.expose_provenance(), all))
+}
+
+fn area(rect: RECT) -> Area {
+    Area { left: rect.left, top: rect.top, right: rect.right, bottom: rect.bottom }
+}

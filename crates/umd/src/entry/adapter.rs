@@ -1,0 +1,132 @@
+//! Adapters, and how devices come.
+
+use super::device::functions;
+use super::{Device, Inside, read, write};
+use crate::answer::{Answer, result};
+use crate::callbacks::{AdapterCallbacks, Callbacks};
+use crate::driver::{UserAdapter, UserDriver};
+use crate::order::{NewDevice, OpenAdapter};
+use crate::table::{functions_length, written};
+use abi::hresult::E_INVALIDARG;
+use abi::umd::{
+    D3D_UMD_INTERFACE_VERSION_WDDM2_0, D3DDDI_ADAPTERFUNCS, D3DDDIARG_CREATEDEVICE,
+    D3DDDIARG_GETCAPS, D3DDDIARG_OPENADAPTER,
+};
+use abi::{HANDLE, HRESULT};
+use std::collections::BTreeMap;
+use std::slice;
+use std::sync::Mutex;
+
+/// What an adapter's handle is the address of.
+struct Adapter {
+    adapter: Box<dyn UserAdapter>,
+}
+
+/// Opens an adapter of a driver (`OpenAdapter`): the function that the runtime looks for.
+///
+/// # Safety
+///
+/// `args` is NULL, or as Microsoft's page says, with tables that stay right for as long as
+/// anything made here is there; so are the calls of the functions that it answers.
+pub unsafe extern "win64-unwind" fn open_adapter<D: UserDriver>(
+    args: *mut D3DDDIARG_OPENADAPTER,
+) -> HRESULT {
+    // SAFETY: The caller's contract.
+    result(unsafe { open::<D>(args) })
+}
+
+/// # Safety
+///
+/// As that of [`open_adapter`].
+unsafe fn open<D: UserDriver>(args: *mut D3DDDIARG_OPENADAPTER) -> Answer<()> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read(args) }?;
+    // SAFETY: The caller's contract.
+    let callbacks = unsafe { AdapterCallbacks::new(asked.hAdapter, asked.pAdapterCallbacks) };
+    let callbacks = callbacks.filter(|_| !asked.pAdapterFuncs.is_null()).ok_or(E_INVALIDARG)?;
+    let order = OpenAdapter { interface: asked.Interface, version: asked.Version };
+    let adapter = D::open(&order, callbacks)?;
+    let functions = D3DDDI_ADAPTERFUNCS {
+        pfnGetCaps: Some(get_caps),
+        pfnCreateDevice: Some(create_device),
+        pfnCloseAdapter: Some(close_adapter),
+    };
+    // SAFETY: The caller's contract: it was seen not to be NULL.
+    unsafe { write(asked.pAdapterFuncs, functions) };
+    asked.hAdapter = Box::into_raw(Box::new(Adapter { adapter })).cast();
+    asked.DriverVersion = D3D_UMD_INTERFACE_VERSION_WDDM2_0;
+    // SAFETY: It was read before.
+    unsafe { write(args, asked) };
+    Ok(())
+}
+
+/// # Safety
+///
+/// The handle is NULL, or an adapter's that is not closed.
+unsafe fn adapter<'a>(handle: HANDLE) -> Answer<&'a Adapter> {
+    // SAFETY: The caller's contract: it is the address of a box that is not gone, and is only
+    // ever shared.
+    unsafe { handle.cast::<Adapter>().as_ref() }.ok_or(E_INVALIDARG)
+}
+
+unsafe extern "win64-unwind" fn get_caps(
+    handle: HANDLE,
+    args: *const D3DDDIARG_GETCAPS,
+) -> HRESULT {
+    let call = || {
+        // SAFETY: The contract of this module's functions.
+        let adapter = unsafe { adapter(handle) }?;
+        // SAFETY: The same.
+        let asked = unsafe { read(args) }?;
+        let mut answer = vec![0; asked.DataSize as usize];
+        adapter.adapter.caps(asked.Type, &mut answer)?;
+        if !answer.is_empty() && asked.pData.is_null() {
+            return Err(E_INVALIDARG);
+        }
+        let to =
+            if answer.is_empty() { std::ptr::dangling_mut() } else { asked.pData.cast::<u8>() };
+        // SAFETY: The same: so many bytes are there, or none are touched.
+        unsafe { slice::from_raw_parts_mut(to, answer.len()) }.copy_from_slice(&answer);
+        Ok(())
+    };
+    result(call())
+}
+
+unsafe extern "win64-unwind" fn create_device(
+    handle: HANDLE,
+    args: *mut D3DDDIARG_CREATEDEVICE,
+) -> HRESULT {
+    let call = || {
+        // SAFETY: The contract of this module's functions.
+        let adapter = unsafe { adapter(handle) }?;
+        // SAFETY: The same.
+        let mut asked = unsafe { read(args) }?;
+        // SAFETY: The same.
+        let callbacks = unsafe { Callbacks::new(asked.hDevice, asked.pCallbacks, asked.Version) };
+        let callbacks = callbacks.filter(|_| !asked.pDeviceFuncs.is_null()).ok_or(E_INVALIDARG)?;
+        let order = NewDevice {
+            interface: asked.Interface,
+            version: asked.Version,
+            flags: asked.Flags.Value,
+        };
+        let device = adapter.adapter.create_device(&order, callbacks)?;
+        let length = functions_length(asked.Version);
+        // SAFETY: The same: the runtime's table is as long as its version says.
+        unsafe { written(asked.pDeviceFuncs, length, &functions()) };
+        let inside = Mutex::new(Inside { device, resources: BTreeMap::new() });
+        asked.hDevice = Box::into_raw(Box::new(Device { inside })).cast();
+        // SAFETY: It was read before.
+        unsafe { write(args, asked) };
+        Ok(())
+    };
+    result(call())
+}
+
+unsafe extern "win64-unwind" fn close_adapter(handle: HANDLE) -> HRESULT {
+    if handle.is_null() {
+        return E_INVALIDARG;
+    }
+    // SAFETY: The contract of this module's functions: it is such a box's, for the last time.
+    let adapter = unsafe { Box::from_raw(handle.cast::<Adapter>()) };
+    result(adapter.adapter.close())
+}

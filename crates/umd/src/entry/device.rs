@@ -1,0 +1,254 @@
+//! The functions of a device but those that make resources.
+
+use super::resource::{create_resource, create_resource2, destroy_resource, open_resource};
+use super::{Device, area, inside, read, read_list, write};
+use crate::answer::{Answer, result};
+use crate::order::{AsyncLock, Blt, ColorFill, Lock, Rename, Residency, Resource, Unlock, Volume};
+use abi::hresult::{E_INVALIDARG, S_NOT_RESIDENT, S_OK, S_RESIDENT_IN_SHARED_MEMORY};
+use abi::umd::{
+    D3DDDI_DEVICEFUNCS, D3DDDI_UNLOCKASYNCFLAGS, D3DDDI_UNLOCKFLAGS, D3DDDIARG_BLT,
+    D3DDDIARG_COLORFILL, D3DDDIARG_LOCK, D3DDDIARG_LOCKASYNC, D3DDDIARG_QUERYRESOURCERESIDENCY,
+    D3DDDIARG_RENAME, D3DDDIARG_SETPRIORITY, D3DDDIARG_UNLOCK, D3DDDIARG_UNLOCKASYNC, D3DDDIBOX,
+};
+use abi::{HANDLE, HRESULT};
+use std::ptr;
+use std::sync::PoisonError;
+
+/// Everything that the trait has; nothing else is there.
+pub(super) fn functions() -> D3DDDI_DEVICEFUNCS {
+    D3DDDI_DEVICEFUNCS {
+        pfnCreateResource: Some(create_resource),
+        pfnCreateResource2: Some(create_resource2),
+        pfnOpenResource: Some(open_resource),
+        pfnDestroyResource: Some(destroy_resource),
+        pfnLock: Some(lock),
+        pfnUnlock: Some(unlock),
+        pfnLockAsync: Some(lock_async),
+        pfnUnlockAsync: Some(unlock_async),
+        pfnRename: Some(rename),
+        pfnBlt: Some(blt),
+        pfnColorFill: Some(color_fill),
+        pfnFlush: Some(flush),
+        pfnFlush1: Some(flush1),
+        pfnSetPriority: Some(set_priority),
+        pfnQueryResourceResidency: Some(query_residency),
+        pfnDestroyDevice: Some(destroy_device),
+        ..D3DDDI_DEVICEFUNCS::ZERO
+    }
+}
+
+fn volume(it: D3DDDIBOX) -> Volume {
+    Volume { from: [it.Left, it.Top, it.Front], to: [it.Right, it.Bottom, it.Back] }
+}
+
+unsafe extern "win64-unwind" fn lock(device: HANDLE, args: *mut D3DDDIARG_LOCK) -> HRESULT {
+    let call = || {
+        // SAFETY: The contract of this module's functions.
+        let mut asked = unsafe { read(args) }?;
+        // SAFETY: The same.
+        let locked = unsafe {
+            inside(device, |it| {
+                let resource = it.find(asked.hResource)?;
+                let (index, part) = (asked.SubResourceIndex, volume(asked.Box));
+                it.device.lock(&Lock { resource, index, part, flags: asked.Flags })
+            })
+        }?;
+        asked.pSurfData = ptr::with_exposed_provenance_mut(locked.address);
+        (asked.Pitch, asked.SlicePitch) = (locked.pitch, locked.slice_pitch);
+        // SAFETY: It was read before.
+        unsafe { write(args, asked) };
+        Ok(())
+    };
+    result(call())
+}
+
+unsafe extern "win64-unwind" fn unlock(device: HANDLE, args: *const D3DDDIARG_UNLOCK) -> HRESULT {
+    let call = || {
+        // SAFETY: The contract of this module's functions.
+        let asked = unsafe { read(args) }?;
+        let notify_only = asked.Flags.has(D3DDDI_UNLOCKFLAGS::NotifyOnly);
+        // SAFETY: The same.
+        unsafe {
+            inside(device, |it| {
+                let resource = it.find(asked.hResource)?;
+                it.device.unlock(&Unlock { resource, index: asked.SubResourceIndex, notify_only })
+            })
+        }
+    };
+    result(call())
+}
+
+unsafe extern "win64-unwind" fn lock_async(
+    device: HANDLE,
+    args: *mut D3DDDIARG_LOCKASYNC,
+) -> HRESULT {
+    let call = || {
+        // SAFETY: The contract of this module's functions.
+        let mut asked = unsafe { read(args) }?;
+        // SAFETY: The same.
+        let locked = unsafe {
+            inside(device, |it| {
+                let resource = it.find(asked.hResource)?;
+                let (index, part) = (asked.SubResourceIndex, volume(asked.Box));
+                it.device.lock_async(&AsyncLock { resource, index, part, flags: asked.Flags })
+            })
+        }?;
+        asked.pSurfData = ptr::with_exposed_provenance_mut(locked.locked.address);
+        (asked.Pitch, asked.SlicePitch) = (locked.locked.pitch, locked.locked.slice_pitch);
+        asked.hCookie = ptr::without_provenance_mut(locked.cookie);
+        asked.GpuVirtualAddress = locked.gpu;
+        // SAFETY: It was read before.
+        unsafe { write(args, asked) };
+        Ok(())
+    };
+    result(call())
+}
+
+unsafe extern "win64-unwind" fn unlock_async(
+    device: HANDLE,
+    args: *const D3DDDIARG_UNLOCKASYNC,
+) -> HRESULT {
+    let call = || {
+        // SAFETY: The contract of this module's functions.
+        let asked = unsafe { read(args) }?;
+        let (index, notify_only) =
+            (asked.SubResourceIndex, asked.Flags.has(D3DDDI_UNLOCKASYNCFLAGS::NotifyOnly));
+        // SAFETY: The same.
+        unsafe {
+            inside(device, |it| {
+                let resource = it.find(asked.hResource)?;
+                it.device.unlock_async(&Unlock { resource, index, notify_only })
+            })
+        }
+    };
+    result(call())
+}
+
+unsafe extern "win64-unwind" fn rename(device: HANDLE, args: *const D3DDDIARG_RENAME) -> HRESULT {
+    let call = || {
+        // SAFETY: The contract of this module's functions.
+        let asked = unsafe { read(args) }?;
+        // SAFETY: The same.
+        unsafe {
+            inside(device, |it| {
+                let resource = it.find(asked.hResource)?;
+                let (index, cookie) = (asked.SubResourceIndex, asked.hCookie.addr());
+                let gpu = asked.GpuVirtualAddress;
+                it.device.rename(&Rename { resource, index, cookie, gpu })
+            })
+        }
+    };
+    result(call())
+}
+
+unsafe extern "win64-unwind" fn blt(device: HANDLE, args: *const D3DDDIARG_BLT) -> HRESULT {
+    let call = || {
+        // SAFETY: The contract of this module's functions.
+        let asked = unsafe { read(args) }?;
+        // SAFETY: The same.
+        unsafe {
+            inside(device, |it| {
+                let order = Blt {
+                    from: it.find(asked.hSrcResource)?,
+                    from_index: asked.SrcSubResourceIndex,
+                    from_area: area(asked.SrcRect),
+                    to: it.find(asked.hDstResource)?,
+                    to_index: asked.DstSubResourceIndex,
+                    to_area: area(asked.DstRect),
+                    key: asked.ColorKey,
+                    flags: asked.Flags,
+                };
+                it.device.blt(&order)
+            })
+        }
+    };
+    result(call())
+}
+
+unsafe extern "win64-unwind" fn color_fill(
+    device: HANDLE,
+    args: *const D3DDDIARG_COLORFILL,
+) -> HRESULT {
+    let call = || {
+        // SAFETY: The contract of this module's functions.
+        let asked = unsafe { read(args) }?;
+        // SAFETY: The same.
+        unsafe {
+            inside(device, |it| {
+                let resource = it.find(asked.hResource)?;
+                let (index, color) = (asked.SubResourceIndex, asked.Color);
+                it.device.color_fill(&ColorFill {
+                    resource,
+                    index,
+                    area: area(asked.DstRect),
+                    color,
+                })
+            })
+        }
+    };
+    result(call())
+}
+
+unsafe extern "win64-unwind" fn flush(device: HANDLE) -> HRESULT {
+    // SAFETY: The contract of this module's functions.
+    result(unsafe { inside(device, |it| it.device.flush()) })
+}
+
+unsafe extern "win64-unwind" fn flush1(device: HANDLE, _flags: u32) -> HRESULT {
+    // SAFETY: The contract of this module's functions.
+    result(unsafe { inside(device, |it| it.device.flush()) })
+}
+
+unsafe extern "win64-unwind" fn set_priority(
+    device: HANDLE,
+    args: *const D3DDDIARG_SETPRIORITY,
+) -> HRESULT {
+    let call = || {
+        // SAFETY: The contract of this module's functions.
+        let asked = unsafe { read(args) }?;
+        // SAFETY: The same.
+        unsafe {
+            inside(device, |it| {
+                let resource = it.find(asked.hResource)?;
+                it.device.set_priority(resource, asked.Priority)
+            })
+        }
+    };
+    result(call())
+}
+
+unsafe extern "win64-unwind" fn query_residency(
+    device: HANDLE,
+    args: *const D3DDDIARG_QUERYRESOURCERESIDENCY,
+) -> HRESULT {
+    let call = || {
+        // SAFETY: The contract of this module's functions.
+        let asked = unsafe { read(args) }?;
+        // SAFETY: The same.
+        let handles = unsafe { read_list(asked.pHandleList, asked.NumResources) }?;
+        // SAFETY: The same.
+        unsafe {
+            inside(device, |it| {
+                let found: Answer<Vec<Resource>> =
+                    handles.iter().map(|one| it.find(*one)).collect();
+                it.device.query_residency(&found?)
+            })
+        }
+    };
+    match call() {
+        Ok(Residency::Gpu) => S_OK,
+        Ok(Residency::Shared) => S_RESIDENT_IN_SHARED_MEMORY,
+        Ok(Residency::None) => S_NOT_RESIDENT,
+        Err(failure) => failure,
+    }
+}
+
+unsafe extern "win64-unwind" fn destroy_device(device: HANDLE) -> HRESULT {
+    if device.is_null() {
+        return E_INVALIDARG;
+    }
+    // SAFETY: The contract of this module's functions: it is such a box's, for the last time.
+    let device = unsafe { Box::from_raw(device.cast::<Device>()) };
+    let mut inside = device.inside.into_inner().unwrap_or_else(PoisonError::into_inner);
+    result(inside.device.end())
+}

@@ -1,0 +1,151 @@
+//! How resources come and go.
+
+use super::{inside, read, read_list, surface_memory, write};
+use crate::answer::{Answer, result};
+use crate::order::{NewResource, OpenedAllocation, OpenedResource, RuntimeResource, Surface};
+use abi::ukm::D3DDDI_OPENALLOCATIONINFO;
+use abi::umd::{
+    D3DDDI_SURFACEINFO, D3DDDIARG_CREATERESOURCE, D3DDDIARG_CREATERESOURCE2, D3DDDIARG_OPENRESOURCE,
+};
+use abi::{HANDLE, HRESULT};
+
+pub(super) unsafe extern "win64-unwind" fn create_resource(
+    device: HANDLE,
+    args: *mut D3DDDIARG_CREATERESOURCE,
+) -> HRESULT {
+    let call = || {
+        // SAFETY: The contract of this module's functions.
+        let mut asked = unsafe { read(args) }?;
+        // SAFETY: The same.
+        asked.hResource = unsafe { create(device, &asked, 0) }?;
+        // SAFETY: It was read before.
+        unsafe { write(args, asked) };
+        Ok(())
+    };
+    result(call())
+}
+
+pub(super) unsafe extern "win64-unwind" fn create_resource2(
+    device: HANDLE,
+    args: *mut D3DDDIARG_CREATERESOURCE2,
+) -> HRESULT {
+    let call = || {
+        // SAFETY: The contract of this module's functions.
+        let mut asked = unsafe { read(args) }?;
+        let first = D3DDDIARG_CREATERESOURCE {
+            Format: asked.Format,
+            Pool: asked.Pool,
+            MultisampleType: asked.MultisampleType,
+            MultisampleQuality: asked.MultisampleQuality,
+            pSurfList: asked.pSurfList,
+            SurfCount: asked.SurfCount,
+            MipLevels: asked.MipLevels,
+            Fvf: asked.Fvf,
+            VidPnSourceId: asked.VidPnSourceId,
+            RefreshRate: asked.RefreshRate,
+            hResource: asked.hResource,
+            Flags: asked.Flags,
+            Rotation: asked.Rotation,
+        };
+        // SAFETY: The same.
+        asked.hResource = unsafe { create(device, &first, asked.Flags2.Value) }?;
+        // SAFETY: It was read before.
+        unsafe { write(args, asked) };
+        Ok(())
+    };
+    result(call())
+}
+
+/// # Safety
+///
+/// The contract of this module's functions.
+unsafe fn create(device: HANDLE, asked: &D3DDDIARG_CREATERESOURCE, flags2: u32) -> Answer<HANDLE> {
+    // SAFETY: The caller's contract.
+    let surfaces = unsafe { read_list(asked.pSurfList, asked.SurfCount) }?;
+    let order = NewResource {
+        runtime: RuntimeResource(asked.hResource.expose_provenance()),
+        format: asked.Format,
+        pool: asked.Pool,
+        surfaces: surfaces.iter().map(surface).collect(),
+        levels: asked.MipLevels,
+        source: asked.VidPnSourceId,
+        refresh: (asked.RefreshRate.Numerator, asked.RefreshRate.Denominator),
+        flags: asked.Flags,
+        flags2,
+        rotation: asked.Rotation,
+    };
+    // SAFETY: The caller's contract.
+    unsafe {
+        inside(device, |it| {
+            let number = it.device.create_resource(&order)?;
+            Ok(it.name(number, order.runtime))
+        })
+    }
+}
+
+fn surface(it: &D3DDDI_SURFACEINFO) -> Surface {
+    let (rows, slices) = ((it.SysMemPitch, it.Height), (it.Depth, it.SysMemSlicePitch));
+    Surface {
+        width: it.Width,
+        height: it.Height,
+        depth: it.Depth,
+        memory: surface_memory(it.pSysMem.cast_mut(), rows, slices),
+        pitch: it.SysMemPitch,
+        slice_pitch: it.SysMemSlicePitch,
+    }
+}
+
+pub(super) unsafe extern "win64-unwind" fn open_resource(
+    device: HANDLE,
+    args: *mut D3DDDIARG_OPENRESOURCE,
+) -> HRESULT {
+    let call = || {
+        // SAFETY: The contract of this module's functions.
+        let mut asked = unsafe { read(args) }?;
+        // SAFETY: The same.
+        let infos = unsafe { read_list(asked.pOpenAllocationInfo, asked.NumAllocations) }?;
+        let (private, size) = (asked.pPrivateDriverData.cast::<u8>(), asked.PrivateDriverDataSize);
+        // SAFETY: The same.
+        let private = unsafe { read_list(private, size) }?;
+        let opened = |it: &D3DDDI_OPENALLOCATIONINFO| {
+            let (bytes, size) = (it.pPrivateDriverData.cast::<u8>(), it.PrivateDriverDataSize);
+            // SAFETY: The same.
+            let private = unsafe { read_list(bytes, size) }?;
+            Ok(OpenedAllocation { allocation: it.hAllocation, private })
+        };
+        let order = OpenedResource {
+            runtime: RuntimeResource(asked.hResource.expose_provenance()),
+            kernel: asked.hKMResource,
+            allocations: infos.iter().map(opened).collect::<Answer<Vec<_>>>()?,
+            private,
+            rotation: asked.Rotation,
+            flags: asked.Flags.Value,
+        };
+        // SAFETY: The same.
+        asked.hResource = unsafe {
+            inside(device, |it| {
+                let number = it.device.open_resource(&order)?;
+                Ok(it.name(number, order.runtime))
+            })
+        }?;
+        // SAFETY: It was read before.
+        unsafe { write(args, asked) };
+        Ok(())
+    };
+    result(call())
+}
+
+pub(super) unsafe extern "win64-unwind" fn destroy_resource(
+    device: HANDLE,
+    resource: HANDLE,
+) -> HRESULT {
+    // SAFETY: The contract of this module's functions.
+    result(unsafe {
+        inside(device, |it| {
+            let found = it.find(resource)?;
+            it.device.destroy_resource(found)?;
+            it.resources.remove(&found.handle);
+            Ok(())
+        })
+    })
+}

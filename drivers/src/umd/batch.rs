@@ -1,0 +1,92 @@
+//! Commands that are not submitted yet.
+#![forbid(unsafe_code)]
+
+use abi::D3DKMT_HANDLE;
+use softgpu::format::{Command, encode};
+use std::collections::BTreeSet;
+use umd::Buffers;
+
+/// How many bytes of commands are collected where no buffer says it.
+const MOST: usize = 1024;
+
+/// A packet in the making.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    commands: Vec<Command>,
+    bytes: usize,
+    uses: Vec<(D3DKMT_HANDLE, bool)>,
+    groups: BTreeSet<u64>,
+}
+
+impl Batch {
+    pub(super) fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// What its commands use, and whether they write it.
+    pub(super) fn uses(&self) -> &[(D3DKMT_HANDLE, bool)] {
+        &self.uses
+    }
+
+    pub(super) fn has(&self, allocation: D3DKMT_HANDLE) -> bool {
+        self.uses.iter().any(|it| it.0 == allocation)
+    }
+
+    pub(super) fn has_group(&self, group: u64) -> bool {
+        self.groups.contains(&group)
+    }
+
+    /// The packet, as bytes.
+    pub(super) fn encoded(&self) -> Vec<u8> {
+        encode(&self.commands)
+    }
+
+    /// Notes a command; whether it fits. In a context with lists it is written at once.
+    pub(super) fn add(
+        &mut self,
+        command: Command,
+        uses: &[(D3DKMT_HANDLE, bool)],
+        groups: &[u64],
+        buffers: Option<&Buffers>,
+    ) -> bool {
+        let mut all = self.uses.clone();
+        for (allocation, written) in uses {
+            match all.iter_mut().find(|it| it.0 == *allocation) {
+                Some(it) => it.1 |= written,
+                None => all.push((*allocation, *written)),
+            }
+        }
+        let command_bytes = encode(&[command]);
+        let added = command_bytes.get(4..).unwrap_or_default();
+        let start = self.bytes.max(4);
+        let (room, entries) = buffers
+            .map_or((MOST, usize::MAX), |it| (it.room() as usize, it.listed_room() as usize));
+        if start + added.len() > room || all.len() > entries {
+            return false;
+        }
+        self.commands.push(command);
+        if let Some(buffers) = buffers
+            && !self.write(buffers, start, added, &all)
+        {
+            self.commands.pop();
+            return false;
+        }
+        self.bytes = start + added.len();
+        self.uses = all;
+        self.groups.extend(groups);
+        true
+    }
+
+    fn write(
+        &self,
+        buffers: &Buffers,
+        start: usize,
+        added: &[u8],
+        uses: &[(D3DKMT_HANDLE, bool)],
+    ) -> bool {
+        let count = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        buffers.write(0, &count(self.commands.len()).to_le_bytes())
+            && buffers.write(count(start), added)
+            && uses.iter().zip(0..).all(|(it, index)| buffers.list(index, it.0, it.1))
+    }
+}

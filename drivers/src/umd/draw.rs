@@ -1,0 +1,151 @@
+//! What is drawn: commands of the packet in the making, or done by the CPU.
+//!
+//! The hardware fills bytes and copies bytes: of a colour the lowest byte counts, and nothing is
+//! stretched.
+#![forbid(unsafe_code)]
+
+use super::group::{Instance, Surface};
+use super::hardware::Way;
+use super::soft::SoftDevice;
+use abi::hresult::{E_FAIL, E_INVALIDARG, E_NOTIMPL};
+use kernel::Handle;
+use softgpu::format::Command;
+use umd::{Answer, Blt, ColorFill, Memory, Resource};
+
+impl SoftDevice {
+    pub(super) fn fill(&mut self, order: &ColorFill) -> Answer<()> {
+        let index = self.index(order.resource, order.index)?;
+        let surface = self.surface(order.resource, index)?;
+        let rows = surface.shape.rows(order.area).ok_or(E_INVALIDARG)?;
+        let [value, ..] = order.color.to_le_bytes();
+        if let Some(memory) = surface.system {
+            for (start, length) in rows {
+                write(&memory, start, &vec![value; usize::try_from(length).unwrap_or(0)])?;
+            }
+            return Ok(());
+        }
+        let target = surface.current().ok_or(E_FAIL)?;
+        for (offset, length) in rows {
+            let command = match self.hardware.way {
+                Way::Addressed => {
+                    Command::FillAt { address: target.address + offset, length, value }
+                }
+                _ => Command::Fill { target: Handle(target.allocation), offset, length, value },
+            };
+            self.add(command, &[(target.allocation, true)], &[order.resource.number])?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn copy(&mut self, order: &Blt) -> Answer<()> {
+        let from_index = self.index(order.from, order.from_index)?;
+        let to_index = self.index(order.to, order.to_index)?;
+        let (from, to) = (self.surface(order.from, from_index)?, self.surface(order.to, to_index)?);
+        let size = |it: umd::Area| (it.right.wrapping_sub(it.left), it.bottom.wrapping_sub(it.top));
+        if size(order.from_area) != size(order.to_area) || from.shape.loose != to.shape.loose {
+            return Err(E_NOTIMPL);
+        }
+        let from_rows = from.shape.rows(order.from_area).ok_or(E_INVALIDARG)?;
+        let to_rows = to.shape.rows(order.to_area).ok_or(E_INVALIDARG)?;
+        // Whole rows of one are cut into the rows of the other.
+        let line = from_rows.iter().chain(&to_rows).map(|it| it.1).min().unwrap_or(0);
+        let rows: Vec<(u64, u64)> =
+            cut(&from_rows, line).into_iter().zip(cut(&to_rows, line)).collect();
+        if from.system.is_some() || to.system.is_some() {
+            return self.copy_by_cpu(order, (from_index, to_index), &rows, line);
+        }
+        let (from, to) = (from.current().ok_or(E_FAIL)?, to.current().ok_or(E_FAIL)?);
+        let groups = [order.from.number, order.to.number];
+        // Within one surface what is read is not overwritten before.
+        let backwards = from.allocation == to.allocation && order.to_area.top > order.from_area.top;
+        let count = rows.len();
+        for place in 0..count {
+            let place = if backwards { count - 1 - place } else { place };
+            let Some((from_offset, to_offset)) = rows.get(place).copied() else { continue };
+            let command = self.copying((from, from_offset), (to, to_offset), line);
+            self.add(command, &[(from.allocation, false), (to.allocation, true)], &groups)?;
+        }
+        Ok(())
+    }
+
+    fn copying(&self, from: (Instance, u64), to: (Instance, u64), length: u64) -> Command {
+        let ((from, from_offset), (to, to_offset)) = (from, to);
+        match self.hardware.way {
+            Way::Addressed => Command::CopyAt {
+                from: from.address + from_offset,
+                to: to.address + to_offset,
+                length,
+            },
+            _ => Command::Copy {
+                from: Handle(from.allocation),
+                from_offset,
+                to: Handle(to.allocation),
+                to_offset,
+                length,
+            },
+        }
+    }
+
+    /// One of them is in the runtime's memory, which the GPU does not see.
+    fn copy_by_cpu(
+        &mut self,
+        order: &Blt,
+        (from_index, to_index): (usize, usize),
+        rows: &[(u64, u64)],
+        line: u64,
+    ) -> Answer<()> {
+        let (from, from_locked) = self.look(order.from, from_index)?;
+        let copied = match self.look(order.to, to_index) {
+            Ok((to, to_locked)) => {
+                let copied = copy_rows(&from, &to, rows, line);
+                let unlocked = to_locked.map_or(Ok(()), |it| self.unlock_one(it));
+                copied.and(unlocked)
+            }
+            Err(failure) => Err(failure),
+        };
+        let unlocked = from_locked.map_or(Ok(()), |it| self.unlock_one(it));
+        copied.and(unlocked)
+    }
+
+    /// A surface as the CPU sees it, when nobody uses it any more; and what to unlock then.
+    fn look(&mut self, resource: Resource, index: usize) -> Answer<(Memory, Option<u32>)> {
+        let surface = self.surface(resource, index)?;
+        if let Some(memory) = surface.system.or(surface.at) {
+            return Ok((memory, None));
+        }
+        let (instance, bytes) = (surface.current().ok_or(E_FAIL)?, surface.shape.bytes);
+        if self.batch.has(instance.allocation) {
+            self.submit()?;
+        }
+        self.wait_for(instance.allocation)?;
+        let memory = self.lock_one(instance.allocation, 0, bytes)?.1;
+        Ok((memory, Some(instance.allocation)))
+    }
+
+    pub(super) fn surface(&self, resource: Resource, index: usize) -> Answer<&Surface> {
+        self.group(resource)?.surfaces.get(index).ok_or(E_INVALIDARG)
+    }
+}
+
+/// Rows of one length, of rows that are a multiple of it.
+fn cut(rows: &[(u64, u64)], line: u64) -> Vec<u64> {
+    let step = usize::try_from(line.max(1)).unwrap_or(usize::MAX);
+    rows.iter().flat_map(|(start, length)| (*start..start + length).step_by(step)).collect()
+}
+
+fn copy_rows(from: &Memory, to: &Memory, rows: &[(u64, u64)], line: u64) -> Answer<()> {
+    let mut bytes = vec![0; usize::try_from(line).unwrap_or(0)];
+    for (from_offset, to_offset) in rows {
+        let offset = usize::try_from(*from_offset).map_err(|_| E_FAIL)?;
+        if !from.read(offset, &mut bytes) {
+            return Err(E_FAIL);
+        }
+        write(to, *to_offset, &bytes)?;
+    }
+    Ok(())
+}
+
+fn write(memory: &Memory, offset: u64, bytes: &[u8]) -> Answer<()> {
+    let offset = usize::try_from(offset).map_err(|_| E_FAIL)?;
+    if memory.write(offset, bytes) { Ok(()) } else { Err(E_FAIL) }
+}

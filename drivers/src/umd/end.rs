@@ -1,0 +1,198 @@
+//! How resources and devices go.
+//!
+//! A resource is released as one, when no command that is not submitted uses it. What the GPU
+//! still uses is put off to the next flush, or to the end of the device.
+#![forbid(unsafe_code)]
+
+use super::flaw::Flaw;
+use super::group::Group;
+use super::soft::SoftDevice;
+use abi::D3DKMT_HANDLE;
+use abi::hresult::{E_INVALIDARG, E_NOTIMPL, E_OUTOFMEMORY};
+use abi::ukm::D3DDDICB_DESTROYALLOCATION2FLAGS as DestroyFlags;
+use std::mem;
+use umd::{Answer, Release, Resource, RuntimeContext, RuntimeResource};
+
+/// How many resources wait for their release.
+const MOST_DEFERRED: usize = 8;
+
+impl SoftDevice {
+    pub(super) fn drop_group(&mut self, resource: Resource) -> Answer<()> {
+        self.group(resource)?;
+        if self.flaw == Flaw::FailsOddly {
+            return Err(E_NOTIMPL);
+        }
+        let late = self.flaw == Flaw::ReleasesBeforeFlush;
+        if self.batch.has_group(resource.number) && !late {
+            self.submit()?;
+        }
+        let mut group = self.groups.remove(&resource.number).ok_or(E_INVALIDARG)?;
+        let gone = self.end_group(&mut group);
+        match gone {
+            Ok(Gone::Released) => {}
+            Ok(Gone::Deferred) => self.deferred.push_back(group),
+            Ok(Gone::Forgotten) => self.forgotten.push(group),
+            Err(failure) => {
+                // It is there still, and can be destroyed again.
+                self.groups.insert(resource.number, group);
+                return Err(failure);
+            }
+        }
+        if late {
+            let _ = self.submit(); // Too late, so whatever is answered.
+        }
+        if self.deferred.len() > MOST_DEFERRED {
+            self.work_off()?;
+        }
+        if self.flaw == Flaw::FreesAndFails { Err(E_OUTOFMEMORY) } else { Ok(()) }
+    }
+
+    fn end_group(&mut self, group: &mut Group) -> Answer<Gone> {
+        self.unlock_all(group)?;
+        if self.flaw == Flaw::DefersForever {
+            return Ok(Gone::Forgotten);
+        }
+        let all = [group.members(), group.extras()].concat();
+        let busy = all.iter().any(|it| self.is_busy(*it));
+        let may_wait = !group.shared && !group.shown && self.flaw != Flaw::AssumesNotInUse;
+        if busy && may_wait {
+            return Ok(Gone::Deferred);
+        }
+        self.release(group).map(|()| Gone::Released)
+    }
+
+    /// An application may drop what it has locked.
+    fn unlock_all(&self, group: &mut Group) -> Answer<()> {
+        for surface in &mut group.surfaces {
+            if surface.at.take().is_some() {
+                self.unlock_one(surface.locked)?;
+            }
+            surface.locks = 0;
+            for it in mem::take(&mut surface.asynchronous).into_iter().filter(|it| *it != 0) {
+                self.unlock_one(it)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Releases a resource, and what its surfaces had besides.
+    fn release(&mut self, group: &mut Group) -> Answer<()> {
+        let (members, extras) = (group.members(), group.extras());
+        if !extras.is_empty() {
+            self.free(&Release { list: extras.clone(), ..Release::default() }, &extras)?;
+            for surface in &mut group.surfaces {
+                surface.instances.retain(|it| it.member);
+                surface.current = 0;
+            }
+        }
+        if members.is_empty() {
+            return Ok(());
+        }
+        self.release_members(group, &members)?;
+        for it in members.iter().chain(&extras) {
+            self.used.remove(it);
+            self.shown.remove(it);
+        }
+        Ok(())
+    }
+
+    fn release_members(&mut self, group: &Group, members: &[D3DKMT_HANDLE]) -> Answer<()> {
+        let whole = group.whole();
+        let listed = |list: &[D3DKMT_HANDLE]| Release { list: list.to_vec(), ..Release::default() };
+        let by_list = matches!(
+            self.flaw,
+            Flaw::FreesTheListOnly | Flaw::FreesOneOfGroup | Flaw::FreesOneByOne
+        );
+        match self.flaw {
+            // What is shared cannot go by list, and what has one surface goes one by one as a list.
+            _ if by_list && group.shared => self.free(&whole, members),
+            Flaw::FreesTheListOnly => self.free(&listed(members), members),
+            Flaw::FreesOneOfGroup => {
+                let one = members.get(..1).unwrap_or_default();
+                self.free(&listed(one), one)
+            }
+            Flaw::FreesOneByOne => {
+                members.chunks(1).try_for_each(|one| self.free(&listed(one), one))
+            }
+            Flaw::FreesTwice => {
+                self.free(&whole, members)?;
+                let _ = self.free(&whole, members); // It has what it wanted.
+                Ok(())
+            }
+            Flaw::FreesLocked => {
+                let shapes = group.surfaces.first().map_or(0, |it| it.shape.bytes);
+                if let Some(first) = members.first() {
+                    self.wait_for(*first)?;
+                    let _ = self.lock_one(*first, 0, shapes)?;
+                }
+                self.free(&whole, members)
+            }
+            Flaw::ResourceAndList => {
+                let both = Release { resource: group.runtime, list: members.to_vec() };
+                self.free(&both, members).or_else(|_| self.free(&whole, members))
+            }
+            Flaw::FreesByOwnHandle => {
+                let own = Release { resource: RuntimeResource(group.handle), ..whole.clone() };
+                self.free(&own, members).or_else(|_| self.free(&whole, members))
+            }
+            _ => self.free(&whole, members),
+        }
+    }
+
+    /// One call of the runtime's. Where the driver knows that nothing uses what goes, it says so.
+    fn free(&self, release: &Release, allocations: &[D3DKMT_HANDLE]) -> Answer<()> {
+        if self.fence.is_none() {
+            return self.callbacks.deallocate(release);
+        }
+        let used = |it: &D3DKMT_HANDLE| self.batch.has(*it) || self.is_busy(*it);
+        let idle = !allocations.iter().any(used) || self.flaw == Flaw::AssumesNotInUse;
+        let flags = if idle { DestroyFlags::AssumeNotInUse } else { 0 };
+        self.callbacks.deallocate2(release, flags)
+    }
+
+    /// Releases what was put off.
+    pub(super) fn work_off(&mut self) -> Answer<()> {
+        while let Some(mut group) = self.deferred.pop_front() {
+            if let Err(failure) = self.release(&mut group) {
+                self.deferred.push_front(group);
+                return Err(failure);
+            }
+        }
+        Ok(())
+    }
+
+    /// Releases everything. The first failure is handed back, and the rest is done all the same.
+    pub(super) fn end_all(&mut self) -> Answer<()> {
+        let mut answer = self.submit();
+        answer = answer.and(self.work_off());
+        for (_, mut group) in mem::take(&mut self.groups) {
+            let unlocked = self.unlock_all(&mut group);
+            answer = answer.and(unlocked).and(self.release(&mut group));
+        }
+        let own = self.end_own();
+        answer.and(own)
+    }
+
+    /// Ends what the device has besides resources.
+    pub(super) fn end_own(&mut self) -> Answer<()> {
+        let mut answer = Ok(());
+        if let Some(fence) = self.fence.take() {
+            answer = answer.and(self.callbacks.destroy_sync(fence.object));
+        }
+        let context = mem::take(&mut self.context);
+        if context != RuntimeContext::default() && self.flaw != Flaw::LeavesContext {
+            answer = answer.and(self.callbacks.destroy_context(context));
+        }
+        if let Some(queue) = self.queue.take() {
+            answer = answer.and(self.callbacks.destroy_paging_queue(queue.queue));
+        }
+        answer
+    }
+}
+
+/// What became of a resource.
+enum Gone {
+    Released,
+    Deferred,
+    Forgotten,
+}

@@ -1,0 +1,113 @@
+//! What a user-mode driver does wrong.
+//!
+//! To add one: a line here, the place where it shows (`flaw ==` finds them all), and its name in
+//! the list of drivers.
+#![expect(unsafe_code, reason = "vouches for the entry points of this crate")]
+
+use super::soft::Soft;
+use abi::umd::PFND3DDDI_OPENADAPTER;
+use runtime::Umd;
+use umd::open_adapter;
+
+macro_rules! flaws {
+    ($($(#[doc = $doc:literal])+ $flaw:ident,)+) => {
+        /// What a user-mode driver does wrong.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Flaw {
+            $($(#[doc = $doc])+ $flaw,)+
+        }
+
+        impl Flaw {
+            const ALL: &[Self] = &[$(Self::$flaw),+];
+
+            /// `OpenAdapter` of the driver that does it.
+            fn entry(self) -> PFND3DDDI_OPENADAPTER {
+                match self {
+                    $(Self::$flaw => open_adapter::<Soft<{ Flaw::$flaw as u8 }>>,)+
+                }
+            }
+        }
+    };
+}
+
+flaws! {
+    /// Nothing: it is good.
+    None,
+    /// It releases a resource that its commands, not submitted yet, use.
+    ReleasesBeforeFlush,
+    /// It frees the allocations of a resource by list, and the resource never.
+    FreesTheListOnly,
+    /// It releases a resource a second time.
+    FreesTwice,
+    /// It frees an allocation that it has locked.
+    FreesLocked,
+    /// It frees one allocation of a resource, and no other.
+    FreesOneOfGroup,
+    /// It frees the allocations of a resource one by one, and the resource never.
+    FreesOneByOne,
+    /// It puts a release off, and forgets it.
+    DefersForever,
+    /// It releases a resource, and answers that it could not.
+    FreesAndFails,
+    /// It answers a destroy with what a destroy may not answer.
+    FailsOddly,
+    /// It calls the runtime for a device that it was told to destroy.
+    CallsAfterDevice,
+    /// It submits on a thread that it started itself.
+    WrongThread,
+    /// It releases a resource and lists its allocations besides.
+    ResourceAndList,
+    /// It releases a resource by the handle that it gave the runtime.
+    FreesByOwnHandle,
+    /// It frees what the GPU uses as if it did not.
+    AssumesNotInUse,
+    /// It leaves the runtime's handle of a resource in its place.
+    KeepsItsHandle,
+    /// It gives two resources the same handle.
+    HandlesTwice,
+    /// It never unlocks what it has locked.
+    ForgetsToUnlock,
+    /// It refuses to lock what is locked.
+    RefusesSecondLock,
+    /// It unlocks what is not locked, and says that it did.
+    UnlocksAnything,
+    /// It answers a lock that may wait that the GPU is still drawing.
+    NeverWaits,
+    /// It writes on into buffers that are no longer its own.
+    KeepsOldBuffers,
+    /// It uses the memory that a lock has replaced.
+    KeepsOldInstance,
+    /// It fills the last surface for one that there is not.
+    TakesAnyIndex,
+    /// It allocates memory for a resource that has some.
+    AllocatesOnOpen,
+    /// It allocates each surface of a resource in a call of its own.
+    AllocatesEach,
+    /// It answers success where a callback refused.
+    SwallowsErrors,
+    /// It submits in the middle of an asynchronous lock.
+    FlushesInLockAsync,
+    /// It submits without a context.
+    NoContext,
+    /// It asks what the hardware is when it is to make a device.
+    AsksLate,
+    /// It forgets its context when its device goes.
+    LeavesContext,
+    /// It asks to ignore the GPU, and to wait for it.
+    IgnoresSyncAlone,
+}
+
+impl Flaw {
+    /// The flaw of a number that an entry point has.
+    pub(super) fn of(number: u8) -> Self {
+        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::None)
+    }
+}
+
+/// The user-mode driver of the built-in GPU, with a flaw or with none.
+pub fn with(flaw: Flaw) -> Umd {
+    // SAFETY: The entry points of this crate are those of drivers in safe Rust: what they call
+    // back with is good.
+    unsafe { Umd::of(flaw.entry()) }
+}

@@ -1,0 +1,216 @@
+//! Resources, their surfaces, and the memory of those.
+#![forbid(unsafe_code)]
+
+use abi::D3DKMT_HANDLE;
+use umd::{Area, Memory, Release, RuntimeResource};
+
+pub(super) const PAGE: u64 = 4096;
+pub(super) const PIXEL: u32 = 4;
+
+const MAGIC: [u8; 4] = *b"WTUS";
+
+/// A resource.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) runtime: RuntimeResource,
+    /// The handle that the runtime has: only a flaw needs it.
+    pub(super) handle: usize,
+    /// Others see it, or it is theirs: it is never renamed, and goes as one.
+    pub(super) shared: bool,
+    /// It may be on a display.
+    pub(super) shown: bool,
+    pub(super) surfaces: Vec<Surface>,
+}
+
+/// A surface.
+#[derive(Debug)]
+pub(super) struct Surface {
+    pub(super) shape: Shape,
+    /// The runtime's memory, if it is in that.
+    pub(super) system: Option<Memory>,
+    /// Its memory, and what else was its memory; the first is the resource's own.
+    pub(super) instances: Vec<Instance>,
+    pub(super) current: usize,
+    /// How often the application has locked it.
+    pub(super) locks: u32,
+    /// Where it sees it.
+    pub(super) at: Option<Memory>,
+    /// What is locked for that.
+    pub(super) locked: D3DKMT_HANDLE,
+    /// What it has locked asynchronously.
+    pub(super) asynchronous: Vec<D3DKMT_HANDLE>,
+    /// What such locks have shown in place of its memory, and is not its memory yet.
+    pub(super) promised: Vec<D3DKMT_HANDLE>,
+}
+
+/// How a surface lies in its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) depth: u32,
+    pub(super) pitch: u32,
+    pub(super) slice_pitch: u32,
+    /// In whole pages.
+    pub(super) bytes: u64,
+    /// Nothing is known but its size.
+    pub(super) loose: bool,
+}
+
+/// An allocation that is or was the memory of a surface.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Instance {
+    pub(super) allocation: D3DKMT_HANDLE,
+    /// Where the GPU sees it, if addresses are virtual.
+    pub(super) address: u64,
+    /// Whether the resource has it; else it is on its own.
+    pub(super) member: bool,
+}
+
+impl Shape {
+    /// A surface with four bytes a pixel, in lines without gaps.
+    pub(super) fn of(width: u32, height: u32, depth: u32) -> Option<Self> {
+        let (width, height, depth) = (width.max(1), height.max(1), depth.max(1));
+        let pitch = width.checked_mul(PIXEL)?;
+        let slice_pitch = pitch.checked_mul(height)?;
+        let bytes = u64::from(slice_pitch).checked_mul(u64::from(depth))?;
+        let bytes = bytes.checked_next_multiple_of(PAGE)?;
+        Some(Self { width, height, depth, pitch, slice_pitch, bytes, loose: false })
+    }
+
+    /// So many bytes.
+    pub(super) fn loose(bytes: u64) -> Option<Self> {
+        let width = u32::try_from(bytes / u64::from(PIXEL)).ok()?;
+        let pitch = width.checked_mul(PIXEL)?;
+        let loose =
+            Self { width, height: 1, depth: 1, pitch, slice_pitch: pitch, bytes, loose: true };
+        Some(loose)
+    }
+
+    /// The rows of an area, each as its first byte and its length; whole ones are one. `None` if
+    /// it is not inside. Of what nothing is known every area is at its start.
+    pub(super) fn rows(&self, area: Area) -> Option<Vec<(u64, u64)>> {
+        let [left, top, right, bottom] =
+            [area.left, area.top, area.right, area.bottom].map(|it| u32::try_from(it).ok());
+        let (left, top, right, bottom) = (left?, top?, right?, bottom?);
+        let (width, height) = (right.checked_sub(left)?, bottom.checked_sub(top)?);
+        let row = u64::from(width) * u64::from(PIXEL);
+        if self.loose {
+            let all = row.saturating_mul(height.into()).min(self.bytes);
+            return Some(if all == 0 { Vec::new() } else { vec![(0, all)] });
+        }
+        if right > self.width || bottom > self.height {
+            return None;
+        }
+        let start = |line: u32| {
+            u64::from(line) * u64::from(self.pitch) + u64::from(left) * u64::from(PIXEL)
+        };
+        Some(match (width, height) {
+            (0, _) | (_, 0) => Vec::new(),
+            _ if row == u64::from(self.pitch) => vec![(start(top), row * u64::from(height))],
+            _ => (top..bottom).map(|line| (start(line), row)).collect(),
+        })
+    }
+}
+
+impl Surface {
+    pub(super) fn new(shape: Shape, system: Option<Memory>) -> Self {
+        Self {
+            shape,
+            system,
+            instances: Vec::new(),
+            current: 0,
+            locks: 0,
+            at: None,
+            locked: 0,
+            asynchronous: Vec::new(),
+            promised: Vec::new(),
+        }
+    }
+
+    pub(super) fn current(&self) -> Option<Instance> {
+        self.instances.get(self.current).copied()
+    }
+}
+
+impl Group {
+    /// The allocations that are the resource's.
+    pub(super) fn members(&self) -> Vec<D3DKMT_HANDLE> {
+        self.allocations(true)
+    }
+
+    /// Those that came when surfaces were renamed.
+    pub(super) fn extras(&self) -> Vec<D3DKMT_HANDLE> {
+        self.allocations(false)
+    }
+
+    fn allocations(&self, member: bool) -> Vec<D3DKMT_HANDLE> {
+        let all = self.surfaces.iter().flat_map(|it| &it.instances);
+        all.filter(|it| it.member == member).map(|it| it.allocation).collect()
+    }
+
+    /// Releases it as one.
+    pub(super) fn whole(&self) -> Release {
+        Release { resource: self.runtime, list: Vec::new() }
+    }
+}
+
+/// What the driver says of a resource, for whoever opens it.
+pub(super) fn describe_group(shapes: &[Shape]) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    let numbers = shapes.iter().flat_map(|it| [it.width, it.height, it.depth]);
+    bytes.extend(numbers.flat_map(u32::to_le_bytes));
+    bytes
+}
+
+/// The shapes of so many surfaces, if that is what the bytes are.
+pub(super) fn read_group(bytes: &[u8], count: usize) -> Option<Vec<Shape>> {
+    let (words, rest) = bytes.strip_prefix(&MAGIC)?.as_chunks::<4>();
+    let (shapes, odd) = words.as_chunks::<3>();
+    let whole = rest.is_empty() && odd.is_empty() && shapes.len() == count;
+    let shape = |it: &[[u8; 4]; 3]| {
+        let [width, height, depth] = it.map(u32::from_le_bytes);
+        Shape::of(width, height, depth)
+    };
+    if whole { shapes.iter().map(shape).collect() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn area(left: i32, top: i32, right: i32, bottom: i32) -> Area {
+        Area { left, top, right, bottom }
+    }
+
+    #[test]
+    fn whole_rows_are_one() {
+        let shape = Shape::of(8, 4, 0).unwrap();
+        assert_eq!((shape.pitch, shape.slice_pitch, shape.bytes), (32, 128, 4096));
+        assert_eq!(shape.rows(area(0, 1, 8, 3)), Some(vec![(32, 64)]));
+        assert_eq!(shape.rows(area(1, 1, 3, 3)), Some(vec![(36, 8), (68, 8)]));
+        assert_eq!(shape.rows(area(2, 2, 2, 4)), Some(vec![]));
+    }
+
+    #[test]
+    fn what_is_outside_is_no_row() {
+        let shape = Shape::of(8, 4, 1).unwrap();
+        for wrong in [area(-1, 0, 2, 2), area(0, 0, 9, 1), area(0, 0, 1, 5), area(3, 0, 2, 1)] {
+            assert_eq!(shape.rows(wrong), None, "{wrong:?}");
+        }
+        assert_eq!(Shape::of(u32::MAX, 1, 1), None);
+        let loose = Shape::loose(4096).unwrap();
+        assert_eq!(loose.rows(area(0, 0, 16, 16)), Some(vec![(0, 1024)]));
+        assert_eq!(loose.rows(area(0, 0, 160, 160)), Some(vec![(0, 4096)]));
+    }
+
+    #[test]
+    fn shapes_read_back() {
+        let shapes = [Shape::of(8, 4, 1).unwrap(), Shape::of(4, 2, 1).unwrap()];
+        let bytes = describe_group(&shapes);
+        assert_eq!(read_group(&bytes, 2).as_deref(), Some(&shapes[..]));
+        for (length, count) in [(bytes.len(), 1), (bytes.len() - 1, 2), (0, 0)] {
+            assert_eq!(read_group(&bytes[..length], count), None);
+        }
+    }
+}

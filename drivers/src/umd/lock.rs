@@ -1,0 +1,334 @@
+//! Locks, and what is renamed for them.
+//!
+//! Where packets have lists the runtime waits and renames; elsewhere the driver does both.
+#![forbid(unsafe_code)]
+
+use super::flaw::Flaw;
+use super::group::{Shape, Surface};
+use super::soft::SoftDevice;
+use abi::D3DKMT_HANDLE;
+use abi::hresult::{D3DDDIERR_DEVICEREMOVED, D3DDDIERR_WASSTILLDRAWING, E_FAIL, E_INVALIDARG};
+use abi::ukm::D3DDDICB_LOCKFLAGS as CallbackFlags;
+use abi::umd::{D3DDDI_LOCKASYNCFLAGS as AsyncFlags, D3DDDI_LOCKFLAGS as Flags};
+use umd::{Answer, AsyncLock, AsyncLocked, Lock, Locked, Memory, Rename, Resource, Unlock, Volume};
+
+/// How many allocations a surface may have at once.
+const MOST_INSTANCES: usize = 4;
+
+impl SoftDevice {
+    /// Locks an allocation. What it is called then may be new.
+    pub(super) fn lock_one(
+        &self,
+        allocation: D3DKMT_HANDLE,
+        flags: u32,
+        bytes: u64,
+    ) -> Answer<(D3DKMT_HANDLE, Memory)> {
+        let length = usize::try_from(bytes).map_err(|_| E_FAIL)?;
+        if self.buffers.is_some() {
+            let flags = flags | CallbackFlags::LockEntire;
+            return self.callbacks.lock(allocation, flags, &[], length);
+        }
+        Ok((allocation, self.callbacks.lock2(allocation, 0, length)?))
+    }
+
+    pub(super) fn unlock_one(&self, allocation: D3DKMT_HANDLE) -> Answer<()> {
+        match &self.buffers {
+            _ if self.flaw == Flaw::ForgetsToUnlock => Ok(()),
+            Some(_) => self.callbacks.unlock(&[allocation]),
+            None => self.callbacks.unlock2(allocation),
+        }
+    }
+
+    pub(super) fn lock_surface(&mut self, order: &Lock) -> Answer<Locked> {
+        let index = self.index(order.resource, order.index)?;
+        let surface = self.surface(order.resource, index)?;
+        let shape = surface.shape;
+        let given = [
+            (Flags::RangeValid, Part::Range),
+            (Flags::AreaValid, Part::Area),
+            (Flags::BoxValid, Part::Box),
+        ];
+        let given = given.iter().find(|it| order.flags.has(it.0)).map(|it| it.1);
+        let offset = offset(&shape, given, order.part)?;
+        if order.flags.has(Flags::NotifyOnly) {
+            return Ok(Locked::default());
+        }
+        if surface.locks > 0 && self.flaw == Flaw::RefusesSecondLock {
+            return Err(E_INVALIDARG);
+        }
+        // What is locked is shown again, whatever the flags.
+        let memory = match (surface.system, surface.at) {
+            (Some(memory), _) | (None, Some(memory)) => memory,
+            (None, None) => {
+                let (allocation, memory) = self.obtain((order.resource, index), order.flags)?;
+                let surface = self.surface_mut(order.resource, index)?;
+                (surface.locked, surface.at) = (allocation, Some(memory));
+                memory
+            }
+        };
+        self.surface_mut(order.resource, index)?.locks += 1;
+        Ok(shown(&shape, memory, offset))
+    }
+
+    /// Shows a surface: when nobody uses it, or by other memory.
+    fn obtain(
+        &mut self,
+        (resource, index): (Resource, usize),
+        flags: Flags,
+    ) -> Answer<(D3DKMT_HANDLE, Memory)> {
+        let shared = self.group(resource)?.shared;
+        let surface = self.surface(resource, index)?;
+        let (now, bytes) = (surface.current().ok_or(E_FAIL)?.allocation, surface.shape.bytes);
+        let kept = |flag: u32, other: u32| if flags.has(flag) { other } else { 0 };
+        let mut asked = kept(Flags::ReadOnly, CallbackFlags::ReadOnly)
+            | kept(Flags::WriteOnly, CallbackFlags::WriteOnly)
+            | kept(Flags::DoNotWait, CallbackFlags::DonotWait);
+        if flags.has(Flags::NoOverwrite) {
+            // WINDOWS: the one means nothing without the other (documented).
+            asked |= CallbackFlags::IgnoreSync;
+            if self.flaw != Flaw::IgnoresSyncAlone {
+                asked |= CallbackFlags::DonotWait;
+            }
+            return self.lock_one(now, asked, bytes);
+        }
+        if flags.has(Flags::Discard) && !shared {
+            return self.discard((resource, index), now, asked);
+        }
+        if self.batch.has(now) {
+            self.submit()?;
+        }
+        if flags.has(Flags::DoNotWait) || self.flaw == Flaw::NeverWaits {
+            asked |= CallbackFlags::DonotWait;
+            if self.is_busy(now) {
+                return Err(D3DDDIERR_WASSTILLDRAWING);
+            }
+        }
+        self.wait_for(now)?;
+        self.lock_one(now, asked, bytes)
+    }
+
+    /// Shows a surface whose bytes nobody needs any more.
+    fn discard(
+        &mut self,
+        (resource, index): (Resource, usize),
+        now: D3DKMT_HANDLE,
+        asked: u32,
+    ) -> Answer<(D3DKMT_HANDLE, Memory)> {
+        let bytes = self.surface(resource, index)?.shape.bytes;
+        let keeps = self.flaw == Flaw::KeepsOldInstance;
+        if self.buffers.is_some() {
+            let asked = asked | CallbackFlags::Discard;
+            let (new, memory) = match self.lock_one(now, asked, bytes) {
+                Err(failure) if failure != D3DDDIERR_DEVICEREMOVED => {
+                    self.submit()?;
+                    self.lock_one(now, asked | CallbackFlags::NoExistingReference, bytes)?
+                }
+                answer => answer?,
+            };
+            if !keeps {
+                self.adopt(resource, index, new)?;
+            }
+            return Ok((new, memory));
+        }
+        let place = match self.free_instance(resource, index) {
+            Ok(place) => place,
+            Err(failure) if failure == D3DDDIERR_DEVICEREMOVED => return Err(failure),
+            Err(_) => {
+                // The memory was only to make it faster.
+                self.submit()?;
+                self.wait_for(now)?;
+                self.surface(resource, index)?.current
+            }
+        };
+        let it = self.surface(resource, index)?.instances.get(place).ok_or(E_FAIL)?.allocation;
+        let locked = self.lock_one(it, 0, bytes)?;
+        if !keeps {
+            self.surface_mut(resource, index)?.current = place;
+        }
+        Ok(locked)
+    }
+
+    /// An instance of a surface that nobody uses: its own, an older one, or a new one.
+    fn free_instance(&mut self, resource: Resource, index: usize) -> Answer<usize> {
+        let surface = self.surface(resource, index)?;
+        let (count, bytes) = (surface.instances.len(), surface.shape.bytes);
+        let free = |place: &usize| {
+            surface.instances.get(*place).is_some_and(|it| {
+                let it = it.allocation;
+                let seen = surface.asynchronous.contains(&it) || surface.promised.contains(&it);
+                !seen && !self.batch.has(it) && !self.is_busy(it)
+            })
+        };
+        let order = (surface.current..count).chain(0..surface.current);
+        if let Some(place) = order.into_iter().find(free) {
+            return Ok(place);
+        }
+        if count >= MOST_INSTANCES {
+            return Err(D3DDDIERR_WASSTILLDRAWING);
+        }
+        let made = self.allocate_extra(bytes)?;
+        self.surface_mut(resource, index)?.instances.push(made);
+        Ok(count)
+    }
+
+    /// The memory of a surface has another name from here on.
+    fn adopt(&mut self, resource: Resource, index: usize, new: D3DKMT_HANDLE) -> Answer<()> {
+        let surface = self.surface_mut(resource, index)?;
+        let current = surface.current;
+        surface.instances.get_mut(current).ok_or(E_FAIL)?.allocation = new;
+        Ok(())
+    }
+
+    pub(super) fn unlock_surface(&mut self, order: &Unlock) -> Answer<()> {
+        let index = self.index(order.resource, order.index)?;
+        if order.notify_only {
+            return Ok(());
+        }
+        let anything = self.flaw == Flaw::UnlocksAnything;
+        let surface = self.surface_mut(order.resource, index)?;
+        if surface.locks == 0 {
+            return if anything { Ok(()) } else { Err(E_INVALIDARG) };
+        }
+        surface.locks -= 1;
+        if surface.locks > 0 || surface.system.is_some() {
+            return Ok(());
+        }
+        surface.at = None;
+        let locked = surface.locked;
+        self.unlock_one(locked)
+    }
+
+    /// Shows a surface in the middle of something else: nothing is submitted, and nothing is
+    /// waited for.
+    pub(super) fn lock_beside(&mut self, order: &AsyncLock) -> Answer<AsyncLocked> {
+        let (resource, flags) = (order.resource, order.flags);
+        let index = self.index(resource, order.index)?;
+        let surface = self.surface(resource, index)?;
+        let shape = surface.shape;
+        let given = [
+            (AsyncFlags::RangeValid, Part::Range),
+            (AsyncFlags::AreaValid, Part::Area),
+            (AsyncFlags::BoxValid, Part::Box),
+        ];
+        let given = given.iter().find(|it| flags.has(it.0)).map(|it| it.1);
+        let offset = offset(&shape, given, order.part)?;
+        if flags.has(AsyncFlags::NotifyOnly) {
+            return Ok(AsyncLocked::default());
+        }
+        if let Some(memory) = surface.system {
+            let locked = shown(&shape, memory, offset);
+            self.surface_mut(resource, index)?.asynchronous.push(0);
+            return Ok(AsyncLocked { locked, ..AsyncLocked::default() });
+        }
+        let now = surface.current().ok_or(E_FAIL)?.allocation;
+        if self.flaw == Flaw::FlushesInLockAsync {
+            self.submit()?;
+        }
+        let renames = flags.has(AsyncFlags::Discard) && !self.group(resource)?.shared;
+        let (allocation, memory) = if renames {
+            self.promise((resource, index), now, flags.has(AsyncFlags::NoExistingReferences))?
+        } else {
+            if !flags.has(AsyncFlags::NoOverwrite) && (self.batch.has(now) || self.is_busy(now)) {
+                return Err(D3DDDIERR_WASSTILLDRAWING);
+            }
+            let asked = CallbackFlags::IgnoreSync | CallbackFlags::DonotWait;
+            self.lock_one(now, asked, shape.bytes)?
+        };
+        let surface = self.surface_mut(resource, index)?;
+        surface.asynchronous.push(allocation);
+        let gpu = surface.instances.iter().find(|it| it.allocation == allocation);
+        let gpu = gpu.map_or(0, |it| it.address);
+        let locked = shown(&shape, memory, offset);
+        let cookie = if renames { allocation as usize } else { 0 };
+        Ok(AsyncLocked { locked, cookie, gpu })
+    }
+
+    /// Other memory for a surface, which is its own from the rename on.
+    fn promise(
+        &mut self,
+        (resource, index): (Resource, usize),
+        now: D3DKMT_HANDLE,
+        unused: bool,
+    ) -> Answer<(D3DKMT_HANDLE, Memory)> {
+        let bytes = self.surface(resource, index)?.shape.bytes;
+        let (allocation, memory) = if self.buffers.is_some() {
+            let unused = if unused { CallbackFlags::NoExistingReference } else { 0 };
+            self.lock_one(now, CallbackFlags::Discard | unused, bytes)?
+        } else {
+            let place = self.free_instance(resource, index)?;
+            let found = self.surface(resource, index)?.instances.get(place).ok_or(E_FAIL)?;
+            self.lock_one(found.allocation, 0, bytes)?
+        };
+        if self.flaw == Flaw::KeepsOldInstance {
+            return Ok((allocation, memory));
+        }
+        self.surface_mut(resource, index)?.promised.push(allocation);
+        Ok((allocation, memory))
+    }
+
+    pub(super) fn unlock_beside(&mut self, order: &Unlock) -> Answer<()> {
+        let index = self.index(order.resource, order.index)?;
+        if order.notify_only {
+            return Ok(());
+        }
+        let surface = self.surface_mut(order.resource, index)?;
+        match surface.asynchronous.pop().ok_or(E_INVALIDARG)? {
+            0 => Ok(()),
+            locked => self.unlock_one(locked),
+        }
+    }
+
+    pub(super) fn rename_surface(&mut self, order: &Rename) -> Answer<()> {
+        let index = self.index(order.resource, order.index)?;
+        let (keeps, listed) = (self.flaw == Flaw::KeepsOldInstance, self.buffers.is_some());
+        let surface = self.surface_mut(order.resource, index)?;
+        if order.cookie == 0 || keeps {
+            return Ok(());
+        }
+        let promised = surface.promised.iter().position(|it| *it as usize == order.cookie);
+        let promised = surface.promised.remove(promised.ok_or(E_INVALIDARG)?);
+        if listed {
+            return self.adopt(order.resource, index, promised);
+        }
+        let place = surface.instances.iter().position(|it| it.allocation == promised);
+        surface.current = place.ok_or(E_FAIL)?;
+        Ok(())
+    }
+
+    fn surface_mut(&mut self, resource: Resource, index: usize) -> Answer<&mut Surface> {
+        self.group_mut(resource)?.surfaces.get_mut(index).ok_or(E_INVALIDARG)
+    }
+}
+
+/// Which part of a surface is asked for.
+#[derive(Clone, Copy)]
+enum Part {
+    Range,
+    Area,
+    Box,
+}
+
+/// Where a part begins.
+fn offset(shape: &Shape, given: Option<Part>, part: Volume) -> Answer<usize> {
+    let [left, top, front] = part.from;
+    let [right, bottom, back] = part.to;
+    let line = u64::from(left) * 4 + u64::from(top) * u64::from(shape.pitch);
+    let flat = left <= right && top <= bottom && right <= shape.width && bottom <= shape.height;
+    let (inside, offset) = match given {
+        None => (true, 0),
+        Some(Part::Range) => (u64::from(left) <= shape.bytes, u64::from(left)),
+        _ if shape.loose => (true, 0),
+        Some(Part::Area) => (flat, line),
+        Some(Part::Box) => (
+            flat && front <= back && back <= shape.depth,
+            line + u64::from(front) * u64::from(shape.slice_pitch),
+        ),
+    };
+    let offset = usize::try_from(offset).ok().filter(|_| inside);
+    offset.ok_or(E_INVALIDARG)
+}
+
+fn shown(shape: &Shape, memory: Memory, offset: usize) -> Locked {
+    let address = memory.address() + offset;
+    Locked { address, pitch: shape.pitch, slice_pitch: shape.slice_pitch }
+}

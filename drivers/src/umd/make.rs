@@ -1,0 +1,162 @@
+//! How resources come.
+#![forbid(unsafe_code)]
+
+use super::flaw::Flaw;
+use super::group::{Group, Instance, Shape, Surface, describe_group, read_group};
+use super::soft::SoftDevice;
+use abi::D3DKMT_HANDLE;
+use abi::hresult::{
+    D3DDDIERR_DEVICEREMOVED, D3DERR_NOTAVAILABLE, D3DERR_OUTOFVIDEOMEMORY, E_FAIL, E_INVALIDARG,
+    E_OUTOFMEMORY,
+};
+use abi::umd::{
+    D3DDDI_RESOURCEFLAGS as Flags, D3DDDI_RESOURCEFLAGS2 as Flags2, D3DDDIPOOL_SYSTEMMEM,
+};
+use softgpu::format::{describe, read_shape};
+use umd::{Allocated, Allocation, Answer, NewResource, OpenedResource, Release, RuntimeResource};
+
+impl SoftDevice {
+    /// Makes a resource, with one allocation for each of its surfaces.
+    pub(super) fn make_group(&mut self, order: &NewResource) -> Answer<u64> {
+        let made = self.try_make(order);
+        // WINDOWS: for such a buffer there is one answer, if it is not about memory (documented).
+        let buffer = order.flags.has(Flags::VertexBuffer | Flags::IndexBuffer);
+        made.map_err(|failure| match failure {
+            E_OUTOFMEMORY | D3DERR_OUTOFVIDEOMEMORY | D3DDDIERR_DEVICEREMOVED => failure,
+            _ if buffer => D3DERR_NOTAVAILABLE,
+            _ => failure,
+        })
+    }
+
+    fn try_make(&mut self, order: &NewResource) -> Answer<u64> {
+        let in_system = order.pool == D3DDDIPOOL_SYSTEMMEM;
+        let surface = |it: &umd::Surface| {
+            let mut shape = Shape::of(it.width, it.height, it.depth).ok_or(E_OUTOFMEMORY)?;
+            if in_system {
+                let memory = it.memory.ok_or(E_INVALIDARG)?;
+                shape.pitch = it.pitch;
+                shape.slice_pitch = it.slice_pitch;
+                return Ok(Surface::new(shape, Some(memory)));
+            }
+            Ok(Surface::new(shape, None))
+        };
+        let surfaces = order.surfaces.iter().map(surface).collect::<Answer<Vec<_>>>()?;
+        if surfaces.is_empty() {
+            return Err(E_INVALIDARG);
+        }
+        let shown = order.flags.has(Flags::Primary) || order.flags2 & Flags2::IsDisplayable != 0;
+        let mut group = Group {
+            runtime: order.runtime,
+            handle: 0,
+            shared: order.flags.has(Flags::SharedResource),
+            shown,
+            surfaces,
+        };
+        if !in_system {
+            let answer = self.allocate(&mut group, order);
+            self.swallow(answer)?;
+        }
+        Ok(self.keep(group))
+    }
+
+    /// A failure, but in a driver that says nothing of those.
+    fn swallow(&self, answer: Answer<()>) -> Answer<()> {
+        match answer {
+            Err(_) if self.flaw == Flaw::SwallowsErrors => Ok(()),
+            answer => answer,
+        }
+    }
+
+    /// All allocations of a resource, in one call.
+    fn allocate(&mut self, group: &mut Group, order: &NewResource) -> Answer<()> {
+        let shapes: Vec<Shape> = group.surfaces.iter().map(|it| it.shape).collect();
+        let private = describe_group(&shapes);
+        let primary = order.flags.has(Flags::Primary);
+        let mut allocations: Vec<Allocation> = shapes
+            .iter()
+            .map(|it| Allocation {
+                private: describe(it.bytes),
+                source: order.source,
+                primary,
+                memory: None,
+            })
+            .collect();
+        let each = if self.flaw == Flaw::AllocatesEach { 1 } else { allocations.len() };
+        let mut made = Vec::new();
+        for some in allocations.chunks_mut(each) {
+            let Allocated { allocations, .. } =
+                self.callbacks.allocate(group.runtime, &private, some)?;
+            made.extend(allocations);
+        }
+        let list: Vec<(D3DKMT_HANDLE, u64)> =
+            made.iter().copied().zip(shapes.iter().map(|it| it.bytes)).collect();
+        let addresses = match self.back(&list) {
+            Ok(addresses) => addresses,
+            Err(failure) => {
+                // The first failure is the one to hand back.
+                let _ = self.callbacks.deallocate(&group.whole());
+                return Err(failure);
+            }
+        };
+        for ((surface, allocation), address) in group.surfaces.iter_mut().zip(&made).zip(addresses)
+        {
+            surface.instances.push(Instance { allocation: *allocation, address, member: true });
+        }
+        if group.shown {
+            self.shown.extend(made);
+        }
+        Ok(())
+    }
+
+    /// Another allocation for a surface: on its own, for it only makes things faster.
+    pub(super) fn allocate_extra(&mut self, bytes: u64) -> Answer<Instance> {
+        let mut one = [Allocation { private: describe(bytes), ..Allocation::default() }];
+        let made = self.callbacks.allocate(RuntimeResource(0), &[], &mut one)?.allocations;
+        let allocation = *made.first().ok_or(E_FAIL)?;
+        match self.back(&[(allocation, bytes)]) {
+            Ok(addresses) => {
+                let address = addresses.first().copied().unwrap_or_default();
+                Ok(Instance { allocation, address, member: false })
+            }
+            Err(failure) => {
+                let alone = Release { list: vec![allocation], ..Release::default() };
+                let _ = self.callbacks.deallocate(&alone); // As above.
+                Err(failure)
+            }
+        }
+    }
+
+    /// Stores what another device has made.
+    pub(super) fn adopt_group(&mut self, order: &OpenedResource) -> Answer<u64> {
+        let size = |private: &[u8]| read_shape(private).map_err(|_| E_INVALIDARG).map(|it| it.size);
+        let told = read_group(&order.private, order.allocations.len());
+        let mut surfaces = Vec::new();
+        let mut list = Vec::new();
+        for (index, it) in order.allocations.iter().enumerate() {
+            let bytes = size(&it.private)?;
+            let shape = told.as_ref().and_then(|it| it.get(index)).copied();
+            // A shape that is larger than its memory is none.
+            let shape = shape.filter(|it| it.bytes <= bytes).or_else(|| Shape::loose(bytes));
+            surfaces.push(Surface::new(shape.ok_or(E_INVALIDARG)?, None));
+            list.push((it.allocation, bytes));
+        }
+        if self.flaw == Flaw::AllocatesOnOpen {
+            let private = describe(surfaces.first().map_or(4096, |it| it.shape.bytes));
+            let mut one = [Allocation { private, ..Allocation::default() }];
+            let _ = self.callbacks.allocate(order.runtime, &[], &mut one);
+        }
+        let addresses = self.back(&list)?;
+        for ((surface, (allocation, _)), address) in surfaces.iter_mut().zip(list).zip(addresses) {
+            surface.instances.push(Instance { allocation, address, member: true });
+        }
+        let runtime = order.runtime;
+        Ok(self.keep(Group { runtime, handle: 0, shared: true, shown: false, surfaces }))
+    }
+
+    fn keep(&mut self, group: Group) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.groups.insert(number, group);
+        number
+    }
+}

@@ -1,0 +1,133 @@
+//! Submission, waiting, and residency.
+#![forbid(unsafe_code)]
+
+use super::flaw::Flaw;
+use super::group::PAGE;
+use super::hardware::Way;
+use super::soft::SoftDevice;
+use abi::D3DKMT_HANDLE;
+use abi::hresult::{E_FAIL, E_OUTOFMEMORY};
+use abi::ukm::D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE as Protection;
+use softgpu::format::Command;
+use std::mem;
+use std::panic::resume_unwind;
+use std::thread;
+use umd::{Answer, Mapping, Paged, Render};
+
+impl SoftDevice {
+    /// Adds a command to the packet, and submits what is there if it does not fit.
+    pub(super) fn add(
+        &mut self,
+        command: Command,
+        uses: &[(D3DKMT_HANDLE, bool)],
+        groups: &[u64],
+    ) -> Answer<()> {
+        if self.batch.add(command, uses, groups, self.buffers.as_ref()) {
+            return Ok(());
+        }
+        self.submit()?;
+        let fits = self.batch.add(command, uses, groups, self.buffers.as_ref());
+        if fits { Ok(()) } else { Err(E_OUTOFMEMORY) }
+    }
+
+    /// Has everything done that was collected. If it is refused, it is lost.
+    pub(super) fn submit(&mut self) -> Answer<()> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let batch = mem::take(&mut self.batch);
+        let uses = batch.uses();
+        let bytes = batch.encoded();
+        if self.flaw == Flaw::WrongThread {
+            let sent = thread::scope(|scope| {
+                scope
+                    .spawn(|| self.send(&bytes, uses))
+                    .join()
+                    .unwrap_or_else(|it| resume_unwind(it))
+            });
+            if sent.is_err() {
+                // It is still to be done.
+                self.send(&bytes, uses)?;
+            }
+        } else {
+            self.send(&bytes, uses)?;
+        }
+        if let Some(fence) = self.fence {
+            self.sent += 1;
+            self.callbacks.signal_from_gpu(self.context, &[(fence.object, self.sent)])?;
+            self.used.extend(uses.iter().map(|it| (it.0, self.sent)));
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, bytes: &[u8], uses: &[(D3DKMT_HANDLE, bool)]) -> Answer<()> {
+        let count = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        if let Some(buffers) = &mut self.buffers {
+            let order = Render {
+                length: count(bytes.len()),
+                listed: count(uses.len()),
+                ..Render::default()
+            };
+            let old = buffers.clone();
+            let rendered = self.callbacks.render(self.context, buffers, &order);
+            if self.flaw == Flaw::KeepsOldBuffers {
+                *buffers = old;
+            }
+            return rendered.map(drop);
+        }
+        let written = uses.iter().filter(|it| it.1 && self.shown.contains(&it.0));
+        let written: Vec<D3DKMT_HANDLE> = written.map(|it| it.0).collect();
+        self.callbacks.submit(&[self.context], bytes, &written)
+    }
+
+    /// Whether the GPU uses an allocation. Where the runtime waits, nobody here knows.
+    pub(super) fn is_busy(&self, allocation: D3DKMT_HANDLE) -> bool {
+        let Some(fence) = self.fence else { return false };
+        let passed = fence.value.value().unwrap_or(0);
+        self.used.get(&allocation).is_some_and(|it| *it > passed)
+    }
+
+    /// Waits until the GPU does not use an allocation any more.
+    pub(super) fn wait_for(&self, allocation: D3DKMT_HANDLE) -> Answer<()> {
+        match (self.fence, self.used.get(&allocation)) {
+            (Some(fence), Some(value)) if self.is_busy(allocation) => {
+                self.callbacks.wait_from_cpu(&[(fence.object, *value)], 0)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes it so that packets can use allocations of so many bytes. Answers where they are.
+    pub(super) fn back(&mut self, list: &[(D3DKMT_HANDLE, u64)]) -> Answer<Vec<u64>> {
+        let Some(queue) = self.queue else { return Ok(vec![0; list.len()]) };
+        let mut value = None;
+        let mut addresses = Vec::new();
+        let mut note = |it: Paged| {
+            if it.pending {
+                value = value.max(Some(it.value));
+            }
+        };
+        for (allocation, bytes) in list {
+            if self.hardware.way != Way::Addressed {
+                addresses.push(0);
+                continue;
+            }
+            let mapping = Mapping {
+                queue: queue.queue,
+                allocation: *allocation,
+                pages: bytes / PAGE,
+                protection: Protection::Write,
+                ..Mapping::default()
+            };
+            let (address, paged) = self.callbacks.map(&mapping)?;
+            addresses.push(address);
+            note(paged);
+        }
+        let allocations: Vec<D3DKMT_HANDLE> = list.iter().map(|it| it.0).collect();
+        note(self.callbacks.make_resident(queue.queue, &allocations, 0)?);
+        if let Some(value) = value {
+            self.callbacks.wait_from_cpu(&[(queue.fence, value)], 0)?;
+        }
+        if addresses.len() == list.len() { Ok(addresses) } else { Err(E_FAIL) }
+    }
+}

@@ -5,7 +5,7 @@ use stories::c_umd::{FLAWS, load};
 use windtunnel::{Flown, Outcome, SCENARIOS, Scenario, fly_with};
 
 /// Kernel-mode drivers to which work goes each of the three ways.
-const BELOW: [&str; 4] = ["softgpu", "softgpu-memory", "softgpu-virtual", "softgpu-listed"];
+const BELOW: [&str; 4] = ["table-memory", "softgpu-memory", "softgpu-virtual", "softgpu-listed"];
 
 /// The scenarios for user-mode drivers.
 fn scenarios(good: bool) -> impl Iterator<Item = &'static Scenario> {
@@ -43,7 +43,7 @@ fn flaws() {
             for scenario in scenarios(true) {
                 let flown = flown(Some(flaw), below, scenario);
                 let mut rules: Vec<String> =
-                    flown.findings.iter().map(|it| format!("{:?}({:?})", it.rule, it.who)).collect();
+                    flown.findings.iter().map(|it| format!("{}({:?})", it.rule.name(), it.who)).collect();
                 rules.dedup();
                 println!(
                     "{flaw} {below} {}: {:?} {:?} {:?}",

@@ -71,7 +71,7 @@ static HRESULT APIENTRY lock(HANDLE handle, D3DDDIARG_LOCK *args)
     Device *device = (Device *)handle;
     Resource *resource = (Resource *)args->hResource;
     Surface *surface = surface_of(resource, args->SubResourceIndex);
-    if (surface == NULL) {
+    if (surface == NULL || surface->loose) { /* Who opened it does not look at it. */
         return E_INVALIDARG;
     }
     if (surface->system == NULL && surface->seen == NULL) {
@@ -120,7 +120,7 @@ static HRESULT APIENTRY lock_async(HANDLE handle, D3DDDIARG_LOCKASYNC *args)
     Device *device = (Device *)handle;
     Resource *resource = (Resource *)args->hResource;
     Surface *surface = surface_of(resource, args->SubResourceIndex);
-    if (surface == NULL) {
+    if (surface == NULL || surface->loose) {
         return E_INVALIDARG;
     }
     args->Pitch = surface->pitch;

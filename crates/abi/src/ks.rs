@@ -13,6 +13,7 @@ mod guid;
 mod pin;
 mod time;
 mod video;
+mod vram;
 
 pub use allocator::*;
 pub use automation::*;
@@ -25,3 +26,4 @@ pub use guid::*;
 pub use pin::*;
 pub use time::*;
 pub use video::*;
+pub use vram::*;

@@ -10,8 +10,8 @@ use super::{
 use crate::GUID;
 
 /// An allocator of the minidriver (`Allocator` of [`KSPIN_DISPATCH`](super::KSPIN_DISPATCH)).
-/// `InitializeAllocator` makes the context that the others get. `DeleteAllocator` releases all of it,
-/// and no call with that context follows.
+/// `InitializeAllocator` makes the context that the others get. `DeleteAllocator` releases all
+/// of it, and no call with that context follows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct KSALLOCATOR_DISPATCH {

@@ -24,7 +24,7 @@ pub struct KSAUTOMATION_TABLE {
     pub EventItemSize: u32,
     pub EventSets: *const KSEVENT_SET,
 }
-layout! { KSAUTOMATION_TABLE: 48 { PropertySetsCount: 0, PropertyItemSize: 4, PropertySets: 8, MethodSetsCount: 16, MethodItemSize: 20, MethodSets: 24, EventSetsCount: 32, EventItemSize: 36, EventSets: 40 } } // one source: mingw-w64
+layout! { KSAUTOMATION_TABLE: 48 { PropertySetsCount: 0, PropertyItemSize: 4, PropertySets: 8, MethodSetsCount: 16, MethodItemSize: 20, MethodSets: 24, EventSetsCount: 32, EventItemSize: 36, EventSets: 40 } }
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

@@ -90,14 +90,3 @@ values! { KSOBJECTTYPE {
 
 /// What is to be freed with an object. A name for it, and no address.
 pub type KSOBJECT_BAG = PVOID;
-
-/// What every object begins with: [`KSDEVICE`], [`KSFILTERFACTORY`](super::KSFILTERFACTORY),
-/// [`KSFILTER`](super::KSFILTER) and [`KSPIN`](super::KSPIN).
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct KSOBJECT {
-    pub Descriptor: PVOID,
-    pub Bag: KSOBJECT_BAG,
-    pub Context: PVOID,
-}
-layout! { KSOBJECT: 24 { Descriptor: 0, Bag: 8, Context: 16 } }

@@ -41,6 +41,7 @@ pub const KSDATAFORMAT_SUBTYPE_NONE: GUID = guid(0xe436eb8e_524f_11ce_9f53_0020a
 pub const KSDATAFORMAT_SPECIFIER_NONE: GUID = guid(0x0f6417d6_c318_11d0_a43f_00a0c9223196);
 pub const KSDATAFORMAT_SPECIFIER_VIDEOINFO: GUID = guid(0x05589f80_c356_11ce_bf01_00aa0055595a);
 pub const KSDATAFORMAT_SPECIFIER_VIDEOINFO2: GUID = guid(0xf72a76a0_eb0a_11d0_ace4_0000c0cc16ba);
+pub const KSDATAFORMAT_SUBTYPE_IMAGE_RGB32: GUID = guid(0x00000016_0000_0010_8000_00aa00389b71);
 
 pub const KSPROPSETID_Connection: GUID = guid(0x1d58c920_ac9b_11cf_a5d6_28db04c10000);
 pub const KSPROPSETID_Stream: GUID = guid(0x65aaba60_98ae_11cf_a10d_0020afd156e4);
@@ -51,6 +52,7 @@ pub const KSPROPSETID_Topology: GUID = guid(0x720d4ac0_7533_11d0_a5d6_28db04c100
 pub const KSPROPSETID_General: GUID = guid(0x1464eda5_6a8f_11d1_9aa7_00a0c9223196);
 pub const KSPROPSETID_Clock: GUID = guid(0xdf12a4c0_ac17_11cf_a5d6_28db04c10000);
 pub const KSPROPSETID_Quality: GUID = guid(0xd16ad380_ac1a_11cf_a5d6_28db04c10000);
+pub const KSPROPSETID_VramCapture: GUID = guid(0xe73face3_2880_4902_b799_88d0cd634e0f);
 pub const KSMETHODSETID_StreamAllocator: GUID = guid(0xcf6e4341_ec87_11cf_a130_0020afd156e4);
 pub const KSMETHODSETID_StreamIo: GUID = guid(0x65d003ca_1523_11d2_b27a_00a0c9223196);
 pub const KSEVENTSETID_StreamAllocator: GUID = guid(0x75d95571_073c_11d0_a161_0020afd156e4);
@@ -77,3 +79,6 @@ pub const KSTIME_FORMAT_BYTE: GUID = guid(0x7b785571_8c82_11cf_bc0c_00aa00ac74f6
 pub const KSTIME_FORMAT_SAMPLE: GUID = guid(0x7b785572_8c82_11cf_bc0c_00aa00ac74f6);
 pub const KSTIME_FORMAT_FIELD: GUID = guid(0x7b785573_8c82_11cf_bc0c_00aa00ac74f6);
 pub const KSTIME_FORMAT_MEDIA_TIME: GUID = guid(0x7b785574_8c82_11cf_bc0c_00aa00ac74f6);
+
+/// Four bytes a pixel: blue, green, red, nothing. As `WMMEDIASUBTYPE_RGB32` in `windows-sys`.
+pub const MEDIASUBTYPE_RGB32: GUID = guid(0xe436eb7e_524f_11ce_9f53_0020af0ba770);

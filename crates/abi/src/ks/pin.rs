@@ -137,7 +137,8 @@ pub const KSPRIORITY_NORMAL: u32 = 0x4000_0000;
 pub const KSPRIORITY_HIGH: u32 = 0x8000_0000;
 pub const KSPRIORITY_EXCLUSIVE: u32 = 0xFFFF_FFFF;
 
-/// A pin, as its minidriver sees it. Only `Context` is the minidriver's to write.
+/// A pin, as its minidriver sees it. Only `Context` and `StreamHeaderSize` are the minidriver's
+/// to write.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct KSPIN {
@@ -147,7 +148,7 @@ pub struct KSPIN {
     /// The number of its factory.
     pub Id: u32,
     pub Communication: KSPIN_COMMUNICATION,
-    /// Whether the other end is a filter of somebody else.
+    /// Whether the other end does not know the handshake of two such pins.
     pub ConnectionIsExternal: BOOLEAN,
     pub ConnectionInterface: KSPIN_INTERFACE,
     pub ConnectionMedium: KSPIN_MEDIUM,

@@ -7,6 +7,7 @@ use core::ffi::c_void;
 pub type HANDLE = *mut c_void;
 pub type PVOID = *mut c_void;
 pub type PDEVICE_OBJECT = *mut c_void;
+pub type PDRIVER_OBJECT = *mut c_void;
 pub type PFILE_OBJECT = *mut c_void;
 pub type PIRP = *mut c_void;
 pub type BOOL = i32;

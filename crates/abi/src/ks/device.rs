@@ -38,16 +38,16 @@ pub struct KSDEVICE_DESCRIPTOR {
     pub Dispatch: *const KSDEVICE_DISPATCH,
     pub FilterDescriptorsCount: u32,
     pub FilterDescriptors: *const *const KSFILTER_DESCRIPTOR,
-    /// [`KSDEVICE_DESCRIPTOR_VERSION`] or [`KSDEVICE_DESCRIPTOR_VERSION_2`].
+    /// [`KSDEVICE_DESCRIPTOR_VERSION`], [`KSDEVICE_DESCRIPTOR_VERSION_2`], or zero before both.
     pub Version: u32,
-    /// `KSDEVICE_FLAG_*`, of the second version. One source: `ReactOS`.
+    /// `KSDEVICE_FLAG_*`, of the second version. One source for its place: `ReactOS`.
     pub Flags: u32,
 }
 layout! { KSDEVICE_DESCRIPTOR: 32 { Dispatch: 0, FilterDescriptorsCount: 8, FilterDescriptors: 16, Version: 24, Flags: 28 } } // one source: mingw-w64
 
-/// The version without `Flags`.
+/// The version that has `QueryInterface`.
 pub const KSDEVICE_DESCRIPTOR_VERSION: u32 = 0x0000_0100;
-/// The version with `Flags`.
+/// The version that has `Flags`.
 pub const KSDEVICE_DESCRIPTOR_VERSION_2: u32 = 0x0000_0110;
 pub const KSDEVICE_FLAG_ENABLE_REMOTE_WAKEUP: u32 = 0x0000_0001;
 pub const KSDEVICE_FLAG_LOWPOWER_PASSTHROUGH: u32 = 0x0000_0002;

@@ -80,8 +80,8 @@ impl KSSTREAM_POINTER_OFFSET {
     }
 }
 
-/// A reference to a frame of a queue. Only `Context` is the minidriver's to write, and of a clone
-/// it points behind the structure, at as many bytes as were asked for.
+/// A reference to a frame of a queue. `Context` of a clone points behind the structure, at as many
+/// bytes as were asked for; an edge has none.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct KSSTREAM_POINTER {

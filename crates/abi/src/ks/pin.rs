@@ -155,13 +155,14 @@ pub struct KSPIN {
     pub ConnectionPriority: KSPRIORITY,
     pub ConnectionFormat: *mut KSDATAFORMAT,
     pub AttributeList: *mut KSMULTIPLE_ITEM,
-    /// In bytes; zero is the header alone.
+    /// In bytes, set while it is created; left alone, nothing follows a header.
     pub StreamHeaderSize: u32,
     pub DataFlow: KSPIN_DATAFLOW,
-    /// The state it is in.
+    /// The state it was told to go to, which it may not have reached.
     pub DeviceState: KSSTATE,
+    /// [`KSRESET_END`] at first.
     pub ResetState: KSRESET,
-    /// The state it was asked for.
+    /// The state it is in: set just before `SetDeviceState`, and back if that fails.
     pub ClientState: KSSTATE,
 }
 layout! { KSPIN: 136 { Descriptor: 0, Bag: 8, Context: 16, Id: 24, Communication: 28, ConnectionIsExternal: 32, ConnectionInterface: 40, ConnectionMedium: 64, ConnectionPriority: 88, ConnectionFormat: 96, AttributeList: 104, StreamHeaderSize: 112, DataFlow: 116, DeviceState: 120, ResetState: 124, ClientState: 128 } }

@@ -1,6 +1,7 @@
 //! A streaming minidriver (`AVStream`), as in `ks.h`.
 //!
-//! Two sources agree on what is not marked: mingw-w64 and the docs, `ReactOS` or `windows-sys`.
+//! Two sources agree on layouts that are not marked: mingw-w64 and the docs, `ReactOS` or
+//! `windows-sys`. Numbers of flags and of GUIDs are those of `windows-sys`.
 
 mod allocator;
 mod automation;

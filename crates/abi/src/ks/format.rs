@@ -71,7 +71,7 @@ pub struct KSATTRIBUTE_LIST {
 }
 layout! { KSATTRIBUTE_LIST: 16 { Count: 0, Attributes: 8 } }
 
-/// Several items, one after another, each rounded up to eight bytes.
+/// Several items follow.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KSMULTIPLE_ITEM {

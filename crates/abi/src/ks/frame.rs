@@ -15,7 +15,7 @@ pub struct KSSTREAM_HEADER {
     pub TypeSpecificFlags: u32,
     /// Counts with [`KSSTREAM_HEADER_OPTIONSF_TIMEVALID`].
     pub PresentationTime: KSTIME,
-    /// In 100 nanoseconds; counts with [`KSSTREAM_HEADER_OPTIONSF_DURATIONVALID`].
+    /// In units of `PresentationTime`; counts with [`KSSTREAM_HEADER_OPTIONSF_DURATIONVALID`].
     pub Duration: i64,
     /// How many bytes are at `Data`.
     pub FrameExtent: u32,

@@ -31,7 +31,7 @@ layout! { KSINTERVAL: 16 { TimeBase: 0, Interval: 8 } }
 pub struct KSRESOLUTION {
     /// Between two ticks, in 100 nanoseconds.
     pub Granularity: i64,
-    /// At most, in 100 nanoseconds.
+    /// Of a notification, either way, in 100 nanoseconds.
     pub Error: i64,
 }
 layout! { KSRESOLUTION: 16 { Granularity: 0, Error: 8 } }
@@ -48,9 +48,9 @@ layout! { KSCORRELATED_TIME: 16 { Time: 0, SystemTime: 8 } }
 #[derive(Clone, Copy, Debug)]
 pub struct KSQUALITY {
     pub Context: PVOID,
-    /// Of the frames that arrive in time, in thousandths.
+    /// How many of the frames are used, in thousandths.
     pub Proportion: u32,
-    /// How late, in 100 nanoseconds.
+    /// How late, in units of the interface; below zero, too early.
     pub DeltaTime: i64,
 }
 layout! { KSQUALITY: 24 { Context: 0, Proportion: 8, DeltaTime: 16 } }

@@ -28,7 +28,21 @@ pub(crate) struct Ledger {
     pub(crate) failed: Vec<HRESULT>,
     /// Instances of allocations that a lock has replaced, the last ones.
     retired: VecDeque<D3DKMT_HANDLE>,
+    /// The same, but commands that are not submitted yet may name them: the next packet may.
+    retiring: Vec<D3DKMT_HANDLE>,
     released: VecDeque<usize>,
+}
+
+/// Until when an instance may be named that a lock has replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// No more.
+    Now,
+    /// In the next packet: commands for it were written before.
+    Packet,
+    /// As long as the application has not asked for the rename (`Rename`), whose cookie only the
+    /// driver can read.
+    Renamed,
 }
 
 /// A resource: a group of surfaces.
@@ -139,11 +153,17 @@ impl Ledger {
         self.groups.get(&self.pieces.get(&allocation)?.group?)
     }
 
-    /// A lock answered with another instance of an allocation: the driver is to use that.
-    pub(crate) fn rename(&mut self, old: D3DKMT_HANDLE, new: D3DKMT_HANDLE) {
+    /// A lock answered with another instance of an allocation: the driver is to use that. Until
+    /// when may it name the old one?
+    pub(crate) fn rename(&mut self, old: D3DKMT_HANDLE, new: D3DKMT_HANDLE, until: Until) {
         let Some(piece) = self.pieces.remove(&old) else { return };
-        remember(&mut self.retired, old);
+        match until {
+            Until::Now => remember(&mut self.retired, old),
+            Until::Packet => self.retiring.push(old),
+            Until::Renamed => {}
+        }
         self.retired.retain(|it| *it != new);
+        self.retiring.retain(|it| *it != new);
         self.pieces.insert(new, piece);
         if let Some(it) = piece.group.and_then(|it| self.groups.get_mut(&it)) {
             for member in it.members.iter_mut().filter(|it| **it == old) {
@@ -172,6 +192,13 @@ impl Ledger {
     pub(crate) fn forget(&mut self, handle: usize) {
         self.groups.remove(&handle);
         remember(&mut self.released, handle);
+    }
+
+    /// A packet has gone: what only commands before it could name is retired.
+    pub(crate) fn retire(&mut self) {
+        for it in std::mem::take(&mut self.retiring) {
+            remember(&mut self.retired, it);
+        }
     }
 
     /// One of these that a lock has replaced.

@@ -3,6 +3,7 @@
 
 use crate::called::frame;
 use crate::device::Inner;
+use crate::ledger::Until;
 use crate::result::result;
 use abi::D3DKMT_HANDLE;
 use abi::kmt::{D3DKMT_LOCK, D3DKMT_LOCK2, D3DKMT_UNLOCK, D3DKMT_UNLOCK2};
@@ -28,7 +29,14 @@ callback! {
         asked.pData = args.pData;
         asked.GpuVirtualAddress = args.GpuVirtualAddress;
         if args.hAllocation != asked.hAllocation {
-            device.ledger().rename(asked.hAllocation, args.hAllocation);
+            let until = if frame().is_some_and(|it| it.name == "pfnLockAsync") {
+                Until::Renamed
+            } else if device.unsubmitted(&[asked.hAllocation]).is_some() {
+                Until::Packet
+            } else {
+                Until::Now
+            };
+            device.ledger().rename(asked.hAllocation, args.hAllocation, until);
             asked.hAllocation = args.hAllocation;
         }
         device.note_lock(asked.hAllocation);

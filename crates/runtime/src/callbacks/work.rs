@@ -26,6 +26,7 @@ callback! {
         let list = device.ledger().contexts.get(&asked.hContext.addr()).map(|it| it.list);
         let used = entries(list.unwrap_or_default(), asked.NumAllocations);
         device.judge_rendered(NAME, &used);
+        device.ledger().retire();
         let mut args = D3DKMT_RENDER {
             hContext: context,
             CommandOffset: asked.CommandOffset,

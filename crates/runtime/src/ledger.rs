@@ -28,21 +28,9 @@ pub(crate) struct Ledger {
     pub(crate) failed: Vec<HRESULT>,
     /// Instances of allocations that a lock has replaced, the last ones.
     retired: VecDeque<D3DKMT_HANDLE>,
-    /// The same, but commands that are not submitted yet may name them: the next packet may.
-    retiring: Vec<D3DKMT_HANDLE>,
+    /// Those that commands use which were written before: they go out with the next submission.
+    leaving: Vec<D3DKMT_HANDLE>,
     released: VecDeque<usize>,
-}
-
-/// Until when an instance may be named that a lock has replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Until {
-    /// No more.
-    Now,
-    /// In the next packet: commands for it were written before.
-    Packet,
-    /// As long as the application has not asked for the rename (`Rename`), whose cookie only the
-    /// driver can read.
-    Renamed,
 }
 
 /// A resource: a group of surfaces.
@@ -153,17 +141,17 @@ impl Ledger {
         self.groups.get(&self.pieces.get(&allocation)?.group?)
     }
 
-    /// A lock answered with another instance of an allocation: the driver is to use that. Until
-    /// when may it name the old one?
-    pub(crate) fn rename(&mut self, old: D3DKMT_HANDLE, new: D3DKMT_HANDLE, until: Until) {
+    /// A lock answered with another instance of an allocation: the driver is to use that. The old
+    /// one may be used by commands that are `written` already.
+    pub(crate) fn rename(&mut self, old: D3DKMT_HANDLE, new: D3DKMT_HANDLE, written: bool) {
         let Some(piece) = self.pieces.remove(&old) else { return };
-        match until {
-            Until::Now => remember(&mut self.retired, old),
-            Until::Packet => self.retiring.push(old),
-            Until::Renamed => {}
+        if written {
+            self.leaving.push(old);
+        } else {
+            remember(&mut self.retired, old);
         }
         self.retired.retain(|it| *it != new);
-        self.retiring.retain(|it| *it != new);
+        self.leaving.retain(|it| *it != new);
         self.pieces.insert(new, piece);
         if let Some(it) = piece.group.and_then(|it| self.groups.get_mut(&it)) {
             for member in it.members.iter_mut().filter(|it| **it == old) {
@@ -194,9 +182,10 @@ impl Ledger {
         remember(&mut self.released, handle);
     }
 
-    /// A packet has gone: what only commands before it could name is retired.
-    pub(crate) fn retire(&mut self) {
-        for it in std::mem::take(&mut self.retiring) {
+    /// Work was submitted: what was written before is out.
+    pub(crate) fn submit(&mut self) {
+        self.submissions += 1;
+        for it in std::mem::take(&mut self.leaving) {
             remember(&mut self.retired, it);
         }
     }

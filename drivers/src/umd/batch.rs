@@ -3,6 +3,7 @@
 
 use abi::D3DKMT_HANDLE;
 use kernel::Handle;
+use kernel::miniport::Refusal;
 use softgpu::format::{Command, encode, listed};
 use std::collections::BTreeSet;
 use umd::Buffers;
@@ -57,8 +58,13 @@ impl Batch {
                 None => all.push((*allocation, *written)),
             }
         }
-        // Of an allocation that was renamed only the list says which instance is meant.
-        let command = if buffers.is_some() { by_place(command, &all) } else { command };
+        // An instance that a lock has given is known to the miniport by its place in the list.
+        let place = |it: Handle| {
+            let place = (0..).zip(&all).find(|(_, (allocation, _))| *allocation == it.0);
+            place.map(|(place, _)| listed(place)).ok_or(Refusal::Invalid)
+        };
+        let named = if buffers.is_some() { command.resolve(place) } else { Ok(command) };
+        let Ok(command) = named else { return false };
         let command_bytes = encode(&[command]);
         let added = command_bytes.get(4..).unwrap_or_default();
         let start = self.bytes.max(4);
@@ -92,13 +98,4 @@ impl Batch {
             && buffers.write(count(start), added)
             && uses.iter().zip(0..).all(|(it, index)| buffers.list(index, it.0, it.1))
     }
-}
-
-/// A command with places in a list in place of handles.
-fn by_place(command: Command, list: &[(D3DKMT_HANDLE, bool)]) -> Command {
-    let place = |name: Handle| {
-        let place = list.iter().position(|it| it.0 == name.0);
-        Ok(place.and_then(|it| u32::try_from(it).ok()).map_or(name, listed))
-    };
-    command.resolve(place).unwrap_or(command)
 }

@@ -26,7 +26,6 @@ callback! {
         let list = device.ledger().contexts.get(&asked.hContext.addr()).map(|it| it.list);
         let used = entries(list.unwrap_or_default(), asked.NumAllocations);
         device.judge_rendered(NAME, &used);
-        device.ledger().retire();
         let mut args = D3DKMT_RENDER {
             hContext: context,
             CommandOffset: asked.CommandOffset,
@@ -90,7 +89,7 @@ callback! {
 impl Inner {
     /// Work was submitted, or refused.
     fn submitted(&self, name: &'static str, answer: Result<(), HRESULT>) -> Result<(), HRESULT> {
-        self.ledger().submissions += 1;
+        self.ledger().submit();
         if frame().is_some_and(|it| it.name == "pfnFlush") {
             let broken = (answer == Err(E_INVALIDARG))
                 .then(|| format!("{name} was refused in a flush: its commands are not whole"));

@@ -60,6 +60,18 @@ pub enum Kind {
     UserDevice,
     /// A resource of such a device: a group of surfaces.
     Surfaces,
+    /// A streaming device: a minidriver with its hardware.
+    KsDevice,
+    /// A filter of such a device, opened by a client.
+    Filter,
+    /// A pin of a filter.
+    Pin,
+    /// Where a pin's frames come from.
+    Allocator,
+    /// A frame: a buffer that is filled, handed on and comes back.
+    Frame,
+    /// A minidriver's place in a pin's queue of frames.
+    StreamPointer,
 }
 
 /// What an event is about: the third device, the first word.
@@ -100,6 +112,12 @@ const KINDS: &[(Kind, &str)] = &[
     (Kind::UserAdapter, "user-adapter"),
     (Kind::UserDevice, "user-device"),
     (Kind::Surfaces, "surfaces"),
+    (Kind::KsDevice, "ks-device"),
+    (Kind::Filter, "filter"),
+    (Kind::Pin, "pin"),
+    (Kind::Allocator, "allocator"),
+    (Kind::Frame, "frame"),
+    (Kind::StreamPointer, "stream-pointer"),
 ];
 
 impl Kind {

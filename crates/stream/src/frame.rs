@@ -149,7 +149,9 @@ impl Stream {
             return;
         }
         let subject = FrameId(frame).subject();
-        if it.cancel {
+        let stops = world.pins.get(it.pin).is_some_and(|it| it.client == State::Stop);
+        // What is given up on the way to stop carries nothing.
+        if it.cancel || stops {
             it.place = Place::Home;
             self.log.emit(subject, What::FrameCancelled {});
             self.wake(world);

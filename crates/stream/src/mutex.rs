@@ -104,7 +104,8 @@ impl Stream {
     pub(crate) fn try_take(&self, mutex: Mutex) -> Option<Held<'_>> {
         let mut world = self.world.hold();
         let owner = Owner { thread: current_thread(), call: None };
-        self.grab(&mut world, mutex, owner).then_some(Held { stream: self, mutex })
+        // Not before it is taken: what is dropped releases.
+        self.grab(&mut world, mutex, owner).then(|| Held { stream: self, mutex })
     }
 
     fn acquire(&self, at: &mut Passive, mutex: Mutex, call: Option<u32>) -> Result<(), Refused> {

@@ -281,7 +281,7 @@ impl Stream {
         let stalled = waits && it.flows() && world.has_data(it) && !timed;
         let broken = stalled.then(|| {
             format!(
-                "{} has frames, but its process routine answered pending and its driver never \
+                "{} has frames, but its process routine did not succeed, and its driver never \
                  attempted processing again",
                 pin.subject()
             )

@@ -1,5 +1,6 @@
 //! A test-pattern capture source, with an allocator of its own or with the default one, and
 //! flights of it.
+#![expect(clippy::allow_attributes, reason = "what is unused differs")]
 #![allow(dead_code, reason = "each test uses a part of it")]
 #![expect(clippy::disallowed_types, reason = "a driver has locks of its own")]
 
@@ -10,20 +11,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stream::*;
 
 /// How long a frame is shown, in steps of 100 ns.
-pub const INTERVAL: u64 = 333_333;
+pub(crate) const INTERVAL: u64 = 333_333;
 /// How many bytes a picture has.
-pub const BYTES: u32 = 64;
+pub(crate) const BYTES: u32 = 64;
 
 /// What a test does in a driver's place, at the beginning of each of its calls.
-pub type Hook = dyn Fn(&Source, Entry, PinId) -> Answer<()> + Send + Sync;
+pub(crate) type Hook = dyn Fn(&Source, Entry, PinId) -> Answer<()> + Send + Sync;
 
 /// The source.
-pub struct Source {
+pub(crate) struct Source {
     own: bool,
     services: Mutex<Option<Arc<Services>>>,
     inner: Mutex<Inner>,
     hook: Box<Hook>,
-    pub descriptor: DeviceDescriptor,
+    pub(crate) descriptor: DeviceDescriptor,
 }
 
 #[derive(Default)]
@@ -39,12 +40,12 @@ struct Pool {
     free: Vec<usize>,
 }
 
-pub fn format() -> Format {
+pub(crate) fn format() -> Format {
     Format { major: 1, sub: 2, specifier: 3, sample: BYTES, block: Vec::new() }
 }
 
 /// What the source has: an extended framing and an allocator, or the old form and none.
-pub fn descriptor(own: bool) -> DeviceDescriptor {
+pub(crate) fn descriptor(own: bool) -> DeviceDescriptor {
     let item = FramingItem {
         kind: MemoryKind::NonPaged,
         can_allocate: true,
@@ -100,16 +101,16 @@ pub fn descriptor(own: bool) -> DeviceDescriptor {
 }
 
 /// What a picture shows.
-pub fn pattern(number: u64) -> Vec<u8> {
+pub(crate) fn pattern(number: u64) -> Vec<u8> {
     (0..u64::from(BYTES)).map(|it| (number * 7 + it).to_le_bytes()[0]).collect()
 }
 
 impl Source {
-    pub fn new(own: bool) -> Self {
+    pub(crate) fn new(own: bool) -> Self {
         Self::with(own, |_, _, _| Ok(()))
     }
 
-    pub fn with(
+    pub(crate) fn with(
         own: bool,
         hook: impl Fn(&Source, Entry, PinId) -> Answer<()> + Send + Sync + 'static,
     ) -> Self {
@@ -122,7 +123,7 @@ impl Source {
         }
     }
 
-    pub fn services(&self) -> Arc<Services> {
+    pub(crate) fn services(&self) -> Arc<Services> {
         lock(&self.services).clone().expect("the driver was added")
     }
 
@@ -135,12 +136,12 @@ impl Source {
     }
 
     /// The clones that the hardware has.
-    pub fn flying(&self) -> Vec<PointerId> {
+    pub(crate) fn flying(&self) -> Vec<PointerId> {
         self.inner().flying.iter().map(|it| it.1).collect()
     }
 
     /// The driver forgets its clones.
-    pub fn forget_clones(&self) {
+    pub(crate) fn forget_clones(&self) {
         self.inner().flying.clear();
     }
 
@@ -407,33 +408,37 @@ impl Minidriver for Source {
 }
 
 /// It is not there yet: that is no failure of the one before.
-pub fn fell(why: Refusal) -> Answer<()> {
+pub(crate) fn fell(why: Refusal) -> Answer<()> {
     if why == Refusal::NotReady { Ok(()) } else { Err(why) }
 }
 
 /// A run: the class driver on a host, with somebody who serves.
-pub struct Run {
-    pub stream: Arc<Stream>,
-    pub host: Arc<Stepped>,
-    pub memory: Arc<SystemMemory>,
+pub(crate) struct Run {
+    pub(crate) stream: Arc<Stream>,
+    pub(crate) host: Arc<Stepped>,
+    pub(crate) memory: Arc<SystemMemory>,
 }
 
 impl Run {
-    pub fn add(&self, at: &mut Passive, source: Source) -> Result<DeviceId, Refused> {
+    pub(crate) fn add(&self, at: &mut Passive, source: Source) -> Result<DeviceId, Refused> {
         self.add_shared(at, Arc::new(source))
     }
 
-    pub fn add_shared(&self, at: &mut Passive, source: Arc<Source>) -> Result<DeviceId, Refused> {
+    pub(crate) fn add_shared(
+        &self,
+        at: &mut Passive,
+        source: Arc<Source>,
+    ) -> Result<DeviceId, Refused> {
         let plugged = Plugged { minidriver: source, memory: self.memory.clone() };
         self.stream.add_device(at, plugged)
     }
 
-    pub fn open(&self, at: &mut Passive, device: DeviceId) -> Result<Graph, Refused> {
+    pub(crate) fn open(&self, at: &mut Passive, device: DeviceId) -> Result<Graph, Refused> {
         Graph::open(&self.stream, at, device, &format(), &Wish::default())
     }
 
     /// Nothing is alive.
-    pub fn assert_empty(&self) {
+    pub(crate) fn assert_empty(&self) {
         let census = self.stream.census();
         assert_eq!(census.count(), 0, "{census}");
         assert_eq!(self.memory.pieces(), 0, "memory is left");
@@ -442,7 +447,7 @@ impl Run {
 }
 
 /// Flies a story, and answers what happened.
-pub fn fly(seed: u64, story: impl FnOnce(&Run, &mut Passive)) -> (Vec<Event>, Arc<Log>) {
+pub(crate) fn fly(seed: u64, story: impl FnOnce(&Run, &mut Passive)) -> (Vec<Event>, Arc<Log>) {
     let log = Arc::new(Log::new());
     Stepped::fly(seed, &log, |host, at| {
         let stream = Stream::new(host.clone(), log.clone());
@@ -456,7 +461,7 @@ pub fn fly(seed: u64, story: impl FnOnce(&Run, &mut Passive)) -> (Vec<Event>, Ar
 }
 
 /// The rules that were broken, each once.
-pub fn broken(events: &[Event]) -> Vec<RuleId> {
+pub(crate) fn broken(events: &[Event]) -> Vec<RuleId> {
     let mut all: Vec<RuleId> = events
         .iter()
         .filter_map(|it| match &it.what {
@@ -471,26 +476,26 @@ pub fn broken(events: &[Event]) -> Vec<RuleId> {
 
 /// Counts the calls of a driver, and does something at one of them.
 #[derive(Clone, Default)]
-pub struct Count(pub Arc<AtomicU32>);
+pub(crate) struct Count(pub(crate) Arc<AtomicU32>);
 
 impl Count {
     /// Whether this is the call of that number.
-    pub fn is(&self, number: u32) -> bool {
+    pub(crate) fn is(&self, number: u32) -> bool {
         self.0.fetch_add(1, Ordering::Relaxed) + 1 == number
     }
 
-    pub fn so_far(&self) -> u32 {
+    pub(crate) fn so_far(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 /// Rung by a driver, for somebody who then does something.
-pub fn bell() -> Ticket {
+pub(crate) fn bell() -> Ticket {
     Ticket::new("a call of the driver")
 }
 
 /// What must hold of every flight, whatever the driver and the clients did.
-pub fn check_order(events: &[Event]) {
+pub(crate) fn check_order(events: &[Event]) {
     let mut allocators: BTreeMap<u32, (bool, i32, u32)> = BTreeMap::new(); // ready, out, deletes
     let mut calls: BTreeMap<u32, (String, flight::Subject)> = BTreeMap::new();
     for event in events {

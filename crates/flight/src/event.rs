@@ -614,6 +614,101 @@ events! {
     /// The driver has released a resource with all its memory.
     SurfacesReleased "surfaces.released" {}
 
+    /// A streaming minidriver was added, with so many filter factories: subject the device.
+    KsAdded "ks.added" { factories: u32 }
+    /// It started: filters can be opened.
+    KsStarted "ks.started" {}
+    /// Its hardware was pulled out.
+    KsPulled "ks.pulled" {}
+    /// It stopped.
+    KsStopped "ks.stopped" {}
+    /// It is gone.
+    KsRemoved "ks.removed" {}
+    /// A streaming minidriver is called: subject the call. `about` is the device, filter, pin or
+    /// allocator, `locks` are the mutexes that its thread holds.
+    KsCall "ks.call" { name: Text, level: Irql, locks: Text, device: Subject, about: Subject }
+    /// It returned. `legal` says whether it may answer so.
+    KsReturn "ks.return" { name: Text, answer: Text, legal: bool }
+    /// A mutex of a device, a filter or whoever processes was taken: subject whose it is. `lock`
+    /// is device, control or processing; `by` is class or driver.
+    KsLocked "ks.locked" { lock: Text, by: Text }
+    /// It was released.
+    KsUnlocked "ks.unlocked" { lock: Text, by: Text }
+    /// A driver put an item into the bag of an object: subject the object.
+    KsBagged "ks.bagged" { item: Subject }
+    /// It is out of that bag; `freed` says whether it was freed with that.
+    KsUnbagged "ks.unbagged" { item: Subject, freed: bool }
+    /// A filter exists: `child` says whether its driver gave it a context of its own.
+    FilterCreated "filter.created" { device: Subject, factory: u32, own: bool }
+    /// Its driver was told that it is gone.
+    FilterClosed "filter.closed" {}
+    /// A driver is asked whether a pin can have a format; `first` is before the pin is made.
+    PinFormat "pin.format" { filter: Subject, sample: u32, first: bool }
+    /// A pin exists.
+    PinCreated "pin.created" { filter: Subject, factory: u32, out: bool, own: bool }
+    /// It was connected: so many frames of so many bytes, aligned to a mask, from that allocator.
+    PinConnected "pin.connected" { frames: u32, bytes: u32, alignment: u32, by: Text }
+    /// It is not connected any more.
+    PinDisconnected "pin.disconnected" {}
+    /// What its client wants of it, before the driver is told; then `state` of the device.
+    PinWanted "pin.wanted" { from: Text, to: Text }
+    /// The driver has gone with it.
+    PinState "pin.state" { from: Text, to: Text }
+    /// The driver has refused: its client's state goes back.
+    PinRefused "pin.refused" { from: Text, to: Text }
+    /// Frames for it come from its driver and not from an allocator.
+    PinInjects "pin.injects" {}
+    /// Nothing is left in its queue.
+    PinFlushed "pin.flushed" { frames: u32 }
+    /// The pin is gone: its driver was told.
+    PinClosed "pin.closed" {}
+    /// A driver's allocator, the default one or the client's is to be used: `by` says whose.
+    AllocatorChosen "allocator.chosen" { pin: Subject, by: Text }
+    /// It is ready. `word` is the driver's for it.
+    AllocatorReady "allocator.ready" {
+        pin: Subject, word: Subject, frames: u32, bytes: u32, alignment: u32, by: Text
+    }
+    /// It was refused: there is none, and none is deleted.
+    AllocatorRefused "allocator.refused" { why: Text }
+    /// It is to be deleted: `home` says that all its frames have come home by themselves.
+    AllocatorEnding "allocator.ending" { home: bool }
+    /// It is deleted: nothing uses it any more.
+    AllocatorDeleted "allocator.deleted" { word: Subject }
+    /// There is a frame; `address` is its number as a word.
+    FrameMade "frame.made" { allocator: Option<Subject>, pin: Subject, word: Subject, bytes: u32 }
+    /// No frame could be had.
+    FrameNone "frame.none" { allocator: Subject }
+    /// It is in the queue of a pin.
+    FrameQueued "frame.queued" { pin: Subject }
+    /// An edge has passed it: `edge` is leading or trailing.
+    FramePassed "frame.passed" { edge: Text }
+    /// It is done: nothing refers to it. Its header, and when it was.
+    FrameDone "frame.done" {
+        used: u32, time: u64, duration: u64, end: bool, discontinuity: bool, now: u64
+    }
+    /// It was cancelled, and left the queue.
+    FrameCancelled "frame.cancelled" {}
+    /// Its cancellation waits: a pointer to it is locked.
+    FrameHeld "frame.held" { by: Subject }
+    /// A client has it.
+    FrameTaken "frame.taken" {}
+    /// It is home: nobody has it.
+    FrameHome "frame.home" {}
+    /// It could not come home by itself: who kept it.
+    FrameStuck "frame.stuck" { by: Subject }
+    /// There is no such frame any more.
+    FrameFreed "frame.freed" {}
+    /// A driver has a pointer of its own to a frame: subject the pointer.
+    PointerCloned "pointer.cloned" { pin: Subject, frame: Subject }
+    /// It is locked: the frame is not cancelled.
+    PointerLocked "pointer.locked" { frame: Subject }
+    /// It is not locked any more.
+    PointerUnlocked "pointer.unlocked" {}
+    /// It has moved.
+    PointerMoved "pointer.moved" { frame: Option<Subject> }
+    /// It is gone: deleted by its driver, or by force.
+    PointerDeleted "pointer.deleted" { forced: bool }
+
     /// A driver or client used an entry that is not there.
     Absent "absent" { name: Text }
     /// A driver called back.

@@ -62,6 +62,18 @@ pub enum Kind {
     Surfaces,
     /// An instance of an allocation that was renamed; the first is the allocation itself.
     Instance,
+    /// A streaming device: a minidriver with its hardware.
+    KsDevice,
+    /// A filter of such a device, opened by a client.
+    Filter,
+    /// A pin of a filter.
+    Pin,
+    /// Where a pin's frames come from.
+    Allocator,
+    /// A frame: a buffer that is filled, handed on and comes back.
+    Frame,
+    /// A minidriver's place in a pin's queue of frames.
+    StreamPointer,
 }
 
 /// What an event is about: the third device, the first word.
@@ -103,6 +115,12 @@ const KINDS: &[(Kind, &str)] = &[
     (Kind::UserDevice, "user-device"),
     (Kind::Surfaces, "surfaces"),
     (Kind::Instance, "instance"),
+    (Kind::KsDevice, "ks-device"),
+    (Kind::Filter, "filter"),
+    (Kind::Pin, "pin"),
+    (Kind::Allocator, "allocator"),
+    (Kind::Frame, "frame"),
+    (Kind::StreamPointer, "stream-pointer"),
 ];
 
 impl Kind {

@@ -129,7 +129,13 @@ impl Shadows {
             | Kind::QueueFence
             | Kind::UserAdapter
             | Kind::UserDevice
-            | Kind::Surfaces => (),
+            | Kind::Surfaces
+            | Kind::KsDevice
+            | Kind::Filter
+            | Kind::Pin
+            | Kind::Allocator
+            | Kind::Frame
+            | Kind::StreamPointer => (),
         }
         if let Some(shadow) = self.all.get_mut(&event.subject) {
             shadow.trail.mark(event.seq);

@@ -1,0 +1,359 @@
+//! Allocators: chosen, initialised, asked for frames, deleted.
+//!
+//! # Invariants
+//!
+//! 1. A pin has one allocator at most, from its connection to the end of that.
+//! 2. An allocator of a driver's is initialised once, before anything is allocated; it is deleted
+//!    once if and only if that was answered with success, when it has no frame left. Nothing uses
+//!    it afterwards.
+
+use crate::frame::{Frame, Place};
+use crate::framing::{Framing, Wish};
+use crate::funnel::{Driver, Entry};
+use crate::memory::FrameMemory;
+use crate::pin::Connection;
+use crate::refused::Refused;
+use crate::stream::Stream;
+use crate::words::{AllocatorId, FrameId, PinId};
+use flight::{Kind, Passive, RuleId, Subject, What};
+use std::sync::Arc;
+
+/// Where frames come from.
+pub(crate) struct Allocator {
+    pub(crate) pin: u32,
+    pub(crate) by: By,
+    pub(crate) framing: Framing,
+    /// The driver's word for it.
+    pub(crate) word: usize,
+}
+
+/// Whose allocator it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The minidriver's.
+    Driver,
+    /// The default one.
+    Default,
+    /// The other side's: what the pin asks for it may have or not.
+    Client,
+}
+
+impl By {
+    /// WINDOWS: a kernel-mode allocator serves no user-mode filter, and one that is not chosen is
+    /// never called (documented).
+    pub(crate) fn choose(has_own: bool, wish: &Wish) -> Self {
+        match (wish.user || wish.foreign, has_own) {
+            (true, _) => By::Client,
+            (false, true) => By::Driver,
+            (false, false) => By::Default,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            By::Driver => "driver",
+            By::Default => "default",
+            By::Client => "client",
+        }
+    }
+}
+
+/// What an allocator's calls need.
+struct Source {
+    number: u32,
+    by: By,
+    framing: Framing,
+    word: usize,
+    driver: Arc<Driver>,
+    memory: Arc<dyn FrameMemory>,
+}
+
+impl Stream {
+    /// Makes the allocator of a connection.
+    pub(crate) fn make_allocator(
+        &self,
+        at: &mut Passive,
+        pin: PinId,
+        connection: Connection,
+    ) -> Result<(), Refused> {
+        let Connection { framing, by } = connection;
+        let number = self.world.hold().allocators.reserve();
+        let subject = AllocatorId(number).subject();
+        let chosen = What::AllocatorChosen { pin: pin.subject(), by: by.name().into() };
+        self.log.emit(subject, chosen);
+        let word = match by {
+            By::Driver => self.initialize(at, subject, pin, &framing)?,
+            By::Default => {
+                let broken = (!framing.system).then(|| {
+                    format!(
+                        "{} uses the default allocator, and its framing does not ask for system \
+                         memory",
+                        pin.subject()
+                    )
+                });
+                self.judge(RuleId::KS_ALLOC_025, pin.subject(), "KsCreateDefaultAllocator", broken);
+                0
+            }
+            By::Client => 0,
+        };
+        let mut world = self.world.hold();
+        let shared = world
+            .allocators
+            .iter()
+            .find(|(_, it)| it.by == By::Driver && by == By::Driver && it.word == word);
+        let shared = shared.map(|(other, _)| other);
+        if by == By::Driver {
+            let broken = match shared {
+                _ if word == 0 => Some(format!("{subject} was initialised without a context")),
+                Some(other) => Some(format!(
+                    "{subject} was initialised with the context of allocator {other}, which lives"
+                )),
+                None => None,
+            };
+            let place = Entry::InitializeAllocator.name();
+            self.judge(RuleId::KS_ALLOC_003, subject, place, broken);
+        }
+        world.allocators.put(number, Allocator { pin: pin.0, by, framing, word });
+        if let Some(it) = world.pins.get_mut(pin.0) {
+            it.allocator = Some(number);
+        }
+        let word = self.hold_word(word);
+        let Framing { frames, bytes, alignment, .. } = framing;
+        let (pin, by) = (pin.subject(), by.name().into());
+        self.log.emit(subject, What::AllocatorReady { pin, word, frames, bytes, alignment, by });
+        Ok(())
+    }
+
+    fn initialize(
+        &self,
+        at: &mut Passive,
+        subject: Subject,
+        pin: PinId,
+        framing: &Framing,
+    ) -> Result<usize, Refused> {
+        let call = self.world.hold().pin_call(pin, Entry::InitializeAllocator);
+        let (driver, view, _) = call.ok_or(Refused::NotThere(pin.subject()))?;
+        let answer = driver.initialize_allocator(at, subject, &view, framing);
+        let place = Entry::InitializeAllocator.name();
+        match answer {
+            Ok(token) => Ok(token.word()),
+            Err(why) => {
+                let left = self.blocks_of(subject.number);
+                let broken = (!left.is_empty()).then(|| {
+                    format!(
+                        "{} pieces of memory are left of an allocator whose initialisation failed",
+                        left.len()
+                    )
+                });
+                self.judge(RuleId::KS_ALLOC_004, subject, place, broken);
+                self.free_blocks(pin, &left);
+                self.log.emit(subject, What::AllocatorRefused { why: why.name() });
+                Err(why.into())
+            }
+        }
+    }
+
+    fn blocks_of(&self, allocator: u32) -> Vec<usize> {
+        let world = self.world.hold();
+        let mine = world.blocks.iter().filter(|(_, it)| it.allocator == Some(allocator));
+        mine.map(|(word, _)| *word).collect()
+    }
+
+    fn free_blocks(&self, pin: PinId, words: &[usize]) {
+        let memory = {
+            let mut world = self.world.hold();
+            for word in words {
+                world.blocks.remove(word);
+            }
+            let device = world.pins.get(pin.0).map(|it| it.device);
+            device.and_then(|it| world.devices.get(it)).map(|it| it.memory.clone())
+        };
+        if let Some(memory) = memory {
+            for word in words {
+                memory.free(*word);
+            }
+        }
+    }
+
+    fn source(&self, pin: PinId) -> Option<Source> {
+        let world = self.world.hold();
+        let it = world.pins.get(pin.0)?;
+        let number = it.allocator?;
+        let allocator = world.allocators.get(number)?;
+        let device = world.devices.get(it.device)?;
+        Some(Source {
+            number,
+            by: allocator.by,
+            framing: allocator.framing,
+            word: allocator.word,
+            driver: device.driver.clone(),
+            memory: device.memory.clone(),
+        })
+    }
+
+    /// Gets a pin its frames: as many as were agreed on, or as many as there are.
+    pub(crate) fn fill(&self, at: &mut Passive, pin: PinId) -> Result<(), Refused> {
+        let source = self.source(pin).ok_or(Refused::NotConnected(pin.subject()))?;
+        let mut had = 0;
+        for _ in 0..source.framing.frames {
+            let Some(word) = self.one_frame(at, &source) else { break };
+            let Some(bytes) = self.admit(&source, word) else { continue };
+            had += 1;
+            let mut world = self.world.hold();
+            let allocator = Some(source.number);
+            let frame = FrameId(world.frames.add(Frame::new(pin.0, allocator, word, bytes)));
+            world.freed.remove(&word);
+            let (word, allocator) = (self.hold_word(word), AllocatorId(source.number).subject());
+            let pin = pin.subject();
+            let made = What::FrameMade { allocator: Some(allocator), pin, word, bytes };
+            self.log.emit(frame.subject(), made);
+        }
+        if had == 0 {
+            let allocator = AllocatorId(source.number).subject();
+            self.log.emit(pin.subject(), What::FrameNone { allocator });
+            return Err(Refused::NoFrames);
+        }
+        Ok(())
+    }
+
+    fn one_frame(&self, at: &mut Passive, source: &Source) -> Option<usize> {
+        let Framing { bytes, alignment, kind, .. } = source.framing;
+        match source.by {
+            By::Driver => {
+                let subject = AllocatorId(source.number).subject();
+                let before = self.host.now();
+                let word = source.driver.allocate(at, subject, source.word);
+                let now = self.host.now();
+                let broken = (now != before).then(|| {
+                    format!("{subject} blocked for {} ns to allocate a frame", (now - before) * 100)
+                });
+                self.judge(RuleId::KS_ALLOC_007, subject, Entry::Allocate.name(), broken);
+                word.map(|it| it.word())
+            }
+            By::Default => source.memory.make(bytes, alignment, kind),
+            // WINDOWS: framing is a request (documented): a user's buffers need not be aligned.
+            By::Client => source.memory.make(bytes, 0, crate::memory::MemoryKind::User),
+        }
+    }
+
+    /// Judges a frame that a driver gave. Answers how many bytes it has, if it can be used.
+    fn admit(&self, source: &Source, word: usize) -> Option<u32> {
+        let Framing { bytes, alignment, kind, .. } = source.framing;
+        if source.by != By::Driver {
+            return Some(bytes);
+        }
+        let subject = AllocatorId(source.number).subject();
+        let (place, extent) = (Entry::Allocate.name(), source.memory.extent(word));
+        let broken = match extent {
+            _ if word & alignment as usize != 0 => {
+                Some(format!("a frame of {subject} is not aligned to {alignment:#x}"))
+            }
+            Some((there, _)) if there < bytes => {
+                Some(format!("a frame of {subject} has {there} bytes, and {bytes} are needed"))
+            }
+            Some((_, of)) if !of.serves(kind) => Some(format!(
+                "a frame of {subject} is in {} memory, and {} is needed",
+                of.name(),
+                kind.name()
+            )),
+            _ => None,
+        };
+        self.judge(RuleId::KS_ALLOC_006, subject, place, broken);
+        let world = self.world.hold();
+        let out = world.frames.iter().find(|(_, it)| it.word == word);
+        let broken = out.map(|(frame, _)| {
+            format!("{subject} handed out frame {frame} again, which is outstanding")
+        });
+        let twice = broken.is_some();
+        self.judge(RuleId::KS_ALLOC_008, subject, place, broken);
+        let usable = extent.map_or(bytes, |(there, _)| there.min(bytes));
+        (!twice).then_some(usable)
+    }
+
+    /// Frees all frames of a pin: they are home.
+    pub(crate) fn free_frames(&self, at: &mut Passive, pin: PinId) {
+        let source = self.source(pin);
+        loop {
+            let next = {
+                let mut world = self.world.hold();
+                let found = world.frames.iter().find(|(_, it)| it.pin == pin.0);
+                let found = found.map(|(number, it)| (number, it.word, it.injected));
+                if let Some((number, ..)) = found
+                    && let Some(it) = world.frames.get_mut(number)
+                {
+                    it.place = Place::Home;
+                }
+                found
+            };
+            let Some((number, word, injected)) = next else { return };
+            if let Some(context) = injected {
+                let call = self.world.hold().pin_call(pin, Entry::FrameReturned);
+                if let Some((driver, ..)) = call {
+                    driver.frame_returned(at, pin, word, context);
+                }
+            } else if let Some(source) = &source {
+                let subject = AllocatorId(source.number).subject();
+                match source.by {
+                    By::Driver => source.driver.free_frame(at, subject, source.word, word),
+                    By::Default | By::Client => {
+                        source.memory.free(word);
+                    }
+                }
+            }
+            let mut world = self.world.hold();
+            world.frames.remove(number);
+            if injected.is_none() {
+                world.freed.insert(word);
+            }
+            self.log.emit(FrameId(number).subject(), What::FrameFreed {});
+            self.release_word(word);
+        }
+    }
+
+    /// Deletes the allocator of a pin, whose frames are freed.
+    pub(crate) fn delete_allocator(&self, at: &mut Passive, pin: PinId) {
+        let Some(source) = self.source(pin) else { return };
+        let subject = AllocatorId(source.number).subject();
+        {
+            let mut world = self.world.hold();
+            world.allocators.remove(source.number);
+            if let Some(it) = world.pins.get_mut(pin.0) {
+                it.allocator = None;
+            }
+            let home = !world.frames.iter().any(|(_, it)| it.allocator == Some(source.number));
+            self.log.emit(subject, What::AllocatorEnding { home });
+        }
+        if source.by == By::Driver {
+            source.driver.delete_allocator(at, subject, source.word);
+            let left = self.blocks_of(source.number);
+            let broken = (!left.is_empty()).then(|| {
+                format!("{subject} was deleted, and {} pieces of its memory are left", left.len())
+            });
+            let place = Entry::DeleteAllocator.name();
+            self.judge(RuleId::KS_ALLOC_014, subject, place, broken);
+            let mut world = self.world.hold();
+            for word in left {
+                if let Some(it) = world.blocks.get_mut(&word) {
+                    it.orphan = true;
+                }
+            }
+        }
+        self.log.emit(subject, What::AllocatorDeleted { word: self.word(source.word) });
+        self.release_word(source.word);
+    }
+
+    /// A NULL word has no number of its own: it names nothing.
+    pub(crate) fn hold_word(&self, word: usize) -> Subject {
+        if word == 0 { Kind::Word.nr(0) } else { self.log.hold_word(word) }
+    }
+
+    fn word(&self, word: usize) -> Subject {
+        if word == 0 { Kind::Word.nr(0) } else { self.log.word(word) }
+    }
+
+    pub(crate) fn release_word(&self, word: usize) {
+        if word != 0 {
+            self.log.release_word(word);
+        }
+    }
+}

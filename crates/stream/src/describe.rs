@@ -1,0 +1,260 @@
+//! Descriptors: what a minidriver says it has, in plain words, and whether that can be.
+
+use crate::framing::FramingForm;
+use crate::funnel::Entry;
+use flight::RuleId;
+use std::fmt;
+
+/// What a device has (`KSDEVICE_DESCRIPTOR`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceDescriptor {
+    /// Which entries it has (`KSDEVICE_DISPATCH`).
+    pub dispatch: Vec<Entry>,
+    /// Its filters: each makes a factory.
+    pub filters: Vec<FilterDescriptor>,
+}
+
+/// What a filter has (`KSFILTER_DESCRIPTOR`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilterDescriptor {
+    /// Which entries it has (`KSFILTER_DISPATCH`).
+    pub dispatch: Vec<Entry>,
+    /// Its process routine is called at dispatch level
+    /// (`KSFILTER_FLAG_DISPATCH_LEVEL_PROCESSING`).
+    pub dispatch_level: bool,
+    /// The kinds of pins it has.
+    pub pins: Vec<PinDescriptor>,
+}
+
+/// Which way data goes (`KSPIN_DATAFLOW`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flow {
+    /// Out of the filter: the driver fills frames.
+    #[default]
+    Out,
+    /// Into it: the driver reads them.
+    In,
+}
+
+/// What a pin has (`KSPIN_DESCRIPTOR_EX`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinDescriptor {
+    /// Which entries it has (`KSPIN_DISPATCH`).
+    pub dispatch: Vec<Entry>,
+    /// Which entries its allocator has, if it has one (`KSALLOCATOR_DISPATCH`).
+    pub allocator: Option<Vec<Entry>>,
+    /// Which way data goes.
+    pub flow: Flow,
+    /// Which formats it has: ranges, in their order.
+    pub formats: Vec<Format>,
+    /// What it asks of frames.
+    pub framing: Option<FramingForm>,
+    /// What is special about it (`KSPIN_FLAG_*`).
+    pub flags: Vec<PinFlag>,
+    /// How many there can be (`InstancesPossible`).
+    pub possible: u32,
+    /// How many there must be before a state is changed (`InstancesNecessary`).
+    pub necessary: u32,
+}
+
+impl Default for PinDescriptor {
+    fn default() -> Self {
+        Self {
+            dispatch: Vec::new(),
+            allocator: None,
+            flow: Flow::Out,
+            formats: Vec::new(),
+            framing: None,
+            flags: Vec::new(),
+            possible: 1,
+            necessary: 0,
+        }
+    }
+}
+
+/// A format, or a range of such (`KSDATAFORMAT`, `KSDATARANGE`). In a range a zero matches all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Format {
+    /// Its kind (`MajorFormat`).
+    pub major: u128,
+    /// Its subkind (`SubFormat`).
+    pub sub: u128,
+    /// What follows (`Specifier`).
+    pub specifier: u128,
+    /// How many bytes a sample has (`SampleSize`).
+    pub sample: u32,
+    /// What follows, which is the driver's.
+    pub block: Vec<u8>,
+}
+
+impl Format {
+    /// Whether a format is in this range.
+    pub fn has(&self, format: &Format) -> bool {
+        let same = |range: u128, it: u128| range == 0 || range == it;
+        same(self.major, format.major)
+            && same(self.sub, format.sub)
+            && same(self.specifier, format.specifier)
+    }
+}
+
+macro_rules! flags {
+    ($($(#[doc = $doc:literal])+ $name:ident;)*) => {
+        /// What is special about a pin (`KSPIN_FLAG_*`).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum PinFlag {
+            $($(#[doc = $doc])+ $name,)*
+        }
+    };
+}
+
+flags! {
+    /// Its process routine is called at dispatch level.
+    DispatchLevelProcessing;
+    /// Its work is done before other work.
+    CriticalProcessing;
+    /// Its work is done before all other work.
+    HypercriticalProcessing;
+    /// Its work is done on another thread.
+    AsynchronousProcessing;
+    /// A frame that arrives does not start its processing.
+    DoNotInitiateProcessing;
+    /// Every frame that arrives does.
+    InitiateProcessingOnEveryArrival;
+    /// It needs no frames for that.
+    FramesNotRequiredForProcessing;
+    /// Its filter is processed if some of its pins have frames.
+    SomeFramesRequiredForProcessing;
+    /// Frames leave in their order.
+    EnforceFifo;
+    /// Its frames are described for the hardware.
+    GenerateMappings;
+    /// It has a trailing edge.
+    DistinctTrailingEdge;
+    /// It is processed only while it runs.
+    ProcessInRunStateOnly;
+    /// Its filter is processed if any pin runs.
+    ProcessIfAnyInRunState;
+    /// It moves in steps.
+    UseStandardTransport;
+    /// It may jump.
+    DoNotUseStandardTransport;
+}
+
+/// Flags that say opposite things.
+const OPPOSITES: [(PinFlag, PinFlag); 5] = [
+    (PinFlag::CriticalProcessing, PinFlag::HypercriticalProcessing),
+    (PinFlag::DoNotInitiateProcessing, PinFlag::InitiateProcessingOnEveryArrival),
+    (PinFlag::FramesNotRequiredForProcessing, PinFlag::SomeFramesRequiredForProcessing),
+    (PinFlag::ProcessInRunStateOnly, PinFlag::ProcessIfAnyInRunState),
+    (PinFlag::UseStandardTransport, PinFlag::DoNotUseStandardTransport),
+];
+
+/// Something that cannot be, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadDescriptor(pub String);
+
+impl fmt::Display for BadDescriptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A rule that was looked at, and how it was broken.
+pub(crate) type Judged = (RuleId, Option<String>);
+
+impl PinDescriptor {
+    /// Whether it has a flag.
+    pub fn is(&self, flag: PinFlag) -> bool {
+        self.flags.contains(&flag)
+    }
+
+    /// Whether its states are walked in steps.
+    pub fn is_standard(&self) -> bool {
+        !self.is(PinFlag::DoNotUseStandardTransport)
+    }
+
+    fn judge(&self, filter: &FilterDescriptor, all: &mut Vec<Judged>) {
+        let both = OPPOSITES.iter().find(|(one, other)| self.is(*one) && self.is(*other));
+        let broken = both.map(|(one, other)| {
+            format!("a pin has both {one:?} and {other:?}, which exclude each other")
+        });
+        all.push((RuleId::KS_PIN_010, broken));
+        let processed = self.dispatch.contains(&Entry::PinProcess)
+            || filter.dispatch.contains(&Entry::FilterProcess);
+        if self.is(PinFlag::DoNotInitiateProcessing) && self.is_standard() {
+            let broken = (!processed).then(|| {
+                "a pin of standard transport does not initiate processing, and neither it nor its \
+                 filter has a process routine"
+                    .to_owned()
+            });
+            all.push((RuleId::KS_PIN_011, broken));
+        }
+        if let Some(allocator) = &self.allocator {
+            let missing = Entry::ALLOCATOR.iter().find(|it| !allocator.contains(it));
+            let broken = missing.map(|it| {
+                format!("the allocator of a pin has no {}: it needs all four", it.name())
+            });
+            all.push((RuleId::KS_ALLOC_017, broken));
+        }
+        match &self.framing {
+            None => (),
+            Some(FramingForm::Simple(it)) => {
+                all.push((RuleId::KS_FRAMING_004, it.bad_reserved()));
+            }
+            Some(FramingForm::Extended(it)) => {
+                all.push((RuleId::KS_FRAMING_001, it.bad_count()));
+                all.push((RuleId::KS_FRAMING_002, it.bad_item()));
+                let claims = self.allocator.is_none() && it.items.iter().any(|it| it.can_allocate);
+                let broken = claims.then(|| {
+                    "the framing of a pin says that it can allocate, and it has no allocator"
+                        .to_owned()
+                });
+                all.push((RuleId::KS_FRAMING_003, broken));
+            }
+        }
+    }
+
+    /// What no rule speaks of, and cannot be.
+    fn impossible(&self) -> Option<String> {
+        match &self.framing {
+            Some(FramingForm::Simple(it)) if !crate::framing::is_mask(it.alignment) => Some(format!(
+                "the framing of a pin asks for alignment {:#x}, which is not one less than a power \
+                 of two",
+                it.alignment
+            )),
+            Some(FramingForm::Extended(it)) => it.overlap().or_else(|| it.idle_allocator()),
+            _ => None,
+        }
+        .or_else(|| self.formats.is_empty().then(|| "a pin has no format".to_owned()))
+        .or_else(|| (self.possible == 0).then(|| "a pin can be there zero times".to_owned()))
+        .or_else(|| {
+            (self.necessary > self.possible).then(|| {
+                format!("a pin must be there {} times and can {}", self.necessary, self.possible)
+            })
+        })
+    }
+}
+
+impl FilterDescriptor {
+    /// Whether its pins are processed together.
+    pub fn is_centric(&self) -> bool {
+        self.dispatch.contains(&Entry::FilterProcess)
+    }
+
+    pub(crate) fn judge(&self) -> Vec<Judged> {
+        let mut all = Vec::new();
+        let pin = self.pins.iter().position(|it| it.dispatch.contains(&Entry::PinProcess));
+        let broken = pin.filter(|_| self.is_centric()).map(|it| {
+            format!("a filter has a process routine, and its pin {it} has one, too: only one may")
+        });
+        all.push((RuleId::KS_PROC_005, broken));
+        for pin in &self.pins {
+            pin.judge(self, &mut all);
+        }
+        all
+    }
+
+    pub(crate) fn impossible(&self) -> Option<BadDescriptor> {
+        self.pins.iter().find_map(PinDescriptor::impossible).map(BadDescriptor)
+    }
+}

@@ -1,0 +1,426 @@
+//! Devices: added, started, stopped, pulled out, removed.
+
+use crate::describe::{BadDescriptor, DeviceDescriptor, FilterDescriptor};
+use crate::funnel::{Driver, Entry};
+use crate::memory::FrameMemory;
+use crate::minidriver::Minidriver;
+use crate::mutex::Mutex;
+use crate::refused::Refused;
+use crate::services::Services;
+use crate::stream::Stream;
+use crate::words::{Answer, DeviceId, FilterId, Refusal};
+use crate::world::World;
+use flight::{Passive, RuleId, Subject, What, current_thread};
+use std::sync::Arc;
+
+/// A minidriver and the memory its frames are in.
+#[derive(Clone)]
+pub struct Plugged {
+    /// The driver.
+    pub minidriver: Arc<dyn Minidriver>,
+    /// The memory.
+    pub memory: Arc<dyn FrameMemory>,
+}
+
+/// A streaming device.
+pub(crate) struct Device {
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) memory: Arc<dyn FrameMemory>,
+    pub(crate) phase: Phase,
+    pub(crate) dispatch: Vec<Entry>,
+    pub(crate) factories: Vec<Arc<FilterDescriptor>>,
+    /// The driver's word for it.
+    pub(crate) word: usize,
+    /// It has a DMA adapter.
+    pub(crate) dma: bool,
+    /// Its hardware is gone.
+    pub(crate) pulled: bool,
+}
+
+/// How far a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Starting,
+    Started,
+    Ending,
+    Stopped,
+}
+
+/// How a device ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Stops,
+    Goes,
+    Pulled,
+}
+
+impl World {
+    pub(crate) fn device(&self, device: u32) -> Result<&Device, Refused> {
+        self.devices.get(device).ok_or(Refused::NotThere(DeviceId(device).subject()))
+    }
+
+    /// A device that is started.
+    pub(crate) fn started(&self, device: u32) -> Result<&Device, Refused> {
+        let it = self.device(device)?;
+        let started = it.phase == Phase::Started && !it.pulled;
+        started.then_some(it).ok_or(Refused::NotStarted(DeviceId(device).subject()))
+    }
+}
+
+impl Stream {
+    pub(crate) fn memory_of(&self, device: u32) -> Option<Arc<dyn FrameMemory>> {
+        Some(self.world.hold().devices.get(device)?.memory.clone())
+    }
+
+    /// Adds a device and starts it: its filters can be opened. A driver that describes something
+    /// impossible is refused before it is called.
+    pub fn add_device(
+        self: &Arc<Self>,
+        at: &mut Passive,
+        plugged: Plugged,
+    ) -> Result<DeviceId, Refused> {
+        let number = self.world.hold().devices.reserve();
+        let device = DeviceId(number);
+        let driver = self.new_driver(device, plugged.minidriver);
+        let descriptor = driver.describe();
+        for filter in &descriptor.filters {
+            self.check(device.subject(), filter)?;
+        }
+        let DeviceDescriptor { dispatch, filters } = descriptor;
+        let factories: Vec<_> = filters.into_iter().map(Arc::new).collect();
+        let count = u32::try_from(factories.len()).unwrap_or(u32::MAX);
+        let it = Device {
+            driver: driver.clone(),
+            memory: plugged.memory,
+            phase: Phase::Starting,
+            dispatch,
+            factories,
+            word: 0,
+            dma: false,
+            pulled: false,
+        };
+        {
+            let mut world = self.world.hold();
+            world.devices.put(number, it);
+            self.log.emit(device.subject(), What::KsAdded { factories: count });
+        }
+        if let Err(why) = self.meet(at, device, &driver) {
+            self.forget(at, device);
+            return Err(why);
+        }
+        if let Err(why) = self.start(at, device) {
+            self.end_device(at, device, &driver, Ending::Goes);
+            return Err(why);
+        }
+        Ok(device)
+    }
+
+    /// Starts a device that was stopped.
+    pub fn start_device(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
+        {
+            let mut world = self.world.hold();
+            let it = world.devices.get_mut(device.0);
+            let it = it.ok_or(Refused::NotThere(device.subject()))?;
+            if it.phase != Phase::Stopped {
+                return Err(Refused::Driver(Refusal::Busy));
+            }
+            it.phase = Phase::Starting;
+        }
+        let answer = self.start(at, device);
+        if answer.is_err() {
+            self.phase(device, Phase::Stopped);
+        }
+        answer
+    }
+
+    /// Stops a device: what clients have open of it is closed.
+    pub fn stop_device(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
+        let driver = self.claim_end(at, device)?;
+        if let Err(why) = self.device_call(at, device, &driver, Entry::DeviceQueryStop) {
+            self.phase(device, Phase::Started);
+            return Err(why.into());
+        }
+        self.end_device(at, device, &driver, Ending::Stops);
+        Ok(())
+    }
+
+    /// Removes a device: what clients have open of it is closed.
+    pub fn remove_device(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
+        let driver = self.claim_end(at, device)?;
+        if let Err(why) = self.device_call(at, device, &driver, Entry::DeviceQueryRemove) {
+            self.phase(device, Phase::Started);
+            return Err(why.into());
+        }
+        self.end_device(at, device, &driver, Ending::Goes);
+        Ok(())
+    }
+
+    /// Pulls a device out: its driver hears of it first, then all that is open of it is closed.
+    pub fn pull_device(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
+        let driver = self.claim_end(at, device)?;
+        self.end_device(at, device, &driver, Ending::Pulled);
+        Ok(())
+    }
+
+    /// The device, as its services see it.
+    pub fn services(&self, device: DeviceId) -> Option<Arc<Services>> {
+        Some(self.world.hold().devices.get(device.0)?.driver.services.clone())
+    }
+
+    fn new_driver(
+        self: &Arc<Self>,
+        device: DeviceId,
+        minidriver: Arc<dyn Minidriver>,
+    ) -> Arc<Driver> {
+        let (stream, host, log) = (Arc::downgrade(self), self.host.clone(), self.log.clone());
+        let services = Services { stream: stream.clone(), device, host, log };
+        Arc::new(Driver {
+            minidriver,
+            services: Arc::new(services),
+            stream,
+            host: self.host.clone(),
+            log: self.log.clone(),
+            device: device.subject(),
+            calls: self.calls.clone(),
+        })
+    }
+
+    /// Whether what a driver says of a filter can be.
+    pub(crate) fn check(&self, about: Subject, filter: &FilterDescriptor) -> Result<(), Refused> {
+        let mut first = None;
+        for (rule, broken) in filter.judge() {
+            first = first.or_else(|| broken.clone());
+            self.judge(rule, about, "KSPIN_DESCRIPTOR_EX", broken);
+        }
+        let bad = first.map(BadDescriptor).or_else(|| filter.impossible());
+        bad.map_or(Ok(()), |why| Err(why.into()))
+    }
+
+    fn meet(&self, at: &mut Passive, device: DeviceId, driver: &Driver) -> Result<(), Refused> {
+        let _held = self.take(at, Mutex::Device(device.subject()))?;
+        if !self.has_entry(device, Entry::DeviceAdd) {
+            return Ok(());
+        }
+        let answer = driver.add(at);
+        self.judge_pending(device, Entry::DeviceAdd, answer.as_ref().err().copied());
+        let word = answer?.map_or(0, |it| it.word());
+        if let Some(it) = self.world.hold().devices.get_mut(device.0) {
+            it.word = word;
+        }
+        Ok(())
+    }
+
+    fn start(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
+        let driver = self.world.hold().device(device.0)?.driver.clone();
+        {
+            let _held = self.take(at, Mutex::Device(device.subject()))?;
+            self.device_call_held(at, device, &driver, Entry::DeviceStart)?;
+        }
+        if let Err(why) = self.device_call_held(at, device, &driver, Entry::DevicePostStart) {
+            let _held = self.take(at, Mutex::Device(device.subject()))?;
+            // What it answers changes nothing: it has stopped.
+            let _ = self.device_call_held(at, device, &driver, Entry::DeviceStop);
+            return Err(why.into());
+        }
+        let mut world = self.world.hold();
+        if let Some(it) = world.devices.get_mut(device.0) {
+            it.phase = Phase::Started;
+            self.log.emit(device.subject(), What::KsStarted {});
+        }
+        self.wake(&mut world);
+        Ok(())
+    }
+
+    fn has_entry(&self, device: DeviceId, entry: Entry) -> bool {
+        self.world.hold().devices.get(device.0).is_some_and(|it| it.dispatch.contains(&entry))
+    }
+
+    fn device_call(
+        &self,
+        at: &mut Passive,
+        device: DeviceId,
+        driver: &Driver,
+        entry: Entry,
+    ) -> Answer<()> {
+        let held = self.take(at, Mutex::Device(device.subject()));
+        let _held = held.map_err(|_| Refusal::Deadlock)?;
+        self.device_call_held(at, device, driver, entry)
+    }
+
+    fn device_call_held(
+        &self,
+        at: &mut Passive,
+        device: DeviceId,
+        driver: &Driver,
+        entry: Entry,
+    ) -> Answer<()> {
+        if !self.has_entry(device, entry) {
+            return Ok(());
+        }
+        let answer = driver.device(at, entry);
+        self.judge_pending(device, entry, answer.err());
+        answer
+    }
+
+    fn judge_pending(&self, device: DeviceId, entry: Entry, why: Option<Refusal>) {
+        let broken = (why == Some(Refusal::Pending))
+            .then(|| format!("{} answered that it is pending, which it may not", entry.name()));
+        self.judge(RuleId::KS_DEV_001, device.subject(), entry.name(), broken);
+    }
+
+    fn phase(&self, device: DeviceId, phase: Phase) {
+        let mut world = self.world.hold();
+        if let Some(it) = world.devices.get_mut(device.0) {
+            it.phase = phase;
+        }
+        self.wake(&mut world);
+    }
+
+    /// Takes the end of a device on: whoever is second waits for the first, and finds it gone.
+    fn claim_end(&self, at: &mut Passive, device: DeviceId) -> Result<Arc<Driver>, Refused> {
+        let what = |_: &World| format!("the start or the end of {}", device.subject());
+        self.act_when(at, device.subject(), None, what, |world| {
+            let Some(it) = world.devices.get_mut(device.0) else {
+                return Some(Err(Refused::NotThere(device.subject())));
+            };
+            match it.phase {
+                Phase::Starting | Phase::Ending => None,
+                Phase::Started | Phase::Stopped => {
+                    it.phase = Phase::Ending;
+                    Some(Ok(it.driver.clone()))
+                }
+            }
+        })?
+    }
+
+    /// Ends a device that this thread has claimed, or that has not started.
+    fn end_device(&self, at: &mut Passive, device: DeviceId, driver: &Driver, ending: Ending) {
+        let subject = device.subject();
+        if ending == Ending::Pulled {
+            let mut world = self.world.hold();
+            if let Some(it) = world.devices.get_mut(device.0) {
+                it.pulled = true;
+            }
+            self.log.emit(subject, What::KsPulled {});
+            self.wake(&mut world);
+        }
+        // Nothing helps a device whose driver refuses to end: it ends all the same.
+        if ending == Ending::Pulled {
+            let _ = self.device_call(at, device, driver, Entry::DeviceSurpriseRemoval);
+        } else {
+            // Whoever passed the check before has made its filter when this is free.
+            drop(self.take(at, Mutex::Device(subject)));
+        }
+        self.end_filters(at, device);
+        if ending == Ending::Stops {
+            let _ = self.device_call(at, device, driver, Entry::DeviceStop);
+            self.log.emit(subject, What::KsStopped {});
+            self.phase(device, Phase::Stopped);
+            return;
+        }
+        let _ = self.device_call(at, device, driver, Entry::DeviceRemove);
+        self.judge_left(at, device);
+        self.forget(at, device);
+    }
+
+    fn end_filters(&self, at: &mut Passive, device: DeviceId) {
+        loop {
+            let next = {
+                let world = self.world.hold();
+                world.filters.iter().find(|(_, it)| it.device == device.0).map(|(it, _)| it)
+            };
+            let Some(filter) = next.map(FilterId) else { return };
+            let Ok(_device) = self.take(at, Mutex::Device(device.subject())) else { return };
+            let Ok(_control) = self.take(at, Mutex::Control(filter.subject())) else { return };
+            self.shut_filter(at, filter);
+        }
+    }
+
+    /// Its driver was told to forget it: nothing of it may be left.
+    fn judge_left(&self, at: &mut Passive, device: DeviceId) {
+        let (blocks, bags) = {
+            let world = self.world.hold();
+            let blocks = world.blocks.values().filter(|it| it.device == device.0 && !it.orphan);
+            (blocks.count(), world.bags.own_of(device.0))
+        };
+        let broken = (blocks > 0).then(|| {
+            format!("{blocks} pieces of memory of the driver are left when its device is removed")
+        });
+        self.judge(RuleId::KS_DEV_006, device.subject(), "AVStrMiniDeviceRemove", broken);
+        let broken = (!bags.is_empty()).then(|| {
+            format!("{} bags that the driver made are left when its device is removed", bags.len())
+        });
+        self.judge(RuleId::KS_BAG_006, device.subject(), "KsAllocateObjectBag", broken);
+        for bag in bags {
+            self.empty_bag(at, device.0, crate::bag::BagOf::Own(bag));
+        }
+    }
+
+    /// The device is gone, with all that its driver left.
+    fn forget(&self, at: &mut Passive, device: DeviceId) {
+        self.empty_bag(at, device.0, crate::bag::BagOf::Device(device));
+        let (memory, left) = {
+            let mut world = self.world.hold();
+            let Some(it) = world.devices.remove(device.0) else { return };
+            let left: Vec<usize> = world
+                .blocks
+                .iter()
+                .filter(|(_, block)| block.device == device.0)
+                .map(|(word, _)| *word)
+                .collect();
+            for word in &left {
+                world.blocks.remove(word);
+            }
+            self.log.emit(device.subject(), What::KsRemoved {});
+            self.wake(&mut world);
+            (it.memory, left)
+        };
+        for word in left {
+            memory.free(word);
+        }
+    }
+}
+
+impl Services {
+    /// Makes another filter factory (`KsCreateFilterFactory`), with the device mutex held.
+    /// Answers its number.
+    pub fn create_factory(&self, descriptor: FilterDescriptor) -> Answer<u32> {
+        let stream = self.stream()?;
+        let subject = self.device.subject();
+        let held = {
+            let world = stream.world.hold();
+            world.has(current_thread(), Mutex::Device(subject))
+        };
+        let broken = (!held)
+            .then(|| format!("a filter factory of {subject} was made without the device mutex"));
+        stream.judge(RuleId::KS_DEV_003, subject, "KsCreateFilterFactory", broken);
+        if !held || stream.check(subject, &descriptor).is_err() {
+            return Err(Refusal::Invalid);
+        }
+        let mut world = stream.world.hold();
+        let device = world.devices.get_mut(self.device.0).ok_or(Refusal::Invalid)?;
+        device.factories.push(Arc::new(descriptor));
+        u32::try_from(device.factories.len() - 1).map_err(|_| Refusal::NoMemory)
+    }
+
+    /// The filters of the device (`KsGetFirstChild`), with the device mutex held.
+    pub fn filters(&self) -> Answer<Vec<FilterId>> {
+        let stream = self.stream()?;
+        let world = stream.world.hold();
+        stream.judge_walk(&world, Mutex::Device(self.device.subject()))?;
+        let mine = world.filters.iter().filter(|(_, it)| it.device == self.device.0);
+        Ok(mine.map(|(number, _)| FilterId(number)).collect())
+    }
+}
+
+impl Stream {
+    /// Entry rule: the hierarchy is walked with its mutex.
+    pub(crate) fn judge_walk(&self, world: &World, mutex: Mutex) -> Answer<()> {
+        let held = world.has(current_thread(), mutex);
+        let broken = (!held).then(|| {
+            format!("what is below {} was walked without the {} mutex", mutex.of(), mutex.name())
+        });
+        self.judge(RuleId::KS_MUTEX_004, mutex.of(), "KsGetFirstChild", broken);
+        held.then_some(()).ok_or(Refusal::Invalid)
+    }
+}

@@ -1,0 +1,184 @@
+//! Filters: opened by clients, closed after their pins.
+
+use crate::bag::BagOf;
+use crate::describe::FilterDescriptor;
+use crate::funnel::{Driver, Entry};
+use crate::minidriver::FilterView;
+use crate::mutex::{Held, Mutex};
+use crate::refused::Refused;
+use crate::stream::Stream;
+use crate::words::{DeviceId, FilterId, PinId, Token};
+use crate::world::World;
+use flight::{Passive, RuleId, What, Who};
+use std::sync::Arc;
+
+/// A filter.
+pub(crate) struct Filter {
+    pub(crate) device: u32,
+    pub(crate) factory: u32,
+    pub(crate) descriptor: Arc<FilterDescriptor>,
+    /// The driver's own word for it, if it gave one.
+    pub(crate) own: Option<usize>,
+    /// The word it is lent: its own, or its device's.
+    pub(crate) word: usize,
+    /// The driver has made it.
+    pub(crate) created: bool,
+    /// The last time it was processed nothing moved.
+    pub(crate) idle: bool,
+    /// Its driver wants to be asked before it is processed again.
+    pub(crate) waits: bool,
+}
+
+impl World {
+    pub(crate) fn filter(&self, filter: FilterId) -> Result<&Filter, Refused> {
+        self.filters.get(filter.0).ok_or(Refused::NotThere(filter.subject()))
+    }
+
+    pub(crate) fn filter_view(&self, filter: FilterId) -> Option<FilterView> {
+        let it = self.filters.get(filter.0)?;
+        let device = DeviceId(it.device);
+        Some(FilterView { filter, device, factory: it.factory, word: it.word })
+    }
+
+    pub(crate) fn driver_of(&self, filter: u32) -> Option<Arc<Driver>> {
+        let device = self.filters.get(filter)?.device;
+        Some(self.devices.get(device)?.driver.clone())
+    }
+
+    pub(crate) fn pins_of(&self, filter: u32) -> Vec<PinId> {
+        let mine = self.pins.iter().filter(|(_, it)| it.filter == filter);
+        mine.map(|(number, _)| PinId(number)).collect()
+    }
+}
+
+impl Stream {
+    /// Opens a filter of a device: the `factory`th that its driver describes.
+    pub fn open_filter(
+        &self,
+        at: &mut Passive,
+        device: DeviceId,
+        factory: u32,
+    ) -> Result<FilterId, Refused> {
+        // WINDOWS: D-20. One page names the device mutex, another the control mutex: both.
+        let _device = self.take(at, Mutex::Device(device.subject()))?;
+        let (filter, driver, asks) = {
+            let mut world = self.world.hold();
+            let it = world.started(device.0)?;
+            let descriptor = it.factories.get(factory as usize).cloned();
+            let descriptor = descriptor.ok_or(Refused::NoFactory(factory))?;
+            let (word, driver) = (it.word, it.driver.clone());
+            let asks = descriptor.dispatch.contains(&Entry::FilterCreate);
+            let number = world.filters.add(Filter {
+                device: device.0,
+                factory,
+                descriptor,
+                own: None,
+                word,
+                created: false,
+                idle: false,
+                waits: false,
+            });
+            (FilterId(number), driver, asks)
+        };
+        let Ok(_control) = self.take(at, Mutex::Control(filter.subject())) else {
+            self.world.hold().filters.remove(filter.0);
+            return Err(Refused::Stuck);
+        };
+        let own = match asks.then(|| self.ask_filter(at, &driver, filter)) {
+            None => None,
+            Some(Ok(word)) => (word != 0).then_some(word),
+            Some(Err(why)) => {
+                self.empty_bag(at, device.0, BagOf::Filter(filter));
+                let mut world = self.world.hold();
+                world.filters.remove(filter.0);
+                self.wake(&mut world);
+                return Err(why);
+            }
+        };
+        let mut world = self.world.hold();
+        if let Some(it) = world.filters.get_mut(filter.0) {
+            it.created = true;
+            it.own = own;
+            it.word = own.unwrap_or(it.word);
+        }
+        let (device, own) = (device.subject(), own.is_some());
+        self.log.emit(filter.subject(), What::FilterCreated { device, factory, own });
+        Ok(filter)
+    }
+
+    fn ask_filter(
+        &self,
+        at: &mut Passive,
+        driver: &Driver,
+        filter: FilterId,
+    ) -> Result<usize, Refused> {
+        let view = self.world.hold().filter_view(filter);
+        let view = view.ok_or(Refused::NotThere(filter.subject()))?;
+        self.begin_request(filter.subject());
+        let answer = driver.create_filter(at, &view);
+        let answer = answer.map(|it| it.map_or(0, |it| it.word()));
+        Ok(self.end_request(at, filter.subject(), Entry::FilterCreate, answer)?)
+    }
+
+    /// Closes a filter whose pins are closed.
+    pub fn close_filter(&self, at: &mut Passive, filter: FilterId) -> Result<(), Refused> {
+        let device = DeviceId(self.world.hold().filter(filter)?.device);
+        let _device = self.take(at, Mutex::Device(device.subject()))?;
+        let _control = self.take(at, Mutex::Control(filter.subject()))?;
+        {
+            let world = self.world.hold();
+            world.filter(filter)?;
+            let pins = world.pins_of(filter.0).len();
+            let broken = (pins > 0)
+                .then(|| format!("{} was closed with {pins} of its pins open", filter.subject()));
+            let refused = broken.is_some();
+            let place = "IRP_MJ_CLOSE";
+            self.log.judge(RuleId::KS_PIN_013, Who::Client, filter.subject(), place, broken);
+            if refused {
+                return Err(Refused::PinsOpen(filter.subject()));
+            }
+        }
+        self.shut_filter(at, filter);
+        Ok(())
+    }
+
+    /// Takes the control mutex of a filter, which is there and whose device is started.
+    pub(crate) fn control(&self, at: &mut Passive, filter: FilterId) -> Result<Held<'_>, Refused> {
+        let held = self.take(at, Mutex::Control(filter.subject()))?;
+        let answer = {
+            let world = self.world.hold();
+            world.filter(filter).and_then(|it| world.started(it.device).map(|_| ()))
+        };
+        answer.map(|()| held)
+    }
+
+    /// Ends a filter with all its pins. Both its mutexes are held.
+    pub(crate) fn shut_filter(&self, at: &mut Passive, filter: FilterId) {
+        let pins = self.world.hold().pins_of(filter.0);
+        for pin in pins {
+            self.shut_pin(at, pin);
+        }
+        let (view, driver, own, asks, device) = {
+            let world = self.world.hold();
+            let (Some(view), Some(driver)) = (world.filter_view(filter), world.driver_of(filter.0))
+            else {
+                return;
+            };
+            let Ok(it) = world.filter(filter) else { return };
+            let asks = it.created && it.descriptor.dispatch.contains(&Entry::FilterClose);
+            (view, driver, it.own, asks, it.device)
+        };
+        if asks {
+            self.begin_request(filter.subject());
+            let answer = driver.close_filter(at, &view, own.map(Token::lent)).map(|()| 0);
+            // What it answers changes nothing: the filter is closed.
+            let _ = self.end_request(at, filter.subject(), Entry::FilterClose, answer);
+        }
+        self.empty_bag(at, device, BagOf::Filter(filter));
+        let mut world = self.world.hold();
+        world.filters.remove(filter.0);
+        world.jobs.retain(|it| !it.is_of_filter(filter.0));
+        self.log.emit(filter.subject(), What::FilterClosed {});
+        self.wake(&mut world);
+    }
+}

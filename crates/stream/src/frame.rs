@@ -1,0 +1,313 @@
+//! Frames: where each is, from its allocator through a pin's queue to the client and back.
+//!
+//! # Invariants
+//!
+//! 1. A frame is in one place. It leaves the queue when the edges have passed it, and is done
+//!    when no clone points to it any more.
+
+use crate::describe::{Flow, PinFlag};
+use crate::pointer::PointerKind;
+use crate::refused::Refused;
+use crate::stream::Stream;
+use crate::words::{FrameId, Header, PinId, PointerId, State};
+use crate::world::World;
+use flight::{Passive, RuleId, What, Woken};
+
+/// A frame.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) pin: u32,
+    pub(crate) allocator: Option<u32>,
+    /// Where its memory is.
+    pub(crate) word: usize,
+    /// How many bytes it has.
+    pub(crate) bytes: u32,
+    pub(crate) header: Header,
+    /// Its driver has written to it.
+    pub(crate) written: bool,
+    pub(crate) place: Place,
+    /// How many clones point to it.
+    pub(crate) clones: u32,
+    /// It is to be cancelled.
+    pub(crate) cancel: bool,
+    /// Its driver injected it, with that word.
+    pub(crate) injected: Option<usize>,
+}
+
+/// Where a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nobody has it.
+    Home,
+    /// In its pin's queue.
+    Queued,
+    /// The edges have passed it, clones point to it.
+    Passed,
+    /// It is done, for the client.
+    Done,
+    /// The client has it.
+    Taken,
+}
+
+impl Frame {
+    pub(crate) fn new(pin: u32, allocator: Option<u32>, word: usize, bytes: u32) -> Self {
+        Self {
+            pin,
+            allocator,
+            word,
+            bytes,
+            header: Header::default(),
+            written: false,
+            place: Place::Home,
+            clones: 0,
+            cancel: false,
+            injected: None,
+        }
+    }
+}
+
+/// A frame that a client has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// It.
+    pub frame: FrameId,
+    /// What is said with it.
+    pub header: Header,
+}
+
+impl Stream {
+    /// A frame arrives in its pin's queue.
+    pub(crate) fn arrive(&self, world: &mut World, frame: u32) {
+        let Some(it) = world.frames.get_mut(frame) else { return };
+        it.place = Place::Queued;
+        it.cancel = false;
+        it.written = false;
+        let (pin, fresh) = (it.pin, it.header);
+        let Some(at) = world.pins.get_mut(pin) else { return };
+        if at.descriptor.flow == Flow::Out {
+            it.header = Header::default();
+        } else {
+            it.header = fresh;
+        }
+        at.queue.push_back(frame);
+        let (leading, trailing) = (at.leading, at.trailing);
+        let every = at.descriptor.is(PinFlag::InitiateProcessingOnEveryArrival);
+        let initiates = !at.descriptor.is(PinFlag::DoNotInitiateProcessing);
+        self.log.emit(FrameId(frame).subject(), What::FrameQueued { pin: PinId(pin).subject() });
+        let mut fell = false;
+        for edge in [Some(leading), trailing].into_iter().flatten() {
+            if world.pointers.get(edge).is_some_and(|it| it.frame.is_none()) {
+                fell |= edge == leading;
+                self.point(world, edge, Some(frame));
+            }
+        }
+        if initiates && (fell || every) {
+            self.want(world, pin);
+        }
+    }
+
+    /// Has a pointer point to a frame, from its beginning on.
+    pub(crate) fn point(&self, world: &mut World, pointer: u32, frame: Option<u32>) {
+        let flow = world
+            .pointers
+            .get(pointer)
+            .and_then(|it| world.pins.get(it.pin))
+            .map_or(Flow::Out, |it| it.descriptor.flow);
+        let of = frame.and_then(|it| world.frames.get(it));
+        let room = of.map_or(0, |it| if flow == Flow::Out { it.bytes } else { it.header.used });
+        let Some(it) = world.pointers.get_mut(pointer) else { return };
+        it.frame = frame;
+        it.offset = 0;
+        it.remaining = room;
+        if frame.is_none() {
+            it.locked = false;
+        }
+        let frame = frame.map(|it| FrameId(it).subject());
+        self.log.emit(PointerId(pointer).subject(), What::PointerMoved { frame });
+    }
+
+    /// An edge has left a frame: if it was the last that had to, the frame leaves the queue.
+    pub(crate) fn pass(&self, world: &mut World, frame: u32, edge: PointerKind) {
+        let Some(it) = world.frames.get(frame) else { return };
+        let Some(pin) = world.pins.get_mut(it.pin) else { return };
+        let name = if edge == PointerKind::Leading { "leading" } else { "trailing" };
+        self.log.emit(FrameId(frame).subject(), What::FramePassed { edge: name.into() });
+        if edge == PointerKind::Leading && pin.trailing.is_some() {
+            return;
+        }
+        pin.queue.retain(|other| *other != frame);
+        if let Some(it) = world.frames.get_mut(frame) {
+            it.place = Place::Passed;
+        }
+        self.settle(world, frame);
+    }
+
+    /// A frame that nothing refers to is done.
+    pub(crate) fn settle(&self, world: &mut World, frame: u32) {
+        let Some(it) = world.frames.get_mut(frame) else { return };
+        if it.place != Place::Passed || it.clones > 0 {
+            return;
+        }
+        let subject = FrameId(frame).subject();
+        let stops = world.pins.get(it.pin).is_some_and(|it| it.client == State::Stop);
+        // What is given up on the way to stop carries nothing.
+        if it.cancel || stops {
+            it.place = Place::Home;
+            self.log.emit(subject, What::FrameCancelled {});
+            self.wake(world);
+            return;
+        }
+        it.place = Place::Done;
+        let (header, bytes, written, pin) = (it.header, it.bytes, it.written, it.pin);
+        let Some(of) = world.pins.get_mut(pin) else { return };
+        if of.descriptor.flow == Flow::Out {
+            let maps = of.descriptor.is(PinFlag::GenerateMappings);
+            let broken = if header.used > bytes {
+                Some(format!("{subject} says that {} of its {bytes} bytes are used", header.used))
+            } else if header.used == 0 && written && !maps {
+                Some(format!("{subject} was written, and says that no byte of it is used"))
+            } else {
+                None
+            };
+            self.judge(RuleId::KS_PTR_014, subject, "KSSTREAM_HEADER.DataUsed", broken);
+        }
+        of.done.push_back(frame);
+        let Header { time, duration, used, end, discontinuity } = header;
+        let now = self.host.now();
+        let done = What::FrameDone { used, time, duration, end, discontinuity, now };
+        self.log.emit(subject, done);
+        self.wake(world);
+    }
+
+    /// Queues the frames of a pin that are home: there is work again.
+    pub(crate) fn feed(&self, world: &mut World, pin: u32) {
+        let home = world.frames.iter().filter(|(_, it)| it.pin == pin && it.place == Place::Home);
+        let home: Vec<u32> = home.map(|(number, _)| number).collect();
+        for frame in home {
+            self.arrive(world, frame);
+        }
+        self.wake(world);
+    }
+
+    /// Takes the next frame that is done, and waits for it until a time at most.
+    ///
+    /// Of a pin that data goes into, it is a buffer that the driver has read.
+    pub fn take_frame(
+        &self,
+        at: &mut Passive,
+        pin: PinId,
+        deadline: Option<u64>,
+    ) -> Result<Taken, Refused> {
+        let what = |_: &World| format!("a frame of {}", pin.subject());
+        let done = self.wait_for(at, deadline, what, |world| {
+            let Some(it) = world.pins.get_mut(pin.0) else {
+                return Some(Err(Refused::NotThere(pin.subject())));
+            };
+            let (client, device) = (it.client, it.device);
+            let Some(frame) = it.done.pop_front() else {
+                let over = client == State::Stop || world.started(device).is_err();
+                return over.then_some(Err(Refused::Stopped));
+            };
+            let it = world.frames.get_mut(frame)?;
+            it.place = Place::Taken;
+            self.log.emit(FrameId(frame).subject(), What::FrameTaken {});
+            Some(Ok(Taken { frame: FrameId(frame), header: it.header }))
+        });
+        match done {
+            Ok(answer) => answer,
+            Err(Woken::TimedOut) => Err(Refused::TimedOut),
+            Err(Woken::Stuck(graph)) => {
+                if !self.judge_stalled(pin) {
+                    self.log.emit(pin.subject(), What::WaitStuck { graph });
+                }
+                Err(Refused::Stuck)
+            }
+            Err(Woken::Rung | Woken::Over) => Err(Refused::Stuck),
+        }
+    }
+
+    /// Reads from a frame that the client has.
+    pub fn read_frame(&self, frame: FrameId, offset: u32, into: &mut [u8]) -> Result<(), Refused> {
+        let (word, device) = {
+            let world = self.world.hold();
+            let it = world.frames.get(frame.0).filter(|it| it.place == Place::Taken);
+            let it = it.ok_or(Refused::NotThere(frame.subject()))?;
+            (it.word, world.pin(PinId(it.pin))?.device)
+        };
+        let memory = self.memory_of(device).ok_or(Refused::Stopped)?;
+        let read = memory.read(word, offset, into);
+        read.then_some(()).ok_or(Refused::NotThere(frame.subject()))
+    }
+
+    /// Gives a frame back: it is filled again, while its pin has frames to fill.
+    pub fn give_back(&self, at: &mut Passive, frame: FrameId) -> Result<(), Refused> {
+        let injected = {
+            let mut world = self.world.hold();
+            let it = world.frames.get_mut(frame.0).filter(|it| it.place == Place::Taken);
+            let it = it.ok_or(Refused::NotThere(frame.subject()))?;
+            it.place = Place::Home;
+            self.log.emit(frame.subject(), What::FrameHome {});
+            let (pin, injected) = (it.pin, it.injected.is_some());
+            let of = world.pin(PinId(pin))?;
+            let flows = of.client >= State::Pause && of.state >= State::Pause;
+            if flows && of.descriptor.flow == Flow::Out && !injected {
+                self.arrive(&mut world, frame.0);
+            }
+            self.wake(&mut world);
+            injected.then_some(PinId(pin))
+        };
+        if let Some(pin) = injected {
+            self.return_injected(at, pin, frame);
+        }
+        Ok(())
+    }
+
+    /// Sends data into a pin, in a frame that is home; waits for one.
+    pub fn send_frame(
+        &self,
+        at: &mut Passive,
+        pin: PinId,
+        bytes: &[u8],
+        header: Header,
+    ) -> Result<FrameId, Refused> {
+        let what = |_: &World| format!("a free frame of {}", pin.subject());
+        let found = self.act_when(at, pin.subject(), None, what, |world| {
+            let Some(it) = world.pins.get(pin.0) else {
+                return Some(Err(Refused::NotThere(pin.subject())));
+            };
+            if it.descriptor.flow == Flow::Out {
+                return Some(Err(Refused::OtherWay));
+            }
+            if it.client < State::Acquire || world.started(it.device).is_err() {
+                return Some(Err(Refused::Stopped));
+            }
+            let device = it.device;
+            let home = |it: &Frame| it.pin == pin.0 && it.place == Place::Home;
+            let found = world.frames.iter().find(|(_, it)| home(it)).map(|(number, _)| number);
+            // A buffer that the driver has read is free, too.
+            let done = || world.pins.get(pin.0).and_then(|it| it.done.front().copied());
+            let frame = found.or_else(done)?;
+            if let Some(it) = world.pins.get_mut(pin.0) {
+                it.done.retain(|it| *it != frame);
+            }
+            let it = world.frames.get_mut(frame)?;
+            it.place = Place::Taken;
+            Some(Ok((frame, it.word, device)))
+        })?;
+        let (frame, word, device) = found?;
+        let memory = self.memory_of(device).ok_or(Refused::Stopped)?;
+        let written = memory.write(word, 0, bytes);
+        let mut world = self.world.hold();
+        let it = world.frames.get_mut(frame).filter(|it| it.place == Place::Taken);
+        let it = it.ok_or(Refused::Stopped)?; // The pin stopped meanwhile.
+        if !written {
+            it.place = Place::Home;
+            return Err(Refused::NoFrames);
+        }
+        let used = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        it.header = Header { used, ..header };
+        self.arrive(&mut world, frame);
+        self.wake(&mut world);
+        Ok(FrameId(frame))
+    }
+}

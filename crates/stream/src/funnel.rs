@@ -1,0 +1,413 @@
+//! The funnel: the table of a minidriver's entries, and the only calls of one.
+//!
+//! A driver in Rust and a driver with a table go through the same lines. No lock is held; the
+//! mutexes that are held are those of the caller's thread, and are said with the call. A crash is
+//! an answer like any other.
+
+use crate::describe::{DeviceDescriptor, Format};
+use crate::framing::Framing;
+use crate::lock::Counter;
+use crate::minidriver::{FilterView, Minidriver, PinView, ProcessPin};
+use crate::services::Services;
+use crate::stream::Stream;
+use crate::words::{
+    Answer, Blank, DriverAllocator, DriverDevice, DriverFilter, DriverFrame, DriverPin, FilterId,
+    PinId, PointerId, Refusal, State, Token,
+};
+use flight::{
+    Dispatch, Host, InCall, Irql, Kind, Level, Log, Passive, Subject, Support, What, current_thread,
+};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+
+/// What an entry may answer besides success.
+#[derive(Clone, Copy, Debug)]
+pub enum Legal {
+    /// Any failure, and that it is not over yet.
+    Any,
+    /// Any failure, but never that it is not over yet.
+    NotPending,
+    /// Nothing else: it returns nothing.
+    Nothing,
+}
+
+/// A line of the table as data, for those who print it.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    /// Its name.
+    pub name: &'static str,
+    /// The level it is called at, where nothing else is asked for.
+    pub level: Irql,
+    /// Which mutexes are held.
+    pub locks: &'static str,
+    /// What it may answer.
+    pub legal: Legal,
+    /// How much of it there is.
+    pub state: Support,
+}
+
+macro_rules! table {
+    ($($const:ident $name:ident $level:ident $locks:literal $legal:ident $(, lacks $lacks:literal)?;)*) => {
+        /// An entry of a minidriver.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Entry {
+            $(#[doc = concat!("`", stringify!($name), "`.")] $const,)*
+        }
+
+        /// Every entry, in the order of [`Entry`].
+        pub const TABLE: &[Line] = &[$(Line {
+            name: stringify!($name), level: Irql::$level, locks: $locks, legal: Legal::$legal,
+            state: Support::lacking(concat!($($lacks)?)),
+        }),*];
+    };
+}
+
+table! {
+    DeviceAdd             AVStrMiniDeviceAdd             Passive "device" NotPending;
+    DeviceStart           AVStrMiniDeviceStart           Passive "device" NotPending,
+        lacks "no resources";
+    DevicePostStart       AVStrMiniDevicePostStart       Passive "none" NotPending;
+    DeviceQueryStop       AVStrMiniDeviceQueryStop       Passive "device" NotPending;
+    DeviceStop            AVStrMiniDeviceStop            Passive "device" Nothing;
+    DeviceQueryRemove     AVStrMiniDeviceQueryRemove     Passive "device" NotPending;
+    DeviceSurpriseRemoval AVStrMiniDeviceSurpriseRemoval Passive "device" Nothing;
+    DeviceRemove          AVStrMiniDeviceRemove          Passive "device" Nothing;
+    FilterCreate          AVStrMiniFilterCreate          Passive "device+control" Any;
+    FilterClose           AVStrMiniFilterClose           Passive "device+control" Any;
+    FilterProcess         AVStrMiniFilterProcess         Passive "processing" Any;
+    FilterReset           AVStrMiniFilterReset           Passive "processing" Nothing;
+    PinCreate             AVStrMiniPinCreate             Passive "control" Any;
+    PinClose              AVStrMiniPinClose              Passive "control" Any;
+    PinProcess            AVStrMiniPinProcess            Passive "processing" Any;
+    PinReset              AVStrMiniPinReset              Passive "control+processing" Nothing;
+    PinSetDataFormat      AVStrMiniPinSetDataFormat      Passive "control" NotPending;
+    PinSetDeviceState     AVStrMiniPinSetDeviceState     Passive "control" NotPending;
+    PinConnect            AVStrMiniPinConnect            Passive "control" NotPending;
+    PinDisconnect         AVStrMiniPinDisconnect         Passive "control" Nothing;
+    InitializeAllocator   AVStrMiniInitializeAllocator   Passive "control" NotPending;
+    Allocate              AVStrMiniAllocate              Passive "control" NotPending;
+    FreeFrame             AVStrMiniAllocatorFreeFrame    Passive "control" Nothing;
+    DeleteAllocator       AVStrMiniDeleteAllocator       Passive "control" Nothing;
+    PointerCancelled      AVStrMiniCancelCallback        Dispatch "none" Nothing;
+    PointerTimedOut       AVStrMiniTimeoutCallback       Dispatch "none" Nothing;
+    FrameReturned         AVStrMiniFrameReturn           Passive "none" Nothing;
+    ItemFree              AVStrMiniFree                  Passive "none" Nothing;
+}
+
+impl Entry {
+    /// The four of an allocator.
+    pub const ALLOCATOR: [Entry; 4] =
+        [Entry::InitializeAllocator, Entry::Allocate, Entry::FreeFrame, Entry::DeleteAllocator];
+
+    /// Its line.
+    pub fn line(self) -> &'static Line {
+        &TABLE[self as usize]
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.line().name
+    }
+}
+
+/// A minidriver, as the class driver calls it.
+pub(crate) struct Driver {
+    pub(crate) minidriver: Arc<dyn Minidriver>,
+    pub(crate) services: Arc<Services>,
+    pub(crate) stream: Weak<Stream>,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) device: Subject,
+    /// Numbers the calls of all drivers.
+    pub(crate) calls: Arc<Counter>,
+}
+
+/// A call that a thread is in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inside {
+    pub(crate) number: u32,
+    pub(crate) entry: Entry,
+    pub(crate) about: Subject,
+}
+
+impl Driver {
+    /// What it has. A driver that crashes has nothing.
+    pub(crate) fn describe(&self) -> DeviceDescriptor {
+        catch_unwind(AssertUnwindSafe(|| self.minidriver.describe())).unwrap_or_default()
+    }
+
+    pub(crate) fn add(&self, at: &mut Passive) -> Answer<Option<DriverDevice>> {
+        let services = &self.services;
+        self.call(Entry::DeviceAdd, at, self.device, |it, at: &mut Passive| {
+            it.add_device(at, services, Blank::new())
+        })
+    }
+
+    /// A device entry that only answers whether it did.
+    pub(crate) fn device(&self, at: &mut Passive, entry: Entry) -> Answer<()> {
+        self.call(entry, at, self.device, |it, at: &mut Passive| match entry {
+            Entry::DeviceStart => it.start_device(at),
+            Entry::DevicePostStart => it.post_start_device(at),
+            Entry::DeviceQueryStop => it.query_stop_device(at),
+            Entry::DeviceStop => it.stop_device(at),
+            Entry::DeviceQueryRemove => it.query_remove_device(at),
+            Entry::DeviceSurpriseRemoval => it.pulled_out(at),
+            Entry::DeviceRemove => it.remove_device(at),
+            _ => Err(Refusal::Absent),
+        })
+    }
+
+    pub(crate) fn create_filter(
+        &self,
+        at: &mut Passive,
+        filter: &FilterView,
+    ) -> Answer<Option<DriverFilter>> {
+        self.call(Entry::FilterCreate, at, filter.filter.subject(), |it, at: &mut Passive| {
+            it.create_filter(at, filter, Blank::new())
+        })
+    }
+
+    pub(crate) fn close_filter(
+        &self,
+        at: &mut Passive,
+        filter: &FilterView,
+        word: Option<DriverFilter>,
+    ) -> Answer<()> {
+        self.call(Entry::FilterClose, at, filter.filter.subject(), |it, at: &mut Passive| {
+            it.close_filter(at, filter, word)
+        })
+    }
+
+    pub(crate) fn process_filter(
+        &self,
+        at: &mut Passive,
+        filter: FilterId,
+        dispatch: bool,
+        pins: &mut [ProcessPin],
+    ) -> Answer<()> {
+        let entry = Entry::FilterProcess;
+        if dispatch {
+            self.call(entry, at, filter.subject(), |it, _: &mut Dispatch| {
+                it.process_filter(filter, pins)
+            })
+        } else {
+            self.call(entry, at, filter.subject(), |it, _: &mut Passive| {
+                it.process_filter(filter, pins)
+            })
+        }
+    }
+
+    pub(crate) fn create_pin(&self, at: &mut Passive, pin: &PinView) -> Answer<Option<DriverPin>> {
+        self.call(Entry::PinCreate, at, pin.pin.subject(), |it, at: &mut Passive| {
+            it.create_pin(at, pin, Blank::new())
+        })
+    }
+
+    pub(crate) fn close_pin(
+        &self,
+        at: &mut Passive,
+        pin: &PinView,
+        word: Option<DriverPin>,
+    ) -> Answer<()> {
+        self.call(Entry::PinClose, at, pin.pin.subject(), |it, at: &mut Passive| {
+            it.close_pin(at, pin, word)
+        })
+    }
+
+    pub(crate) fn process_pin(
+        &self,
+        at: &mut Passive,
+        pin: &PinView,
+        dispatch: bool,
+    ) -> Answer<()> {
+        let entry = Entry::PinProcess;
+        if dispatch {
+            self.call(entry, at, pin.pin.subject(), |it, _: &mut Dispatch| it.process_pin(pin))
+        } else {
+            self.call(entry, at, pin.pin.subject(), |it, _: &mut Passive| it.process_pin(pin))
+        }
+    }
+
+    pub(crate) fn reset_pin(&self, at: &mut Passive, pin: &PinView) {
+        // It returns nothing.
+        let _ = self.call(Entry::PinReset, at, pin.pin.subject(), |it, at: &mut Passive| {
+            it.reset_pin(at, pin);
+            Ok(())
+        });
+    }
+
+    pub(crate) fn set_format(
+        &self,
+        at: &mut Passive,
+        pin: &PinView,
+        old: Option<&Format>,
+        range: &Format,
+    ) -> Answer<()> {
+        self.call(Entry::PinSetDataFormat, at, pin.pin.subject(), |it, at: &mut Passive| {
+            it.set_format(at, pin, old, range)
+        })
+    }
+
+    pub(crate) fn set_state(
+        &self,
+        at: &mut Passive,
+        pin: &PinView,
+        to: State,
+        from: State,
+    ) -> Answer<()> {
+        self.call(Entry::PinSetDeviceState, at, pin.pin.subject(), |it, at: &mut Passive| {
+            it.set_state(at, pin, to, from)
+        })
+    }
+
+    pub(crate) fn connect_pin(&self, at: &mut Passive, pin: &PinView) -> Answer<()> {
+        self.call(Entry::PinConnect, at, pin.pin.subject(), |it, at: &mut Passive| {
+            it.connect_pin(at, pin)
+        })
+    }
+
+    pub(crate) fn disconnect_pin(&self, at: &mut Passive, pin: &PinView) {
+        // It returns nothing.
+        let _ = self.call(Entry::PinDisconnect, at, pin.pin.subject(), |it, at: &mut Passive| {
+            it.disconnect_pin(at, pin);
+            Ok(())
+        });
+    }
+
+    pub(crate) fn initialize_allocator(
+        &self,
+        at: &mut Passive,
+        allocator: Subject,
+        pin: &PinView,
+        framing: &Framing,
+    ) -> Answer<DriverAllocator> {
+        self.call(Entry::InitializeAllocator, at, allocator, |it, at: &mut Passive| {
+            it.initialize_allocator(at, pin, framing, Blank::new())
+        })
+    }
+
+    pub(crate) fn allocate(
+        &self,
+        at: &mut Passive,
+        allocator: Subject,
+        word: usize,
+    ) -> Option<DriverFrame> {
+        let lent = DriverAllocator::lent(word);
+        let answer = self.call(Entry::Allocate, at, allocator, |it, at: &mut Passive| {
+            it.allocate(at, &lent, Blank::new()).ok_or(Refusal::NoMemory)
+        });
+        answer.ok()
+    }
+
+    pub(crate) fn free_frame(
+        &self,
+        at: &mut Passive,
+        allocator: Subject,
+        word: usize,
+        frame: usize,
+    ) {
+        let lent = DriverAllocator::lent(word);
+        let frame: DriverFrame = Token::lent(frame);
+        // It returns nothing.
+        let _ = self.call(Entry::FreeFrame, at, allocator, |it, at: &mut Passive| {
+            it.free_frame(at, &lent, frame);
+            Ok(())
+        });
+    }
+
+    pub(crate) fn delete_allocator(&self, at: &mut Passive, allocator: Subject, word: usize) {
+        let token = DriverAllocator::lent(word);
+        // It returns nothing.
+        let _ = self.call(Entry::DeleteAllocator, at, allocator, |it, at: &mut Passive| {
+            it.delete_allocator(at, token);
+            Ok(())
+        });
+    }
+
+    pub(crate) fn pointer_cancelled(&self, at: &mut Passive, pin: PinId, pointer: PointerId) {
+        let entry = Entry::PointerCancelled;
+        // It returns nothing.
+        let _ = self.call(entry, at, pointer.subject(), |it, at: &mut Dispatch| {
+            it.pointer_cancelled(at, pin, pointer);
+            Ok(())
+        });
+    }
+
+    pub(crate) fn pointer_timed_out(&self, at: &mut Passive, pin: PinId, pointer: PointerId) {
+        let entry = Entry::PointerTimedOut;
+        // It returns nothing.
+        let _ = self.call(entry, at, pointer.subject(), |it, at: &mut Dispatch| {
+            it.pointer_timed_out(at, pin, pointer);
+            Ok(())
+        });
+    }
+
+    pub(crate) fn frame_returned(
+        &self,
+        at: &mut Passive,
+        pin: PinId,
+        frame: usize,
+        context: usize,
+    ) {
+        // It returns nothing.
+        let _ = self.call(Entry::FrameReturned, at, pin.subject(), |it, at: &mut Passive| {
+            it.frame_returned(at, pin, frame, context);
+            Ok(())
+        });
+    }
+
+    pub(crate) fn free_item(&self, at: &mut Passive, of: Subject, item: usize) {
+        // It returns nothing.
+        let _ = self.call(Entry::ItemFree, at, of, |it, at: &mut Passive| {
+            it.free_item(at, item);
+            Ok(())
+        });
+    }
+
+    /// Calls the driver at the level of the call.
+    fn call<L: Level, T>(
+        &self,
+        entry: Entry,
+        at: &mut Passive,
+        about: Subject,
+        body: impl FnOnce(&dyn Minidriver, &mut L) -> Answer<T>,
+    ) -> Answer<T> {
+        self.host.breathe(at);
+        let (number, thread) = (self.calls.next(), current_thread());
+        let inside = InCall::enter(number, None, false);
+        let subject = Kind::Call.nr(number);
+        let stream = self.stream.upgrade();
+        if let Some(stream) = &stream {
+            let mut world = stream.world.hold();
+            let locks = world.locks_of(thread);
+            world.enter(thread, Inside { number, entry, about });
+            let (name, locks) = (entry.name().into(), locks.into());
+            let called = What::KsCall { name, level: L::IRQL, locks, device: self.device, about };
+            self.log.emit(subject, called);
+        }
+        // Nothing of ours is half done while a driver runs, so a panic breaks only it.
+        let guarded = |at: &mut L| catch_unwind(AssertUnwindSafe(|| body(&*self.minidriver, at)));
+        let answer = at.raised(&*self.host, guarded).unwrap_or(Err(Refusal::Crashed));
+
+        let said = answer.as_ref().err().map_or("ok".into(), |why| why.name());
+        let legal = answer.as_ref().err().is_none_or(|why| entry.line().legal.allows(*why));
+        if let Some(stream) = &stream {
+            stream.leave(thread, number, entry);
+        }
+        self.log.emit(subject, What::KsReturn { name: entry.name().into(), answer: said, legal });
+        drop(inside);
+        answer
+    }
+}
+
+impl Legal {
+    /// Whether it may be refused so. A crash and an absent entry are judged elsewhere.
+    pub fn allows(self, why: Refusal) -> bool {
+        match self {
+            _ if matches!(why, Refusal::Crashed | Refusal::Absent) => true,
+            Legal::Any => true,
+            Legal::NotPending => why != Refusal::Pending,
+            Legal::Nothing => false,
+        }
+    }
+}

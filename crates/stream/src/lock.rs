@@ -1,0 +1,41 @@
+//! The locks of this crate: there is one kind, and one of it.
+//!
+//! Order, outermost first: the world, then what `flight` locks inside (the log, the host).
+//! Nothing else may be locked, and nothing may wait, while the world is held. The mutexes that
+//! drivers know (`mutex.rs`) are no locks but state: they are held across calls of drivers.
+#![cfg_attr(not(shuttle), expect(clippy::disallowed_types, reason = "locks come from here"))]
+
+#[cfg(shuttle)]
+use shuttle::sync::{Mutex, MutexGuard, atomic::AtomicU32};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+#[cfg(not(shuttle))]
+use std::sync::{Mutex, MutexGuard, atomic::AtomicU32};
+
+/// A held lock.
+pub(crate) type Held<'a, T> = MutexGuard<'a, T>;
+
+/// A lock around a `T`.
+#[derive(Debug, Default)]
+pub(crate) struct Lock<T>(Mutex<T>);
+
+impl<T> Lock<T> {
+    pub(crate) fn new(it: T) -> Self {
+        Self(Mutex::new(it))
+    }
+
+    /// Holds it. A panic of ours while it was held is the end of the run anyway.
+    pub(crate) fn hold(&self) -> Held<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Gives numbers from one on, each once, to whoever asks.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU32);
+
+impl Counter {
+    pub(crate) fn next(&self) -> u32 {
+        self.0.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
+    }
+}

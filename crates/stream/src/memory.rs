@@ -1,0 +1,140 @@
+//! The memory frames are in: a trait, and the system's.
+
+use crate::lock::Lock;
+use std::collections::BTreeMap;
+
+/// Which memory (`KS_FRAMING_ITEM.MemoryType`, `KSALLOCATOR_FRAMING.PoolType`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MemoryKind {
+    /// Any: no wish.
+    #[default]
+    Any,
+    /// The system's, which is always there (`KSMEMORY_TYPE_KERNEL_NONPAGED`).
+    NonPaged,
+    /// The system's, which may be away at dispatch level (`KSMEMORY_TYPE_KERNEL_PAGED`).
+    Paged,
+    /// A user's (`KSMEMORY_TYPE_USER`).
+    User,
+    /// The device's own.
+    Device,
+}
+
+impl MemoryKind {
+    /// Whether it is the system's, or may be.
+    pub fn is_system(self) -> bool {
+        !matches!(self, MemoryKind::Device)
+    }
+
+    /// Whether memory of this kind is right where `wanted` is.
+    pub fn serves(self, wanted: MemoryKind) -> bool {
+        wanted == MemoryKind::Any || self == MemoryKind::Any || self == wanted
+    }
+
+    /// Its name in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            MemoryKind::Any => "any",
+            MemoryKind::NonPaged => "non-paged",
+            MemoryKind::Paged => "paged",
+            MemoryKind::User => "user",
+            MemoryKind::Device => "device",
+        }
+    }
+}
+
+/// Memory for frames. A word is where a piece of it is.
+pub trait FrameMemory: Send + Sync {
+    /// Makes a piece, aligned to a mask.
+    fn make(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize>;
+
+    /// Frees it. Answers whether it was there.
+    fn free(&self, word: usize) -> bool;
+
+    /// Reads. Answers whether all of it was there.
+    fn read(&self, word: usize, offset: u32, into: &mut [u8]) -> bool;
+
+    /// Writes. Answers whether all of it was there; then all of it is written, else nothing.
+    fn write(&self, word: usize, offset: u32, bytes: &[u8]) -> bool;
+
+    /// How many bytes there are from there on, and of which kind; none where that is not known.
+    fn extent(&self, word: usize) -> Option<(u32, MemoryKind)>;
+
+    /// How many pieces there are.
+    fn pieces(&self) -> usize;
+}
+
+/// The system's memory, at addresses that repeat from run to run.
+#[derive(Debug, Default)]
+pub struct SystemMemory(Lock<Pieces>);
+
+#[derive(Debug)]
+struct Pieces {
+    next: usize,
+    all: BTreeMap<usize, (MemoryKind, Vec<u8>)>,
+}
+
+impl Default for Pieces {
+    fn default() -> Self {
+        Self { next: 0x1_0000, all: BTreeMap::new() }
+    }
+}
+
+/// Pieces do not touch: what runs over its end meets nothing.
+const GUARD: usize = 64;
+
+impl FrameMemory for SystemMemory {
+    fn make(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
+        let mut pieces = self.0.hold();
+        let mask = alignment as usize;
+        let word = pieces.next.checked_add(GUARD + mask)? & !mask;
+        pieces.next = word.checked_add(bytes as usize)?;
+        pieces.all.insert(word, (kind, vec![0; bytes as usize]));
+        Some(word)
+    }
+
+    fn free(&self, word: usize) -> bool {
+        self.0.hold().all.remove(&word).is_some()
+    }
+
+    fn read(&self, word: usize, offset: u32, into: &mut [u8]) -> bool {
+        let pieces = self.0.hold();
+        let from = pieces.all.get(&word).and_then(|(_, it)| it.get(offset as usize..));
+        let Some(from) = from.and_then(|it| it.get(..into.len())) else { return false };
+        into.copy_from_slice(from);
+        true
+    }
+
+    fn write(&self, word: usize, offset: u32, bytes: &[u8]) -> bool {
+        let mut pieces = self.0.hold();
+        let to = pieces.all.get_mut(&word).and_then(|(_, it)| it.get_mut(offset as usize..));
+        let Some(to) = to.and_then(|it| it.get_mut(..bytes.len())) else { return false };
+        to.copy_from_slice(bytes);
+        true
+    }
+
+    fn extent(&self, word: usize) -> Option<(u32, MemoryKind)> {
+        let pieces = self.0.hold();
+        let (kind, bytes) = pieces.all.get(&word)?;
+        Some((u32::try_from(bytes.len()).unwrap_or(u32::MAX), *kind))
+    }
+
+    fn pieces(&self) -> usize {
+        self.0.hold().all.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_aligned_and_ends_where_it_ends() {
+        let memory = SystemMemory::default();
+        let word = memory.make(100, 0xff, MemoryKind::NonPaged).unwrap();
+        assert_eq!(word & 0xff, 0);
+        assert!(memory.write(word, 96, &[1; 4]) && !memory.write(word, 97, &[1; 4]));
+        let mut read = [0; 4];
+        assert!(memory.read(word, 96, &mut read) && read == [1; 4]);
+        assert!(memory.free(word) && !memory.free(word) && !memory.write(word, 0, &[1]));
+    }
+}

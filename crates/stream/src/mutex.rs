@@ -1,0 +1,253 @@
+//! The three mutexes that drivers know: of a device, of a filter's control, of processing.
+//!
+//! They are state and not locks: a thread that must wait for one parks, holding no lock, and one
+//! is held across calls of drivers.
+//!
+//! # Invariants
+//!
+//! 1. We take them in their order: device, control, processing.
+//! 2. What a driver has taken in a call is released when the call returns, by force if need be.
+
+use crate::funnel::Entry;
+use crate::refused::Refused;
+use crate::services::Services;
+use crate::stream::Stream;
+use crate::words::{Answer, Refusal};
+use crate::world::World;
+use flight::{At, Irql, Passive, RuleId, Subject, What, current_thread};
+
+/// A mutex: whose it is says which of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mutex {
+    /// Of a device (`KsAcquireDevice`).
+    Device(Subject),
+    /// Of a filter, for control (`KsAcquireControl`).
+    Control(Subject),
+    /// Of a filter or a pin, for processing (`KsFilterAcquireProcessingMutex`).
+    Processing(Subject),
+}
+
+/// Who has a mutex.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner {
+    pub(crate) thread: u32,
+    /// The call in which a driver took it.
+    pub(crate) call: Option<u32>,
+}
+
+impl Mutex {
+    fn rank(self) -> u32 {
+        match self {
+            Mutex::Device(_) => 0,
+            Mutex::Control(_) => 1,
+            Mutex::Processing(_) => 2,
+        }
+    }
+
+    /// Its name in events.
+    pub fn name(self) -> &'static str {
+        ["device", "control", "processing"][self.rank() as usize]
+    }
+
+    /// Whose it is.
+    pub fn of(self) -> Subject {
+        match self {
+            Mutex::Device(it) | Mutex::Control(it) | Mutex::Processing(it) => it,
+        }
+    }
+}
+
+/// A mutex that we have taken, while it lives. Not to be dropped while the world is held.
+pub(crate) struct Held<'a> {
+    stream: &'a Stream,
+    mutex: Mutex,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let mut world = self.stream.world.hold();
+        self.stream.release(&mut world, self.mutex);
+    }
+}
+
+impl World {
+    /// The mutexes a thread has, in words.
+    pub(crate) fn locks_of(&self, thread: u32) -> &'static str {
+        let mine = self.mutexes.iter().filter(|(_, it)| it.thread == thread);
+        let set = mine.fold(0, |set, (mutex, _)| set | 1 << mutex.rank());
+        [
+            "none",
+            "device",
+            "control",
+            "device+control",
+            "processing",
+            "device+processing",
+            "control+processing",
+            "device+control+processing",
+        ][set]
+    }
+
+    /// Whether a thread has a mutex.
+    pub(crate) fn has(&self, thread: u32, mutex: Mutex) -> bool {
+        self.mutexes.get(&mutex).is_some_and(|it| it.thread == thread)
+    }
+}
+
+impl Stream {
+    /// Takes a mutex, for us.
+    pub(crate) fn take(&self, at: &mut Passive, mutex: Mutex) -> Result<Held<'_>, Refused> {
+        self.acquire(at, mutex, None)?;
+        Ok(Held { stream: self, mutex })
+    }
+
+    /// Takes a mutex if nobody has it.
+    pub(crate) fn try_take(&self, mutex: Mutex) -> Option<Held<'_>> {
+        let mut world = self.world.hold();
+        let owner = Owner { thread: current_thread(), call: None };
+        // Not before it is taken: what is dropped releases.
+        self.grab(&mut world, mutex, owner).then(|| Held { stream: self, mutex })
+    }
+
+    fn acquire(&self, at: &mut Passive, mutex: Mutex, call: Option<u32>) -> Result<(), Refused> {
+        let owner = Owner { thread: current_thread(), call };
+        let what = |_: &World| format!("the {} mutex of {}", mutex.name(), mutex.of());
+        self.act_when(at, mutex.of(), None, what, |world| {
+            self.grab(world, mutex, owner).then_some(())
+        })
+    }
+
+    fn grab(&self, world: &mut World, mutex: Mutex, owner: Owner) -> bool {
+        if world.mutexes.contains_key(&mutex) {
+            return false;
+        }
+        world.mutexes.insert(mutex, owner);
+        let by = if owner.call.is_some() { "driver" } else { "class" };
+        self.log.emit(mutex.of(), What::KsLocked { lock: mutex.name().into(), by: by.into() });
+        true
+    }
+
+    fn release(&self, world: &mut World, mutex: Mutex) {
+        if let Some(owner) = world.mutexes.remove(&mutex) {
+            let by = if owner.call.is_some() { "driver" } else { "class" };
+            self.log
+                .emit(mutex.of(), What::KsUnlocked { lock: mutex.name().into(), by: by.into() });
+            self.wake(world);
+        }
+    }
+
+    /// A call of a driver has returned.
+    pub(crate) fn leave(&self, thread: u32, number: u32, entry: Entry) {
+        let mut world = self.world.hold();
+        if let Some(calls) = world.inside.get_mut(&thread) {
+            calls.pop();
+            if calls.is_empty() {
+                world.inside.remove(&thread);
+            }
+        }
+        let mine = world.mutexes.iter().filter(|(_, it)| it.call == Some(number));
+        let left: Vec<Mutex> = mine.map(|(mutex, _)| *mutex).collect();
+        for mutex in left {
+            let broken = format!(
+                "{} returned without releasing the {} mutex of {} that it had acquired",
+                entry.name(),
+                mutex.name(),
+                mutex.of()
+            );
+            self.judge(RuleId::KS_MUTEX_005, mutex.of(), "KsAcquireControl", Some(broken));
+            self.release(&mut world, mutex);
+        }
+    }
+}
+
+impl Services {
+    /// Takes a mutex, and waits for it (`KsAcquireDevice`, `KsAcquireControl`,
+    /// `KsFilterAcquireProcessingMutex`, `KsPinAcquireProcessingMutex`).
+    pub fn acquire(&self, mutex: Mutex) -> Answer<()> {
+        let stream = self.stream()?;
+        let (thread, place) = (current_thread(), "KsAcquireControl");
+        let level = self.host.irql();
+        let call = {
+            let world = stream.world.hold();
+            let inside = world.inside(thread);
+            let name = inside.map_or("the driver", |it| it.entry.name());
+            let (lock, of) = (mutex.name(), mutex.of());
+            let late = (level != Irql::Passive).then(|| {
+                format!("{name} acquired the {lock} mutex of {of} at {level} level, not at passive")
+            });
+            let cancels = inside.is_some_and(|it| it.entry == Entry::PointerCancelled);
+            if cancels {
+                let broken =
+                    format!("{name} acquired the {lock} mutex of {of}, under the queue's lock");
+                stream.judge(RuleId::KS_PTR_007, of, "AVStrMiniCancelCallback", Some(broken));
+            }
+            let again = world.has(thread, mutex).then(|| {
+                format!("{name} acquired the {lock} mutex of {of}, which its thread has already")
+            });
+            let mine = world.mutexes.iter().filter(|(_, it)| it.thread == thread);
+            let above = mine.map(|(it, _)| *it).find(|it| it.rank() > mutex.rank());
+            let crossed = above.filter(|_| again.is_none()).map(|it| {
+                format!(
+                    "{name} acquired the {lock} mutex of {of} with the {} mutex held",
+                    it.name()
+                )
+            });
+            let processes = inside
+                .is_some_and(|it| matches!(it.entry, Entry::PinProcess | Entry::FilterProcess));
+            let control = matches!(mutex, Mutex::Control(_));
+            let wrong_place = (control && processes)
+                .then(|| format!("{name} acquired the control mutex of {of}: it may not"));
+            let refused = [&late, &again, &crossed, &wrong_place].iter().any(|it| it.is_some());
+            stream.judge(RuleId::KS_MUTEX_001, of, place, again);
+            stream.judge(RuleId::KS_MUTEX_002, of, place, crossed);
+            if control {
+                stream.judge(RuleId::KS_MUTEX_003, of, place, wrong_place);
+            }
+            stream.judge(RuleId::KS_MUTEX_005, of, place, late);
+            if refused || cancels {
+                return Err(Refusal::Deadlock);
+            }
+            inside.map_or(0, |it| it.number)
+        };
+        self.wait_here(&stream, |at| {
+            stream.acquire(at, mutex, Some(call)).map_err(|_| Refusal::Deadlock)
+        })
+    }
+
+    /// Releases it (`KsReleaseDevice`, `KsReleaseControl`).
+    pub fn release(&self, mutex: Mutex) -> Answer<()> {
+        let stream = self.stream()?;
+        let mut world = stream.world.hold();
+        let (thread, of) = (current_thread(), mutex.of());
+        let owner = world.mutexes.get(&mutex);
+        let mine = owner.is_some_and(|it| it.thread == thread && it.call.is_some());
+        let broken = (!mine).then(|| {
+            format!(
+                "a driver released the {} mutex of {of}, which it had not acquired",
+                mutex.name()
+            )
+        });
+        stream.judge(RuleId::KS_MUTEX_005, of, "KsReleaseControl", broken);
+        if !mine {
+            return Err(Refusal::Invalid);
+        }
+        stream.release(&mut world, mutex);
+        Ok(())
+    }
+
+    /// Waits inside a call of the driver, which is remembered there.
+    pub(crate) fn wait_here<T>(
+        &self,
+        stream: &Stream,
+        body: impl FnOnce(&mut Passive) -> Answer<T>,
+    ) -> Answer<T> {
+        let before = stream.host.now();
+        let answer = At::here(&*self.host, |at| match at {
+            At::Passive(at) => body(at),
+            At::Dispatch(_) | At::Device(_) => Err(Refusal::Deadlock),
+        });
+        if stream.host.now() != before {
+            flight::InCall::mark();
+        }
+        answer
+    }
+}

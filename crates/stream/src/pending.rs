@@ -1,0 +1,95 @@
+//! Creates and closes that a driver does not finish at once.
+//!
+//! A driver marks the request, answers that it is pending, and completes it later, once. The
+//! thread that waits for it keeps its mutexes.
+
+use crate::funnel::Entry;
+use crate::services::Services;
+use crate::stream::Stream;
+use crate::words::{Answer, Refusal};
+use crate::world::World;
+use flight::{Kind, Passive, RuleId, Subject};
+
+/// A create or close that a driver is asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    marked: bool,
+    done: Option<(Answer<()>, usize)>,
+}
+
+fn rule(of: Subject) -> RuleId {
+    if of.kind == Kind::Pin { RuleId::KS_PIN_002 } else { RuleId::KS_DEV_004 }
+}
+
+impl Stream {
+    /// A request is about to be made.
+    pub(crate) fn begin_request(&self, of: Subject) {
+        self.world.hold().pending.insert(of, Pending::default());
+    }
+
+    /// What became of it, at the latest when it is completed. With `word` of one that was
+    /// completed later.
+    pub(crate) fn end_request(
+        &self,
+        at: &mut Passive,
+        of: Subject,
+        entry: Entry,
+        answer: Answer<usize>,
+    ) -> Answer<usize> {
+        let pending = answer == Err(Refusal::Pending);
+        let marked = self.world.hold().pending.get(&of).is_some_and(|it| it.marked);
+        let broken = (pending != marked).then(|| {
+            let [marks, answers] = [(marked, "marked"), (pending, "answered")]
+                .map(|(it, word)| if it { word.to_owned() } else { format!("not {word}") });
+            format!("a request of {of} was {marks} as pending, and {answers} as pending")
+        });
+        self.judge(rule(of), of, entry.name(), broken);
+        if !pending {
+            self.world.hold().pending.remove(&of);
+            return answer;
+        }
+        let what = |_: &World| format!("the completion of {} for {of}", entry.name());
+        let done = self.act_when(at, of, None, what, |world| {
+            world.pending.get_mut(&of).and_then(|it| it.done.take())
+        });
+        self.world.hold().pending.remove(&of);
+        let broken = done.is_err().then(|| {
+            format!(
+                "{} for {of} answered that it is pending, and was never completed",
+                entry.name()
+            )
+        });
+        self.judge(rule(of), of, "KsCompletePendingRequest", broken);
+        match done {
+            Ok((Ok(()), word)) => Ok(word),
+            Ok((Err(why), _)) => Err(why),
+            Err(_) => Err(Refusal::Pending),
+        }
+    }
+}
+
+impl Services {
+    /// Says that the request of a filter or pin will be answered later (`IoMarkIrpPending`).
+    pub fn mark_pending(&self, of: Subject) -> Answer<()> {
+        let stream = self.stream()?;
+        let mut world = stream.world.hold();
+        world.pending.get_mut(&of).ok_or(Refusal::Invalid)?.marked = true;
+        Ok(())
+    }
+
+    /// Answers it (`KsCompletePendingRequest`), with the word for what was created or zero.
+    pub fn complete_pending(&self, of: Subject, answer: Answer<()>, word: usize) -> Answer<()> {
+        let stream = self.stream()?;
+        let mut world = stream.world.hold();
+        let it = world.pending.get_mut(&of).filter(|it| it.marked && it.done.is_none());
+        let broken =
+            it.is_none().then(|| format!("a request of {of} was completed, but none is pending"));
+        let refused = broken.is_some();
+        if let Some(it) = it {
+            it.done = Some((answer, word));
+        }
+        stream.judge(rule(of), of, "KsCompletePendingRequest", broken);
+        stream.wake(&mut world);
+        if refused { Err(Refusal::Invalid) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,465 @@
+//! Pins: made with a format, connected, closed.
+
+use crate::allocator::By;
+use crate::bag::BagOf;
+use crate::describe::{Flow, Format, PinDescriptor};
+use crate::framing::{Framing, FramingForm, Wish, negotiate};
+use crate::funnel::{Driver, Entry};
+use crate::minidriver::PinView;
+use crate::mutex::Mutex;
+use crate::pointer::{Pointer, PointerKind};
+use crate::refused::Refused;
+use crate::services::Services;
+use crate::stream::Stream;
+use crate::words::{Answer, FilterId, PinId, PointerId, Refusal, State, Token};
+use crate::world::World;
+use flight::{Passive, RuleId, What, current_thread};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A pin.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(crate) struct Pin {
+    pub(crate) device: u32,
+    pub(crate) filter: u32,
+    pub(crate) factory: u32,
+    pub(crate) descriptor: Arc<PinDescriptor>,
+    /// What it asks of frames: the descriptor's, or what its driver made of that.
+    pub(crate) framing: Option<FramingForm>,
+    pub(crate) own: Option<usize>,
+    pub(crate) word: usize,
+    pub(crate) format: Format,
+    /// What its client wants, and where its driver is.
+    pub(crate) client: State,
+    pub(crate) state: State,
+    pub(crate) created: bool,
+    pub(crate) connection: Option<Connection>,
+    pub(crate) allocator: Option<u32>,
+    /// The frames that an edge has to pass, or has not reached.
+    pub(crate) queue: VecDeque<u32>,
+    pub(crate) leading: u32,
+    pub(crate) trailing: Option<u32>,
+    pub(crate) clones: Vec<u32>,
+    /// The frames that are done, for its client.
+    pub(crate) done: VecDeque<u32>,
+    /// The last time it was processed nothing moved.
+    pub(crate) idle: bool,
+    /// Its driver wants to be asked before it is processed again.
+    pub(crate) waits: bool,
+    /// The inputs of its gate that its driver has added, on and off.
+    pub(crate) gate: (u32, u32),
+    /// Its frames come from its driver.
+    pub(crate) injects: bool,
+}
+
+/// What a pin and the other side agreed on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Connection {
+    pub(crate) framing: Framing,
+    pub(crate) by: By,
+}
+
+impl World {
+    pub(crate) fn pin(&self, pin: PinId) -> Result<&Pin, Refused> {
+        self.pins.get(pin.0).ok_or(Refused::NotThere(pin.subject()))
+    }
+
+    pub(crate) fn pin_view(&self, pin: PinId) -> Option<PinView> {
+        let it = self.pins.get(pin.0)?;
+        Some(PinView {
+            pin,
+            filter: FilterId(it.filter),
+            factory: it.factory,
+            word: it.word,
+            format: it.format.clone(),
+            client: it.client,
+            state: it.state,
+        })
+    }
+
+    /// A pin's driver, what that sees of it, and whether it has an entry.
+    pub(crate) fn pin_call(
+        &self,
+        pin: PinId,
+        entry: Entry,
+    ) -> Option<(Arc<Driver>, PinView, bool)> {
+        let it = self.pins.get(pin.0)?;
+        let driver = self.devices.get(it.device)?.driver.clone();
+        Some((driver, self.pin_view(pin)?, it.descriptor.dispatch.contains(&entry)))
+    }
+}
+
+impl Stream {
+    /// Makes a pin of a filter: the `factory`th that its driver describes, with a format.
+    pub fn create_pin(
+        &self,
+        at: &mut Passive,
+        filter: FilterId,
+        factory: u32,
+        format: &Format,
+    ) -> Result<PinId, Refused> {
+        let _control = self.control(at, filter)?;
+        let pin = self.build_pin(filter, factory, format)?;
+        let made = self.choose_format(at, pin, None).and_then(|()| self.ask_pin(at, pin));
+        match made {
+            Ok(own) => {
+                let mut world = self.world.hold();
+                if let Some(it) = world.pins.get_mut(pin.0) {
+                    it.created = true;
+                    it.own = own;
+                    it.word = own.unwrap_or(it.word);
+                    let out = it.descriptor.flow == Flow::Out;
+                    let (filter, own) = (filter.subject(), own.is_some());
+                    let made = What::PinCreated { filter, factory, out, own };
+                    self.log.emit(pin.subject(), made);
+                }
+                Ok(pin)
+            }
+            Err(why) => {
+                self.drop_pin(at, pin);
+                Err(why)
+            }
+        }
+    }
+
+    fn build_pin(&self, filter: FilterId, factory: u32, format: &Format) -> Result<PinId, Refused> {
+        let mut world = self.world.hold();
+        let of = world.filter(filter)?;
+        let (device, word) = (of.device, of.word);
+        let descriptor = of.descriptor.pins.get(factory as usize).cloned();
+        let descriptor = Arc::new(descriptor.ok_or(Refused::NoFactory(factory))?);
+        let same = |it: &PinId| world.pins.get(it.0).is_some_and(|it| it.factory == factory);
+        let there = world.pins_of(filter.0).iter().filter(|it| same(it)).count();
+        if there >= descriptor.possible as usize {
+            return Err(Refused::TooMany { most: descriptor.possible });
+        }
+        if !descriptor.formats.iter().any(|it| it.has(format)) {
+            return Err(Refused::NoFormat);
+        }
+        let number = world.pins.reserve();
+        let trailing = descriptor.is(crate::describe::PinFlag::DistinctTrailingEdge);
+        let leading = world.pointers.add(Pointer::edge(number, PointerKind::Leading));
+        let trailing =
+            trailing.then(|| world.pointers.add(Pointer::edge(number, PointerKind::Trailing)));
+        let it = Pin {
+            device,
+            filter: filter.0,
+            factory,
+            framing: descriptor.framing.clone(),
+            descriptor,
+            own: None,
+            word,
+            format: format.clone(),
+            client: State::Stop,
+            state: State::Stop,
+            created: false,
+            connection: None,
+            allocator: None,
+            queue: VecDeque::new(),
+            leading,
+            trailing,
+            clones: Vec::new(),
+            done: VecDeque::new(),
+            idle: false,
+            waits: false,
+            gate: (0, 0),
+            injects: false,
+        };
+        world.pins.put(number, it);
+        Ok(PinId(number))
+    }
+
+    /// Asks the driver range by range whether the pin can have its format.
+    fn choose_format(
+        &self,
+        at: &mut Passive,
+        pin: PinId,
+        old: Option<&Format>,
+    ) -> Result<(), Refused> {
+        let (call, ranges) = {
+            let world = self.world.hold();
+            let it = world.pin(pin)?;
+            let ranges = it.descriptor.formats.iter().filter(|range| range.has(&it.format));
+            let ranges: Vec<Format> = ranges.cloned().collect();
+            let (filter, sample) = (FilterId(it.filter).subject(), it.format.sample);
+            let first = old.is_none();
+            self.log.emit(pin.subject(), What::PinFormat { filter, sample, first });
+            (world.pin_call(pin, Entry::PinSetDataFormat), ranges)
+        };
+        let (driver, view, asks) = call.ok_or(Refused::NotThere(pin.subject()))?;
+        if !asks {
+            return ranges.first().map(|_| ()).ok_or(Refused::NoFormat);
+        }
+        for range in &ranges {
+            let answer = driver.set_format(at, &view, old, range);
+            let broken = (answer == Err(Refusal::Pending))
+                .then(|| format!("the format of {} was answered with pending", pin.subject()));
+            self.judge(RuleId::KS_PIN_006, pin.subject(), Entry::PinSetDataFormat.name(), broken);
+            match answer {
+                Ok(()) => {
+                    self.judge_grown(pin);
+                    return Ok(());
+                }
+                Err(Refusal::NoMatch) => (),
+                Err(why) => return Err(why.into()),
+            }
+        }
+        Err(Refused::NoFormat)
+    }
+
+    /// Entry rule: frames have room for the format that was just set.
+    fn judge_grown(&self, pin: PinId) {
+        let world = self.world.hold();
+        let Ok(it) = world.pin(pin) else { return };
+        let most = match &it.framing {
+            None => return,
+            Some(FramingForm::Simple(simple)) if simple.bytes == 0 => return,
+            Some(FramingForm::Simple(simple)) => simple.bytes,
+            Some(FramingForm::Extended(all)) => {
+                all.items.iter().map(|it| it.framing.most).max().unwrap_or(0)
+            }
+        };
+        let sample = it.format.sample;
+        let broken = (sample > most).then(|| {
+            format!(
+                "{} took a format with samples of {sample} bytes, and its framing still says {most}",
+                pin.subject()
+            )
+        });
+        let place = Entry::PinSetDataFormat.name();
+        self.judge(RuleId::KS_FRAMING_005, pin.subject(), place, broken);
+    }
+
+    fn ask_pin(&self, at: &mut Passive, pin: PinId) -> Result<Option<usize>, Refused> {
+        let call = self.world.hold().pin_call(pin, Entry::PinCreate);
+        let (driver, view, asks) = call.ok_or(Refused::NotThere(pin.subject()))?;
+        if !asks {
+            return Ok(None);
+        }
+        self.begin_request(pin.subject());
+        let answer = driver.create_pin(at, &view).map(|it| it.map_or(0, |it| it.word()));
+        let word = self.end_request(at, pin.subject(), Entry::PinCreate, answer)?;
+        Ok((word != 0).then_some(word))
+    }
+
+    /// The filter of a pin: its control mutex is what a call for the pin takes first.
+    pub(crate) fn filter_of(&self, pin: PinId) -> Result<FilterId, Refused> {
+        Ok(FilterId(self.world.hold().pin(pin)?.filter))
+    }
+
+    /// Changes the format of a pin that is stopped. If its driver refuses, it has the old one.
+    pub fn set_format(&self, at: &mut Passive, pin: PinId, format: &Format) -> Result<(), Refused> {
+        let _control = self.control(at, self.filter_of(pin)?)?;
+        let old = {
+            let mut world = self.world.hold();
+            let it = world.pins.get_mut(pin.0).ok_or(Refused::NotThere(pin.subject()))?;
+            if it.state != State::Stop {
+                return Err(Refused::State(it.state));
+            }
+            std::mem::replace(&mut it.format, format.clone())
+        };
+        let answer = self.choose_format(at, pin, Some(&old));
+        if answer.is_err()
+            && let Some(it) = self.world.hold().pins.get_mut(pin.0)
+        {
+            it.format = old;
+        }
+        answer
+    }
+
+    /// What a pin asks of frames (`KSPROPERTY_CONNECTION_ALLOCATORFRAMING_EX`); none, if nothing.
+    pub fn framing(&self, pin: PinId) -> Result<Option<FramingForm>, Refused> {
+        Ok(self.world.hold().pin(pin)?.framing.clone())
+    }
+
+    /// Where a pin is: what its client wants, and where its driver is.
+    pub fn state(&self, pin: PinId) -> Result<(State, State), Refused> {
+        let world = self.world.hold();
+        let it = world.pin(pin)?;
+        Ok((it.client, it.state))
+    }
+
+    /// Connects a pin to a sink or source of ours, which has wishes about frames: what frames
+    /// there are is agreed on, whose allocator is used is chosen, and that is initialised.
+    pub fn connect(&self, at: &mut Passive, pin: PinId, wish: &Wish) -> Result<Framing, Refused> {
+        let _control = self.control(at, self.filter_of(pin)?)?;
+        let connection = {
+            let mut world = self.world.hold();
+            let it = world.pins.get_mut(pin.0).ok_or(Refused::NotThere(pin.subject()))?;
+            if it.connection.is_some() {
+                return Err(Refused::Connected(pin.subject()));
+            }
+            let framing = negotiate(it.framing.as_ref(), wish, it.format.sample);
+            let framing = framing.map_err(Refused::Framing)?;
+            let by = By::choose(it.descriptor.allocator.is_some(), wish);
+            let connection = Connection { framing, by };
+            it.connection = Some(connection);
+            connection
+        };
+        let made = self.ask_connect(at, pin).and_then(|()| {
+            self.make_allocator(at, pin, connection).inspect_err(|_| {
+                self.tell_disconnect(at, pin);
+            })
+        });
+        let mut world = self.world.hold();
+        let it = world.pins.get_mut(pin.0).ok_or(Refused::NotThere(pin.subject()))?;
+        if let Err(why) = made {
+            it.connection = None;
+            return Err(why);
+        }
+        let Framing { frames, bytes, alignment, .. } = connection.framing;
+        let by = connection.by.name().into();
+        self.log.emit(pin.subject(), What::PinConnected { frames, bytes, alignment, by });
+        Ok(connection.framing)
+    }
+
+    fn ask_connect(&self, at: &mut Passive, pin: PinId) -> Result<(), Refused> {
+        let call = self.world.hold().pin_call(pin, Entry::PinConnect);
+        let (driver, view, asks) = call.ok_or(Refused::NotThere(pin.subject()))?;
+        if !asks {
+            return Ok(());
+        }
+        let answer = driver.connect_pin(at, &view);
+        self.judge_at_once(pin, Entry::PinConnect, answer);
+        Ok(answer?)
+    }
+
+    /// Entry rule: it does not answer that it is pending.
+    pub(crate) fn judge_at_once(&self, pin: PinId, entry: Entry, answer: Answer<()>) {
+        let broken = (answer == Err(Refusal::Pending))
+            .then(|| format!("{} for {} answered that it is pending", entry.name(), pin.subject()));
+        self.judge(RuleId::KS_PIN_012, pin.subject(), entry.name(), broken);
+    }
+
+    fn tell_disconnect(&self, at: &mut Passive, pin: PinId) {
+        let call = self.world.hold().pin_call(pin, Entry::PinDisconnect);
+        if let Some((driver, view, true)) = call {
+            driver.disconnect_pin(at, &view);
+        }
+    }
+
+    /// Ends a pin's connection: the pin is stopped, its frames come home, its allocator goes.
+    pub fn disconnect(&self, at: &mut Passive, pin: PinId) -> Result<(), Refused> {
+        let _control = self.control(at, self.filter_of(pin)?)?;
+        if self.world.hold().pin(pin)?.connection.is_none() {
+            return Err(Refused::NotConnected(pin.subject()));
+        }
+        self.fall(at, pin);
+        self.undo_connection(at, pin);
+        Ok(())
+    }
+
+    /// Closes a pin.
+    pub fn close_pin(&self, at: &mut Passive, pin: PinId) -> Result<(), Refused> {
+        let filter = self.filter_of(pin)?;
+        let _control = self.take(at, Mutex::Control(filter.subject()))?;
+        self.world.hold().pin(pin)?;
+        self.shut_pin(at, pin);
+        Ok(())
+    }
+
+    fn undo_connection(&self, at: &mut Passive, pin: PinId) {
+        self.delete_allocator(at, pin);
+        self.tell_disconnect(at, pin);
+        let mut world = self.world.hold();
+        if let Some(it) = world.pins.get_mut(pin.0) {
+            it.connection = None;
+        }
+        self.log.emit(pin.subject(), What::PinDisconnected {});
+    }
+
+    /// Ends a pin: to stop, clones gone, frames home, allocator deleted, driver told, bag empty.
+    /// The control mutex of its filter is held.
+    pub(crate) fn shut_pin(&self, at: &mut Passive, pin: PinId) {
+        self.fall(at, pin);
+        let connected = self.world.hold().pins.get(pin.0).is_some_and(|it| it.connection.is_some());
+        if connected {
+            self.undo_connection(at, pin);
+        }
+        let (call, own, created) = {
+            let world = self.world.hold();
+            let it = world.pins.get(pin.0);
+            let own = it.and_then(|it| it.own);
+            (world.pin_call(pin, Entry::PinClose), own, it.is_some_and(|it| it.created))
+        };
+        if let Some((driver, view, true)) = call.filter(|_| created) {
+            self.begin_request(pin.subject());
+            let answer = driver.close_pin(at, &view, own.map(Token::lent)).map(|()| 0);
+            // What it answers changes nothing: the pin is closed.
+            let _ = self.end_request(at, pin.subject(), Entry::PinClose, answer);
+        }
+        self.drop_pin(at, pin);
+    }
+
+    /// The pin is gone, with its bag and its pointers.
+    fn drop_pin(&self, at: &mut Passive, pin: PinId) {
+        let Some(device) = self.world.hold().pins.get(pin.0).map(|it| it.device) else { return };
+        self.empty_bag(at, device, BagOf::Pin(pin));
+        let mut world = self.world.hold();
+        let Some(it) = world.pins.remove(pin.0) else { return };
+        let pointers = it.clones.iter().copied().chain([it.leading]).chain(it.trailing);
+        for pointer in pointers {
+            world.pointers.remove(pointer);
+            world.timers.retain(|(_, of)| *of != pointer);
+        }
+        world.jobs.retain(|job| !job.is_of_pin(pin.0));
+        if it.created {
+            self.log.emit(pin.subject(), What::PinClosed {});
+        }
+        self.wake(&mut world);
+    }
+}
+
+impl Services {
+    /// A pin, as a driver names it. One that is closed is not the driver's any more.
+    pub(crate) fn find_pin(&self, world: &World, pin: PinId, place: &'static str) -> Answer<()> {
+        let there = world.pins.get(pin.0).is_some_and(|it| it.device == self.device.0);
+        let closed = !there && world.pins.was(pin.0);
+        if there || closed {
+            let broken =
+                closed.then(|| format!("a driver used {} after it was closed", pin.subject()));
+            self.log.judge(RuleId::KS_PIN_004, flight::Who::Driver, pin.subject(), place, broken);
+        }
+        there.then_some(()).ok_or(Refusal::Invalid)
+    }
+
+    /// The pins of a filter (`KsFilterGetFirstChildPin`), with the control mutex held.
+    pub fn pins(&self, filter: FilterId) -> Answer<Vec<PinId>> {
+        let stream = self.stream()?;
+        let world = stream.world.hold();
+        world.filters.get(filter.0).ok_or(Refusal::Invalid)?;
+        stream.judge_walk(&world, Mutex::Control(filter.subject()))?;
+        Ok(world.pins_of(filter.0))
+    }
+
+    /// Changes what a pin asks of frames, on a copy of its own (`KsEdit`), with the control mutex
+    /// held.
+    pub fn edit_framing(&self, pin: PinId, framing: Option<FramingForm>) -> Answer<()> {
+        let stream = self.stream()?;
+        let mut world = stream.world.hold();
+        self.find_pin(&world, pin, "_KsEdit")?;
+        let it = world.pins.get_mut(pin.0).ok_or(Refusal::Invalid)?;
+        let mutex = Mutex::Control(FilterId(it.filter).subject());
+        let held = world.mutexes.get(&mutex).is_some_and(|it| it.thread == current_thread());
+        let broken = (!held).then(|| {
+            format!("the descriptor of {} was edited without the control mutex", pin.subject())
+        });
+        stream.judge(RuleId::KS_BAG_005, pin.subject(), "_KsEdit", broken);
+        if !held {
+            return Err(Refusal::Invalid);
+        }
+        if let Some(it) = world.pins.get_mut(pin.0) {
+            it.framing = framing;
+        }
+        Ok(())
+    }
+
+    /// The clones of a pin that are there (`KsPinGetFirstCloneStreamPointer`).
+    pub fn clones(&self, pin: PinId) -> Answer<Vec<PointerId>> {
+        let stream = self.stream()?;
+        let world = stream.world.hold();
+        self.find_pin(&world, pin, "KsPinGetFirstCloneStreamPointer")?;
+        let it = world.pins.get(pin.0).ok_or(Refusal::Invalid)?;
+        Ok(it.clones.iter().map(|it| PointerId(*it)).collect())
+    }
+}

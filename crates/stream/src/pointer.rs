@@ -1,0 +1,484 @@
+//! Stream pointers: a driver's places in a pin's queue.
+//!
+//! The leading edge is where data is processed next, the trailing edge (if the pin has one) keeps
+//! what was processed in the queue, and clones keep single frames from being done.
+
+use crate::cancel::locked_by;
+use crate::describe::{Flow, PinFlag};
+use crate::funnel::Entry;
+use crate::process::Job;
+use crate::services::Services;
+use crate::stream::Stream;
+use crate::words::{Answer, FrameId, Header, PinId, PointerId, Refusal};
+use crate::world::World;
+use flight::{RuleId, What, current_thread};
+
+/// A place in a queue.
+#[derive(Debug)]
+pub(crate) struct Pointer {
+    pub(crate) pin: u32,
+    pub(crate) kind: PointerKind,
+    pub(crate) frame: Option<u32>,
+    pub(crate) locked: bool,
+    /// How far its driver is in the frame, and how much is left.
+    pub(crate) offset: u32,
+    pub(crate) remaining: u32,
+    /// A clone's driver wants to hear if its frame is cancelled.
+    pub(crate) told: bool,
+    /// The last attempt to lock it failed.
+    pub(crate) failed: bool,
+}
+
+/// What kind of pointer it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PointerKind {
+    /// Where data is processed next.
+    Leading,
+    /// Up to where frames may leave.
+    Trailing,
+    /// One that its driver made.
+    Clone,
+}
+
+impl Pointer {
+    pub(crate) fn edge(pin: u32, kind: PointerKind) -> Self {
+        let (offset, remaining, told, failed) = (0, 0, false, false);
+        Self { pin, kind, frame: None, locked: false, offset, remaining, told, failed }
+    }
+}
+
+/// A pointer, as its driver sees it (`KSSTREAM_POINTER`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PointerView {
+    /// Its pin.
+    pub pin: PinId,
+    /// What kind it is.
+    pub kind: PointerKind,
+    /// The frame it points to.
+    pub frame: Option<FrameId>,
+    /// It is locked: the frame stays.
+    pub locked: bool,
+    /// Where the frame's memory is, while it is locked (`StreamHeader->Data`).
+    pub data: usize,
+    /// How many bytes the frame has (`FrameExtent`).
+    pub bytes: u32,
+    /// How far the driver is (`Offset`).
+    pub offset: u32,
+    /// How many bytes are left (`Remaining`).
+    pub remaining: u32,
+    /// What is said with the frame.
+    pub header: Header,
+}
+
+impl Services {
+    /// Runs a service on a pointer that is there, from where that may be done.
+    fn on_pointer<T>(
+        &self,
+        pointer: PointerId,
+        place: &'static str,
+        moves: bool,
+        body: impl FnOnce(&Stream, &mut World) -> Answer<T>,
+    ) -> Answer<T> {
+        let stream = self.stream()?;
+        let mut world = stream.world.hold();
+        stream.judge_pointer(&world, pointer, place)?;
+        stream.judge_queue(&world, pointer, place, moves)?;
+        let answer = body(&stream, &mut world);
+        stream.wake(&mut world);
+        answer
+    }
+
+    /// The leading edge (`KsPinGetLeadingEdgeStreamPointer`); none, if no frame is there or it
+    /// cannot be locked.
+    pub fn leading_edge(&self, pin: PinId, lock: bool) -> Option<PointerId> {
+        let stream = self.stream().ok()?;
+        let edge = {
+            let world = stream.world.hold();
+            self.find_pin(&world, pin, "KsPinGetLeadingEdgeStreamPointer").ok()?;
+            world.pins.get(pin.0)?.leading
+        };
+        self.edge(&stream, edge, lock)
+    }
+
+    /// The trailing edge (`KsPinGetTrailingEdgeStreamPointer`), of a pin that has one.
+    pub fn trailing_edge(&self, pin: PinId, lock: bool) -> Option<PointerId> {
+        let (stream, place) = (self.stream().ok()?, "KsPinGetTrailingEdgeStreamPointer");
+        let edge = {
+            let world = stream.world.hold();
+            self.find_pin(&world, pin, place).ok()?;
+            let edge = world.pins.get(pin.0)?.trailing;
+            let broken = edge.is_none().then(|| {
+                format!("a driver asked {} for a trailing edge, which it has not", pin.subject())
+            });
+            stream.judge(RuleId::KS_PTR_010, pin.subject(), place, broken);
+            edge?
+        };
+        self.edge(&stream, edge, lock)
+    }
+
+    fn edge(&self, stream: &Stream, edge: u32, lock: bool) -> Option<PointerId> {
+        let pointer = PointerId(edge);
+        {
+            let world = stream.world.hold();
+            let place = "KsPinGetLeadingEdgeStreamPointer";
+            stream.judge_queue(&world, pointer, place, false).ok()?;
+            world.pointers.get(edge)?.frame?;
+        }
+        if lock {
+            self.lock(pointer).ok()?;
+        }
+        Some(pointer)
+    }
+
+    /// What a pointer points to.
+    pub fn look(&self, pointer: PointerId) -> Answer<PointerView> {
+        let stream = self.stream()?;
+        let world = stream.world.hold();
+        stream.judge_pointer(&world, pointer, "KSSTREAM_POINTER")?;
+        let it = world.pointers.get(pointer.0).ok_or(Refusal::Invalid)?;
+        let frame = it.frame.and_then(|frame| world.frames.get(frame));
+        Ok(PointerView {
+            pin: PinId(it.pin),
+            kind: it.kind,
+            frame: it.frame.map(FrameId),
+            locked: it.locked,
+            data: frame.filter(|_| it.locked).map_or(0, |it| it.word),
+            bytes: frame.map_or(0, |it| it.bytes),
+            offset: it.offset,
+            remaining: it.remaining,
+            header: frame.map(|it| it.header).unwrap_or_default(),
+        })
+    }
+
+    /// Locks a pointer (`KsStreamPointerLock`): its frame stays. That fails if the frame was
+    /// cancelled.
+    pub fn lock(&self, pointer: PointerId) -> Answer<()> {
+        self.on_pointer(pointer, "KsStreamPointerLock", false, |stream, world| {
+            let it = world.pointers.get(pointer.0).ok_or(Refusal::Invalid)?;
+            let pin = world.pins.get(it.pin).ok_or(Refusal::Invalid)?;
+            if pin.descriptor.is(PinFlag::GenerateMappings) {
+                let dma = world.devices.get(pin.device).is_some_and(|it| it.dma);
+                let broken = (!dma).then(|| {
+                    format!(
+                        "{} generates mappings, and no DMA adapter was registered",
+                        PinId(it.pin).subject()
+                    )
+                });
+                let (rule, about) = (RuleId::KS_DEV_007, PinId(it.pin).subject());
+                stream.judge(rule, about, "KsDeviceRegisterAdapterObject", broken);
+            }
+            let frame = it.frame.filter(|it| world.frames.get(*it).is_some_and(|it| !it.cancel));
+            let Some(it) = world.pointers.get_mut(pointer.0) else { return Err(Refusal::Invalid) };
+            it.failed = frame.is_none();
+            let frame = frame.ok_or(Refusal::NotReady)?;
+            if !it.locked {
+                it.locked = true;
+                let frame = FrameId(frame).subject();
+                stream.log.emit(pointer.subject(), What::PointerLocked { frame });
+            }
+            Ok(())
+        })
+    }
+
+    /// Unlocks it (`KsStreamPointerUnlock`), and moves on if it ejects the frame.
+    pub fn unlock(&self, pointer: PointerId, eject: bool) -> Answer<()> {
+        self.on_pointer(pointer, "KsStreamPointerUnlock", true, |stream, world| {
+            let it = world.pointers.get(pointer.0).filter(|it| it.locked);
+            let frame = it.ok_or(Refusal::Invalid)?.frame;
+            if eject {
+                // Whether it fell off the end is for who locks it next.
+                let _ = stream.advance(world, pointer.0);
+            }
+            stream.unlock(world, pointer.0, frame);
+            Ok(())
+        })
+    }
+
+    /// Moves a pointer to the next frame (`KsStreamPointerAdvance`); answers
+    /// [`Refusal::NotReady`] if that is not there yet.
+    pub fn advance(&self, pointer: PointerId) -> Answer<()> {
+        self.on_pointer(pointer, "KsStreamPointerAdvance", true, |stream, world| {
+            stream.advance(world, pointer.0)
+        })
+    }
+
+    /// Moves a pointer within its frame (`KsStreamPointerAdvanceOffsets`), and on to the next if
+    /// nothing is left or the frame is ejected.
+    pub fn advance_offsets(&self, pointer: PointerId, used: u32, eject: bool) -> Answer<()> {
+        let place = "KsStreamPointerAdvanceOffsets";
+        self.on_pointer(pointer, place, true, |stream, world| {
+            let it = world.pointers.get(pointer.0).ok_or(Refusal::Invalid)?;
+            // WINDOWS: D-21. As many bytes as are left are legal: then it goes on to the next.
+            let broken = if !it.locked {
+                Some(format!("{} was advanced by {used} bytes, not locked", pointer.subject()))
+            } else if used > it.remaining {
+                let left = it.remaining;
+                let subject = pointer.subject();
+                Some(format!("{subject} was advanced by {used} bytes, and {left} are left"))
+            } else {
+                None
+            };
+            let refused = broken.is_some();
+            stream.judge(RuleId::KS_PTR_008, pointer.subject(), place, broken);
+            if refused {
+                return Err(Refusal::NotReady);
+            }
+            stream.use_bytes(world, pointer.0, used, eject);
+            Ok(())
+        })
+    }
+
+    /// Makes a pointer to the same frame (`KsStreamPointerClone`). The frame is not done while it
+    /// is there. `told` is whether the driver hears if the frame is cancelled.
+    pub fn clone_pointer(&self, pointer: PointerId, told: bool) -> Answer<PointerId> {
+        self.on_pointer(pointer, "KsStreamPointerClone", false, |stream, world| {
+            let it = world.pointers.get(pointer.0).ok_or(Refusal::Invalid)?;
+            let (pin, frame) = (it.pin, it.frame.ok_or(Refusal::NotReady)?);
+            // WINDOWS: our reading. A clone is locked if what it is a clone of is.
+            let clone = Pointer {
+                pin,
+                kind: PointerKind::Clone,
+                frame: Some(frame),
+                locked: it.locked,
+                offset: it.offset,
+                remaining: it.remaining,
+                told,
+                failed: false,
+            };
+            world.frames.get_mut(frame).ok_or(Refusal::Invalid)?.clones += 1;
+            let number = world.pointers.add(clone);
+            world.pins.get_mut(pin).ok_or(Refusal::Invalid)?.clones.push(number);
+            let (pin, frame) = (PinId(pin).subject(), FrameId(frame).subject());
+            stream.log.emit(PointerId(number).subject(), What::PointerCloned { pin, frame });
+            Ok(PointerId(number))
+        })
+    }
+
+    /// Deletes a clone (`KsStreamPointerDelete`).
+    pub fn delete_pointer(&self, pointer: PointerId) -> Answer<()> {
+        let (stream, place) = (self.stream()?, "KsStreamPointerDelete");
+        let mut world = stream.world.hold();
+        stream.judge_pointer(&world, pointer, place)?;
+        let it = world.pointers.get(pointer.0).ok_or(Refusal::Invalid)?;
+        let edge = it.kind != PointerKind::Clone;
+        let broken =
+            edge.then(|| format!("a driver deleted {}, which is an edge", pointer.subject()));
+        stream.judge(RuleId::KS_PTR_003, pointer.subject(), place, broken);
+        if edge {
+            return Err(Refusal::Invalid);
+        }
+        stream.remove_clone(&mut world, pointer.0, false);
+        stream.wake(&mut world);
+        Ok(())
+    }
+
+    /// Says something with a frame (`KSSTREAM_HEADER`), through a locked pointer.
+    pub fn set_header(&self, pointer: PointerId, header: Header) -> Answer<()> {
+        let frame = self.reach(pointer, "KSSTREAM_HEADER")?.0;
+        let stream = self.stream()?;
+        let mut world = stream.world.hold();
+        world.frames.get_mut(frame).ok_or(Refusal::NotReady)?.header = header;
+        Ok(())
+    }
+
+    /// Writes to a frame through a locked pointer.
+    pub fn write(&self, pointer: PointerId, offset: u32, bytes: &[u8]) -> Answer<()> {
+        let (frame, word) = self.reach(pointer, "KSSTREAM_HEADER.Data")?;
+        let stream = self.stream()?;
+        if let Some(it) = stream.world.hold().frames.get_mut(frame) {
+            it.written = true;
+        }
+        let memory = stream.memory_of(self.device.0).ok_or(Refusal::Invalid)?;
+        memory.write(word, offset, bytes).then_some(()).ok_or(Refusal::Invalid)
+    }
+
+    /// Reads from a frame through a locked pointer.
+    pub fn read(&self, pointer: PointerId, offset: u32, into: &mut [u8]) -> Answer<()> {
+        let (_, word) = self.reach(pointer, "KSSTREAM_HEADER.Data")?;
+        let memory = self.stream()?.memory_of(self.device.0).ok_or(Refusal::Invalid)?;
+        memory.read(word, offset, into).then_some(()).ok_or(Refusal::Invalid)
+    }
+
+    /// Where a frame's memory is, for the hardware (`KsStreamPointerGetMdl`); none, if the pointer
+    /// is not locked.
+    pub fn memory_of(&self, pointer: PointerId) -> Option<usize> {
+        let (stream, place) = (self.stream().ok()?, "KsStreamPointerGetMdl");
+        let world = stream.world.hold();
+        stream.judge_pointer(&world, pointer, place).ok()?;
+        let it = world.pointers.get(pointer.0)?;
+        let broken = (!it.locked)
+            .then(|| format!("a driver asked {} for its memory, not locked", pointer.subject()));
+        stream.judge(RuleId::KS_PTR_009, pointer.subject(), place, broken);
+        let frame = it.frame.filter(|_| it.locked)?;
+        Some(world.frames.get(frame)?.word)
+    }
+
+    /// The frame behind a locked pointer, and where its memory is.
+    fn reach(&self, pointer: PointerId, place: &'static str) -> Answer<(u32, usize)> {
+        let stream = self.stream()?;
+        let world = stream.world.hold();
+        stream.judge_pointer(&world, pointer, place)?;
+        let it = world.pointers.get(pointer.0).ok_or(Refusal::Invalid)?;
+        let subject = pointer.subject();
+        let unchecked = (!it.locked && it.failed)
+            .then(|| format!("data was used through {subject}, whose lock had failed"));
+        let unlocked = (!it.locked && !it.failed)
+            .then(|| format!("data was used through {subject}, which is not locked"));
+        stream.judge(RuleId::KS_PTR_002, subject, "KsStreamPointerLock", unchecked);
+        stream.judge(RuleId::KS_PTR_001, subject, place, unlocked);
+        let frame = it.frame.filter(|_| it.locked).ok_or(Refusal::NotReady)?;
+        Ok((frame, world.frames.get(frame).ok_or(Refusal::NotReady)?.word))
+    }
+
+    /// Has the driver told when so much time is over (`KsStreamPointerScheduleTimeout`), in place
+    /// of what it asked for before.
+    pub fn schedule(&self, pointer: PointerId, interval: u64) -> Answer<()> {
+        let due = self.host.now().saturating_add(interval);
+        let place = "KsStreamPointerScheduleTimeout";
+        self.on_pointer(pointer, place, false, |stream, world| {
+            // WINDOWS: the timeout that was there is replaced (documented).
+            world.timers.retain(|(_, of)| *of != pointer.0);
+            world.timers.insert((due, pointer.0));
+            stream.host.ring(&stream.bell);
+            Ok(())
+        })
+    }
+
+    /// Not any more (`KsStreamPointerCancelTimeout`).
+    pub fn cancel_schedule(&self, pointer: PointerId) -> Answer<()> {
+        let place = "KsStreamPointerCancelTimeout";
+        self.on_pointer(pointer, place, false, |_, world| {
+            world.timers.retain(|(_, of)| *of != pointer.0);
+            Ok(())
+        })
+    }
+}
+
+impl Stream {
+    /// Entry rule: a pointer that was deleted is not used.
+    fn judge_pointer(&self, world: &World, pointer: PointerId, place: &'static str) -> Answer<()> {
+        let there = world.pointers.get(pointer.0).is_some();
+        if there || world.pointers.was(pointer.0) {
+            let broken = (!there).then(|| format!("{} was used after its end", pointer.subject()));
+            self.judge(RuleId::KS_PTR_004, pointer.subject(), place, broken);
+        }
+        there.then_some(()).ok_or(Refusal::Invalid)
+    }
+
+    /// Entry rules: a cancel callback leaves the queue alone, and a filter that processes leaves
+    /// its edges.
+    fn judge_queue(
+        &self,
+        world: &World,
+        pointer: PointerId,
+        place: &'static str,
+        moves: bool,
+    ) -> Answer<()> {
+        let entry = world.inside(current_thread()).map(|it| it.entry);
+        if entry == Some(Entry::PointerCancelled) {
+            let broken = format!("a cancel callback called {place} for {}", pointer.subject());
+            self.judge(RuleId::KS_PTR_007, pointer.subject(), place, Some(broken));
+            return Err(Refusal::Deadlock);
+        }
+        let pin = world.pointers.get(pointer.0).and_then(|it| world.pins.get(it.pin));
+        let filter = pin.and_then(|it| world.filters.get(it.filter));
+        if moves && filter.is_some_and(|it| it.descriptor.is_centric()) {
+            let inside = entry == Some(Entry::FilterProcess);
+            let broken = inside.then(|| {
+                format!("a filter's process routine moved {} with {place}", pointer.subject())
+            });
+            self.judge(RuleId::KS_PTR_013, pointer.subject(), place, broken);
+            if inside {
+                return Err(Refusal::Invalid);
+            }
+        }
+        Ok(())
+    }
+
+    /// A pointer is not locked any more: a frame that was to be cancelled is now.
+    pub(crate) fn unlock(&self, world: &mut World, pointer: u32, frame: Option<u32>) {
+        if let Some(it) = world.pointers.get_mut(pointer)
+            && it.locked
+        {
+            it.locked = false;
+            self.log.emit(PointerId(pointer).subject(), What::PointerUnlocked {});
+        }
+        self.cancel_later(world, frame);
+    }
+
+    /// A frame may have lost its last lock: if it is to be cancelled, that is work.
+    pub(crate) fn cancel_later(&self, world: &mut World, frame: Option<u32>) {
+        let Some(frame) = frame else { return };
+        let wanted = world.frames.get(frame).is_some_and(|it| it.cancel);
+        if wanted && locked_by(world, frame).is_none() {
+            world.jobs.push_back(Job::Cancel(frame));
+            self.wake(world);
+        }
+    }
+
+    /// So many bytes of a pointer's frame are used.
+    pub(crate) fn use_bytes(&self, world: &mut World, pointer: u32, used: u32, eject: bool) {
+        let Some(it) = world.pointers.get_mut(pointer) else { return };
+        it.offset += used;
+        it.remaining -= used;
+        let (offset, over) = (it.offset, it.remaining == 0 || eject);
+        let (frame, out) = (it.frame, world.pins.get(it.pin));
+        let out = out.is_some_and(|it| it.descriptor.flow == Flow::Out);
+        if let Some(it) = frame.and_then(|it| world.frames.get_mut(it)).filter(|_| out) {
+            it.header.used = it.header.used.max(offset);
+        }
+        if over {
+            // Whether it fell off the end is for who locks it next.
+            let _ = self.advance(world, pointer);
+        }
+    }
+
+    /// Moves a pointer to the next frame. It stays locked, if there is one.
+    pub(crate) fn advance(&self, world: &mut World, pointer: u32) -> Answer<()> {
+        let it = world.pointers.get(pointer).ok_or(Refusal::Invalid)?;
+        let (pin, kind) = (it.pin, it.kind);
+        let frame = it.frame.ok_or(Refusal::NotReady)?;
+        let queue = &world.pins.get(pin).ok_or(Refusal::Invalid)?.queue;
+        let place = queue.iter().position(|it| *it == frame);
+        let next = place.and_then(|it| queue.get(it + 1)).copied();
+        if kind == PointerKind::Trailing {
+            let leading = world.pins.get(pin).map(|it| it.leading);
+            let reached = leading.and_then(|it| world.pointers.get(it)).and_then(|it| it.frame);
+            if reached == Some(frame) {
+                return Err(Refusal::NotReady); // It does not pass the leading edge.
+            }
+        }
+        self.point(world, pointer, next);
+        match kind {
+            PointerKind::Leading | PointerKind::Trailing => self.pass(world, frame, kind),
+            PointerKind::Clone => {
+                if let Some(it) = world.frames.get_mut(frame) {
+                    it.clones -= 1;
+                }
+                if let Some(it) = next.and_then(|it| world.frames.get_mut(it)) {
+                    it.clones += 1;
+                }
+                self.settle(world, frame);
+            }
+        }
+        self.cancel_later(world, Some(frame));
+        next.map(|_| ()).ok_or(Refusal::NotReady)
+    }
+
+    /// A clone is gone.
+    pub(crate) fn remove_clone(&self, world: &mut World, pointer: u32, forced: bool) {
+        let Some(it) = world.pointers.remove(pointer) else { return };
+        world.timers.retain(|(_, of)| *of != pointer);
+        if let Some(pin) = world.pins.get_mut(it.pin) {
+            pin.clones.retain(|it| *it != pointer);
+        }
+        self.log.emit(PointerId(pointer).subject(), What::PointerDeleted { forced });
+        if let Some(frame) = it.frame {
+            if let Some(it) = world.frames.get_mut(frame) {
+                it.clones -= 1;
+            }
+            self.settle(world, frame);
+            self.cancel_later(world, Some(frame));
+        }
+    }
+}

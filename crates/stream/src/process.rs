@@ -1,0 +1,386 @@
+//! Processing: when a pin or a filter is due, at which level, and what became of it.
+//!
+//! # Invariants
+//!
+//! 1. A pin or filter is processed with its processing mutex, so by one thread at a time; with
+//!    its gate open, and in its least state or above.
+
+use crate::describe::PinFlag;
+use crate::funnel::Entry;
+use crate::minidriver::ProcessPin;
+use crate::mutex::Mutex;
+use crate::pin::Pin;
+use crate::services::Services;
+use crate::stream::Stream;
+use crate::words::{Answer, FilterId, PinId, PointerId, Refusal, State};
+use crate::world::World;
+use flight::{Passive, RuleId, Subject, What};
+
+/// Something that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// A pin is to be processed.
+    Pin(u32),
+    /// A filter is.
+    Filter(u32),
+    /// A frame that was to be cancelled is not locked any more.
+    Cancel(u32),
+}
+
+impl Job {
+    pub(crate) fn is_of_pin(self, pin: u32) -> bool {
+        self == Job::Pin(pin)
+    }
+
+    pub(crate) fn is_of_filter(self, filter: u32) -> bool {
+        self == Job::Filter(filter)
+    }
+
+    /// Who processes.
+    fn processor(self) -> Option<Subject> {
+        match self {
+            Job::Pin(it) => Some(PinId(it).subject()),
+            Job::Filter(it) => Some(FilterId(it).subject()),
+            Job::Cancel(_) => None,
+        }
+    }
+}
+
+/// What tells whether processing got on: where the edges are, and what pointers were made.
+type Progress = (Vec<(Option<u32>, u32)>, usize, usize);
+
+impl Pin {
+    /// The least state it is processed in.
+    pub(crate) fn least(&self) -> State {
+        let runs = self.descriptor.is(PinFlag::ProcessInRunStateOnly);
+        if runs { State::Run } else { State::Pause }
+    }
+
+    /// Whether it may be processed.
+    fn flows(&self) -> bool {
+        self.client >= self.least() && self.state >= self.least() && self.gate.1 == 0
+    }
+}
+
+impl World {
+    fn has_data(&self, pin: &Pin) -> bool {
+        self.pointers.get(pin.leading).is_some_and(|it| it.frame.is_some())
+    }
+
+    fn pin_due(&self, pin: u32) -> bool {
+        self.pins.get(pin).is_some_and(|it| {
+            let free = it.descriptor.is(PinFlag::FramesNotRequiredForProcessing);
+            it.flows() && (self.has_data(it) || free) && self.started(it.device).is_ok()
+        })
+    }
+
+    /// A filter is due if each of its pins has data, or some where that is enough.
+    fn filter_due(&self, filter: u32) -> bool {
+        let pins: Vec<&Pin> =
+            self.pins.iter().map(|(_, it)| it).filter(|it| it.filter == filter).collect();
+        let some = pins.iter().any(|it| it.descriptor.is(PinFlag::SomeFramesRequiredForProcessing));
+        let ready = |it: &&Pin| {
+            self.has_data(it) || it.descriptor.is(PinFlag::FramesNotRequiredForProcessing)
+        };
+        let any_runs = pins
+            .iter()
+            .any(|it| it.descriptor.is(PinFlag::ProcessIfAnyInRunState) && it.state == State::Run);
+        !pins.is_empty()
+            && (pins.iter().all(|it| it.flows()) || any_runs)
+            && if some { pins.iter().any(ready) } else { pins.iter().all(ready) }
+            && self.filters.get(filter).is_some_and(|it| self.started(it.device).is_ok())
+    }
+
+    fn progress(&self, pins: &[PinId]) -> Progress {
+        let mut edges = Vec::new();
+        let (mut clones, mut done) = (0, 0);
+        for pin in pins.iter().filter_map(|it| self.pins.get(it.0)) {
+            edges.extend(self.pointers.get(pin.leading).map(|it| (it.frame, it.offset)));
+            clones += pin.clones.len();
+            done += pin.done.len();
+        }
+        (edges, clones, done)
+    }
+
+    /// Who processes a pin's data: it, or its filter.
+    pub(crate) fn processor(&self, pin: &Pin, number: u32) -> Job {
+        let filter = self.filters.get(pin.filter);
+        let centric = filter.is_some_and(|it| it.descriptor.is_centric());
+        if centric { Job::Filter(pin.filter) } else { Job::Pin(number) }
+    }
+}
+
+impl Stream {
+    /// A pin's data is to be processed.
+    pub(crate) fn want(&self, world: &mut World, pin: u32) {
+        let Some(it) = world.pins.get(pin) else { return };
+        let job = world.processor(it, pin);
+        let there = match job {
+            Job::Pin(_) => it.descriptor.dispatch.contains(&Entry::PinProcess),
+            Job::Filter(_) | Job::Cancel(_) => true,
+        };
+        if there && !world.jobs.contains(&job) {
+            world.jobs.push_back(job);
+            self.host.ring(&self.bell);
+        }
+    }
+
+    /// The mutex of whoever processes a pin.
+    pub(crate) fn processing_of(&self, pin: PinId) -> Option<Mutex> {
+        let world = self.world.hold();
+        let it = world.pins.get(pin.0)?;
+        world.processor(it, pin.0).processor().map(Mutex::Processing)
+    }
+
+    /// Runs the first job whose mutex is free.
+    pub(crate) fn try_job(&self, at: &mut Passive) -> bool {
+        let mut place = 0;
+        loop {
+            let Some(job) = self.world.hold().jobs.get(place).copied() else { return false };
+            let Some(subject) = job.processor() else {
+                self.drop_job(job);
+                if let Job::Cancel(frame) = job {
+                    self.cancel(at, frame);
+                }
+                return true;
+            };
+            let Some(_held) = self.try_take(Mutex::Processing(subject)) else {
+                place += 1; // Somebody else is at it: the next one may be free.
+                continue;
+            };
+            self.drop_job(job);
+            match job {
+                Job::Pin(pin) => self.process_pin(at, PinId(pin)),
+                Job::Filter(filter) => self.process_filter(at, FilterId(filter)),
+                Job::Cancel(_) => (),
+            }
+            return true;
+        }
+    }
+
+    fn drop_job(&self, job: Job) {
+        self.world.hold().jobs.retain(|it| *it != job);
+    }
+
+    fn process_pin(&self, at: &mut Passive, pin: PinId) {
+        let (call, before, dispatch) = {
+            let world = self.world.hold();
+            if !world.pin_due(pin.0) {
+                return;
+            }
+            let dispatch =
+                world.pin(pin).is_ok_and(|it| it.descriptor.is(PinFlag::DispatchLevelProcessing));
+            (world.pin_call(pin, Entry::PinProcess), world.progress(&[pin]), dispatch)
+        };
+        let Some((driver, view, true)) = call else { return };
+        let answer = driver.process_pin(at, &view, dispatch);
+        let mut world = self.world.hold();
+        let moved = world.progress(&[pin]) != before;
+        let due = world.pin_due(pin.0);
+        let Some(it) = world.pins.get_mut(pin.0) else { return };
+        let (idle, entry) = (it.idle, Entry::PinProcess);
+        it.idle = answer.is_ok() && !moved;
+        it.waits = self.judge_process(pin.subject(), entry, answer, idle && !moved);
+        if !it.waits && due {
+            self.want(&mut world, pin.0);
+        }
+        self.wake(&mut world);
+    }
+
+    /// Entry rule: success is progress. Answers whether the driver is to be asked before it is
+    /// called again.
+    fn judge_process(
+        &self,
+        subject: Subject,
+        entry: Entry,
+        answer: Answer<()>,
+        stands: bool,
+    ) -> bool {
+        if answer.is_err() {
+            return true;
+        }
+        let broken = stands.then(|| {
+            format!(
+                "{} answered twice that it processed data of {subject}, and did not",
+                entry.name()
+            )
+        });
+        self.judge(RuleId::KS_PROC_001, subject, entry.name(), broken);
+        stands // A driver that stands still would be called for ever.
+    }
+
+    fn process_filter(&self, at: &mut Passive, filter: FilterId) {
+        let (driver, mut list, before, dispatch) = {
+            let mut world = self.world.hold();
+            if !world.filter_due(filter.0) {
+                return;
+            }
+            let dispatch = world.filter(filter).is_ok_and(|it| it.descriptor.dispatch_level);
+            let Some(driver) = world.driver_of(filter.0) else { return };
+            let pins = world.pins_of(filter.0);
+            let before = world.progress(&pins);
+            (driver, self.lock_edges(&mut world, &pins), before, dispatch)
+        };
+        let answer = driver.process_filter(at, filter, dispatch, &mut list);
+        let mut world = self.world.hold();
+        for it in &list {
+            self.unlock_edge(&mut world, it, answer);
+        }
+        let pins = world.pins_of(filter.0);
+        let moved = world.progress(&pins) != before;
+        let due = world.filter_due(filter.0);
+        let Some(it) = world.filters.get_mut(filter.0) else { return };
+        let (idle, entry) = (it.idle, Entry::FilterProcess);
+        it.idle = answer.is_ok() && !moved;
+        it.waits = self.judge_process(filter.subject(), entry, answer, idle && !moved);
+        let again = !it.waits && due;
+        if let Some(pin) = pins.first().filter(|_| again) {
+            self.want(&mut world, pin.0);
+        }
+        self.wake(&mut world);
+    }
+
+    /// Locks the leading edges of a filter's pins, for its process routine.
+    fn lock_edges(&self, world: &mut World, pins: &[PinId]) -> Vec<ProcessPin> {
+        let mut list = Vec::new();
+        for pin in pins {
+            let Some(pointer) = world.pins.get(pin.0).map(|it| it.leading) else { continue };
+            let Some(it) = world.pointers.get_mut(pointer) else { continue };
+            let Some(frame) = it.frame else { continue };
+            it.locked = true;
+            let frame = crate::words::FrameId(frame).subject();
+            self.log.emit(PointerId(pointer).subject(), What::PointerLocked { frame });
+            list.push(ProcessPin {
+                pin: *pin,
+                pointer: PointerId(pointer),
+                available: it.remaining,
+                used: 0,
+                terminate: false,
+            });
+        }
+        list
+    }
+
+    fn unlock_edge(&self, world: &mut World, it: &ProcessPin, answer: Answer<()>) {
+        let Some(pointer) = world.pointers.get(it.pointer.0) else { return };
+        let (frame, left) = (pointer.frame, pointer.remaining);
+        if answer.is_ok() && (it.used > 0 || it.terminate) {
+            self.use_bytes(world, it.pointer.0, it.used.min(left), it.terminate);
+        }
+        self.unlock(world, it.pointer.0, frame);
+    }
+
+    /// Entry rule: a driver that wanted to wait starts again by itself. Nothing else could happen
+    /// any more; answers whether that is why.
+    pub(crate) fn judge_stalled(&self, pin: PinId) -> bool {
+        let world = self.world.hold();
+        let Ok(it) = world.pin(pin) else { return false };
+        let filter = world.filters.get(it.filter).is_some_and(|it| it.waits);
+        let waits = it.waits || filter;
+        let timed = it.clones.iter().any(|clone| world.timers.iter().any(|(_, of)| of == clone));
+        let stalled = waits && it.flows() && world.has_data(it) && !timed;
+        let broken = stalled.then(|| {
+            format!(
+                "{} has frames, but its process routine did not succeed, and its driver never \
+                 attempted processing again",
+                pin.subject()
+            )
+        });
+        self.judge(RuleId::KS_PROC_002, pin.subject(), "KsPinAttemptProcessing", broken);
+        stalled
+    }
+
+    /// Tells a driver whose pointer's time is over.
+    pub(crate) fn try_timer(&self, at: &mut Passive) -> bool {
+        let (driver, pin, pointer) = {
+            let mut world = self.world.hold();
+            let now = self.host.now();
+            let Some((due, pointer)) = world.timers.first().copied() else { return false };
+            if due > now {
+                return false;
+            }
+            world.timers.remove(&(due, pointer));
+            let Some(pin) = world.pointers.get(pointer).map(|it| it.pin) else { return true };
+            let device = world.pins.get(pin).map(|it| it.device);
+            let Some(device) = device.and_then(|it| world.devices.get(it)) else { return true };
+            (device.driver.clone(), PinId(pin), PointerId(pointer))
+        };
+        driver.pointer_timed_out(at, pin, pointer);
+        true
+    }
+}
+
+impl Services {
+    /// Has a pin processed if it can be (`KsPinAttemptProcessing`).
+    pub fn attempt_processing(&self, pin: PinId) -> Answer<()> {
+        let (stream, place) = (self.stream()?, "KsPinAttemptProcessing");
+        let mut world = stream.world.hold();
+        let never = !world.pins.was(pin.0);
+        let broken =
+            never.then(|| format!("a driver attempted to process pin {}, never made", pin.0));
+        stream.judge(RuleId::KS_PROC_004, pin.subject(), place, broken);
+        self.find_pin(&world, pin, place)?;
+        if let Some(it) = world.pins.get_mut(pin.0) {
+            if it.waits {
+                stream.judge(RuleId::KS_PROC_002, pin.subject(), place, None);
+            }
+            it.waits = false;
+            it.idle = false;
+        }
+        stream.want(&mut world, pin.0);
+        Ok(())
+    }
+
+    /// Has a filter processed if it can be (`KsFilterAttemptProcessing`).
+    pub fn attempt_filter_processing(&self, filter: FilterId) -> Answer<()> {
+        let stream = self.stream()?;
+        let mut world = stream.world.hold();
+        let it = world.filters.get_mut(filter.0).ok_or(Refusal::Invalid)?;
+        it.waits = false;
+        it.idle = false;
+        let pins = world.pins_of(filter.0);
+        if let Some(pin) = pins.first() {
+            stream.want(&mut world, pin.0);
+        }
+        Ok(())
+    }
+
+    /// Adds an input to a pin's gate (`KsGateAddOnInputToAnd`, `KsGateAddOffInputToAnd`): the pin
+    /// is processed while all are on.
+    pub fn add_gate_input(&self, pin: PinId, on: bool) -> Answer<()> {
+        self.change_gate(pin, "KsGateAddOnInputToAnd", |(ons, offs)| {
+            Ok(if on { (ons + 1, offs) } else { (ons, offs + 1) })
+        })
+    }
+
+    /// Turns an input on (`KsGateTurnInputOn`) or off (`KsGateTurnInputOff`).
+    pub fn turn_gate_input(&self, pin: PinId, on: bool) -> Answer<()> {
+        let place = if on { "KsGateTurnInputOn" } else { "KsGateTurnInputOff" };
+        self.change_gate(pin, place, |(ons, offs)| match on {
+            true if offs == 0 => Err("an input of the gate was turned on, and all are on"),
+            false if ons == 0 => Err("an input of the gate was turned off, and none is on"),
+            true => Ok((ons + 1, offs - 1)),
+            false => Ok((ons - 1, offs + 1)),
+        })
+    }
+
+    fn change_gate(
+        &self,
+        pin: PinId,
+        place: &'static str,
+        change: impl FnOnce((u32, u32)) -> Result<(u32, u32), &'static str>,
+    ) -> Answer<()> {
+        let stream = self.stream()?;
+        let mut world = stream.world.hold();
+        self.find_pin(&world, pin, place)?;
+        let it = world.pins.get_mut(pin.0).ok_or(Refusal::Invalid)?;
+        let changed = change(it.gate);
+        let broken = changed.err().map(|why| format!("{why}: {}", pin.subject()));
+        stream.judge(RuleId::KS_PROC_006, pin.subject(), place, broken);
+        it.gate = changed.map_err(|_| Refusal::Invalid)?;
+        if it.gate.1 == 0 {
+            stream.want(&mut world, pin.0);
+        }
+        Ok(())
+    }
+}

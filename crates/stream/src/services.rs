@@ -1,0 +1,145 @@
+//! What a minidriver may ask of the class driver: the `Ks*` functions, in plain words.
+//!
+//! A driver has no proof of its level to show: the level is asked of the host. What a driver may
+//! not do is refused and named, never a panic. The services stand in the files of what they are
+//! about; here is what belongs to none.
+
+use crate::funnel::Entry;
+use crate::stream::Stream;
+use crate::words::{Answer, DeviceId, Refusal};
+use crate::world::Block;
+use flight::{Host, Irql, Log, RuleId, Ticket, Woken, current_thread};
+use std::sync::{Arc, Weak};
+
+/// The services of one device.
+pub struct Services {
+    pub(crate) stream: Weak<Stream>,
+    pub(crate) device: DeviceId,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) log: Arc<Log>,
+}
+
+impl Services {
+    pub(crate) fn stream(&self) -> Answer<Arc<Stream>> {
+        self.stream.upgrade().ok_or(Refusal::Invalid)
+    }
+
+    /// Its device.
+    pub fn device(&self) -> DeviceId {
+        self.device
+    }
+
+    /// What time it is, in steps of 100 ns.
+    pub fn now(&self) -> u64 {
+        self.host.now()
+    }
+
+    /// Who runs this.
+    pub fn host(&self) -> &Arc<dyn Host> {
+        &self.host
+    }
+
+    /// Where doors say what they saw.
+    pub fn log(&self) -> &Arc<Log> {
+        &self.log
+    }
+
+    /// Waits for so long (`KeDelayExecutionThread`).
+    pub fn delay(&self, interval: u64) -> Answer<()> {
+        let stream = self.stream()?;
+        let level = self.host.irql();
+        let broken = (level != Irql::Passive)
+            .then(|| format!("a driver waited at {level} level: waiting is for passive level"));
+        let refused = broken.is_some();
+        stream.judge(RuleId::WT_LEVEL_001, self.device.subject(), "KeDelayExecutionThread", broken);
+        if refused {
+            return Err(Refusal::Deadlock);
+        }
+        let until = self.host.now().saturating_add(interval);
+        self.wait_here(&stream, |at| {
+            let ticket = Ticket::new("a driver's delay");
+            match self.host.park(at, &ticket, Some(until)) {
+                Woken::Over => Err(Refusal::Deadlock),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// Makes memory (`ExAllocatePool2`): what is made inside a call of an allocator's entry is
+    /// that allocator's.
+    pub fn make_memory(
+        &self,
+        bytes: u32,
+        alignment: u32,
+        kind: crate::memory::MemoryKind,
+    ) -> Option<usize> {
+        let stream = self.stream().ok()?;
+        let memory = stream.memory_of(self.device.0)?;
+        let word = memory.make(bytes, alignment, kind)?;
+        let mut world = stream.world.hold();
+        let inside = world.inside(current_thread());
+        let allocator = inside.filter(|it| Entry::ALLOCATOR.contains(&it.entry));
+        let allocator = allocator.map(|it| it.about.number);
+        world.blocks.insert(word, Block { device: self.device.0, allocator, orphan: false });
+        Some(word)
+    }
+
+    /// Frees it (`ExFreePool`).
+    pub fn free_memory(&self, word: usize) -> Answer<()> {
+        let stream = self.stream()?;
+        let memory = stream.memory_of(self.device.0).ok_or(Refusal::Invalid)?;
+        {
+            let mut world = stream.world.hold();
+            let bagged = world.bags.holds(word);
+            let broken = bagged
+                .then(|| "a driver freed an item that is in a bag: the bag frees it".to_owned());
+            stream.judge(RuleId::KS_BAG_003, self.device.subject(), "ExFreePool", broken);
+            if bagged {
+                return Err(Refusal::Invalid);
+            }
+            let block = world.blocks.remove(&word).ok_or(Refusal::Invalid)?;
+            if let Some(allocator) = block.allocator {
+                let broken = block.orphan.then(|| {
+                    format!(
+                        "memory of allocator {allocator} was freed after AVStrMiniDeleteAllocator \
+                         had returned: delete cannot defer its work"
+                    )
+                });
+                let about = flight::Kind::Allocator.nr(allocator);
+                stream.judge(RuleId::KS_ALLOC_015, about, "AVStrMiniDeleteAllocator", broken);
+            }
+        }
+        memory.free(word).then_some(()).ok_or(Refusal::Invalid)
+    }
+
+    /// Writes to memory as the device's hardware does, without a stream pointer.
+    pub fn write_memory(&self, word: usize, offset: u32, bytes: &[u8]) -> Answer<()> {
+        let stream = self.stream()?;
+        let memory = stream.memory_of(self.device.0).ok_or(Refusal::Invalid)?;
+        {
+            let world = stream.world.hold();
+            let broken = world.freed.contains(&word).then(|| {
+                format!(
+                    "{} bytes were written to a frame that the driver was told to free",
+                    bytes.len()
+                )
+            });
+            let refused = broken.is_some();
+            let place = "AVStrMiniAllocatorFreeFrame";
+            stream.judge(RuleId::KS_ALLOC_011, self.device.subject(), place, broken);
+            if refused {
+                return Err(Refusal::Invalid);
+            }
+        }
+        memory.write(word, offset, bytes).then_some(()).ok_or(Refusal::Invalid)
+    }
+
+    /// Says that the hardware has a DMA adapter (`KsDeviceRegisterAdapterObject`).
+    pub fn register_dma(&self) -> Answer<()> {
+        let stream = self.stream()?;
+        let mut world = stream.world.hold();
+        let device = world.devices.get_mut(self.device.0).ok_or(Refusal::Invalid)?;
+        device.dma = true;
+        Ok(())
+    }
+}

@@ -1,0 +1,288 @@
+//! States: walked step by step, forth and back, and refusals undone.
+
+use crate::describe::Flow;
+use crate::frame::Place;
+use crate::funnel::Entry;
+use crate::refused::Refused;
+use crate::stream::Stream;
+use crate::words::{FilterId, FrameId, PinId, PointerId, Refusal, State};
+use crate::world::World;
+use flight::{Passive, RuleId, What};
+
+impl Stream {
+    /// Brings a pin to a state, step by step. If its driver refuses one, it is brought back to
+    /// where it was.
+    pub fn set_state(&self, at: &mut Passive, pin: PinId, to: State) -> Result<(), Refused> {
+        let _control = self.control(at, self.filter_of(pin)?)?;
+        let (from, standard) = {
+            let world = self.world.hold();
+            let it = world.pin(pin)?;
+            if it.connection.is_none() {
+                return Err(Refused::NotConnected(pin.subject()));
+            }
+            world.enough_pins(FilterId(it.filter))?;
+            (it.state, it.descriptor.is_standard())
+        };
+        let mut here = from;
+        while here != to {
+            let next = if standard { here.towards(to) } else { to };
+            if let Err(why) = self.step(at, pin, here, next, false) {
+                while here != from {
+                    let back = if standard { here.towards(from) } else { from };
+                    // Nothing helps one that refuses to go back: it is there all the same.
+                    let _ = self.step(at, pin, here, back, true);
+                    here = back;
+                }
+                return Err(why);
+            }
+            here = next;
+        }
+        Ok(())
+    }
+
+    /// Brings a pin to stop, whatever its driver says. The control mutex is held.
+    pub(crate) fn fall(&self, at: &mut Passive, pin: PinId) {
+        loop {
+            let (here, standard) = {
+                let world = self.world.hold();
+                let Some(it) = world.pins.get(pin.0) else { return };
+                (it.state, it.descriptor.is_standard())
+            };
+            if here == State::Stop {
+                return;
+            }
+            let next = if standard { here.towards(State::Stop) } else { State::Stop };
+            let _ = self.step(at, pin, here, next, true);
+        }
+    }
+
+    /// Puts the queue of a pin back to its beginning (`KSRESET`): its driver is told, and every
+    /// frame starts again.
+    pub fn reset(&self, at: &mut Passive, pin: PinId) -> Result<(), Refused> {
+        let _control = self.control(at, self.filter_of(pin)?)?;
+        let processing = self.processing_of(pin).ok_or(Refused::NotThere(pin.subject()))?;
+        let _processing = self.take(at, processing)?;
+        let (call, queued) = {
+            let world = self.world.hold();
+            let queued: Vec<u32> = world.pin(pin)?.queue.iter().copied().collect();
+            (world.pin_call(pin, Entry::PinReset), queued)
+        };
+        if let Some((driver, view, true)) = call {
+            driver.reset_pin(at, &view);
+        }
+        for frame in queued {
+            self.cancel(at, frame);
+        }
+        let mut world = self.world.hold();
+        if world.pin(pin)?.client >= State::Pause {
+            self.feed(&mut world, pin.0);
+        }
+        Ok(())
+    }
+
+    /// One step. A forced one is done even if the driver refuses it.
+    fn step(
+        &self,
+        at: &mut Passive,
+        pin: PinId,
+        from: State,
+        to: State,
+        forced: bool,
+    ) -> Result<(), Refused> {
+        let least = {
+            let mut world = self.world.hold();
+            let it = world.pins.get_mut(pin.0).ok_or(Refused::NotThere(pin.subject()))?;
+            // WINDOWS: what the client wants is set before the driver is told, and goes back if
+            // that refuses (documented).
+            it.client = to;
+            let least = it.least();
+            self.say(pin, from, to, |from, to| What::PinWanted { from, to });
+            self.wake(&mut world);
+            least
+        };
+        let injects = self.world.hold().pin(pin)?.injects;
+        if from == State::Stop
+            && !injects
+            && let Err(why) = self.fill(at, pin)
+        {
+            self.back(pin, from, to);
+            return Err(why);
+        }
+        if to < least && from >= least {
+            self.await_processing(at, pin);
+        }
+        let answer = self.tell_state(at, pin, to, from);
+        if let Err(why) = answer
+            && !forced
+        {
+            if from == State::Stop {
+                self.free_frames(at, pin);
+            }
+            self.back(pin, from, to);
+            return Err(why.into());
+        }
+        {
+            let mut world = self.world.hold();
+            let it = world.pins.get_mut(pin.0).ok_or(Refused::NotThere(pin.subject()))?;
+            it.state = to;
+            it.waits = false;
+            let feeds = to >= State::Pause && from < State::Pause;
+            let out = it.descriptor.flow == Flow::Out;
+            self.say(pin, from, to, |from, to| What::PinState { from, to });
+            if feeds && out && !injects {
+                self.feed(&mut world, pin.0);
+            }
+            if to >= least {
+                self.want(&mut world, pin.0);
+            }
+            self.wake(&mut world);
+        }
+        if to == State::Stop {
+            self.flush(at, pin);
+            self.free_frames(at, pin);
+        }
+        Ok(())
+    }
+
+    fn tell_state(
+        &self,
+        at: &mut Passive,
+        pin: PinId,
+        to: State,
+        from: State,
+    ) -> Result<(), Refusal> {
+        let call = self.world.hold().pin_call(pin, Entry::PinSetDeviceState);
+        let Some((driver, view, true)) = call else { return Ok(()) };
+        let answer = driver.set_state(at, &view, to, from);
+        self.judge_at_once(pin, Entry::PinSetDeviceState, answer);
+        let standard = self.world.hold().pin(pin).is_ok_and(|it| it.descriptor.is_standard());
+        if !standard {
+            let jumped = (to as u32).abs_diff(from as u32) > 1 && to < from;
+            let broken = (jumped && answer.is_err()).then(|| {
+                format!(
+                    "{} is not of standard transport, and its driver refused to go from {} to {}",
+                    pin.subject(),
+                    from.name(),
+                    to.name()
+                )
+            });
+            let place = Entry::PinSetDeviceState.name();
+            self.judge(RuleId::KS_STATE_002, pin.subject(), place, broken);
+        }
+        match answer {
+            Err(Refusal::Pending) => Ok(()), // It was named, and is no failure.
+            other => other,
+        }
+    }
+
+    /// Its client's state goes back.
+    fn back(&self, pin: PinId, from: State, to: State) {
+        let mut world = self.world.hold();
+        if let Some(it) = world.pins.get_mut(pin.0) {
+            it.client = from;
+        }
+        self.say(pin, from, to, |from, to| What::PinRefused { from, to });
+        self.wake(&mut world);
+    }
+
+    fn say(
+        &self,
+        pin: PinId,
+        from: State,
+        to: State,
+        what: impl FnOnce(flight::Text, flight::Text) -> What,
+    ) {
+        self.log.emit(pin.subject(), what(from.name().into(), to.name().into()));
+    }
+
+    /// Waits until nobody processes: nobody begins any more.
+    fn await_processing(&self, at: &mut Passive, pin: PinId) {
+        if let Some(mutex) = self.processing_of(pin) {
+            drop(self.take(at, mutex));
+        }
+    }
+
+    /// Takes back what is in flight of a pin that has stopped. Clones that are left are named,
+    /// and deleted by force (D-16).
+    fn flush(&self, at: &mut Passive, pin: PinId) {
+        let Some(mutex) = self.processing_of(pin) else { return };
+        let _held = self.take(at, mutex);
+        let mut world = self.world.hold();
+        let Some(it) = world.pins.get(pin.0) else { return };
+        let (clones, edges) = (it.clones.clone(), [Some(it.leading), it.trailing]);
+        self.judge_stopped(&world, pin, &clones);
+        for clone in clones {
+            let frame = world.pointers.get(clone).and_then(|it| it.frame);
+            if let Some(frame) = frame {
+                let by = PointerId(clone).subject();
+                self.log.emit(FrameId(frame).subject(), What::FrameStuck { by });
+                if let Some(it) = world.frames.get_mut(frame) {
+                    it.cancel = true;
+                }
+            }
+            self.remove_clone(&mut world, clone, true);
+        }
+        for edge in edges.into_iter().flatten() {
+            self.unlock(&mut world, edge, None);
+            self.point(&mut world, edge, None);
+            world.timers.retain(|(_, of)| *of != edge);
+        }
+        let mine = world.frames.iter().filter(|(_, it)| it.pin == pin.0);
+        let mine: Vec<u32> = mine.map(|(number, _)| number).collect();
+        let mut flushed = 0;
+        for frame in mine {
+            let Some(it) = world.frames.get_mut(frame) else { continue };
+            if it.place != Place::Home {
+                flushed += 1;
+                it.place = Place::Home;
+                self.log.emit(FrameId(frame).subject(), What::FrameHome {});
+            }
+        }
+        if let Some(it) = world.pins.get_mut(pin.0) {
+            it.queue.clear();
+            it.done.clear();
+            it.idle = false;
+            it.gate = (0, 0);
+        }
+        world.jobs.retain(|job| !job.is_of_pin(pin.0));
+        self.log.emit(pin.subject(), What::PinFlushed { frames: flushed });
+        self.wake(&mut world);
+    }
+
+    /// Entry rules: nothing is in flight when a pin has stopped.
+    fn judge_stopped(&self, world: &World, pin: PinId, clones: &[u32]) {
+        let (subject, count) = (pin.subject(), clones.len());
+        let place = Entry::PinSetDeviceState.name();
+        let with_frame = |it: &&u32| world.pointers.get(**it).is_some_and(|it| it.frame.is_some());
+        let held = clones.iter().filter(with_frame).count();
+        let broken = (held > 0)
+            .then(|| format!("{subject} has stopped, and {held} of its frames are in flight"));
+        self.judge(RuleId::KS_STATE_007, subject, place, broken);
+        let broken = (count > 0).then(|| {
+            format!("{subject} has stopped, and {count} clones of its pointers were not deleted")
+        });
+        self.judge(RuleId::KS_PTR_005, subject, "KsStreamPointerClone", broken);
+        let timed = |it: u32| world.timers.iter().any(|(_, of)| *of == it);
+        let edges = world.pins.get(pin.0).map(|it| [Some(it.leading), it.trailing]);
+        let edges = edges.into_iter().flatten().flatten();
+        let timers = clones.iter().copied().chain(edges).filter(|it| timed(*it)).count();
+        let broken = (timers > 0)
+            .then(|| format!("{subject} has stopped, and {timers} of its timeouts are pending"));
+        self.judge(RuleId::KS_PTR_012, subject, "KsStreamPointerScheduleTimeout", broken);
+    }
+}
+
+impl World {
+    /// Whether a filter has the pins it needs for a change of state.
+    fn enough_pins(&self, filter: FilterId) -> Result<(), Refused> {
+        let descriptor = &self.filter(filter)?.descriptor;
+        for (factory, pin) in (0..).zip(&descriptor.pins) {
+            let mine = self.pins.iter().map(|(_, it)| it);
+            let there = mine.filter(|it| it.filter == filter.0 && it.factory == factory).count();
+            if there < pin.necessary as usize {
+                return Err(Refused::TooFew { factory, least: pin.necessary });
+            }
+        }
+        Ok(())
+    }
+}

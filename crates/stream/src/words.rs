@@ -1,0 +1,177 @@
+//! Words: what drivers and we call things, and what both answer.
+
+use flight::{Kind, Subject, Text};
+use std::marker::PhantomData;
+
+macro_rules! ids {
+    ($($(#[doc = $doc:literal])+ $name:ident $kind:ident;)*) => {$(
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// It, for events.
+            pub fn subject(self) -> Subject {
+                Kind::$kind.nr(self.0)
+            }
+        }
+    )*};
+}
+
+ids! {
+    /// A streaming device (`PKSDEVICE`): any number, until believed.
+    DeviceId KsDevice;
+    /// A filter (`PKSFILTER`): any number, until believed.
+    FilterId Filter;
+    /// A pin (`PKSPIN`): any number, until believed.
+    PinId Pin;
+    /// An allocator: any number, until believed.
+    AllocatorId Allocator;
+    /// A frame: any number, until believed.
+    FrameId Frame;
+    /// A place in a pin's queue (`PKSSTREAM_POINTER`): any number, until believed.
+    PointerId StreamPointer;
+}
+
+/// The driver's word for a device (`KSDEVICE.Context`).
+pub type DriverDevice = Token<DeviceId>;
+/// The driver's word for a filter (`KSFILTER.Context`).
+pub type DriverFilter = Token<FilterId>;
+/// The driver's word for a pin (`KSPIN.Context`).
+pub type DriverPin = Token<PinId>;
+/// The driver's word for an allocator: what `AVStrMiniInitializeAllocator` made.
+pub type DriverAllocator = Token<AllocatorId>;
+/// The driver's word for a frame: where its memory is.
+pub type DriverFrame = Token<FrameId>;
+
+/// What a driver calls a `T`. Only a [`Blank`] makes one.
+///
+/// Not `Clone`: to end it is to move it, so to end it twice does not compile. Not `Debug`:
+/// pointers do not repeat, so events number a word at first sight.
+#[must_use = "a dropped token leaks inside the driver"]
+pub struct Token<T>(usize, PhantomData<fn() -> T>);
+
+/// The right to give one word, in this call. Only the class driver makes one.
+pub struct Blank<'a, T>(PhantomData<&'a ()>, PhantomData<fn() -> T>);
+
+impl<T> Token<T> {
+    /// The word, for the driver it came from.
+    pub fn word(&self) -> usize {
+        self.0
+    }
+
+    /// The same word again, to lend it in the next call: the world keeps words as numbers.
+    pub(crate) fn lent(word: usize) -> Self {
+        Self(word, PhantomData)
+    }
+}
+
+impl<T> Blank<'_, T> {
+    pub(crate) fn new() -> Self {
+        Self(PhantomData, PhantomData)
+    }
+
+    /// Gives the word.
+    pub fn fill(self, word: usize) -> Token<T> {
+        Token(word, PhantomData)
+    }
+}
+
+/// What a driver answers, and what its services answer it.
+pub type Answer<T> = Result<T, Refusal>;
+
+/// Why somebody did not do as asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is no entry for this.
+    Absent,
+    /// It was given something it cannot take.
+    Invalid,
+    /// It ran out of memory.
+    NoMemory,
+    /// There is no data, or the frame was cancelled (`STATUS_DEVICE_NOT_READY`).
+    NotReady,
+    /// It does not match: the next range may (`STATUS_NO_MATCH`).
+    NoMatch,
+    /// It is not over yet (`STATUS_PENDING`).
+    Pending,
+    /// It does not do such things.
+    Unsupported,
+    /// Something it needs is in use.
+    Busy,
+    /// A wait would never end.
+    Deadlock,
+    /// It panicked.
+    Crashed,
+    /// A number that we only pass on.
+    Other(u32),
+}
+
+impl Refusal {
+    /// Its name in events.
+    pub fn name(self) -> Text {
+        match self {
+            Refusal::Absent => "absent".into(),
+            Refusal::Invalid => "invalid".into(),
+            Refusal::NoMemory => "no-memory".into(),
+            Refusal::NotReady => "not-ready".into(),
+            Refusal::NoMatch => "no-match".into(),
+            Refusal::Pending => "pending".into(),
+            Refusal::Unsupported => "unsupported".into(),
+            Refusal::Busy => "busy".into(),
+            Refusal::Deadlock => "deadlock".into(),
+            Refusal::Crashed => "crashed".into(),
+            Refusal::Other(number) => format!("{number:#010x}").into(),
+        }
+    }
+}
+
+/// Where a pin is (`KSSTATE`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// Nothing is held.
+    #[default]
+    Stop,
+    /// Resources are held.
+    Acquire,
+    /// Everything is ready.
+    Pause,
+    /// Data flows.
+    Run,
+}
+
+impl State {
+    /// All of them, in order.
+    pub const ALL: [State; 4] = [State::Stop, State::Acquire, State::Pause, State::Run];
+
+    /// Its name in events.
+    pub fn name(self) -> &'static str {
+        ["stop", "acquire", "pause", "run"][self as usize]
+    }
+
+    /// The next one on the way to another.
+    #[must_use]
+    pub fn towards(self, to: State) -> State {
+        let here = self as usize;
+        match here.cmp(&(to as usize)) {
+            std::cmp::Ordering::Less => Self::ALL[here + 1],
+            std::cmp::Ordering::Equal => self,
+            std::cmp::Ordering::Greater => Self::ALL[here - 1],
+        }
+    }
+}
+
+/// What is said with a frame's bytes (`KSSTREAM_HEADER`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// When it is to be shown, in steps of 100 ns (`PresentationTime`).
+    pub time: u64,
+    /// For how long (`Duration`).
+    pub duration: u64,
+    /// How many of its bytes are data (`DataUsed`).
+    pub used: u32,
+    /// Nothing follows (`OPTIONSF_ENDOFSTREAM`).
+    pub end: bool,
+    /// Something is missing before it (`OPTIONSF_DATADISCONTINUITY`).
+    pub discontinuity: bool,
+}

@@ -1,0 +1,114 @@
+//! Everything that is alive, under one lock.
+//!
+//! # Invariants (checked by [`World::validate`])
+//!
+//! 1. A filter's device, a pin's filter, an allocator's and a frame's pin are there.
+//! 2. A frame that is queued is in the queue of its pin, once; no other is.
+//! 3. A frame's count of clones is that of the clones that point to it.
+//! 4. An edge points into its pin's queue, or nowhere.
+
+use crate::allocator::Allocator;
+use crate::bag::Bags;
+use crate::device::Device;
+use crate::filter::Filter;
+use crate::frame::{Frame, Place};
+use crate::funnel::Inside;
+use crate::mutex::{Mutex, Owner};
+use crate::pending::Pending;
+use crate::pin::Pin;
+use crate::pointer::{Pointer, PointerKind};
+use crate::process::Job;
+use crate::store::Store;
+use flight::{Subject, Ticket};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Everything that is alive.
+#[derive(Default)]
+pub(crate) struct World {
+    pub(crate) devices: Store<Device>,
+    pub(crate) filters: Store<Filter>,
+    pub(crate) pins: Store<Pin>,
+    pub(crate) allocators: Store<Allocator>,
+    pub(crate) frames: Store<Frame>,
+    pub(crate) pointers: Store<Pointer>,
+    pub(crate) mutexes: BTreeMap<Mutex, Owner>,
+    /// The calls that threads are in, the last one innermost.
+    pub(crate) inside: BTreeMap<u32, Vec<Inside>>,
+    /// What is due.
+    pub(crate) jobs: VecDeque<Job>,
+    /// When the time of which pointer is over.
+    pub(crate) timers: BTreeSet<(u64, u32)>,
+    pub(crate) bags: Bags,
+    /// Memory that drivers have made.
+    pub(crate) blocks: BTreeMap<usize, Block>,
+    /// Where frames were that drivers have been told to free.
+    pub(crate) freed: BTreeSet<usize>,
+    /// Creates and closes that are not over yet.
+    pub(crate) pending: BTreeMap<Subject, Pending>,
+    /// Whoever waits for anything: all look again when something has changed.
+    pub(crate) waiting: Vec<Ticket>,
+}
+
+/// Memory that a driver has made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
+    pub(crate) device: u32,
+    /// The allocator in whose call it was made.
+    pub(crate) allocator: Option<u32>,
+    /// That allocator was deleted.
+    pub(crate) orphan: bool,
+}
+
+impl World {
+    /// A thread is in a call.
+    pub(crate) fn enter(&mut self, thread: u32, inside: Inside) {
+        self.inside.entry(thread).or_default().push(inside);
+    }
+
+    /// The call a thread is in.
+    pub(crate) fn inside(&self, thread: u32) -> Option<Inside> {
+        self.inside.get(&thread)?.last().copied()
+    }
+
+    /// Checks the invariants of everything that is alive.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        let mut clones: BTreeMap<u32, u32> = BTreeMap::new();
+        for (number, it) in self.pointers.iter() {
+            let Some(pin) = self.pins.get(it.pin) else {
+                return Err(format!("stream pointer {number} has no pin"));
+            };
+            match (it.kind, it.frame) {
+                (PointerKind::Clone, Some(frame)) => *clones.entry(frame).or_default() += 1,
+                (_, Some(frame)) if !pin.queue.contains(&frame) => {
+                    return Err(format!("edge {number} points to frame {frame}, not queued"));
+                }
+                _ => (),
+            }
+        }
+        for (number, it) in self.frames.iter() {
+            let Some(pin) = self.pins.get(it.pin) else {
+                return Err(format!("frame {number} has no pin"));
+            };
+            let queued = pin.queue.iter().filter(|other| **other == number).count();
+            if queued != usize::from(it.place == Place::Queued) {
+                return Err(format!("frame {number} is {:?} and queued {queued} times", it.place));
+            }
+            let there = clones.get(&number).copied().unwrap_or(0);
+            if there != it.clones {
+                return Err(format!("frame {number} counts {} clones of {there}", it.clones));
+            }
+        }
+        for (number, it) in self.pins.iter() {
+            if self.filters.get(it.filter).is_none() {
+                return Err(format!("pin {number} has no filter"));
+            }
+        }
+        for (number, it) in self.filters.iter() {
+            if self.devices.get(it.device).is_none() {
+                return Err(format!("filter {number} has no device"));
+            }
+        }
+        let homeless = self.allocators.iter().find(|(_, it)| self.pins.get(it.pin).is_none());
+        homeless.map_or(Ok(()), |(number, _)| Err(format!("allocator {number} has no pin")))
+    }
+}

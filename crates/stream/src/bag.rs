@@ -196,6 +196,15 @@ impl Services {
         Ok(())
     }
 
+    /// The bags that hold an item, each as often as it does.
+    pub fn bags_with(&self, item: usize) -> Vec<BagOf> {
+        let Ok(stream) = self.stream() else { return Vec::new() };
+        let world = stream.world.hold();
+        let all = world.bags.items.iter();
+        all.flat_map(|(bag, items)| items.iter().filter(|it| it.word == item).map(|_| *bag))
+            .collect()
+    }
+
     /// Makes a bag (`KsAllocateObjectBag`): the driver frees it.
     pub fn make_bag(&self) -> Answer<BagOf> {
         let stream = self.stream()?;

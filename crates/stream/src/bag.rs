@@ -205,6 +205,14 @@ impl Services {
             .collect()
     }
 
+    /// What is in a bag, in order, and whether a routine of the driver's frees it.
+    pub fn items_of(&self, bag: BagOf) -> Vec<(usize, bool)> {
+        let Ok(stream) = self.stream() else { return Vec::new() };
+        let world = stream.world.hold();
+        let items = world.bags.items.get(&bag);
+        items.into_iter().flatten().map(|it| (it.word, it.routine)).collect()
+    }
+
     /// Makes a bag (`KsAllocateObjectBag`): the driver frees it.
     pub fn make_bag(&self) -> Answer<BagOf> {
         let stream = self.stream()?;

@@ -103,6 +103,8 @@ impl Stream {
             } else {
                 // It stays with its driver, and points to nothing.
                 it.frame = None;
+                let moved = What::PointerMoved { frame: None };
+                self.log.emit(PointerId(clone).subject(), moved);
                 if let Some(it) = world.frames.get_mut(frame) {
                     it.clones -= 1;
                 }

@@ -101,8 +101,12 @@ impl Stream {
             it.own = own;
             it.word = own.unwrap_or(it.word);
         }
-        let (device, own) = (device.subject(), own.is_some());
-        self.log.emit(filter.subject(), What::FilterCreated { device, factory, own });
+        let Ok(it) = world.filter(filter) else { return Ok(filter) };
+        let (dispatch, own) = (it.descriptor.dispatch_level, own.is_some());
+        let needs = it.descriptor.pins.iter().map(|it| it.necessary).sum();
+        let device = device.subject();
+        let made = What::FilterCreated { device, factory, own, dispatch, needs };
+        self.log.emit(filter.subject(), made);
         Ok(filter)
     }
 

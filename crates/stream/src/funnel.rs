@@ -294,6 +294,7 @@ impl Driver {
     ) -> Option<DriverFrame> {
         let lent = DriverAllocator::lent(word);
         let answer = self.call(Entry::Allocate, at, allocator, |it, at: &mut Passive| {
+            self.carry(Entry::Allocate, allocator, word);
             it.allocate(at, &lent, Blank::new()).ok_or(Refusal::NoMemory)
         });
         answer.ok()
@@ -304,12 +305,15 @@ impl Driver {
         at: &mut Passive,
         allocator: Subject,
         word: usize,
-        frame: usize,
+        (number, frame): (Subject, usize),
     ) {
         let lent = DriverAllocator::lent(word);
+        let carried = self.number(frame);
         let frame: DriverFrame = Token::lent(frame);
         // It returns nothing.
         let _ = self.call(Entry::FreeFrame, at, allocator, |it, at: &mut Passive| {
+            self.carry(Entry::FreeFrame, allocator, word);
+            self.log.emit(number, What::FrameFreeing { allocator, word: carried });
             it.free_frame(at, &lent, frame);
             Ok(())
         });
@@ -319,6 +323,7 @@ impl Driver {
         let token = DriverAllocator::lent(word);
         // It returns nothing.
         let _ = self.call(Entry::DeleteAllocator, at, allocator, |it, at: &mut Passive| {
+            self.carry(Entry::DeleteAllocator, allocator, word);
             it.delete_allocator(at, token);
             Ok(())
         });
@@ -362,6 +367,17 @@ impl Driver {
             it.free_item(at, item);
             Ok(())
         });
+    }
+
+    /// Says which word for an allocator a call carries.
+    fn carry(&self, entry: Entry, allocator: Subject, word: usize) {
+        let (entry, word) = (entry.name().into(), self.number(word));
+        self.log.emit(allocator, What::AllocatorUsed { entry, word });
+    }
+
+    /// A NULL word has no number of its own.
+    fn number(&self, word: usize) -> Subject {
+        if word == 0 { Kind::Word.nr(0) } else { self.log.word(word) }
     }
 
     /// Calls the driver at the level of the call.

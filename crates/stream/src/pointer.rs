@@ -246,11 +246,14 @@ impl Services {
                 told,
                 failed: false,
             };
+            let locked = it.locked;
             world.frames.get_mut(frame).ok_or(Refusal::Invalid)?.clones += 1;
             let number = world.pointers.add(clone);
             world.pins.get_mut(pin).ok_or(Refusal::Invalid)?.clones.push(number);
             let (pin, frame) = (PinId(pin).subject(), FrameId(frame).subject());
-            stream.log.emit(PointerId(number).subject(), What::PointerCloned { pin, frame });
+            stream
+                .log
+                .emit(PointerId(number).subject(), What::PointerCloned { pin, frame, locked });
             Ok(PointerId(number))
         })
     }

@@ -128,7 +128,8 @@ impl Stream {
             it.waits = false;
             let feeds = to >= State::Pause && from < State::Pause;
             let out = it.descriptor.flow == Flow::Out;
-            self.say(pin, from, to, |from, to| What::PinState { from, to });
+            let failed = answer.is_err();
+            self.say(pin, from, to, |from, to| What::PinState { from, to, forced: failed });
             if feeds && out && !injects {
                 self.feed(&mut world, pin.0);
             }

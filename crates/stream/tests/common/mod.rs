@@ -557,7 +557,7 @@ pub(crate) fn check_order(events: &[Event]) {
                     _ => (),
                 }
             }
-            What::PinState { from, to } => {
+            What::PinState { from, to, .. } => {
                 let place = |name: &str| State::ALL.iter().position(|it| it.name() == name);
                 let (from, to) = (place(from).unwrap(), place(to).unwrap());
                 assert_eq!(from.abs_diff(to), 1, "{event}");

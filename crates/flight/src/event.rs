@@ -632,6 +632,8 @@ events! {
     FilterCreated "filter.created" {
         device: Subject, factory: u32, own: bool, dispatch: bool, needs: u32
     }
+    /// It never came to be.
+    FilterUnmade "filter.unmade" {}
     /// Its driver was told that it is gone.
     FilterClosed "filter.closed" {}
     /// A driver is asked whether a pin can have a format; `first` is before the pin is made.
@@ -659,6 +661,8 @@ events! {
     PinInjects "pin.injects" {}
     /// Nothing is left in its queue.
     PinFlushed "pin.flushed" { frames: u32 }
+    /// It never came to be.
+    PinUnmade "pin.unmade" {}
     /// The pin is gone: its driver was told.
     PinClosed "pin.closed" {}
     /// A driver's allocator, the default one or the client's is to be used: `by` says whose. The

@@ -91,6 +91,7 @@ impl Stream {
                 self.empty_bag(at, device.0, BagOf::Filter(filter));
                 let mut world = self.world.hold();
                 world.filters.remove(filter.0);
+                self.log.emit(filter.subject(), What::FilterUnmade {});
                 self.wake(&mut world);
                 return Err(why);
             }

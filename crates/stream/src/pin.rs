@@ -428,9 +428,8 @@ impl Stream {
             world.timers.retain(|(_, of)| *of != pointer);
         }
         world.jobs.retain(|job| !job.is_of_pin(pin.0));
-        if it.created {
-            self.log.emit(pin.subject(), What::PinClosed {});
-        }
+        let gone = if it.created { What::PinClosed {} } else { What::PinUnmade {} };
+        self.log.emit(pin.subject(), gone);
         self.wake(&mut world);
     }
 }

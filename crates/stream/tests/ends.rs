@@ -1,5 +1,6 @@
 //! Every way a flight can be cut short, at every call of the driver: nothing is alive afterwards,
 //! and an allocator is deleted once if and only if it was initialised.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! Other shapes of minidrivers: data that goes in, filters that process all their pins, a
 //! trailing edge, injected frames, jumps, dispatch level.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 

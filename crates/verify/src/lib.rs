@@ -35,6 +35,7 @@ mod follow_paging;
 mod follow_recover;
 mod follow_residency;
 mod follow_saved;
+mod follow_stream;
 mod follow_sync;
 mod handles;
 mod interrupts;
@@ -55,6 +56,8 @@ mod render;
 mod residency;
 mod retire;
 mod saved;
+mod stream_frames;
+mod stream_objects;
 mod sync;
 mod verifier;
 

@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 #![expect(clippy::disallowed_types, reason = "a driver has locks of its own")]
 
-use flight::{Crew, Dispatch, Event, Free, Log, Passive, RuleId, Stepped, Ticket, What};
+use flight::{Crew, Dispatch, Event, Free, Log, Passive, RuleId, Stepped, Ticket, What, Who};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -513,6 +513,12 @@ pub(crate) fn bell() -> Ticket {
 
 /// What must hold of every flight, whatever the driver and the clients did.
 pub(crate) fn check_order(events: &[Event]) {
+    let mut verifier = verify::Verifier::new();
+    for event in events {
+        verifier.observe(event);
+    }
+    let ours = verifier.findings().iter().find(|it| it.who == Who::Kernel);
+    assert_eq!(ours, None, "the class driver's own rules hold");
     let mut allocators: BTreeMap<u32, (bool, i32, u32)> = BTreeMap::new(); // ready, out, deletes
     let mut calls: BTreeMap<u32, (String, flight::Subject)> = BTreeMap::new();
     for event in events {

@@ -68,6 +68,8 @@ mod flights_address;
 #[cfg(test)]
 mod flights_memory;
 #[cfg(test)]
+mod flights_stream;
+#[cfg(test)]
 mod flights_sync;
 #[cfg(test)]
 mod script;

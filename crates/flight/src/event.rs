@@ -607,6 +607,8 @@ events! {
     KsAdded "ks.added" { factories: u32 }
     /// It started: filters can be opened.
     KsStarted "ks.started" {}
+    /// Its power comes or goes.
+    KsPowered "ks.powered" { on: bool }
     /// Its hardware was pulled out.
     KsPulled "ks.pulled" {}
     /// It stopped.

@@ -120,6 +120,13 @@ pub trait Minidriver: Send + Sync {
         self.stands_on().ok_or(Refusal::Absent)?.remove_device(at)
     }
 
+    /// Its power comes or goes (`AVStrMiniDeviceSetPower`).
+    fn set_power(&self, at: &mut Passive, on: bool) {
+        if let Some(it) = self.stands_on() {
+            it.set_power(at, on);
+        }
+    }
+
     /// A client opens a filter (`AVStrMiniFilterCreate`).
     fn create_filter(
         &self,

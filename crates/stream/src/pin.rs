@@ -50,6 +50,8 @@ pub(crate) struct Pin {
     pub(crate) gate: (u32, u32),
     /// Its frames come from its driver.
     pub(crate) injects: bool,
+    /// It ran when its device went to sleep.
+    pub(crate) resumes: bool,
 }
 
 /// What a pin and the other side agreed on.
@@ -175,6 +177,7 @@ impl Stream {
             waits: false,
             gate: (0, 0),
             injects: false,
+            resumes: false,
         };
         world.pins.put(number, it);
         Ok(PinId(number))

@@ -81,7 +81,7 @@ impl Stream {
     }
 
     /// One step. A forced one is done even if the driver refuses it.
-    fn step(
+    pub(crate) fn step(
         &self,
         at: &mut Passive,
         pin: PinId,

@@ -96,6 +96,7 @@ pub(crate) fn descriptor(own: bool) -> DeviceDescriptor {
         Entry::DeviceQueryRemove,
         Entry::DeviceSurpriseRemoval,
         Entry::DeviceRemove,
+        Entry::DeviceSetPower,
     ];
     DeviceDescriptor { dispatch, filters: vec![filter] }
 }
@@ -233,6 +234,10 @@ impl Minidriver for Source {
     fn remove_device(&self, _at: &mut Passive) -> Answer<()> {
         let _ = self.hook(Entry::DeviceRemove, NO_PIN);
         Ok(())
+    }
+
+    fn set_power(&self, _at: &mut Passive, _on: bool) {
+        let _ = self.hook(Entry::DeviceSetPower, NO_PIN);
     }
 
     fn create_filter(

@@ -77,7 +77,7 @@ table! {
     FilterCreate          AVStrMiniFilterCreate          Passive "device+control" Any;
     FilterClose           AVStrMiniFilterClose           Passive "device+control" Any;
     FilterProcess         AVStrMiniFilterProcess         Passive "processing" Any;
-    FilterReset           AVStrMiniFilterReset           Passive "processing" Nothing;
+    FilterReset           AVStrMiniFilterReset           Passive "control+processing" Nothing;
     PinCreate             AVStrMiniPinCreate             Passive "control" Any;
     PinClose              AVStrMiniPinClose              Passive "control" Any;
     PinProcess            AVStrMiniPinProcess            Passive "processing" Any;
@@ -205,6 +205,15 @@ impl Driver {
                 it.process_filter(filter, pins)
             })
         }
+    }
+
+    pub(crate) fn reset_filter(&self, at: &mut Passive, filter: &FilterView) {
+        // It returns nothing.
+        let about = filter.filter.subject();
+        let _ = self.call(Entry::FilterReset, at, about, |it, at: &mut Passive| {
+            it.reset_filter(at, filter);
+            Ok(())
+        });
     }
 
     pub(crate) fn create_pin(&self, at: &mut Passive, pin: &PinView) -> Answer<Option<DriverPin>> {

@@ -153,6 +153,13 @@ pub trait Minidriver: Send + Sync {
         self.stands_on().ok_or(Refusal::Absent)?.process_filter(filter, pins)
     }
 
+    /// What is in flight in a filter is to be forgotten (`AVStrMiniFilterReset`).
+    fn reset_filter(&self, at: &mut Passive, filter: &FilterView) {
+        if let Some(it) = self.stands_on() {
+            it.reset_filter(at, filter);
+        }
+    }
+
     /// A pin is made (`AVStrMiniPinCreate`).
     fn create_pin(
         &self,

@@ -239,7 +239,7 @@ fn a_good_flight_is_quiet_and_judged_by_every_history_rule() {
     for rule in ALL.iter().copied().flatten() {
         assert_ne!(verifier.tally().of(rule.id), 0, "{} judged nothing", rule.id.name());
     }
-    assert_eq!(verifier.called().len(), 20);
+    assert_eq!(verifier.called().len(), 39);
     let lines = flight.lines().filter(|it| !it.trim().is_empty());
     assert_eq!(verifier.events(), u64::try_from(lines.count()).unwrap());
 }

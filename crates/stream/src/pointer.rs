@@ -334,6 +334,8 @@ impl Services {
 
     /// Has the driver told when so much time is over (`KsStreamPointerScheduleTimeout`), in place
     /// of what it asked for before.
+    ///
+    /// WINDOWS: while a pin pauses a timeout may not fire (documented). Here it does.
     pub fn schedule(&self, pointer: PointerId, interval: u64) -> Answer<()> {
         let due = self.host.now().saturating_add(interval);
         let place = "KsStreamPointerScheduleTimeout";

@@ -92,6 +92,7 @@ impl Stream {
                 self.empty_bag(at, device.0, BagOf::Filter(filter));
                 let mut world = self.world.hold();
                 world.filters.remove(filter.0);
+                self.log.emit(filter.subject(), What::FilterUnmade {});
                 self.wake(&mut world);
                 drop(world);
                 driver.gone(filter.subject());
@@ -104,8 +105,12 @@ impl Stream {
             it.own = own;
             it.word = own.unwrap_or(it.word);
         }
-        let (device, own) = (device.subject(), own.is_some());
-        self.log.emit(filter.subject(), What::FilterCreated { device, factory, own });
+        let Ok(it) = world.filter(filter) else { return Ok(filter) };
+        let (dispatch, own) = (it.descriptor.dispatch_level, own.is_some());
+        let needs = it.descriptor.pins.iter().map(|it| it.necessary).sum();
+        let device = device.subject();
+        let made = What::FilterCreated { device, factory, own, dispatch, needs };
+        self.log.emit(filter.subject(), made);
         Ok(filter)
     }
 

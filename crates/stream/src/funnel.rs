@@ -72,10 +72,12 @@ table! {
     DeviceQueryRemove     AVStrMiniDeviceQueryRemove     Passive "device" NotPending;
     DeviceSurpriseRemoval AVStrMiniDeviceSurpriseRemoval Passive "device" Nothing;
     DeviceRemove          AVStrMiniDeviceRemove          Passive "device" Nothing;
+    DeviceSetPower        AVStrMiniDeviceSetPower        Passive "device" Nothing,
+        lacks "awake and asleep only";
     FilterCreate          AVStrMiniFilterCreate          Passive "device+control" Any;
     FilterClose           AVStrMiniFilterClose           Passive "device+control" Any;
     FilterProcess         AVStrMiniFilterProcess         Passive "processing" Any;
-    FilterReset           AVStrMiniFilterReset           Passive "processing" Nothing;
+    FilterReset           AVStrMiniFilterReset           Passive "control+processing" Nothing;
     PinCreate             AVStrMiniPinCreate             Passive "control" Any;
     PinClose              AVStrMiniPinClose              Passive "control" Any;
     PinProcess            AVStrMiniPinProcess            Passive "processing" Any;
@@ -169,6 +171,14 @@ impl Driver {
         })
     }
 
+    pub(crate) fn set_power(&self, at: &mut Passive, on: bool) {
+        // It returns nothing.
+        let _ = self.call(Entry::DeviceSetPower, at, self.device, |it, at: &mut Passive| {
+            it.set_power(at, on);
+            Ok(())
+        });
+    }
+
     pub(crate) fn create_filter(
         &self,
         at: &mut Passive,
@@ -207,6 +217,15 @@ impl Driver {
                 it.process_filter(filter, pins)
             })
         }
+    }
+
+    pub(crate) fn reset_filter(&self, at: &mut Passive, filter: &FilterView) {
+        // It returns nothing.
+        let about = filter.filter.subject();
+        let _ = self.call(Entry::FilterReset, at, about, |it, at: &mut Passive| {
+            it.reset_filter(at, filter);
+            Ok(())
+        });
     }
 
     pub(crate) fn create_pin(&self, at: &mut Passive, pin: &PinView) -> Answer<Option<DriverPin>> {
@@ -306,6 +325,7 @@ impl Driver {
     ) -> Option<DriverFrame> {
         let lent = DriverAllocator::lent(word);
         let answer = self.call(Entry::Allocate, at, allocator, |it, at: &mut Passive| {
+            self.carry(Entry::Allocate, allocator, word);
             it.allocate(at, &lent, Blank::new()).ok_or(Refusal::NoMemory)
         });
         answer.ok()
@@ -316,12 +336,15 @@ impl Driver {
         at: &mut Passive,
         allocator: Subject,
         word: usize,
-        frame: usize,
+        (number, frame): (Subject, usize),
     ) {
         let lent = DriverAllocator::lent(word);
+        let carried = self.number(frame);
         let frame: DriverFrame = Token::lent(frame);
         // It returns nothing.
         let _ = self.call(Entry::FreeFrame, at, allocator, |it, at: &mut Passive| {
+            self.carry(Entry::FreeFrame, allocator, word);
+            self.log.emit(number, What::FrameFreeing { allocator, word: carried });
             it.free_frame(at, &lent, frame);
             Ok(())
         });
@@ -331,6 +354,7 @@ impl Driver {
         let token = DriverAllocator::lent(word);
         // It returns nothing.
         let _ = self.call(Entry::DeleteAllocator, at, allocator, |it, at: &mut Passive| {
+            self.carry(Entry::DeleteAllocator, allocator, word);
             it.delete_allocator(at, token);
             Ok(())
         });
@@ -376,6 +400,17 @@ impl Driver {
         });
     }
 
+    /// Says which word for an allocator a call carries.
+    fn carry(&self, entry: Entry, allocator: Subject, word: usize) {
+        let (entry, word) = (entry.name().into(), self.number(word));
+        self.log.emit(allocator, What::AllocatorUsed { entry, word });
+    }
+
+    /// A NULL word has no number of its own.
+    fn number(&self, word: usize) -> Subject {
+        if word == 0 { Kind::Word.nr(0) } else { self.log.word(word) }
+    }
+
     /// Calls the driver at the level of the call.
     fn call<L: Level, T>(
         &self,
@@ -391,6 +426,11 @@ impl Driver {
         let stream = self.stream.upgrade();
         if let Some(stream) = &stream {
             let mut world = stream.world.hold();
+            // Whoever went first may have deleted the pointer: then there is nothing to tell.
+            let of_pointer = matches!(entry, Entry::PointerCancelled | Entry::PointerTimedOut);
+            if of_pointer && world.pointers.get(about.number).is_none() {
+                return Err(Refusal::NotReady);
+            }
             let locks = world.locks_of(thread);
             world.enter(thread, Inside { number, entry, about });
             let (name, locks) = (entry.name().into(), locks.into());

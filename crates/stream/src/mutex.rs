@@ -191,8 +191,8 @@ impl Services {
                     it.name()
                 )
             });
-            let processes = inside
-                .is_some_and(|it| matches!(it.entry, Entry::PinProcess | Entry::FilterProcess));
+            let barred = [Entry::PinProcess, Entry::FilterProcess, Entry::DeviceSetPower];
+            let processes = inside.is_some_and(|it| barred.contains(&it.entry));
             let control = matches!(mutex, Mutex::Control(_));
             let wrong_place = (control && processes)
                 .then(|| format!("{name} acquired the control mutex of {of}: it may not"));

@@ -21,7 +21,7 @@ use abi::ks::{
     KSPIN_FLAG_PROCESS_IF_ANY_IN_RUN_STATE, KSPIN_FLAG_PROCESS_IN_RUN_STATE_ONLY,
     KSPIN_FLAG_SOME_FRAMES_REQUIRED_FOR_PROCESSING, KSPIN_FLAG_USE_STANDARD_TRANSPORT,
     PFNKSDEFAULTALLOCATE, PFNKSDEFAULTFREE, PFNKSDELETEALLOCATOR, PFNKSFILTERIRP,
-    PFNKSFILTERPROCESS, PFNKSPIN, PFNKSPININITIALIZEALLOCATOR, PFNKSPINIRP, PFNKSPINSETDATAFORMAT,
+    PFNKSFILTERPROCESS, PFNKSFILTERVOID, PFNKSPIN, PFNKSPININITIALIZEALLOCATOR, PFNKSPINIRP, PFNKSPINSETDATAFORMAT,
     PFNKSPINSETDEVICESTATE, PFNKSPINVOID,
 };
 use std::ptr;
@@ -55,6 +55,7 @@ pub(crate) struct FilterTable {
     pub(crate) create: Option<PFNKSFILTERIRP>,
     pub(crate) close: Option<PFNKSFILTERIRP>,
     pub(crate) process: Option<PFNKSFILTERPROCESS>,
+    pub(crate) reset: Option<PFNKSFILTERVOID>,
     pub(crate) dispatch_level: bool,
     pub(crate) pins: Vec<Arc<PinTable>>,
 }
@@ -139,6 +140,7 @@ impl Tables {
             (it.QueryRemove.is_some(), Entry::DeviceQueryRemove),
             (it.SurpriseRemoval.is_some(), Entry::DeviceSurpriseRemoval),
             (it.Remove.is_some(), Entry::DeviceRemove),
+            (it.SetPower.is_some(), Entry::DeviceSetPower),
         ]);
         DeviceDescriptor {
             dispatch,
@@ -182,6 +184,7 @@ impl FilterTable {
             create: dispatch.Create,
             close: dispatch.Close,
             process: dispatch.Process,
+            reset: dispatch.Reset,
             dispatch_level: it.Flags & KSFILTER_FLAG_DISPATCH_LEVEL_PROCESSING != 0,
             pins,
         })
@@ -193,6 +196,7 @@ impl FilterTable {
             (self.create.is_some(), Entry::FilterCreate),
             (self.close.is_some(), Entry::FilterClose),
             (self.process.is_some(), Entry::FilterProcess),
+            (self.reset.is_some(), Entry::FilterReset),
         ]);
         let pins = self.pins.iter().map(|it| it.plain.clone()).collect();
         FilterDescriptor { dispatch, dispatch_level: self.dispatch_level, pins }

@@ -7,7 +7,7 @@ use crate::ks::object::{self, Object};
 use crate::ks::pin::Pin;
 use crate::ks::place::Place;
 use abi::ks::{KSDEVICE, KSFILTER, KSFILTERFACTORY, KSOBJECT_BAG, PFNKSFREE, PowerSystemWorking};
-use abi::miniport::PowerDeviceD0;
+use abi::miniport::{DEVICE_POWER_STATE, PowerDeviceD0};
 use abi::{BOOLEAN, PVOID};
 use flight::{RuleId, Subject, Who};
 use nt::Pool;
@@ -180,6 +180,14 @@ impl Door {
     pub(crate) fn set_started(&self, started: bool) {
         let place = offset_of!(KSDEVICE, Started);
         self.inner().device.write(place, BOOLEAN::from(started));
+    }
+
+    /// The device has power, or none.
+    pub(crate) fn set_power(&self, state: DEVICE_POWER_STATE) {
+        let inner = self.inner();
+        if let Some(it) = inner.device.read::<KSDEVICE>(0) {
+            inner.device.write(0, KSDEVICE { DevicePowerState: state, ..it });
+        }
     }
 
     /// The driver's word for the device.

@@ -12,6 +12,7 @@ use abi::ks::{
     KSALLOCATOR_FRAMING, KSALLOCATOR_OPTIONF_SYSTEM_MEMORY, KSDEVICE_DESCRIPTOR, KSPIN,
     NonPagedPool, PFNKSDEVICEIRP, PFNKSDEVICEIRPVOID, PFNKSPIN, PagedPool,
 };
+use abi::miniport::{DEVICE_POWER_STATE, PowerDeviceD0, PowerDeviceD3};
 use abi::status::{STATUS_PENDING, STATUS_SUCCESS};
 use abi::{NTSTATUS, PDRIVER_OBJECT, PVOID, UNICODE_STRING};
 use flight::{Dispatch, InCall, Kind, Passive, Pool as _, RuleId, Subject, Who};
@@ -236,6 +237,11 @@ fn framing(it: &Framing) -> KSALLOCATOR_FRAMING {
     }
 }
 
+/// All of its power, or none.
+fn power(on: bool) -> DEVICE_POWER_STATE {
+    if on { PowerDeviceD0 } else { PowerDeviceD3 }
+}
+
 const NOTHING: (Option<PinId>, Under) = (None, Under::Nothing);
 
 impl Minidriver for KsDriver {
@@ -318,6 +324,20 @@ impl Minidriver for KsDriver {
         self.device_void(Entry::DeviceRemove, self.tables.dispatch.Remove)
     }
 
+    fn set_power(&self, _at: &mut Passive, on: bool) {
+        let (call, to) = (self.tables.dispatch.SetPower, power(on));
+        // It returns nothing.
+        let _ = self.device_call(Entry::DeviceSetPower, |door, irp| {
+            let call = call?;
+            // SAFETY: By invariant 1 it takes what its page says.
+            unsafe { call(door.device(), irp, to, power(!on)) };
+            Some(STATUS_SUCCESS)
+        });
+        if let Ok(door) = self.at() {
+            door.set_power(to);
+        }
+    }
+
     fn create_filter(
         &self,
         _at: &mut Passive,
@@ -356,6 +376,18 @@ impl Minidriver for KsDriver {
             door.take_header(pin.pointer);
         }
         answer(status)
+    }
+
+    fn reset_filter(&self, _at: &mut Passive, filter: &FilterView) {
+        let Ok(door) = self.at() else { return };
+        let Some(shown) = door.filter(filter.filter) else { return };
+        let factory = filter.factory as usize;
+        let call = door.inner().factories.get(factory).and_then(|it| it.table.reset);
+        let Some(call) = call else { return };
+        self.inside(&door, Entry::FilterReset, NOTHING, || {
+            // SAFETY: By invariant 1 it takes what its page says. Its answer is not looked at.
+            let _ = unsafe { call(shown) };
+        });
     }
 
     fn create_pin(

@@ -9,5 +9,6 @@ mod table_allocator;
 mod table_bad;
 mod table_hostile;
 mod table_listed;
+mod table_shapes;
 
 pub use table_listed::{ListedTable, TABLES, find_table};

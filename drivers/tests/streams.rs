@@ -163,7 +163,7 @@ fn frames_arrive_with_the_right_pattern_and_time_stamps() {
             .events
             .iter()
             .filter_map(|it| match &it.what {
-                What::PinState { from, to } => Some(format!("{from}>{to}")),
+                What::PinState { from, to, .. } => Some(format!("{from}>{to}")),
                 _ => None,
             })
             .collect();

@@ -341,7 +341,9 @@ impl Stream {
     fn judge_left(&self, at: &mut Passive, device: DeviceId) {
         let (blocks, bags) = {
             let world = self.world.hold();
-            let blocks = world.blocks.values().filter(|it| it.device == device.0 && !it.orphan);
+            let mine = world.blocks.iter().filter(|(_, it)| it.device == device.0 && !it.orphan);
+            // What is in its bag goes with that.
+            let blocks = mine.filter(|(word, _)| !world.bags.holds(**word));
             (blocks.count(), world.bags.own_of(device.0))
         };
         let broken = (blocks > 0).then(|| {

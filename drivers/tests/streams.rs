@@ -182,12 +182,31 @@ fn frames_arrive_with_the_right_pattern_and_time_stamps() {
 }
 
 #[test]
+fn every_good_table_shows_the_same_pictures() {
+    for table in TABLES.iter().filter(|it| it.breaks.is_empty()) {
+        for seed in 0..6 {
+            fly(table, seed, |pilot, at| {
+                let device = pilot.add(at).unwrap();
+                let graph = pilot.open(at, device, &format(5)).unwrap();
+                let pictures = graph.run(at, 9).unwrap();
+                let shown: Vec<_> = pictures.iter().map(|it| it.bytes.clone()).collect();
+                assert_eq!(shown, (0..5).map(picture).collect::<Vec<_>>(), "{}", table.name);
+                graph.close(at).unwrap();
+                pilot.stream.remove_device(at, device).unwrap();
+            });
+        }
+    }
+}
+
+#[test]
 fn a_flight_repeats() {
     for table in TABLES {
         let lines = || -> Vec<String> {
             fly(table, 3, story).events.iter().map(ToString::to_string).collect()
         };
-        assert_eq!(lines(), lines(), "{}", table.name);
+        let (one, other) = (lines(), lines());
+        let first = one.iter().zip(&other).find(|(one, other)| one != other);
+        assert_eq!((first, one.len()), (None, other.len()), "{}", table.name);
     }
 }
 

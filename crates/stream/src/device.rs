@@ -365,12 +365,7 @@ impl Stream {
         let (memory, left, driver) = {
             let mut world = self.world.hold();
             let Some(it) = world.devices.remove(device.0) else { return };
-            let left: Vec<usize> = world
-                .blocks
-                .iter()
-                .filter(|(_, block)| block.device == device.0)
-                .map(|(word, _)| *word)
-                .collect();
+            let left = world.blocks_that(|block| block.device == device.0);
             for word in &left {
                 world.blocks.remove(word);
             }

@@ -152,7 +152,6 @@ pub(crate) const fn pin(
         },
         Flags: flags,
         InstancesPossible: 2,
-        InstancesNecessary: 1,
         AllocatorFraming: framing,
         ..KSPIN_DESCRIPTOR_EX::ZERO
     }

@@ -67,7 +67,9 @@ fn fly(table: &ListedTable, seed: u64, story: impl FnOnce(&Pilot, &mut Passive))
     driver.pool().close();
     let events = log.take();
     let mut verifier = Verifier::new();
-    events.iter().for_each(|it| verifier.observe(it));
+    for it in &events {
+        verifier.observe(it);
+    }
     let findings = verifier.findings().iter().filter(|it| it.severity != Severity::Note);
     let findings = findings.cloned().collect();
     Flown { events, findings }
@@ -230,11 +232,11 @@ fn a_larger_format_makes_the_frames_of_one_pin_larger() {
 fn stop_close_and_removal_at_every_call_leave_nothing() {
     let table = find_table("table-capture").unwrap();
     for seed in 0..40 {
-        for end in 0..4_usize {
+        for end in 0..4 {
             let flown = fly(table, seed, |pilot, at| {
                 let device = pilot.add(at).unwrap();
                 let graph = pilot.open(at, device, &format(0)).unwrap();
-                let _ = graph.run(at, seed as usize % 7);
+                let _ = graph.run(at, usize::try_from(seed % 7).unwrap());
                 match end {
                     0 => graph.close(at).unwrap(),
                     1 => graph.stop(at).unwrap(),

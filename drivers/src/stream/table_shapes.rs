@@ -15,7 +15,17 @@ use abi::ks::{
 use abi::status::{STATUS_PENDING, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
 use abi::{MDL, NTSTATUS, PIRP, PVOID, nt_success};
 use nt::{ExAllocatePool2, ExFreePool, POOL_FLAG_NON_PAGED};
-use port::ks::*;
+use port::ks::{
+    KsAcquireDevice, KsAddItemToObjectBag, KsAllocateObjectBag, KsCompletePendingRequest,
+    KsCopyObjectBagItems, KsCreateFilterFactory, KsFilterCreatePinFactory,
+    KsFilterFactorySetDeviceClassesState, KsFilterGetChildPinCount, KsFilterGetFirstChildPin,
+    KsFreeObjectBag, KsGetDevice, KsGetFilterFromIrp, KsGetFirstChild, KsGetNextSibling,
+    KsGetParent, KsGetPinFromIrp, KsPinGetAndGate, KsPinGetLeadingEdgeStreamPointer,
+    KsPinGetParentFilter, KsPinGetTrailingEdgeStreamPointer, KsPinRegisterFrameReturnCallback,
+    KsPinSubmitFrame, KsReleaseDevice, KsRemoveItemFromObjectBag, KsStreamPointerAdvance,
+    KsStreamPointerAdvanceOffsets, KsStreamPointerAdvanceOffsetsAndUnlock, KsStreamPointerGetIrp,
+    KsStreamPointerGetMdl, KsStreamPointerGetNextClone, KsStreamPointerSetStatusCode,
+};
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -53,7 +63,7 @@ fn memory() -> PVOID {
 /// Walks what there is, makes another factory, and puts things into bags.
 unsafe extern "win64-unwind" fn looks_around(device: *mut KSDEVICE) -> NTSTATUS {
     // SAFETY: The device is there.
-    let (bag, object) = unsafe { ((*device).Bag, (*device).FunctionalDeviceObject) };
+    let KSDEVICE { Bag: bag, FunctionalDeviceObject: object, .. } = unsafe { device.read() };
     let (mut own, mut made) = (ptr::null_mut(), ptr::null_mut());
     let items = [memory(), memory(), memory()];
     // SAFETY: What they are given is there, and the places are places.
@@ -149,10 +159,8 @@ unsafe extern "win64-unwind" fn turns_gate(
     // SAFETY: The pin is there.
     let gate = unsafe { KsPinGetAndGate(pin) };
     let change = match (from, to) {
-        (KSSTATE_STOP, KSSTATE_ACQUIRE) => -1,
-        (KSSTATE_PAUSE, KSSTATE_RUN) => 1,
-        (KSSTATE_RUN, KSSTATE_PAUSE) => -1,
-        (KSSTATE_ACQUIRE, KSSTATE_STOP) => 1,
+        (KSSTATE_STOP, KSSTATE_ACQUIRE) | (KSSTATE_RUN, KSSTATE_PAUSE) => -1,
+        (KSSTATE_PAUSE, KSSTATE_RUN) | (KSSTATE_ACQUIRE, KSSTATE_STOP) => 1,
         _ => 0,
     };
     // SAFETY: A gate is changed in place.
@@ -224,7 +232,9 @@ unsafe extern "win64-unwind" fn processes_filter(
         // SAFETY: The edge is there, and locked.
         unsafe { table::fill(edge) };
         // SAFETY: As above.
-        unsafe { (*pin).BytesUsed = (*pin).BytesAvailable.min(BYTES) };
+        let there = unsafe { (*pin).BytesAvailable };
+        // SAFETY: As above.
+        unsafe { (*pin).BytesUsed = there.min(BYTES) };
     }
     STATUS_SUCCESS
 }

@@ -130,6 +130,8 @@ pub(crate) struct Inside {
     pub(crate) number: u32,
     pub(crate) entry: Entry,
     pub(crate) about: Subject,
+    /// The pin whose pointer it is about.
+    pub(crate) pin: Option<u32>,
 }
 
 impl Driver {
@@ -416,11 +418,12 @@ impl Driver {
             let mut world = stream.world.hold();
             // Whoever went first may have deleted the pointer: then there is nothing to tell.
             let of_pointer = matches!(entry, Entry::PointerCancelled | Entry::PointerTimedOut);
-            if of_pointer && world.pointers.get(about.number).is_none() {
+            let pin = world.pointers.get(about.number).filter(|_| of_pointer).map(|it| it.pin);
+            if of_pointer && pin.is_none() {
                 return Err(Refusal::NotReady);
             }
             let locks = world.locks_of(thread);
-            world.enter(thread, Inside { number, entry, about });
+            world.enter(thread, Inside { number, entry, about, pin });
             let (name, locks) = (entry.name().into(), locks.into());
             let called = What::KsCall { name, level: L::IRQL, locks, device: self.device, about };
             self.log.emit(subject, called);

@@ -6,7 +6,6 @@
 
 use crate::describe::{DeviceDescriptor, Format};
 use crate::framing::Framing;
-use crate::lock::Counter;
 use crate::minidriver::{FilterView, Minidriver, PinView, ProcessPin};
 use crate::services::Services;
 use crate::stream::Stream;
@@ -120,8 +119,6 @@ pub(crate) struct Driver {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) log: Arc<Log>,
     pub(crate) device: Subject,
-    /// Numbers the calls of all drivers.
-    pub(crate) calls: Arc<Counter>,
 }
 
 /// A call that a thread is in.
@@ -410,7 +407,7 @@ impl Driver {
         body: impl FnOnce(&dyn Minidriver, &mut L) -> Answer<T>,
     ) -> Answer<T> {
         self.host.breathe(at);
-        let (number, thread) = (self.calls.next(), current_thread());
+        let (number, thread) = (self.log.next_call(), current_thread());
         let inside = InCall::enter(number, None, false);
         let subject = Kind::Call.nr(number);
         let stream = self.stream.upgrade();

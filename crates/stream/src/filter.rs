@@ -150,12 +150,16 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes the control mutex of a filter, which is there and whose device is started.
+    /// Takes the control mutex of a filter that is made, and whose device is started.
     pub(crate) fn control(&self, at: &mut Passive, filter: FilterId) -> Result<Held<'_>, Refused> {
         let held = self.take(at, Mutex::Control(filter.subject()))?;
         let answer = {
             let world = self.world.hold();
-            world.filter(filter).and_then(|it| world.started(it.device).map(|_| ()))
+            let it = world.filter(filter);
+            // One that is being made has no pins yet.
+            let it = it
+                .and_then(|it| it.created.then_some(it).ok_or(Refused::NotThere(filter.subject())));
+            it.and_then(|it| world.started(it.device).map(|_| ()))
         };
         answer.map(|()| held)
     }

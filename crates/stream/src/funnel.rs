@@ -6,7 +6,6 @@
 
 use crate::describe::{DeviceDescriptor, Format};
 use crate::framing::Framing;
-use crate::lock::Counter;
 use crate::minidriver::{FilterView, Minidriver, PinView, ProcessPin};
 use crate::services::Services;
 use crate::stream::Stream;
@@ -120,8 +119,6 @@ pub(crate) struct Driver {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) log: Arc<Log>,
     pub(crate) device: Subject,
-    /// Numbers the calls of all drivers.
-    pub(crate) calls: Arc<Counter>,
 }
 
 /// A call that a thread is in.
@@ -130,6 +127,8 @@ pub(crate) struct Inside {
     pub(crate) number: u32,
     pub(crate) entry: Entry,
     pub(crate) about: Subject,
+    /// The pin whose pointer it is about.
+    pub(crate) pin: Option<u32>,
 }
 
 impl Driver {
@@ -420,7 +419,7 @@ impl Driver {
         body: impl FnOnce(&dyn Minidriver, &mut L) -> Answer<T>,
     ) -> Answer<T> {
         self.host.breathe(at);
-        let (number, thread) = (self.calls.next(), current_thread());
+        let (number, thread) = (self.log.next_call(), current_thread());
         let inside = InCall::enter(number, None, false);
         let subject = Kind::Call.nr(number);
         let stream = self.stream.upgrade();
@@ -428,11 +427,12 @@ impl Driver {
             let mut world = stream.world.hold();
             // Whoever went first may have deleted the pointer: then there is nothing to tell.
             let of_pointer = matches!(entry, Entry::PointerCancelled | Entry::PointerTimedOut);
-            if of_pointer && world.pointers.get(about.number).is_none() {
+            let pin = world.pointers.get(about.number).filter(|_| of_pointer).map(|it| it.pin);
+            if of_pointer && pin.is_none() {
                 return Err(Refusal::NotReady);
             }
             let locks = world.locks_of(thread);
-            world.enter(thread, Inside { number, entry, about });
+            world.enter(thread, Inside { number, entry, about, pin });
             let (name, locks) = (entry.name().into(), locks.into());
             let called = What::KsCall { name, level: L::IRQL, locks, device: self.device, about };
             self.log.emit(subject, called);

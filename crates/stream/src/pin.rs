@@ -42,6 +42,8 @@ pub(crate) struct Pin {
     pub(crate) clones: Vec<u32>,
     /// The frames that are done, for its client.
     pub(crate) done: VecDeque<u32>,
+    /// How often one of its pointers has moved, come or gone.
+    pub(crate) moves: u64,
     /// The last time it was processed nothing moved.
     pub(crate) idle: bool,
     /// Its driver wants to be asked before it is processed again.
@@ -173,6 +175,7 @@ impl Stream {
             trailing,
             clones: Vec::new(),
             done: VecDeque::new(),
+            moves: 0,
             idle: false,
             waits: false,
             gate: (0, 0),

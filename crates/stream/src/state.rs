@@ -215,10 +215,24 @@ impl Stream {
         }
     }
 
+    /// Waits for callbacks about pointers of a pin that are under way: what they were told of is
+    /// theirs to delete.
+    fn await_callbacks(&self, at: &mut Passive, pin: PinId) {
+        let what = |_: &World| format!("callbacks of {}", pin.subject());
+        let me = flight::current_thread();
+        // One that never returns is a stuck wait, which is named.
+        let _ = self.act_when(at, pin.subject(), None, what, |world| {
+            let mut others = world.inside.iter().filter(|(thread, _)| **thread != me);
+            let busy = others.any(|(_, calls)| calls.iter().any(|it| it.pin == Some(pin.0)));
+            (!busy).then_some(())
+        });
+    }
+
     /// Takes back what is in flight of a pin that has stopped. Clones that are left are named,
     /// and deleted by force (D-16).
     fn flush(&self, at: &mut Passive, pin: PinId) {
         let Some(mutex) = self.processing_of(pin) else { return };
+        self.await_callbacks(at, pin);
         let _held = self.take(at, mutex);
         let mut world = self.world.hold();
         let Some(it) = world.pins.get(pin.0) else { return };

@@ -3,8 +3,8 @@
 
 use super::pattern::BYTES;
 use super::table::{
-    Device, fill, locked_then, own, process_how, process_pin, process_with, set_format, set_state,
-    timed_out,
+    Device, delete_clones, fill, locked_then, own, process_how, process_pin, process_with,
+    set_format, set_state, timed_out,
 };
 use super::table_allocator::{
     Allocator, allocate, delete, first_kept, free_frame, free_kept, initialize,
@@ -77,6 +77,21 @@ pub(crate) unsafe extern "win64-unwind" fn keeps_clones(
     from: KSSTATE,
 ) -> NTSTATUS {
     if to == KSSTATE_STOP {
+        return STATUS_SUCCESS;
+    }
+    // SAFETY: The caller promises the same.
+    unsafe { set_state(pin, to, from) }
+}
+
+/// Stops, and keeps its clock.
+pub(crate) unsafe extern "win64-unwind" fn keeps_clock(
+    pin: *mut KSPIN,
+    to: KSSTATE,
+    from: KSSTATE,
+) -> NTSTATUS {
+    if to == KSSTATE_STOP {
+        // SAFETY: The pin is there.
+        unsafe { delete_clones(pin) };
         return STATUS_SUCCESS;
     }
     // SAFETY: The caller promises the same.

@@ -147,6 +147,8 @@ tables! {
         filter!(Close uses_closed);
     "table-writes-closed" "writes to the structure of a pin that was closed" [KS_PIN_004]
         filter!(Close writes_closed);
+    "table-keeps-clock" "keeps a reference clock of a pin that was closed" [KS_PIN_004]
+        pin!(SetDeviceState keeps_clock);
     "table-writes-state" "changes the state in its KSPIN" [KS_PIN_007] pin!(Process writes_state);
     "table-writes-format" "changes its connection format in place" [KS_PIN_007]
         pin!(Process writes_format);

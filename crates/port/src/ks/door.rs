@@ -256,6 +256,9 @@ impl Door {
 
     /// A pin, a filter or the device is not there any more.
     pub(crate) fn gone(&self, what: Subject) {
+        if what.kind == flight::Kind::Pin {
+            self.judge_clocks(PinId(what.number));
+        }
         let mut inner = self.inner();
         let inner = &mut *inner;
         if let Some(it) = inner.requests.remove(&what) {
@@ -279,6 +282,22 @@ impl Door {
             }
             _ => inner.resting.clear(),
         }
+    }
+}
+
+impl Door {
+    /// Entry rule: a driver has no reference to a pin that is closed.
+    fn judge_clocks(&self, pin: PinId) {
+        let left = self.inner().clocks.values().filter(|it| it.pin == pin).count();
+        let broken = (left > 0).then(|| {
+            format!(
+                "{} is closed, and {left} of its reference clocks are not released",
+                pin.subject()
+            )
+        });
+        let place = "KsPinGetReferenceClockInterface";
+        let log = self.services.log();
+        log.judge(RuleId::KS_PIN_004, Who::Driver, pin.subject(), place, broken);
     }
 }
 

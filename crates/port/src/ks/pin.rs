@@ -211,7 +211,7 @@ impl Door {
         for (pin, broken) in judged {
             log.judge(RuleId::KS_PIN_007, Who::Driver, pin.subject(), place, broken);
         }
-        self.compare_gates(place);
+        self.compare_gates();
         if let Some(pin) = about.filter(|_| under != Under::Nothing) {
             self.compare_descriptor(pin);
         }
@@ -270,7 +270,7 @@ impl Door {
     }
 
     /// Gates are changed in place: what the class driver knows of them follows.
-    fn compare_gates(&self, place: &'static str) {
+    fn compare_gates(&self) {
         let changed: Vec<(PinId, i32, i32)> = {
             let mut inner = self.inner();
             let mut changed = Vec::new();
@@ -285,7 +285,6 @@ impl Door {
             }
             changed
         };
-        let _ = place;
         for (pin, before, now) in changed {
             // One more off is an input that was added so or turned off; one less was turned on.
             // What cannot be is named there.

@@ -63,7 +63,9 @@ pub use pointer_calls::{
     KsStreamPointerGetNextClone, KsStreamPointerLock, KsStreamPointerScheduleTimeout,
     KsStreamPointerSetStatusCode, KsStreamPointerUnlock,
 };
-pub use request::{KsCompletePendingRequest, KsGetFilterFromIrp, KsGetPinFromIrp};
+pub use request::{
+    KsCompletePendingRequest, KsCreateDefaultAllocatorEx, KsGetFilterFromIrp, KsGetPinFromIrp,
+};
 pub use walk_calls::{
     KsFilterGetChildPinCount, KsFilterGetFirstChildPin, KsGetDevice, KsGetFirstChild,
     KsGetNextSibling, KsGetParent, KsPinGetParentFilter,

@@ -3,8 +3,8 @@
 
 use super::pattern::BYTES;
 use super::table::{
-    Device, delete_clones, fill, locked_then, own, process_how, process_pin, process_with,
-    set_format, set_state, timed_out,
+    Device, create_pin, delete_clones, fill, locked_then, own, process_how, process_pin,
+    process_with, set_format, set_state, timed_out,
 };
 use super::table_allocator::{
     Allocator, allocate, delete, first_kept, free_frame, free_kept, initialize,
@@ -21,9 +21,9 @@ use abi::status::{
 use abi::{NTSTATUS, PIRP, PVOID};
 use nt::{ExAllocatePool2, ExFreePool, KeDelayExecutionThread, POOL_FLAG_NON_PAGED};
 use port::ks::{
-    KsAcquireControl, KsAcquireDevice, KsGetDevice, KsGetFirstChild, KsPinAttemptProcessing,
-    KsPinGetLeadingEdgeStreamPointer, KsStreamPointerAdvanceOffsets, KsStreamPointerDelete,
-    KsStreamPointerUnlock,
+    KsAcquireControl, KsAcquireDevice, KsCreateDefaultAllocatorEx, KsGetDevice, KsGetFirstChild,
+    KsPinAttemptProcessing, KsPinGetLeadingEdgeStreamPointer, KsStreamPointerAdvanceOffsets,
+    KsStreamPointerDelete, KsStreamPointerUnlock,
 };
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
@@ -416,4 +416,12 @@ pub(crate) unsafe extern "win64-unwind" fn adds_more(device: *mut KSDEVICE) -> N
     let _kept = take(Idle);
     // SAFETY: The caller promises the same.
     unsafe { super::table::add_device(device) }
+}
+
+/// Asks for a default allocator that frees what it does not allocate.
+pub(crate) unsafe extern "win64-unwind" fn half_default(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
+    // SAFETY: What it is given is looked up, and nothing is called.
+    unsafe { KsCreateDefaultAllocatorEx(irp, ptr::null_mut(), None, Some(free_short), None, None) };
+    // SAFETY: The caller promises the same.
+    unsafe { create_pin(pin, irp) }
 }

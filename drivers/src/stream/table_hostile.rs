@@ -12,12 +12,13 @@ use abi::ks::{
 use abi::{NTSTATUS, PIRP, PVOID};
 use port::ks::{
     _KsEdit, FUNCTIONS, KsAcquireControl, KsAcquireDevice, KsAddItemToObjectBag,
-    KsAllocateObjectBag, KsCompletePendingRequest, KsCopyObjectBagItems, KsCreateFilterFactory,
-    KsDeviceRegisterAdapterObject, KsFilterAcquireProcessingMutex, KsFilterAttemptProcessing,
-    KsFilterCreatePinFactory, KsFilterFactorySetDeviceClassesState, KsFilterGetChildPinCount,
-    KsFilterGetFirstChildPin, KsFilterReleaseProcessingMutex, KsFreeObjectBag, KsGetDevice,
-    KsGetFilterFromIrp, KsGetFirstChild, KsGetNextSibling, KsGetParent, KsGetPinFromIrp,
-    KsInitializeDriver, KsPinAcquireProcessingMutex, KsPinAttemptProcessing, KsPinGetAndGate,
+    KsAllocateObjectBag, KsCompletePendingRequest, KsCopyObjectBagItems,
+    KsCreateDefaultAllocatorEx, KsCreateFilterFactory, KsDeviceRegisterAdapterObject,
+    KsFilterAcquireProcessingMutex, KsFilterAttemptProcessing, KsFilterCreatePinFactory,
+    KsFilterFactorySetDeviceClassesState, KsFilterGetChildPinCount, KsFilterGetFirstChildPin,
+    KsFilterReleaseProcessingMutex, KsFreeObjectBag, KsGetDevice, KsGetFilterFromIrp,
+    KsGetFirstChild, KsGetNextSibling, KsGetParent, KsGetPinFromIrp, KsInitializeDriver,
+    KsPinAcquireProcessingMutex, KsPinAttemptProcessing, KsPinGetAndGate,
     KsPinGetFirstCloneStreamPointer, KsPinGetLeadingEdgeStreamPointer, KsPinGetParentFilter,
     KsPinGetReferenceClockInterface, KsPinGetTrailingEdgeStreamPointer,
     KsPinRegisterFrameReturnCallback, KsPinReleaseProcessingMutex, KsPinSubmitFrame,
@@ -80,6 +81,7 @@ fn all(it: PVOID) {
         KsGetPinFromIrp(it);
         KsGetFilterFromIrp(it);
         KsCompletePendingRequest(it);
+        KsCreateDefaultAllocatorEx(it, it, None, None, None, None);
         KsPinGetReferenceClockInterface(it.cast(), &raw mut clock);
         KsPinGetReferenceClockInterface(it.cast(), ptr::null_mut());
         table::release(clock);

@@ -132,6 +132,8 @@ tables! {
         allocator: Some(KSALLOCATOR_DISPATCH { DeleteAllocator: None, ..ALLOCATOR }),
         ..GOOD
     });
+    "table-half-default" "asks for a default allocator that frees what it does not allocate"
+        [KS_ALLOC_023] pin!(Create half_default);
     "table-frees-bagged" "frees what is in a bag" [KS_BAG_003] pin!(Close frees_bagged);
     "table-pending-start" "answers that its start is pending" [KS_DEV_001]
         device!(PostStart pends_start);

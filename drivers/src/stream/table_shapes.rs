@@ -12,19 +12,22 @@ use abi::ks::{
     KSSTREAM_HEADER_OPTIONSF_ENDOFSTREAM, KSSTREAM_POINTER_STATE_LOCKED,
     KSSTREAM_POINTER_STATE_UNLOCKED,
 };
-use abi::status::{STATUS_PENDING, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
+use abi::status::{
+    STATUS_INVALID_DEVICE_REQUEST, STATUS_PENDING, STATUS_SUCCESS, STATUS_UNSUCCESSFUL,
+};
 use abi::{MDL, NTSTATUS, PIRP, PVOID, nt_success};
 use nt::{ExAllocatePool2, ExFreePool, POOL_FLAG_NON_PAGED};
 use port::ks::{
     KsAcquireDevice, KsAddItemToObjectBag, KsAllocateObjectBag, KsCompletePendingRequest,
-    KsCopyObjectBagItems, KsCreateFilterFactory, KsFilterCreatePinFactory,
-    KsFilterFactorySetDeviceClassesState, KsFilterGetChildPinCount, KsFilterGetFirstChildPin,
-    KsFreeObjectBag, KsGetDevice, KsGetFilterFromIrp, KsGetFirstChild, KsGetNextSibling,
-    KsGetParent, KsGetPinFromIrp, KsPinGetAndGate, KsPinGetLeadingEdgeStreamPointer,
-    KsPinGetParentFilter, KsPinGetTrailingEdgeStreamPointer, KsPinRegisterFrameReturnCallback,
-    KsPinSubmitFrame, KsReleaseDevice, KsRemoveItemFromObjectBag, KsStreamPointerAdvance,
-    KsStreamPointerAdvanceOffsets, KsStreamPointerAdvanceOffsetsAndUnlock, KsStreamPointerGetIrp,
-    KsStreamPointerGetMdl, KsStreamPointerGetNextClone, KsStreamPointerSetStatusCode,
+    KsCopyObjectBagItems, KsCreateDefaultAllocatorEx, KsCreateFilterFactory,
+    KsFilterCreatePinFactory, KsFilterFactorySetDeviceClassesState, KsFilterGetChildPinCount,
+    KsFilterGetFirstChildPin, KsFreeObjectBag, KsGetDevice, KsGetFilterFromIrp, KsGetFirstChild,
+    KsGetNextSibling, KsGetParent, KsGetPinFromIrp, KsPinGetAndGate,
+    KsPinGetLeadingEdgeStreamPointer, KsPinGetParentFilter, KsPinGetTrailingEdgeStreamPointer,
+    KsPinRegisterFrameReturnCallback, KsPinSubmitFrame, KsReleaseDevice, KsRemoveItemFromObjectBag,
+    KsStreamPointerAdvance, KsStreamPointerAdvanceOffsets, KsStreamPointerAdvanceOffsetsAndUnlock,
+    KsStreamPointerGetIrp, KsStreamPointerGetMdl, KsStreamPointerGetNextClone,
+    KsStreamPointerSetStatusCode,
 };
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
@@ -142,6 +145,8 @@ unsafe extern "win64-unwind" fn creates_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTA
             && KsGetNextSibling(pin.cast()).is_null()
             && KsGetFirstChild(filter.cast()) == pin.cast()
             && !KsPinGetAndGate(pin).is_null()
+            && KsCreateDefaultAllocatorEx(irp, ptr::null_mut(), None, None, None, None)
+                == STATUS_INVALID_DEVICE_REQUEST
     };
     if !right {
         return STATUS_UNSUCCESSFUL;

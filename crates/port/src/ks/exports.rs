@@ -4,20 +4,21 @@ use crate::ks::gate::Ceiling;
 use crate::ks::traps::{ADDRESSES, TRAPS};
 use crate::ks::{
     _KsEdit, KsAcquireControl, KsAcquireDevice, KsAddItemToObjectBag, KsAllocateObjectBag,
-    KsCompletePendingRequest, KsCopyObjectBagItems, KsCreateFilterFactory,
-    KsDeviceRegisterAdapterObject, KsFilterAcquireProcessingMutex, KsFilterAttemptProcessing,
-    KsFilterCreatePinFactory, KsFilterFactorySetDeviceClassesState, KsFilterGetChildPinCount,
-    KsFilterGetFirstChildPin, KsFilterReleaseProcessingMutex, KsFreeObjectBag, KsGetDevice,
-    KsGetFilterFromIrp, KsGetFirstChild, KsGetNextSibling, KsGetParent, KsGetPinFromIrp,
-    KsInitializeDriver, KsPinAcquireProcessingMutex, KsPinAttemptProcessing, KsPinGetAndGate,
-    KsPinGetFirstCloneStreamPointer, KsPinGetLeadingEdgeStreamPointer, KsPinGetParentFilter,
-    KsPinGetReferenceClockInterface, KsPinGetTrailingEdgeStreamPointer,
-    KsPinRegisterFrameReturnCallback, KsPinReleaseProcessingMutex, KsPinSubmitFrame,
-    KsReleaseControl, KsReleaseDevice, KsRemoveItemFromObjectBag, KsStreamPointerAdvance,
-    KsStreamPointerAdvanceOffsets, KsStreamPointerAdvanceOffsetsAndUnlock,
-    KsStreamPointerCancelTimeout, KsStreamPointerClone, KsStreamPointerDelete,
-    KsStreamPointerGetIrp, KsStreamPointerGetMdl, KsStreamPointerGetNextClone, KsStreamPointerLock,
-    KsStreamPointerScheduleTimeout, KsStreamPointerSetStatusCode, KsStreamPointerUnlock,
+    KsCompletePendingRequest, KsCopyObjectBagItems, KsCreateDefaultAllocatorEx,
+    KsCreateFilterFactory, KsDeviceRegisterAdapterObject, KsFilterAcquireProcessingMutex,
+    KsFilterAttemptProcessing, KsFilterCreatePinFactory, KsFilterFactorySetDeviceClassesState,
+    KsFilterGetChildPinCount, KsFilterGetFirstChildPin, KsFilterReleaseProcessingMutex,
+    KsFreeObjectBag, KsGetDevice, KsGetFilterFromIrp, KsGetFirstChild, KsGetNextSibling,
+    KsGetParent, KsGetPinFromIrp, KsInitializeDriver, KsPinAcquireProcessingMutex,
+    KsPinAttemptProcessing, KsPinGetAndGate, KsPinGetFirstCloneStreamPointer,
+    KsPinGetLeadingEdgeStreamPointer, KsPinGetParentFilter, KsPinGetReferenceClockInterface,
+    KsPinGetTrailingEdgeStreamPointer, KsPinRegisterFrameReturnCallback,
+    KsPinReleaseProcessingMutex, KsPinSubmitFrame, KsReleaseControl, KsReleaseDevice,
+    KsRemoveItemFromObjectBag, KsStreamPointerAdvance, KsStreamPointerAdvanceOffsets,
+    KsStreamPointerAdvanceOffsetsAndUnlock, KsStreamPointerCancelTimeout, KsStreamPointerClone,
+    KsStreamPointerDelete, KsStreamPointerGetIrp, KsStreamPointerGetMdl,
+    KsStreamPointerGetNextClone, KsStreamPointerLock, KsStreamPointerScheduleTimeout,
+    KsStreamPointerSetStatusCode, KsStreamPointerUnlock,
 };
 use flight::{Irql, RuleId, Support};
 
@@ -63,6 +64,7 @@ functions! {
     KsAllocateObjectBag Passive { KS_BAG_006 };
     KsCompletePendingRequest Dispatch { KS_PIN_002 KS_DEV_004 } lacks "the status in the request is not seen: it counts as success";
     KsCopyObjectBagItems Passive { KS_BAG_001 };
+    KsCreateDefaultAllocatorEx Unjudged { KS_ALLOC_023 } lacks "its arguments are judged, and it is refused: no allocators as file objects";
     KsCreateFilterFactory Passive { KS_DEV_003 } lacks "the name, the security and the power routines are not looked at";
     KsDeviceRegisterAdapterObject Passive { KS_DEV_007 } lacks "no mappings are made";
     KsFilterAcquireProcessingMutex Passive { KS_MUTEX_001 KS_MUTEX_002 KS_MUTEX_005 };

@@ -7,9 +7,13 @@ use crate::ks::gate::{Ceiling, called, request};
 use crate::ks::object::{self, Object};
 use crate::ks::pin::Pin;
 use crate::ks::place::Place;
-use abi::PIRP;
-use abi::ks::{KSFILTER, KSPIN};
-use flight::{Kind, Subject};
+use abi::ks::{
+    KSFILTER, KSPIN, PFNKSDEFAULTALLOCATE, PFNKSDEFAULTFREE, PFNKSDELETEALLOCATOR,
+    PFNKSINITIALIZEALLOCATOR,
+};
+use abi::status::{STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_PARAMETER};
+use abi::{NTSTATUS, PIRP, PVOID};
+use flight::{Kind, RuleId, Subject, Who};
 use std::ptr;
 use std::sync::Arc;
 use stream::{FilterId, PinId};
@@ -96,4 +100,39 @@ pub unsafe extern "win64-unwind" fn KsCompletePendingRequest(irp: PIRP) {
         let _ = door.services().complete_pending(about, Ok(()), word);
         door.end_request(about);
     });
+}
+
+/// Makes an allocator for a request that asks for one. There are none: it only looks at what it
+/// is given.
+///
+/// # Safety
+///
+/// As of [`KsGetPinFromIrp`]: nothing is called.
+pub unsafe extern "win64-unwind" fn KsCreateDefaultAllocatorEx(
+    irp: PIRP,
+    context: PVOID,
+    allocate: Option<PFNKSDEFAULTALLOCATE>,
+    free: Option<PFNKSDEFAULTFREE>,
+    initialize: Option<PFNKSINITIALIZEALLOCATOR>,
+    delete: Option<PFNKSDELETEALLOCATOR>,
+) -> NTSTATUS {
+    const NAME: &str = "KsCreateDefaultAllocatorEx";
+    let found = request(irp, NAME);
+    called(NAME, Ceiling::Unjudged, found, STATUS_INVALID_PARAMETER, |door, _| {
+        let others = [
+            ("InitializeContext", !context.is_null()),
+            ("DefaultFree", free.is_some()),
+            ("InitializeAllocator", initialize.is_some()),
+            ("DeleteAllocator", delete.is_some()),
+        ];
+        let others: Vec<&str> = others.iter().filter(|it| it.1).map(|it| it.0).collect();
+        let broken = (allocate.is_none() && !others.is_empty()).then(|| {
+            format!("{NAME} was called without DefaultAllocate, and with {}", others.join(", "))
+        });
+        let refused = broken.is_some();
+        let device = door.services().device().subject();
+        let log = door.services().log();
+        log.judge(RuleId::KS_ALLOC_023, Who::Driver, device, NAME, broken);
+        if refused { STATUS_INVALID_PARAMETER } else { STATUS_INVALID_DEVICE_REQUEST }
+    })
 }

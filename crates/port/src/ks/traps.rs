@@ -23,7 +23,7 @@ macro_rules! traps {
 traps! {
     "no allocators as file objects" {
         Passive KsCreateAllocator Passive KsCreateAllocator2 Unjudged KsCreateDefaultAllocator
-        Unjudged KsCreateDefaultAllocatorEx Unjudged KsValidateAllocatorCreateRequest
+        Unjudged KsValidateAllocatorCreateRequest
         Unjudged KsValidateAllocatorFramingEx
     }
     "no clock objects besides the reference clock" {

@@ -4,7 +4,7 @@
 
 use drivers::stream::pattern::{BYTES, INTERVAL, format, picture, wrong};
 use drivers::stream::{ListedTable, TABLES, find_table};
-use flight::{Crew, Event, Log, Passive, Pool as _, RuleId, Stepped, What};
+use flight::{Crew, Event, Free, Log, Passive, Pool as _, RuleId, Stepped, What};
 use port::KsDriver;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -248,6 +248,34 @@ fn stop_close_and_removal_at_every_call_leave_nothing() {
             assert_eq!(flown.said(), Vec::<String>::new(), "seed {seed}, end {end}");
             assert_eq!(flown.calls("AVStrMiniDeleteAllocator"), 1, "seed {seed}, end {end}");
         }
+    }
+}
+
+#[test]
+fn threads_side_by_side_show_the_same_pictures() {
+    for table in TABLES.iter().filter(|it| it.breaks.is_empty()) {
+        let log = Arc::new(Log::new());
+        let driver = (table.make)(&log).unwrap();
+        Free::fly(&log, |host, at| {
+            let stream = Stream::new(host.clone(), log.clone());
+            let crew: Arc<dyn Crew> = host.clone();
+            stream.attend(&crew);
+            let pilot = Pilot { stream, driver: driver.clone() };
+            let device = pilot.add(at).unwrap();
+            for _ in 0..5 {
+                let graph = pilot.open(at, device, &format(20)).unwrap();
+                let pictures = graph.run(at, 99).unwrap();
+                let shown: Vec<_> = pictures.iter().map(|it| it.bytes.clone()).collect();
+                assert_eq!(shown, (0..20).map(picture).collect::<Vec<_>>(), "{}", table.name);
+                graph.close(at).unwrap();
+            }
+            pilot.stream.remove_device(at, device).unwrap();
+            assert_eq!(pilot.stream.census().count(), 0, "{}", table.name);
+        })
+        .unwrap();
+        assert_eq!(driver.pool().live(), 0, "{}", table.name);
+        let broken = log.take().into_iter().filter(|it| it.what.name() == "rule.broken");
+        assert_eq!(broken.map(|it| it.to_string()).collect::<Vec<_>>(), Vec::<String>::new());
     }
 }
 

@@ -78,6 +78,7 @@ callback! {
             HistoryBufferArray: asked.HistoryBufferArray,
             ..D3DKMT_SUBMITCOMMAND::ZERO
         };
+        device.judge_primaries(NAME, asked);
         for (to, from) in args.BroadcastContext.iter_mut().zip(&asked.BroadcastContext[..count]) {
             *to = device.context(*from, NAME)?;
         }
@@ -89,7 +90,10 @@ callback! {
 impl Inner {
     /// Work was submitted, or refused.
     fn submitted(&self, name: &'static str, answer: Result<(), HRESULT>) -> Result<(), HRESULT> {
-        self.ledger().submissions += 1;
+        let mut ledger = self.ledger();
+        ledger.submissions += 1;
+        ledger.groups.values_mut().for_each(|it| it.written.clear());
+        drop(ledger);
         if frame().is_some_and(|it| it.name == "pfnFlush") {
             let broken = (answer == Err(E_INVALIDARG))
                 .then(|| format!("{name} was refused in a flush: its commands are not whole"));
@@ -98,11 +102,37 @@ impl Inner {
         answer
     }
 
+    /// What a packet draws to and a display may show is named with it.
+    fn judge_primaries(&self, name: &'static str, asked: &D3DDDICB_SUBMITCOMMAND) {
+        let count = asked.WrittenPrimaries.len().min(asked.NumPrimaries as usize);
+        let named = &asked.WrittenPrimaries[..count];
+        let ledger = self.ledger();
+        let lost = ledger.groups.values().find_map(|group| {
+            let whole = group.members.len() == group.surfaces.list.len();
+            group.written.iter().find_map(|index| {
+                let own = group.members.get(*index as usize).filter(|_| whole);
+                let said = match own {
+                    Some(it) => named.contains(it),
+                    None => group.members.iter().any(|it| named.contains(it)),
+                };
+                (!said).then_some((*index, group.subject))
+            })
+        });
+        drop(ledger);
+        let broken = lost.map(|(index, about)| {
+            format!(
+                "surface {index} of {about} may be on a display and was drawn to, and is not among \
+                 the {count} WrittenPrimaries"
+            )
+        });
+        self.judge(RuleId::UMD_SUBMIT_007, name, broken);
+    }
+
     /// What a packet lists is to be unlocked.
     fn judge_rendered(&self, name: &'static str, used: &[D3DKMT_HANDLE]) {
         let (locked, old) = {
             let ledger = self.ledger();
-            (ledger.locked(used), ledger.replaced(used))
+            (ledger.left_locked(used), ledger.replaced(used))
         };
         let broken = old.map(|it| {
             format!("allocation {it:#x} is listed, and a lock that discards has replaced it")

@@ -49,8 +49,11 @@ impl SoftDevice {
 
     fn end_group(&mut self, group: &mut Group) -> Answer<Gone> {
         self.unlock_all(group)?;
-        if self.flaw == Flaw::DefersForever {
+        if self.flaw == Flaw::DefersForever || group.forgotten {
             return Ok(Gone::Forgotten);
+        }
+        if self.flaw == Flaw::DefersByOwnHandle {
+            return Ok(Gone::Deferred);
         }
         let all = [group.members(), group.extras()].concat();
         let busy = all.iter().any(|it| self.is_busy(*it));
@@ -63,6 +66,9 @@ impl SoftDevice {
 
     /// An application may drop what it has locked.
     fn unlock_all(&self, group: &mut Group) -> Answer<()> {
+        // What a driver has locked for ever it does not free.
+        group.forgotten = self.flaw == Flaw::ForgetsToUnlock
+            && group.members().iter().any(|it| self.kept_locked.borrow().contains(it));
         for surface in &mut group.surfaces {
             if surface.at.take().is_some() {
                 self.unlock_one(surface.locked)?;
@@ -104,6 +110,14 @@ impl SoftDevice {
             Flaw::FreesTheListOnly | Flaw::FreesOneOfGroup | Flaw::FreesOneByOne
         );
         match self.flaw {
+            Flaw::FreesSharedByList if group.shared => {
+                let _ = self.free(&listed(members), members); // It is refused.
+                self.free(&whole, members)
+            }
+            Flaw::FreesByListFirst if !group.shared => {
+                self.free(&listed(members), members)?;
+                self.free(&whole, &[])
+            }
             // What is shared cannot go by list, and what has one surface goes one by one as a list.
             _ if by_list && group.shared => self.free(&whole, members),
             Flaw::FreesTheListOnly => self.free(&listed(members), members),
@@ -131,7 +145,7 @@ impl SoftDevice {
                 let both = Release { resource: group.runtime, list: members.to_vec() };
                 self.free(&both, members).or_else(|_| self.free(&whole, members))
             }
-            Flaw::FreesByOwnHandle => {
+            Flaw::FreesByOwnHandle | Flaw::DefersByOwnHandle => {
                 let own = Release { resource: RuntimeResource(group.handle), ..whole.clone() };
                 self.free(&own, members).or_else(|_| self.free(&whole, members))
             }
@@ -182,6 +196,9 @@ impl SoftDevice {
         let context = mem::take(&mut self.context);
         if context != RuntimeContext::default() && self.flaw != Flaw::LeavesContext {
             answer = answer.and(self.callbacks.destroy_context(context));
+            if self.flaw == Flaw::DestroysContextTwice {
+                let _ = self.callbacks.destroy_context(context); // It is refused.
+            }
         }
         if let Some(queue) = self.queue.take() {
             answer = answer.and(self.callbacks.destroy_paging_queue(queue.queue));

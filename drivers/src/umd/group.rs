@@ -19,6 +19,8 @@ pub(super) struct Group {
     pub(super) shared: bool,
     /// It may be on a display.
     pub(super) shown: bool,
+    /// It is never released: only a bad driver has such.
+    pub(super) forgotten: bool,
     pub(super) surfaces: Vec<Surface>,
 }
 

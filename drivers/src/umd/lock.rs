@@ -33,7 +33,10 @@ impl SoftDevice {
 
     pub(super) fn unlock_one(&self, allocation: D3DKMT_HANDLE) -> Answer<()> {
         match &self.buffers {
-            _ if self.flaw == Flaw::ForgetsToUnlock => Ok(()),
+            _ if self.flaw == Flaw::ForgetsToUnlock => {
+                self.kept_locked.borrow_mut().insert(allocation);
+                Ok(())
+            }
             Some(_) => self.callbacks.unlock(&[allocation]),
             None => self.callbacks.unlock2(allocation),
         }
@@ -76,7 +79,7 @@ impl SoftDevice {
         (resource, index): (Resource, usize),
         flags: Flags,
     ) -> Answer<(D3DKMT_HANDLE, Memory)> {
-        let shared = self.group(resource)?.shared;
+        let renamed = self.may_rename(resource)?;
         let surface = self.surface(resource, index)?;
         let (now, bytes) = (surface.current().ok_or(E_FAIL)?.allocation, surface.shape.bytes);
         let kept = |flag: u32, other: u32| if flags.has(flag) { other } else { 0 };
@@ -91,7 +94,7 @@ impl SoftDevice {
             }
             return self.lock_one(now, asked, bytes);
         }
-        if flags.has(Flags::Discard) && !shared {
+        if flags.has(Flags::Discard) && renamed {
             return self.discard((resource, index), now, asked);
         }
         if self.batch.has(now) {
@@ -107,6 +110,19 @@ impl SoftDevice {
         self.lock_one(now, asked, bytes)
     }
 
+    /// Whether a resource may have other memory: not if others see it.
+    fn may_rename(&self, resource: Resource) -> Answer<bool> {
+        let group = self.group(resource)?;
+        Ok((!group.shared || self.flaw == Flaw::RenamesShared) && !group.shown)
+    }
+
+    /// What a driver unlocks that thinks that a flush needs it.
+    pub(super) fn unlock_behind(&self) -> Answer<()> {
+        let surfaces = self.groups.values().flat_map(|it| &it.surfaces);
+        let locked = surfaces.filter(|it| it.at.is_some() && it.system.is_none());
+        locked.map(|it| it.locked).try_for_each(|it| self.unlock_one(it))
+    }
+
     /// Shows a surface whose bytes nobody needs any more.
     fn discard(
         &mut self,
@@ -120,7 +136,9 @@ impl SoftDevice {
             let asked = asked | CallbackFlags::Discard;
             let (new, memory) = match self.lock_one(now, asked, bytes) {
                 Err(failure) if failure != D3DDDIERR_DEVICEREMOVED => {
-                    self.submit()?;
+                    if self.flaw != Flaw::RetriesAtOnce {
+                        self.submit()?;
+                    }
                     self.lock_one(now, asked | CallbackFlags::NoExistingReference, bytes)?
                 }
                 answer => answer?,
@@ -193,8 +211,12 @@ impl SoftDevice {
         if surface.locks > 0 || surface.system.is_some() {
             return Ok(());
         }
-        surface.at = None;
         let locked = surface.locked;
+        if self.flaw == Flaw::KeepsLocked {
+            return Ok(());
+        }
+        let surface = self.surface_mut(order.resource, index)?;
+        surface.at = None;
         self.unlock_one(locked)
     }
 
@@ -224,7 +246,7 @@ impl SoftDevice {
         if self.flaw == Flaw::FlushesInLockAsync {
             self.submit()?;
         }
-        let renames = flags.has(AsyncFlags::Discard) && !self.group(resource)?.shared;
+        let renames = flags.has(AsyncFlags::Discard) && self.may_rename(resource)?;
         let (allocation, memory) = if renames {
             self.promise((resource, index), now, flags.has(AsyncFlags::NoExistingReferences))?
         } else {

@@ -2,28 +2,40 @@
 #![forbid(unsafe_code)]
 
 use super::flaw::Flaw;
-use super::group::{Group, Instance, Shape, Surface, describe_group, read_group};
+use super::group::{Group, Instance, PAGE, Shape, Surface, describe_group, read_group};
 use super::soft::SoftDevice;
 use abi::D3DKMT_HANDLE;
 use abi::hresult::{
     D3DDDIERR_DEVICEREMOVED, D3DERR_NOTAVAILABLE, D3DERR_OUTOFVIDEOMEMORY, E_FAIL, E_INVALIDARG,
-    E_OUTOFMEMORY,
+    E_NOTIMPL, E_OUTOFMEMORY,
 };
 use abi::umd::{
     D3DDDI_RESOURCEFLAGS as Flags, D3DDDI_RESOURCEFLAGS2 as Flags2, D3DDDIPOOL_SYSTEMMEM,
 };
 use softgpu::format::{describe, read_shape};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use umd::{Allocated, Allocation, Answer, NewResource, OpenedResource, Release, RuntimeResource};
+
+/// What is being made, by any device: only a bad driver has it here.
+static MAKING: AtomicUsize = AtomicUsize::new(0);
 
 impl SoftDevice {
     /// Makes a resource, with one allocation for each of its surfaces.
     pub(super) fn make_group(&mut self, order: &NewResource) -> Answer<u64> {
+        if self.flaw == Flaw::RefusesBuffersOddly && order.flags.has(Flags::VertexBuffer) {
+            return Err(E_NOTIMPL);
+        }
         let made = self.try_make(order);
         // WINDOWS: for such a buffer there is one answer, if it is not about memory (documented).
         let buffer = order.flags.has(Flags::VertexBuffer | Flags::IndexBuffer);
         made.map_err(|failure| match failure {
             E_OUTOFMEMORY | D3DERR_OUTOFVIDEOMEMORY | D3DDDIERR_DEVICEREMOVED => failure,
             _ if buffer => D3DERR_NOTAVAILABLE,
+            _ => failure,
+        })
+        .map_err(|failure| match self.flaw {
+            Flaw::ChangesErrors => E_FAIL,
             _ => failure,
         })
     }
@@ -50,13 +62,35 @@ impl SoftDevice {
             handle: 0,
             shared: order.flags.has(Flags::SharedResource),
             shown,
+            forgotten: false,
             surfaces,
         };
-        if !in_system {
+        if in_system {
+            let wrapped = self.wrap(order);
+            if self.flaw == Flaw::WrapsOrFails {
+                wrapped?;
+            }
+        } else {
             let answer = self.allocate(&mut group, order);
             self.swallow(answer)?;
         }
         Ok(self.keep(group))
+    }
+
+    /// Has the GPU see memory of the runtime's, if it can: else the CPU works there.
+    fn wrap(&self, order: &NewResource) -> Answer<()> {
+        for it in &order.surfaces {
+            let bytes = u64::from(it.pitch) * u64::from(it.height);
+            let mut one = [Allocation {
+                private: describe(bytes),
+                memory: it.memory,
+                ..Allocation::default()
+            }];
+            let made = self.callbacks.allocate(RuntimeResource(0), &[], &mut one)?.allocations;
+            // This GPU has no use for it.
+            self.callbacks.deallocate(&Release { list: made, ..Release::default() })?;
+        }
+        Ok(())
     }
 
     /// A failure, but in a driver that says nothing of those.
@@ -72,20 +106,26 @@ impl SoftDevice {
         let shapes: Vec<Shape> = group.surfaces.iter().map(|it| it.shape).collect();
         let private = describe_group(&shapes);
         let primary = order.flags.has(Flags::Primary);
-        let mut allocations: Vec<Allocation> = shapes
-            .iter()
-            .map(|it| Allocation {
-                private: describe(it.bytes),
-                source: order.source,
-                primary,
-                memory: None,
-            })
-            .collect();
+        // What is no primary has no source, whatever the order says.
+        let source = if primary { order.source } else { 0 };
+        let more = match self.flaw {
+            Flaw::ReadsReserved if order.fvf != 0 => PAGE,
+            Flaw::SharesDifferently if group.shared => PAGE * self.next,
+            _ => 0,
+        };
+        let allocation = |it: &Shape| {
+            let private = describe(it.bytes + more);
+            Allocation { private, source, primary, memory: None }
+        };
+        let mut allocations: Vec<Allocation> = shapes.iter().map(allocation).collect();
+        if self.flaw == Flaw::AllocatesElsewhere {
+            self.allocate_elsewhere(group.runtime, &private, &mut allocations);
+        }
         let each = if self.flaw == Flaw::AllocatesEach { 1 } else { allocations.len() };
         let mut made = Vec::new();
         for some in allocations.chunks_mut(each) {
-            let Allocated { allocations, .. } =
-                self.callbacks.allocate(group.runtime, &private, some)?;
+            let runtime = self.mixed(group.runtime);
+            let Allocated { allocations, .. } = self.callbacks.allocate(runtime, &private, some)?;
             made.extend(allocations);
         }
         let list: Vec<(D3DKMT_HANDLE, u64)> =
@@ -106,6 +146,31 @@ impl SoftDevice {
             self.shown.extend(made);
         }
         Ok(())
+    }
+
+    /// What a driver does that has a thread for it. Whatever is answered: it is asked again.
+    fn allocate_elsewhere(
+        &self,
+        resource: RuntimeResource,
+        private: &[u8],
+        allocations: &mut [Allocation],
+    ) {
+        let callbacks = &self.callbacks;
+        thread::scope(|scope| {
+            scope.spawn(|| callbacks.allocate(resource, private, allocations).ok());
+        });
+    }
+
+    /// The resource that is being made, from where a driver has it that has one place for all of
+    /// its devices.
+    fn mixed(&self, resource: RuntimeResource) -> RuntimeResource {
+        if self.flaw != Flaw::MixesDevices {
+            return resource;
+        }
+        MAKING.store(resource.0, Ordering::Relaxed);
+        // It asks something else in between.
+        let _ = self.callbacks.query_residency(&Release { resource, ..Release::default() });
+        RuntimeResource(MAKING.load(Ordering::Relaxed))
     }
 
     /// Another allocation for a surface: on its own, for it only makes things faster.
@@ -150,7 +215,14 @@ impl SoftDevice {
             surface.instances.push(Instance { allocation, address, member: true });
         }
         let runtime = order.runtime;
-        Ok(self.keep(Group { runtime, handle: 0, shared: true, shown: false, surfaces }))
+        Ok(self.keep(Group {
+            runtime,
+            handle: 0,
+            shared: true,
+            shown: false,
+            forgotten: false,
+            surfaces,
+        }))
     }
 
     fn keep(&mut self, group: Group) -> u64 {

@@ -10,6 +10,7 @@ use super::group::Group;
 use super::hardware::{Hardware, Way};
 use abi::D3DKMT_HANDLE;
 use abi::hresult::{E_FAIL, E_INVALIDARG};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use umd::{
@@ -26,13 +27,23 @@ impl<const FLAW: u8> UserDriver for Soft<FLAW> {
     fn open(_order: &OpenAdapter, callbacks: AdapterCallbacks) -> Answer<Box<dyn UserAdapter>> {
         let flaw = Flaw::of(FLAW);
         let hardware = OnceLock::new();
-        let adapter = SoftAdapter { flaw, callbacks, hardware, kept: Kept::default() };
+        if flaw == Flaw::KeepsAdapter {
+            KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(callbacks.clone());
+        }
+        let devices = Arc::default();
+        let adapter = SoftAdapter { flaw, callbacks, hardware, devices, kept: Kept::default() };
         if flaw != Flaw::AsksLate {
             adapter.hardware()?;
         }
         Ok(Box::new(adapter))
     }
 }
+
+/// What a driver has of adapters that are closed.
+static KEPT: Mutex<Vec<AdapterCallbacks>> = Mutex::new(Vec::new());
+
+/// How many devices a driver makes that does not make many.
+const MOST_DEVICES: usize = 4;
 
 /// What a driver keeps that calls when it may not.
 type Kept = Arc<Mutex<Option<Late>>>;
@@ -47,6 +58,8 @@ struct SoftAdapter {
     flaw: Flaw,
     callbacks: AdapterCallbacks,
     hardware: OnceLock<Hardware>,
+    /// As often as there are devices, and once more.
+    devices: Arc<()>,
     kept: Kept,
 }
 
@@ -73,7 +86,11 @@ impl UserAdapter for SoftAdapter {
         _order: &NewDevice,
         callbacks: Callbacks,
     ) -> Answer<Box<dyn UserDevice>> {
-        let device = SoftDevice::new(self.flaw, self.hardware()?, callbacks)?;
+        if self.flaw == Flaw::LimitsDevices && Arc::strong_count(&self.devices) > MOST_DEVICES {
+            return Err(E_FAIL);
+        }
+        let alive = self.devices.clone();
+        let device = SoftDevice::new(self.flaw, self.hardware()?, callbacks, alive)?;
         if self.flaw == Flaw::CallsAfterDevice {
             let late = Late {
                 callbacks: device.callbacks.clone(),
@@ -118,6 +135,8 @@ pub(super) struct SoftDevice {
     pub(super) batch: Batch,
     /// The value of the fence behind the last packet that used an allocation.
     pub(super) used: BTreeMap<D3DKMT_HANDLE, u64>,
+    /// What is locked for ever: only a bad driver has such.
+    pub(super) kept_locked: RefCell<BTreeSet<D3DKMT_HANDLE>>,
     /// What may be on a display.
     pub(super) shown: BTreeSet<D3DKMT_HANDLE>,
     pub(super) groups: BTreeMap<u64, Group>,
@@ -126,10 +145,12 @@ pub(super) struct SoftDevice {
     pub(super) deferred: VecDeque<Group>,
     /// The same, and forgotten.
     pub(super) forgotten: Vec<Group>,
+    /// Says that it is there.
+    _alive: Arc<()>,
 }
 
 impl SoftDevice {
-    fn new(flaw: Flaw, hardware: Hardware, callbacks: Callbacks) -> Answer<Self> {
+    fn new(flaw: Flaw, hardware: Hardware, callbacks: Callbacks, alive: Arc<()>) -> Answer<Self> {
         let mut it = Self {
             flaw,
             hardware,
@@ -141,11 +162,13 @@ impl SoftDevice {
             sent: 0,
             batch: Batch::default(),
             used: BTreeMap::new(),
+            kept_locked: RefCell::default(),
             shown: BTreeSet::new(),
             groups: BTreeMap::new(),
             next: 1,
             deferred: VecDeque::new(),
             forgotten: Vec::new(),
+            _alive: alive,
         };
         let begun = it.begin();
         if begun.is_err() {
@@ -253,6 +276,9 @@ impl UserDevice for SoftDevice {
     }
 
     fn flush(&mut self) -> Answer<()> {
+        if self.flaw == Flaw::UnlocksBehind {
+            self.unlock_behind()?;
+        }
         let answer = self.submit().and_then(|()| self.work_off());
         self.swallowed(answer)
     }

@@ -37,7 +37,10 @@ impl SoftDevice {
         }
         let batch = mem::take(&mut self.batch);
         let uses = batch.uses();
-        let bytes = batch.encoded();
+        let mut bytes = batch.encoded();
+        if self.flaw == Flaw::FlushesHalf {
+            bytes.truncate(bytes.len() - 8);
+        }
         if self.flaw == Flaw::WrongThread {
             let sent = thread::scope(|scope| {
                 scope
@@ -75,7 +78,8 @@ impl SoftDevice {
             }
             return rendered.map(drop);
         }
-        let written = uses.iter().filter(|it| it.1 && self.shown.contains(&it.0));
+        let told = self.flaw != Flaw::HidesPrimaries;
+        let written = uses.iter().filter(|it| it.1 && self.shown.contains(&it.0) && told);
         let written: Vec<D3DKMT_HANDLE> = written.map(|it| it.0).collect();
         self.callbacks.submit(&[self.context], bytes, &written)
     }

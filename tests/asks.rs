@@ -30,7 +30,13 @@ fn with(driver: &str, on: On, story: impl FnOnce(&Bench, &mut Passive)) -> Vec<E
 
 #[test]
 fn each_driver_tells_what_its_hardware_can_do() {
-    let info = |lists, addresses, memory| HardwareInfo { lists, addresses, memory, nodes: 2 };
+    let info = |lists, addresses, memory| HardwareInfo {
+        lists,
+        addresses,
+        memory,
+        resides: memory && !lists,
+        nodes: 2,
+    };
     for (driver, expected) in [
         ("softgpu", info(false, false, false)),
         ("table", info(false, false, false)),
@@ -39,7 +45,7 @@ fn each_driver_tells_what_its_hardware_can_do() {
         ("softgpu-virtual", info(false, true, true)),
         ("table-virtual", info(false, true, true)),
         ("softgpu-listed", info(true, false, true)),
-        ("table-listed", info(true, false, true)),
+        ("table-listed", HardwareInfo { resides: true, ..info(true, false, true) }),
     ] {
         for on in [On::Stepped(1), On::Free] {
             let events = with(driver, on, |bench, at| {

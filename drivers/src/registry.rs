@@ -632,38 +632,22 @@ pub const ALL: &[Listed] = drivers! {
         plug::softgpu_listed, || umd::with(Flaw::LimitsDevices);
     "umd-keeps-adapter" "keeps what it has of an adapter that is closed" [UMD_ADAPTER_002]
         plug::softgpu_listed, || umd::with(Flaw::KeepsAdapter);
-    "umd-renames-shared" "renames what it shares" [UMD_RES_004]
-        plug::softgpu_listed, || umd::with(Flaw::RenamesShared);
     "umd-shares-differently" "describes what it shares by what it has made before" [UMD_RES_005]
         plug::softgpu_listed, || umd::with(Flaw::SharesDifferently);
-    "umd-refuses-buffers-oddly" "answers for a vertex buffer what is not for those" [UMD_RES_006]
-        plug::softgpu_listed, || umd::with(Flaw::RefusesBuffersOddly);
     "umd-wraps-or-fails" "makes nothing in system memory that it cannot wrap" [UMD_RES_007]
         plug::softgpu_listed, || umd::with(Flaw::WrapsOrFails);
     "umd-reads-reserved" "makes more room for what has a vertex format, vertices or not" [UMD_RES_008]
         plug::softgpu_listed, || umd::with(Flaw::ReadsReserved);
-    "umd-changes-errors" "makes another error of what a callback answers" [UMD_RES_010]
-        plug::softgpu_listed, || umd::with(Flaw::ChangesErrors);
     "umd-defers-by-own-handle" "releases later, by a handle that is dead then" [UMD_DESTROY_003]
         plug::softgpu_listed, || umd::with(Flaw::DefersByOwnHandle);
     "umd-frees-by-list-first" "frees the allocations of a resource by list, and the resource then" [UMD_DESTROY_008]
         plug::softgpu_listed, || umd::with(Flaw::FreesByListFirst);
-    "umd-frees-shared-by-list" "frees what is shared by list" [UMD_DESTROY_009]
-        plug::softgpu_listed, || umd::with(Flaw::FreesSharedByList);
     "umd-assumes-not-in-use" "frees what the GPU uses as if it did not" [UMD_DESTROY_012]
         plug::softgpu_memory, || umd::with(Flaw::AssumesNotInUse);
-    "umd-unlocks-behind" "unlocks, in a flush, what the application has locked" [UMD_LOCK_004]
-        plug::softgpu_listed, || umd::with(Flaw::UnlocksBehind);
     "umd-retries-at-once" "tries a lock that was refused again at once" [UMD_LOCK_006]
         plug::softgpu_listed, || umd::with(Flaw::RetriesAtOnce);
-    "umd-flushes-half" "submits commands that end in the middle" [UMD_SUBMIT_002]
-        plug::softgpu_listed, || umd::with(Flaw::FlushesHalf);
     "umd-keeps-locked" "keeps locked what it draws with" [UMD_SUBMIT_003]
         plug::softgpu_listed, || umd::with(Flaw::KeepsLocked);
-    "umd-allocates-elsewhere" "allocates on a thread that it started itself" [UMD_SUBMIT_005]
-        plug::softgpu_listed, || umd::with(Flaw::AllocatesElsewhere);
-    "umd-destroys-context-twice" "destroys its context twice" [UMD_SUBMIT_006]
-        plug::softgpu_listed, || umd::with(Flaw::DestroysContextTwice);
     "umd-hides-primaries" "does not say which primaries it writes" [UMD_SUBMIT_007]
         plug::softgpu_memory, || umd::with(Flaw::HidesPrimaries);
     "umd-mixes-devices" "keeps in one place, for all devices, what it is making" [UMD_THREAD_002]

@@ -36,6 +36,8 @@ pub(crate) struct Ledger {
     pub(crate) described: BTreeMap<Vec<u8>, Described>,
     /// Instances of allocations that a lock has replaced, the last ones.
     retired: VecDeque<D3DKMT_HANDLE>,
+    /// Those that commands use which were written before: they go out with the next submission.
+    leaving: Vec<D3DKMT_HANDLE>,
     released: VecDeque<usize>,
     /// Handles of the driver's that are dead: what they meant was dropped.
     dead: VecDeque<usize>,
@@ -174,11 +176,17 @@ impl Ledger {
         self.groups.get(&self.pieces.get(&allocation)?.group?)
     }
 
-    /// A lock answered with another instance of an allocation: the driver is to use that.
-    pub(crate) fn rename(&mut self, old: D3DKMT_HANDLE, new: D3DKMT_HANDLE) {
+    /// A lock answered with another instance of an allocation: the driver is to use that. The old
+    /// one may be used by commands that are `written` already.
+    pub(crate) fn rename(&mut self, old: D3DKMT_HANDLE, new: D3DKMT_HANDLE, written: bool) {
         let Some(piece) = self.pieces.remove(&old) else { return };
-        remember(&mut self.retired, old);
+        if written {
+            self.leaving.push(old);
+        } else {
+            remember(&mut self.retired, old);
+        }
         self.retired.retain(|it| *it != new);
+        self.leaving.retain(|it| *it != new);
         self.pieces.insert(new, piece);
         if let Some(it) = piece.group.and_then(|it| self.groups.get_mut(&it)) {
             for member in it.members.iter_mut().filter(|it| **it == old) {
@@ -207,6 +215,14 @@ impl Ledger {
     pub(crate) fn forget(&mut self, handle: usize) {
         self.groups.remove(&handle);
         remember(&mut self.released, handle);
+    }
+
+    /// Work was submitted: what was written before is out.
+    pub(crate) fn submit(&mut self) {
+        self.submissions += 1;
+        for it in std::mem::take(&mut self.leaving) {
+            remember(&mut self.retired, it);
+        }
     }
 
     /// One of these that a lock has replaced.

@@ -110,10 +110,6 @@ impl SoftDevice {
             Flaw::FreesTheListOnly | Flaw::FreesOneOfGroup | Flaw::FreesOneByOne
         );
         match self.flaw {
-            Flaw::FreesSharedByList if group.shared => {
-                let _ = self.free(&listed(members), members); // It is refused.
-                self.free(&whole, members)
-            }
             Flaw::FreesByListFirst if !group.shared => {
                 self.free(&listed(members), members)?;
                 self.free(&whole, &[])
@@ -196,9 +192,6 @@ impl SoftDevice {
         let context = mem::take(&mut self.context);
         if context != RuntimeContext::default() && self.flaw != Flaw::LeavesContext {
             answer = answer.and(self.callbacks.destroy_context(context));
-            if self.flaw == Flaw::DestroysContextTwice {
-                let _ = self.callbacks.destroy_context(context); // It is refused.
-            }
         }
         if let Some(queue) = self.queue.take() {
             answer = answer.and(self.callbacks.destroy_paging_queue(queue.queue));

@@ -101,36 +101,20 @@ flaws! {
     LimitsDevices,
     /// It keeps what it has of an adapter that is closed.
     KeepsAdapter,
-    /// It renames what it shares.
-    RenamesShared,
     /// It describes what it shares by what it has made before.
     SharesDifferently,
-    /// It answers for a vertex buffer what is not for those.
-    RefusesBuffersOddly,
     /// It makes nothing in system memory that it cannot wrap.
     WrapsOrFails,
     /// It makes more room for what has a vertex format, vertices or not.
     ReadsReserved,
-    /// It makes another error of what a callback answers.
-    ChangesErrors,
     /// It releases later, by a handle that is dead then.
     DefersByOwnHandle,
     /// It frees the allocations of a resource by list, and the resource then.
     FreesByListFirst,
-    /// It frees what is shared by list.
-    FreesSharedByList,
-    /// It unlocks, in a flush, what the application has locked.
-    UnlocksBehind,
     /// It tries a lock that was refused again at once.
     RetriesAtOnce,
-    /// It submits commands that end in the middle.
-    FlushesHalf,
     /// It keeps locked what it draws with.
     KeepsLocked,
-    /// It allocates on a thread that it started itself.
-    AllocatesElsewhere,
-    /// It destroys its context twice.
-    DestroysContextTwice,
     /// It does not say which primaries it writes.
     HidesPrimaries,
     /// It keeps in one place, for all devices, what it is making.

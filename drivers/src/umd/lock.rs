@@ -24,7 +24,7 @@ impl SoftDevice {
         bytes: u64,
     ) -> Answer<(D3DKMT_HANDLE, Memory)> {
         let length = usize::try_from(bytes).map_err(|_| E_FAIL)?;
-        if self.buffers.is_some() {
+        if self.runtime_waits() {
             let flags = flags | CallbackFlags::LockEntire;
             return self.callbacks.lock(allocation, flags, &[], length);
         }
@@ -32,13 +32,13 @@ impl SoftDevice {
     }
 
     pub(super) fn unlock_one(&self, allocation: D3DKMT_HANDLE) -> Answer<()> {
-        match &self.buffers {
+        match self.runtime_waits() {
             _ if self.flaw == Flaw::ForgetsToUnlock => {
                 self.kept_locked.borrow_mut().insert(allocation);
                 Ok(())
             }
-            Some(_) => self.callbacks.unlock(&[allocation]),
-            None => self.callbacks.unlock2(allocation),
+            true => self.callbacks.unlock(&[allocation]),
+            false => self.callbacks.unlock2(allocation),
         }
     }
 
@@ -113,14 +113,7 @@ impl SoftDevice {
     /// Whether a resource may have other memory: not if others see it.
     fn may_rename(&self, resource: Resource) -> Answer<bool> {
         let group = self.group(resource)?;
-        Ok((!group.shared || self.flaw == Flaw::RenamesShared) && !group.shown)
-    }
-
-    /// What a driver unlocks that thinks that a flush needs it.
-    pub(super) fn unlock_behind(&self) -> Answer<()> {
-        let surfaces = self.groups.values().flat_map(|it| &it.surfaces);
-        let locked = surfaces.filter(|it| it.at.is_some() && it.system.is_none());
-        locked.map(|it| it.locked).try_for_each(|it| self.unlock_one(it))
+        Ok(!group.shared && !group.shown)
     }
 
     /// Shows a surface whose bytes nobody needs any more.
@@ -132,7 +125,7 @@ impl SoftDevice {
     ) -> Answer<(D3DKMT_HANDLE, Memory)> {
         let bytes = self.surface(resource, index)?.shape.bytes;
         let keeps = self.flaw == Flaw::KeepsOldInstance;
-        if self.buffers.is_some() {
+        if self.runtime_waits() {
             let asked = asked | CallbackFlags::Discard;
             let (new, memory) = match self.lock_one(now, asked, bytes) {
                 Err(failure) if failure != D3DDDIERR_DEVICEREMOVED => {
@@ -273,7 +266,7 @@ impl SoftDevice {
         unused: bool,
     ) -> Answer<(D3DKMT_HANDLE, Memory)> {
         let bytes = self.surface(resource, index)?.shape.bytes;
-        let (allocation, memory) = if self.buffers.is_some() {
+        let (allocation, memory) = if self.runtime_waits() {
             let unused = if unused { CallbackFlags::NoExistingReference } else { 0 };
             self.lock_one(now, CallbackFlags::Discard | unused, bytes)?
         } else {
@@ -302,7 +295,7 @@ impl SoftDevice {
 
     pub(super) fn rename_surface(&mut self, order: &Rename) -> Answer<()> {
         let index = self.index(order.resource, order.index)?;
-        let (keeps, listed) = (self.flaw == Flaw::KeepsOldInstance, self.buffers.is_some());
+        let (keeps, listed) = (self.flaw == Flaw::KeepsOldInstance, self.runtime_waits());
         let surface = self.surface_mut(order.resource, index)?;
         if order.cookie == 0 || keeps {
             return Ok(());

@@ -7,14 +7,13 @@ use super::soft::SoftDevice;
 use abi::D3DKMT_HANDLE;
 use abi::hresult::{
     D3DDDIERR_DEVICEREMOVED, D3DERR_NOTAVAILABLE, D3DERR_OUTOFVIDEOMEMORY, E_FAIL, E_INVALIDARG,
-    E_NOTIMPL, E_OUTOFMEMORY,
+    E_OUTOFMEMORY,
 };
 use abi::umd::{
     D3DDDI_RESOURCEFLAGS as Flags, D3DDDI_RESOURCEFLAGS2 as Flags2, D3DDDIPOOL_SYSTEMMEM,
 };
 use softgpu::format::{describe, read_shape};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use umd::{Allocated, Allocation, Answer, NewResource, OpenedResource, Release, RuntimeResource};
 
 /// What is being made, by any device: only a bad driver has it here.
@@ -23,19 +22,12 @@ static MAKING: AtomicUsize = AtomicUsize::new(0);
 impl SoftDevice {
     /// Makes a resource, with one allocation for each of its surfaces.
     pub(super) fn make_group(&mut self, order: &NewResource) -> Answer<u64> {
-        if self.flaw == Flaw::RefusesBuffersOddly && order.flags.has(Flags::VertexBuffer) {
-            return Err(E_NOTIMPL);
-        }
         let made = self.try_make(order);
         // WINDOWS: for such a buffer there is one answer, if it is not about memory (documented).
         let buffer = order.flags.has(Flags::VertexBuffer | Flags::IndexBuffer);
         made.map_err(|failure| match failure {
             E_OUTOFMEMORY | D3DERR_OUTOFVIDEOMEMORY | D3DDDIERR_DEVICEREMOVED => failure,
             _ if buffer => D3DERR_NOTAVAILABLE,
-            _ => failure,
-        })
-        .map_err(|failure| match self.flaw {
-            Flaw::ChangesErrors => E_FAIL,
             _ => failure,
         })
     }
@@ -118,9 +110,6 @@ impl SoftDevice {
             Allocation { private, source, primary, memory: None }
         };
         let mut allocations: Vec<Allocation> = shapes.iter().map(allocation).collect();
-        if self.flaw == Flaw::AllocatesElsewhere {
-            self.allocate_elsewhere(group.runtime, &private, &mut allocations);
-        }
         let each = if self.flaw == Flaw::AllocatesEach { 1 } else { allocations.len() };
         let mut made = Vec::new();
         for some in allocations.chunks_mut(each) {
@@ -146,19 +135,6 @@ impl SoftDevice {
             self.shown.extend(made);
         }
         Ok(())
-    }
-
-    /// What a driver does that has a thread for it. Whatever is answered: it is asked again.
-    fn allocate_elsewhere(
-        &self,
-        resource: RuntimeResource,
-        private: &[u8],
-        allocations: &mut [Allocation],
-    ) {
-        let callbacks = &self.callbacks;
-        thread::scope(|scope| {
-            scope.spawn(|| callbacks.allocate(resource, private, allocations).ok());
-        });
     }
 
     /// The resource that is being made, from where a driver has it that has one place for all of

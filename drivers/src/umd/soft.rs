@@ -10,6 +10,7 @@ use super::group::Group;
 use super::hardware::{Hardware, Way};
 use abi::D3DKMT_HANDLE;
 use abi::hresult::{E_FAIL, E_INVALIDARG};
+use softgpu::format::read_hardware_info;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -71,7 +72,7 @@ impl SoftAdapter {
         }
         let mut told = [0; Hardware::SIZE];
         self.callbacks.query_adapter_info(&mut told)?;
-        let hardware = Hardware::read(&told).ok_or(E_FAIL)?;
+        let hardware = Hardware::of(read_hardware_info(&told).map_err(|_| E_FAIL)?);
         Ok(*self.hardware.get_or_init(|| hardware))
     }
 }
@@ -190,10 +191,15 @@ impl SoftDevice {
         if self.hardware.resident {
             self.queue = Some(self.callbacks.create_paging_queue(0)?);
         }
-        if !listed {
+        if !self.runtime_waits() {
             self.fence = Some(self.callbacks.create_fence(0, 0)?);
         }
         Ok(())
+    }
+
+    /// Whether locks wait for the GPU, and rename what it uses: so it was before WDDM 2.
+    pub(super) fn runtime_waits(&self) -> bool {
+        self.hardware.way == Way::Listed && !self.hardware.resident
     }
 
     /// A resource that the runtime talks about.
@@ -276,9 +282,6 @@ impl UserDevice for SoftDevice {
     }
 
     fn flush(&mut self) -> Answer<()> {
-        if self.flaw == Flaw::UnlocksBehind {
-            self.unlock_behind()?;
-        }
         let answer = self.submit().and_then(|()| self.work_off());
         self.swallowed(answer)
     }

@@ -37,10 +37,7 @@ impl SoftDevice {
         }
         let batch = mem::take(&mut self.batch);
         let uses = batch.uses();
-        let mut bytes = batch.encoded();
-        if self.flaw == Flaw::FlushesHalf {
-            bytes.truncate(bytes.len() - 8);
-        }
+        let bytes = batch.encoded();
         if self.flaw == Flaw::WrongThread {
             let sent = thread::scope(|scope| {
                 scope

@@ -90,10 +90,7 @@ callback! {
 impl Inner {
     /// Work was submitted, or refused.
     fn submitted(&self, name: &'static str, answer: Result<(), HRESULT>) -> Result<(), HRESULT> {
-        let mut ledger = self.ledger();
-        ledger.submissions += 1;
-        ledger.groups.values_mut().for_each(|it| it.written.clear());
-        drop(ledger);
+        self.ledger().submit();
         if frame().is_some_and(|it| it.name == "pfnFlush") {
             let broken = (answer == Err(E_INVALIDARG))
                 .then(|| format!("{name} was refused in a flush: its commands are not whole"));

@@ -5,8 +5,8 @@ use crate::scenario::Story::Told;
 use crate::scenario::{Scenario, UMD};
 use crate::tunnel::{Stopped, Tunnel};
 use abi::hresult::{
-    D3DDDIERR_DEVICEREMOVED, D3DDDIERR_WASSTILLDRAWING, D3DERR_NOTAVAILABLE,
-    D3DERR_OUTOFVIDEOMEMORY, E_FAIL, E_INVALIDARG, E_OUTOFMEMORY,
+    D3DDDIERR_DEVICEREMOVED, D3DERR_NOTAVAILABLE, D3DERR_OUTOFVIDEOMEMORY, E_FAIL, E_INVALIDARG,
+    E_OUTOFMEMORY,
 };
 use abi::umd::{D3DDDI_RESOURCEFLAGS, D3DDDI_RESOURCEFLAGS2};
 use flight::{Passive, RuleId};
@@ -40,9 +40,6 @@ pub(crate) const ALL: &[Scenario] = scenarios! {
     "surface-discarded" "a texture is written again and again while it is drawn with" [] discarded;
     "surface-in-system-memory" "a surface of the application's is copied to a texture" [] system;
     "surface-left" "a device goes with resources that the application has not dropped" [] left;
-    "surface-locks" "surfaces are locked twice, while the GPU draws, and while others are drawn" []
-        locks;
-    "surface-locked-beside" "textures get other memory and are drawn with, in any order" [] beside;
     "surface-worth" "resources get priorities, and are asked after" [] worth;
     "surface-shown" "surfaces that may be on a display are drawn to" [] shown;
     "surface-buffers" "buffers for vertices and indices are written, and dropped" [] buffers;
@@ -191,72 +188,6 @@ fn left(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let one = app.make(tunnel.at, &Surfaces::texture(SMALL.width, SMALL.height))?;
     app.fill(tunnel.at, (one, 0), SMALL, 1)?;
     app.make(tunnel.at, &Surfaces::group(2, SMALL.width, SMALL.height))?;
-    app.close(tunnel.at)
-}
-
-/// A second lock shows the same; what is not locked is not unlocked; nothing is waited for that
-/// the application does not wait for.
-fn locks(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let app = tunnel.application()?;
-    let pair = app.make(tunnel.at, &Surfaces::group(2, SMALL.width, SMALL.height))?;
-    let other = app.make(tunnel.at, &Surfaces::texture(SMALL.width, SMALL.height))?;
-    let plain = LockOrder::default();
-    let one = wanted("pfnLock", app.device.lock(tunnel.at, (pair, 0), plain))?;
-    let two = wanted("pfnLock", app.device.lock(tunnel.at, (pair, 0), plain))?;
-    one.write(&vec![0x21; SMALL.bytes()]);
-    // Others are drawn meanwhile.
-    app.fill(tunnel.at, (other, 0), SMALL, 0x22)?;
-    app.flush(tunnel.at)?;
-    if two.read().iter().any(|it| *it != 0x21) {
-        return Err(Stopped("two locks of a surface to show the same".to_owned()));
-    }
-    wanted("pfnUnlock", app.device.unlock(tunnel.at, (pair, 0)))?;
-    wanted("pfnUnlock", app.device.unlock(tunnel.at, (pair, 0)))?;
-    refused("pfnUnlock", &app.device.unlock(tunnel.at, (pair, 0)), E_INVALIDARG)?;
-    refused("pfnUnlock", &app.device.unlock(tunnel.at, (pair, 1)), E_INVALIDARG)?;
-    app.copy(tunnel.at, (pair, 0), (pair, 1), SMALL)?;
-    app.flush(tunnel.at)?;
-    // The GPU may be at it still.
-    let added = LockOrder { no_overwrite: true, ..plain };
-    wanted("pfnLock", app.device.lock(tunnel.at, (pair, 0), added))?;
-    wanted("pfnUnlock", app.device.unlock(tunnel.at, (pair, 0)))?;
-    let hasty = LockOrder { do_not_wait: true, read_only: true, ..plain };
-    match app.device.lock(tunnel.at, (pair, 1), hasty) {
-        Err(D3DDDIERR_WASSTILLDRAWING) => {}
-        answer => {
-            wanted("pfnLock", answer)?;
-            wanted("pfnUnlock", app.device.unlock(tunnel.at, (pair, 1)))?;
-        }
-    }
-    app.expect(tunnel.at, (pair, 1), 0x21)?;
-    app.drop(tunnel.at, pair)?;
-    app.drop(tunnel.at, other)?;
-    app.close(tunnel.at)
-}
-
-/// What is shown in place of the old memory counts from the rename on.
-fn beside(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
-    let app = tunnel.application()?;
-    let source = app.make(tunnel.at, &Surfaces::texture(SMALL.width, SMALL.height))?;
-    let targets = app.make(tunnel.at, &Surfaces::group(4, SMALL.width, SMALL.height))?;
-    app.fill(tunnel.at, (source, 0), SMALL, 0x50)?;
-    for index in 0..3_u8 {
-        // Drawn with what it was before the rename.
-        app.copy(tunnel.at, (source, 0), (targets, u32::from(index)), SMALL)?;
-        let shown = wanted("pfnLockAsync", app.device.lock_async(tunnel.at, (source, 0), true))?;
-        shown.write(&vec![0x51 + index; SMALL.bytes()]);
-        wanted("pfnUnlockAsync", app.device.unlock_async(tunnel.at, (source, 0)))?;
-        wanted("pfnRename", app.device.rename(tunnel.at, (source, 0), &shown))?;
-    }
-    app.copy(tunnel.at, (source, 0), (targets, 3), SMALL)?;
-    let shown = wanted("pfnLockAsync", app.device.lock_async(tunnel.at, (source, 0), false))?;
-    wanted("pfnUnlockAsync", app.device.unlock_async(tunnel.at, (source, 0)))?;
-    wanted("pfnRename", app.device.rename(tunnel.at, (source, 0), &shown))?;
-    for index in 0..4_u8 {
-        app.expect(tunnel.at, (targets, u32::from(index)), 0x50 + index)?;
-    }
-    app.drop(tunnel.at, source)?;
-    app.drop(tunnel.at, targets)?;
     app.close(tunnel.at)
 }
 

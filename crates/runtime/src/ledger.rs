@@ -220,6 +220,7 @@ impl Ledger {
     /// Work was submitted: what was written before is out.
     pub(crate) fn submit(&mut self) {
         self.submissions += 1;
+        self.groups.values_mut().for_each(|it| it.written.clear());
         for it in std::mem::take(&mut self.leaving) {
             remember(&mut self.retired, it);
         }

@@ -11,6 +11,7 @@ use abi::D3DKMT_HANDLE;
 use abi::hresult::{E_INVALIDARG, E_NOTIMPL, E_OUTOFMEMORY};
 use abi::ukm::D3DDDICB_DESTROYALLOCATION2FLAGS as DestroyFlags;
 use std::mem;
+use std::sync::PoisonError;
 use umd::{Answer, Release, Resource, RuntimeContext, RuntimeResource};
 
 /// How many resources wait for their release.
@@ -67,8 +68,9 @@ impl SoftDevice {
     /// An application may drop what it has locked.
     fn unlock_all(&self, group: &mut Group) -> Answer<()> {
         // What a driver has locked for ever it does not free.
-        group.forgotten = self.flaw == Flaw::ForgetsToUnlock
-            && group.members().iter().any(|it| self.kept_locked.borrow().contains(it));
+        let kept = self.kept_locked.lock().unwrap_or_else(PoisonError::into_inner);
+        group.forgotten = group.members().iter().any(|it| kept.contains(it));
+        drop(kept);
         for surface in &mut group.surfaces {
             if surface.at.take().is_some() {
                 self.unlock_one(surface.locked)?;
@@ -79,6 +81,16 @@ impl SoftDevice {
             }
         }
         Ok(())
+    }
+
+    /// Unlocks what the application looks at.
+    pub(super) fn unlock_behind(&self) {
+        let surfaces = self.groups.values().flat_map(|it| &it.surfaces);
+        for it in surfaces.filter(|it| it.at.is_some()) {
+            // It is locked again, so that the application finds nothing.
+            let _ = self.unlock_one(it.locked);
+            let _ = self.lock_one(it.locked, 0, it.shape.bytes);
+        }
     }
 
     /// Releases a resource, and what its surfaces had besides.
@@ -109,6 +121,7 @@ impl SoftDevice {
             self.flaw,
             Flaw::FreesTheListOnly | Flaw::FreesOneOfGroup | Flaw::FreesOneByOne
         );
+
         match self.flaw {
             Flaw::FreesByListFirst if !group.shared => {
                 self.free(&listed(members), members)?;
@@ -126,7 +139,7 @@ impl SoftDevice {
             }
             Flaw::FreesTwice => {
                 self.free(&whole, members)?;
-                let _ = self.free(&whole, members); // It has what it wanted.
+                self.released.push(whole); // And once more, when it is over.
                 Ok(())
             }
             Flaw::FreesLocked => {
@@ -136,6 +149,10 @@ impl SoftDevice {
                     let _ = self.lock_one(*first, 0, shapes)?;
                 }
                 self.free(&whole, members)
+            }
+            Flaw::FreesSharedByList if group.shared => {
+                let list = listed(members);
+                self.free(&list, members).or_else(|_| self.free(&whole, members))
             }
             Flaw::ResourceAndList => {
                 let both = Release { resource: group.runtime, list: members.to_vec() };
@@ -162,6 +179,9 @@ impl SoftDevice {
 
     /// Releases what was put off.
     pub(super) fn work_off(&mut self) -> Answer<()> {
+        for it in mem::take(&mut self.released) {
+            let _ = self.callbacks.deallocate(&it); // It has what it wanted.
+        }
         while let Some(mut group) = self.deferred.pop_front() {
             if let Err(failure) = self.release(&mut group) {
                 self.deferred.push_front(group);
@@ -192,6 +212,9 @@ impl SoftDevice {
         let context = mem::take(&mut self.context);
         if context != RuntimeContext::default() && self.flaw != Flaw::LeavesContext {
             answer = answer.and(self.callbacks.destroy_context(context));
+            if self.flaw == Flaw::EndsContextTwice {
+                let _ = self.callbacks.destroy_context(context); // It is gone.
+            }
         }
         if let Some(queue) = self.queue.take() {
             answer = answer.and(self.callbacks.destroy_paging_queue(queue.queue));

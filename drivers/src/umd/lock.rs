@@ -10,6 +10,7 @@ use abi::D3DKMT_HANDLE;
 use abi::hresult::{D3DDDIERR_DEVICEREMOVED, D3DDDIERR_WASSTILLDRAWING, E_FAIL, E_INVALIDARG};
 use abi::ukm::D3DDDICB_LOCKFLAGS as CallbackFlags;
 use abi::umd::{D3DDDI_LOCKASYNCFLAGS as AsyncFlags, D3DDDI_LOCKFLAGS as Flags};
+use std::sync::PoisonError;
 use umd::{Answer, AsyncLock, AsyncLocked, Lock, Locked, Memory, Rename, Resource, Unlock, Volume};
 
 /// How many allocations a surface may have at once.
@@ -34,7 +35,7 @@ impl SoftDevice {
     pub(super) fn unlock_one(&self, allocation: D3DKMT_HANDLE) -> Answer<()> {
         match self.runtime_waits() {
             _ if self.flaw == Flaw::ForgetsToUnlock => {
-                self.kept_locked.borrow_mut().insert(allocation);
+                self.kept_locked.lock().unwrap_or_else(PoisonError::into_inner).insert(allocation);
                 Ok(())
             }
             true => self.callbacks.unlock(&[allocation]),
@@ -92,7 +93,12 @@ impl SoftDevice {
             if self.flaw != Flaw::IgnoresSyncAlone {
                 asked |= CallbackFlags::DonotWait;
             }
-            return self.lock_one(now, asked, bytes);
+            let locked = self.lock_one(now, asked, bytes);
+            // It has to be moved, say: then it is waited for all the same.
+            if locked != Err(D3DDDIERR_WASSTILLDRAWING) || flags.has(Flags::DoNotWait) {
+                return locked;
+            }
+            asked &= !(CallbackFlags::IgnoreSync | CallbackFlags::DonotWait);
         }
         if flags.has(Flags::Discard) && renamed {
             return self.discard((resource, index), now, asked);
@@ -113,7 +119,7 @@ impl SoftDevice {
     /// Whether a resource may have other memory: not if others see it.
     fn may_rename(&self, resource: Resource) -> Answer<bool> {
         let group = self.group(resource)?;
-        Ok(!group.shared && !group.shown)
+        Ok((!group.shared || self.flaw == Flaw::RenamesShared) && !group.shown)
     }
 
     /// Shows a surface whose bytes nobody needs any more.

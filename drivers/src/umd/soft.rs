@@ -9,9 +9,8 @@ use super::flaw::Flaw;
 use super::group::Group;
 use super::hardware::{Hardware, Way};
 use abi::D3DKMT_HANDLE;
-use abi::hresult::{E_FAIL, E_INVALIDARG};
+use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_FAIL, E_INVALIDARG};
 use softgpu::format::read_hardware_info;
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use umd::{
@@ -137,7 +136,7 @@ pub(super) struct SoftDevice {
     /// The value of the fence behind the last packet that used an allocation.
     pub(super) used: BTreeMap<D3DKMT_HANDLE, u64>,
     /// What is locked for ever: only a bad driver has such.
-    pub(super) kept_locked: RefCell<BTreeSet<D3DKMT_HANDLE>>,
+    pub(super) kept_locked: Mutex<BTreeSet<D3DKMT_HANDLE>>,
     /// What may be on a display.
     pub(super) shown: BTreeSet<D3DKMT_HANDLE>,
     pub(super) groups: BTreeMap<u64, Group>,
@@ -148,6 +147,8 @@ pub(super) struct SoftDevice {
     pub(super) forgotten: Vec<Group>,
     /// Says that it is there.
     _alive: Arc<()>,
+    /// Released, for a driver that does it again.
+    pub(super) released: Vec<Release>,
 }
 
 impl SoftDevice {
@@ -163,13 +164,14 @@ impl SoftDevice {
             sent: 0,
             batch: Batch::default(),
             used: BTreeMap::new(),
-            kept_locked: RefCell::default(),
+            kept_locked: Mutex::default(),
             shown: BTreeSet::new(),
             groups: BTreeMap::new(),
             next: 1,
             deferred: VecDeque::new(),
             forgotten: Vec::new(),
             _alive: alive,
+            released: Vec::new(),
         };
         let begun = it.begin();
         if begun.is_err() {
@@ -282,6 +284,9 @@ impl UserDevice for SoftDevice {
     }
 
     fn flush(&mut self) -> Answer<()> {
+        if self.flaw == Flaw::UnlocksBehind {
+            self.unlock_behind();
+        }
         let answer = self.submit().and_then(|()| self.work_off());
         self.swallowed(answer)
     }
@@ -314,8 +319,11 @@ impl UserDevice for SoftDevice {
 }
 
 impl SoftDevice {
-    /// An answer, but from a driver that says nothing of failures.
-    fn swallowed(&self, answer: Answer<()>) -> Answer<()> {
-        if self.flaw == Flaw::SwallowsErrors { Ok(()) } else { answer }
+    /// An answer, but from a driver that says nothing of a removed device.
+    pub(super) fn swallowed(&self, answer: Answer<()>) -> Answer<()> {
+        match answer {
+            Err(D3DDDIERR_DEVICEREMOVED) if self.flaw == Flaw::SwallowsErrors => Ok(()),
+            answer => answer,
+        }
     }
 }

@@ -201,9 +201,15 @@ fn entered(
             return E_FAIL;
         }
         log.emit(device.subject, What::UmdCallback { name: name.into() });
-        let refused = device.ledger().refusing.take_if(|it| it.0 == name);
+        // A lock is judged before it is refused.
+        let refused = if name == lock::LOCK { None } else { device.ledger().refuse(name) };
         let answer = match refused {
-            Some((_, refused)) => Err(refused),
+            Some(refused) => {
+                if matches!(name, "pfnRenderCb" | "pfnSubmitCommandCb") {
+                    work::lose(&device);
+                }
+                Err(refused)
+            }
             None => At::here(device.host(), |at| match at {
                 At::Passive(at) => body(&device, at),
                 _ => Err(E_FAIL),

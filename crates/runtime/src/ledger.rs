@@ -231,6 +231,11 @@ impl Ledger {
         list.iter().find(|it| self.retired.contains(it)).copied()
     }
 
+    /// Whether a callback is to be refused now, and with what.
+    pub(crate) fn refuse(&mut self, name: &str) -> Option<HRESULT> {
+        self.refusing.take_if(|it| it.0 == name).map(|it| it.1)
+    }
+
     /// The application has dropped a resource: the driver's handle of it means nothing.
     pub(crate) fn bury(&mut self, driver: usize) {
         self.dead.retain(|it| *it != driver);

@@ -299,8 +299,8 @@ impl Device {
     pub fn destroy_resource(&self, at: &mut Passive, resource: Resource) -> Result<(), HRESULT> {
         const NAME: &str = "pfnDestroyResource";
         let inner = &self.0;
-        let driver = {
-            let ledger = inner.ledger();
+        let (driver, locks) = {
+            let mut ledger = inner.ledger();
             let group = ledger.groups.get(&resource.0).filter(|it| it.stage == Stage::Live);
             let broken = group.is_none().then(|| {
                 let over = ledger.was(resource.0) || ledger.groups.contains_key(&resource.0);
@@ -311,7 +311,11 @@ impl Device {
             if !inner.judge_client(RuleId::UMD_DESTROY_004, "DestroyResource.hResource", broken) {
                 return Err(E_INVALIDARG);
             }
-            driver.unwrap_or_default()
+            // What it has locked of it is the driver's to unlock.
+            let group = ledger.groups.get_mut(&resource.0);
+            let locks = group.map(|it| (vec![0; it.locks.len()], &mut it.locks));
+            let locks = locks.map(|(none, it)| std::mem::replace(it, none)).unwrap_or_default();
+            (driver.unwrap_or_default(), locks)
         };
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnDestroyResource;
         let answer = inner.call(at, (NAME, Some(resource.0)), slot, |destroy, device| {
@@ -333,6 +337,7 @@ impl Device {
             .then(|| format!("{NAME} answers {}", result::name(answer)));
         inner.judge(RuleId::UMD_ERR_004, NAME, broken);
         if !succeeded(answer) && !released {
+            group.locks = locks;
             return Err(answer);
         }
         // The driver's handle means nothing from here on: it may give it again.

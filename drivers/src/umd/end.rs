@@ -127,8 +127,11 @@ impl SoftDevice {
                 self.free(&listed(members), members)?;
                 self.free(&whole, &[])
             }
-            // What is shared cannot go by list, and what has one surface goes one by one as a list.
+            // What is shared cannot go by list, and what has one surface goes as one.
             _ if by_list && group.shared => self.free(&whole, members),
+            Flaw::FreesOneOfGroup | Flaw::FreesOneByOne if members.len() < 2 => {
+                self.free(&whole, members)
+            }
             Flaw::FreesTheListOnly => self.free(&listed(members), members),
             Flaw::FreesOneOfGroup => {
                 let one = members.get(..1).unwrap_or_default();

@@ -130,7 +130,7 @@ impl SoftDevice {
         asked: u32,
     ) -> Answer<(D3DKMT_HANDLE, Memory)> {
         let bytes = self.surface(resource, index)?.shape.bytes;
-        let keeps = self.flaw == Flaw::KeepsOldInstance;
+        self.keep_old(resource, index)?;
         if self.runtime_waits() {
             let asked = asked | CallbackFlags::Discard;
             let (new, memory) = match self.lock_one(now, asked, bytes) {
@@ -142,9 +142,7 @@ impl SoftDevice {
                 }
                 answer => answer?,
             };
-            if !keeps {
-                self.adopt(resource, index, new)?;
-            }
+            self.adopt(resource, index, new)?;
             return Ok((new, memory));
         }
         let place = match self.free_instance(resource, index) {
@@ -159,9 +157,7 @@ impl SoftDevice {
         };
         let it = self.surface(resource, index)?.instances.get(place).ok_or(E_FAIL)?.allocation;
         let locked = self.lock_one(it, 0, bytes)?;
-        if !keeps {
-            self.surface_mut(resource, index)?.current = place;
-        }
+        self.surface_mut(resource, index)?.current = place;
         Ok(locked)
     }
 
@@ -186,6 +182,15 @@ impl SoftDevice {
         let made = self.allocate_extra(bytes)?;
         self.surface_mut(resource, index)?.instances.push(made);
         Ok(count)
+    }
+
+    /// A bad driver draws with what was the memory of a surface first, whatever is since.
+    fn keep_old(&mut self, resource: Resource, index: usize) -> Answer<()> {
+        if self.flaw == Flaw::KeepsOldInstance {
+            let surface = self.surface_mut(resource, index)?;
+            surface.old = surface.old.or(surface.current());
+        }
+        Ok(())
     }
 
     /// The memory of a surface has another name from here on.
@@ -280,9 +285,6 @@ impl SoftDevice {
             let found = self.surface(resource, index)?.instances.get(place).ok_or(E_FAIL)?;
             self.lock_one(found.allocation, 0, bytes)?
         };
-        if self.flaw == Flaw::KeepsOldInstance {
-            return Ok((allocation, memory));
-        }
         self.surface_mut(resource, index)?.promised.push(allocation);
         Ok((allocation, memory))
     }
@@ -301,11 +303,12 @@ impl SoftDevice {
 
     pub(super) fn rename_surface(&mut self, order: &Rename) -> Answer<()> {
         let index = self.index(order.resource, order.index)?;
-        let (keeps, listed) = (self.flaw == Flaw::KeepsOldInstance, self.runtime_waits());
-        let surface = self.surface_mut(order.resource, index)?;
-        if order.cookie == 0 || keeps {
+        let listed = self.runtime_waits();
+        if order.cookie == 0 {
             return Ok(());
         }
+        self.keep_old(order.resource, index)?;
+        let surface = self.surface_mut(order.resource, index)?;
         let promised = surface.promised.iter().position(|it| *it as usize == order.cookie);
         let promised = surface.promised.remove(promised.ok_or(E_INVALIDARG)?);
         if listed {

@@ -11,6 +11,9 @@ use abi::umd::{D3DDDICB_LOCK, D3DDDICB_LOCK2, D3DDDICB_UNLOCK, D3DDDICB_UNLOCK2}
 use flight::RuleId;
 use thunk::claims;
 
+/// The callback that may rename.
+pub(super) const LOCK: &str = "pfnLockCb";
+
 callback! {
     /// Shows an allocation to the CPU; one that is discarded may be another from then on.
     lock "pfnLockCb" Works mut D3DDDICB_LOCK: |device, at, asked| {
@@ -24,7 +27,11 @@ callback! {
             Flags: asked.Flags,
             ..D3DKMT_LOCK::ZERO
         };
-        let locked = through!(D3DKMTLock, device.adapter.session, at, &raw mut args);
+        let refused = device.ledger().refuse(NAME);
+        let locked = match refused {
+            Some(refused) => Err(refused),
+            None => through!(D3DKMTLock, device.adapter.session, at, &raw mut args),
+        };
         if asked.Flags.has(Flags::Discard) && locked.is_err() {
             device.note_refused(asked.hAllocation);
         }

@@ -151,6 +151,15 @@ impl Inner {
     }
 }
 
+/// What a driver has written to its buffers is lost: its submission was refused for the kernel.
+pub(super) fn lose(device: &Inner) {
+    let mut ledger = device.ledger();
+    ledger.submit();
+    let lists: Vec<(usize, u32)> = ledger.contexts.values().map(|it| it.list).collect();
+    drop(ledger);
+    lists.into_iter().for_each(blank);
+}
+
 /// Empties an allocation list that a driver is given: what is in it later is the driver's.
 pub(super) fn blank((address, entries): (usize, u32)) {
     let list = ptr::with_exposed_provenance_mut::<D3DDDI_ALLOCATIONLIST>(address);

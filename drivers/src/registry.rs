@@ -652,6 +652,8 @@ pub const ALL: &[Listed] = drivers! {
         plug::softgpu_memory, || umd::with(Flaw::HidesPrimaries);
     "umd-mixes-devices" "keeps in one place, for all devices, what it is making" [UMD_THREAD_002]
         plug::softgpu_listed, || umd::with(Flaw::MixesDevices);
+    "umd-waits-ahead" "has the GPU wait ahead of commands that it collected before" [SYNC_CREATE_013]
+        |log| plug::softgpu_virtual(MmuPlan::default(), log), || umd::with(Flaw::WaitsAhead);
     "umd-frees-shared-by-list" "frees the allocations of a shared resource by list" [UMD_DESTROY_009]
         plug::softgpu_listed, || umd::with(Flaw::FreesSharedByList);
     "umd-unlocks-behind" "unlocks what the application has locked when it flushes" [UMD_LOCK_004]

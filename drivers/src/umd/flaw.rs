@@ -119,6 +119,8 @@ flaws! {
     HidesPrimaries,
     /// It keeps in one place, for all devices, what it is making.
     MixesDevices,
+    /// It has the GPU wait ahead of commands that it collected before.
+    WaitsAhead,
     /// It frees the allocations of a shared resource by list.
     FreesSharedByList,
     /// It unlocks what the application has locked when it flushes.

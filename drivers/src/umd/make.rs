@@ -136,13 +136,16 @@ impl SoftDevice {
 
     /// The resource that is being made, from where a driver has it that has one place for all of
     /// its devices.
-    fn mixed(&self, resource: RuntimeResource) -> RuntimeResource {
+    fn mixed(&mut self, resource: RuntimeResource) -> RuntimeResource {
         if self.flaw != Flaw::MixesDevices {
             return resource;
         }
         MAKING.store(resource.0, Ordering::Relaxed);
-        // It asks something else in between.
-        let _ = self.callbacks.query_residency(&Release { resource, ..Release::default() });
+        // It sees whether there is memory, and others go on meanwhile.
+        if let Ok(Instance { allocation, .. }) = self.allocate_extra(PAGE) {
+            let alone = Release { list: vec![allocation], ..Release::default() };
+            let _ = self.callbacks.deallocate(&alone);
+        }
         RuntimeResource(MAKING.load(Ordering::Relaxed))
     }
 
@@ -201,7 +204,7 @@ impl SoftDevice {
             let mut one = [Allocation { private, ..Allocation::default() }];
             let _ = self.callbacks.allocate(order.runtime, &[], &mut one);
         }
-        let addresses = self.back(&list)?;
+        let addresses = self.back_for_gpu(&list)?;
         for ((surface, (allocation, _)), address) in surfaces.iter_mut().zip(list).zip(addresses) {
             surface.instances.push(Instance { allocation, address, member: true });
         }

@@ -171,7 +171,7 @@ pub(super) fn blank((address, entries): (usize, u32)) {
 }
 
 /// The handles in an allocation list of so many entries, as far as they are asked for.
-fn entries((address, room): (usize, u32), count: u32) -> Vec<D3DKMT_HANDLE> {
+pub(super) fn entries((address, room): (usize, u32), count: u32) -> Vec<D3DKMT_HANDLE> {
     let list = ptr::with_exposed_provenance::<D3DDDI_ALLOCATIONLIST>(address);
     if list.is_null() {
         return Vec::new();

@@ -130,10 +130,11 @@ fn shared(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     maker.flush(tunnel.at)?;
     maker.expect(tunnel.at, (made, 1), 0x66)?;
     let global = wanted("a shared resource", maker.device.share(made))?;
+    let own = opener.make(tunnel.at, &Surfaces::texture(SMALL.width, SMALL.height))?;
+    opener.fill(tunnel.at, (own, 0), SMALL, 0x22)?;
     let opened = opener.device.open_resource(tunnel.at, global);
     let opened = wanted("pfnOpenResource", opened)?;
     // Only the maker may lock it: another looks at a copy.
-    let own = opener.make(tunnel.at, &Surfaces::texture(SMALL.width, SMALL.height))?;
     opener.copy(tunnel.at, (opened, 1), (own, 0), SMALL)?;
     opener.expect(tunnel.at, (own, 0), 0x66)?;
     maker.drop(tunnel.at, made)?;

@@ -136,15 +136,14 @@ impl SoftDevice {
 
     /// The resource that is being made, from where a driver has it that has one place for all of
     /// its devices.
-    fn mixed(&mut self, resource: RuntimeResource) -> RuntimeResource {
+    fn mixed(&self, resource: RuntimeResource) -> RuntimeResource {
         if self.flaw != Flaw::MixesDevices {
             return resource;
         }
         MAKING.store(resource.0, Ordering::Relaxed);
-        // It sees whether there is memory, and others go on meanwhile.
-        if let Ok(Instance { allocation, .. }) = self.allocate_extra(PAGE) {
-            let alone = Release { list: vec![allocation], ..Release::default() };
-            let _ = self.callbacks.deallocate(&alone);
+        // It sees whether the GPU is there, and others go on meanwhile.
+        if let Ok((context, _)) = self.callbacks.create_context(0, 0, &mut []) {
+            let _ = self.callbacks.destroy_context(context);
         }
         RuntimeResource(MAKING.load(Ordering::Relaxed))
     }

@@ -34,7 +34,7 @@ fn each_driver_tells_what_its_hardware_can_do() {
         lists,
         addresses,
         memory,
-        resides: memory && !lists,
+        resident: memory,
         nodes: 2,
     };
     for (driver, expected) in [
@@ -44,8 +44,8 @@ fn each_driver_tells_what_its_hardware_can_do() {
         ("table-memory", info(false, false, true)),
         ("softgpu-virtual", info(false, true, true)),
         ("table-virtual", info(false, true, true)),
-        ("softgpu-listed", info(true, false, true)),
-        ("table-listed", HardwareInfo { resides: true, ..info(true, false, true) }),
+        ("softgpu-listed", HardwareInfo { resident: false, ..info(true, false, true) }),
+        ("table-listed", info(true, false, true)),
     ] {
         for on in [On::Stepped(1), On::Free] {
             let events = with(driver, on, |bench, at| {

@@ -598,7 +598,7 @@ pub const ALL: &[Listed] = drivers! {
         plug::softgpu_listed, || umd::with(Flaw::KeepsItsHandle);
     "umd-handles-twice" "gives two resources the same handle" [UMD_RES_001]
         plug::softgpu_listed, || umd::with(Flaw::HandlesTwice);
-    "umd-forgets-to-unlock" "never unlocks what it has locked" [UMD_LOCK_003]
+    "umd-forgets-to-unlock" "locks memory of its own, and never unlocks it" [UMD_LOCK_003]
         plug::softgpu_listed, || umd::with(Flaw::ForgetsToUnlock);
     "umd-refuses-second-lock" "refuses to lock what is locked" [UMD_LOCK_001]
         plug::softgpu_listed, || umd::with(Flaw::RefusesSecondLock);
@@ -646,8 +646,6 @@ pub const ALL: &[Listed] = drivers! {
         plug::softgpu_memory, || umd::with(Flaw::AssumesNotInUse);
     "umd-retries-at-once" "tries a lock that was refused again at once" [UMD_LOCK_006]
         plug::softgpu_listed, || umd::with(Flaw::RetriesAtOnce);
-    "umd-keeps-locked" "keeps locked what it draws with" [UMD_SUBMIT_003]
-        plug::softgpu_listed, || umd::with(Flaw::KeepsLocked);
     "umd-hides-primaries" "does not say which primaries it writes" [UMD_SUBMIT_007]
         plug::softgpu_memory, || umd::with(Flaw::HidesPrimaries);
     "umd-mixes-devices" "keeps in one place, for all devices, what it is making" [UMD_THREAD_002]
@@ -670,4 +668,6 @@ pub const ALL: &[Listed] = drivers! {
         plug::softgpu_listed, || umd::with(Flaw::AllocatesElsewhere);
     "umd-ends-context-twice" "destroys its context twice" [UMD_SUBMIT_006]
         plug::softgpu_listed, || umd::with(Flaw::EndsContextTwice);
+    "umd-submits-locked" "leaves locked what it submits" [UMD_SUBMIT_003]
+        plug::softgpu_listed, || umd::with(Flaw::SubmitsLocked);
 };

@@ -1,6 +1,7 @@
 //! What the stories share: flights by name, and kernels without a scenario.
 #![deny(unsafe_code)] // Those who play applications are not safe.
 
+pub mod c_umd;
 mod careful;
 mod case;
 pub mod command;

@@ -1,7 +1,9 @@
-//! The C header of the library, made from the definitions of `abi` and `thunk`.
+//! The C headers, made from the definitions of `abi` and `thunk`: one of the library, and one of
+//! user-mode drivers, which has the other one in it.
 //!
 //! `abi` is written with a few macros of its own, so its source is read as text: what a macro
-//! says (`flags!`, `values!`, `layout!`, `statuses!`) is what the header says. A member that
+//! says (`flags!`, `values!`, `layout!`, `table!`, `statuses!`, `results!`) is what a header
+//! says. A member that
 //! stands for a union says so in its doc comment, "A union with `name`: see", and then links a
 //! method of the struct, which has the other member's type.
 
@@ -11,27 +13,33 @@ mod read;
 use crate::root;
 use std::path::PathBuf;
 
-/// Rewrites the header.
+/// Rewrites the headers.
 pub(crate) fn run() -> Result<(), String> {
-    let (path, text) = (path(), generate()?);
-    std::fs::write(&path, text).map_err(|why| format!("{}: {why}", path.display()))?;
-    println!("wrote {}", path.display());
+    for (path, text) in generate()? {
+        std::fs::write(&path, text).map_err(|why| format!("{}: {why}", path.display()))?;
+        println!("wrote {}", path.display());
+    }
     Ok(())
 }
 
-fn path() -> PathBuf {
-    root().join("crates/d3dkmt/include/windtunnel/d3dkmt.h")
-}
-
-fn generate() -> Result<String, String> {
+/// Each header, and where it is.
+fn generate() -> Result<[(PathBuf, String); 2], String> {
     let source = |name: &str| read::file(&root().join(format!("crates/abi/src/{name}.rs")));
-    let (types, shared) = (source("types")?, source("ukm")?);
-    let (shared_memory, memory) = (source("ukm/memory")?, source("kmt/memory")?);
-    let (shared_sync, sync) = (source("ukm/sync")?, source("kmt/sync")?);
-    let (calls, keyed, statuses) = (source("kmt")?, source("kmt/keyed")?, source("status")?);
+    let all = |names: &[&str]| names.iter().map(|it| source(it)).collect::<Result<Vec<_>, _>>();
+    let (types, statuses, results) = (source("types")?, source("status")?, source("hresult")?);
     let entries = read::entries(&root().join("crates/thunk/src"))?;
-    let files = [shared, shared_memory, shared_sync, calls, memory, sync, keyed];
-    Ok(emit::header(&types, &files, &statuses, &entries))
+    let files =
+        all(&["ukm", "ukm/memory", "ukm/sync", "kmt", "kmt/memory", "kmt/sync", "kmt/keyed"])?;
+    let library = emit::library(&types, &files, &statuses, &entries);
+    let names = ["umd", "umd/resource", "umd/adapter", "umd/lock", "umd/callback", "umd/sync"];
+    let mut files = all(&names)?;
+    files.push(source("umd/tables")?);
+    let driver = emit::driver(&types, &files, &results, &library);
+    let path = |of: &str, name: &str| root().join(of).join("include/windtunnel").join(name);
+    Ok([
+        (path("crates/d3dkmt", "d3dkmt.h"), library),
+        (path("crates/runtime", "d3dumddi.h"), driver),
+    ])
 }
 
 #[cfg(test)]
@@ -40,8 +48,9 @@ mod tests {
 
     #[test]
     fn the_header_is_what_the_definitions_say() {
-        let there = std::fs::read_to_string(path()).unwrap_or_default();
-        let same = generate().unwrap() == there;
-        assert!(same, "'cargo xtask headers' rewrites {}", path().display());
+        for (path, text) in generate().unwrap() {
+            let there = std::fs::read_to_string(&path).unwrap_or_default();
+            assert!(there == text, "'cargo xtask headers' rewrites {}", path.display());
+        }
     }
 }

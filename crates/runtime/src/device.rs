@@ -259,6 +259,14 @@ impl Device {
         inner.judge_left(name);
         called::forget_device(inner.handle, inner.log(), inner.subject);
         inner.adapter.devices.fetch_sub(1, Relaxed);
+        // What the driver has left was named; the application is not to be named for it.
+        let locked: Vec<(D3DKMT_HANDLE, u32)> =
+            inner.ledger().pieces.iter().map(|(handle, it)| (*handle, it.locks)).collect();
+        for (allocation, locks) in locked {
+            for _ in 0..locks {
+                let _ = inner.adapter.client.unlock(at, inner.kernel, &[allocation]);
+            }
+        }
         // Whatever is left goes with it.
         let _ = inner.adapter.client.destroy_device(at, inner.kernel);
         inner.log().emit(inner.subject, What::UserDeviceDestroyed {});

@@ -14,11 +14,11 @@ const VERSION: u32 = 1;
 const LISTS: u32 = 1;
 const ADDRESSES: u32 = 2;
 const MEMORY: u32 = 4;
-const RESIDES: u32 = 8;
+const RESIDENT: u32 = 8;
 
 /// What the hardware and its miniport can do.
+#[expect(clippy::struct_excessive_bools, reason = "they are flags")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct HardwareInfo {
     /// Packets have lists (`DxgkDdiRender`).
     pub lists: bool,
@@ -26,8 +26,8 @@ pub struct HardwareInfo {
     pub addresses: bool,
     /// It has memory of its own.
     pub memory: bool,
-    /// What packets use has to be resident before (WDDM 2).
-    pub resides: bool,
+    /// What packets use is to be resident before (WDDM 2); else it is brought.
+    pub resident: bool,
     /// How many nodes take packets.
     pub nodes: u32,
 }
@@ -41,7 +41,7 @@ impl HardwareInfo {
         let flags = bit(self.lists, LISTS)
             | bit(self.addresses, ADDRESSES)
             | bit(self.memory, MEMORY)
-            | bit(self.resides, RESIDES);
+            | bit(self.resident, RESIDENT);
         let numbers = [u32::from_le_bytes(MAGIC), VERSION, flags, self.nodes, 0, 0, 0, 0];
         for (to, number) in place.chunks_exact_mut(4).zip(numbers) {
             to.copy_from_slice(&number.to_le_bytes());
@@ -63,7 +63,7 @@ pub fn read_hardware_info(buffer: &[u8]) -> Result<HardwareInfo, Refusal> {
                 lists: has(LISTS),
                 addresses: has(ADDRESSES),
                 memory: has(MEMORY),
-                resides: has(RESIDES),
+                resident: has(RESIDENT),
                 nodes: number(3),
             })
         }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     const ALL: HardwareInfo =
-        HardwareInfo { lists: true, addresses: true, memory: true, resides: true, nodes: 0x0102 };
+        HardwareInfo { lists: true, addresses: true, memory: true, resident: true, nodes: 0x0102 };
 
     #[test]
     fn the_answer_is_thirty_two_bytes_and_reads_back() {
@@ -88,8 +88,8 @@ mod tests {
         assert_eq!(bytes, expected, "the rest is as it was");
         assert_eq!(read_hardware_info(&bytes), Ok(ALL));
         for bits in 0..16_u32 {
-            let [lists, addresses, memory, resides] = [1, 2, 4, 8].map(|it| bits & it != 0);
-            let info = HardwareInfo { lists, addresses, memory, resides, nodes: bits };
+            let [lists, addresses, memory, resident] = [1, 2, 4, 8].map(|it| bits & it != 0);
+            let info = HardwareInfo { lists, addresses, memory, resident, nodes: bits };
             assert_eq!(info.write(&mut bytes), Ok(()));
             assert_eq!((bytes[8], read_hardware_info(&bytes)), (bytes[12], Ok(info)));
         }

@@ -11,7 +11,6 @@ use abi::D3DKMT_HANDLE;
 use abi::hresult::{E_INVALIDARG, E_NOTIMPL, E_OUTOFMEMORY};
 use abi::ukm::D3DDDICB_DESTROYALLOCATION2FLAGS as DestroyFlags;
 use std::mem;
-use std::sync::PoisonError;
 use umd::{Answer, Release, Resource, RuntimeContext, RuntimeResource};
 
 /// How many resources wait for their release.
@@ -50,7 +49,7 @@ impl SoftDevice {
 
     fn end_group(&mut self, group: &mut Group) -> Answer<Gone> {
         self.unlock_all(group)?;
-        if self.flaw == Flaw::DefersForever || group.forgotten {
+        if self.flaw == Flaw::DefersForever {
             return Ok(Gone::Forgotten);
         }
         if self.flaw == Flaw::DefersByOwnHandle {
@@ -67,10 +66,6 @@ impl SoftDevice {
 
     /// An application may drop what it has locked.
     fn unlock_all(&self, group: &mut Group) -> Answer<()> {
-        // What a driver has locked for ever it does not free.
-        let kept = self.kept_locked.lock().unwrap_or_else(PoisonError::into_inner);
-        group.forgotten = group.members().iter().any(|it| kept.contains(it));
-        drop(kept);
         for surface in &mut group.surfaces {
             if surface.at.take().is_some() {
                 self.unlock_one(surface.locked)?;
@@ -100,7 +95,7 @@ impl SoftDevice {
             self.free(&Release { list: extras.clone(), ..Release::default() }, &extras)?;
             for surface in &mut group.surfaces {
                 surface.instances.retain(|it| it.member);
-                surface.current = 0;
+                (surface.current, surface.stage) = (0, None);
             }
         }
         if members.is_empty() {
@@ -214,9 +209,12 @@ impl SoftDevice {
         }
         let context = mem::take(&mut self.context);
         if context != RuntimeContext::default() && self.flaw != Flaw::LeavesContext {
+            let other = (self.flaw == Flaw::EndsContextTwice)
+                .then(|| self.callbacks.create_context(0, 0, &mut []));
             answer = answer.and(self.callbacks.destroy_context(context));
-            if self.flaw == Flaw::EndsContextTwice {
+            if let Some(Ok((other, _))) = other {
                 let _ = self.callbacks.destroy_context(context); // It is gone.
+                let _ = self.callbacks.destroy_context(other); // It was only to be there.
             }
         }
         if let Some(queue) = self.queue.take() {

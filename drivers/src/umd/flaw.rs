@@ -67,7 +67,7 @@ flaws! {
     KeepsItsHandle,
     /// It gives two resources the same handle.
     HandlesTwice,
-    /// It never unlocks what it has locked.
+    /// It locks memory of its own, and never unlocks it.
     ForgetsToUnlock,
     /// It refuses to lock what is locked.
     RefusesSecondLock,
@@ -113,8 +113,6 @@ flaws! {
     FreesByListFirst,
     /// It tries a lock that was refused again at once.
     RetriesAtOnce,
-    /// It keeps locked what it draws with.
-    KeepsLocked,
     /// It does not say which primaries it writes.
     HidesPrimaries,
     /// It keeps in one place, for all devices, what it is making.
@@ -137,6 +135,8 @@ flaws! {
     AllocatesElsewhere,
     /// It destroys its context twice.
     EndsContextTwice,
+    /// It leaves locked what it submits.
+    SubmitsLocked,
 }
 
 impl Flaw {

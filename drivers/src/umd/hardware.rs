@@ -1,9 +1,11 @@
-//! What the miniport says of its hardware.
+//! What the miniport says of its hardware, as far as that matters here.
 #![forbid(unsafe_code)]
 
-use softgpu::format::{HARDWARE_INFO_SIZE, HardwareInfo};
+use abi::hresult::E_FAIL;
+use softgpu::format::{HARDWARE_INFO_SIZE, HardwareInfo, read_hardware_info};
+use umd::{AdapterCallbacks, Answer};
 
-/// What a miniport of the built-in GPU tells its user-mode half, as far as that matters here.
+/// How to work with the hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hardware {
     /// How its packets name what they use.
@@ -15,7 +17,7 @@ pub(super) struct Hardware {
 /// How packets name what they use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// By handle, and all of it is listed (WDDM 1.x).
+    /// By handle, and all of it is listed.
     Listed,
     /// By virtual address.
     Addressed,
@@ -24,15 +26,24 @@ pub(super) enum Way {
 }
 
 impl Hardware {
-    pub(super) const SIZE: usize = HARDWARE_INFO_SIZE;
+    /// Asks the miniport.
+    pub(super) fn ask(callbacks: &AdapterCallbacks) -> Answer<Self> {
+        let mut told = [0; HARDWARE_INFO_SIZE];
+        callbacks.query_adapter_info(&mut told)?;
+        read_hardware_info(&told).map(Self::of).map_err(|_| E_FAIL)
+    }
 
-    /// What was told decides how to work.
-    pub(super) fn of(told: HardwareInfo) -> Self {
-        let way = match told {
-            _ if told.lists => Way::Listed,
-            _ if told.addresses => Way::Addressed,
+    /// Whether it is of WDDM 1.x: the runtime waits for it, and renames.
+    pub(super) fn is_first(self) -> bool {
+        self.way == Way::Listed && !self.resident
+    }
+
+    fn of(info: HardwareInfo) -> Self {
+        let way = match info {
+            HardwareInfo { lists: true, .. } => Way::Listed,
+            HardwareInfo { addresses: true, .. } => Way::Addressed,
             _ => Way::Named,
         };
-        Self { way, resident: told.resides }
+        Self { way, resident: info.resident }
     }
 }

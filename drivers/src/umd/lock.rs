@@ -1,16 +1,17 @@
 //! Locks, and what is renamed for them.
 //!
-//! Where packets have lists the runtime waits and renames; elsewhere the driver does both.
+//! With a miniport of WDDM 1.x the runtime waits and renames; later the driver does both.
 #![forbid(unsafe_code)]
 
 use super::flaw::Flaw;
 use super::group::{Shape, Surface};
 use super::soft::SoftDevice;
 use abi::D3DKMT_HANDLE;
-use abi::hresult::{D3DDDIERR_DEVICEREMOVED, D3DDDIERR_WASSTILLDRAWING, E_FAIL, E_INVALIDARG};
+use abi::hresult::{
+    D3DDDIERR_DEVICEREMOVED, D3DDDIERR_WASSTILLDRAWING, E_FAIL, E_INVALIDARG, E_NOTIMPL,
+};
 use abi::ukm::D3DDDICB_LOCKFLAGS as CallbackFlags;
 use abi::umd::{D3DDDI_LOCKASYNCFLAGS as AsyncFlags, D3DDDI_LOCKFLAGS as Flags};
-use std::sync::PoisonError;
 use umd::{Answer, AsyncLock, AsyncLocked, Lock, Locked, Memory, Rename, Resource, Unlock, Volume};
 
 /// How many allocations a surface may have at once.
@@ -25,7 +26,7 @@ impl SoftDevice {
         bytes: u64,
     ) -> Answer<(D3DKMT_HANDLE, Memory)> {
         let length = usize::try_from(bytes).map_err(|_| E_FAIL)?;
-        if self.runtime_waits() {
+        if self.hardware.is_first() {
             let flags = flags | CallbackFlags::LockEntire;
             return self.callbacks.lock(allocation, flags, &[], length);
         }
@@ -33,14 +34,10 @@ impl SoftDevice {
     }
 
     pub(super) fn unlock_one(&self, allocation: D3DKMT_HANDLE) -> Answer<()> {
-        match self.runtime_waits() {
-            _ if self.flaw == Flaw::ForgetsToUnlock => {
-                self.kept_locked.lock().unwrap_or_else(PoisonError::into_inner).insert(allocation);
-                Ok(())
-            }
-            true => self.callbacks.unlock(&[allocation]),
-            false => self.callbacks.unlock2(allocation),
+        if self.hardware.is_first() {
+            return self.callbacks.unlock(&[allocation]);
         }
+        self.callbacks.unlock2(allocation)
     }
 
     pub(super) fn lock_surface(&mut self, order: &Lock) -> Answer<Locked> {
@@ -64,13 +61,19 @@ impl SoftDevice {
         let memory = match (surface.system, surface.at) {
             (Some(memory), _) | (None, Some(memory)) => memory,
             (None, None) => {
-                let (allocation, memory) = self.obtain((order.resource, index), order.flags)?;
+                let (allocation, memory) = if self.group(order.resource)?.opened {
+                    self.stage(order.resource, index, !order.flags.has(Flags::Discard))?
+                } else {
+                    self.obtain((order.resource, index), order.flags)?
+                };
                 let surface = self.surface_mut(order.resource, index)?;
                 (surface.locked, surface.at) = (allocation, Some(memory));
                 memory
             }
         };
-        self.surface_mut(order.resource, index)?.locks += 1;
+        let surface = self.surface_mut(order.resource, index)?;
+        surface.locks += 1;
+        surface.written |= !order.flags.has(Flags::ReadOnly);
         Ok(shown(&shape, memory, offset))
     }
 
@@ -131,7 +134,7 @@ impl SoftDevice {
     ) -> Answer<(D3DKMT_HANDLE, Memory)> {
         let bytes = self.surface(resource, index)?.shape.bytes;
         self.keep_old(resource, index)?;
-        if self.runtime_waits() {
+        if self.hardware.is_first() {
             let asked = asked | CallbackFlags::Discard;
             let (new, memory) = match self.lock_one(now, asked, bytes) {
                 Err(failure) if failure != D3DDDIERR_DEVICEREMOVED => {
@@ -207,6 +210,7 @@ impl SoftDevice {
             return Ok(());
         }
         let anything = self.flaw == Flaw::UnlocksAnything;
+        let late = self.flaw == Flaw::SubmitsLocked;
         let surface = self.surface_mut(order.resource, index)?;
         if surface.locks == 0 {
             return if anything { Ok(()) } else { Err(E_INVALIDARG) };
@@ -215,13 +219,14 @@ impl SoftDevice {
         if surface.locks > 0 || surface.system.is_some() {
             return Ok(());
         }
-        let locked = surface.locked;
-        if self.flaw == Flaw::KeepsLocked {
+        surface.at = None;
+        let (locked, written) = (surface.locked, std::mem::take(&mut surface.written));
+        if late {
+            surface.asynchronous.push(locked); // It is unlocked when it goes.
             return Ok(());
         }
-        let surface = self.surface_mut(order.resource, index)?;
-        surface.at = None;
-        self.unlock_one(locked)
+        self.unlock_one(locked)?;
+        if written { self.unstage(order.resource, index) } else { Ok(()) }
     }
 
     /// Shows a surface in the middle of something else: nothing is submitted, and nothing is
@@ -247,6 +252,9 @@ impl SoftDevice {
             return Ok(AsyncLocked { locked, ..AsyncLocked::default() });
         }
         let now = surface.current().ok_or(E_FAIL)?.allocation;
+        if self.group(resource)?.opened {
+            return Err(E_NOTIMPL); // It would have to be copied, and that submitted.
+        }
         if self.flaw == Flaw::FlushesInLockAsync {
             self.submit()?;
         }
@@ -277,7 +285,7 @@ impl SoftDevice {
         unused: bool,
     ) -> Answer<(D3DKMT_HANDLE, Memory)> {
         let bytes = self.surface(resource, index)?.shape.bytes;
-        let (allocation, memory) = if self.runtime_waits() {
+        let (allocation, memory) = if self.hardware.is_first() {
             let unused = if unused { CallbackFlags::NoExistingReference } else { 0 };
             self.lock_one(now, CallbackFlags::Discard | unused, bytes)?
         } else {
@@ -303,7 +311,7 @@ impl SoftDevice {
 
     pub(super) fn rename_surface(&mut self, order: &Rename) -> Answer<()> {
         let index = self.index(order.resource, order.index)?;
-        let listed = self.runtime_waits();
+        let first = self.hardware.is_first();
         if order.cookie == 0 {
             return Ok(());
         }
@@ -311,7 +319,7 @@ impl SoftDevice {
         let surface = self.surface_mut(order.resource, index)?;
         let promised = surface.promised.iter().position(|it| *it as usize == order.cookie);
         let promised = surface.promised.remove(promised.ok_or(E_INVALIDARG)?);
-        if listed {
+        if first {
             return self.adopt(order.resource, index, promised);
         }
         let place = surface.instances.iter().position(|it| it.allocation == promised);
@@ -319,7 +327,7 @@ impl SoftDevice {
         Ok(())
     }
 
-    fn surface_mut(&mut self, resource: Resource, index: usize) -> Answer<&mut Surface> {
+    pub(super) fn surface_mut(&mut self, resource: Resource, index: usize) -> Answer<&mut Surface> {
         self.group_mut(resource)?.surfaces.get_mut(index).ok_or(E_INVALIDARG)
     }
 }

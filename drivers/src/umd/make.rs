@@ -59,8 +59,8 @@ impl SoftDevice {
             runtime: order.runtime,
             handle: 0,
             shared: order.flags.has(Flags::SharedResource),
+            opened: false,
             shown,
-            forgotten: false,
             surfaces,
         };
         if in_system {
@@ -212,8 +212,8 @@ impl SoftDevice {
             runtime,
             handle: 0,
             shared: true,
+            opened: true,
             shown: false,
-            forgotten: false,
             surfaces,
         }))
     }

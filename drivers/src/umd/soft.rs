@@ -6,11 +6,10 @@
 
 use super::batch::Batch;
 use super::flaw::Flaw;
-use super::group::Group;
+use super::group::{Group, PAGE};
 use super::hardware::{Hardware, Way};
 use abi::D3DKMT_HANDLE;
 use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_FAIL, E_INVALIDARG};
-use softgpu::format::read_hardware_info;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use umd::{
@@ -69,9 +68,7 @@ impl SoftAdapter {
         if let Some(known) = self.hardware.get() {
             return Ok(*known);
         }
-        let mut told = [0; Hardware::SIZE];
-        self.callbacks.query_adapter_info(&mut told)?;
-        let hardware = Hardware::of(read_hardware_info(&told).map_err(|_| E_FAIL)?);
+        let hardware = Hardware::ask(&self.callbacks)?;
         Ok(*self.hardware.get_or_init(|| hardware))
     }
 }
@@ -135,8 +132,6 @@ pub(super) struct SoftDevice {
     pub(super) batch: Batch,
     /// The value of the fence behind the last packet that used an allocation.
     pub(super) used: BTreeMap<D3DKMT_HANDLE, u64>,
-    /// What is locked for ever: only a bad driver has such.
-    pub(super) kept_locked: Mutex<BTreeSet<D3DKMT_HANDLE>>,
     /// What may be on a display.
     pub(super) shown: BTreeSet<D3DKMT_HANDLE>,
     pub(super) groups: BTreeMap<u64, Group>,
@@ -145,10 +140,12 @@ pub(super) struct SoftDevice {
     pub(super) deferred: VecDeque<Group>,
     /// The same, and forgotten.
     pub(super) forgotten: Vec<Group>,
-    /// Says that it is there.
-    _alive: Arc<()>,
     /// Released, for a driver that does it again.
     pub(super) released: Vec<Release>,
+    /// A callback has said that the device is removed.
+    pub(super) removed: bool,
+    /// Says that it is there.
+    _alive: Arc<()>,
 }
 
 impl SoftDevice {
@@ -164,14 +161,14 @@ impl SoftDevice {
             sent: 0,
             batch: Batch::default(),
             used: BTreeMap::new(),
-            kept_locked: Mutex::default(),
             shown: BTreeSet::new(),
             groups: BTreeMap::new(),
             next: 1,
             deferred: VecDeque::new(),
             forgotten: Vec::new(),
-            _alive: alive,
             released: Vec::new(),
+            removed: false,
+            _alive: alive,
         };
         let begun = it.begin();
         if begun.is_err() {
@@ -193,15 +190,14 @@ impl SoftDevice {
         if self.hardware.resident {
             self.queue = Some(self.callbacks.create_paging_queue(0)?);
         }
-        if !self.runtime_waits() {
+        if !self.hardware.is_first() {
             self.fence = Some(self.callbacks.create_fence(0, 0)?);
         }
+        if self.flaw == Flaw::ForgetsToUnlock {
+            let own = self.allocate_extra(PAGE)?;
+            self.lock_one(own.allocation, 0, PAGE)?;
+        }
         Ok(())
-    }
-
-    /// Whether locks wait for the GPU, and rename what it uses: so it was before WDDM 2.
-    pub(super) fn runtime_waits(&self) -> bool {
-        self.hardware.way == Way::Listed && !self.hardware.resident
     }
 
     /// A resource that the runtime talks about.

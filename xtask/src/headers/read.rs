@@ -29,6 +29,11 @@ pub(super) enum Definition {
         name: String,
         members: Vec<Member>,
     },
+    /// A table of functions: the type of each slot.
+    Table {
+        name: String,
+        slots: Vec<(String, String)>,
+    },
     /// A word of flags, each with its bit.
     Flags {
         name: String,
@@ -69,6 +74,7 @@ impl Definition {
             Definition::Alias { name, .. }
             | Definition::Constant { name, .. }
             | Definition::Struct { name, .. }
+            | Definition::Table { name, .. }
             | Definition::Flags { name, .. }
             | Definition::Values { name, .. }
             | Definition::Status { name, .. } => name,
@@ -231,14 +237,23 @@ impl File {
                 let values = pairs(&words[1..], "=");
                 self.items.push(Definition::Values { name: subject, values });
             }
-            "statuses" => {
-                for (name, value) in pairs(&words, "=") {
-                    let value = value.trim_start_matches("0x");
-                    let value = format!("((NTSTATUS)0x{value}u)");
-                    self.items.push(Definition::Status { name, value });
-                }
+            "table" => {
+                // With its size the offsets are said, too: every slot is one pointer.
+                let size = words.get(2).cloned().unwrap_or_default();
+                self.layouts.insert(subject.clone(), Layout { size, offsets: Vec::new() });
+                let slots = pairs(&words[3..], ":");
+                self.items.push(Definition::Table { name: subject, slots });
             }
+            "statuses" => self.answers("NTSTATUS", &words),
+            "results" => self.answers("HRESULT", &words),
             _ => (),
+        }
+    }
+
+    fn answers(&mut self, of: &str, words: &[String]) {
+        for (name, value) in pairs(words, "=") {
+            let value = format!("(({of})0x{}u)", value.trim_start_matches("0x"));
+            self.items.push(Definition::Status { name, value });
         }
     }
 }

@@ -171,6 +171,11 @@ impl Inner {
 
     /// What the application has locked is not unlocked behind its back.
     fn judge_unlock(&self, name: &'static str, list: &[D3DKMT_HANDLE]) {
+        // What is being destroyed is the application's no more.
+        let ends = |it: &str| matches!(it, "pfnDestroyResource" | "pfnDestroyDevice");
+        if frame().is_some_and(|it| ends(it.name)) {
+            return;
+        }
         let ledger = self.ledger();
         let used = list.iter().find_map(|it| {
             ledger.pieces.get(it).filter(|it| it.locks == 1)?;

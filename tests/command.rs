@@ -65,7 +65,8 @@ fn every_bad_client_is_named_with_its_rule_first() {
             let addresses = needs == "a driver with DxgkDdiCreateProcess";
             let lists = needs == "a driver with DxgkDdiRender" && !listed.contains(&driver);
             let first = needs == "a driver of WDDM 1.x" && driver == "table-listed";
-            if (lacks.contains(&needs) && !memory)
+            let umd = needs == "a driver with OpenAdapter" || needs == "a user-mode driver";
+            if ((lacks.contains(&needs) || umd) && !memory)
                 || (addresses && driver != "softgpu-virtual")
                 || lists
                 || first

@@ -19,10 +19,11 @@ macro_rules! flaws {
         }
 
         impl Flaw {
-            const ALL: &[Self] = &[$(Self::$flaw),+];
+            /// All of them, and none in front.
+            pub const ALL: &[Self] = &[$(Self::$flaw),+];
 
             /// `OpenAdapter` of the driver that does it.
-            fn entry(self) -> PFND3DDDI_OPENADAPTER {
+            pub fn entry(self) -> PFND3DDDI_OPENADAPTER {
                 match self {
                     $(Self::$flaw => open_adapter::<Soft<{ Flaw::$flaw as u8 }>>,)+
                 }

@@ -42,8 +42,11 @@ fn flaws() {
         for below in BELOW {
             for scenario in scenarios(true) {
                 let flown = flown(Some(flaw), below, scenario);
-                let mut rules: Vec<String> =
-                    flown.findings.iter().map(|it| format!("{:?}({:?})", it.rule, it.who)).collect();
+                let mut rules: Vec<String> = flown
+                    .findings
+                    .iter()
+                    .map(|it| format!("{:?}({:?})", it.rule, it.who))
+                    .collect();
                 rules.dedup();
                 println!(
                     "{flaw} {below} {}: {:?} {:?} {:?}",

@@ -28,8 +28,8 @@ mod words;
 
 pub use allow::{Allow, BadFile, Entry as AllowEntry, baseline};
 pub use application::Application;
-pub use check::{Checked, Plan, Step, check};
-pub use explain::{Explained, NotKnown, Status, explain, ways};
+pub use check::{BUILT_IN, Checked, Native, Plan, Step, check};
+pub use explain::{Explained, NotKnown, Point, Status, UserResult, explain, ways};
 pub use flight_test::{Flight, NoHardware, plug};
 pub use fly::{Flown, On, Outcome, fly, fly_plugged, fly_with};
 pub use landed::{Allowed, Found, Landed};

@@ -169,7 +169,9 @@ fn load(path: &Path) -> Result<Native, Unknown> {
         )));
     }
     let umd = drivers::load_umd(path).map_err(|it| {
-        let why = it.why.replace(&format!("{at}: "), "");
+        // The loader begins with the whole name.
+        let whole = std::path::absolute(path).unwrap_or_default();
+        let why = it.why.trim_start_matches(&format!("{}: ", whole.display()));
         Unknown(format!("{at} cannot be flown as a user-mode driver: {why}; {next}"))
     })?;
     Ok(Native { path: at.to_string(), umd })

@@ -12,23 +12,28 @@ typedef struct Rows {
 
 static bool rows_of(const Surface *surface, const RECT *rect, Rows *rows)
 {
-    if (rect->left < 0 || rect->top < 0 || rect->left >= rect->right || rect->top >= rect->bottom
-        || (UINT)rect->right > surface->width || (UINT)rect->bottom > surface->height) {
+    if (rect->left < 0 || rect->top < 0 || rect->left >= rect->right
+        || rect->top >= rect->bottom) {
         return false;
     }
     rows->offset = (uint64_t)rect->top * surface->pitch + (uint64_t)rect->left * PIXEL;
     rows->length = (uint64_t)(rect->right - rect->left) * PIXEL;
     rows->count = (UINT)(rect->bottom - rect->top);
-    return true;
+    if (surface->loose) { /* Then the rectangle is all of it, from its start. */
+        *rows = (Rows){.length = rows->length * rows->count, .count = 1};
+        return rows->length <= surface->bytes;
+    }
+    return (UINT)rect->right <= surface->width && (UINT)rect->bottom <= surface->height;
 }
 
 /* Rows without a gap are one row. */
-static void join_rows(Rows *rows, UINT pitch)
+static Rows joined(Rows rows, const Surface *surface)
 {
-    if (rows->length == pitch) {
-        rows->length *= rows->count;
-        rows->count = 1;
+    if (rows.length == surface->pitch) {
+        rows.length *= rows.count;
+        rows.count = 1;
     }
+    return rows;
 }
 
 static HRESULT APIENTRY color_fill(HANDLE handle, const D3DDDIARG_COLORFILL *args)
@@ -44,7 +49,7 @@ static HRESULT APIENTRY color_fill(HANDLE handle, const D3DDDIARG_COLORFILL *arg
     HRESULT result = S_OK;
     /* The GPU fills with one byte. A color of several, and other memory, is for the CPU. */
     if (surface->system == NULL && args->Color == value * 0x01010101u) {
-        join_rows(&rows, surface->pitch);
+        rows = joined(rows, surface);
         for (UINT row = 0; row < rows.count && SUCCEEDED(result); row++) {
             uint64_t offset = rows.offset + (uint64_t)row * surface->pitch;
             result = fill(device, resource, surface, offset, rows.length, value);
@@ -76,15 +81,15 @@ static HRESULT APIENTRY blt(HANDLE handle, const D3DDDIARG_BLT *args)
         || !rows_of(target, &args->DstRect, &written)) {
         return E_INVALIDARG;
     }
+    if (joined(read, source).length == joined(written, target).length) {
+        read = joined(read, source);
+        written = joined(written, target);
+    }
     if (read.length != written.length || read.count != written.count) {
         return E_NOTIMPL; /* Nothing is stretched. */
     }
     HRESULT result = S_OK;
     if (source->system == NULL && target->system == NULL) {
-        if (source->pitch == target->pitch) {
-            join_rows(&read, source->pitch);
-            join_rows(&written, target->pitch);
-        }
         for (UINT row = 0; row < read.count && SUCCEEDED(result); row++) {
             uint64_t here = read.offset + (uint64_t)row * source->pitch;
             uint64_t there = written.offset + (uint64_t)row * target->pitch;

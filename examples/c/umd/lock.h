@@ -27,6 +27,15 @@ static HRESULT see(Device *device, Resource *resource, Surface *surface, D3DDDIC
         args.Flags.NoExistingReference = 1;
         result = device->call.pfnLockCb(device->runtime, &args);
     }
+    bool same = discard && !args.Flags.NoExistingReference
+        && args.hAllocation == surface->allocation && resource->used == device->batch.number;
+    if (SUCCEEDED(result) && same) {
+        /* Nobody renames here, and the batch needs what there is: it goes first. */
+        D3DDDICB_UNLOCK unlock = {.NumAllocations = 1, .phAllocations = &args.hAllocation};
+        result = device->call.pfnUnlockCb(device->runtime, &unlock);
+        flags.Discard = 0;
+        return FAILED(result) ? result : see(device, resource, surface, flags);
+    }
     if (SUCCEEDED(result)) {
         /* Of a Discard lock this is another instance, and commands use it from now on. */
         surface->allocation = surface->newest = surface->seen_of = args.hAllocation;
@@ -71,7 +80,7 @@ static HRESULT APIENTRY lock(HANDLE handle, D3DDDIARG_LOCK *args)
     Device *device = (Device *)handle;
     Resource *resource = (Resource *)args->hResource;
     Surface *surface = surface_of(resource, args->SubResourceIndex);
-    if (surface == NULL) {
+    if (surface == NULL || surface->loose) { /* Who opened it does not look at it. */
         return E_INVALIDARG;
     }
     if (surface->system == NULL && surface->seen == NULL) {
@@ -120,7 +129,7 @@ static HRESULT APIENTRY lock_async(HANDLE handle, D3DDDIARG_LOCKASYNC *args)
     Device *device = (Device *)handle;
     Resource *resource = (Resource *)args->hResource;
     Surface *surface = surface_of(resource, args->SubResourceIndex);
-    if (surface == NULL) {
+    if (surface == NULL || surface->loose) {
         return E_INVALIDARG;
     }
     args->Pitch = surface->pitch;

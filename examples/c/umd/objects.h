@@ -49,6 +49,7 @@ typedef struct Adapter {
 typedef struct Surface {
     UINT width, height, pitch, slice;
     uint64_t bytes;
+    bool loose; /* somebody else's, of which only the size is known */
     D3DKMT_HANDLE allocation; /* the instance that commands use; 0 with system memory */
     D3DKMT_HANDLE newest;     /* the instance that was locked last: see LockAsync */
     D3DGPU_VIRTUAL_ADDRESS address;

@@ -4,12 +4,6 @@
 
 #include "release.h"
 
-/* What those who open a shared surface have to know. Its private data has only its size, so this
- * is in a page of its own behind the picture. */
-typedef struct Shape {
-    UINT width, height, pitch, slice;
-} Shape;
-
 static Resource *new_resource(UINT count, HANDLE runtime)
 {
     Resource *resource =
@@ -65,41 +59,6 @@ static HRESULT bring(Device *device, Surface *surface)
     return result;
 }
 
-static HRESULT write_shape(Device *device, Resource *resource, Surface *surface)
-{
-    Shape shape = {surface->width, surface->height, surface->pitch, surface->slice};
-    HRESULT result = see(device, resource, surface, (D3DDDICB_LOCKFLAGS){.Value = 0});
-    if (FAILED(result)) {
-        return result;
-    }
-    memcpy(surface->seen + surface->bytes - PAGE, &shape, sizeof shape);
-    return unsee(device, surface);
-}
-
-/* Whoever made it may be another driver, so it is not believed. */
-static HRESULT read_shape(Device *device, Resource *resource, Surface *surface)
-{
-    Shape shape;
-    HRESULT result = surface->bytes > PAGE
-        ? see(device, resource, surface, (D3DDDICB_LOCKFLAGS){.ReadOnly = 1})
-        : E_INVALIDARG;
-    if (FAILED(result)) {
-        return result;
-    }
-    memcpy(&shape, surface->seen + surface->bytes - PAGE, sizeof shape);
-    result = unsee(device, surface);
-    if (SUCCEEDED(result)
-        && (shape.width > shape.pitch / PIXEL
-            || (uint64_t)shape.pitch * shape.height > surface->bytes - PAGE)) {
-        result = E_INVALIDARG;
-    }
-    surface->width = shape.width;
-    surface->height = shape.height;
-    surface->pitch = shape.pitch;
-    surface->slice = shape.slice;
-    return result;
-}
-
 /* All surfaces with one pfnAllocateCb, which names the runtime's resource. */
 static HRESULT allocate(Device *device, Resource *resource, UINT source)
 {
@@ -129,9 +88,6 @@ static HRESULT allocate(Device *device, Resource *resource, UINT source)
     }
     for (UINT i = 0; i < count && SUCCEEDED(result); i++) {
         result = bring(device, &resource->surfaces[i]);
-        if (SUCCEEDED(result) && resource->shared) {
-            result = write_shape(device, resource, &resource->surfaces[i]);
-        }
     }
     if (FAILED(result) && resource->in_video) {
         release(device, resource); /* The first error is the answer. */
@@ -178,7 +134,6 @@ static HRESULT APIENTRY create_resource2(HANDLE handle, D3DDDIARG_CREATERESOURCE
     for (UINT i = 0; i < args->SurfCount && SUCCEEDED(result); i++) {
         bool good = shape_surface(&resource->surfaces[i], &args->pSurfList[i], system);
         result = good ? S_OK : E_INVALIDARG;
-        resource->surfaces[i].bytes += resource->shared ? PAGE : 0;
     }
     if (SUCCEEDED(result) && !system) {
         result = allocate(device, resource, args->VidPnSourceId);
@@ -202,7 +157,8 @@ static HRESULT APIENTRY create_resource(HANDLE handle, D3DDDIARG_CREATERESOURCE 
     return result;
 }
 
-/* The allocations of a shared resource are there already; only their handles are new. */
+/* The allocations of a shared resource are there already; only their handles are new. All that
+ * is known of a surface is its size: its private data has no more. */
 static HRESULT APIENTRY open_resource(HANDLE handle, D3DDDIARG_OPENRESOURCE *args)
 {
     Device *device = (Device *)handle;
@@ -225,8 +181,8 @@ static HRESULT APIENTRY open_resource(HANDLE handle, D3DDDIARG_OPENRESOURCE *arg
             break;
         }
         memcpy(&it->bytes, (const uint8_t *)info->pPrivateDriverData + 8, sizeof it->bytes);
+        it->loose = true;
         result = bring(device, it);
-        result = FAILED(result) ? result : read_shape(device, resource, it);
     }
     if (FAILED(result)) {
         free(resource); /* What was not opened here is closed by the runtime. */

@@ -30,7 +30,13 @@ fn with(driver: &str, on: On, story: impl FnOnce(&Bench, &mut Passive)) -> Vec<E
 
 #[test]
 fn each_driver_tells_what_its_hardware_can_do() {
-    let info = |lists, addresses, memory| HardwareInfo { lists, addresses, memory, nodes: 2 };
+    let info = |lists, addresses, memory| HardwareInfo {
+        lists,
+        addresses,
+        memory,
+        resident: memory,
+        nodes: 2,
+    };
     for (driver, expected) in [
         ("softgpu", info(false, false, false)),
         ("table", info(false, false, false)),
@@ -38,7 +44,7 @@ fn each_driver_tells_what_its_hardware_can_do() {
         ("table-memory", info(false, false, true)),
         ("softgpu-virtual", info(false, true, true)),
         ("table-virtual", info(false, true, true)),
-        ("softgpu-listed", info(true, false, true)),
+        ("softgpu-listed", HardwareInfo { resident: false, ..info(true, false, true) }),
         ("table-listed", info(true, false, true)),
     ] {
         for on in [On::Stepped(1), On::Free] {

@@ -47,21 +47,26 @@ fn every_bad_client_is_named_with_its_rule_first() {
     for scenario in scenarios.as_array().unwrap() {
         let name = scenario["name"].as_str().unwrap();
         let mut flown = 0;
-        for driver in ["softgpu", "table", "softgpu-memory", "softgpu-virtual", "table-listed"] {
-            if driver == "table-listed" && flown > 0 {
-                continue; // It is for packets with lists, which the others have not.
+        let plain = ["softgpu", "table", "softgpu-memory", "softgpu-virtual"];
+        // For packets with lists, which the others have not: of WDDM 2, and of WDDM 1.x.
+        let listed = ["table-listed", "softgpu-listed"];
+        for driver in plain.into_iter().chain(listed) {
+            if listed.contains(&driver) && flown > 0 {
+                continue;
             }
             let (code, report) = json(&["check", driver, "--scenario", name, "--deny", "warnings"]);
             let told = &report["scenarios"][0];
             // Without memory, nothing about memory can be told; with it, everything is.
             let needs = told["needs"][0].as_str().unwrap_or_default();
             let lacks = ["an adapter with memory", "a driver with DxgkDdiBuildPagingBuffer"];
-            let memory = ["softgpu-memory", "softgpu-virtual", "table-listed"].contains(&driver);
+            let memory = !["softgpu", "table"].contains(&driver);
             let addresses = needs == "a driver with DxgkDdiCreateProcess";
-            let lists = needs == "a driver with DxgkDdiRender" && driver != "table-listed";
+            let lists = needs == "a driver with DxgkDdiRender" && !listed.contains(&driver);
+            let first = needs == "a driver of WDDM 1.x" && driver == "table-listed";
             if (lacks.contains(&needs) && !memory)
                 || (addresses && driver != "softgpu-virtual")
                 || lists
+                || first
             {
                 continue;
             }

@@ -11,12 +11,16 @@ pub(crate) const LOCKED: &str = "listed, locked";
 /// A device is lost.
 pub(crate) const LOST: &str = "listed, lost";
 
+/// An allocation is renamed.
+pub(crate) const RENAMED: &str = "listed, renamed";
+
 /// The driver and the scenario of a flight here.
 pub(crate) fn flight(name: &str) -> Option<(&'static str, &'static str)> {
     let scenario = match name {
         MOVED => "render-moved",
         LOCKED => "render-locked",
         LOST => "render-lost",
+        RENAMED => "renamed",
         _ => return None,
     };
     Some(("softgpu-listed", scenario))
@@ -24,6 +28,24 @@ pub(crate) fn flight(name: &str) -> Option<(&'static str, &'static str)> {
 
 /// The cases.
 pub(crate) const CASES: &[Case] = &[
+    case(
+        RuleId::ALLOC_LOCK_011,
+        RENAMED,
+        "an allocation that is pinned is renamed",
+        Set("lock.renamed", "subject", "view:2"),
+    ),
+    case(
+        RuleId::KMD_ALLOC_015,
+        RENAMED,
+        "an instance is paged as something else than its driver knows",
+        Set("paging.built of=instance:1", "word", "word:77"),
+    ),
+    case(
+        RuleId::KMD_ALLOC_016,
+        RENAMED,
+        "there are more instances than a driver wants",
+        Set("allocation.limited", "most", "2"),
+    ),
     case(
         RuleId::KMD_CTX_004,
         MOVED,

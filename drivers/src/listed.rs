@@ -23,6 +23,7 @@ use flight::Fence;
 use kernel::Handle;
 use kernel::listed::{Listing, PatchLocation};
 use kernel::miniport::Refusal;
+use softgpu::format::place_in_list;
 use softgpu::{Area as Saves, Stream, Writing};
 use std::slice;
 
@@ -108,6 +109,10 @@ pub(crate) unsafe extern "win64-unwind" fn render(
         multipass: &mut args.MultipassOffset,
     };
     let find_view = |name: Handle| {
+        let place = place_in_list(name).and_then(|it| allocations.get(it));
+        // SAFETY: The words are those of views, which outlive the call.
+        let view = place.and_then(|it| unsafe { find::<View>(it.hDeviceSpecificAllocation) });
+        let name = view.map_or(name, |it| Handle(it.name));
         let target = adapter.board().state().target(device.space, name.0);
         let size = target.ok_or(Refusal::NoHandle)?.size;
         let named = allocations.iter().map(|it| it.hDeviceSpecificAllocation).find(|it| {

@@ -28,6 +28,7 @@ pub(crate) unsafe fn tell_user_mode(
         lists,
         addresses: board.mmu.is_some(),
         memory: board.features.is_some(),
+        resident: board.features.is_some(),
         nodes: NODES,
     };
     // SAFETY: The output is there for the call, and the driver's.

@@ -16,9 +16,9 @@ use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 
 const LISTS: u8 = 5;
-const ADDRESSES: u8 = 6;
+const ADDRESSES: u8 = 14;
 const NAMED: u8 = 0;
-const MEMORY: u8 = 4;
+const MEMORY: u8 = 12;
 
 fn open(flaw: Flaw, flags: u8) -> Flown {
     let flown = Flown::open(flaw, flags).unwrap();
@@ -70,6 +70,24 @@ fn without_memory_nothing_is_made_resident() {
         assert_eq!(flown.notes(), ["submit copy 1 2 256", "signal 1"]);
         flown.close();
     }
+}
+
+#[test]
+fn with_lists_of_wddm_2_the_driver_waits_and_renames() {
+    let mut flown = Flown::open(Flaw::None, LISTS | 8).unwrap();
+    assert_eq!(flown.notes(), ["context", "queue", "fence"]);
+    flown.fake.slow.store(true, SeqCst);
+    let it = flown.create(&[8], 0).unwrap();
+    flown.fill((it, 0), 8, 1).unwrap();
+    flown.notes();
+    flown.lock(it, Lock::Discard).unwrap();
+    assert_eq!(flown.notes(), ["allocate 0: 1", "resident [2]", "wait 91 7", "lock2 2"]);
+    flown.unlock(it).unwrap();
+    flown.fill((it, 0), 8, 2).unwrap();
+    flown.flush().unwrap();
+    let drawn = "render fill 1+0 256 1, fill 2+0 256 2 uses [1, 2]";
+    assert_eq!(flown.notes(), ["unlock2 2", drawn, "signal 1"]);
+    flown.close();
 }
 
 #[test]

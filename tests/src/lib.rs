@@ -105,7 +105,7 @@ pub fn attempt(
 
 /// A census lists what its owners still know. This is what the events say: whatever came, went.
 fn all_gone(events: &[Event]) -> Result<(), String> {
-    const LIVES: [(&str, &str); 8] = [
+    const LIVES: [(&str, &str); 9] = [
         ("device.created", "device.destroyed"),
         ("context.created", "context.destroyed"),
         ("resource.created", "resource.gone"),
@@ -114,6 +114,7 @@ fn all_gone(events: &[Event]) -> Result<(), String> {
         ("view.opened", "view.closed"),
         ("context-allocation.created", "context-allocation.gone"),
         ("keyed.created", "keyed.gone"),
+        ("instance.made", "instance.gone"),
     ];
     let count = |name: &str| events.iter().filter(|it| it.what.name() == name).count();
     match LIVES.iter().find(|(came, went)| count(came) != count(went)) {

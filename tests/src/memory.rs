@@ -99,7 +99,8 @@ impl<'a> MemoryBench<'a> {
     pub fn lock(&self, at: &mut Passive, view: u32, hurries: bool) -> Result<usize, Refused> {
         let (device, view) = (Handle(self.device), Handle(view));
         let order = LockOrder { device, view, waits: hurries, hurries, ..LockOrder::default() };
-        self.wing.kernel.lock(at, self.client.session().process(), &order)
+        let shown = self.wing.kernel.lock(at, self.client.session().process(), &order)?;
+        Ok(shown.address)
     }
 
     /// Unlocks it.

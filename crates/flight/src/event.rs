@@ -154,6 +154,8 @@ events! {
         adapter: Subject, device: Subject, resource: Option<Subject>,
         size: u64, pitch_size: u64, alignment: u64, given: Hex, seen: Hex
     }
+    /// Its driver does not want more than so many instances of it.
+    AllocationLimited "allocation.limited" { most: u32 }
     /// Its memory and paging work are given back: no view of it is in use.
     AllocationUnplaced "allocation.unplaced" {}
     /// The driver was told that the allocation is gone.
@@ -370,6 +372,15 @@ events! {
     LockAimed "lock.aimed" { place: Text }
     /// One lock of it ended, or was `dropped` because it ended.
     LockEnded "lock.ended" { count: u32, dropped: bool }
+
+    /// Another instance of an allocation was made: subject the instance. Its driver knows it by
+    /// that word; `count` are there now.
+    InstanceMade "instance.made" { of: Subject, view: Subject, word: Subject, count: u32 }
+    /// By a lock that discards, another instance is the newest, or the allocation itself again:
+    /// subject the view. That happened so often, the first time when it was made.
+    LockRenamed "lock.renamed" { to: Subject, turn: u64 }
+    /// An instance is gone, with its memory.
+    InstanceGone "instance.gone" {}
 
     /// An allocation was offered: its bytes may go when memory is short. Subject the view.
     OfferMade "offer.made" { priority: u32, behind: u32 }

@@ -60,6 +60,8 @@ pub enum Kind {
     UserDevice,
     /// A resource of such a device: a group of surfaces.
     Surfaces,
+    /// An instance of an allocation that was renamed; the first is the allocation itself.
+    Instance,
 }
 
 /// What an event is about: the third device, the first word.
@@ -100,6 +102,7 @@ const KINDS: &[(Kind, &str)] = &[
     (Kind::UserAdapter, "user-adapter"),
     (Kind::UserDevice, "user-device"),
     (Kind::Surfaces, "surfaces"),
+    (Kind::Instance, "instance"),
 ];
 
 impl Kind {

@@ -2,6 +2,7 @@
 //! that created them, because a shared resource can outlive its device.
 
 use crate::miniport::DriverAllocation;
+use crate::renamed::Renames;
 use crate::store::Few;
 
 /// A piece of memory (`hAllocation` of the DDI).
@@ -20,8 +21,10 @@ pub struct Allocation {
     pub(crate) primary: bool,
     /// Video is captured into it.
     pub(crate) capture: bool,
-    /// Its memory, on an adapter that has some.
+    /// Its memory, on an adapter that has some: that of its newest instance.
     pub(crate) extent: Option<u32>,
+    /// Its instances, once a lock has asked for another.
+    pub(crate) renames: Option<Box<Renames>>,
     /// Its private data, as the driver left it.
     pub(crate) private: Vec<u8>,
     /// The views that are not closed, by number: its reasons to live.

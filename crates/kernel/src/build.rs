@@ -16,7 +16,7 @@ use crate::handle::{Handle, Reservations, Reserved};
 use crate::kernel::Kernel;
 use crate::lock::Held;
 use crate::memory::Extent;
-use crate::miniport::{Blank, Born, DriverResource, Opening, ViewBirth};
+use crate::miniport::{Blank, Born, DriverResource, Generation, Opening, ViewBirth};
 use crate::refused::Refused;
 use crate::resource::{Resource, ResourceView};
 use crate::store::Few;
@@ -77,6 +77,10 @@ impl Kernel {
             let extent = extent.map(|it| world.extents.add(it));
             if let Some(extent) = extent {
                 self.say_wanted(world, extent);
+                let most = shape.wants.instances;
+                if most > 0 && inside.driver.generation == Generation::One {
+                    self.log.emit(subject, What::AllocationLimited { most });
+                }
             }
             world.allocations.add(Allocation {
                 adapter: inside.adapter,
@@ -87,6 +91,7 @@ impl Kernel {
                 primary: order.primaries.contains(&built.allocations.len()),
                 capture: shape.wants.flags.capture,
                 extent,
+                renames: None,
                 private: private.clone(),
                 views: Few::new(),
                 between: true,
@@ -352,6 +357,7 @@ impl World {
                 device: making.inside.device,
                 part_of: built.place.map(|it| it.view),
                 handle: name.handle(),
+                retired: false,
                 stage: Stage::Building,
                 word: None,
                 resident: 0,

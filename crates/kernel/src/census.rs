@@ -34,6 +34,7 @@ impl Kernel {
         let world = self.world.hold();
         let mut all = Vec::new();
         world.list_adapters(&mut all);
+        world.list_instances(&mut all);
         world.list_processes(&mut all);
         world.list_keyed(&mut all);
         Census { live: by_owner(all) }
@@ -87,6 +88,14 @@ impl World {
             let mut why: Vec<String> = views.flat_map(|it| self.why_view(it)).collect();
             why.push(format!("{} bytes, {} of them private data", it.size, it.private.len()));
             all.push(Live { subject: Kind::Allocation.nr(number), owner, why });
+        }
+    }
+
+    fn list_instances(&self, all: &mut Vec<Live>) {
+        for (number, it) in self.instances.iter() {
+            let owner = Some(Kind::Allocation.nr(*it));
+            let why = vec![format!("an instance of allocation {it}")];
+            all.push(Live { subject: Kind::Instance.nr(number), owner, why });
         }
     }
 

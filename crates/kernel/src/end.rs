@@ -7,6 +7,7 @@
 //! 3. A resource goes with the last of its members, once no device has a view of it. Its word
 //!    is taken out, lent or moved, and put back under the resource's key.
 
+use crate::allocation::Allocation;
 use crate::ddi::{Driver, For};
 use crate::gate::Pass;
 use crate::kernel::Kernel;
@@ -117,8 +118,7 @@ impl Kernel {
             let Some(it) = world.allocations.get_mut(number) else { continue };
             if !it.unplaced && it.views.iter().all(|it| closing.binary_search(it).is_ok()) {
                 it.unplaced = true;
-                let extent = it.extent.take();
-                if let Some(extent) = extent {
+                for extent in it.take_extents() {
                     self.release_extent(world, extent);
                 }
                 self.log.emit(Kind::Allocation.nr(number), What::AllocationUnplaced {});
@@ -251,8 +251,8 @@ impl Kernel {
         let mut world = self.world.hold();
         for (allocation, word) in allocations.iter().zip(words) {
             // One that was never opened has memory still.
-            let extent = world.allocations.get_mut(*allocation).and_then(|it| it.extent.take());
-            if let Some(extent) = extent {
+            let extents = world.allocations.get_mut(*allocation).map(Allocation::take_extents);
+            for extent in extents.unwrap_or_default() {
                 self.release_extent(&mut world, extent);
             }
             world.remove_allocation(*allocation);

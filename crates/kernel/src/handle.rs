@@ -35,7 +35,7 @@ pub struct Reserved(Handle);
 /// The names that one call builds things for: two, mostly, or one.
 pub(crate) type Reservations = SmallVec<[Reserved; 4]>;
 
-/// Why a handle was not believed: one status for the caller, four for the verifier.
+/// Why a handle was not believed: one status for the caller, more for the verifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadHandle {
     /// Never issued: made up.
@@ -46,6 +46,8 @@ pub enum BadHandle {
     Unfinished,
     /// Any handle of a process that has ended.
     ProcessEnded,
+    /// The name of an instance that is not the newest of this view's allocation any more.
+    Retired(Subject),
     /// The name of something of another kind.
     WrongKind(Subject),
 }

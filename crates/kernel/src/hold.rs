@@ -45,6 +45,7 @@ impl Kernel {
         let mut world = self.world.hold();
         let Call { number: call, process, .. } = InCall::current()?;
         let subject = world.processes.get(process?)?.names.find_for_driver(handle)?;
+        let subject = world.as_view(subject);
         let stray = of_device && subject.kind == Kind::ResourceView;
         let broken = stray.then(|| {
             let handle = Hex(handle.0);

@@ -76,7 +76,8 @@ impl World {
     /// What a name means in the process the running call is for.
     fn named_here(&self, handle: Handle) -> Option<Subject> {
         let Call { process, .. } = InCall::current()?;
-        self.processes.get(process?)?.names.find_for_driver(handle)
+        let found = self.processes.get(process?)?.names.find_for_driver(handle)?;
+        Some(self.as_view(found))
     }
 
     /// The name of a member, also of one that the running call is building.

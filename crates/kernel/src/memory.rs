@@ -103,7 +103,7 @@ pub(crate) struct Buffer {
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Extent {
     pub(crate) adapter: u32,
-    /// The allocation it is the memory of.
+    /// The allocation it is the memory of, or the instance of one.
     pub(crate) owner: Subject,
     /// The driver's word for that.
     pub(crate) word: usize,
@@ -118,6 +118,8 @@ pub(crate) struct Extent {
     pub(crate) place: Place,
     /// It has bytes that somebody may want again.
     pub(crate) content: bool,
+    /// Packets that list it, and calls that make such.
+    pub(crate) named: u32,
     /// Steps planned and not done.
     pub(crate) pending: u32,
     /// Those of them that move or change its bytes.
@@ -201,6 +203,7 @@ impl Extent {
             thrown: Vec::new(),
             place: Place::Nowhere,
             content: false,
+            named: 0,
             pending: 0,
             moving: 0,
             held: 0,

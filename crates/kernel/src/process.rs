@@ -176,16 +176,26 @@ impl World {
         handle: Handle,
         kind: Kind,
     ) -> Result<u32, Refused> {
+        let found = self.found(process, argument, handle)?;
+        let number = match kind {
+            Kind::View => self.newest_view(found),
+            _ if found.kind == kind => Ok(found.number),
+            _ => Err(BadHandle::WrongKind(found)),
+        };
+        number.map_err(|why| Refused::Handle { argument, handle, why })
+    }
+
+    /// What a client's handle names, of whatever kind.
+    pub(crate) fn found(
+        &self,
+        process: ProcessId,
+        argument: Argument,
+        handle: Handle,
+    ) -> Result<Subject, Refused> {
         let found = match self.processes.get(process.0) {
             Some(it) if !it.ended => it.names.find(handle),
             _ => Err(BadHandle::ProcessEnded),
         };
-        match found {
-            Ok(subject) if subject.kind == kind => Ok(subject.number),
-            Ok(other) => {
-                Err(Refused::Handle { argument, handle, why: BadHandle::WrongKind(other) })
-            }
-            Err(why) => Err(Refused::Handle { argument, handle, why }),
-        }
+        found.map_err(|why| Refused::Handle { argument, handle, why })
     }
 }

@@ -608,8 +608,9 @@ impl World {
         for step in &batch.done {
             let Some(owner) = self.extents.get(step.extent).map(|it| it.owner) else { continue };
             match owner.kind {
-                Kind::Allocation => {
-                    let views = self.allocations.get(owner.number).map(|it| it.views.iter());
+                Kind::Allocation | Kind::Instance => {
+                    let of = self.allocation_of(owner).and_then(|it| self.allocations.get(it));
+                    let views = of.map(|it| it.views.iter());
                     let device = |it: &u32| self.views.get(*it).map(|it| (it.device, owner));
                     owners.extend(views.into_iter().flatten().filter_map(device));
                 }

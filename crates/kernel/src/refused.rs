@@ -110,6 +110,13 @@ pub enum Refused {
         /// How many it may have.
         most: u32,
     },
+    /// A packet lists an instance, and one that is newer was listed before it.
+    Older {
+        /// The instance.
+        handle: Handle,
+        /// The view of what it is an instance of.
+        view: Subject,
+    },
     /// It is locked, and can be in no aperture.
     LockedAway(Subject),
     /// There is no such event of the client.

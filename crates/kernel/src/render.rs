@@ -104,24 +104,45 @@ impl Kernel {
         self.in_context(at, process, order.context, |at, context, inside| {
             self.look_again(inside)?;
             let uses = self.uses(process, inside.device, order)?;
-            if inside.driver.generation == Generation::Two {
-                self.judge_resident(context, inside, &uses)?;
-            }
-            let packets = self.translate(at, process, context, inside, order, &uses)?;
-            let count = u32::try_from(packets.len()).unwrap_or(u32::MAX);
-            let mut refused = Ok(());
-            for packet in packets {
-                let number = self.world.hold().listed.add(packet);
-                refused =
-                    refused.and_then(|()| self.queue_packet(context, inside, Load::Listed(number)));
-                if refused.is_err() {
-                    self.end_listed(&mut self.world.hold(), number);
-                }
-            }
-            refused?;
+            let named = once(&uses);
+            let queued = self.make_packets(at, process, context, inside, order, &uses);
+            self.count_named(&mut self.world.hold(), &named, false);
+            let count = queued?;
             self.send(at, process.0, context, inside)?;
             Ok(count)
         })
+    }
+
+    /// Has the driver write packets, and puts them into their context's line.
+    fn make_packets(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        context: u32,
+        inside: &Inside<'_>,
+        order: &RenderOrder,
+        uses: &[Use],
+    ) -> Result<u32, Refused> {
+        if inside.driver.generation == Generation::Two {
+            self.judge_resident(context, inside, uses)?;
+        }
+        let packets = self.translate(at, process, context, inside, order, uses)?;
+        let count = u32::try_from(packets.len()).unwrap_or(u32::MAX);
+        self.world.hold().keep_listed(uses.iter().map(|it| (it.view, it.extent)));
+        let mut refused = Ok(());
+        for packet in packets {
+            let number = {
+                let world = &mut *self.world.hold();
+                self.count_named(world, &packet.extents(), true);
+                world.listed.add(packet)
+            };
+            refused =
+                refused.and_then(|()| self.queue_packet(context, inside, Load::Listed(number)));
+            if refused.is_err() {
+                self.end_listed(&mut self.world.hold(), number);
+            }
+        }
+        refused.map(|()| count)
     }
 
     /// Whether the kernel brings what packets list, for a device's driver: from WDDM 2 on its
@@ -134,20 +155,19 @@ impl Kernel {
         on.is_some_and(|it| it.driver.generation == Generation::One)
     }
 
-    /// What a client's list names.
+    /// What a client's list names: counted as named, until its call is over.
     fn uses(
         &self,
         process: ProcessId,
         device: u32,
         order: &RenderOrder,
     ) -> Result<Vec<Use>, Refused> {
-        let world = self.world.hold();
-        let handles: Vec<Handle> = order.list.iter().map(|it| it.0).collect();
-        let views = world.views_of(process, device, &handles)?;
+        let mut guard = self.world.hold();
+        let world = &mut *guard;
+        let views = world.listed_instances(process, device, order)?;
         let mut uses = Vec::with_capacity(views.len());
-        for (view, (_, write)) in views.into_iter().zip(&order.list) {
+        for ((view, extent), (_, write)) in views.into_iter().zip(&order.list) {
             let subject = Kind::View.nr(view);
-            let extent = world.extent_of(view).ok_or(Refused::NoVideoMemory)?;
             let it = world.extents.get(extent).ok_or(Refused::NoVideoMemory)?;
             let memory = world.memory(it.adapter).ok_or(Refused::NoVideoMemory)?.1;
             if it.offer.is_some() {
@@ -163,6 +183,7 @@ impl Kernel {
             let bytes = it.bytes;
             uses.push(Use { view, word, extent, write: *write, bytes, told: None });
         }
+        self.count_named(world, &once(&uses), true);
         Ok(uses)
     }
 
@@ -671,11 +692,13 @@ impl Kernel {
             let about = Kind::Context.nr(it.context);
             self.log.judge(RuleId::KMD_SUBMIT_011, Who::Driver, about, place, None);
         }
+        let extents = it.extents();
         if it.held {
-            for extent in it.extents() {
-                world.hold_extent(extent, false);
+            for extent in &extents {
+                world.hold_extent(*extent, false);
             }
         }
+        self.count_named(world, &extents, false);
         let passed = |(node, fence, _): (usize, Fence, bool)| {
             let on = world.adapters.get(it.adapter).and_then(|it| it.nodes.get(node));
             on.is_none_or(|it| it.passed.covers(fence))
@@ -750,11 +773,16 @@ impl Kernel {
 impl Listed {
     /// What it uses, each once.
     fn extents(&self) -> Vec<u32> {
-        let mut extents: Vec<u32> = self.uses.iter().map(|it| it.extent).collect();
-        extents.sort_unstable();
-        extents.dedup();
-        extents
+        once(&self.uses)
     }
+}
+
+/// The extents that are used, each once.
+fn once(uses: &[Use]) -> Vec<u32> {
+    let mut extents: Vec<u32> = uses.iter().map(|it| it.extent).collect();
+    extents.sort_unstable();
+    extents.dedup();
+    extents
 }
 
 impl Use {

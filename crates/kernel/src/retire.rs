@@ -162,6 +162,7 @@ impl Kernel {
             it.retirement = Some(number);
             let handle = it.handle;
             self.unname(world, process, handle);
+            self.unname_instances(world, process, *view);
             self.log.emit(Kind::View.nr(*view), What::ViewUnnamed { by, retirement: subject });
             self.drop_locks(world, *view);
             world.unlist(*view, assume);
@@ -394,9 +395,9 @@ impl World {
             let allocation = self.allocations.get(self.views.get(*view)?.allocation)?;
             let all = allocation.views.len() == 1
                 || allocation.views.iter().all(|other| it.views.contains(other));
-            allocation.extent.filter(|_| all)
+            all.then(|| allocation.extents())
         };
-        it.views.iter().filter_map(last).collect()
+        it.views.iter().filter_map(last).flatten().collect()
     }
 
     /// The retirements of a device whose work has passed, taken off its queue.

@@ -115,6 +115,9 @@ pub struct Wants {
     pub evict: SegmentSet,
     /// How much it is worth keeping (`AllocationPriority`).
     pub priority: u32,
+    /// How many instances of it there may be (`MaximumRenamingListLength`); zero: the driver
+    /// does not care.
+    pub instances: u32,
     /// What else the driver says of it.
     pub flags: WantsFlags,
 }

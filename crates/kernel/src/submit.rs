@@ -156,7 +156,7 @@ impl World {
                 start.is_some_and(|at| at < end && to.address < at.saturating_add(it.bytes))
             };
             let there = self.extents.iter().filter(|it| meets(it.1)).map(|it| it.1.owner);
-            there.filter(|it| it.kind == Kind::Allocation).map(|it| it.number).collect()
+            there.filter_map(|it| self.allocation_of(it)).collect()
         };
         all.sort_unstable();
         all.dedup();

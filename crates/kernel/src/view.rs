@@ -11,6 +11,8 @@ pub struct View {
     /// The device's view of the resource it belongs to.
     pub(crate) part_of: Option<u32>,
     pub(crate) handle: Handle,
+    /// A newer instance of its allocation has another name.
+    pub(crate) retired: bool,
     pub(crate) stage: Stage,
     /// The driver's word; taken out by the call that closes it.
     pub(crate) word: Option<DriverView>,

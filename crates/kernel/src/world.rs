@@ -44,6 +44,8 @@ pub(crate) struct World {
     pub(crate) resource_views: Store<ResourceView>,
     pub(crate) allocations: Store<Allocation>,
     pub(crate) views: Store<View>,
+    /// Instances of allocations: of which.
+    pub(crate) instances: Store<u32>,
     pub(crate) retirements: Store<Retirement>,
     /// The global names of shared resources and keyed mutexes.
     pub(crate) shares: Names,
@@ -117,6 +119,7 @@ impl World {
             resource_views: Store::default(),
             allocations: Store::default(),
             views: Store::default(),
+            instances: Store::default(),
             retirements: Store::default(),
             shares: Names::global(),
             kernel_names: Names::kernel(),
@@ -175,6 +178,7 @@ impl World {
             if home.is_some_and(|it| !member(it)) {
                 return Err(format!("allocation {number} is no member of its resource"));
             }
+            self.validate_instances(number, allocation)?;
             if allocation.views.is_empty() && !allocation.between {
                 return Err(format!("allocation {number} lives without a view"));
             }
@@ -215,6 +219,7 @@ impl World {
             Kind::Context => self.contexts.get(number).is_some(),
             Kind::ResourceView => self.resource_views.get(number).is_some(),
             Kind::View => self.views.get(number).is_some(),
+            Kind::Instance => self.instances.get(number).is_some(),
             Kind::Queue | Kind::QueueFence => self.queues.get(number).is_some(),
             Kind::Sync => self.sync.objects.get(number).is_some(),
             Kind::Keyed => self.keyed.get(number).is_some(),

@@ -17,6 +17,8 @@ pub(crate) fn of_allocation(info: &DXGK_ALLOCATIONINFO) -> Wants {
         preferred: preferences(info.PreferredSegment, from_end),
         evict: SegmentSet(info.EvictionSegmentSet),
         priority: info.AllocationPriority,
+        // From WDDM 2 on it says something else, and nothing is renamed.
+        instances: info.MaximumRenamingListLength,
         flags: WantsFlags {
             cpu_visible: flags.has(FlagsWddm2::CpuVisible),
             cached: flags.has(FlagsWddm2::Cached),
@@ -40,6 +42,7 @@ pub(crate) fn of_context_allocation(args: &DXGKARGCB_CREATECONTEXTALLOCATION) ->
         preferred: preferences(args.PreferredSegment, flags.has(Flags::FromEndOfSegment)),
         evict: SegmentSet(args.EvictionSegmentSet),
         priority: 0,
+        instances: 0,
         flags: WantsFlags {
             cpu_visible: flags.has(Flags::CpuVisible),
             cached: flags.has(Flags::Cached),

@@ -27,6 +27,7 @@ pub fn anywhere() -> Wants {
         preferred: prefer(&order),
         evict: SegmentSet::default(),
         priority: NORMAL_PRIORITY,
+        instances: 0,
         flags: WantsFlags { cpu_visible: true, ..WantsFlags::default() },
     }
 }
@@ -47,7 +48,7 @@ fn prefer(order: &[u32]) -> [Option<Preference>; 5] {
 /// The private data of an allocation of `size` bytes that is to be in these places.
 ///
 /// Of the flags a client chooses `cpu_visible`, `cached` and `pinned`; an alignment of zero is
-/// a page.
+/// a page; there can be at most 2^24 - 1 instances.
 pub fn describe_in(size: u64, alignment: u64, wants: &Wants) -> Vec<u8> {
     let mut bytes = START.to_vec();
     bytes.extend(size.to_le_bytes());
@@ -57,7 +58,7 @@ pub fn describe_in(size: u64, alignment: u64, wants: &Wants) -> Vec<u8> {
     });
     let WantsFlags { cpu_visible, cached, pinned, .. } = wants.flags;
     let flags = u32::from(cpu_visible) | u32::from(cached) << 1 | u32::from(pinned) << 2;
-    let words = [wants.segments.0, wants.evict.0, wants.priority, flags];
+    let words = [wants.segments.0, wants.evict.0, wants.priority, flags | wants.instances << 8];
     bytes.extend(words.into_iter().chain(preferred).flat_map(u32::to_le_bytes));
     bytes
 }
@@ -93,7 +94,7 @@ fn read_long(bytes: &[u8]) -> Result<(u64, u64, Wants), Refusal> {
         1..=LARGEST => (),
         _ => return Err(Refusal::NoMemory),
     }
-    if flags & !7 != 0 {
+    if flags & 0xf8 != 0 {
         return Err(Refusal::Invalid);
     }
     let preference = |it| Preference { segment: it & !FROM_TOP, from_top: it & FROM_TOP != 0 };
@@ -102,6 +103,7 @@ fn read_long(bytes: &[u8]) -> Result<(u64, u64, Wants), Refusal> {
         preferred: preferred.map(|it| (it != 0).then(|| preference(it))),
         evict: SegmentSet(*evict),
         priority: *priority,
+        instances: flags >> 8,
         flags: WantsFlags {
             cpu_visible: flags & 1 != 0,
             cached: flags & 2 != 0,

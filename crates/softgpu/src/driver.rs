@@ -232,6 +232,7 @@ impl Miniport for SoftGpu {
             lists: self.lists.is_some(),
             addresses: self.mmu().is_some(),
             memory: self.plan.is_some(),
+            resident: self.plan.is_some() && self.lists.is_none(),
             nodes: NODES,
         };
         info.write(data)

@@ -47,6 +47,21 @@ const RAW: u32 = 4;
 const FILL_AT: u32 = 5;
 const COPY_AT: u32 = 6;
 
+/// What the low six bits are of a name that is a place in a packet's list: of a handle they are
+/// zero.
+const PLACE: u32 = 1;
+
+/// The allocation at a place of the packet's list, from zero on. Which instance of an allocation
+/// that was renamed is meant only its list says.
+pub fn listed(place: u32) -> Handle {
+    Handle(place << 6 | PLACE)
+}
+
+/// The place that a name in a command is, if it is one.
+pub fn place_in_list(name: Handle) -> Option<usize> {
+    (name.0 & 0x3f == PLACE).then_some((name.0 >> 6) as usize)
+}
+
 /// One thing for the hardware to do. Memory is named by `M`: a client's handle, until the
 /// driver has found what that names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

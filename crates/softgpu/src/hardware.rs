@@ -14,8 +14,10 @@ const VERSION: u32 = 1;
 const LISTS: u32 = 1;
 const ADDRESSES: u32 = 2;
 const MEMORY: u32 = 4;
+const RESIDENT: u32 = 8;
 
 /// What the hardware and its miniport can do.
+#[expect(clippy::struct_excessive_bools, reason = "they are flags")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HardwareInfo {
     /// Packets have lists (`DxgkDdiRender`).
@@ -24,6 +26,8 @@ pub struct HardwareInfo {
     pub addresses: bool,
     /// It has memory of its own.
     pub memory: bool,
+    /// What packets use is to be resident before (WDDM 2); else it is brought.
+    pub resident: bool,
     /// How many nodes take packets.
     pub nodes: u32,
 }
@@ -34,8 +38,10 @@ impl HardwareInfo {
     pub fn write(self, buffer: &mut [u8]) -> Result<(), Refusal> {
         let place = buffer.first_chunk_mut::<HARDWARE_INFO_SIZE>().ok_or(Refusal::Invalid)?;
         let bit = |set: bool, flag: u32| if set { flag } else { 0 };
-        let flags =
-            bit(self.lists, LISTS) | bit(self.addresses, ADDRESSES) | bit(self.memory, MEMORY);
+        let flags = bit(self.lists, LISTS)
+            | bit(self.addresses, ADDRESSES)
+            | bit(self.memory, MEMORY)
+            | bit(self.resident, RESIDENT);
         let numbers = [u32::from_le_bytes(MAGIC), VERSION, flags, self.nodes, 0, 0, 0, 0];
         for (to, number) in place.chunks_exact_mut(4).zip(numbers) {
             to.copy_from_slice(&number.to_le_bytes());
@@ -57,6 +63,7 @@ pub fn read_hardware_info(buffer: &[u8]) -> Result<HardwareInfo, Refusal> {
                 lists: has(LISTS),
                 addresses: has(ADDRESSES),
                 memory: has(MEMORY),
+                resident: has(RESIDENT),
                 nodes: number(3),
             })
         }
@@ -70,19 +77,19 @@ mod tests {
     use super::*;
 
     const ALL: HardwareInfo =
-        HardwareInfo { lists: true, addresses: true, memory: true, nodes: 0x0102 };
+        HardwareInfo { lists: true, addresses: true, memory: true, resident: true, nodes: 0x0102 };
 
     #[test]
     fn the_answer_is_thirty_two_bytes_and_reads_back() {
         let mut bytes = [0xaa; 40];
         assert_eq!(ALL.write(&mut bytes), Ok(()));
-        let mut expected = *b"WTUM\x01\0\0\0\x07\0\0\0\x02\x01\0\0................\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa";
+        let mut expected = *b"WTUM\x01\0\0\0\x0f\0\0\0\x02\x01\0\0................\xaa\xaa\xaa\xaa\xaa\xaa\xaa\xaa";
         expected[16..32].fill(0);
         assert_eq!(bytes, expected, "the rest is as it was");
         assert_eq!(read_hardware_info(&bytes), Ok(ALL));
-        for bits in 0..8_u32 {
-            let [lists, addresses, memory] = [1, 2, 4].map(|it| bits & it != 0);
-            let info = HardwareInfo { lists, addresses, memory, nodes: bits };
+        for bits in 0..16_u32 {
+            let [lists, addresses, memory, resident] = [1, 2, 4, 8].map(|it| bits & it != 0);
+            let info = HardwareInfo { lists, addresses, memory, resident, nodes: bits };
             assert_eq!(info.write(&mut bytes), Ok(()));
             assert_eq!((bytes[8], read_hardware_info(&bytes)), (bytes[12], Ok(info)));
         }

@@ -1,6 +1,7 @@
 //! What the driver does as one of WDDM 1.x: packets name what they use, and are patched.
 //!
-//! The client's commands are those of [`super::format`]; they name allocations by handle. The
+//! The client's commands are those of [`super::format`]; they name allocations by handle, or by
+//! their place in the packet's list. The
 //! hardware's are its paging commands, which only a driver may write: a client that has some of
 //! its own ([`super::format::raw_fill`]) is refused.
 
@@ -83,7 +84,14 @@ impl SoftGpu {
             multipass: rendering.multipass,
         };
         let context = rendering.context.word();
-        let find = |handle| self.state().records.view_of(context, handle);
+        let list = rendering.list;
+        let find = |handle| match format::place_in_list(handle) {
+            Some(place) => {
+                let view = list.get(place).ok_or(Refusal::Invalid)?.view;
+                Ok((view, self.state().records.size_of(view)?))
+            }
+            None => self.state().records.view_of(context, handle),
+        };
         translate(&bytes.ok_or(Refusal::UserMemory)?, rendering.list, &mut writing, find)
     }
 
@@ -150,7 +158,8 @@ fn write(
     let mut find = |place: u32, handle: Handle, offset: u64, length: u64| {
         let (view, size) = view(handle)?;
         let inside = offset.checked_add(length).is_some_and(|end| end <= size);
-        let index = list.iter().position(|it| it.view == view).filter(|_| inside);
+        let named = || list.iter().position(|it| it.view == view);
+        let index = format::place_in_list(handle).or_else(named).filter(|_| inside);
         let index = index.ok_or(Refusal::Invalid)?;
         let far = u32::try_from(offset).map_err(|_| Refusal::Invalid)?;
         addresses.push((place, u32::try_from(index).unwrap_or(u32::MAX), far));

@@ -266,8 +266,13 @@ impl Records {
         let context = self.contexts.get(&context).ok_or(Refusal::Invalid)?;
         let device = self.devices.get(&context.device).ok_or(Refusal::Invalid)?;
         let word = *device.names.get(&handle.0).ok_or(Refusal::NoHandle)?;
-        let allocation = self.views.get(&word).and_then(|it| it.allocation.upgrade());
-        Ok((word, allocation.ok_or(Refusal::NoHandle)?.size()))
+        Ok((word, self.size_of(word)?))
+    }
+
+    /// How many bytes a view shows.
+    pub(crate) fn size_of(&self, view: usize) -> Answer<u64> {
+        let allocation = self.views.get(&view).and_then(|it| it.allocation.upgrade());
+        Ok(allocation.ok_or(Refusal::NoHandle)?.size())
     }
 
     /// What every device with this name means by it, if that is the same.

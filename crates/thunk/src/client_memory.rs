@@ -150,6 +150,27 @@ impl Client {
         Ok(args.pData.addr())
     }
 
+    /// `D3DKMTLock` of all, with `Discard` and these flags: the handle that the allocation has
+    /// from here on, and the address.
+    pub fn lock_discard(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+        allocation: D3DKMT_HANDLE,
+        flags: u32,
+    ) -> Result<(D3DKMT_HANDLE, usize), NTSTATUS> {
+        let discards = D3DDDICB_LOCKFLAGS::Discard | D3DDDICB_LOCKFLAGS::LockEntire;
+        let mut args = D3DKMT_LOCK {
+            hDevice: device,
+            hAllocation: allocation,
+            Flags: D3DDDICB_LOCKFLAGS { Value: flags | discards },
+            ..D3DKMT_LOCK::ZERO
+        };
+        // SAFETY: `args` lives here.
+        succeeded(unsafe { lock::D3DKMTLock(&self.session, at, &raw mut args) })?;
+        Ok((args.hAllocation, args.pData.addr()))
+    }
+
     /// `D3DKMTUnlock`.
     pub fn unlock(
         &self,

@@ -142,6 +142,7 @@ pub const ENTRIES: &[Line] = &[
             RuleId::SUBMIT_RENDER_002,
             RuleId::SUBMIT_RENDER_003,
             RuleId::SUBMIT_RENDER_004,
+            RuleId::SUBMIT_RENDER_006,
         ],
         answers: &[
             BAD,
@@ -382,7 +383,7 @@ pub const ENTRIES: &[Line] = &[
     },
     Line {
         name: "D3DKMTLock",
-        lacks: "the whole is shown whatever pages are listed, and nothing is renamed",
+        lacks: "the whole is shown whatever pages are listed",
         rules: LOCK_RULES,
         answers: LOCK_ANSWERS,
         passes_on: &[],

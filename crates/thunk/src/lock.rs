@@ -110,12 +110,11 @@ const UNLOCKED_2: Kept = Kept {
 };
 
 /// Flags that have no effect here yet: said when used.
-const WITHOUT_EFFECT: &[(u32, &str)] = &[
-    (Flags::Discard, "D3DKMTLock.Flags.Discard"),
-    (Flags::UseAlternateVA, "D3DKMTLock.Flags.UseAlternateVA"),
-];
+const WITHOUT_EFFECT: &[(u32, &str)] =
+    &[(Flags::UseAlternateVA, "D3DKMTLock.Flags.UseAlternateVA")];
 
-/// Shows an allocation to the CPU, when the work before is done.
+/// Shows an allocation to the CPU, when the work before is done; or another instance of it,
+/// by the handle that it has then, to a caller that does not want the bytes it had (`Discard`).
 ///
 /// # Safety
 ///
@@ -131,9 +130,15 @@ pub unsafe fn D3DKMTLock(session: &Session, at: &mut Passive, args: *mut D3DKMT_
         for (_, name) in WITHOUT_EFFECT.iter().filter(|(flag, _)| asked.Flags.has(*flag)) {
             session.absent(name);
         }
+        let device = Handle(asked.hDevice);
+        // WINDOWS: from WDDM 2 on nothing is renamed (documented).
+        let renames = session.kernel.brings_listed(session.process, device);
+        if asked.Flags.has(Flags::Discard) && !renames {
+            session.absent("D3DKMTLock.Flags.Discard");
+        }
         let has = |flag| asked.Flags.has(flag);
         let order = LockOrder {
-            device: Handle(asked.hDevice),
+            device,
             view: Handle(asked.hAllocation),
             waits: !has(Flags::IgnoreSync),
             hurries: has(Flags::DonotWait),
@@ -141,10 +146,13 @@ pub unsafe fn D3DKMTLock(session: &Session, at: &mut Passive, args: *mut D3DKMT_
             aperture: has(Flags::AcquireAperture),
             alternate: has(Flags::UseAlternateVA),
             unsynced: has(Flags::IgnoreSync | Flags::IgnoreReadSync),
+            discards: has(Flags::Discard),
+            unnamed: has(Flags::NoExistingReference),
         };
         let locked = session.kernel.lock(at, session.process, &order);
-        let address = answer(session, LOCKED, locked)?;
-        asked.pData = ptr::with_exposed_provenance_mut(address);
+        let shown = answer(session, LOCKED, locked)?;
+        asked.hAllocation = shown.view.0;
+        asked.pData = ptr::with_exposed_provenance_mut(shown.address);
         // SAFETY: The caller's contract.
         unsafe { write(args, asked) }
     })
@@ -171,8 +179,8 @@ pub unsafe fn D3DKMTLock2(
         let (device, view) = (Handle(asked.hDevice), Handle(asked.hAllocation));
         let order = LockOrder { device, view, ..LockOrder::default() };
         let locked = session.kernel.lock(at, session.process, &order);
-        let address = answer(session, LOCKED_2, locked)?;
-        asked.pData = ptr::with_exposed_provenance_mut(address);
+        let shown = answer(session, LOCKED_2, locked)?;
+        asked.pData = ptr::with_exposed_provenance_mut(shown.address);
         // SAFETY: The caller's contract.
         unsafe { write(args, asked) }
     })

@@ -38,6 +38,9 @@ const RENDERED: Kept = Kept {
     others: &[(RuleId::SUBMIT_CMD_001, "D3DKMTRender.hContext")],
 };
 
+const LISTED: Kept =
+    Kept { handles: &[], others: &[(RuleId::SUBMIT_RENDER_006, "D3DKMTRender.pAllocationList")] };
+
 /// What a call says of its packet, and what it has.
 struct Counts {
     asked: D3DKMT_RENDER,
@@ -193,7 +196,7 @@ fn render(
     let commands = captured.commands.get(skip..).unwrap_or_default().to_vec();
     let null = asked.Flags.has(Flags::NullRendering);
     let order = RenderOrder { context, commands, list, patches, null };
-    session.kernel.render(at, session.process, &order).map_err(|why| status(&why))
+    answer(session, LISTED, session.kernel.render(at, session.process, &order))
 }
 
 fn location(words: [u32; PATCH_WORDS]) -> PatchLocation {

@@ -93,6 +93,9 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
             (Argument::Share, _) => handle(Which::Share),
             (Argument::Keyed, _) => handle(Which::Keyed),
             (Argument::KeyedShare, _) => handle(Which::KeyedShare),
+            (Argument::Allocation(_), BadHandle::Retired(_)) => {
+                other(RuleId::ALLOC_LOCK_004).or_else(|| handle(Which::Allocation))
+            }
             (Argument::Allocation(_), _) => handle(Which::Allocation),
         },
         Refused::OtherDevice { argument: Argument::Resource, .. } => handle(Which::Resource),
@@ -110,6 +113,7 @@ fn rule_of(kept: Kept, refused: &Refused) -> Option<(RuleId, &'static str)> {
         Refused::OnlyApertures(_) => other(RuleId::ALLOC_LOCK_009),
         Refused::NotUnsynced(_) => other(RuleId::ALLOC_LOCK_010),
         Refused::Offered(_) => other(RuleId::ALLOC_LOCK_004),
+        Refused::Older { .. } => other(RuleId::SUBMIT_RENDER_006),
         Refused::NotOffered(_) => other(RuleId::RESID_OFFER_008),
         Refused::NoEvent(_) => other(RuleId::SYNC_CREATE_016),
         Refused::NotMonitored(_) => other(RuleId::SYNC_FENCE_001),
@@ -173,6 +177,9 @@ fn describe(refused: &Refused) -> String {
                 BadHandle::Closed(None) => "is stale: it was closed long ago".to_owned(),
                 BadHandle::ProcessEnded => "is of a process that has ended".to_owned(),
                 BadHandle::Unfinished => "is not given out yet".to_owned(),
+                BadHandle::Retired(it) => {
+                    format!("is retired: a lock with Discard gave {it} a newer instance")
+                }
                 BadHandle::WrongKind(it) => format!("names {it}"),
             };
             format!("{what} {:#x} {why}", handle.0)
@@ -215,6 +222,10 @@ fn describe(refused: &Refused) -> String {
         ),
         Refused::Offered(it) => format!("{it} is offered"),
         Refused::NotOffered(it) => format!("{it} is not offered"),
+        Refused::Older { handle, view } => format!(
+            "the packet uses instance {:#x} of {view}, but a newer one was used before it",
+            handle.0
+        ),
         Refused::NoEvent(it) => format!("event {it} is none of the client's"),
         Refused::NotMonitored(it) => {
             format!("{it} is no monitored fence, and the CPU signals no others")
@@ -351,6 +362,7 @@ pub(crate) fn status(refused: &Refused) -> NTSTATUS {
         | Refused::NotUnsynced(_)
         | Refused::WouldEvict(_)
         | Refused::Offered(_)
+        | Refused::Older { .. }
         | Refused::NotOffered(_)
         | Refused::NotMonitored(_)
         | Refused::Rewinds { .. }

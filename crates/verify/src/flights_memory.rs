@@ -118,6 +118,20 @@ pub(crate) const MEMORY: &str = "
     context:3 context.lists commands=1024 list=16 patches=32
     context:3 packet.rendered pass=1 commands=8 room=1024 bytes=8 uses=1 patches=1 answer=ok
     allocation:5 packet.uses node=node:3 fence=3 segment=segment:1 address=4096
+    allocation:5 allocation.limited most=2
+    instance:1 instance.made of=allocation:5 view=view:5 word=word:52 count=2
+    instance:1 memory.wanted seen=true cached=false pinned=false told=false mappable=true
+    instance:1 lock.asked hurries=false still=false
+    view:5 lock.renamed to=instance:1 turn=2
+    instance:1 lock.taken count=1 place=system hurries=false
+    instance:1 lock.ended count=1 dropped=false
+    instance:1 memory.placed segment=segment:3 address=131072 bytes=4096
+    paging:20 paging.planned adapter=adapter:3 steps=1 behind=0
+    paging:20 paging.built operation=transfer of=instance:1 word=word:52 segment=segment:3 address=131072 size=4096 private=0x00000000 come=true idle=false bytes=8 pass=1 answer=ok whole=true
+    paging:20 paging.done operation=transfer of=instance:1 segment=segment:3 come=true
+    paging:20 paging.ended lost=false
+    instance:1 memory.freed
+    instance:1 instance.gone
     node:3 packet.patched fence=3 start=0 end=8
     node:3 packet.started fence=3 start=0 end=8 null=false
     view:5 lock.ended count=0 dropped=false

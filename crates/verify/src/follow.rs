@@ -38,6 +38,7 @@ impl Shadows {
         let owner = match &event.what {
             What::NameShared { of, .. }
             | What::PagingDone { of, .. }
+            | What::InstanceMade { of, .. }
             | What::UpdateDone { of, .. } => Some(*of),
             What::AllocationCreated { device, .. } => Some(*device),
             What::RetireAsked { device, .. } => self.of(*device).device().and_then(|it| it.process),
@@ -63,6 +64,7 @@ impl Shadows {
             What::MemoryEvicted { .. } | What::SavedGone {} => {
                 shadow.saved().and_then(|it| it.context)
             }
+            What::LockRenamed { .. } => shadow.view().and_then(|it| it.resource),
             What::LockTaken { .. } | What::OfferReady {} => shadow.view().map(|it| it.device),
             What::OfferEnded { .. } | What::ResidencyTold { .. } | What::LockEnded { .. } => {
                 shadow.view().map(|it| it.allocation)
@@ -122,6 +124,7 @@ impl Shadows {
             Kind::Space => self.space(event),
             Kind::Table => self.table(event),
             Kind::Keyed => self.keyed(event),
+            Kind::Instance => self.instance(event),
             Kind::Run
             | Kind::QueueFence
             | Kind::UserAdapter
@@ -170,6 +173,7 @@ impl Shadows {
                 refused: false,
                 unresolved: false,
                 delivered: false,
+                creates: false,
                 awaits: None,
             }),
             What::Leave { .. } => {
@@ -396,6 +400,11 @@ impl Shadows {
                     waited: None,
                 };
                 self.start(event.subject, Known::Call(call));
+                if name == ddi::CREATE_ALLOCATION {
+                    self.with_process(*process, |it| {
+                        it.call_mut(event.thread).into_iter().for_each(|it| it.creates = true);
+                    });
+                }
                 let owner = self.first(*adapter, || Known::Adapter(Adapter::default()));
                 owner.trail.mark(event.seq);
                 if let Some(adapter) = owner.adapter_mut() {

@@ -75,7 +75,7 @@ impl Shadows {
     pub(crate) fn allocation(&mut self, event: &Event) {
         if let What::AllocationCreated { adapter, device: creator, resource, .. } = event.what {
             let word = self.named(event.subject);
-            let (told, views, busy, held, ended_by) = (None, 0, 0, 0, None);
+            let (told, views, busy, held, ended_by, limit) = (None, 0, 0, 0, None, None);
             let memory = Memory::default();
             let allocation = Allocation {
                 adapter,
@@ -88,6 +88,7 @@ impl Shadows {
                 busy,
                 held,
                 ended_by,
+                limit,
             };
             self.start(event.subject, Known::Allocation(allocation));
             self.with_resource_of(resource, |it| it.live += 1);
@@ -115,6 +116,7 @@ impl Shadows {
                     }
                 });
             }
+            What::AllocationLimited { most } => allocation.limit = Some(most),
             What::HandleAcquired { .. } => allocation.held += 1,
             What::HandleReleased { .. } => less(&mut allocation.held),
             What::DdiDestroys { .. } if told.is_none() => {

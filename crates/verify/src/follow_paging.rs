@@ -104,6 +104,7 @@ impl Shadows {
         let What::PagingBuilt {
             operation,
             of,
+            word,
             segment,
             address,
             size,
@@ -116,6 +117,9 @@ impl Shadows {
         else {
             return;
         };
+        if let Some(it) = self.get(*of).and_then(Shadow::instance_mut) {
+            it.built = Some(*word);
+        }
         let busy = answer == "busy" && !*whole;
         let open = || Open { operation: operation.clone(), of: *of, pass: *pass, busy };
         let Some(it) = self.get(event.subject).and_then(Shadow::paging_mut) else { return };

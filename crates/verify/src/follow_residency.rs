@@ -109,7 +109,7 @@ impl Shadows {
         true
     }
 
-    fn lock_taken(&mut self, allocation: Subject, place: &str) {
+    pub(crate) fn lock_taken(&mut self, allocation: Subject, place: &str) {
         self.with_memory(allocation, |it| {
             if it.locks == 0 {
                 it.aimed = place == "memory";

@@ -51,6 +51,7 @@ mod pnp;
 mod pool;
 mod queues;
 mod recover;
+mod renamed;
 mod render;
 mod residency;
 mod retire;

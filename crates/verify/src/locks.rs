@@ -55,8 +55,7 @@ fn hurries(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
 
 fn still(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let What::MemoryEvicted { why, .. } = &event.what else { return Verdict::Aside };
-    let it = shadow.allocation().filter(|_| why == FOR_A_LOCK);
-    let Some(it) = it.map(|it| &it.memory) else { return Verdict::Aside };
+    let Some(it) = shadow.lockable().filter(|_| why == FOR_A_LOCK) else { return Verdict::Aside };
     Verdict::kept_if(!it.still, Who::Kernel, LOCK, || {
         format!("{} is moved for a lock with DonotEvict", event.subject)
     })
@@ -64,15 +63,14 @@ fn still(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
 
 fn pinned(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let What::MemoryEvicted { why, .. } = &event.what else { return Verdict::Aside };
-    let it = shadow.allocation().filter(|_| why == FOR_A_LOCK);
-    let Some(it) = it.map(|it| &it.memory) else { return Verdict::Aside };
+    let Some(it) = shadow.lockable().filter(|_| why == FOR_A_LOCK) else { return Verdict::Aside };
     Verdict::kept_if(!it.wanted.pinned, Who::Kernel, LOCK, || {
         format!("{} is moved for a lock, but is pinned", event.subject)
     })
 }
 
-fn follows(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let Some(it) = owner.allocation().map(|it| &it.memory) else { return Verdict::Aside };
+fn follows(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+    let Some(it) = shadow.lockable().or(owner.lockable()) else { return Verdict::Aside };
     // While it moves, the view is where it was.
     let settled = it.placed.map(|it| it.segment) == it.there;
     Verdict::kept_if(!settled || it.aimed == it.local, Who::Kernel, LOCK, || {
@@ -94,7 +92,7 @@ fn cached(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
 
 fn stays(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     let What::MemoryPlaced { segment, .. } = event.what else { return Verdict::Aside };
-    let Some((it, to)) = shadow.allocation().map(|it| &it.memory).zip(owner.segment()) else {
+    let Some((it, to)) = shadow.lockable().zip(owner.segment()) else {
         return Verdict::Aside;
     };
     // The page speaks of those without an aperture to go to; what is locked is never copied here.
@@ -122,17 +120,18 @@ fn at_once(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
 
 fn unlocked(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let What::LockEnded { dropped, .. } = event.what else { return Verdict::Aside };
-    let Some(it) = shadow.view() else { return Verdict::Aside };
+    let of = shadow.view().map(|it| it.allocation);
+    let of = of.or(shadow.instance().map(|it| it.allocation));
+    let Some(of) = of else { return Verdict::Aside };
     Verdict::kept_if(!dropped, Who::Client, "D3DKMTDestroyAllocation2", || {
-        format!("{} of {} ends while it is locked", event.subject, it.allocation)
+        format!("{} of {of} ends while it is locked", event.subject)
     })
 }
 
 fn never_moves(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     let What::MemoryEvicted { why, .. } = &event.what else { return Verdict::Aside };
     let ends = ["the call failed", "it ends"].contains(&&**why);
-    let it = shadow.allocation().filter(|_| !ends).map(|it| &it.memory);
-    let Some(it) = it else { return Verdict::Aside };
+    let Some(it) = shadow.lockable().filter(|_| !ends) else { return Verdict::Aside };
     Verdict::kept_if(!it.wanted.pinned, Who::Kernel, "DxgkDdiCreateAllocation", || {
         format!("{} leaves its segment ({why}), but is pinned", event.subject)
     })

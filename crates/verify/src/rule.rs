@@ -61,6 +61,7 @@ pub static ALL: &[&[Rule]] = &[
     &crate::budgets::RULES,
     &crate::queues::RULES,
     &crate::locks::RULES,
+    &crate::renamed::RULES,
     &crate::keyed::RULES,
     &crate::answers::RULES,
     &crate::levels::RULES,

@@ -105,6 +105,8 @@ known! {
     Table table table_mut
     /// A keyed mutex.
     Keyed keyed keyed_mut
+    /// An instance of an allocation.
+    Instance instance instance_mut
 }
 
 /// Of a process: its names, and what its threads are doing.
@@ -124,6 +126,7 @@ pub struct Process {
 
 /// A call of a client that has not been answered yet.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct ClientCall {
     /// The thread that called.
     pub thread: u32,
@@ -137,6 +140,8 @@ pub struct ClientCall {
     pub refused: bool,
     /// Whether it is an escape that names what is not there.
     pub unresolved: bool,
+    /// Whether its driver was asked to create allocations in it.
+    pub creates: bool,
     /// Whether an escape of it came to the driver.
     pub delivered: bool,
     /// A wait of its thread that is not over.
@@ -352,6 +357,23 @@ pub struct Allocation {
     pub held: u32,
     /// The retirement that closed its last view.
     pub ended_by: Option<Subject>,
+    /// How many instances its driver allows, if it says.
+    pub limit: Option<u32>,
+}
+
+/// Of an instance of an allocation.
+#[derive(Debug)]
+pub struct Instance {
+    /// The allocation.
+    pub allocation: Subject,
+    /// The view it was made for.
+    pub view: Subject,
+    /// The driver's word for it.
+    pub word: Subject,
+    /// The word that paging work named last.
+    pub built: Option<Subject>,
+    /// Its memory.
+    pub memory: Memory,
 }
 
 /// Of a view.
@@ -586,11 +608,17 @@ impl Process {
 }
 
 impl Shadow {
+    /// The memory that a client can lock: of an allocation, or of an instance of one.
+    pub fn lockable(&self) -> Option<&Memory> {
+        self.memory().filter(|_| self.saved().is_none())
+    }
+
     /// The memory of an allocation, whoever made it.
     pub fn memory(&self) -> Option<&Memory> {
         match &self.known {
             Known::Allocation(it) => Some(&it.memory),
             Known::Saved(it) => Some(&it.memory),
+            Known::Instance(it) => Some(&it.memory),
             _ => None,
         }
     }
@@ -599,6 +627,7 @@ impl Shadow {
         match &mut self.known {
             Known::Allocation(it) => Some(&mut it.memory),
             Known::Saved(it) => Some(&mut it.memory),
+            Known::Instance(it) => Some(&mut it.memory),
             _ => None,
         }
     }

@@ -42,11 +42,11 @@ impl SoftDevice {
         let to_index = self.index(order.to, order.to_index)?;
         let (from, to) = (self.surface(order.from, from_index)?, self.surface(order.to, to_index)?);
         let size = |it: umd::Area| (it.right.wrapping_sub(it.left), it.bottom.wrapping_sub(it.top));
-        if size(order.from_area) != size(order.to_area) || from.shape.loose != to.shape.loose {
+        if size(order.from_area) != size(order.to_area) {
             return Err(E_NOTIMPL);
         }
-        let from_rows = from.shape.rows(order.from_area).ok_or(E_INVALIDARG)?;
-        let to_rows = to.shape.rows(order.to_area).ok_or(E_INVALIDARG)?;
+        let from_rows = from.shape.like(to.shape).rows(order.from_area).ok_or(E_INVALIDARG)?;
+        let to_rows = to.shape.like(from.shape).rows(order.to_area).ok_or(E_INVALIDARG)?;
         // Whole rows of one are cut into the rows of the other.
         let line = from_rows.iter().chain(&to_rows).map(|it| it.1).min().unwrap_or(0);
         let rows: Vec<(u64, u64)> =
@@ -98,7 +98,10 @@ impl SoftDevice {
         let copied = match self.look(order.to, to_index) {
             Ok((to, to_locked)) => {
                 let copied = copy_rows(&from, &to, rows, line);
-                let unlocked = to_locked.map_or(Ok(()), |it| self.unlock_one(it));
+                let unlocked = to_locked.map_or(Ok(()), |it| {
+                    self.unlock_one(it)?;
+                    self.unstage(order.to, to_index)
+                });
                 copied.and(unlocked)
             }
             Err(failure) => Err(failure),
@@ -114,12 +117,61 @@ impl SoftDevice {
             return Ok((memory, None));
         }
         let (instance, bytes) = (surface.current().ok_or(E_FAIL)?, surface.shape.bytes);
+        if self.group(resource)?.opened {
+            let (allocation, memory) = self.stage(resource, index, true)?;
+            return Ok((memory, Some(allocation)));
+        }
         if self.batch.has(instance.allocation) {
             self.submit()?;
         }
         self.wait_for(instance.allocation)?;
         let memory = self.lock_one(instance.allocation, 0, bytes)?.1;
         Ok((memory, Some(instance.allocation)))
+    }
+
+    /// Locks an allocation in place of one that only another device may lock: with the same
+    /// bytes, if they are wanted.
+    ///
+    /// WINDOWS: what is shared is locked by who has made it (documented).
+    pub(super) fn stage(
+        &mut self,
+        resource: Resource,
+        index: usize,
+        wanted: bool,
+    ) -> Answer<(u32, Memory)> {
+        let surface = self.surface(resource, index)?;
+        let (own, bytes) = (surface.current().ok_or(E_FAIL)?, surface.shape.bytes);
+        let known = surface.stage.and_then(|it| surface.instances.get(it)).copied();
+        let stage = if let Some(stage) = known {
+            stage
+        } else {
+            let made = self.allocate_extra(bytes)?;
+            let surface = self.surface_mut(resource, index)?;
+            surface.stage = Some(surface.instances.len());
+            surface.instances.push(made);
+            made
+        };
+        if wanted {
+            let command = self.copying((own, 0), (stage, 0), bytes);
+            let uses = [(own.allocation, false), (stage.allocation, true)];
+            self.add(command, &uses, &[resource.number])?;
+        }
+        if self.batch.has(stage.allocation) {
+            self.submit()?;
+        }
+        self.wait_for(stage.allocation)?;
+        self.lock_one(stage.allocation, 0, bytes)
+    }
+
+    /// Copies back what was written to such an allocation, if there is one.
+    pub(super) fn unstage(&mut self, resource: Resource, index: usize) -> Answer<()> {
+        let surface = self.surface(resource, index)?;
+        let (own, bytes) = (surface.current().ok_or(E_FAIL)?, surface.shape.bytes);
+        let stage = surface.stage.and_then(|it| surface.instances.get(it)).copied();
+        let Some(stage) = stage else { return Ok(()) };
+        let command = self.copying((stage, 0), (own, 0), bytes);
+        let uses = [(stage.allocation, false), (own.allocation, true)];
+        self.add(command, &uses, &[resource.number])
     }
 
     pub(super) fn surface(&self, resource: Resource, index: usize) -> Answer<&Surface> {

@@ -82,7 +82,7 @@ impl SoftDevice {
             self.free(&Release { list: extras.clone(), ..Release::default() }, &extras)?;
             for surface in &mut group.surfaces {
                 surface.instances.retain(|it| it.member);
-                surface.current = 0;
+                (surface.current, surface.stage) = (0, None);
             }
         }
         if members.is_empty() {

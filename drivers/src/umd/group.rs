@@ -17,6 +17,8 @@ pub(super) struct Group {
     pub(super) handle: usize,
     /// Others see it, or it is theirs: it is never renamed, and goes as one.
     pub(super) shared: bool,
+    /// Another device has made it, and only that one may lock it.
+    pub(super) opened: bool,
     /// It may be on a display.
     pub(super) shown: bool,
     pub(super) surfaces: Vec<Surface>,
@@ -31,6 +33,10 @@ pub(super) struct Surface {
     /// Its memory, and what else was its memory; the first is the resource's own.
     pub(super) instances: Vec<Instance>,
     pub(super) current: usize,
+    /// The instance through which the CPU sees it, if it may not lock its own.
+    pub(super) stage: Option<usize>,
+    /// Whether what is in that is to go back when it is unlocked.
+    pub(super) written: bool,
     /// How often the application has locked it.
     pub(super) locks: u32,
     /// Where it sees it.
@@ -87,6 +93,11 @@ impl Shape {
         Some(loose)
     }
 
+    /// It, or another one that fits into it if nothing is known of it.
+    pub(super) fn like(self, other: Self) -> Self {
+        if self.loose && other.bytes <= self.bytes { other } else { self }
+    }
+
     /// The rows of an area, each as its first byte and its length; whole ones are one. `None` if
     /// it is not inside. Of what nothing is known every area is at its start.
     pub(super) fn rows(&self, area: Area) -> Option<Vec<(u64, u64)>> {
@@ -120,6 +131,8 @@ impl Surface {
             system,
             instances: Vec::new(),
             current: 0,
+            stage: None,
+            written: false,
             locks: 0,
             at: None,
             locked: 0,

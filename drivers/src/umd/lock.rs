@@ -1,13 +1,15 @@
 //! Locks, and what is renamed for them.
 //!
-//! Where packets have lists the runtime waits and renames; elsewhere the driver does both.
+//! With a miniport of WDDM 1.x the runtime waits and renames; later the driver does both.
 #![forbid(unsafe_code)]
 
 use super::flaw::Flaw;
 use super::group::{Shape, Surface};
 use super::soft::SoftDevice;
 use abi::D3DKMT_HANDLE;
-use abi::hresult::{D3DDDIERR_DEVICEREMOVED, D3DDDIERR_WASSTILLDRAWING, E_FAIL, E_INVALIDARG};
+use abi::hresult::{
+    D3DDDIERR_DEVICEREMOVED, D3DDDIERR_WASSTILLDRAWING, E_FAIL, E_INVALIDARG, E_NOTIMPL,
+};
 use abi::ukm::D3DDDICB_LOCKFLAGS as CallbackFlags;
 use abi::umd::{D3DDDI_LOCKASYNCFLAGS as AsyncFlags, D3DDDI_LOCKFLAGS as Flags};
 use umd::{Answer, AsyncLock, AsyncLocked, Lock, Locked, Memory, Rename, Resource, Unlock, Volume};
@@ -24,7 +26,7 @@ impl SoftDevice {
         bytes: u64,
     ) -> Answer<(D3DKMT_HANDLE, Memory)> {
         let length = usize::try_from(bytes).map_err(|_| E_FAIL)?;
-        if self.buffers.is_some() {
+        if self.hardware.is_first() {
             let flags = flags | CallbackFlags::LockEntire;
             return self.callbacks.lock(allocation, flags, &[], length);
         }
@@ -32,10 +34,10 @@ impl SoftDevice {
     }
 
     pub(super) fn unlock_one(&self, allocation: D3DKMT_HANDLE) -> Answer<()> {
-        match &self.buffers {
+        match self.hardware.is_first() {
             _ if self.flaw == Flaw::ForgetsToUnlock => Ok(()),
-            Some(_) => self.callbacks.unlock(&[allocation]),
-            None => self.callbacks.unlock2(allocation),
+            true => self.callbacks.unlock(&[allocation]),
+            false => self.callbacks.unlock2(allocation),
         }
     }
 
@@ -60,13 +62,19 @@ impl SoftDevice {
         let memory = match (surface.system, surface.at) {
             (Some(memory), _) | (None, Some(memory)) => memory,
             (None, None) => {
-                let (allocation, memory) = self.obtain((order.resource, index), order.flags)?;
+                let (allocation, memory) = if self.group(order.resource)?.opened {
+                    self.stage(order.resource, index, !order.flags.has(Flags::Discard))?
+                } else {
+                    self.obtain((order.resource, index), order.flags)?
+                };
                 let surface = self.surface_mut(order.resource, index)?;
                 (surface.locked, surface.at) = (allocation, Some(memory));
                 memory
             }
         };
-        self.surface_mut(order.resource, index)?.locks += 1;
+        let surface = self.surface_mut(order.resource, index)?;
+        surface.locks += 1;
+        surface.written |= !order.flags.has(Flags::ReadOnly);
         Ok(shown(&shape, memory, offset))
     }
 
@@ -116,7 +124,7 @@ impl SoftDevice {
     ) -> Answer<(D3DKMT_HANDLE, Memory)> {
         let bytes = self.surface(resource, index)?.shape.bytes;
         let keeps = self.flaw == Flaw::KeepsOldInstance;
-        if self.buffers.is_some() {
+        if self.hardware.is_first() {
             let asked = asked | CallbackFlags::Discard;
             let (new, memory) = match self.lock_one(now, asked, bytes) {
                 Err(failure) if failure != D3DDDIERR_DEVICEREMOVED => {
@@ -194,8 +202,9 @@ impl SoftDevice {
             return Ok(());
         }
         surface.at = None;
-        let locked = surface.locked;
-        self.unlock_one(locked)
+        let (locked, written) = (surface.locked, std::mem::take(&mut surface.written));
+        self.unlock_one(locked)?;
+        if written { self.unstage(order.resource, index) } else { Ok(()) }
     }
 
     /// Shows a surface in the middle of something else: nothing is submitted, and nothing is
@@ -221,6 +230,9 @@ impl SoftDevice {
             return Ok(AsyncLocked { locked, ..AsyncLocked::default() });
         }
         let now = surface.current().ok_or(E_FAIL)?.allocation;
+        if self.group(resource)?.opened {
+            return Err(E_NOTIMPL); // It would have to be copied, and that submitted.
+        }
         if self.flaw == Flaw::FlushesInLockAsync {
             self.submit()?;
         }
@@ -251,7 +263,7 @@ impl SoftDevice {
         unused: bool,
     ) -> Answer<(D3DKMT_HANDLE, Memory)> {
         let bytes = self.surface(resource, index)?.shape.bytes;
-        let (allocation, memory) = if self.buffers.is_some() {
+        let (allocation, memory) = if self.hardware.is_first() {
             let unused = if unused { CallbackFlags::NoExistingReference } else { 0 };
             self.lock_one(now, CallbackFlags::Discard | unused, bytes)?
         } else {
@@ -280,14 +292,14 @@ impl SoftDevice {
 
     pub(super) fn rename_surface(&mut self, order: &Rename) -> Answer<()> {
         let index = self.index(order.resource, order.index)?;
-        let (keeps, listed) = (self.flaw == Flaw::KeepsOldInstance, self.buffers.is_some());
+        let (keeps, first) = (self.flaw == Flaw::KeepsOldInstance, self.hardware.is_first());
         let surface = self.surface_mut(order.resource, index)?;
         if order.cookie == 0 || keeps {
             return Ok(());
         }
         let promised = surface.promised.iter().position(|it| *it as usize == order.cookie);
         let promised = surface.promised.remove(promised.ok_or(E_INVALIDARG)?);
-        if listed {
+        if first {
             return self.adopt(order.resource, index, promised);
         }
         let place = surface.instances.iter().position(|it| it.allocation == promised);
@@ -295,7 +307,7 @@ impl SoftDevice {
         Ok(())
     }
 
-    fn surface_mut(&mut self, resource: Resource, index: usize) -> Answer<&mut Surface> {
+    pub(super) fn surface_mut(&mut self, resource: Resource, index: usize) -> Answer<&mut Surface> {
         self.group_mut(resource)?.surfaces.get_mut(index).ok_or(E_INVALIDARG)
     }
 }

@@ -49,6 +49,7 @@ impl SoftDevice {
             runtime: order.runtime,
             handle: 0,
             shared: order.flags.has(Flags::SharedResource),
+            opened: false,
             shown,
             surfaces,
         };
@@ -150,7 +151,14 @@ impl SoftDevice {
             surface.instances.push(Instance { allocation, address, member: true });
         }
         let runtime = order.runtime;
-        Ok(self.keep(Group { runtime, handle: 0, shared: true, shown: false, surfaces }))
+        Ok(self.keep(Group {
+            runtime,
+            handle: 0,
+            shared: true,
+            opened: true,
+            shown: false,
+            surfaces,
+        }))
     }
 
     fn keep(&mut self, group: Group) -> u64 {

@@ -9,7 +9,7 @@ use super::flaw::Flaw;
 use super::group::Group;
 use super::hardware::{Hardware, Way};
 use abi::D3DKMT_HANDLE;
-use abi::hresult::{E_FAIL, E_INVALIDARG};
+use abi::hresult::E_INVALIDARG;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use umd::{
@@ -56,9 +56,7 @@ impl SoftAdapter {
         if let Some(known) = self.hardware.get() {
             return Ok(*known);
         }
-        let mut told = [0; Hardware::SIZE];
-        self.callbacks.query_adapter_info(&mut told)?;
-        let hardware = Hardware::read(&told).ok_or(E_FAIL)?;
+        let hardware = Hardware::ask(&self.callbacks)?;
         Ok(*self.hardware.get_or_init(|| hardware))
     }
 }
@@ -167,7 +165,7 @@ impl SoftDevice {
         if self.hardware.resident {
             self.queue = Some(self.callbacks.create_paging_queue(0)?);
         }
-        if !listed {
+        if !self.hardware.is_first() {
             self.fence = Some(self.callbacks.create_fence(0, 0)?);
         }
         Ok(())

@@ -180,7 +180,7 @@ impl Segment {
             let it = extents.get(number)?;
             let Place::In { spot, .. } = &it.place else { return None };
             let free = it.pending == 0 && it.lock.is_none() && it.offer.is_none();
-            let mine = it.owner.kind == Kind::Allocation && free;
+            let mine = matches!(it.owner.kind, Kind::Allocation | Kind::Instance) && free;
             mine.then(|| (spot.start(), (number, spot.size(), it.alignment)))
         };
         self.idle.iter().filter_map(|it| mover(it.extent)).collect()

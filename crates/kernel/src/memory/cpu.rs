@@ -6,6 +6,7 @@
 //!    work has moved them; whoever could not follow them is not moved.
 //! 2. Where a lock was that a destroy has dropped, there is nothing, and nobody else's bytes.
 
+use crate::device::Inside;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::lock::Held;
@@ -13,7 +14,7 @@ use crate::memory::place::{NoPlace, Plan};
 use crate::memory::resident::more_than;
 use crate::memory::{Extent, Locked, Memory, Place};
 use crate::process::ProcessId;
-use crate::refused::Refused;
+use crate::refused::{Argument, Refused};
 use crate::schedule::Behind;
 use crate::segment::{SegmentFlags, Wants};
 use crate::world::World;
@@ -39,34 +40,93 @@ pub struct LockOrder {
     pub alternate: bool,
     /// It looks at what work may write meanwhile (`IgnoreSync`, `IgnoreReadSync`).
     pub unsynced: bool,
+    /// Its client does not want the bytes that it has: another instance will do (`Discard`).
+    pub discards: bool,
+    /// No commands of its client that were not submitted name it (`NoExistingReference`).
+    pub unnamed: bool,
+}
+
+/// What a lock shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The view: by another name, if it is another instance.
+    pub view: Handle,
+    /// Where it is, for the client.
+    pub address: usize,
 }
 
 impl Kernel {
-    /// Shows an allocation to the CPU (`D3DKMTLock`, `D3DKMTLock2`): answers where.
+    /// Shows an allocation to the CPU (`D3DKMTLock`, `D3DKMTLock2`).
     pub fn lock(
         &self,
         at: &mut Passive,
         process: ProcessId,
         order: &LockOrder,
-    ) -> Result<usize, Refused> {
+    ) -> Result<Shown, Refused> {
         let inside = self.enter_device(process, order.device)?;
-        let (view, extent) = {
+        let (view, extent, renames) = {
             let world = self.world.hold();
             let view = world.views_of(process, inside.device, &[order.view])?.swap_remove(0);
             let extent = world.extent_of(view).ok_or(Refused::NoVideoMemory)?;
-            world.may_lock(view, extent, order)?;
+            // WINDOWS: with Discard, IgnoreSync and DonotWait have no effect (documented).
+            let renames = order.discards && world.may_rename(view);
+            let order = LockOrder { unsynced: order.unsynced && !renames, ..*order };
+            world.may_lock(view, extent, &order)?;
             let (hurries, still) = (order.hurries, order.still);
-            self.log.emit(Kind::View.nr(view), What::LockAsked { hurries, still });
-            (view, extent)
+            if !renames {
+                self.log.emit(world.seen_as(view, extent), What::LockAsked { hurries, still });
+            }
+            (view, extent, renames)
         };
+        if renames {
+            let order = LockOrder { unsynced: false, ..*order };
+            return self.lock_instance(at, process, &inside, view, &order);
+        }
         if order.waits {
             self.wait_for_use(at, inside.device, order.hurries)?;
         }
+        let order = &LockOrder { discards: false, ..*order };
+        self.lock_at(at, process, &inside, order, (view, extent))
+    }
+
+    /// Shows an instance to the CPU that its client is to fill.
+    ///
+    /// WINDOWS: where memory is short, it waits for one rather than make another (documented).
+    fn lock_instance(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        inside: &Inside<'_>,
+        view: u32,
+        order: &LockOrder,
+    ) -> Result<Shown, Refused> {
+        let mut grows = true;
+        loop {
+            let extent = self.claim_instance(at, process, inside, view, (order, grows))?;
+            let shown = self.lock_at(at, process, inside, order, (view, extent));
+            let fresh = self.unclaim(view, extent);
+            match shown {
+                Err(Refused::NoRoom { .. }) if fresh && grows => grows = false,
+                shown => return shown,
+            }
+        }
+    }
+
+    /// Shows an extent of a view to the CPU. One that its client is to fill becomes the newest.
+    fn lock_at(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        inside: &Inside<'_>,
+        order: &LockOrder,
+        (view, extent): (u32, u32),
+    ) -> Result<Shown, Refused> {
         let mut guard = self.bring_to_cpu(at, extent, order)?;
         let world = &mut *guard;
         // Whoever waited looks again: it may have been destroyed or offered since.
         world.views_of(process, inside.device, &[order.view])?;
         world.may_lock(view, extent, order)?;
+        let seen = world.seen_as(view, extent);
         let (extents, memory) = world.memory_mut_of(extent).ok_or(Refused::NoVideoMemory)?;
         let it = extents.get_mut(extent).ok_or(Refused::NoVideoMemory)?;
         if it.lock.is_none() {
@@ -84,6 +144,18 @@ impl Kernel {
                 alternate: order.alternate,
             });
         }
+        let mut name = order.view;
+        if order.discards {
+            match self.take_instance(world, process, view, extent, order.unnamed) {
+                Ok(it) => name = it,
+                Err(why) => {
+                    world.end_sight_of(extent);
+                    return Err(why);
+                }
+            }
+        }
+        let (extents, memory) = world.memory_mut_of(extent).ok_or(Refused::NoVideoMemory)?;
+        let it = extents.get_mut(extent).ok_or(Refused::NoVideoMemory)?;
         let place = memory.place_name(it);
         (it.clean, it.copied) = (false, it.copied && place != "memory");
         if let Some(witness) = self.witness.get() {
@@ -92,13 +164,14 @@ impl Kernel {
         let Some(lock) = it.lock.as_mut() else { return Err(Refused::NoVideoMemory) };
         lock.count += 1;
         let (count, address) = (lock.count, lock.address);
-        let taken = What::LockTaken { count, place: place.into(), hurries: order.hurries };
-        self.log.emit(Kind::View.nr(view), taken);
+        let hurries = order.hurries && !order.discards;
+        let taken = What::LockTaken { count, place: place.into(), hurries };
+        self.log.emit(seen, taken);
         if let Some(it) = world.views.get_mut(view) {
             it.locks += 1;
         }
         world.rank(extent);
-        Ok(address)
+        Ok(Shown { view: name, address })
     }
 
     /// Ends one lock of each (`D3DKMTUnlock`, `D3DKMTUnlock2`): of all, or none.
@@ -114,24 +187,32 @@ impl Kernel {
         // Also a lost device is entered: what ends things always works.
         let number = world.device_of(process, device)?;
         inside = self.inside(world, number)?;
-        let views = world.views_of(process, inside.device, list)?;
+        let mut locked = Vec::with_capacity(list.len());
+        for (place, handle) in list.iter().enumerate() {
+            // Also an older instance: it may have been locked when it was the newest.
+            let argument = Argument::Allocation(place);
+            locked.push(world.instance_of(process, inside.device, argument, *handle)?);
+        }
+        let (views, extents): (Vec<u32>, Vec<u32>) = locked.iter().copied().unzip();
         let unlocked = more_than(&views, |it| world.views.get(it).map_or(0, |it| it.locks));
-        if let Some(view) = unlocked {
+        let count = |it| world.extents.get(it).and_then(|it| it.lock.as_ref());
+        let dark = more_than(&extents, |it| count(it).map_or(0, |it| it.count));
+        let dark = locked.iter().find(|it| Some(it.1) == dark).map(|it| it.0);
+        if let Some(view) = unlocked.or(dark) {
             return Err(Refused::NotLocked(Kind::View.nr(view)));
         }
-        for view in views {
-            self.end_lock(world, view, false);
+        for (view, extent) in locked {
+            self.end_lock(world, view, extent, false);
         }
         Ok(())
     }
 
-    /// Ends one lock of a view.
-    fn end_lock(&self, world: &mut World, view: u32, dropped: bool) {
+    /// Ends one lock of a view, at that extent.
+    fn end_lock(&self, world: &mut World, view: u32, extent: u32, dropped: bool) {
         let Some(it) = world.views.get_mut(view).filter(|it| it.locks > 0) else { return };
         it.locks -= 1;
         let count = it.locks;
-        self.log.emit(Kind::View.nr(view), What::LockEnded { count, dropped });
-        let Some(extent) = world.extent_of(view) else { return };
+        self.log.emit(world.seen_as(view, extent), What::LockEnded { count, dropped });
         let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
         let Some(it) = extents.get_mut(extent) else { return };
         if let Some(lock) = &mut it.lock {
@@ -148,7 +229,8 @@ impl Kernel {
     /// A view ends: its locks end with it, whoever forgot them.
     pub(crate) fn drop_locks(&self, world: &mut World, view: u32) {
         while world.views.get(view).is_some_and(|it| it.locks > 0) {
-            self.end_lock(world, view, true);
+            let Some(extent) = world.locked_extents(view).first().copied() else { return };
+            self.end_lock(world, view, extent, true);
         }
     }
 
@@ -206,7 +288,8 @@ impl Kernel {
         if it.wants.flags.pinned {
             return Err(Refused::Pinned(owner));
         }
-        let mut plan = Plan { behind: world.work_of_listers(owner.number), ..Plan::default() };
+        let behind = world.work_of_listers(world.allocation_of(owner).unwrap_or_default());
+        let mut plan = Plan { behind, ..Plan::default() };
         if !self.plan_out(world, extent, "the CPU locks it", &mut plan) {
             return Err(Refused::NoRoom { trim: bytes });
         }
@@ -274,6 +357,10 @@ impl Kernel {
                 self.log.release_word(it.word);
             }
             world.saved.remove(it.owner.number);
+        }
+        if it.owner.kind == Kind::Instance {
+            self.log.emit(it.owner, What::InstanceGone {});
+            world.instances.remove(it.owner.number);
         }
         if it.owner.kind == Kind::Table {
             self.log.emit(it.owner, What::TableGone {});
@@ -393,6 +480,16 @@ impl World {
         self.memory(self.adapter_of(extent)).is_some_and(|(extents, memory)| {
             extents.get(extent).is_some_and(|it| memory.is_hidden(it))
         })
+    }
+
+    /// A lock of an extent is not to be: the CPU does not see it, if it has no other.
+    fn end_sight_of(&mut self, extent: u32) {
+        let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
+        let Some(it) = extents.get_mut(extent) else { return };
+        if let Some(lock) = it.lock.take_if(|it| it.count == 0) {
+            memory.end_sight(lock.address, false);
+        }
+        self.rank(extent);
     }
 
     /// What the devices have queued that list an allocation: it may use that.

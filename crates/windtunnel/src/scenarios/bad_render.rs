@@ -2,11 +2,13 @@
 
 use crate::scenario::{LISTED, Scenario};
 use crate::scenarios::bad::bad;
-use crate::scenarios::render::{Easel, fill};
+use crate::scenarios::render::{Easel, dynamic, fill};
 use crate::tunnel::{Stopped, Tunnel, refused, wanted};
+use abi::D3DKMT_HANDLE;
 use abi::kmt::D3DKMT_RENDERFLAGS as Flags;
 use abi::status::{STATUS_DEVICE_REMOVED, STATUS_INVALID_PARAMETER};
-use flight::RuleId;
+use abi::ukm::D3DDDICB_LOCKFLAGS as LockFlags;
+use flight::{Passive, RuleId};
 use softgpu::format::anywhere;
 use thunk::{Listed, ListedContext};
 
@@ -59,7 +61,66 @@ pub(crate) const ALL: &[Scenario] = &[
         &[RuleId::RESID_MAKE_011],
         not_resident,
     ),
+    listed(
+        "render-older",
+        "a packet uses an instance, and one before it has used a newer one",
+        &[RuleId::SUBMIT_RENDER_006],
+        |it| {
+            older(it, |it, at, first, newest| {
+                let newer = Easel::packet(&[fill(first, 1)], &[newest]);
+                let rendered = it.bench.client.render(at, &mut it.context, &newer);
+                wanted("D3DKMTRender of the newest instance", rendered)?;
+                let older = Easel::packet(&[fill(first, 2)], &[first]);
+                let rendered = it.bench.client.render(at, &mut it.context, &older);
+                refused("D3DKMTRender of an older one", &rendered, STATUS_INVALID_PARAMETER)
+            })
+        },
+    ),
+    listed(
+        "render-older-patch",
+        "the patch locations of a packet go back from an instance to an older one",
+        &[RuleId::SUBMIT_RENDER_006],
+        |it| {
+            older(it, |it, at, first, newest| {
+                let packet = Listed {
+                    patches: vec![(1, 4), (0, 8)],
+                    ..Easel::packet(&[fill(first, 1)], &[first, newest])
+                };
+                let rendered = it.bench.client.render(at, &mut it.context, &packet);
+                refused("D3DKMTRender of two instances", &rendered, STATUS_INVALID_PARAMETER)
+            })
+        },
+    ),
+    listed(
+        "lock-retired",
+        "a client locks an instance that a newer one has taken the place of",
+        &[RuleId::ALLOC_LOCK_004],
+        |it| {
+            older(it, |it, at, first, _| {
+                let (client, device) = (&it.bench.client, it.bench.device);
+                let locked = client.lock(at, device, first, LockFlags::LockEntire, &[]);
+                refused("D3DKMTLock of what is retired", &locked, STATUS_INVALID_PARAMETER)
+            })
+        },
+    ),
 ];
+
+/// What a client does with an allocation that was renamed: by its first name, or the newest.
+fn older(
+    tunnel: &mut Tunnel<'_>,
+    wrong: impl FnOnce(&mut Easel, &mut Passive, D3DKMT_HANDLE, D3DKMT_HANDLE) -> Result<(), Stopped>,
+) -> Result<(), Stopped> {
+    let mut easel = Easel::open(tunnel)?;
+    if !easel.is_brought() {
+        return Err(Stopped("a driver of WDDM 1.x".to_owned()));
+    }
+    let first = easel.create(tunnel.at, &[dynamic(0)])?[0];
+    let newest = easel.discard(tunnel.at, first)?;
+    wrong(&mut easel, tunnel.at, first, newest)?;
+    tunnel.settle();
+    easel.bench.destroy_list(tunnel.at, &[newest])?;
+    easel.close(tunnel.at)
+}
 
 fn not_resident(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let mut easel = Easel::open(tunnel)?;

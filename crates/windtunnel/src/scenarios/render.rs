@@ -13,9 +13,10 @@ use abi::ukm::D3DDDICB_LOCKFLAGS as LockFlags;
 use flight::Passive;
 use kernel::Handle;
 use kernel::segment::Wants;
-use softgpu::format::{Command, anywhere, describe_in, encode, only_in, raw_fill};
+use softgpu::format::{Command, anywhere, describe_in, encode, listed as in_list};
+use softgpu::format::{only_in, raw_fill};
 use softgpu::{APERTURE, LOCAL, VISIBLE};
-use thunk::{Create, Listed, ListedContext};
+use thunk::{Create, Listed, ListedContext, SyncObject};
 
 const PAGE: u64 = 4096;
 const SIZE: u64 = 24 * PAGE;
@@ -64,6 +65,13 @@ pub(crate) const ALL: &[Scenario] = &[
         needs: LISTED,
         story: Told(lost),
     },
+    Scenario {
+        name: "renamed",
+        about: "a client fills instances of an allocation in turn, and never waits for packets",
+        breaks: &[],
+        needs: LISTED,
+        story: Told(renamed),
+    },
 ];
 
 /// Local memory that the CPU does not see.
@@ -71,6 +79,11 @@ fn hidden() -> Wants {
     let mut wants = only_in(&[LOCAL]);
     wants.flags.cpu_visible = false;
     wants
+}
+
+/// Where the CPU writes what the GPU reads: at most so many instances.
+pub(crate) fn dynamic(instances: u32) -> Wants {
+    Wants { instances, ..only_in(&[VISIBLE, APERTURE]) }
 }
 
 /// A bench with a context whose packets have lists.
@@ -132,6 +145,24 @@ impl Easel {
         wanted("D3DKMTRender", rendered).map(drop)
     }
 
+    /// Locks an allocation whose bytes are of no use any more, and unlocks it. Answers the handle
+    /// that it has then.
+    pub(crate) fn discard(
+        &self,
+        at: &mut Passive,
+        it: D3DKMT_HANDLE,
+    ) -> Result<D3DKMT_HANDLE, Stopped> {
+        let Bench { client, device, .. } = &self.bench;
+        let mut locked = client.lock_discard(at, *device, it, 0);
+        if locked == Err(STATUS_GRAPHICS_ALLOCATION_BUSY) {
+            // Everything is submitted: now it may wait.
+            locked = client.lock_discard(at, *device, it, LockFlags::NoExistingReference);
+        }
+        let (newest, _) = wanted("D3DKMTLock with Discard", locked)?;
+        wanted("D3DKMTUnlock", client.unlock(at, *device, &[newest]))?;
+        Ok(newest)
+    }
+
     pub(crate) fn close(self, at: &mut Passive) -> Result<(), Stopped> {
         self.bench.close(at, &[self.context.context])
     }
@@ -139,6 +170,11 @@ impl Easel {
 
 pub(crate) fn fill(target: D3DKMT_HANDLE, value: u8) -> Command {
     Command::Fill { target: Handle(target), offset: 16, length: 512, value }
+}
+
+/// Fills what is at a place of the packet's list.
+fn fill_place(place: u32, value: u8) -> Command {
+    Command::Fill { target: in_list(place), offset: 16, length: 512, value }
 }
 
 fn copy(from: D3DKMT_HANDLE, to: D3DKMT_HANDLE) -> Command {
@@ -292,5 +328,53 @@ fn lost(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let rendered = client.render(tunnel.at, &mut easel.context, &packet);
     refused("D3DKMTRender on a lost device", &rendered, STATUS_DEVICE_REMOVED)?;
     easel.bench.destroy_list(tunnel.at, &list)?;
+    easel.close(tunnel.at)
+}
+
+fn renamed(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let mut easel = Easel::open(tunnel)?;
+    let mut pinned = only_in(&[VISIBLE]);
+    pinned.flags.pinned = true;
+    let list = easel.create(tunnel.at, &[dynamic(3), pinned, anywhere()])?;
+    let [first, pinned, target] = list[..] else { return Ok(()) };
+    let (mut newest, mut names) = (first, vec![first]);
+    let client = easel.bench.client.clone();
+    // The GPU stands still until three packets are there.
+    let fence = client.create_sync(tunnel.at, easel.bench.device, SyncObject::Monitored(0), 0);
+    let fence = wanted("D3DKMTCreateSynchronizationObject2", fence)?.object;
+    let waits = client.wait_gpu(tunnel.at, easel.context.context, &[(fence, 1)]);
+    wanted("D3DKMTWaitForSynchronizationObjectFromGpu", waits)?;
+    for turn in 0..8 {
+        if turn == 3 || !easel.is_brought() {
+            let goes = client.signal_cpu(tunnel.at, easel.bench.device, &[(fence, 1)], 0);
+            wanted("D3DKMTSignalSynchronizationObjectFromCpu", goes)?;
+        }
+        newest = easel.discard(tunnel.at, newest)?;
+        names.push(newest);
+        // Its driver knows it by the name it was opened with, whichever instance is listed.
+        easel.render(tunnel.at, &[copy(first, target)], &[newest, target])?;
+        if turn % 3 == 2 {
+            tunnel.settle();
+        }
+    }
+    // One packet with two instances: what it does with the older one comes first.
+    let older = newest;
+    newest = easel.discard(tunnel.at, older)?;
+    let both = Listed {
+        patches: vec![(0, 8), (1, 8)],
+        ..Easel::packet(&[fill_place(0, 1), fill_place(1, 2)], &[older, newest, target])
+    };
+    let rendered = easel.bench.client.render(tunnel.at, &mut easel.context, &both);
+    wanted("D3DKMTRender with two instances", rendered)?;
+    names.push(newest);
+    names.sort_unstable();
+    names.dedup();
+    // From WDDM 2 on nothing is renamed, and what is pinned never is.
+    let expected = if easel.is_brought() { 3 } else { 1 };
+    if names.len() != expected || easel.discard(tunnel.at, pinned)? != pinned {
+        return Err(Stopped(format!("{} instances, but {expected} were due", names.len())));
+    }
+    easel.bench.destroy_list(tunnel.at, &[newest, pinned, target])?;
+    wanted("D3DKMTDestroySynchronizationObject", client.destroy_sync(tunnel.at, fence))?;
     easel.close(tunnel.at)
 }

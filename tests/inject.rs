@@ -133,7 +133,7 @@ fn make(log: &Arc<Log>) -> Plugged {
 fn fly_with(driver: &'static str, scenario: &'static Scenario, fault: Fault, nth: u64) -> bool {
     let which = format!("{driver} {fault:?} at call {nth} of '{}'", scenario.name);
     NEXT.set((driver, fault, nth));
-    let listed = Listed { name: "faulty", about: "fails once", breaks: &[], make };
+    let listed = Listed { name: "faulty", about: "fails once", breaks: &[], make, umd: None };
     // One seed: up to its fault a flight repeats, so no call is left out.
     let flown = fly(&listed, scenario, 1).unwrap_or_else(|why| panic!("{which}: {}", why.0));
     assert_eq!(flown.live.count(), 0, "{which}: {}", flown.live);

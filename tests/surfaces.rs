@@ -45,9 +45,9 @@ struct Story {
     views: BTreeMap<Subject, Subject>,
     /// Packets by context and number: the callback that handed it over.
     packets: BTreeMap<(Subject, u64), u64>,
-    /// What the packet of a node's fence uses.
-    uses: BTreeMap<(Subject, u64), Vec<Subject>>,
-    /// And what a packet does.
+    /// The packet of a node's fence.
+    fences: BTreeMap<(Subject, u32), (Subject, u64)>,
+    /// What a packet uses.
     used: BTreeMap<(Subject, u64), Vec<Subject>>,
 }
 
@@ -98,16 +98,13 @@ impl Story {
                     self.packets.insert((subject, *packet), *callback);
                 }
             }
-            What::PacketUses { node, fence, .. } if subject.kind == Kind::Allocation => {
-                self.uses.entry((*node, fence.0.into())).or_default().push(subject);
-            }
             What::PacketSubmitted { packet, node, fence } => {
-                let uses = self.uses.remove(&(*node, fence.0.into())).unwrap_or_default();
-                let Some(callback) = self.packets.get(&(subject, *packet)).copied() else { return };
-                for it in &uses {
-                    self.life(*it).handed = Some(callback);
-                }
-                self.used.insert((subject, *packet), uses);
+                self.fences.insert((*node, fence.0), (subject, *packet));
+            }
+            What::PacketUses { node, fence, .. } if subject.kind == Kind::Allocation => {
+                let packet = self.fences[&(*node, fence.0)];
+                self.used.entry(packet).or_default().push(subject);
+                self.life(subject).handed = self.packets.get(&packet).copied();
             }
             What::PacketDone { packet, .. } => {
                 for it in self.used.remove(&(subject, *packet)).unwrap_or_default() {

@@ -5,6 +5,7 @@ use crate::clock::{Span, timed};
 use crate::kinds::Watch;
 use crate::memory::each;
 use crate::meter::{self, PRIVATE};
+use crate::pager::Fitted;
 use crate::station::Station;
 use crate::{Extent, NotMeasured, wanted};
 use abi::{D3DKMT_HANDLE, HRESULT};
@@ -47,6 +48,8 @@ struct Kind {
     what: &'static str,
     calls: u32,
     wanted: Option<f64>,
+    /// On an adapter with memory.
+    memory: bool,
     thunk: fn(&Bench, &Station, &mut Passive, usize) -> Result<(), NotMeasured>,
     runtime: fn(&Bench, &Station, &mut Passive, usize) -> Result<(), NotMeasured>,
 }
@@ -56,6 +59,7 @@ const KINDS: [Kind; 3] = [
         what: "an allocation made and freed by a user-mode driver",
         calls: 2,
         wanted: Some(ADDED),
+        memory: false,
         thunk: Bench::pairs,
         runtime: Bench::pairs_through,
     },
@@ -63,6 +67,7 @@ const KINDS: [Kind; 3] = [
         what: "residency asked for by a user-mode driver",
         calls: 1,
         wanted: Some(ADDED),
+        memory: true,
         thunk: Bench::asks,
         runtime: Bench::asks_through,
     },
@@ -70,6 +75,7 @@ const KINDS: [Kind; 3] = [
         what: "a resource made, filled, flushed and destroyed by an application",
         calls: 3,
         wanted: None,
+        memory: false,
         thunk: Bench::lives,
         runtime: Bench::lives_through,
     },
@@ -82,7 +88,8 @@ pub(crate) fn measure(
 ) -> Result<Vec<ThroughRow>, NotMeasured> {
     let mut rows = Vec::new();
     for kind in KINDS.iter().filter(|it| extent.asks(it.what)) {
-        let (thunk, runtime) = Station::fly(Watch::Nobody, None, |station, at| {
+        let fitted = if kind.memory { Some(fitted()?) } else { None };
+        let (thunk, runtime) = Station::fly(Watch::Nobody, fitted, |station, at| {
             let bench = Bench::open(station, at)?;
             let mut turn = |body: fn(&Bench, &Station, &mut Passive, usize) -> _| {
                 timed(|| body(&bench, station, at, extent.pairs)).map(Span::took)
@@ -103,6 +110,13 @@ pub(crate) fn measure(
         rows.push(row);
     }
     Ok(rows)
+}
+
+/// As little memory as there can be.
+fn fitted() -> Result<Fitted, NotMeasured> {
+    let ram = nt::Ram::new(16 << 20);
+    let ram = ram.map_err(|why| NotMeasured(format!("memory for the machine: {why}")))?;
+    Ok(Fitted { ram, bytes: 1 << 20, pages: 1, tables: None })
 }
 
 /// An application beside a client: both have a device.

@@ -1,7 +1,8 @@
 /*
  * A whole user-mode display driver (UMD) of the Direct3D 9 kind, for the built-in GPU.
  *
- *     gcc -std=c11 -shared -fPIC -pthread -I include examples/c/umd.c -o umd.so
+ *     cargo xtask install --prefix DIR
+ *     gcc -std=c11 -shared -fPIC -pthread -I DIR/include examples/c/umd.c -o umd.so
  *
  * A runtime loads it and calls OpenAdapter; every other function is in the tables that are
  * filled in there and in create_device. Functions of both sides are called as on Windows

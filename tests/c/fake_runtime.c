@@ -109,16 +109,13 @@ static uint8_t *place(Reader *reader, bool addressed, const D3DDDICB_RENDER *ren
         handle = (uint32_t)take(reader, 4);
         offset = take(reader, 8);
     }
+    if (render != NULL) { /* What is used is named by its place in the list. */
+        const D3DDDI_ALLOCATIONLIST *list = (const D3DDDI_ALLOCATIONLIST *)buffers[1];
+        CHECK((handle & 63) == 1 && handle >> 6 < render->NumAllocations);
+        handle = list[handle >> 6].hAllocation;
+    }
     CHECK(handle > 0 && handle < MOST && allocations[handle].bytes != NULL);
     CHECK(offset <= allocations[handle].size);
-    if (render != NULL) {
-        const D3DDDI_ALLOCATIONLIST *list = (const D3DDDI_ALLOCATIONLIST *)buffers[1];
-        UINT index = 0;
-        while (index < render->NumAllocations && list[index].hAllocation != handle) {
-            index++;
-        }
-        CHECK(index < render->NumAllocations); /* What is used is listed. */
-    }
     *room = allocations[handle].size - offset;
     return allocations[handle].bytes + offset;
 }

@@ -54,7 +54,10 @@ pub fn build_c(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     let built = folder.join(format!("{name}.{}.{number}", std::process::id()));
     let mut command = Command::new("gcc");
     command.args(["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g", "-pthread"]);
-    command.args(flags).arg("-I").arg(root.join("crates/d3dkmt/include"));
+    for of in ["crates/d3dkmt", "crates/runtime"] {
+        command.arg("-I").arg(root.join(of).join("include"));
+    }
+    command.args(flags);
     command.arg(root.join(source)).arg("-o").arg(&built).arg("-ldl");
     let output = command.output().unwrap_or_else(|why| panic!("gcc: {why}"));
     assert!(output.status.success(), "{source}:\n{}", said(&output));

@@ -35,8 +35,11 @@ fn generate() -> Result<[(PathBuf, String); 2], String> {
     let mut files = all(&names)?;
     files.push(source("umd/tables")?);
     let driver = emit::driver(&types, &files, &results, &library);
-    let path = |name: &str| root().join("crates/d3dkmt/include/windtunnel").join(name);
-    Ok([(path("d3dkmt.h"), library), (path("d3dumddi.h"), driver)])
+    let path = |of: &str, name: &str| root().join(of).join("include/windtunnel").join(name);
+    Ok([
+        (path("crates/d3dkmt", "d3dkmt.h"), library),
+        (path("crates/runtime", "d3dumddi.h"), driver),
+    ])
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const LIBRARY: &str = "libwindtunnel_d3dkmt.so";
-const HEADERS: [&str; 3] = ["d3dkmt.h", "d3dumddi.h", "softgpu.h"];
+const HEADERS: [(&str, &str); 3] =
+    [("d3dkmt", "d3dkmt.h"), ("runtime", "d3dumddi.h"), ("d3dkmt", "softgpu.h")];
 
 /// `--prefix DIR`: the library, its headers, and what pkg-config wants to know.
 pub(crate) fn run() -> Result<(), String> {
@@ -29,8 +30,9 @@ pub(crate) fn into(prefix: &Path) -> Result<(), String> {
     copy(&built.join(LIBRARY), &folder("lib")?.join(LIBRARY))?;
     let include = folder("include/windtunnel")?;
     let source = root().join("crates/d3dkmt");
-    for header in HEADERS {
-        copy(&source.join("include/windtunnel").join(header), &include.join(header))?;
+    for (of, header) in HEADERS {
+        let from = root().join("crates").join(of).join("include/windtunnel");
+        copy(&from.join(header), &include.join(header))?;
     }
     let template = source.join("windtunnel-d3dkmt.pc.in");
     let text =

@@ -107,9 +107,10 @@ fn the_header_is_c_and_cpp_with_any_warning() {
         let include = root().join("crates/d3dkmt/include");
         let mut command = Command::new(compiler);
         command.args([standard, "-x", language, "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
-        command.arg("-fsyntax-only").arg("-I").arg(&include);
+        let driver = root().join("crates/runtime/include");
+        command.arg("-fsyntax-only").arg("-I").arg(&include).arg("-I").arg(&driver);
         command.arg(include.join("windtunnel/softgpu.h"));
-        command.arg(include.join("windtunnel/d3dumddi.h"));
+        command.arg(driver.join("windtunnel/d3dumddi.h"));
         command.arg(include.join("windtunnel/d3dkmt.h")).arg("-o").arg(&client);
         // A header is no main file, and this is the only warning about that.
         command.arg("-Wno-unused-function");

@@ -28,6 +28,8 @@ pub(crate) struct Ledger {
     pub(crate) failed: Vec<HRESULT>,
     /// Instances of allocations that a lock has replaced, the last ones.
     retired: VecDeque<D3DKMT_HANDLE>,
+    /// The same, while commands name them that were written before and are not submitted.
+    pub(crate) leaving: Vec<D3DKMT_HANDLE>,
     released: VecDeque<usize>,
 }
 
@@ -139,11 +141,17 @@ impl Ledger {
         self.groups.get(&self.pieces.get(&allocation)?.group?)
     }
 
-    /// A lock answered with another instance of an allocation: the driver is to use that.
-    pub(crate) fn rename(&mut self, old: D3DKMT_HANDLE, new: D3DKMT_HANDLE) {
+    /// A lock answered with another instance of an allocation: the driver is to use that. Commands
+    /// from before may have `named` the one it had.
+    pub(crate) fn rename(&mut self, old: D3DKMT_HANDLE, new: D3DKMT_HANDLE, named: bool) {
         let Some(piece) = self.pieces.remove(&old) else { return };
-        remember(&mut self.retired, old);
+        if named {
+            self.leaving.push(old);
+        } else {
+            remember(&mut self.retired, old);
+        }
         self.retired.retain(|it| *it != new);
+        self.leaving.retain(|it| *it != new);
         self.pieces.insert(new, piece);
         if let Some(it) = piece.group.and_then(|it| self.groups.get_mut(&it)) {
             for member in it.members.iter_mut().filter(|it| **it == old) {
@@ -172,6 +180,11 @@ impl Ledger {
     pub(crate) fn forget(&mut self, handle: usize) {
         self.groups.remove(&handle);
         remember(&mut self.released, handle);
+    }
+
+    /// What a lock has replaced is not to be named any more.
+    pub(crate) fn retire(&mut self, old: D3DKMT_HANDLE) {
+        remember(&mut self.retired, old);
     }
 
     /// One of these that a lock has replaced.

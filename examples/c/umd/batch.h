@@ -121,6 +121,13 @@ static void write_long(Batch *batch, uint64_t number)
     batch->length += sizeof number;
 }
 
+/* The name of an allocation in a command: its place in the list. Only the list says which of
+ * the instances is meant of one that was renamed. */
+static uint32_t listed(UINT index)
+{
+    return index << 6 | 1;
+}
+
 /* Writes where a command works: a place in an allocation, which is listed, or an address. */
 static void write_place(Device *device, Resource *resource, const Surface *surface,
                         uint64_t offset, bool writes)
@@ -131,6 +138,7 @@ static void write_place(Device *device, Resource *resource, const Surface *surfa
         write_long(batch, surface->address + offset);
         return;
     }
+    uint32_t name = surface->allocation;
     if (device->way == LISTED) {
         UINT index = 0;
         while (index < batch->list_length
@@ -147,8 +155,9 @@ static void write_place(Device *device, Resource *resource, const Surface *surfa
             .AllocationOffset = (UINT)offset,
             .PatchOffset = batch->length,
         };
+        name = listed(index);
     }
-    write_word(batch, surface->allocation);
+    write_word(batch, name);
     write_long(batch, offset);
 }
 

@@ -28,7 +28,8 @@ callback! {
         asked.pData = args.pData;
         asked.GpuVirtualAddress = args.GpuVirtualAddress;
         if args.hAllocation != asked.hAllocation {
-            device.ledger().rename(asked.hAllocation, args.hAllocation);
+            let named = device.unsubmitted(&[asked.hAllocation]).is_some();
+            device.ledger().rename(asked.hAllocation, args.hAllocation, named);
             asked.hAllocation = args.hAllocation;
         }
         device.note_lock(asked.hAllocation);

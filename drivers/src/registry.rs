@@ -628,4 +628,20 @@ pub const ALL: &[Listed] = drivers! {
         plug::softgpu_listed, || umd::with(Flaw::LeavesContext);
     "umd-ignores-sync-alone" "asks to ignore the GPU, and to wait for it" [UMD_LOCK_007]
         plug::softgpu_listed, || umd::with(Flaw::IgnoresSyncAlone);
+    "umd-frees-shared-by-list" "frees the allocations of a shared resource by list" [UMD_DESTROY_009]
+        plug::softgpu_listed, || umd::with(Flaw::FreesSharedByList);
+    "umd-unlocks-behind" "unlocks what the application has locked when it flushes" [UMD_LOCK_004]
+        plug::softgpu_listed, || umd::with(Flaw::UnlocksBehind);
+    "umd-renames-shared" "has what is shared renamed" [UMD_RES_004]
+        plug::softgpu_listed, || umd::with(Flaw::RenamesShared);
+    "umd-refuses-oddly" "answers for four surfaces what is an answer for buffers" [UMD_RES_006]
+        plug::softgpu_listed, || umd::with(Flaw::RefusesOddly);
+    "umd-changes-errors" "makes another failure of what a callback answered" [UMD_RES_010]
+        plug::softgpu_listed, || umd::with(Flaw::ChangesErrors);
+    "umd-submits-half" "submits commands without their last byte" [UMD_SUBMIT_002]
+        plug::softgpu_listed, || umd::with(Flaw::SubmitsHalf);
+    "umd-allocates-elsewhere" "allocates on a thread that it started itself" [UMD_SUBMIT_005]
+        plug::softgpu_listed, || umd::with(Flaw::AllocatesElsewhere);
+    "umd-ends-context-twice" "destroys its context twice" [UMD_SUBMIT_006]
+        plug::softgpu_listed, || umd::with(Flaw::EndsContextTwice);
 };

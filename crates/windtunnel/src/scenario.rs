@@ -2,8 +2,8 @@
 
 use crate::scenarios::{
     address, asks, bad, bad_address, bad_memory, bad_render, bad_sync, destroy, destroy_memory,
-    escape, interrupt, keyed, life, memory, pnp, recover, render, saved, share, submit, surfaces,
-    sync, threads, update,
+    escape, interrupt, keyed, life, memory, pnp, recover, render, saved, share, submit,
+    surface_locks, surfaces, sync, threads, update,
 };
 use crate::steps::{self, Act, Step};
 use crate::tunnel::{Stopped, Tunnel};
@@ -254,6 +254,7 @@ pub const ALL: &[&[Scenario]] = &[
     render::ALL,
     pnp::ALL,
     surfaces::ALL,
+    surface_locks::ALL,
     bad::ALL,
     bad_memory::ALL,
     bad_address::ALL,

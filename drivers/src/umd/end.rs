@@ -75,6 +75,16 @@ impl SoftDevice {
         Ok(())
     }
 
+    /// Unlocks what the application looks at.
+    pub(super) fn unlock_behind(&self) {
+        let surfaces = self.groups.values().flat_map(|it| &it.surfaces);
+        for it in surfaces.filter(|it| it.at.is_some()) {
+            // It is locked again, so that the application finds nothing.
+            let _ = self.unlock_one(it.locked);
+            let _ = self.lock_one(it.locked, 0, it.shape.bytes);
+        }
+    }
+
     /// Releases a resource, and what its surfaces had besides.
     fn release(&mut self, group: &mut Group) -> Answer<()> {
         let (members, extras) = (group.members(), group.extras());
@@ -103,6 +113,7 @@ impl SoftDevice {
             self.flaw,
             Flaw::FreesTheListOnly | Flaw::FreesOneOfGroup | Flaw::FreesOneByOne
         );
+
         match self.flaw {
             // What is shared cannot go by list, and what has one surface goes one by one as a list.
             _ if by_list && group.shared => self.free(&whole, members),
@@ -116,7 +127,7 @@ impl SoftDevice {
             }
             Flaw::FreesTwice => {
                 self.free(&whole, members)?;
-                let _ = self.free(&whole, members); // It has what it wanted.
+                self.released.push(whole); // And once more, when it is over.
                 Ok(())
             }
             Flaw::FreesLocked => {
@@ -126,6 +137,10 @@ impl SoftDevice {
                     let _ = self.lock_one(*first, 0, shapes)?;
                 }
                 self.free(&whole, members)
+            }
+            Flaw::FreesSharedByList if group.shared => {
+                let list = listed(members);
+                self.free(&list, members).or_else(|_| self.free(&whole, members))
             }
             Flaw::ResourceAndList => {
                 let both = Release { resource: group.runtime, list: members.to_vec() };
@@ -152,6 +167,9 @@ impl SoftDevice {
 
     /// Releases what was put off.
     pub(super) fn work_off(&mut self) -> Answer<()> {
+        for it in mem::take(&mut self.released) {
+            let _ = self.callbacks.deallocate(&it); // It has what it wanted.
+        }
         while let Some(mut group) = self.deferred.pop_front() {
             if let Err(failure) = self.release(&mut group) {
                 self.deferred.push_front(group);
@@ -182,6 +200,9 @@ impl SoftDevice {
         let context = mem::take(&mut self.context);
         if context != RuntimeContext::default() && self.flaw != Flaw::LeavesContext {
             answer = answer.and(self.callbacks.destroy_context(context));
+            if self.flaw == Flaw::EndsContextTwice {
+                let _ = self.callbacks.destroy_context(context); // It is gone.
+            }
         }
         if let Some(queue) = self.queue.take() {
             answer = answer.and(self.callbacks.destroy_paging_queue(queue.queue));

@@ -97,6 +97,22 @@ flaws! {
     LeavesContext,
     /// It asks to ignore the GPU, and to wait for it.
     IgnoresSyncAlone,
+    /// It frees the allocations of a shared resource by list.
+    FreesSharedByList,
+    /// It unlocks what the application has locked when it flushes.
+    UnlocksBehind,
+    /// It has what is shared renamed.
+    RenamesShared,
+    /// It answers for four surfaces what is an answer for buffers.
+    RefusesOddly,
+    /// It makes another failure of what a callback answered.
+    ChangesErrors,
+    /// It submits commands without their last byte.
+    SubmitsHalf,
+    /// It allocates on a thread that it started itself.
+    AllocatesElsewhere,
+    /// It destroys its context twice.
+    EndsContextTwice,
 }
 
 impl Flaw {

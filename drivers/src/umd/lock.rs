@@ -97,9 +97,14 @@ impl SoftDevice {
             if self.flaw != Flaw::IgnoresSyncAlone {
                 asked |= CallbackFlags::DonotWait;
             }
-            return self.lock_one(now, asked, bytes);
+            let locked = self.lock_one(now, asked, bytes);
+            // It has to be moved, say: then it is waited for all the same.
+            if locked != Err(D3DDDIERR_WASSTILLDRAWING) || flags.has(Flags::DoNotWait) {
+                return locked;
+            }
+            asked &= !(CallbackFlags::IgnoreSync | CallbackFlags::DonotWait);
         }
-        if flags.has(Flags::Discard) && !shared {
+        if flags.has(Flags::Discard) && (!shared || self.flaw == Flaw::RenamesShared) {
             return self.discard((resource, index), now, asked);
         }
         if self.batch.has(now) {

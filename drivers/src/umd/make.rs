@@ -13,6 +13,8 @@ use abi::umd::{
     D3DDDI_RESOURCEFLAGS as Flags, D3DDDI_RESOURCEFLAGS2 as Flags2, D3DDDIPOOL_SYSTEMMEM,
 };
 use softgpu::format::{describe, read_shape};
+use std::panic::resume_unwind;
+use std::thread;
 use umd::{Allocated, Allocation, Answer, NewResource, OpenedResource, Release, RuntimeResource};
 
 impl SoftDevice {
@@ -26,9 +28,13 @@ impl SoftDevice {
             _ if buffer => D3DERR_NOTAVAILABLE,
             _ => failure,
         })
+        .map_err(|failure| if self.flaw == Flaw::ChangesErrors { E_FAIL } else { failure })
     }
 
     fn try_make(&mut self, order: &NewResource) -> Answer<u64> {
+        if self.flaw == Flaw::RefusesOddly && order.surfaces.len() == 4 {
+            return Err(D3DERR_NOTAVAILABLE);
+        }
         let in_system = order.pool == D3DDDIPOOL_SYSTEMMEM;
         let surface = |it: &umd::Surface| {
             let mut shape = Shape::of(it.width, it.height, it.depth).ok_or(E_OUTOFMEMORY)?;
@@ -55,17 +61,9 @@ impl SoftDevice {
         };
         if !in_system {
             let answer = self.allocate(&mut group, order);
-            self.swallow(answer)?;
+            self.swallowed(answer)?;
         }
         Ok(self.keep(group))
-    }
-
-    /// A failure, but in a driver that says nothing of those.
-    fn swallow(&self, answer: Answer<()>) -> Answer<()> {
-        match answer {
-            Err(_) if self.flaw == Flaw::SwallowsErrors => Ok(()),
-            answer => answer,
-        }
     }
 
     /// All allocations of a resource, in one call.
@@ -85,9 +83,7 @@ impl SoftDevice {
         let each = if self.flaw == Flaw::AllocatesEach { 1 } else { allocations.len() };
         let mut made = Vec::new();
         for some in allocations.chunks_mut(each) {
-            let Allocated { allocations, .. } =
-                self.callbacks.allocate(group.runtime, &private, some)?;
-            made.extend(allocations);
+            made.extend(self.allocate_for(group.runtime, &private, some)?.allocations);
         }
         let list: Vec<(D3DKMT_HANDLE, u64)> =
             made.iter().copied().zip(shapes.iter().map(|it| it.bytes)).collect();
@@ -107,6 +103,24 @@ impl SoftDevice {
             self.shown.extend(made);
         }
         Ok(())
+    }
+
+    fn allocate_for(
+        &self,
+        resource: RuntimeResource,
+        private: &[u8],
+        some: &mut [Allocation],
+    ) -> Answer<Allocated> {
+        if self.flaw == Flaw::AllocatesElsewhere {
+            let elsewhere = thread::scope(|scope| {
+                let call = || self.callbacks.allocate(resource, private, some);
+                scope.spawn(call).join().unwrap_or_else(|it| resume_unwind(it))
+            });
+            if elsewhere.is_ok() {
+                return elsewhere;
+            }
+        }
+        self.callbacks.allocate(resource, private, some)
     }
 
     /// Another allocation for a surface: on its own, for it only makes things faster.

@@ -9,7 +9,7 @@ use super::flaw::Flaw;
 use super::group::Group;
 use super::hardware::{Hardware, Way};
 use abi::D3DKMT_HANDLE;
-use abi::hresult::E_INVALIDARG;
+use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_INVALIDARG};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use umd::{
@@ -124,6 +124,8 @@ pub(super) struct SoftDevice {
     pub(super) deferred: VecDeque<Group>,
     /// The same, and forgotten.
     pub(super) forgotten: Vec<Group>,
+    /// Released, for a driver that does it again.
+    pub(super) released: Vec<Release>,
 }
 
 impl SoftDevice {
@@ -144,6 +146,7 @@ impl SoftDevice {
             next: 1,
             deferred: VecDeque::new(),
             forgotten: Vec::new(),
+            released: Vec::new(),
         };
         let begun = it.begin();
         if begun.is_err() {
@@ -251,6 +254,9 @@ impl UserDevice for SoftDevice {
     }
 
     fn flush(&mut self) -> Answer<()> {
+        if self.flaw == Flaw::UnlocksBehind {
+            self.unlock_behind();
+        }
         let answer = self.submit().and_then(|()| self.work_off());
         self.swallowed(answer)
     }
@@ -283,8 +289,11 @@ impl UserDevice for SoftDevice {
 }
 
 impl SoftDevice {
-    /// An answer, but from a driver that says nothing of failures.
-    fn swallowed(&self, answer: Answer<()>) -> Answer<()> {
-        if self.flaw == Flaw::SwallowsErrors { Ok(()) } else { answer }
+    /// An answer, but from a driver that says nothing of a removed device.
+    pub(super) fn swallowed(&self, answer: Answer<()>) -> Answer<()> {
+        match answer {
+            Err(D3DDDIERR_DEVICEREMOVED) if self.flaw == Flaw::SwallowsErrors => Ok(()),
+            answer => answer,
+        }
     }
 }

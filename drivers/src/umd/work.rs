@@ -64,7 +64,7 @@ impl SoftDevice {
         let count = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
         if let Some(buffers) = &mut self.buffers {
             let order = Render {
-                length: count(bytes.len()),
+                length: count(bytes.len()) - u32::from(self.flaw == Flaw::SubmitsHalf),
                 listed: count(uses.len()),
                 ..Render::default()
             };
@@ -77,6 +77,8 @@ impl SoftDevice {
         }
         let written = uses.iter().filter(|it| it.1 && self.shown.contains(&it.0));
         let written: Vec<D3DKMT_HANDLE> = written.map(|it| it.0).collect();
+        let half = bytes.split_last().filter(|_| self.flaw == Flaw::SubmitsHalf);
+        let bytes = half.map_or(bytes, |it| it.1);
         self.callbacks.submit(&[self.context], bytes, &written)
     }
 

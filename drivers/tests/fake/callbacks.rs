@@ -206,7 +206,7 @@ unsafe extern "win64-unwind" fn submit(
 ) -> HRESULT {
     let (fake, args) = (fake(handle), asked(args));
     let bytes = list(args.pPrivateDriverData.cast::<u8>(), args.PrivateDriverDataSize);
-    let commands = words(&decode(bytes).unwrap());
+    let commands = decode(bytes).map_or_else(|_| "nothing sensible".to_owned(), |it| words(&it));
     let written = &args.WrittenPrimaries[..args.NumPrimaries as usize];
     let written = if written.is_empty() { String::new() } else { format!(" shows {written:?}") };
     fake.called("submit", format!("{commands}{written}"))

@@ -20,6 +20,7 @@ pub(crate) mod render;
 pub(crate) mod saved;
 pub(crate) mod share;
 pub(crate) mod submit;
+pub(crate) mod surface_locks;
 pub(crate) mod surfaces;
 pub(crate) mod sync;
 pub(crate) mod threads;

@@ -34,7 +34,7 @@ mod view;
 mod wrapped;
 
 pub use board::Board;
-pub use native::load_umd;
+pub use native::{load_umd, umd_of};
 pub use plug::plug;
 pub use registry::{ALL, Listed, find};
 pub use table::GOOD;

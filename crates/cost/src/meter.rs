@@ -1,6 +1,5 @@
 //! A user-mode driver that does nothing but call back, as often as it is told: what is measured
 //! is the runtime.
-#![expect(unsafe_code, reason = "vouches for its own entry point")]
 
 use abi::D3DKMT_HANDLE;
 use abi::hresult::E_FAIL;
@@ -17,8 +16,7 @@ pub(crate) const PRIVATE: usize = 32;
 
 /// The driver.
 pub(crate) fn umd() -> Umd {
-    // SAFETY: It is the entry point of a driver in safe Rust: what it calls back with is good.
-    unsafe { Umd::of(umd::open_adapter::<Meter>) }
+    drivers::umd_of::<Meter>()
 }
 
 struct Meter;

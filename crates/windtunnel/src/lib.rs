@@ -6,7 +6,8 @@
 //!
 //! Whoever writes a miniport in Rust tests it with [`Flight`], and needs no other crate: the
 //! [`prelude`] has what a miniport and its tests name, and the rooms of the house are here
-//! under their own names ([`kernel`], [`flight`], [`nt`], [`thunk`], [`abi`], [`softgpu`]).
+//! under their own names ([`kernel`], [`flight`], [`nt`], [`thunk`], [`abi`], [`softgpu`]). Whoever
+//! writes a user-mode driver in Rust uses the traits of [`umd`], and flies it with [`umd_of`].
 #![forbid(unsafe_code)]
 
 mod allow;
@@ -39,4 +40,5 @@ pub use tally::keep as keep_tally;
 pub use tunnel::{Bench, Stopped, Tunnel};
 pub use words::Words;
 
-pub use {abi, flight, kernel, nt, runtime, softgpu, thunk, verify};
+pub use drivers::{load_umd, umd_of};
+pub use {abi, flight, kernel, nt, runtime, softgpu, thunk, umd, verify};

@@ -8,7 +8,7 @@ use windtunnel::umd::{
     Resource, RuntimeResource, UserAdapter, UserDevice, UserDriver,
 };
 
-pub struct Maker;
+pub(crate) struct Maker;
 
 impl UserDriver for Maker {
     fn open(_order: &OpenAdapter, callbacks: AdapterCallbacks) -> Answer<Box<dyn UserAdapter>> {

@@ -72,7 +72,9 @@ fn every_bad_client_is_named_with_its_rule_first() {
             let addresses = needs == "a driver with DxgkDdiCreateProcess";
             let lists = needs == "a driver with DxgkDdiRender" && !listed.contains(&driver);
             let first = needs == "a driver of WDDM 1.x" && driver == "table-listed";
+            let applications = needs == "a driver with OpenAdapter" && !memory;
             if (lacks.contains(&needs) && !memory)
+                || applications
                 || (addresses && driver != "softgpu-virtual")
                 || lists
                 || first

@@ -598,7 +598,7 @@ pub const ALL: &[Listed] = drivers! {
         plug::softgpu_listed, || umd::with(Flaw::KeepsItsHandle);
     "umd-handles-twice" "gives two resources the same handle" [UMD_RES_001]
         plug::softgpu_listed, || umd::with(Flaw::HandlesTwice);
-    "umd-forgets-to-unlock" "never unlocks what it has locked" [UMD_LOCK_003]
+    "umd-forgets-to-unlock" "locks memory of its own, and never unlocks it" [UMD_LOCK_003]
         plug::softgpu_listed, || umd::with(Flaw::ForgetsToUnlock);
     "umd-refuses-second-lock" "refuses to lock what is locked" [UMD_LOCK_001]
         plug::softgpu_listed, || umd::with(Flaw::RefusesSecondLock);
@@ -644,4 +644,6 @@ pub const ALL: &[Listed] = drivers! {
         plug::softgpu_listed, || umd::with(Flaw::AllocatesElsewhere);
     "umd-ends-context-twice" "destroys its context twice" [UMD_SUBMIT_006]
         plug::softgpu_listed, || umd::with(Flaw::EndsContextTwice);
+    "umd-submits-locked" "leaves locked what it submits" [UMD_SUBMIT_003]
+        plug::softgpu_listed, || umd::with(Flaw::SubmitsLocked);
 };

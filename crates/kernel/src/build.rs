@@ -123,6 +123,7 @@ impl Kernel {
             shared,
             global: None,
             private: order.private.clone(),
+            standard: order.standard.is_some(),
             runtime: order.runtime.clone(),
             members: BTreeSet::new(),
             views: BTreeSet::new(),

@@ -16,6 +16,8 @@ pub struct Resource {
     pub(crate) global: Option<Handle>,
     /// The driver's private data.
     pub(crate) private: Vec<u8>,
+    /// Whether the driver supplied that: it is of a standard allocation.
+    pub(crate) standard: bool,
     /// The client runtime's private data, kept as it was given.
     pub(crate) runtime: Vec<u8>,
     /// The allocations that are not gone.

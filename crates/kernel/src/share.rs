@@ -45,6 +45,9 @@ pub struct Opened {
     pub allocations: Vec<Handle>,
     /// The runtime's private data, as it was given at creation.
     pub runtime: Vec<u8>,
+    /// The resource's private data for the driver, if a client gave it; what a driver supplied
+    /// for a standard allocation is not told.
+    pub private: Vec<u8>,
     /// Each member's private data for the driver.
     pub privates: Vec<Vec<u8>>,
 }
@@ -110,7 +113,7 @@ impl Kernel {
         let mut keys = Class::Zero.keys(inside.adapter, generation, making.process);
         keys.push((Key::Resource(resource), Mode::Alone));
         let pass = self.enter(at, keys)?;
-        let (mut built, mut order, runtime) = {
+        let (mut built, mut order, (runtime, private)) = {
             let world = &mut *self.world.hold();
             // Who parked looks again.
             still_there(world, making)?;
@@ -124,8 +127,9 @@ impl Kernel {
                 ..CreateOrder::default()
             };
             let runtime = it.runtime.clone();
+            let told = if it.standard { Vec::new() } else { it.private.clone() };
             let place = Some(self.build_view(world, inside, resource));
-            (Built { place, allocations, ..Built::default() }, order, runtime)
+            (Built { place, allocations, ..Built::default() }, order, (runtime, told))
         };
         self.world.hold().promise_views(making, &mut built, names);
         let before = order.allocations.clone();
@@ -139,6 +143,7 @@ impl Kernel {
                 resource: made.resource.unwrap_or_default(),
                 allocations: made.allocations,
                 runtime,
+                private,
                 privates: made.privates,
             }),
             Err(why) => {

@@ -28,8 +28,8 @@ pub(crate) struct Ledger {
     pub(crate) failed: Vec<HRESULT>,
     /// Instances of allocations that a lock has replaced, the last ones.
     retired: VecDeque<D3DKMT_HANDLE>,
-    /// The same, while commands name them that were written before and are not submitted.
-    pub(crate) leaving: Vec<D3DKMT_HANDLE>,
+    /// Those that commands use which were written before: they go out with the next submission.
+    leaving: Vec<D3DKMT_HANDLE>,
     released: VecDeque<usize>,
 }
 
@@ -141,11 +141,11 @@ impl Ledger {
         self.groups.get(&self.pieces.get(&allocation)?.group?)
     }
 
-    /// A lock answered with another instance of an allocation: the driver is to use that. Commands
-    /// from before may have `named` the one it had.
-    pub(crate) fn rename(&mut self, old: D3DKMT_HANDLE, new: D3DKMT_HANDLE, named: bool) {
+    /// A lock answered with another instance of an allocation: the driver is to use that. The old
+    /// one may be used by commands that are `written` already.
+    pub(crate) fn rename(&mut self, old: D3DKMT_HANDLE, new: D3DKMT_HANDLE, written: bool) {
         let Some(piece) = self.pieces.remove(&old) else { return };
-        if named {
+        if written {
             self.leaving.push(old);
         } else {
             remember(&mut self.retired, old);
@@ -182,9 +182,12 @@ impl Ledger {
         remember(&mut self.released, handle);
     }
 
-    /// What a lock has replaced is not to be named any more.
-    pub(crate) fn retire(&mut self, old: D3DKMT_HANDLE) {
-        remember(&mut self.retired, old);
+    /// Work was submitted: what was written before is out.
+    pub(crate) fn submit(&mut self) {
+        self.submissions += 1;
+        for it in std::mem::take(&mut self.leaving) {
+            remember(&mut self.retired, it);
+        }
     }
 
     /// One of these that a lock has replaced.

@@ -233,20 +233,23 @@ impl Device {
             ledger.groups.insert(handle, group);
             ledger.add(Some(handle), &shared.allocations);
         }
-        let mut private = shared.privates.clone();
-        let each = private.len() / shared.allocations.len().max(1);
-        let info = |(place, allocation): (usize, &D3DKMT_HANDLE)| D3DDDI_OPENALLOCATIONINFO {
-            hAllocation: *allocation,
-            pPrivateDriverData: private.as_ptr().wrapping_add(place * each).cast(),
-            PrivateDriverDataSize: u32::try_from(each).unwrap_or(u32::MAX),
+        let (mut private, mut place) = (shared.private, 0);
+        let info = |(allocation, size): (&D3DKMT_HANDLE, &usize)| {
+            let at = shared.privates.as_ptr().wrapping_add(place);
+            place += size;
+            D3DDDI_OPENALLOCATIONINFO {
+                hAllocation: *allocation,
+                pPrivateDriverData: at.cast(),
+                PrivateDriverDataSize: u32::try_from(*size).unwrap_or(u32::MAX),
+            }
         };
-        let mut list: Vec<_> = shared.allocations.iter().enumerate().map(info).collect();
+        let mut list: Vec<_> = shared.allocations.iter().zip(&shared.sizes).map(info).collect();
         let mut args = D3DDDIARG_OPENRESOURCE {
             NumAllocations: u32::try_from(list.len()).unwrap_or(u32::MAX),
             pOpenAllocationInfo: list.as_mut_ptr(),
             hKMResource: shared.resource,
             pPrivateDriverData: private.as_mut_ptr().cast(),
-            PrivateDriverDataSize: 0,
+            PrivateDriverDataSize: u32::try_from(private.len()).unwrap_or(u32::MAX),
             hResource: ptr::without_provenance_mut(handle),
             ..D3DDDIARG_OPENRESOURCE::ZERO
         };

@@ -77,8 +77,12 @@ pub struct Shared {
     pub allocations: Vec<D3DKMT_HANDLE>,
     /// The runtime's private data.
     pub runtime: Vec<u8>,
+    /// The resource's private data.
+    pub private: Vec<u8>,
     /// The allocations' private data, one after the other.
     pub privates: Vec<u8>,
+    /// How many bytes of that each has.
+    pub sizes: Vec<usize>,
 }
 
 /// What to destroy. `Default` asks for nothing.
@@ -372,6 +376,7 @@ impl Client {
         succeeded(unsafe { share::D3DKMTQueryResourceInfo(&self.session, at, &raw mut info) })?;
         let mut list = vec![D3DDDI_OPENALLOCATIONINFO::ZERO; info.NumAllocations as usize];
         let mut runtime = vec![0_u8; info.PrivateRuntimeDataSize as usize];
+        let mut private = vec![0_u8; info.ResourcePrivateDriverDataSize as usize];
         let mut privates = vec![0_u8; info.TotalPrivateDriverDataSize as usize];
         let mut args = D3DKMT_OPENRESOURCE {
             hDevice: device,
@@ -380,16 +385,17 @@ impl Client {
             pOpenAllocationInfo: list.as_mut_ptr(),
             pPrivateRuntimeData: runtime.as_mut_ptr().cast(),
             PrivateRuntimeDataSize: info.PrivateRuntimeDataSize,
+            pResourcePrivateDriverData: private.as_mut_ptr().cast(),
             ResourcePrivateDriverDataSize: info.ResourcePrivateDriverDataSize,
             pTotalPrivateDriverDataBuffer: privates.as_mut_ptr().cast(),
             TotalPrivateDriverDataBufferSize: info.TotalPrivateDriverDataSize,
             ..D3DKMT_OPENRESOURCE::ZERO
         };
-        // SAFETY: All these live here and are as long as `args` says; the resource's private
-        // data is not written.
+        // SAFETY: All these live here and are as long as `args` says.
         succeeded(unsafe { share::D3DKMTOpenResource(&self.session, at, &raw mut args) })?;
         let allocations = list.iter().map(|it| it.hAllocation).collect();
-        Ok(Shared { resource: args.hResource, allocations, runtime, privates })
+        let sizes = list.iter().map(|it| it.PrivateDriverDataSize as usize).collect();
+        Ok(Shared { resource: args.hResource, allocations, runtime, private, privates, sizes })
     }
 
     /// `D3DKMTOpenResource` of so many allocations, without room for any private data.

@@ -201,6 +201,12 @@ unsafe fn open<E: Element>(
     // SAFETY: The caller's contract.
     unsafe { write(args, args_now) }?;
     let copied = copied() - before;
+    // WINDOWS: the resource's data is copied where there is a place for it (documented); of a
+    // standard allocation's resource it was seen to stay untouched (observed).
+    if !args_now.pResourcePrivateDriverData.is_null() {
+        // SAFETY: The caller's contract.
+        unsafe { write_bytes(args_now.pResourcePrivateDriverData, &opened.private) }?;
+    }
     let given = What::ShareOpened { written: written as u64, copied };
     session.log().emit(there.resource, given);
     Ok(())

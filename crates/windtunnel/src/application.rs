@@ -21,7 +21,7 @@ impl Tunnel<'_> {
     pub fn application(&mut self) -> Result<Application, Stopped> {
         let umd = self.umd.clone().ok_or(Stopped("a user-mode driver".to_owned()))?;
         let client = self.client();
-        Application::open(&self.runtime, client, &umd, self.at)
+        Application::open(&self.runtime, &client, &umd, self.at)
     }
 }
 
@@ -29,13 +29,13 @@ impl Application {
     /// A process with a device on the first adapter.
     pub fn open(
         runtime: &Runtime,
-        client: Client,
+        client: &Client,
         umd: &Umd,
         at: &mut Passive,
     ) -> Result<Self, Stopped> {
         let adapters = crate::tunnel::wanted("D3DKMTEnumAdapters2", client.adapters(at))?;
         let kernel = *adapters.first().ok_or(Stopped("an adapter".to_owned()))?;
-        let adapter = runtime.open(&client, kernel, umd);
+        let adapter = runtime.open(client, kernel, umd);
         let adapter = adapter.map_err(|it| Stopped(format!("OpenAdapter: {}", it.why)))?;
         let device = wanted("pfnCreateDevice", adapter.create_device(at))?;
         Ok(Self { adapter, device, kernel })

@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 use abi::D3DKMT_HANDLE;
-use softgpu::format::{Command, encode};
+use kernel::Handle;
+use kernel::miniport::Refusal;
+use softgpu::format::{Command, encode, listed};
 use std::collections::BTreeSet;
 use umd::Buffers;
 
@@ -56,6 +58,13 @@ impl Batch {
                 None => all.push((*allocation, *written)),
             }
         }
+        // An instance that a lock has given is known to the miniport by its place in the list.
+        let place = |it: Handle| {
+            let place = (0..).zip(&all).find(|(_, (allocation, _))| *allocation == it.0);
+            place.map(|(place, _)| listed(place)).ok_or(Refusal::Invalid)
+        };
+        let named = if buffers.is_some() { command.resolve(place) } else { Ok(command) };
+        let Ok(command) = named else { return false };
         let command_bytes = encode(&[command]);
         let added = command_bytes.get(4..).unwrap_or_default();
         let start = self.bytes.max(4);

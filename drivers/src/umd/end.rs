@@ -199,9 +199,12 @@ impl SoftDevice {
         }
         let context = mem::take(&mut self.context);
         if context != RuntimeContext::default() && self.flaw != Flaw::LeavesContext {
+            let other = (self.flaw == Flaw::EndsContextTwice)
+                .then(|| self.callbacks.create_context(0, 0, &mut []));
             answer = answer.and(self.callbacks.destroy_context(context));
-            if self.flaw == Flaw::EndsContextTwice {
+            if let Some(Ok((other, _))) = other {
                 let _ = self.callbacks.destroy_context(context); // It is gone.
+                let _ = self.callbacks.destroy_context(other); // It was only to be there.
             }
         }
         if let Some(queue) = self.queue.take() {

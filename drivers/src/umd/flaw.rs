@@ -67,7 +67,7 @@ flaws! {
     KeepsItsHandle,
     /// It gives two resources the same handle.
     HandlesTwice,
-    /// It never unlocks what it has locked.
+    /// It locks memory of its own, and never unlocks it.
     ForgetsToUnlock,
     /// It refuses to lock what is locked.
     RefusesSecondLock,
@@ -113,6 +113,8 @@ flaws! {
     AllocatesElsewhere,
     /// It destroys its context twice.
     EndsContextTwice,
+    /// It leaves locked what it submits.
+    SubmitsLocked,
 }
 
 impl Flaw {

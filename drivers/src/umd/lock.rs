@@ -34,11 +34,10 @@ impl SoftDevice {
     }
 
     pub(super) fn unlock_one(&self, allocation: D3DKMT_HANDLE) -> Answer<()> {
-        match self.hardware.is_first() {
-            _ if self.flaw == Flaw::ForgetsToUnlock => Ok(()),
-            true => self.callbacks.unlock(&[allocation]),
-            false => self.callbacks.unlock2(allocation),
+        if self.hardware.is_first() {
+            return self.callbacks.unlock(&[allocation]);
         }
+        self.callbacks.unlock2(allocation)
     }
 
     pub(super) fn lock_surface(&mut self, order: &Lock) -> Answer<Locked> {
@@ -198,6 +197,7 @@ impl SoftDevice {
             return Ok(());
         }
         let anything = self.flaw == Flaw::UnlocksAnything;
+        let late = self.flaw == Flaw::SubmitsLocked;
         let surface = self.surface_mut(order.resource, index)?;
         if surface.locks == 0 {
             return if anything { Ok(()) } else { Err(E_INVALIDARG) };
@@ -208,6 +208,10 @@ impl SoftDevice {
         }
         surface.at = None;
         let (locked, written) = (surface.locked, std::mem::take(&mut surface.written));
+        if late {
+            surface.asynchronous.push(locked); // It is unlocked when it goes.
+            return Ok(());
+        }
         self.unlock_one(locked)?;
         if written { self.unstage(order.resource, index) } else { Ok(()) }
     }

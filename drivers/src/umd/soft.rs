@@ -6,7 +6,7 @@
 
 use super::batch::Batch;
 use super::flaw::Flaw;
-use super::group::Group;
+use super::group::{Group, PAGE};
 use super::hardware::{Hardware, Way};
 use abi::D3DKMT_HANDLE;
 use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_INVALIDARG};
@@ -126,6 +126,8 @@ pub(super) struct SoftDevice {
     pub(super) forgotten: Vec<Group>,
     /// Released, for a driver that does it again.
     pub(super) released: Vec<Release>,
+    /// A callback has said that the device is removed.
+    pub(super) removed: bool,
 }
 
 impl SoftDevice {
@@ -147,6 +149,7 @@ impl SoftDevice {
             deferred: VecDeque::new(),
             forgotten: Vec::new(),
             released: Vec::new(),
+            removed: false,
         };
         let begun = it.begin();
         if begun.is_err() {
@@ -170,6 +173,10 @@ impl SoftDevice {
         }
         if !self.hardware.is_first() {
             self.fence = Some(self.callbacks.create_fence(0, 0)?);
+        }
+        if self.flaw == Flaw::ForgetsToUnlock {
+            let own = self.allocate_extra(PAGE)?;
+            self.lock_one(own.allocation, 0, PAGE)?;
         }
         Ok(())
     }

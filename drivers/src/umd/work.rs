@@ -6,7 +6,7 @@ use super::group::PAGE;
 use super::hardware::Way;
 use super::soft::SoftDevice;
 use abi::D3DKMT_HANDLE;
-use abi::hresult::{E_FAIL, E_OUTOFMEMORY};
+use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_FAIL, E_OUTOFMEMORY};
 use abi::ukm::D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE as Protection;
 use softgpu::format::Command;
 use std::mem;
@@ -32,6 +32,12 @@ impl SoftDevice {
 
     /// Has everything done that was collected. If it is refused, it is lost.
     pub(super) fn submit(&mut self) -> Answer<()> {
+        let answer = self.try_submit();
+        self.removed |= answer == Err(D3DDDIERR_DEVICEREMOVED);
+        answer
+    }
+
+    fn try_submit(&mut self) -> Answer<()> {
         if self.batch.is_empty() {
             return Ok(());
         }
@@ -84,7 +90,8 @@ impl SoftDevice {
 
     /// Whether the GPU uses an allocation. Where the runtime waits, nobody here knows.
     pub(super) fn is_busy(&self, allocation: D3DKMT_HANDLE) -> bool {
-        let Some(fence) = self.fence else { return false };
+        // Of a device that is removed nothing is done any more, and its fence is none.
+        let Some(fence) = self.fence.filter(|_| !self.removed) else { return false };
         let passed = fence.value.value().unwrap_or(0);
         self.used.get(&allocation).is_some_and(|it| *it > passed)
     }

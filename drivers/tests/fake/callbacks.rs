@@ -19,7 +19,8 @@ use abi::umd::{
     D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMCPU,
 };
 use abi::{HANDLE, HRESULT};
-use softgpu::format::{Command, decode, read_shape};
+use kernel::Handle;
+use softgpu::format::{Command, decode, place_in_list, read_shape};
 use std::ptr;
 use std::slice;
 use std::sync::atomic::Ordering::SeqCst;
@@ -187,10 +188,14 @@ unsafe extern "win64-unwind" fn render(handle: HANDLE, args: *mut D3DDDICB_RENDE
         let bytes = |place: usize| -> Vec<u8> {
             buffers[from + place].iter().flat_map(|it| it.to_ne_bytes()).collect()
         };
-        let commands = decode(&bytes(0)[..count]).map(|it| words(&it));
         let uses = bytes(1);
         let (uses, _) = uses[..args.NumAllocations as usize * 8].as_chunks::<8>();
         let uses: Vec<u8> = uses.iter().map(|it| it[0]).collect();
+        let named = |name: Handle| Ok(Handle(u32::from(uses[place_in_list(name).unwrap()])));
+        let commands = decode(&bytes(0)[..count]).and_then(|it| {
+            let it: Result<Vec<_>, _> = it.into_iter().map(|it| it.resolve(named)).collect();
+            it.map(|it| words(&it))
+        });
         format!("{} uses {uses:?}", commands.unwrap_or_else(|_| "nothing sensible".to_owned()))
     };
     let [commands, list, patches] = fresh(fake);

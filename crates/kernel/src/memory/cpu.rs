@@ -164,7 +164,8 @@ impl Kernel {
         let Some(lock) = it.lock.as_mut() else { return Err(Refused::NoVideoMemory) };
         lock.count += 1;
         let (count, address) = (lock.count, lock.address);
-        let hurries = order.hurries && !order.discards;
+        // One that ignores what is under way (`IgnoreSync`) is not told of it, either.
+        let hurries = order.hurries && order.waits && !order.discards;
         let taken = What::LockTaken { count, place: place.into(), hurries };
         self.log.emit(seen, taken);
         if let Some(it) = world.views.get_mut(view) {

@@ -28,8 +28,8 @@ callback! {
         asked.pData = args.pData;
         asked.GpuVirtualAddress = args.GpuVirtualAddress;
         if args.hAllocation != asked.hAllocation {
-            let named = device.unsubmitted(&[asked.hAllocation]).is_some();
-            device.ledger().rename(asked.hAllocation, args.hAllocation, named);
+            let written = device.unsubmitted(&[asked.hAllocation]).is_some();
+            device.ledger().rename(asked.hAllocation, args.hAllocation, written);
             asked.hAllocation = args.hAllocation;
         }
         device.note_lock(asked.hAllocation);
@@ -124,6 +124,11 @@ impl Inner {
 
     /// What the application has locked is not unlocked behind its back.
     fn judge_unlock(&self, name: &'static str, list: &[D3DKMT_HANDLE]) {
+        // What is being destroyed is the application's no more.
+        let ends = |it: &str| matches!(it, "pfnDestroyResource" | "pfnDestroyDevice");
+        if frame().is_some_and(|it| ends(it.name)) {
+            return;
+        }
         let ledger = self.ledger();
         let used = list.iter().find_map(|it| {
             ledger.pieces.get(it).filter(|it| it.locks == 1)?;

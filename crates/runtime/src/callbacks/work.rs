@@ -89,17 +89,7 @@ callback! {
 impl Inner {
     /// Work was submitted, or refused.
     fn submitted(&self, name: &'static str, answer: Result<(), HRESULT>) -> Result<(), HRESULT> {
-        let leaving = {
-            let mut ledger = self.ledger();
-            ledger.submissions += 1;
-            std::mem::take(&mut ledger.leaving)
-        };
-        for old in leaving {
-            // Another context may name it still.
-            let named = self.unsubmitted(&[old]).is_some();
-            let ledger = &mut *self.ledger();
-            if named { ledger.leaving.push(old) } else { ledger.retire(old) }
-        }
+        self.ledger().submit();
         if frame().is_some_and(|it| it.name == "pfnFlush") {
             let broken = (answer == Err(E_INVALIDARG))
                 .then(|| format!("{name} was refused in a flush: its commands are not whole"));

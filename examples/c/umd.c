@@ -121,9 +121,11 @@ static HRESULT APIENTRY create_device(HANDLE handle, D3DDDIARG_CREATEDEVICE *arg
     D3DDDI_DEVICEFUNCS *table = args->pDeviceFuncs;
     table->pfnLock = lock;
     table->pfnUnlock = unlock;
-    table->pfnLockAsync = lock_async;
-    table->pfnUnlockAsync = unlock_async;
-    table->pfnRename = rename_surface;
+    if (device->way == LISTED) { /* Else nobody renames for it. */
+        table->pfnLockAsync = lock_async;
+        table->pfnUnlockAsync = unlock_async;
+        table->pfnRename = rename_surface;
+    }
     table->pfnCreateResource = create_resource;
     table->pfnOpenResource = open_resource;
     table->pfnDestroyResource = destroy_resource;

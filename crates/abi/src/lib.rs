@@ -1,4 +1,5 @@
-//! Windows's words for a display driver: layouts, constants and statuses, as of WDDM 2.0.
+//! Windows's words for a display driver and a streaming minidriver: layouts, constants and
+//! statuses, as of WDDM 2.0.
 //!
 //! Names are Windows's own, so that what Microsoft documents can be looked up. There is
 //! no behaviour here. A value from outside is an integer that may be any number, flags
@@ -17,6 +18,7 @@ mod types;
 pub mod display;
 pub mod hresult;
 pub mod kmt;
+pub mod ks;
 pub mod miniport;
 pub mod status;
 pub mod ukm;

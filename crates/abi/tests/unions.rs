@@ -2,6 +2,7 @@
 
 use abi::display::*;
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS;
+use abi::ks::{KS_FRAMING_ITEM, KSALLOCATOR_FRAMING, KSMAPPING, KSSTREAM_POINTER_OFFSET};
 use abi::ukm::{D3DDDI_ALLOCATIONINFO2, D3DDDICB_DESTROYALLOCATION2FLAGS};
 
 #[test]
@@ -88,4 +89,20 @@ fn a_preference_has_segments_and_directions() {
     let it = DXGK_SEGMENTPREFERENCE { Value: 2 | 1 << 5 | 3 << 6 | 31 << 24 | 1 << 29 };
     assert_eq!(it.segments(), [2, 3, 0, 0, 31]);
     assert_eq!(it.directions(), [true, false, false, false, true]);
+}
+
+#[test]
+fn a_frame_is_bytes_or_mappings_and_aligned_or_pitched() {
+    let mut mapping = KSMAPPING { ByteCount: 0x1000, ..KSMAPPING::ZERO };
+    let at = &raw mut mapping;
+    let offset = KSSTREAM_POINTER_OFFSET { Data: at.cast(), ..KSSTREAM_POINTER_OFFSET::ZERO };
+    assert_eq!(offset.mappings(), at);
+    let framing = KSALLOCATOR_FRAMING {
+        OptionsFlags: 2,
+        FileAlignment: 0xffff_f000,
+        ..KSALLOCATOR_FRAMING::ZERO
+    };
+    assert_eq!((framing.requirements_flags(), framing.frame_pitch()), (2, -4096));
+    let item = KS_FRAMING_ITEM { FileAlignment: 4096, ..KS_FRAMING_ITEM::ZERO };
+    assert_eq!(item.frame_pitch(), 4096);
 }

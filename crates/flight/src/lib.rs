@@ -39,5 +39,5 @@ pub use stepped::Stepped;
 pub use support::Support;
 pub use table::{CouldNotRun, Role};
 pub use tables::{Flushed, TableEntry, TableRoot, Tabled};
-pub use thread::{Call, InCall, OnBehalf, current as current_thread};
+pub use thread::{Call, InCall, OnBehalf, caller, current as current_thread};
 pub use witness::{Movement, Moving, Witness};

@@ -38,7 +38,7 @@ pub struct Call {
 }
 
 /// Who is to blame for what the clients' rules say, on this thread and now.
-pub(crate) fn caller() -> Who {
+pub fn caller() -> Who {
     CALLER.with(Cell::get)
 }
 

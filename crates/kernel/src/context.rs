@@ -12,13 +12,15 @@ use crate::mmu::Root;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
-use flight::{Kind, Log, Passive, What};
+use flight::{Kind, Log, Passive, What, Who};
 use smallvec::smallvec;
 use std::sync::Arc;
 
 /// A stream of work (`hContext`).
 pub struct Context {
     pub(crate) device: u32,
+    /// Who made it, and is to blame for its work.
+    pub(crate) by: Who,
     /// Its place among the adapter's nodes.
     pub(crate) node: usize,
     pub(crate) handle: Handle,
@@ -48,6 +50,7 @@ impl Context {
     fn new(device: u32, node: usize, handle: Handle, name: Handle) -> Self {
         Self {
             device,
+            by: flight::caller(),
             node,
             handle,
             word: None,

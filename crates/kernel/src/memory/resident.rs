@@ -230,7 +230,7 @@ impl Kernel {
             (RuleId::RESID_OFFER_005, Stray::Offered),
         ];
         for (rule, which) in rules {
-            self.log.judge(rule, Who::Client, context, place, said(which));
+            self.log.judge(rule, world.maker_of(context), context, place, said(which));
         }
     }
 }

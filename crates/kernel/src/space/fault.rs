@@ -72,12 +72,17 @@ impl Kernel {
             (RuleId::GPUVA_FREE_002, Which::Freed),
         ];
         for (rule, which) in rules {
-            self.log.judge(rule, Who::Client, context, place, said(which));
+            self.log.judge(rule, world.maker_of(context), context, place, said(which));
         }
     }
 }
 
 impl World {
+    /// Who is to blame for the work of a context.
+    pub(crate) fn maker_of(&self, context: Subject) -> Who {
+        self.contexts.get(context.number).map_or(Who::Client, |it| it.by)
+    }
+
     /// What is at an address for a packet of a context that faulted there: looked up when the
     /// driver says so, for paging work goes on.
     pub(crate) fn find_fault(&self, context: u32, address: u64) -> Option<Fault> {

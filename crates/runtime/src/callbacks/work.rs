@@ -40,7 +40,10 @@ callback! {
         };
         // SAFETY: The arguments live here.
         let status = unsafe { D3DKMTRender(&device.adapter.session, at, &raw mut args) };
-        if !args.pNewCommandBuffer.is_null() {
+        if args.pNewCommandBuffer.is_null() {
+            // What was written is lost: nothing is left to be submitted.
+            blank(list.unwrap_or_default());
+        } else {
             asked.pNewCommandBuffer = args.pNewCommandBuffer;
             asked.NewCommandBufferSize = args.NewCommandBufferSize;
             asked.pNewAllocationList = args.pNewAllocationList;

@@ -286,6 +286,13 @@ impl Kernel {
         Ok(world.contexts.get(number).map_or(0, |it| it.line.priority))
     }
 
+    /// How many packets of a context are not over.
+    pub fn unfinished(&self, process: ProcessId, context: Handle) -> Result<u32, Refused> {
+        let world = self.world.hold();
+        let number = world.resolve(process, Argument::Context, context, Kind::Context)?;
+        Ok(world.contexts.get(number).map_or(0, |it| it.flying))
+    }
+
     /// Tells a driver of a packet that will never be sent. Answers whether it did.
     /// A packet is over, or will never be sent.
     fn end_load(&self, world: &mut World, load: &Load) {

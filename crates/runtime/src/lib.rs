@@ -27,6 +27,7 @@ mod library;
 mod lock;
 mod resource;
 mod result;
+mod same;
 mod surfaces;
 mod umd;
 

@@ -29,7 +29,7 @@ pub use answer::{Answer, Failure};
 pub use buffers::Buffers;
 pub use callbacks::{
     AdapterCallbacks, Allocated, Allocation, Callbacks, Fence, Mapping, Paged, PagingQueue,
-    Release, Render,
+    Release, Render, objects_of,
 };
 pub use driver::{UserAdapter, UserDevice, UserDriver};
 pub use entry::open_adapter;

@@ -62,12 +62,16 @@ impl Severity {
 /// Rules whose page is overruled by what Windows was seen to do.
 ///
 /// WINDOWS: observed (D-53). The observed answer is the status; the page is a note.
-const OVERRULED: [&str; 5] = [
+///
+/// WINDOWS: of UMD-DESTROY-008 the page of `pfnDeallocateCb` allows a list for members of a
+/// resource, if a call with its hResource follows (documented): the other page is a note.
+const OVERRULED: [&str; 6] = [
     "ALLOC-CREATE-006",
     "ALLOC-CREATE-011",
     "ALLOC-SHARE-007",
     "ALLOC-DESTROY-003",
     "ALLOC-DESTROY-004",
+    "UMD-DESTROY-008",
 ];
 
 impl Entry {

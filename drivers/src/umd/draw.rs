@@ -24,7 +24,7 @@ impl SoftDevice {
             }
             return Ok(());
         }
-        let target = surface.current().ok_or(E_FAIL)?;
+        let target = surface.drawn_with().ok_or(E_FAIL)?;
         for (offset, length) in rows {
             let command = match self.hardware.way {
                 Way::Addressed => {
@@ -54,7 +54,7 @@ impl SoftDevice {
         if from.system.is_some() || to.system.is_some() {
             return self.copy_by_cpu(order, (from_index, to_index), &rows, line);
         }
-        let (from, to) = (from.current().ok_or(E_FAIL)?, to.current().ok_or(E_FAIL)?);
+        let (from, to) = (from.drawn_with().ok_or(E_FAIL)?, to.drawn_with().ok_or(E_FAIL)?);
         let groups = [order.from.number, order.to.number];
         // Within one surface what is read is not overwritten before.
         let backwards = from.allocation == to.allocation && order.to_area.top > order.from_area.top;

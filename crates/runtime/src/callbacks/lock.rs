@@ -11,6 +11,9 @@ use abi::umd::{D3DDDICB_LOCK, D3DDDICB_LOCK2, D3DDDICB_UNLOCK, D3DDDICB_UNLOCK2}
 use flight::RuleId;
 use thunk::claims;
 
+/// The callback that may rename.
+pub(super) const LOCK: &str = "pfnLockCb";
+
 callback! {
     /// Shows an allocation to the CPU; one that is discarded may be another from then on.
     lock "pfnLockCb" Works mut D3DDDICB_LOCK: |device, at, asked| {
@@ -24,7 +27,15 @@ callback! {
             Flags: asked.Flags,
             ..D3DKMT_LOCK::ZERO
         };
-        through!(D3DKMTLock, device.adapter.session, at, &raw mut args)?;
+        let refused = device.ledger().refuse(NAME);
+        let locked = match refused {
+            Some(refused) => Err(refused),
+            None => through!(D3DKMTLock, device.adapter.session, at, &raw mut args),
+        };
+        if asked.Flags.has(Flags::Discard) && locked.is_err() {
+            device.note_refused(asked.hAllocation);
+        }
+        locked?;
         asked.pData = args.pData;
         asked.GpuVirtualAddress = args.GpuVirtualAddress;
         if args.hAllocation != asked.hAllocation {
@@ -105,6 +116,41 @@ impl Inner {
         }
     }
 
+    /// A lock that discards was refused.
+    pub(super) fn note_refused(&self, allocation: D3DKMT_HANDLE) {
+        let ledger = &mut *self.ledger();
+        ledger.refused_discard = Some((allocation, ledger.submissions));
+    }
+
+    /// Who is refused other memory submits what there is, and says so with the next lock.
+    fn judge_retried(&self, name: &'static str, asked: &D3DDDICB_LOCK) {
+        if !asked.Flags.has(Flags::Discard) {
+            return;
+        }
+        let allocation = asked.hAllocation;
+        let listed = self.unsubmitted(&[allocation]).is_some();
+        let ledger = &mut *self.ledger();
+        let now = ledger.submissions;
+        let refused = ledger.refused_discard.take_if(|it| it.0 == allocation);
+        let again = refused.is_some_and(|it| it.1 == now) && (listed || ledger.has_drawn());
+        let drawn = ledger.group_of(allocation).is_some_and(|it| it.drawn == Some(now));
+        let claims = asked.Flags.has(Flags::NoExistingReference) && (listed || drawn);
+        let broken = if again {
+            Some(format!(
+                "a lock of allocation {allocation:#x} that discards was refused, and it is tried \
+                 again without a submission in between"
+            ))
+        } else {
+            claims.then(|| {
+                format!(
+                    "NoExistingReference is set, and commands that use allocation \
+                     {allocation:#x} were not submitted"
+                )
+            })
+        };
+        self.judge(RuleId::UMD_LOCK_006, name, broken);
+    }
+
     /// Judges how an allocation is locked.
     fn judge_lock(&self, name: &'static str, asked: &D3DDDICB_LOCK) {
         let flags = asked.Flags;
@@ -120,6 +166,7 @@ impl Inner {
             .filter(|_| flags.has(Flags::Discard))
             .map(|about| format!("{about} is shared, and a lock discards it: it is not renamed"));
         self.judge(RuleId::UMD_RES_004, name, broken);
+        self.judge_retried(name, asked);
     }
 
     /// What the application has locked is not unlocked behind its back.

@@ -60,7 +60,7 @@ const KINDS: [Kind; 3] = [
         calls: 2,
         wanted: Some(ADDED),
         memory: false,
-        thunk: Bench::pairs,
+        thunk: pairs,
         runtime: Bench::pairs_through,
     },
     Kind {
@@ -147,17 +147,6 @@ impl Bench {
         done("pfnCloseAdapter", self.adapter.close())
     }
 
-    fn pairs(&self, station: &Station, at: &mut Passive, count: usize) -> Result<(), NotMeasured> {
-        for _ in 0..count {
-            let order = Create::on(station.device, vec![vec![0xa5; PRIVATE]]);
-            let made = wanted("D3DKMTCreateAllocation", station.client.create(at, &order))?;
-            let destroy =
-                Destroy { device: station.device, list: made.allocations, ..Destroy::default() };
-            wanted("D3DKMTDestroyAllocation2", station.client.destroy(at, &destroy))?;
-        }
-        Ok(())
-    }
-
     fn pairs_through(
         &self,
         _station: &Station,
@@ -217,6 +206,22 @@ impl Bench {
         }
         Ok(())
     }
+}
+
+fn pairs(
+    _bench: &Bench,
+    station: &Station,
+    at: &mut Passive,
+    count: usize,
+) -> Result<(), NotMeasured> {
+    let (client, device) = (&station.client, station.device);
+    for _ in 0..count {
+        let order = Create::on(device, vec![vec![0xa5; PRIVATE]]);
+        let made = wanted("D3DKMTCreateAllocation", client.create(at, &order))?;
+        let destroy = Destroy { device, list: made.allocations, ..Destroy::default() };
+        wanted("D3DKMTDestroyAllocation2", client.destroy(at, &destroy))?;
+    }
+    Ok(())
 }
 
 fn texture() -> Surfaces {

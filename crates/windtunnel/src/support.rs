@@ -166,7 +166,7 @@ fn functions() -> Surface {
     let driven = |name: &str| runtime::FUNCTIONS.iter().find(|it| it.name == name);
     let row = |name: &'static str| Row {
         name,
-        state: driven(name).map_or(Support::Absent(NOT_CALLED), |it| it.state()),
+        state: driven(name).map_or(Support::Absent(NOT_CALLED), runtime::FunctionLine::state),
         cells: vec![rules(driven(name).map_or(&[], |it| it.rules))],
     };
     let names = ["OpenAdapter"].iter();
@@ -186,7 +186,7 @@ fn user_callbacks() -> Surface {
     let served = |name: &str| runtime::CALLBACKS.iter().find(|it| it.name == name);
     let row = |name: &'static str| Row {
         name,
-        state: served(name).map_or(Support::Absent(TRAP), |it| it.state()),
+        state: served(name).map_or(Support::Absent(TRAP), runtime::CallbackLine::state),
         cells: vec![
             Cell::One(served(name).map_or("", |it| it.through)),
             rules(served(name).map_or(&[], |it| it.rules)),

@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     #[arg(default_value = "softgpu-virtual")]
     driver: String,
     /// Fly this user-mode driver over the driver, in place of its own: a shared object of this
-    /// machine that exports OpenAdapter (it runs in this process). Flies the scenarios that need
+    /// machine that exports `OpenAdapter` (it runs in this process). Flies the scenarios that need
     /// one, unless --scenario names others: see docs/user-mode-drivers.md
     #[arg(long, value_name = "FILE.so")]
     umd: Option<PathBuf>,

@@ -40,6 +40,9 @@ fn line(name: &str, about: &str, breaks: &[RuleId], more: &str) {
     println!("{name:<24} {about}{breaks}{more}");
 }
 
+/// A title, and what is listed below it.
+type Group = (&'static str, fn(&Listed) -> bool);
+
 /// The bad user-mode drivers are a group of their own: they are good drivers otherwise.
 fn drivers(machine: bool) {
     let all = || drivers::ALL.iter();
@@ -48,7 +51,7 @@ fn drivers(machine: bool) {
         json::print(&all().map(driver).collect::<Value>());
         return;
     }
-    let groups: [(&str, fn(&Listed) -> bool); 3] = [
+    let groups: [Group; 3] = [
         ("Good drivers:", |it| it.breaks.is_empty()),
         ("Bad drivers, with the rule that each breaks first:", |it| {
             !it.breaks.is_empty() && it.umd.is_none()

@@ -80,7 +80,7 @@ enum Command {
     /// answers it, what leads there
     Explain {
         /// A rule (KMD-DESTROY-002), an entry point, DDI or callback (pfnDeallocateCb), a status
-        /// or result by number or name (0xC000000D, E_INVALIDARG), or a bug check (0x119, 0x119/2,
+        /// or result by number or name (0xC000000D, 0x80070057), or a bug check (0x119, 0x119/2,
         /// 'bugcheck 0x119 (0x2)')
         #[arg(required = true, num_args = 1.., allow_negative_numbers = true)]
         what: Vec<String>,

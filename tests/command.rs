@@ -21,7 +21,7 @@ fn check_flies_the_built_in_driver_clean() {
     let expected =
         ["driver", "findings", "host", "judged", "scenarios", "schema", "seed", "windtunnel"];
     assert_eq!(keys, expected);
-    assert_eq!(report["judged"]["entries"][1], 41);
+    assert_eq!(report["judged"]["entries"][1], 42);
 }
 
 #[test]

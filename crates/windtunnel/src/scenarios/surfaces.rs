@@ -348,8 +348,15 @@ fn refusals(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     for callback in ["pfnLockCb", "pfnAllocateCb"] {
         let discard = LockOrder { discard: true, ..LockOrder::default() };
         app.device.refuse_next(callback, E_OUTOFMEMORY);
-        app.write(at, (source, 0), discard, &vec![0x46; SMALL.bytes()])?;
+        let locked = app.device.lock(at, (source, 0), discard);
         app.device.stop_refusing();
+        // A driver that renames nothing hands it on.
+        let locked = match locked {
+            Err(E_OUTOFMEMORY) => app.device.lock(at, (source, 0), discard),
+            locked => locked,
+        };
+        wanted("pfnLock", locked)?.write(&vec![0x46; SMALL.bytes()]);
+        wanted("pfnUnlock", app.device.unlock(at, (source, 0)))?;
     }
     app.expect(at, (target, 0), 0x45)?;
     app.expect(at, (source, 0), 0x46)?;

@@ -18,8 +18,17 @@ fn check_flies_the_built_in_driver_clean() {
         assert_eq!(scenario["live"], 0, "{scenario}");
     }
     let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
-    let expected =
-        ["driver", "findings", "host", "judged", "scenarios", "schema", "seed", "windtunnel"];
+    let expected = [
+        "driver",
+        "findings",
+        "host",
+        "judged",
+        "scenarios",
+        "schema",
+        "seed",
+        "umd",
+        "windtunnel",
+    ];
     assert_eq!(keys, expected);
     assert_eq!(report["judged"]["entries"][1], 42);
 }
@@ -248,6 +257,13 @@ fn bench_measures_every_row_beside_its_floors() {
     assert_eq!(work.len(), 10, "{report}");
     for row in work {
         assert!(row["ns"].as_f64().is_some_and(|it| it > 0.0), "{row}");
+        assert_eq!(row["wanted_ns"].is_null(), row["met"].is_null(), "{row}");
+    }
+    let through = report["bench"]["umd"].as_array().unwrap();
+    assert_eq!(through.len(), 3, "{report}");
+    for row in through {
+        let positive = |key: &str| row[key].as_f64().is_some_and(|it| it > 0.0);
+        assert!(positive("thunk_ns") && positive("runtime_ns"), "{row}");
         assert_eq!(row["wanted_ns"].is_null(), row["met"].is_null(), "{row}");
     }
     for goal in report["bench"]["goals"].as_array().unwrap() {

@@ -11,7 +11,7 @@ use crate::retire::Ending;
 use crate::start::Adapter;
 use crate::view::Stage;
 use crate::world::World;
-use flight::{Kind, Log, Passive, Subject, What};
+use flight::{Kind, Log, Passive, Ram, Run, Subject, What};
 use smallvec::smallvec;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -45,6 +45,22 @@ pub struct Device {
     /// What its driver made for all its contexts to save into.
     pub(crate) saved: Vec<u32>,
     pub(crate) queues: BTreeSet<u32>,
+    /// What its client sees still of what ended with the adapter.
+    shown: Vec<Shown>,
+}
+
+/// Memory that a client sees, and where it does. It does so until this is dropped.
+pub(crate) struct Shown {
+    pub(crate) ram: Arc<dyn Ram>,
+    pub(crate) run: Run,
+    pub(crate) view: usize,
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.ram.end_view(self.view);
+        self.ram.give_back(self.run);
+    }
 }
 
 /// Why a device cannot work any more. It never works again.
@@ -224,6 +240,7 @@ impl Kernel {
             name: own.handle(),
             saved: Vec::new(),
             queues: BTreeSet::new(),
+            shown: Vec::new(),
         });
         world.kernel_names.promise(&own, Kind::Device.nr(number));
         Ok((number, own))
@@ -501,6 +518,17 @@ impl World {
         let it = self.devices.remove(number)?;
         self.devices_of.remove(&(it.process, number));
         Some(it)
+    }
+
+    /// A client sees this no more. One that has its device still, which ends because the adapter
+    /// does, sees it until it lets go of that: it cannot know.
+    pub(crate) fn hide(&mut self, device: u32, shown: Shown) {
+        let Some(it) = self.devices.get_mut(device) else { return };
+        let names = self.processes.get(it.process).map(|it| &it.names);
+        let name = Ok(Kind::Device.nr(device));
+        if it.ending && names.is_some_and(|names| names.find(it.handle) == name) {
+            it.shown.push(shown);
+        }
     }
 
     fn remove_device(&mut self, number: u32) {

@@ -7,6 +7,7 @@
 //!    poisoned: who goes on with it is seen.
 //! 2. Behind the bytes a client was granted, up to the end of a page, there is poison, too.
 
+use crate::device::Shown;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::listed::BufferSizes;
@@ -225,10 +226,6 @@ impl Lists {
         }
         self.granted()
     }
-
-    pub(crate) fn end(self, ram: &dyn Ram) {
-        self.shelves.into_iter().for_each(|it| it.end(ram));
-    }
 }
 
 impl Shelf {
@@ -272,6 +269,10 @@ impl Kernel {
     ) -> Result<T, Refused> {
         let world = &mut *self.world.hold();
         let number = world.resolve(process, Argument::Context, context, Kind::Context)?;
+        let device = world.contexts.get(number).map_or(0, |it| it.device);
+        if world.is_husk(device) {
+            return Err(Refused::Removed(Kind::Device.nr(device)));
+        }
         let none = Refused::NoLists(Kind::Context.nr(number));
         let ram = world.ram_of_context(number).ok_or(none.clone())?;
         let lists = world.contexts.get_mut(number).and_then(|it| it.lists.as_mut());
@@ -280,12 +281,16 @@ impl Kernel {
 }
 
 impl World {
-    /// A context ends, and with it its buffers.
+    /// A context ends, and with it its buffers; a client that has its device still sees them.
     pub(crate) fn end_lists(&mut self, context: u32) {
         let ram = self.ram_of_context(context);
         let lists = self.contexts.get_mut(context).and_then(|it| it.lists.take());
+        let device = self.contexts.get(context).map_or(0, |it| it.device);
         if let (Some(ram), Some(lists)) = (ram, lists) {
-            lists.end(&*ram);
+            for leaf in lists.shelves.into_iter().flat_map(|it| [it.now, it.spare]) {
+                let ram = ram.clone();
+                self.hide(device, Shown { ram, run: leaf.run, view: leaf.view });
+            }
         }
     }
 

@@ -17,6 +17,7 @@ pub(crate) mod marks;
 
 use crate::create::Sharing;
 use crate::device::Loss;
+use crate::device::Shown;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::operation::PAGE;
@@ -514,10 +515,10 @@ impl World {
         }
     }
 
-    fn hide_value(&self, it: &Sync) {
-        if let (Some((run, view)), Some((_, memory))) = (it.shown, self.memory(it.adapter)) {
-            memory.ram.end_view(view);
-            memory.ram.give_back(run);
+    fn hide_value(&mut self, it: &Sync) {
+        let ram = self.memory(it.adapter).map(|it| it.1.ram.clone());
+        if let (Some((run, view)), Some(ram)) = (it.shown, ram) {
+            self.hide(it.device, Shown { ram, run, view });
         }
     }
 

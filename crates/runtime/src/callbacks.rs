@@ -64,7 +64,7 @@ mod free;
 mod lock;
 mod memory;
 mod sync;
-mod traps;
+pub(crate) mod traps;
 mod work;
 
 use crate::adapter::Opened;

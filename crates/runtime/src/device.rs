@@ -11,6 +11,7 @@ use abi::hresult::{
     D3DDDIERR_DEVICEREMOVED, D3DERR_OUTOFVIDEOMEMORY, E_FAIL, E_INVALIDARG, E_NOTIMPL,
     E_OUTOFMEMORY, succeeded,
 };
+use abi::kmt::D3DKMT_DEVICEEXECUTION_ACTIVE;
 use abi::umd::{
     D3D_UMD_INTERFACE_VERSION_WDDM2_0, D3D9_INTERFACE, D3DDDI_CREATEDEVICEFLAGS,
     D3DDDI_DEVICECALLBACKS, D3DDDI_DEVICEFUNCS, D3DDDIARG_CREATEDEVICE,
@@ -256,7 +257,11 @@ impl Device {
     /// The driver is done with it: looks at what it owes, and ends it.
     fn end(&self, at: &mut Passive, name: &'static str) {
         let inner = &self.0;
-        inner.judge_left(name);
+        let state = inner.adapter.client.device_state(at, inner.kernel);
+        // What a device that is lost had went with it, or will: its driver need not say.
+        if state == Ok(D3DKMT_DEVICEEXECUTION_ACTIVE) {
+            inner.judge_left(name);
+        }
         called::forget_device(inner.handle, inner.log(), inner.subject);
         inner.adapter.devices.fetch_sub(1, Relaxed);
         // What the driver has left was named; the application is not to be named for it.

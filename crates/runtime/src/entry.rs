@@ -140,3 +140,25 @@ pub const CALLBACKS: &[CallbackLine] = callbacks! {
     "pfnFreeGpuVirtualAddressCb" "D3DKMTFreeGpuVirtualAddress" "" [];
     "pfnUpdateGpuVirtualAddressCb" "D3DKMTUpdateGpuVirtualAddress" "" [];
 };
+
+#[cfg(test)]
+mod tests {
+    use super::CALLBACKS;
+    use crate::callbacks::{ADAPTER, DEVICE, traps};
+    use std::collections::BTreeSet;
+
+    /// Slots that are served: filled, and not with a trap.
+    #[test]
+    fn what_is_served_has_a_line_and_every_line_is_served() {
+        let trapped: BTreeSet<&str> =
+            traps::DEVICE.filled().chain(traps::ADAPTER.filled()).collect();
+        let filled = DEVICE.filled().chain(ADAPTER.filled());
+        let served: BTreeSet<&str> = filled.filter(|it| !trapped.contains(it)).collect();
+        let lines: BTreeSet<&str> = CALLBACKS.iter().map(|it| it.name).collect();
+        assert_eq!(served, lines);
+        let all = abi::umd::D3DDDI_DEVICECALLBACKS::SLOTS.iter();
+        let all: BTreeSet<&str> =
+            all.chain(abi::umd::D3DDDI_ADAPTERCALLBACKS::SLOTS).copied().collect();
+        assert_eq!(&served | &trapped, all, "a slot is served, or a trap");
+    }
+}

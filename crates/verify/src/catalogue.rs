@@ -101,6 +101,19 @@ impl Entry {
         self.statuses().any(|it| it == name)
     }
 
+    /// Whether it says that a breach is answered with that result of user mode.
+    pub fn names_result(&self, name: &str) -> bool {
+        let words = self.on_breach.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+        words.into_iter().any(|it| it == name)
+    }
+
+    /// Whether it is about that function: a slot is meant with or without its prefix.
+    pub fn is_about(&self, name: &str) -> bool {
+        let bare = name.strip_prefix("pfn").unwrap_or(name);
+        let words = self.function.split(|it: char| !it.is_ascii_alphanumeric());
+        words.into_iter().any(|it| it == name || it == bare)
+    }
+
     /// What Windows would have done, in words for people.
     pub fn windows(&self) -> String {
         let known = self.on_breach.replace(" / verifier error", "");

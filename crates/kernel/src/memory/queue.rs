@@ -1,5 +1,6 @@
 //! A client's queues of paging work, each with a fence that counts what is done.
 
+use crate::device::Shown;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::miniport::Generation;
@@ -128,9 +129,8 @@ impl Kernel {
         }
         let mut world = self.world.hold();
         let Some(it) = world.queues.remove(number) else { return };
-        if let Some((_, memory)) = world.memory(it.adapter) {
-            memory.ram.end_view(it.view);
-            memory.ram.give_back(it.run);
+        if let Some(ram) = world.memory(it.adapter).map(|it| it.1.ram.clone()) {
+            world.hide(it.device, Shown { ram, run: it.run, view: it.view });
         }
         if let Some(it) = world.devices.get_mut(it.device) {
             it.queues.remove(&number);

@@ -68,7 +68,7 @@ fn make(device: &Inner, at: &mut Passive, asked: &mut D3DDDICB_ALLOCATE) -> Resu
     through!(D3DKMTCreateAllocation, session, at, &raw mut args)?;
     // SAFETY: The driver's list was written to just now.
     let made = session.believing(|| unsafe { claims::read_list(infos, count) });
-    let made: Vec<u32> = made.map_err(result)?.iter().map(|it| it.hAllocation).collect();
+    let made: Vec<u32> = made.map_err(result)?.into_iter().map(|it| it.hAllocation).collect();
     asked.hKMResource = args.hResource;
     let mut ledger = device.ledger();
     ledger.add(handle, &made);

@@ -229,7 +229,7 @@ impl Inner {
         let drawn = ledger.contexts.len() == 1 && ledger.has_drawn();
         let list = ledger.contexts.get(&context).map(|it| it.list).unwrap_or_default();
         drop(ledger);
-        let listed = super::work::entries(list, list.1).len();
+        let listed = super::work::entries(list, list.1).count();
         let broken = if drawn {
             Some(
                 "a wait is queued, and nothing was submitted since the application drew".to_owned(),

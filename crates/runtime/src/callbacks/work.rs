@@ -24,7 +24,7 @@ callback! {
             return Err(E_NOTIMPL);
         }
         let list = device.ledger().contexts.get(&asked.hContext.addr()).map(|it| it.list);
-        let used = entries(list.unwrap_or_default(), asked.NumAllocations);
+        let used: Vec<_> = entries(list.unwrap_or_default(), asked.NumAllocations).collect();
         device.judge_rendered(NAME, &used);
         let mut args = D3DKMT_RENDER {
             hContext: context,
@@ -40,7 +40,10 @@ callback! {
         };
         // SAFETY: The arguments live here.
         let status = unsafe { D3DKMTRender(&device.adapter.session, at, &raw mut args) };
-        if !args.pNewCommandBuffer.is_null() {
+        if args.pNewCommandBuffer.is_null() {
+            // What was written is lost: nothing is left to be submitted.
+            blank(list.unwrap_or_default());
+        } else {
             asked.pNewCommandBuffer = args.pNewCommandBuffer;
             asked.NewCommandBufferSize = args.NewCommandBufferSize;
             asked.pNewAllocationList = args.pNewAllocationList;
@@ -141,8 +144,8 @@ impl Inner {
 
     /// One of these allocations that commands use which were not submitted.
     pub(super) fn unsubmitted(&self, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
-        let lists: Vec<(usize, u32)> = self.ledger().contexts.values().map(|it| it.list).collect();
-        let mut written = lists.into_iter().flat_map(|it| entries(it, it.1));
+        let ledger = self.ledger();
+        let mut written = ledger.contexts.values().flat_map(|it| entries(it.list, it.list.1));
         written.find(|it| list.contains(it))
     }
 
@@ -171,15 +174,16 @@ pub(super) fn blank((address, entries): (usize, u32)) {
 }
 
 /// The handles in an allocation list of so many entries, as far as they are asked for.
-pub(super) fn entries((address, room): (usize, u32), count: u32) -> Vec<D3DKMT_HANDLE> {
+pub(super) fn entries(
+    (address, room): (usize, u32),
+    count: u32,
+) -> impl Iterator<Item = D3DKMT_HANDLE> {
     let list = ptr::with_exposed_provenance::<D3DDDI_ALLOCATIONLIST>(address);
-    if list.is_null() {
-        return Vec::new();
-    }
-    let read = |place: u32| {
+    let count = if list.is_null() { 0 } else { count.min(room) };
+    let read = move |place: u32| {
         // SAFETY: The kernel shows that many entries there until the context goes; the driver
         // whose call this is does not write to them meanwhile.
         unsafe { list.wrapping_add(place as usize).read_unaligned() }.hAllocation
     };
-    (0..count.min(room)).map(read).filter(|it| *it != 0).collect()
+    (0..count).map(read).filter(|it| *it != 0)
 }

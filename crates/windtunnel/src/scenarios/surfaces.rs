@@ -39,6 +39,7 @@ pub(crate) const ALL: &[Scenario] = scenarios! {
     "surface-shared" "a resource is opened by another process; each drops its own" [] shared;
     "surface-discarded" "a texture is written again and again while it is drawn with" [] discarded;
     "surface-in-system-memory" "a surface of the application's is copied to a texture" [] system;
+    "surface-lost" "an adapter is stopped and started while an application draws" [] lost;
     "surface-left" "a device goes with resources that the application has not dropped" [] left;
     "surface-worth" "resources get priorities, and are asked after" [] worth;
     "surface-shown" "surfaces that may be on a display are drawn to" [] shown;
@@ -181,6 +182,24 @@ fn system(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     app.drop(tunnel.at, source)?;
     app.drop(tunnel.at, target)?;
     app.close(tunnel.at)
+}
+
+/// The driver hands on that the device is removed; another device works.
+fn lost(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
+    let app = tunnel.application()?;
+    let one = app.make(tunnel.at, &Surfaces::texture(SMALL.width, SMALL.height))?;
+    app.fill(tunnel.at, (one, 0), SMALL, 0x21)?;
+    tunnel.restart()?;
+    refused("pfnFlush", &app.device.flush(tunnel.at), D3DDDIERR_DEVICEREMOVED)?;
+    // Whatever it answers: it is gone with its device.
+    let _ = app.device.destroy_resource(tunnel.at, one);
+    let _ = app.device.destroy(tunnel.at);
+    let other = app.another(tunnel.at)?;
+    let two = other.make(tunnel.at, &Surfaces::texture(SMALL.width, SMALL.height))?;
+    other.fill(tunnel.at, (two, 0), SMALL, 0x22)?;
+    other.expect(tunnel.at, (two, 0), 0x22)?;
+    other.drop(tunnel.at, two)?;
+    other.close(tunnel.at)
 }
 
 /// The runtime drops what is left, the driver releases it.

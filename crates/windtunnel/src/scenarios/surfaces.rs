@@ -396,12 +396,17 @@ fn removed(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let at = &mut *tunnel.at;
     let one = app.make(at, &texture)?;
     for callback in ["pfnRenderCb", "pfnSubmitCommandCb"] {
+        // Nothing is under way when it happens: nothing is after it.
         app.fill(at, (one, 0), SMALL, 0x31)?;
+        app.expect(at, (one, 0), 0x31)?;
+        app.fill(at, (one, 0), SMALL, 0x32)?;
         app.device.refuse_next(callback, REMOVED);
         let flushed = app.device.flush(at);
         if app.device.stop_refusing() {
             refused("pfnFlush", &flushed, REMOVED)?;
+            break;
         }
+        wanted("pfnFlush", flushed)?;
     }
     app.device.refuse_next("pfnAllocateCb", REMOVED);
     refused("pfnCreateResource", &app.device.create_resource(at, &texture), REMOVED)?;

@@ -72,7 +72,7 @@ use crate::called;
 use crate::device::Inner;
 use crate::ledger::Ledger;
 use crate::result::{BROKEN, result};
-use abi::hresult::{E_FAIL, E_INVALIDARG, S_OK, succeeded};
+use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_FAIL, E_INVALIDARG, S_OK, succeeded};
 use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS};
 use abi::{HANDLE, HRESULT, NTSTATUS};
 use flight::{At, Hex, Passive, RuleId, What, Who};
@@ -217,7 +217,9 @@ fn entered(
         };
         let answer = answer.err().unwrap_or(S_OK);
         if !succeeded(answer) {
-            device.ledger().failed.push(answer);
+            let mut ledger = device.ledger();
+            ledger.failed.push(answer);
+            ledger.removed |= answer == D3DDDIERR_DEVICEREMOVED;
         }
         let result = Hex(answer.cast_unsigned());
         log.emit(device.subject, What::UmdAnswer { name: name.into(), result });

@@ -26,6 +26,8 @@ pub(crate) struct Ledger {
     pub(crate) submissions: u64,
     /// What callbacks have refused with in the call that the driver is in.
     pub(crate) failed: Vec<HRESULT>,
+    /// A callback has said that the device is removed: what it had queued is over.
+    pub(crate) removed: bool,
     /// A callback that is to be refused the next time, and with what.
     pub(crate) refusing: Option<(&'static str, HRESULT)>,
     /// A lock that discards and was refused: of what, and how much was submitted then.

@@ -43,15 +43,10 @@ impl Device {
         let (asked, shared) = (group.surfaces.to_bytes(), group.is_shared());
         let now = Described { noise, said };
         let before = ledger.described.entry(asked.clone()).or_insert_with(|| now.clone());
-        let broken = (before.said != now.said && before.noise != noise).then(|| {
-            format!(
-                "{about} is described by {}, and one that differs in reserved members only by {}",
-                in_words(&now.said),
-                in_words(&before.said)
-            )
+        let broken = differ(&now.said, &before.said).map(|it| {
+            format!("{about} is as another but for members that mean nothing, and differs: {it}")
         });
-        let evaluated = before.noise != noise;
-        if evaluated {
+        if before.noise != noise {
             self.0.judge(RuleId::UMD_RES_008, NAME, broken);
         }
         if !shared {
@@ -61,12 +56,8 @@ impl Device {
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
         let before = all.entry(asked).or_insert_with(|| now.said.clone()).clone();
         drop(all);
-        let broken = (before != now.said).then(|| {
-            format!(
-                "{about} is shared and described by {}, another that was asked for alike by {}",
-                in_words(&now.said),
-                in_words(&before)
-            )
+        let broken = differ(&now.said, &before).map(|it| {
+            format!("{about} is shared, another was asked for alike, and it differs: {it}")
         });
         self.0.judge(RuleId::UMD_RES_005, NAME, broken);
     }
@@ -102,11 +93,33 @@ impl Device {
     }
 }
 
-/// Private data, for people.
-fn in_words(said: &[Vec<u8>]) -> String {
-    let bytes: Vec<String> = said
-        .iter()
-        .map(|it| it.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
-        .collect();
-    format!("{} pieces of data, {}", said.len(), bytes.join(" "))
+/// How private data differs from other, in words; nothing if it does not.
+fn differ(one: &[Vec<u8>], other: &[Vec<u8>]) -> Option<String> {
+    if one.len() != other.len() {
+        return Some(format!("{} pieces of private data, not {}", one.len(), other.len()));
+    }
+    let place = one.iter().zip(other).position(|(one, other)| one != other)?;
+    let (one, other) = (one.get(place)?, other.get(place)?);
+    if one.len() != other.len() {
+        let (one, other) = (one.len(), other.len());
+        return Some(format!("private data {place} has {one} bytes, not {other}"));
+    }
+    let at = one.iter().zip(other).position(|(one, other)| one != other)?;
+    let (one, other) = (one.get(at)?, other.get(at)?);
+    Some(format!("byte {at} of private data {place} is {one:#04x}, not {other:#04x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_named() {
+        let all = [vec![1, 2], vec![3]];
+        assert_eq!(differ(&all, &all), None);
+        let said = |other: &[Vec<u8>]| differ(&all, other).unwrap_or_default();
+        assert_eq!(said(&[vec![1, 2]]), "2 pieces of private data, not 1");
+        assert_eq!(said(&[vec![1, 2], vec![]]), "private data 1 has 1 bytes, not 0");
+        assert_eq!(said(&[vec![1, 9], vec![3]]), "byte 1 of private data 0 is 0x02, not 0x09");
+    }
 }

@@ -134,6 +134,9 @@ impl Inner {
         let ledger = self.ledger();
         let mut contexts = ledger.contexts.values().map(|it| it.kernel);
         let (Some(context), None) = (contexts.next(), contexts.next()) else { return };
+        if ledger.removed {
+            return; // The driver was told that nothing is queued.
+        }
         let groups = list.iter().filter_map(|it| ledger.group_of(*it));
         let last = groups.filter_map(|it| Some((it.drawn?, it.subject))).max_by_key(|it| it.0);
         let submitted = ledger.submissions;

@@ -367,8 +367,15 @@ fn refusals(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     for callback in ["pfnLockCb", "pfnAllocateCb"] {
         let discard = LockOrder { discard: true, ..LockOrder::default() };
         app.device.refuse_next(callback, E_OUTOFMEMORY);
-        app.write(at, (source, 0), discard, &vec![0x46; SMALL.bytes()])?;
+        let locked = app.device.lock(at, (source, 0), discard);
         app.device.stop_refusing();
+        // A driver that renames nothing hands it on.
+        let locked = match locked {
+            Err(E_OUTOFMEMORY) => app.device.lock(at, (source, 0), discard),
+            locked => locked,
+        };
+        wanted("pfnLock", locked)?.write(&vec![0x46; SMALL.bytes()]);
+        wanted("pfnUnlock", app.device.unlock(at, (source, 0)))?;
     }
     app.expect(at, (target, 0), 0x45)?;
     app.expect(at, (source, 0), 0x46)?;
@@ -389,12 +396,17 @@ fn removed(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     let at = &mut *tunnel.at;
     let one = app.make(at, &texture)?;
     for callback in ["pfnRenderCb", "pfnSubmitCommandCb"] {
+        // Nothing is under way when it happens: nothing is after it.
         app.fill(at, (one, 0), SMALL, 0x31)?;
+        app.expect(at, (one, 0), 0x31)?;
+        app.fill(at, (one, 0), SMALL, 0x32)?;
         app.device.refuse_next(callback, REMOVED);
         let flushed = app.device.flush(at);
         if app.device.stop_refusing() {
             refused("pfnFlush", &flushed, REMOVED)?;
+            break;
         }
+        wanted("pfnFlush", flushed)?;
     }
     app.device.refuse_next("pfnAllocateCb", REMOVED);
     refused("pfnCreateResource", &app.device.create_resource(at, &texture), REMOVED)?;

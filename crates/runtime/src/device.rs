@@ -20,7 +20,7 @@ use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
 use flight::{Host, Kind, Log, Passive, RuleId, Subject, What};
 use std::fmt;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A device of an application. Clones are the same.
@@ -40,6 +40,9 @@ pub(crate) struct Inner {
     gate: Gate,
     /// The thread that was last in the driver for it, and one more.
     thread: AtomicU32,
+    /// Somebody destroys it; and the driver was told so.
+    ending: AtomicBool,
+    over: AtomicBool,
     ledger: Mutex<Ledger>,
 }
 
@@ -98,6 +101,11 @@ impl Inner {
             )
         });
         self.judge_client(RuleId::UMD_THREAD_001, name, broken);
+        // Who had to wait looks again: the driver's handles may be over.
+        if self.over.load(Relaxed) || resource.is_some_and(|it| self.is_dropped(it)) {
+            self.gate.leave(self.host());
+            return E_INVALIDARG;
+        }
         self.thread.store(flight::current_thread() + 1, Relaxed);
         self.ledger().failed.clear();
         self.host().breathe(at);
@@ -106,6 +114,11 @@ impl Inner {
         self.judge_removed(name, answer);
         self.gate.leave(self.host());
         answer
+    }
+
+    fn is_dropped(&self, resource: usize) -> bool {
+        let ledger = self.ledger();
+        ledger.groups.get(&resource).is_none_or(|it| it.stage == Stage::Dropped)
     }
 
     /// A callback in the call has answered that the device is removed: so must the call.
@@ -142,6 +155,8 @@ impl Device {
             table: OnceLock::new(),
             gate: Gate::default(),
             thread: AtomicU32::new(0),
+            ending: AtomicBool::new(false),
+            over: AtomicBool::new(false),
             ledger: Mutex::default(),
         });
         let of = adapter.subject;
@@ -225,12 +240,13 @@ impl Device {
     /// Destroys it (`DestroyDevice`). What the driver still has of it by then is its fault.
     pub fn destroy(&self, at: &mut Passive) -> Result<(), HRESULT> {
         const NAME: &str = "pfnDestroyDevice";
-        if called::device(self.0.handle).is_none() {
+        if called::device(self.0.handle).is_none() || self.0.ending.swap(true, Relaxed) {
             return Err(E_INVALIDARG);
         }
         self.drop_all(at);
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnDestroyDevice;
         let answer = self.0.call(at, (NAME, None), slot, |destroy, driver| {
+            self.0.over.store(true, Relaxed); // Nobody else is inside.
             // SAFETY: The driver gave the function and its handle.
             unsafe { destroy(driver) }
         });
@@ -277,7 +293,15 @@ impl Device {
         inner.log().emit(inner.subject, What::UserDeviceDestroyed {});
     }
 
-    /// The adapter that it is of.
+    /// How much the driver has of it: resources, allocations, contexts, paging queues and
+    /// synchronisation objects. Nothing, when a good one has destroyed it.
+    pub fn owed(&self) -> usize {
+        let it = self.0.ledger();
+        let objects = it.contexts.len() + it.queues.len() + it.objects.len();
+        it.groups.len() + it.pieces.len() + objects
+    }
+
+    /// The process that it is of.
     pub fn client(&self) -> &thunk::Client {
         &self.0.adapter.client
     }

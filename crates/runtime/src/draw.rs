@@ -48,6 +48,7 @@ impl Device {
     /// The application is about to draw with these. Answers what they were drawn with before.
     fn drawing(&self, with: &[Resource]) -> Drawing {
         let ledger = &mut *self.0.ledger();
+        ledger.drawing = with.iter().map(|it| it.0).collect();
         let mut before = Vec::new();
         for it in with {
             if let Some(group) = ledger.groups.get_mut(&it.0) {

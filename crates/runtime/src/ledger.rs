@@ -24,6 +24,8 @@ pub(crate) struct Ledger {
     pub(crate) objects: BTreeSet<D3DKMT_HANDLE>,
     /// How often work was submitted.
     pub(crate) submissions: u64,
+    /// What the application draws with in the call that the driver is in.
+    pub(crate) drawing: Vec<usize>,
     /// What callbacks have refused with in the call that the driver is in.
     pub(crate) failed: Vec<HRESULT>,
     /// A callback has said that the device is removed: what it had queued is over.
@@ -142,6 +144,9 @@ impl Ledger {
 
     /// Notes allocations of a resource, or of none.
     pub(crate) fn add(&mut self, group: Option<usize>, list: &[D3DKMT_HANDLE]) {
+        // The kernel gives a name again that nothing has any more.
+        self.retired.retain(|it| !list.contains(it));
+        self.leaving.retain(|it| !list.contains(it));
         for allocation in list {
             self.pieces.insert(*allocation, Piece { group, locks: 0 });
         }

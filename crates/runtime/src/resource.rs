@@ -35,7 +35,8 @@ impl Device {
         let handle = called::handle();
         let mut system: Vec<Box<[u8]>> = Vec::new();
         if wanted.pool == D3DDDIPOOL_SYSTEMMEM {
-            system = wanted.list.iter().map(|it| vec![0; it.bytes()].into()).collect();
+            let memory = wanted.list.iter().map(|it| it.memory()).collect::<Option<_>>();
+            system = memory.ok_or(E_OUTOFMEMORY)?;
         }
         let memory: Vec<*mut u8> = system.iter_mut().map(|it| it.as_mut_ptr()).collect();
         let info = |(place, it): (usize, &Surface)| D3DDDI_SURFACEINFO {
@@ -343,9 +344,11 @@ impl Device {
         // The driver's handle means nothing from here on: it may give it again.
         let dead = group.driver;
         (group.stage, group.driver) = (Stage::Dropped, 0);
+        // One in the application's memory has nothing that the driver could release.
+        let over = released || (group.kernel == 0 && group.members.is_empty());
         inner.log().emit(about, What::SurfacesDropped { released });
         ledger.bury(dead);
-        if released {
+        if over {
             ledger.forget(resource.0);
         }
         if succeeded(answer) { Ok(()) } else { Err(answer) }

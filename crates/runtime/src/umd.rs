@@ -39,6 +39,17 @@ impl Umd {
         self
     }
 
+    /// The same of a driver whose pointers are not believed, as those of one that is loaded are
+    /// not: what it calls back with may point anywhere.
+    ///
+    /// # Safety
+    ///
+    /// The entry point does what `OpenAdapter` does: it fills the tables it is given with
+    /// functions that stay as long as this program.
+    pub const unsafe fn doubted(entry: PFND3DDDI_OPENADAPTER) -> Self {
+        Self { entry, trusted: false, counts: None, _library: None }
+    }
+
     /// Loads a driver from a shared object of this machine, which exports `OpenAdapter` with the
     /// Windows calling convention.
     ///

@@ -32,7 +32,7 @@ pub use callbacks::{
     Release, Render, objects_of,
 };
 pub use driver::{UserAdapter, UserDevice, UserDriver};
-pub use entry::open_adapter;
+pub use entry::{live, open_adapter};
 pub use memory::Memory;
 pub use order::{
     Area, AsyncLock, AsyncLocked, Blt, ColorFill, Lock, Locked, NewDevice, NewResource,

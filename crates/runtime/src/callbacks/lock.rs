@@ -3,6 +3,7 @@
 
 use crate::called::frame;
 use crate::device::Inner;
+use crate::ledger::Stage;
 use crate::result::result;
 use abi::D3DKMT_HANDLE;
 use abi::kmt::{D3DKMT_LOCK, D3DKMT_LOCK2, D3DKMT_UNLOCK, D3DKMT_UNLOCK2};
@@ -102,8 +103,15 @@ impl Inner {
         piece.locks += 1;
         // What the CPU does in a drawing call needs no submission.
         let drawing = frame().is_some_and(|it| matches!(it.name, "pfnBlt" | "pfnColorFill"));
-        if let Some(group) = piece.group.and_then(|it| ledger.groups.get_mut(&it)) {
-            group.drawn = group.drawn.filter(|_| !drawing);
+        if !drawing {
+            return;
+        }
+        // Memory of no resource is that of one that is drawn with: the driver has renamed it.
+        let groups = piece.group.map_or_else(|| ledger.drawing.clone(), |it| vec![it]);
+        for group in groups {
+            if let Some(group) = ledger.groups.get_mut(&group) {
+                group.drawn = None;
+            }
         }
     }
 
@@ -177,9 +185,16 @@ impl Inner {
             return;
         }
         let ledger = self.ledger();
+        // What the application has dropped, or is dropping, it does not use.
+        let dropping = frame().filter(|it| it.name == "pfnDestroyResource");
+        let dropping =
+            dropping.and_then(|it| ledger.groups.get(&it.resource?)).map(|it| it.subject);
         let used = list.iter().find_map(|it| {
             ledger.pieces.get(it).filter(|it| it.locks == 1)?;
-            let group = ledger.group_of(*it)?;
+            let group = ledger.group_of(*it).filter(|it| it.stage == Stage::Live)?;
+            if Some(group.subject) == dropping {
+                return None;
+            }
             let place = group.members.iter().position(|member| member == it)?;
             let locks = group.locks.get(place).copied().unwrap_or(0);
             (locks > 0).then_some((*it, group.subject))

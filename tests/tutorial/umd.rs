@@ -5,7 +5,7 @@ use windtunnel::abi::hresult::E_INVALIDARG;
 use windtunnel::softgpu::format::{HARDWARE_INFO_SIZE, describe};
 use windtunnel::umd::{
     AdapterCallbacks, Allocation, Answer, Callbacks, NewDevice, NewResource, OpenAdapter, Release,
-    Resource, RuntimeResource, UserAdapter, UserDevice, UserDriver,
+    Resource, RuntimeResource, Surface, UserAdapter, UserDevice, UserDriver,
 };
 
 pub(crate) struct Maker;
@@ -41,7 +41,7 @@ struct Made {
 
 impl UserDevice for Made {
     fn create_resource(&mut self, order: &NewResource) -> Answer<u64> {
-        let surface = |it: &windtunnel::umd::Surface| {
+        let surface = |it: &Surface| {
             let bytes = u64::from(it.width) * u64::from(it.height) * 4;
             Allocation { private: describe(bytes.next_multiple_of(4096)), ..Allocation::default() }
         };

@@ -293,7 +293,6 @@ impl Kernel {
         Ok(world.contexts.get(number).map_or(0, |it| it.flying))
     }
 
-    /// Tells a driver of a packet that will never be sent. Answers whether it did.
     /// A packet is over, or will never be sent.
     fn end_load(&self, world: &mut World, load: &Load) {
         if let Load::Listed(packet) = load {
@@ -394,7 +393,6 @@ impl Kernel {
         }
     }
 
-    /// Sends what can be sent of a context, waiting for the pass.
     /// The first packet that a context sent is done, or counts as done: what comes behind it
     /// happens.
     pub(crate) fn finish_sent(&self, world: &mut World, context: u32) -> u64 {

@@ -22,6 +22,9 @@ pub(crate) struct Ledger {
     pub(crate) contexts: BTreeMap<usize, Context>,
     pub(crate) queues: BTreeSet<D3DKMT_HANDLE>,
     pub(crate) objects: BTreeSet<D3DKMT_HANDLE>,
+    /// Whether the driver has ever allocated something of no resource: then a resource may be
+    /// drawn with other memory than its own.
+    pub(crate) loose: bool,
     /// How often work was submitted.
     pub(crate) submissions: u64,
     /// What the application draws with in the call that the driver is in.
@@ -147,6 +150,7 @@ impl Ledger {
         // The kernel gives a name again that nothing has any more.
         self.retired.retain(|it| !list.contains(it));
         self.leaving.retain(|it| !list.contains(it));
+        self.loose |= group.is_none();
         for allocation in list {
             self.pieces.insert(*allocation, Piece { group, locks: 0 });
         }

@@ -88,6 +88,12 @@ fn release(
             device.log().emit(group.subject, What::SurfacesReleased {});
         }
         ledger.release(resource);
+        drop(ledger);
+        // It went as one, and by its name: what is left of others is judged when the device goes.
+        let kept = [RuleId::UMD_DESTROY_005, RuleId::UMD_DESTROY_006, RuleId::UMD_DESTROY_007];
+        for rule in kept {
+            device.judge(rule, name, None);
+        }
     } else {
         ledger.remove_listed(&list);
     }
@@ -134,8 +140,10 @@ impl Inner {
         let ledger = self.ledger();
         let mut contexts = ledger.contexts.values().map(|it| it.kernel);
         let (Some(context), None) = (contexts.next(), contexts.next()) else { return };
-        if ledger.removed {
-            return; // The driver was told that nothing is queued.
+        // A driver that was told that nothing is queued may think so; and which memory it drew with
+        // is not known of one that renames by itself.
+        if ledger.removed || ledger.loose {
+            return;
         }
         let groups = list.iter().filter_map(|it| ledger.group_of(*it));
         let last = groups.filter_map(|it| Some((it.drawn?, it.subject))).max_by_key(|it| it.0);

@@ -21,6 +21,7 @@ mod escape;
 mod listed;
 mod memory;
 mod moving;
+mod native;
 mod operation;
 mod plug;
 mod recover;
@@ -33,6 +34,7 @@ mod view;
 mod wrapped;
 
 pub use board::Board;
+pub use native::{load_umd, umd_of};
 pub use plug::plug;
 pub use registry::{ALL, Listed, find};
 pub use table::GOOD;

@@ -2,7 +2,7 @@
 
 use crate::allocator::By;
 use crate::bag::BagOf;
-use crate::describe::{Flow, Format, PinDescriptor};
+use crate::describe::{Flow, Format, PinDescriptor, PinFlag};
 use crate::framing::{Framing, FramingForm, Wish, negotiate};
 use crate::funnel::{Driver, Entry};
 use crate::minidriver::PinView;
@@ -42,6 +42,8 @@ pub(crate) struct Pin {
     pub(crate) clones: Vec<u32>,
     /// The frames that are done, for its client.
     pub(crate) done: VecDeque<u32>,
+    /// How often one of its pointers has moved, come or gone.
+    pub(crate) moves: u64,
     /// The last time it was processed nothing moved.
     pub(crate) idle: bool,
     /// Its driver wants to be asked before it is processed again.
@@ -50,6 +52,8 @@ pub(crate) struct Pin {
     pub(crate) gate: (u32, u32),
     /// Its frames come from its driver.
     pub(crate) injects: bool,
+    /// It ran when its device went to sleep.
+    pub(crate) resumes: bool,
 }
 
 /// What a pin and the other side agreed on.
@@ -57,6 +61,10 @@ pub(crate) struct Pin {
 pub(crate) struct Connection {
     pub(crate) framing: Framing,
     pub(crate) by: By,
+    /// The other side's frames are smaller.
+    pub(crate) short: bool,
+    /// The other side is in user mode.
+    pub(crate) user: bool,
 }
 
 impl World {
@@ -108,9 +116,16 @@ impl Stream {
                     it.created = true;
                     it.own = own;
                     it.word = own.unwrap_or(it.word);
-                    let out = it.descriptor.flow == Flow::Out;
-                    let (filter, own) = (filter.subject(), own.is_some());
-                    let made = What::PinCreated { filter, factory, out, own };
+                    let made = What::PinCreated {
+                        filter: filter.subject(),
+                        factory,
+                        out: it.descriptor.flow == Flow::Out,
+                        own: own.is_some(),
+                        most: it.descriptor.possible,
+                        standard: it.descriptor.is_standard(),
+                        dispatch: it.descriptor.is(PinFlag::DispatchLevelProcessing),
+                        least: it.least().name().into(),
+                    };
                     self.log.emit(pin.subject(), made);
                 }
                 Ok(pin)
@@ -137,7 +152,7 @@ impl Stream {
             return Err(Refused::NoFormat);
         }
         let number = world.pins.reserve();
-        let trailing = descriptor.is(crate::describe::PinFlag::DistinctTrailingEdge);
+        let trailing = descriptor.is(PinFlag::DistinctTrailingEdge);
         let leading = world.pointers.add(Pointer::edge(number, PointerKind::Leading));
         let trailing =
             trailing.then(|| world.pointers.add(Pointer::edge(number, PointerKind::Trailing)));
@@ -160,10 +175,12 @@ impl Stream {
             trailing,
             clones: Vec::new(),
             done: VecDeque::new(),
+            moves: 0,
             idle: false,
             waits: false,
             gate: (0, 0),
             injects: false,
+            resumes: false,
         };
         world.pins.put(number, it);
         Ok(PinId(number))
@@ -269,7 +286,21 @@ impl Stream {
 
     /// What a pin asks of frames (`KSPROPERTY_CONNECTION_ALLOCATORFRAMING_EX`); none, if nothing.
     pub fn framing(&self, pin: PinId) -> Result<Option<FramingForm>, Refused> {
-        Ok(self.world.hold().pin(pin)?.framing.clone())
+        let world = self.world.hold();
+        let framing = world.pin(pin)?.framing.clone();
+        let there = framing.is_some();
+        let told = What::PinFraming { set: false, there, answered: there };
+        self.log.emit(pin.subject(), told);
+        Ok(framing)
+    }
+
+    /// Nobody changes what a pin asks of frames from outside: it is read only.
+    pub fn set_framing(&self, pin: PinId, _framing: &FramingForm) -> Result<(), Refused> {
+        let world = self.world.hold();
+        let there = world.pin(pin)?.framing.is_some();
+        let told = What::PinFraming { set: true, there, answered: false };
+        self.log.emit(pin.subject(), told);
+        Err(Refused::Driver(Refusal::Unsupported))
     }
 
     /// Where a pin is: what its client wants, and where its driver is.
@@ -292,7 +323,7 @@ impl Stream {
             let framing = negotiate(it.framing.as_ref(), wish, it.format.sample);
             let framing = framing.map_err(Refused::Framing)?;
             let by = By::choose(it.descriptor.allocator.is_some(), wish);
-            let connection = Connection { framing, by };
+            let connection = Connection { framing, by, short: wish.short, user: wish.user };
             it.connection = Some(connection);
             connection
         };
@@ -403,9 +434,8 @@ impl Stream {
             world.timers.retain(|(_, of)| *of != pointer);
         }
         world.jobs.retain(|job| !job.is_of_pin(pin.0));
-        if it.created {
-            self.log.emit(pin.subject(), What::PinClosed {});
-        }
+        let gone = if it.created { What::PinClosed {} } else { What::PinUnmade {} };
+        self.log.emit(pin.subject(), gone);
         self.wake(&mut world);
     }
 }

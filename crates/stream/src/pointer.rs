@@ -3,6 +3,7 @@
 //! The leading edge is where data is processed next, the trailing edge (if the pin has one) keeps
 //! what was processed in the queue, and clones keep single frames from being done.
 
+use crate::allocator::By;
 use crate::cancel::locked_by;
 use crate::describe::{Flow, PinFlag};
 use crate::funnel::Entry;
@@ -167,7 +168,10 @@ impl Services {
                 let (rule, about) = (RuleId::KS_DEV_007, PinId(it.pin).subject());
                 stream.judge(rule, about, "KsDeviceRegisterAdapterObject", broken);
             }
-            let frame = it.frame.filter(|it| world.frames.get(*it).is_some_and(|it| !it.cancel));
+            // What is locked is not cancelled yet: it stays locked.
+            let held = it.locked;
+            let stays = |frame: &u32| world.frames.get(*frame).is_some_and(|it| held || !it.cancel);
+            let frame = it.frame.filter(stays);
             let Some(it) = world.pointers.get_mut(pointer.0) else { return Err(Refusal::Invalid) };
             it.failed = frame.is_none();
             let frame = frame.ok_or(Refusal::NotReady)?;
@@ -245,11 +249,16 @@ impl Services {
                 told,
                 failed: false,
             };
+            let locked = it.locked;
             world.frames.get_mut(frame).ok_or(Refusal::Invalid)?.clones += 1;
             let number = world.pointers.add(clone);
-            world.pins.get_mut(pin).ok_or(Refusal::Invalid)?.clones.push(number);
+            let of = world.pins.get_mut(pin).ok_or(Refusal::Invalid)?;
+            of.clones.push(number);
+            of.moves += 1;
             let (pin, frame) = (PinId(pin).subject(), FrameId(frame).subject());
-            stream.log.emit(PointerId(number).subject(), What::PointerCloned { pin, frame });
+            stream
+                .log
+                .emit(PointerId(number).subject(), What::PointerCloned { pin, frame, locked });
             Ok(PointerId(number))
         })
     }
@@ -285,9 +294,7 @@ impl Services {
     pub fn write(&self, pointer: PointerId, offset: u32, bytes: &[u8]) -> Answer<()> {
         let (frame, word) = self.reach(pointer, "KSSTREAM_HEADER.Data")?;
         let stream = self.stream()?;
-        if let Some(it) = stream.world.hold().frames.get_mut(frame) {
-            it.written = true;
-        }
+        stream.judge_write(pointer, frame, offset, bytes.len())?;
         let memory = stream.memory_of(self.device.0).ok_or(Refusal::Invalid)?;
         memory.write(word, offset, bytes).then_some(()).ok_or(Refusal::Invalid)
     }
@@ -332,6 +339,8 @@ impl Services {
 
     /// Has the driver told when so much time is over (`KsStreamPointerScheduleTimeout`), in place
     /// of what it asked for before.
+    ///
+    /// WINDOWS: while a pin pauses a timeout may not fire (documented). Here it does.
     pub fn schedule(&self, pointer: PointerId, interval: u64) -> Answer<()> {
         let due = self.host.now().saturating_add(interval);
         let place = "KsStreamPointerScheduleTimeout";
@@ -395,6 +404,23 @@ impl Stream {
         Ok(())
     }
 
+    /// Entry rule: frames that are not the driver's may be smaller than it asked for.
+    fn judge_write(&self, pointer: PointerId, frame: u32, offset: u32, bytes: usize) -> Answer<()> {
+        let mut world = self.world.hold();
+        let it = world.frames.get_mut(frame).ok_or(Refusal::NotReady)?;
+        it.written = true;
+        let (allocator, room) = (it.allocator, it.bytes as usize);
+        let beyond = offset as usize + bytes > room;
+        let by = allocator.and_then(|it| world.allocators.get(it)).map(|it| it.by);
+        if by == Some(By::Client) {
+            let broken = beyond.then(|| {
+                format!("{bytes} bytes were written from {offset} on to a frame of {room}")
+            });
+            self.judge(RuleId::KS_FRAMING_007, pointer.subject(), "KSSTREAM_HEADER.Data", broken);
+        }
+        if beyond { Err(Refusal::Invalid) } else { Ok(()) }
+    }
+
     /// A pointer is not locked any more: a frame that was to be cancelled is now.
     pub(crate) fn unlock(&self, world: &mut World, pointer: u32, frame: Option<u32>) {
         if let Some(it) = world.pointers.get_mut(pointer)
@@ -422,8 +448,11 @@ impl Stream {
         it.offset += used;
         it.remaining -= used;
         let (offset, over) = (it.offset, it.remaining == 0 || eject);
-        let (frame, out) = (it.frame, world.pins.get(it.pin));
-        let out = out.is_some_and(|it| it.descriptor.flow == Flow::Out);
+        let (frame, pin) = (it.frame, world.pins.get_mut(it.pin));
+        let out = pin.is_some_and(|it| {
+            it.moves += u64::from(used > 0);
+            it.descriptor.flow == Flow::Out
+        });
         if let Some(it) = frame.and_then(|it| world.frames.get_mut(it)).filter(|_| out) {
             it.header.used = it.header.used.max(offset);
         }
@@ -471,6 +500,7 @@ impl Stream {
         world.timers.retain(|(_, of)| *of != pointer);
         if let Some(pin) = world.pins.get_mut(it.pin) {
             pin.clones.retain(|it| *it != pointer);
+            pin.moves += 1;
         }
         self.log.emit(PointerId(pointer).subject(), What::PointerDeleted { forced });
         if let Some(frame) = it.frame {

@@ -40,7 +40,9 @@ impl Shadows {
             | What::PagingDone { of, .. }
             | What::InstanceMade { of, .. }
             | What::UpdateDone { of, .. } => Some(*of),
-            What::AllocationCreated { device, .. } => Some(*device),
+            What::AllocationCreated { device, .. } | What::FilterCreated { device, .. } => {
+                Some(*device)
+            }
             What::RetireAsked { device, .. } => self.of(*device).device().and_then(|it| it.process),
             What::ResourceViewUnnamed { .. } => shadow.resource_view().map(|it| it.resource),
             What::NameGiven { to, .. } => self.of(*to).view().map(|it| it.device),
@@ -73,6 +75,10 @@ impl Shadows {
             What::TrimEnded { .. } => shadow.device().and_then(|it| it.process),
             What::DdiCall { adapter, .. } | What::BudgetTold { adapter, .. } => Some(*adapter),
             What::DdiEscapes { .. } | What::DdiReturn { .. } => shadow.call().map(|it| it.adapter),
+            What::KsCall { about, .. } => Some(*about),
+            What::PinCreated { filter, .. } => Some(*filter),
+            What::PinWanted { .. } => shadow.stream_pin().and_then(|it| it.filter),
+            What::FrameMade { allocator, .. } => *allocator,
             What::AwaitPassed {} => shadow.awaiting().map(|it| it.who),
             What::DdiDestroys { .. } => shadow.allocation().and_then(|it| it.word),
             What::DdiResource { word, .. } => Some(*word),
@@ -109,7 +115,11 @@ impl Shadows {
             Kind::Allocation => self.allocation(event),
             Kind::View => self.view(event),
             Kind::Retirement => self.retirement(event),
-            Kind::Call => self.call(event),
+            Kind::Call => {
+                if !self.stream_call(event) {
+                    self.call(event);
+                }
+            }
             Kind::Word => self.word(event),
             Kind::Segment => self.segment(event),
             Kind::Paging => self.paging(event),
@@ -130,13 +140,13 @@ impl Shadows {
             | Kind::QueueFence
             | Kind::UserAdapter
             | Kind::UserDevice
-            | Kind::Surfaces
-            | Kind::KsDevice
+            | Kind::Surfaces => (),
+            Kind::KsDevice
             | Kind::Filter
             | Kind::Pin
             | Kind::Allocator
             | Kind::Frame
-            | Kind::StreamPointer => (),
+            | Kind::StreamPointer => self.stream_object(event),
         }
         if let Some(shadow) = self.all.get_mut(&event.subject) {
             shadow.trail.mark(event.seq);

@@ -35,6 +35,7 @@ mod follow_paging;
 mod follow_recover;
 mod follow_residency;
 mod follow_saved;
+mod follow_stream;
 mod follow_sync;
 mod handles;
 mod interrupts;
@@ -56,6 +57,8 @@ mod render;
 mod residency;
 mod retire;
 mod saved;
+mod stream_frames;
+mod stream_objects;
 mod sync;
 mod verifier;
 
@@ -65,6 +68,8 @@ mod flights;
 mod flights_address;
 #[cfg(test)]
 mod flights_memory;
+#[cfg(test)]
+mod flights_stream;
 #[cfg(test)]
 mod flights_sync;
 #[cfg(test)]

@@ -68,6 +68,8 @@ pub static ALL: &[&[Rule]] = &[
     &crate::escape::RULES,
     &crate::pool::RULES,
     &crate::sync::RULES,
+    &crate::stream_objects::RULES,
+    &crate::stream_frames::RULES,
 ];
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub mod address;
 pub mod keyed;
 pub mod memory;
 pub mod recover;
+pub mod stream;
 pub mod sync;
 
 use crate::names::Names;
@@ -17,6 +18,9 @@ use memory::{Memory, Paging, Queue, Saved, Saves, Segment, Wanted};
 use recover::{Pages, Recovery};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
+use stream::{
+    StreamAllocator, StreamCall, StreamDevice, StreamFilter, StreamFrame, StreamPin, StreamPointer,
+};
 use sync::{Await, Awaited, Sync};
 
 /// What is remembered of one object.
@@ -107,6 +111,20 @@ known! {
     Keyed keyed keyed_mut
     /// An instance of an allocation.
     Instance instance instance_mut
+    /// A streaming device.
+    StreamDevice stream_device stream_device_mut
+    /// A filter.
+    StreamFilter stream_filter stream_filter_mut
+    /// A pin.
+    StreamPin stream_pin stream_pin_mut
+    /// An allocator of frames.
+    StreamAllocator stream_allocator stream_allocator_mut
+    /// A frame.
+    StreamFrame stream_frame stream_frame_mut
+    /// A stream pointer.
+    StreamPointer stream_pointer stream_pointer_mut
+    /// A call of a streaming driver.
+    StreamCall stream_call stream_call_mut
 }
 
 /// Of a process: its names, and what its threads are doing.

@@ -23,6 +23,8 @@ pub(crate) struct Allocator {
     pub(crate) pin: u32,
     pub(crate) by: By,
     pub(crate) framing: Framing,
+    /// It gives half the bytes.
+    pub(crate) short: bool,
     /// The driver's word for it.
     pub(crate) word: usize,
 }
@@ -63,9 +65,18 @@ struct Source {
     number: u32,
     by: By,
     framing: Framing,
+    short: bool,
     word: usize,
     driver: Arc<Driver>,
     memory: Arc<dyn FrameMemory>,
+}
+
+impl Source {
+    /// How many bytes a frame has that is not the driver's.
+    fn bytes(&self) -> u32 {
+        let halves = self.by == By::Client && self.short;
+        if halves { self.framing.bytes / 2 } else { self.framing.bytes }
+    }
 }
 
 impl Stream {
@@ -76,7 +87,7 @@ impl Stream {
         pin: PinId,
         connection: Connection,
     ) -> Result<(), Refused> {
-        let Connection { framing, by } = connection;
+        let Connection { framing, by, short } = connection;
         let number = self.world.hold().allocators.reserve();
         let subject = AllocatorId(number).subject();
         let chosen = What::AllocatorChosen { pin: pin.subject(), by: by.name().into() };
@@ -113,7 +124,7 @@ impl Stream {
             let place = Entry::InitializeAllocator.name();
             self.judge(RuleId::KS_ALLOC_003, subject, place, broken);
         }
-        world.allocators.put(number, Allocator { pin: pin.0, by, framing, word });
+        world.allocators.put(number, Allocator { pin: pin.0, by, framing, short, word });
         if let Some(it) = world.pins.get_mut(pin.0) {
             it.allocator = Some(number);
         }
@@ -185,6 +196,7 @@ impl Stream {
             number,
             by: allocator.by,
             framing: allocator.framing,
+            short: allocator.short,
             word: allocator.word,
             driver: device.driver.clone(),
             memory: device.memory.clone(),
@@ -232,7 +244,7 @@ impl Stream {
             }
             By::Default => source.memory.make(bytes, alignment, kind),
             // WINDOWS: framing is a request (documented): a user's buffers need not be aligned.
-            By::Client => source.memory.make(bytes, 0, crate::memory::MemoryKind::User),
+            By::Client => source.memory.make(source.bytes(), 0, crate::memory::MemoryKind::User),
         }
     }
 
@@ -240,7 +252,7 @@ impl Stream {
     fn admit(&self, source: &Source, word: usize) -> Option<u32> {
         let Framing { bytes, alignment, kind, .. } = source.framing;
         if source.by != By::Driver {
-            return Some(bytes);
+            return Some(source.bytes());
         }
         let subject = AllocatorId(source.number).subject();
         let (place, extent) = (Entry::Allocate.name(), source.memory.extent(word));

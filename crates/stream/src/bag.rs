@@ -121,12 +121,12 @@ impl Stream {
         let mutex = world.bag_mutex(bag, device);
         let of = subject(bag, device);
         let held = mutex.is_none_or(|it| world.has(current_thread(), it));
-        let broken = if level != Irql::Passive {
-            Some(format!("the bag of {of} was used at {level} level, not at passive"))
-        } else {
+        let broken = if level == Irql::Passive {
             mutex
                 .filter(|_| !held)
                 .map(|it| format!("the bag of {of} was used without the {} mutex", it.name()))
+        } else {
+            Some(format!("the bag of {of} was used at {level} level, not at passive"))
         };
         let refused = broken.is_some();
         self.judge(RuleId::KS_BAG_001, of, place, broken);

@@ -21,11 +21,11 @@ pub(crate) fn locked_by(world: &World, frame: u32) -> Option<u32> {
 }
 
 impl Stream {
-    /// Cancels every frame in the queue of a pin. Answers how many there were.
+    /// Cancels every frame in the queue of a pin, holding no mutex. Answers how many there were.
     pub fn cancel_frames(&self, at: &mut Passive, pin: PinId) -> Result<usize, Refused> {
-        let _control = self.control(at, self.filter_of(pin)?)?;
         let frames: Vec<u32> = {
             let world = self.world.hold();
+            world.pin(pin)?;
             let mine = world.frames.iter().filter(|(_, it)| {
                 it.pin == pin.0 && matches!(it.place, Place::Queued | Place::Passed)
             });

@@ -85,6 +85,8 @@ pub struct Wish {
     pub user: bool,
     /// It brings frames of its own.
     pub foreign: bool,
+    /// Those have half the bytes that were agreed on: framing is a request.
+    pub short: bool,
 }
 
 /// What was agreed on: what an allocator is initialised with.

@@ -379,6 +379,11 @@ impl Driver {
         let stream = self.stream.upgrade();
         if let Some(stream) = &stream {
             let mut world = stream.world.hold();
+            // Whoever went first may have deleted the pointer: then there is nothing to tell.
+            let of_pointer = matches!(entry, Entry::PointerCancelled | Entry::PointerTimedOut);
+            if of_pointer && world.pointers.get(about.number).is_none() {
+                return Err(Refusal::NotReady);
+            }
             let locks = world.locks_of(thread);
             world.enter(thread, Inside { number, entry, about });
             let (name, locks) = (entry.name().into(), locks.into());

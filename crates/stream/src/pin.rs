@@ -57,6 +57,8 @@ pub(crate) struct Pin {
 pub(crate) struct Connection {
     pub(crate) framing: Framing,
     pub(crate) by: By,
+    /// The other side's frames are smaller.
+    pub(crate) short: bool,
 }
 
 impl World {
@@ -292,7 +294,7 @@ impl Stream {
             let framing = negotiate(it.framing.as_ref(), wish, it.format.sample);
             let framing = framing.map_err(Refused::Framing)?;
             let by = By::choose(it.descriptor.allocator.is_some(), wish);
-            let connection = Connection { framing, by };
+            let connection = Connection { framing, by, short: wish.short };
             it.connection = Some(connection);
             connection
         };

@@ -3,6 +3,7 @@
 //! The leading edge is where data is processed next, the trailing edge (if the pin has one) keeps
 //! what was processed in the queue, and clones keep single frames from being done.
 
+use crate::allocator::By;
 use crate::cancel::locked_by;
 use crate::describe::{Flow, PinFlag};
 use crate::funnel::Entry;
@@ -285,9 +286,7 @@ impl Services {
     pub fn write(&self, pointer: PointerId, offset: u32, bytes: &[u8]) -> Answer<()> {
         let (frame, word) = self.reach(pointer, "KSSTREAM_HEADER.Data")?;
         let stream = self.stream()?;
-        if let Some(it) = stream.world.hold().frames.get_mut(frame) {
-            it.written = true;
-        }
+        stream.judge_write(pointer, frame, offset, bytes.len())?;
         let memory = stream.memory_of(self.device.0).ok_or(Refusal::Invalid)?;
         memory.write(word, offset, bytes).then_some(()).ok_or(Refusal::Invalid)
     }
@@ -393,6 +392,23 @@ impl Stream {
             }
         }
         Ok(())
+    }
+
+    /// Entry rule: frames that are not the driver's may be smaller than it asked for.
+    fn judge_write(&self, pointer: PointerId, frame: u32, offset: u32, bytes: usize) -> Answer<()> {
+        let mut world = self.world.hold();
+        let it = world.frames.get_mut(frame).ok_or(Refusal::NotReady)?;
+        it.written = true;
+        let (allocator, room) = (it.allocator, it.bytes as usize);
+        let beyond = offset as usize + bytes > room;
+        let by = allocator.and_then(|it| world.allocators.get(it)).map(|it| it.by);
+        if by == Some(By::Client) {
+            let broken = beyond.then(|| {
+                format!("{bytes} bytes were written from {offset} on to a frame of {room}")
+            });
+            self.judge(RuleId::KS_FRAMING_007, pointer.subject(), "KSSTREAM_HEADER.Data", broken);
+        }
+        if beyond { Err(Refusal::Invalid) } else { Ok(()) }
     }
 
     /// A pointer is not locked any more: a frame that was to be cancelled is now.

@@ -157,3 +157,29 @@ fn the_default_allocator_aligns_and_user_memory_need_not() {
     });
     assert_eq!(broken(&events), []);
 }
+
+#[test]
+fn threads_that_run_side_by_side_keep_the_rules() {
+    for round in 0..30 {
+        let (events, _) = fly_free(|run, at| {
+            let device = run.add(at, Source::new(round % 2 == 0)).unwrap();
+            let graph = run.open(at, device).unwrap();
+            let (stream, frames) = (run.stream.clone(), round % 7 + 1);
+            let ended = run.host.spawn("another client", move |at| {
+                // It may be closed already, or not yet.
+                let _ = stream.cancel_frames(at, PinId(1));
+                let _ = stream.refill(at, PinId(1));
+                if round % 3 == 0 {
+                    let _ = stream.pull_device(at, DeviceId(1));
+                }
+            });
+            let _ = graph.run(at, frames);
+            let _ = graph.close(at);
+            run.host.park(at, &ended, None);
+            let _ = run.stream.remove_device(at, device);
+            run.assert_empty();
+        });
+        check_order(&events);
+        assert_eq!(broken(&events), [], "round {round}");
+    }
+}

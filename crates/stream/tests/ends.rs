@@ -4,7 +4,7 @@
 mod common;
 
 use common::*;
-use flight::{Event, Host, Passive, RuleId};
+use flight::{Event, Passive, RuleId};
 use std::sync::Arc;
 use stream::*;
 

@@ -1,4 +1,5 @@
 //! What a minidriver may not do is refused and named, and nothing is left of it.
+#![expect(clippy::disallowed_types, reason = "a driver has locks of its own")]
 
 mod common;
 
@@ -254,9 +255,10 @@ fn memory_is_not_written_after_its_frame_was_freed() {
 
 #[test]
 fn clones_that_are_left_are_named_and_deleted_by_force() {
-    let left = broken_by(true, |it, entry, _| {
-        if entry == Entry::PinSetDeviceState {
-            it.forget_clones();
+    let count = Count::default();
+    let left = broken_by(true, move |it, entry, _| {
+        if entry == Entry::PinSetDeviceState && count.is(4) {
+            it.forget_clones(); // On the way back.
         }
         Ok(())
     });
@@ -367,7 +369,8 @@ fn a_cancel_callback_deletes_its_clone_and_leaves_the_queue() {
         })
     };
     assert_eq!(cancel(|_, _, _| Ok(())), []);
-    assert_eq!(cancel(|_, _, _| Err(Refusal::Busy)), [RuleId::KS_PTR_007]);
+    let kept = cancel(|_, _, _| Err(Refusal::Busy));
+    assert_eq!(kept, [RuleId::KS_PTR_004, RuleId::KS_PTR_007], "it uses what it kept");
     let works = cancel(|it, _, pin| {
         assert!(it.services().leading_edge(pin, true).is_none());
         let control = Mutex::Control(FilterId(1).subject());
@@ -379,8 +382,6 @@ fn a_cancel_callback_deletes_its_clone_and_leaves_the_queue() {
 
 #[test]
 fn success_without_progress_and_a_stall_are_named() {
-    let mut source = Source::new(true);
-    source.descriptor = descriptor(true);
     struct Idle(Source, Answer<()>);
     impl Minidriver for Idle {
         fn stands_on(&self) -> Option<&dyn Minidriver> {
@@ -566,4 +567,162 @@ fn the_default_allocator_is_for_system_memory() {
         it.system = false;
     }
     assert_eq!(broken_in(source, |_, _, _| ()), [RuleId::KS_ALLOC_025]);
+}
+
+/// A driver whose allocator does something else.
+struct Crooked(Source, Bend, std::sync::Mutex<usize>);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bend {
+    NoContext,
+    SharedContext,
+    Short,
+    Crooked,
+    Paged,
+    Twice,
+}
+
+impl Minidriver for Crooked {
+    fn stands_on(&self) -> Option<&dyn Minidriver> {
+        Some(&self.0)
+    }
+
+    fn initialize_allocator(
+        &self,
+        at: &mut Passive,
+        pin: &PinView,
+        framing: &Framing,
+        word: Blank<'_, AllocatorId>,
+    ) -> Answer<DriverAllocator> {
+        match self.1 {
+            Bend::NoContext => Ok(word.fill(0)),
+            Bend::SharedContext => Ok(word.fill(0x77)),
+            _ => self.0.initialize_allocator(at, pin, framing, word),
+        }
+    }
+
+    fn allocate(
+        &self,
+        _at: &mut Passive,
+        _allocator: &DriverAllocator,
+        word: Blank<'_, FrameId>,
+    ) -> Option<DriverFrame> {
+        let services = self.0.services();
+        let make = |bytes, kind| services.make_memory(bytes, 15, kind);
+        match self.1 {
+            Bend::NoContext | Bend::SharedContext => {
+                Some(word.fill(make(BYTES, MemoryKind::NonPaged)?))
+            }
+            Bend::Short => Some(word.fill(make(BYTES - 1, MemoryKind::NonPaged)?)),
+            Bend::Paged => Some(word.fill(make(BYTES, MemoryKind::Paged)?)),
+            Bend::Crooked => Some(word.fill(make(BYTES + 1, MemoryKind::NonPaged)? + 1)),
+            Bend::Twice => {
+                // The same for ever.
+                let mut kept = self.2.lock().unwrap();
+                let frame = match *kept {
+                    0 => make(BYTES, MemoryKind::NonPaged)?,
+                    frame => frame,
+                };
+                *kept = frame;
+                Some(word.fill(frame))
+            }
+        }
+    }
+
+    fn free_frame(&self, _at: &mut Passive, _allocator: &DriverAllocator, frame: DriverFrame) {
+        let word = frame.word() & !1;
+        let _ = self.0.services().free_memory(word);
+    }
+}
+
+fn crooked(bend: Bend) -> Vec<RuleId> {
+    let (events, _) = fly(0, |run, at| {
+        let mut source = Source::new(true);
+        source.descriptor.filters[0].pins[0].possible = 2;
+        let crooked = Crooked(source, bend, std::sync::Mutex::new(0));
+        let plugged = Plugged { minidriver: Arc::new(crooked), memory: run.memory.clone() };
+        let device = run.stream.add_device(at, plugged).unwrap();
+        let graph = run.open(at, device).unwrap();
+        let other = run.stream.create_pin(at, graph.filter, 0, &format()).unwrap();
+        if bend == Bend::SharedContext {
+            run.stream.connect(at, other, &Wish::default()).unwrap();
+        }
+        let _ = run.stream.set_state(at, graph.pin, State::Acquire);
+        run.stream.remove_device(at, device).unwrap();
+        run.assert_empty();
+    });
+    broken(&events)
+}
+
+#[test]
+fn frames_and_contexts_that_are_not_as_asked_for_are_named() {
+    assert_eq!(crooked(Bend::NoContext), [RuleId::KS_ALLOC_003]);
+    assert_eq!(crooked(Bend::SharedContext), [RuleId::KS_ALLOC_003]);
+    assert_eq!(crooked(Bend::Short), [RuleId::KS_ALLOC_006]);
+    assert_eq!(crooked(Bend::Crooked), [RuleId::KS_ALLOC_006]);
+    assert_eq!(crooked(Bend::Paged), [RuleId::KS_ALLOC_006]);
+    assert_eq!(crooked(Bend::Twice), [RuleId::KS_ALLOC_008]);
+}
+
+#[test]
+fn a_device_leaves_nothing() {
+    let left = broken_by(
+        true,
+        once(Entry::DeviceStart, |it, _| {
+            it.services().make_memory(8, 0, MemoryKind::Paged);
+        }),
+    );
+    assert_eq!(left, [RuleId::KS_DEV_006]);
+}
+
+#[test]
+fn a_lock_that_failed_is_not_ignored() {
+    let broken = broken_in(Source::new(true), |run, at, graph| {
+        let _ = graph.run(at, 1);
+        let services = run.stream.services(DeviceId(1)).unwrap();
+        let clone = services.clones(graph.pin).unwrap()[0];
+        let mine = services.clone_pointer(clone, false).unwrap();
+        for clone in services.clones(graph.pin).unwrap() {
+            services.unlock(clone, false).unwrap();
+        }
+        run.stream.cancel_frames(at, graph.pin).unwrap();
+        assert_eq!(services.lock(mine), Err(Refusal::NotReady));
+        assert!(services.write(mine, 0, &[1]).is_err());
+        services.delete_pointer(mine).unwrap();
+    });
+    assert_eq!(broken, [RuleId::KS_PTR_002]);
+}
+
+#[test]
+fn only_one_process_routine_is_there() {
+    let (events, _) = fly(0, |run, at| {
+        let mut source = Source::new(true);
+        source.descriptor.filters[0].dispatch.push(Entry::FilterProcess);
+        assert!(matches!(run.add(at, source), Err(Refused::Descriptor(_))));
+    });
+    assert_eq!(broken(&events), [RuleId::KS_PROC_005]);
+}
+
+#[test]
+fn frames_of_the_other_side_may_be_smaller() {
+    let wish = Wish { user: true, short: true, ..Wish::default() };
+    let fly_it = |copes: bool| {
+        let source = Source::with(false, move |it, entry, pin| {
+            if entry == Entry::PinProcess && !copes {
+                let edge = it.services().leading_edge(pin, true).unwrap();
+                assert!(it.services().write(edge, 0, &pattern(0)).is_err());
+            }
+            Ok(())
+        });
+        let (events, _) = fly(0, |run, at| {
+            let device = run.add(at, source).unwrap();
+            let graph = Graph::open(&run.stream, at, device, &format(), &wish).unwrap();
+            assert_eq!(graph.run(at, 1).unwrap()[0].bytes.len(), BYTES as usize / 2);
+            run.stream.remove_device(at, device).unwrap();
+            run.assert_empty();
+        });
+        broken(&events)
+    };
+    assert_eq!(fly_it(true), []);
+    assert_eq!(fly_it(false), [RuleId::KS_FRAMING_007]);
 }

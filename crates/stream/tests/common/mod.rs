@@ -1,10 +1,10 @@
 //! A test-pattern capture source, with an allocator of its own or with the default one, and
 //! flights of it.
-#![expect(clippy::allow_attributes, reason = "what is unused differs")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 #![allow(dead_code, reason = "each test uses a part of it")]
 #![expect(clippy::disallowed_types, reason = "a driver has locks of its own")]
 
-use flight::{Crew, Dispatch, Event, Log, Passive, RuleId, Stepped, Ticket, What};
+use flight::{Crew, Dispatch, Event, Free, Log, Passive, RuleId, Stepped, Ticket, What};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -163,8 +163,10 @@ impl Source {
             inner.pictures - 1
         };
         let services = self.services();
-        services.write(pointer, 0, &pattern(number))?;
-        services.set_header(pointer, self.header(number))
+        // Frames that are not ours may be smaller than we asked for.
+        let room = services.look(pointer)?.bytes.min(BYTES);
+        services.write(pointer, 0, &pattern(number)[..room as usize])?;
+        services.set_header(pointer, Header { used: room, ..self.header(number) })
     }
 
     fn drop_clones(&self, pin: PinId) {
@@ -288,7 +290,8 @@ impl Minidriver for Source {
                 services.schedule(clone, before * INTERVAL)?;
             } else {
                 self.fill(edge)?;
-                services.advance_offsets(edge, BYTES, false)?;
+                let room = services.look(edge)?.remaining;
+                services.advance_offsets(edge, room, false)?;
             }
         }
         Ok(())
@@ -415,7 +418,7 @@ pub(crate) fn fell(why: Refusal) -> Answer<()> {
 /// A run: the class driver on a host, with somebody who serves.
 pub(crate) struct Run {
     pub(crate) stream: Arc<Stream>,
-    pub(crate) host: Arc<Stepped>,
+    pub(crate) host: Arc<dyn Crew>,
     pub(crate) memory: Arc<SystemMemory>,
 }
 
@@ -451,9 +454,23 @@ pub(crate) fn fly(seed: u64, story: impl FnOnce(&Run, &mut Passive)) -> (Vec<Eve
     let log = Arc::new(Log::new());
     Stepped::fly(seed, &log, |host, at| {
         let stream = Stream::new(host.clone(), log.clone());
-        let crew: Arc<dyn Crew> = host.clone();
-        stream.attend(&crew);
-        let run = Run { stream, host: host.clone(), memory: Arc::default() };
+        let host: Arc<dyn Crew> = host.clone();
+        stream.attend(&host);
+        let run = Run { stream, host, memory: Arc::default() };
+        story(&run, at);
+    })
+    .unwrap();
+    (log.take(), log)
+}
+
+/// Flies it on threads that really run side by side.
+pub(crate) fn fly_free(story: impl FnOnce(&Run, &mut Passive)) -> (Vec<Event>, Arc<Log>) {
+    let log = Arc::new(Log::new());
+    Free::fly(&log, |host, at| {
+        let stream = Stream::new(host.clone(), log.clone());
+        let host: Arc<dyn Crew> = host.clone();
+        stream.attend(&host);
+        let run = Run { stream, host, memory: Arc::default() };
         story(&run, at);
     })
     .unwrap();

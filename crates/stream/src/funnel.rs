@@ -72,6 +72,8 @@ table! {
     DeviceQueryRemove     AVStrMiniDeviceQueryRemove     Passive "device" NotPending;
     DeviceSurpriseRemoval AVStrMiniDeviceSurpriseRemoval Passive "device" Nothing;
     DeviceRemove          AVStrMiniDeviceRemove          Passive "device" Nothing;
+    DeviceSetPower        AVStrMiniDeviceSetPower        Passive "device" Nothing,
+        lacks "on and off only";
     FilterCreate          AVStrMiniFilterCreate          Passive "device+control" Any;
     FilterClose           AVStrMiniFilterClose           Passive "device+control" Any;
     FilterProcess         AVStrMiniFilterProcess         Passive "processing" Any;
@@ -155,6 +157,12 @@ impl Driver {
             Entry::DeviceRemove => it.remove_device(at),
             _ => Err(Refusal::Absent),
         })
+    }
+
+    pub(crate) fn set_power(&self, at: &mut Passive, on: bool) {
+        // It returns nothing.
+        let _ = self
+            .call(Entry::DeviceSetPower, at, self.device, |it, at: &mut Passive| it.set_power(at, on));
     }
 
     pub(crate) fn create_filter(

@@ -32,6 +32,7 @@ mod mutex;
 mod pending;
 mod pin;
 mod pointer;
+mod power;
 mod process;
 mod refused;
 pub mod services;

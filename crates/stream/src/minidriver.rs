@@ -120,6 +120,12 @@ pub trait Minidriver: Send + Sync {
         self.stands_on().ok_or(Refusal::Absent)?.remove_device(at)
     }
 
+    /// Its device has power now, or none (`AVStrMiniDeviceSetPower`). When it gets power, a pin may
+    /// be told to run before.
+    fn set_power(&self, at: &mut Passive, on: bool) -> Answer<()> {
+        self.stands_on().ok_or(Refusal::Absent)?.set_power(at, on)
+    }
+
     /// A client opens a filter (`AVStrMiniFilterCreate`).
     fn create_filter(
         &self,

@@ -12,6 +12,8 @@ mod inner;
 mod listed;
 pub mod pattern;
 mod shapes;
+mod video;
 
 pub use capture::Capture;
+pub use video::VideoMemory;
 pub use listed::{ListedStream, STREAMS, find as find_stream};

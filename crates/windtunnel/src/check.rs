@@ -1,10 +1,10 @@
 //! Many flights of one driver, and what they come to.
 
 use crate::allow::Allow;
-use crate::fly::{Flown, On, Outcome, fly};
+use crate::driver::Driver;
+use crate::fly::{Flown, On, Outcome, fly_driver};
 use crate::landed::Landed;
 use crate::scenario::Scenario;
-use drivers::Listed;
 use flight::{CouldNotRun, RuleId, Tally};
 use std::collections::BTreeSet;
 use verify::Severity;
@@ -12,7 +12,7 @@ use verify::Severity;
 /// What to fly.
 pub struct Plan<'a> {
     /// The driver.
-    pub driver: &'static Listed,
+    pub driver: Driver,
     /// The scenarios, in order.
     pub scenarios: &'a [&'static Scenario],
     /// Who runs the flights; the first seed, if it has one.
@@ -50,19 +50,19 @@ pub fn check(plan: &Plan<'_>, mut after: impl FnMut(Step<'_>)) -> Result<Checked
         let mut landed = Landed::new(scenario.name);
         for turn in 0..plan.seeds {
             let on = plan.on.after(turn);
-            let flown = fly(plan.driver, scenario, on).map_err(|CouldNotRun(why)| {
+            let flown = fly_driver(plan.driver, scenario, on).map_err(|CouldNotRun(why)| {
                 CouldNotRun(format!("{}, {}: {why}", scenario.name, on.name()))
             })?;
             after(Step::Flown(&flown));
             landed.add(flown);
         }
         if let Some(allow) = plan.allow {
-            landed.allow(plan.driver.name, allow);
+            landed.allow(plan.driver.name(), allow);
         }
         after(Step::Landed(&landed));
         flights.push(landed);
     }
-    Ok(Checked { driver: plan.driver.name, on: plan.on, seeds: plan.seeds, flights })
+    Ok(Checked { driver: plan.driver.name(), on: plan.on, seeds: plan.seeds, flights })
 }
 
 impl Checked {

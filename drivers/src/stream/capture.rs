@@ -33,6 +33,8 @@ pub struct Capture {
     services: Mutex<Option<Arc<Services>>>,
     inner: Mutex<Inner>,
     act: Act,
+    /// Its clones are not locked while they wait: their frames can be cancelled.
+    unlocks: bool,
     /// What it says it has.
     pub(crate) descriptor: DeviceDescriptor,
 }
@@ -125,8 +127,15 @@ impl Capture {
             services: Mutex::default(),
             inner: Mutex::default(),
             act,
+            unlocks: false,
             descriptor: descriptor(from),
         }
+    }
+
+    /// The same, with clones that are not locked while they wait.
+    pub(crate) fn unlocking(mut self) -> Self {
+        self.unlocks = true;
+        self
     }
 
     /// The same with another descriptor of its one pin.
@@ -312,6 +321,9 @@ impl Minidriver for Capture {
                 line.flying.len() as u64
             };
             services.schedule(clone, before * INTERVAL)?;
+            if self.unlocks {
+                services.unlock(clone, false)?;
+            }
         }
         // What is over goes on when somebody attempts it.
         if self.is_over(pin.pin) { Err(Refusal::Pending) } else { Ok(()) }
@@ -447,11 +459,14 @@ impl Minidriver for Capture {
             let place = line.flying.iter().position(|it| *it == pointer);
             place.and_then(|it| line.flying.remove(it))
         };
-        if mine.is_some() {
-            let _ = self.fill(pin, pointer, None);
-            if let Ok(services) = self.services() {
-                let _ = services.delete_pointer(pointer);
+        if mine.is_some()
+            && let Ok(services) = self.services()
+        {
+            // A frame that was cancelled meanwhile is not filled.
+            if services.lock(pointer).is_ok() {
+                let _ = self.fill(pin, pointer, None);
             }
+            let _ = services.delete_pointer(pointer);
         }
     }
 

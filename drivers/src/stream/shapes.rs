@@ -277,6 +277,6 @@ pub(crate) fn thorough(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
 
 /// The thorough one.
 pub(crate) fn make_thorough() -> Arc<dyn Minidriver> {
-    let base = Capture::with(From::Own, thorough);
+    let base = Capture::with(From::Own, thorough).unlocking();
     Arc::new(base.shaped(|pin| pin.flags.push(PinFlag::GenerateMappings)))
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use verify::Entry;
 use verify::bugcheck::{BugCheck, Way};
-use windtunnel::{Explained, NotKnown, SCENARIOS, Status, explain, ways};
+use windtunnel::{Driver, Explained, NotKnown, SCENARIOS, Status, explain, ways};
 
 pub(crate) fn run(text: &str, machine: bool) -> Result<ExitCode, Unknown> {
     let explained = explain(text).map_err(|NotKnown { kind, nearest }| {
@@ -89,10 +89,13 @@ fn rule_json(entry: &Entry) -> Value {
 /// Commands that show a rule broken.
 fn shown_by(entry: &Entry) -> Vec<String> {
     let Some(rule) = RuleId::find(&entry.id) else { return Vec::new() };
-    let drivers = drivers::ALL.iter().filter(|it| it.breaks.contains(&rule));
-    let drivers = drivers.map(|it| format!("windtunnel check {}", it.name));
+    let drivers = Driver::all().filter(|it| it.breaks().contains(&rule));
+    let drivers = drivers.map(|it| format!("windtunnel check {}", it.name()));
     let scenarios = SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.contains(&rule));
-    let scenarios = scenarios.map(|it| format!("windtunnel check --scenario {}", it.name));
+    let scenarios = scenarios.map(|it| {
+        let driver = if it.streams() { "capture " } else { "" };
+        format!("windtunnel check {driver}--scenario {}", it.name)
+    });
     drivers.chain(scenarios).collect()
 }
 

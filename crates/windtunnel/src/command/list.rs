@@ -5,11 +5,11 @@ use clap::ValueEnum;
 use flight::RuleId;
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use windtunnel::SCENARIOS;
+use windtunnel::{Driver, SCENARIOS};
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum What {
-    /// Built-in drivers, good and bad
+    /// Built-in drivers, good and bad: display drivers, then streaming minidrivers
     Drivers,
     /// Stories a driver is flown through, and bad clients
     Scenarios,
@@ -20,8 +20,7 @@ pub(crate) enum What {
 pub(crate) fn run(what: What, machine: bool) -> ExitCode {
     match what {
         What::Drivers => {
-            let lines = drivers::ALL.iter().map(|it| (it.name, it.about, it.breaks));
-            named(lines, machine);
+            named(Driver::all().map(|it| (it.name(), it.about(), it.breaks())), machine);
         }
         What::Scenarios => {
             let all = SCENARIOS.iter().copied().flatten();

@@ -14,6 +14,7 @@ macro_rules! print {
 mod bench;
 mod check;
 mod explain;
+mod frames;
 mod json;
 mod list;
 mod progress;
@@ -32,6 +33,7 @@ Examples:
   windtunnel check --host free              threads side by side instead of one at a time
   windtunnel check --seeds 100              the same in a hundred orders, as one report
   windtunnel check DRIVER --write-baseline known.toml, then --allow known.toml
+  windtunnel check capture --frames DIR     fly a streaming minidriver, and look at its frames
   windtunnel explain KMD-DESTROY-002        what a rule says, on what grounds
   windtunnel explain 0xC000000D             who answers a status, which rules name it
   windtunnel explain 0x119/2                which rules lead to a bug check

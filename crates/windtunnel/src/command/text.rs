@@ -1,21 +1,20 @@
 //! Reports for people.
 
-use drivers::Listed;
 use std::path::Path;
 use verify::Severity;
-use windtunnel::{Allow, Checked, Landed, On};
+use windtunnel::{Allow, Checked, Driver, Landed, On};
 
 /// Where the words of reports are explained.
 pub(crate) const WORDS: &str = "words: docs/GLOSSARY.md";
 
-pub(crate) fn begin(driver: &Listed, on: On, seeds: u64) {
+pub(crate) fn begin(driver: Driver, on: On, seeds: u64) {
     let said = match (on.seed(), seeds) {
         (None, 1) => String::new(),
         (None, times) => format!(", {times} times"),
         (Some(seed), 1) => format!(", seed {seed}"),
         (Some(seed), _) => format!(", seeds {seed} to {}", seed.wrapping_add(seeds - 1)),
     };
-    println!("Flying {} ({}) on host {}{said}.\n", driver.name, driver.about, on.name());
+    println!("Flying {} ({}) on host {}{said}.\n", driver.name(), driver.about(), on.name());
 }
 
 /// A scenario as it lands: its line, then what was found.

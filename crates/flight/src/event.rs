@@ -644,10 +644,17 @@ events! {
     FilterClosed "filter.closed" {}
     /// A driver is asked whether a pin can have a format; `first` is before the pin is made.
     PinFormat "pin.format" { filter: Subject, sample: u32, first: bool }
-    /// A pin exists.
-    PinCreated "pin.created" { filter: Subject, factory: u32, out: bool, own: bool }
+    /// A pin exists, of so many that are possible. `standard` says whether its states are walked in
+    /// steps, `dispatch` whether it is processed at dispatch level.
+    PinCreated "pin.created" {
+        filter: Subject, factory: u32, out: bool, own: bool, possible: u32, standard: bool,
+        dispatch: bool
+    }
     /// It was connected: so many frames of so many bytes, aligned to a mask, from that allocator.
     PinConnected "pin.connected" { frames: u32, bytes: u32, alignment: u32, by: Text }
+    /// What it asks of frames was asked for, or was to be set; `there` says whether it asks for
+    /// anything, `answered` whether that was done.
+    PinFraming "pin.framing" { set: bool, there: bool, answered: bool }
     /// It is not connected any more.
     PinDisconnected "pin.disconnected" {}
     /// What its client wants of it, before the driver is told; then `state` of the device.
@@ -662,8 +669,9 @@ events! {
     PinFlushed "pin.flushed" { frames: u32 }
     /// The pin is gone: its driver was told.
     PinClosed "pin.closed" {}
-    /// A driver's allocator, the default one or the client's is to be used: `by` says whose.
-    AllocatorChosen "allocator.chosen" { pin: Subject, by: Text }
+    /// A driver's allocator, the default one or the client's is to be used: `by` says whose, `user`
+    /// whether the other side is in user mode.
+    AllocatorChosen "allocator.chosen" { pin: Subject, by: Text, user: bool }
     /// It is ready. `word` is the driver's for it.
     AllocatorReady "allocator.ready" {
         pin: Subject, word: Subject, frames: u32, bytes: u32, alignment: u32, by: Text

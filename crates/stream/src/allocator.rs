@@ -87,10 +87,10 @@ impl Stream {
         pin: PinId,
         connection: Connection,
     ) -> Result<(), Refused> {
-        let Connection { framing, by, short } = connection;
+        let Connection { framing, by, short, user } = connection;
         let number = self.world.hold().allocators.reserve();
         let subject = AllocatorId(number).subject();
-        let chosen = What::AllocatorChosen { pin: pin.subject(), by: by.name().into() };
+        let chosen = What::AllocatorChosen { pin: pin.subject(), by: by.name().into(), user };
         self.log.emit(subject, chosen);
         let word = match by {
             By::Driver => self.initialize(at, subject, pin, &framing)?,

@@ -2,7 +2,7 @@
 
 use crate::allocator::By;
 use crate::bag::BagOf;
-use crate::describe::{Flow, Format, PinDescriptor};
+use crate::describe::{Flow, Format, PinDescriptor, PinFlag};
 use crate::framing::{Framing, FramingForm, Wish, negotiate};
 use crate::funnel::{Driver, Entry};
 use crate::minidriver::PinView;
@@ -59,6 +59,8 @@ pub(crate) struct Connection {
     pub(crate) by: By,
     /// The other side's frames are smaller.
     pub(crate) short: bool,
+    /// The other side is in user mode.
+    pub(crate) user: bool,
 }
 
 impl World {
@@ -112,7 +114,18 @@ impl Stream {
                     it.word = own.unwrap_or(it.word);
                     let out = it.descriptor.flow == Flow::Out;
                     let (filter, own) = (filter.subject(), own.is_some());
-                    let made = What::PinCreated { filter, factory, out, own };
+                    let of = &it.descriptor;
+                    let (possible, standard) = (of.possible, of.is_standard());
+                    let dispatch = of.is(PinFlag::DispatchLevelProcessing);
+                    let made = What::PinCreated {
+                        filter,
+                        factory,
+                        out,
+                        own,
+                        possible,
+                        standard,
+                        dispatch,
+                    };
                     self.log.emit(pin.subject(), made);
                 }
                 Ok(pin)
@@ -139,7 +152,7 @@ impl Stream {
             return Err(Refused::NoFormat);
         }
         let number = world.pins.reserve();
-        let trailing = descriptor.is(crate::describe::PinFlag::DistinctTrailingEdge);
+        let trailing = descriptor.is(PinFlag::DistinctTrailingEdge);
         let leading = world.pointers.add(Pointer::edge(number, PointerKind::Leading));
         let trailing =
             trailing.then(|| world.pointers.add(Pointer::edge(number, PointerKind::Trailing)));
@@ -271,7 +284,19 @@ impl Stream {
 
     /// What a pin asks of frames (`KSPROPERTY_CONNECTION_ALLOCATORFRAMING_EX`); none, if nothing.
     pub fn framing(&self, pin: PinId) -> Result<Option<FramingForm>, Refused> {
-        Ok(self.world.hold().pin(pin)?.framing.clone())
+        let world = self.world.hold();
+        let framing = world.pin(pin)?.framing.clone();
+        let there = framing.is_some();
+        self.log.emit(pin.subject(), What::PinFraming { set: false, there, answered: there });
+        Ok(framing)
+    }
+
+    /// Sets what a pin asks of frames, which only its driver may: it is always refused.
+    pub fn set_framing(&self, pin: PinId, _framing: &FramingForm) -> Result<(), Refused> {
+        let world = self.world.hold();
+        let there = world.pin(pin)?.framing.is_some();
+        self.log.emit(pin.subject(), What::PinFraming { set: true, there, answered: false });
+        Err(Refused::Framing("a client cannot set what a pin asks of frames".to_owned()))
     }
 
     /// Where a pin is: what its client wants, and where its driver is.
@@ -294,7 +319,7 @@ impl Stream {
             let framing = negotiate(it.framing.as_ref(), wish, it.format.sample);
             let framing = framing.map_err(Refused::Framing)?;
             let by = By::choose(it.descriptor.allocator.is_some(), wish);
-            let connection = Connection { framing, by, short: wish.short };
+            let connection = Connection { framing, by, short: wish.short, user: wish.user };
             it.connection = Some(connection);
             connection
         };

@@ -72,6 +72,13 @@ impl Shadows {
             What::TrimEnded { .. } => shadow.device().and_then(|it| it.process),
             What::DdiCall { adapter, .. } | What::BudgetTold { adapter, .. } => Some(*adapter),
             What::DdiEscapes { .. } | What::DdiReturn { .. } => shadow.call().map(|it| it.adapter),
+            What::KsCall { about, .. } => Some(*about),
+            What::FrameMade { allocator, .. } => *allocator,
+            What::FilterCreated { device, .. } => Some(*device),
+            What::PinCreated { filter, .. } => Some(*filter),
+            What::PinDisconnected {} => {
+                shadow.pin().and_then(|it| it.allocators.last().copied())
+            }
             What::AwaitPassed {} => shadow.awaiting().map(|it| it.who),
             What::DdiDestroys { .. } => shadow.allocation().and_then(|it| it.word),
             What::DdiResource { word, .. } => Some(*word),
@@ -108,6 +115,9 @@ impl Shadows {
             Kind::Allocation => self.allocation(event),
             Kind::View => self.view(event),
             Kind::Retirement => self.retirement(event),
+            Kind::Call if matches!(event.what, What::KsCall { .. } | What::KsReturn { .. }) => {
+                self.ks_call(event);
+            }
             Kind::Call => self.call(event),
             Kind::Word => self.word(event),
             Kind::Segment => self.segment(event),
@@ -129,13 +139,13 @@ impl Shadows {
             | Kind::QueueFence
             | Kind::UserAdapter
             | Kind::UserDevice
-            | Kind::Surfaces
-            | Kind::KsDevice
-            | Kind::Filter
-            | Kind::Pin
-            | Kind::Allocator
-            | Kind::Frame
-            | Kind::StreamPointer => (),
+            | Kind::Surfaces => (),
+            Kind::KsDevice => self.ks_device(event),
+            Kind::Filter => self.filter(event),
+            Kind::Pin => self.pin(event),
+            Kind::Allocator => self.allocator(event),
+            Kind::Frame => self.frame(event),
+            Kind::StreamPointer => self.stream_pointer(event),
         }
         if let Some(shadow) = self.all.get_mut(&event.subject) {
             shadow.trail.mark(event.seq);

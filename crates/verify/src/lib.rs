@@ -12,6 +12,7 @@
 //! 3. What is remembered is bounded by what is alive, not by how much has happened.
 #![forbid(unsafe_code)]
 
+mod alias;
 pub mod bugcheck;
 pub mod catalogue;
 pub mod rule;
@@ -35,6 +36,7 @@ mod follow_paging;
 mod follow_recover;
 mod follow_residency;
 mod follow_saved;
+mod follow_stream;
 mod follow_sync;
 mod handles;
 mod interrupts;
@@ -56,6 +58,7 @@ mod render;
 mod residency;
 mod retire;
 mod saved;
+mod stream;
 mod sync;
 mod verifier;
 
@@ -70,6 +73,7 @@ mod flights_sync;
 #[cfg(test)]
 mod script;
 
+pub use alias::{ALIASES, aliased, aliases};
 pub use catalogue::{Entry, Severity, catalogue, find};
 pub use names::Names;
 pub use oracle::Oracle;

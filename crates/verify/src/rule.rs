@@ -67,6 +67,7 @@ pub static ALL: &[&[Rule]] = &[
     &crate::levels::RULES,
     &crate::escape::RULES,
     &crate::pool::RULES,
+    &crate::stream::RULES,
     &crate::sync::RULES,
 ];
 

@@ -7,6 +7,7 @@ pub mod address;
 pub mod keyed;
 pub mod memory;
 pub mod recover;
+pub mod stream;
 pub mod sync;
 
 use crate::names::Names;
@@ -17,6 +18,7 @@ use memory::{Memory, Paging, Queue, Saved, Saves, Segment, Wanted};
 use recover::{Pages, Recovery};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
+use stream::{Allocator, Filter, Frame, KsCall, KsDevice, Pin, StreamPointer};
 use sync::{Await, Awaited, Sync};
 
 /// What is remembered of one object.
@@ -107,6 +109,20 @@ known! {
     Keyed keyed keyed_mut
     /// An instance of an allocation.
     Instance instance instance_mut
+    /// A streaming device.
+    KsDevice ks_device ks_device_mut
+    /// A filter.
+    Filter filter filter_mut
+    /// A pin.
+    Pin pin pin_mut
+    /// An allocator of frames.
+    Allocator allocator allocator_mut
+    /// A frame.
+    Frame frame frame_mut
+    /// A stream pointer.
+    StreamPointer stream_pointer stream_pointer_mut
+    /// A call of a streaming minidriver.
+    KsCall ks_call ks_call_mut
 }
 
 /// Of a process: its names, and what its threads are doing.

@@ -27,6 +27,8 @@ pub struct Plan<'a> {
 pub struct Checked {
     /// The driver.
     pub driver: &'static str,
+    /// Whether it streams.
+    pub streams: bool,
     /// Who ran the flights; the first seed, if it has one.
     pub on: On,
     /// How many times.
@@ -62,7 +64,8 @@ pub fn check(plan: &Plan<'_>, mut after: impl FnMut(Step<'_>)) -> Result<Checked
         after(Step::Landed(&landed));
         flights.push(landed);
     }
-    Ok(Checked { driver: plan.driver.name(), on: plan.on, seeds: plan.seeds, flights })
+    let (driver, streams) = (plan.driver.name(), plan.driver.streams());
+    Ok(Checked { driver, streams, on: plan.on, seeds: plan.seeds, flights })
 }
 
 impl Checked {
@@ -107,10 +110,12 @@ impl Checked {
         RuleId::LIVE.iter().copied().filter(|it| tally.of(*it) > 0).collect()
     }
 
-    /// The live rules that judged nothing.
+    /// The live rules for such drivers that judged nothing.
     pub fn not_judged(&self) -> Vec<RuleId> {
         let judged = self.judged();
-        RuleId::LIVE.iter().copied().filter(|it| !judged.contains(it)).collect()
+        let streams = |it: RuleId| it.name().starts_with("KS-");
+        let ours = |it: &RuleId| streams(*it) == self.streams && !judged.contains(it);
+        RuleId::LIVE.iter().copied().filter(ours).collect()
     }
 
     /// The entries the driver offers, each with whether it was called.

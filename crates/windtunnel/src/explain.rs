@@ -12,6 +12,8 @@ use verify::{Entry, catalogue};
 pub enum Explained {
     /// A rule.
     Rule(&'static Entry),
+    /// A name that Driver Verifier has for rules on streaming minidrivers, and those.
+    Alias(&'static str, Vec<&'static Entry>),
     /// A status.
     Status(Status),
     /// A bug check, with the parameter that was asked for.
@@ -42,6 +44,9 @@ pub fn explain(text: &str) -> Result<Explained, NotKnown> {
     if let Some(rule) = verify::find(&wanted) {
         return Ok(Explained::Rule(rule));
     }
+    if let Some((name, rules)) = verify::aliased(&wanted) {
+        return Ok(Explained::Alias(name, rules));
+    }
     if let Some(stop) = BUG_CHECKS.iter().find(|it| it.name == wanted) {
         return Ok(Explained::Stop(stop, None));
     }
@@ -56,7 +61,8 @@ pub fn explain(text: &str) -> Result<Explained, NotKnown> {
         let names = NAMES.iter().map(|it| it.1).chain(BUG_CHECKS.iter().map(|it| it.name));
         return Err(NotKnown { kind: "status or bug check", nearest: near(&wanted, names) });
     }
-    let ids = catalogue().iter().map(|it| it.id.as_str());
+    let aliases = verify::ALIASES.iter().map(|it| it.0).filter(|_| wanted.starts_with("KS"));
+    let ids = catalogue().iter().map(|it| it.id.as_str()).chain(aliases);
     Err(NotKnown { kind: "rule", nearest: near(&wanted, ids) })
 }
 

@@ -274,6 +274,7 @@ impl Story {
             memory: Arc::default(),
             device: None,
             graphics: None,
+            video: None,
             pictures: Vec::new(),
             looks: Vec::new(),
         };

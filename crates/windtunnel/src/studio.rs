@@ -29,6 +29,8 @@ pub struct Studio<'a> {
     pub(crate) memory: Arc<SystemMemory>,
     pub(crate) device: Option<DeviceId>,
     pub(crate) graphics: Option<(Arc<Kernel>, AdapterId)>,
+    /// The client of that, whose memory frames are in.
+    pub(crate) video: Option<Arc<VideoMemory>>,
     pub(crate) pictures: Vec<Picture>,
     pub(crate) looks: Vec<(&'static str, kernel::Census)>,
 }
@@ -173,7 +175,10 @@ impl Studio<'_> {
         })?;
         kernel.attend(self.host, adapter);
         self.graphics = Some((kernel.clone(), adapter));
-        crate::tunnel::wanted("a client of the graphics kernel", VideoMemory::open(&kernel, self.at))
+        let opened = VideoMemory::open(&kernel, self.at);
+        let memory = crate::tunnel::wanted("a client of the graphics kernel", opened)?;
+        self.video = Some(memory.clone());
+        Ok(memory)
     }
 
     /// Ends everything.
@@ -183,6 +188,10 @@ impl Studio<'_> {
         {
             // One whose driver refuses to be removed is pulled out; or it is gone already.
             let _ = self.stream.pull_device(self.at, device);
+        }
+        // What a story that stopped has left is not its client's fault.
+        if let Some(memory) = self.video.take() {
+            memory.kill(self.at);
         }
         if let Some((kernel, adapter)) = &self.graphics {
             kernel.remove_adapter(self.at, *adapter);

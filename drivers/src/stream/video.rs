@@ -69,6 +69,11 @@ impl VideoMemory {
         Ok(())
     }
 
+    /// Ends the client, whatever it has; one that has ended stays so.
+    pub fn kill(&self, at: &mut Passive) {
+        self.client.kill(at);
+    }
+
     /// How many frames are in video memory.
     pub fn frames(&self) -> usize {
         lock(&self.pieces).all.len()

@@ -17,6 +17,8 @@ pub(crate) fn run(text: &str, machine: bool) -> Result<ExitCode, Unknown> {
     match explained {
         Explained::Rule(entry) if machine => json::print(&rule_json(entry)),
         Explained::Rule(entry) => rule(entry),
+        Explained::Alias(name, rules) if machine => json::print(&alias_json(name, &rules)),
+        Explained::Alias(name, rules) => alias(name, &rules),
         Explained::Status(it) if machine => json::print(&status_json(&it)),
         Explained::Status(it) => status(&it),
         Explained::Stop(it, parameter) if machine => json::print(&stop_json(it, parameter)),
@@ -60,6 +62,7 @@ fn rule(entry: &Entry) {
     let needs = entry.needs.as_ref().map(|it| format!("no: it needs {it}"));
     let not_live = needs.unwrap_or_else(|| "no: nothing judges it yet".into());
     line("live", if live(entry) { "yes" } else { &not_live });
+    list("also", &verify::aliases(&entry.id));
     for example in shown_by(entry) {
         line("see it", &example);
     }
@@ -83,7 +86,22 @@ fn rule_json(entry: &Entry) -> Value {
         "profile": entry.profile,
         "confidence": entry.confidence,
         "shown_by": shown_by(entry),
+        "aliases": verify::aliases(&entry.id),
     })
+}
+
+/// A name that Driver Verifier has for rules.
+fn alias(name: &str, rules: &[&Entry]) {
+    println!("{name}: a rule of Driver Verifier for streaming minidrivers\n");
+    line("rules", &format!("{} speak of the same", rules.len()));
+    for entry in rules {
+        rule_line(entry, &entry.rule);
+    }
+}
+
+fn alias_json(name: &str, rules: &[&Entry]) -> Value {
+    let rules: Vec<Value> = rules.iter().map(|it| rule_json(it)).collect();
+    json!({ "kind": "alias", "name": name, "rules": rules })
 }
 
 /// Commands that show a rule broken.

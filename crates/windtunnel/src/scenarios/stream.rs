@@ -62,7 +62,12 @@ fn states(studio: &mut Studio<'_>) -> Result<(), Stopped> {
     }
     studio.look("the pin has stopped");
     // What it asks of frames can be read, and nobody sets it.
-    wanted("a pin that says what it needs", studio.stream.framing(graph.pin))?;
+    let framing = wanted("a pin that says what it needs", studio.stream.framing(graph.pin))?;
+    if let Some(framing) = framing
+        && studio.stream.set_framing(graph.pin, &framing).is_ok()
+    {
+        return Err(Stopped("a framing that only its driver sets".to_owned()));
+    }
     close(studio, graph)?;
     studio.remove(device)
 }

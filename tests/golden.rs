@@ -88,3 +88,16 @@ fn what_is_mapped_is_destroyed() {
 fn what_is_in_transfer_is_destroyed() {
     check_memory("destroy-in-transfer");
 }
+
+/// The allocator is initialised once, its frames flow while all states are walked, and it is
+/// deleted once, after its last frame came home.
+#[test]
+fn a_capture_source_walks_all_states() {
+    check_on("capture", "stream-states");
+}
+
+/// The same in both kernels: each frame is an allocation, which is destroyed when it is freed.
+#[test]
+fn a_capture_source_fills_video_memory() {
+    check_on("capture", "stream-video-memory");
+}

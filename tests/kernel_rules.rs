@@ -377,6 +377,7 @@ fn cases() -> impl Iterator<Item = &'static Case> {
         .chain(render::CASES)
         .chain(address::CASES)
         .chain(recover::CASES)
+        .chain(stream::CASES)
 }
 
 const SUBMITS: &str = "ddi.call name=DxgkDdiSubmitCommandVirtual";

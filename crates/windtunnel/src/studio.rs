@@ -15,6 +15,9 @@ use stream::{
 };
 use verify::Oracle;
 
+/// How many frames may carry nothing, one after the other.
+const EMPTY: u32 = 8;
+
 /// A streaming flight under way.
 pub struct Studio<'a> {
     /// Who runs it.
@@ -99,8 +102,19 @@ impl Studio<'_> {
         Ok(frames)
     }
 
-    /// Takes one frame of a pin, looks at it and gives it back.
+    /// The next frame of a pin that carries something: those that were in flight at a reset do not.
     fn frame(&mut self, pin: PinId) -> Result<Picture, Stopped> {
+        for _ in 0..EMPTY {
+            let picture = self.take(pin)?;
+            if picture.header.used > 0 {
+                return Ok(picture);
+            }
+        }
+        Err(Stopped(format!("frames with something in them; {EMPTY} had nothing")))
+    }
+
+    /// Takes one frame of a pin, looks at it and gives it back.
+    fn take(&mut self, pin: PinId) -> Result<Picture, Stopped> {
         let taken = wanted("a frame", self.stream.take_frame(self.at, pin, None))?;
         let mut bytes = vec![0; taken.header.used.min(pattern::BYTES * 2) as usize];
         wanted("a frame's bytes", self.stream.read_frame(taken.frame, 0, &mut bytes))?;

@@ -19,6 +19,9 @@ use stream::{
 /// What a flaw does, at the beginning of each call.
 pub(crate) type Act = fn(&Capture, Entry, PinId) -> Answer<()>;
 
+/// The same of somebody who watches.
+type Watch = dyn Fn(Entry) -> Answer<()> + Send + Sync;
+
 /// Where frames come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum From {
@@ -33,6 +36,8 @@ pub struct Capture {
     services: Mutex<Option<Arc<Services>>>,
     inner: Mutex<Inner>,
     act: Act,
+    /// Somebody who watches its calls, and can refuse.
+    watch: Option<Box<Watch>>,
     /// Its clones are not locked while they wait: their frames can be cancelled.
     unlocks: bool,
     /// What it says it has.
@@ -122,11 +127,18 @@ impl Capture {
         Self::with(From::Own, |_, _, _| Ok(()))
     }
 
+    /// The good one, and somebody who hears of each of its calls at its beginning, and can refuse
+    /// in its place.
+    pub fn watched(watch: impl Fn(Entry) -> Answer<()> + Send + Sync + 'static) -> Self {
+        Self { watch: Some(Box::new(watch)), ..Self::new() }
+    }
+
     pub(crate) fn with(from: From, act: Act) -> Self {
         Self {
             services: Mutex::default(),
             inner: Mutex::default(),
             act,
+            watch: None,
             unlocks: false,
             descriptor: descriptor(from),
         }
@@ -155,6 +167,9 @@ impl Capture {
     /// A call begins: it is counted, and a flaw has its way.
     pub(crate) fn enter(&self, entry: Entry, pin: PinId) -> Answer<()> {
         *self.inner().calls.entry(entry).or_default() += 1;
+        if let Some(watch) = &self.watch {
+            watch(entry)?;
+        }
         (self.act)(self, entry, pin)
     }
 

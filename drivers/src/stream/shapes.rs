@@ -259,9 +259,10 @@ pub(crate) fn thorough(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
         }
         Entry::PinCreate => {
             let make = || services.make_memory(8, 0, MemoryKind::Paged).ok_or(Refusal::NoMemory);
-            let (stays, goes) = (make()?, make()?);
+            let stays = make()?;
             services.add_to_bag(BagOf::Pin(pin), stays, false)?;
             services.add_to_bag(BagOf::Filter(it.filter()?), stays, false)?;
+            let goes = make()?;
             services.add_to_bag(BagOf::Pin(pin), goes, false)?;
             services.remove_from_bag(BagOf::Pin(pin), goes, true)?;
         }

@@ -18,7 +18,8 @@ impl Shadows {
         bag(&mut it.bag, &event.what);
         match event.what {
             What::KsStarted {} => it.started = true,
-            What::KsStopped {} | What::KsPulled {} => it.started = false,
+            // Whoever was about to open a filter of one that is pulled out has opened it.
+            What::KsStopped {} => it.started = false,
             What::KsRemoved {} => self.end(subject),
             _ => (),
         }

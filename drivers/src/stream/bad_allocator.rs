@@ -2,12 +2,10 @@
 
 use super::capture::Capture;
 use super::inner::lock;
-use super::pattern::BYTES;
 use flight::Passive;
 use std::sync::Mutex;
 use stream::{
-    AllocatorId, Answer, Blank, DriverAllocator, DriverFrame, FrameId, Framing, MemoryKind,
-    Minidriver, PinView,
+    AllocatorId, Answer, Blank, DriverAllocator, DriverFrame, FrameId, Framing, Minidriver, PinView,
 };
 
 /// What is wrong with it.
@@ -30,23 +28,26 @@ pub(crate) struct Crooked {
     under: Capture,
     bend: Bend,
     again: Mutex<Option<usize>>,
+    /// How many bytes and which alignment were agreed on last, and which memory.
+    agreed: Mutex<Option<Framing>>,
 }
 
 impl Crooked {
     pub(crate) fn new(bend: Bend) -> Self {
-        Self { under: Capture::new(), bend, again: Mutex::default() }
+        Self { under: Capture::new(), bend, again: Mutex::default(), agreed: Mutex::default() }
     }
 
     fn frame(&self) -> Option<usize> {
         let services = self.under.services().ok()?;
-        let make = |bytes| services.make_memory(bytes, 15, MemoryKind::NonPaged);
+        let Framing { bytes, alignment, kind, .. } = (*lock(&self.agreed))?;
+        let make = |bytes| services.make_memory(bytes, alignment, kind);
         match self.bend {
-            Bend::NoContext | Bend::SharedContext => make(BYTES),
-            Bend::Short => make(BYTES - 1),
-            Bend::Crooked => make(BYTES + 1).map(|it| it + 1),
+            Bend::NoContext | Bend::SharedContext => make(bytes),
+            Bend::Short => make(bytes - 1),
+            Bend::Crooked => make(bytes + 1).map(|it| it + 1),
             Bend::Twice => {
                 let mut again = lock(&self.again);
-                *again = again.or_else(|| make(BYTES));
+                *again = again.or_else(|| make(bytes));
                 *again
             }
         }
@@ -65,6 +66,7 @@ impl Minidriver for Crooked {
         framing: &Framing,
         word: Blank<'_, AllocatorId>,
     ) -> Answer<DriverAllocator> {
+        *lock(&self.agreed) = Some(*framing);
         match self.bend {
             Bend::NoContext => Ok(word.fill(0)),
             Bend::SharedContext => Ok(word.fill(0x77)),

@@ -17,8 +17,6 @@ pub(crate) enum Bend {
     SharedContext,
     /// A byte is missing.
     Short,
-    /// It begins at an odd address.
-    Crooked,
     /// It is always the same.
     Twice,
 }
@@ -44,7 +42,6 @@ impl Crooked {
         match self.bend {
             Bend::NoContext | Bend::SharedContext => make(bytes),
             Bend::Short => make(bytes - 1),
-            Bend::Crooked => make(bytes + 1).map(|it| it + 1),
             Bend::Twice => {
                 let mut again = lock(&self.again);
                 *again = again.or_else(|| make(bytes));
@@ -84,7 +81,7 @@ impl Minidriver for Crooked {
     }
 
     fn free_frame(&self, _at: &mut Passive, _allocator: &DriverAllocator, frame: DriverFrame) {
-        let word = frame.word() & !1;
+        let word = frame.word();
         let mut again = lock(&self.again);
         *again = again.filter(|it| *it != word);
         if let Ok(services) = self.under.services() {

@@ -2,7 +2,7 @@
 
 use super::capture::{Capture, fell};
 use super::pattern::{BYTES, INTERVAL, picture};
-use stream::{Answer, Entry, Header, MemoryKind, PinId, Refusal};
+use stream::{Answer, Entry, Header, MemoryKind, PinId, PointerId, Refusal};
 
 /// Its first piece stays if the second cannot be had.
 pub(crate) fn fails_untidily(it: &Capture, entry: Entry, _pin: PinId) -> Answer<()> {
@@ -53,9 +53,9 @@ pub(crate) fn leaks_context(_it: &Capture, entry: Entry, _pin: PinId) -> Answer<
 pub(crate) fn frees_late(it: &Capture, entry: Entry, _pin: PinId) -> Answer<()> {
     let services = it.services()?;
     match entry {
-        Entry::InitializeAllocator => {
+        Entry::Allocate => {
             let word = services.make_memory(8, 0, MemoryKind::Paged);
-            it.inner().kept.push(word.ok_or(Refusal::NoMemory)?);
+            it.inner().kept.extend(word);
         }
         Entry::PinClose => {
             for word in std::mem::take(&mut it.inner().kept) {
@@ -99,18 +99,21 @@ fn keep_clone(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
     Ok(())
 }
 
-/// It has a clone whose frame may be gone, and deletes that in the end.
+/// Lets go of its clone: when a frame is full, when the queue is reset, and when its pin stops.
+fn let_go(it: &Capture, entry: Entry) -> Option<PointerId> {
+    let ends = [Entry::PointerTimedOut, Entry::PinReset, Entry::PinSetDeviceState];
+    if ends.contains(&entry) { it.inner().pointer.take() } else { None }
+}
+
+/// It has a clone whose frame may be gone, and writes to that all the same.
 pub(crate) fn ignores_lock(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
     keep_clone(it, entry, pin)?;
-    if entry == Entry::PinSetDeviceState || entry == Entry::PinReset {
-        let kept = it.inner().pointer.take();
-        if let Some(clone) = kept {
-            let services = it.services()?;
-            if services.lock(clone).is_err() {
-                let _ = services.write(clone, 0, &[1]);
-            }
-            let _ = services.delete_pointer(clone);
+    if let Some(clone) = let_go(it, entry) {
+        let services = it.services()?;
+        if services.lock(clone).is_err() {
+            let _ = services.write(clone, 0, &[1]);
         }
+        let _ = services.delete_pointer(clone);
     }
     Ok(())
 }
@@ -118,13 +121,10 @@ pub(crate) fn ignores_lock(it: &Capture, entry: Entry, pin: PinId) -> Answer<()>
 /// It has a clone, deletes that if its frame is still there, and else forgets it.
 pub(crate) fn keeps_empty(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
     keep_clone(it, entry, pin)?;
-    if entry == Entry::PinSetDeviceState || entry == Entry::PinReset {
-        let kept = it.inner().pointer.take();
-        if let Some(clone) = kept {
-            let services = it.services()?;
-            if services.look(clone)?.frame.is_some() {
-                let _ = services.delete_pointer(clone);
-            }
+    if let Some(clone) = let_go(it, entry) {
+        let services = it.services()?;
+        if services.look(clone)?.frame.is_some() {
+            let _ = services.delete_pointer(clone);
         }
     }
     Ok(())
@@ -205,19 +205,6 @@ pub(crate) fn overstates(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
     Ok(())
 }
 
-/// On the way back, it forgets what its hardware has.
-pub(crate) fn keeps_clones(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
-    if entry == Entry::PinSetDeviceState {
-        let mut inner = it.inner();
-        if let Some(line) = inner.lines.get_mut(&pin)
-            && line.pictures > 0
-        {
-            line.flying.clear();
-        }
-    }
-    Ok(())
-}
-
 pub(crate) fn injects_late(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
     if entry == Entry::PinProcess {
         let _ = it.services()?.inject_frames(pin);
@@ -228,8 +215,9 @@ pub(crate) fn injects_late(it: &Capture, entry: Entry, pin: PinId) -> Answer<()>
 pub(crate) fn injects_uninvited(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
     let services = it.services()?;
     if entry == Entry::PinProcess {
-        let word = services.make_memory(BYTES, 7, MemoryKind::NonPaged);
-        let word = word.ok_or(Refusal::NoMemory)?;
+        let Some(word) = services.make_memory(BYTES, 7, MemoryKind::NonPaged) else {
+            return Ok(());
+        };
         let header = Header { used: BYTES, ..Header::default() };
         if services.submit_frame(pin, (word, BYTES), header, 1).is_err() {
             services.free_memory(word)?;

@@ -102,6 +102,24 @@ impl Minidriver for Idle {
     }
 }
 
+/// When its pin stops, it forgets what its hardware has.
+pub(crate) struct Forgets(pub(crate) Capture);
+
+impl Minidriver for Forgets {
+    fn stands_on(&self) -> Option<&dyn Minidriver> {
+        Some(&self.0)
+    }
+
+    fn set_state(&self, at: &mut Passive, pin: &PinView, to: State, from: State) -> Answer<()> {
+        if to == State::Stop
+            && let Some(line) = self.0.inner().lines.get_mut(&pin.pin)
+        {
+            line.flying.clear();
+        }
+        self.0.set_state(at, pin, to, from)
+    }
+}
+
 /// Goes down by steps only.
 struct Steps(Capture);
 

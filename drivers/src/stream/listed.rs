@@ -88,8 +88,6 @@ const BAD: &[ListedStream] = streams! {
         || own(frame::fails_untidily);
     "capture-short-frames" "allocates frames that are too short" [KS_ALLOC_006]
         || Arc::new(Crooked::new(Bend::Short));
-    "capture-crooked-frames" "allocates frames that are not aligned" [KS_ALLOC_006]
-        || Arc::new(Crooked::new(Bend::Crooked));
     "capture-waits-for-memory" "waits before it allocates a frame" [KS_ALLOC_007]
         || own(frame::waits_for_memory);
     "capture-frame-twice" "hands a frame out that is out" [KS_ALLOC_008]
@@ -140,8 +138,8 @@ const BAD: &[ListedStream] = streams! {
     "capture-walks-unlocked" "walks its filters without the device mutex" [KS_MUTEX_004]
         || own(call::walks_unlocked);
     "capture-keeps-mutex" "returns with a mutex" [KS_MUTEX_005] || own(call::keeps_mutex);
-    "capture-unmarked" "answers that a create is pending, and did not mark it" [KS_PIN_002]
-        || own(call::unmarked);
+    "capture-unmarked" "answers that a create is pending, and does nothing about it"
+        [KS_PIN_002 WT_STUCK_001] || own(call::unmarked);
     "capture-uses-closed" "uses its pin after that was closed" [KS_PIN_004]
         || own(call::uses_closed);
     "capture-pending-format" "answers that a format is pending" [KS_PIN_006]
@@ -189,7 +187,7 @@ const BAD: &[ListedStream] = streams! {
     "capture-programs-early" "programs the hardware when it is connected" [KS_STATE_006]
         || own(call::programs_early);
     "capture-keeps-clones" "stops with clones alive, and their timeouts"
-        [KS_STATE_007 KS_PTR_005 KS_PTR_012] || own(frame::keeps_clones);
+        [KS_STATE_007 KS_PTR_005 KS_PTR_012] || Arc::new(shape::Forgets(Capture::new()));
     "capture-injects-late" "wants to inject frames while it runs" [KS_STATE_008]
         || own(frame::injects_late);
     "capture-injects-uninvited" "injects a frame into a pin that does not inject"

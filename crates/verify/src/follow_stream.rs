@@ -6,7 +6,9 @@ use crate::shadow::stream::{
 };
 use crate::shadow::{Known, Shadow};
 use flight::{Event, Subject, What};
-use smallvec::SmallVec;
+
+/// The entries that make a filter or a pin.
+const MAKES: [&str; 2] = ["AVStrMiniFilterCreate", "AVStrMiniPinCreate"];
 
 impl Shadows {
     pub(crate) fn ks_device(&mut self, event: &Event) {
@@ -28,8 +30,10 @@ impl Shadows {
     pub(crate) fn filter(&mut self, event: &Event) {
         let subject = event.subject;
         if let What::FilterCreated { device, .. } = event.what {
-            let (pins, bag) = (SmallVec::new(), Bag::new());
-            self.start(subject, Known::Filter(Filter { device, pins, bag }));
+            let first = self.first(subject, || Known::Filter(Filter::default()));
+            if let Some(it) = first.filter_mut() {
+                it.device = Some(device);
+            }
             if let Some(it) = self.get(device).and_then(Shadow::ks_device_mut) {
                 it.filters += 1;
             }
@@ -40,7 +44,8 @@ impl Shadows {
         if let What::FilterClosed {} = event.what {
             let device = it.device;
             self.end(subject);
-            if let Some(it) = self.get(device).and_then(Shadow::ks_device_mut) {
+            let device = device.and_then(|it| self.get(it));
+            if let Some(it) = device.and_then(Shadow::ks_device_mut) {
                 less(&mut it.filters);
             }
         }
@@ -49,21 +54,12 @@ impl Shadows {
     pub(crate) fn pin(&mut self, event: &Event) {
         let subject = event.subject;
         if let What::PinCreated { filter, factory, standard, dispatch, .. } = event.what {
-            self.start(
-                subject,
-                Known::Pin(Pin {
-                    filter,
-                    factory,
-                    standard,
-                    dispatch,
-                    client: None,
-                    state: "stop".into(),
-                    allocators: SmallVec::new(),
-                    closing: None,
-                    processing: None,
-                    bag: Bag::new(),
-                }),
-            );
+            let first = self.first(subject, || Known::Pin(Pin::default()));
+            if let Some(it) = first.pin_mut() {
+                let bag = std::mem::take(&mut it.bag);
+                let (created, filter) = (true, Some(filter));
+                *it = Pin { created, filter, factory, standard, dispatch, bag, ..Pin::default() };
+            }
             if let Some(it) = self.get(filter).and_then(Shadow::filter_mut) {
                 it.pins.push(factory);
             }
@@ -88,7 +84,7 @@ impl Shadows {
         for allocator in allocators {
             self.end(allocator);
         }
-        if let Some(it) = self.get(filter).and_then(Shadow::filter_mut)
+        if let Some(it) = filter.and_then(|it| self.get(it)).and_then(Shadow::filter_mut)
             && let Some(at) = it.pins.iter().position(|it| *it == factory)
         {
             it.pins.remove(at);
@@ -229,10 +225,14 @@ impl Shadows {
                 self.ks_began(call, &name, about);
                 self.start(call, Known::KsCall(KsCall { name, about }));
             }
-            What::KsReturn { .. } => {
+            What::KsReturn { answer, .. } => {
                 let Some(it) = self.get(call).and_then(Shadow::ks_call_mut) else { return };
                 let about = it.about;
+                let makes = MAKES.contains(&&*it.name);
                 self.end(call);
+                if makes && !["ok", "pending"].contains(&&**answer) {
+                    return self.end(about);
+                }
                 if let Some(it) = self.get(about).and_then(Shadow::pin_mut) {
                     it.closing = it.closing.filter(|it| *it != call);
                     it.processing = it.processing.filter(|it| *it != call);
@@ -243,6 +243,11 @@ impl Shadows {
     }
 
     fn ks_began(&mut self, call: Subject, name: &str, about: Subject) {
+        match name {
+            "AVStrMiniPinCreate" => self.start(about, Known::Pin(Pin::default())),
+            "AVStrMiniFilterCreate" => self.start(about, Known::Filter(Filter::default())),
+            _ => (),
+        }
         let Some(shadow) = self.get(about) else { return };
         if let Some(it) = shadow.allocator_mut() {
             match name {

@@ -204,7 +204,7 @@ fn lives_until_closed(event: &Event, shadow: &Shadow, _: &Shadow) -> Verdict {
 
 fn format_first(event: &Event, shadow: &Shadow, _: &Shadow) -> Verdict {
     match &event.what {
-        What::PinFormat { first, .. } => kept_if(*first == shadow.pin().is_none(), FORMAT, || {
+        What::PinFormat { first, .. } => kept_if(*first == shadow.pin().is_none_or(|it| !it.created), FORMAT, || {
             let there = if *first { "is there" } else { "is not there yet" };
             format!("{} {there}, and the format says the other thing", event.subject)
         }),

@@ -17,22 +17,24 @@ pub struct KsDevice {
     pub bag: Bag,
 }
 
-/// Of a filter.
-#[derive(Debug)]
+/// Of a filter: from the call on that makes it.
+#[derive(Debug, Default)]
 pub struct Filter {
-    /// Its device.
-    pub device: Subject,
+    /// Its device, when it is there.
+    pub device: Option<Subject>,
     /// The factories of its pins that are there.
     pub pins: SmallVec<[u32; 2]>,
     /// What is in its bag.
     pub bag: Bag,
 }
 
-/// Of a pin.
+/// Of a pin: from the call on that makes it.
 #[derive(Debug)]
 pub struct Pin {
-    /// Its filter.
-    pub filter: Subject,
+    /// It is there.
+    pub created: bool,
+    /// Its filter, when it is there.
+    pub filter: Option<Subject>,
     /// Which of the filter's pins it is.
     pub factory: u32,
     /// Its states are walked in steps.
@@ -51,6 +53,24 @@ pub struct Pin {
     pub processing: Option<Subject>,
     /// What is in its bag.
     pub bag: Bag,
+}
+
+impl Default for Pin {
+    fn default() -> Self {
+        Self {
+            created: false,
+            filter: None,
+            factory: 0,
+            standard: true,
+            dispatch: false,
+            client: None,
+            state: "stop".into(),
+            allocators: SmallVec::new(),
+            closing: None,
+            processing: None,
+            bag: Bag::new(),
+        }
+    }
 }
 
 /// Of an allocator.

@@ -5,7 +5,7 @@ use crate::scenario::{STREAM, Scenario};
 use crate::studio::{Scarce, Studio, wanted};
 use crate::tunnel::Stopped;
 use drivers::stream::pattern::{self, BYTES};
-use flight::RuleId;
+use flight::{RuleId, Ticket};
 use std::sync::Arc;
 use stream::{Format, Graph, MemoryKind, Refused, State, Wish};
 
@@ -234,13 +234,23 @@ fn cancelled(studio: &mut Studio<'_>) -> Result<(), Stopped> {
     studio.go(graph.pin, State::Run)?;
     studio.film(graph.pin, 2)?;
     let (stream, pin) = (studio.stream.clone(), graph.pin);
+    // In the middle between two frames.
+    pass(studio, pattern::INTERVAL / 2);
     wanted("frames that are cancelled", stream.cancel_frames(studio.at, pin))?;
+    // Those that the hardware has come home when it is done with them.
+    pass(studio, pattern::INTERVAL * 4);
     wanted("a queue that is filled again", stream.refill(studio.at, pin))?;
     studio.film(pin, 2)?;
     wanted("a queue that is reset", stream.reset(studio.at, pin))?;
     studio.film(pin, 2)?;
     close(studio, graph)?;
     studio.remove(device)
+}
+
+/// Lets so much time pass.
+fn pass(studio: &mut Studio<'_>, time: u64) {
+    let until = studio.host.now().saturating_add(time);
+    studio.host.park(studio.at, &Ticket::new("a moment"), Some(until));
 }
 
 fn format(studio: &mut Studio<'_>) -> Result<(), Stopped> {

@@ -116,7 +116,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KS_PIN_009,
         STATES,
         "there is a pin more than is possible",
-        Set("pin.created", "possible", "0"),
+        Set("pin.created", "most", "0"),
     ),
     case(
         RuleId::KS_PROC_003,

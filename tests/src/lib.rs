@@ -1,6 +1,7 @@
 //! What the stories share: flights by name, and kernels without a scenario.
 #![deny(unsafe_code)] // Those who play applications are not safe.
 
+pub mod asked;
 pub mod c_umd;
 mod careful;
 mod case;
@@ -11,10 +12,13 @@ mod keeper;
 mod life;
 pub mod memory;
 mod model;
+mod picture;
+pub mod raw;
 pub mod sight;
 pub mod sync;
 mod texts;
 mod variant;
+mod watch;
 
 pub use careful::Careful;
 pub use case::{Case, Seen};
@@ -23,8 +27,10 @@ pub use hostile::{call_as_told, call_unguarded};
 pub use keeper::{Keeper, When};
 pub use life::{Dice, life};
 pub use model::Model;
+pub use picture::{Picture, draw};
 pub use texts::read_as_told;
 pub use variant::Variant;
+pub use watch::{Watch, Watched};
 
 use flight::{Crew, Event, Log, Passive};
 use kernel::{AdapterId, Kernel, Plugged};

@@ -1,6 +1,6 @@
 //! What a pair costs: one stand-alone allocation created and opened, one closed and destroyed,
-//! while others live. What video memory costs: places, residency, paging. And what scheduling
-//! and addresses cost: packets, fences, pages mapped.
+//! while others live. What video memory costs: places, residency, paging. What scheduling and
+//! addresses cost: packets, fences, pages mapped. And what the runtime of user-mode drivers adds.
 //!
 //! # Invariants
 //!
@@ -24,6 +24,7 @@ mod kinds;
 mod mapping;
 mod measure;
 mod memory;
+mod meter;
 mod packets;
 mod page;
 mod pager;
@@ -32,6 +33,7 @@ mod residency;
 mod ring;
 mod site;
 mod station;
+mod through;
 mod work;
 
 pub use bench::{Measured, bench};
@@ -41,6 +43,7 @@ pub use goals::{Goal, goals};
 pub use measure::Row;
 pub use memory::MemoryRow;
 pub use site::{Counted, count};
+pub use through::ThroughRow;
 pub use work::WorkRow;
 
 /// It could not be measured: what was missing, in words that follow 'it needs'.

@@ -618,6 +618,8 @@ events! {
     KsAdded "ks.added" { factories: u32 }
     /// It started: filters can be opened.
     KsStarted "ks.started" {}
+    /// Its power comes or goes.
+    KsPowered "ks.powered" { on: bool }
     /// Its hardware was pulled out.
     KsPulled "ks.pulled" {}
     /// It stopped.
@@ -638,39 +640,46 @@ events! {
     KsBagged "ks.bagged" { item: Subject }
     /// It is out of that bag; `freed` says whether it was freed with that.
     KsUnbagged "ks.unbagged" { item: Subject, freed: bool }
-    /// A filter exists: `child` says whether its driver gave it a context of its own.
-    FilterCreated "filter.created" { device: Subject, factory: u32, own: bool }
+    /// A filter exists: `own` says whether its driver gave it a context of its own, `dispatch`
+    /// whether it is processed at dispatch level, `needs` how many pins it needs.
+    FilterCreated "filter.created" {
+        device: Subject, factory: u32, own: bool, dispatch: bool, needs: u32
+    }
+    /// It never came to be.
+    FilterUnmade "filter.unmade" {}
     /// Its driver was told that it is gone.
     FilterClosed "filter.closed" {}
     /// A driver is asked whether a pin can have a format; `first` is before the pin is made.
     PinFormat "pin.format" { filter: Subject, sample: u32, first: bool }
-    /// A pin exists, of so many that are possible. `standard` says whether its states are walked in
-    /// steps, `dispatch` whether it is processed at dispatch level.
+    /// A pin exists: one of `most` of its kind. `standard` says whether its states are walked in
+    /// steps, `dispatch` whether it is processed at dispatch level, `least` from which state on.
     PinCreated "pin.created" {
-        filter: Subject, factory: u32, out: bool, own: bool, possible: u32, standard: bool,
-        dispatch: bool
+        filter: Subject, factory: u32, out: bool, own: bool, most: u32, standard: bool,
+        dispatch: bool, least: Text
     }
+    /// A client asked for the framing of a pin, or wanted to `set` it: whether there is one, and
+    /// whether that was answered.
+    PinFraming "pin.framing" { set: bool, there: bool, answered: bool }
     /// It was connected: so many frames of so many bytes, aligned to a mask, from that allocator.
     PinConnected "pin.connected" { frames: u32, bytes: u32, alignment: u32, by: Text }
-    /// What it asks of frames was asked for, or was to be set; `there` says whether it asks for
-    /// anything, `answered` whether that was done.
-    PinFraming "pin.framing" { set: bool, there: bool, answered: bool }
     /// It is not connected any more.
     PinDisconnected "pin.disconnected" {}
-    /// What its client wants of it, before the driver is told; then `state` of the device.
+    /// What its client wants of it, before the driver is told.
     PinWanted "pin.wanted" { from: Text, to: Text }
-    /// The driver has gone with it.
-    PinState "pin.state" { from: Text, to: Text }
+    /// The driver has gone with it, or was not asked whether it would (`forced`).
+    PinState "pin.state" { from: Text, to: Text, forced: bool }
     /// The driver has refused: its client's state goes back.
     PinRefused "pin.refused" { from: Text, to: Text }
     /// Frames for it come from its driver and not from an allocator.
     PinInjects "pin.injects" {}
     /// Nothing is left in its queue.
     PinFlushed "pin.flushed" { frames: u32 }
+    /// It never came to be.
+    PinUnmade "pin.unmade" {}
     /// The pin is gone: its driver was told.
     PinClosed "pin.closed" {}
-    /// A driver's allocator, the default one or the client's is to be used: `by` says whose, `user`
-    /// whether the other side is in user mode.
+    /// A driver's allocator, the default one or the client's is to be used: `by` says whose. The
+    /// client is a `user`, or in the kernel.
     AllocatorChosen "allocator.chosen" { pin: Subject, by: Text, user: bool }
     /// It is ready. `word` is the driver's for it.
     AllocatorReady "allocator.ready" {
@@ -678,11 +687,13 @@ events! {
     }
     /// It was refused: there is none, and none is deleted.
     AllocatorRefused "allocator.refused" { why: Text }
+    /// A call of its driver carries this word for it: subject the allocator.
+    AllocatorUsed "allocator.used" { entry: Text, word: Subject }
     /// It is to be deleted: `home` says that all its frames have come home by themselves.
     AllocatorEnding "allocator.ending" { home: bool }
     /// It is deleted: nothing uses it any more.
     AllocatorDeleted "allocator.deleted" { word: Subject }
-    /// There is a frame; `address` is its number as a word.
+    /// There is a frame; `word` is where its memory is.
     FrameMade "frame.made" { allocator: Option<Subject>, pin: Subject, word: Subject, bytes: u32 }
     /// No frame could be had.
     FrameNone "frame.none" { allocator: Subject }
@@ -704,10 +715,12 @@ events! {
     FrameHome "frame.home" {}
     /// It could not come home by itself: who kept it.
     FrameStuck "frame.stuck" { by: Subject }
+    /// A driver is told to free it, with this word.
+    FrameFreeing "frame.freeing" { allocator: Subject, word: Subject }
     /// There is no such frame any more.
     FrameFreed "frame.freed" {}
     /// A driver has a pointer of its own to a frame: subject the pointer.
-    PointerCloned "pointer.cloned" { pin: Subject, frame: Subject }
+    PointerCloned "pointer.cloned" { pin: Subject, frame: Subject, locked: bool }
     /// It is locked: the frame is not cancelled.
     PointerLocked "pointer.locked" { frame: Subject }
     /// It is not locked any more.

@@ -9,7 +9,7 @@
 use crate::{Event, Kind, RuleId, Subject, What, Who, thread};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How many events room is kept for when they are taken out.
@@ -21,6 +21,8 @@ pub struct Log {
     inner: Mutex<Inner>,
     /// How often each live rule was judged: a count, in no order with anything.
     judged: Vec<AtomicU64>,
+    /// Numbers the calls of drivers, whichever kernel makes them.
+    calls: AtomicU32,
     on: bool,
 }
 
@@ -75,7 +77,13 @@ impl Log {
 
     fn made(on: bool) -> Self {
         let judged = RuleId::LIVE.iter().map(|_| AtomicU64::new(0)).collect();
-        Self { inner: Mutex::default(), judged, on }
+        Self { inner: Mutex::default(), judged, calls: AtomicU32::new(0), on }
+    }
+
+    /// The number of the next call of a driver, from one on: those of one run are told apart by
+    /// it.
+    pub fn next_call(&self) -> u32 {
+        self.calls.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
     /// Whether it keeps what it is told: what is said for nobody need not be made up.

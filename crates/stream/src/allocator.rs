@@ -306,7 +306,10 @@ impl Stream {
             } else if let Some(source) = &source {
                 let subject = AllocatorId(source.number).subject();
                 match source.by {
-                    By::Driver => source.driver.free_frame(at, subject, source.word, word),
+                    By::Driver => {
+                        let frame = (FrameId(number).subject(), word);
+                        source.driver.free_frame(at, subject, source.word, frame);
+                    }
                     By::Default | By::Client => {
                         source.memory.free(word);
                     }

@@ -13,10 +13,10 @@ use crate::world::World;
 use flight::{Passive, RuleId, What};
 use std::sync::Arc;
 
-/// The first pointer that keeps a frame from being cancelled.
+/// The first pointer that keeps a frame from being cancelled, edges before clones.
 pub(crate) fn locked_by(world: &World, frame: u32) -> Option<u32> {
     let pin = world.pins.get(world.frames.get(frame)?.pin)?;
-    let mut all = pin.clones.iter().copied().chain([pin.leading]).chain(pin.trailing);
+    let mut all = [pin.leading].into_iter().chain(pin.trailing).chain(pin.clones.iter().copied());
     all.find(|it| world.pointers.get(*it).is_some_and(|it| it.locked && it.frame == Some(frame)))
 }
 
@@ -74,24 +74,28 @@ impl Stream {
         }
         it.cancel = true;
         let pin = it.pin;
-        if let Some(by) = locked_by(world, frame) {
-            let by = PointerId(by).subject();
-            self.log.emit(FrameId(frame).subject(), What::FrameHeld { by });
-            return None;
-        }
         let of = world.pins.get(pin)?;
         let place = of.queue.iter().position(|it| *it == frame);
         let next = place.and_then(|it| of.queue.get(it + 1)).copied();
         let edges = [Some(of.leading), of.trailing];
         let clones = of.clones.clone();
         let driver = world.devices.get(of.device)?.driver.clone();
-        for edge in edges.into_iter().flatten() {
-            if world.pointers.get(edge).is_some_and(|it| it.frame == Some(frame)) {
-                self.point(world, edge, next);
+        let locked = locked_by(world, frame);
+        // A clone that is locked keeps the frame, but not its place: an edge does.
+        if locked.is_none_or(|it| clones.contains(&it)) {
+            for edge in edges.into_iter().flatten() {
+                if world.pointers.get(edge).is_some_and(|it| it.frame == Some(frame)) {
+                    self.point(world, edge, next);
+                }
             }
+            world.pins.get_mut(pin)?.queue.retain(|it| *it != frame);
+            world.frames.get_mut(frame)?.place = Place::Passed;
         }
-        world.pins.get_mut(pin)?.queue.retain(|it| *it != frame);
-        world.frames.get_mut(frame)?.place = Place::Passed;
+        if let Some(by) = locked {
+            let by = PointerId(by).subject();
+            self.log.emit(FrameId(frame).subject(), What::FrameHeld { by });
+            return None;
+        }
         let mut told = Vec::new();
         for clone in clones {
             let Some(it) = world.pointers.get_mut(clone) else { continue };
@@ -103,6 +107,8 @@ impl Stream {
             } else {
                 // It stays with its driver, and points to nothing.
                 it.frame = None;
+                let moved = What::PointerMoved { frame: None };
+                self.log.emit(PointerId(clone).subject(), moved);
                 if let Some(it) = world.frames.get_mut(frame) {
                     it.clones -= 1;
                 }

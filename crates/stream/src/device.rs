@@ -181,7 +181,6 @@ impl Stream {
             host: self.host.clone(),
             log: self.log.clone(),
             device: device.subject(),
-            calls: self.calls.clone(),
         })
     }
 

@@ -91,6 +91,7 @@ impl Stream {
                 self.empty_bag(at, device.0, BagOf::Filter(filter));
                 let mut world = self.world.hold();
                 world.filters.remove(filter.0);
+                self.log.emit(filter.subject(), What::FilterUnmade {});
                 self.wake(&mut world);
                 return Err(why);
             }
@@ -101,8 +102,12 @@ impl Stream {
             it.own = own;
             it.word = own.unwrap_or(it.word);
         }
-        let (device, own) = (device.subject(), own.is_some());
-        self.log.emit(filter.subject(), What::FilterCreated { device, factory, own });
+        let Ok(it) = world.filter(filter) else { return Ok(filter) };
+        let (dispatch, own) = (it.descriptor.dispatch_level, own.is_some());
+        let needs = it.descriptor.pins.iter().map(|it| it.necessary).sum();
+        let device = device.subject();
+        let made = What::FilterCreated { device, factory, own, dispatch, needs };
+        self.log.emit(filter.subject(), made);
         Ok(filter)
     }
 
@@ -142,12 +147,16 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes the control mutex of a filter, which is there and whose device is started.
+    /// Takes the control mutex of a filter that is made, and whose device is started.
     pub(crate) fn control(&self, at: &mut Passive, filter: FilterId) -> Result<Held<'_>, Refused> {
         let held = self.take(at, Mutex::Control(filter.subject()))?;
         let answer = {
             let world = self.world.hold();
-            world.filter(filter).and_then(|it| world.started(it.device).map(|_| ()))
+            let it = world.filter(filter);
+            // One that is being made has no pins yet.
+            let it = it
+                .and_then(|it| it.created.then_some(it).ok_or(Refused::NotThere(filter.subject())));
+            it.and_then(|it| world.started(it.device).map(|_| ()))
         };
         answer.map(|()| held)
     }

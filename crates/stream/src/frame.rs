@@ -116,6 +116,9 @@ impl Stream {
         let of = frame.and_then(|it| world.frames.get(it));
         let room = of.map_or(0, |it| if flow == Flow::Out { it.bytes } else { it.header.used });
         let Some(it) = world.pointers.get_mut(pointer) else { return };
+        if let Some(pin) = world.pins.get_mut(it.pin) {
+            pin.moves += 1;
+        }
         it.frame = frame;
         it.offset = 0;
         it.remaining = room;

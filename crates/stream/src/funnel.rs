@@ -6,7 +6,6 @@
 
 use crate::describe::{DeviceDescriptor, Format};
 use crate::framing::Framing;
-use crate::lock::Counter;
 use crate::minidriver::{FilterView, Minidriver, PinView, ProcessPin};
 use crate::services::Services;
 use crate::stream::Stream;
@@ -73,11 +72,11 @@ table! {
     DeviceSurpriseRemoval AVStrMiniDeviceSurpriseRemoval Passive "device" Nothing;
     DeviceRemove          AVStrMiniDeviceRemove          Passive "device" Nothing;
     DeviceSetPower        AVStrMiniDeviceSetPower        Passive "device" Nothing,
-        lacks "on and off only";
+        lacks "awake and asleep only";
     FilterCreate          AVStrMiniFilterCreate          Passive "device+control" Any;
     FilterClose           AVStrMiniFilterClose           Passive "device+control" Any;
     FilterProcess         AVStrMiniFilterProcess         Passive "processing" Any;
-    FilterReset           AVStrMiniFilterReset           Passive "processing" Nothing;
+    FilterReset           AVStrMiniFilterReset           Passive "control+processing" Nothing;
     PinCreate             AVStrMiniPinCreate             Passive "control" Any;
     PinClose              AVStrMiniPinClose              Passive "control" Any;
     PinProcess            AVStrMiniPinProcess            Passive "processing" Any;
@@ -120,8 +119,6 @@ pub(crate) struct Driver {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) log: Arc<Log>,
     pub(crate) device: Subject,
-    /// Numbers the calls of all drivers.
-    pub(crate) calls: Arc<Counter>,
 }
 
 /// A call that a thread is in.
@@ -130,6 +127,8 @@ pub(crate) struct Inside {
     pub(crate) number: u32,
     pub(crate) entry: Entry,
     pub(crate) about: Subject,
+    /// The pin whose pointer it is about.
+    pub(crate) pin: Option<u32>,
 }
 
 impl Driver {
@@ -161,8 +160,10 @@ impl Driver {
 
     pub(crate) fn set_power(&self, at: &mut Passive, on: bool) {
         // It returns nothing.
-        let _ = self
-            .call(Entry::DeviceSetPower, at, self.device, |it, at: &mut Passive| it.set_power(at, on));
+        let _ = self.call(Entry::DeviceSetPower, at, self.device, |it, at: &mut Passive| {
+            it.set_power(at, on);
+            Ok(())
+        });
     }
 
     pub(crate) fn create_filter(
@@ -203,6 +204,15 @@ impl Driver {
                 it.process_filter(filter, pins)
             })
         }
+    }
+
+    pub(crate) fn reset_filter(&self, at: &mut Passive, filter: &FilterView) {
+        // It returns nothing.
+        let about = filter.filter.subject();
+        let _ = self.call(Entry::FilterReset, at, about, |it, at: &mut Passive| {
+            it.reset_filter(at, filter);
+            Ok(())
+        });
     }
 
     pub(crate) fn create_pin(&self, at: &mut Passive, pin: &PinView) -> Answer<Option<DriverPin>> {
@@ -302,6 +312,7 @@ impl Driver {
     ) -> Option<DriverFrame> {
         let lent = DriverAllocator::lent(word);
         let answer = self.call(Entry::Allocate, at, allocator, |it, at: &mut Passive| {
+            self.carry(Entry::Allocate, allocator, word);
             it.allocate(at, &lent, Blank::new()).ok_or(Refusal::NoMemory)
         });
         answer.ok()
@@ -312,12 +323,15 @@ impl Driver {
         at: &mut Passive,
         allocator: Subject,
         word: usize,
-        frame: usize,
+        (number, frame): (Subject, usize),
     ) {
         let lent = DriverAllocator::lent(word);
+        let carried = self.number(frame);
         let frame: DriverFrame = Token::lent(frame);
         // It returns nothing.
         let _ = self.call(Entry::FreeFrame, at, allocator, |it, at: &mut Passive| {
+            self.carry(Entry::FreeFrame, allocator, word);
+            self.log.emit(number, What::FrameFreeing { allocator, word: carried });
             it.free_frame(at, &lent, frame);
             Ok(())
         });
@@ -327,6 +341,7 @@ impl Driver {
         let token = DriverAllocator::lent(word);
         // It returns nothing.
         let _ = self.call(Entry::DeleteAllocator, at, allocator, |it, at: &mut Passive| {
+            self.carry(Entry::DeleteAllocator, allocator, word);
             it.delete_allocator(at, token);
             Ok(())
         });
@@ -372,6 +387,17 @@ impl Driver {
         });
     }
 
+    /// Says which word for an allocator a call carries.
+    fn carry(&self, entry: Entry, allocator: Subject, word: usize) {
+        let (entry, word) = (entry.name().into(), self.number(word));
+        self.log.emit(allocator, What::AllocatorUsed { entry, word });
+    }
+
+    /// A NULL word has no number of its own.
+    fn number(&self, word: usize) -> Subject {
+        if word == 0 { Kind::Word.nr(0) } else { self.log.word(word) }
+    }
+
     /// Calls the driver at the level of the call.
     fn call<L: Level, T>(
         &self,
@@ -381,7 +407,7 @@ impl Driver {
         body: impl FnOnce(&dyn Minidriver, &mut L) -> Answer<T>,
     ) -> Answer<T> {
         self.host.breathe(at);
-        let (number, thread) = (self.calls.next(), current_thread());
+        let (number, thread) = (self.log.next_call(), current_thread());
         let inside = InCall::enter(number, None, false);
         let subject = Kind::Call.nr(number);
         let stream = self.stream.upgrade();
@@ -389,11 +415,12 @@ impl Driver {
             let mut world = stream.world.hold();
             // Whoever went first may have deleted the pointer: then there is nothing to tell.
             let of_pointer = matches!(entry, Entry::PointerCancelled | Entry::PointerTimedOut);
-            if of_pointer && world.pointers.get(about.number).is_none() {
+            let pin = world.pointers.get(about.number).filter(|_| of_pointer).map(|it| it.pin);
+            if of_pointer && pin.is_none() {
                 return Err(Refusal::NotReady);
             }
             let locks = world.locks_of(thread);
-            world.enter(thread, Inside { number, entry, about });
+            world.enter(thread, Inside { number, entry, about, pin });
             let (name, locks) = (entry.name().into(), locks.into());
             let called = What::KsCall { name, level: L::IRQL, locks, device: self.device, about };
             self.log.emit(subject, called);

@@ -6,11 +6,10 @@
 #![cfg_attr(not(shuttle), expect(clippy::disallowed_types, reason = "locks come from here"))]
 
 #[cfg(shuttle)]
-use shuttle::sync::{Mutex, MutexGuard, atomic::AtomicU32};
+use shuttle::sync::{Mutex, MutexGuard};
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 #[cfg(not(shuttle))]
-use std::sync::{Mutex, MutexGuard, atomic::AtomicU32};
+use std::sync::{Mutex, MutexGuard};
 
 /// A held lock.
 pub(crate) type Held<'a, T> = MutexGuard<'a, T>;
@@ -27,15 +26,5 @@ impl<T> Lock<T> {
     /// Holds it. A panic of ours while it was held is the end of the run anyway.
     pub(crate) fn hold(&self) -> Held<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Gives numbers from one on, each once, to whoever asks.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU32);
-
-impl Counter {
-    pub(crate) fn next(&self) -> u32 {
-        self.0.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 }

@@ -120,10 +120,11 @@ pub trait Minidriver: Send + Sync {
         self.stands_on().ok_or(Refusal::Absent)?.remove_device(at)
     }
 
-    /// Its device has power now, or none (`AVStrMiniDeviceSetPower`). When it gets power, a pin may
-    /// be told to run before.
-    fn set_power(&self, at: &mut Passive, on: bool) -> Answer<()> {
-        self.stands_on().ok_or(Refusal::Absent)?.set_power(at, on)
+    /// Its power comes or goes (`AVStrMiniDeviceSetPower`).
+    fn set_power(&self, at: &mut Passive, on: bool) {
+        if let Some(it) = self.stands_on() {
+            it.set_power(at, on);
+        }
     }
 
     /// A client opens a filter (`AVStrMiniFilterCreate`).
@@ -150,6 +151,13 @@ pub trait Minidriver: Send + Sync {
     /// asks for. [`Refusal::Pending`] is: not before somebody attempts it again.
     fn process_filter(&self, filter: FilterId, pins: &mut [ProcessPin]) -> Answer<()> {
         self.stands_on().ok_or(Refusal::Absent)?.process_filter(filter, pins)
+    }
+
+    /// What is in flight in a filter is to be forgotten (`AVStrMiniFilterReset`).
+    fn reset_filter(&self, at: &mut Passive, filter: &FilterView) {
+        if let Some(it) = self.stands_on() {
+            it.reset_filter(at, filter);
+        }
     }
 
     /// A pin is made (`AVStrMiniPinCreate`).

@@ -138,11 +138,15 @@ impl Stream {
     /// A call of a driver has returned.
     pub(crate) fn leave(&self, thread: u32, number: u32, entry: Entry) {
         let mut world = self.world.hold();
+        let mut over = None;
         if let Some(calls) = world.inside.get_mut(&thread) {
-            calls.pop();
+            over = calls.pop();
             if calls.is_empty() {
                 world.inside.remove(&thread);
             }
+        }
+        if over.is_some_and(|it| it.pin.is_some()) {
+            self.wake(&mut world); // Who stops the pin may wait for that.
         }
         let mine = world.mutexes.iter().filter(|(_, it)| it.call == Some(number));
         let left: Vec<Mutex> = mine.map(|(mutex, _)| *mutex).collect();
@@ -191,18 +195,17 @@ impl Services {
                     it.name()
                 )
             });
-            let processes = inside
-                .is_some_and(|it| matches!(it.entry, Entry::PinProcess | Entry::FilterProcess));
+            let barred = [Entry::PinProcess, Entry::FilterProcess, Entry::DeviceSetPower];
+            let processes = inside.is_some_and(|it| barred.contains(&it.entry));
             let control = matches!(mutex, Mutex::Control(_));
             let wrong_place = (control && processes)
                 .then(|| format!("{name} acquired the control mutex of {of}: it may not"));
             let refused = [&late, &again, &crossed, &wrong_place].iter().any(|it| it.is_some());
-            // What says most is said first.
+            stream.judge(RuleId::KS_MUTEX_001, of, place, again);
+            stream.judge(RuleId::KS_MUTEX_002, of, place, crossed);
             if control {
                 stream.judge(RuleId::KS_MUTEX_003, of, place, wrong_place);
             }
-            stream.judge(RuleId::KS_MUTEX_001, of, place, again);
-            stream.judge(RuleId::KS_MUTEX_002, of, place, crossed);
             stream.judge(RuleId::KS_MUTEX_005, of, place, late);
             if refused || cancels {
                 return Err(Refusal::Deadlock);

@@ -42,6 +42,8 @@ pub(crate) struct Pin {
     pub(crate) clones: Vec<u32>,
     /// The frames that are done, for its client.
     pub(crate) done: VecDeque<u32>,
+    /// How often one of its pointers has moved, come or gone.
+    pub(crate) moves: u64,
     /// The last time it was processed nothing moved.
     pub(crate) idle: bool,
     /// Its driver wants to be asked before it is processed again.
@@ -50,6 +52,8 @@ pub(crate) struct Pin {
     pub(crate) gate: (u32, u32),
     /// Its frames come from its driver.
     pub(crate) injects: bool,
+    /// It ran when its device went to sleep.
+    pub(crate) resumes: bool,
 }
 
 /// What a pin and the other side agreed on.
@@ -112,19 +116,15 @@ impl Stream {
                     it.created = true;
                     it.own = own;
                     it.word = own.unwrap_or(it.word);
-                    let out = it.descriptor.flow == Flow::Out;
-                    let (filter, own) = (filter.subject(), own.is_some());
-                    let of = &it.descriptor;
-                    let (possible, standard) = (of.possible, of.is_standard());
-                    let dispatch = of.is(PinFlag::DispatchLevelProcessing);
                     let made = What::PinCreated {
-                        filter,
+                        filter: filter.subject(),
                         factory,
-                        out,
-                        own,
-                        possible,
-                        standard,
-                        dispatch,
+                        out: it.descriptor.flow == Flow::Out,
+                        own: own.is_some(),
+                        most: it.descriptor.possible,
+                        standard: it.descriptor.is_standard(),
+                        dispatch: it.descriptor.is(PinFlag::DispatchLevelProcessing),
+                        least: it.least().name().into(),
                     };
                     self.log.emit(pin.subject(), made);
                 }
@@ -175,10 +175,12 @@ impl Stream {
             trailing,
             clones: Vec::new(),
             done: VecDeque::new(),
+            moves: 0,
             idle: false,
             waits: false,
             gate: (0, 0),
             injects: false,
+            resumes: false,
         };
         world.pins.put(number, it);
         Ok(PinId(number))
@@ -287,16 +289,18 @@ impl Stream {
         let world = self.world.hold();
         let framing = world.pin(pin)?.framing.clone();
         let there = framing.is_some();
-        self.log.emit(pin.subject(), What::PinFraming { set: false, there, answered: there });
+        let told = What::PinFraming { set: false, there, answered: there };
+        self.log.emit(pin.subject(), told);
         Ok(framing)
     }
 
-    /// Sets what a pin asks of frames, which only its driver may: it is always refused.
+    /// Nobody changes what a pin asks of frames from outside: it is read only.
     pub fn set_framing(&self, pin: PinId, _framing: &FramingForm) -> Result<(), Refused> {
         let world = self.world.hold();
         let there = world.pin(pin)?.framing.is_some();
-        self.log.emit(pin.subject(), What::PinFraming { set: true, there, answered: false });
-        Err(Refused::Framing("a client cannot set what a pin asks of frames".to_owned()))
+        let told = What::PinFraming { set: true, there, answered: false };
+        self.log.emit(pin.subject(), told);
+        Err(Refused::Driver(Refusal::Unsupported))
     }
 
     /// Where a pin is: what its client wants, and where its driver is.
@@ -430,9 +434,8 @@ impl Stream {
             world.timers.retain(|(_, of)| *of != pointer);
         }
         world.jobs.retain(|job| !job.is_of_pin(pin.0));
-        if it.created {
-            self.log.emit(pin.subject(), What::PinClosed {});
-        }
+        let gone = if it.created { What::PinClosed {} } else { What::PinUnmade {} };
+        self.log.emit(pin.subject(), gone);
         self.wake(&mut world);
     }
 }

@@ -168,7 +168,10 @@ impl Services {
                 let (rule, about) = (RuleId::KS_DEV_007, PinId(it.pin).subject());
                 stream.judge(rule, about, "KsDeviceRegisterAdapterObject", broken);
             }
-            let frame = it.frame.filter(|it| world.frames.get(*it).is_some_and(|it| !it.cancel));
+            // What is locked is not cancelled yet: it stays locked.
+            let held = it.locked;
+            let stays = |frame: &u32| world.frames.get(*frame).is_some_and(|it| held || !it.cancel);
+            let frame = it.frame.filter(stays);
             let Some(it) = world.pointers.get_mut(pointer.0) else { return Err(Refusal::Invalid) };
             it.failed = frame.is_none();
             let frame = frame.ok_or(Refusal::NotReady)?;
@@ -246,11 +249,16 @@ impl Services {
                 told,
                 failed: false,
             };
+            let locked = it.locked;
             world.frames.get_mut(frame).ok_or(Refusal::Invalid)?.clones += 1;
             let number = world.pointers.add(clone);
-            world.pins.get_mut(pin).ok_or(Refusal::Invalid)?.clones.push(number);
+            let of = world.pins.get_mut(pin).ok_or(Refusal::Invalid)?;
+            of.clones.push(number);
+            of.moves += 1;
             let (pin, frame) = (PinId(pin).subject(), FrameId(frame).subject());
-            stream.log.emit(PointerId(number).subject(), What::PointerCloned { pin, frame });
+            stream
+                .log
+                .emit(PointerId(number).subject(), What::PointerCloned { pin, frame, locked });
             Ok(PointerId(number))
         })
     }
@@ -331,6 +339,8 @@ impl Services {
 
     /// Has the driver told when so much time is over (`KsStreamPointerScheduleTimeout`), in place
     /// of what it asked for before.
+    ///
+    /// WINDOWS: while a pin pauses a timeout may not fire (documented). Here it does.
     pub fn schedule(&self, pointer: PointerId, interval: u64) -> Answer<()> {
         let due = self.host.now().saturating_add(interval);
         let place = "KsStreamPointerScheduleTimeout";
@@ -438,8 +448,11 @@ impl Stream {
         it.offset += used;
         it.remaining -= used;
         let (offset, over) = (it.offset, it.remaining == 0 || eject);
-        let (frame, out) = (it.frame, world.pins.get(it.pin));
-        let out = out.is_some_and(|it| it.descriptor.flow == Flow::Out);
+        let (frame, pin) = (it.frame, world.pins.get_mut(it.pin));
+        let out = pin.is_some_and(|it| {
+            it.moves += u64::from(used > 0);
+            it.descriptor.flow == Flow::Out
+        });
         if let Some(it) = frame.and_then(|it| world.frames.get_mut(it)).filter(|_| out) {
             it.header.used = it.header.used.max(offset);
         }
@@ -487,6 +500,7 @@ impl Stream {
         world.timers.retain(|(_, of)| *of != pointer);
         if let Some(pin) = world.pins.get_mut(it.pin) {
             pin.clones.retain(|it| *it != pointer);
+            pin.moves += 1;
         }
         self.log.emit(PointerId(pointer).subject(), What::PointerDeleted { forced });
         if let Some(frame) = it.frame {

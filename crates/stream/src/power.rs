@@ -1,72 +1,96 @@
-//! Power: a device sleeps and wakes, and its pins with it; and hardware that several pins share.
+//! Sleep and wake of a streaming device, and when its hardware may be programmed.
 
 use crate::funnel::Entry;
 use crate::mutex::Mutex;
 use crate::refused::Refused;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{Answer, DeviceId, PinId, Refusal, State};
-use flight::{Passive, RuleId};
+use crate::words::{Answer, DeviceId, FilterId, PinId, Refusal, State};
+use flight::{Passive, RuleId, What};
+
+/// Which is told first that a device wakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WakeOrder {
+    /// The device, that it has power.
+    PowerFirst,
+    /// Its pins, that they run.
+    PinsFirst,
+}
 
 impl Stream {
-    /// A device sleeps: its pins that run are paused, then its driver is told. Answers which pins.
-    pub fn sleep(&self, at: &mut Passive, device: DeviceId) -> Result<Vec<PinId>, Refused> {
-        let running: Vec<PinId> = {
-            let world = self.world.hold();
-            world.started(device.0)?;
-            let mine = world.pins.iter().filter(|(_, it)| it.device == device.0);
-            mine.filter(|(_, it)| it.state == State::Run).map(|(it, _)| PinId(it)).collect()
-        };
-        for pin in &running {
-            self.set_state(at, *pin, State::Pause)?;
+    /// Puts a device to sleep: its pins that run pause first.
+    ///
+    /// WINDOWS: our reading. Which state pins have in sleep is not documented.
+    pub fn sleep(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
+        self.world.hold().started(device.0)?;
+        for pin in self.pins_in(device, State::Run) {
+            let Ok(filter) = self.filter_of(pin) else { continue };
+            let _control = self.control(at, filter)?;
+            if self.state(pin).is_ok_and(|(_, state)| state == State::Run) {
+                self.step(at, pin, State::Run, State::Pause, true)?;
+                if let Some(it) = self.world.hold().pins.get_mut(pin.0) {
+                    it.resumes = true;
+                }
+            }
         }
-        self.tell_power(at, device, false)?;
-        Ok(running)
+        self.tell_power(at, device, false)
     }
 
-    /// It wakes: its driver is told, and the pins run again, in this order or in the other one.
-    ///
-    /// WINDOWS: both orders come (documented).
-    pub fn wake_device(
+    /// Wakes it, in either order: a driver stands both. A pin whose driver refuses stays paused.
+    pub fn wake_up(
         &self,
         at: &mut Passive,
         device: DeviceId,
-        pins: &[PinId],
-        pins_first: bool,
+        order: WakeOrder,
     ) -> Result<(), Refused> {
-        if !pins_first {
+        self.world.hold().started(device.0)?;
+        if order == WakeOrder::PowerFirst {
             self.tell_power(at, device, true)?;
         }
         let mut refused = Ok(());
-        for pin in pins {
-            let answer = self.set_state(at, *pin, State::Run);
-            if pins_first {
-                let broken = matches!(answer, Err(Refused::Driver(_))).then(|| {
+        for pin in self.pins_in(device, State::Pause) {
+            let Ok(filter) = self.filter_of(pin) else { continue };
+            let _control = self.control(at, filter)?;
+            let resumes = {
+                let mut world = self.world.hold();
+                let it = world.pins.get_mut(pin.0).filter(|it| it.state == State::Pause);
+                it.is_some_and(|it| std::mem::take(&mut it.resumes))
+            };
+            if resumes {
+                let answer = self.step(at, pin, State::Pause, State::Run, false);
+                let broken = answer.is_err().then(|| {
+                    let first = if order == WakeOrder::PinsFirst { "before" } else { "after" };
                     format!(
-                        "{} was to run before its driver was told that {} has power, and refused",
-                        pin.subject(),
-                        device.subject()
+                        "{} refused to run {first} its device had power: both orders come",
+                        pin.subject()
                     )
                 });
                 let place = Entry::PinSetDeviceState.name();
                 self.judge(RuleId::KS_STATE_005, pin.subject(), place, broken);
+                refused = refused.and(answer);
             }
-            refused = refused.and(answer);
         }
-        if pins_first {
+        if order == WakeOrder::PinsFirst {
             self.tell_power(at, device, true)?;
         }
         refused
     }
 
+    fn pins_in(&self, device: DeviceId, state: State) -> Vec<PinId> {
+        let world = self.world.hold();
+        let mine = world.pins.iter().filter(|(_, it)| it.device == device.0 && it.state == state);
+        mine.map(|(number, _)| PinId(number)).collect()
+    }
+
     fn tell_power(&self, at: &mut Passive, device: DeviceId, on: bool) -> Result<(), Refused> {
         let _held = self.take(at, Mutex::Device(device.subject()))?;
-        let (driver, told) = {
+        let (driver, asks) = {
             let world = self.world.hold();
-            let it = world.device(device.0)?;
+            let it = world.started(device.0)?;
             (it.driver.clone(), it.dispatch.contains(&Entry::DeviceSetPower))
         };
-        if told {
+        self.log.emit(device.subject(), What::KsPowered { on });
+        if asks {
             driver.set_power(at, on);
         }
         Ok(())
@@ -74,23 +98,33 @@ impl Stream {
 }
 
 impl Services {
-    /// Programs the device's hardware for a pin, as writes to its registers do.
+    /// Says that the hardware is being programmed for a pin: its registers are written.
     pub fn program_hardware(&self, pin: PinId) -> Answer<()> {
-        let (stream, place) = (self.stream()?, "WRITE_REGISTER_ULONG");
+        let (stream, place) = (self.stream()?, "AVStrMiniPinSetDeviceState");
         let world = stream.world.hold();
         self.find_pin(&world, pin, place)?;
-        let early = world.pins.get(pin.0).is_some_and(|it| it.client < State::Acquire);
-        let mut others = world.pins.iter().filter(|(it, _)| *it != pin.0);
-        let used = others.find(|(_, it)| it.device == self.device.0 && it.state == State::Run);
-        let broken = used.filter(|_| early).map(|(other, _)| {
+        let it = world.pins.get(pin.0).ok_or(Refusal::Invalid)?;
+        let early = it.client < State::Acquire;
+        let other = world.pins.iter().find(|(number, other)| {
+            *number != pin.0 && other.device == it.device && other.state >= State::Acquire
+        });
+        let broken = other.filter(|_| early).map(|(number, _)| {
             format!(
-                "the hardware was programmed for {}, which is not acquired, while {} runs on it",
-                pin.subject(),
-                PinId(other).subject()
+                "the hardware was programmed for {}, which has not reached acquire, and pin \
+                 {number} uses it",
+                pin.subject()
             )
         });
         let refused = broken.is_some();
         stream.judge(RuleId::KS_STATE_006, pin.subject(), place, broken);
         if refused { Err(Refusal::Busy) } else { Ok(()) }
+    }
+
+    /// The filter of a pin (`KsPinGetParentFilter`).
+    pub fn filter_of(&self, pin: PinId) -> Answer<FilterId> {
+        let stream = self.stream()?;
+        let world = stream.world.hold();
+        self.find_pin(&world, pin, "KsPinGetParentFilter")?;
+        Ok(FilterId(world.pins.get(pin.0).ok_or(Refusal::Invalid)?.filter))
     }
 }

@@ -46,9 +46,6 @@ impl Job {
     }
 }
 
-/// What tells whether processing got on: where the edges are, and what pointers were made.
-type Progress = (Vec<(Option<u32>, u32)>, usize, usize);
-
 impl Pin {
     /// The least state it is processed in.
     pub(crate) fn least(&self) -> State {
@@ -91,15 +88,9 @@ impl World {
             && self.filters.get(filter).is_some_and(|it| self.started(it.device).is_ok())
     }
 
-    fn progress(&self, pins: &[PinId]) -> Progress {
-        let mut edges = Vec::new();
-        let (mut clones, mut done) = (0, 0);
-        for pin in pins.iter().filter_map(|it| self.pins.get(it.0)) {
-            edges.extend(self.pointers.get(pin.leading).map(|it| (it.frame, it.offset)));
-            clones += pin.clones.len();
-            done += pin.done.len();
-        }
-        (edges, clones, done)
+    /// How often anything has moved in the queues of pins.
+    fn progress(&self, pins: &[PinId]) -> u64 {
+        pins.iter().filter_map(|it| self.pins.get(it.0)).map(|it| it.moves).sum()
     }
 
     /// Who processes a pin's data: it, or its filter.

@@ -1,6 +1,7 @@
 //! States: walked step by step, forth and back, and refusals undone.
 
 use crate::describe::Flow;
+use crate::filter::Filter;
 use crate::frame::Place;
 use crate::funnel::Entry;
 use crate::refused::Refused;
@@ -67,8 +68,19 @@ impl Stream {
             let queued: Vec<u32> = world.pin(pin)?.queue.iter().copied().collect();
             (world.pin_call(pin, Entry::PinReset), queued)
         };
-        if let Some((driver, view, true)) = call {
-            driver.reset_pin(at, &view);
+        if let Some((driver, view, resets)) = call {
+            let filter = {
+                let world = self.world.hold();
+                let it = world.filters.get(view.filter.0);
+                let resets = |it: &Filter| it.descriptor.dispatch.contains(&Entry::FilterReset);
+                it.filter(|it| resets(it)).and_then(|_| world.filter_view(view.filter))
+            };
+            if let Some(filter) = filter {
+                driver.reset_filter(at, &filter);
+            }
+            if resets {
+                driver.reset_pin(at, &view);
+            }
         }
         for frame in queued {
             self.cancel(at, frame);
@@ -81,7 +93,7 @@ impl Stream {
     }
 
     /// One step. A forced one is done even if the driver refuses it.
-    fn step(
+    pub(crate) fn step(
         &self,
         at: &mut Passive,
         pin: PinId,
@@ -128,7 +140,8 @@ impl Stream {
             it.waits = false;
             let feeds = to >= State::Pause && from < State::Pause;
             let out = it.descriptor.flow == Flow::Out;
-            self.say(pin, from, to, |from, to| What::PinState { from, to });
+            let failed = answer.is_err();
+            self.say(pin, from, to, |from, to| What::PinState { from, to, forced: failed });
             if feeds && out && !injects {
                 self.feed(&mut world, pin.0);
             }
@@ -202,10 +215,24 @@ impl Stream {
         }
     }
 
+    /// Waits for callbacks about pointers of a pin that are under way: what they were told of is
+    /// theirs to delete.
+    fn await_callbacks(&self, at: &mut Passive, pin: PinId) {
+        let what = |_: &World| format!("callbacks of {}", pin.subject());
+        let me = flight::current_thread();
+        // One that never returns is a stuck wait, which is named.
+        let _ = self.act_when(at, pin.subject(), None, what, |world| {
+            let mut others = world.inside.iter().filter(|(thread, _)| **thread != me);
+            let busy = others.any(|(_, calls)| calls.iter().any(|it| it.pin == Some(pin.0)));
+            (!busy).then_some(())
+        });
+    }
+
     /// Takes back what is in flight of a pin that has stopped. Clones that are left are named,
     /// and deleted by force (D-16).
     fn flush(&self, at: &mut Passive, pin: PinId) {
         let Some(mutex) = self.processing_of(pin) else { return };
+        self.await_callbacks(at, pin);
         let _held = self.take(at, mutex);
         let mut world = self.world.hold();
         let Some(it) = world.pins.get(pin.0) else { return };

@@ -1,6 +1,6 @@
 //! The class driver: the world, who runs it, and what it does between calls.
 
-use crate::lock::{Counter, Lock};
+use crate::lock::Lock;
 use crate::refused::Refused;
 use crate::world::World;
 use flight::{Host, Log, Passive, RuleId, Subject, Ticket, What, Who, Woken};
@@ -16,21 +16,13 @@ pub struct Stream {
     pub(crate) log: Arc<Log>,
     /// Rung when a job may be runnable.
     pub(crate) bell: Ticket,
-    /// Numbers the calls of drivers.
-    pub(crate) calls: Arc<Counter>,
 }
 
 impl Stream {
     /// A class driver with nothing in it.
     pub fn new(host: Arc<dyn Host>, log: Arc<Log>) -> Arc<Self> {
         let bell = Ticket::new("streaming work");
-        Arc::new(Self {
-            world: Lock::new(World::default()),
-            host,
-            log,
-            bell,
-            calls: Arc::default(),
-        })
+        Arc::new(Self { world: Lock::new(World::default()), host, log, bell })
     }
 
     /// What rings when [`Stream::work`] may find something.

@@ -11,7 +11,7 @@ fn order(events: &[Event]) -> Vec<String> {
     let said = events.iter().filter_map(|it| {
         Some(match &it.what {
             What::KsCall { name, .. } => name.strip_prefix("AVStrMini")?.to_owned(),
-            What::PinState { from, to } => format!("{from} to {to}"),
+            What::PinState { from, to, .. } => format!("{from} to {to}"),
             What::AllocatorReady { .. } => "ready".to_owned(),
             What::AllocatorDeleted { .. } => "deleted".to_owned(),
             What::FrameDone { .. } => "done".to_owned(),

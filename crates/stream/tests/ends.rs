@@ -1,5 +1,6 @@
 //! Every way a flight can be cut short, at every call of the driver: nothing is alive afterwards,
 //! and an allocator is deleted once if and only if it was initialised.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 
@@ -76,6 +77,7 @@ fn a_crash_at_every_call_leaves_nothing() {
     }));
     for own in [true, false] {
         at_every_call(3, own, |seed, n, count| {
+            let counted = count.clone();
             let (events, _) = fly(seed, |run, at| {
                 let source = Source::with(own, move |_, _, _| {
                     assert!(!count.is(n), "on purpose");
@@ -84,6 +86,12 @@ fn a_crash_at_every_call_leaves_nothing() {
                 story(run, at, Arc::new(source));
                 run.assert_empty();
             });
+            let mut verifier = verify::Verifier::new();
+            for event in &events {
+                verifier.observe(event);
+            }
+            let named = verifier.findings().iter().any(|it| it.rule == RuleId::WT_CRASH_001);
+            assert_eq!(named, counted.so_far() >= n, "seed {seed}, call {n}, own {own}");
             events
         });
     }

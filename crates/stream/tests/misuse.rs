@@ -1,5 +1,6 @@
 //! What a minidriver may not do is refused and named, and nothing is left of it.
 #![expect(clippy::disallowed_types, reason = "a driver has locks of its own")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! Other shapes of minidrivers: data that goes in, filters that process all their pins, a
 //! trailing edge, injected frames, jumps, dispatch level.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 
@@ -227,4 +228,58 @@ fn mappings_need_a_dma_adapter() {
         let rules = if registers { vec![] } else { vec![RuleId::KS_DEV_007] };
         assert_eq!(broken(&events), rules);
     }
+}
+
+#[test]
+fn a_device_wakes_in_either_order() {
+    for order in [WakeOrder::PowerFirst, WakeOrder::PinsFirst] {
+        for refuses in [false, true] {
+            let count = Count::default();
+            let source = Source::with(true, move |it, entry, _| {
+                if entry == Entry::DeviceSetPower {
+                    assert!(it.services().acquire(Mutex::Control(FilterId(1).subject())).is_err());
+                }
+                // The fifth change of state is the one that wakes.
+                let wakes = entry == Entry::PinSetDeviceState && count.is(5);
+                if wakes && refuses { Err(Refusal::Busy) } else { Ok(()) }
+            });
+            let (events, _) = fly(1, |run, at| {
+                let device = run.add(at, source).unwrap();
+                let graph = run.open(at, device).unwrap();
+                graph.run(at, 2).unwrap();
+                run.stream.sleep(at, device).unwrap();
+                assert_eq!(run.stream.state(graph.pin), Ok((State::Pause, State::Pause)));
+                assert_eq!(run.stream.wake_up(at, device, order).is_err(), refuses);
+                graph.run(at, 2).unwrap();
+                run.stream.remove_device(at, device).unwrap();
+                run.assert_empty();
+            });
+            check_order(&events);
+            let mut rules = vec![RuleId::KS_MUTEX_003];
+            rules.extend(refuses.then_some(RuleId::KS_STATE_005));
+            assert_eq!(broken(&events), rules);
+        }
+    }
+}
+
+#[test]
+fn hardware_that_another_pin_uses_is_left_alone_before_acquire() {
+    let mut source = Source::with(false, |it, entry, pin| {
+        if entry == Entry::PinConnect {
+            let programmed = it.services().program_hardware(pin);
+            assert_eq!(programmed.is_err(), pin == PinId(2));
+        }
+        Ok(())
+    });
+    source.descriptor.filters[0].pins[0].possible = 2;
+    let (events, _) = fly(0, |run, at| {
+        let device = run.add(at, source).unwrap();
+        let graph = run.open(at, device).unwrap();
+        graph.run(at, 1).unwrap();
+        let other = run.stream.create_pin(at, graph.filter, 0, &format()).unwrap();
+        run.stream.connect(at, other, &Wish::default()).unwrap();
+        run.stream.remove_device(at, device).unwrap();
+        run.assert_empty();
+    });
+    assert_eq!(broken(&events), [RuleId::KS_STATE_006]);
 }

@@ -12,7 +12,11 @@ pub(crate) static RULES: [Rule; 4] = [
     Rule { id: RuleId::KMD_SUBMIT_005, on: &["ddi.return"], check: submits },
     Rule { id: RuleId::KMD_SUBMIT_013, on: &["ddi.return"], check: submits_virtually },
     Rule { id: RuleId::GATE_STATUS_002, on: &["ddi.return"], check: legal },
-    Rule { id: RuleId::WT_CRASH_001, on: &["ddi.return", "thread.runaway"], check: returns },
+    Rule {
+        id: RuleId::WT_CRASH_001,
+        on: &["ddi.return", "ks.return", "thread.runaway"],
+        check: returns,
+    },
 ];
 
 fn legal(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
@@ -66,7 +70,10 @@ fn returns(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
         );
         return Verdict::Broken(Who::Driver, name.clone(), message);
     }
-    let What::DdiReturn { name, answer, .. } = &event.what else { return Verdict::Aside };
+    let (What::DdiReturn { name, answer, .. } | What::KsReturn { name, answer, .. }) = &event.what
+    else {
+        return Verdict::Aside;
+    };
     Verdict::kept_if(answer != "crashed", Who::Driver, name.clone(), || {
         format!("{name} crashed, but a driver returns from every call")
     })

@@ -2,6 +2,7 @@
 
 use crate::flights_address::ADDRESSES;
 use crate::flights_memory::MEMORY;
+use crate::flights_stream::STREAM;
 use crate::flights_sync::SYNC;
 use crate::keyed::tests::KEYED;
 use crate::rule::ALL;
@@ -231,13 +232,14 @@ const RECOVERY: &str = "
 
 #[test]
 fn a_good_flight_is_quiet_and_judged_by_every_history_rule() {
-    let flight = [GOOD, ALONE, SECOND, MEMORY, KEYED, POWER, SYNC, ADDRESSES, RECOVERY].concat();
+    let flight =
+        [GOOD, ALONE, SECOND, MEMORY, KEYED, POWER, SYNC, ADDRESSES, RECOVERY, STREAM].concat();
     let verifier = fly(&flight);
     assert_eq!(verifier.findings(), []);
     for rule in ALL.iter().copied().flatten() {
         assert_ne!(verifier.tally().of(rule.id), 0, "{} judged nothing", rule.id.name());
     }
-    assert_eq!(verifier.called().len(), 20);
+    assert_eq!(verifier.called().len(), 39);
     let lines = flight.lines().filter(|it| !it.trim().is_empty());
     assert_eq!(verifier.events(), u64::try_from(lines.count()).unwrap());
 }
@@ -248,6 +250,7 @@ fn what_ended_is_forgotten() {
     // Freed blocks rest, so their words do too, until the numbers come again.
     assert_eq!(verifier.remembered(), 4, "{verifier:#?}");
     assert_eq!(fly(&GOOD.repeat(50)).remembered(), 4);
+    assert_eq!(fly(STREAM).remembered(), 0);
 }
 
 #[test]

@@ -40,7 +40,9 @@ impl Shadows {
             | What::PagingDone { of, .. }
             | What::InstanceMade { of, .. }
             | What::UpdateDone { of, .. } => Some(*of),
-            What::AllocationCreated { device, .. } => Some(*device),
+            What::AllocationCreated { device, .. } | What::FilterCreated { device, .. } => {
+                Some(*device)
+            }
             What::RetireAsked { device, .. } => self.of(*device).device().and_then(|it| it.process),
             What::ResourceViewUnnamed { .. } => shadow.resource_view().map(|it| it.resource),
             What::NameGiven { to, .. } => self.of(*to).view().map(|it| it.device),
@@ -66,19 +68,17 @@ impl Shadows {
             }
             What::LockRenamed { .. } => shadow.view().and_then(|it| it.resource),
             What::LockTaken { .. } | What::OfferReady {} => shadow.view().map(|it| it.device),
-            What::OfferEnded { .. } | What::ResidencyTold { .. } | What::LockEnded { .. } => {
+            What::OfferEnded { .. } | What::LockEnded { .. } => {
                 shadow.view().map(|it| it.allocation)
             }
+            What::ResidencyTold { .. } => shadow.view().map(|it| it.newest),
             What::TrimEnded { .. } => shadow.device().and_then(|it| it.process),
             What::DdiCall { adapter, .. } | What::BudgetTold { adapter, .. } => Some(*adapter),
             What::DdiEscapes { .. } | What::DdiReturn { .. } => shadow.call().map(|it| it.adapter),
             What::KsCall { about, .. } => Some(*about),
-            What::FrameMade { allocator, .. } => *allocator,
-            What::FilterCreated { device, .. } => Some(*device),
             What::PinCreated { filter, .. } => Some(*filter),
-            What::PinDisconnected {} => {
-                shadow.pin().and_then(|it| it.allocators.last().copied())
-            }
+            What::PinWanted { .. } => shadow.stream_pin().and_then(|it| it.filter),
+            What::FrameMade { allocator, .. } => *allocator,
             What::AwaitPassed {} => shadow.awaiting().map(|it| it.who),
             What::DdiDestroys { .. } => shadow.allocation().and_then(|it| it.word),
             What::DdiResource { word, .. } => Some(*word),
@@ -115,10 +115,11 @@ impl Shadows {
             Kind::Allocation => self.allocation(event),
             Kind::View => self.view(event),
             Kind::Retirement => self.retirement(event),
-            Kind::Call if matches!(event.what, What::KsCall { .. } | What::KsReturn { .. }) => {
-                self.ks_call(event);
+            Kind::Call => {
+                if !self.stream_call(event) {
+                    self.call(event);
+                }
             }
-            Kind::Call => self.call(event),
             Kind::Word => self.word(event),
             Kind::Segment => self.segment(event),
             Kind::Paging => self.paging(event),
@@ -140,12 +141,12 @@ impl Shadows {
             | Kind::UserAdapter
             | Kind::UserDevice
             | Kind::Surfaces => (),
-            Kind::KsDevice => self.ks_device(event),
-            Kind::Filter => self.filter(event),
-            Kind::Pin => self.pin(event),
-            Kind::Allocator => self.allocator(event),
-            Kind::Frame => self.frame(event),
-            Kind::StreamPointer => self.stream_pointer(event),
+            Kind::KsDevice
+            | Kind::Filter
+            | Kind::Pin
+            | Kind::Allocator
+            | Kind::Frame
+            | Kind::StreamPointer => self.stream_object(event),
         }
         if let Some(shadow) = self.all.get_mut(&event.subject) {
             shadow.trail.mark(event.seq);

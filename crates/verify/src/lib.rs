@@ -58,7 +58,8 @@ mod render;
 mod residency;
 mod retire;
 mod saved;
-mod stream;
+mod stream_frames;
+mod stream_objects;
 mod sync;
 mod verifier;
 
@@ -68,6 +69,8 @@ mod flights;
 mod flights_address;
 #[cfg(test)]
 mod flights_memory;
+#[cfg(test)]
+mod flights_stream;
 #[cfg(test)]
 mod flights_sync;
 #[cfg(test)]

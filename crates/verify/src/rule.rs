@@ -67,8 +67,9 @@ pub static ALL: &[&[Rule]] = &[
     &crate::levels::RULES,
     &crate::escape::RULES,
     &crate::pool::RULES,
-    &crate::stream::RULES,
     &crate::sync::RULES,
+    &crate::stream_objects::RULES,
+    &crate::stream_frames::RULES,
 ];
 
 #[cfg(test)]

@@ -18,7 +18,9 @@ use memory::{Memory, Paging, Queue, Saved, Saves, Segment, Wanted};
 use recover::{Pages, Recovery};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
-use stream::{Allocator, Filter, Frame, KsCall, KsDevice, Pin, StreamPointer};
+use stream::{
+    StreamAllocator, StreamCall, StreamDevice, StreamFilter, StreamFrame, StreamPin, StreamPointer,
+};
 use sync::{Await, Awaited, Sync};
 
 /// What is remembered of one object.
@@ -110,19 +112,19 @@ known! {
     /// An instance of an allocation.
     Instance instance instance_mut
     /// A streaming device.
-    KsDevice ks_device ks_device_mut
+    StreamDevice stream_device stream_device_mut
     /// A filter.
-    Filter filter filter_mut
+    StreamFilter stream_filter stream_filter_mut
     /// A pin.
-    Pin pin pin_mut
+    StreamPin stream_pin stream_pin_mut
     /// An allocator of frames.
-    Allocator allocator allocator_mut
+    StreamAllocator stream_allocator stream_allocator_mut
     /// A frame.
-    Frame frame frame_mut
+    StreamFrame stream_frame stream_frame_mut
     /// A stream pointer.
     StreamPointer stream_pointer stream_pointer_mut
-    /// A call of a streaming minidriver.
-    KsCall ks_call ks_call_mut
+    /// A call of a streaming driver.
+    StreamCall stream_call stream_call_mut
 }
 
 /// Of a process: its names, and what its threads are doing.
@@ -426,6 +428,8 @@ pub struct View {
     pub offered: u64,
     /// Whether it was taken back, to be mapped into an aperture, and not locked since.
     pub reclaimed: bool,
+    /// What has its memory: the allocation, or the newest instance of it.
+    pub newest: Subject,
 }
 
 /// How far the end of a view has come.

@@ -99,7 +99,7 @@ impl Verifier {
                 let breach = Breach { rule: *rule, who: *who, place, message };
                 self.findings.add(breach, || trail(event, shadow, owner));
             }
-            What::DdiCall { name, .. } | What::UmdCall { name } | What::KsCall { name, .. }
+            What::DdiCall { name, .. } | What::KsCall { name, .. } | What::UmdCall { name }
                 if !self.called.contains(&**name) =>
             {
                 self.called.insert(name.to_string());

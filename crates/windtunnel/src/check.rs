@@ -2,10 +2,11 @@
 
 use crate::allow::Allow;
 use crate::driver::Driver;
-use crate::fly::{Flown, On, Outcome, fly_driver};
+use crate::fly::{Flown, On, Outcome, fly_stream, fly_with};
 use crate::landed::Landed;
 use crate::scenario::Scenario;
 use flight::{CouldNotRun, RuleId, Tally};
+use runtime::Umd;
 use std::collections::BTreeSet;
 use verify::Severity;
 
@@ -13,6 +14,8 @@ use verify::Severity;
 pub struct Plan<'a> {
     /// The driver.
     pub driver: Driver,
+    /// A user-mode driver to fly with it, in place of its own.
+    pub umd: Option<Native>,
     /// The scenarios, in order.
     pub scenarios: &'a [&'static Scenario],
     /// Who runs the flights; the first seed, if it has one.
@@ -23,12 +26,23 @@ pub struct Plan<'a> {
     pub allow: Option<&'a Allow>,
 }
 
+/// A user-mode driver that comes as a file.
+#[derive(Clone, Debug)]
+pub struct Native {
+    /// The file, as it was named.
+    pub path: String,
+    /// What is in it.
+    pub umd: Umd,
+}
+
 /// What a check came to.
 pub struct Checked {
     /// The driver.
     pub driver: &'static str,
     /// Whether it streams.
     pub streams: bool,
+    /// Its user-mode driver, if it has one: a file, or [`BUILT_IN`].
+    pub umd: Option<String>,
     /// Who ran the flights; the first seed, if it has one.
     pub on: On,
     /// How many times.
@@ -36,6 +50,9 @@ pub struct Checked {
     /// The scenarios, in order, each over all its seeds.
     pub flights: Vec<Landed>,
 }
+
+/// How reports name a user-mode driver that is no file.
+pub const BUILT_IN: &str = "built-in";
 
 /// What a check has just done.
 pub enum Step<'a> {
@@ -52,7 +69,11 @@ pub fn check(plan: &Plan<'_>, mut after: impl FnMut(Step<'_>)) -> Result<Checked
         let mut landed = Landed::new(scenario.name);
         for turn in 0..plan.seeds {
             let on = plan.on.after(turn);
-            let flown = fly_driver(plan.driver, scenario, on).map_err(|CouldNotRun(why)| {
+            let flown = match plan.driver {
+                Driver::Display(it) => fly_with(it.make, plan.flown(), scenario, on),
+                Driver::Streaming(it) => fly_stream((it.make)(), scenario, on),
+            };
+            let flown = flown.map_err(|CouldNotRun(why)| {
                 CouldNotRun(format!("{}, {}: {why}", scenario.name, on.name()))
             })?;
             after(Step::Flown(&flown));
@@ -64,8 +85,26 @@ pub fn check(plan: &Plan<'_>, mut after: impl FnMut(Step<'_>)) -> Result<Checked
         after(Step::Landed(&landed));
         flights.push(landed);
     }
-    let (driver, streams) = (plan.driver.name(), plan.driver.streams());
-    Ok(Checked { driver, streams, on: plan.on, seeds: plan.seeds, flights })
+    let (driver, streams, umd) = (plan.driver.name(), plan.driver.streams(), plan.named());
+    Ok(Checked { driver, streams, umd, on: plan.on, seeds: plan.seeds, flights })
+}
+
+impl Plan<'_> {
+    /// The user-mode driver of one flight.
+    fn flown(&self) -> Option<Umd> {
+        match &self.umd {
+            Some(native) => Some(native.umd.clone()),
+            None => self.driver.umd().map(|make| make()),
+        }
+    }
+
+    /// Its name in reports.
+    fn named(&self) -> Option<String> {
+        match &self.umd {
+            Some(native) => Some(native.path.clone()),
+            None => self.driver.umd().map(|_| BUILT_IN.to_owned()),
+        }
+    }
 }
 
 impl Checked {

@@ -2,6 +2,7 @@
 
 use drivers::{Listed, ListedStream, STREAMS};
 use flight::RuleId;
+use runtime::Umd;
 
 /// A driver that can be flown by its name.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +46,14 @@ impl Driver {
         match self {
             Driver::Display(it) => it.breaks,
             Driver::Streaming(it) => it.breaks,
+        }
+    }
+
+    /// The user-mode driver that belongs to it, if there is one.
+    pub(crate) fn umd(self) -> Option<fn() -> Umd> {
+        match self {
+            Driver::Display(it) => it.umd,
+            Driver::Streaming(_) => None,
         }
     }
 

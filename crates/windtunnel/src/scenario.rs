@@ -44,6 +44,11 @@ impl Scenario {
         Box::leak(Box::new(Self { name, about, breaks: &[], needs, story }))
     }
 
+    /// Whether it is told by an application that draws through a user-mode driver.
+    pub fn needs_umd(&self) -> bool {
+        UMD.iter().any(|it| self.needs.contains(it))
+    }
+
     pub(crate) fn tell(&self, tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
         match self.story {
             Story::Told(tell) => tell(tunnel),

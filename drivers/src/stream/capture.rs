@@ -280,9 +280,9 @@ impl Minidriver for Capture {
         self.enter(Entry::DeviceRemove, NO_PIN)
     }
 
-    fn set_power(&self, _at: &mut Passive, on: bool) -> Answer<()> {
+    fn set_power(&self, _at: &mut Passive, on: bool) {
         self.inner().asleep = !on;
-        self.enter(Entry::DeviceSetPower, NO_PIN)
+        let _ = self.enter(Entry::DeviceSetPower, NO_PIN); // It returns nothing.
     }
 
     fn create_filter(

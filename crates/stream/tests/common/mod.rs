@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 #![expect(clippy::disallowed_types, reason = "a driver has locks of its own")]
 
-use flight::{Crew, Dispatch, Event, Free, Log, Passive, RuleId, Stepped, Ticket, What};
+use flight::{Crew, Dispatch, Event, Free, Log, Passive, RuleId, Stepped, Ticket, What, Who};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -96,6 +96,7 @@ pub(crate) fn descriptor(own: bool) -> DeviceDescriptor {
         Entry::DeviceQueryRemove,
         Entry::DeviceSurpriseRemoval,
         Entry::DeviceRemove,
+        Entry::DeviceSetPower,
     ];
     DeviceDescriptor { dispatch, filters: vec![filter] }
 }
@@ -233,6 +234,10 @@ impl Minidriver for Source {
     fn remove_device(&self, _at: &mut Passive) -> Answer<()> {
         let _ = self.hook(Entry::DeviceRemove, NO_PIN);
         Ok(())
+    }
+
+    fn set_power(&self, _at: &mut Passive, _on: bool) {
+        let _ = self.hook(Entry::DeviceSetPower, NO_PIN);
     }
 
     fn create_filter(
@@ -513,6 +518,12 @@ pub(crate) fn bell() -> Ticket {
 
 /// What must hold of every flight, whatever the driver and the clients did.
 pub(crate) fn check_order(events: &[Event]) {
+    let mut verifier = verify::Verifier::new();
+    for event in events {
+        verifier.observe(event);
+    }
+    let ours = verifier.findings().iter().find(|it| it.who == Who::Kernel);
+    assert_eq!(ours, None, "the class driver's own rules hold");
     let mut allocators: BTreeMap<u32, (bool, i32, u32)> = BTreeMap::new(); // ready, out, deletes
     let mut calls: BTreeMap<u32, (String, flight::Subject)> = BTreeMap::new();
     for event in events {
@@ -557,7 +568,7 @@ pub(crate) fn check_order(events: &[Event]) {
                     _ => (),
                 }
             }
-            What::PinState { from, to } => {
+            What::PinState { from, to, .. } => {
                 let place = |name: &str| State::ALL.iter().position(|it| it.name() == name);
                 let (from, to) = (place(from).unwrap(), place(to).unwrap());
                 assert_eq!(from.abs_diff(to), 1, "{event}");

@@ -1,127 +1,119 @@
-//! What is remembered of streaming: devices, filters, pins, allocators, frames.
+//! What is remembered of streaming: devices, filters, pins, allocators, frames, pointers.
 
 use flight::{Subject, Text};
-use smallvec::SmallVec;
-
-/// Items in the bag of an object.
-pub type Bag = SmallVec<[Subject; 2]>;
+use std::collections::BTreeMap;
 
 /// Of a streaming device.
 #[derive(Debug, Default)]
-pub struct KsDevice {
-    /// Filters of it can be opened.
+pub struct StreamDevice {
+    /// It is started.
     pub started: bool,
-    /// How many are open.
+    /// How many filters of it there are.
     pub filters: u32,
-    /// What is in its bag.
-    pub bag: Bag,
+    /// How many items are in its bag.
+    pub bagged: u32,
 }
 
-/// Of a filter: from the call on that makes it.
+/// Of a filter.
 #[derive(Debug, Default)]
-pub struct Filter {
-    /// Its device, when it is there.
+pub struct StreamFilter {
+    /// Its device.
     pub device: Option<Subject>,
-    /// The factories of its pins that are there.
-    pub pins: SmallVec<[u32; 2]>,
-    /// What is in its bag.
-    pub bag: Bag,
+    /// It is processed at dispatch level.
+    pub dispatch: bool,
+    /// How many pins it needs.
+    pub needs: u32,
+    /// How many pins of each kind it has.
+    pub pins: BTreeMap<u32, u32>,
+    /// How many items are in its bag.
+    pub bagged: u32,
+    /// The call that processes it.
+    pub processing: Option<Subject>,
 }
 
-/// Of a pin: from the call on that makes it.
-#[derive(Debug)]
-pub struct Pin {
-    /// It is there.
-    pub created: bool,
-    /// Its filter, when it is there.
+/// Of a pin. States are counted from stop on.
+#[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub struct StreamPin {
+    /// Its filter.
     pub filter: Option<Subject>,
-    /// Which of the filter's pins it is.
+    /// Its kind.
     pub factory: u32,
-    /// Its states are walked in steps.
+    /// It exists.
+    pub created: bool,
+    /// It walks in steps.
     pub standard: bool,
-    /// Its process routine is called at dispatch level.
+    /// It is processed at dispatch level.
     pub dispatch: bool,
-    /// What its client wants; none before it wanted anything.
-    pub client: Option<Text>,
+    /// From which state on it is processed.
+    pub least: usize,
     /// Where its driver is.
-    pub state: Text,
-    /// Its allocators, the last one last.
-    pub allocators: SmallVec<[Subject; 1]>,
-    /// The call in which its driver is told that it is closed.
+    pub state: usize,
+    /// Where it is being brought.
+    pub wanted: Option<usize>,
+    /// The driver refused that.
+    pub failed: bool,
+    /// The call that closes it.
     pub closing: Option<Subject>,
     /// The call that processes it.
     pub processing: Option<Subject>,
-    /// What is in its bag.
-    pub bag: Bag,
-}
-
-impl Default for Pin {
-    fn default() -> Self {
-        Self {
-            created: false,
-            filter: None,
-            factory: 0,
-            standard: true,
-            dispatch: false,
-            client: None,
-            state: "stop".into(),
-            allocators: SmallVec::new(),
-            closing: None,
-            processing: None,
-            bag: Bag::new(),
-        }
-    }
+    /// How many allocators of its driver's it has.
+    pub allocators: u32,
+    /// How many items are in its bag.
+    pub bagged: u32,
 }
 
 /// Of an allocator.
 #[derive(Debug)]
-pub struct Allocator {
+pub struct StreamAllocator {
     /// Its pin.
     pub pin: Subject,
     /// Whose it is.
     pub by: Text,
-    /// How often its driver was told to make it, and to delete it.
+    /// How often it was to be initialised.
     pub initialised: u32,
-    /// The same.
-    pub deletes: u32,
-    /// It can be used.
+    /// It is ready.
     pub ready: bool,
-    /// It is gone.
-    pub deleted: bool,
-    /// How many frames there may be; zero is any.
-    pub most: u32,
-    /// How many there were, and how many its driver was told to free.
-    pub made: u32,
-    /// The same.
-    pub freed: u32,
-    /// How many there are.
+    /// The driver's word for it.
+    pub word: Option<Subject>,
+    /// How many frames it may have out, zero for any number.
+    pub frames: u32,
+    /// How many it has out.
     pub out: u32,
 }
 
 /// Of a frame.
 #[derive(Debug)]
-pub struct Frame {
-    /// Its allocator.
+pub struct StreamFrame {
+    /// Where it comes from: none, if its driver injected it.
     pub allocator: Option<Subject>,
+    /// The driver's word for it.
+    pub word: Subject,
     /// How many clones point to it.
     pub clones: u32,
-    /// The pointer that keeps it from being cancelled.
-    pub held: Option<Subject>,
+    /// How many pointers to it are locked.
+    pub locks: u32,
+    /// An edge has passed it.
+    pub passed: bool,
+    /// Its driver was told to free it.
+    pub freeing: bool,
 }
 
-/// Of a stream pointer: a clone, or one that keeps a frame from being cancelled.
-#[derive(Debug)]
+/// Of a stream pointer.
+#[derive(Debug, Default)]
 pub struct StreamPointer {
-    /// The frame it is a clone to.
-    pub of: Option<Subject>,
-    /// The frame it keeps.
-    pub keeps: Option<Subject>,
+    /// It is a clone, not an edge.
+    pub cloned: bool,
+    /// What it points to.
+    pub frame: Option<Subject>,
+    /// It is locked.
+    pub locked: bool,
 }
 
-/// Of a call of a streaming minidriver.
+/// Of a call of a streaming driver.
 #[derive(Debug)]
-pub struct KsCall {
-    /// Its entry.
+pub struct StreamCall {
+    /// Its name.
     pub name: Text,
     /// What it is about.
     pub about: Subject,

@@ -6,11 +6,17 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use verify::Entry;
 use verify::bugcheck::{BugCheck, Way};
-use windtunnel::{Driver, Explained, NotKnown, SCENARIOS, Status, explain, ways};
+use windtunnel::{
+    Driver, Explained, NotKnown, Point, SCENARIOS, Status, UserResult, explain, ways,
+};
 
 pub(crate) fn run(text: &str, machine: bool) -> Result<ExitCode, Unknown> {
     let explained = explain(text).map_err(|NotKnown { kind, nearest }| {
-        let more = if kind == "rule" { ". 'windtunnel list rules' has them all" } else { "" };
+        let more = match kind {
+            "rule" => ". 'windtunnel list rules' has them all",
+            "entry point" => ". 'windtunnel support' has them all",
+            _ => "",
+        };
         let nearest = nearest.join(", ");
         Unknown(format!("there is no {kind} '{text}'; the nearest are: {nearest}{more}"))
     })?;
@@ -21,6 +27,10 @@ pub(crate) fn run(text: &str, machine: bool) -> Result<ExitCode, Unknown> {
         Explained::Alias(name, rules) => alias(name, &rules),
         Explained::Status(it) if machine => json::print(&status_json(&it)),
         Explained::Status(it) => status(&it),
+        Explained::Point(it) if machine => json::print(&point_json(&it)),
+        Explained::Point(it) => point(&it),
+        Explained::Result(it) if machine => json::print(&result_json(&it)),
+        Explained::Result(it) => result(&it),
         Explained::Stop(it, parameter) if machine => json::print(&stop_json(it, parameter)),
         Explained::Stop(it, parameter) => stop(it, parameter),
     }
@@ -129,7 +139,11 @@ fn status(it: &Status) {
     if !it.open_for().is_empty() {
         line("not judged", &format!("any failure will do for {}", it.open_for().join(", ")));
     }
-    let mut rules = it.rules();
+    breaches(it.rules());
+}
+
+/// Rules that name a code, the live ones first.
+fn breaches(mut rules: Vec<&Entry>) {
     rules.sort_by_key(|it| !live(it));
     if rules.is_empty() {
         line("rules", "none names it");
@@ -141,6 +155,59 @@ fn status(it: &Status) {
     }
 }
 
+fn result(it: &UserResult) {
+    let kind = if it.succeeds() { "success" } else { "failure" };
+    println!("{} (0x{:08X}): a {kind} of user mode\n", it.name, it.code);
+    list("made of", &it.made_of());
+    breaches(it.rules());
+}
+
+fn result_json(it: &UserResult) -> Value {
+    json!({
+        "kind": "result",
+        "name": it.name,
+        "value": format!("0x{:08X}", it.code),
+        "success": it.succeeds(),
+        "made_of": it.made_of(),
+        "rules": it.rules().iter().map(|it| code_rule(it)).collect::<Vec<_>>(),
+    })
+}
+
+fn point(it: &Point) {
+    println!("{}: {}\n", it.row.name, it.table);
+    let why = it.row.state.why();
+    let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+    line("state", &format!("{}{why}", it.row.state.name()));
+    let cells = it.columns.iter().zip(&it.row.cells).filter(|it| *it.0 != "rules");
+    for (column, cell) in cells {
+        list(&column.replace('_', " "), &cell.words());
+    }
+    let mut rules = it.rules();
+    rules.sort_by_key(|it| !live(it));
+    if !rules.is_empty() {
+        line("rules", &format!("{} are about it or judged there", rules.len()));
+    }
+    for entry in rules {
+        rule_line(entry, &entry.rule);
+    }
+}
+
+fn point_json(it: &Point) -> Value {
+    let rule = |entry: &&Entry| json!({ "id": entry.id, "live": live(entry), "function": entry.function, "rule": entry.rule });
+    let mut said = json!({
+        "kind": "entry point",
+        "name": it.row.name,
+        "table": it.table,
+        "state": it.row.state.name(),
+        "lacks": it.row.state.why(),
+        "rules": it.rules().iter().map(rule).collect::<Vec<_>>(),
+    });
+    for (column, cell) in it.columns.iter().zip(&it.row.cells).filter(|it| *it.0 != "rules") {
+        said[*column] = cell.words().into();
+    }
+    said
+}
+
 fn rule_line(entry: &Entry, more: &str) {
     let state = if live(entry) { "live" } else { "not live" };
     println!("    {:<18} {state:<9} {}: {more}", entry.id, entry.function);
@@ -148,14 +215,6 @@ fn rule_line(entry: &Entry, more: &str) {
 
 fn status_json(it: &Status) -> Value {
     let passed = |(entry, ddi): &(&str, &str)| json!({ "entry": entry, "ddi": ddi });
-    let rule = |entry: &&Entry| {
-        json!({
-            "id": entry.id,
-            "live": live(entry),
-            "function": entry.function,
-            "windows": entry.windows(),
-        })
-    };
     json!({
         "kind": "status",
         "name": it.name,
@@ -166,7 +225,17 @@ fn status_json(it: &Status) -> Value {
         "passed_on_by": it.passed_on_by().iter().map(passed).collect::<Vec<_>>(),
         "legal_for": it.legal_for(),
         "open_for": it.open_for(),
-        "rules": it.rules().iter().map(rule).collect::<Vec<_>>(),
+        "rules": it.rules().iter().map(|it| code_rule(it)).collect::<Vec<_>>(),
+    })
+}
+
+/// A rule that names a code.
+fn code_rule(entry: &Entry) -> Value {
+    json!({
+        "id": entry.id,
+        "live": live(entry),
+        "function": entry.function,
+        "windows": entry.windows(),
     })
 }
 

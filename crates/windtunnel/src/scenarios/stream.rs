@@ -7,7 +7,7 @@ use crate::tunnel::Stopped;
 use drivers::stream::pattern::{self, BYTES};
 use flight::{RuleId, Ticket};
 use std::sync::Arc;
-use stream::{Format, Graph, MemoryKind, Refused, State, Wish};
+use stream::{Format, Graph, MemoryKind, Refused, State, WakeOrder, Wish};
 
 /// What a story is told by.
 type Tell = fn(&mut Studio<'_>) -> Result<(), Stopped>;
@@ -291,10 +291,10 @@ fn sleep(studio: &mut Studio<'_>) -> Result<(), Stopped> {
     let device = studio.add()?;
     let graph = studio.open(device)?;
     studio.go(graph.pin, State::Run)?;
-    for pins_first in [false, true] {
+    for order in [WakeOrder::PowerFirst, WakeOrder::PinsFirst] {
         studio.film(graph.pin, 2)?;
-        let pins = wanted("a device that sleeps", studio.stream.sleep(studio.at, device))?;
-        let woken = studio.stream.wake_device(studio.at, device, &pins, pins_first);
+        wanted("a device that sleeps", studio.stream.sleep(studio.at, device))?;
+        let woken = studio.stream.wake_up(studio.at, device, order);
         wanted("a device that wakes", woken)?;
     }
     studio.film(graph.pin, 2)?;

@@ -27,6 +27,7 @@ mod plug;
 mod recover;
 mod registry;
 mod segments;
+pub mod stream;
 mod table;
 mod told;
 mod umd;

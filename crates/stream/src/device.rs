@@ -104,6 +104,7 @@ impl Stream {
             world.devices.put(number, it);
             self.log.emit(device.subject(), What::KsAdded { factories: count });
         }
+        driver.attach();
         if let Err(why) = self.meet(at, device, &driver) {
             self.forget(at, device);
             return Err(why);
@@ -358,7 +359,7 @@ impl Stream {
     /// The device is gone, with all that its driver left.
     fn forget(&self, at: &mut Passive, device: DeviceId) {
         self.empty_bag(at, device.0, crate::bag::BagOf::Device(device));
-        let (memory, left) = {
+        let (memory, left, driver) = {
             let mut world = self.world.hold();
             let Some(it) = world.devices.remove(device.0) else { return };
             let left: Vec<usize> = world
@@ -372,11 +373,12 @@ impl Stream {
             }
             self.log.emit(device.subject(), What::KsRemoved {});
             self.wake(&mut world);
-            (it.memory, left)
+            (it.memory, left, it.driver)
         };
         for word in left {
             memory.free(word);
         }
+        driver.gone(device.subject());
     }
 }
 

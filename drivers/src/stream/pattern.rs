@@ -1,0 +1,65 @@
+//! What the sources show: a picture that can be computed from its number.
+
+use stream::Format;
+
+/// How many pixels a line has.
+pub const WIDTH: u32 = 16;
+/// How many lines a picture has.
+pub const HEIGHT: u32 = 12;
+/// How many bytes a picture has.
+pub const BYTES: u32 = WIDTH * HEIGHT * 4;
+/// How long a picture is shown, in steps of 100 ns.
+pub const INTERVAL: u64 = 100_000;
+
+/// Moving pictures (`KSDATAFORMAT_TYPE_VIDEO`).
+pub const VIDEO: u128 = 0x7364_6976_0000_0010_8000_00aa_0038_9b71;
+/// Four bytes for a pixel (`MEDIASUBTYPE_RGB32`).
+pub const RGB32: u128 = 0xe436_eb7e_524f_11ce_9f53_0020_af0b_a770;
+/// Nothing follows that is not the driver's (`KSDATAFORMAT_SPECIFIER_NONE`).
+pub const NOTHING: u128 = 0x0f64_17d6_c318_11d0_a43f_00a0_c922_3196;
+
+/// The format of the pictures. What follows it is how many there are: zero is no end.
+pub fn format(pictures: u32) -> Format {
+    Format {
+        major: VIDEO,
+        sub: RGB32,
+        specifier: NOTHING,
+        sample: BYTES,
+        block: pictures.to_le_bytes().to_vec(),
+    }
+}
+
+/// How many pictures a format asks for: zero is no end.
+pub fn pictures(format: &Format) -> u32 {
+    format.block.first_chunk().map_or(0, |it| u32::from_le_bytes(*it))
+}
+
+/// A pixel of a picture: blue, green, red and nothing. The first pixel is the number.
+pub fn pixel(number: u64, x: u32, y: u32) -> [u8; 4] {
+    let low = |it: u64| it.to_le_bytes()[0];
+    if (x, y) == (0, 0) {
+        return [low(number), low(number >> 8), low(number >> 16), 0];
+    }
+    let (x, y) = (u64::from(x), u64::from(y));
+    [low(x * 16 + number * 4), low(y * 20), low((x ^ y) * 15 + number), 0]
+}
+
+/// A whole picture, line by line.
+pub fn picture(number: u64) -> Vec<u8> {
+    let places = (0..HEIGHT).flat_map(|y| (0..WIDTH).map(move |x| (x, y)));
+    places.flat_map(|(x, y)| pixel(number, x, y)).collect()
+}
+
+/// The number of a picture, of which at least the first pixel is there.
+pub fn number(bytes: &[u8]) -> Option<u64> {
+    let [blue, green, red, _] = bytes.first_chunk::<4>()?;
+    Some(u64::from(u32::from_le_bytes([*blue, *green, *red, 0])))
+}
+
+/// What is wrong with the bytes of a picture; it may be shorter than a whole one.
+pub fn wrong(bytes: &[u8]) -> Option<String> {
+    let Some(number) = number(bytes) else { return Some("it has no pixel".to_owned()) };
+    let right = picture(number);
+    let at = bytes.iter().zip(&right).position(|(one, other)| one != other)?;
+    Some(format!("byte {at} of picture {number} is {}, not {}", bytes[at], right[at]))
+}

@@ -89,6 +89,19 @@ fn what_is_in_transfer_is_destroyed() {
     check_memory("destroy-in-transfer");
 }
 
+/// The allocator is initialised once, its frames flow while all states are walked, and it is
+/// deleted once, after its last frame came home.
+#[test]
+fn a_capture_source_walks_all_states() {
+    check_on("capture", "stream-states");
+}
+
+/// The same in both kernels: each frame is an allocation, which is destroyed when it is freed.
+#[test]
+fn a_capture_source_fills_video_memory() {
+    check_on("capture", "stream-video-memory");
+}
+
 /// An application's texture is filled, copied, looked at and dropped. Its user-mode driver hands
 /// its commands over, releases it, and the kernel ends it behind the GPU.
 #[test]

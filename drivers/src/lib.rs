@@ -38,5 +38,6 @@ pub use board::Board;
 pub use native::{load_umd, umd_of};
 pub use plug::plug;
 pub use registry::{ALL, Listed, find};
+pub use stream::{ListedStream, STREAMS, find_stream};
 pub use table::GOOD;
 pub use umd::{Flaw as UmdFlaw, with as umd_with};

@@ -36,13 +36,13 @@ use flight::{Crew, Event, Log, Passive};
 use kernel::{AdapterId, Kernel, Plugged};
 use std::sync::Arc;
 use verify::Verifier;
-use windtunnel::{Flown, On, SCENARIOS, Scenario, find_scenario, fly};
+use windtunnel::{Driver, Flown, On, SCENARIOS, Scenario, find_scenario, fly_driver};
 
 /// Flies a driver through a scenario, both by name.
 pub fn flown(driver: &str, scenario: &str, on: impl Into<On>) -> Flown {
-    let driver = drivers::find(driver).unwrap_or_else(|| panic!("there is no driver {driver}"));
+    let driver = Driver::find(driver).unwrap_or_else(|| panic!("there is no driver {driver}"));
     let story = find_scenario(scenario).unwrap_or_else(|| panic!("no scenario {scenario}"));
-    fly(driver, story, on).unwrap_or_else(|why| panic!("{scenario}: {}", why.0))
+    fly_driver(driver, story, on).unwrap_or_else(|why| panic!("{scenario}: {}", why.0))
 }
 
 /// The good scenarios that a driver offers everything for.

@@ -1,10 +1,10 @@
 //! Many flights of one driver, and what they come to.
 
 use crate::allow::Allow;
-use crate::fly::{Flown, On, Outcome, fly_with};
+use crate::driver::Driver;
+use crate::fly::{Flown, On, Outcome, fly_stream, fly_with};
 use crate::landed::Landed;
 use crate::scenario::Scenario;
-use drivers::Listed;
 use flight::{CouldNotRun, RuleId, Tally};
 use runtime::Umd;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use verify::Severity;
 /// What to fly.
 pub struct Plan<'a> {
     /// The driver.
-    pub driver: &'static Listed,
+    pub driver: Driver,
     /// A user-mode driver to fly with it, in place of its own.
     pub umd: Option<Native>,
     /// The scenarios, in order.
@@ -39,6 +39,8 @@ pub struct Native {
 pub struct Checked {
     /// The driver.
     pub driver: &'static str,
+    /// Whether it streams.
+    pub streams: bool,
     /// Its user-mode driver, if it has one: a file, or [`BUILT_IN`].
     pub umd: Option<String>,
     /// Who ran the flights; the first seed, if it has one.
@@ -67,7 +69,10 @@ pub fn check(plan: &Plan<'_>, mut after: impl FnMut(Step<'_>)) -> Result<Checked
         let mut landed = Landed::new(scenario.name);
         for turn in 0..plan.seeds {
             let on = plan.on.after(turn);
-            let flown = fly_with(plan.driver.make, plan.flown(), scenario, on);
+            let flown = match plan.driver {
+                Driver::Display(it) => fly_with(it.make, plan.flown(), scenario, on),
+                Driver::Streaming(it) => fly_stream((it.make)(), scenario, on),
+            };
             let flown = flown.map_err(|CouldNotRun(why)| {
                 CouldNotRun(format!("{}, {}: {why}", scenario.name, on.name()))
             })?;
@@ -75,13 +80,13 @@ pub fn check(plan: &Plan<'_>, mut after: impl FnMut(Step<'_>)) -> Result<Checked
             landed.add(flown);
         }
         if let Some(allow) = plan.allow {
-            landed.allow(plan.driver.name, allow);
+            landed.allow(plan.driver.name(), allow);
         }
         after(Step::Landed(&landed));
         flights.push(landed);
     }
-    let (driver, umd) = (plan.driver.name, plan.named());
-    Ok(Checked { driver, umd, on: plan.on, seeds: plan.seeds, flights })
+    let (driver, streams, umd) = (plan.driver.name(), plan.driver.streams(), plan.named());
+    Ok(Checked { driver, streams, umd, on: plan.on, seeds: plan.seeds, flights })
 }
 
 impl Plan<'_> {
@@ -89,7 +94,7 @@ impl Plan<'_> {
     fn flown(&self) -> Option<Umd> {
         match &self.umd {
             Some(native) => Some(native.umd.clone()),
-            None => self.driver.umd.map(|make| make()),
+            None => self.driver.umd().map(|make| make()),
         }
     }
 
@@ -97,7 +102,7 @@ impl Plan<'_> {
     fn named(&self) -> Option<String> {
         match &self.umd {
             Some(native) => Some(native.path.clone()),
-            None => self.driver.umd.map(|_| BUILT_IN.to_owned()),
+            None => self.driver.umd().map(|_| BUILT_IN.to_owned()),
         }
     }
 }
@@ -144,10 +149,12 @@ impl Checked {
         RuleId::LIVE.iter().copied().filter(|it| tally.of(*it) > 0).collect()
     }
 
-    /// The live rules that judged nothing.
+    /// The live rules for such drivers that judged nothing.
     pub fn not_judged(&self) -> Vec<RuleId> {
         let judged = self.judged();
-        RuleId::LIVE.iter().copied().filter(|it| !judged.contains(it)).collect()
+        let streams = |it: RuleId| it.name().starts_with("KS-");
+        let ours = |it: &RuleId| streams(*it) == self.streams && !judged.contains(it);
+        RuleId::LIVE.iter().copied().filter(ours).collect()
     }
 
     /// The entries the driver offers, each with whether it was called.

@@ -12,6 +12,8 @@ use verify::{Entry, catalogue};
 pub enum Explained {
     /// A rule.
     Rule(&'static Entry),
+    /// A name that Driver Verifier has for rules on streaming minidrivers, and those.
+    Alias(&'static str, Vec<&'static Entry>),
     /// An entry point, a DDI, a callback or an import.
     Point(Point),
     /// A status.
@@ -64,6 +66,9 @@ pub fn explain(text: &str) -> Result<Explained, NotKnown> {
     if let Some(rule) = verify::find(&wanted) {
         return Ok(Explained::Rule(rule));
     }
+    if let Some((name, rules)) = verify::aliased(&wanted) {
+        return Ok(Explained::Alias(name, rules));
+    }
     if let Some(stop) = BUG_CHECKS.iter().find(|it| it.name == wanted) {
         return Ok(Explained::Stop(stop, None));
     }
@@ -90,7 +95,8 @@ pub fn explain(text: &str) -> Result<Explained, NotKnown> {
         let names = tables.iter().flat_map(|it| &it.rows).map(|it| it.name);
         return Err(NotKnown { kind: "entry point", nearest: near(&wanted, names) });
     }
-    let ids = catalogue().iter().map(|it| it.id.as_str());
+    let aliases = verify::ALIASES.iter().map(|it| it.0).filter(|_| wanted.starts_with("KS"));
+    let ids = catalogue().iter().map(|it| it.id.as_str()).chain(aliases);
     Err(NotKnown { kind: "rule", nearest: near(&wanted, ids) })
 }
 

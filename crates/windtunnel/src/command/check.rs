@@ -1,5 +1,6 @@
 //! `windtunnel check`.
 
+use super::frames::Frames;
 use super::progress::Progress;
 use super::{Deny, Unknown, json, text, unknown};
 use clap::{Args, ValueEnum};
@@ -8,7 +9,7 @@ use std::io::{self, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use windtunnel::{
-    Allow, BadFile, Flown, Native, On, Plan, SCENARIOS, Scenario, Step, baseline, check,
+    Allow, BadFile, Driver, Flown, Native, On, Plan, SCENARIOS, Scenario, Step, baseline, check,
     find_scenario,
     steps::{self, BadLine},
 };
@@ -55,6 +56,10 @@ pub(crate) struct Arguments {
     /// DIR/SCENARIO.SEED.trace
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
+    /// Write the frames of a streaming minidriver to DIR/SCENARIO-NUMBER.png, of further seeds to
+    /// DIR/SCENARIO.SEED-NUMBER.png
+    #[arg(long, value_name = "DIR")]
+    frames: Option<PathBuf>,
     /// Show who was alive, and why, at the moments each scenario takes a look
     #[arg(long)]
     live: bool,
@@ -92,10 +97,10 @@ impl Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Unknown> {
-    let driver = drivers::find(&arguments.driver).ok_or_else(|| {
-        unknown("driver", &arguments.driver, drivers::ALL.iter().map(|it| it.name))
-    })?;
-    let scenarios = chosen(&arguments.scenarios, arguments.umd.is_some())?;
+    let driver = Driver::find(&arguments.driver)
+        .ok_or_else(|| unknown("driver", &arguments.driver, Driver::all().map(Driver::name)))?;
+    let scenarios = chosen(&arguments.scenarios, driver.streams(), arguments.umd.is_some())?;
+    let mut frames = Frames::new(arguments.frames.as_deref());
     let umd = arguments.umd.as_deref().map(load).transpose()?;
     let allow = arguments.allow.as_deref().map(read_allow).transpose()?;
     let (on, seeds) = (arguments.on()?, arguments.seeds);
@@ -112,6 +117,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Unknown> {
             if let Some(directory) = &arguments.trace
                 && let Err(why) = keep_trace(directory, flown, on)
             {
+                failed.get_or_insert(why);
+            }
+            if let Err(why) = frames.keep(flown, on) {
                 failed.get_or_insert(why);
             }
         }
@@ -132,6 +140,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Unknown> {
         fs::write(path, baseline(&checked)).map_err(|why| unwritten(path, &why))?;
     }
     let allow = arguments.allow.as_deref().zip(allow.as_ref());
+    if !arguments.json {
+        frames.say();
+    }
     if arguments.json {
         json::report(&checked, allow, arguments.live);
     } else {
@@ -149,7 +160,7 @@ fn read_allow(path: &Path) -> Result<Allow, Unknown> {
     Allow::read(&text).map_err(|BadFile { line, why }| Unknown(format!("{at}:{line}: {why}")))
 }
 
-fn unwritten(path: &Path, why: &io::Error) -> Unknown {
+pub(super) fn unwritten(path: &Path, why: &io::Error) -> Unknown {
     Unknown(format!("{} cannot be written: {why}", path.display()))
 }
 
@@ -177,11 +188,16 @@ fn load(path: &Path) -> Result<Native, Unknown> {
     Ok(Native { path: at.to_string(), umd })
 }
 
-/// The scenarios asked for; without any, every good one, or every good one for a user-mode driver.
-fn chosen(names: &[String], umd: bool) -> Result<Vec<&'static Scenario>, Unknown> {
+/// The scenarios asked for; without any, every good one for such drivers, or every good one for a
+/// user-mode driver.
+fn chosen(
+    names: &[String],
+    streams: bool,
+    umd: bool,
+) -> Result<Vec<&'static Scenario>, Unknown> {
     let all = || SCENARIOS.iter().copied().flatten();
     if names.is_empty() {
-        let good = all().filter(|it| it.breaks.is_empty());
+        let good = all().filter(|it| it.breaks.is_empty() && it.streams() == streams);
         return Ok(good.filter(|it| !umd || it.needs_umd()).collect());
     }
     let find = |name: &String| match find_scenario(name) {

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use verify::Entry;
 use verify::bugcheck::{BugCheck, Way};
-use windtunnel::{Explained, NotKnown, Point, SCENARIOS, Status, UserResult, explain, ways};
+use windtunnel::{
+    Driver, Explained, NotKnown, Point, SCENARIOS, Status, UserResult, explain, ways,
+};
 
 pub(crate) fn run(text: &str, machine: bool) -> Result<ExitCode, Unknown> {
     let explained = explain(text).map_err(|NotKnown { kind, nearest }| {
@@ -21,6 +23,8 @@ pub(crate) fn run(text: &str, machine: bool) -> Result<ExitCode, Unknown> {
     match explained {
         Explained::Rule(entry) if machine => json::print(&rule_json(entry)),
         Explained::Rule(entry) => rule(entry),
+        Explained::Alias(name, rules) if machine => json::print(&alias_json(name, &rules)),
+        Explained::Alias(name, rules) => alias(name, &rules),
         Explained::Status(it) if machine => json::print(&status_json(&it)),
         Explained::Status(it) => status(&it),
         Explained::Point(it) if machine => json::print(&point_json(&it)),
@@ -68,6 +72,7 @@ fn rule(entry: &Entry) {
     let needs = entry.needs.as_ref().map(|it| format!("no: it needs {it}"));
     let not_live = needs.unwrap_or_else(|| "no: nothing judges it yet".into());
     line("live", if live(entry) { "yes" } else { &not_live });
+    list("also", &verify::aliases(&entry.id));
     for example in shown_by(entry) {
         line("see it", &example);
     }
@@ -91,16 +96,34 @@ fn rule_json(entry: &Entry) -> Value {
         "profile": entry.profile,
         "confidence": entry.confidence,
         "shown_by": shown_by(entry),
+        "aliases": verify::aliases(&entry.id),
     })
+}
+
+/// A name that Driver Verifier has for rules.
+fn alias(name: &str, rules: &[&Entry]) {
+    println!("{name}: a rule of Driver Verifier for streaming minidrivers\n");
+    line("rules", &format!("{} speak of the same", rules.len()));
+    for entry in rules {
+        rule_line(entry, &entry.rule);
+    }
+}
+
+fn alias_json(name: &str, rules: &[&Entry]) -> Value {
+    let rules: Vec<Value> = rules.iter().map(|it| rule_json(it)).collect();
+    json!({ "kind": "alias", "name": name, "rules": rules })
 }
 
 /// Commands that show a rule broken.
 fn shown_by(entry: &Entry) -> Vec<String> {
     let Some(rule) = RuleId::find(&entry.id) else { return Vec::new() };
-    let drivers = drivers::ALL.iter().filter(|it| it.breaks.contains(&rule));
-    let drivers = drivers.map(|it| format!("windtunnel check {}", it.name));
+    let drivers = Driver::all().filter(|it| it.breaks().contains(&rule));
+    let drivers = drivers.map(|it| format!("windtunnel check {}", it.name()));
     let scenarios = SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.contains(&rule));
-    let scenarios = scenarios.map(|it| format!("windtunnel check --scenario {}", it.name));
+    let scenarios = scenarios.map(|it| {
+        let driver = if it.streams() { "capture " } else { "" };
+        format!("windtunnel check {driver}--scenario {}", it.name)
+    });
     drivers.chain(scenarios).collect()
 }
 

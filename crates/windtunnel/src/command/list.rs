@@ -2,7 +2,7 @@
 
 use super::json;
 use clap::ValueEnum;
-use drivers::Listed;
+use drivers::{Listed, ListedStream};
 use flight::RuleId;
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use windtunnel::{SCENARIOS, Scenario};
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum What {
-    /// Built-in drivers, good and bad
+    /// Built-in drivers, good and bad: display drivers, then streaming minidrivers
     Drivers,
     /// Stories a driver is flown through, and bad clients
     Scenarios,
@@ -46,9 +46,11 @@ type Group = (&'static str, fn(&Listed) -> bool);
 /// The bad user-mode drivers are a group of their own: they are good drivers otherwise.
 fn drivers(machine: bool) {
     let all = || drivers::ALL.iter();
+    let streams = || drivers::STREAMS.iter().copied().flatten();
     if machine {
         let driver = |it: &Listed| json!({ "name": it.name, "about": it.about, "breaks": ids(it.breaks), "umd": it.umd.is_some() });
-        json::print(&all().map(driver).collect::<Value>());
+        let stream = |it: &ListedStream| json!({ "name": it.name, "about": it.about, "breaks": ids(it.breaks), "streams": true });
+        json::print(&all().map(driver).chain(streams().map(stream)).collect::<Value>());
         return;
     }
     let groups: [Group; 3] = [
@@ -67,6 +69,15 @@ fn drivers(machine: bool) {
             line(it.name, it.about, it.breaks, if good { " [has a user-mode driver]" } else { "" });
         }
     }
+    for (title, good) in [
+        ("Good streaming minidrivers:", true),
+        ("Bad streaming minidrivers, with the rule that each breaks first:", false),
+    ] {
+        println!("\n{title}\n");
+        for it in streams().filter(|it| it.breaks.is_empty() == good) {
+            line(it.name, it.about, it.breaks, "");
+        }
+    }
     println!("\nA user-mode driver of your own: windtunnel check --umd FILE.so [DRIVER]");
 }
 
@@ -78,8 +89,12 @@ fn scenarios(machine: bool) {
         return;
     }
     for it in all {
-        let umd = if it.needs_umd() { " [needs a user-mode driver]" } else { "" };
-        line(it.name, it.about, it.breaks, umd);
+        let more = match (it.needs_umd(), it.streams()) {
+            (true, _) => " [needs a user-mode driver]",
+            (_, true) => " [of a streaming minidriver]",
+            _ => "",
+        };
+        line(it.name, it.about, it.breaks, more);
     }
 }
 

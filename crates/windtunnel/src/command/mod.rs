@@ -14,6 +14,7 @@ macro_rules! print {
 mod bench;
 mod check;
 mod explain;
+mod frames;
 mod json;
 mod list;
 mod progress;
@@ -33,6 +34,7 @@ Examples:
   windtunnel check --seeds 100              the same in a hundred orders, as one report
   windtunnel check --umd my-umd.so          fly a user-mode driver (docs/user-mode-drivers.md)
   windtunnel check DRIVER --write-baseline known.toml, then --allow known.toml
+  windtunnel check capture --frames DIR     fly a streaming minidriver, and look at its frames
   windtunnel explain KMD-DESTROY-002        what a rule says, on what grounds
   windtunnel explain 0xC000000D             who answers a status, which rules name it
   windtunnel explain pfnDeallocateCb        what an entry point does, which rules are judged there

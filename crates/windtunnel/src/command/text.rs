@@ -1,14 +1,13 @@
 //! Reports for people.
 
-use drivers::Listed;
 use std::path::Path;
 use verify::Severity;
-use windtunnel::{Allow, BUILT_IN, Checked, Landed, Native, On};
+use windtunnel::{Allow, BUILT_IN, Checked, Driver, Landed, Native, On};
 
 /// Where the words of reports are explained.
 pub(crate) const WORDS: &str = "words: docs/GLOSSARY.md";
 
-pub(crate) fn begin(driver: &Listed, umd: Option<&Native>, on: On, seeds: u64) {
+pub(crate) fn begin(driver: Driver, umd: Option<&Native>, on: On, seeds: u64) {
     let said = match (on.seed(), seeds) {
         (None, 1) => String::new(),
         (None, times) => format!(", {times} times"),
@@ -16,7 +15,7 @@ pub(crate) fn begin(driver: &Listed, umd: Option<&Native>, on: On, seeds: u64) {
         (Some(seed), _) => format!(", seeds {seed} to {}", seed.wrapping_add(seeds - 1)),
     };
     let umd = umd.map(|it| format!(" with the user-mode driver {}", it.path)).unwrap_or_default();
-    let (name, about) = (driver.name, driver.about);
+    let (name, about) = (driver.name(), driver.about());
     println!("Flying {name} ({about}){umd} on host {}{said}.\n", on.name());
 }
 

@@ -19,6 +19,7 @@ mod table_allocator;
 mod table_bad;
 mod table_hostile;
 mod table_listed;
+mod table_shapes;
 mod video;
 
 pub use capture::Capture;

@@ -67,7 +67,9 @@ fn fly(table: &ListedTable, seed: u64, story: impl FnOnce(&Pilot, &mut Passive))
     driver.pool().close();
     let events = log.take();
     let mut verifier = Verifier::new();
-    events.iter().for_each(|it| verifier.observe(it));
+    for it in &events {
+        verifier.observe(it);
+    }
     let findings = verifier.findings().iter().filter(|it| it.severity != Severity::Note);
     let findings = findings.cloned().collect();
     Flown { events, findings }
@@ -163,7 +165,7 @@ fn frames_arrive_with_the_right_pattern_and_time_stamps() {
             .events
             .iter()
             .filter_map(|it| match &it.what {
-                What::PinState { from, to } => Some(format!("{from}>{to}")),
+                What::PinState { from, to, .. } => Some(format!("{from}>{to}")),
                 _ => None,
             })
             .collect();
@@ -182,12 +184,31 @@ fn frames_arrive_with_the_right_pattern_and_time_stamps() {
 }
 
 #[test]
+fn every_good_table_shows_the_same_pictures() {
+    for table in TABLES.iter().filter(|it| it.breaks.is_empty()) {
+        for seed in 0..6 {
+            fly(table, seed, |pilot, at| {
+                let device = pilot.add(at).unwrap();
+                let graph = pilot.open(at, device, &format(5)).unwrap();
+                let pictures = graph.run(at, 9).unwrap();
+                let shown: Vec<_> = pictures.iter().map(|it| it.bytes.clone()).collect();
+                assert_eq!(shown, (0..5).map(picture).collect::<Vec<_>>(), "{}", table.name);
+                graph.close(at).unwrap();
+                pilot.stream.remove_device(at, device).unwrap();
+            });
+        }
+    }
+}
+
+#[test]
 fn a_flight_repeats() {
     for table in TABLES {
         let lines = || -> Vec<String> {
             fly(table, 3, story).events.iter().map(ToString::to_string).collect()
         };
-        assert_eq!(lines(), lines(), "{}", table.name);
+        let (one, other) = (lines(), lines());
+        let first = one.iter().zip(&other).find(|(one, other)| one != other);
+        assert_eq!((first, one.len()), (None, other.len()), "{}", table.name);
     }
 }
 
@@ -211,11 +232,11 @@ fn a_larger_format_makes_the_frames_of_one_pin_larger() {
 fn stop_close_and_removal_at_every_call_leave_nothing() {
     let table = find_table("table-capture").unwrap();
     for seed in 0..40 {
-        for end in 0..4_usize {
+        for end in 0..4 {
             let flown = fly(table, seed, |pilot, at| {
                 let device = pilot.add(at).unwrap();
                 let graph = pilot.open(at, device, &format(0)).unwrap();
-                let _ = graph.run(at, seed as usize % 7);
+                let _ = graph.run(at, usize::try_from(seed % 7).unwrap());
                 match end {
                     0 => graph.close(at).unwrap(),
                     1 => graph.stop(at).unwrap(),

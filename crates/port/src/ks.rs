@@ -1,4 +1,4 @@
-//! The door for AVStream minidrivers with tables: [`stream::Minidriver`] over a
+//! The door for streaming minidrivers (`AVStream`) with tables: [`stream::Minidriver`] over a
 //! `KSDEVICE_DESCRIPTOR`, and the `Ks*` functions on the way back.
 //!
 //! A minidriver and the class driver share structures (`KSPIN`, `KSSTREAM_POINTER`, ...). They are

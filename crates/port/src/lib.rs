@@ -3,7 +3,7 @@
 //! Words above, pointers and Windows names below. A [`TableDriver`] is a
 //! [`kernel::miniport::Miniport`]; each of its methods is in, call, out. On the way back the
 //! driver calls the functions of `DXGKRNL_INTERFACE`, which find their adapter, look at the
-//! level they are called at, and ask the kernel. In [`ks`] is the same for AVStream minidrivers.
+//! level they are called at, and ask the kernel. In [`ks`] is the same for streaming minidrivers.
 //!
 //! # Invariants
 //!

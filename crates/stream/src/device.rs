@@ -340,7 +340,9 @@ impl Stream {
     fn judge_left(&self, at: &mut Passive, device: DeviceId) {
         let (blocks, bags) = {
             let world = self.world.hold();
-            let blocks = world.blocks.values().filter(|it| it.device == device.0 && !it.orphan);
+            let mine = world.blocks.iter().filter(|(_, it)| it.device == device.0 && !it.orphan);
+            // What is in its bag goes with that.
+            let blocks = mine.filter(|(word, _)| !world.bags.holds(**word));
             (blocks.count(), world.bags.own_of(device.0))
         };
         let broken = (blocks > 0).then(|| {
@@ -362,12 +364,7 @@ impl Stream {
         let (memory, left, driver) = {
             let mut world = self.world.hold();
             let Some(it) = world.devices.remove(device.0) else { return };
-            let left: Vec<usize> = world
-                .blocks
-                .iter()
-                .filter(|(_, block)| block.device == device.0)
-                .map(|(word, _)| *word)
-                .collect();
+            let left = world.blocks_that(|block| block.device == device.0);
             for word in &left {
                 world.blocks.remove(word);
             }

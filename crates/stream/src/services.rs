@@ -87,7 +87,9 @@ impl Services {
         let inside = world.inside(current_thread());
         let allocator = inside.filter(|it| Entry::ALLOCATOR.contains(&it.entry));
         let allocator = allocator.map(|it| it.about.number);
-        world.blocks.insert(word, Block { device: self.device.0, allocator, orphan: false });
+        let (device, number) = (self.device.0, world.made);
+        world.made += 1;
+        world.blocks.insert(word, Block { device, allocator, orphan: false, number });
     }
 
     /// Frees it (`ExFreePool`).

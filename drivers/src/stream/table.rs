@@ -25,7 +25,7 @@ use abi::ks::{
     KSPIN_DISPATCH, KSSTATE, KSSTATE_ACQUIRE, KSSTATE_STOP, KSSTREAM_HEADER,
     KSSTREAM_HEADER_OPTIONSF_DATADISCONTINUITY, KSSTREAM_HEADER_OPTIONSF_DURATIONVALID,
     KSSTREAM_HEADER_OPTIONSF_ENDOFSTREAM, KSSTREAM_HEADER_OPTIONSF_TIMEVALID, KSSTREAM_POINTER,
-    KSSTREAM_POINTER_STATE_LOCKED, KSTIME, MEDIASUBTYPE_RGB32,
+    KSSTREAM_POINTER_STATE_LOCKED, KSTIME, MEDIASUBTYPE_RGB32, PFNKSSTREAMPOINTER,
 };
 use abi::status::{
     STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_NO_MATCH, STATUS_SUCCESS,
@@ -35,7 +35,8 @@ use port::ks::{
     _KsEdit, KsAddItemToObjectBag, KsGetDevice, KsInitializeDriver,
     KsPinGetFirstCloneStreamPointer, KsPinGetLeadingEdgeStreamPointer,
     KsPinGetReferenceClockInterface, KsStreamPointerAdvance, KsStreamPointerClone,
-    KsStreamPointerDelete, KsStreamPointerScheduleTimeout,
+    KsStreamPointerDelete, KsStreamPointerLock, KsStreamPointerScheduleTimeout,
+    KsStreamPointerUnlock,
 };
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -151,7 +152,6 @@ pub(crate) const fn pin(
         },
         Flags: flags,
         InstancesPossible: 2,
-        InstancesNecessary: 1,
         AllocatorFraming: framing,
         ..KSPIN_DESCRIPTOR_EX::ZERO
     }
@@ -527,9 +527,22 @@ pub(crate) unsafe extern "win64-unwind" fn process_pin(pin: *mut KSPIN) -> NTSTA
 /// # Safety
 ///
 /// The pin is there, and the routine takes a clone of its leading edge.
-pub(crate) unsafe fn process_with(
+pub(crate) unsafe fn process_with(pin: *mut KSPIN, full: Option<PFNKSSTREAMPOINTER>) -> NTSTATUS {
+    // SAFETY: The caller promises the same.
+    unsafe { process_how(pin, full, Some(cancelled), false) }
+}
+
+/// The same, with another routine when a frame is cancelled, and with clones that are locked while
+/// they wait or not.
+///
+/// # Safety
+///
+/// As above.
+pub(crate) unsafe fn process_how(
     pin: *mut KSPIN,
-    full: Option<abi::ks::PFNKSSTREAMPOINTER>,
+    full: Option<PFNKSSTREAMPOINTER>,
+    cancel: Option<PFNKSSTREAMPOINTER>,
+    unlocks: bool,
 ) -> NTSTATUS {
     // SAFETY: The pin is there.
     let Some(own) = (unsafe { own(pin) }) else { return STATUS_INVALID_PARAMETER };
@@ -541,18 +554,51 @@ pub(crate) unsafe fn process_with(
         }
         let mut clone = ptr::null_mut();
         // SAFETY: The edge is there, and the other is a place for a pointer.
-        let status = unsafe { KsStreamPointerClone(edge, Some(cancelled), 0, &raw mut clone) };
+        let status = unsafe { KsStreamPointerClone(edge, cancel, 0, &raw mut clone) };
         if !nt_success(status) {
             return status;
         }
         let before = u64::from(own.flying.fetch_add(1, SeqCst)) + 1;
         // SAFETY: The clone is there.
         unsafe { KsStreamPointerScheduleTimeout(clone, full, before * INTERVAL) };
+        if unlocks {
+            // SAFETY: As above.
+            unsafe { KsStreamPointerUnlock(clone, 0) };
+        }
         // SAFETY: The edge is there.
         if !nt_success(unsafe { KsStreamPointerAdvance(edge) }) {
             return STATUS_SUCCESS; // That was the last one: it is not locked any more.
         }
     }
+}
+
+/// Gives frames to the hardware that can be cancelled there.
+pub(crate) unsafe extern "win64-unwind" fn process_unlocking(pin: *mut KSPIN) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    unsafe { process_how(pin, Some(locked_then), Some(cancelled_in_flight), true) }
+}
+
+/// The frame of a clone is full, if it was not cancelled.
+pub(crate) unsafe extern "win64-unwind" fn locked_then(clone: *mut KSSTREAM_POINTER) {
+    // SAFETY: The clone is there.
+    if nt_success(unsafe { KsStreamPointerLock(clone) }) {
+        // SAFETY: It is locked now.
+        unsafe { fill(clone) };
+    }
+    // SAFETY: The clone is there.
+    unsafe { KsStreamPointerDelete(clone) };
+}
+
+/// The hardware has one less.
+unsafe extern "win64-unwind" fn cancelled_in_flight(clone: *mut KSSTREAM_POINTER) {
+    // SAFETY: The clone is there.
+    let pin = unsafe { (*clone).Pin };
+    // SAFETY: A pointer has its pin.
+    if let Some(own) = unsafe { own(pin) } {
+        own.flying.fetch_update(SeqCst, SeqCst, |it| it.checked_sub(1)).ok();
+    }
+    // SAFETY: The clone is there.
+    unsafe { cancelled(clone) };
 }
 
 /// The frame of a clone is cancelled.

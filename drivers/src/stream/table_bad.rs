@@ -3,7 +3,8 @@
 
 use super::pattern::BYTES;
 use super::table::{
-    Device, fill, own, process_pin, process_with, set_format, set_state, timed_out,
+    Device, fill, locked_then, own, process_how, process_pin, process_with, set_format, set_state,
+    timed_out,
 };
 use super::table_allocator::{
     Allocator, allocate, delete, first_kept, free_frame, free_kept, initialize,
@@ -21,8 +22,8 @@ use abi::{NTSTATUS, PIRP, PVOID};
 use nt::{ExAllocatePool2, ExFreePool, KeDelayExecutionThread, POOL_FLAG_NON_PAGED};
 use port::ks::{
     KsAcquireControl, KsAcquireDevice, KsGetDevice, KsGetFirstChild, KsPinAttemptProcessing,
-    KsPinGetLeadingEdgeStreamPointer, KsStreamPointerAdvanceOffsets, KsStreamPointerClone,
-    KsStreamPointerDelete, KsStreamPointerUnlock,
+    KsPinGetLeadingEdgeStreamPointer, KsStreamPointerAdvanceOffsets, KsStreamPointerDelete,
+    KsStreamPointerUnlock,
 };
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
@@ -390,34 +391,10 @@ pub(crate) unsafe extern "win64-unwind" fn pends_start(_device: *mut KSDEVICE) -
 /// Keeps a clone when its frame is cancelled.
 pub(crate) unsafe extern "win64-unwind" fn process_cancellable(pin: *mut KSPIN) -> NTSTATUS {
     // SAFETY: The pin is there.
-    unsafe { clones_unlocked(pin, Some(keeps_cancelled)) }
+    unsafe { process_how(pin, Some(locked_then), Some(keeps_cancelled), true) }
 }
 
 unsafe extern "win64-unwind" fn keeps_cancelled(_clone: *mut KSSTREAM_POINTER) {}
-
-/// # Safety
-///
-/// The pin is there.
-unsafe fn clones_unlocked(
-    pin: *mut KSPIN,
-    cancel: Option<abi::ks::PFNKSSTREAMPOINTER>,
-) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
-    let edge = unsafe { KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_LOCKED) };
-    if edge.is_null() {
-        return STATUS_SUCCESS;
-    }
-    let mut clone = ptr::null_mut();
-    // SAFETY: The edge is there, and the other is a place for a pointer.
-    unsafe { KsStreamPointerClone(edge, cancel, 64, &raw mut clone) };
-    if !clone.is_null() {
-        // SAFETY: The clone is there.
-        unsafe { KsStreamPointerUnlock(clone, 0) };
-    }
-    // SAFETY: The edge is there.
-    unsafe { KsStreamPointerUnlock(edge, 1) };
-    STATUS_PENDING
-}
 
 /// Takes memory when its device is added, and nothing frees it.
 pub(crate) unsafe extern "win64-unwind" fn adds_more(device: *mut KSDEVICE) -> NTSTATUS {

@@ -10,7 +10,23 @@ use abi::ks::{
     KSPIN_DISPATCH, KSSTATE, KSSTREAM_HEADER,
 };
 use abi::{NTSTATUS, PIRP, PVOID};
-use port::ks::*;
+use port::ks::{
+    _KsEdit, FUNCTIONS, KsAcquireControl, KsAcquireDevice, KsAddItemToObjectBag,
+    KsAllocateObjectBag, KsCompletePendingRequest, KsCopyObjectBagItems, KsCreateFilterFactory,
+    KsDeviceRegisterAdapterObject, KsFilterAcquireProcessingMutex, KsFilterAttemptProcessing,
+    KsFilterCreatePinFactory, KsFilterFactorySetDeviceClassesState, KsFilterGetChildPinCount,
+    KsFilterGetFirstChildPin, KsFilterReleaseProcessingMutex, KsFreeObjectBag, KsGetDevice,
+    KsGetFilterFromIrp, KsGetFirstChild, KsGetNextSibling, KsGetParent, KsGetPinFromIrp,
+    KsInitializeDriver, KsPinAcquireProcessingMutex, KsPinAttemptProcessing, KsPinGetAndGate,
+    KsPinGetFirstCloneStreamPointer, KsPinGetLeadingEdgeStreamPointer, KsPinGetParentFilter,
+    KsPinGetReferenceClockInterface, KsPinGetTrailingEdgeStreamPointer,
+    KsPinRegisterFrameReturnCallback, KsPinReleaseProcessingMutex, KsPinSubmitFrame,
+    KsReleaseControl, KsReleaseDevice, KsRemoveItemFromObjectBag, KsStreamPointerAdvance,
+    KsStreamPointerAdvanceOffsets, KsStreamPointerAdvanceOffsetsAndUnlock,
+    KsStreamPointerCancelTimeout, KsStreamPointerClone, KsStreamPointerDelete,
+    KsStreamPointerGetIrp, KsStreamPointerGetMdl, KsStreamPointerGetNextClone, KsStreamPointerLock,
+    KsStreamPointerScheduleTimeout, KsStreamPointerSetStatusCode, KsStreamPointerUnlock,
+};
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 

@@ -5,6 +5,7 @@ use super::table::{DEFAULT, DEVICE, FILTER, GOOD, PIN, Shape, driver_entry, laid
 use super::table_allocator::ALLOCATOR;
 use super::table_bad as bad;
 use super::table_hostile::HOSTILE;
+use super::table_shapes::{CENTRIC, INJECTS, THOROUGH};
 use abi::ks::{
     KSALLOCATOR_DISPATCH, KSDEVICE_DISPATCH, KSFILTER_DISPATCH, KSPIN_DISPATCH,
     KSPIN_FLAG_DO_NOT_USE_STANDARD_TRANSPORT,
@@ -95,6 +96,15 @@ tables! {
         // SAFETY: The tables are of this crate, and stay.
         unsafe { KsDriver::load(driver_entry, Pool::new(log.clone())) }
     };
+    "table-capture-unlocking" "the same, with frames that can be cancelled in flight" []
+        shaped!(Shape {
+            pin: KSPIN_DISPATCH { Process: Some(super::table::process_unlocking), ..PIN },
+            ..GOOD
+        });
+    "table-capture-thorough" "uses mutexes, bags, gates, requests and more factories" []
+        shaped!(THOROUGH);
+    "table-capture-centric" "processes all pins of a filter together" [] shaped!(CENTRIC);
+    "table-capture-injects" "sends frames of its own on" [] shaped!(INJECTS);
     "table-leaks-context" "keeps the context of an allocator that is deleted" [KS_ALLOC_014]
         allocator!(DeleteAllocator leaks_context);
     "table-frees-late" "frees frames of an allocator after it was deleted"

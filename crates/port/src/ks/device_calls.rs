@@ -63,7 +63,6 @@ pub unsafe extern "win64-unwind" fn KsInitializeDriver(
 ///
 /// The descriptor is as of [`KsDriver::new`](crate::KsDriver::new); `made` is NULL or a place for
 /// a pointer.
-#[expect(clippy::too_many_arguments, reason = "Windows's")]
 pub unsafe extern "win64-unwind" fn KsCreateFilterFactory(
     object: PDEVICE_OBJECT,
     descriptor: *const KSFILTER_DESCRIPTOR,

@@ -88,7 +88,7 @@ impl Door {
         let door = Arc::new_cyclic(|me: &Weak<Door>| {
             let (device, device_object) = (Place::new(size_of::<KSDEVICE>()), Place::new(512));
             object::enter(device.address(), me, Object::Device);
-            object::enter(device_object.address(), me, Object::DeviceObject);
+            object::enter(device_object.address(), me, Object::Functional);
             let inner = Inner {
                 device,
                 device_object,

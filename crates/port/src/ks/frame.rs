@@ -86,16 +86,15 @@ impl Door {
         }
         let mut inner = self.inner();
         let inner = &mut *inner;
-        if !inner.pointers.contains_key(&pointer) {
+        inner.pointers.entry(pointer).or_insert_with(|| {
             let size = size_of::<KSSTREAM_POINTER>();
             let place = Place::new(size + context as usize);
             object::enter(place.address(), self.me(), Object::Pointer(pointer));
             if context > 0 {
                 place.write(offset_of!(KSSTREAM_POINTER, Context), place.address() + size);
             }
-            let it = Pointer { place, pin: view.pin, frame: None, cancel, timeout: None };
-            inner.pointers.insert(pointer, it);
-        }
+            Pointer { place, pin: view.pin, frame: None, cancel, timeout: None }
+        });
         fill(inner, pointer, &view)
     }
 

@@ -61,7 +61,7 @@ fn wrong(name: &'static str, rule: RuleId, wanted: &str, is: Option<Object>) {
     let Some(running) = Door::running() else { return };
     let is = match is {
         None => "means nothing",
-        Some(Object::Device | Object::DeviceObject) => "is a device",
+        Some(Object::Device | Object::Functional) => "is a device",
         Some(Object::Factory(_)) => "is a filter factory",
         Some(Object::Filter(_)) => "is a filter",
         Some(Object::Pin(_)) => "is a pin",
@@ -95,7 +95,7 @@ lookups! {
     /// The device that a driver means.
     device () = "a device" KS_DEV_004: Object::Device => ();
     /// The same, by its device object.
-    device_object () = "a device object" KS_DEV_004: Object::DeviceObject => ();
+    device_object () = "a device object" KS_DEV_004: Object::Functional => ();
     /// The factory that a driver means.
     factory u32 = "a filter factory" KS_DEV_004: Object::Factory(it) => it;
     /// The filter that a driver means.

@@ -15,8 +15,8 @@ use stream::{BagOf, FilterId, PinId, PointerId};
 pub(crate) enum Object {
     /// A `KSDEVICE`.
     Device,
-    /// The device object of one.
-    DeviceObject,
+    /// The functional device object of one.
+    Functional,
     /// A `KSFILTERFACTORY`.
     Factory(u32),
     /// A `KSFILTER`.

@@ -88,3 +88,44 @@ fn what_is_mapped_is_destroyed() {
 fn what_is_in_transfer_is_destroyed() {
     check_memory("destroy-in-transfer");
 }
+
+/// The allocator is initialised once, its frames flow while all states are walked, and it is
+/// deleted once, after its last frame came home.
+#[test]
+fn a_capture_source_walks_all_states() {
+    check_on("capture", "stream-states");
+}
+
+/// The same in both kernels: each frame is an allocation, which is destroyed when it is freed.
+#[test]
+fn a_capture_source_fills_video_memory() {
+    check_on("capture", "stream-video-memory");
+}
+
+/// An application's texture is filled, copied, looked at and dropped. Its user-mode driver hands
+/// its commands over, releases it, and the kernel ends it behind the GPU.
+#[test]
+fn a_surface_that_is_dropped() {
+    check_on("softgpu-listed", "surface");
+}
+
+#[test]
+fn a_surface_that_is_dropped_while_it_is_drawn() {
+    check_on("softgpu-listed", "surface-in-flight");
+}
+
+/// On this driver packets have no lists: the user-mode driver itself puts the release off.
+#[test]
+fn surfaces_that_are_released_later() {
+    check_on("softgpu-memory", "surface-deferred");
+}
+
+#[test]
+fn a_group_of_surfaces_that_is_dropped_as_one() {
+    check_on("softgpu-listed", "surface-group");
+}
+
+#[test]
+fn a_shared_surface_that_each_drops_for_itself() {
+    check_on("softgpu-listed", "surface-shared");
+}

@@ -110,6 +110,7 @@ const FAMILIES: &[&str] = &[
     "KMD-PNP-002",
     "KMD-PNP-003",
     "KMD-STD-",
+    "KS-",
 ];
 
 #[test]

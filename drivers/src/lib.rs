@@ -21,6 +21,7 @@ mod escape;
 mod listed;
 mod memory;
 mod moving;
+mod native;
 mod operation;
 mod plug;
 mod recover;
@@ -34,7 +35,9 @@ mod view;
 mod wrapped;
 
 pub use board::Board;
+pub use native::{load_umd, umd_of};
 pub use plug::plug;
 pub use registry::{ALL, Listed, find};
+pub use stream::{ListedStream, STREAMS, find_stream};
 pub use table::GOOD;
 pub use umd::{Flaw as UmdFlaw, with as umd_with};

@@ -628,6 +628,30 @@ pub const ALL: &[Listed] = drivers! {
         plug::softgpu_listed, || umd::with(Flaw::LeavesContext);
     "umd-ignores-sync-alone" "asks to ignore the GPU, and to wait for it" [UMD_LOCK_007]
         plug::softgpu_listed, || umd::with(Flaw::IgnoresSyncAlone);
+    "umd-limits-devices" "makes four devices of an adapter, and no more" [UMD_ADAPTER_005]
+        plug::softgpu_listed, || umd::with(Flaw::LimitsDevices);
+    "umd-keeps-adapter" "keeps what it has of an adapter that is closed" [UMD_ADAPTER_002]
+        plug::softgpu_listed, || umd::with(Flaw::KeepsAdapter);
+    "umd-shares-differently" "describes what it shares by what it has made before" [UMD_RES_005]
+        plug::softgpu_listed, || umd::with(Flaw::SharesDifferently);
+    "umd-wraps-or-fails" "makes nothing in system memory that it cannot wrap" [UMD_RES_007]
+        plug::softgpu_listed, || umd::with(Flaw::WrapsOrFails);
+    "umd-reads-reserved" "makes more room for what has a vertex format, vertices or not" [UMD_RES_008]
+        plug::softgpu_listed, || umd::with(Flaw::ReadsReserved);
+    "umd-defers-by-own-handle" "releases later, by a handle that is dead then" [UMD_DESTROY_003]
+        plug::softgpu_listed, || umd::with(Flaw::DefersByOwnHandle);
+    "umd-frees-by-list-first" "frees the allocations of a resource by list, and the resource then" [UMD_DESTROY_008]
+        plug::softgpu_listed, || umd::with(Flaw::FreesByListFirst);
+    "umd-assumes-not-in-use" "frees what the GPU uses as if it did not" [UMD_DESTROY_012]
+        plug::softgpu_memory, || umd::with(Flaw::AssumesNotInUse);
+    "umd-retries-at-once" "tries a lock that was refused again at once" [UMD_LOCK_006]
+        plug::softgpu_listed, || umd::with(Flaw::RetriesAtOnce);
+    "umd-hides-primaries" "does not say which primaries it writes" [UMD_SUBMIT_007]
+        plug::softgpu_memory, || umd::with(Flaw::HidesPrimaries);
+    "umd-mixes-devices" "keeps in one place, for all devices, what it is making" [UMD_THREAD_002]
+        plug::softgpu_listed, || umd::with(Flaw::MixesDevices);
+    "umd-waits-ahead" "has the GPU wait ahead of commands that it collected before" [SYNC_CREATE_013]
+        |log| plug::softgpu_virtual(MmuPlan::default(), log), || umd::with(Flaw::WaitsAhead);
     "umd-frees-shared-by-list" "frees the allocations of a shared resource by list" [UMD_DESTROY_009]
         plug::softgpu_listed, || umd::with(Flaw::FreesSharedByList);
     "umd-unlocks-behind" "unlocks what the application has locked when it flushes" [UMD_LOCK_004]

@@ -35,6 +35,8 @@ fn check(driver: &Listed) -> Result<(), String> {
 
 fn check_all(good: bool) {
     let some = ALL.iter().filter(|it| it.breaks.is_empty() == good);
+    // Who is bad in user mode is flown by applications.
+    let some = some.filter(|it| good || it.umd.is_none());
     let wrong: Vec<String> = some.filter_map(|it| check(it).err()).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

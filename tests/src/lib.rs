@@ -1,6 +1,7 @@
 //! What the stories share: flights by name, and kernels without a scenario.
 #![deny(unsafe_code)] // Those who play applications are not safe.
 
+pub mod asked;
 pub mod c_umd;
 mod careful;
 mod case;
@@ -11,10 +12,13 @@ mod keeper;
 mod life;
 pub mod memory;
 mod model;
+mod picture;
+pub mod raw;
 pub mod sight;
 pub mod sync;
 mod texts;
 mod variant;
+mod watch;
 
 pub use careful::Careful;
 pub use case::{Case, Seen};
@@ -23,20 +27,22 @@ pub use hostile::{call_as_told, call_unguarded};
 pub use keeper::{Keeper, When};
 pub use life::{Dice, life};
 pub use model::Model;
+pub use picture::{Picture, draw};
 pub use texts::read_as_told;
 pub use variant::Variant;
+pub use watch::{Watch, Watched};
 
 use flight::{Crew, Event, Log, Passive};
 use kernel::{AdapterId, Kernel, Plugged};
 use std::sync::Arc;
 use verify::Verifier;
-use windtunnel::{Flown, On, SCENARIOS, Scenario, find_scenario, fly};
+use windtunnel::{Driver, Flown, On, SCENARIOS, Scenario, find_scenario, fly_driver};
 
 /// Flies a driver through a scenario, both by name.
 pub fn flown(driver: &str, scenario: &str, on: impl Into<On>) -> Flown {
-    let driver = drivers::find(driver).unwrap_or_else(|| panic!("there is no driver {driver}"));
+    let driver = Driver::find(driver).unwrap_or_else(|| panic!("there is no driver {driver}"));
     let story = find_scenario(scenario).unwrap_or_else(|| panic!("no scenario {scenario}"));
-    fly(driver, story, on).unwrap_or_else(|why| panic!("{scenario}: {}", why.0))
+    fly_driver(driver, story, on).unwrap_or_else(|why| panic!("{scenario}: {}", why.0))
 }
 
 /// The good scenarios that a driver offers everything for.

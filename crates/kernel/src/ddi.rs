@@ -10,7 +10,7 @@ use crate::gate::{Class, Pass};
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::listed::{BufferSizes, ListedSubmission, Patching, Rendering};
-use crate::lock::{Counter, Once};
+use crate::lock::Once;
 use crate::miniport::{
     Answer, Births, Blank, Born, Cancelled, CollectReason, ContextOrder, Doomed, DriverAllocation,
     DriverContext, DriverDevice, DriverProcess, DriverResource, DriverView, Escape, Features,
@@ -194,8 +194,6 @@ pub(crate) struct Driver {
     pub(crate) adapter: Subject,
     /// Its hardware was pulled out, and it was told.
     pub(crate) pulled: Once<()>,
-    /// Numbers the calls of all drivers of its kernel.
-    pub(crate) calls: Arc<Counter>,
 }
 
 /// Whom a call is for, and what it says of what it carries, inside the call.
@@ -718,7 +716,7 @@ impl Driver {
         body: impl FnOnce(&dyn Miniport, &mut L) -> Answer<T>,
     ) -> Answer<T> {
         self.host.breathe(at);
-        let number = self.calls.next();
+        let number = self.log.next_call();
         let inside = InCall::enter(number, whom.process, ddi.class == Class::Scheduler);
         if ddi.class.is_exclusive() {
             InCall::exclude();

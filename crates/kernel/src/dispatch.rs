@@ -286,7 +286,13 @@ impl Kernel {
         Ok(world.contexts.get(number).map_or(0, |it| it.line.priority))
     }
 
-    /// Tells a driver of a packet that will never be sent. Answers whether it did.
+    /// How many packets of a context are not over.
+    pub fn unfinished(&self, process: ProcessId, context: Handle) -> Result<u32, Refused> {
+        let world = self.world.hold();
+        let number = world.resolve(process, Argument::Context, context, Kind::Context)?;
+        Ok(world.contexts.get(number).map_or(0, |it| it.flying))
+    }
+
     /// A packet is over, or will never be sent.
     fn end_load(&self, world: &mut World, load: &Load) {
         if let Load::Listed(packet) = load {
@@ -387,7 +393,6 @@ impl Kernel {
         }
     }
 
-    /// Sends what can be sent of a context, waiting for the pass.
     /// The first packet that a context sent is done, or counts as done: what comes behind it
     /// happens.
     pub(crate) fn finish_sent(&self, world: &mut World, context: u32) -> u64 {

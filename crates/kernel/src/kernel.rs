@@ -1,6 +1,6 @@
 //! The kernel: the world, who runs it, and what it does between calls.
 
-use crate::lock::{Counter, Lock, Once};
+use crate::lock::{Lock, Once};
 use crate::miniport::Miniport;
 use crate::world::World;
 use flight::{Host, Log, Machine, Passive, Pool, Subject, Ticket, What, Witness, Woken};
@@ -16,8 +16,6 @@ pub struct Kernel {
     pub(crate) log: Arc<Log>,
     /// Rung when a job may be runnable.
     pub(crate) bell: Ticket,
-    /// Numbers the calls of drivers.
-    pub(crate) calls: Arc<Counter>,
     /// Who looks at the bytes that paging work moves.
     pub(crate) witness: Once<Arc<dyn Witness>>,
 }
@@ -49,8 +47,8 @@ impl Kernel {
     pub fn new(host: Arc<dyn Host>, log: Arc<Log>) -> Arc<Self> {
         let bell = Ticket::new("a job");
         let world = Lock::new(World::new());
-        let (calls, witness) = (Arc::default(), Once::new());
-        Arc::new(Self { world, host, log, bell, calls, witness })
+        let witness = Once::new();
+        Arc::new(Self { world, host, log, bell, witness })
     }
 
     /// Has somebody look at the bytes that paging work moves. The first one stays.

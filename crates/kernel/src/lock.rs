@@ -10,13 +10,12 @@
 
 // `cargo xtask test` makes both builds: the order in which it is taken is drawn, or all are tried.
 #[cfg(loom)]
-use loom::sync::{Mutex, MutexGuard, atomic::AtomicU32};
+use loom::sync::{Mutex, MutexGuard};
 #[cfg(shuttle)]
-use shuttle::sync::{Mutex, MutexGuard, atomic::AtomicU32};
+use shuttle::sync::{Mutex, MutexGuard};
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 #[cfg(not(any(shuttle, loom)))]
-use std::sync::{Mutex, MutexGuard, atomic::AtomicU32};
+use std::sync::{Mutex, MutexGuard};
 
 /// A held lock. Whoever goes on with it takes it over, and gives it back or lets it go: a step
 /// that calls a driver in between lets it go and comes back with another.
@@ -37,16 +36,5 @@ impl<T> Lock<T> {
     /// Holds it. A panic of ours while it was held is the end of the run anyway.
     pub(crate) fn hold(&self) -> Held<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Gives numbers from one on, each once, to whoever asks. They say nothing about anything else,
-/// so no lock is needed.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU32);
-
-impl Counter {
-    pub(crate) fn next(&self) -> u32 {
-        self.0.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 }

@@ -346,6 +346,13 @@ impl World {
         }
     }
 
+    /// A client's name of a view: of its newest instance.
+    pub(crate) fn newest_name(&self, view: u32) -> Option<Handle> {
+        let renames = self.renames_of(view);
+        let newest = renames.and_then(|it| it.instances.get(it.newest)?.handle);
+        newest.or_else(|| self.views.get(view).map(|it| it.handle))
+    }
+
     /// The view that a client's name leads to, if that is the name of its newest instance.
     pub(crate) fn newest_view(&self, named: Subject) -> Result<u32, BadHandle> {
         let retired = || Err(BadHandle::Retired(self.as_view(named)));

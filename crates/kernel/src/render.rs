@@ -19,6 +19,7 @@ use crate::miniport::{Generation, Refusal, Token};
 use crate::operation::PAGE;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::world::World;
 use flight::{Fence, Kind, Passive, Ram, RuleId, Run, Subject, What, Who};
 use std::sync::Arc;
 
@@ -149,9 +150,7 @@ impl Kernel {
     pub fn brings_listed(&self, process: ProcessId, device: Handle) -> bool {
         let world = self.world.hold();
         let number = world.resolve(process, Argument::Device, device, Kind::Device);
-        let device = number.ok().and_then(|it| world.devices.get(it));
-        let on = device.and_then(|it| world.adapters.get(it.adapter));
-        on.is_some_and(|it| it.driver.generation == Generation::One)
+        number.is_ok_and(|it| world.brings_listed(it))
     }
 
     /// What a client's list names: counted as named, until its call is over.
@@ -463,6 +462,14 @@ impl Kernel {
             });
             self.log.judge(RuleId::KMD_RENDER_007, Who::Driver, about, RENDER, broken);
         }
+    }
+}
+
+impl World {
+    /// Whether what packets of a device list is brought: so it was before WDDM 2.
+    pub(crate) fn brings_listed(&self, device: u32) -> bool {
+        let on = self.devices.get(device).and_then(|it| self.adapters.get(it.adapter));
+        on.is_some_and(|it| it.driver.generation == Generation::One)
     }
 }
 

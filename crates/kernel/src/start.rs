@@ -248,7 +248,6 @@ impl Kernel {
             log: self.log.clone(),
             adapter,
             pulled: Once::new(),
-            calls: self.calls.clone(),
         });
         world.adapters.add(Adapter {
             driver: driver.clone(),

@@ -6,19 +6,20 @@ use crate::called::{self, Frame, InFunction};
 use crate::device::Device;
 use crate::result::{self, BROKEN};
 use crate::umd::Umd;
-use abi::hresult::{E_INVALIDARG, E_NOTIMPL, S_OK, succeeded};
+use abi::hresult::{E_INVALIDARG, E_NOTIMPL, succeeded};
 use abi::umd::{
-    D3D_UMD_INTERFACE_VERSION_WDDM2_0, D3D9_INTERFACE, D3DDDI_ADAPTERCALLBACKS,
-    D3DDDI_ADAPTERFUNCS, D3DDDI_DEVICEFUNCS, D3DDDIARG_OPENADAPTER,
+    D3D_UMD_INTERFACE_VERSION_WDDM2_0, D3D9_INTERFACE, D3DDDI_ADAPTERFUNCS, D3DDDI_DEVICEFUNCS,
+    D3DDDIARG_OPENADAPTER,
 };
 use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
 use flight::{Hex, Host, Kind, Log, Passive, RuleId, Subject, What, Who};
 use kernel::Kernel;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use thunk::{Client, Session};
 
 /// The Direct3D runtime of a run: it counts what it makes. Clones are the same.
@@ -31,6 +32,8 @@ pub(crate) struct Run {
     adapters: AtomicU32,
     pub(crate) devices: AtomicU32,
     pub(crate) surfaces: AtomicU32,
+    /// What drivers said of shared resources, by what they were asked for.
+    pub(crate) shared: Mutex<BTreeMap<Vec<u8>, Vec<Vec<u8>>>>,
 }
 
 /// An adapter that is open, for an application.
@@ -57,7 +60,6 @@ pub(crate) struct Opened {
     pub(crate) subject: Subject,
     pub(crate) handle: usize,
     pub(crate) kernel: D3DKMT_HANDLE,
-    callbacks: D3DDDI_ADAPTERCALLBACKS,
     table: OnceLock<Table>,
     pub(crate) devices: AtomicU32,
     /// Whether the driver has asked its miniport what the hardware can do.
@@ -85,8 +87,13 @@ impl Runtime {
     /// A runtime on a kernel.
     pub fn new(kernel: &Arc<Kernel>) -> Self {
         let count = AtomicU32::default;
-        let run =
-            Run { kernel: kernel.clone(), adapters: count(), devices: count(), surfaces: count() };
+        let run = Run {
+            kernel: kernel.clone(),
+            adapters: count(),
+            devices: count(),
+            surfaces: count(),
+            shared: Mutex::default(),
+        };
         Self(Arc::new(run))
     }
 
@@ -110,7 +117,6 @@ impl Runtime {
             subject: Kind::UserAdapter.nr(number),
             handle: called::handle(),
             kernel,
-            callbacks: callbacks::ADAPTER,
             table: OnceLock::new(),
             devices: AtomicU32::new(0),
             asked: AtomicBool::new(false),
@@ -131,7 +137,7 @@ impl Opened {
             hAdapter: ptr::without_provenance_mut(self.handle),
             Interface: D3D9_INTERFACE,
             Version: D3D_UMD_INTERFACE_VERSION_WDDM2_0,
-            pAdapterCallbacks: &raw const self.callbacks,
+            pAdapterCallbacks: &raw const callbacks::ADAPTER,
             pAdapterFuncs: &raw mut functions,
             DriverVersion: 0,
         };
@@ -194,6 +200,20 @@ impl Opened {
     }
 }
 
+impl Opened {
+    /// A driver that counts what it has of an adapter has nothing when that is closed.
+    fn judge_freed(&self) {
+        let Some(counts) = self.umd.counts else { return };
+        let left = counts(self.handle);
+        let broken = (left > 0).then(|| {
+            format!(
+                "the adapter is closed, and {left} objects that the driver made for it are left"
+            )
+        });
+        self.judge(RuleId::UMD_ADAPTER_002, Who::Umd, "pfnCloseAdapter", broken);
+    }
+}
+
 /// Calls a function of a driver: says so, and catches a panic.
 pub(crate) fn call(
     log: &Log,
@@ -243,7 +263,7 @@ impl Adapter {
         }
         self.0.close();
         called::forget_adapter(self.0.handle);
-        let _: HRESULT = S_OK;
+        self.0.judge_freed();
         Ok(())
     }
 }

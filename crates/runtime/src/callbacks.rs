@@ -64,14 +64,15 @@ mod free;
 mod lock;
 mod memory;
 mod sync;
-mod traps;
+pub(crate) mod traps;
 mod work;
 
 use crate::adapter::Opened;
 use crate::called;
 use crate::device::Inner;
+use crate::ledger::Ledger;
 use crate::result::{BROKEN, result};
-use abi::hresult::{E_FAIL, E_INVALIDARG, S_OK, succeeded};
+use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_FAIL, E_INVALIDARG, S_OK, succeeded};
 use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS};
 use abi::{HANDLE, HRESULT, NTSTATUS};
 use flight::{At, Hex, Passive, RuleId, What, Who};
@@ -79,14 +80,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use thunk::claims;
 
-/// The callbacks of an adapter.
-pub(crate) const ADAPTER: D3DDDI_ADAPTERCALLBACKS = D3DDDI_ADAPTERCALLBACKS {
+/// The callbacks of an adapter. They stay: a driver may call them too late, and is answered.
+pub(crate) static ADAPTER: D3DDDI_ADAPTERCALLBACKS = D3DDDI_ADAPTERCALLBACKS {
     pfnQueryAdapterInfoCb: Some(context::query_adapter_info),
     ..traps::ADAPTER
 };
 
-/// The callbacks of a device.
-pub(crate) const DEVICE: D3DDDI_DEVICECALLBACKS = D3DDDI_DEVICECALLBACKS {
+/// The callbacks of a device. They stay, too.
+pub(crate) static DEVICE: D3DDDI_DEVICECALLBACKS = D3DDDI_DEVICECALLBACKS {
     pfnAllocateCb: Some(allocate::allocate),
     pfnDeallocateCb: Some(free::deallocate),
     pfnDeallocate2Cb: Some(free::deallocate2),
@@ -200,13 +201,25 @@ fn entered(
             return E_FAIL;
         }
         log.emit(device.subject, What::UmdCallback { name: name.into() });
-        let answer = At::here(device.host(), |at| match at {
-            At::Passive(at) => body(&device, at),
-            _ => Err(E_FAIL),
-        });
+        // A lock is judged before it is refused.
+        let refused = if name == lock::LOCK { None } else { device.ledger().refuse(name) };
+        let answer = match refused {
+            Some(refused) => {
+                if matches!(name, "pfnRenderCb" | "pfnSubmitCommandCb") {
+                    work::lose(&device);
+                }
+                Err(refused)
+            }
+            None => At::here(device.host(), |at| match at {
+                At::Passive(at) => body(&device, at),
+                _ => Err(E_FAIL),
+            }),
+        };
         let answer = answer.err().unwrap_or(S_OK);
         if !succeeded(answer) {
-            device.ledger().failed.push(answer);
+            let mut ledger = device.ledger();
+            ledger.failed.push(answer);
+            ledger.removed |= answer == D3DDDIERR_DEVICEREMOVED;
         }
         let result = Hex(answer.cast_unsigned());
         log.emit(device.subject, What::UmdAnswer { name: name.into(), result });
@@ -284,15 +297,38 @@ impl Inner {
     fn context(&self, handle: HANDLE, name: &'static str) -> Result<u32, HRESULT> {
         let ledger = self.ledger();
         let found = ledger.contexts.get(&handle.addr()).map(|it| it.kernel);
-        let none = ledger.contexts.is_empty();
+        let none = !ledger.had_context;
         drop(ledger);
-        let broken = (found.is_none() && none)
+        let lost = found.is_none();
+        let mixed = self.judge_mixed(lost, name, |it| it.contexts.contains_key(&handle.addr()));
+        let broken = (lost && none && !mixed)
             .then(|| format!("{name} was called, and the driver has no context: none is given"));
         self.judge(RuleId::UMD_ADAPTER_004, name, broken);
-        let broken = (found.is_none() && !none)
+        let broken = (lost && !none && !mixed)
             .then(|| format!("hContext of {name} means no context of this device"));
         self.judge(RuleId::UMD_SUBMIT_006, name, broken);
         found.ok_or(E_INVALIDARG)
+    }
+
+    /// A handle that is none of this device's may be another's: then two threads have mixed up
+    /// what they do. Answers whether they have.
+    fn judge_mixed(&self, lost: bool, name: &'static str, has: impl Fn(&Ledger) -> bool) -> bool {
+        let me = flight::current_thread();
+        let others = if lost { called::devices() } else { Vec::new() };
+        let other = others.iter().find(|it| {
+            let apart = it.handle != self.handle && it.thread() != Some(me);
+            apart && Arc::ptr_eq(&it.adapter.run, &self.adapter.run) && has(&it.ledger())
+        });
+        let broken = other.map(|it| {
+            format!(
+                "thread {me} is in the driver for {}, and {name} names what is {}'s, which thread \
+                 {} uses",
+                self.subject,
+                it.subject,
+                it.thread().unwrap_or_default()
+            )
+        });
+        !self.judge(RuleId::UMD_THREAD_002, name, broken)
     }
 
     /// The kernel's handle of a resource that a driver names by the runtime's: zero for none.
@@ -303,9 +339,18 @@ impl Inner {
         let ledger = self.ledger();
         let found = ledger.groups.get(&handle.addr()).map(|it| it.kernel);
         let driver = ledger.by_driver(handle.addr()).is_some();
-        let over = ledger.was(handle.addr());
+        let (over, dead) = (ledger.was(handle.addr()), ledger.is_dead(handle.addr()));
         drop(ledger);
-        let broken = found.is_none().then(|| {
+        let lost = found.is_none();
+        let mixed = self.judge_mixed(lost, name, |it| it.groups.contains_key(&handle.addr()));
+        let broken = (lost && dead).then(|| {
+            format!(
+                "hResource of {name} is the driver's handle of a resource that was dropped: it \
+                 means nothing"
+            )
+        });
+        self.judge(RuleId::UMD_DESTROY_003, name, broken);
+        let broken = (lost && !dead && !mixed).then(|| {
             let what = match (driver, over) {
                 (true, _) => "is the driver's own handle: the runtime's is the one it was given",
                 (_, true) => "means a resource that is over",

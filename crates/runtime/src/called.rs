@@ -115,6 +115,11 @@ pub(crate) fn device(handle: usize) -> Option<Arc<Inner>> {
     known().devices.get(&handle).and_then(Weak::upgrade)
 }
 
+/// Every device that there is.
+pub(crate) fn devices() -> Vec<Arc<Inner>> {
+    known().devices.values().filter_map(Weak::upgrade).collect()
+}
+
 /// A device that there was.
 pub(crate) fn gone(handle: usize) -> Option<Gone> {
     known().gone.iter().rev().find(|it| it.handle == handle).cloned()

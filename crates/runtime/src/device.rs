@@ -7,17 +7,20 @@ use crate::called::{self, Frame};
 use crate::gate::Gate;
 use crate::ledger::{Ledger, Stage};
 use crate::result::{self, result};
-use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_FAIL, E_INVALIDARG, E_NOTIMPL, succeeded};
+use abi::hresult::{
+    D3DDDIERR_DEVICEREMOVED, D3DERR_OUTOFVIDEOMEMORY, E_FAIL, E_INVALIDARG, E_NOTIMPL,
+    E_OUTOFMEMORY, succeeded,
+};
 use abi::kmt::D3DKMT_DEVICEEXECUTION_ACTIVE;
 use abi::umd::{
     D3D_UMD_INTERFACE_VERSION_WDDM2_0, D3D9_INTERFACE, D3DDDI_CREATEDEVICEFLAGS,
-    D3DDDI_DEVICECALLBACKS, D3DDDI_DEVICEFUNCS, D3DDDIARG_CREATEDEVICE,
+    D3DDDI_DEVICEFUNCS, D3DDDIARG_CREATEDEVICE,
 };
 use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
 use flight::{Host, Kind, Log, Passive, RuleId, Subject, What};
 use std::fmt;
 use std::ptr;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A device of an application. Clones are the same.
@@ -32,9 +35,13 @@ pub(crate) struct Inner {
     /// The kernel's handle of it.
     pub(crate) kernel: D3DKMT_HANDLE,
     shared: bool,
-    callbacks: D3DDDI_DEVICECALLBACKS,
     table: OnceLock<Table>,
     gate: Gate,
+    /// The thread that was last in the driver for it, and one more.
+    thread: AtomicU32,
+    /// Somebody destroys it; and the driver was told so.
+    ending: AtomicBool,
+    over: AtomicBool,
     ledger: Mutex<Ledger>,
 }
 
@@ -56,6 +63,11 @@ impl Inner {
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         // A panic of ours leaves books that are still in order.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread that was last in the driver for it.
+    pub(crate) fn thread(&self) -> Option<u32> {
+        self.thread.load(Relaxed).checked_sub(1)
     }
 
     /// The driver's own handle.
@@ -88,6 +100,12 @@ impl Inner {
             )
         });
         self.judge_client(RuleId::UMD_THREAD_001, name, broken);
+        // Who had to wait looks again: the driver's handles may be over.
+        if self.over.load(Relaxed) || resource.is_some_and(|it| self.is_dropped(it)) {
+            self.gate.leave(self.host());
+            return E_INVALIDARG;
+        }
+        self.thread.store(flight::current_thread() + 1, Relaxed);
         self.ledger().failed.clear();
         self.host().breathe(at);
         let frame = Frame { of: self.handle, name, resource };
@@ -95,6 +113,11 @@ impl Inner {
         self.judge_removed(name, answer);
         self.gate.leave(self.host());
         answer
+    }
+
+    fn is_dropped(&self, resource: usize) -> bool {
+        let ledger = self.ledger();
+        ledger.groups.get(&resource).is_none_or(|it| it.stage == Stage::Dropped)
     }
 
     /// A callback in the call has answered that the device is removed: so must the call.
@@ -127,9 +150,11 @@ impl Device {
             handle: called::handle(),
             kernel,
             shared,
-            callbacks: callbacks::DEVICE,
             table: OnceLock::new(),
             gate: Gate::default(),
+            thread: AtomicU32::new(0),
+            ending: AtomicBool::new(false),
+            over: AtomicBool::new(false),
             ledger: Mutex::default(),
         });
         let of = adapter.subject;
@@ -137,7 +162,9 @@ impl Device {
         called::keep_device(inner.handle, &inner);
         adapter.devices.fetch_add(1, Relaxed);
         let device = Self(inner);
-        match device.make(shared) {
+        let made = device.make(shared);
+        device.judge_ceiling(made.as_ref().err().copied());
+        match made {
             Ok(table) => {
                 let _ = device.0.table.set(table); // It is the first.
                 Ok(device)
@@ -158,7 +185,7 @@ impl Device {
             hDevice: ptr::without_provenance_mut(inner.handle),
             Interface: D3D9_INTERFACE,
             Version: D3D_UMD_INTERFACE_VERSION_WDDM2_0,
-            pCallbacks: &raw const inner.callbacks,
+            pCallbacks: &raw const callbacks::DEVICE,
             pDeviceFuncs: &raw mut functions,
             Flags: D3DDDI_CREATEDEVICEFLAGS { Value: flags },
             ..D3DDDIARG_CREATEDEVICE::ZERO
@@ -182,15 +209,42 @@ impl Device {
         Ok(Table { driver: args.hDevice.addr(), functions })
     }
 
+    /// A driver that has made devices makes another, as long as there is memory.
+    fn judge_ceiling(&self, answer: Option<HRESULT>) {
+        const ALLOWED: [HRESULT; 3] =
+            [E_OUTOFMEMORY, D3DERR_OUTOFVIDEOMEMORY, D3DDDIERR_DEVICEREMOVED];
+        let others = self.0.adapter.devices.load(Relaxed).saturating_sub(1);
+        let refused = answer.filter(|it| !ALLOWED.contains(it) && others > 0);
+        // One that was refused itself hands that on.
+        let refused = refused.filter(|_| self.0.ledger().failed.is_empty());
+        let broken = refused.map(|it| {
+            let it = result::name(it);
+            format!("the adapter has {others} devices, and the next one is answered {it}")
+        });
+        self.0.judge(RuleId::UMD_ADAPTER_005, "pfnCreateDevice", broken);
+    }
+
+    /// Has the runtime refuse a callback once, the next time that the driver calls it for this
+    /// device: with this result, and without doing anything.
+    pub fn refuse_next(&self, callback: &'static str, result: HRESULT) {
+        self.0.ledger().refusing = Some((callback, result));
+    }
+
+    /// Forgets that. Answers whether the callback was refused.
+    pub fn stop_refusing(&self) -> bool {
+        self.0.ledger().refusing.take().is_none()
+    }
+
     /// Destroys it (`DestroyDevice`). What the driver still has of it by then is its fault.
     pub fn destroy(&self, at: &mut Passive) -> Result<(), HRESULT> {
         const NAME: &str = "pfnDestroyDevice";
-        if called::device(self.0.handle).is_none() {
+        if called::device(self.0.handle).is_none() || self.0.ending.swap(true, Relaxed) {
             return Err(E_INVALIDARG);
         }
         self.drop_all(at);
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnDestroyDevice;
         let answer = self.0.call(at, (NAME, None), slot, |destroy, driver| {
+            self.0.over.store(true, Relaxed); // Nobody else is inside.
             // SAFETY: The driver gave the function and its handle.
             unsafe { destroy(driver) }
         });
@@ -237,7 +291,15 @@ impl Device {
         inner.log().emit(inner.subject, What::UserDeviceDestroyed {});
     }
 
-    /// The adapter that it is of.
+    /// How much the driver has of it: resources, allocations, contexts, paging queues and
+    /// synchronisation objects. Nothing, when a good one has destroyed it.
+    pub fn owed(&self) -> usize {
+        let it = self.0.ledger();
+        let objects = it.contexts.len() + it.queues.len() + it.objects.len();
+        it.groups.len() + it.pieces.len() + objects
+    }
+
+    /// The process that it is of.
     pub fn client(&self) -> &thunk::Client {
         &self.0.adapter.client
     }

@@ -21,6 +21,12 @@ impl From<Rect> for RECT {
     }
 }
 
+/// What the application draws with: what it was drawn with before, and how much was submitted.
+struct Drawing {
+    before: Vec<(usize, Option<u64>)>,
+    submissions: u64,
+}
+
 /// Success, or the driver's error.
 pub(crate) fn checked(answer: HRESULT) -> Result<(), HRESULT> {
     if succeeded(answer) { Ok(()) } else { Err(answer) }
@@ -39,13 +45,37 @@ impl Device {
         self.0.ledger().groups.get(&resource.0).map_or(0, |it| it.locks.len())
     }
 
-    /// The application is about to draw with these.
-    fn drawing(&self, with: &[Resource]) {
+    /// The application is about to draw with these. Answers what they were drawn with before.
+    fn drawing(&self, with: &[Resource]) -> Drawing {
         let ledger = &mut *self.0.ledger();
+        ledger.drawing = with.iter().map(|it| it.0).collect();
+        let mut before = Vec::new();
         for it in with {
             if let Some(group) = ledger.groups.get_mut(&it.0) {
+                before.push((it.0, group.drawn));
                 group.drawn = Some(ledger.submissions);
             }
+        }
+        Drawing { before, submissions: ledger.submissions }
+    }
+
+    /// It has drawn to a surface, or could not.
+    fn drawn(&self, drawing: Drawing, (to, index): (Resource, u32), answer: HRESULT) {
+        let ledger = &mut *self.0.ledger();
+        if !succeeded(answer) {
+            // One that is there twice was first what it is.
+            for (handle, before) in drawing.before.into_iter().rev() {
+                if let Some(group) = ledger.groups.get_mut(&handle) {
+                    group.drawn = before;
+                }
+            }
+            return;
+        }
+        // What a driver submits meanwhile may be this already, or what was before it.
+        let waits = ledger.submissions == drawing.submissions;
+        let group = ledger.groups.get_mut(&to.0).filter(|it| waits && it.is_displayable());
+        if let Some(group) = group.filter(|it| it.drawn.is_some()) {
+            group.written.insert(index);
         }
     }
 
@@ -79,12 +109,15 @@ impl Device {
             Color: color,
             ..D3DDDIARG_COLORFILL::ZERO
         };
-        self.drawing(&[resource]);
+        // What has no pixels draws nothing.
+        let with = [resource];
+        let drawing = self.drawing(if area.is_empty() { &[] } else { &with });
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnColorFill;
         let answer = self.0.call(at, (NAME, Some(resource.0)), slot, |fill, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { fill(driver, &raw const args) }
         });
+        self.drawn(drawing, (resource, surface), answer);
         self.judge_index(NAME, (resource, surface), answer);
         checked(answer)
     }
@@ -106,12 +139,14 @@ impl Device {
             DstRect: to_area.into(),
             ..D3DDDIARG_BLT::ZERO
         };
-        self.drawing(&[from, to]);
+        let with = [from, to];
+        let drawing = self.drawing(if to_area.is_empty() { &[] } else { &with });
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnBlt;
         let answer = self.0.call(at, (NAME, Some(to.0)), slot, |blt, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { blt(driver, &raw const args) }
         });
+        self.drawn(drawing, (to, to_surface), answer);
         self.judge_index(NAME, (from, from_surface), answer);
         self.judge_index(NAME, (to, to_surface), answer);
         checked(answer)

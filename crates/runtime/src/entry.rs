@@ -61,14 +61,20 @@ macro_rules! callbacks {
 /// Every function of a driver that is driven.
 pub const FUNCTIONS: &[FunctionLine] = functions! {
     "OpenAdapter" "Direct3D 9 only, of WDDM 1.3 and 2.0" [];
-    "pfnCreateDevice" "no command buffer is given: the driver makes its contexts" [UMD_ADAPTER_003];
-    "pfnCloseAdapter" "" [UMD_ADAPTER_001];
+    "pfnCreateDevice" "no command buffer is given: the driver makes its contexts" [
+        UMD_ADAPTER_003 UMD_ADAPTER_005
+    ];
+    "pfnCloseAdapter" "" [UMD_ADAPTER_001 UMD_ADAPTER_002];
     "pfnDestroyDevice" "" [
         UMD_DESTROY_002 UMD_DESTROY_005 UMD_DESTROY_006 UMD_DESTROY_007 UMD_DESTROY_013
         UMD_LOCK_003 UMD_THREAD_001 UMD_ERR_003
     ];
-    "pfnCreateResource" "" [UMD_RES_001 UMD_RES_006 UMD_RES_010];
-    "pfnCreateResource2" "" [UMD_RES_001 UMD_RES_006 UMD_RES_010];
+    "pfnCreateResource" "" [
+        UMD_RES_001 UMD_RES_005 UMD_RES_006 UMD_RES_007 UMD_RES_008 UMD_RES_010
+    ];
+    "pfnCreateResource2" "" [
+        UMD_RES_001 UMD_RES_005 UMD_RES_006 UMD_RES_007 UMD_RES_008 UMD_RES_010
+    ];
     "pfnOpenResource" "" [UMD_RES_001];
     "pfnDestroyResource" "" [UMD_DESTROY_004 UMD_DESTROY_024 UMD_ERR_004];
     "pfnLock" "whole surfaces only" [UMD_LOCK_001 UMD_LOCK_008 UMD_RES_002];
@@ -86,17 +92,21 @@ pub const FUNCTIONS: &[FunctionLine] = functions! {
 /// Every callback that is served.
 pub const CALLBACKS: &[CallbackLine] = callbacks! {
     "pfnQueryAdapterInfoCb" "D3DKMTQueryAdapterInfo" "" [];
-    "pfnAllocateCb" "D3DKMTCreateAllocation" "" [UMD_RES_003 UMD_RES_004 UMD_RES_009 UMD_SUBMIT_005];
+    "pfnAllocateCb" "D3DKMTCreateAllocation" "memory of the application's is not wrapped" [
+        UMD_RES_003 UMD_RES_004 UMD_RES_009 UMD_SUBMIT_005
+    ];
     "pfnDeallocateCb" "D3DKMTDestroyAllocation2" "" [
-        UMD_DESTROY_001 UMD_DESTROY_008 UMD_DESTROY_009 UMD_DESTROY_010 UMD_DESTROY_011
+        UMD_DESTROY_001 UMD_DESTROY_003 UMD_THREAD_002 UMD_DESTROY_008 UMD_DESTROY_009 UMD_DESTROY_010 UMD_DESTROY_011
         UMD_DESTROY_023
     ];
-    "pfnDeallocate2Cb" "D3DKMTDestroyAllocation2" "" [];
+    "pfnDeallocate2Cb" "D3DKMTDestroyAllocation2" "" [UMD_DESTROY_012];
     "pfnSetPriorityCb" "D3DKMTSetAllocationPriority" "" [];
     "pfnQueryResidencyCb" "D3DKMTQueryAllocationResidency" "" [];
-    "pfnRenderCb" "D3DKMTRender" "one context" [UMD_ADAPTER_004 UMD_SUBMIT_003 UMD_SUBMIT_004];
-    "pfnSubmitCommandCb" "D3DKMTSubmitCommand" "" [UMD_ADAPTER_004];
-    "pfnLockCb" "D3DKMTLock" "" [UMD_LOCK_007 UMD_RES_004];
+    "pfnRenderCb" "D3DKMTRender" "one context" [
+        UMD_ADAPTER_004 UMD_LOCK_005 UMD_SUBMIT_003 UMD_SUBMIT_004
+    ];
+    "pfnSubmitCommandCb" "D3DKMTSubmitCommand" "" [UMD_ADAPTER_004 UMD_SUBMIT_007];
+    "pfnLockCb" "D3DKMTLock" "" [UMD_LOCK_006 UMD_LOCK_007 UMD_RES_004];
     "pfnUnlockCb" "D3DKMTUnlock" "" [UMD_LOCK_004];
     "pfnLock2Cb" "D3DKMTLock2" "" [];
     "pfnUnlock2Cb" "D3DKMTUnlock2" "" [UMD_LOCK_004];
@@ -113,7 +123,9 @@ pub const CALLBACKS: &[CallbackLine] = callbacks! {
     "pfnSignalSynchronizationObject2Cb" "D3DKMTSignalSynchronizationObject2" "" [];
     "pfnWaitForSynchronizationObjectFromCpuCb" "D3DKMTWaitForSynchronizationObjectFromCpu" "" [];
     "pfnSignalSynchronizationObjectFromCpuCb" "D3DKMTSignalSynchronizationObjectFromCpu" "" [];
-    "pfnWaitForSynchronizationObjectFromGpuCb" "D3DKMTWaitForSynchronizationObjectFromGpu" "" [];
+    "pfnWaitForSynchronizationObjectFromGpuCb" "D3DKMTWaitForSynchronizationObjectFromGpu" "" [
+        SYNC_CREATE_013
+    ];
     "pfnSignalSynchronizationObjectFromGpuCb" "D3DKMTSignalSynchronizationObjectFromGpu" "" [];
     "pfnSignalSynchronizationObjectFromGpu2Cb" "D3DKMTSignalSynchronizationObjectFromGpu2" "" [];
     "pfnMakeResidentCb" "D3DKMTMakeResident" "" [];
@@ -128,3 +140,25 @@ pub const CALLBACKS: &[CallbackLine] = callbacks! {
     "pfnFreeGpuVirtualAddressCb" "D3DKMTFreeGpuVirtualAddress" "" [];
     "pfnUpdateGpuVirtualAddressCb" "D3DKMTUpdateGpuVirtualAddress" "" [];
 };
+
+#[cfg(test)]
+mod tests {
+    use super::CALLBACKS;
+    use crate::callbacks::{ADAPTER, DEVICE, traps};
+    use std::collections::BTreeSet;
+
+    /// Slots that are served: filled, and not with a trap.
+    #[test]
+    fn what_is_served_has_a_line_and_every_line_is_served() {
+        let trapped: BTreeSet<&str> =
+            traps::DEVICE.filled().chain(traps::ADAPTER.filled()).collect();
+        let filled = DEVICE.filled().chain(ADAPTER.filled());
+        let served: BTreeSet<&str> = filled.filter(|it| !trapped.contains(it)).collect();
+        let lines: BTreeSet<&str> = CALLBACKS.iter().map(|it| it.name).collect();
+        assert_eq!(served, lines);
+        let all = abi::umd::D3DDDI_DEVICECALLBACKS::SLOTS.iter();
+        let all: BTreeSet<&str> =
+            all.chain(abi::umd::D3DDDI_ADAPTERCALLBACKS::SLOTS).copied().collect();
+        assert_eq!(&served | &trapped, all, "a slot is served, or a trap");
+    }
+}

@@ -7,7 +7,7 @@
 //!    application and released by the driver.
 
 use crate::surfaces::Surfaces;
-use abi::umd::D3DDDI_RESOURCEFLAGS;
+use abi::umd::{D3DDDI_RESOURCEFLAGS, D3DDDI_RESOURCEFLAGS2};
 use abi::{D3DKMT_HANDLE, HRESULT};
 use flight::Subject;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,15 +22,41 @@ pub(crate) struct Ledger {
     pub(crate) contexts: BTreeMap<usize, Context>,
     pub(crate) queues: BTreeSet<D3DKMT_HANDLE>,
     pub(crate) objects: BTreeSet<D3DKMT_HANDLE>,
+    /// Whether the driver has ever allocated something of no resource: then a resource may be
+    /// drawn with other memory than its own.
+    pub(crate) loose: bool,
     /// How often work was submitted.
     pub(crate) submissions: u64,
+    /// What the application draws with in the call that the driver is in.
+    pub(crate) drawing: Vec<usize>,
     /// What callbacks have refused with in the call that the driver is in.
     pub(crate) failed: Vec<HRESULT>,
+    /// A callback has said that the device is removed: what it had queued is over.
+    pub(crate) removed: bool,
+    /// A callback that is to be refused the next time, and with what.
+    pub(crate) refusing: Option<(&'static str, HRESULT)>,
+    /// A lock that discards and was refused: of what, and how much was submitted then.
+    pub(crate) refused_discard: Option<(D3DKMT_HANDLE, u64)>,
+    /// Whether the driver has had a context.
+    pub(crate) had_context: bool,
+    /// What the driver said of what it made, by what it was asked for.
+    pub(crate) described: BTreeMap<Vec<u8>, Described>,
     /// Instances of allocations that a lock has replaced, the last ones.
     retired: VecDeque<D3DKMT_HANDLE>,
     /// Those that commands use which were written before: they go out with the next submission.
     leaving: Vec<D3DKMT_HANDLE>,
     released: VecDeque<usize>,
+    /// Handles of the driver's that are dead: what they meant was dropped.
+    dead: VecDeque<usize>,
+}
+
+/// What a driver said of the allocations of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Described {
+    /// What the members were that mean nothing.
+    pub(crate) noise: u32,
+    /// Its private data: of the resource in each call, and of each allocation.
+    pub(crate) said: Vec<Vec<u8>>,
 }
 
 /// A resource: a group of surfaces.
@@ -50,8 +76,12 @@ pub(crate) struct Group {
     /// How often the driver has allocated for it, and in how many calls it has freed by list.
     pub(crate) allocated: u32,
     pub(crate) listed: u32,
+    /// The private data that it came with: of the resource in each call, and of each allocation.
+    pub(crate) said: Vec<Vec<u8>>,
     /// How many locks the application has of each surface.
     pub(crate) locks: Vec<u32>,
+    /// The surfaces that were drawn to since work was last submitted.
+    pub(crate) written: BTreeSet<u32>,
     /// How much was submitted when the application last drew with it.
     pub(crate) drawn: Option<u64>,
     /// The application's memory of each surface, where the runtime has it.
@@ -95,6 +125,18 @@ impl Group {
     pub(crate) fn is_shared(&self) -> bool {
         self.opened || self.surfaces.is(D3DDDI_RESOURCEFLAGS::SharedResource)
     }
+
+    /// Whether a display may show it.
+    pub(crate) fn is_displayable(&self) -> bool {
+        self.surfaces.is(D3DDDI_RESOURCEFLAGS::Primary)
+            || self.surfaces.flags2 & D3DDDI_RESOURCEFLAGS2::IsDisplayable != 0
+    }
+
+    /// Whether a kind of buffer has answers of its own.
+    pub(crate) fn is_buffer(&self) -> bool {
+        let kinds = D3DDDI_RESOURCEFLAGS::VertexBuffer | D3DDDI_RESOURCEFLAGS::IndexBuffer;
+        self.surfaces.is(kinds)
+    }
 }
 
 impl Ledger {
@@ -105,6 +147,10 @@ impl Ledger {
 
     /// Notes allocations of a resource, or of none.
     pub(crate) fn add(&mut self, group: Option<usize>, list: &[D3DKMT_HANDLE]) {
+        // The kernel gives a name again that nothing has any more.
+        self.retired.retain(|it| !list.contains(it));
+        self.leaving.retain(|it| !list.contains(it));
+        self.loose |= group.is_none();
         for allocation in list {
             self.pieces.insert(*allocation, Piece { group, locks: 0 });
         }
@@ -185,6 +231,7 @@ impl Ledger {
     /// Work was submitted: what was written before is out.
     pub(crate) fn submit(&mut self) {
         self.submissions += 1;
+        self.groups.values_mut().for_each(|it| it.written.clear());
         for it in std::mem::take(&mut self.leaving) {
             remember(&mut self.retired, it);
         }
@@ -193,6 +240,37 @@ impl Ledger {
     /// One of these that a lock has replaced.
     pub(crate) fn replaced(&self, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
         list.iter().find(|it| self.retired.contains(it)).copied()
+    }
+
+    /// Whether a callback is to be refused now, and with what.
+    pub(crate) fn refuse(&mut self, name: &str) -> Option<HRESULT> {
+        self.refusing.take_if(|it| it.0 == name).map(|it| it.1)
+    }
+
+    /// The application has dropped a resource: the driver's handle of it means nothing.
+    pub(crate) fn bury(&mut self, driver: usize) {
+        self.dead.retain(|it| *it != driver);
+        remember(&mut self.dead, driver);
+    }
+
+    /// Whether a driver's handle is dead, and was not given again.
+    pub(crate) fn is_dead(&self, driver: usize) -> bool {
+        self.dead.contains(&driver) && self.by_driver(driver).is_none()
+    }
+
+    /// What is locked of these, and not by the application.
+    pub(crate) fn left_locked(&self, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
+        let by_application = |it: D3DKMT_HANDLE| {
+            self.group_of(it).is_some_and(|group| group.locks.iter().any(|it| *it > 0))
+        };
+        let locked = |it: D3DKMT_HANDLE| self.pieces.get(&it).is_some_and(|it| it.locks > 0);
+        list.iter().copied().find(|it| locked(*it) && !by_application(*it))
+    }
+
+    /// Whether something was drawn since work was last submitted, by the GPU.
+    pub(crate) fn has_drawn(&self) -> bool {
+        let now = Some(self.submissions);
+        self.groups.values().any(|it| it.drawn == now && !it.members.is_empty())
     }
 
     /// Whether a handle meant a resource that is over.

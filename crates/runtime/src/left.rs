@@ -8,9 +8,6 @@ impl Inner {
     /// Judges what is left of a device that the driver has destroyed.
     pub(crate) fn judge_left(&self, name: &'static str) {
         let ledger = self.ledger();
-        for group in ledger.groups.values() {
-            self.judge_group(name, group);
-        }
         let locked = ledger.pieces.iter().find(|(_, it)| it.locks > 0);
         let broken = locked.map(|(handle, it)| {
             format!(
@@ -19,6 +16,9 @@ impl Inner {
             )
         });
         self.judge(RuleId::UMD_LOCK_003, "pfnLockCb.hAllocation", broken);
+        for group in ledger.groups.values() {
+            self.judge_group(name, group);
+        }
         self.judge(RuleId::UMD_DESTROY_013, name, left(&ledger));
     }
 

@@ -27,6 +27,7 @@ mod library;
 mod lock;
 mod resource;
 mod result;
+mod same;
 mod surfaces;
 mod umd;
 
@@ -35,5 +36,6 @@ pub use device::Device;
 pub use entry::{CALLBACKS, CallbackLine, FUNCTIONS, FunctionLine};
 pub use library::NotLoaded;
 pub use lock::{LockOrder, Mapped};
+pub use result::result as result_of;
 pub use surfaces::{Rect, Resource, Surface, Surfaces};
 pub use umd::Umd;

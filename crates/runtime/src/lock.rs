@@ -56,8 +56,10 @@ impl Mapped {
     /// Copies lines without gaps in, as far as they go.
     pub fn write(&self, bytes: &[u8]) {
         let line = self.surface.width as usize * 4;
-        for (row, from) in bytes.chunks(line.max(1)).take(self.surface.height as usize).enumerate()
-        {
+        if line == 0 {
+            return; // It has no bytes.
+        }
+        for (row, from) in bytes.chunks(line).take(self.surface.height as usize).enumerate() {
             // SAFETY: As above.
             unsafe { self.line(row).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
         }

@@ -5,6 +5,7 @@ use crate::called;
 use crate::device::Device;
 use crate::ledger::{Group, Stage};
 use crate::result::{self, result};
+use crate::same::reserved;
 use crate::surfaces::{Resource, Surface, Surfaces};
 use abi::hresult::{
     D3DDDIERR_DEVICEREMOVED, D3DERR_NOTAVAILABLE, D3DERR_OUTOFVIDEOMEMORY, E_INVALIDARG,
@@ -18,6 +19,7 @@ use abi::umd::{
 };
 use abi::{D3DKMT_HANDLE, HRESULT};
 use flight::{Kind, Passive, RuleId, What};
+use std::collections::BTreeSet;
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -33,7 +35,8 @@ impl Device {
         let handle = called::handle();
         let mut system: Vec<Box<[u8]>> = Vec::new();
         if wanted.pool == D3DDDIPOOL_SYSTEMMEM {
-            system = wanted.list.iter().map(|it| vec![0; it.bytes()].into()).collect();
+            let memory = wanted.list.iter().map(|it| it.memory()).collect::<Option<_>>();
+            system = memory.ok_or(E_OUTOFMEMORY)?;
         }
         let memory: Vec<*mut u8> = system.iter_mut().map(|it| it.as_mut_ptr()).collect();
         let info = |(place, it): (usize, &Surface)| D3DDDI_SURFACEINFO {
@@ -56,12 +59,19 @@ impl Device {
             opened: false,
             allocated: 0,
             listed: 0,
+            said: Vec::new(),
             locks: vec![0; wanted.list.len()],
+            written: BTreeSet::new(),
             drawn: None,
             system,
         };
         self.0.ledger().groups.insert(handle, group);
         let (answer, driver) = self.ask_for(at, handle, wanted, &list);
+        self.judge_wrapped(wanted, answer);
+        let refused = !self.0.ledger().failed.is_empty();
+        if succeeded(answer) && !refused {
+            self.judge_alike(handle);
+        }
         let kept = self.made(("pfnCreateResource", handle), answer, driver);
         self.judge_kind(wanted, answer);
         kept
@@ -80,14 +90,13 @@ impl Device {
             Pool: wanted.pool,
             pSurfList: list.as_ptr(),
             SurfCount: u32::try_from(list.len()).unwrap_or(u32::MAX),
-            MipLevels: 1,
-            Fvf: wanted.noise,
             hResource: ptr::without_provenance_mut(handle),
             Flags: Flags { Value: wanted.flags },
             Rotation: 1,
             Flags2: D3DDDI_RESOURCEFLAGS2 { Value: wanted.flags2 },
             ..D3DDDIARG_CREATERESOURCE2::ZERO
         };
+        reserved(wanted, &mut args);
         let name = ("pfnCreateResource", Some(handle));
         let answer = if wanted.flags2 == 0 {
             let mut first = D3DDDIARG_CREATERESOURCE {
@@ -95,12 +104,15 @@ impl Device {
                 Pool: args.Pool,
                 pSurfList: args.pSurfList,
                 SurfCount: args.SurfCount,
+                MultisampleType: args.MultisampleType,
+                MultisampleQuality: args.MultisampleQuality,
                 MipLevels: args.MipLevels,
                 Fvf: args.Fvf,
+                VidPnSourceId: args.VidPnSourceId,
+                RefreshRate: args.RefreshRate,
                 hResource: args.hResource,
                 Flags: args.Flags,
                 Rotation: args.Rotation,
-                ..D3DDDIARG_CREATERESOURCE::ZERO
             };
             let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnCreateResource;
             let answer = self.0.call(at, name, slot, |create, driver| {
@@ -131,7 +143,10 @@ impl Device {
         if !succeeded(answer) {
             let mut ledger = inner.ledger();
             let failed = std::mem::take(&mut ledger.failed);
-            let broken = failed.last().filter(|_| !failed.contains(&answer)).map(|it| {
+            // For some buffers there is an answer that says nothing of the reason.
+            let buffer = ledger.groups.get(&handle).is_some_and(Group::is_buffer);
+            let told = failed.contains(&answer) || (buffer && answer == D3DERR_NOTAVAILABLE);
+            let broken = failed.last().filter(|_| !told).map(|it| {
                 let (said, answer) = (result::name(*it), result::name(answer));
                 format!("a callback answered {said}, and {name} makes {answer} of it")
             });
@@ -144,6 +159,7 @@ impl Device {
             }
             return Err(answer);
         }
+        self.judge_swallowed(name, handle);
         let broken = {
             let ledger = inner.ledger();
             let twin = ledger.by_driver(driver);
@@ -224,7 +240,9 @@ impl Device {
             opened: true,
             allocated: 0,
             listed: 0,
+            said: Vec::new(),
             locks,
+            written: BTreeSet::new(),
             drawn: None,
             system: Vec::new(),
         };
@@ -282,8 +300,8 @@ impl Device {
     pub fn destroy_resource(&self, at: &mut Passive, resource: Resource) -> Result<(), HRESULT> {
         const NAME: &str = "pfnDestroyResource";
         let inner = &self.0;
-        let driver = {
-            let ledger = inner.ledger();
+        let (driver, locks) = {
+            let mut ledger = inner.ledger();
             let group = ledger.groups.get(&resource.0).filter(|it| it.stage == Stage::Live);
             let broken = group.is_none().then(|| {
                 let over = ledger.was(resource.0) || ledger.groups.contains_key(&resource.0);
@@ -294,7 +312,11 @@ impl Device {
             if !inner.judge_client(RuleId::UMD_DESTROY_004, "DestroyResource.hResource", broken) {
                 return Err(E_INVALIDARG);
             }
-            driver.unwrap_or_default()
+            // What it has locked of it is the driver's to unlock.
+            let group = ledger.groups.get_mut(&resource.0);
+            let locks = group.map(|it| (vec![0; it.locks.len()], &mut it.locks));
+            let locks = locks.map(|(none, it)| std::mem::replace(it, none)).unwrap_or_default();
+            (driver.unwrap_or_default(), locks)
         };
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnDestroyResource;
         let answer = inner.call(at, (NAME, Some(resource.0)), slot, |destroy, device| {
@@ -316,12 +338,17 @@ impl Device {
             .then(|| format!("{NAME} answers {}", result::name(answer)));
         inner.judge(RuleId::UMD_ERR_004, NAME, broken);
         if !succeeded(answer) && !released {
+            group.locks = locks;
             return Err(answer);
         }
         // The driver's handle means nothing from here on: it may give it again.
+        let dead = group.driver;
         (group.stage, group.driver) = (Stage::Dropped, 0);
+        // One in the application's memory has nothing that the driver could release.
+        let over = released || (group.kernel == 0 && group.members.is_empty());
         inner.log().emit(about, What::SurfacesDropped { released });
-        if released {
+        ledger.bury(dead);
+        if over {
             ledger.forget(resource.0);
         }
         if succeeded(answer) { Ok(()) } else { Err(answer) }

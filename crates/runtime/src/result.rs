@@ -18,7 +18,7 @@ const FROM_NT: u32 = 0x1000_0000;
 ///
 /// WINDOWS: the pages of the callbacks list the first ones (documented); which status becomes
 /// which is our reading. Any other keeps its number, with the bit that says where it is from.
-pub(crate) fn result(status: NTSTATUS) -> HRESULT {
+pub fn result(status: NTSTATUS) -> HRESULT {
     match status {
         STATUS_SUCCESS => S_OK,
         STATUS_PENDING => E_PENDING,

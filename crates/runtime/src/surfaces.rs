@@ -45,13 +45,22 @@ pub struct Surfaces {
     pub noise: u32,
 }
 
+/// The most memory of the application for a surface: our choice.
+const MOST_MEMORY: usize = 256 << 20;
+
 /// `D3DDDIFMT_A8R8G8B8`.
 const ARGB: i32 = 21;
 
 impl Surface {
-    /// Its bytes in lines without gaps.
+    /// Its bytes in lines without gaps; the most that there can be, if those are too many to count.
     pub fn bytes(self) -> usize {
-        self.width as usize * self.height as usize * 4
+        (self.width as usize).saturating_mul(self.height as usize).saturating_mul(4)
+    }
+
+    /// Memory of the application for it, if there is as much.
+    pub(crate) fn memory(self) -> Option<Box<[u8]>> {
+        let bytes = self.bytes();
+        (bytes <= MOST_MEMORY).then(|| vec![0; bytes].into())
     }
 }
 
@@ -59,6 +68,11 @@ impl Rect {
     /// The whole of a surface.
     pub fn of(surface: Surface) -> Self {
         Self { left: 0, top: 0, right: surface.width, bottom: surface.height }
+    }
+
+    /// Whether nothing is in it.
+    pub(crate) fn is_empty(self) -> bool {
+        self.left >= self.right || self.top >= self.bottom
     }
 }
 

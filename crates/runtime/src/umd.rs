@@ -13,6 +13,8 @@ pub struct Umd {
     pub(crate) entry: PFND3DDDI_OPENADAPTER,
     /// Whether its pointers are believed: those of a driver in another language are not.
     pub(crate) trusted: bool,
+    /// How many objects it has of an adapter that the runtime called so, if it counts them.
+    pub(crate) counts: Option<fn(usize) -> usize>,
     /// What its code is in.
     _library: Option<Arc<Library>>,
 }
@@ -26,7 +28,26 @@ impl Umd {
     /// functions that stay as long as this program, and every pointer it or they call back with
     /// is good for what its structure says.
     pub const unsafe fn of(entry: PFND3DDDI_OPENADAPTER) -> Self {
-        Self { entry, trusted: true, _library: None }
+        Self { entry, trusted: true, counts: None, _library: None }
+    }
+
+    /// The same, of a driver that counts what it has of each adapter: by the handle that the
+    /// runtime opened it with.
+    #[must_use]
+    pub const fn counting(mut self, counts: fn(usize) -> usize) -> Self {
+        self.counts = Some(counts);
+        self
+    }
+
+    /// The same of a driver whose pointers are not believed, as those of one that is loaded are
+    /// not: what it calls back with may point anywhere.
+    ///
+    /// # Safety
+    ///
+    /// The entry point does what `OpenAdapter` does: it fills the tables it is given with
+    /// functions that stay as long as this program.
+    pub const unsafe fn doubted(entry: PFND3DDDI_OPENADAPTER) -> Self {
+        Self { entry, trusted: false, counts: None, _library: None }
     }
 
     /// Loads a driver from a shared object of this machine, which exports `OpenAdapter` with the
@@ -41,7 +62,7 @@ impl Umd {
         let library = unsafe { Library::open(path) }?;
         // SAFETY: The caller promises that what has this name is one.
         let entry = unsafe { library.open_adapter() }?;
-        Ok(Self { entry, trusted: false, _library: Some(Arc::new(library)) })
+        Ok(Self { entry, trusted: false, counts: None, _library: Some(Arc::new(library)) })
     }
 }
 

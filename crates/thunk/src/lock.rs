@@ -141,8 +141,7 @@ pub unsafe fn D3DKMTLock(session: &Session, at: &mut Passive, args: *mut D3DKMT_
             device,
             view: Handle(asked.hAllocation),
             waits: !has(Flags::IgnoreSync),
-            // Who does not wait in the first place is never told that it would have to.
-            hurries: has(Flags::DonotWait) && !has(Flags::IgnoreSync),
+            hurries: has(Flags::DonotWait),
             still: has(Flags::DonotEvict),
             aperture: has(Flags::AcquireAperture),
             alternate: has(Flags::UseAlternateVA),

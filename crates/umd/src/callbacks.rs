@@ -20,7 +20,8 @@ use abi::hresult::E_NOTIMPL;
 use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS, D3DDDICB_QUERYADAPTERINFO};
 use abi::{HANDLE, HRESULT};
 use core::ptr;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 type Asks<A> = Option<unsafe extern "win64-unwind" fn(HANDLE, *mut A) -> HRESULT>;
 type Tells<A> = Option<unsafe extern "win64-unwind" fn(HANDLE, *const A) -> HRESULT>;
@@ -76,11 +77,29 @@ impl Callbacks {
     }
 }
 
-/// What a driver calls for an adapter.
+/// What a driver calls for an adapter. A clone is the same adapter's.
 #[derive(Clone, Debug)]
 pub struct AdapterCallbacks {
+    kept: Arc<KeptAdapter>,
+}
+
+#[derive(Debug)]
+struct KeptAdapter {
     adapter: usize,
     table: D3DDDI_ADAPTERCALLBACKS,
+}
+
+/// The adapters that callbacks were given for, by the runtime's handle.
+static ADAPTERS: Mutex<BTreeMap<usize, Weak<KeptAdapter>>> = Mutex::new(BTreeMap::new());
+
+/// How many objects drivers have that hold the callbacks of an adapter, by the runtime's handle.
+pub fn objects_of(adapter: usize) -> usize {
+    let mut adapters = ADAPTERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let count = adapters.get(&adapter).map_or(0, Weak::strong_count);
+    if count == 0 {
+        adapters.remove(&adapter);
+    }
+    count
 }
 
 impl AdapterCallbacks {
@@ -97,17 +116,22 @@ impl AdapterCallbacks {
         let length = size_of::<HANDLE>();
         // SAFETY: The caller's contract.
         let table = unsafe { copied(table, length, D3DDDI_ADAPTERCALLBACKS::ZERO) }?;
-        Some(Self { adapter: adapter.expose_provenance(), table })
+        let adapter = adapter.expose_provenance();
+        let kept = Arc::new(KeptAdapter { adapter, table });
+        let mut adapters = ADAPTERS.lock().unwrap_or_else(PoisonError::into_inner);
+        adapters.insert(adapter, Arc::downgrade(&kept));
+        drop(adapters);
+        Some(Self { kept })
     }
 
     /// Asks the miniport what its hardware is (`pfnQueryAdapterInfoCb`), into these bytes.
     pub fn query_adapter_info(&self, private: &mut [u8]) -> Answer<()> {
-        let Some(query) = self.table.pfnQueryAdapterInfoCb else { return Err(E_NOTIMPL) };
+        let Some(query) = self.kept.table.pfnQueryAdapterInfoCb else { return Err(E_NOTIMPL) };
         let args = D3DDDICB_QUERYADAPTERINFO {
             pPrivateDriverData: private.as_mut_ptr().cast(),
             PrivateDriverDataSize: count(private.len()),
         };
-        let adapter = ptr::with_exposed_provenance_mut(self.adapter);
+        let adapter = ptr::with_exposed_provenance_mut(self.kept.adapter);
         // SAFETY: `new`'s contract: it is the runtime's, and its structure lives here.
         answered(unsafe { query(adapter, &raw const args) })
     }

@@ -21,29 +21,62 @@ use abi::hresult::{E_FAIL, E_INVALIDARG};
 use abi::{HANDLE, RECT};
 use std::collections::BTreeMap;
 use std::slice;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, TryLockError};
+
+/// How many boxes there are that the runtime has handles of.
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+/// How many adapters, devices and resources of all drivers in this process are alive: those that
+/// the runtime has a handle of. For tests, which want none at their end.
+pub fn live() -> usize {
+    LIVE.load(Relaxed)
+}
+
+/// Is counted while it lives.
+struct Counted(());
+
+impl Counted {
+    fn new() -> Self {
+        LIVE.fetch_add(1, Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        LIVE.fetch_sub(1, Relaxed);
+    }
+}
 
 /// What a device's handle is the address of.
 struct Device {
     inside: Mutex<Inside>,
+    _counted: Counted,
 }
 
 struct Inside {
     device: Box<dyn UserDevice>,
     /// The driver's numbers, by the handles that the runtime has: the addresses of the boxes.
-    resources: BTreeMap<usize, Box<u64>>,
+    resources: BTreeMap<usize, Box<Named>>,
+}
+
+/// What a resource's handle is the address of.
+struct Named {
+    number: u64,
+    _counted: Counted,
 }
 
 impl Inside {
     fn find(&self, handle: HANDLE) -> Answer<Resource> {
         let handle = handle.addr();
-        let number = self.resources.get(&handle).ok_or(E_INVALIDARG)?;
-        Ok(Resource { number: **number, handle })
+        let found = self.resources.get(&handle).ok_or(E_INVALIDARG)?;
+        Ok(Resource { number: found.number, handle })
     }
 
     /// The handle of a resource that was just made.
     fn name(&mut self, number: u64, runtime: RuntimeResource) -> HANDLE {
-        let boxed = Box::new(number);
+        let boxed = Box::new(Named { number, _counted: Counted::new() });
         let address = (&raw const *boxed).addr();
         let handle = self.device.handle_of(number, runtime, address);
         self.resources.insert(handle, boxed);

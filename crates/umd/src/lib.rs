@@ -29,10 +29,10 @@ pub use answer::{Answer, Failure};
 pub use buffers::Buffers;
 pub use callbacks::{
     AdapterCallbacks, Allocated, Allocation, Callbacks, Fence, Mapping, Paged, PagingQueue,
-    Release, Render,
+    Release, Render, objects_of,
 };
 pub use driver::{UserAdapter, UserDevice, UserDriver};
-pub use entry::open_adapter;
+pub use entry::{live, open_adapter};
 pub use memory::Memory;
 pub use order::{
     Area, AsyncLock, AsyncLocked, Blt, ColorFill, Lock, Locked, NewDevice, NewResource,

@@ -69,11 +69,15 @@ pub struct NewResource {
     pub pool: i32,
     /// `pSurfList`.
     pub surfaces: Vec<Surface>,
-    /// `MipLevels`.
+    /// `MultisampleType` and `MultisampleQuality`: mean something of what is rendered to.
+    pub samples: (i32, u32),
+    /// `MipLevels`: mean something of textures.
     pub levels: u32,
-    /// `VidPnSourceId`.
+    /// `Fvf`: means something of vertex buffers.
+    pub fvf: u32,
+    /// `VidPnSourceId`: means something of primaries.
     pub source: u32,
-    /// `RefreshRate`.
+    /// `RefreshRate`: means something of primaries.
     pub refresh: (u32, u32),
     /// `Flags`.
     pub flags: D3DDDI_RESOURCEFLAGS,

@@ -15,7 +15,7 @@ pub(crate) static RULES: [Rule; 4] = [
 
 fn every_member(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
     let What::ResidencyTold { of: Some(of), answer } = &event.what else { return Verdict::Aside };
-    let Some(it) = owner.allocation().map(|it| &it.memory) else { return Verdict::Aside };
+    let Some(it) = owner.memory() else { return Verdict::Aside };
     let kept = answer == "away" || it.is_there();
     Verdict::kept_if(kept, Who::Kernel, "D3DKMTQueryAllocationResidency", || {
         format!("{of} is said to be resident ({answer}), but its member {} is not", event.subject)

@@ -62,12 +62,16 @@ impl Severity {
 /// Rules whose page is overruled by what Windows was seen to do.
 ///
 /// WINDOWS: observed (D-53). The observed answer is the status; the page is a note.
-const OVERRULED: [&str; 5] = [
+///
+/// WINDOWS: of UMD-DESTROY-008 the page of `pfnDeallocateCb` allows a list for members of a
+/// resource, if a call with its hResource follows (documented): the other page is a note.
+const OVERRULED: [&str; 6] = [
     "ALLOC-CREATE-006",
     "ALLOC-CREATE-011",
     "ALLOC-SHARE-007",
     "ALLOC-DESTROY-003",
     "ALLOC-DESTROY-004",
+    "UMD-DESTROY-008",
 ];
 
 impl Entry {
@@ -95,6 +99,19 @@ impl Entry {
     /// Whether it names that status.
     pub fn names_status(&self, name: &str) -> bool {
         self.statuses().any(|it| it == name)
+    }
+
+    /// Whether it says that a breach is answered with that result of user mode.
+    pub fn names_result(&self, name: &str) -> bool {
+        let words = self.on_breach.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+        words.into_iter().any(|it| it == name)
+    }
+
+    /// Whether it is about that function: a slot is meant with or without its prefix.
+    pub fn is_about(&self, name: &str) -> bool {
+        let bare = name.strip_prefix("pfn").unwrap_or(name);
+        let words = self.function.split(|it: char| !it.is_ascii_alphanumeric());
+        words.into_iter().any(|it| it == name || it == bare)
     }
 
     /// What Windows would have done, in words for people.

@@ -68,9 +68,10 @@ impl Shadows {
             }
             What::LockRenamed { .. } => shadow.view().and_then(|it| it.resource),
             What::LockTaken { .. } | What::OfferReady {} => shadow.view().map(|it| it.device),
-            What::OfferEnded { .. } | What::ResidencyTold { .. } | What::LockEnded { .. } => {
+            What::OfferEnded { .. } | What::LockEnded { .. } => {
                 shadow.view().map(|it| it.allocation)
             }
+            What::ResidencyTold { .. } => shadow.view().map(|it| it.newest),
             What::TrimEnded { .. } => shadow.device().and_then(|it| it.process),
             What::DdiCall { adapter, .. } | What::BudgetTold { adapter, .. } => Some(*adapter),
             What::DdiEscapes { .. } | What::DdiReturn { .. } => shadow.call().map(|it| it.adapter),

@@ -160,6 +160,7 @@ impl Shadows {
                 clean: false,
                 offered: 0,
                 reclaimed: false,
+                newest: allocation,
             };
             self.start(event.subject, Known::View(view));
             self.with_allocation(allocation, |it| {

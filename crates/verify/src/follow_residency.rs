@@ -76,6 +76,9 @@ impl Shadows {
                     self.with_process(process, |it| it.trimmed += bytes);
                 }
             }
+            What::LockRenamed { to, .. } => {
+                view.newest = if to.kind == Kind::Instance { *to } else { allocation };
+            }
             What::LockAsked { still, .. } => {
                 view.lock_asked = event.seq;
                 self.with_memory(allocation, |it| it.still = *still);

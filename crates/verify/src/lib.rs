@@ -12,6 +12,7 @@
 //! 3. What is remembered is bounded by what is alive, not by how much has happened.
 #![forbid(unsafe_code)]
 
+mod alias;
 pub mod bugcheck;
 pub mod catalogue;
 pub mod rule;
@@ -75,6 +76,7 @@ mod flights_sync;
 #[cfg(test)]
 mod script;
 
+pub use alias::{ALIASES, aliased, aliases};
 pub use catalogue::{Entry, Severity, catalogue, find};
 pub use names::Names;
 pub use oracle::Oracle;

@@ -428,6 +428,8 @@ pub struct View {
     pub offered: u64,
     /// Whether it was taken back, to be mapped into an aperture, and not locked since.
     pub reclaimed: bool,
+    /// What has its memory: the allocation, or the newest instance of it.
+    pub newest: Subject,
 }
 
 /// How far the end of a view has come.

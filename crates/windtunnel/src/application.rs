@@ -127,6 +127,21 @@ impl Application {
         Ok(Self { device, ..self.clone() })
     }
 
+    /// Another adapter object of the same process, with a device.
+    pub fn beside(&self, tunnel: &mut Tunnel<'_>) -> Result<Self, Stopped> {
+        let umd = tunnel.umd.clone().ok_or(Stopped("a user-mode driver".to_owned()))?;
+        let adapter = tunnel.runtime.open(self.adapter.client(), self.kernel, &umd);
+        let adapter = adapter.map_err(|it| Stopped(format!("OpenAdapter: {}", it.why)))?;
+        let device = wanted("pfnCreateDevice", adapter.create_device(tunnel.at))?;
+        Ok(Self { adapter, device, kernel: self.kernel })
+    }
+
+    /// Ends such an object: the process goes on.
+    pub fn close_beside(&self, at: &mut Passive) -> Result<(), Stopped> {
+        self.end_device(at)?;
+        wanted("pfnCloseAdapter", self.adapter.close())
+    }
+
     /// Ends the device.
     pub fn end_device(&self, at: &mut Passive) -> Result<(), Stopped> {
         wanted("pfnDestroyDevice", self.device.destroy(at))

@@ -1,18 +1,21 @@
 //! Many flights of one driver, and what they come to.
 
 use crate::allow::Allow;
-use crate::fly::{Flown, On, Outcome, fly};
+use crate::driver::Driver;
+use crate::fly::{Flown, On, Outcome, fly_stream, fly_with};
 use crate::landed::Landed;
 use crate::scenario::Scenario;
-use drivers::Listed;
 use flight::{CouldNotRun, RuleId, Tally};
+use runtime::Umd;
 use std::collections::BTreeSet;
 use verify::Severity;
 
 /// What to fly.
 pub struct Plan<'a> {
     /// The driver.
-    pub driver: &'static Listed,
+    pub driver: Driver,
+    /// A user-mode driver to fly with it, in place of its own.
+    pub umd: Option<Native>,
     /// The scenarios, in order.
     pub scenarios: &'a [&'static Scenario],
     /// Who runs the flights; the first seed, if it has one.
@@ -23,10 +26,23 @@ pub struct Plan<'a> {
     pub allow: Option<&'a Allow>,
 }
 
+/// A user-mode driver that comes as a file.
+#[derive(Clone, Debug)]
+pub struct Native {
+    /// The file, as it was named.
+    pub path: String,
+    /// What is in it.
+    pub umd: Umd,
+}
+
 /// What a check came to.
 pub struct Checked {
     /// The driver.
     pub driver: &'static str,
+    /// Whether it streams.
+    pub streams: bool,
+    /// Its user-mode driver, if it has one: a file, or [`BUILT_IN`].
+    pub umd: Option<String>,
     /// Who ran the flights; the first seed, if it has one.
     pub on: On,
     /// How many times.
@@ -34,6 +50,9 @@ pub struct Checked {
     /// The scenarios, in order, each over all its seeds.
     pub flights: Vec<Landed>,
 }
+
+/// How reports name a user-mode driver that is no file.
+pub const BUILT_IN: &str = "built-in";
 
 /// What a check has just done.
 pub enum Step<'a> {
@@ -50,19 +69,42 @@ pub fn check(plan: &Plan<'_>, mut after: impl FnMut(Step<'_>)) -> Result<Checked
         let mut landed = Landed::new(scenario.name);
         for turn in 0..plan.seeds {
             let on = plan.on.after(turn);
-            let flown = fly(plan.driver, scenario, on).map_err(|CouldNotRun(why)| {
+            let flown = match plan.driver {
+                Driver::Display(it) => fly_with(it.make, plan.flown(), scenario, on),
+                Driver::Streaming(it) => fly_stream((it.make)(), scenario, on),
+            };
+            let flown = flown.map_err(|CouldNotRun(why)| {
                 CouldNotRun(format!("{}, {}: {why}", scenario.name, on.name()))
             })?;
             after(Step::Flown(&flown));
             landed.add(flown);
         }
         if let Some(allow) = plan.allow {
-            landed.allow(plan.driver.name, allow);
+            landed.allow(plan.driver.name(), allow);
         }
         after(Step::Landed(&landed));
         flights.push(landed);
     }
-    Ok(Checked { driver: plan.driver.name, on: plan.on, seeds: plan.seeds, flights })
+    let (driver, streams, umd) = (plan.driver.name(), plan.driver.streams(), plan.named());
+    Ok(Checked { driver, streams, umd, on: plan.on, seeds: plan.seeds, flights })
+}
+
+impl Plan<'_> {
+    /// The user-mode driver of one flight.
+    fn flown(&self) -> Option<Umd> {
+        match &self.umd {
+            Some(native) => Some(native.umd.clone()),
+            None => self.driver.umd().map(|make| make()),
+        }
+    }
+
+    /// Its name in reports.
+    fn named(&self) -> Option<String> {
+        match &self.umd {
+            Some(native) => Some(native.path.clone()),
+            None => self.driver.umd().map(|_| BUILT_IN.to_owned()),
+        }
+    }
 }
 
 impl Checked {
@@ -107,10 +149,12 @@ impl Checked {
         RuleId::LIVE.iter().copied().filter(|it| tally.of(*it) > 0).collect()
     }
 
-    /// The live rules that judged nothing.
+    /// The live rules for such drivers that judged nothing.
     pub fn not_judged(&self) -> Vec<RuleId> {
         let judged = self.judged();
-        RuleId::LIVE.iter().copied().filter(|it| !judged.contains(it)).collect()
+        let streams = |it: RuleId| it.name().starts_with("KS-");
+        let ours = |it: &RuleId| streams(*it) == self.streams && !judged.contains(it);
+        RuleId::LIVE.iter().copied().filter(ours).collect()
     }
 
     /// The entries the driver offers, each with whether it was called.

@@ -1,9 +1,9 @@
-//! Numbers and names that people meet, and what this house knows of them: rules, statuses and
-//! bug checks.
+//! Numbers and names that people meet, and what this house knows of them: rules, entry points,
+//! statuses and results, bug checks.
 
-use crate::support::legal_statuses;
-use abi::NTSTATUS;
+use crate::support::{Row, legal_statuses, support};
 use abi::status::NAMES;
+use abi::{HRESULT, NTSTATUS, hresult};
 use kernel::ddi::{Legal, TABLE};
 use verify::bugcheck::{self, BUG_CHECKS, BugCheck, Way};
 use verify::{Entry, catalogue};
@@ -12,8 +12,14 @@ use verify::{Entry, catalogue};
 pub enum Explained {
     /// A rule.
     Rule(&'static Entry),
+    /// A name that Driver Verifier has for rules on streaming minidrivers, and those.
+    Alias(&'static str, Vec<&'static Entry>),
+    /// An entry point, a DDI, a callback or an import.
+    Point(Point),
     /// A status.
     Status(Status),
+    /// A result of user mode.
+    Result(UserResult),
     /// A bug check, with the parameter that was asked for.
     Stop(&'static BugCheck, Option<u32>),
 }
@@ -26,21 +32,42 @@ pub struct Status {
     pub name: &'static str,
 }
 
+/// A result of user mode (`HRESULT`), and who speaks of it.
+pub struct UserResult {
+    /// The number.
+    pub code: HRESULT,
+    /// Its Windows name.
+    pub name: &'static str,
+}
+
+/// A line of a support table.
+pub struct Point {
+    /// What its table is.
+    pub table: &'static str,
+    /// The names of its cells.
+    pub columns: &'static [&'static str],
+    /// The line.
+    pub row: Row,
+}
+
 /// A text that means nothing here: what it could have been.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NotKnown {
-    /// What was asked for: `rule`, `status`, `bug check` or `status or bug check`.
+    /// What was asked for: `rule`, `entry point`, `bug check` or `status, result or bug check`.
     pub kind: &'static str,
     /// The nearest that are known.
     pub nearest: Vec<String>,
 }
 
-/// Finds what a text means: a rule's id, a status by name or number, a bug check by name or as
-/// `0x119`, `0x119/2` or `bugcheck 0x119 (0x2)`.
+/// Finds what a text means: a rule's id, the name of an entry point, a status or result by name
+/// or number, a bug check by name or as `0x119`, `0x119/2` or `bugcheck 0x119 (0x2)`.
 pub fn explain(text: &str) -> Result<Explained, NotKnown> {
     let wanted = text.trim().to_uppercase();
     if let Some(rule) = verify::find(&wanted) {
         return Ok(Explained::Rule(rule));
+    }
+    if let Some((name, rules)) = verify::aliased(&wanted) {
+        return Ok(Explained::Alias(name, rules));
     }
     if let Some(stop) = BUG_CHECKS.iter().find(|it| it.name == wanted) {
         return Ok(Explained::Stop(stop, None));
@@ -49,21 +76,40 @@ pub fn explain(text: &str) -> Result<Explained, NotKnown> {
     if let Some((code, name)) = NAMES.iter().find(|it| short(it.1)) {
         return Ok(Explained::Status(Status { code: *code, name }));
     }
+    if let Some((code, name)) = hresult::NAMES.iter().find(|it| it.1 == wanted) {
+        return Ok(Explained::Result(UserResult { code: *code, name }));
+    }
+    if let Some(point) = Point::find(&wanted) {
+        return Ok(Explained::Point(point));
+    }
     if let Some(asked) = Asked::read(&wanted) {
         return asked.find();
     }
-    if wanted.starts_with("STATUS_") || wanted.contains('_') {
+    if wanted.contains('_') {
+        let results = hresult::NAMES.iter().map(|it| it.1);
         let names = NAMES.iter().map(|it| it.1).chain(BUG_CHECKS.iter().map(|it| it.name));
-        return Err(NotKnown { kind: "status or bug check", nearest: near(&wanted, names) });
+        return Err(NotKnown { kind: CODE, nearest: near(&wanted, names.chain(results)) });
     }
-    let ids = catalogue().iter().map(|it| it.id.as_str());
+    if ["PFN", "DXGK", "D3DKMT", "AVSTRMINI"].iter().any(|it| wanted.starts_with(it)) {
+        let tables = support();
+        let names = tables.iter().flat_map(|it| &it.rows).map(|it| it.name);
+        return Err(NotKnown { kind: "entry point", nearest: near(&wanted, names) });
+    }
+    let aliases = verify::ALIASES.iter().map(|it| it.0).filter(|_| wanted.starts_with("KS"));
+    let ids = catalogue().iter().map(|it| it.id.as_str()).chain(aliases);
     Err(NotKnown { kind: "rule", nearest: near(&wanted, ids) })
 }
 
-/// The four names nearest to one.
+/// What a name with a line in it could have been.
+const CODE: &str = "status, result or bug check";
+
+/// The four names nearest to one, which is in capitals.
 fn near<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut near: Vec<&str> = known.collect();
-    near.sort_by_cached_key(|it| (!it.contains(wanted), strsim::damerau_levenshtein(it, wanted)));
+    near.sort_by_cached_key(|it| {
+        let it = it.to_uppercase();
+        (!it.contains(wanted), strsim::damerau_levenshtein(&it, wanted))
+    });
     near.truncate(4);
     near.into_iter().map(str::to_owned).collect()
 }
@@ -98,17 +144,21 @@ impl Asked {
         if let (false, Some(name)) = (self.stop, abi::status::name(code)) {
             return Ok(Explained::Status(Status { code, name }));
         }
+        if let (false, Some(name)) = (self.stop, hresult::name(code)) {
+            return Ok(Explained::Result(UserResult { code, name }));
+        }
         if let Some(stop) = bugcheck::find(self.code) {
             return Ok(Explained::Stop(stop, self.parameter));
         }
         let statuses = NAMES.iter().map(|it| (it.0.cast_unsigned(), it.1));
-        let statuses = statuses.filter(|_| !self.stop);
+        let results = hresult::NAMES.iter().map(|it| (it.0.cast_unsigned(), it.1));
+        let statuses = statuses.chain(results).filter(|_| !self.stop);
         let stops = BUG_CHECKS.iter().map(|it| (it.code, it.name));
         let mut known: Vec<_> = statuses.chain(stops).collect();
         known.sort_by_key(|it| it.0.abs_diff(self.code));
         known.truncate(4);
         let nearest = known.iter().map(|it| format!("{:#X} {}", it.0, it.1));
-        let kind = if self.stop { "bug check" } else { "status or bug check" };
+        let kind = if self.stop { "bug check" } else { CODE };
         Err(NotKnown { kind, nearest: nearest.collect() })
     }
 }
@@ -176,6 +226,45 @@ impl Status {
     }
 }
 
+impl UserResult {
+    /// Whether it is not a failure.
+    pub fn succeeds(&self) -> bool {
+        hresult::succeeded(self.code)
+    }
+
+    /// The statuses of the kernel that become it where a user-mode driver calls back.
+    pub fn made_of(&self) -> Vec<&'static str> {
+        let becomes = |it: &&(NTSTATUS, &str)| {
+            let informs = self.code == 0 && it.0 != 0; // All of them: too many to say.
+            !informs && runtime::result_of(it.0) == self.code
+        };
+        NAMES.iter().filter(becomes).map(|it| it.1).collect()
+    }
+
+    /// The rules that name it as what Windows answers to a breach.
+    pub fn rules(&self) -> Vec<&'static Entry> {
+        catalogue().iter().filter(|it| it.names_result(self.name)).collect()
+    }
+}
+
+impl Point {
+    /// The line of a name in capitals.
+    fn find(wanted: &str) -> Option<Self> {
+        support().into_iter().find_map(|it| {
+            let row = it.rows.into_iter().find(|it| it.name.eq_ignore_ascii_case(wanted))?;
+            Some(Self { table: it.title, columns: it.columns, row })
+        })
+    }
+
+    /// The rules about it, and those that are judged there.
+    pub fn rules(&self) -> Vec<&'static Entry> {
+        let place = self.columns.iter().position(|it| *it == "rules");
+        let judged = place.map_or(Vec::new(), |it| self.row.cells[it].words());
+        let of = |it: &&Entry| it.is_about(self.row.name) || judged.contains(&it.id.as_str());
+        catalogue().iter().filter(of).collect()
+    }
+}
+
 /// The rules that lead to a bug check, with a parameter if one is asked for; and the
 /// parameters that are known.
 pub fn ways(stop: &BugCheck, parameter: Option<u32>) -> (Vec<Way>, Vec<u32>) {
@@ -238,9 +327,39 @@ mod tests {
     }
 
     #[test]
+    fn results_and_entry_points_are_found() {
+        let result = |text| match explain(text) {
+            Ok(Explained::Result(it)) => it,
+            _ => panic!("{text} is a result"),
+        };
+        for text in ["E_INVALIDARG", "e_invalidarg", "0x80070057", "-2147024809"] {
+            assert_eq!(result(text).name, "E_INVALIDARG", "{text}");
+        }
+        let it = result("E_INVALIDARG");
+        assert_eq!(it.made_of(), ["STATUS_INVALID_HANDLE", "STATUS_INVALID_PARAMETER"]);
+        assert!(it.rules().iter().any(|it| it.id == "UMD-DESTROY-008"));
+        let point = |text| match explain(text) {
+            Ok(Explained::Point(it)) => it,
+            _ => panic!("{text} is an entry point"),
+        };
+        for (text, rule) in [
+            ("pfnDeallocateCb", "UMD-DESTROY-001"),
+            ("pfndestroyresource", "UMD-DESTROY-004"),
+            ("D3DKMTDestroyAllocation2", "ALLOC-DESTROY-005"),
+            ("DxgkDdiDestroyAllocation", "KMD-DESTROY-002"),
+            ("AVStrMiniDeleteAllocator", "KS-ALLOC-015"),
+            ("KsStreamPointerDelete", "KS-PTR-003"),
+        ] {
+            assert!(point(text).rules().iter().any(|it| it.id == rule), "{text}: {rule}");
+        }
+        let why = explain("pfnDealocateCb").err().unwrap();
+        assert_eq!((why.kind, why.nearest[0].as_str()), ("entry point", "pfnDeallocateCb"));
+    }
+
+    #[test]
     fn what_is_not_known_is_answered_with_the_nearest() {
         let why = |text| explain(text).err().unwrap();
-        assert_eq!(why("0xC000000E").kind, "status or bug check");
+        assert_eq!(why("0xC000000E").kind, CODE);
         assert_eq!(why("0xC000000E").nearest[0], "0xC000000D STATUS_INVALID_PARAMETER");
         assert_eq!(why("0x118/2").kind, "bug check");
         assert!(

@@ -1,6 +1,8 @@
 //! One flight: a driver, a scenario, and who runs it.
 
+use crate::driver::Driver;
 use crate::scenario::Scenario;
+use crate::studio::Studio;
 use crate::tally;
 use crate::tunnel::{Stopped, Tunnel};
 use drivers::Listed;
@@ -10,6 +12,8 @@ use runtime::{Runtime, Umd};
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use stream::graph::Picture;
+use stream::{DeviceDescriptor, Entry, Minidriver, Stream};
 use verify::{Finding, Oracle, Severity, Verifier};
 
 /// What became of a flight.
@@ -28,6 +32,8 @@ pub struct Flown {
     pub live: Census,
     /// Who was alive at the moments the story took a look.
     pub looks: Vec<(&'static str, Census)>,
+    /// The pictures that arrived, of a streaming minidriver.
+    pub pictures: Vec<Picture>,
     /// Everything that happened.
     pub events: Vec<Event>,
     /// How often each rule was judged.
@@ -147,6 +153,43 @@ pub fn fly(
     fly_with(driver.make, umd, scenario, on)
 }
 
+/// Flies a driver of either kind through a scenario.
+pub fn fly_driver(
+    driver: Driver,
+    scenario: &'static Scenario,
+    on: impl Into<On>,
+) -> Result<Flown, CouldNotRun> {
+    match driver {
+        Driver::Display(it) => fly(it, scenario, on),
+        Driver::Streaming(it) => fly_stream((it.make)(), scenario, on),
+    }
+}
+
+/// Flies a streaming minidriver through a scenario for such.
+pub fn fly_stream(
+    minidriver: Arc<dyn Minidriver>,
+    scenario: &'static Scenario,
+    on: impl Into<On>,
+) -> Result<Flown, CouldNotRun> {
+    let (on, log) = (on.into(), Arc::new(Log::new()));
+    let offered = entries(&minidriver.describe());
+    let story =
+        on.fly(&log, |host, at| Story::stream(host, at, (&log, on), minidriver, scenario))?;
+    Ok(Flown { seed: on.seed(), offered, ..judge(scenario.name, &log, story) })
+}
+
+/// The entries that a streaming minidriver has, each once.
+fn entries(it: &DeviceDescriptor) -> Vec<&'static str> {
+    let pins = || it.filters.iter().flat_map(|it| &it.pins);
+    let mut all: Vec<Entry> = it.dispatch.clone();
+    all.extend(it.filters.iter().flat_map(|it| &it.dispatch));
+    all.extend(pins().flat_map(|it| &it.dispatch));
+    all.extend(pins().flat_map(|it| it.allocator.iter().flatten()));
+    all.sort_unstable();
+    all.dedup();
+    all.into_iter().map(Entry::name).collect()
+}
+
 /// Flies a driver of one's own through a scenario of ours, as [`fly`] does.
 ///
 /// ```
@@ -208,9 +251,41 @@ struct Story {
     needs: Vec<String>,
     live: Census,
     looks: Vec<(&'static str, Census)>,
+    pictures: Vec<Picture>,
 }
 
 impl Story {
+    /// Tells the story of a streaming minidriver, and ends everything.
+    fn stream(
+        host: &Arc<dyn Crew>,
+        at: &mut Passive,
+        (log, on): (&Arc<Log>, On),
+        minidriver: Arc<dyn Minidriver>,
+        scenario: &'static Scenario,
+    ) -> Self {
+        let stream = Stream::new(host.clone(), log.clone());
+        stream.attend(host);
+        let mut studio = Studio {
+            host,
+            at,
+            stream,
+            log: log.clone(),
+            on,
+            minidriver,
+            memory: Arc::default(),
+            device: None,
+            graphics: None,
+            video: None,
+            pictures: Vec::new(),
+            looks: Vec::new(),
+        };
+        let told = scenario.stream(&mut studio);
+        studio.end();
+        let needs = told.err().map(|Stopped(why)| why).into_iter().collect();
+        let live = studio.census();
+        Self { needs, live, looks: studio.looks, pictures: studio.pictures }
+    }
+
     /// Starts the driver, tells the story, and ends everything.
     fn tell(
         host: &Arc<dyn Crew>,
@@ -231,7 +306,7 @@ impl Story {
             Err(why) => {
                 let needs =
                     format!("a driver that starts: {} answered {}", why.entry, why.why.name());
-                return Self { needs: vec![needs], live: kernel.census(), looks: Vec::new() };
+                return Self { needs: vec![needs], live: kernel.census(), ..Self::default() };
             }
         };
         kernel.attend(host, adapter);
@@ -246,7 +321,7 @@ impl Story {
         kernel.remove_adapter(at, adapter);
         host.quiet(at);
         let needs = told.err().map(|Stopped(why)| why).into_iter().collect();
-        Self { needs, live: kernel.census(), looks }
+        Self { needs, live: kernel.census(), looks, pictures: Vec::new() }
     }
 }
 
@@ -276,6 +351,7 @@ fn judge(scenario: &'static str, log: &Log, story: Story) -> Flown {
         findings,
         live: story.live,
         looks: story.looks,
+        pictures: story.pictures,
         called: verifier.called().clone(),
         absent: verifier.absent().clone(),
         events,

@@ -6,12 +6,14 @@
 //!
 //! Whoever writes a miniport in Rust tests it with [`Flight`], and needs no other crate: the
 //! [`prelude`] has what a miniport and its tests name, and the rooms of the house are here
-//! under their own names ([`kernel`], [`flight`], [`nt`], [`thunk`], [`abi`], [`softgpu`]).
+//! under their own names ([`kernel`], [`flight`], [`nt`], [`thunk`], [`abi`], [`softgpu`]). Whoever
+//! writes a user-mode driver in Rust uses the traits of [`umd`], and flies it with [`umd_of`].
 #![forbid(unsafe_code)]
 
 mod allow;
 mod application;
 mod check;
+mod driver;
 mod explain;
 mod flight_test;
 mod fly;
@@ -21,6 +23,7 @@ mod report;
 mod scenario;
 mod scenarios;
 pub mod steps;
+mod studio;
 mod support;
 mod tally;
 mod tunnel;
@@ -28,15 +31,18 @@ mod words;
 
 pub use allow::{Allow, BadFile, Entry as AllowEntry, baseline};
 pub use application::Application;
-pub use check::{Checked, Plan, Step, check};
-pub use explain::{Explained, NotKnown, Status, explain, ways};
+pub use check::{BUILT_IN, Checked, Native, Plan, Step, check};
+pub use driver::Driver;
+pub use explain::{Explained, NotKnown, Point, Status, UserResult, explain, ways};
 pub use flight_test::{Flight, NoHardware, plug};
-pub use fly::{Flown, On, Outcome, fly, fly_plugged, fly_with};
+pub use fly::{Flown, On, Outcome, fly, fly_driver, fly_plugged, fly_stream, fly_with};
 pub use landed::{Allowed, Found, Landed};
 pub use scenario::{ALL as SCENARIOS, Scenario, Story, find as find_scenario};
+pub use studio::{Scarce, Studio};
 pub use support::{ANY_FAILURE, Cell, Row, Surface, legal_statuses, support, support_page};
 pub use tally::keep as keep_tally;
 pub use tunnel::{Bench, Stopped, Tunnel};
 pub use words::Words;
 
-pub use {abi, flight, kernel, nt, runtime, softgpu, thunk, verify};
+pub use drivers::{load_umd, umd_of};
+pub use {abi, flight, kernel, nt, runtime, softgpu, stream, thunk, umd, verify};

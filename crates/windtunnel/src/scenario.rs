@@ -2,10 +2,11 @@
 
 use crate::scenarios::{
     address, asks, bad, bad_address, bad_memory, bad_render, bad_sync, destroy, destroy_memory,
-    escape, interrupt, keyed, life, memory, pnp, recover, render, saved, share, submit,
+    escape, interrupt, keyed, life, memory, pnp, recover, render, saved, share, stream, submit,
     surface_locks, surfaces, sync, threads, update,
 };
 use crate::steps::{self, Act, Step};
+use crate::studio::Studio;
 use crate::tunnel::{Stopped, Tunnel};
 use flight::RuleId;
 
@@ -29,6 +30,8 @@ pub enum Story {
     Told(fn(&mut Tunnel<'_>) -> Result<(), Stopped>),
     /// These steps, one after the other.
     Steps(&'static [Step]),
+    /// This function tells it, of a streaming minidriver.
+    Streamed(fn(&mut Studio<'_>) -> Result<(), Stopped>),
 }
 
 impl Scenario {
@@ -41,6 +44,11 @@ impl Scenario {
         Box::leak(Box::new(Self { name, about, breaks: &[], needs, story }))
     }
 
+    /// Whether it is told by an application that draws through a user-mode driver.
+    pub fn needs_umd(&self) -> bool {
+        UMD.iter().any(|it| self.needs.contains(it))
+    }
+
     pub(crate) fn tell(&self, tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
         match self.story {
             Story::Told(tell) => tell(tunnel),
@@ -48,7 +56,20 @@ impl Scenario {
                 steps::tell(tunnel, told);
                 Ok(())
             }
+            Story::Streamed(_) => Err(Stopped("a streaming minidriver".to_owned())),
         }
+    }
+
+    pub(crate) fn stream(&self, studio: &mut Studio<'_>) -> Result<(), Stopped> {
+        match self.story {
+            Story::Streamed(tell) => tell(studio),
+            Story::Told(_) | Story::Steps(_) => Err(Stopped("a display driver".to_owned())),
+        }
+    }
+
+    /// Whether it is of a streaming minidriver.
+    pub fn streams(&self) -> bool {
+        matches!(self.story, Story::Streamed(_))
     }
 }
 
@@ -228,6 +249,9 @@ pub(crate) const DRAWN_ADDRESSES: &[&str] = &[
 /// A user-mode driver.
 pub(crate) const UMD: &[&str] = &["OpenAdapter"];
 
+/// A streaming minidriver: no display driver has what one begins with.
+pub(crate) const STREAM: &[&str] = &["KSDEVICE_DESCRIPTOR"];
+
 /// Every scenario, good ones first.
 pub const ALL: &[&[Scenario]] = &[
     life::ALL,
@@ -250,6 +274,7 @@ pub const ALL: &[&[Scenario]] = &[
     pnp::ALL,
     surfaces::ALL,
     surface_locks::ALL,
+    stream::ALL,
     bad::ALL,
     bad_memory::ALL,
     bad_address::ALL,
@@ -258,6 +283,7 @@ pub const ALL: &[&[Scenario]] = &[
     submit::BAD,
     bad_render::ALL,
     surfaces::BAD,
+    stream::BAD,
 ];
 
 /// The scenario of that name.

@@ -4,7 +4,10 @@
 //! dispatches, and the page in `docs` is made from these rows.
 
 use abi::NTSTATUS;
-use flight::Support;
+use abi::umd::{
+    D3DDDI_ADAPTERCALLBACKS, D3DDDI_ADAPTERFUNCS, D3DDDI_DEVICECALLBACKS, D3DDDI_DEVICEFUNCS,
+};
+use flight::{Irql, RuleId, Support};
 use kernel::ddi::{Legal, TABLE};
 use std::fmt::Write as _;
 
@@ -51,12 +54,33 @@ impl Cell {
     }
 }
 
+impl Cell {
+    /// What it says, word by word.
+    pub fn words(&self) -> Vec<&'static str> {
+        match self {
+            Cell::One(word) => vec![word],
+            Cell::Many(words) => words.clone(),
+        }
+    }
+}
+
 /// What a DDI with an open list may answer.
 pub const ANY_FAILURE: &str = "any failure";
 
 /// Every table, from the top of the house to its bottom.
 pub fn support() -> Vec<Surface> {
-    vec![entries(), ddis(), uncalled(), callbacks(), imports()]
+    vec![
+        entries(),
+        ddis(),
+        uncalled(),
+        callbacks(),
+        imports(),
+        functions(),
+        user_callbacks(),
+        dispatches(),
+        undispatched(),
+        stream_functions(),
+    ]
 }
 
 /// The statuses a DDI may answer besides success; `None` when its list is open.
@@ -143,6 +167,124 @@ fn imports() -> Surface {
     }
 }
 
+/// Why a function of a user-mode driver is absent.
+const NOT_CALLED: &str = "not called";
+/// Why a callback of a user-mode driver is absent.
+const TRAP: &str = "a named trap";
+
+/// The functions of a user-mode driver, in the order of its tables.
+fn functions() -> Surface {
+    let driven = |name: &str| runtime::FUNCTIONS.iter().find(|it| it.name == name);
+    let row = |name: &'static str| Row {
+        name,
+        state: driven(name).map_or(Support::Absent(NOT_CALLED), runtime::FunctionLine::state),
+        cells: vec![rules(driven(name).map_or(&[], |it| it.rules))],
+    };
+    let names = ["OpenAdapter"].iter();
+    let names = names.chain(D3DDDI_ADAPTERFUNCS::SLOTS).chain(D3DDDI_DEVICEFUNCS::SLOTS);
+    Surface {
+        id: "umd",
+        title: "Functions of a user-mode driver",
+        about: "What the runtime calls a user-mode driver of Direct3D 9 for: its entry point, \
+                and the slots of D3DDDI_ADAPTERFUNCS and D3DDDI_DEVICEFUNCS.",
+        columns: &["rules"],
+        rows: names.copied().map(row).collect(),
+    }
+}
+
+/// What a user-mode driver calls back, in the order of its tables.
+fn user_callbacks() -> Surface {
+    let served = |name: &str| runtime::CALLBACKS.iter().find(|it| it.name == name);
+    let row = |name: &'static str| Row {
+        name,
+        state: served(name).map_or(Support::Absent(TRAP), runtime::CallbackLine::state),
+        cells: vec![
+            Cell::One(served(name).map_or("", |it| it.through)),
+            rules(served(name).map_or(&[], |it| it.rules)),
+        ],
+    };
+    let names = D3DDDI_ADAPTERCALLBACKS::SLOTS.iter().chain(D3DDDI_DEVICECALLBACKS::SLOTS);
+    Surface {
+        id: "umd_callback",
+        title: "Callbacks of a user-mode driver",
+        about: "What a user-mode driver calls back, and the entry point that goes through. An \
+                absent one is a trap: it says its name in the log, and answers E_NOTIMPL.",
+        columns: &["through", "rules"],
+        rows: names.copied().map(row).collect(),
+    }
+}
+
+/// The entries of an AVStream minidriver that are called.
+fn dispatches() -> Surface {
+    let row = |it: &stream::funnel::Line| Row {
+        name: it.name,
+        state: it.state,
+        cells: vec![
+            Cell::One(it.level.name()),
+            Cell::One(it.locks),
+            Cell::One(match it.legal {
+                stream::funnel::Legal::Any => ANY_FAILURE,
+                stream::funnel::Legal::NotPending => "any failure, never STATUS_PENDING",
+                stream::funnel::Legal::Nothing => "nothing: it returns nothing",
+            }),
+        ],
+    };
+    Surface {
+        id: "ks",
+        title: "Dispatch entries of an AVStream minidriver",
+        about: "What the class driver calls a minidriver for, at which level where its \
+                descriptor asks for no other, with which mutexes held, and what it may answer \
+                besides success.",
+        columns: &["irql", "mutexes", "statuses"],
+        rows: stream::funnel::TABLE.iter().map(row).collect(),
+    }
+}
+
+/// Entries of the dispatch tables that nothing calls, and why.
+const UNDISPATCHED: [(&str, &str); 6] = [
+    ("AVStrMiniDeviceCancelStop", "a stop that was asked for is not taken back"),
+    ("AVStrMiniDeviceCancelRemove", "a removal that was asked for is not taken back"),
+    ("AVStrMiniDeviceQueryCapabilities", "nobody asks what a device can do"),
+    ("AVStrMiniDeviceQueryPower", "sleep and wake are told, not asked"),
+    ("AVStrMiniDeviceQueryInterface", "no other driver asks for interfaces"),
+    ("AVStrMiniIntersectHandlerEx", "formats are matched with the ranges of the descriptor"),
+];
+
+fn undispatched() -> Surface {
+    let row = |(name, why)| Row { name, state: Support::Absent(why), cells: Vec::new() };
+    Surface {
+        id: "ks_uncalled",
+        title: "Dispatch entries of an AVStream minidriver that are not called yet",
+        about: "Slots of KSDEVICE_DISPATCH and KSPIN_DESCRIPTOR_EX that a minidriver may fill and \
+                nothing calls. Clocks (KSCLOCK_DISPATCH), properties, methods and events \
+                (KSAUTOMATION_TABLE) are not called either.",
+        columns: &[],
+        rows: UNDISPATCHED.into_iter().map(row).collect(),
+    }
+}
+
+/// What an AVStream minidriver imports.
+fn stream_functions() -> Surface {
+    let row = |it: &port::ks::Function| Row {
+        name: it.name,
+        state: it.state,
+        cells: vec![Cell::One(it.ceiling.map_or("", Irql::name)), rules(it.rules)],
+    };
+    Surface {
+        id: "ks_function",
+        title: "Ks functions",
+        about: "What an AVStream minidriver calls, up to which level where one is documented, and \
+                the rules that are judged there. An absent one is a trap: it says its name in the \
+                log, and answers that it is not supported.",
+        columns: &["highest_irql", "rules"],
+        rows: port::ks::FUNCTIONS.iter().map(row).collect(),
+    }
+}
+
+fn rules(list: &[RuleId]) -> Cell {
+    Cell::Many(list.iter().map(|it| it.name()).collect())
+}
+
 impl Surface {
     /// How many rows are done, in part, and absent.
     pub fn counts(&self) -> [usize; 3] {
@@ -196,6 +338,21 @@ mod tests {
                 assert_eq!(row.cells.len(), surface.columns.len(), "{}", row.name);
                 assert!(names.insert(row.name), "{} twice", row.name);
             }
+        }
+    }
+
+    #[test]
+    fn every_line_of_the_runtime_is_a_slot_of_its_tables() {
+        let tables = support();
+        let rows = |id| &tables.iter().find(|it| it.id == id).unwrap().rows;
+        let there = |id, name: &str| rows(id).iter().any(|it| it.name == name);
+        for line in runtime::FUNCTIONS {
+            assert!(there("umd", line.name), "{}", line.name);
+        }
+        for line in runtime::CALLBACKS {
+            assert!(there("umd_callback", line.name), "{}", line.name);
+            let through = thunk::ENTRIES.iter().any(|it| it.name == line.through);
+            assert!(through, "{} goes through {}", line.name, line.through);
         }
     }
 

@@ -24,7 +24,7 @@ impl SoftDevice {
             }
             return Ok(());
         }
-        let target = surface.current().ok_or(E_FAIL)?;
+        let target = surface.drawn_with().ok_or(E_FAIL)?;
         for (offset, length) in rows {
             let command = match self.hardware.way {
                 Way::Addressed => {
@@ -49,19 +49,19 @@ impl SoftDevice {
         let to_rows = to.shape.like(from.shape).rows(order.to_area).ok_or(E_INVALIDARG)?;
         // Whole rows of one are cut into the rows of the other.
         let line = from_rows.iter().chain(&to_rows).map(|it| it.1).min().unwrap_or(0);
-        let rows: Vec<(u64, u64)> =
+        let mut rows: Vec<(u64, u64)> =
             cut(&from_rows, line).into_iter().zip(cut(&to_rows, line)).collect();
+        // Within one surface what is read is not overwritten before.
+        let same = (order.from.number, from_index) == (order.to.number, to_index);
+        if same && order.to_area.top > order.from_area.top {
+            rows.reverse();
+        }
         if from.system.is_some() || to.system.is_some() {
             return self.copy_by_cpu(order, (from_index, to_index), &rows, line);
         }
-        let (from, to) = (from.current().ok_or(E_FAIL)?, to.current().ok_or(E_FAIL)?);
+        let (from, to) = (from.drawn_with().ok_or(E_FAIL)?, to.drawn_with().ok_or(E_FAIL)?);
         let groups = [order.from.number, order.to.number];
-        // Within one surface what is read is not overwritten before.
-        let backwards = from.allocation == to.allocation && order.to_area.top > order.from_area.top;
-        let count = rows.len();
-        for place in 0..count {
-            let place = if backwards { count - 1 - place } else { place };
-            let Some((from_offset, to_offset)) = rows.get(place).copied() else { continue };
+        for (from_offset, to_offset) in rows {
             let command = self.copying((from, from_offset), (to, to_offset), line);
             self.add(command, &[(from.allocation, false), (to.allocation, true)], &groups)?;
         }

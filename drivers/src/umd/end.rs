@@ -52,6 +52,9 @@ impl SoftDevice {
         if self.flaw == Flaw::DefersForever {
             return Ok(Gone::Forgotten);
         }
+        if self.flaw == Flaw::DefersByOwnHandle {
+            return Ok(Gone::Deferred);
+        }
         let all = [group.members(), group.extras()].concat();
         let busy = all.iter().any(|it| self.is_busy(*it));
         let may_wait = !group.shared && !group.shown && self.flaw != Flaw::AssumesNotInUse;
@@ -115,8 +118,15 @@ impl SoftDevice {
         );
 
         match self.flaw {
-            // What is shared cannot go by list, and what has one surface goes one by one as a list.
+            Flaw::FreesByListFirst if !group.shared => {
+                self.free(&listed(members), members)?;
+                self.free(&whole, &[])
+            }
+            // What is shared cannot go by list, and what has one surface goes as one.
             _ if by_list && group.shared => self.free(&whole, members),
+            Flaw::FreesOneOfGroup | Flaw::FreesOneByOne if members.len() < 2 => {
+                self.free(&whole, members)
+            }
             Flaw::FreesTheListOnly => self.free(&listed(members), members),
             Flaw::FreesOneOfGroup => {
                 let one = members.get(..1).unwrap_or_default();
@@ -146,7 +156,7 @@ impl SoftDevice {
                 let both = Release { resource: group.runtime, list: members.to_vec() };
                 self.free(&both, members).or_else(|_| self.free(&whole, members))
             }
-            Flaw::FreesByOwnHandle => {
+            Flaw::FreesByOwnHandle | Flaw::DefersByOwnHandle => {
                 let own = Release { resource: RuntimeResource(group.handle), ..whole.clone() };
                 self.free(&own, members).or_else(|_| self.free(&whole, members))
             }

@@ -97,6 +97,28 @@ flaws! {
     LeavesContext,
     /// It asks to ignore the GPU, and to wait for it.
     IgnoresSyncAlone,
+    /// It makes four devices of an adapter, and no more.
+    LimitsDevices,
+    /// It keeps what it has of an adapter that is closed.
+    KeepsAdapter,
+    /// It describes what it shares by what it has made before.
+    SharesDifferently,
+    /// It makes nothing in system memory that it cannot wrap.
+    WrapsOrFails,
+    /// It makes more room for what has a vertex format, vertices or not.
+    ReadsReserved,
+    /// It releases later, by a handle that is dead then.
+    DefersByOwnHandle,
+    /// It frees the allocations of a resource by list, and the resource then.
+    FreesByListFirst,
+    /// It tries a lock that was refused again at once.
+    RetriesAtOnce,
+    /// It does not say which primaries it writes.
+    HidesPrimaries,
+    /// It keeps in one place, for all devices, what it is making.
+    MixesDevices,
+    /// It has the GPU wait ahead of commands that it collected before.
+    WaitsAhead,
     /// It frees the allocations of a shared resource by list.
     FreesSharedByList,
     /// It unlocks what the application has locked when it flushes.
@@ -128,5 +150,5 @@ impl Flaw {
 pub fn with(flaw: Flaw) -> Umd {
     // SAFETY: The entry points of this crate are those of drivers in safe Rust: what they call
     // back with is good.
-    unsafe { Umd::of(flaw.entry()) }
+    unsafe { Umd::of(flaw.entry()) }.counting(umd::objects_of)
 }

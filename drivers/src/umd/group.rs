@@ -45,6 +45,8 @@ pub(super) struct Surface {
     pub(super) locked: D3DKMT_HANDLE,
     /// What it has locked asynchronously.
     pub(super) asynchronous: Vec<D3DKMT_HANDLE>,
+    /// What was its memory first: only a bad driver draws with it.
+    pub(super) old: Option<Instance>,
     /// What such locks have shown in place of its memory, and is not its memory yet.
     pub(super) promised: Vec<D3DKMT_HANDLE>,
 }
@@ -137,8 +139,14 @@ impl Surface {
             at: None,
             locked: 0,
             asynchronous: Vec::new(),
+            old: None,
             promised: Vec::new(),
         }
+    }
+
+    /// What is drawn with.
+    pub(super) fn drawn_with(&self) -> Option<Instance> {
+        self.old.or(self.current())
     }
 
     pub(super) fn current(&self) -> Option<Instance> {

@@ -83,7 +83,7 @@ impl SoftDevice {
         (resource, index): (Resource, usize),
         flags: Flags,
     ) -> Answer<(D3DKMT_HANDLE, Memory)> {
-        let shared = self.group(resource)?.shared;
+        let renamed = self.may_rename(resource)?;
         let surface = self.surface(resource, index)?;
         let (now, bytes) = (surface.current().ok_or(E_FAIL)?.allocation, surface.shape.bytes);
         let kept = |flag: u32, other: u32| if flags.has(flag) { other } else { 0 };
@@ -103,7 +103,7 @@ impl SoftDevice {
             }
             asked &= !(CallbackFlags::IgnoreSync | CallbackFlags::DonotWait);
         }
-        if flags.has(Flags::Discard) && (!shared || self.flaw == Flaw::RenamesShared) {
+        if flags.has(Flags::Discard) && renamed {
             return self.discard((resource, index), now, asked);
         }
         if self.batch.has(now) {
@@ -119,6 +119,12 @@ impl SoftDevice {
         self.lock_one(now, asked, bytes)
     }
 
+    /// Whether a resource may have other memory: not if others see it.
+    fn may_rename(&self, resource: Resource) -> Answer<bool> {
+        let group = self.group(resource)?;
+        Ok((!group.shared || self.flaw == Flaw::RenamesShared) && !group.shown)
+    }
+
     /// Shows a surface whose bytes nobody needs any more.
     fn discard(
         &mut self,
@@ -127,19 +133,19 @@ impl SoftDevice {
         asked: u32,
     ) -> Answer<(D3DKMT_HANDLE, Memory)> {
         let bytes = self.surface(resource, index)?.shape.bytes;
-        let keeps = self.flaw == Flaw::KeepsOldInstance;
+        self.keep_old(resource, index)?;
         if self.hardware.is_first() {
             let asked = asked | CallbackFlags::Discard;
             let (new, memory) = match self.lock_one(now, asked, bytes) {
                 Err(failure) if failure != D3DDDIERR_DEVICEREMOVED => {
-                    self.submit()?;
+                    if self.flaw != Flaw::RetriesAtOnce {
+                        self.submit()?;
+                    }
                     self.lock_one(now, asked | CallbackFlags::NoExistingReference, bytes)?
                 }
                 answer => answer?,
             };
-            if !keeps {
-                self.adopt(resource, index, new)?;
-            }
+            self.adopt(resource, index, new)?;
             return Ok((new, memory));
         }
         let place = match self.free_instance(resource, index) {
@@ -154,9 +160,7 @@ impl SoftDevice {
         };
         let it = self.surface(resource, index)?.instances.get(place).ok_or(E_FAIL)?.allocation;
         let locked = self.lock_one(it, 0, bytes)?;
-        if !keeps {
-            self.surface_mut(resource, index)?.current = place;
-        }
+        self.surface_mut(resource, index)?.current = place;
         Ok(locked)
     }
 
@@ -181,6 +185,15 @@ impl SoftDevice {
         let made = self.allocate_extra(bytes)?;
         self.surface_mut(resource, index)?.instances.push(made);
         Ok(count)
+    }
+
+    /// A bad driver draws with what was the memory of a surface first, whatever is since.
+    fn keep_old(&mut self, resource: Resource, index: usize) -> Answer<()> {
+        if self.flaw == Flaw::KeepsOldInstance {
+            let surface = self.surface_mut(resource, index)?;
+            surface.old = surface.old.or(surface.current());
+        }
+        Ok(())
     }
 
     /// The memory of a surface has another name from here on.
@@ -245,7 +258,7 @@ impl SoftDevice {
         if self.flaw == Flaw::FlushesInLockAsync {
             self.submit()?;
         }
-        let renames = flags.has(AsyncFlags::Discard) && !self.group(resource)?.shared;
+        let renames = flags.has(AsyncFlags::Discard) && self.may_rename(resource)?;
         let (allocation, memory) = if renames {
             self.promise((resource, index), now, flags.has(AsyncFlags::NoExistingReferences))?
         } else {
@@ -280,9 +293,6 @@ impl SoftDevice {
             let found = self.surface(resource, index)?.instances.get(place).ok_or(E_FAIL)?;
             self.lock_one(found.allocation, 0, bytes)?
         };
-        if self.flaw == Flaw::KeepsOldInstance {
-            return Ok((allocation, memory));
-        }
         self.surface_mut(resource, index)?.promised.push(allocation);
         Ok((allocation, memory))
     }
@@ -301,11 +311,12 @@ impl SoftDevice {
 
     pub(super) fn rename_surface(&mut self, order: &Rename) -> Answer<()> {
         let index = self.index(order.resource, order.index)?;
-        let (keeps, first) = (self.flaw == Flaw::KeepsOldInstance, self.hardware.is_first());
-        let surface = self.surface_mut(order.resource, index)?;
-        if order.cookie == 0 || keeps {
+        let first = self.hardware.is_first();
+        if order.cookie == 0 {
             return Ok(());
         }
+        self.keep_old(order.resource, index)?;
+        let surface = self.surface_mut(order.resource, index)?;
         let promised = surface.promised.iter().position(|it| *it as usize == order.cookie);
         let promised = surface.promised.remove(promised.ok_or(E_INVALIDARG)?);
         if first {

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::flaw::Flaw;
-use super::group::{Group, Instance, Shape, Surface, describe_group, read_group};
+use super::group::{Group, Instance, PAGE, Shape, Surface, describe_group, read_group};
 use super::soft::SoftDevice;
 use abi::D3DKMT_HANDLE;
 use abi::hresult::{
@@ -14,8 +14,12 @@ use abi::umd::{
 };
 use softgpu::format::{describe, read_shape};
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use umd::{Allocated, Allocation, Answer, NewResource, OpenedResource, Release, RuntimeResource};
+
+/// What is being made, by any device: only a bad driver has it here.
+static MAKING: AtomicUsize = AtomicUsize::new(0);
 
 impl SoftDevice {
     /// Makes a resource, with one allocation for each of its surfaces.
@@ -59,11 +63,32 @@ impl SoftDevice {
             shown,
             surfaces,
         };
-        if !in_system {
+        if in_system {
+            let wrapped = self.wrap(order);
+            if self.flaw == Flaw::WrapsOrFails {
+                wrapped?;
+            }
+        } else {
             let answer = self.allocate(&mut group, order);
             self.swallowed(answer)?;
         }
         Ok(self.keep(group))
+    }
+
+    /// Has the GPU see memory of the runtime's, if it can: else the CPU works there.
+    fn wrap(&self, order: &NewResource) -> Answer<()> {
+        for it in &order.surfaces {
+            let bytes = u64::from(it.pitch) * u64::from(it.height);
+            let mut one = [Allocation {
+                private: describe(bytes),
+                memory: it.memory,
+                ..Allocation::default()
+            }];
+            let made = self.callbacks.allocate(RuntimeResource(0), &[], &mut one)?.allocations;
+            // This GPU has no use for it.
+            self.callbacks.deallocate(&Release { list: made, ..Release::default() })?;
+        }
+        Ok(())
     }
 
     /// All allocations of a resource, in one call.
@@ -71,19 +96,23 @@ impl SoftDevice {
         let shapes: Vec<Shape> = group.surfaces.iter().map(|it| it.shape).collect();
         let private = describe_group(&shapes);
         let primary = order.flags.has(Flags::Primary);
-        let mut allocations: Vec<Allocation> = shapes
-            .iter()
-            .map(|it| Allocation {
-                private: describe(it.bytes),
-                source: order.source,
-                primary,
-                memory: None,
-            })
-            .collect();
+        // What is no primary has no source, whatever the order says.
+        let source = if primary { order.source } else { 0 };
+        let more = match self.flaw {
+            Flaw::ReadsReserved if order.fvf != 0 => PAGE,
+            Flaw::SharesDifferently if group.shared => PAGE * self.next,
+            _ => 0,
+        };
+        let allocation = |it: &Shape| {
+            let private = describe(it.bytes + more);
+            Allocation { private, source, primary, memory: None }
+        };
+        let mut allocations: Vec<Allocation> = shapes.iter().map(allocation).collect();
         let each = if self.flaw == Flaw::AllocatesEach { 1 } else { allocations.len() };
         let mut made = Vec::new();
         for some in allocations.chunks_mut(each) {
-            made.extend(self.allocate_for(group.runtime, &private, some)?.allocations);
+            let runtime = self.mixed(group.runtime);
+            made.extend(self.allocate_for(runtime, &private, some)?.allocations);
         }
         let list: Vec<(D3DKMT_HANDLE, u64)> =
             made.iter().copied().zip(shapes.iter().map(|it| it.bytes)).collect();
@@ -103,6 +132,20 @@ impl SoftDevice {
             self.shown.extend(made);
         }
         Ok(())
+    }
+
+    /// The resource that is being made, from where a driver has it that has one place for all of
+    /// its devices.
+    fn mixed(&self, resource: RuntimeResource) -> RuntimeResource {
+        if self.flaw != Flaw::MixesDevices {
+            return resource;
+        }
+        MAKING.store(resource.0, Ordering::Relaxed);
+        // It sees whether the GPU is there, and others go on meanwhile.
+        if let Ok((context, _)) = self.callbacks.create_context(0, 0, &mut []) {
+            let _ = self.callbacks.destroy_context(context);
+        }
+        RuntimeResource(MAKING.load(Ordering::Relaxed))
     }
 
     fn allocate_for(
@@ -160,7 +203,7 @@ impl SoftDevice {
             let mut one = [Allocation { private, ..Allocation::default() }];
             let _ = self.callbacks.allocate(order.runtime, &[], &mut one);
         }
-        let addresses = self.back(&list)?;
+        let addresses = self.back_for_gpu(&list)?;
         for ((surface, (allocation, _)), address) in surfaces.iter_mut().zip(list).zip(addresses) {
             surface.instances.push(Instance { allocation, address, member: true });
         }

@@ -9,7 +9,7 @@ use super::flaw::Flaw;
 use super::group::{Group, PAGE};
 use super::hardware::{Hardware, Way};
 use abi::D3DKMT_HANDLE;
-use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_INVALIDARG};
+use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_FAIL, E_INVALIDARG};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use umd::{
@@ -26,13 +26,23 @@ impl<const FLAW: u8> UserDriver for Soft<FLAW> {
     fn open(_order: &OpenAdapter, callbacks: AdapterCallbacks) -> Answer<Box<dyn UserAdapter>> {
         let flaw = Flaw::of(FLAW);
         let hardware = OnceLock::new();
-        let adapter = SoftAdapter { flaw, callbacks, hardware, kept: Kept::default() };
+        if flaw == Flaw::KeepsAdapter {
+            KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(callbacks.clone());
+        }
+        let devices = Arc::default();
+        let adapter = SoftAdapter { flaw, callbacks, hardware, devices, kept: Kept::default() };
         if flaw != Flaw::AsksLate {
             adapter.hardware()?;
         }
         Ok(Box::new(adapter))
     }
 }
+
+/// What a driver has of adapters that are closed.
+static KEPT: Mutex<Vec<AdapterCallbacks>> = Mutex::new(Vec::new());
+
+/// How many devices a driver makes that does not make many.
+const MOST_DEVICES: usize = 4;
 
 /// What a driver keeps that calls when it may not.
 type Kept = Arc<Mutex<Option<Late>>>;
@@ -47,6 +57,8 @@ struct SoftAdapter {
     flaw: Flaw,
     callbacks: AdapterCallbacks,
     hardware: OnceLock<Hardware>,
+    /// As often as there are devices, and once more.
+    devices: Arc<()>,
     kept: Kept,
 }
 
@@ -71,7 +83,11 @@ impl UserAdapter for SoftAdapter {
         _order: &NewDevice,
         callbacks: Callbacks,
     ) -> Answer<Box<dyn UserDevice>> {
-        let device = SoftDevice::new(self.flaw, self.hardware()?, callbacks)?;
+        if self.flaw == Flaw::LimitsDevices && Arc::strong_count(&self.devices) > MOST_DEVICES {
+            return Err(E_FAIL);
+        }
+        let alive = self.devices.clone();
+        let device = SoftDevice::new(self.flaw, self.hardware()?, callbacks, alive)?;
         if self.flaw == Flaw::CallsAfterDevice {
             let late = Late {
                 callbacks: device.callbacks.clone(),
@@ -128,10 +144,12 @@ pub(super) struct SoftDevice {
     pub(super) released: Vec<Release>,
     /// A callback has said that the device is removed.
     pub(super) removed: bool,
+    /// Says that it is there.
+    _alive: Arc<()>,
 }
 
 impl SoftDevice {
-    fn new(flaw: Flaw, hardware: Hardware, callbacks: Callbacks) -> Answer<Self> {
+    fn new(flaw: Flaw, hardware: Hardware, callbacks: Callbacks, alive: Arc<()>) -> Answer<Self> {
         let mut it = Self {
             flaw,
             hardware,
@@ -150,6 +168,7 @@ impl SoftDevice {
             forgotten: Vec::new(),
             released: Vec::new(),
             removed: false,
+            _alive: alive,
         };
         let begun = it.begin();
         if begun.is_err() {

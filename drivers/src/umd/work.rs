@@ -14,6 +14,9 @@ use std::panic::resume_unwind;
 use std::thread;
 use umd::{Answer, Mapping, Paged, Render};
 
+/// Where allocations are, and the fence and its value that say when.
+type Backed = (Vec<u64>, Option<(D3DKMT_HANDLE, u64)>);
+
 impl SoftDevice {
     /// Adds a command to the packet, and submits what is there if it does not fit.
     pub(super) fn add(
@@ -81,7 +84,8 @@ impl SoftDevice {
             }
             return rendered.map(drop);
         }
-        let written = uses.iter().filter(|it| it.1 && self.shown.contains(&it.0));
+        let told = self.flaw != Flaw::HidesPrimaries;
+        let written = uses.iter().filter(|it| it.1 && self.shown.contains(&it.0) && told);
         let written: Vec<D3DKMT_HANDLE> = written.map(|it| it.0).collect();
         let half = bytes.split_last().filter(|_| self.flaw == Flaw::SubmitsHalf);
         let bytes = half.map_or(bytes, |it| it.1);
@@ -108,7 +112,32 @@ impl SoftDevice {
 
     /// Makes it so that packets can use allocations of so many bytes. Answers where they are.
     pub(super) fn back(&mut self, list: &[(D3DKMT_HANDLE, u64)]) -> Answer<Vec<u64>> {
-        let Some(queue) = self.queue else { return Ok(vec![0; list.len()]) };
+        let (addresses, pending) = self.begin_to_back(list)?;
+        if let Some(pending) = pending {
+            self.callbacks.wait_from_cpu(&[pending], 0)?;
+        }
+        Ok(addresses)
+    }
+
+    /// The same for what only the GPU looks at: it waits itself, behind what was collected before.
+    /// Where packets have lists, what they list has to be there when they are submitted.
+    pub(super) fn back_for_gpu(&mut self, list: &[(D3DKMT_HANDLE, u64)]) -> Answer<Vec<u64>> {
+        if self.hardware.way == Way::Listed {
+            return self.back(list);
+        }
+        let (addresses, pending) = self.begin_to_back(list)?;
+        if let Some(pending) = pending {
+            if self.flaw != Flaw::WaitsAhead {
+                self.submit()?;
+            }
+            self.callbacks.wait_from_gpu(self.context, &[pending])?;
+        }
+        Ok(addresses)
+    }
+
+    /// Asks for it. Answers where they are, and what is to be waited for.
+    fn begin_to_back(&self, list: &[(D3DKMT_HANDLE, u64)]) -> Answer<Backed> {
+        let Some(queue) = self.queue else { return Ok((vec![0; list.len()], None)) };
         let mut value = None;
         let mut addresses = Vec::new();
         let mut note = |it: Paged| {
@@ -134,9 +163,7 @@ impl SoftDevice {
         }
         let allocations: Vec<D3DKMT_HANDLE> = list.iter().map(|it| it.0).collect();
         note(self.callbacks.make_resident(queue.queue, &allocations, 0)?);
-        if let Some(value) = value {
-            self.callbacks.wait_from_cpu(&[(queue.fence, value)], 0)?;
-        }
-        if addresses.len() == list.len() { Ok(addresses) } else { Err(E_FAIL) }
+        let pending = value.map(|it| (queue.fence, it));
+        if addresses.len() == list.len() { Ok((addresses, pending)) } else { Err(E_FAIL) }
     }
 }

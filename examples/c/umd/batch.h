@@ -12,6 +12,7 @@ static void begin_batch(Batch *batch)
     batch->number++;
     batch->length = COUNT_SIZE;
     batch->list_length = batch->patches_length = batch->count = 0;
+    batch->primaries_length = 0;
 }
 
 /* Hands over what is in the buffers of a context, and takes over the new ones: after each
@@ -50,7 +51,10 @@ static HRESULT submit(Device *device)
         .BroadcastContext = {device->context},
         .pPrivateDriverData = device->batch.commands,
         .PrivateDriverDataSize = device->batch.length,
+        .NumPrimaries = device->batch.primaries_length,
     };
+    memcpy(args.WrittenPrimaries, device->batch.primaries,
+           device->batch.primaries_length * sizeof device->batch.primaries[0]);
     return device->call.pfnSubmitCommandCb(device->runtime, &args);
 }
 
@@ -97,6 +101,7 @@ static bool has_room(const Device *device, UINT uses)
 {
     const Batch *batch = &device->batch;
     return batch->length + LARGEST_COMMAND <= batch->size
+        && batch->primaries_length < D3DDDI_MAX_WRITTEN_PRIMARIES
         && (device->way != LISTED
             || (batch->list_length + uses <= batch->list_size
                 && batch->patches_length + uses <= batch->patches_size));
@@ -128,12 +133,27 @@ static uint32_t listed(UINT index)
     return index << 6 | 1;
 }
 
+/* Notes that commands write what a display may show: each submission says so. */
+static void note_primary(Batch *batch, D3DKMT_HANDLE allocation)
+{
+    UINT index = 0;
+    while (index < batch->primaries_length && batch->primaries[index] != allocation) {
+        index++;
+    }
+    if (index == batch->primaries_length) {
+        batch->primaries[batch->primaries_length++] = allocation;
+    }
+}
+
 /* Writes where a command works: a place in an allocation, which is listed, or an address. */
 static void write_place(Device *device, Resource *resource, const Surface *surface,
                         uint64_t offset, bool writes)
 {
     Batch *batch = &device->batch;
     resource->used = batch->number;
+    if (writes && resource->displayable) {
+        note_primary(batch, surface->allocation);
+    }
     if (device->way == ADDRESSED) {
         write_long(batch, surface->address + offset);
         return;

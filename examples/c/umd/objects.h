@@ -65,6 +65,7 @@ typedef struct Resource {
     HANDLE runtime; /* the runtime's name, for callbacks */
     bool in_video;  /* there are allocations */
     bool shared, primary;
+    bool displayable; /* a display may show it */
     uint64_t used; /* the number of the batch that used it last; 0 is none */
     UINT count;
     Surface surfaces[];
@@ -81,6 +82,9 @@ typedef struct Batch {
     D3DDDI_PATCHLOCATIONLIST *patches;
     UINT patches_size, patches_length;
     UINT count; /* of commands */
+    /* What they write and a display may show. */
+    D3DKMT_HANDLE primaries[D3DDDI_MAX_WRITTEN_PRIMARIES];
+    UINT primaries_length;
 } Batch;
 
 typedef struct Device {

@@ -116,6 +116,14 @@ static bool shape_surface(Surface *it, const D3DDDI_SURFACEINFO *info, bool syst
     return true;
 }
 
+/* For buffers there is one answer, if it is not about memory. */
+static HRESULT for_buffer(HRESULT result)
+{
+    bool told = result == E_OUTOFMEMORY || result == D3DERR_OUTOFVIDEOMEMORY
+        || result == D3DDDIERR_DEVICEREMOVED;
+    return told ? result : D3DERR_NOTAVAILABLE;
+}
+
 /* Makes a resource, and puts our handle in place of the runtime's. */
 static HRESULT APIENTRY create_resource2(HANDLE handle, D3DDDIARG_CREATERESOURCE2 *args)
 {
@@ -129,6 +137,7 @@ static HRESULT APIENTRY create_resource2(HANDLE handle, D3DDDIARG_CREATERESOURCE
     }
     resource->shared = args->Flags.SharedResource;
     resource->primary = args->Flags.Primary;
+    resource->displayable = args->Flags.Primary || args->Flags2.IsDisplayable;
     bool system = args->Pool == D3DDDIPOOL_SYSTEMMEM;
     HRESULT result = S_OK;
     for (UINT i = 0; i < args->SurfCount && SUCCEEDED(result); i++) {
@@ -140,7 +149,8 @@ static HRESULT APIENTRY create_resource2(HANDLE handle, D3DDDIARG_CREATERESOURCE
     }
     if (FAILED(result)) {
         free(resource);
-        return result;
+        bool buffer = args->Flags.VertexBuffer || args->Flags.IndexBuffer;
+        return buffer ? for_buffer(result) : result;
     }
     push(&device->alive, resource);
     args->hResource = resource;

@@ -13,6 +13,7 @@ use flight::{Kind, Passive, What};
 use std::sync::Arc;
 
 impl Kernel {
+    /// Sends what can be sent of a context, waiting for the pass.
     pub(crate) fn send(
         &self,
         at: &mut Passive,
@@ -199,6 +200,7 @@ impl Kernel {
         Some((device, driver, Sent { node: index, fence, word, load }))
     }
 
+    /// Tells a driver of a packet that will never be sent. Answers whether it did.
     pub(crate) fn try_cancel(&self, at: &mut Passive) -> bool {
         let pass; // Before the world, so that it is dropped after it.
         let (driver, word, context, load) = {

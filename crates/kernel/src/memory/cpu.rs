@@ -121,7 +121,7 @@ impl Kernel {
         order: &LockOrder,
         (view, extent): (u32, u32),
     ) -> Result<Shown, Refused> {
-        let mut guard = self.bring_to_cpu(at, extent, order)?;
+        let mut guard = self.bring_to_cpu(at, inside.device, extent, order)?;
         let world = &mut *guard;
         // Whoever waited looks again: it may have been destroyed or offered since.
         world.views_of(process, inside.device, &[order.view])?;
@@ -253,12 +253,18 @@ impl Kernel {
     fn bring_to_cpu(
         &self,
         at: &mut Passive,
+        device: u32,
         extent: u32,
         order: &LockOrder,
     ) -> Result<Held<'_, World>, Refused> {
         let about = self.world.hold().extents.get(extent).map_or(Subject::RUN, |it| it.owner);
         let over = |it: &World| it.extents.get(extent).is_none_or(|it| it.moving == 0);
         let what = |_: &World| format!("the paging work of {about}");
+        let hidden = |it: &World| it.is_hidden(extent) && it.brings_listed(device);
+        if !order.waits && !order.discards && hidden(&self.world.hold()) {
+            // What is to move is not moved under packets, whatever its client ignores.
+            self.wait_for_use(at, device, order.hurries)?;
+        }
         loop {
             let mut world = self.world.hold();
             if world.is_hidden(extent) {

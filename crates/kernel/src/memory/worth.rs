@@ -44,8 +44,7 @@ impl Kernel {
         let argument = Argument::Resource;
         let number = world.resolve(process, argument, resource, Kind::ResourceView)?;
         let views = world.resource_views.get(number).map(|it| &it.views);
-        let names = views.into_iter().flatten().filter_map(|it| world.views.get(*it));
-        Ok(names.map(|it| it.handle).collect())
+        Ok(views.into_iter().flatten().filter_map(|it| world.newest_name(*it)).collect())
     }
 
     /// Says what views are worth (`D3DKMTSetAllocationPriority`): a priority for each.

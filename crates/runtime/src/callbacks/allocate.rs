@@ -5,9 +5,11 @@ use crate::device::Inner;
 use crate::ledger::Stage;
 use crate::result::result;
 use abi::HRESULT;
-use abi::hresult::E_INVALIDARG;
+use abi::hresult::{E_INVALIDARG, E_NOTIMPL};
 use abi::kmt::{D3DKMT_CREATEALLOCATION, D3DKMT_CREATEALLOCATIONFLAGS as Flags};
+use abi::ukm::D3DDDI_ALLOCATIONINFO;
 use abi::umd::{D3DDDI_RESOURCEFLAGS, D3DDDICB_ALLOCATE};
+use core::ffi::c_void;
 use flight::{Passive, RuleId, What};
 use thunk::claims;
 
@@ -52,16 +54,27 @@ fn make(device: &Inner, at: &mut Passive, asked: &mut D3DDDICB_ALLOCATE) -> Resu
         ..D3DKMT_CREATEALLOCATION::ZERO
     };
     let session = &device.adapter.session;
-    through!(D3DKMTCreateAllocation, session, at, &raw mut args)?;
     let (infos, count) = (asked.pAllocationInfo.cast_const(), asked.NumAllocations as usize);
+    // SAFETY: The driver's caller vouches for the list.
+    let given = session.believing(|| unsafe { claims::read_list(infos, count) });
+    let given = given.map_err(result)?;
+    // WINDOWS: such an allocation is memory of the application's (documented). The kernel has
+    // none, so a driver that asks for it has the CPU work there.
+    if given.iter().any(|it| !it.pSystemMem.is_null()) {
+        device.absent("pfnAllocateCb with pSystemMem");
+        return Err(E_NOTIMPL);
+    }
+    let said = told(device, asked, &given)?;
+    through!(D3DKMTCreateAllocation, session, at, &raw mut args)?;
     // SAFETY: The driver's list was written to just now.
     let made = session.believing(|| unsafe { claims::read_list(infos, count) });
-    let made: Vec<u32> = made.map_err(result)?.iter().map(|it| it.hAllocation).collect();
+    let made: Vec<u32> = made.map_err(result)?.into_iter().map(|it| it.hAllocation).collect();
     asked.hKMResource = args.hResource;
     let mut ledger = device.ledger();
     ledger.add(handle, &made);
     if let Some(group) = handle.and_then(|it| ledger.groups.get_mut(&it)) {
         (group.kernel, group.allocated) = (args.hResource, group.allocated + 1);
+        group.said.extend(said);
         if args.hGlobalShare != 0 {
             group.global = args.hGlobalShare;
         }
@@ -69,6 +82,24 @@ fn make(device: &Inner, at: &mut Passive, asked: &mut D3DDDICB_ALLOCATE) -> Resu
         device.log().emit(group.subject, What::SurfacesBacked { allocations });
     }
     Ok(())
+}
+
+/// What the driver says of allocations, and of their resource.
+fn told(
+    device: &Inner,
+    asked: &D3DDDICB_ALLOCATE,
+    given: &[D3DDDI_ALLOCATIONINFO],
+) -> Result<Vec<Vec<u8>>, HRESULT> {
+    let whole = (asked.pPrivateDriverData.cast_mut(), asked.PrivateDriverDataSize);
+    let each = given.iter().map(|it| (it.pPrivateDriverData, it.PrivateDriverDataSize));
+    let all = std::iter::once(whole).chain(each);
+    let read = |(data, size): (*mut c_void, u32)| {
+        let (data, size) = (data.cast_const().cast::<u8>(), size as usize);
+        // SAFETY: The driver's caller vouches for it.
+        let bytes = device.adapter.session.believing(|| unsafe { claims::read_list(data, size) });
+        bytes.map_err(result)
+    };
+    all.map(read).collect()
 }
 
 impl Inner {

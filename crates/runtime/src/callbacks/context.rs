@@ -102,7 +102,10 @@ callback! {
 /// Notes a context, and answers the driver's name of it.
 fn keep(device: &Inner, kernel: D3DKMT_HANDLE, list: (usize, u32)) -> HANDLE {
     let name = called::handle();
-    device.ledger().contexts.insert(name, Context { kernel, list });
+    let mut ledger = device.ledger();
+    ledger.contexts.insert(name, Context { kernel, list });
+    ledger.had_context = true;
+    drop(ledger);
     blank(list);
     ptr::without_provenance_mut(name)
 }

@@ -3,12 +3,15 @@
 
 use crate::called::frame;
 use crate::device::Inner;
+use crate::ledger::{Group, Stage};
 use crate::result::result;
 use abi::hresult::E_INVALIDARG;
 use abi::kmt::D3DKMT_DESTROYALLOCATION2;
+use abi::ukm::D3DDDICB_DESTROYALLOCATION2FLAGS;
 use abi::umd::{D3DDDICB_DEALLOCATE, D3DDDICB_DEALLOCATE2};
 use abi::{D3DKMT_HANDLE, HRESULT};
 use flight::{Passive, RuleId, What};
+use kernel::Handle;
 use std::collections::BTreeSet;
 use std::ptr;
 use thunk::claims;
@@ -49,6 +52,9 @@ fn release(
     }
     let resource = asked.hResource.addr();
     let kernel = device.resource(asked.hResource, name)?;
+    if named && !device.judge_again(name, resource) {
+        return Err(E_INVALIDARG);
+    }
     let session = &device.adapter.session;
     let list = if named {
         device.ledger().groups.get(&resource).map(|it| it.members.clone()).unwrap_or_default()
@@ -62,6 +68,9 @@ fn release(
         return Err(E_INVALIDARG);
     }
     device.judge_use(name, &list);
+    if asked.Flags.has(D3DDDICB_DESTROYALLOCATION2FLAGS::AssumeNotInUse) {
+        device.judge_assumed(name, &list);
+    }
     if !named || kernel != 0 {
         let listed: &[D3DKMT_HANDLE] = if named { &[] } else { &list };
         let args = D3DKMT_DESTROYALLOCATION2 {
@@ -79,6 +88,12 @@ fn release(
             device.log().emit(group.subject, What::SurfacesReleased {});
         }
         ledger.release(resource);
+        drop(ledger);
+        // It went as one, and by its name: what is left of others is judged when the device goes.
+        let kept = [RuleId::UMD_DESTROY_005, RuleId::UMD_DESTROY_006, RuleId::UMD_DESTROY_007];
+        for rule in kept {
+            device.judge(rule, name, None);
+        }
     } else {
         ledger.remove_listed(&list);
     }
@@ -102,6 +117,48 @@ impl Inner {
         drop(ledger);
         self.judge(RuleId::UMD_DESTROY_008, name, broken);
         self.judge(RuleId::UMD_DESTROY_009, name, shared)
+    }
+
+    /// A resource that was released is not released again. Answers whether it was not.
+    fn judge_again(&self, name: &'static str, resource: usize) -> bool {
+        let ledger = self.ledger();
+        let group = ledger.groups.get(&resource);
+        let again = group.filter(|it| it.stage == Stage::Released);
+        let said = again.map(|it| format!("{} was released before", it.subject));
+        let shared = group.is_some_and(Group::is_shared);
+        drop(ledger);
+        let rule = if shared { RuleId::UMD_DESTROY_009 } else { RuleId::UMD_DESTROY_010 };
+        self.judge(rule, name, said)
+    }
+
+    /// What a driver says is not in use is not in a packet that it has submitted.
+    ///
+    /// Packets of one context are over in order: so how many are not over says which. Of several
+    /// contexts nobody knows which one has it.
+    fn judge_assumed(&self, name: &'static str, list: &[D3DKMT_HANDLE]) {
+        let session = &self.adapter.session;
+        let ledger = self.ledger();
+        let mut contexts = ledger.contexts.values().map(|it| it.kernel);
+        let (Some(context), None) = (contexts.next(), contexts.next()) else { return };
+        // A driver that was told that nothing is queued may think so; and which memory it drew with
+        // is not known of one that renames by itself.
+        if ledger.removed || ledger.loose {
+            return;
+        }
+        let groups = list.iter().filter_map(|it| ledger.group_of(*it));
+        let last = groups.filter_map(|it| Some((it.drawn?, it.subject))).max_by_key(|it| it.0);
+        let submitted = ledger.submissions;
+        drop(ledger);
+        let unfinished = session.kernel().unfinished(session.process(), Handle(context));
+        let unfinished = u64::from(unfinished.unwrap_or(0));
+        let used = last.filter(|(drawn, _)| *drawn < submitted && submitted - drawn <= unfinished);
+        let broken = used.map(|(_, about)| {
+            format!(
+                "AssumeNotInUse is set, and {unfinished} packets are not over: one of them draws \
+                 with {about}"
+            )
+        });
+        self.judge(RuleId::UMD_DESTROY_012, name, broken);
     }
 
     /// Whether allocations that go are used.

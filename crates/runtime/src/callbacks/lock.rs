@@ -3,6 +3,7 @@
 
 use crate::called::frame;
 use crate::device::Inner;
+use crate::ledger::Stage;
 use crate::result::result;
 use abi::D3DKMT_HANDLE;
 use abi::kmt::{D3DKMT_LOCK, D3DKMT_LOCK2, D3DKMT_UNLOCK, D3DKMT_UNLOCK2};
@@ -10,6 +11,9 @@ use abi::ukm::D3DDDICB_LOCKFLAGS as Flags;
 use abi::umd::{D3DDDICB_LOCK, D3DDDICB_LOCK2, D3DDDICB_UNLOCK, D3DDDICB_UNLOCK2};
 use flight::RuleId;
 use thunk::claims;
+
+/// The callback that may rename.
+pub(super) const LOCK: &str = "pfnLockCb";
 
 callback! {
     /// Shows an allocation to the CPU; one that is discarded may be another from then on.
@@ -24,7 +28,15 @@ callback! {
             Flags: asked.Flags,
             ..D3DKMT_LOCK::ZERO
         };
-        through!(D3DKMTLock, device.adapter.session, at, &raw mut args)?;
+        let refused = device.ledger().refuse(NAME);
+        let locked = match refused {
+            Some(refused) => Err(refused),
+            None => through!(D3DKMTLock, device.adapter.session, at, &raw mut args),
+        };
+        if asked.Flags.has(Flags::Discard) && locked.is_err() {
+            device.note_refused(asked.hAllocation);
+        }
+        locked?;
         asked.pData = args.pData;
         asked.GpuVirtualAddress = args.GpuVirtualAddress;
         if args.hAllocation != asked.hAllocation {
@@ -91,8 +103,15 @@ impl Inner {
         piece.locks += 1;
         // What the CPU does in a drawing call needs no submission.
         let drawing = frame().is_some_and(|it| matches!(it.name, "pfnBlt" | "pfnColorFill"));
-        if let Some(group) = piece.group.and_then(|it| ledger.groups.get_mut(&it)) {
-            group.drawn = group.drawn.filter(|_| !drawing);
+        if !drawing {
+            return;
+        }
+        // Memory of no resource is that of one that is drawn with: the driver has renamed it.
+        let groups = piece.group.map_or_else(|| ledger.drawing.clone(), |it| vec![it]);
+        for group in groups {
+            if let Some(group) = ledger.groups.get_mut(&group) {
+                group.drawn = None;
+            }
         }
     }
 
@@ -103,6 +122,41 @@ impl Inner {
                 piece.locks = piece.locks.saturating_sub(1);
             }
         }
+    }
+
+    /// A lock that discards was refused.
+    pub(super) fn note_refused(&self, allocation: D3DKMT_HANDLE) {
+        let ledger = &mut *self.ledger();
+        ledger.refused_discard = Some((allocation, ledger.submissions));
+    }
+
+    /// Who is refused other memory submits what there is, and says so with the next lock.
+    fn judge_retried(&self, name: &'static str, asked: &D3DDDICB_LOCK) {
+        if !asked.Flags.has(Flags::Discard) {
+            return;
+        }
+        let allocation = asked.hAllocation;
+        let listed = self.unsubmitted(&[allocation]).is_some();
+        let ledger = &mut *self.ledger();
+        let now = ledger.submissions;
+        let refused = ledger.refused_discard.take_if(|it| it.0 == allocation);
+        let again = refused.is_some_and(|it| it.1 == now) && (listed || ledger.has_drawn());
+        let drawn = ledger.group_of(allocation).is_some_and(|it| it.drawn == Some(now));
+        let claims = asked.Flags.has(Flags::NoExistingReference) && (listed || drawn);
+        let broken = if again {
+            Some(format!(
+                "a lock of allocation {allocation:#x} that discards was refused, and it is tried \
+                 again without a submission in between"
+            ))
+        } else {
+            claims.then(|| {
+                format!(
+                    "NoExistingReference is set, and commands that use allocation \
+                     {allocation:#x} were not submitted"
+                )
+            })
+        };
+        self.judge(RuleId::UMD_LOCK_006, name, broken);
     }
 
     /// Judges how an allocation is locked.
@@ -120,6 +174,7 @@ impl Inner {
             .filter(|_| flags.has(Flags::Discard))
             .map(|about| format!("{about} is shared, and a lock discards it: it is not renamed"));
         self.judge(RuleId::UMD_RES_004, name, broken);
+        self.judge_retried(name, asked);
     }
 
     /// What the application has locked is not unlocked behind its back.
@@ -130,9 +185,16 @@ impl Inner {
             return;
         }
         let ledger = self.ledger();
+        // What the application has dropped, or is dropping, it does not use.
+        let dropping = frame().filter(|it| it.name == "pfnDestroyResource");
+        let dropping =
+            dropping.and_then(|it| ledger.groups.get(&it.resource?)).map(|it| it.subject);
         let used = list.iter().find_map(|it| {
             ledger.pieces.get(it).filter(|it| it.locks == 1)?;
-            let group = ledger.group_of(*it)?;
+            let group = ledger.group_of(*it).filter(|it| it.stage == Stage::Live)?;
+            if Some(group.subject) == dropping {
+                return None;
+            }
             let place = group.members.iter().position(|member| member == it)?;
             let locks = group.locks.get(place).copied().unwrap_or(0);
             (locks > 0).then_some((*it, group.subject))

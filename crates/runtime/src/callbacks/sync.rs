@@ -1,6 +1,7 @@
 //! Synchronisation objects.
 #![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
 
+use crate::device::Inner;
 use crate::result::result;
 use abi::kmt::{
     D3DKMT_CREATESYNCHRONIZATIONOBJECT, D3DKMT_CREATESYNCHRONIZATIONOBJECT2,
@@ -18,6 +19,7 @@ use abi::umd::{
     D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT, D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT2,
     D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMCPU, D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMGPU,
 };
+use flight::RuleId;
 use std::ptr;
 use thunk::claims;
 
@@ -176,6 +178,7 @@ callback! {
             ObjectHandleArray: asked.ObjectHandleArray,
             Reserved: asked.MonitoredFenceValueArray,
         };
+        device.judge_wait(NAME, asked.hContext.addr());
         let session = &device.adapter.session;
         through!(D3DKMTWaitForSynchronizationObjectFromGpu, session, at, &raw const args)
     }
@@ -215,5 +218,26 @@ callback! {
             Reserved: asked.FenceValue,
         };
         through!(D3DKMTSignalSynchronizationObjectFromGpu2, session, at, &raw const args)
+    }
+}
+
+impl Inner {
+    /// What a driver has collected goes out before a wait is queued. What is drawn is in the one
+    /// context there is; of several it could be in another.
+    fn judge_wait(&self, name: &'static str, context: usize) {
+        let ledger = self.ledger();
+        let drawn = ledger.contexts.len() == 1 && ledger.has_drawn();
+        let list = ledger.contexts.get(&context).map(|it| it.list).unwrap_or_default();
+        drop(ledger);
+        let listed = super::work::entries(list, list.1).count();
+        let broken = if drawn {
+            Some(
+                "a wait is queued, and nothing was submitted since the application drew".to_owned(),
+            )
+        } else {
+            let said = format!("a wait is queued, and {listed} allocations are listed by commands");
+            (listed > 0).then(|| format!("{said} that were not submitted"))
+        };
+        self.judge(RuleId::SYNC_CREATE_013, name, broken);
     }
 }

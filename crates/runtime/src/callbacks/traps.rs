@@ -61,11 +61,11 @@ macro_rules! traps {
 }
 
 /// A device's table with nothing but traps.
-pub(super) const DEVICE: D3DDDI_DEVICECALLBACKS = traps! { D3DDDI_DEVICECALLBACKS device {
+pub(crate) const DEVICE: D3DDDI_DEVICECALLBACKS = traps! { D3DDDI_DEVICECALLBACKS device {
     pfnSetDisplayModeCb, pfnPresentCb, pfnCreateOverlayCb, pfnUpdateOverlayCb, pfnFlipOverlayCb, pfnDestroyOverlayCb, pfnSetAsyncCallbacksCb, pfnSetDisplayPrivateDriverFormatCb, pfnPresentMultiPlaneOverlayCb, pfnLogUMDMarkerCb, pfnInvalidateCacheCb, pfnGetResourcePresentPrivateDriverDataCb, pfnUpdateAllocationPropertyCb, pfnOfferAllocations2Cb, pfnReclaimAllocations3Cb, pfnAcquireResourceCb, pfnReleaseResourceCb, pfnCreateHwContextCb, pfnDestroyHwContextCb, pfnCreateHwQueueCb, pfnDestroyHwQueueCb, pfnSubmitCommandToHwQueueCb, pfnSubmitWaitForSyncObjectsToHwQueueCb, pfnSubmitSignalSyncObjectsToHwQueueCb, pfnSubmitPresentBltToHwQueueCb, pfnSubmitPresentToHwQueueCb, pfnSubmitHistorySequenceCb,
 } };
 
 /// An adapter's table with nothing but traps.
-pub(super) const ADAPTER: D3DDDI_ADAPTERCALLBACKS = traps! { D3DDDI_ADAPTERCALLBACKS adapter {
+pub(crate) const ADAPTER: D3DDDI_ADAPTERCALLBACKS = traps! { D3DDDI_ADAPTERCALLBACKS adapter {
     pfnGetMultisampleMethodListCb, pfnQueryAdapterInfoCb2,
 } };

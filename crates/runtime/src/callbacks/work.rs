@@ -24,7 +24,7 @@ callback! {
             return Err(E_NOTIMPL);
         }
         let list = device.ledger().contexts.get(&asked.hContext.addr()).map(|it| it.list);
-        let used = entries(list.unwrap_or_default(), asked.NumAllocations);
+        let used: Vec<_> = entries(list.unwrap_or_default(), asked.NumAllocations).collect();
         device.judge_rendered(NAME, &used);
         let mut args = D3DKMT_RENDER {
             hContext: context,
@@ -81,6 +81,7 @@ callback! {
             HistoryBufferArray: asked.HistoryBufferArray,
             ..D3DKMT_SUBMITCOMMAND::ZERO
         };
+        device.judge_primaries(NAME, asked);
         for (to, from) in args.BroadcastContext.iter_mut().zip(&asked.BroadcastContext[..count]) {
             *to = device.context(*from, NAME)?;
         }
@@ -101,11 +102,37 @@ impl Inner {
         answer
     }
 
+    /// What a packet draws to and a display may show is named with it.
+    fn judge_primaries(&self, name: &'static str, asked: &D3DDDICB_SUBMITCOMMAND) {
+        let count = asked.WrittenPrimaries.len().min(asked.NumPrimaries as usize);
+        let named = &asked.WrittenPrimaries[..count];
+        let ledger = self.ledger();
+        let lost = ledger.groups.values().find_map(|group| {
+            let whole = group.members.len() == group.surfaces.list.len();
+            group.written.iter().find_map(|index| {
+                let own = group.members.get(*index as usize).filter(|_| whole);
+                let said = match own {
+                    Some(it) => named.contains(it),
+                    None => group.members.iter().any(|it| named.contains(it)),
+                };
+                (!said).then_some((*index, group.subject))
+            })
+        });
+        drop(ledger);
+        let broken = lost.map(|(index, about)| {
+            format!(
+                "surface {index} of {about} may be on a display and was drawn to, and is not among \
+                 the {count} WrittenPrimaries"
+            )
+        });
+        self.judge(RuleId::UMD_SUBMIT_007, name, broken);
+    }
+
     /// What a packet lists is to be unlocked.
     fn judge_rendered(&self, name: &'static str, used: &[D3DKMT_HANDLE]) {
         let (locked, old) = {
             let ledger = self.ledger();
-            (ledger.locked(used), ledger.replaced(used))
+            (ledger.left_locked(used), ledger.replaced(used))
         };
         let broken = old.map(|it| {
             format!("allocation {it:#x} is listed, and a lock that discards has replaced it")
@@ -117,14 +144,23 @@ impl Inner {
 
     /// One of these allocations that commands use which were not submitted.
     pub(super) fn unsubmitted(&self, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
-        let lists: Vec<(usize, u32)> = self.ledger().contexts.values().map(|it| it.list).collect();
-        let mut written = lists.into_iter().flat_map(|it| entries(it, it.1));
+        let ledger = self.ledger();
+        let mut written = ledger.contexts.values().flat_map(|it| entries(it.list, it.list.1));
         written.find(|it| list.contains(it))
     }
 
     pub(super) fn absent(&self, name: &'static str) {
         self.log().emit(self.subject, What::Absent { name: name.into() });
     }
+}
+
+/// What a driver has written to its buffers is lost: its submission was refused for the kernel.
+pub(super) fn lose(device: &Inner) {
+    let mut ledger = device.ledger();
+    ledger.submit();
+    let lists: Vec<(usize, u32)> = ledger.contexts.values().map(|it| it.list).collect();
+    drop(ledger);
+    lists.into_iter().for_each(blank);
 }
 
 /// Empties an allocation list that a driver is given: what is in it later is the driver's.
@@ -138,15 +174,16 @@ pub(super) fn blank((address, entries): (usize, u32)) {
 }
 
 /// The handles in an allocation list of so many entries, as far as they are asked for.
-fn entries((address, room): (usize, u32), count: u32) -> Vec<D3DKMT_HANDLE> {
+pub(super) fn entries(
+    (address, room): (usize, u32),
+    count: u32,
+) -> impl Iterator<Item = D3DKMT_HANDLE> {
     let list = ptr::with_exposed_provenance::<D3DDDI_ALLOCATIONLIST>(address);
-    if list.is_null() {
-        return Vec::new();
-    }
-    let read = |place: u32| {
+    let count = if list.is_null() { 0 } else { count.min(room) };
+    let read = move |place: u32| {
         // SAFETY: The kernel shows that many entries there until the context goes; the driver
         // whose call this is does not write to them meanwhile.
         unsafe { list.wrapping_add(place as usize).read_unaligned() }.hAllocation
     };
-    (0..count.min(room)).map(read).filter(|it| *it != 0).collect()
+    (0..count).map(read).filter(|it| *it != 0)
 }

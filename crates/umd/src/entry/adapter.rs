@@ -1,7 +1,7 @@
 //! Adapters, and how devices come.
 
 use super::device::functions;
-use super::{Device, Inside, read, write};
+use super::{Counted, Device, Inside, read, write};
 use crate::answer::{Answer, result};
 use crate::callbacks::{AdapterCallbacks, Callbacks};
 use crate::driver::{UserAdapter, UserDriver};
@@ -20,6 +20,7 @@ use std::sync::Mutex;
 /// What an adapter's handle is the address of.
 struct Adapter {
     adapter: Box<dyn UserAdapter>,
+    _counted: Counted,
 }
 
 /// Opens an adapter of a driver (`OpenAdapter`): the function that the runtime looks for.
@@ -53,7 +54,7 @@ unsafe fn open<D: UserDriver>(args: *mut D3DDDIARG_OPENADAPTER) -> Answer<()> {
     };
     // SAFETY: The caller's contract: it was seen not to be NULL.
     unsafe { write(asked.pAdapterFuncs, functions) };
-    asked.hAdapter = Box::into_raw(Box::new(Adapter { adapter })).cast();
+    asked.hAdapter = Box::into_raw(Box::new(Adapter { adapter, _counted: Counted::new() })).cast();
     asked.DriverVersion = D3D_UMD_INTERFACE_VERSION_WDDM2_0;
     // SAFETY: It was read before.
     unsafe { write(args, asked) };
@@ -114,7 +115,8 @@ unsafe extern "win64-unwind" fn create_device(
         // SAFETY: The same: the runtime's table is as long as its version says.
         unsafe { written(asked.pDeviceFuncs, length, &functions()) };
         let inside = Mutex::new(Inside { device, resources: BTreeMap::new() });
-        asked.hDevice = Box::into_raw(Box::new(Device { inside })).cast();
+        let device = Device { inside, _counted: Counted::new() };
+        asked.hDevice = Box::into_raw(Box::new(device)).cast();
         // SAFETY: It was read before.
         unsafe { write(args, asked) };
         Ok(())

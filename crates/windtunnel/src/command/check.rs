@@ -1,14 +1,16 @@
 //! `windtunnel check`.
 
+use super::frames::Frames;
 use super::progress::Progress;
 use super::{Deny, Unknown, json, text, unknown};
 use clap::{Args, ValueEnum};
 use std::fs;
-use std::io::{self, IsTerminal as _};
+use std::io::{self, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use windtunnel::{
-    Allow, BadFile, Flown, On, Plan, SCENARIOS, Scenario, Step, baseline, check, find_scenario,
+    Allow, BadFile, Driver, Flown, Native, On, Plan, SCENARIOS, Scenario, Step, baseline, check,
+    find_scenario,
     steps::{self, BadLine},
 };
 
@@ -17,6 +19,11 @@ pub(crate) struct Arguments {
     /// The driver to fly: a built-in name, see 'windtunnel list drivers'
     #[arg(default_value = "softgpu-virtual")]
     driver: String,
+    /// Fly this user-mode driver over the driver, in place of its own: a shared object of this
+    /// machine that exports `OpenAdapter` (it runs in this process). Flies the scenarios that need
+    /// one, unless --scenario names others: see docs/user-mode-drivers.md
+    #[arg(long, value_name = "FILE.so")]
+    umd: Option<PathBuf>,
     /// Fly only this scenario (may be given several times); bad clients are flown only so. A
     /// file, or a name that ends in .steps, is read as steps, one a line: see docs/steps.md
     #[arg(long = "scenario", value_name = "NAME|FILE")]
@@ -49,6 +56,10 @@ pub(crate) struct Arguments {
     /// DIR/SCENARIO.SEED.trace
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
+    /// Write the frames of a streaming minidriver to DIR/SCENARIO-NUMBER.png, of further seeds to
+    /// DIR/SCENARIO.SEED-NUMBER.png
+    #[arg(long, value_name = "DIR")]
+    frames: Option<PathBuf>,
     /// Show who was alive, and why, at the moments each scenario takes a look
     #[arg(long)]
     live: bool,
@@ -86,16 +97,17 @@ impl Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Unknown> {
-    let driver = drivers::find(&arguments.driver).ok_or_else(|| {
-        unknown("driver", &arguments.driver, drivers::ALL.iter().map(|it| it.name))
-    })?;
-    let scenarios = chosen(&arguments.scenarios)?;
+    let driver = Driver::find(&arguments.driver)
+        .ok_or_else(|| unknown("driver", &arguments.driver, Driver::all().map(Driver::name)))?;
+    let scenarios = chosen(&arguments.scenarios, driver.streams(), arguments.umd.is_some())?;
+    let mut frames = Frames::new(arguments.frames.as_deref());
+    let umd = arguments.umd.as_deref().map(load).transpose()?;
     let allow = arguments.allow.as_deref().map(read_allow).transpose()?;
     let (on, seeds) = (arguments.on()?, arguments.seeds);
     if !arguments.json {
-        text::begin(driver, on, seeds);
+        text::begin(driver, umd.as_ref(), on, seeds);
     }
-    let plan = Plan { driver, scenarios: &scenarios, on, seeds, allow: allow.as_ref() };
+    let plan = Plan { driver, umd, scenarios: &scenarios, on, seeds, allow: allow.as_ref() };
     let total = seeds.saturating_mul(scenarios.len() as u64);
     let mut progress = Progress::new(total, io::stderr(), io::stderr().is_terminal());
     let mut failed = None;
@@ -105,6 +117,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Unknown> {
             if let Some(directory) = &arguments.trace
                 && let Err(why) = keep_trace(directory, flown, on)
             {
+                failed.get_or_insert(why);
+            }
+            if let Err(why) = frames.keep(flown, on) {
                 failed.get_or_insert(why);
             }
         }
@@ -125,6 +140,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Unknown> {
         fs::write(path, baseline(&checked)).map_err(|why| unwritten(path, &why))?;
     }
     let allow = arguments.allow.as_deref().zip(allow.as_ref());
+    if !arguments.json {
+        frames.say();
+    }
     if arguments.json {
         json::report(&checked, allow, arguments.live);
     } else {
@@ -142,15 +160,41 @@ fn read_allow(path: &Path) -> Result<Allow, Unknown> {
     Allow::read(&text).map_err(|BadFile { line, why }| Unknown(format!("{at}:{line}: {why}")))
 }
 
-fn unwritten(path: &Path, why: &io::Error) -> Unknown {
+pub(super) fn unwritten(path: &Path, why: &io::Error) -> Unknown {
     Unknown(format!("{} cannot be written: {why}", path.display()))
 }
 
-/// The scenarios asked for; without any, every good one.
-fn chosen(names: &[String]) -> Result<Vec<&'static Scenario>, Unknown> {
+/// Loads a user-mode driver; what is wrong with the file is said with what to do about it.
+fn load(path: &Path) -> Result<Native, Unknown> {
+    let at = path.display();
+    let next = "docs/user-mode-drivers.md says how to build one";
+    let begins = |with: &[u8]| {
+        let mut first = vec![0; with.len()];
+        let read = fs::File::open(path).and_then(|mut it| it.read_exact(&mut first));
+        read.is_ok() && first == with
+    };
+    if begins(b"MZ") {
+        return Err(Unknown(format!(
+            "{at} is a Windows DLL, which cannot be loaded yet: build its sources as a shared \
+             object of this machine; {next}"
+        )));
+    }
+    let umd = drivers::load_umd(path).map_err(|it| {
+        // The loader begins with the whole name.
+        let whole = std::path::absolute(path).unwrap_or_default();
+        let why = it.why.trim_start_matches(&format!("{}: ", whole.display()));
+        Unknown(format!("{at} cannot be flown as a user-mode driver: {why}; {next}"))
+    })?;
+    Ok(Native { path: at.to_string(), umd })
+}
+
+/// The scenarios asked for; without any, every good one for such drivers, or every good one for a
+/// user-mode driver.
+fn chosen(names: &[String], streams: bool, umd: bool) -> Result<Vec<&'static Scenario>, Unknown> {
     let all = || SCENARIOS.iter().copied().flatten();
     if names.is_empty() {
-        return Ok(all().filter(|it| it.breaks.is_empty()).collect());
+        let good = all().filter(|it| it.breaks.is_empty() && it.streams() == streams);
+        return Ok(good.filter(|it| !umd || it.needs_umd()).collect());
     }
     let find = |name: &String| match find_scenario(name) {
         Some(it) => Ok(it),

@@ -6,19 +6,31 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use verify::Entry;
 use verify::bugcheck::{BugCheck, Way};
-use windtunnel::{Explained, NotKnown, SCENARIOS, Status, explain, ways};
+use windtunnel::{
+    Driver, Explained, NotKnown, Point, SCENARIOS, Status, UserResult, explain, ways,
+};
 
 pub(crate) fn run(text: &str, machine: bool) -> Result<ExitCode, Unknown> {
     let explained = explain(text).map_err(|NotKnown { kind, nearest }| {
-        let more = if kind == "rule" { ". 'windtunnel list rules' has them all" } else { "" };
+        let more = match kind {
+            "rule" => ". 'windtunnel list rules' has them all",
+            "entry point" => ". 'windtunnel support' has them all",
+            _ => "",
+        };
         let nearest = nearest.join(", ");
         Unknown(format!("there is no {kind} '{text}'; the nearest are: {nearest}{more}"))
     })?;
     match explained {
         Explained::Rule(entry) if machine => json::print(&rule_json(entry)),
         Explained::Rule(entry) => rule(entry),
+        Explained::Alias(name, rules) if machine => json::print(&alias_json(name, &rules)),
+        Explained::Alias(name, rules) => alias(name, &rules),
         Explained::Status(it) if machine => json::print(&status_json(&it)),
         Explained::Status(it) => status(&it),
+        Explained::Point(it) if machine => json::print(&point_json(&it)),
+        Explained::Point(it) => point(&it),
+        Explained::Result(it) if machine => json::print(&result_json(&it)),
+        Explained::Result(it) => result(&it),
         Explained::Stop(it, parameter) if machine => json::print(&stop_json(it, parameter)),
         Explained::Stop(it, parameter) => stop(it, parameter),
     }
@@ -60,6 +72,7 @@ fn rule(entry: &Entry) {
     let needs = entry.needs.as_ref().map(|it| format!("no: it needs {it}"));
     let not_live = needs.unwrap_or_else(|| "no: nothing judges it yet".into());
     line("live", if live(entry) { "yes" } else { &not_live });
+    list("also", &verify::aliases(&entry.id));
     for example in shown_by(entry) {
         line("see it", &example);
     }
@@ -83,16 +96,34 @@ fn rule_json(entry: &Entry) -> Value {
         "profile": entry.profile,
         "confidence": entry.confidence,
         "shown_by": shown_by(entry),
+        "aliases": verify::aliases(&entry.id),
     })
+}
+
+/// A name that Driver Verifier has for rules.
+fn alias(name: &str, rules: &[&Entry]) {
+    println!("{name}: a rule of Driver Verifier for streaming minidrivers\n");
+    line("rules", &format!("{} speak of the same", rules.len()));
+    for entry in rules {
+        rule_line(entry, &entry.rule);
+    }
+}
+
+fn alias_json(name: &str, rules: &[&Entry]) -> Value {
+    let rules: Vec<Value> = rules.iter().map(|it| rule_json(it)).collect();
+    json!({ "kind": "alias", "name": name, "rules": rules })
 }
 
 /// Commands that show a rule broken.
 fn shown_by(entry: &Entry) -> Vec<String> {
     let Some(rule) = RuleId::find(&entry.id) else { return Vec::new() };
-    let drivers = drivers::ALL.iter().filter(|it| it.breaks.contains(&rule));
-    let drivers = drivers.map(|it| format!("windtunnel check {}", it.name));
+    let drivers = Driver::all().filter(|it| it.breaks().contains(&rule));
+    let drivers = drivers.map(|it| format!("windtunnel check {}", it.name()));
     let scenarios = SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.contains(&rule));
-    let scenarios = scenarios.map(|it| format!("windtunnel check --scenario {}", it.name));
+    let scenarios = scenarios.map(|it| {
+        let driver = if it.streams() { "capture " } else { "" };
+        format!("windtunnel check {driver}--scenario {}", it.name)
+    });
     drivers.chain(scenarios).collect()
 }
 
@@ -108,7 +139,11 @@ fn status(it: &Status) {
     if !it.open_for().is_empty() {
         line("not judged", &format!("any failure will do for {}", it.open_for().join(", ")));
     }
-    let mut rules = it.rules();
+    breaches(it.rules());
+}
+
+/// Rules that name a code, the live ones first.
+fn breaches(mut rules: Vec<&Entry>) {
     rules.sort_by_key(|it| !live(it));
     if rules.is_empty() {
         line("rules", "none names it");
@@ -120,6 +155,59 @@ fn status(it: &Status) {
     }
 }
 
+fn result(it: &UserResult) {
+    let kind = if it.succeeds() { "success" } else { "failure" };
+    println!("{} (0x{:08X}): a {kind} of user mode\n", it.name, it.code);
+    list("made of", &it.made_of());
+    breaches(it.rules());
+}
+
+fn result_json(it: &UserResult) -> Value {
+    json!({
+        "kind": "result",
+        "name": it.name,
+        "value": format!("0x{:08X}", it.code),
+        "success": it.succeeds(),
+        "made_of": it.made_of(),
+        "rules": it.rules().iter().map(|it| code_rule(it)).collect::<Vec<_>>(),
+    })
+}
+
+fn point(it: &Point) {
+    println!("{}: {}\n", it.row.name, it.table);
+    let why = it.row.state.why();
+    let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+    line("state", &format!("{}{why}", it.row.state.name()));
+    let cells = it.columns.iter().zip(&it.row.cells).filter(|it| *it.0 != "rules");
+    for (column, cell) in cells {
+        list(&column.replace('_', " "), &cell.words());
+    }
+    let mut rules = it.rules();
+    rules.sort_by_key(|it| !live(it));
+    if !rules.is_empty() {
+        line("rules", &format!("{} are about it or judged there", rules.len()));
+    }
+    for entry in rules {
+        rule_line(entry, &entry.rule);
+    }
+}
+
+fn point_json(it: &Point) -> Value {
+    let rule = |entry: &&Entry| json!({ "id": entry.id, "live": live(entry), "function": entry.function, "rule": entry.rule });
+    let mut said = json!({
+        "kind": "entry point",
+        "name": it.row.name,
+        "table": it.table,
+        "state": it.row.state.name(),
+        "lacks": it.row.state.why(),
+        "rules": it.rules().iter().map(rule).collect::<Vec<_>>(),
+    });
+    for (column, cell) in it.columns.iter().zip(&it.row.cells).filter(|it| *it.0 != "rules") {
+        said[*column] = cell.words().into();
+    }
+    said
+}
+
 fn rule_line(entry: &Entry, more: &str) {
     let state = if live(entry) { "live" } else { "not live" };
     println!("    {:<18} {state:<9} {}: {more}", entry.id, entry.function);
@@ -127,14 +215,6 @@ fn rule_line(entry: &Entry, more: &str) {
 
 fn status_json(it: &Status) -> Value {
     let passed = |(entry, ddi): &(&str, &str)| json!({ "entry": entry, "ddi": ddi });
-    let rule = |entry: &&Entry| {
-        json!({
-            "id": entry.id,
-            "live": live(entry),
-            "function": entry.function,
-            "windows": entry.windows(),
-        })
-    };
     json!({
         "kind": "status",
         "name": it.name,
@@ -145,7 +225,17 @@ fn status_json(it: &Status) -> Value {
         "passed_on_by": it.passed_on_by().iter().map(passed).collect::<Vec<_>>(),
         "legal_for": it.legal_for(),
         "open_for": it.open_for(),
-        "rules": it.rules().iter().map(rule).collect::<Vec<_>>(),
+        "rules": it.rules().iter().map(|it| code_rule(it)).collect::<Vec<_>>(),
+    })
+}
+
+/// A rule that names a code.
+fn code_rule(entry: &Entry) -> Value {
+    json!({
+        "id": entry.id,
+        "live": live(entry),
+        "function": entry.function,
+        "windows": entry.windows(),
     })
 }
 

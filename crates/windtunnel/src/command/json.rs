@@ -18,6 +18,7 @@ pub(crate) fn report(checked: &Checked, allow: Option<(&Path, &Allow)>, looks: b
         "schema": SCHEMA,
         "windtunnel": env!("CARGO_PKG_VERSION"),
         "driver": checked.driver,
+        "umd": checked.umd,
         "host": checked.on.name(),
         "seed": checked.on.seed(),
         "scenarios": scenarios,

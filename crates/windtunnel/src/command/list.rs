@@ -2,14 +2,15 @@
 
 use super::json;
 use clap::ValueEnum;
+use drivers::{Listed, ListedStream};
 use flight::RuleId;
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use windtunnel::SCENARIOS;
+use windtunnel::{SCENARIOS, Scenario};
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum What {
-    /// Built-in drivers, good and bad
+    /// Built-in drivers, good and bad: display drivers, then streaming minidrivers
     Drivers,
     /// Stories a driver is flown through, and bad clients
     Scenarios,
@@ -19,32 +20,81 @@ pub(crate) enum What {
 
 pub(crate) fn run(what: What, machine: bool) -> ExitCode {
     match what {
-        What::Drivers => {
-            let lines = drivers::ALL.iter().map(|it| (it.name, it.about, it.breaks));
-            named(lines, machine);
-        }
-        What::Scenarios => {
-            let all = SCENARIOS.iter().copied().flatten();
-            named(all.map(|it| (it.name, it.about, it.breaks)), machine);
-        }
+        What::Drivers => drivers(machine),
+        What::Scenarios => scenarios(machine),
         What::Rules => rules(machine),
     }
     ExitCode::SUCCESS
 }
 
-fn named<'a>(lines: impl Iterator<Item = (&'a str, &'a str, &'a [RuleId])>, machine: bool) {
-    let ids = |breaks: &[RuleId]| breaks.iter().map(|it| it.name()).collect::<Vec<_>>();
+fn ids(breaks: &[RuleId]) -> Vec<&'static str> {
+    breaks.iter().map(|it| it.name()).collect()
+}
+
+/// A line for people: what is in brackets is left out where there is nothing to say.
+fn line(name: &str, about: &str, breaks: &[RuleId], more: &str) {
+    let breaks = match breaks {
+        [] => String::new(),
+        some => format!(" [breaks {}]", ids(some).join(", ")),
+    };
+    println!("{name:<24} {about}{breaks}{more}");
+}
+
+/// A title, and what is listed below it.
+type Group = (&'static str, fn(&Listed) -> bool);
+
+/// The bad user-mode drivers are a group of their own: they are good drivers otherwise.
+fn drivers(machine: bool) {
+    let all = || drivers::ALL.iter();
+    let streams = || drivers::STREAMS.iter().copied().flatten();
     if machine {
-        let line = |(name, about, breaks): (&str, &str, &[RuleId])| json!({ "name": name, "about": about, "breaks": ids(breaks) });
-        json::print(&lines.map(line).collect::<Value>());
+        let driver = |it: &Listed| json!({ "name": it.name, "about": it.about, "breaks": ids(it.breaks), "umd": it.umd.is_some() });
+        let stream = |it: &ListedStream| json!({ "name": it.name, "about": it.about, "breaks": ids(it.breaks), "streams": true });
+        json::print(&all().map(driver).chain(streams().map(stream)).collect::<Value>());
         return;
     }
-    for (name, about, breaks) in lines {
-        let breaks = match breaks {
-            [] => String::new(),
-            some => format!(" [breaks {}]", ids(some).join(", ")),
+    let groups: [Group; 3] = [
+        ("Good drivers:", |it| it.breaks.is_empty()),
+        ("Bad drivers, with the rule that each breaks first:", |it| {
+            !it.breaks.is_empty() && it.umd.is_none()
+        }),
+        ("Bad user-mode drivers, each on a good driver:", |it| {
+            !it.breaks.is_empty() && it.umd.is_some()
+        }),
+    ];
+    for (number, (title, is)) in groups.iter().enumerate() {
+        println!("{}{title}\n", if number == 0 { "" } else { "\n" });
+        for it in all().filter(|it| is(it)) {
+            let good = it.umd.is_some() && it.breaks.is_empty();
+            line(it.name, it.about, it.breaks, if good { " [has a user-mode driver]" } else { "" });
+        }
+    }
+    for (title, good) in [
+        ("Good streaming minidrivers:", true),
+        ("Bad streaming minidrivers, with the rule that each breaks first:", false),
+    ] {
+        println!("\n{title}\n");
+        for it in streams().filter(|it| it.breaks.is_empty() == good) {
+            line(it.name, it.about, it.breaks, "");
+        }
+    }
+    println!("\nA user-mode driver of your own: windtunnel check --umd FILE.so [DRIVER]");
+}
+
+fn scenarios(machine: bool) {
+    let all = SCENARIOS.iter().copied().flatten();
+    if machine {
+        let scenario = |it: &Scenario| json!({ "name": it.name, "about": it.about, "breaks": ids(it.breaks), "needs": it.needs });
+        json::print(&all.map(scenario).collect::<Value>());
+        return;
+    }
+    for it in all {
+        let more = match (it.needs_umd(), it.streams()) {
+            (true, _) => " [needs a user-mode driver]",
+            (_, true) => " [of a streaming minidriver]",
+            _ => "",
         };
-        println!("{name:<24} {about}{breaks}");
+        line(it.name, it.about, it.breaks, more);
     }
 }
 

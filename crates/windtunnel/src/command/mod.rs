@@ -14,6 +14,7 @@ macro_rules! print {
 mod bench;
 mod check;
 mod explain;
+mod frames;
 mod json;
 mod list;
 mod progress;
@@ -31,9 +32,12 @@ Examples:
   windtunnel check --scenario my.steps      fly steps of your own, one a line (docs/steps.md)
   windtunnel check --host free              threads side by side instead of one at a time
   windtunnel check --seeds 100              the same in a hundred orders, as one report
+  windtunnel check --umd my-umd.so          fly a user-mode driver (docs/user-mode-drivers.md)
   windtunnel check DRIVER --write-baseline known.toml, then --allow known.toml
+  windtunnel check capture --frames DIR     fly a streaming minidriver, and look at its frames
   windtunnel explain KMD-DESTROY-002        what a rule says, on what grounds
   windtunnel explain 0xC000000D             who answers a status, which rules name it
+  windtunnel explain pfnDeallocateCb        what an entry point does, which rules are judged there
   windtunnel explain 0x119/2                which rules lead to a bug check
   windtunnel list drivers                   drivers, good and bad
   windtunnel support                        what is there, what is not yet, and why
@@ -64,7 +68,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show the support tables: entry points, DDIs, callbacks and imports
+    /// Show the support tables: entry points, DDIs, callbacks, imports, and what a user-mode
+    /// driver is called for and calls back
     Support {
         /// For machines
         #[arg(long)]
@@ -73,10 +78,12 @@ enum Command {
     /// Measure what an allocation costs: created, opened, closed and destroyed while others live;
     /// beside two floors, with checks on and off, on two threads, through the C library
     Bench(bench::Arguments),
-    /// Explain a rule, a status or a bug check: what it says, who answers it, what leads there
+    /// Explain a rule, an entry point, a status, a result or a bug check: what it says, who
+    /// answers it, what leads there
     Explain {
-        /// A rule (KMD-DESTROY-002), a status by number or name (0xC000000D), or a bug check
-        /// (0x119, 0x119/2, 'bugcheck 0x119 (0x2)')
+        /// A rule (KMD-DESTROY-002), an entry point, DDI or callback (pfnDeallocateCb), a status
+        /// or result by number or name (0xC000000D, 0x80070057), or a bug check (0x119, 0x119/2,
+        /// 'bugcheck 0x119 (0x2)')
         #[arg(required = true, num_args = 1.., allow_negative_numbers = true)]
         what: Vec<String>,
         /// For machines

@@ -1,21 +1,22 @@
 //! Reports for people.
 
-use drivers::Listed;
 use std::path::Path;
 use verify::Severity;
-use windtunnel::{Allow, Checked, Landed, On};
+use windtunnel::{Allow, BUILT_IN, Checked, Driver, Landed, Native, On};
 
 /// Where the words of reports are explained.
 pub(crate) const WORDS: &str = "words: docs/GLOSSARY.md";
 
-pub(crate) fn begin(driver: &Listed, on: On, seeds: u64) {
+pub(crate) fn begin(driver: Driver, umd: Option<&Native>, on: On, seeds: u64) {
     let said = match (on.seed(), seeds) {
         (None, 1) => String::new(),
         (None, times) => format!(", {times} times"),
         (Some(seed), 1) => format!(", seed {seed}"),
         (Some(seed), _) => format!(", seeds {seed} to {}", seed.wrapping_add(seeds - 1)),
     };
-    println!("Flying {} ({}) on host {}{said}.\n", driver.name, driver.about, on.name());
+    let umd = umd.map(|it| format!(" with the user-mode driver {}", it.path)).unwrap_or_default();
+    let (name, about) = (driver.name(), driver.about());
+    println!("Flying {name} ({about}){umd} on host {}{said}.\n", on.name());
 }
 
 /// A scenario as it lands: its line, then what was found.
@@ -46,13 +47,9 @@ pub(crate) fn flight(landed: &Landed, live: bool) {
 
 /// The end: what was watched, what was not judged, and what it comes to.
 pub(crate) fn end(checked: &Checked, allow: Option<(&Path, &Allow)>) {
-    let entries = checked.entries();
-    let never: Vec<&str> = entries.iter().filter(|it| !it.1).map(|it| it.0).collect();
-    let unjudged: Vec<&str> = checked.not_judged().iter().map(|it| it.name()).collect();
     let absent: Vec<&str> = checked.absent().into_iter().collect();
     println!("\nNot judged:");
-    print_list("entries never called", &never);
-    print_list("live rules never evaluated", &unjudged);
+    print_not_judged(checked);
     print_list("used, but not there yet", &absent);
     let (live, judged) = (flight::RuleId::LIVE.len(), checked.judged().len());
     let catalogue = verify::catalogue().len();
@@ -79,6 +76,23 @@ pub(crate) fn end(checked: &Checked, allow: Option<(&Path, &Allow)>) {
         checked.live(),
     );
     println!("{WORDS}");
+}
+
+/// What of the driver was not looked at. Of a user-mode driver's flights that is what is about
+/// it: the miniport below is not what is tested.
+fn print_not_judged(checked: &Checked) {
+    let unjudged: Vec<&str> = checked.not_judged().iter().map(|it| it.name()).collect();
+    if checked.umd.as_deref().is_some_and(|it| it != BUILT_IN) {
+        let (own, others): (Vec<&str>, Vec<&str>) =
+            unjudged.into_iter().partition(|it| it.starts_with("UMD-"));
+        print_list("live rules of user-mode drivers never evaluated", &own);
+        println!("  other live rules never evaluated: {}", others.len());
+        return;
+    }
+    let entries = checked.entries();
+    let never: Vec<&str> = entries.iter().filter(|it| !it.1).map(|it| it.0).collect();
+    print_list("entries never called", &never);
+    print_list("live rules never evaluated", &unjudged);
 }
 
 /// What the allow file did, and what in it did not occur.

@@ -19,6 +19,7 @@ pub(crate) mod recover;
 pub(crate) mod render;
 pub(crate) mod saved;
 pub(crate) mod share;
+pub(crate) mod stream;
 pub(crate) mod submit;
 pub(crate) mod surface_locks;
 pub(crate) mod surfaces;

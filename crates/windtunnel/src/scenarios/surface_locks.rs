@@ -57,6 +57,8 @@ fn kept(tunnel: &mut Tunnel<'_>) -> Result<(), Stopped> {
     wanted("pfnUnlock", app.device.unlock(tunnel.at, it))?;
     app.copy(tunnel.at, it, other, SMALL)?;
     app.expect(tunnel.at, other, 0x23)?;
+    // One that is dropped while it is locked.
+    wanted("pfnLock", app.device.lock(tunnel.at, other, LockOrder::default()))?;
     app.drop(tunnel.at, other.0)?;
     app.drop(tunnel.at, it.0)?;
     app.close(tunnel.at)

@@ -1,0 +1,104 @@
+//! A user-mode driver that does nothing but call back, as often as it is told: what is measured
+//! is the runtime.
+
+use abi::D3DKMT_HANDLE;
+use abi::hresult::E_FAIL;
+use runtime::Umd;
+use std::collections::BTreeMap;
+use umd::{
+    AdapterCallbacks, Allocation, Answer, Callbacks, ColorFill, NewDevice, NewResource,
+    OpenAdapter, Release, Resource, RuntimeContext, RuntimeResource, UserAdapter, UserDevice,
+    UserDriver,
+};
+
+/// How many bytes of private data an allocation, and a packet, has.
+pub(crate) const PRIVATE: usize = 32;
+
+/// The driver.
+pub(crate) fn umd() -> Umd {
+    drivers::umd_of::<Meter>()
+}
+
+struct Meter;
+
+impl UserDriver for Meter {
+    fn open(_order: &OpenAdapter, _callbacks: AdapterCallbacks) -> Answer<Box<dyn UserAdapter>> {
+        Ok(Box::new(Meter))
+    }
+}
+
+impl UserAdapter for Meter {
+    fn caps(&self, _kind: i32, _answer: &mut [u8]) -> Answer<()> {
+        Ok(())
+    }
+
+    fn create_device(
+        &self,
+        _order: &NewDevice,
+        callbacks: Callbacks,
+    ) -> Answer<Box<dyn UserDevice>> {
+        let context = callbacks.create_context_virtual(0, 0, &mut [])?;
+        let (filled, groups) = (false, BTreeMap::new());
+        Ok(Box::new(Metered { callbacks, context, filled, groups, last: 0 }))
+    }
+}
+
+struct Metered {
+    callbacks: Callbacks,
+    context: RuntimeContext,
+    /// Something is to be submitted.
+    filled: bool,
+    groups: BTreeMap<u64, (RuntimeResource, D3DKMT_HANDLE)>,
+    last: u64,
+}
+
+impl Metered {
+    /// One allocation, of a resource or of none.
+    fn allocate(&self, resource: RuntimeResource) -> Answer<D3DKMT_HANDLE> {
+        let allocation = Allocation { private: vec![0xa5; PRIVATE], ..Allocation::default() };
+        let made = self.callbacks.allocate(resource, &[], &mut [allocation])?;
+        made.allocations.first().copied().ok_or(E_FAIL)
+    }
+}
+
+impl UserDevice for Metered {
+    fn create_resource(&mut self, order: &NewResource) -> Answer<u64> {
+        let allocation = self.allocate(order.runtime)?;
+        self.last += 1;
+        self.groups.insert(self.last, (order.runtime, allocation));
+        Ok(self.last)
+    }
+
+    fn destroy_resource(&mut self, resource: Resource) -> Answer<()> {
+        let (runtime, _) = self.groups.remove(&resource.number).ok_or(E_FAIL)?;
+        self.callbacks.deallocate(&Release { resource: runtime, list: Vec::new() })
+    }
+
+    /// As many allocations as its colour says are made and freed; without one it fills.
+    fn color_fill(&mut self, order: &ColorFill) -> Answer<()> {
+        self.filled |= order.color == 0;
+        for _ in 0..order.color {
+            let list = vec![self.allocate(RuntimeResource::default())?];
+            self.callbacks.deallocate(&Release { list, ..Release::default() })?;
+        }
+        Ok(())
+    }
+
+    /// As often as its priority says it is asked where the allocation is.
+    fn set_priority(&mut self, resource: Resource, priority: u32) -> Answer<()> {
+        let (_, allocation) = self.groups.get(&resource.number).ok_or(E_FAIL)?;
+        let of = Release { list: vec![*allocation], ..Release::default() };
+        (0..priority).try_for_each(|_| self.callbacks.query_residency(&of).map(drop))
+    }
+
+    fn flush(&mut self) -> Answer<()> {
+        if !std::mem::take(&mut self.filled) {
+            return Ok(());
+        }
+        self.callbacks.submit(&[self.context], &[0xa5; PRIVATE], &[])
+    }
+
+    fn end(&mut self) -> Answer<()> {
+        self.callbacks.destroy_context(self.context)
+    }
+}

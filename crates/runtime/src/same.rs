@@ -1,0 +1,125 @@
+//! What is asked for alike is made alike; and what is refused is handed on.
+
+use crate::device::Device;
+use crate::ledger::Described;
+use crate::result;
+use crate::surfaces::Surfaces;
+use abi::HRESULT;
+use abi::hresult::{D3DDDIERR_DEVICEREMOVED, succeeded};
+use abi::ukm::D3DDDI_RATIONAL;
+use abi::umd::{D3DDDI_RESOURCEFLAGS as Flags, D3DDDIARG_CREATERESOURCE2, D3DDDIPOOL_SYSTEMMEM};
+use flight::RuleId;
+use std::sync::PoisonError;
+
+/// Sets the members that mean nothing of a resource of this kind.
+///
+/// WINDOWS: the page of `CreateResource` lists them, by flags (documented); the `Output` it names
+/// is `VidPnSourceId` (our reading).
+pub(crate) fn reserved(wanted: &Surfaces, args: &mut D3DDDIARG_CREATERESOURCE2) {
+    let noise = wanted.noise;
+    if !wanted.is(Flags::Primary) {
+        args.RefreshRate = D3DDDI_RATIONAL { Numerator: noise, Denominator: noise };
+        args.VidPnSourceId = noise;
+    }
+    let target = Flags::RenderTarget | Flags::DecodeRenderTarget | Flags::VideoProcessRenderTarget;
+    if !wanted.is(target) {
+        args.MultisampleType = noise.cast_signed();
+        args.MultisampleQuality = noise;
+    }
+    if !wanted.is(Flags::VertexBuffer) {
+        args.Fvf = noise;
+    }
+    let levels = wanted.is(Flags::Texture | Flags::CubeMap | Flags::Volume);
+    args.MipLevels = if levels { 1 } else { noise };
+}
+
+impl Device {
+    /// Judges what a driver said of a resource against what it said of others like it.
+    pub(crate) fn judge_alike(&self, handle: usize) {
+        const NAME: &str = "pfnCreateResource";
+        let ledger = &mut *self.0.ledger();
+        let Some(group) = ledger.groups.get(&handle) else { return };
+        let (about, noise, said) = (group.subject, group.surfaces.noise, group.said.clone());
+        let (asked, shared) = (group.surfaces.to_bytes(), group.is_shared());
+        let now = Described { noise, said };
+        let before = ledger.described.entry(asked.clone()).or_insert_with(|| now.clone());
+        let broken = differ(&now.said, &before.said).map(|it| {
+            format!("{about} is as another but for members that mean nothing, and differs: {it}")
+        });
+        if before.noise != noise {
+            self.0.judge(RuleId::UMD_RES_008, NAME, broken);
+        }
+        if !shared {
+            return;
+        }
+        let all = &self.0.adapter.run.shared;
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = all.entry(asked).or_insert_with(|| now.said.clone()).clone();
+        drop(all);
+        let broken = differ(&now.said, &before).map(|it| {
+            format!("{about} is shared, another was asked for alike, and it differs: {it}")
+        });
+        self.0.judge(RuleId::UMD_RES_005, NAME, broken);
+    }
+
+    /// A resource in the application's memory needs none of the kernel's.
+    pub(crate) fn judge_wrapped(&self, wanted: &Surfaces, answer: HRESULT) {
+        let failed = self.0.ledger().failed.clone();
+        let last = failed.last().filter(|_| !failed.contains(&D3DDDIERR_DEVICEREMOVED));
+        let Some(last) = last.filter(|_| wanted.pool == D3DDDIPOOL_SYSTEMMEM) else { return };
+        let broken = (!succeeded(answer)).then(|| {
+            let (last, answer) = (result::name(*last), result::name(answer));
+            format!(
+                "a callback answered {last} for a resource in system memory, and the driver \
+                 answers {answer}: the CPU can use it"
+            )
+        });
+        self.0.judge(RuleId::UMD_RES_007, "pfnCreateResource", broken);
+    }
+
+    /// A driver that was refused memory for a resource, and has none for it, says so.
+    pub(crate) fn judge_swallowed(&self, name: &'static str, handle: usize) {
+        let ledger = self.0.ledger();
+        let Some(last) = ledger.failed.last().copied() else { return };
+        let Some(group) = ledger.groups.get(&handle) else { return };
+        let bare = group.members.is_empty() && group.surfaces.pool != D3DDDIPOOL_SYSTEMMEM;
+        let about = group.subject;
+        drop(ledger);
+        let broken = bare.then(|| {
+            let last = result::name(last);
+            format!("a callback answered {last}, {about} has no memory, and {name} answers S_OK")
+        });
+        self.0.judge(RuleId::UMD_RES_010, name, broken);
+    }
+}
+
+/// How private data differs from other, in words; nothing if it does not.
+fn differ(one: &[Vec<u8>], other: &[Vec<u8>]) -> Option<String> {
+    if one.len() != other.len() {
+        return Some(format!("{} pieces of private data, not {}", one.len(), other.len()));
+    }
+    let place = one.iter().zip(other).position(|(one, other)| one != other)?;
+    let (one, other) = (one.get(place)?, other.get(place)?);
+    if one.len() != other.len() {
+        let (one, other) = (one.len(), other.len());
+        return Some(format!("private data {place} has {one} bytes, not {other}"));
+    }
+    let at = one.iter().zip(other).position(|(one, other)| one != other)?;
+    let (one, other) = (one.get(at)?, other.get(at)?);
+    Some(format!("byte {at} of private data {place} is {one:#04x}, not {other:#04x}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_named() {
+        let all = [vec![1, 2], vec![3]];
+        assert_eq!(differ(&all, &all), None);
+        let said = |other: &[Vec<u8>]| differ(&all, other).unwrap_or_default();
+        assert_eq!(said(&[vec![1, 2]]), "2 pieces of private data, not 1");
+        assert_eq!(said(&[vec![1, 2], vec![]]), "private data 1 has 1 bytes, not 0");
+        assert_eq!(said(&[vec![1, 9], vec![3]]), "byte 1 of private data 0 is 0x02, not 0x09");
+    }
+}

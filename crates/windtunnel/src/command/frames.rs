@@ -1,0 +1,68 @@
+//! `--frames`: the pictures of a streaming minidriver, as files.
+
+use super::Unknown;
+use super::check::unwritten;
+use drivers::stream::pattern::WIDTH;
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::Path;
+use windtunnel::{Flown, On};
+
+/// Where pictures go, and how many went.
+pub(crate) struct Frames<'a> {
+    directory: Option<&'a Path>,
+    written: usize,
+    /// Those that are not whole lines.
+    odd: usize,
+}
+
+impl<'a> Frames<'a> {
+    pub(crate) fn new(directory: Option<&'a Path>) -> Self {
+        Self { directory, written: 0, odd: 0 }
+    }
+
+    /// Writes the pictures of a flight.
+    pub(crate) fn keep(&mut self, flown: &Flown, on: On) -> Result<(), Unknown> {
+        let Some(directory) = self.directory else { return Ok(()) };
+        for (number, picture) in flown.pictures.iter().enumerate() {
+            let name = match flown.seed {
+                Some(seed) if on.seed() != Some(seed) => {
+                    format!("{}.{seed}-{number:03}.png", flown.scenario)
+                }
+                _ => format!("{}-{number:03}.png", flown.scenario),
+            };
+            let line = WIDTH as usize * 4;
+            if picture.bytes.is_empty() || picture.bytes.len() % line != 0 {
+                self.odd += 1;
+                continue;
+            }
+            let path = directory.join(name);
+            let made = fs::create_dir_all(directory).and_then(|()| write(&path, &picture.bytes));
+            made.map_err(|why| unwritten(&path, &why))?;
+            self.written += 1;
+        }
+        Ok(())
+    }
+
+    /// Says how many there are, and where.
+    pub(crate) fn say(&self) {
+        let Some(directory) = self.directory else { return };
+        let odd = match self.odd {
+            0 => String::new(),
+            some => format!("; {some} more are not whole lines"),
+        };
+        println!("\n{} frames are in {}{odd}", self.written, directory.display());
+    }
+}
+
+/// A picture of blue, green, red and nothing, as many lines as there are.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let lines = bytes.len() / (WIDTH as usize * 4);
+    let height = u32::try_from(lines).map_err(io::Error::other)?;
+    let mut encoder = png::Encoder::new(BufWriter::new(File::create(path)?), WIDTH, height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    let pixels: Vec<u8> = bytes.chunks_exact(4).flat_map(|it| [it[2], it[1], it[0]]).collect();
+    let mut writer = encoder.write_header().map_err(io::Error::other)?;
+    writer.write_image_data(&pixels).map_err(io::Error::other)
+}

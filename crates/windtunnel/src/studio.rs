@@ -1,0 +1,269 @@
+//! The studio: a streaming class driver with one minidriver, and what a scenario needs to make
+//! things happen.
+
+use crate::fly::On;
+use crate::tunnel::Stopped;
+use drivers::stream::{VideoMemory, pattern};
+use flight::{Crew, Log, Passive};
+use kernel::{AdapterId, Kernel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use stream::graph::Picture;
+use stream::{
+    DeviceId, Format, FrameMemory, Graph, MemoryKind, Minidriver, PinId, Plugged, Refused, State,
+    Stream, SystemMemory, Wish,
+};
+use verify::Oracle;
+
+/// How many frames may carry nothing, one after the other.
+const EMPTY: u32 = 8;
+
+/// A streaming flight under way.
+pub struct Studio<'a> {
+    /// Who runs it.
+    pub host: &'a Arc<dyn Crew>,
+    /// The level of the thread that tells the story.
+    pub at: &'a mut Passive,
+    /// The class driver.
+    pub stream: Arc<Stream>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) on: On,
+    pub(crate) minidriver: Arc<dyn Minidriver>,
+    pub(crate) memory: Arc<SystemMemory>,
+    pub(crate) device: Option<DeviceId>,
+    pub(crate) graphics: Option<(Arc<Kernel>, AdapterId)>,
+    /// The client of that, whose memory frames are in.
+    pub(crate) video: Option<Arc<VideoMemory>>,
+    pub(crate) pictures: Vec<Picture>,
+    pub(crate) looks: Vec<(&'static str, kernel::Census)>,
+}
+
+impl Studio<'_> {
+    /// Adds the device of the driver under test, whose frames are in the system's memory.
+    pub fn add(&mut self) -> Result<DeviceId, Stopped> {
+        self.add_with(self.memory.clone())
+    }
+
+    /// The same with other memory.
+    pub fn add_with(&mut self, memory: Arc<dyn FrameMemory>) -> Result<DeviceId, Stopped> {
+        let plugged = Plugged { minidriver: self.minidriver.clone(), memory };
+        let added = self.stream.add_device(self.at, plugged);
+        let device = wanted("a driver that starts", added)?;
+        self.device = Some(device);
+        Ok(device)
+    }
+
+    /// Opens its first filter and connects its first pin.
+    pub fn open(&mut self, device: DeviceId) -> Result<Graph, Stopped> {
+        self.open_as(device, &pattern::format(0), &Wish::default())
+    }
+
+    /// The same with a format and with wishes about frames.
+    pub fn open_as(
+        &mut self,
+        device: DeviceId,
+        format: &Format,
+        wish: &Wish,
+    ) -> Result<Graph, Stopped> {
+        let opened = Graph::open(&self.stream, self.at, device, format, wish);
+        wanted("a pin that is connected", opened)
+    }
+
+    /// Brings a pin to a state.
+    pub fn go(&mut self, pin: PinId, to: State) -> Result<(), Stopped> {
+        let what = format!("a pin in state {}", to.name());
+        wanted(&what, self.stream.set_state(self.at, pin, to))
+    }
+
+    /// Takes so many frames of a pin that runs, or up to its last one: their pictures are right,
+    /// and each is later than the one before.
+    pub fn film(&mut self, pin: PinId, frames: usize) -> Result<usize, Stopped> {
+        let mut before: Option<(u64, u64)> = None;
+        for taken in 0..frames {
+            let picture = self.frame(pin)?;
+            let number = pattern::number(&picture.bytes).unwrap_or_default();
+            let time = picture.header.time;
+            if let Some(why) = pattern::wrong(&picture.bytes) {
+                return Err(Stopped(format!("frames with the right pattern: {why}")));
+            }
+            let late = before.is_some_and(|(earlier, last)| time <= earlier || number <= last);
+            if late {
+                return Err(Stopped(format!(
+                    "frames that are later than those before: picture {number} is at {time}"
+                )));
+            }
+            before = Some((time, number));
+            let end = picture.header.end;
+            self.pictures.push(picture);
+            if end {
+                return Ok(taken + 1);
+            }
+        }
+        Ok(frames)
+    }
+
+    /// The next frame of a pin that carries something: those that were in flight at a reset do not.
+    fn frame(&mut self, pin: PinId) -> Result<Picture, Stopped> {
+        for _ in 0..EMPTY {
+            let picture = self.take(pin)?;
+            if picture.header.used > 0 {
+                return Ok(picture);
+            }
+        }
+        Err(Stopped(format!("frames with something in them; {EMPTY} had nothing")))
+    }
+
+    /// Takes one frame of a pin, looks at it and gives it back.
+    fn take(&mut self, pin: PinId) -> Result<Picture, Stopped> {
+        let taken = wanted("a frame", self.stream.take_frame(self.at, pin, None))?;
+        let mut bytes = vec![0; taken.header.used.min(pattern::BYTES * 2) as usize];
+        wanted("a frame's bytes", self.stream.read_frame(taken.frame, 0, &mut bytes))?;
+        wanted("a frame's way back", self.stream.give_back(self.at, taken.frame))?;
+        Ok(Picture { header: taken.header, bytes })
+    }
+
+    /// Removes the device.
+    pub fn remove(&mut self, device: DeviceId) -> Result<(), Stopped> {
+        let removed = self.stream.remove_device(self.at, device);
+        wanted("a device that is removed", removed)?;
+        self.device = None;
+        self.gone()
+    }
+
+    /// Pulls the device out.
+    pub fn pull(&mut self, device: DeviceId) -> Result<(), Stopped> {
+        let pulled = self.stream.pull_device(self.at, device);
+        wanted("a device that is pulled out", pulled)?;
+        self.device = None;
+        self.gone()
+    }
+
+    /// Nothing of the device is left.
+    pub fn gone(&mut self) -> Result<(), Stopped> {
+        self.host.quiet(self.at);
+        let (census, pieces) = (self.stream.census(), self.memory.pieces());
+        if census.count() > 0 {
+            return Err(Stopped(format!("nothing alive without a device:\n{census}")));
+        }
+        if pieces > 0 {
+            return Err(Stopped(format!("no memory without a device; {pieces} pieces are left")));
+        }
+        Ok(())
+    }
+
+    /// Takes a look at who is alive, for whoever asked to see it.
+    pub fn look(&mut self, when: &'static str) {
+        let census = self.census();
+        self.looks.push((when, census));
+    }
+
+    /// Who is alive, in both kernels.
+    pub(crate) fn census(&self) -> kernel::Census {
+        let live = self.stream.census().live.into_iter();
+        let live = live.map(|it| {
+            let stream::Live { subject, owner, why } = it;
+            kernel::Live { subject, owner, why }
+        });
+        let mut census = kernel::Census { live: live.collect() };
+        if let Some((kernel, _)) = &self.graphics {
+            census.live.extend(kernel.census().live);
+        }
+        census
+    }
+
+    /// Memory for frames in video memory: a graphics kernel with the built-in driver on hardware
+    /// with memory, on the same host and with the same log.
+    pub fn video_memory(&mut self) -> Result<Arc<VideoMemory>, Stopped> {
+        let listed = drivers::find("softgpu-memory");
+        let listed = listed.ok_or_else(|| Stopped("a display driver with memory".to_owned()))?;
+        let plugged = (listed.make)(&self.log);
+        let kernel = Kernel::new(self.host.clone(), self.log.clone());
+        kernel.watch_bytes(Oracle::new(self.log.clone()));
+        if let On::Pressed(seed) = self.on {
+            kernel.press(seed);
+        }
+        let (worker, bell) = (kernel.clone(), kernel.bell());
+        self.host.serve("system", bell, move |at| worker.work(at));
+        let adapter = kernel.add_adapter(self.at, plugged).map_err(|why| {
+            Stopped(format!(
+                "a display driver that starts: {} answered {}",
+                why.entry,
+                why.why.name()
+            ))
+        })?;
+        kernel.attend(self.host, adapter);
+        self.graphics = Some((kernel.clone(), adapter));
+        let opened = VideoMemory::open(&kernel, self.at);
+        let memory = crate::tunnel::wanted("a client of the graphics kernel", opened)?;
+        self.video = Some(memory.clone());
+        Ok(memory)
+    }
+
+    /// Ends everything.
+    pub(crate) fn end(&mut self) {
+        if let Some(device) = self.device.take()
+            && self.stream.remove_device(self.at, device).is_err()
+        {
+            // One whose driver refuses to be removed is pulled out; or it is gone already.
+            let _ = self.stream.pull_device(self.at, device);
+        }
+        // What a story that stopped has left is not its client's fault.
+        if let Some(memory) = self.video.take() {
+            memory.kill(self.at);
+        }
+        if let Some((kernel, adapter)) = &self.graphics {
+            kernel.remove_adapter(self.at, *adapter);
+        }
+        self.host.quiet(self.at);
+    }
+}
+
+/// The answer the story needs, or the story stops.
+pub(crate) fn wanted<T>(what: &str, answer: Result<T, Refused>) -> Result<T, Stopped> {
+    answer.map_err(|why| Stopped(format!("{what}; {why}")))
+}
+
+/// Memory that is short: after so many pieces there is no more.
+pub struct Scarce {
+    under: Arc<SystemMemory>,
+    left: AtomicUsize,
+}
+
+impl Scarce {
+    /// So many pieces of that memory.
+    pub fn of(under: &Arc<SystemMemory>, pieces: usize) -> Arc<Self> {
+        Arc::new(Self { under: under.clone(), left: AtomicUsize::new(pieces) })
+    }
+
+    /// Whether all of them were made, and one more was asked for.
+    fn take(&self) -> bool {
+        let less = |it: usize| it.checked_sub(1);
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+}
+
+impl FrameMemory for Scarce {
+    fn make(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
+        if self.take() { self.under.make(bytes, alignment, kind) } else { None }
+    }
+
+    fn free(&self, word: usize) -> bool {
+        self.under.free(word)
+    }
+
+    fn read(&self, word: usize, offset: u32, into: &mut [u8]) -> bool {
+        self.under.read(word, offset, into)
+    }
+
+    fn write(&self, word: usize, offset: u32, bytes: &[u8]) -> bool {
+        self.under.write(word, offset, bytes)
+    }
+
+    fn extent(&self, word: usize) -> Option<(u32, MemoryKind)> {
+        self.under.extent(word)
+    }
+
+    fn pieces(&self) -> usize {
+        self.under.pieces()
+    }
+}

@@ -1,0 +1,494 @@
+//! A capture source of a test pattern.
+//!
+//! Its hardware fills one frame after the other, each an interval after the one before: the driver
+//! clones the leading edge, goes on, and deletes the clone when the frame is full. Frames come
+//! from an allocator of its own or from the default one.
+
+use super::inner::{Inner, Pool, lock};
+use super::pattern::{BYTES, INTERVAL, VIDEO, picture, pictures};
+use flight::{Dispatch, Passive};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+use stream::{
+    AllocatorId, Answer, Blank, DeviceDescriptor, DeviceId, DriverAllocator, DriverDevice,
+    DriverFilter, DriverFrame, DriverPin, Entry, ExtendedFraming, FilterDescriptor, FilterId,
+    FilterView, Format, FrameId, Framing, FramingForm, FramingItem, Header, MemoryKind, Minidriver,
+    PinDescriptor, PinId, PinView, PointerId, Refusal, Services, SimpleFraming, Span, State,
+};
+
+/// What a flaw does, at the beginning of each call.
+pub(crate) type Act = fn(&Capture, Entry, PinId) -> Answer<()>;
+
+/// The same of somebody who watches.
+type Watch = dyn Fn(Entry) -> Answer<()> + Send + Sync;
+
+/// Where frames come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum From {
+    /// An allocator of the driver's.
+    Own,
+    /// The default one.
+    Default,
+}
+
+/// The source.
+pub struct Capture {
+    services: Mutex<Option<Arc<Services>>>,
+    inner: Mutex<Inner>,
+    act: Act,
+    /// Somebody who watches its calls, and can refuse.
+    watch: Option<Box<Watch>>,
+    /// Its clones are not locked while they wait: their frames can be cancelled.
+    unlocks: bool,
+    /// What it says it has.
+    pub(crate) descriptor: DeviceDescriptor,
+}
+
+/// Where no pin is concerned.
+pub(crate) const NO_PIN: PinId = PinId(0);
+
+const DEVICE: [Entry; 9] = [
+    Entry::DeviceAdd,
+    Entry::DeviceStart,
+    Entry::DevicePostStart,
+    Entry::DeviceQueryStop,
+    Entry::DeviceStop,
+    Entry::DeviceQueryRemove,
+    Entry::DeviceSurpriseRemoval,
+    Entry::DeviceRemove,
+    Entry::DeviceSetPower,
+];
+
+const PIN: [Entry; 8] = [
+    Entry::PinCreate,
+    Entry::PinClose,
+    Entry::PinProcess,
+    Entry::PinReset,
+    Entry::PinSetDataFormat,
+    Entry::PinSetDeviceState,
+    Entry::PinConnect,
+    Entry::PinDisconnect,
+];
+
+/// The words it gives: numbers that mean nothing to anybody else.
+const DEVICE_WORD: usize = 0xd0;
+const FILTER_WORD: usize = 0xf0;
+const PIN_WORD: usize = 0xa0;
+
+/// Frames of the system's memory, or of the device's.
+fn extended() -> FramingForm {
+    let item = |kind| FramingItem {
+        kind,
+        can_allocate: true,
+        frames: 3,
+        alignment: 15,
+        framing: Span { least: BYTES, most: BYTES },
+        ..FramingItem::default()
+    };
+    FramingForm::Extended(ExtendedFraming::new(vec![
+        item(MemoryKind::NonPaged),
+        item(MemoryKind::Device),
+    ]))
+}
+
+fn simple() -> FramingForm {
+    FramingForm::Simple(SimpleFraming {
+        frames: 2,
+        bytes: BYTES,
+        alignment: 7,
+        kind: MemoryKind::NonPaged,
+        system: true,
+        reserved: 0,
+    })
+}
+
+fn descriptor(from: From) -> DeviceDescriptor {
+    let own = from == From::Own;
+    let pin = PinDescriptor {
+        dispatch: PIN.to_vec(),
+        allocator: own.then(|| Entry::ALLOCATOR.to_vec()),
+        formats: vec![Format { major: VIDEO, ..Format::default() }],
+        framing: Some(if own { extended() } else { simple() }),
+        possible: 2,
+        necessary: 1,
+        ..PinDescriptor::default()
+    };
+    let filter = FilterDescriptor {
+        dispatch: vec![Entry::FilterCreate, Entry::FilterClose],
+        dispatch_level: false,
+        pins: vec![pin],
+    };
+    DeviceDescriptor { dispatch: DEVICE.to_vec(), filters: vec![filter] }
+}
+
+impl Capture {
+    /// The good one, with an allocator of its own.
+    pub fn new() -> Self {
+        Self::with(From::Own, |_, _, _| Ok(()))
+    }
+
+    /// The good one, and somebody who hears of each of its calls at its beginning, and can refuse
+    /// in its place.
+    pub fn watched(watch: impl Fn(Entry) -> Answer<()> + Send + Sync + 'static) -> Self {
+        Self { watch: Some(Box::new(watch)), ..Self::new() }
+    }
+
+    pub(crate) fn with(from: From, act: Act) -> Self {
+        Self {
+            services: Mutex::default(),
+            inner: Mutex::default(),
+            act,
+            watch: None,
+            unlocks: false,
+            descriptor: descriptor(from),
+        }
+    }
+
+    /// The same, with clones that are not locked while they wait.
+    pub(crate) fn unlocking(mut self) -> Self {
+        self.unlocks = true;
+        self
+    }
+
+    /// The same with another descriptor of its one pin.
+    pub(crate) fn shaped(mut self, shape: impl FnOnce(&mut PinDescriptor)) -> Self {
+        shape(&mut self.descriptor.filters[0].pins[0]);
+        self
+    }
+
+    pub(crate) fn services(&self) -> Answer<Arc<Services>> {
+        lock(&self.services).clone().ok_or(Refusal::NotReady)
+    }
+
+    pub(crate) fn inner(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.inner)
+    }
+
+    /// A call begins: it is counted, and a flaw has its way.
+    pub(crate) fn enter(&self, entry: Entry, pin: PinId) -> Answer<()> {
+        *self.inner().calls.entry(entry).or_default() += 1;
+        if let Some(watch) = &self.watch {
+            watch(entry)?;
+        }
+        (self.act)(self, entry, pin)
+    }
+
+    /// The filter that it was told of last.
+    pub(crate) fn filter(&self) -> Answer<FilterId> {
+        self.inner().filter.ok_or(Refusal::NotReady)
+    }
+
+    /// Whether a call of an entry is the first.
+    pub(crate) fn first(&self, entry: Entry) -> bool {
+        self.inner().calls.get(&entry) == Some(&1)
+    }
+
+    /// Fills a frame with the next picture of a pin, as far as it goes.
+    pub(crate) fn fill(&self, pin: PinId, pointer: PointerId, time: Option<u64>) -> Answer<()> {
+        let (number, end) = {
+            let mut inner = self.inner();
+            let line = inner.lines.entry(pin).or_default();
+            line.pictures += 1;
+            (line.pictures - 1, line.most == Some(line.pictures))
+        };
+        let services = self.services()?;
+        // Frames that are not ours may be smaller than we asked for.
+        let used = services.look(pointer)?.bytes.min(BYTES);
+        services.write(pointer, 0, &picture(number)[..used as usize])?;
+        let header = Header {
+            time: time.unwrap_or_else(|| services.now()),
+            duration: INTERVAL,
+            used,
+            end,
+            discontinuity: number == 0,
+        };
+        services.set_header(pointer, header)
+    }
+
+    /// Whether a pin has shown all its pictures, with those that are being filled.
+    pub(crate) fn is_over(&self, pin: PinId) -> bool {
+        let inner = self.inner();
+        let Some(line) = inner.lines.get(&pin) else { return false };
+        line.most.is_some_and(|it| line.pictures + line.flying.len() as u64 >= it)
+    }
+
+    /// Whatever the hardware has of a pin is taken from it.
+    pub(crate) fn drop_clones(&self, pin: PinId) {
+        let mine: VecDeque<PointerId> = {
+            let mut inner = self.inner();
+            inner.lines.get_mut(&pin).map(|it| std::mem::take(&mut it.flying)).unwrap_or_default()
+        };
+        let Ok(services) = self.services() else { return };
+        for clone in mine {
+            let _ = services.delete_pointer(clone); // It may be cancelled already.
+        }
+    }
+}
+
+impl Default for Capture {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The next frame is not there yet: that is no failure of the one before.
+pub(crate) fn fell(why: Refusal) -> Answer<()> {
+    if why == Refusal::NotReady { Ok(()) } else { Err(why) }
+}
+
+impl Minidriver for Capture {
+    fn describe(&self) -> DeviceDescriptor {
+        self.descriptor.clone()
+    }
+
+    fn add_device(
+        &self,
+        _at: &mut Passive,
+        services: &Arc<Services>,
+        word: Blank<'_, DeviceId>,
+    ) -> Answer<Option<DriverDevice>> {
+        *lock(&self.services) = Some(services.clone());
+        self.enter(Entry::DeviceAdd, NO_PIN)?;
+        Ok(Some(word.fill(DEVICE_WORD)))
+    }
+
+    fn start_device(&self, _at: &mut Passive) -> Answer<()> {
+        self.enter(Entry::DeviceStart, NO_PIN)
+    }
+
+    fn post_start_device(&self, _at: &mut Passive) -> Answer<()> {
+        self.enter(Entry::DevicePostStart, NO_PIN)
+    }
+
+    fn query_stop_device(&self, _at: &mut Passive) -> Answer<()> {
+        self.enter(Entry::DeviceQueryStop, NO_PIN)
+    }
+
+    fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
+        self.enter(Entry::DeviceStop, NO_PIN)
+    }
+
+    fn query_remove_device(&self, _at: &mut Passive) -> Answer<()> {
+        self.enter(Entry::DeviceQueryRemove, NO_PIN)
+    }
+
+    fn pulled_out(&self, _at: &mut Passive) -> Answer<()> {
+        self.enter(Entry::DeviceSurpriseRemoval, NO_PIN)
+    }
+
+    fn remove_device(&self, _at: &mut Passive) -> Answer<()> {
+        self.enter(Entry::DeviceRemove, NO_PIN)
+    }
+
+    fn set_power(&self, _at: &mut Passive, on: bool) {
+        self.inner().asleep = !on;
+        let _ = self.enter(Entry::DeviceSetPower, NO_PIN); // It returns nothing.
+    }
+
+    fn create_filter(
+        &self,
+        _at: &mut Passive,
+        filter: &FilterView,
+        word: Blank<'_, FilterId>,
+    ) -> Answer<Option<DriverFilter>> {
+        self.inner().filter = Some(filter.filter);
+        self.enter(Entry::FilterCreate, NO_PIN)?;
+        Ok(Some(word.fill(FILTER_WORD)))
+    }
+
+    fn close_filter(
+        &self,
+        _at: &mut Passive,
+        _filter: &FilterView,
+        _word: Option<DriverFilter>,
+    ) -> Answer<()> {
+        self.enter(Entry::FilterClose, NO_PIN)
+    }
+
+    fn create_pin(
+        &self,
+        _at: &mut Passive,
+        pin: &PinView,
+        word: Blank<'_, PinId>,
+    ) -> Answer<Option<DriverPin>> {
+        self.enter(Entry::PinCreate, pin.pin)?;
+        Ok(Some(word.fill(PIN_WORD)))
+    }
+
+    fn close_pin(&self, _at: &mut Passive, pin: &PinView, _word: Option<DriverPin>) -> Answer<()> {
+        let answer = self.enter(Entry::PinClose, pin.pin);
+        self.inner().lines.remove(&pin.pin);
+        answer
+    }
+
+    fn process_pin(&self, pin: &PinView) -> Answer<()> {
+        self.enter(Entry::PinProcess, pin.pin)?;
+        let services = self.services()?;
+        while !self.is_over(pin.pin)
+            && let Some(edge) = services.leading_edge(pin.pin, true)
+        {
+            let clone = services.clone_pointer(edge, true)?;
+            services.advance(edge).or_else(fell)?;
+            let before = {
+                let mut inner = self.inner();
+                let line = inner.lines.entry(pin.pin).or_default();
+                line.flying.push_back(clone);
+                line.flying.len() as u64
+            };
+            services.schedule(clone, before * INTERVAL)?;
+            if self.unlocks {
+                services.unlock(clone, false)?;
+            }
+        }
+        // What is over goes on when somebody attempts it.
+        if self.is_over(pin.pin) { Err(Refusal::Pending) } else { Ok(()) }
+    }
+
+    fn reset_pin(&self, _at: &mut Passive, pin: &PinView) {
+        let _ = self.enter(Entry::PinReset, pin.pin); // It returns nothing.
+        self.drop_clones(pin.pin);
+    }
+
+    fn set_format(
+        &self,
+        _at: &mut Passive,
+        pin: &PinView,
+        old: Option<&Format>,
+        _range: &Format,
+    ) -> Answer<()> {
+        self.inner().filter = Some(pin.filter);
+        self.enter(Entry::PinSetDataFormat, pin.pin)?;
+        if pin.format.sub != super::pattern::RGB32 {
+            return Err(Refusal::NoMatch);
+        }
+        let most = match pictures(&pin.format) {
+            0 => None,
+            count => Some(u64::from(count)),
+        };
+        self.inner().lines.entry(pin.pin).or_default().most = most;
+        // A pin that asks for larger frames says so, in a copy of its own.
+        let grown = FramingForm::Simple(SimpleFraming {
+            frames: 2,
+            bytes: pin.format.sample,
+            kind: MemoryKind::NonPaged,
+            system: true,
+            ..SimpleFraming::default()
+        });
+        if old.is_some() && pin.format.sample > BYTES {
+            self.services()?.edit_framing(pin.pin, Some(grown))?;
+        }
+        Ok(())
+    }
+
+    fn set_state(&self, _at: &mut Passive, pin: &PinView, to: State, from: State) -> Answer<()> {
+        self.enter(Entry::PinSetDeviceState, pin.pin)?;
+        if (to, from) == (State::Acquire, State::Stop) {
+            self.services()?.program_hardware(pin.pin)?;
+        }
+        if to == State::Stop {
+            self.drop_clones(pin.pin);
+        }
+        Ok(())
+    }
+
+    fn connect_pin(&self, _at: &mut Passive, pin: &PinView) -> Answer<()> {
+        self.enter(Entry::PinConnect, pin.pin)
+    }
+
+    fn disconnect_pin(&self, _at: &mut Passive, pin: &PinView) {
+        let _ = self.enter(Entry::PinDisconnect, pin.pin); // It returns nothing.
+    }
+
+    fn initialize_allocator(
+        &self,
+        _at: &mut Passive,
+        pin: &PinView,
+        framing: &Framing,
+        word: Blank<'_, AllocatorId>,
+    ) -> Answer<DriverAllocator> {
+        self.enter(Entry::InitializeAllocator, pin.pin)?;
+        // The context is memory, too.
+        let context = self.services()?.make_memory(16, 7, MemoryKind::NonPaged);
+        let context = context.ok_or(Refusal::NoMemory)?;
+        let pool = Pool { framing: *framing, free: Vec::new() };
+        self.inner().allocators.insert(context, pool);
+        Ok(word.fill(context))
+    }
+
+    fn allocate(
+        &self,
+        _at: &mut Passive,
+        allocator: &DriverAllocator,
+        word: Blank<'_, FrameId>,
+    ) -> Option<DriverFrame> {
+        self.enter(Entry::Allocate, NO_PIN).ok()?;
+        let framing = {
+            let mut inner = self.inner();
+            let pool = inner.allocators.get_mut(&allocator.word())?;
+            if let Some(frame) = pool.free.pop() {
+                return Some(word.fill(frame));
+            }
+            pool.framing
+        };
+        let Framing { bytes, alignment, kind, .. } = framing;
+        Some(word.fill(self.services().ok()?.make_memory(bytes, alignment, kind)?))
+    }
+
+    fn free_frame(&self, _at: &mut Passive, allocator: &DriverAllocator, frame: DriverFrame) {
+        let _ = self.enter(Entry::FreeFrame, NO_PIN); // It returns nothing.
+        if let Some(pool) = self.inner().allocators.get_mut(&allocator.word()) {
+            pool.free.push(frame.word());
+        }
+    }
+
+    fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
+        let kept = self.enter(Entry::DeleteAllocator, NO_PIN);
+        let pool = self.inner().allocators.remove(&allocator.word());
+        let Ok(services) = self.services() else { return };
+        for frame in pool.into_iter().flat_map(|it| it.free) {
+            let _ = services.free_memory(frame);
+        }
+        // A flaw keeps the context.
+        if kept.is_ok() {
+            let _ = services.free_memory(allocator.word());
+        }
+    }
+
+    fn pointer_cancelled(&self, _at: &mut Dispatch, pin: PinId, pointer: PointerId) {
+        let kept = self.enter(Entry::PointerCancelled, pin);
+        if let Some(line) = self.inner().lines.get_mut(&pin) {
+            line.flying.retain(|it| *it != pointer);
+        }
+        if let Ok(services) = self.services()
+            && kept.is_ok()
+        {
+            let _ = services.delete_pointer(pointer);
+        }
+    }
+
+    fn pointer_timed_out(&self, _at: &mut Dispatch, pin: PinId, pointer: PointerId) {
+        let _ = self.enter(Entry::PointerTimedOut, pin); // It returns nothing.
+        let mine = {
+            let mut inner = self.inner();
+            let line = inner.lines.entry(pin).or_default();
+            let place = line.flying.iter().position(|it| *it == pointer);
+            place.and_then(|it| line.flying.remove(it))
+        };
+        if mine.is_some()
+            && let Ok(services) = self.services()
+        {
+            // A frame that was cancelled meanwhile is not filled.
+            if services.lock(pointer).is_ok() {
+                let _ = self.fill(pin, pointer, None);
+            }
+            let _ = services.delete_pointer(pointer);
+        }
+    }
+
+    fn frame_returned(&self, _at: &mut Passive, pin: PinId, frame: usize, _context: usize) {
+        let _ = self.enter(Entry::FrameReturned, pin); // It returns nothing.
+        if let Ok(services) = self.services() {
+            let _ = services.free_memory(frame);
+        }
+    }
+}

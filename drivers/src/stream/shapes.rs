@@ -1,0 +1,283 @@
+//! Good sources of other shapes: what fills frames at once, at a filter, behind a trailing edge,
+//! with frames of its own, and one that uses all that the class driver has.
+
+use super::capture::{Capture, From, NO_PIN, fell};
+use super::pattern::{BYTES, INTERVAL, picture};
+use flight::Passive;
+use std::sync::Arc;
+use stream::{
+    Answer, BagOf, Blank, DriverFilter, DriverPin, Entry, FilterId, FilterView, Header, MemoryKind,
+    Minidriver, Mutex, PinFlag, PinId, PinView, ProcessPin, Refusal, State,
+};
+
+/// Fills frames at once, in its process routine.
+pub(crate) struct AtOnce(pub(crate) Capture);
+
+impl Capture {
+    /// When the next picture of a pin is to be shown, if pictures do not wait for that.
+    fn due(&self, pin: PinId) -> Option<u64> {
+        let pictures = self.inner().lines.get(&pin).map_or(0, |it| it.pictures);
+        Some(pictures.saturating_add(1).saturating_mul(INTERVAL))
+    }
+}
+
+impl Minidriver for AtOnce {
+    fn stands_on(&self) -> Option<&dyn Minidriver> {
+        Some(&self.0)
+    }
+
+    fn process_pin(&self, pin: &PinView) -> Answer<()> {
+        self.0.enter(Entry::PinProcess, pin.pin)?;
+        let services = self.0.services()?;
+        while !self.0.is_over(pin.pin)
+            && let Some(edge) = services.leading_edge(pin.pin, true)
+        {
+            self.0.fill(pin.pin, edge, self.0.due(pin.pin))?;
+            let room = services.look(edge)?.remaining;
+            services.advance_offsets(edge, room, false)?;
+        }
+        if self.0.is_over(pin.pin) { Err(Refusal::Pending) } else { Ok(()) }
+    }
+}
+
+/// Keeps what it has filled in its queue until the trailing edge has passed it, too.
+pub(crate) struct Trailing(pub(crate) Capture);
+
+impl Trailing {
+    pub(crate) fn new() -> Self {
+        let base = Capture::with(From::Own, |_, _, _| Ok(()));
+        Self(base.shaped(|pin| pin.flags.push(PinFlag::DistinctTrailingEdge)))
+    }
+}
+
+impl Minidriver for Trailing {
+    fn stands_on(&self) -> Option<&dyn Minidriver> {
+        Some(&self.0)
+    }
+
+    fn process_pin(&self, pin: &PinView) -> Answer<()> {
+        self.0.enter(Entry::PinProcess, pin.pin)?;
+        let services = self.0.services()?;
+        while !self.0.is_over(pin.pin)
+            && let Some(edge) = services.leading_edge(pin.pin, true)
+        {
+            self.0.fill(pin.pin, edge, self.0.due(pin.pin))?;
+            services.advance(edge).or_else(fell)?;
+            if let Some(trailing) = services.trailing_edge(pin.pin, false) {
+                services.advance(trailing).or_else(fell)?;
+            }
+        }
+        if self.0.is_over(pin.pin) { Err(Refusal::Pending) } else { Ok(()) }
+    }
+}
+
+/// Processes all pins of a filter together.
+pub(crate) struct Centric {
+    under: Capture,
+    /// It moves an edge itself, which it may not.
+    meddles: bool,
+}
+
+impl Centric {
+    pub(crate) fn new(meddles: bool) -> Self {
+        let mut under = Capture::with(From::Default, |_, _, _| Ok(()))
+            .shaped(|pin| pin.dispatch.retain(|it| *it != Entry::PinProcess));
+        under.descriptor.filters[0].dispatch.push(Entry::FilterProcess);
+        Self { under, meddles }
+    }
+}
+
+impl Minidriver for Centric {
+    fn stands_on(&self) -> Option<&dyn Minidriver> {
+        Some(&self.under)
+    }
+
+    fn process_filter(&self, _filter: FilterId, pins: &mut [ProcessPin]) -> Answer<()> {
+        self.under.enter(Entry::FilterProcess, NO_PIN)?;
+        let mut over = true;
+        for it in pins.iter_mut() {
+            if self.meddles {
+                let _ = self.under.services()?.advance(it.pointer);
+            }
+            if self.under.is_over(it.pin) {
+                continue;
+            }
+            over = false;
+            self.under.fill(it.pin, it.pointer, self.under.due(it.pin))?;
+            it.used = it.available;
+            it.terminate = true;
+        }
+        if over { Err(Refusal::Pending) } else { Ok(()) }
+    }
+}
+
+/// Sends frames of its own on, and hears when they come back.
+pub(crate) struct Injects(Capture);
+
+impl Injects {
+    pub(crate) fn new() -> Self {
+        let act = |it: &Capture, entry: Entry, pin: PinId| match entry {
+            Entry::PinCreate => it.services()?.inject_frames(pin),
+            _ => Ok(()),
+        };
+        let base = Capture::with(From::Default, act);
+        Self(base.shaped(|pin| pin.flags.push(PinFlag::DoNotInitiateProcessing)))
+    }
+
+    /// Sends the next picture in a piece of memory, which is free again if that is refused.
+    fn submit(&self, pin: PinId, word: usize) {
+        let (number, end, over) = {
+            let mut inner = self.0.inner();
+            let line = inner.lines.entry(pin).or_default();
+            let over = line.most.is_some_and(|it| line.pictures >= it);
+            line.pictures += u64::from(!over);
+            (line.pictures.saturating_sub(1), line.most == Some(line.pictures), over)
+        };
+        let Ok(services) = self.0.services() else { return };
+        let header = Header {
+            time: number.saturating_add(1).saturating_mul(INTERVAL),
+            duration: INTERVAL,
+            used: BYTES,
+            end,
+            discontinuity: number == 0,
+        };
+        let sent = !over
+            && services.write_memory(word, 0, &picture(number)).is_ok()
+            && services.submit_frame(pin, (word, BYTES), header, 1).is_ok();
+        if !sent {
+            let _ = services.free_memory(word); // It is ours, and was not bagged.
+        }
+    }
+}
+
+impl Minidriver for Injects {
+    fn stands_on(&self) -> Option<&dyn Minidriver> {
+        Some(&self.0)
+    }
+
+    fn set_state(&self, at: &mut Passive, pin: &PinView, to: State, from: State) -> Answer<()> {
+        self.0.set_state(at, pin, to, from)?;
+        if to == State::Run {
+            for _ in 0..3 {
+                let word = self.0.services()?.make_memory(BYTES, 7, MemoryKind::NonPaged);
+                self.submit(pin.pin, word.ok_or(Refusal::NoMemory)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn frame_returned(&self, _at: &mut Passive, pin: PinId, frame: usize, _context: usize) {
+        self.submit(pin, frame);
+    }
+}
+
+/// Answers creates and closes later, as it may.
+pub(crate) struct Later(pub(crate) Capture);
+
+impl Later {
+    fn answer(&self, of: flight::Subject, word: usize) -> Refusal {
+        let Ok(services) = self.0.services() else { return Refusal::NotReady };
+        let marked = services.mark_pending(of);
+        let completed = services.complete_pending(of, Ok(()), word);
+        marked.and(completed).err().unwrap_or(Refusal::Pending)
+    }
+}
+
+impl Minidriver for Later {
+    fn stands_on(&self) -> Option<&dyn Minidriver> {
+        Some(&self.0)
+    }
+
+    fn create_filter(
+        &self,
+        _at: &mut Passive,
+        filter: &FilterView,
+        _word: Blank<'_, FilterId>,
+    ) -> Answer<Option<DriverFilter>> {
+        self.0.enter(Entry::FilterCreate, NO_PIN)?;
+        Err(self.answer(filter.filter.subject(), 0xf1))
+    }
+
+    fn close_filter(
+        &self,
+        _at: &mut Passive,
+        filter: &FilterView,
+        _word: Option<DriverFilter>,
+    ) -> Answer<()> {
+        self.0.enter(Entry::FilterClose, NO_PIN)?;
+        Err(self.answer(filter.filter.subject(), 0))
+    }
+
+    fn create_pin(
+        &self,
+        _at: &mut Passive,
+        pin: &PinView,
+        _word: Blank<'_, PinId>,
+    ) -> Answer<Option<DriverPin>> {
+        self.0.enter(Entry::PinCreate, pin.pin)?;
+        Err(self.answer(pin.pin.subject(), 0xa1))
+    }
+
+    fn close_pin(&self, at: &mut Passive, pin: &PinView, word: Option<DriverPin>) -> Answer<()> {
+        self.0.close_pin(at, pin, word)?;
+        Err(self.answer(pin.pin.subject(), 0))
+    }
+}
+
+/// Uses mutexes, bags, gates and factories, each as it may.
+pub(crate) fn thorough(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
+    let services = it.services()?;
+    let device = Mutex::Device(services.device().subject());
+    match entry {
+        Entry::DeviceAdd => {
+            let BagOf::Own(bag) = services.make_bag()? else { return Ok(()) };
+            it.inner().kept.push(bag as usize);
+        }
+        Entry::DeviceStart => services.register_dma()?,
+        Entry::DevicePostStart if it.first(entry) => {
+            services.acquire(device)?;
+            let filters = services.filters().map(|it| it.len());
+            let made = services.create_factory(it.descriptor.filters[0].clone());
+            services.release(device)?;
+            filters?;
+            made?;
+        }
+        Entry::DeviceQueryRemove | Entry::DeviceQueryStop => {
+            // The device mutex is held: what is below can be walked.
+            for filter in services.filters()? {
+                let control = Mutex::Control(filter.subject());
+                services.acquire(control)?;
+                let pins = services.pins(filter);
+                services.release(control)?;
+                pins?;
+            }
+        }
+        Entry::DeviceRemove => {
+            let bag = it.inner().kept.pop();
+            let bag = bag.and_then(|it| u32::try_from(it).ok()).ok_or(Refusal::NotReady)?;
+            services.free_bag(BagOf::Own(bag))?;
+        }
+        Entry::PinCreate => {
+            let make = || services.make_memory(8, 0, MemoryKind::Paged).ok_or(Refusal::NoMemory);
+            let stays = make()?;
+            services.add_to_bag(BagOf::Pin(pin), stays, false)?;
+            services.add_to_bag(BagOf::Filter(it.filter()?), stays, false)?;
+            let goes = make()?;
+            services.add_to_bag(BagOf::Pin(pin), goes, false)?;
+            services.remove_from_bag(BagOf::Pin(pin), goes, true)?;
+        }
+        Entry::PinConnect => {
+            services.add_gate_input(pin, true)?;
+            services.turn_gate_input(pin, false)?;
+            services.turn_gate_input(pin, true)?;
+        }
+        _ => (),
+    }
+    Ok(())
+}
+
+/// The thorough one.
+pub(crate) fn make_thorough() -> Arc<dyn Minidriver> {
+    let base = Capture::with(From::Own, thorough).unlocking();
+    Arc::new(base.shaped(|pin| pin.flags.push(PinFlag::GenerateMappings)))
+}

@@ -1,0 +1,180 @@
+//! Frames in video memory: each is an allocation of the graphics kernel, which a client of that
+//! creates, makes resident and locks when the frame is made, and destroys when it is freed.
+//!
+//! What is not to be the device's memory is the system's.
+#![expect(unsafe_code, reason = "writes where a lock shows video memory")]
+
+use super::inner::lock;
+use abi::{D3DKMT_HANDLE, NTSTATUS};
+use flight::{At, Host, Passive};
+use kernel::Kernel;
+use softgpu::VISIBLE;
+use softgpu::format::{describe_in, only_in};
+use std::collections::BTreeMap;
+use std::ptr::with_exposed_provenance_mut;
+use std::sync::{Arc, Mutex};
+use stream::{FrameMemory, MemoryKind, SystemMemory};
+use thunk::{Client, Create, Destroy, Made, PagingQueue};
+
+const PAGE: u64 = 4096;
+
+/// Where the first word is: far from those of the system's memory.
+const FIRST: usize = 0x10_0000_0000;
+
+/// How far apart words are.
+const APART: usize = 0x10_0000;
+
+/// Video memory of the first adapter of a kernel, whose client it is.
+pub struct VideoMemory {
+    host: Arc<dyn Host>,
+    client: Client,
+    adapter: D3DKMT_HANDLE,
+    device: D3DKMT_HANDLE,
+    queue: PagingQueue,
+    system: SystemMemory,
+    pieces: Mutex<Pieces>,
+}
+
+#[derive(Default)]
+struct Pieces {
+    made: usize,
+    all: BTreeMap<usize, Piece>,
+}
+
+#[derive(Clone, Copy)]
+struct Piece {
+    allocation: D3DKMT_HANDLE,
+    address: usize,
+    bytes: u32,
+}
+
+impl VideoMemory {
+    /// A client of the kernel, with a device on its first adapter.
+    pub fn open(kernel: &Arc<Kernel>, at: &mut Passive) -> Result<Arc<Self>, NTSTATUS> {
+        let client = Client::new(kernel);
+        let adapter = client.adapters(at)?.first().copied().unwrap_or_default();
+        let device = client.create_device(at, adapter)?;
+        let queue = client.create_queue(at, device, 0)?;
+        let (host, system) = (kernel.host().clone(), SystemMemory::default());
+        let pieces = Mutex::default();
+        Ok(Arc::new(Self { host, client, adapter, device, queue, system, pieces }))
+    }
+
+    /// Ends the client in good order: no frame is there any more.
+    pub fn close(&self, at: &mut Passive) -> Result<(), NTSTATUS> {
+        self.client.destroy_queue(at, self.queue.queue)?;
+        self.client.destroy_device(at, self.device)?;
+        self.client.close_adapter(at, self.adapter)?;
+        self.client.end(at);
+        Ok(())
+    }
+
+    /// Ends the client, whatever it has; one that has ended stays so.
+    pub fn kill(&self, at: &mut Passive) {
+        self.client.kill(at);
+    }
+
+    /// How many frames are in video memory.
+    pub fn frames(&self) -> usize {
+        lock(&self.pieces).all.len()
+    }
+
+    fn create(&self, at: &mut Passive, bytes: u32) -> Result<Piece, NTSTATUS> {
+        let size = u64::from(bytes).next_multiple_of(PAGE);
+        let private = describe_in(size, PAGE, &only_in(&[VISIBLE]));
+        let made = self.client.create(at, &Create::on(self.device, vec![private]))?;
+        let allocation = made.allocations.first().copied().unwrap_or_default();
+        match self.show(at, allocation) {
+            Ok(address) => Ok(Piece { allocation, address, bytes }),
+            Err(why) => {
+                self.destroy(at, allocation)?;
+                Err(why)
+            }
+        }
+    }
+
+    /// Makes an allocation resident and locks it: it stays locked, as a frame is filled at
+    /// dispatch level.
+    fn show(&self, at: &mut Passive, allocation: D3DKMT_HANDLE) -> Result<usize, NTSTATUS> {
+        let made = self.client.make_resident(at, self.queue.queue, &[allocation], 0)?;
+        match made {
+            Made::Resident => (),
+            Made::Pending(value) => self.client.wait(at, self.device, self.queue.fence, value)?,
+            Made::NoRoom(_) => return Err(abi::status::STATUS_NO_MEMORY),
+        }
+        self.client.lock2(at, self.device, allocation, 0)
+    }
+
+    fn destroy(&self, at: &mut Passive, allocation: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
+        let list = vec![allocation];
+        self.client.destroy(at, &Destroy { device: self.device, list, ..Destroy::default() })
+    }
+
+    /// Runs what is for passive level, where this thread is there.
+    fn at_passive<T>(&self, body: impl FnOnce(&mut Passive) -> Option<T>) -> Option<T> {
+        At::here(&*self.host, |at| match at {
+            At::Passive(at) => body(at),
+            At::Dispatch(_) | At::Device(_) => None,
+        })
+    }
+
+    /// The place of a part of a piece, if all of it is there.
+    fn part(&self, word: usize, offset: u32, length: usize) -> Option<*mut u8> {
+        let piece = lock(&self.pieces).all.get(&word).copied()?;
+        let fits = (offset as usize).checked_add(length)? <= piece.bytes as usize;
+        fits.then(|| with_exposed_provenance_mut::<u8>(piece.address).wrapping_add(offset as usize))
+    }
+}
+
+impl FrameMemory for VideoMemory {
+    fn make(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
+        if kind != MemoryKind::Device {
+            return self.system.make(bytes, alignment, kind);
+        }
+        let piece = self.at_passive(|at| self.create(at, bytes).ok())?;
+        let mut pieces = lock(&self.pieces);
+        let word = FIRST + pieces.made * APART;
+        pieces.made += 1;
+        pieces.all.insert(word, piece);
+        Some(word)
+    }
+
+    fn free(&self, word: usize) -> bool {
+        let Some(piece) = lock(&self.pieces).all.remove(&word) else {
+            return self.system.free(word);
+        };
+        let ended = self.at_passive(|at| {
+            self.client.unlock2(at, self.device, piece.allocation).ok()?;
+            self.destroy(at, piece.allocation).ok()
+        });
+        ended.is_some()
+    }
+
+    fn read(&self, word: usize, offset: u32, into: &mut [u8]) -> bool {
+        let Some(from) = self.part(word, offset, into.len()) else {
+            return self.system.read(word, offset, into);
+        };
+        // SAFETY: The lock shows that many bytes there until it is unlocked, which is when the
+        // piece goes; nobody has references to them, and what is written meanwhile may be torn.
+        unsafe { from.cast_const().copy_to_nonoverlapping(into.as_mut_ptr(), into.len()) };
+        true
+    }
+
+    fn write(&self, word: usize, offset: u32, bytes: &[u8]) -> bool {
+        let Some(to) = self.part(word, offset, bytes.len()) else {
+            return self.system.write(word, offset, bytes);
+        };
+        // SAFETY: As above.
+        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        true
+    }
+
+    fn extent(&self, word: usize) -> Option<(u32, MemoryKind)> {
+        let piece = lock(&self.pieces).all.get(&word).copied();
+        piece.map(|it| (it.bytes, MemoryKind::Device)).or_else(|| self.system.extent(word))
+    }
+
+    fn pieces(&self) -> usize {
+        self.frames() + self.system.pieces()
+    }
+}

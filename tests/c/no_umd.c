@@ -1,0 +1,7 @@
+/* A shared object that is no user-mode driver. */
+int is_no_driver(void);
+
+int is_no_driver(void)
+{
+    return 1;
+}

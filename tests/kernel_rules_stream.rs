@@ -1,0 +1,157 @@
+//! Rules on streaming that bind our own class driver, each broken by one event.
+
+use super::Change::{Early, Late, Missing, Set};
+use super::{Case, case};
+use flight::RuleId;
+
+const STATES: &str = "capture stream-states";
+const CANCELLED: &str = "capture stream-cancelled";
+const BAGS: &str = "capture-thorough stream-states";
+
+/// The cases.
+pub(crate) const CASES: &[Case] = &[
+    case(
+        RuleId::KS_ALLOC_001,
+        STATES,
+        "an allocator that was not chosen is called",
+        Set("allocator.chosen", "by", "client"),
+    ),
+    case(
+        RuleId::KS_ALLOC_002,
+        STATES,
+        "an allocator is initialised a second time",
+        Set("ks.call name=AVStrMiniAllocate", "name", "AVStrMiniInitializeAllocator"),
+    ),
+    case(
+        RuleId::KS_ALLOC_005,
+        STATES,
+        "a frame is allocated before its allocator is ready",
+        Early("ks.call name=AVStrMiniAllocate", "allocator.ready"),
+    ),
+    case(
+        RuleId::KS_ALLOC_009,
+        STATES,
+        "there is a frame more than was agreed on",
+        Set("allocator.ready", "frames", "2"),
+    ),
+    case(
+        RuleId::KS_ALLOC_010,
+        STATES,
+        "a frame is freed that was not allocated",
+        Missing("frame.made"),
+    ),
+    case(
+        RuleId::KS_ALLOC_012,
+        STATES,
+        "an allocator is deleted before its last frame is freed",
+        Late("frame.freed", "ks.call name=AVStrMiniDeleteAllocator"),
+    ),
+    case(
+        RuleId::KS_ALLOC_013,
+        STATES,
+        "a frame is freed after its allocator was deleted",
+        Late("ks.call name=AVStrMiniAllocatorFreeFrame", "allocator.deleted"),
+    ),
+    case(
+        RuleId::KS_ALLOC_016,
+        STATES,
+        "an allocator is not deleted",
+        Missing("ks.call name=AVStrMiniDeleteAllocator"),
+    ),
+    case(
+        RuleId::KS_ALLOC_018,
+        STATES,
+        "a driver's allocator serves user mode",
+        Set("allocator.chosen", "user", "true"),
+    ),
+    case(
+        RuleId::KS_ALLOC_026,
+        STATES,
+        "a frame of one pin goes to another",
+        Set("frame.made", "pin", "pin:9"),
+    ),
+    case(
+        RuleId::KS_BAG_002,
+        BAGS,
+        "a pin is closed, and something stays in its bag",
+        Missing("pin:1 ks.unbagged"),
+    ),
+    case(
+        RuleId::KS_DEV_002,
+        STATES,
+        "a filter of a device is opened that was not started",
+        Missing("ks.started"),
+    ),
+    case(
+        RuleId::KS_DEV_005,
+        STATES,
+        "a filter is closed before its pin",
+        Early("filter.closed", "pin.closed"),
+    ),
+    case(
+        RuleId::KS_FRAMING_006,
+        STATES,
+        "a client sets what a pin asks of frames",
+        Set("pin.framing set=true", "answered", "true"),
+    ),
+    case(
+        RuleId::KS_PIN_001,
+        STATES,
+        "a pin is made without the control mutex",
+        Set("ks.call name=AVStrMiniPinCreate", "locks", "none"),
+    ),
+    case(
+        RuleId::KS_PIN_003,
+        STATES,
+        "a pin is gone before its driver has closed it",
+        Early("pin.closed", "ks.return name=AVStrMiniPinClose"),
+    ),
+    case(
+        RuleId::KS_PIN_005,
+        STATES,
+        "the first format of a pin says that there is an older one",
+        Set("pin.format", "first", "false"),
+    ),
+    case(
+        RuleId::KS_PIN_009,
+        STATES,
+        "there is a pin more than is possible",
+        Set("pin.created", "most", "0"),
+    ),
+    case(
+        RuleId::KS_PROC_003,
+        STATES,
+        "a pin is processed at dispatch level that did not ask for it",
+        Set("ks.call name=AVStrMiniPinProcess", "level", "dispatch"),
+    ),
+    case(
+        RuleId::KS_PTR_006,
+        STATES,
+        "a frame is done before its last clone is deleted",
+        Late("stream-pointer:2 pointer.deleted", "frame.done"),
+    ),
+    case(
+        RuleId::KS_PTR_011,
+        CANCELLED,
+        "a frame is cancelled while a pointer to it is locked",
+        Early("frame:3 frame.cancelled", "stream-pointer:4 pointer.deleted"),
+    ),
+    case(
+        RuleId::KS_STATE_001,
+        STATES,
+        "a pin goes from stop to run at once",
+        Set("pin.state from=stop to=acquire", "to", "run"),
+    ),
+    case(
+        RuleId::KS_STATE_003,
+        STATES,
+        "a pin begins in another state than stop",
+        Set("pin.wanted from=stop to=acquire", "from", "acquire"),
+    ),
+    case(
+        RuleId::KS_STATE_004,
+        STATES,
+        "a driver is told of a state before its client's state says so",
+        Late("pin.wanted from=stop to=acquire", "ks.call name=AVStrMiniPinSetDeviceState"),
+    ),
+];

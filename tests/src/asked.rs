@@ -1,0 +1,35 @@
+//! What an application can ask of a device, for stories of refusals.
+
+use abi::HRESULT;
+use flight::Passive;
+use runtime::{Device, LockOrder, Rect, Resource, Surfaces};
+
+/// A result, for people.
+pub fn text(answer: HRESULT) -> String {
+    abi::hresult::name(answer).map_or_else(|| format!("{:#x}", answer.cast_unsigned()), Into::into)
+}
+
+/// A call of the application's that goes to one function of the driver's.
+pub type Call = fn(&Device, &mut Passive, Resource) -> Result<(), HRESULT>;
+
+/// The whole of a surface of these stories.
+pub const WHOLE: Rect = Rect { left: 0, top: 0, right: 8, bottom: 8 };
+
+/// Every function that a device has but the first, and how an application gets there.
+pub const CALLS: &[(&str, Call)] = &[
+    ("pfnCreateResource", |it, at, _| it.create_resource(at, &Surfaces::texture(8, 8)).map(drop)),
+    ("pfnCreateResource2", |it, at, _| {
+        it.create_resource(at, &Surfaces { flags2: 1, ..Surfaces::texture(8, 8) }).map(drop)
+    }),
+    ("pfnDestroyResource", |it, at, one| it.destroy_resource(at, one)),
+    ("pfnLock", |it, at, one| it.lock(at, (one, 0), LockOrder::default()).map(drop)),
+    ("pfnUnlock", |it, at, one| it.unlock(at, (one, 0))),
+    ("pfnLockAsync", |it, at, one| it.lock_async(at, (one, 0), true).map(drop)),
+    ("pfnUnlockAsync", |it, at, one| it.unlock_async(at, (one, 0))),
+    ("pfnBlt", |it, at, one| it.blt(at, (one, 0, WHOLE), (one, 0, WHOLE))),
+    ("pfnColorFill", |it, at, one| it.color_fill(at, (one, 0), WHOLE, 0)),
+    ("pfnFlush", |it, at, _| it.flush(at)),
+    ("pfnSetPriority", |it, at, one| it.set_priority(at, one, 0x7800_0000)),
+    ("pfnQueryResourceResidency", |it, at, one| it.residency(at, &[one]).map(drop)),
+    ("pfnDestroyDevice", |it, at, _| it.destroy(at)),
+];

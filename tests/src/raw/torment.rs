@@ -1,0 +1,277 @@
+//! What a hostile driver calls back with.
+#![expect(unsafe_code, reason = "plays a driver that passes any number as a pointer")]
+
+use super::{BOARD, OWN_DEVICE, OWN_RESOURCE, board, ends, handle, held, new_context, text};
+use abi::hresult::{E_FAIL, E_INVALIDARG, E_NOTIMPL, S_OK, succeeded};
+use abi::umd::{
+    D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS, D3DDDICB_ALLOCATE, D3DDDICB_DEALLOCATE,
+    D3DDDICB_LOCK, D3DDDICB_RENDER, D3DDDICB_SUBMITCOMMAND, D3DDDICB_UNLOCK,
+};
+use abi::{HANDLE, HRESULT};
+use std::ffi::c_void;
+use std::mem::transmute;
+use std::ptr::{null_mut, with_exposed_provenance, with_exposed_provenance_mut};
+use std::sync::OnceLock;
+
+/// Any function of a callback table, as all of them are called.
+type Any = unsafe extern "win64-unwind" fn(HANDLE, *mut c_void) -> HRESULT;
+
+/// The most bytes that a structure of a callback has.
+const ARGS: usize = 4096;
+
+/// Memory that everybody may read and nobody may write, and a page that nobody may touch.
+fn pages() -> (usize, usize) {
+    static PAGES: OnceLock<(usize, usize)> = OnceLock::new();
+    *PAGES.get_or_init(|| {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let map = |protection| {
+            // SAFETY: A new mapping takes nothing from anybody.
+            let base = unsafe { libc::mmap(null_mut(), ARGS, protection, flags, -1, 0) };
+            assert_ne!(base, libc::MAP_FAILED, "room for a page");
+            base.addr()
+        };
+        (map(libc::PROT_READ), map(libc::PROT_NONE))
+    })
+}
+
+/// The functions of a table, in the order of its slots.
+fn functions<T: Copy, const N: usize>(table: &T) -> [usize; N] {
+    assert_eq!(size_of::<T>(), N * size_of::<usize>());
+    let from = (&raw const *table).cast::<[usize; N]>();
+    // SAFETY: A table is as many optional functions, and one that is missing is zero.
+    unsafe { from.read() }
+}
+
+const ADAPTER_SLOTS: usize = D3DDDI_ADAPTERCALLBACKS::SLOTS.len();
+const DEVICE_SLOTS: usize = D3DDDI_DEVICECALLBACKS::SLOTS.len();
+
+fn call(function: usize, of: usize, args: usize) -> HRESULT {
+    let function: *const () = with_exposed_provenance(function);
+    // SAFETY: It is a function of the runtime's; all of them are called with a handle and one
+    // pointer, or look at neither.
+    let function = unsafe { transmute::<*const (), Any>(function) };
+    // SAFETY: The runtime does not believe what this driver points to.
+    unsafe { function(handle(of), with_exposed_provenance_mut(args)) }
+}
+
+/// What the runtime serves; all else is a trap with a name.
+pub fn served(slot: &str) -> bool {
+    runtime::CALLBACKS.iter().any(|it| it.name == slot)
+}
+
+/// Calls every slot of every table with handles and pointers that are wrong, from one place.
+pub(super) fn torment(place: &'static str) {
+    let it = board();
+    if !it.hostile {
+        return;
+    }
+    let (read_only, nowhere) = pages();
+    let zeros = vec![0_u64; ARGS / 8];
+    let ones = vec![u64::MAX; ARGS / 8];
+    let wild = vec![nowhere as u64; ARGS / 8];
+    let at = |list: &Vec<u64>| list.as_ptr().expose_provenance();
+    let pointers = [
+        ("NULL", 0),
+        ("a page that nobody may touch", nowhere),
+        ("the end of such a page", nowhere + ARGS - 1),
+        ("one", 1),
+        ("no address of a process", usize::MAX - 7),
+        ("no address at all", 0x8000_0000_0000_0000),
+    ];
+    let structures = [
+        ("zeros", at(&zeros)),
+        ("ones", at(&ones)),
+        ("wild pointers", at(&wild)),
+        ("what is only read", read_only),
+    ];
+    let mut said = Vec::new();
+    let mut calls = 0;
+    let adapter_table: [usize; ADAPTER_SLOTS] = functions(&it.adapter_callbacks);
+    let device_table: [usize; DEVICE_SLOTS] = functions(&it.callbacks);
+    let adapters = D3DDDI_ADAPTERCALLBACKS::SLOTS.iter().zip(adapter_table);
+    let devices = D3DDDI_DEVICECALLBACKS::SLOTS.iter().zip(device_table);
+    let slots = adapters.map(|it| (true, it)).chain(devices.map(|it| (false, it)));
+    for (of_adapter, (slot, function)) in slots.filter(|it| it.1.1 != 0) {
+        // WINDOWS: an escape of a device names the adapter (documented).
+        let adapters = of_adapter || *slot == "pfnEscapeCb";
+        let good = if adapters { it.adapter } else { it.inside };
+        let other = it.devices.iter().copied().find(|one| *one != it.inside && *one != it.gone);
+        let handles = [
+            ("NULL", 0, E_INVALIDARG),
+            ("one", 1, E_INVALIDARG),
+            ("the driver's own handle", OWN_DEVICE, E_INVALIDARG),
+            (
+                "a handle of the other kind",
+                if adapters { it.inside } else { it.adapter },
+                E_INVALIDARG,
+            ),
+            ("a destroyed device", it.gone, E_INVALIDARG),
+            (
+                "another device",
+                if adapters { 0 } else { other.unwrap_or(0) },
+                if adapters || other.is_none() { E_INVALIDARG } else { E_FAIL },
+            ),
+        ];
+        for (what, of, expected) in handles {
+            for (_, args) in pointers.iter().chain(&structures) {
+                let answer = call(function, of, *args);
+                calls += 1;
+                let expected = if served(slot) { expected } else { E_NOTIMPL };
+                if answer != expected {
+                    said.push(format!("{place}: {slot} of {what}: {}", text(answer)));
+                }
+            }
+        }
+        if good == 0 {
+            continue;
+        }
+        for (what, args) in pointers {
+            let answer = call(function, good, args);
+            calls += 1;
+            let expected = if served(slot) { E_INVALIDARG } else { E_NOTIMPL };
+            if answer != expected {
+                said.push(format!("{place}: {slot} with {what}: {}", text(answer)));
+            }
+        }
+        for (what, args) in structures {
+            let answer = call(function, good, args);
+            calls += 1;
+            let refused = !succeeded(answer);
+            let may = matches!(what, "zeros" | "what is only read");
+            if !refused && !may {
+                said.push(format!("{place}: {slot} with {what}: {}", text(answer)));
+            }
+        }
+    }
+    let mut board = held(&BOARD);
+    board.wrong.extend(said);
+    board.calls += calls;
+}
+
+/// Calls a callback of the board's table with a structure.
+macro_rules! back {
+    ($it:ident.$slot:ident, $args:expr) => {{
+        let mut args = $args;
+        match $it.callbacks.$slot {
+            // SAFETY: The structure lives here, and what it points to is not believed.
+            Some(function) => unsafe { function(handle($it.inside), &raw mut args) },
+            None => E_NOTIMPL,
+        }
+    }};
+}
+
+/// Rows of a table: the call, the situation, what is to be answered, and what is.
+macro_rules! rows {
+    ($it:ident; $($slot:ident $what:literal $expected:ident $args:expr;)*) => {
+        [$((stringify!($slot), $what, $expected, back!($it.$slot, $args))),*]
+    };
+}
+
+fn allocates(resource: usize, count: u32, list: usize) -> D3DDDICB_ALLOCATE {
+    D3DDDICB_ALLOCATE {
+        hResource: handle(resource),
+        NumAllocations: count,
+        pAllocationInfo: with_exposed_provenance_mut(list),
+        ..D3DDDICB_ALLOCATE::ZERO
+    }
+}
+
+fn frees(resource: usize, count: u32, list: usize) -> D3DDDICB_DEALLOCATE {
+    let list = with_exposed_provenance(list);
+    D3DDDICB_DEALLOCATE { hResource: handle(resource), NumAllocations: count, HandleList: list }
+}
+
+fn renders(context: usize) -> D3DDDICB_RENDER {
+    D3DDDICB_RENDER { hContext: handle(context), ..D3DDDICB_RENDER::ZERO }
+}
+
+fn submits(context: usize, count: u32) -> D3DDDICB_SUBMITCOMMAND {
+    let mut args = D3DDDICB_SUBMITCOMMAND::ZERO;
+    args.BroadcastContextCount = count;
+    args.BroadcastContext[0] = handle(context);
+    args
+}
+
+fn locks(allocation: u32, pages: u32, list: usize) -> D3DDDICB_LOCK {
+    D3DDDICB_LOCK {
+        hAllocation: allocation,
+        NumPages: pages,
+        pPages: with_exposed_provenance(list),
+        ..D3DDDICB_LOCK::ZERO
+    }
+}
+
+fn unlocks(count: u32, list: usize) -> D3DDDICB_UNLOCK {
+    D3DDDICB_UNLOCK { NumAllocations: count, phAllocations: with_exposed_provenance(list) }
+}
+
+/// Calls that are nearly right, inside of a flush of a device that has a context and a resource.
+/// Answers what is not answered as it should be.
+pub(super) fn nearly_right() -> Vec<String> {
+    let it = board();
+    let of = |list: &[(usize, usize)], mine: bool| {
+        list.iter().rfind(|one| (one.0 == it.inside) == mine).map_or(1, |one| one.1)
+    };
+    let (context, resource) = (of(&it.contexts, true), of(&it.resources, true));
+    // Where there is no other device yet, these mean nothing at all.
+    let (foreign_context, foreign) = (of(&it.contexts, false), of(&it.resources, false));
+    let ((_, nowhere), own) = (pages(), OWN_RESOURCE + resource);
+    let garbage = [0xdead_beef_u32];
+    let wrong = garbage.as_ptr().expose_provenance();
+    let more = |of: D3DDDICB_RENDER| D3DDDICB_RENDER { CommandLength: 8, ..of };
+    // A context that comes and goes: its handle is stale from there on.
+    let stale = new_context(&it.callbacks, handle(it.inside));
+    let table = rows! { it;
+        pfnDestroyContextCb "a context" S_OK ends(stale);
+        pfnDestroyContextCb "one that is gone" E_INVALIDARG ends(stale);
+        pfnDestroyContextCb "another device's" E_INVALIDARG ends(foreign_context);
+        pfnDestroyContextCb "NULL" E_INVALIDARG ends(0);
+        pfnRenderCb "a context that is gone" E_INVALIDARG renders(stale);
+        pfnRenderCb "another device's context" E_INVALIDARG renders(foreign_context);
+        pfnRenderCb "more commands than fit" E_INVALIDARG
+            D3DDDICB_RENDER { CommandLength: u32::MAX, ..renders(context) };
+        pfnRenderCb "commands beyond their buffer" E_INVALIDARG
+            D3DDDICB_RENDER { CommandOffset: u32::MAX, ..more(renders(context)) };
+        pfnRenderCb "more allocations than fit" E_INVALIDARG
+            D3DDDICB_RENDER { NumAllocations: u32::MAX, ..more(renders(context)) };
+        pfnRenderCb "more patches than fit" E_INVALIDARG
+            D3DDDICB_RENDER { NumPatchLocations: u32::MAX, ..more(renders(context)) };
+        pfnRenderCb "another context besides" E_NOTIMPL
+            D3DDDICB_RENDER { BroadcastContextCount: 1, ..renders(context) };
+        pfnSubmitCommandCb "no context" E_INVALIDARG submits(context, 0);
+        pfnSubmitCommandCb "more contexts than there can be" E_INVALIDARG submits(context, u32::MAX);
+        pfnSubmitCommandCb "a context that is gone" E_INVALIDARG submits(stale, 1);
+        pfnSubmitCommandCb "another device's context" E_INVALIDARG submits(foreign_context, 1);
+        pfnAllocateCb "no allocations" E_INVALIDARG allocates(0, 0, 0);
+        pfnAllocateCb "a list that is NULL" E_INVALIDARG allocates(0, 1, 0);
+        pfnAllocateCb "a list that is nowhere" E_INVALIDARG allocates(0, 1, nowhere);
+        pfnAllocateCb "very many" E_INVALIDARG allocates(0, u32::MAX, wrong);
+        pfnAllocateCb "the driver's own handle" E_INVALIDARG allocates(own, 1, nowhere);
+        pfnAllocateCb "another device's resource" E_INVALIDARG allocates(foreign, 1, nowhere);
+        pfnDeallocateCb "nothing" S_OK frees(0, 0, 0);
+        pfnDeallocateCb "a list that is NULL" E_INVALIDARG frees(0, 1, 0);
+        pfnDeallocateCb "a list that is nowhere" E_INVALIDARG frees(0, 1, nowhere);
+        pfnDeallocateCb "very many" E_INVALIDARG frees(0, u32::MAX, wrong);
+        pfnDeallocateCb "no allocation" E_INVALIDARG frees(0, 1, wrong);
+        pfnDeallocateCb "the driver's own handle" E_INVALIDARG frees(own, 0, 0);
+        pfnDeallocateCb "another device's resource" E_INVALIDARG frees(foreign, 0, 0);
+        pfnDeallocateCb "a resource and a list" E_INVALIDARG frees(resource, 1, wrong);
+        pfnLockCb "no allocation" E_INVALIDARG locks(0xdead_beef, 0, 0);
+        pfnLockCb "pages that are nowhere" E_INVALIDARG locks(0xdead_beef, 1, nowhere);
+        pfnUnlockCb "a list that is nowhere" E_INVALIDARG unlocks(1, nowhere);
+        pfnUnlockCb "no allocation" E_INVALIDARG unlocks(1, wrong);
+        pfnUnlockCb "very many" E_INVALIDARG unlocks(u32::MAX, wrong);
+    };
+    let said = |row: &(&str, &str, HRESULT, HRESULT)| {
+        let (call, what, expected, answer) = row;
+        format!("{call} with {what}: {} and not {}", text(*answer), text(*expected))
+    };
+    let mut wrong: Vec<String> = table.iter().filter(|row| row.2 != row.3).map(said).collect();
+    // A thread of the driver's own.
+    let function = functions::<_, DEVICE_SLOTS>(&it.callbacks)[0];
+    let answer = std::thread::scope(|scope| scope.spawn(|| call(function, it.inside, 0)).join());
+    if answer.ok() != Some(E_FAIL) {
+        wrong.push("pfnAllocateCb on a thread of the driver's own is not refused".to_owned());
+    }
+    wrong
+}

@@ -326,9 +326,8 @@ fn a_refusal_at_every_call_is_undone() {
 fn memory_that_ends_after_every_piece_leaves_nothing() {
     for seed in 0..5 {
         for pieces in 0..7 {
-            let memory = |system: &Arc<SystemMemory>| -> Arc<dyn FrameMemory> {
-                Scarce::of(system, pieces)
-            };
+            let memory =
+                |system: &Arc<SystemMemory>| -> Arc<dyn FrameMemory> { Scarce::of(system, pieces) };
             let events = cut(seed, |_, _| Ok(()), memory, |_, _| ());
             assert_quiet(&events, &[], &format!("seed {seed}, {pieces} pieces"));
         }

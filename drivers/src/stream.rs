@@ -15,5 +15,5 @@ mod shapes;
 mod video;
 
 pub use capture::Capture;
-pub use video::VideoMemory;
 pub use listed::{ListedStream, STREAMS, find as find_stream};
+pub use video::VideoMemory;

@@ -8,10 +8,7 @@ use crate::catalogue::{self, Entry};
 
 /// A name of Driver Verifier's, and the rules that correspond: the nearest in front.
 pub const ALIASES: &[(&str, &[&str])] = &[
-    (
-        "KsCallbackReturn",
-        &["KS-PIN-012", "KS-PIN-006", "KS-DEV-001", "KS-PIN-002", "KS-DEV-004"],
-    ),
+    ("KsCallbackReturn", &["KS-PIN-012", "KS-PIN-006", "KS-DEV-001", "KS-PIN-002", "KS-DEV-004"]),
     ("KsDeviceMutex", &["KS-MUTEX-005", "KS-MUTEX-001", "KS-MUTEX-002"]),
     ("KsFilterMutex", &["KS-MUTEX-005", "KS-MUTEX-001", "KS-MUTEX-002", "KS-MUTEX-003"]),
     ("KsProcessingMutex", &["KS-MUTEX-005", "KS-MUTEX-001", "KS-MUTEX-002"]),

@@ -173,7 +173,8 @@ pub fn fly_stream(
 ) -> Result<Flown, CouldNotRun> {
     let (on, log) = (on.into(), Arc::new(Log::new()));
     let offered = entries(&minidriver.describe());
-    let story = on.fly(&log, |host, at| Story::stream(host, at, (&log, on), minidriver, scenario))?;
+    let story =
+        on.fly(&log, |host, at| Story::stream(host, at, (&log, on), minidriver, scenario))?;
     Ok(Flown { seed: on.seed(), offered, ..judge(scenario.name, &log, story) })
 }
 

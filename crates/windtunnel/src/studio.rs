@@ -185,7 +185,11 @@ impl Studio<'_> {
         let (worker, bell) = (kernel.clone(), kernel.bell());
         self.host.serve("system", bell, move |at| worker.work(at));
         let adapter = kernel.add_adapter(self.at, plugged).map_err(|why| {
-            Stopped(format!("a display driver that starts: {} answered {}", why.entry, why.why.name()))
+            Stopped(format!(
+                "a display driver that starts: {} answered {}",
+                why.entry,
+                why.why.name()
+            ))
         })?;
         kernel.attend(self.host, adapter);
         self.graphics = Some((kernel.clone(), adapter));

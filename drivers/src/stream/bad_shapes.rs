@@ -4,8 +4,7 @@ use super::capture::{Capture, From};
 use flight::Passive;
 use std::sync::Arc;
 use stream::{
-    Answer, Entry, Format, FramingForm, Minidriver, PinDescriptor, PinFlag, PinView, Refusal,
-    State,
+    Answer, Entry, Format, FramingForm, Minidriver, PinDescriptor, PinFlag, PinView, Refusal, State,
 };
 
 /// A source with an allocator of its own and another descriptor.

@@ -190,11 +190,7 @@ fn load(path: &Path) -> Result<Native, Unknown> {
 
 /// The scenarios asked for; without any, every good one for such drivers, or every good one for a
 /// user-mode driver.
-fn chosen(
-    names: &[String],
-    streams: bool,
-    umd: bool,
-) -> Result<Vec<&'static Scenario>, Unknown> {
+fn chosen(names: &[String], streams: bool, umd: bool) -> Result<Vec<&'static Scenario>, Unknown> {
     let all = || SCENARIOS.iter().copied().flatten();
     if names.is_empty() {
         let good = all().filter(|it| it.breaks.is_empty() && it.streams() == streams);

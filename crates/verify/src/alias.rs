@@ -1,6 +1,6 @@
 //! The names that Driver Verifier has for rules on streaming minidrivers, and ours.
 //!
-//! WINDOWS: the names are those of the page "Rules for AVStream Drivers" (documented). A name
+//! WINDOWS: the names are those of the page "Rules for `AVStream` Drivers" (documented). A name
 //! stands for the rules of the catalogue that speak of the same thing. The rules on how long a
 //! callback may take have none here: no rule of the catalogue has a number for that.
 

@@ -1,7 +1,8 @@
 //! Streaming minidrivers for tests: capture sources of a test pattern, good ones and bad ones.
 //!
-//! They are safe Rust on the trait of the crate `stream`. A bad one is a good one with a flaw: a
-//! function that runs at the beginning of each of its calls, or another descriptor.
+//! They are safe Rust on the trait of the crate `stream`; those of [`TABLES`] are tables, as drivers
+//! in C have them. A bad one is a good one with a flaw: a function that runs at the beginning of
+//! each of its calls, another descriptor, or an entry or two changed.
 
 mod bad_allocator;
 mod bad_calls;
@@ -12,8 +13,15 @@ mod inner;
 mod listed;
 pub mod pattern;
 mod shapes;
+mod table;
+mod table_allocator;
+mod table_bad;
+mod table_hostile;
+mod table_listed;
+mod table_shapes;
 mod video;
 
 pub use capture::Capture;
 pub use listed::{ListedStream, STREAMS, find as find_stream};
+pub use table_listed::{ListedTable, TABLES, find_table};
 pub use video::VideoMemory;

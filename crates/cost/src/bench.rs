@@ -1,12 +1,13 @@
 //! The whole run: the table of pairs, that of memory, that of scheduling and addresses, that of
-//! user-mode drivers, the goals of pairs.
+//! user-mode drivers, that of streams, the goals of pairs.
 
 use crate::page::{
-    MEMORY_HEAD, THROUGH_HEAD, WORK_HEAD, head, line, memory_line, table_of_goals, through_line,
-    work_line,
+    MEMORY_HEAD, STREAM_HEAD, THROUGH_HEAD, WORK_HEAD, head, line, memory_line, stream_line,
+    table_of_goals, through_line, work_line,
 };
 use crate::{
-    Extent, MemoryRow, NotMeasured, Row, ThroughRow, WorkRow, measure, memory, through, work,
+    Extent, MemoryRow, NotMeasured, Row, StreamRow, ThroughRow, WorkRow, measure, memory,
+    streaming, through, work,
 };
 
 /// What a run measured.
@@ -20,6 +21,8 @@ pub struct Measured {
     pub work: Vec<WorkRow>,
     /// User-mode drivers.
     pub through: Vec<ThroughRow>,
+    /// Streams.
+    pub streams: Vec<StreamRow>,
 }
 
 /// Measures what is asked for, and says the tables as they come.
@@ -56,11 +59,20 @@ pub fn bench(extent: &Extent, say: &mut dyn FnMut(&str)) -> Result<Measured, Not
         }
         say(&through_line(it));
     })?;
-    if none && through.is_empty() {
+    let mut first = true;
+    let none = none && through.is_empty();
+    let streams = streaming::measure(extent, &mut |it| {
+        if std::mem::take(&mut first) {
+            say(if none { "" } else { "\n" });
+            say(STREAM_HEAD);
+        }
+        say(&stream_line(it));
+    })?;
+    if none && streams.is_empty() {
         return Err(NotMeasured("a row of that name; without --only it names them all".to_owned()));
     }
     if !rows.is_empty() {
         say(&format!("\n{}", table_of_goals(&rows)));
     }
-    Ok(Measured { rows, memory, work, through })
+    Ok(Measured { rows, memory, work, through, streams })
 }

@@ -1,6 +1,7 @@
 //! What a pair costs: one stand-alone allocation created and opened, one closed and destroyed,
 //! while others live. What video memory costs: places, residency, paging. What scheduling and
-//! addresses cost: packets, fences, pages mapped. And what the runtime of user-mode drivers adds.
+//! addresses cost: packets, fences, pages mapped. What the runtime of user-mode drivers adds. And
+//! what a frame costs that a minidriver streams.
 //!
 //! # Invariants
 //!
@@ -13,6 +14,7 @@
 mod bandwidth;
 mod bench;
 mod c_library;
+mod camera;
 mod clock;
 mod counting;
 mod extent;
@@ -33,6 +35,7 @@ mod residency;
 mod ring;
 mod site;
 mod station;
+mod streaming;
 mod through;
 mod work;
 
@@ -43,6 +46,7 @@ pub use goals::{Goal, goals};
 pub use measure::Row;
 pub use memory::MemoryRow;
 pub use site::{Counted, count};
+pub use streaming::StreamRow;
 pub use through::ThroughRow;
 pub use work::WorkRow;
 

@@ -1,7 +1,7 @@
 //! The tables as text, which is Markdown.
 
 use crate::goals::FLAT;
-use crate::{Extent, Goal, MemoryRow, Row, ThroughRow, WorkRow, goals};
+use crate::{Extent, Goal, MemoryRow, Row, StreamRow, ThroughRow, WorkRow, goals};
 use std::fmt::Write as _;
 
 /// What stands above the rows.
@@ -87,6 +87,21 @@ pub(crate) fn through_line(it: &ThroughRow) -> String {
     let met = it.met().map_or("-", |met| if met { "yes" } else { "no" });
     let added = it.added();
     format!("| {what} | {calls} | {thunk:.0} | {runtime:.0} | {added:.0} | {wanted} | {met} |\n")
+}
+
+/// What stands above the rows of streams.
+pub(crate) const STREAM_HEAD: &str = "\
+| streams | bytes | ns a frame | bare queue | times | wanted | met |
+|---|---:|---:|---:|---:|---:|---|
+";
+
+/// A row of streams.
+pub(crate) fn stream_line(it: &StreamRow) -> String {
+    let StreamRow { what, bytes, number, bare, .. } = it;
+    let wanted = it.wanted.map_or("-".to_owned(), |it| format!("<= {it}"));
+    let met = it.met().map_or("-", |met| if met { "yes" } else { "no" });
+    let times = it.times();
+    format!("| {what} | {bytes} | {number:.0} | {bare:.0} | {times:.1} | {wanted} | {met} |\n")
 }
 
 /// The goals: a line each, a column for each place.

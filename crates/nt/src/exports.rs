@@ -97,7 +97,11 @@ pub unsafe extern "win64-unwind" fn ExAllocatePool2(flags: u64, bytes: usize, ta
         if paged {
             judge_paged();
         }
-        pool.allocate(bytes, tag, zeroed, paged)
+        let block = pool.allocate(bytes, tag, zeroed, paged)?;
+        if let Some(watch) = pool.watcher() {
+            watch.taken(block);
+        }
+        Some(block)
     };
     let block = catch_unwind(AssertUnwindSafe(take)).ok().flatten();
     block.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
@@ -134,7 +138,8 @@ pub unsafe extern "win64-unwind" fn ExFreePool(block: PVOID) {
 
 fn give_back(block: PVOID, tag: u32) {
     let free = || {
-        if let Some(pool) = Pool::current() {
+        let Some(pool) = Pool::current() else { return };
+        if pool.watcher().is_none_or(|it| it.frees(block.addr())) {
             pool.give_back(block.addr(), tag);
         }
     };

@@ -80,6 +80,27 @@ impl Memory {
         unsafe { start.write_bytes(byte, self.layout.size()) };
     }
 
+    /// Reads from an offset on. Answers whether all of it was there.
+    pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> bool {
+        let Some(from) = self.inside(offset, into.len()) else { return false };
+        // SAFETY: By invariants 1 and 2 these bytes are ours and written; `into` is elsewhere.
+        unsafe { ptr::copy_nonoverlapping(from.cast_const(), into.as_mut_ptr(), into.len()) };
+        true
+    }
+
+    /// Writes from an offset on. Answers whether all of it was there.
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> bool {
+        let Some(to) = self.inside(offset, bytes.len()) else { return false };
+        // SAFETY: By invariant 1 these bytes are ours; `bytes` is elsewhere.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        true
+    }
+
+    fn inside(&self, offset: usize, bytes: usize) -> Option<*mut u8> {
+        let end = offset.checked_add(bytes)?;
+        (end <= self.size()).then(|| ptr::with_exposed_provenance_mut(self.address + offset))
+    }
+
     /// Whether `word` stands somewhere in it, at its natural place.
     pub(crate) fn holds(&self, word: usize) -> bool {
         self.words().any(|it| it == word)

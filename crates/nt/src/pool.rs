@@ -33,6 +33,16 @@ const INSPECTED: usize = 32;
 pub struct Pool {
     log: Arc<Log>,
     blocks: Mutex<Blocks>,
+    watch: Mutex<Option<Arc<dyn Watch>>>,
+}
+
+/// Somebody who keeps books of what a driver takes and frees, beside the pool.
+pub trait Watch: Send + Sync {
+    /// The driver has taken a block.
+    fn taken(&self, block: usize);
+
+    /// The driver is about to free a block. Answers whether it may: else the block stays.
+    fn frees(&self, block: usize) -> bool;
 }
 
 #[derive(Default)]
@@ -65,6 +75,16 @@ struct Resting {
     damaged: bool,
 }
 
+impl Blocks {
+    /// The live block that an address is in, and how far.
+    fn around(&self, address: usize) -> Option<(&Live, usize)> {
+        let (start, known) = self.known.range(..=address).next_back()?;
+        let Known::Live(it) = known else { return None };
+        let offset = address - start;
+        (offset < it.memory.size()).then_some((it, offset))
+    }
+}
+
 thread_local! {
     /// The pool of the driver that is running on this thread.
     static INSIDE: RefCell<Option<Arc<Pool>>> = const { RefCell::new(None) };
@@ -85,7 +105,42 @@ impl Drop for Outside {
 impl Pool {
     /// An empty pool that says to `log` what happens.
     pub fn new(log: Arc<Log>) -> Arc<Self> {
-        Arc::new(Self { log, blocks: Mutex::default() })
+        Arc::new(Self { log, blocks: Mutex::default(), watch: Mutex::default() })
+    }
+
+    /// From now on it is told what the driver takes and frees.
+    pub fn watch(&self, watch: Option<Arc<dyn Watch>>) {
+        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) = watch;
+    }
+
+    /// Who is told. No lock is held while it is.
+    pub(crate) fn watcher(&self) -> Option<Arc<dyn Watch>> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many bytes there are from an address on, if it is in a live block, and whether they
+    /// are paged.
+    pub fn extent(&self, address: usize) -> Option<(usize, bool)> {
+        let blocks = self.blocks();
+        let (it, offset) = blocks.around(address)?;
+        Some((it.memory.size() - offset, it.paged))
+    }
+
+    /// Reads from a live block. Answers whether all of it was there.
+    pub fn read(&self, address: usize, into: &mut [u8]) -> bool {
+        let blocks = self.blocks();
+        blocks.around(address).is_some_and(|(it, offset)| it.memory.read(offset, into))
+    }
+
+    /// Writes to a live block. Answers whether all of it was there.
+    pub fn write(&self, address: usize, bytes: &[u8]) -> bool {
+        let blocks = self.blocks();
+        blocks.around(address).is_some_and(|(it, offset)| it.memory.write(offset, bytes))
+    }
+
+    /// How many blocks are out.
+    pub fn live(&self) -> usize {
+        self.blocks().known.values().filter(|it| matches!(it, Known::Live(_))).count()
     }
 
     /// Runs code of the driver whose pool this is: what it imports acts on this pool.

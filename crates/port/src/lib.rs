@@ -3,7 +3,7 @@
 //! Words above, pointers and Windows names below. A [`TableDriver`] is a
 //! [`kernel::miniport::Miniport`]; each of its methods is in, call, out. On the way back the
 //! driver calls the functions of `DXGKRNL_INTERFACE`, which find their adapter, look at the
-//! level they are called at, and ask the kernel.
+//! level they are called at, and ask the kernel. In [`ks`] is the same for streaming minidrivers.
 //!
 //! # Invariants
 //!
@@ -28,6 +28,7 @@ mod interface;
 mod interrupt;
 mod kept;
 mod kin;
+pub mod ks;
 mod mdl;
 mod mmu;
 mod operation;
@@ -51,6 +52,7 @@ mod wants;
 pub use display::TableDriver;
 pub use hardware::Hardware;
 pub use interface::{CALLBACKS, Callback};
+pub use ks::KsDriver;
 pub use slots::UNCALLED;
 pub use status::answer;
 pub use table::BadTable;

@@ -8,8 +8,8 @@ use crate::result::{self, BROKEN};
 use crate::umd::Umd;
 use abi::hresult::{E_INVALIDARG, E_NOTIMPL, succeeded};
 use abi::umd::{
-    D3D_UMD_INTERFACE_VERSION_WDDM2_0, D3D9_INTERFACE, D3DDDI_ADAPTERCALLBACKS,
-    D3DDDI_ADAPTERFUNCS, D3DDDI_DEVICEFUNCS, D3DDDIARG_OPENADAPTER,
+    D3D_UMD_INTERFACE_VERSION_WDDM2_0, D3D9_INTERFACE, D3DDDI_ADAPTERFUNCS, D3DDDI_DEVICEFUNCS,
+    D3DDDIARG_OPENADAPTER,
 };
 use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
 use flight::{Hex, Host, Kind, Log, Passive, RuleId, Subject, What, Who};
@@ -60,7 +60,6 @@ pub(crate) struct Opened {
     pub(crate) subject: Subject,
     pub(crate) handle: usize,
     pub(crate) kernel: D3DKMT_HANDLE,
-    callbacks: D3DDDI_ADAPTERCALLBACKS,
     table: OnceLock<Table>,
     pub(crate) devices: AtomicU32,
     /// Whether the driver has asked its miniport what the hardware can do.
@@ -118,7 +117,6 @@ impl Runtime {
             subject: Kind::UserAdapter.nr(number),
             handle: called::handle(),
             kernel,
-            callbacks: callbacks::ADAPTER,
             table: OnceLock::new(),
             devices: AtomicU32::new(0),
             asked: AtomicBool::new(false),
@@ -139,7 +137,7 @@ impl Opened {
             hAdapter: ptr::without_provenance_mut(self.handle),
             Interface: D3D9_INTERFACE,
             Version: D3D_UMD_INTERFACE_VERSION_WDDM2_0,
-            pAdapterCallbacks: &raw const self.callbacks,
+            pAdapterCallbacks: &raw const callbacks::ADAPTER,
             pAdapterFuncs: &raw mut functions,
             DriverVersion: 0,
         };

@@ -80,14 +80,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use thunk::claims;
 
-/// The callbacks of an adapter.
-pub(crate) const ADAPTER: D3DDDI_ADAPTERCALLBACKS = D3DDDI_ADAPTERCALLBACKS {
+/// The callbacks of an adapter. They stay: a driver may call them too late, and is answered.
+pub(crate) static ADAPTER: D3DDDI_ADAPTERCALLBACKS = D3DDDI_ADAPTERCALLBACKS {
     pfnQueryAdapterInfoCb: Some(context::query_adapter_info),
     ..traps::ADAPTER
 };
 
-/// The callbacks of a device.
-pub(crate) const DEVICE: D3DDDI_DEVICECALLBACKS = D3DDDI_DEVICECALLBACKS {
+/// The callbacks of a device. They stay, too.
+pub(crate) static DEVICE: D3DDDI_DEVICECALLBACKS = D3DDDI_DEVICECALLBACKS {
     pfnAllocateCb: Some(allocate::allocate),
     pfnDeallocateCb: Some(free::deallocate),
     pfnDeallocate2Cb: Some(free::deallocate2),

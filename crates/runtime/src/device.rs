@@ -14,7 +14,7 @@ use abi::hresult::{
 use abi::kmt::D3DKMT_DEVICEEXECUTION_ACTIVE;
 use abi::umd::{
     D3D_UMD_INTERFACE_VERSION_WDDM2_0, D3D9_INTERFACE, D3DDDI_CREATEDEVICEFLAGS,
-    D3DDDI_DEVICECALLBACKS, D3DDDI_DEVICEFUNCS, D3DDDIARG_CREATEDEVICE,
+    D3DDDI_DEVICEFUNCS, D3DDDIARG_CREATEDEVICE,
 };
 use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
 use flight::{Host, Kind, Log, Passive, RuleId, Subject, What};
@@ -35,7 +35,6 @@ pub(crate) struct Inner {
     /// The kernel's handle of it.
     pub(crate) kernel: D3DKMT_HANDLE,
     shared: bool,
-    callbacks: D3DDDI_DEVICECALLBACKS,
     table: OnceLock<Table>,
     gate: Gate,
     /// The thread that was last in the driver for it, and one more.
@@ -151,7 +150,6 @@ impl Device {
             handle: called::handle(),
             kernel,
             shared,
-            callbacks: callbacks::DEVICE,
             table: OnceLock::new(),
             gate: Gate::default(),
             thread: AtomicU32::new(0),
@@ -187,7 +185,7 @@ impl Device {
             hDevice: ptr::without_provenance_mut(inner.handle),
             Interface: D3D9_INTERFACE,
             Version: D3D_UMD_INTERFACE_VERSION_WDDM2_0,
-            pCallbacks: &raw const inner.callbacks,
+            pCallbacks: &raw const callbacks::DEVICE,
             pDeviceFuncs: &raw mut functions,
             Flags: D3DDDI_CREATEDEVICEFLAGS { Value: flags },
             ..D3DDDIARG_CREATEDEVICE::ZERO

@@ -63,7 +63,8 @@ impl Device {
     fn drawn(&self, drawing: Drawing, (to, index): (Resource, u32), answer: HRESULT) {
         let ledger = &mut *self.0.ledger();
         if !succeeded(answer) {
-            for (handle, before) in drawing.before {
+            // One that is there twice was first what it is.
+            for (handle, before) in drawing.before.into_iter().rev() {
                 if let Some(group) = ledger.groups.get_mut(&handle) {
                     group.drawn = before;
                 }
@@ -108,7 +109,9 @@ impl Device {
             Color: color,
             ..D3DDDIARG_COLORFILL::ZERO
         };
-        let drawing = self.drawing(&[resource]);
+        // What has no pixels draws nothing.
+        let with = [resource];
+        let drawing = self.drawing(if area.is_empty() { &[] } else { &with });
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnColorFill;
         let answer = self.0.call(at, (NAME, Some(resource.0)), slot, |fill, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
@@ -136,7 +139,8 @@ impl Device {
             DstRect: to_area.into(),
             ..D3DDDIARG_BLT::ZERO
         };
-        let drawing = self.drawing(&[from, to]);
+        let with = [from, to];
+        let drawing = self.drawing(if to_area.is_empty() { &[] } else { &with });
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnBlt;
         let answer = self.0.call(at, (NAME, Some(to.0)), slot, |blt, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.

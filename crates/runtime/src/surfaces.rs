@@ -69,6 +69,11 @@ impl Rect {
     pub fn of(surface: Surface) -> Self {
         Self { left: 0, top: 0, right: surface.width, bottom: surface.height }
     }
+
+    /// Whether nothing is in it.
+    pub(crate) fn is_empty(self) -> bool {
+        self.left >= self.right || self.top >= self.bottom
+    }
 }
 
 impl Surfaces {

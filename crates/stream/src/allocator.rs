@@ -165,9 +165,7 @@ impl Stream {
     }
 
     fn blocks_of(&self, allocator: u32) -> Vec<usize> {
-        let world = self.world.hold();
-        let mine = world.blocks.iter().filter(|(_, it)| it.allocator == Some(allocator));
-        mine.map(|(word, _)| *word).collect()
+        self.world.hold().blocks_that(|it| it.allocator == Some(allocator))
     }
 
     fn free_blocks(&self, pin: PinId, words: &[usize]) {

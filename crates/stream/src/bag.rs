@@ -196,6 +196,23 @@ impl Services {
         Ok(())
     }
 
+    /// The bags that hold an item, each as often as it does.
+    pub fn bags_with(&self, item: usize) -> Vec<BagOf> {
+        let Ok(stream) = self.stream() else { return Vec::new() };
+        let world = stream.world.hold();
+        let all = world.bags.items.iter();
+        all.flat_map(|(bag, items)| items.iter().filter(|it| it.word == item).map(|_| *bag))
+            .collect()
+    }
+
+    /// What is in a bag, in order, and whether a routine of the driver's frees it.
+    pub fn items_of(&self, bag: BagOf) -> Vec<(usize, bool)> {
+        let Ok(stream) = self.stream() else { return Vec::new() };
+        let world = stream.world.hold();
+        let items = world.bags.items.get(&bag);
+        items.into_iter().flatten().map(|it| (it.word, it.routine)).collect()
+    }
+
     /// Makes a bag (`KsAllocateObjectBag`): the driver frees it.
     pub fn make_bag(&self) -> Answer<BagOf> {
         let stream = self.stream()?;

@@ -104,6 +104,7 @@ impl Stream {
             world.devices.put(number, it);
             self.log.emit(device.subject(), What::KsAdded { factories: count });
         }
+        driver.attach();
         if let Err(why) = self.meet(at, device, &driver) {
             self.forget(at, device);
             return Err(why);
@@ -339,7 +340,9 @@ impl Stream {
     fn judge_left(&self, at: &mut Passive, device: DeviceId) {
         let (blocks, bags) = {
             let world = self.world.hold();
-            let blocks = world.blocks.values().filter(|it| it.device == device.0 && !it.orphan);
+            let mine = world.blocks.iter().filter(|(_, it)| it.device == device.0 && !it.orphan);
+            // What is in its bag goes with that.
+            let blocks = mine.filter(|(word, _)| !world.bags.holds(**word));
             (blocks.count(), world.bags.own_of(device.0))
         };
         let broken = (blocks > 0).then(|| {
@@ -358,25 +361,21 @@ impl Stream {
     /// The device is gone, with all that its driver left.
     fn forget(&self, at: &mut Passive, device: DeviceId) {
         self.empty_bag(at, device.0, crate::bag::BagOf::Device(device));
-        let (memory, left) = {
+        let (memory, left, driver) = {
             let mut world = self.world.hold();
             let Some(it) = world.devices.remove(device.0) else { return };
-            let left: Vec<usize> = world
-                .blocks
-                .iter()
-                .filter(|(_, block)| block.device == device.0)
-                .map(|(word, _)| *word)
-                .collect();
+            let left = world.blocks_that(|block| block.device == device.0);
             for word in &left {
                 world.blocks.remove(word);
             }
             self.log.emit(device.subject(), What::KsRemoved {});
             self.wake(&mut world);
-            (it.memory, left)
+            (it.memory, left, it.driver)
         };
         for word in left {
             memory.free(word);
         }
+        driver.gone(device.subject());
     }
 }
 

@@ -1,13 +1,14 @@
 //! Filters: opened by clients, closed after their pins.
 
 use crate::bag::BagOf;
-use crate::describe::FilterDescriptor;
+use crate::describe::{FilterDescriptor, PinDescriptor};
 use crate::funnel::{Driver, Entry};
 use crate::minidriver::FilterView;
 use crate::mutex::{Held, Mutex};
 use crate::refused::Refused;
+use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{DeviceId, FilterId, PinId, Token};
+use crate::words::{Answer, DeviceId, FilterId, PinId, Refusal, Token};
 use crate::world::World;
 use flight::{Passive, RuleId, What, Who};
 use std::sync::Arc;
@@ -93,6 +94,8 @@ impl Stream {
                 world.filters.remove(filter.0);
                 self.log.emit(filter.subject(), What::FilterUnmade {});
                 self.wake(&mut world);
+                drop(world);
+                driver.gone(filter.subject());
                 return Err(why);
             }
         };
@@ -189,5 +192,36 @@ impl Stream {
         world.jobs.retain(|it| !it.is_of_filter(filter.0));
         self.log.emit(filter.subject(), What::FilterClosed {});
         self.wake(&mut world);
+        drop(world);
+        driver.gone(filter.subject());
+    }
+}
+
+impl Services {
+    /// A filter of the device, as it is now.
+    pub fn see_filter(&self, filter: FilterId) -> Option<FilterView> {
+        let stream = self.stream().ok()?;
+        let view = stream.world.hold().filter_view(filter);
+        view.filter(|it| it.device == self.device)
+    }
+
+    /// Makes another kind of pin of one filter (`KsFilterCreatePinFactory`), with the control
+    /// mutex held. Answers its number.
+    pub fn create_pin_factory(&self, filter: FilterId, pin: PinDescriptor) -> Answer<u32> {
+        let stream = self.stream()?;
+        let mut whole = {
+            let world = stream.world.hold();
+            let it = world.filters.get(filter.0).filter(|it| it.device == self.device.0);
+            let whole = FilterDescriptor::clone(&it.ok_or(Refusal::Invalid)?.descriptor);
+            stream.judge_walk(&world, Mutex::Control(filter.subject()))?;
+            whole
+        };
+        whole.pins.push(pin);
+        let number = u32::try_from(whole.pins.len() - 1).map_err(|_| Refusal::NoMemory)?;
+        stream.check(filter.subject(), &whole).map_err(|_| Refusal::Invalid)?;
+        let mut world = stream.world.hold();
+        let it = world.filters.get_mut(filter.0).ok_or(Refusal::Invalid)?;
+        it.descriptor = Arc::new(whole);
+        Ok(number)
     }
 }

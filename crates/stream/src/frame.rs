@@ -231,13 +231,13 @@ impl Stream {
 
     /// Reads from a frame that the client has.
     pub fn read_frame(&self, frame: FrameId, offset: u32, into: &mut [u8]) -> Result<(), Refused> {
-        let (word, device) = {
+        let (word, memory) = {
             let world = self.world.hold();
             let it = world.frames.get(frame.0).filter(|it| it.place == Place::Taken);
             let it = it.ok_or(Refused::NotThere(frame.subject()))?;
-            (it.word, world.pin(PinId(it.pin))?.device)
+            let device = world.devices.get(world.pin(PinId(it.pin))?.device);
+            (it.word, device.ok_or(Refused::Stopped)?.memory.clone())
         };
-        let memory = self.memory_of(device).ok_or(Refused::Stopped)?;
         let read = memory.read(word, offset, into);
         read.then_some(()).ok_or(Refused::NotThere(frame.subject()))
     }

@@ -137,6 +137,18 @@ impl Driver {
         catch_unwind(AssertUnwindSafe(|| self.minidriver.describe())).unwrap_or_default()
     }
 
+    /// Gives it its services. It is told of no call: no code of a driver's runs.
+    pub(crate) fn attach(&self) {
+        let told = || self.minidriver.attach(&self.services);
+        // A door that fails here finds no services later, and says so.
+        let _ = catch_unwind(AssertUnwindSafe(told));
+    }
+
+    /// Says what is not there any more. As above.
+    pub(crate) fn gone(&self, what: Subject) {
+        let _ = catch_unwind(AssertUnwindSafe(|| self.minidriver.gone(what)));
+    }
+
     pub(crate) fn add(&self, at: &mut Passive) -> Answer<Option<DriverDevice>> {
         let services = &self.services;
         self.call(Entry::DeviceAdd, at, self.device, |it, at: &mut Passive| {

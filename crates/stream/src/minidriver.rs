@@ -10,7 +10,7 @@ use crate::words::{
     Answer, Blank, DeviceId, DriverAllocator, DriverDevice, DriverFilter, DriverFrame, DriverPin,
     FilterId, PinId, PointerId, Refusal, State,
 };
-use flight::{Dispatch, Passive};
+use flight::{Dispatch, Passive, Subject};
 use std::sync::Arc;
 
 /// A filter, as its driver sees it when it is called (`KSFILTER`).
@@ -73,6 +73,22 @@ pub trait Minidriver: Send + Sync {
     /// What it has (`KSDEVICE_DESCRIPTOR`).
     fn describe(&self) -> DeviceDescriptor {
         self.stands_on().map(Minidriver::describe).unwrap_or_default()
+    }
+
+    /// Its device is about to come: these are its services. No entry of a driver's: a door has
+    /// them even if the driver has no `AVStrMiniDeviceAdd`.
+    fn attach(&self, services: &Arc<Services>) {
+        if let Some(it) = self.stands_on() {
+            it.attach(services);
+        }
+    }
+
+    /// A pin, a filter or its device is not there any more, however it ended. No entry of a
+    /// driver's: a door forgets what it kept for it.
+    fn gone(&self, what: Subject) {
+        if let Some(it) = self.stands_on() {
+            it.gone(what);
+        }
     }
 
     /// Meets its device (`AVStrMiniDeviceAdd`). The services are good until `remove_device`.

@@ -140,10 +140,7 @@ impl Stream {
         let mut world = self.world.hold();
         let mut over = None;
         if let Some(calls) = world.inside.get_mut(&thread) {
-            over = calls.pop();
-            if calls.is_empty() {
-                world.inside.remove(&thread);
-            }
+            over = calls.pop(); // Its place is kept: it will call again.
         }
         if over.is_some_and(|it| it.pin.is_some()) {
             self.wake(&mut world); // Who stops the pin may wait for that.

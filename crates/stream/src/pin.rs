@@ -424,7 +424,11 @@ impl Stream {
 
     /// The pin is gone, with its bag and its pointers.
     fn drop_pin(&self, at: &mut Passive, pin: PinId) {
-        let Some(device) = self.world.hold().pins.get(pin.0).map(|it| it.device) else { return };
+        let (device, driver) = {
+            let world = self.world.hold();
+            let Some(device) = world.pins.get(pin.0).map(|it| it.device) else { return };
+            (device, world.devices.get(device).map(|it| it.driver.clone()))
+        };
         self.empty_bag(at, device, BagOf::Pin(pin));
         let mut world = self.world.hold();
         let Some(it) = world.pins.remove(pin.0) else { return };
@@ -437,6 +441,10 @@ impl Stream {
         let gone = if it.created { What::PinClosed {} } else { What::PinUnmade {} };
         self.log.emit(pin.subject(), gone);
         self.wake(&mut world);
+        drop(world);
+        if let Some(driver) = driver {
+            driver.gone(pin.subject());
+        }
     }
 }
 
@@ -451,6 +459,14 @@ impl Services {
             self.log.judge(RuleId::KS_PIN_004, flight::Who::Driver, pin.subject(), place, broken);
         }
         there.then_some(()).ok_or(Refusal::Invalid)
+    }
+
+    /// A pin of the device, as it is now.
+    pub fn see_pin(&self, pin: PinId) -> Option<PinView> {
+        let stream = self.stream().ok()?;
+        let world = stream.world.hold();
+        world.pins.get(pin.0).filter(|it| it.device == self.device.0)?;
+        world.pin_view(pin)
     }
 
     /// The pins of a filter (`KsFilterGetFirstChildPin`), with the control mutex held.

@@ -7,6 +7,7 @@ use crate::allocator::By;
 use crate::cancel::locked_by;
 use crate::describe::{Flow, PinFlag};
 use crate::funnel::Entry;
+use crate::lock::Held;
 use crate::process::Job;
 use crate::services::Services;
 use crate::stream::Stream;
@@ -93,38 +94,36 @@ impl Services {
     /// cannot be locked.
     pub fn leading_edge(&self, pin: PinId, lock: bool) -> Option<PointerId> {
         let stream = self.stream().ok()?;
-        let edge = {
-            let world = stream.world.hold();
-            self.find_pin(&world, pin, "KsPinGetLeadingEdgeStreamPointer").ok()?;
-            world.pins.get(pin.0)?.leading
-        };
-        self.edge(&stream, edge, lock)
+        let world = stream.world.hold();
+        self.find_pin(&world, pin, "KsPinGetLeadingEdgeStreamPointer").ok()?;
+        let edge = world.pins.get(pin.0)?.leading;
+        self.edge(&stream, world, edge, lock)
     }
 
     /// The trailing edge (`KsPinGetTrailingEdgeStreamPointer`), of a pin that has one.
     pub fn trailing_edge(&self, pin: PinId, lock: bool) -> Option<PointerId> {
         let (stream, place) = (self.stream().ok()?, "KsPinGetTrailingEdgeStreamPointer");
-        let edge = {
-            let world = stream.world.hold();
-            self.find_pin(&world, pin, place).ok()?;
-            let edge = world.pins.get(pin.0)?.trailing;
-            let broken = edge.is_none().then(|| {
-                format!("a driver asked {} for a trailing edge, which it has not", pin.subject())
-            });
-            stream.judge(RuleId::KS_PTR_010, pin.subject(), place, broken);
-            edge?
-        };
-        self.edge(&stream, edge, lock)
+        let world = stream.world.hold();
+        self.find_pin(&world, pin, place).ok()?;
+        let edge = world.pins.get(pin.0)?.trailing;
+        let broken = edge.is_none().then(|| {
+            format!("a driver asked {} for a trailing edge, which it has not", pin.subject())
+        });
+        stream.judge(RuleId::KS_PTR_010, pin.subject(), place, broken);
+        self.edge(&stream, world, edge?, lock)
     }
 
-    fn edge(&self, stream: &Stream, edge: u32, lock: bool) -> Option<PointerId> {
+    fn edge(
+        &self,
+        stream: &Stream,
+        world: Held<'_, World>,
+        edge: u32,
+        lock: bool,
+    ) -> Option<PointerId> {
         let pointer = PointerId(edge);
-        {
-            let world = stream.world.hold();
-            let place = "KsPinGetLeadingEdgeStreamPointer";
-            stream.judge_queue(&world, pointer, place, false).ok()?;
-            world.pointers.get(edge)?.frame?;
-        }
+        stream.judge_queue(&world, pointer, "KsPinGetLeadingEdgeStreamPointer", false).ok()?;
+        world.pointers.get(edge)?.frame?;
+        drop(world);
         if lock {
             self.lock(pointer).ok()?;
         }
@@ -283,26 +282,35 @@ impl Services {
 
     /// Says something with a frame (`KSSTREAM_HEADER`), through a locked pointer.
     pub fn set_header(&self, pointer: PointerId, header: Header) -> Answer<()> {
-        let frame = self.reach(pointer, "KSSTREAM_HEADER")?.0;
         let stream = self.stream()?;
         let mut world = stream.world.hold();
+        let frame = stream.reach(&world, pointer, "KSSTREAM_HEADER")?.0;
         world.frames.get_mut(frame).ok_or(Refusal::NotReady)?.header = header;
         Ok(())
     }
 
     /// Writes to a frame through a locked pointer.
     pub fn write(&self, pointer: PointerId, offset: u32, bytes: &[u8]) -> Answer<()> {
-        let (frame, word) = self.reach(pointer, "KSSTREAM_HEADER.Data")?;
         let stream = self.stream()?;
-        stream.judge_write(pointer, frame, offset, bytes.len())?;
-        let memory = stream.memory_of(self.device.0).ok_or(Refusal::Invalid)?;
+        let (memory, word) = {
+            let mut world = stream.world.hold();
+            let (frame, word) = stream.reach(&world, pointer, "KSSTREAM_HEADER.Data")?;
+            stream.judge_write(&mut world, pointer, frame, offset, bytes.len())?;
+            let device = world.devices.get(self.device.0).ok_or(Refusal::Invalid)?;
+            (device.memory.clone(), word)
+        };
         memory.write(word, offset, bytes).then_some(()).ok_or(Refusal::Invalid)
     }
 
     /// Reads from a frame through a locked pointer.
     pub fn read(&self, pointer: PointerId, offset: u32, into: &mut [u8]) -> Answer<()> {
-        let (_, word) = self.reach(pointer, "KSSTREAM_HEADER.Data")?;
-        let memory = self.stream()?.memory_of(self.device.0).ok_or(Refusal::Invalid)?;
+        let (memory, word) = {
+            let stream = self.stream()?;
+            let world = stream.world.hold();
+            let (_, word) = stream.reach(&world, pointer, "KSSTREAM_HEADER.Data")?;
+            let device = world.devices.get(self.device.0).ok_or(Refusal::Invalid)?;
+            (device.memory.clone(), word)
+        };
         memory.read(word, offset, into).then_some(()).ok_or(Refusal::Invalid)
     }
 
@@ -318,23 +326,6 @@ impl Services {
         stream.judge(RuleId::KS_PTR_009, pointer.subject(), place, broken);
         let frame = it.frame.filter(|_| it.locked)?;
         Some(world.frames.get(frame)?.word)
-    }
-
-    /// The frame behind a locked pointer, and where its memory is.
-    fn reach(&self, pointer: PointerId, place: &'static str) -> Answer<(u32, usize)> {
-        let stream = self.stream()?;
-        let world = stream.world.hold();
-        stream.judge_pointer(&world, pointer, place)?;
-        let it = world.pointers.get(pointer.0).ok_or(Refusal::Invalid)?;
-        let subject = pointer.subject();
-        let unchecked = (!it.locked && it.failed)
-            .then(|| format!("data was used through {subject}, whose lock had failed"));
-        let unlocked = (!it.locked && !it.failed)
-            .then(|| format!("data was used through {subject}, which is not locked"));
-        stream.judge(RuleId::KS_PTR_002, subject, "KsStreamPointerLock", unchecked);
-        stream.judge(RuleId::KS_PTR_001, subject, place, unlocked);
-        let frame = it.frame.filter(|_| it.locked).ok_or(Refusal::NotReady)?;
-        Ok((frame, world.frames.get(frame).ok_or(Refusal::NotReady)?.word))
     }
 
     /// Has the driver told when so much time is over (`KsStreamPointerScheduleTimeout`), in place
@@ -404,9 +395,35 @@ impl Stream {
         Ok(())
     }
 
+    /// The frame behind a locked pointer, and where its memory is.
+    fn reach(
+        &self,
+        world: &World,
+        pointer: PointerId,
+        place: &'static str,
+    ) -> Answer<(u32, usize)> {
+        self.judge_pointer(world, pointer, place)?;
+        let it = world.pointers.get(pointer.0).ok_or(Refusal::Invalid)?;
+        let subject = pointer.subject();
+        let unchecked = (!it.locked && it.failed)
+            .then(|| format!("data was used through {subject}, whose lock had failed"));
+        let unlocked = (!it.locked && !it.failed)
+            .then(|| format!("data was used through {subject}, which is not locked"));
+        self.judge(RuleId::KS_PTR_002, subject, "KsStreamPointerLock", unchecked);
+        self.judge(RuleId::KS_PTR_001, subject, place, unlocked);
+        let frame = it.frame.filter(|_| it.locked).ok_or(Refusal::NotReady)?;
+        Ok((frame, world.frames.get(frame).ok_or(Refusal::NotReady)?.word))
+    }
+
     /// Entry rule: frames that are not the driver's may be smaller than it asked for.
-    fn judge_write(&self, pointer: PointerId, frame: u32, offset: u32, bytes: usize) -> Answer<()> {
-        let mut world = self.world.hold();
+    fn judge_write(
+        &self,
+        world: &mut World,
+        pointer: PointerId,
+        frame: u32,
+        offset: u32,
+        bytes: usize,
+    ) -> Answer<()> {
         let it = world.frames.get_mut(frame).ok_or(Refusal::NotReady)?;
         it.written = true;
         let (allocator, room) = (it.allocator, it.bytes as usize);

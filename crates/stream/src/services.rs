@@ -76,40 +76,54 @@ impl Services {
         let stream = self.stream().ok()?;
         let memory = stream.memory_of(self.device.0)?;
         let word = memory.make(bytes, alignment, kind)?;
+        self.adopt_memory(word);
+        Some(word)
+    }
+
+    /// Memory is a driver's from now on, which somebody else has made for it.
+    pub fn adopt_memory(&self, word: usize) {
+        let Ok(stream) = self.stream() else { return };
         let mut world = stream.world.hold();
         let inside = world.inside(current_thread());
         let allocator = inside.filter(|it| Entry::ALLOCATOR.contains(&it.entry));
         let allocator = allocator.map(|it| it.about.number);
-        world.blocks.insert(word, Block { device: self.device.0, allocator, orphan: false });
-        Some(word)
+        let (device, number) = (self.device.0, world.made);
+        world.made += 1;
+        world.blocks.insert(word, Block { device, allocator, orphan: false, number });
     }
 
     /// Frees it (`ExFreePool`).
     pub fn free_memory(&self, word: usize) -> Answer<()> {
         let stream = self.stream()?;
         let memory = stream.memory_of(self.device.0).ok_or(Refusal::Invalid)?;
-        {
-            let mut world = stream.world.hold();
-            let bagged = world.bags.holds(word);
-            let broken = bagged
-                .then(|| "a driver freed an item that is in a bag: the bag frees it".to_owned());
-            stream.judge(RuleId::KS_BAG_003, self.device.subject(), "ExFreePool", broken);
-            if bagged {
-                return Err(Refusal::Invalid);
-            }
-            let block = world.blocks.remove(&word).ok_or(Refusal::Invalid)?;
-            if let Some(allocator) = block.allocator {
-                let broken = block.orphan.then(|| {
-                    format!(
-                        "memory of allocator {allocator} was freed after AVStrMiniDeleteAllocator \
-                         had returned: delete cannot defer its work"
-                    )
-                });
-                let about = flight::Kind::Allocator.nr(allocator);
-                stream.judge(RuleId::KS_ALLOC_015, about, "AVStrMiniDeleteAllocator", broken);
-            }
-        }
+        self.disown_memory(word)?;
         memory.free(word).then_some(()).ok_or(Refusal::Invalid)
+    }
+
+    /// A driver is about to free memory of its own, which somebody else gives back. Answers
+    /// [`Refusal::Busy`] if a bag has it, and [`Refusal::Invalid`] if it is not the driver's.
+    pub fn disown_memory(&self, word: usize) -> Answer<()> {
+        let stream = self.stream()?;
+        let mut world = stream.world.hold();
+        let bagged = world.bags.holds(word);
+        let broken =
+            bagged.then(|| "a driver freed an item that is in a bag: the bag frees it".to_owned());
+        stream.judge(RuleId::KS_BAG_003, self.device.subject(), "ExFreePool", broken);
+        if bagged {
+            return Err(Refusal::Busy);
+        }
+        let block = world.blocks.remove(&word).ok_or(Refusal::Invalid)?;
+        if let Some(allocator) = block.allocator {
+            let broken = block.orphan.then(|| {
+                format!(
+                    "memory of allocator {allocator} was freed after AVStrMiniDeleteAllocator had \
+                     returned: delete cannot defer its work"
+                )
+            });
+            let about = flight::Kind::Allocator.nr(allocator);
+            stream.judge(RuleId::KS_ALLOC_015, about, "AVStrMiniDeleteAllocator", broken);
+        }
+        Ok(())
     }
 
     /// Writes to memory as the device's hardware does, without a stream pointer.

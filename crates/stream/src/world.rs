@@ -41,6 +41,8 @@ pub(crate) struct World {
     pub(crate) bags: Bags,
     /// Memory that drivers have made.
     pub(crate) blocks: BTreeMap<usize, Block>,
+    /// How many pieces of it there ever were.
+    pub(crate) made: u64,
     /// Where frames were that drivers have been told to free.
     pub(crate) freed: BTreeSet<usize>,
     /// Creates and closes that are not over yet.
@@ -57,12 +59,22 @@ pub(crate) struct Block {
     pub(crate) allocator: Option<u32>,
     /// That allocator was deleted.
     pub(crate) orphan: bool,
+    /// How many were made before it: where it is does not repeat, this does.
+    pub(crate) number: u64,
 }
 
 impl World {
     /// A thread is in a call.
     pub(crate) fn enter(&mut self, thread: u32, inside: Inside) {
         self.inside.entry(thread).or_default().push(inside);
+    }
+
+    /// The memory of drivers that is so, in the order in which it was made.
+    pub(crate) fn blocks_that(&self, is: impl Fn(&Block) -> bool) -> Vec<usize> {
+        let some = self.blocks.iter().filter(|(_, it)| is(it));
+        let mut some: Vec<(u64, usize)> = some.map(|(word, it)| (it.number, *word)).collect();
+        some.sort_unstable();
+        some.into_iter().map(|it| it.1).collect()
     }
 
     /// The call a thread is in.

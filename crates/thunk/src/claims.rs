@@ -130,7 +130,7 @@ pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
 ///
 /// # Safety
 ///
-/// As for [`read`] and [`write`].
+/// As for [`read`] and [`write()`].
 pub unsafe fn read_mut<T: Copy>(at: *mut T) -> Result<T, NTSTATUS> {
     // SAFETY: The caller's contract.
     let value = unsafe { read(at.cast_const()) }?;

@@ -90,7 +90,7 @@ pub fn explain(text: &str) -> Result<Explained, NotKnown> {
         let names = NAMES.iter().map(|it| it.1).chain(BUG_CHECKS.iter().map(|it| it.name));
         return Err(NotKnown { kind: CODE, nearest: near(&wanted, names.chain(results)) });
     }
-    if ["PFN", "DXGK", "D3DKMT"].iter().any(|it| wanted.starts_with(it)) {
+    if ["PFN", "DXGK", "D3DKMT", "AVSTRMINI"].iter().any(|it| wanted.starts_with(it)) {
         let tables = support();
         let names = tables.iter().flat_map(|it| &it.rows).map(|it| it.name);
         return Err(NotKnown { kind: "entry point", nearest: near(&wanted, names) });
@@ -347,6 +347,8 @@ mod tests {
             ("pfndestroyresource", "UMD-DESTROY-004"),
             ("D3DKMTDestroyAllocation2", "ALLOC-DESTROY-005"),
             ("DxgkDdiDestroyAllocation", "KMD-DESTROY-002"),
+            ("AVStrMiniDeleteAllocator", "KS-ALLOC-015"),
+            ("KsStreamPointerDelete", "KS-PTR-003"),
         ] {
             assert!(point(text).rules().iter().any(|it| it.id == rule), "{text}: {rule}");
         }

@@ -7,7 +7,7 @@ use abi::NTSTATUS;
 use abi::umd::{
     D3DDDI_ADAPTERCALLBACKS, D3DDDI_ADAPTERFUNCS, D3DDDI_DEVICECALLBACKS, D3DDDI_DEVICEFUNCS,
 };
-use flight::{RuleId, Support};
+use flight::{Irql, RuleId, Support};
 use kernel::ddi::{Legal, TABLE};
 use std::fmt::Write as _;
 
@@ -69,7 +69,18 @@ pub const ANY_FAILURE: &str = "any failure";
 
 /// Every table, from the top of the house to its bottom.
 pub fn support() -> Vec<Surface> {
-    vec![entries(), ddis(), uncalled(), callbacks(), imports(), functions(), user_callbacks()]
+    vec![
+        entries(),
+        ddis(),
+        uncalled(),
+        callbacks(),
+        imports(),
+        functions(),
+        user_callbacks(),
+        dispatches(),
+        undispatched(),
+        stream_functions(),
+    ]
 }
 
 /// The statuses a DDI may answer besides success; `None` when its list is open.
@@ -200,6 +211,73 @@ fn user_callbacks() -> Surface {
                 absent one is a trap: it says its name in the log, and answers E_NOTIMPL.",
         columns: &["through", "rules"],
         rows: names.copied().map(row).collect(),
+    }
+}
+
+/// The entries of an AVStream minidriver that are called.
+fn dispatches() -> Surface {
+    let row = |it: &stream::funnel::Line| Row {
+        name: it.name,
+        state: it.state,
+        cells: vec![
+            Cell::One(it.level.name()),
+            Cell::One(it.locks),
+            Cell::One(match it.legal {
+                stream::funnel::Legal::Any => ANY_FAILURE,
+                stream::funnel::Legal::NotPending => "any failure, never STATUS_PENDING",
+                stream::funnel::Legal::Nothing => "nothing: it returns nothing",
+            }),
+        ],
+    };
+    Surface {
+        id: "ks",
+        title: "Dispatch entries of an AVStream minidriver",
+        about: "What the class driver calls a minidriver for, at which level where its \
+                descriptor asks for no other, with which mutexes held, and what it may answer \
+                besides success.",
+        columns: &["irql", "mutexes", "statuses"],
+        rows: stream::funnel::TABLE.iter().map(row).collect(),
+    }
+}
+
+/// Entries of the dispatch tables that nothing calls, and why.
+const UNDISPATCHED: [(&str, &str); 6] = [
+    ("AVStrMiniDeviceCancelStop", "a stop that was asked for is not taken back"),
+    ("AVStrMiniDeviceCancelRemove", "a removal that was asked for is not taken back"),
+    ("AVStrMiniDeviceQueryCapabilities", "nobody asks what a device can do"),
+    ("AVStrMiniDeviceQueryPower", "sleep and wake are told, not asked"),
+    ("AVStrMiniDeviceQueryInterface", "no other driver asks for interfaces"),
+    ("AVStrMiniIntersectHandlerEx", "formats are matched with the ranges of the descriptor"),
+];
+
+fn undispatched() -> Surface {
+    let row = |(name, why)| Row { name, state: Support::Absent(why), cells: Vec::new() };
+    Surface {
+        id: "ks_uncalled",
+        title: "Dispatch entries of an AVStream minidriver that are not called yet",
+        about: "Slots of KSDEVICE_DISPATCH and KSPIN_DESCRIPTOR_EX that a minidriver may fill and \
+                nothing calls. Clocks (KSCLOCK_DISPATCH), properties, methods and events \
+                (KSAUTOMATION_TABLE) are not called either.",
+        columns: &[],
+        rows: UNDISPATCHED.into_iter().map(row).collect(),
+    }
+}
+
+/// What an AVStream minidriver imports.
+fn stream_functions() -> Surface {
+    let row = |it: &port::ks::Function| Row {
+        name: it.name,
+        state: it.state,
+        cells: vec![Cell::One(it.ceiling.map_or("", Irql::name)), rules(it.rules)],
+    };
+    Surface {
+        id: "ks_function",
+        title: "Ks functions",
+        about: "What an AVStream minidriver calls, up to which level where one is documented, and \
+                the rules that are judged there. An absent one is a trap: it says its name in the \
+                log, and answers that it is not supported.",
+        columns: &["highest_irql", "rules"],
+        rows: port::ks::FUNCTIONS.iter().map(row).collect(),
     }
 }
 

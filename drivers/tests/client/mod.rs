@@ -339,7 +339,8 @@ impl Client<'_> {
             let order = RenderOrder { context, commands, ..RenderOrder::default() };
             let _ = kernel.render(at, process, &order);
         }
-        render(at, &[fill(Handle(1), 1)], &[all[0]], false);
+        // No name, and no place of the list.
+        render(at, &[fill(Handle(2), 1)], &[all[0]], false);
         self.host.quiet(at);
         self.list(at, &all, false, true);
         let _ = kernel.destroy_context(at, process, context);

@@ -1,7 +1,7 @@
 //! `windtunnel bench`.
 
 use super::{Unknown, json};
-use cost::{Extent, Goal, MemoryRow, NotMeasured, Row, ThroughRow, WorkRow, goals};
+use cost::{Extent, Goal, MemoryRow, NotMeasured, Row, StreamRow, ThroughRow, WorkRow, goals};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -45,6 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Unknown> {
             "memory": measured.memory.iter().map(memory).collect::<Vec<Value>>(),
             "work": measured.work.iter().map(work).collect::<Vec<Value>>(),
             "umd": measured.through.iter().map(through).collect::<Vec<Value>>(),
+            "streams": measured.streams.iter().map(stream).collect::<Vec<Value>>(),
             "goals": goals(&measured.rows).iter().map(goal).collect::<Vec<Value>>(),
         });
         json::print(&report);
@@ -101,6 +102,18 @@ fn through(it: &ThroughRow) -> Value {
         "runtime_ns": it.runtime,
         "added_ns": it.added(),
         "wanted_ns": it.wanted,
+        "met": it.met(),
+    })
+}
+
+fn stream(it: &StreamRow) -> Value {
+    json!({
+        "what": it.what,
+        "bytes": it.bytes,
+        "frame_ns": it.number,
+        "bare_ns": it.bare,
+        "times": it.times(),
+        "wanted": it.wanted,
         "met": it.met(),
     })
 }

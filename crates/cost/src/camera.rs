@@ -1,0 +1,138 @@
+//! A capture source that fills every frame at once, from an allocator of its own: what is measured
+//! is the class driver, not the hardware.
+
+use flight::Passive;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use stream::{
+    AllocatorId, Answer, Blank, DeviceDescriptor, DeviceId, DriverAllocator, DriverDevice,
+    DriverFrame, Entry, ExtendedFraming, FilterDescriptor, Format, FrameId, Framing, FramingForm,
+    FramingItem, Header, MemoryKind, Minidriver, PinDescriptor, PinView, Refusal, Services, Span,
+    State,
+};
+
+/// So many frames are on their way at once.
+pub(crate) const FRAMES: u32 = 8;
+
+/// The source.
+pub(crate) struct Camera {
+    bytes: u32,
+    services: Mutex<Option<Arc<Services>>>,
+    inner: Mutex<Inner>,
+}
+
+/// What it remembers.
+struct Inner {
+    picture: Vec<u8>,
+    number: u64,
+    framing: Option<Framing>,
+}
+
+impl Camera {
+    /// One whose frames have so many bytes.
+    pub(crate) fn new(bytes: u32) -> Self {
+        let inner = Inner { picture: vec![0xa5; bytes as usize], number: 0, framing: None };
+        Self { bytes, services: Mutex::default(), inner: Mutex::new(inner) }
+    }
+
+    /// What its pin carries.
+    pub(crate) fn format() -> Format {
+        Format { major: 1, ..Format::default() }
+    }
+
+    fn services(&self) -> Answer<Arc<Services>> {
+        lock(&self.services).clone().ok_or(Refusal::Invalid)
+    }
+}
+
+/// The next picture: it is told from the one before by its first bytes.
+pub(crate) fn draw(picture: &mut [u8], number: &mut u64) {
+    *number += 1;
+    if let Some(first) = picture.first_chunk_mut() {
+        *first = number.to_le_bytes();
+    }
+}
+
+fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Minidriver for Camera {
+    fn describe(&self) -> DeviceDescriptor {
+        let item = FramingItem {
+            kind: MemoryKind::NonPaged,
+            can_allocate: true,
+            frames: FRAMES,
+            alignment: 63,
+            framing: Span { least: self.bytes, most: self.bytes },
+            ..FramingItem::default()
+        };
+        let pin = PinDescriptor {
+            dispatch: vec![Entry::PinProcess, Entry::PinSetDeviceState],
+            allocator: Some(Entry::ALLOCATOR.to_vec()),
+            formats: vec![Self::format()],
+            framing: Some(FramingForm::Extended(ExtendedFraming::new(vec![item]))),
+            ..PinDescriptor::default()
+        };
+        let filter = FilterDescriptor { pins: vec![pin], ..FilterDescriptor::default() };
+        let dispatch = vec![Entry::DeviceAdd];
+        DeviceDescriptor { dispatch, filters: vec![filter] }
+    }
+
+    fn add_device(
+        &self,
+        _at: &mut Passive,
+        services: &Arc<Services>,
+        _word: Blank<'_, DeviceId>,
+    ) -> Answer<Option<DriverDevice>> {
+        *lock(&self.services) = Some(services.clone());
+        Ok(None)
+    }
+
+    fn process_pin(&self, pin: &PinView) -> Answer<()> {
+        let services = self.services()?;
+        let inner = &mut *lock(&self.inner);
+        while let Some(edge) = services.leading_edge(pin.pin, true) {
+            draw(&mut inner.picture, &mut inner.number);
+            services.write(edge, 0, &inner.picture)?;
+            let header = Header { time: inner.number, duration: 1, ..Header::default() };
+            services.set_header(edge, header)?;
+            services.advance_offsets(edge, self.bytes, false)?;
+        }
+        Ok(())
+    }
+
+    fn set_state(&self, _at: &mut Passive, _pin: &PinView, _to: State, _from: State) -> Answer<()> {
+        Ok(())
+    }
+
+    fn initialize_allocator(
+        &self,
+        _at: &mut Passive,
+        _pin: &PinView,
+        framing: &Framing,
+        word: Blank<'_, AllocatorId>,
+    ) -> Answer<DriverAllocator> {
+        lock(&self.inner).framing = Some(*framing);
+        let context = self.services()?.make_memory(16, 7, MemoryKind::NonPaged);
+        Ok(word.fill(context.ok_or(Refusal::NoMemory)?))
+    }
+
+    fn allocate(
+        &self,
+        _at: &mut Passive,
+        _allocator: &DriverAllocator,
+        word: Blank<'_, FrameId>,
+    ) -> Option<DriverFrame> {
+        let Framing { bytes, alignment, kind, .. } = lock(&self.inner).framing?;
+        Some(word.fill(self.services().ok()?.make_memory(bytes, alignment, kind)?))
+    }
+
+    fn free_frame(&self, _at: &mut Passive, _allocator: &DriverAllocator, frame: DriverFrame) {
+        let _ = self.services().and_then(|it| it.free_memory(frame.word())); // It returns nothing.
+    }
+
+    fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
+        // It returns nothing.
+        let _ = self.services().and_then(|it| it.free_memory(allocator.word()));
+    }
+}

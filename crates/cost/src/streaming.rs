@@ -1,0 +1,247 @@
+//! What a frame costs on its way through a pin, beside a bare queue of the same frames.
+//!
+//! A driver fills it, the client takes it, reads it and gives it back. No thread takes a turn:
+//! the client itself does what the class driver's would do (`holder.rs` says why).
+
+use crate::camera::{Camera, FRAMES, draw};
+use crate::clock::{Span, timed};
+use crate::kinds::Watch;
+use crate::memory::each;
+use crate::site::{Watcher, log};
+use crate::{Extent, NotMeasured};
+use flight::{Passive, Stepped};
+use std::collections::VecDeque;
+use std::fmt;
+use std::hint::black_box;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use stream::{Graph, Plugged, State, Stream, SystemMemory, Wish};
+
+/// How many times the bare queue a frame may cost.
+const TIMES: f64 = 5.0;
+
+/// A line of the table of streams.
+#[derive(Clone, Debug)]
+pub struct StreamRow {
+    /// What was measured.
+    pub what: &'static str,
+    /// How many bytes a frame has.
+    pub bytes: u32,
+    /// Nanoseconds a frame.
+    pub number: f64,
+    /// Nanoseconds a frame of the bare queue, in the same turns.
+    pub bare: f64,
+    /// How many times the bare queue it may be.
+    pub wanted: Option<f64>,
+}
+
+impl StreamRow {
+    /// Times the bare queue.
+    pub fn times(&self) -> f64 {
+        self.number / self.bare
+    }
+
+    /// Whether that is as it should be; `None` without a goal.
+    pub fn met(&self) -> Option<bool> {
+        self.wanted.map(|it| self.times() <= it)
+    }
+}
+
+/// A kind of row.
+struct Kind {
+    what: &'static str,
+    watch: Watch,
+    bytes: u32,
+    /// So many are done before the client takes them all.
+    batch: u32,
+    wanted: Option<f64>,
+}
+
+const KINDS: [Kind; 8] = [
+    kind("a frame streamed, one at a time, checks off", Watch::Nobody, 64, 1, Some(TIMES)),
+    kind("a frame streamed, one at a time, checks off", Watch::Nobody, 4 << 10, 1, Some(TIMES)),
+    kind("a frame streamed, 8 at a time, checks off", Watch::Nobody, 64, FRAMES, Some(TIMES)),
+    kind("a frame streamed, 8 at a time, checks off", Watch::Nobody, 4 << 10, FRAMES, Some(TIMES)),
+    kind("a frame streamed, 8 at a time, checks off", Watch::Nobody, 64 << 10, FRAMES, Some(TIMES)),
+    kind("a frame streamed, one at a time, verifier on", Watch::Verifier, 4 << 10, 1, None),
+    kind("a frame streamed, 8 at a time, verifier on", Watch::Verifier, 4 << 10, FRAMES, None),
+    kind("a frame streamed, 8 at a time, verifier on", Watch::Verifier, 64 << 10, FRAMES, None),
+];
+
+const fn kind(
+    what: &'static str,
+    watch: Watch,
+    bytes: u32,
+    batch: u32,
+    wanted: Option<f64>,
+) -> Kind {
+    Kind { what, watch, bytes, batch, wanted }
+}
+
+/// Measures the table.
+pub(crate) fn measure(
+    extent: &Extent,
+    said: &mut dyn FnMut(&StreamRow),
+) -> Result<Vec<StreamRow>, NotMeasured> {
+    let mut rows = Vec::new();
+    for kind in KINDS.iter().filter(|it| extent.asks(it.what)) {
+        let (number, bare) = fly(kind, extent)?;
+        let Kind { what, bytes, wanted, .. } = *kind;
+        let row = StreamRow { what, bytes, number, bare, wanted };
+        said(&row);
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// A flight: so many turns, each beside a turn of the bare queue.
+fn fly(kind: &Kind, extent: &Extent) -> Result<(f64, f64), NotMeasured> {
+    let log = log(kind.watch);
+    let flown = Stepped::fly(0, &log, |host, at| {
+        let stream = Stream::new(host.clone(), log.clone());
+        let mut watcher = Watcher::of(kind.watch, &log);
+        let memory = Arc::new(SystemMemory::default());
+        let minidriver = Arc::new(Camera::new(kind.bytes));
+        let device = done("a device", stream.add_device(at, Plugged { minidriver, memory }))?;
+        let wish = Wish::default();
+        let graph = Graph::open(&stream, at, device, &Camera::format(), &wish);
+        let graph = done("a graph", graph)?;
+        done("a pin that runs", stream.set_state(at, graph.pin, State::Run))?;
+        let mut sink = Sink::new(kind.bytes);
+        let mut bare = Bare::new(kind.bytes);
+        let mut times = [const { Vec::new() }; 2];
+        for turn in 0..=extent.turns {
+            let queue = timed(|| bare.frames(kind.batch, extent.pairs))?;
+            let pin = timed(|| {
+                sink.frames(&stream, &graph, at, &mut watcher, (kind.batch, extent.pairs))
+            })?;
+            // The first is not counted: buffers grow.
+            if turn > 0 {
+                times.iter_mut().zip([pin, queue]).for_each(|(all, it)| all.push(Span::took(it)));
+            }
+        }
+        done("a graph that stops", graph.stop(at))?;
+        done("a graph that closes", graph.close(at))?;
+        done("a device that goes", stream.remove_device(at, device))?;
+        if let Some(watcher) = &mut watcher {
+            watcher.end()?;
+        }
+        Ok(times.map(|it| each(it, extent.pairs)))
+    });
+    let [number, bare] =
+        flown.map_err(|why| NotMeasured(format!("a flight to end: {why:?}")))??;
+    Ok((number, bare))
+}
+
+/// A client that looks at every picture.
+struct Sink {
+    picture: Vec<u8>,
+    last: u64,
+}
+
+impl Sink {
+    fn new(bytes: u32) -> Self {
+        Self { picture: vec![0; bytes as usize], last: 0 }
+    }
+
+    fn frames(
+        &mut self,
+        stream: &Stream,
+        graph: &Graph,
+        at: &mut Passive,
+        watcher: &mut Option<Watcher>,
+        (batch, count): (u32, usize),
+    ) -> Result<(), NotMeasured> {
+        let mut left = count;
+        while left > 0 {
+            while stream.work(at) {}
+            let some = left.min(batch as usize);
+            left -= some;
+            for _ in 0..some {
+                let taken = done("a frame", stream.take_frame(at, graph.pin, None))?;
+                done("a picture", stream.read_frame(taken.frame, 0, &mut self.picture))?;
+                self.look()?;
+                done("a frame back", stream.give_back(at, taken.frame))?;
+            }
+            if let Some(watcher) = watcher {
+                watcher.look();
+            }
+        }
+        Ok(())
+    }
+
+    /// It is the one after the last.
+    fn look(&mut self) -> Result<(), NotMeasured> {
+        let number = black_box(&self.picture).first_chunk().copied().map(u64::from_le_bytes);
+        self.last += 1;
+        let right = number == Some(self.last);
+        right.then_some(()).ok_or(NotMeasured(format!("picture {}, not {number:?}", self.last)))
+    }
+}
+
+/// Two queues under a lock each, and as many frames: filled, handed over, read, returned.
+struct Bare {
+    free: Mutex<VecDeque<Vec<u8>>>,
+    full: Mutex<VecDeque<Vec<u8>>>,
+    picture: Vec<u8>,
+    number: u64,
+    sink: Sink,
+}
+
+impl Bare {
+    fn new(bytes: u32) -> Self {
+        let frames = (0..FRAMES).map(|_| vec![0; bytes as usize]).collect();
+        Self {
+            free: Mutex::new(frames),
+            full: Mutex::default(),
+            picture: vec![0xa5; bytes as usize],
+            number: 0,
+            sink: Sink::new(bytes),
+        }
+    }
+
+    fn frames(&mut self, batch: u32, count: usize) -> Result<(), NotMeasured> {
+        let mut left = count;
+        while left > 0 {
+            let some = left.min(batch as usize);
+            left -= some;
+            for _ in 0..some {
+                let mut frame = taken(&self.free)?;
+                draw(&mut self.picture, &mut self.number);
+                frame.copy_from_slice(black_box(&self.picture));
+                hold(&self.full).push_back(frame);
+            }
+            for _ in 0..some {
+                let frame = taken(&self.full)?;
+                self.sink.picture.copy_from_slice(black_box(&frame));
+                self.sink.look()?;
+                hold(&self.free).push_back(frame);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn hold<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn taken(queue: &Mutex<VecDeque<Vec<u8>>>) -> Result<Vec<u8>, NotMeasured> {
+    hold(queue).pop_front().ok_or(NotMeasured("a frame in the queue".to_owned()))
+}
+
+/// What has to succeed.
+fn done<T, E: fmt::Debug>(what: &str, answer: Result<T, E>) -> Result<T, NotMeasured> {
+    answer.map_err(|why| NotMeasured(format!("{what}; it was refused: {why:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_compared_with_the_bare_queue() {
+        let row = |number, wanted| StreamRow { what: "it", bytes: 64, number, bare: 10.0, wanted };
+        assert_eq!((row(40.0, Some(5.0)).times(), row(40.0, Some(5.0)).met()), (4.0, Some(true)));
+        assert_eq!((row(60.0, Some(5.0)).met(), row(60.0, None).met()), (Some(false), None));
+    }
+}

@@ -1,0 +1,185 @@
+//! Object bags under their Windows names.
+#![expect(unsafe_code, reason = "a driver calls these as C")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::gate::{read, write};
+use crate::ks::door::Door;
+use crate::ks::gate::{Ceiling, bag, called, device};
+use crate::ks::status::status;
+use abi::ks::{KSDEVICE, KSOBJECT_BAG, PFNKSFREE};
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+use abi::{BOOLEAN, NTSTATUS, PVOID};
+use flight::Pool as _;
+use std::ptr;
+use std::sync::Arc;
+use stream::{Answer, BagOf, Refusal};
+
+/// The level and the mutex of a bag have a rule of their own, which its services judge.
+const CEILING: Ceiling = Ceiling::Unjudged;
+/// More is a driver's arithmetic gone wrong.
+const MOST_EDITED: u32 = 1 << 20;
+
+/// Puts an item into a bag: it is freed with that, by a routine or as pool memory.
+///
+/// # Safety
+///
+/// The routine takes the item.
+pub unsafe extern "win64-unwind" fn KsAddItemToObjectBag(
+    of: KSOBJECT_BAG,
+    item: PVOID,
+    free: Option<PFNKSFREE>,
+) -> NTSTATUS {
+    const NAME: &str = "KsAddItemToObjectBag";
+    let found = bag(of, NAME);
+    called(NAME, CEILING, found, STATUS_INVALID_PARAMETER, |door, bag| {
+        let item = item.expose_provenance();
+        if item == 0 {
+            return STATUS_INVALID_PARAMETER;
+        }
+        let added = door.services().add_to_bag(bag, item, free.is_some());
+        if let (Ok(()), Some(free)) = (added, free) {
+            door.inner().routines.insert(item, free);
+        }
+        status(added)
+    })
+}
+
+/// Takes an item out of a bag, and frees it if asked to. Answers how many bags had it.
+///
+/// # Safety
+///
+/// None of its own: the item is looked up, and not followed.
+pub unsafe extern "win64-unwind" fn KsRemoveItemFromObjectBag(
+    of: KSOBJECT_BAG,
+    item: PVOID,
+    free: BOOLEAN,
+) -> u32 {
+    const NAME: &str = "KsRemoveItemFromObjectBag";
+    let found = bag(of, NAME);
+    called(NAME, CEILING, found, 0, |door, bag| {
+        let bags = door.services().bags_with(item.addr());
+        let there = bags.contains(&bag);
+        // An item that is elsewhere is taken out all the same; what that breaks is named there.
+        let answer = door.services().remove_from_bag(bag, item.addr(), free != 0);
+        let removed = there && matches!(answer, Ok(()) | Err(Refusal::Busy));
+        if removed { u32::try_from(bags.len()).unwrap_or(u32::MAX) } else { 0 }
+    })
+}
+
+/// Makes what is edited the driver's own: a copy in a bag, if it is not there yet.
+///
+/// # Safety
+///
+/// `place` points to a pointer, and that to as many bytes as `old` says.
+pub unsafe extern "win64-unwind" fn _KsEdit(
+    of: KSOBJECT_BAG,
+    place: *mut PVOID,
+    new: u32,
+    old: u32,
+    tag: u32,
+) -> NTSTATUS {
+    let found = bag(of, "_KsEdit");
+    // SAFETY: The caller promises the same.
+    let item = unsafe { read(place.cast_const()) };
+    let edited = called("_KsEdit", CEILING, found, Err(Refusal::Invalid), |door, bag| {
+        let item = item.filter(|it| !it.is_null() || old == 0).ok_or(Refusal::Invalid)?;
+        let mine = door.services().bags_with(item.addr()).contains(&bag);
+        if mine && new <= old {
+            return Ok(None);
+        }
+        let copy = take(door, bag, new.max(old), tag)?;
+        let (from, to) = (item.cast::<u8>(), copy.cast::<u8>());
+        for at in 0..old as usize {
+            // SAFETY: The caller promises so many bytes.
+            let byte = unsafe { read(from.wrapping_add(at).cast_const()) };
+            // SAFETY: The block is new, and has at least so many.
+            unsafe { write(to.wrapping_add(at), byte.unwrap_or(0)) };
+        }
+        if mine {
+            // What it breaks is named there.
+            let _ = door.services().remove_from_bag(bag, item.addr(), true);
+        }
+        Ok(Some(copy))
+    });
+    if let Ok(Some(copy)) = edited {
+        // SAFETY: The caller promises a place for a pointer.
+        unsafe { write(place, copy) };
+    }
+    status(edited.map(|_| ()))
+}
+
+/// A block of the driver's pool in a bag.
+fn take(door: &Arc<Door>, bag: BagOf, bytes: u32, tag: u32) -> Answer<PVOID> {
+    let tag = if tag == 0 { u32::from_le_bytes(*b"KsEd") } else { tag };
+    let bytes = Some(bytes).filter(|it| *it > 0 && *it <= MOST_EDITED).ok_or(Refusal::NoMemory)?;
+    let block = door.pool().take(bytes as usize, tag).ok_or(Refusal::NoMemory)?;
+    let services = door.services();
+    services.adopt_memory(block);
+    if let Err(why) = services.add_to_bag(bag, block, false) {
+        // It is ours, and in no bag.
+        let _ = services.disown_memory(block);
+        door.pool().free(block, tag);
+        return Err(why);
+    }
+    Ok(ptr::with_exposed_provenance_mut(block))
+}
+
+/// Makes a bag, which the driver frees.
+///
+/// # Safety
+///
+/// `made` is NULL or a place for a bag.
+pub unsafe extern "win64-unwind" fn KsAllocateObjectBag(
+    of: *mut KSDEVICE,
+    made: *mut KSOBJECT_BAG,
+) -> NTSTATUS {
+    const NAME: &str = "KsAllocateObjectBag";
+    let found = device(of, NAME).filter(|_| !made.is_null());
+    let bag = called(NAME, Ceiling::Passive, found, Err(Refusal::Invalid), |door, ()| {
+        let bag = door.services().make_bag()?;
+        Ok(door.bag(&mut door.inner(), bag))
+    });
+    if let Ok(bag) = bag {
+        // SAFETY: The caller promises the same.
+        unsafe { write(made, bag) };
+    }
+    status(bag.map(|_| ()))
+}
+
+/// Frees a bag that the driver made, with all in it.
+///
+/// # Safety
+///
+/// None of its own: the bag is looked up.
+pub unsafe extern "win64-unwind" fn KsFreeObjectBag(of: KSOBJECT_BAG) {
+    const NAME: &str = "KsFreeObjectBag";
+    let found = bag(of, NAME);
+    called(NAME, Ceiling::Passive, found, (), |door, bag| {
+        // A bag of an object is the class driver's, and stays.
+        if door.services().free_bag(bag).is_ok() {
+            Door::forget_bag(&mut door.inner(), bag);
+        }
+    });
+}
+
+/// Puts all items of one bag into another one, too.
+///
+/// # Safety
+///
+/// None of its own: the bags are looked up.
+pub unsafe extern "win64-unwind" fn KsCopyObjectBagItems(
+    to: KSOBJECT_BAG,
+    from: KSOBJECT_BAG,
+) -> NTSTATUS {
+    const NAME: &str = "KsCopyObjectBagItems";
+    let source = bag(from, NAME).map(|it| it.1);
+    let found = bag(to, NAME).and_then(|(door, to)| Some((door, (to, source?))));
+    called(NAME, CEILING, found, STATUS_INVALID_PARAMETER, |door, (to, from)| {
+        for (item, routine) in door.services().items_of(from) {
+            if let Err(why) = door.services().add_to_bag(to, item, routine) {
+                return status(Err(why));
+            }
+        }
+        STATUS_SUCCESS
+    })
+}

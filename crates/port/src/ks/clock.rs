@@ -1,0 +1,139 @@
+//! A reference clock for drivers: the time of the flight, as an interface that is counted.
+#![expect(unsafe_code, reason = "a driver calls these as C")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::gate::write;
+use crate::ks::door::Door;
+use crate::ks::gate::{Ceiling, called, pin};
+use crate::ks::object::{self, Object};
+use crate::ks::place::Place;
+use crate::ks::status::status;
+use abi::ks::{
+    IKsReferenceClock, IKsReferenceClockVtbl, KSPIN, KSRESOLUTION, KSSTATE, KSSTATE_STOP,
+};
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
+use abi::{GUID, NTSTATUS, PVOID};
+use std::ptr;
+use std::sync::Arc;
+use stream::{PinId, Refusal};
+
+/// A clock that a driver has.
+pub(crate) struct Clock {
+    place: Place,
+    pub(crate) pin: PinId,
+    count: u32,
+}
+
+static TABLE: IKsReferenceClockVtbl = IKsReferenceClockVtbl {
+    QueryInterface: Some(query_interface),
+    AddRef: Some(add_ref),
+    Release: Some(release),
+    GetTime: Some(time),
+    GetPhysicalTime: Some(time),
+    GetCorrelatedTime: Some(correlated_time),
+    GetCorrelatedPhysicalTime: Some(correlated_time),
+    GetResolution: Some(resolution),
+    GetState: Some(state),
+};
+
+/// Gives a clock to a driver, which releases it.
+///
+/// # Safety
+///
+/// `place` is NULL or a place for a pointer.
+pub unsafe extern "win64-unwind" fn KsPinGetReferenceClockInterface(
+    of: *mut KSPIN,
+    place: *mut *mut IKsReferenceClock,
+) -> NTSTATUS {
+    const NAME: &str = "KsPinGetReferenceClockInterface";
+    let found = pin(of, NAME).filter(|_| !place.is_null());
+    let clock = called(NAME, Ceiling::Passive, found, Err(Refusal::Invalid), |door, pin| {
+        door.services().see_pin(pin).ok_or(Refusal::Invalid)?;
+        let clock = Place::of(IKsReferenceClock { lpVtbl: &raw const TABLE });
+        object::enter(clock.address(), door.me(), Object::Clock(pin));
+        let pointer = clock.pointer();
+        door.inner().clocks.insert(clock.address(), Clock { place: clock, pin, count: 1 });
+        Ok(pointer)
+    });
+    if let Ok(clock) = clock {
+        // SAFETY: The caller promises the same.
+        unsafe { write(place, clock) };
+    }
+    status(clock.map(|_| ()))
+}
+
+fn find(this: *mut IKsReferenceClock) -> Option<(Arc<Door>, PinId)> {
+    match object::find(this.addr()) {
+        Some((door, Object::Clock(pin))) => Some((door, pin)),
+        _ => None,
+    }
+}
+
+fn now(this: *mut IKsReferenceClock) -> i64 {
+    let now = find(this).map_or(0, |(door, _)| door.services().now());
+    i64::try_from(now).unwrap_or(i64::MAX)
+}
+
+fn count(this: *mut IKsReferenceClock, change: impl FnOnce(u32) -> u32) -> u32 {
+    let Some((door, _)) = find(this) else { return 0 };
+    let mut inner = door.inner();
+    let Some(it) = inner.clocks.get_mut(&this.addr()) else { return 0 };
+    it.count = change(it.count);
+    let count = it.count;
+    if count == 0 {
+        object::leave(it.place.address());
+        inner.clocks.remove(&this.addr());
+    }
+    count
+}
+
+unsafe extern "win64-unwind" fn query_interface(
+    _this: *mut IKsReferenceClock,
+    _id: *const GUID,
+    place: *mut PVOID,
+) -> NTSTATUS {
+    // SAFETY: It is NULL or a place for a pointer.
+    unsafe { write(place, ptr::null_mut()) };
+    STATUS_NOT_SUPPORTED
+}
+
+unsafe extern "win64-unwind" fn add_ref(this: *mut IKsReferenceClock) -> u32 {
+    count(this, |it| it.saturating_add(1))
+}
+
+unsafe extern "win64-unwind" fn release(this: *mut IKsReferenceClock) -> u32 {
+    count(this, |it| it.saturating_sub(1))
+}
+
+unsafe extern "win64-unwind" fn time(this: *mut IKsReferenceClock) -> i64 {
+    now(this)
+}
+
+unsafe extern "win64-unwind" fn correlated_time(
+    this: *mut IKsReferenceClock,
+    system: *mut i64,
+) -> i64 {
+    // SAFETY: It is NULL or a place for a number.
+    unsafe { write(system, now(this)) };
+    now(this)
+}
+
+unsafe extern "win64-unwind" fn resolution(
+    _this: *mut IKsReferenceClock,
+    place: *mut KSRESOLUTION,
+) -> NTSTATUS {
+    // SAFETY: It is NULL or a place for the structure.
+    unsafe { write(place, KSRESOLUTION { Granularity: 1, Error: 0 }) };
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64-unwind" fn state(
+    this: *mut IKsReferenceClock,
+    place: *mut KSSTATE,
+) -> NTSTATUS {
+    let view = find(this).and_then(|(door, pin)| door.services().see_pin(pin));
+    let state = view.as_ref().map_or(KSSTATE_STOP, |it| it.client as KSSTATE);
+    // SAFETY: It is NULL or a place for a number.
+    unsafe { write(place, state) };
+    if view.is_some() { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
+}

@@ -1,0 +1,156 @@
+//! Drivers, filter factories and pin factories under their Windows names.
+#![expect(unsafe_code, reason = "a driver calls these as C")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::gate::write;
+use crate::ks::describe::{FilterTable, PinTable};
+use crate::ks::gate::{Ceiling, called, device, device_object, factory, filter};
+use crate::ks::status::status;
+use abi::ks::{
+    KSDEVICE, KSDEVICE_DESCRIPTOR, KSFILTER, KSFILTER_DESCRIPTOR, KSFILTERFACTORY,
+    KSPIN_DESCRIPTOR_EX, PFNKSFILTERFACTORYPOWER,
+};
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+use abi::{BOOLEAN, NTSTATUS, PDEVICE_OBJECT, PDRIVER_OBJECT, PVOID, UNICODE_STRING};
+use std::cell::Cell;
+use std::ptr;
+use std::sync::Arc;
+use stream::Refusal;
+
+/// A driver that is being loaded: its object, and the descriptor it gave.
+#[derive(Clone, Copy)]
+struct Loading {
+    object: usize,
+    descriptor: Option<usize>,
+}
+
+thread_local! {
+    static LOADING: Cell<Option<Loading>> = const { Cell::new(None) };
+}
+
+/// Runs the entry of a driver; answers what it answered, and the descriptor it gave.
+pub(crate) fn loading(
+    object: usize,
+    entry: impl FnOnce() -> NTSTATUS,
+) -> (NTSTATUS, Option<usize>) {
+    let before = LOADING.replace(Some(Loading { object, descriptor: None }));
+    let status = entry();
+    let given = LOADING.replace(before).and_then(|it| it.descriptor);
+    (status, given)
+}
+
+/// Says what a driver has. The device comes later.
+///
+/// # Safety
+///
+/// None of its own: whoever loads the driver vouches for its descriptor.
+pub unsafe extern "win64-unwind" fn KsInitializeDriver(
+    driver: PDRIVER_OBJECT,
+    _path: *mut UNICODE_STRING,
+    descriptor: *const KSDEVICE_DESCRIPTOR,
+) -> NTSTATUS {
+    let Some(it) = LOADING.get().filter(|it| it.object == driver.addr()) else {
+        return STATUS_INVALID_PARAMETER;
+    };
+    let descriptor = (!descriptor.is_null()).then(|| descriptor.expose_provenance());
+    LOADING.set(Some(Loading { descriptor, ..it }));
+    STATUS_SUCCESS
+}
+
+/// Makes another filter factory, with the device mutex held.
+///
+/// # Safety
+///
+/// The descriptor is as of [`KsDriver::new`](crate::KsDriver::new); `made` is NULL or a place for
+/// a pointer.
+pub unsafe extern "win64-unwind" fn KsCreateFilterFactory(
+    object: PDEVICE_OBJECT,
+    descriptor: *const KSFILTER_DESCRIPTOR,
+    _name: *mut u16,
+    _security: PVOID,
+    _flags: u32,
+    _sleep: Option<PFNKSFILTERFACTORYPOWER>,
+    _wake: Option<PFNKSFILTERFACTORYPOWER>,
+    made: *mut *mut KSFILTERFACTORY,
+) -> NTSTATUS {
+    const NAME: &str = "KsCreateFilterFactory";
+    let found = device_object(object, NAME);
+    let bad = (STATUS_INVALID_PARAMETER, ptr::null_mut());
+    let (answer, pointer) = called(NAME, Ceiling::Passive, found, bad, |door, ()| {
+        // SAFETY: The caller promises the same.
+        let Ok(table) = (unsafe { FilterTable::read(descriptor) }) else { return bad };
+        if let Err(why) = door.services().create_factory(table.describe()) {
+            return (status(Err(why)), ptr::null_mut());
+        }
+        let mut inner = door.inner();
+        let number = door.add_factory(&mut inner, Arc::new(table));
+        let place = inner.factories.get(number as usize).map(|it| it.place.pointer());
+        (STATUS_SUCCESS, place.unwrap_or(ptr::null_mut()))
+    });
+    // SAFETY: The caller promises the same.
+    unsafe { write(made, pointer) };
+    answer
+}
+
+/// Makes another kind of pin of one filter, with its control mutex held.
+///
+/// # Safety
+///
+/// The descriptor is as of [`KsDriver::new`](crate::KsDriver::new); `number` is NULL or a place
+/// for a number.
+pub unsafe extern "win64-unwind" fn KsFilterCreatePinFactory(
+    of: *mut KSFILTER,
+    descriptor: *const KSPIN_DESCRIPTOR_EX,
+    number: *mut u32,
+) -> NTSTATUS {
+    const NAME: &str = "KsFilterCreatePinFactory";
+    let found = filter(of, NAME);
+    let made = called(NAME, Ceiling::Passive, found, Err(Refusal::Invalid), |door, of| {
+        // SAFETY: The caller promises the same.
+        let table = unsafe { PinTable::read(descriptor) }.map_err(|_| Refusal::Invalid)?;
+        door.filter(of).ok_or(Refusal::Invalid)?;
+        let number = door.services().create_pin_factory(of, table.plain.clone())?;
+        if let Some(it) = door.inner().filters.get_mut(&of) {
+            it.pins.push(Arc::new(table));
+        }
+        Ok(number)
+    });
+    if let Ok(made) = made {
+        // SAFETY: The caller promises the same.
+        unsafe { write(number, made) };
+    }
+    status(made.map(|_| ()))
+}
+
+/// Enables or disables the device classes of a factory: nobody looks for those here.
+///
+/// # Safety
+///
+/// None of its own: the factory is looked up, and not followed.
+pub unsafe extern "win64-unwind" fn KsFilterFactorySetDeviceClassesState(
+    of: *mut KSFILTERFACTORY,
+    _enabled: BOOLEAN,
+) -> NTSTATUS {
+    const NAME: &str = "KsFilterFactorySetDeviceClassesState";
+    let found = factory(of, NAME);
+    called(NAME, Ceiling::Passive, found, STATUS_INVALID_PARAMETER, |_, _| STATUS_SUCCESS)
+}
+
+/// Says that the hardware has a DMA adapter.
+///
+/// # Safety
+///
+/// None of its own: the device is looked up, and the adapter is not followed.
+pub unsafe extern "win64-unwind" fn KsDeviceRegisterAdapterObject(
+    of: *mut KSDEVICE,
+    _adapter: PVOID,
+    _most: u32,
+    _stride: u32,
+) {
+    const NAME: &str = "KsDeviceRegisterAdapterObject";
+    let found = device(of, NAME);
+    called(NAME, Ceiling::Passive, found, (), |door, ()| {
+        // It fails only where the device is gone.
+        let _ = door.services().register_dma();
+    });
+}

@@ -1,0 +1,152 @@
+//! The table of all `Ks*` functions: what is behind each name, and where its import leads.
+
+use crate::ks::gate::Ceiling;
+use crate::ks::traps::{ADDRESSES, TRAPS};
+use crate::ks::{
+    _KsEdit, KsAcquireControl, KsAcquireDevice, KsAddItemToObjectBag, KsAllocateObjectBag,
+    KsCompletePendingRequest, KsCopyObjectBagItems, KsCreateDefaultAllocatorEx,
+    KsCreateFilterFactory, KsDeviceRegisterAdapterObject, KsFilterAcquireProcessingMutex,
+    KsFilterAttemptProcessing, KsFilterCreatePinFactory, KsFilterFactorySetDeviceClassesState,
+    KsFilterGetChildPinCount, KsFilterGetFirstChildPin, KsFilterReleaseProcessingMutex,
+    KsFreeObjectBag, KsGetDevice, KsGetFilterFromIrp, KsGetFirstChild, KsGetNextSibling,
+    KsGetParent, KsGetPinFromIrp, KsInitializeDriver, KsPinAcquireProcessingMutex,
+    KsPinAttemptProcessing, KsPinGetAndGate, KsPinGetFirstCloneStreamPointer,
+    KsPinGetLeadingEdgeStreamPointer, KsPinGetParentFilter, KsPinGetReferenceClockInterface,
+    KsPinGetTrailingEdgeStreamPointer, KsPinRegisterFrameReturnCallback,
+    KsPinReleaseProcessingMutex, KsPinSubmitFrame, KsReleaseControl, KsReleaseDevice,
+    KsRemoveItemFromObjectBag, KsStreamPointerAdvance, KsStreamPointerAdvanceOffsets,
+    KsStreamPointerAdvanceOffsetsAndUnlock, KsStreamPointerCancelTimeout, KsStreamPointerClone,
+    KsStreamPointerDelete, KsStreamPointerGetIrp, KsStreamPointerGetMdl,
+    KsStreamPointerGetNextClone, KsStreamPointerLock, KsStreamPointerScheduleTimeout,
+    KsStreamPointerSetStatusCode, KsStreamPointerUnlock,
+};
+use flight::{Irql, RuleId, Support};
+
+/// A line of the table: a function that a minidriver imports by name.
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
+    /// Its Windows name.
+    pub name: &'static str,
+    /// How much of it there is. Behind an absent one is a trap that says its name.
+    pub state: Support,
+    /// How high the level may be where it is called; none, if nothing is documented.
+    pub ceiling: Option<Irql>,
+    /// The rules that are judged in it, besides that on its level.
+    pub rules: &'static [RuleId],
+    /// Where a driver's import of it leads.
+    pub address: *const (),
+}
+
+const fn level(ceiling: Ceiling) -> Option<Irql> {
+    match ceiling {
+        Ceiling::Passive => Some(Irql::Passive),
+        Ceiling::Dispatch => Some(Irql::Dispatch),
+        Ceiling::Unjudged => None,
+    }
+}
+
+macro_rules! functions {
+    ($($name:ident $ceiling:ident { $($rule:ident)* } $(lacks $lacks:literal)?;)*) => {
+        const SERVED: &[Function] = &[$(Function {
+            name: stringify!($name),
+            state: Support::lacking(concat!($($lacks)?)),
+            ceiling: level(Ceiling::$ceiling),
+            rules: &[$(RuleId::$rule),*],
+            address: $name as *const (),
+        }),*];
+    };
+}
+
+functions! {
+    KsAcquireControl Passive { KS_MUTEX_001 KS_MUTEX_002 KS_MUTEX_003 KS_MUTEX_005 };
+    KsAcquireDevice Passive { KS_MUTEX_001 KS_MUTEX_002 KS_MUTEX_005 };
+    KsAddItemToObjectBag Passive { KS_BAG_001 KS_BAG_003 };
+    KsAllocateObjectBag Passive { KS_BAG_006 };
+    KsCompletePendingRequest Dispatch { KS_PIN_002 KS_DEV_004 } lacks "the status in the request is not seen: it counts as success";
+    KsCopyObjectBagItems Passive { KS_BAG_001 };
+    KsCreateDefaultAllocatorEx Unjudged { KS_ALLOC_023 } lacks "its arguments are judged, and it is refused: no allocators as file objects";
+    KsCreateFilterFactory Passive { KS_DEV_003 } lacks "the name, the security and the power routines are not looked at";
+    KsDeviceRegisterAdapterObject Passive { KS_DEV_007 } lacks "no mappings are made";
+    KsFilterAcquireProcessingMutex Passive { KS_MUTEX_001 KS_MUTEX_002 KS_MUTEX_005 };
+    KsFilterAttemptProcessing Dispatch {  } lacks "it is always a job: nothing is processed inside this call";
+    KsFilterCreatePinFactory Passive { KS_MUTEX_004 };
+    KsFilterFactorySetDeviceClassesState Passive {  } lacks "nobody looks for device classes";
+    KsFilterGetChildPinCount Passive { KS_MUTEX_004 };
+    KsFilterGetFirstChildPin Passive { KS_MUTEX_004 };
+    KsFilterReleaseProcessingMutex Passive { KS_MUTEX_005 };
+    KsFreeObjectBag Passive { KS_BAG_006 };
+    KsGetDevice Passive {  };
+    KsGetFilterFromIrp Unjudged {  } lacks "requests have no layout: they are known by address";
+    KsGetFirstChild Passive { KS_MUTEX_004 };
+    KsGetNextSibling Passive { KS_MUTEX_004 };
+    KsGetParent Passive {  } lacks "whether the mutex is held is not looked at";
+    KsGetPinFromIrp Unjudged {  } lacks "requests have no layout: they are known by address";
+    KsInitializeDriver Passive {  } lacks "the registry path is empty";
+    KsPinAcquireProcessingMutex Passive { KS_MUTEX_001 KS_MUTEX_002 KS_MUTEX_005 };
+    KsPinAttemptProcessing Dispatch { KS_PROC_002 KS_PROC_004 } lacks "it is always a job: nothing is processed inside this call";
+    KsPinGetAndGate Unjudged { KS_PROC_006 } lacks "what the driver does to it is seen when it returns";
+    KsPinGetFirstCloneStreamPointer Dispatch { KS_PIN_004 };
+    KsPinGetLeadingEdgeStreamPointer Dispatch { KS_PTR_001 KS_PTR_002 KS_PIN_004 } lacks "unlocked it is NULL where no frame is there";
+    KsPinGetParentFilter Passive { KS_PIN_004 } lacks "whether the mutex is held is not looked at";
+    KsPinGetReferenceClockInterface Passive {  } lacks "the clock is always there, and is the time of the flight";
+    KsPinGetTrailingEdgeStreamPointer Dispatch { KS_PTR_010 } lacks "unlocked it is NULL where no frame is there";
+    KsPinRegisterFrameReturnCallback Passive { KS_STATE_008 };
+    KsPinReleaseProcessingMutex Passive { KS_MUTEX_005 };
+    KsPinSubmitFrame Dispatch { KS_STATE_009 };
+    KsReleaseControl Passive { KS_MUTEX_005 };
+    KsReleaseDevice Passive { KS_MUTEX_005 };
+    KsRemoveItemFromObjectBag Passive { KS_BAG_001 KS_BAG_004 };
+    KsStreamPointerAdvance Dispatch { KS_PTR_013 };
+    KsStreamPointerAdvanceOffsets Dispatch { KS_PTR_008 KS_PTR_013 };
+    KsStreamPointerAdvanceOffsetsAndUnlock Dispatch { KS_PTR_008 KS_PTR_013 };
+    KsStreamPointerCancelTimeout Dispatch { KS_PTR_012 };
+    KsStreamPointerClone Dispatch { KS_PTR_005 KS_PTR_007 };
+    KsStreamPointerDelete Dispatch { KS_PTR_003 KS_PTR_004 };
+    KsStreamPointerGetIrp Dispatch { KS_PTR_009 } lacks "requests have no layout, and each has one frame";
+    KsStreamPointerGetMdl Dispatch { KS_PTR_009 } lacks "it has no page numbers";
+    KsStreamPointerGetNextClone Dispatch { KS_PTR_004 };
+    KsStreamPointerLock Dispatch { KS_PTR_001 KS_PTR_002 KS_DEV_007 };
+    KsStreamPointerScheduleTimeout Dispatch { KS_PTR_012 };
+    KsStreamPointerSetStatusCode Dispatch {  } lacks "nothing comes of it";
+    KsStreamPointerUnlock Dispatch { KS_PTR_013 };
+    _KsEdit Passive { KS_BAG_001 KS_BAG_005 KS_FRAMING_005 };
+}
+
+const COUNT: usize = SERVED.len() + TRAPS.len();
+
+/// Every function that a minidriver can import: the served ones, then the traps by what they need.
+pub const FUNCTIONS: &[Function] = &{
+    let mut all = [SERVED[0]; COUNT];
+    let mut at = 0;
+    while at < COUNT {
+        if at < SERVED.len() {
+            all[at] = SERVED[at];
+        } else {
+            let trap = at - SERVED.len();
+            let (name, ceiling, why) = TRAPS[trap];
+            all[at] = Function {
+                name,
+                state: Support::Absent(why),
+                ceiling: level(ceiling),
+                rules: &[],
+                address: ADDRESSES[trap],
+            };
+        }
+        at += 1;
+    }
+    all
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_name_is_there_once_and_leads_somewhere() {
+        let names: BTreeSet<&str> = FUNCTIONS.iter().map(|it| it.name).collect();
+        assert_eq!(names.len(), FUNCTIONS.len());
+        assert!(FUNCTIONS.iter().all(|it| !it.address.is_null()));
+        assert!(SERVED.is_sorted_by(|a, b| a.name < b.name), "by name");
+    }
+}

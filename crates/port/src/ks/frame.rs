@@ -1,0 +1,272 @@
+//! Frames and stream pointers, as their driver sees them: `KSSTREAM_POINTER`, `KSSTREAM_HEADER`.
+//!
+//! A header is a frame's, and shared by all pointers to it. What the driver writes there is told
+//! to the class driver before it does anything with a pointer to the frame.
+
+use crate::ks::door::{Door, Inner};
+use crate::ks::object::{self, Object};
+use crate::ks::place::Place;
+use abi::MDL;
+use abi::ks::{
+    KSSTREAM_HEADER, KSSTREAM_HEADER_OPTIONSF_DATADISCONTINUITY,
+    KSSTREAM_HEADER_OPTIONSF_DURATIONVALID, KSSTREAM_HEADER_OPTIONSF_ENDOFSTREAM,
+    KSSTREAM_HEADER_OPTIONSF_TIMEVALID, KSSTREAM_POINTER, KSSTREAM_POINTER_OFFSET, KSTIME,
+    PFNKSSTREAMPOINTER,
+};
+use flight::RuleId;
+use std::mem::offset_of;
+use std::ptr;
+use stream::{FrameId, Header, PinId, PointerId, PointerView};
+
+/// The longest header there is: more is a driver's arithmetic gone wrong.
+const MOST_HEADER: u32 = 1 << 16;
+
+/// A stream pointer.
+pub(crate) struct Pointer {
+    /// Its `KSSTREAM_POINTER`, and the driver's context behind it.
+    pub(crate) place: Place,
+    pub(crate) pin: PinId,
+    /// The frame it was shown with.
+    frame: Option<FrameId>,
+    /// What the driver has called when its frame is cancelled, and when its time is over.
+    pub(crate) cancel: Option<PFNKSSTREAMPOINTER>,
+    pub(crate) timeout: Option<PFNKSSTREAMPOINTER>,
+}
+
+/// A frame.
+pub(crate) struct Frame {
+    pin: PinId,
+    header: Place,
+    /// What the class driver knows of the header.
+    known: Header,
+    mdl: Place,
+}
+
+impl Inner {
+    /// A pin is gone, and its pointers and frames with it.
+    pub(crate) fn forget_frames(&mut self, pin: PinId) {
+        let frames = self.frames.iter().filter(|(_, it)| it.pin == pin).map(|(it, _)| *it);
+        for frame in frames.collect::<Vec<_>>() {
+            self.frames.remove(&frame);
+            if let Some(it) = self.requests.remove(&frame.subject()) {
+                object::leave(it.address());
+            }
+        }
+        let mine = self.pointers.iter().filter(|(_, it)| it.pin == pin).map(|(it, _)| *it);
+        for pointer in mine.collect::<Vec<_>>() {
+            self.end_pointer(pointer);
+        }
+        let clocks = self.clocks.iter().filter(|(_, it)| it.pin == pin).map(|(it, _)| *it);
+        for clock in clocks.collect::<Vec<_>>() {
+            object::leave(clock);
+            self.clocks.remove(&clock);
+        }
+    }
+
+    /// A pointer is gone.
+    pub(crate) fn end_pointer(&mut self, pointer: PointerId) {
+        if let Some(it) = self.pointers.remove(&pointer) {
+            Door::rest(self, it.place, pointer.subject(), RuleId::KS_PTR_004);
+        }
+    }
+}
+
+impl Door {
+    /// A pointer, as the driver sees it, and as it is now; `context` is how many bytes are behind
+    /// one that is new.
+    pub(crate) fn show_pointer(
+        &self,
+        pointer: PointerId,
+        context: u32,
+        cancel: Option<PFNKSSTREAMPOINTER>,
+    ) -> *mut KSSTREAM_POINTER {
+        let Ok(view) = self.services().look(pointer) else { return ptr::null_mut() };
+        if self.pin(view.pin).is_none() {
+            return ptr::null_mut();
+        }
+        let mut inner = self.inner();
+        let inner = &mut *inner;
+        inner.pointers.entry(pointer).or_insert_with(|| {
+            let size = size_of::<KSSTREAM_POINTER>();
+            let place = Place::new(size + context as usize);
+            object::enter(place.address(), self.me(), Object::Pointer(pointer));
+            if context > 0 {
+                place.write(offset_of!(KSSTREAM_POINTER, Context), place.address() + size);
+            }
+            Pointer { place, pin: view.pin, frame: None, cancel, timeout: None }
+        });
+        fill(inner, pointer, &view)
+    }
+
+    /// Shows a pointer as it is after something was done with it.
+    pub(crate) fn show_again(&self, pointer: PointerId) {
+        if self.inner().pointers.contains_key(&pointer) {
+            self.show_pointer(pointer, 0, None);
+        }
+    }
+
+    /// Tells the class driver what the driver has written to the header behind a pointer.
+    pub(crate) fn take_header(&self, pointer: PointerId) {
+        let written = {
+            let inner = self.inner();
+            let frame = inner.pointers.get(&pointer).and_then(|it| it.frame);
+            let frame = frame.and_then(|it| Some((it, inner.frames.get(&it)?)));
+            frame.and_then(|(number, it)| {
+                let now = parse(&it.header.read(0)?);
+                (now != it.known).then_some((number, now))
+            })
+        };
+        let Some((number, now)) = written else { return };
+        // A pointer that is not locked is named there.
+        let taken = self.services().set_header(pointer, now).is_ok();
+        let mut inner = self.inner();
+        if let Some(it) = inner.frames.get_mut(&number) {
+            if taken {
+                it.known = now;
+            } else {
+                let known = it.known;
+                write_header(&it.header, &known);
+            }
+        }
+    }
+
+    /// A list for the hardware, of the frame behind a pointer.
+    pub(crate) fn mdl(&self, pointer: PointerId) -> *mut MDL {
+        let inner = self.inner();
+        let frame = inner.pointers.get(&pointer).and_then(|it| it.frame);
+        let it = frame.and_then(|it| inner.frames.get(&it));
+        it.map_or(ptr::null_mut(), |it| it.mdl.pointer())
+    }
+}
+
+fn fill(inner: &mut Inner, pointer: PointerId, view: &PointerView) -> *mut KSSTREAM_POINTER {
+    let pin = inner.pins.get(&view.pin);
+    let (out, size) = pin.map_or((true, 0), |it| (it.is_out(), it.header_size()));
+    let pin = pin.map_or(ptr::null_mut(), |it| it.place.pointer());
+    let shown = view.frame.filter(|_| view.locked);
+    let header = shown.map(|frame| {
+        let it = inner.frames.entry(frame).or_insert_with(|| Frame::new(view, size));
+        it.refresh(view);
+        it.header.pointer()
+    });
+    let Some(it) = inner.pointers.get_mut(&pointer) else { return ptr::null_mut() };
+    it.frame = view.frame;
+    let start = it.place.address();
+    let [in_at, out_at] =
+        [offset_of!(KSSTREAM_POINTER, OffsetIn), offset_of!(KSSTREAM_POINTER, OffsetOut)];
+    let offset = KSSTREAM_POINTER_OFFSET {
+        Data: match view.data {
+            0 => ptr::null_mut(),
+            data => ptr::with_exposed_provenance_mut(data + view.offset as usize),
+        },
+        Count: view.offset.saturating_add(view.remaining),
+        Remaining: view.remaining,
+    };
+    let none = KSSTREAM_POINTER_OFFSET::ZERO;
+    let context: usize = it.place.read(offset_of!(KSSTREAM_POINTER, Context)).unwrap_or(0);
+    let whole = KSSTREAM_POINTER {
+        Context: ptr::with_exposed_provenance_mut(context),
+        Pin: pin,
+        StreamHeader: header.unwrap_or(ptr::null_mut()),
+        Offset: ptr::with_exposed_provenance_mut(start + if out { out_at } else { in_at }),
+        OffsetIn: if out { none } else { offset },
+        OffsetOut: if out { offset } else { none },
+    };
+    it.place.write(0, whole);
+    it.place.pointer()
+}
+
+impl Frame {
+    fn new(view: &PointerView, size: u32) -> Self {
+        let least = u32::try_from(size_of::<KSSTREAM_HEADER>()).unwrap_or(0);
+        let size = size.clamp(least, MOST_HEADER);
+        let header = Place::new(size as usize);
+        header.write(0, KSSTREAM_HEADER { Size: size, ..KSSTREAM_HEADER::ZERO });
+        write_header(&header, &Header::default());
+        Self { pin: view.pin, header, known: Header::default(), mdl: Place::of(MDL::ZERO) }
+    }
+
+    fn refresh(&mut self, view: &PointerView) {
+        if self.known != view.header {
+            self.known = view.header;
+            write_header(&self.header, &view.header);
+        }
+        let Some(it) = self.header.read::<KSSTREAM_HEADER>(0) else { return };
+        let data = ptr::with_exposed_provenance_mut(view.data);
+        self.header.write(0, KSSTREAM_HEADER { FrameExtent: view.bytes, Data: data, ..it });
+        let mdl = MDL {
+            MappedSystemVa: data,
+            StartVa: ptr::with_exposed_provenance_mut(view.data & !4095),
+            ByteCount: view.bytes,
+            ByteOffset: u32::try_from(view.data & 4095).unwrap_or(0),
+            ..MDL::ZERO
+        };
+        self.mdl.write(0, mdl);
+    }
+}
+
+/// What a header says, in plain words.
+///
+/// WINDOWS: `PresentationTime` is `Time` * `Numerator` / `Denominator`, and it and `Duration`
+/// count with their flags (documented).
+pub(crate) fn parse(it: &KSSTREAM_HEADER) -> Header {
+    let has = |flag: u32| it.OptionsFlags & flag != 0;
+    let KSTIME { Time, Numerator, Denominator } = it.PresentationTime;
+    let scaled = i128::from(Time) * i128::from(Numerator) / i128::from(Denominator.max(1));
+    let time = u64::try_from(scaled.max(0)).unwrap_or(u64::MAX);
+    let duration = u64::try_from(it.Duration.max(0)).unwrap_or(0);
+    Header {
+        time: if has(KSSTREAM_HEADER_OPTIONSF_TIMEVALID) { time } else { 0 },
+        duration: if has(KSSTREAM_HEADER_OPTIONSF_DURATIONVALID) { duration } else { 0 },
+        used: it.DataUsed,
+        end: has(KSSTREAM_HEADER_OPTIONSF_ENDOFSTREAM),
+        discontinuity: has(KSSTREAM_HEADER_OPTIONSF_DATADISCONTINUITY),
+    }
+}
+
+fn write_header(place: &Place, header: &Header) {
+    let Some(it) = place.read::<KSSTREAM_HEADER>(0) else { return };
+    let signed = |it: u64| i64::try_from(it).unwrap_or(i64::MAX);
+    let flag = |is: bool, flag: u32| if is { flag } else { 0 };
+    let flags = flag(header.time > 0, KSSTREAM_HEADER_OPTIONSF_TIMEVALID)
+        | flag(header.duration > 0, KSSTREAM_HEADER_OPTIONSF_DURATIONVALID)
+        | flag(header.end, KSSTREAM_HEADER_OPTIONSF_ENDOFSTREAM)
+        | flag(header.discontinuity, KSSTREAM_HEADER_OPTIONSF_DATADISCONTINUITY);
+    let it = KSSTREAM_HEADER {
+        PresentationTime: KSTIME { Time: signed(header.time), Numerator: 1, Denominator: 1 },
+        Duration: signed(header.duration),
+        DataUsed: header.used,
+        OptionsFlags: flags,
+        ..it
+    };
+    place.write(0, it);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_read_back_as_it_was_written() {
+        let all = [
+            Header::default(),
+            Header { time: 5, duration: 7, used: 9, end: true, discontinuity: true },
+        ];
+        for header in all {
+            let place = Place::of(KSSTREAM_HEADER::ZERO);
+            write_header(&place, &header);
+            assert_eq!(parse(&place.read(0).unwrap()), header);
+        }
+    }
+
+    #[test]
+    fn times_are_fractions_and_count_with_their_flag() {
+        let time = KSTIME { Time: 10, Numerator: 3, Denominator: 2 };
+        let mut it = KSSTREAM_HEADER { PresentationTime: time, ..KSSTREAM_HEADER::ZERO };
+        assert_eq!(parse(&it).time, 0);
+        it.OptionsFlags = KSSTREAM_HEADER_OPTIONSF_TIMEVALID;
+        assert_eq!(parse(&it).time, 15);
+        it.PresentationTime = KSTIME { Time: i64::MIN, Numerator: u32::MAX, Denominator: 0 };
+        assert_eq!(parse(&it).time, 0);
+    }
+}

@@ -1,0 +1,101 @@
+//! The memory of frames where drivers have pointers: the pool of one of them.
+
+use flight::Pool as _;
+use nt::Pool;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use stream::{FrameMemory, MemoryKind};
+
+const TAG: u32 = u32::from_le_bytes(*b"KsFr");
+/// What blocks of the pool are aligned to, as a mask.
+const SMALL: usize = 15;
+const PAGE: usize = 4095;
+
+/// A pool, as memory of frames.
+pub struct PoolMemory {
+    pool: Arc<Pool>,
+    /// The pieces that begin inside of their block, and their kinds.
+    pieces: Mutex<BTreeMap<usize, (usize, MemoryKind)>>,
+}
+
+impl PoolMemory {
+    /// Frames in this pool.
+    pub fn new(pool: Arc<Pool>) -> Arc<Self> {
+        Arc::new(Self { pool, pieces: Mutex::default() })
+    }
+
+    fn books(&self) -> MutexGuard<'_, BTreeMap<usize, (usize, MemoryKind)>> {
+        self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FrameMemory for PoolMemory {
+    fn make(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
+        let (bytes, mask) = (bytes as usize, alignment as usize);
+        let natural = if bytes > PAGE { PAGE } else { SMALL };
+        let more = if mask > natural { mask } else { 0 };
+        let block = self.pool.take(bytes.checked_add(more)?, TAG)?;
+        let word = block.checked_add(more)? & !mask;
+        let word = if more == 0 { block } else { word };
+        self.books().insert(word, (block, kind));
+        Some(word)
+    }
+
+    fn free(&self, word: usize) -> bool {
+        // What its driver took by itself is no piece of ours, and begins where it begins.
+        let block = self.books().remove(&word).map_or(word, |(block, _)| block);
+        let there = self.pool.extent(block).is_some();
+        if there {
+            self.pool.free(block, 0);
+        }
+        there
+    }
+
+    fn read(&self, word: usize, offset: u32, into: &mut [u8]) -> bool {
+        word.checked_add(offset as usize).is_some_and(|it| self.pool.read(it, into))
+    }
+
+    fn write(&self, word: usize, offset: u32, bytes: &[u8]) -> bool {
+        word.checked_add(offset as usize).is_some_and(|it| self.pool.write(it, bytes))
+    }
+
+    fn extent(&self, word: usize) -> Option<(u32, MemoryKind)> {
+        let (bytes, paged) = self.pool.extent(word)?;
+        let kind = self.books().get(&word).map(|(_, kind)| *kind);
+        let plain = if paged { MemoryKind::Paged } else { MemoryKind::NonPaged };
+        Some((u32::try_from(bytes).unwrap_or(u32::MAX), kind.unwrap_or(plain)))
+    }
+
+    fn pieces(&self) -> usize {
+        self.pool.live()
+    }
+}
+
+impl fmt::Debug for PoolMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolMemory").field("pieces", &self.books().len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flight::Log;
+
+    #[test]
+    fn pieces_are_aligned_and_end_where_their_block_ends() {
+        let pool = Pool::new(Arc::new(Log::silent()));
+        let memory = PoolMemory::new(pool.clone());
+        for (bytes, mask) in [(64, 15), (100, 255), (5000, 63), (64, 0), (64, 8191)] {
+            let word = memory.make(bytes, mask, MemoryKind::NonPaged).unwrap();
+            assert_eq!(word & mask as usize, 0);
+            assert!(memory.write(word, bytes - 4, &[7; 4]) && !memory.write(word, u32::MAX, &[1]));
+            let mut read = [0; 4];
+            assert!(memory.read(word, bytes - 4, &mut read) && read == [7; 4]);
+            assert!(memory.extent(word).unwrap().0 >= bytes);
+            assert!(memory.free(word) && !memory.free(word));
+        }
+        assert_eq!(memory.pieces(), 0);
+    }
+}

@@ -1,0 +1,328 @@
+//! Pins, as their driver sees them: `KSPIN`, filled before a call and looked at after.
+//!
+//! Two threads may be inside the driver for one pin, so what is compared is what was shown last
+//! and not what a call began with.
+#![expect(unsafe_code, reason = "reads descriptors that a driver has edited")]
+
+use crate::gate::read;
+use crate::ks::describe::{PinTable, bytes, framing};
+use crate::ks::door::{Door, word};
+use crate::ks::object::{self, Object};
+use crate::ks::place::Place;
+use abi::ks::{
+    KSFILTER, KSGATE, KSINTERFACESETID_Standard, KSMEDIUMSETID_Standard, KSPIN, KSPIN_DATAFLOW_IN,
+    KSPIN_DATAFLOW_OUT, KSPIN_DESCRIPTOR_EX, KSPIN_INTERFACE, KSPIN_MEDIUM, KSPRIORITY,
+    KSPRIORITY_NORMAL, KSRESET_END, KSSTATE, PFNKSPINFRAMERETURN,
+};
+use flight::{RuleId, Who};
+use std::mem::offset_of;
+use std::ptr;
+use std::sync::Arc;
+use stream::{BagOf, Flow, Format, FramingForm, PinId, PinView, State};
+
+/// A pin.
+pub(crate) struct Pin {
+    /// Its `KSPIN`.
+    pub(crate) place: Place,
+    /// The same as it was shown. The driver does not know it.
+    shown: Place,
+    format: Place,
+    bytes: Vec<u8>,
+    /// Formats it had: a driver may look at the last one.
+    formats: Vec<Place>,
+    pub(crate) table: Arc<PinTable>,
+    /// What its descriptor says of frames.
+    framing: Option<FramingForm>,
+    pub(crate) frame_return: Option<PFNKSPINFRAMERETURN>,
+    /// Its gate, if the driver has asked for it, and how many of its inputs we know to be off.
+    pub(crate) gate: Option<(Place, i32)>,
+}
+
+macro_rules! members {
+    ($($name:ident $size:literal)*) => {
+        [$((stringify!($name), offset_of!(KSPIN, $name), $size)),*]
+    };
+}
+
+/// What is not the driver's: name, place, size. `Context` is, and `Descriptor` can be edited.
+const MEMBERS: [(&str, usize, usize); 13] = members! {
+    Bag 8 Id 4 Communication 4 ConnectionIsExternal 1 ConnectionInterface 24 ConnectionMedium 24
+    ConnectionPriority 8 ConnectionFormat 8 AttributeList 8 DataFlow 4 DeviceState 4 ResetState 4
+    ClientState 4
+};
+const DESCRIPTOR: usize = offset_of!(KSPIN, Descriptor);
+const HEADER_SIZE: (&str, usize, usize) =
+    ("StreamHeaderSize", offset_of!(KSPIN, StreamHeaderSize), 4);
+
+fn number(state: State) -> KSSTATE {
+    state as KSSTATE
+}
+
+/// What a call may change of a pin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Under {
+    /// It is being created: the size of headers is the driver's to say.
+    Create,
+    /// The control mutex: its descriptor may be edited.
+    Control,
+    /// Nothing of it.
+    Nothing,
+}
+
+impl Pin {
+    fn same(&self, (_, offset, size): (&str, usize, usize)) -> bool {
+        (offset..offset + size).all(|at| self.place.read::<u8>(at) == self.shown.read::<u8>(at))
+    }
+
+    fn copy(&self, (_, offset, size): (&str, usize, usize), back: bool) {
+        let (from, to) = if back { (&self.shown, &self.place) } else { (&self.place, &self.shown) };
+        for at in offset..offset + size {
+            to.write(at, from.read::<u8>(at).unwrap_or(0));
+        }
+    }
+
+    fn show<T: crate::ks::place::Plain>(&self, offset: usize, value: T) {
+        self.place.write(offset, value);
+        self.shown.write(offset, value);
+    }
+
+    /// How many bytes a header of its frames has.
+    pub(crate) fn header_size(&self) -> u32 {
+        let bytes = (0..4).map(|at| self.shown.read::<u8>(HEADER_SIZE.1 + at).unwrap_or(0));
+        u32::from_le_bytes(bytes.collect::<Vec<_>>().try_into().unwrap_or_default())
+    }
+
+    /// The driver's word for it.
+    pub(crate) fn word(&self) -> usize {
+        self.place.read(offset_of!(KSPIN, Context)).unwrap_or(0)
+    }
+
+    pub(crate) fn is_out(&self) -> bool {
+        self.table.plain.flow == Flow::Out
+    }
+
+    fn set_states(&self, client: State, device: State) {
+        for (offset, state) in
+            [(offset_of!(KSPIN, ClientState), client), (offset_of!(KSPIN, DeviceState), device)]
+        {
+            for (at, byte) in number(state).to_le_bytes().iter().enumerate() {
+                self.show(offset + at, *byte);
+            }
+        }
+    }
+
+    fn set_format(&mut self, format: &Format) {
+        let now = bytes(format);
+        if now == self.bytes {
+            return;
+        }
+        let old = std::mem::replace(&mut self.format, Place::bytes(&now));
+        self.formats.push(old);
+        self.bytes = now;
+        self.show(offset_of!(KSPIN, ConnectionFormat), self.format.address());
+    }
+}
+
+impl Door {
+    /// A pin, as the driver sees it, which has met it or is about to.
+    pub(crate) fn pin(&self, pin: PinId) -> Option<*mut KSPIN> {
+        if let Some(it) = self.inner().pins.get(&pin) {
+            return Some(it.place.pointer());
+        }
+        self.fill_pin(&self.services().see_pin(pin)?)
+    }
+
+    /// A pin for a call of its driver's, as it is now.
+    pub(crate) fn fill_pin(&self, view: &PinView) -> Option<*mut KSPIN> {
+        self.filter(view.filter)?;
+        let mut inner = self.inner();
+        let inner = &mut *inner;
+        if let Some(it) = inner.pins.get_mut(&view.pin) {
+            it.set_format(&view.format);
+            it.set_states(view.client, view.state);
+            return Some(it.place.pointer());
+        }
+        let bag = self.bag(inner, BagOf::Pin(view.pin));
+        let of = inner.filters.get(&view.filter)?;
+        let table = of.pins.get(view.factory as usize)?.clone();
+        let now = bytes(&view.format);
+        let format = Place::bytes(&now);
+        let standard = |set| KSPIN_INTERFACE { Set: set, Id: 0, Flags: 0 };
+        let out = table.plain.flow == Flow::Out;
+        let medium: KSPIN_MEDIUM = standard(KSMEDIUMSETID_Standard);
+        let it = KSPIN {
+            Descriptor: ptr::with_exposed_provenance(table.at),
+            Bag: bag,
+            // WINDOWS: a child begins with the context of its parent (documented).
+            Context: word(&of.place, offset_of!(KSFILTER, Context)),
+            Id: view.factory,
+            Communication: table.communication,
+            ConnectionInterface: standard(KSINTERFACESETID_Standard),
+            ConnectionMedium: medium,
+            ConnectionPriority: KSPRIORITY {
+                PriorityClass: KSPRIORITY_NORMAL,
+                PrioritySubClass: 1,
+            },
+            ConnectionFormat: format.pointer(),
+            DataFlow: if out { KSPIN_DATAFLOW_OUT } else { KSPIN_DATAFLOW_IN },
+            ResetState: KSRESET_END,
+            DeviceState: number(view.state),
+            ClientState: number(view.client),
+            ..KSPIN::ZERO
+        };
+        let (place, shown) = (Place::of(it), Place::of(it));
+        object::enter(place.address(), self.me(), Object::Pin(view.pin));
+        let pointer = place.pointer();
+        let framing = table.plain.framing.clone();
+        let pin = Pin {
+            place,
+            shown,
+            format,
+            bytes: now,
+            formats: Vec::new(),
+            table,
+            framing,
+            frame_return: None,
+            gate: None,
+        };
+        inner.pins.insert(view.pin, pin);
+        Some(pointer)
+    }
+
+    /// A state was answered: where the pin is now.
+    pub(crate) fn reached(&self, pin: PinId, client: State, device: State) {
+        let mut inner = self.inner();
+        if let Some(it) = inner.pins.get_mut(&pin) {
+            it.set_states(client, device);
+            if let Some((_, off)) = it.gate.as_mut().filter(|_| device == State::Stop) {
+                *off = 0; // The class driver forgets what is off when it takes frames back.
+            }
+        }
+    }
+
+    /// Entry rules: what of its pins is not the driver's, it leaves alone. It is put back.
+    pub(crate) fn compare_pins(&self, about: Option<PinId>, under: Under, place: &'static str) {
+        let judged: Vec<(PinId, Option<String>)> = {
+            let inner = self.inner();
+            let all = inner.pins.iter();
+            all.map(|(pin, it)| (*pin, it.compare(*pin, about == Some(*pin), under))).collect()
+        };
+        let log = self.services().log();
+        for (pin, broken) in judged {
+            log.judge(RuleId::KS_PIN_007, Who::Driver, pin.subject(), place, broken);
+        }
+        self.compare_gates();
+        if let Some(pin) = about.filter(|_| under != Under::Nothing) {
+            self.compare_descriptor(pin);
+        }
+    }
+
+    /// The descriptor of a pin may have been edited, and with it what it asks of frames.
+    fn compare_descriptor(&self, pin: PinId) {
+        let services = self.services();
+        let Some((now, before, framing_then, own)) = self.inner().pins.get(&pin).map(|it| {
+            let now: usize = it.place.read(DESCRIPTOR).unwrap_or(0);
+            let before: usize = it.shown.read(DESCRIPTOR).unwrap_or(0);
+            (now, before, it.framing.clone(), it.table.at)
+        }) else {
+            return;
+        };
+        let bagged = |it: usize| services.bags_with(it).contains(&BagOf::Pin(pin));
+        let mut broken = None;
+        let mut at = now;
+        if now != before && now != own && !bagged(now) {
+            broken = Some(format!(
+                "the descriptor of {} was replaced by one that KsEdit did not make",
+                pin.subject()
+            ));
+            at = before;
+        }
+        let from: *const KSPIN_DESCRIPTOR_EX = ptr::with_exposed_provenance(at);
+        // SAFETY: It is the driver's descriptor, which whoever filled it in vouches for, or a copy
+        // of it that is in the pin's bag.
+        let descriptor = unsafe { read(from) };
+        // SAFETY: The driver's descriptors are vouched for, and what it edits are copies of them.
+        let framing_now =
+            descriptor.and_then(|it| unsafe { framing(it.AllocatorFraming) }.ok().flatten());
+        let changed = framing_now != framing_then;
+        if changed && at == own && broken.is_none() {
+            broken = Some(format!(
+                "the framing of {} was changed in the descriptor of all its pins: KsEdit makes a \
+                 copy for one",
+                pin.subject()
+            ));
+        }
+        let edits = changed && broken.is_none();
+        {
+            let mut inner = self.inner();
+            let Some(it) = inner.pins.get_mut(&pin) else { return };
+            it.show(DESCRIPTOR, at);
+            it.framing.clone_from(&framing_now);
+        }
+        if now != before || changed {
+            let log = services.log();
+            log.judge(RuleId::KS_BAG_005, Who::Driver, pin.subject(), "_KsEdit", broken);
+        }
+        if edits {
+            // What it breaks is named there.
+            let _ = services.edit_framing(pin, framing_now);
+        }
+    }
+
+    /// Gates are changed in place: what the class driver knows of them follows.
+    fn compare_gates(&self) {
+        let changed: Vec<(PinId, i32, i32)> = {
+            let mut inner = self.inner();
+            let mut changed = Vec::new();
+            for (pin, it) in &mut inner.pins {
+                let Some((gate, off)) = &mut it.gate else { continue };
+                let now = gate.read::<KSGATE>(0).map_or(0, |it| 1_i32.saturating_sub(it.Count));
+                if now != *off {
+                    changed.push((*pin, *off, now));
+                    *off = now.max(0);
+                    gate.write(0, KSGATE { Count: 1 - now.max(0), ..KSGATE::ZERO });
+                }
+            }
+            changed
+        };
+        for (pin, before, now) in changed {
+            // One more off is an input that was added so or turned off; one less was turned on.
+            // What cannot be is named there.
+            for _ in before..now.min(before.saturating_add(64)) {
+                let _ = self.services().add_gate_input(pin, false);
+            }
+            for _ in now.max(before.saturating_sub(64))..before {
+                let _ = self.services().turn_gate_input(pin, true);
+            }
+        }
+    }
+}
+
+impl Pin {
+    fn compare(&self, pin: PinId, about: bool, under: Under) -> Option<String> {
+        if about && under == Under::Create {
+            self.copy(HEADER_SIZE, false);
+        }
+        let members = MEMBERS.iter().copied().chain([HEADER_SIZE]);
+        let changed = members.filter(|it| !self.same(*it)).map(|it| {
+            self.copy(it, true);
+            it.0
+        });
+        let mut changed: Vec<&str> = changed.collect();
+        let format = Place::bytes(&self.bytes);
+        let whole = 0..self.bytes.len();
+        if whole.clone().any(|at| self.format.read::<u8>(at) != format.read::<u8>(at)) {
+            changed.push("*ConnectionFormat");
+            for at in whole {
+                self.format.write(at, format.read::<u8>(at).unwrap_or(0));
+            }
+        }
+        (!changed.is_empty()).then(|| {
+            format!(
+                "the driver changed {} of the KSPIN of {}: only Context is its own",
+                changed.join(", "),
+                pin.subject()
+            )
+        })
+    }
+}

@@ -1,0 +1,151 @@
+//! Memory that a driver is shown, and that is ours.
+//!
+//! No reference to it is ever made, so nothing the driver does with its pointer contradicts what
+//! the compiler believes.
+//!
+//! # Invariants
+//!
+//! 1. `address` was allocated with `layout`, its provenance is exposed, every byte of it has been
+//!    written, and only `drop` gives it back.
+#![expect(unsafe_code, reason = "owns the memory of structures that a driver sees")]
+
+use abi::MDL;
+use abi::ks::{
+    IKsReferenceClock, KSDATAFORMAT, KSDEVICE, KSFILTER, KSFILTERFACTORY, KSGATE, KSPIN,
+    KSPROCESSPIN, KSPROCESSPIN_INDEXENTRY, KSSTREAM_HEADER, KSSTREAM_POINTER,
+};
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr;
+
+/// What memory of a thing that has ended is filled with.
+const ENDED: u8 = 0xDD;
+const ALIGN: usize = 16;
+
+/// A piece of memory.
+#[derive(Debug)]
+pub(crate) struct Place {
+    address: usize,
+    layout: Layout,
+}
+
+/// A structure of which any bytes are a value.
+pub(crate) trait Plain: Copy {}
+
+macro_rules! plain {
+    ($($name:ty)*) => { $(impl Plain for $name {})* };
+}
+
+plain! {
+    IKsReferenceClock KSDATAFORMAT KSDEVICE KSFILTER KSFILTERFACTORY KSGATE KSPIN KSPROCESSPIN
+    KSPROCESSPIN_INDEXENTRY KSSTREAM_HEADER KSSTREAM_POINTER MDL usize u8
+}
+
+impl Place {
+    /// So many bytes of zeroes, and at least one.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let layout = Layout::from_size_align(bytes.max(1).next_multiple_of(ALIGN), ALIGN);
+        let layout = layout.unwrap_or(Layout::new::<[u128; 1]>());
+        // SAFETY: The layout has a size.
+        let start = unsafe { alloc_zeroed(layout) };
+        if start.is_null() {
+            handle_alloc_error(layout);
+        }
+        Self { address: start.expose_provenance(), layout }
+    }
+
+    /// Memory with a value in it.
+    pub(crate) fn of<T: Plain>(value: T) -> Self {
+        let place = Self::new(size_of::<T>());
+        place.write(0, value);
+        place
+    }
+
+    /// Memory with these bytes.
+    pub(crate) fn bytes(bytes: &[u8]) -> Self {
+        let place = Self::new(bytes.len());
+        for (at, byte) in bytes.iter().enumerate() {
+            place.write(at, *byte);
+        }
+        place
+    }
+
+    /// Where it is.
+    pub(crate) fn address(&self) -> usize {
+        self.address
+    }
+
+    /// Where it is, for a driver.
+    pub(crate) fn pointer<T>(&self) -> *mut T {
+        ptr::with_exposed_provenance_mut(self.address)
+    }
+
+    /// Reads a value. What is not in it is not read: then all is zero.
+    pub(crate) fn read<T: Plain>(&self, offset: usize) -> Option<T> {
+        let from = self.at::<T>(offset)?.cast_const();
+        // SAFETY: By invariant 1 the bytes are ours and written, and any of them are a `T`.
+        // Volatile, because a driver may have changed them.
+        Some(unsafe { from.read_volatile() })
+    }
+
+    /// Writes a value. What does not fit is not written.
+    pub(crate) fn write<T: Plain>(&self, offset: usize, value: T) {
+        if let Some(to) = self.at::<T>(offset) {
+            // SAFETY: By invariant 1 the bytes are ours.
+            unsafe { to.write_volatile(value) };
+        }
+    }
+
+    fn at<T>(&self, offset: usize) -> Option<*mut T> {
+        let end = offset.checked_add(size_of::<T>())?;
+        let fits =
+            end <= self.layout.size() && (self.address + offset).is_multiple_of(align_of::<T>());
+        fits.then(|| ptr::with_exposed_provenance_mut(self.address + offset))
+    }
+
+    /// The thing has ended: who looks sees a pattern.
+    pub(crate) fn end(&self) {
+        (0..self.layout.size()).for_each(|at| self.write(at, ENDED));
+    }
+
+    /// Whether nobody has written to it since it ended. It is as before again.
+    pub(crate) fn rests(&self) -> bool {
+        let pattern = usize::from_ne_bytes([ENDED; size_of::<usize>()]);
+        let words = (0..self.layout.size()).step_by(size_of::<usize>());
+        let rests = words.into_iter().all(|at| self.read(at) == Some(pattern));
+        if !rests {
+            self.end();
+        }
+        rests
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let start: *mut u8 = ptr::with_exposed_provenance_mut(self.address);
+        // SAFETY: By invariant 1 it was allocated with this layout and is given back once.
+        unsafe { dealloc(start, self.layout) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_inside_is_neither_read_nor_written() {
+        let place = Place::new(24);
+        place.write(8, 7_usize);
+        assert_eq!((place.read(8), place.read::<usize>(3)), (Some(7_usize), None));
+        assert_eq!(place.read::<usize>(32), None);
+        place.write(32, 9_usize);
+    }
+
+    #[test]
+    fn who_writes_to_what_has_ended_is_seen_once() {
+        let place = Place::of(1_usize);
+        place.end();
+        assert!(place.rests());
+        place.write(5, 0_u8);
+        assert!(!place.rests() && place.rests());
+    }
+}

@@ -1,0 +1,138 @@
+//! Requests, which a driver knows by address: nothing of their layout is published.
+#![expect(unsafe_code, reason = "a driver calls these as C")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::ks::door::Door;
+use crate::ks::gate::{Ceiling, called, request};
+use crate::ks::object::{self, Object};
+use crate::ks::pin::Pin;
+use crate::ks::place::Place;
+use abi::ks::{
+    KSFILTER, KSPIN, PFNKSDEFAULTALLOCATE, PFNKSDEFAULTFREE, PFNKSDELETEALLOCATOR,
+    PFNKSINITIALIZEALLOCATOR,
+};
+use abi::status::{STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_PARAMETER};
+use abi::{NTSTATUS, PIRP, PVOID};
+use flight::{Kind, RuleId, Subject, Who};
+use std::ptr;
+use std::sync::Arc;
+use stream::{FilterId, PinId};
+
+/// So many bytes a driver may look at: all are zero.
+const BYTES: usize = 512;
+
+impl Door {
+    /// A request about something.
+    pub(crate) fn begin_request(&self, about: Subject) -> PIRP {
+        let place = Place::new(BYTES);
+        let of = matches!(about.kind, Kind::Pin | Kind::Filter).then_some(about);
+        object::enter(place.address(), self.me(), Object::Irp(of));
+        let pointer = place.pointer();
+        if let Some(old) = self.inner().requests.insert(about, place) {
+            object::leave(old.address());
+        }
+        pointer
+    }
+
+    /// It is answered.
+    pub(crate) fn end_request(&self, about: Subject) {
+        if let Some(it) = self.inner().requests.remove(&about) {
+            object::leave(it.address());
+        }
+    }
+}
+
+fn of_irp(irp: PIRP) -> Option<(Arc<Door>, Subject)> {
+    match object::find(irp.addr()) {
+        Some((door, Object::Irp(Some(it)))) => Some((door, it)),
+        _ => None,
+    }
+}
+
+/// The pin that a request is about, or NULL.
+///
+/// # Safety
+///
+/// None of its own: the request is looked up, and not followed.
+pub unsafe extern "win64-unwind" fn KsGetPinFromIrp(irp: PIRP) -> *mut KSPIN {
+    let found = of_irp(irp);
+    called("KsGetPinFromIrp", Ceiling::Unjudged, found, ptr::null_mut(), |door, it| {
+        let pin = (it.kind == Kind::Pin).then_some(PinId(it.number));
+        pin.and_then(|it| door.pin(it)).unwrap_or(ptr::null_mut())
+    })
+}
+
+/// The filter that a request is about, or whose pin, or NULL.
+///
+/// # Safety
+///
+/// As of [`KsGetPinFromIrp`].
+pub unsafe extern "win64-unwind" fn KsGetFilterFromIrp(irp: PIRP) -> *mut KSFILTER {
+    let found = of_irp(irp);
+    called("KsGetFilterFromIrp", Ceiling::Unjudged, found, ptr::null_mut(), |door, it| {
+        let filter = match it.kind {
+            Kind::Pin => door.services().see_pin(PinId(it.number)).map(|it| it.filter),
+            _ => Some(FilterId(it.number)),
+        };
+        filter.and_then(|it| door.filter(it)).unwrap_or(ptr::null_mut())
+    })
+}
+
+/// Ends a create or close that the driver answered with pending.
+///
+/// WINDOWS: the status is in the request, whose layout is not published: it counts as success.
+///
+/// # Safety
+///
+/// As of [`KsGetPinFromIrp`].
+pub unsafe extern "win64-unwind" fn KsCompletePendingRequest(irp: PIRP) {
+    const NAME: &str = "KsCompletePendingRequest";
+    let found = request(irp, NAME);
+    called(NAME, Ceiling::Dispatch, found, (), |door, it| {
+        let Some(about) = it else { return };
+        let word = match about.kind {
+            Kind::Pin => door.inner().pins.get(&PinId(about.number)).map_or(0, Pin::word),
+            _ => 0,
+        };
+        // A driver may complete it before it has answered.
+        let _ = door.services().mark_pending(about);
+        // What it breaks is named there.
+        let _ = door.services().complete_pending(about, Ok(()), word);
+        door.end_request(about);
+    });
+}
+
+/// Makes an allocator for a request that asks for one. There are none: it only looks at what it
+/// is given.
+///
+/// # Safety
+///
+/// As of [`KsGetPinFromIrp`]: nothing is called.
+pub unsafe extern "win64-unwind" fn KsCreateDefaultAllocatorEx(
+    irp: PIRP,
+    context: PVOID,
+    allocate: Option<PFNKSDEFAULTALLOCATE>,
+    free: Option<PFNKSDEFAULTFREE>,
+    initialize: Option<PFNKSINITIALIZEALLOCATOR>,
+    delete: Option<PFNKSDELETEALLOCATOR>,
+) -> NTSTATUS {
+    const NAME: &str = "KsCreateDefaultAllocatorEx";
+    let found = request(irp, NAME);
+    called(NAME, Ceiling::Unjudged, found, STATUS_INVALID_PARAMETER, |door, _| {
+        let others = [
+            ("InitializeContext", !context.is_null()),
+            ("DefaultFree", free.is_some()),
+            ("InitializeAllocator", initialize.is_some()),
+            ("DeleteAllocator", delete.is_some()),
+        ];
+        let others: Vec<&str> = others.iter().filter(|it| it.1).map(|it| it.0).collect();
+        let broken = (allocate.is_none() && !others.is_empty()).then(|| {
+            format!("{NAME} was called without DefaultAllocate, and with {}", others.join(", "))
+        });
+        let refused = broken.is_some();
+        let device = door.services().device().subject();
+        let log = door.services().log();
+        log.judge(RuleId::KS_ALLOC_023, Who::Driver, device, NAME, broken);
+        if refused { STATUS_INVALID_PARAMETER } else { STATUS_INVALID_DEVICE_REQUEST }
+    })
+}

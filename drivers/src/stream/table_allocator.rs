@@ -1,0 +1,130 @@
+//! The allocator of the source with a table: frames of pool memory, kept until it is deleted.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use super::table::own;
+use crate::block::{Kind, free, pointer, take};
+use abi::ks::{KSALLOCATOR_DISPATCH, KSALLOCATOR_FRAMING, KSPIN};
+use abi::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_SUCCESS};
+use abi::{NTSTATUS, PVOID};
+use nt::{ExAllocatePool2, ExFreePoolWithTag, POOL_FLAG_NON_PAGED};
+use std::ptr;
+use std::sync::atomic::Ordering::SeqCst;
+
+const TAG: u32 = u32::from_le_bytes(*b"WtFr");
+/// How many frames it keeps.
+const MOST: usize = 8;
+
+/// An allocator: its context.
+#[repr(C)]
+pub(crate) struct Allocator {
+    bytes: u32,
+    kept: [PVOID; MOST],
+}
+
+impl Kind for Allocator {
+    const SIGNATURE: u32 = u32::from_le_bytes(*b"kall");
+}
+
+pub(crate) const ALLOCATOR: KSALLOCATOR_DISPATCH = KSALLOCATOR_DISPATCH {
+    InitializeAllocator: Some(initialize),
+    DeleteAllocator: Some(delete),
+    Allocate: Some(allocate),
+    Free: Some(free_frame),
+};
+
+pub(crate) unsafe extern "win64-unwind" fn initialize(
+    pin: *mut KSPIN,
+    framing: *mut KSALLOCATOR_FRAMING,
+    context: *mut PVOID,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let bytes = unsafe { (*framing).FrameSize };
+    let made = take(Allocator { bytes, kept: [ptr::null_mut(); MOST] });
+    if made.is_null() {
+        return STATUS_INSUFFICIENT_RESOURCES;
+    }
+    // SAFETY: The pin is there.
+    if let Some(own) = unsafe { own(pin) } {
+        own.allocator.store(made, SeqCst);
+    }
+    // SAFETY: It is a place for a pointer.
+    unsafe { context.write(made) };
+    STATUS_SUCCESS
+}
+
+/// A frame that was freed, or a new one.
+pub(crate) unsafe extern "win64-unwind" fn allocate(context: PVOID) -> PVOID {
+    // SAFETY: The context is this allocator's, which lives.
+    let Some(it) = (unsafe { pointer::<Allocator>(context) }) else { return ptr::null_mut() };
+    for at in 0..MOST {
+        // SAFETY: As above, and no other call of it runs.
+        let place = unsafe { &raw mut (*it).kept[at] };
+        // SAFETY: As above.
+        let kept = unsafe { place.replace(ptr::null_mut()) };
+        if !kept.is_null() {
+            return kept;
+        }
+    }
+    // SAFETY: As above.
+    let bytes = unsafe { (*it).bytes };
+    // SAFETY: It asks for nothing.
+    unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, bytes as usize, TAG) }
+}
+
+/// Keeps a frame for the next time.
+pub(crate) unsafe extern "win64-unwind" fn free_frame(context: PVOID, frame: PVOID) {
+    // SAFETY: The context is this allocator's, which lives.
+    let Some(it) = (unsafe { pointer::<Allocator>(context) }) else { return };
+    for at in 0..MOST {
+        // SAFETY: As above, and no other call of it runs.
+        let place = unsafe { &raw mut (*it).kept[at] };
+        // SAFETY: As above.
+        if unsafe { place.read() }.is_null() {
+            // SAFETY: As above.
+            unsafe { place.write(frame) };
+            return;
+        }
+    }
+    // SAFETY: Nobody has the frame any more.
+    unsafe { ExFreePoolWithTag(frame, TAG) };
+}
+
+/// A frame that is kept, or NULL.
+///
+/// # Safety
+///
+/// The context is NULL, or an allocator's, which lives or rests.
+pub(crate) unsafe fn first_kept(context: PVOID) -> PVOID {
+    // SAFETY: The caller promises the same.
+    let Some(it) = (unsafe { pointer::<Allocator>(context) }) else { return ptr::null_mut() };
+    // SAFETY: As above, and no other call of it runs.
+    let kept = unsafe { (*it).kept };
+    kept.into_iter().find(|it| !it.is_null()).unwrap_or(ptr::null_mut())
+}
+
+/// Frees the frames that are kept.
+///
+/// # Safety
+///
+/// The context is an allocator's, which lives.
+pub(crate) unsafe fn free_kept(context: PVOID) {
+    loop {
+        // SAFETY: The caller promises the same.
+        let Some(it) = (unsafe { pointer::<Allocator>(context) }) else { return };
+        // SAFETY: As above, and no other call of it runs.
+        let kept = unsafe { (*it).kept };
+        let Some(at) = kept.iter().position(|frame| !frame.is_null()) else { return };
+        // SAFETY: As above.
+        unsafe { (*it).kept[at] = ptr::null_mut() };
+        // SAFETY: Nobody has the frame any more.
+        unsafe { ExFreePoolWithTag(kept[at], TAG) };
+    }
+}
+
+/// Releases all that the allocator has.
+pub(crate) unsafe extern "win64-unwind" fn delete(context: PVOID) {
+    // SAFETY: The context is this allocator's, which lives.
+    unsafe { free_kept(context) };
+    // SAFETY: This is the last call about it.
+    unsafe { free(context) };
+}

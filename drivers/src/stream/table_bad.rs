@@ -1,0 +1,427 @@
+//! What the bad ones among the sources with a table do: one entry each.
+#![expect(unsafe_code, reason = "drivers written against the C interface")]
+
+use super::pattern::BYTES;
+use super::table::{
+    Device, create_pin, delete_clones, fill, locked_then, own, process_how, process_pin,
+    process_with, set_format, set_state, timed_out,
+};
+use super::table_allocator::{
+    Allocator, allocate, delete, first_kept, free_frame, free_kept, initialize,
+};
+use crate::block::{Kind, find, take, value};
+use abi::ks::{
+    KSALLOCATOR_FRAMING, KSATTRIBUTE_LIST, KSDATAFORMAT, KSDATARANGE, KSDEVICE, KSFILTER,
+    KSMULTIPLE_ITEM, KSPIN, KSSTATE, KSSTATE_ACQUIRE, KSSTATE_PAUSE, KSSTATE_RUN, KSSTATE_STOP,
+    KSSTREAM_POINTER, KSSTREAM_POINTER_STATE_LOCKED,
+};
+use abi::status::{
+    STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_DEVICE_REQUEST, STATUS_PENDING, STATUS_SUCCESS,
+};
+use abi::{NTSTATUS, PIRP, PVOID};
+use nt::{ExAllocatePool2, ExFreePool, KeDelayExecutionThread, POOL_FLAG_NON_PAGED};
+use port::ks::{
+    KsAcquireControl, KsAcquireDevice, KsCreateDefaultAllocatorEx, KsGetDevice, KsGetFirstChild,
+    KsPinAttemptProcessing, KsPinGetLeadingEdgeStreamPointer, KsStreamPointerAdvanceOffsets,
+    KsStreamPointerDelete, KsStreamPointerUnlock,
+};
+use std::ptr;
+use std::sync::atomic::Ordering::SeqCst;
+
+const TAG: u32 = u32::from_le_bytes(*b"WtBa");
+
+/// Frees the frames, and keeps the context.
+pub(crate) unsafe extern "win64-unwind" fn leaks_context(context: PVOID) {
+    // SAFETY: The context is this allocator's, which lives.
+    unsafe { free_kept(context) };
+}
+
+/// Does nothing yet.
+pub(crate) unsafe extern "win64-unwind" fn deletes_later(_context: PVOID) {}
+
+/// Deletes the allocator when the pin is closed.
+pub(crate) unsafe extern "win64-unwind" fn closes_and_deletes(
+    pin: *mut KSPIN,
+    _irp: PIRP,
+) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    if let Some(own) = unsafe { own(pin) } {
+        let context = own.allocator.swap(ptr::null_mut(), SeqCst);
+        // SAFETY: It was not deleted.
+        unsafe { delete(context) };
+    }
+    STATUS_SUCCESS
+}
+
+/// Writes to the context of an allocator that was deleted.
+pub(crate) unsafe extern "win64-unwind" fn closes_and_writes(
+    pin: *mut KSPIN,
+    _irp: PIRP,
+) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    if let Some(own) = unsafe { own(pin) } {
+        let context = own.allocator.load(SeqCst);
+        if !context.is_null() {
+            let first = value::<Allocator>(context).cast::<u32>();
+            // SAFETY: A block that was freed rests, and can be written to.
+            unsafe { first.write_unaligned(7) };
+        }
+    }
+    STATUS_SUCCESS
+}
+
+/// Stops with what is in flight.
+pub(crate) unsafe extern "win64-unwind" fn keeps_clones(
+    pin: *mut KSPIN,
+    to: KSSTATE,
+    from: KSSTATE,
+) -> NTSTATUS {
+    if to == KSSTATE_STOP {
+        return STATUS_SUCCESS;
+    }
+    // SAFETY: The caller promises the same.
+    unsafe { set_state(pin, to, from) }
+}
+
+/// Stops, and keeps its clock.
+pub(crate) unsafe extern "win64-unwind" fn keeps_clock(
+    pin: *mut KSPIN,
+    to: KSSTATE,
+    from: KSSTATE,
+) -> NTSTATUS {
+    if to == KSSTATE_STOP {
+        // SAFETY: The pin is there.
+        unsafe { delete_clones(pin) };
+        return STATUS_SUCCESS;
+    }
+    // SAFETY: The caller promises the same.
+    unsafe { set_state(pin, to, from) }
+}
+
+/// Wants to go from state to state in steps, though its pin jumps.
+pub(crate) unsafe extern "win64-unwind" fn refuses_jumps(
+    pin: *mut KSPIN,
+    to: KSSTATE,
+    from: KSSTATE,
+) -> NTSTATUS {
+    if to == KSSTATE_STOP && from == KSSTATE_RUN {
+        return STATUS_INVALID_DEVICE_REQUEST;
+    }
+    // SAFETY: The caller promises the same.
+    unsafe { set_state(pin, to, from) }
+}
+
+/// Answers that it is not there yet.
+pub(crate) unsafe extern "win64-unwind" fn pends_state(
+    pin: *mut KSPIN,
+    to: KSSTATE,
+    from: KSSTATE,
+) -> NTSTATUS {
+    // SAFETY: The caller promises the same.
+    let status = unsafe { set_state(pin, to, from) };
+    if to == KSSTATE_PAUSE { STATUS_PENDING } else { status }
+}
+
+/// Makes a context, and fails without freeing it.
+pub(crate) unsafe extern "win64-unwind" fn fails_untidily(
+    pin: *mut KSPIN,
+    framing: *mut KSALLOCATOR_FRAMING,
+    context: *mut PVOID,
+) -> NTSTATUS {
+    // SAFETY: The caller promises the same.
+    let _made = unsafe { initialize(pin, framing, context) };
+    STATUS_INSUFFICIENT_RESOURCES
+}
+
+/// Succeeds without a context.
+pub(crate) unsafe extern "win64-unwind" fn no_context(
+    _pin: *mut KSPIN,
+    _framing: *mut KSALLOCATOR_FRAMING,
+    _context: *mut PVOID,
+) -> NTSTATUS {
+    STATUS_SUCCESS
+}
+
+/// Frames that are half as long as they must be.
+pub(crate) unsafe extern "win64-unwind" fn short_frame(_context: PVOID) -> PVOID {
+    // SAFETY: It asks for nothing.
+    unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, BYTES as usize / 2, TAG) }
+}
+
+/// Gives them back.
+pub(crate) unsafe extern "win64-unwind" fn free_short(_context: PVOID, frame: PVOID) {
+    // SAFETY: Nobody has the frame any more.
+    unsafe { ExFreePool(frame) };
+}
+
+/// The same frame, again and again.
+pub(crate) unsafe extern "win64-unwind" fn same_frame(context: PVOID) -> PVOID {
+    // SAFETY: The context is this allocator's, which lives.
+    let frame = unsafe { allocate(context) };
+    // SAFETY: As above. It is out and kept.
+    unsafe { free_frame(context, frame) };
+    frame
+}
+
+/// Waits at dispatch level.
+pub(crate) unsafe extern "win64-unwind" fn process_and_wait(pin: *mut KSPIN) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    unsafe { process_with(pin, Some(waits)) }
+}
+
+unsafe extern "win64-unwind" fn waits(clone: *mut KSSTREAM_POINTER) {
+    let interval = -10_i64;
+    // SAFETY: It is a number.
+    unsafe { KeDelayExecutionThread(0, 0, &raw const interval) };
+    // SAFETY: The clone is there.
+    unsafe { timed_out(clone) };
+}
+
+/// Asks for its device at dispatch level.
+pub(crate) unsafe extern "win64-unwind" fn process_and_ask(pin: *mut KSPIN) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    unsafe { process_with(pin, Some(asks)) }
+}
+
+unsafe extern "win64-unwind" fn asks(clone: *mut KSSTREAM_POINTER) {
+    // SAFETY: The clone is there.
+    let pin = unsafe { (*clone).Pin };
+    // SAFETY: The pin is looked up.
+    unsafe { KsGetDevice(pin.cast()) };
+    // SAFETY: The clone is there.
+    unsafe { timed_out(clone) };
+}
+
+/// Takes the device mutex at dispatch level.
+pub(crate) unsafe extern "win64-unwind" fn process_and_lock(pin: *mut KSPIN) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    unsafe { process_with(pin, Some(locks)) }
+}
+
+unsafe extern "win64-unwind" fn locks(clone: *mut KSSTREAM_POINTER) {
+    // SAFETY: The clone is there.
+    let pin = unsafe { (*clone).Pin };
+    // SAFETY: What it is given is looked up.
+    unsafe { KsAcquireControl(pin.cast()) };
+    // SAFETY: The clone is there.
+    unsafe { timed_out(clone) };
+}
+
+/// Completes a frame twice.
+pub(crate) unsafe extern "win64-unwind" fn process_twice(pin: *mut KSPIN) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    unsafe { process_with(pin, Some(deletes_twice)) }
+}
+
+unsafe extern "win64-unwind" fn deletes_twice(clone: *mut KSSTREAM_POINTER) {
+    // SAFETY: The clone is there.
+    unsafe { timed_out(clone) };
+    // SAFETY: What it is given is looked up.
+    unsafe { KsStreamPointerDelete(clone) };
+}
+
+/// Says that it used more bytes than a frame has.
+pub(crate) unsafe extern "win64-unwind" fn process_too_much(pin: *mut KSPIN) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    unsafe { process_with(pin, Some(overstates)) }
+}
+
+unsafe extern "win64-unwind" fn overstates(clone: *mut KSSTREAM_POINTER) {
+    // SAFETY: The clone is there, and locked.
+    unsafe { fill(clone) };
+    // SAFETY: As above.
+    let header = unsafe { (*clone).StreamHeader };
+    // SAFETY: A locked pointer has a header.
+    unsafe { (*header).DataUsed = BYTES + 1 };
+    // SAFETY: As above.
+    unsafe { KsStreamPointerDelete(clone) };
+}
+
+/// Writes a header through a pointer that it has unlocked.
+pub(crate) unsafe extern "win64-unwind" fn process_unlocked(pin: *mut KSPIN) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    unsafe { process_with(pin, Some(writes_unlocked)) }
+}
+
+unsafe extern "win64-unwind" fn writes_unlocked(clone: *mut KSSTREAM_POINTER) {
+    // SAFETY: The clone is there.
+    let header = unsafe { (*clone).StreamHeader };
+    // SAFETY: As above.
+    unsafe { fill(clone) };
+    // SAFETY: As above.
+    unsafe { KsStreamPointerUnlock(clone, 0) };
+    // SAFETY: The header of a frame stays, and is not the driver's any more.
+    unsafe { (*header).DataUsed = 1 };
+    // SAFETY: As above.
+    unsafe { KsStreamPointerDelete(clone) };
+}
+
+/// Goes on beyond the end of a frame.
+pub(crate) unsafe extern "win64-unwind" fn process_too_far(pin: *mut KSPIN) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    let edge = unsafe { KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_LOCKED) };
+    if !edge.is_null() {
+        // SAFETY: The edge is there.
+        unsafe { KsStreamPointerAdvanceOffsets(edge, 0, BYTES + 1, 0) };
+    }
+    // SAFETY: The pin is there.
+    unsafe { process_pin(pin) }
+}
+
+/// Deletes its leading edge.
+pub(crate) unsafe extern "win64-unwind" fn deletes_edge(pin: *mut KSPIN) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    let edge = unsafe { KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_LOCKED) };
+    if !edge.is_null() {
+        // SAFETY: The edge is there.
+        unsafe { KsStreamPointerDelete(edge) };
+    }
+    // SAFETY: The pin is there.
+    unsafe { process_pin(pin) }
+}
+
+/// Attempts to process no pin.
+pub(crate) unsafe extern "win64-unwind" fn attempts_nothing(pin: *mut KSPIN) -> NTSTATUS {
+    // SAFETY: What it is given is looked up.
+    unsafe { KsPinAttemptProcessing(ptr::null_mut(), 1) };
+    // SAFETY: The pin is there.
+    unsafe { process_pin(pin) }
+}
+
+/// Changes the state of its pin by itself.
+pub(crate) unsafe extern "win64-unwind" fn writes_state(pin: *mut KSPIN) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    unsafe { (*pin).DeviceState = KSSTATE_ACQUIRE };
+    // SAFETY: As above.
+    unsafe { process_pin(pin) }
+}
+
+/// Changes the format of its pin in place.
+pub(crate) unsafe extern "win64-unwind" fn writes_format(pin: *mut KSPIN) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    let format = unsafe { (*pin).ConnectionFormat };
+    // SAFETY: A pin has a format.
+    unsafe { (*format).SampleSize = 1 };
+    // SAFETY: As above.
+    unsafe { process_pin(pin) }
+}
+
+/// The pin that there was before.
+///
+/// # Safety
+///
+/// The filter is there.
+unsafe fn last_pin(filter: *mut KSFILTER) -> *mut KSPIN {
+    // SAFETY: The caller promises the same.
+    let context = unsafe { (*filter).Context };
+    // SAFETY: The context is the device's, which lives.
+    let device = unsafe { find::<Device>(context) };
+    device.map_or(ptr::null_mut(), |it| it.last.load(SeqCst))
+}
+
+/// Asks for the edge of a pin that is closed.
+pub(crate) unsafe extern "win64-unwind" fn uses_closed(
+    filter: *mut KSFILTER,
+    _irp: PIRP,
+) -> NTSTATUS {
+    // SAFETY: The filter is there.
+    let pin = unsafe { last_pin(filter) };
+    // SAFETY: What it is given is looked up.
+    unsafe { KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_LOCKED) };
+    STATUS_SUCCESS
+}
+
+/// Writes to the structure of a pin that is closed.
+pub(crate) unsafe extern "win64-unwind" fn writes_closed(
+    filter: *mut KSFILTER,
+    _irp: PIRP,
+) -> NTSTATUS {
+    // SAFETY: The filter is there.
+    let pin = unsafe { last_pin(filter) };
+    if !pin.is_null() {
+        // SAFETY: The structure of a pin rests after its end, and can be written to.
+        unsafe { (*pin).Context = ptr::null_mut() };
+    }
+    STATUS_SUCCESS
+}
+
+/// Frees its context, which is in the bag of its pin.
+pub(crate) unsafe extern "win64-unwind" fn frees_bagged(pin: *mut KSPIN, _irp: PIRP) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    let context = unsafe { (*pin).Context };
+    // SAFETY: It is not used afterwards.
+    unsafe { ExFreePool(context) };
+    STATUS_SUCCESS
+}
+
+/// Writes to a frame that it was told to free and keeps, when a format is set.
+pub(crate) unsafe extern "win64-unwind" fn writes_freed(
+    pin: *mut KSPIN,
+    old: *mut KSDATAFORMAT,
+    attributes: *mut KSMULTIPLE_ITEM,
+    range: *const KSDATARANGE,
+    list: *const KSATTRIBUTE_LIST,
+) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    if let Some(own) = unsafe { own(pin) } {
+        // SAFETY: The context is of an allocator that lives.
+        let frame = unsafe { first_kept(own.allocator.load(SeqCst)) };
+        if !frame.is_null() {
+            // SAFETY: The frame is memory of the driver's.
+            unsafe { frame.cast::<u8>().write(0x5a) };
+        }
+    }
+    // SAFETY: The caller promises the same.
+    unsafe { set_format(pin, old, attributes, range, list) }
+}
+
+/// Takes its device's mutex, and keeps it.
+pub(crate) unsafe extern "win64-unwind" fn keeps_mutex(device: *mut KSDEVICE) -> NTSTATUS {
+    // SAFETY: The device is there.
+    unsafe { KsAcquireDevice(device) };
+    STATUS_SUCCESS
+}
+
+/// Walks its filters without the mutex.
+pub(crate) unsafe extern "win64-unwind" fn walks_unlocked(device: *mut KSDEVICE) -> NTSTATUS {
+    // SAFETY: The device is there.
+    let factory = unsafe { KsGetFirstChild(device.cast()) };
+    // SAFETY: What it is given is looked up.
+    unsafe { KsGetFirstChild(factory) };
+    STATUS_SUCCESS
+}
+
+/// Takes a piece of memory for nothing.
+struct Idle;
+
+impl Kind for Idle {
+    const SIGNATURE: u32 = u32::from_le_bytes(*b"kidl");
+}
+
+/// Answers that its start is pending.
+pub(crate) unsafe extern "win64-unwind" fn pends_start(_device: *mut KSDEVICE) -> NTSTATUS {
+    STATUS_PENDING
+}
+
+/// Keeps a clone when its frame is cancelled.
+pub(crate) unsafe extern "win64-unwind" fn process_cancellable(pin: *mut KSPIN) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    unsafe { process_how(pin, Some(locked_then), Some(keeps_cancelled), true) }
+}
+
+unsafe extern "win64-unwind" fn keeps_cancelled(_clone: *mut KSSTREAM_POINTER) {}
+
+/// Takes memory when its device is added, and nothing frees it.
+pub(crate) unsafe extern "win64-unwind" fn adds_more(device: *mut KSDEVICE) -> NTSTATUS {
+    let _kept = take(Idle);
+    // SAFETY: The caller promises the same.
+    unsafe { super::table::add_device(device) }
+}
+
+/// Asks for a default allocator that frees what it does not allocate.
+pub(crate) unsafe extern "win64-unwind" fn half_default(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
+    // SAFETY: What it is given is looked up, and nothing is called.
+    unsafe { KsCreateDefaultAllocatorEx(irp, ptr::null_mut(), None, Some(free_short), None, None) };
+    // SAFETY: The caller promises the same.
+    unsafe { create_pin(pin, irp) }
+}

@@ -1,0 +1,330 @@
+//! The source with a table in other shapes: one that uses all it can, one whose filter processes,
+//! and one that sends frames of its own on.
+#![expect(unsafe_code, reason = "drivers written against the C interface")]
+
+use super::pattern::{BYTES, INTERVAL, picture};
+use super::table::{self, DEVICE, FILTER, GOOD, PIN, Shape, framing, laid, own};
+use abi::ks::{
+    KSDEVICE, KSDEVICE_DISPATCH, KSFILTER, KSFILTER_DISPATCH, KSPIN, KSPIN_DISPATCH,
+    KSPIN_FLAG_DISTINCT_TRAILING_EDGE, KSPROCESSPIN, KSPROCESSPIN_INDEXENTRY, KSSTATE,
+    KSSTATE_ACQUIRE, KSSTATE_PAUSE, KSSTATE_RUN, KSSTATE_STOP, KSSTREAM_HEADER,
+    KSSTREAM_HEADER_OPTIONSF_DATADISCONTINUITY, KSSTREAM_HEADER_OPTIONSF_DURATIONVALID,
+    KSSTREAM_HEADER_OPTIONSF_ENDOFSTREAM, KSSTREAM_POINTER_STATE_LOCKED,
+    KSSTREAM_POINTER_STATE_UNLOCKED,
+};
+use abi::status::{
+    STATUS_INVALID_DEVICE_REQUEST, STATUS_PENDING, STATUS_SUCCESS, STATUS_UNSUCCESSFUL,
+};
+use abi::{MDL, NTSTATUS, PIRP, PVOID, nt_success};
+use nt::{ExAllocatePool2, ExFreePool, POOL_FLAG_NON_PAGED};
+use port::ks::{
+    KsAcquireDevice, KsAddItemToObjectBag, KsAllocateObjectBag, KsCompletePendingRequest,
+    KsCopyObjectBagItems, KsCreateDefaultAllocatorEx, KsCreateFilterFactory,
+    KsFilterCreatePinFactory, KsFilterFactorySetDeviceClassesState, KsFilterGetChildPinCount,
+    KsFilterGetFirstChildPin, KsFreeObjectBag, KsGetDevice, KsGetFilterFromIrp, KsGetFirstChild,
+    KsGetNextSibling, KsGetParent, KsGetPinFromIrp, KsPinGetAndGate,
+    KsPinGetLeadingEdgeStreamPointer, KsPinGetParentFilter, KsPinGetTrailingEdgeStreamPointer,
+    KsPinRegisterFrameReturnCallback, KsPinSubmitFrame, KsReleaseDevice, KsRemoveItemFromObjectBag,
+    KsStreamPointerAdvance, KsStreamPointerAdvanceOffsets, KsStreamPointerAdvanceOffsetsAndUnlock,
+    KsStreamPointerGetIrp, KsStreamPointerGetMdl, KsStreamPointerGetNextClone,
+    KsStreamPointerSetStatusCode,
+};
+use std::ptr;
+use std::sync::atomic::Ordering::SeqCst;
+
+const TAG: u32 = u32::from_le_bytes(*b"WtSh");
+
+/// Uses all it can.
+pub(crate) const THOROUGH: Shape = Shape {
+    device: KSDEVICE_DISPATCH { PostStart: Some(looks_around), ..DEVICE },
+    filter: KSFILTER_DISPATCH { Create: Some(creates_later), ..FILTER },
+    pin: KSPIN_DISPATCH {
+        Create: Some(creates_pin),
+        Process: Some(processes),
+        SetDeviceState: Some(turns_gate),
+        ..PIN
+    },
+    flags: KSPIN_FLAG_DISTINCT_TRAILING_EDGE,
+    ..GOOD
+};
+
+fn must(is: bool) -> NTSTATUS {
+    if is { STATUS_SUCCESS } else { STATUS_UNSUCCESSFUL }
+}
+
+/// Frees an item of a bag.
+unsafe extern "win64-unwind" fn frees(item: PVOID) {
+    // SAFETY: It is pool memory, in no bag any more.
+    unsafe { ExFreePool(item) };
+}
+
+fn memory() -> PVOID {
+    // SAFETY: It asks for nothing.
+    unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, 32, TAG) }
+}
+
+/// Walks what there is, makes another factory, and puts things into bags.
+unsafe extern "win64-unwind" fn looks_around(device: *mut KSDEVICE) -> NTSTATUS {
+    // SAFETY: The device is there.
+    let KSDEVICE { Bag: bag, FunctionalDeviceObject: object, .. } = unsafe { device.read() };
+    let (mut own, mut made) = (ptr::null_mut(), ptr::null_mut());
+    let items = [memory(), memory(), memory()];
+    // SAFETY: What they are given is there, and the places are places.
+    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "all for one reason")]
+    let right = unsafe {
+        KsAcquireDevice(device);
+        let factory = KsGetFirstChild(device.cast());
+        let none = KsGetFirstChild(factory).is_null();
+        let parent = KsGetParent(factory) == device.cast() && KsGetDevice(factory) == device;
+        let descriptor = (*laid!(GOOD)).FilterDescriptors.read();
+        let null: PVOID = ptr::null_mut();
+        let status = KsCreateFilterFactory(
+            object,
+            descriptor,
+            null.cast(),
+            null,
+            0,
+            None,
+            None,
+            &raw mut made,
+        );
+        let second = KsGetNextSibling(factory) == made.cast();
+        let classes = KsFilterFactorySetDeviceClassesState(made, 1);
+        let bagged = KsAddItemToObjectBag(bag, items[0], None) == STATUS_SUCCESS
+            && KsAddItemToObjectBag(bag, items[1], Some(frees)) == STATUS_SUCCESS
+            && KsAllocateObjectBag(device, &raw mut own) == STATUS_SUCCESS
+            && KsAddItemToObjectBag(own, items[2], Some(frees)) == STATUS_SUCCESS
+            && KsCopyObjectBagItems(own, bag) == STATUS_SUCCESS;
+        let counts = KsRemoveItemFromObjectBag(own, items[0], 0) == 2
+            && KsRemoveItemFromObjectBag(own, items[0], 0) == 0;
+        KsFreeObjectBag(own);
+        let last = KsRemoveItemFromObjectBag(bag, items[0], 1) == 1;
+        KsReleaseDevice(device);
+        nt_success(status)
+            && nt_success(classes)
+            && none
+            && parent
+            && second
+            && bagged
+            && counts
+            && last
+    };
+    must(right)
+}
+
+/// Says that it creates a filter later, and does so at once.
+unsafe extern "win64-unwind" fn creates_later(filter: *mut KSFILTER, irp: PIRP) -> NTSTATUS {
+    // SAFETY: What they are given is there.
+    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "all for one reason")]
+    let right = unsafe {
+        let found = KsGetFilterFromIrp(irp) == filter && KsGetPinFromIrp(irp).is_null();
+        let mut number = 0;
+        let descriptor = (*(*laid!(GOOD)).FilterDescriptors.read()).PinDescriptors;
+        let status = KsFilterCreatePinFactory(filter, descriptor, &raw mut number);
+        found && nt_success(status) && number == 1 && KsFilterGetChildPinCount(filter, 0) == 0
+    };
+    if !right {
+        return STATUS_UNSUCCESSFUL;
+    }
+    // SAFETY: The request is pending from here on.
+    unsafe { KsCompletePendingRequest(irp) };
+    STATUS_PENDING
+}
+
+/// Looks at what is around a pin.
+unsafe extern "win64-unwind" fn creates_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
+    // SAFETY: What they are given is there.
+    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "all for one reason")]
+    let right = unsafe {
+        let filter = KsPinGetParentFilter(pin);
+        KsGetPinFromIrp(irp) == pin
+            && KsGetFilterFromIrp(irp) == filter
+            && KsGetParent(pin.cast()) == filter.cast()
+            && KsFilterGetFirstChildPin(filter, 0) == pin
+            && KsFilterGetChildPinCount(filter, 0) == 1
+            && KsGetNextSibling(pin.cast()).is_null()
+            && KsGetFirstChild(filter.cast()) == pin.cast()
+            && !KsPinGetAndGate(pin).is_null()
+            && KsCreateDefaultAllocatorEx(irp, ptr::null_mut(), None, None, None, None)
+                == STATUS_INVALID_DEVICE_REQUEST
+    };
+    if !right {
+        return STATUS_UNSUCCESSFUL;
+    }
+    // SAFETY: The caller promises the same.
+    unsafe { table::create_pin(pin, irp) }
+}
+
+/// Closes its gate where nothing is to be processed.
+unsafe extern "win64-unwind" fn turns_gate(
+    pin: *mut KSPIN,
+    to: KSSTATE,
+    from: KSSTATE,
+) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    let gate = unsafe { KsPinGetAndGate(pin) };
+    let change = match (from, to) {
+        (KSSTATE_STOP, KSSTATE_ACQUIRE) | (KSSTATE_RUN, KSSTATE_PAUSE) => -1,
+        (KSSTATE_PAUSE, KSSTATE_RUN) | (KSSTATE_ACQUIRE, KSSTATE_STOP) => 1,
+        _ => 0,
+    };
+    // SAFETY: A gate is changed in place.
+    unsafe { (*gate).Count += change };
+    // SAFETY: The caller promises the same.
+    unsafe { table::set_state(pin, to, from) }
+}
+
+/// Fills frames at once, and has its trailing edge follow.
+unsafe extern "win64-unwind" fn processes(pin: *mut KSPIN) -> NTSTATUS {
+    let (mut first, mut last) = (0, 0);
+    // SAFETY: What they are given is there, and the places are places.
+    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "all for one reason")]
+    unsafe {
+        let seen = KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_UNLOCKED);
+        if seen.is_null() || !(*seen).StreamHeader.is_null() {
+            return must(seen.is_null());
+        }
+        loop {
+            let edge = KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_LOCKED);
+            if edge.is_null() {
+                break;
+            }
+            let irp = KsStreamPointerGetIrp(edge, &raw mut first, &raw mut last);
+            let list: *mut MDL = KsStreamPointerGetMdl(edge);
+            let header = (*edge).StreamHeader;
+            let right = KsGetPinFromIrp(irp) == pin
+                && first == 1
+                && last == 1
+                && (*list).ByteCount == (*header).FrameExtent
+                && (*list).MappedSystemVa == (*header).Data
+                && KsStreamPointerSetStatusCode(edge, STATUS_SUCCESS) == STATUS_SUCCESS
+                && KsStreamPointerGetNextClone(edge).is_null();
+            if !right {
+                return STATUS_UNSUCCESSFUL;
+            }
+            table::fill(edge);
+            KsStreamPointerAdvanceOffsets(edge, 0, BYTES / 2, 0);
+            let half = (*(*edge).Offset).Remaining == BYTES - BYTES / 2;
+            KsStreamPointerAdvanceOffsetsAndUnlock(edge, 0, BYTES - BYTES / 2, 0);
+            if !half {
+                return STATUS_UNSUCCESSFUL;
+            }
+        }
+        let trailing = KsPinGetTrailingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_LOCKED);
+        while !trailing.is_null() && nt_success(KsStreamPointerAdvance(trailing)) {}
+    }
+    STATUS_SUCCESS
+}
+
+/// Its filter processes its pins.
+pub(crate) const CENTRIC: Shape = Shape {
+    filter: KSFILTER_DISPATCH { Process: Some(processes_filter), ..FILTER },
+    pin: KSPIN_DISPATCH { Process: None, ..PIN },
+    ..GOOD
+};
+
+unsafe extern "win64-unwind" fn processes_filter(
+    _filter: *mut KSFILTER,
+    index: *mut KSPROCESSPIN_INDEXENTRY,
+) -> NTSTATUS {
+    // SAFETY: The index has a line for each kind of pins.
+    let line = unsafe { index.read() };
+    for at in 0..line.Count as usize {
+        // SAFETY: There are so many.
+        let pin: *mut KSPROCESSPIN = unsafe { line.Pins.wrapping_add(at).read() };
+        // SAFETY: A line points to pins.
+        let edge = unsafe { (*pin).StreamPointer };
+        // SAFETY: The edge is there, and locked.
+        unsafe { table::fill(edge) };
+        // SAFETY: As above.
+        let there = unsafe { (*pin).BytesAvailable };
+        // SAFETY: As above.
+        unsafe { (*pin).BytesUsed = there.min(BYTES) };
+    }
+    STATUS_SUCCESS
+}
+
+/// Its frames are its own.
+pub(crate) const INJECTS: Shape = Shape {
+    pin: KSPIN_DISPATCH {
+        Create: Some(creates_injecting),
+        Process: None,
+        SetDeviceState: Some(injects),
+        ..PIN
+    },
+    allocator: None,
+    framing: framing(0),
+    ..GOOD
+};
+
+unsafe extern "win64-unwind" fn creates_injecting(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
+    // SAFETY: The caller promises the same.
+    let status = unsafe { table::create_pin(pin, irp) };
+    // SAFETY: The pin is there, and stopped.
+    unsafe { KsPinRegisterFrameReturnCallback(pin, Some(returned)) };
+    status
+}
+
+/// Sends the first frame when it begins to run; each one that comes back goes out again.
+unsafe extern "win64-unwind" fn injects(pin: *mut KSPIN, to: KSSTATE, from: KSSTATE) -> NTSTATUS {
+    // SAFETY: The caller promises the same.
+    let status = unsafe { table::set_state(pin, to, from) };
+    if (to, from) == (KSSTATE_RUN, KSSTATE_PAUSE) {
+        // SAFETY: It asks for nothing.
+        let frame = unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, BYTES as usize, TAG) };
+        // SAFETY: The pin is there, and the frame is the driver's.
+        unsafe { send(pin, frame) };
+    }
+    status
+}
+
+/// Fills a frame and sends it on, or frees it.
+///
+/// # Safety
+///
+/// The pin is there, and the frame is the driver's.
+unsafe fn send(pin: *mut KSPIN, frame: PVOID) {
+    // SAFETY: The pin is there.
+    let Some(own) = (unsafe { own(pin) }) else { return };
+    let number = own.pictures.fetch_add(1, SeqCst);
+    let bytes = picture(number);
+    // SAFETY: The frame has so many bytes.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), frame.cast::<u8>(), bytes.len()) };
+    let last = own.wanted.load(SeqCst) == number + 1;
+    let flag = |is: bool, flag: u32| if is { flag } else { 0 };
+    let mut header = KSSTREAM_HEADER {
+        Duration: i64::try_from(INTERVAL).unwrap_or(0),
+        FrameExtent: BYTES,
+        DataUsed: BYTES,
+        Data: frame,
+        OptionsFlags: KSSTREAM_HEADER_OPTIONSF_DURATIONVALID
+            | flag(number == 0, KSSTREAM_HEADER_OPTIONSF_DATADISCONTINUITY)
+            | flag(last, KSSTREAM_HEADER_OPTIONSF_ENDOFSTREAM),
+        ..KSSTREAM_HEADER::ZERO
+    };
+    // SAFETY: The pin is there, and so is the header for the call.
+    let status = unsafe { KsPinSubmitFrame(pin, frame, BYTES, &raw mut header, frame) };
+    if !nt_success(status) {
+        // SAFETY: Nobody has it.
+        unsafe { ExFreePool(frame) };
+    }
+}
+
+unsafe extern "win64-unwind" fn returned(
+    pin: *mut KSPIN,
+    data: PVOID,
+    _size: u32,
+    _list: *mut MDL,
+    context: PVOID,
+    _status: NTSTATUS,
+) {
+    // SAFETY: The pin is there.
+    let runs = unsafe { (*pin).ClientState } == KSSTATE_RUN;
+    if runs && data == context {
+        // SAFETY: The frame is the driver's again.
+        unsafe { send(pin, data) };
+    } else {
+        // SAFETY: As above.
+        unsafe { ExFreePool(data) };
+    }
+}

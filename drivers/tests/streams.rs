@@ -1,0 +1,287 @@
+//! Every streaming minidriver with a table, flown by the real class driver: the good ones are
+//! quiet, and of each bad one its own rule is found first.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use drivers::stream::pattern::{BYTES, INTERVAL, format, picture, wrong};
+use drivers::stream::{ListedTable, TABLES, find_table};
+use flight::{Crew, Event, Free, Log, Passive, Pool as _, RuleId, Stepped, What};
+use port::KsDriver;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use stream::{DeviceId, Format, Graph, State, Stream, Wish};
+use verify::{Finding, Severity, Verifier};
+
+/// What came of a flight.
+struct Flown {
+    events: Vec<Event>,
+    findings: Vec<Finding>,
+}
+
+impl Flown {
+    fn rules(&self) -> Vec<RuleId> {
+        self.findings.iter().map(|it| it.rule).collect()
+    }
+
+    fn said(&self) -> Vec<String> {
+        self.findings.iter().map(|it| format!("{}: {}", it.rule.name(), it.message)).collect()
+    }
+
+    fn calls(&self, entry: &str) -> usize {
+        let named = |it: &&Event| matches!(&it.what, What::KsCall { name, .. } if name == entry);
+        self.events.iter().filter(named).count()
+    }
+}
+
+/// Who flies.
+struct Pilot {
+    stream: Arc<Stream>,
+    driver: Arc<KsDriver>,
+}
+
+impl Pilot {
+    fn add(&self, at: &mut Passive) -> Option<DeviceId> {
+        self.stream.add_device(at, self.driver.plug()).ok()
+    }
+
+    fn open(&self, at: &mut Passive, device: DeviceId, format: &Format) -> Option<Graph> {
+        Graph::open(&self.stream, at, device, format, &Wish::default()).ok()
+    }
+}
+
+fn fly(table: &ListedTable, seed: u64, story: impl FnOnce(&Pilot, &mut Passive)) -> Flown {
+    let log = Arc::new(Log::new());
+    let driver = (table.make)(&log).unwrap();
+    Stepped::fly(seed, &log, |host, at| {
+        let stream = Stream::new(host.clone(), log.clone());
+        let crew: Arc<dyn Crew> = host.clone();
+        stream.attend(&crew);
+        let pilot = Pilot { stream, driver: driver.clone() };
+        story(&pilot, at);
+        let census = pilot.stream.census();
+        assert_eq!(census.count(), 0, "{}: {census}", table.name);
+        pilot.stream.validate().unwrap();
+    })
+    .unwrap();
+    assert_eq!(driver.pool().live(), 0, "{}: its pool is not empty", table.name);
+    assert_eq!(driver.interfaces(), 0, "{}", table.name);
+    driver.pool().close();
+    let events = log.take();
+    let mut verifier = Verifier::new();
+    for it in &events {
+        verifier.observe(it);
+    }
+    let findings = verifier.findings().iter().filter(|it| it.severity != Severity::Note);
+    let findings = findings.cloned().collect();
+    Flown { events, findings }
+}
+
+/// A whole life, whatever the driver does.
+fn story(pilot: &Pilot, at: &mut Passive) {
+    let Some(device) = pilot.add(at) else { return };
+    if let Some(graph) = pilot.open(at, device, &format(0)) {
+        let _ = graph.run(at, 4);
+        pilot.stream.validate().unwrap();
+        let _ = pilot.stream.cancel_frames(at, graph.pin);
+        let _ = pilot.stream.refill(at, graph.pin);
+        let _ = graph.run(at, 2);
+        let _ = graph.stop(at);
+        let _ = pilot.stream.set_format(at, graph.pin, &format(0));
+        let _ = graph.run(at, 2);
+        pilot.stream.validate().unwrap();
+        let _ = graph.close(at);
+    }
+    let _ = pilot.stream.stop_device(at, device);
+    if pilot.stream.start_device(at, device).is_ok()
+        && let Some(graph) = pilot.open(at, device, &format(3))
+    {
+        let _ = graph.run(at, 9);
+        let _ = pilot.stream.pull_device(at, device);
+    } else {
+        let _ = pilot.stream.remove_device(at, device);
+    }
+}
+
+fn check(table: &ListedTable) -> Result<(), String> {
+    for seed in 0..12 {
+        let flown = fly(table, seed, story);
+        let first: Vec<RuleId> = flown.rules().into_iter().take(1).collect();
+        let wanted: Vec<RuleId> = table.breaks.iter().copied().take(1).collect();
+        let all: BTreeSet<RuleId> = flown.rules().into_iter().collect();
+        let named = table.breaks.iter().all(|it| all.contains(it));
+        let hostile = table.name == "table-hostile";
+        if (first != wanted || !named) && !hostile || hostile && all.len() < 4 {
+            return Err(format!("{}, seed {seed}: {:#?}", table.name, flown.said()));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn good_tables_are_quiet() {
+    let good = TABLES.iter().filter(|it| it.breaks.is_empty());
+    let wrong: Vec<String> = good.filter_map(|it| check(it).err()).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn bad_tables_are_named() {
+    let bad = TABLES.iter().filter(|it| !it.breaks.is_empty());
+    let wrong: Vec<String> = bad.filter_map(|it| check(it).err()).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn names_are_there_once_and_good_ones_first() {
+    let names: BTreeSet<&str> = TABLES.iter().map(|it| it.name).collect();
+    assert_eq!(names.len(), TABLES.len());
+    assert!(TABLES.is_sorted_by_key(|it| !it.breaks.is_empty()));
+    assert!(find_table("table-capture").is_some() && find_table("no-such").is_none());
+}
+
+#[test]
+fn frames_arrive_with_the_right_pattern_and_time_stamps() {
+    for name in ["table-capture", "table-capture-default", "table-capture-loaded"] {
+        let own = name != "table-capture-default";
+        let flown = fly(find_table(name).unwrap(), 5, |pilot, at| {
+            let device = pilot.add(at).unwrap();
+            let graph = pilot.open(at, device, &format(7)).unwrap();
+            assert_eq!((graph.framing.frames, graph.framing.bytes), (3, BYTES));
+            let pictures = graph.run(at, 99).unwrap();
+            assert_eq!(pictures.len(), 7, "it ends with the last one");
+            for (number, it) in (0..).zip(&pictures) {
+                assert_eq!(it.bytes, picture(number), "{:?}", wrong(&it.bytes));
+                let header = it.header;
+                assert_eq!((header.duration, header.used), (INTERVAL, BYTES));
+                assert_eq!(header.time, (number + 1) * INTERVAL, "{name}: {number}");
+                assert_eq!((header.discontinuity, header.end), (number == 0, number == 6));
+            }
+            assert_eq!(pilot.stream.state(graph.pin).unwrap(), (State::Run, State::Run));
+            graph.stop(at).unwrap();
+            graph.close(at).unwrap();
+            pilot.stream.remove_device(at, device).unwrap();
+        });
+        assert_eq!(flown.said(), Vec::<String>::new());
+        let states: Vec<String> = flown
+            .events
+            .iter()
+            .filter_map(|it| match &it.what {
+                What::PinState { from, to, .. } => Some(format!("{from}>{to}")),
+                _ => None,
+            })
+            .collect();
+        let walked = "stop>acquire acquire>pause pause>run run>pause pause>acquire acquire>stop";
+        assert_eq!(states.join(" "), walked);
+        let [initialized, allocated, freed, deleted] = [
+            "AVStrMiniInitializeAllocator",
+            "AVStrMiniAllocate",
+            "AVStrMiniAllocatorFreeFrame",
+            "AVStrMiniDeleteAllocator",
+        ]
+        .map(|it| flown.calls(it));
+        let (one, three) = if own { (1, 3) } else { (0, 0) };
+        assert_eq!([initialized, allocated, freed, deleted], [one, three, three, one], "{name}");
+    }
+}
+
+#[test]
+fn every_good_table_shows_the_same_pictures() {
+    for table in TABLES.iter().filter(|it| it.breaks.is_empty()) {
+        for seed in 0..6 {
+            fly(table, seed, |pilot, at| {
+                let device = pilot.add(at).unwrap();
+                let graph = pilot.open(at, device, &format(5)).unwrap();
+                let pictures = graph.run(at, 9).unwrap();
+                let shown: Vec<_> = pictures.iter().map(|it| it.bytes.clone()).collect();
+                assert_eq!(shown, (0..5).map(picture).collect::<Vec<_>>(), "{}", table.name);
+                graph.close(at).unwrap();
+                pilot.stream.remove_device(at, device).unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn a_flight_repeats() {
+    for table in TABLES {
+        let lines = || -> Vec<String> {
+            fly(table, 3, story).events.iter().map(ToString::to_string).collect()
+        };
+        let (one, other) = (lines(), lines());
+        let first = one.iter().zip(&other).find(|(one, other)| one != other);
+        assert_eq!((first, one.len()), (None, other.len()), "{}", table.name);
+    }
+}
+
+#[test]
+fn a_larger_format_makes_the_frames_of_one_pin_larger() {
+    let flown = fly(find_table("table-capture").unwrap(), 1, |pilot, at| {
+        let device = pilot.add(at).unwrap();
+        let large = Format { sample: BYTES * 2, ..format(0) };
+        let graph = pilot.open(at, device, &large).unwrap();
+        assert_eq!(graph.framing.bytes, BYTES * 2);
+        assert_eq!(graph.run(at, 2).unwrap()[1].bytes, picture(1));
+        graph.close(at).unwrap();
+        let graph = pilot.open(at, device, &format(0)).unwrap();
+        assert_eq!(graph.framing.bytes, BYTES, "the others have what they had");
+        pilot.stream.pull_device(at, device).unwrap();
+    });
+    assert_eq!(flown.said(), Vec::<String>::new());
+}
+
+#[test]
+fn stop_close_and_removal_at_every_call_leave_nothing() {
+    let table = find_table("table-capture").unwrap();
+    for seed in 0..40 {
+        for end in 0..4 {
+            let flown = fly(table, seed, |pilot, at| {
+                let device = pilot.add(at).unwrap();
+                let graph = pilot.open(at, device, &format(0)).unwrap();
+                let _ = graph.run(at, usize::try_from(seed % 7).unwrap());
+                match end {
+                    0 => graph.close(at).unwrap(),
+                    1 => graph.stop(at).unwrap(),
+                    2 => pilot.stream.stop_device(at, device).unwrap(),
+                    _ => pilot.stream.pull_device(at, device).unwrap(),
+                }
+                let _ = pilot.stream.remove_device(at, device);
+            });
+            assert_eq!(flown.said(), Vec::<String>::new(), "seed {seed}, end {end}");
+            assert_eq!(flown.calls("AVStrMiniDeleteAllocator"), 1, "seed {seed}, end {end}");
+        }
+    }
+}
+
+#[test]
+fn threads_side_by_side_show_the_same_pictures() {
+    for table in TABLES.iter().filter(|it| it.breaks.is_empty()) {
+        let log = Arc::new(Log::new());
+        let driver = (table.make)(&log).unwrap();
+        Free::fly(&log, |host, at| {
+            let stream = Stream::new(host.clone(), log.clone());
+            let crew: Arc<dyn Crew> = host.clone();
+            stream.attend(&crew);
+            let pilot = Pilot { stream, driver: driver.clone() };
+            let device = pilot.add(at).unwrap();
+            for _ in 0..5 {
+                let graph = pilot.open(at, device, &format(20)).unwrap();
+                let pictures = graph.run(at, 99).unwrap();
+                let shown: Vec<_> = pictures.iter().map(|it| it.bytes.clone()).collect();
+                assert_eq!(shown, (0..20).map(picture).collect::<Vec<_>>(), "{}", table.name);
+                graph.close(at).unwrap();
+            }
+            pilot.stream.remove_device(at, device).unwrap();
+            assert_eq!(pilot.stream.census().count(), 0, "{}", table.name);
+        })
+        .unwrap();
+        assert_eq!(driver.pool().live(), 0, "{}", table.name);
+        let broken = log.take().into_iter().filter(|it| it.what.name() == "rule.broken");
+        assert_eq!(broken.map(|it| it.to_string()).collect::<Vec<_>>(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn what_is_absent_is_said_by_its_name() {
+    let flown = fly(find_table("table-hostile").unwrap(), 2, story);
+    let absent = flown.events.iter().any(|it| matches!(&it.what, What::Absent { .. }));
+    assert!(absent);
+}

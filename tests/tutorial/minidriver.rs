@@ -1,0 +1,109 @@
+//! A capture source in safe Rust: one pin, an allocator of its own, frames filled at once.
+
+use flight::Passive;
+use std::sync::{Arc, Mutex, OnceLock};
+use stream::*;
+
+/// How many bytes a picture has.
+pub(crate) const BYTES: u32 = 32;
+
+/// What the pin carries: in your driver these are the GUIDs of a `KSDATAFORMAT`.
+pub(crate) fn gray() -> Format {
+    Format { major: 1, sub: 2, sample: BYTES, ..Format::default() }
+}
+
+#[derive(Default)]
+pub(crate) struct Camera {
+    services: OnceLock<Arc<Services>>,
+    /// What the frames of the allocator are to be like.
+    framing: Mutex<Framing>,
+    pictures: Mutex<u8>,
+}
+
+impl Camera {
+    fn services(&self) -> Answer<&Arc<Services>> {
+        self.services.get().ok_or(Refusal::NotReady)
+    }
+}
+
+impl Minidriver for Camera {
+    fn describe(&self) -> DeviceDescriptor {
+        let item = FramingItem {
+            kind: MemoryKind::NonPaged,
+            can_allocate: true,
+            frames: 3,
+            alignment: 15, // A mask: sixteen bytes.
+            framing: Span { least: BYTES, most: BYTES },
+            ..FramingItem::default()
+        };
+        let pin = PinDescriptor {
+            dispatch: vec![Entry::PinProcess, Entry::PinSetDeviceState],
+            allocator: Some(Entry::ALLOCATOR.to_vec()),
+            formats: vec![gray()],
+            framing: Some(FramingForm::Extended(ExtendedFraming::new(vec![item]))),
+            ..PinDescriptor::default()
+        };
+        let filter = FilterDescriptor { pins: vec![pin], ..FilterDescriptor::default() };
+        DeviceDescriptor { dispatch: vec![Entry::DeviceAdd], filters: vec![filter] }
+    }
+
+    fn add_device(
+        &self,
+        _at: &mut Passive,
+        services: &Arc<Services>,
+        _word: Blank<'_, DeviceId>,
+    ) -> Answer<Option<DriverDevice>> {
+        self.services.set(services.clone()).map_err(|_| Refusal::Busy)?;
+        Ok(None) // It needs no context.
+    }
+
+    fn set_state(&self, _at: &mut Passive, _pin: &PinView, _to: State, _from: State) -> Answer<()> {
+        Ok(()) // It holds nothing that a state would have to end.
+    }
+
+    fn process_pin(&self, pin: &PinView) -> Answer<()> {
+        let services = self.services()?;
+        while let Some(edge) = services.leading_edge(pin.pin, true) {
+            let mut number = self.pictures.lock().unwrap();
+            services.write(edge, 0, &[*number; BYTES as usize])?;
+            let (time, duration) = (services.now(), 333_333);
+            services
+                .set_header(edge, Header { time, duration, used: BYTES, ..Header::default() })?;
+            *number += 1;
+            services.advance_offsets(edge, BYTES, false)?; // Nothing is left: it goes on.
+        }
+        Ok(())
+    }
+
+    fn initialize_allocator(
+        &self,
+        _at: &mut Passive,
+        _pin: &PinView,
+        framing: &Framing,
+        word: Blank<'_, AllocatorId>,
+    ) -> Answer<DriverAllocator> {
+        *self.framing.lock().unwrap() = *framing;
+        let context = self.services()?.make_memory(64, 15, MemoryKind::NonPaged);
+        Ok(word.fill(context.ok_or(Refusal::NoMemory)?))
+    }
+
+    fn allocate(
+        &self,
+        _at: &mut Passive,
+        _allocator: &DriverAllocator,
+        word: Blank<'_, FrameId>,
+    ) -> Option<DriverFrame> {
+        let it = *self.framing.lock().unwrap();
+        let frame = self.services().ok()?.make_memory(it.bytes, it.alignment, it.kind)?;
+        Some(word.fill(frame))
+    }
+
+    fn free_frame(&self, _at: &mut Passive, _allocator: &DriverAllocator, frame: DriverFrame) {
+        let _ = self.services().and_then(|it| it.free_memory(frame.word()));
+    }
+
+    fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
+        // Every frame is home. What is left is the context.
+        let _ = self.services().and_then(|it| it.free_memory(allocator.word()));
+    }
+}

@@ -25,8 +25,8 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::KS_ALLOC_005,
         STATES,
-        "a frame is allocated before its allocator is ready",
-        Early("ks.call name=AVStrMiniAllocate", "allocator.ready"),
+        "a frame is allocated with another context than the allocator's",
+        Set("allocator.used entry=AVStrMiniAllocate", "word", "word:99"),
     ),
     case(
         RuleId::KS_ALLOC_009,
@@ -38,26 +38,21 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KS_ALLOC_010,
         STATES,
         "a frame is freed that was not allocated",
-        Missing("frame.made"),
+        Set("frame.freeing", "word", "word:99"),
     ),
     case(
         RuleId::KS_ALLOC_012,
         STATES,
         "an allocator is deleted before its last frame is freed",
-        Late("frame.freed", "ks.call name=AVStrMiniDeleteAllocator"),
+        Late("frame.freed", "allocator.used entry=AVStrMiniDeleteAllocator"),
     ),
     case(
         RuleId::KS_ALLOC_013,
         STATES,
         "a frame is freed after its allocator was deleted",
-        Late("ks.call name=AVStrMiniAllocatorFreeFrame", "allocator.deleted"),
+        Late("allocator.used entry=AVStrMiniAllocatorFreeFrame", "allocator.deleted"),
     ),
-    case(
-        RuleId::KS_ALLOC_016,
-        STATES,
-        "an allocator is not deleted",
-        Missing("ks.call name=AVStrMiniDeleteAllocator"),
-    ),
+    case(RuleId::KS_ALLOC_016, STATES, "an allocator is not deleted", Missing("allocator.deleted")),
     case(
         RuleId::KS_ALLOC_018,
         STATES,
@@ -109,8 +104,8 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::KS_PIN_005,
         STATES,
-        "the first format of a pin says that there is an older one",
-        Set("pin.format", "first", "false"),
+        "a format is set without the control mutex",
+        Set("ks.call name=AVStrMiniPinSetDataFormat", "locks", "none"),
     ),
     case(
         RuleId::KS_PIN_009,
@@ -140,7 +135,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KS_STATE_001,
         STATES,
         "a pin goes from stop to run at once",
-        Set("pin.state from=stop to=acquire", "to", "run"),
+        Set("pin.wanted from=stop to=acquire", "to", "run"),
     ),
     case(
         RuleId::KS_STATE_003,

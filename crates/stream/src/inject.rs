@@ -72,10 +72,18 @@ impl Services {
 }
 
 impl Stream {
-    /// An injected frame goes back to its driver.
+    /// An injected frame goes back to its driver. Whoever stops the pin waits for that, or does
+    /// it.
     pub(crate) fn return_injected(&self, at: &mut Passive, pin: PinId, frame: FrameId) {
+        let Some(processing) = self.processing_of(pin) else { return };
+        // Who gives back and takes in a circle lets others have it, too.
+        self.host.breathe(at);
+        let Ok(_held) = self.take(at, processing) else { return };
         let found = {
             let mut world = self.world.hold();
+            if world.pin(pin).is_ok_and(|it| it.state == State::Stop) {
+                return;
+            }
             let found = world.frames.remove(frame.0).and_then(|it| Some((it.word, it.injected?)));
             found.zip(world.pin_call(pin, Entry::FrameReturned))
         };

@@ -198,11 +198,12 @@ impl Services {
             let wrong_place = (control && processes)
                 .then(|| format!("{name} acquired the control mutex of {of}: it may not"));
             let refused = [&late, &again, &crossed, &wrong_place].iter().any(|it| it.is_some());
-            stream.judge(RuleId::KS_MUTEX_001, of, place, again);
-            stream.judge(RuleId::KS_MUTEX_002, of, place, crossed);
+            // What says most is said first.
             if control {
                 stream.judge(RuleId::KS_MUTEX_003, of, place, wrong_place);
             }
+            stream.judge(RuleId::KS_MUTEX_001, of, place, again);
+            stream.judge(RuleId::KS_MUTEX_002, of, place, crossed);
             stream.judge(RuleId::KS_MUTEX_005, of, place, late);
             if refused || cancels {
                 return Err(Refusal::Deadlock);

@@ -15,9 +15,9 @@ pub(crate) struct AtOnce(pub(crate) Capture);
 
 impl Capture {
     /// When the next picture of a pin is to be shown, if pictures do not wait for that.
-    fn due(&self, pin: PinId) -> Option<u64> {
+    fn due(&self, pin: PinId) -> u64 {
         let pictures = self.inner().lines.get(&pin).map_or(0, |it| it.pictures);
-        Some(pictures.saturating_add(1).saturating_mul(INTERVAL))
+        pictures.saturating_add(1).saturating_mul(INTERVAL)
     }
 }
 
@@ -32,7 +32,7 @@ impl Minidriver for AtOnce {
         while !self.0.is_over(pin.pin)
             && let Some(edge) = services.leading_edge(pin.pin, true)
         {
-            self.0.fill(pin.pin, edge, self.0.due(pin.pin))?;
+            self.0.fill(pin.pin, edge, Some(self.0.due(pin.pin)))?;
             let room = services.look(edge)?.remaining;
             services.advance_offsets(edge, room, false)?;
         }
@@ -61,7 +61,7 @@ impl Minidriver for Trailing {
         while !self.0.is_over(pin.pin)
             && let Some(edge) = services.leading_edge(pin.pin, true)
         {
-            self.0.fill(pin.pin, edge, self.0.due(pin.pin))?;
+            self.0.fill(pin.pin, edge, Some(self.0.due(pin.pin)))?;
             services.advance(edge).or_else(fell)?;
             if let Some(trailing) = services.trailing_edge(pin.pin, false) {
                 services.advance(trailing).or_else(fell)?;
@@ -103,7 +103,7 @@ impl Minidriver for Centric {
                 continue;
             }
             over = false;
-            self.under.fill(it.pin, it.pointer, self.under.due(it.pin))?;
+            self.under.fill(it.pin, it.pointer, Some(self.under.due(it.pin)))?;
             it.used = it.available;
             it.terminate = true;
         }

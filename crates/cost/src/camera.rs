@@ -101,13 +101,7 @@ impl Minidriver for Camera {
         Ok(())
     }
 
-    fn set_state(
-        &self,
-        _at: &mut Passive,
-        _pin: &PinView,
-        _to: State,
-        _from: State,
-    ) -> Answer<()> {
+    fn set_state(&self, _at: &mut Passive, _pin: &PinView, _to: State, _from: State) -> Answer<()> {
         Ok(())
     }
 

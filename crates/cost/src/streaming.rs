@@ -127,7 +127,8 @@ fn fly(kind: &Kind, extent: &Extent) -> Result<(f64, f64), NotMeasured> {
         }
         Ok(times.map(|it| each(it, extent.pairs)))
     });
-    let [number, bare] = flown.map_err(|why| NotMeasured(format!("a flight to end: {why:?}")))??;
+    let [number, bare] =
+        flown.map_err(|why| NotMeasured(format!("a flight to end: {why:?}")))??;
     Ok((number, bare))
 }
 

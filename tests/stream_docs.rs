@@ -5,6 +5,7 @@ use minidriver::{BYTES, Camera, gray};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use stories::command::text;
 use stream::{
     DeviceDescriptor, Entry, ExtendedFraming, FramingForm, FramingItem, Graph, Minidriver,
     PinDescriptor, Plugged, Refused, Span, Stream, SystemMemory, Wish,
@@ -122,4 +123,50 @@ fn bad_descriptors_are_answered_as_the_page_says() {
         table += &format!("| {what} | {why}{} |\n", rule.unwrap_or_default());
     }
     assert!(page.contains(&table), "the page has another table than\n{table}");
+}
+
+/// What a line of a trace says, without its numbers: they change when something else happens
+/// before.
+fn key(line: &str) -> Vec<&str> {
+    let about = |it: &&str| ["name=", "from=", "to="].iter().any(|key| it.starts_with(key));
+    let words: Vec<&str> = line.split(' ').collect();
+    let subject = words.get(3).map(|it| if it.starts_with("call:") { "call" } else { it });
+    let said = words.iter().skip(5).copied().filter(about);
+    subject.into_iter().chain(words.get(4).copied()).chain(said).collect()
+}
+
+/// Its lines of traces are lines of the golden one, in their order; what it quotes of reports is
+/// what is said.
+#[test]
+fn what_the_page_quotes_is_real() {
+    let place = root().join("docs/avstream.md");
+    let page = fs::read_to_string(&place).unwrap();
+    let golden = fs::read_to_string(root().join("tests/golden/stream-states.trace")).unwrap();
+    let (mut events, mut now, mut quoted) = (golden.lines(), page.clone(), 0);
+    for block in blocks(&page, "trace stream-states") {
+        let mut real = String::new();
+        for line in block.lines() {
+            let event = events.find(|it| key(it) == key(line));
+            let event =
+                event.unwrap_or_else(|| panic!("not in the trace, or not in order: {line}"));
+            real.push_str(event);
+            real.push('\n');
+            quoted += 1;
+        }
+        now = now.replace(&block, &real);
+    }
+    assert!(quoted > 25, "{quoted} lines");
+    let reports = blocks(&page, "text");
+    for (driver, block) in ["capture-leaks-context", "capture-half-allocator"].iter().zip(&reports)
+    {
+        let (_, said) = text(&["check", driver, "--scenario", "stream-states"]);
+        let finding = said.lines().skip_while(|it| !it.starts_with("  findings"));
+        let found: String = finding.take(block.lines().count()).flat_map(|it| [it, "\n"]).collect();
+        now = now.replace(block, &found);
+    }
+    if std::env::var_os("WINDTUNNEL_BLESS").is_some() {
+        fs::write(&place, now).unwrap();
+        return;
+    }
+    assert_eq!(page, now, "'cargo xtask docs' rewrites the page, if that is right");
 }

@@ -67,8 +67,8 @@ impl Minidriver for Camera {
             let mut number = self.pictures.lock().unwrap();
             services.write(edge, 0, &[*number; BYTES as usize])?;
             let (time, duration) = (services.now(), 333_333);
-            services
-                .set_header(edge, Header { time, duration, used: BYTES, ..Header::default() })?;
+            let header = Header { time, duration, used: BYTES, ..Header::default() };
+            services.set_header(edge, header)?;
             *number += 1;
             services.advance_offsets(edge, BYTES, false)?; // Nothing is left: it goes on.
         }

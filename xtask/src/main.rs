@@ -39,9 +39,9 @@ fn main() -> ExitCode {
         Some("sanitize") => long::sanitize(),
         Some("bless") => rewrite("golden").and_then(|()| count::bless()),
         Some("count") => count::check(),
-        Some("docs") => {
-            ["support", "house", "tutorial", "umd_command"].into_iter().try_for_each(rewrite)
-        }
+        Some("docs") => ["support", "house", "tutorial", "umd_command", "stream_docs"]
+            .into_iter()
+            .try_for_each(rewrite),
         Some("bench-page") => bench_page::run(),
         Some("headers") => headers::run(),
         Some("install") => install::run(),

@@ -214,7 +214,7 @@ fn user_callbacks() -> Surface {
     }
 }
 
-/// The entries of an AVStream minidriver that are called.
+/// The entries of an `AVStream` minidriver that are called.
 fn dispatches() -> Surface {
     let row = |it: &stream::funnel::Line| Row {
         name: it.name,
@@ -263,7 +263,7 @@ fn undispatched() -> Surface {
     }
 }
 
-/// What an AVStream minidriver imports.
+/// What an `AVStream` minidriver imports.
 fn stream_functions() -> Surface {
     let row = |it: &port::ks::Function| Row {
         name: it.name,

@@ -157,10 +157,10 @@ fn order(events: &[Event]) -> Result<(), String> {
                         }
                         lives.insert(about.number, Life::default());
                     }
-                    ("AVStrMiniAllocate" | "AVStrMiniAllocatorFreeFrame", Some(it)) => {
-                        if !it.ready || it.deletes > 0 {
-                            return Err(format!("not ready, or deleted: {event}"));
-                        }
+                    ("AVStrMiniAllocate" | "AVStrMiniAllocatorFreeFrame", Some(it))
+                        if !it.ready || it.deletes > 0 =>
+                    {
+                        return Err(format!("not ready, or deleted: {event}"));
                     }
                     ("AVStrMiniDeleteAllocator", Some(it)) => {
                         if !it.ready || it.deletes > 0 || it.out != 0 {
@@ -267,7 +267,10 @@ fn at_every_call(seeds: u64, mut fly: impl FnMut(u64, u32, &Arc<AtomicU32>) -> V
     }
 }
 
-const BLOWS: [(&str, fn(&Stream, &mut Passive)); 5] = [
+/// What hits a flight.
+type Blow = fn(&Stream, &mut Passive);
+
+const BLOWS: [(&str, Blow); 5] = [
     ("stop", |stream, at| {
         let _ = stream.set_state(at, PinId(1), State::Stop);
     }),

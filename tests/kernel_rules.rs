@@ -588,7 +588,7 @@ fn every_live_rule_is_broken_by_a_driver_a_client_or_a_changed_trace() {
         let flown = windtunnel::find_scenario(story).is_some_and(|it| it.breaks.contains(&rule));
         (!history.contains(&rule) && (flown || *story == "windows.rs")).then_some(())
     };
-    let drivers = windtunnel::Driver::all().flat_map(|it| it.breaks());
+    let drivers = windtunnel::Driver::all().flat_map(windtunnel::Driver::breaks);
     let clients = windtunnel::SCENARIOS.iter().copied().flatten().flat_map(|it| it.breaks);
     let below = stories::memory::BAD_CLIENTS.iter().map(|it| &it.0);
     let alone = stories::memory::BAD_FLIGHTS.iter().chain(stories::sync::BAD_FLIGHTS);

@@ -1,4 +1,5 @@
-//! The page on AVStream minidrivers: its driver flies clean, and what it quotes is real.
+//! The page on `AVStream` minidrivers: its driver flies clean, and what it quotes is real.
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use flight::{Crew, Log, Stepped, What};
 use minidriver::{BYTES, Camera, gray};
@@ -85,8 +86,11 @@ fn item(pin: &mut PinDescriptor, change: impl FnOnce(&mut Vec<FramingItem>)) {
     }
 }
 
+/// Makes a descriptor say what cannot be.
+type Spoil = fn(&mut PinDescriptor);
+
 /// What a descriptor says that cannot be.
-const IMPOSSIBLE: [(&str, fn(&mut PinDescriptor)); 8] = [
+const IMPOSSIBLE: [(&str, Spoil); 8] = [
     ("an allocator without its end", |it| {
         it.allocator = Some(Entry::ALLOCATOR[..3].to_vec());
     }),
@@ -120,7 +124,8 @@ fn bad_descriptors_are_answered_as_the_page_says() {
             What::RuleBroken { rule, .. } => Some(format!(" ({})", rule.name())),
             _ => None,
         });
-        table += &format!("| {what} | {why}{} |\n", rule.unwrap_or_default());
+        let row = format!("| {what} | {why}{} |\n", rule.unwrap_or_default());
+        table.push_str(&row);
     }
     assert!(page.contains(&table), "the page has another table than\n{table}");
 }

@@ -1,6 +1,5 @@
 //! Minidrivers with tables, flown beside the others: the good ones are quiet, and their pictures
 //! arrive.
-#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use drivers::stream::TABLES;
 use drivers::stream::pattern::format;

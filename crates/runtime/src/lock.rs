@@ -39,16 +39,28 @@ pub struct Mapped {
     cookie: usize,
 }
 
+/// A piece of memory, as the system's calls have it.
+fn part(address: *mut u8, length: usize) -> libc::iovec {
+    libc::iovec { iov_base: address.cast(), iov_len: length }
+}
+
+/// This process. A bad driver may have taken away what it showed: so the system copies, and an
+/// application that looks too late sees nothing.
+fn process() -> libc::pid_t {
+    std::process::id().cast_signed()
+}
+
 impl Mapped {
     /// Copies the surface out, in lines without gaps.
     pub fn read(&self) -> Vec<u8> {
         let line = self.surface.width as usize * 4;
         let mut bytes = vec![0; self.surface.bytes()];
         for (row, to) in bytes.chunks_exact_mut(line.max(1)).enumerate() {
-            let from = self.line(row).cast_const();
-            // SAFETY: The driver says that the surface is there, in lines of this pitch, until it
-            // is unlocked; what is copied there meanwhile by others may be torn.
-            unsafe { from.copy_to_nonoverlapping(to.as_mut_ptr(), line) };
+            let (here, there) = (part(to.as_mut_ptr(), line), part(self.line(row), line));
+            // SAFETY: The system copies into `to`, which is that long; what cannot be read is not.
+            unsafe {
+                libc::process_vm_readv(process(), &raw const here, 1, &raw const there, 1, 0)
+            };
         }
         bytes
     }
@@ -60,8 +72,13 @@ impl Mapped {
             return; // It has no bytes.
         }
         for (row, from) in bytes.chunks(line).take(self.surface.height as usize).enumerate() {
-            // SAFETY: As above.
-            unsafe { self.line(row).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+            let here = part(from.as_ptr().cast_mut(), from.len());
+            let there = part(self.line(row), from.len());
+            // SAFETY: The system copies out of `from`; the surface is the application's to write
+            // to, and what cannot be written to is not.
+            unsafe {
+                libc::process_vm_writev(process(), &raw const here, 1, &raw const there, 1, 0)
+            };
         }
     }
 

@@ -28,6 +28,9 @@ fn run_steps() -> Result<Total, String> {
     done(&mut cargo(&["fmt", "--all", "--check"]))?;
     say("lints");
     done(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))?;
+    say("documentation");
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
+    done(doc.env("RUSTDOCFLAGS", "--deny warnings"))?;
     say("tests");
     let mut total = Total::default();
     run_tests(&mut total)?;
@@ -45,9 +48,6 @@ fn run_steps() -> Result<Total, String> {
     }
     say("instructions of a pair, counted by callgrind");
     instructions::check()?;
-    say("documentation");
-    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
-    done(doc.env("RUSTDOCFLAGS", "--deny warnings"))?;
     say("the command of the README");
     done(&mut cargo(&["run", "--release", "--quiet", "--", "check"]))?;
     say("the C library of the README");

@@ -2,9 +2,9 @@
 //! `KSDEVICE_DESCRIPTOR`, and the `Ks*` functions on the way back.
 //!
 //! A minidriver and the class driver share structures (`KSPIN`, `KSSTREAM_POINTER`, ...). They are
-//! memory of this door's ([`place`]), filled before the driver runs and looked at after; the class
+//! memory of this door's (`place`), filled before the driver runs and looked at after; the class
 //! driver itself never reads them. A pointer that comes back is looked up in one table
-//! ([`object`]) and not followed before it is known.
+//! (`object`) and not followed before it is known.
 //!
 //! # Invariants
 //!

@@ -3,19 +3,20 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
-use drivers::stream::{Capture, pattern};
-use drivers::{ListedStream, STREAMS};
-use flight::{Event, Log, Passive, RuleId, Ticket, What, Who};
+use drivers::stream::{Capture, VideoMemory, pattern};
+use drivers::{ListedStream, STREAMS, find_stream};
+use flight::{Crew, Event, Log, Passive, RuleId, Ticket, What, Who};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use stories::{flown, verified};
 use stream::{
-    DeviceId, Entry, FilterId, FrameMemory, Graph, PinId, Plugged, Refusal, State, Stream,
-    SystemMemory, Wish,
+    DeviceId, Entry, FilterId, FrameMemory, Graph, MemoryKind, Minidriver, PinId, Plugged, Refusal,
+    State, Stream, SystemMemory, Wish,
 };
-use windtunnel::{Flown, On, Outcome, SCENARIOS, Scarce, Scenario};
+use windtunnel::{Flown, On, Outcome, SCENARIOS, Scenario};
 
 fn good() -> impl Iterator<Item = &'static ListedStream> {
     STREAMS.iter().copied().flatten().filter(|it| it.breaks.is_empty())
@@ -32,7 +33,7 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
 /// Nothing is wrong, and nothing is left. Frames in device memory are for those who offer them.
 fn assert_clean(flown: &Flown, what: &str) {
     let device_memory = flown.scenario == "stream-video-memory"
-        && flown.needs.iter().all(|it| it.contains("the other side device"));
+        && flown.needs.iter().all(|it| it.contains("the other side") && it.contains("device"));
     let fine = flown.outcome == Outcome::Clean || device_memory && flown.findings.is_empty();
     assert!(fine, "{what}: {}", flown.report());
     assert_eq!(flown.live.count(), 0, "{what}: {}", flown.live);
@@ -193,10 +194,10 @@ fn order(events: &[Event]) -> Result<(), String> {
 }
 
 /// The flight that is cut short: what is answered does not matter, what is left does.
-fn story(stream: &Arc<Stream>, at: &mut Passive, plugged: Plugged) {
+fn story(stream: &Arc<Stream>, at: &mut Passive, plugged: Plugged, wish: &Wish) {
     let Ok(device) = stream.add_device(at, plugged) else { return };
     let format = pattern::format(0);
-    if let Ok(graph) = Graph::open(stream, at, device, &format, &Wish::default()) {
+    if let Ok(graph) = Graph::open(stream, at, device, &format, wish) {
         let _ = graph.run(at, 4);
         stream.validate().unwrap();
         let _ = graph.stop(at);
@@ -207,39 +208,93 @@ fn story(stream: &Arc<Stream>, at: &mut Passive, plugged: Plugged) {
     let _ = stream.pull_device(at, device);
 }
 
-/// Flies the story with somebody else on another thread, who begins when the bell rings.
-fn cut(
-    seed: u64,
-    hook: impl Fn(Entry, &dyn Fn()) -> Result<(), Refusal> + Send + Sync + 'static,
-    memory: impl FnOnce(&Arc<SystemMemory>) -> Arc<dyn FrameMemory>,
-    blow: fn(&Stream, &mut Passive),
-) -> Vec<Event> {
+/// A driver of which somebody hears at the beginning of each call.
+struct Heard {
+    driver: Arc<dyn Minidriver>,
+    hear: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Minidriver for Heard {
+    fn stands_on(&self) -> Option<&dyn Minidriver> {
+        (self.hear)();
+        Some(&*self.driver)
+    }
+}
+
+/// Rings the bell of somebody else.
+type Ring = Box<dyn Fn() + Send + Sync>;
+
+/// What hits a flight.
+type Blow = fn(&Stream, &mut Passive);
+
+/// Flies the story with somebody else on another thread, who strikes when the bell rings.
+fn hit(
+    (host, at, log): (&Arc<dyn Crew>, &mut Passive, &Arc<Log>),
+    plug: impl FnOnce(Ring) -> Plugged,
+    wish: &Wish,
+    blow: Blow,
+) {
+    let stream = Stream::new(host.clone(), log.clone());
+    stream.attend(host);
+    let bell = Ticket::new("a call of the driver");
+    let (ringer, ring) = (host.clone(), bell.clone());
+    let plugged = plug(Box::new(move || ringer.ring(&ring)));
+    let memory = plugged.memory.clone();
+    let (waits, other, theirs) = (bell.clone(), stream.clone(), host.clone());
+    let ended = host.spawn("somebody else", move |at| {
+        theirs.park(at, &waits, None);
+        blow(&other, at);
+    });
+    story(&stream, at, plugged, wish);
+    host.ring(&bell); // If the call never came.
+    host.park(at, &ended, None);
+    let _ = stream.pull_device(at, DeviceId(1));
+    let census = stream.census();
+    assert_eq!(census.count(), 0, "{census}");
+    assert_eq!(memory.pieces(), 0, "memory is left");
+    memory.close();
+    stream.validate().unwrap();
+}
+
+/// Flies that with frames in the system's memory.
+fn cut(seed: u64, plug: impl FnOnce(&Arc<Log>, Ring) -> Plugged, blow: Blow) -> Vec<Event> {
     let log = Arc::new(Log::new());
-    On::Stepped(seed)
-        .fly(&log, |host, at| {
-            let stream = Stream::new(host.clone(), log.clone());
-            stream.attend(host);
-            let bell = Ticket::new("a call of the driver");
-            let (ringer, ring) = (host.clone(), bell.clone());
-            let source = Capture::watched(move |entry| hook(entry, &|| ringer.ring(&ring)));
-            let system: Arc<SystemMemory> = Arc::default();
-            let plugged = Plugged { minidriver: Arc::new(source), memory: memory(&system) };
-            let (waits, other, theirs) = (bell.clone(), stream.clone(), host.clone());
-            let ended = host.spawn("somebody else", move |at| {
-                theirs.park(at, &waits, None);
-                blow(&other, at);
-            });
-            story(&stream, at, plugged);
-            host.ring(&bell); // If the call never came.
-            host.park(at, &ended, None);
-            let _ = stream.pull_device(at, DeviceId(1));
-            let census = stream.census();
-            assert_eq!(census.count(), 0, "seed {seed}: {census}");
-            assert_eq!(system.pieces(), 0, "seed {seed}: memory is left");
-            stream.validate().unwrap();
-        })
-        .unwrap();
+    let flight = |host: &_, at: &mut _| {
+        hit((host, at, &log), |ring| plug(&log, ring), &Wish::default(), blow);
+    };
+    On::Stepped(seed).fly(&log, flight).unwrap();
     log.take()
+}
+
+/// The same with frames that are allocations in video memory.
+fn cut_in_video_memory(seed: u64, plug: impl FnOnce(Ring) -> Plugged, blow: Blow) -> Vec<Event> {
+    let log = OnceCell::new();
+    let make = |it: &Arc<Log>| {
+        log.get_or_init(|| it.clone());
+        (drivers::find("softgpu-memory").unwrap().make)(it)
+    };
+    stories::run(seed, make, |wing, at| {
+        let system: Arc<dyn FrameMemory> = Arc::new(SystemMemory::default());
+        let video = VideoMemory::open(&wing.kernel, at, &system).unwrap();
+        let wish = Wish { kind: MemoryKind::Device, ..Wish::default() };
+        let memory: Arc<dyn FrameMemory> = video.clone();
+        let plug = |ring: Ring| Plugged { memory, ..plug(ring) };
+        hit((&wing.host, at, log.get().unwrap()), plug, &wish, blow);
+        assert_eq!(video.frames(), 0);
+        video.close(at).unwrap();
+    })
+}
+
+/// A driver of the list that rings at its so-manieth call.
+fn ringing(driver: &Plugged, ring: Ring, nth: u32, count: &Arc<AtomicU32>) -> Plugged {
+    let counts = count.clone();
+    let hear = Box::new(move || {
+        if counts.fetch_add(1, Ordering::Relaxed) + 1 == nth {
+            ring();
+        }
+    });
+    let minidriver = Arc::new(Heard { driver: driver.minidriver.clone(), hear });
+    Plugged { minidriver, ..driver.clone() }
 }
 
 /// Everything holds, and nothing was found but what is expected.
@@ -252,7 +307,7 @@ fn assert_quiet(events: &[Event], but: &[RuleId], what: &str) {
 }
 
 /// At every call of the driver that there is, for a few seeds.
-fn at_every_call(seeds: u64, mut fly: impl FnMut(u64, u32, &Arc<AtomicU32>) -> Vec<Event>) {
+fn at_every_call(seeds: u64, mut fly: impl FnMut(u64, u32, &Arc<AtomicU32>)) {
     for seed in 0..seeds {
         let mut calls = 0;
         for n in 1..400 {
@@ -266,9 +321,6 @@ fn at_every_call(seeds: u64, mut fly: impl FnMut(u64, u32, &Arc<AtomicU32>) -> V
         assert!((20..400).contains(&calls), "seed {seed}: {calls} calls");
     }
 }
-
-/// What hits a flight.
-type Blow = fn(&Stream, &mut Passive);
 
 const BLOWS: [(&str, Blow); 5] = [
     ("stop", |stream, at| {
@@ -291,19 +343,34 @@ const BLOWS: [(&str, Blow); 5] = [
 
 #[test]
 fn stop_close_and_removal_at_every_call_leave_nothing() {
-    for (name, blow) in BLOWS {
-        at_every_call(3, |seed, n, count| {
-            let counts = count.clone();
-            let hook = move |_: Entry, ring: &dyn Fn()| {
-                if counts.fetch_add(1, Ordering::Relaxed) + 1 == n {
-                    ring();
-                }
-                Ok(())
-            };
-            let events = cut(seed, hook, |system| system.clone(), blow);
+    let flown = [
+        ("capture", 3),
+        ("capture-default", 1),
+        ("table-capture", 2),
+        ("table-capture-default", 1),
+    ];
+    let all = flown.into_iter().flat_map(|it| BLOWS.map(|blow| (it, blow)));
+    for ((name, seeds), (end, blow)) in all {
+        let driver = find_stream(name).unwrap();
+        at_every_call(seeds, |seed, n, count| {
+            let plug = |log: &_, ring: Ring| ringing(&driver.plug(log).unwrap(), ring, n, count);
+            let events = cut(seed, plug, blow);
             // A filter may be closed before the other client has closed its pin.
-            assert_quiet(&events, &[RuleId::KS_PIN_013], &format!("{name}, seed {seed}, call {n}"));
-            events
+            let but = [RuleId::KS_PIN_013];
+            assert_quiet(&events, &but, &format!("{name}, {end}, seed {seed}, call {n}"));
+        });
+    }
+}
+
+#[test]
+fn the_same_holds_of_frames_in_video_memory() {
+    for (end, blow) in BLOWS {
+        at_every_call(1, |seed, n, count| {
+            let driver = find_stream("capture").unwrap().plug(&Arc::new(Log::silent())).unwrap();
+            let plug = |ring: Ring| ringing(&driver, ring, n, count);
+            let events = cut_in_video_memory(seed, plug, blow);
+            let but = [RuleId::KS_PIN_013];
+            assert_quiet(&events, &but, &format!("video memory, {end}, seed {seed}, call {n}"));
         });
     }
 }
@@ -312,27 +379,31 @@ fn stop_close_and_removal_at_every_call_leave_nothing() {
 fn a_refusal_at_every_call_is_undone() {
     at_every_call(3, |seed, n, count| {
         let counts = count.clone();
-        let hook = move |entry: Entry, _: &dyn Fn()| {
+        let refuses = move |entry: Entry| {
             // What is told and cannot refuse is not refused.
             let told = [Entry::DeleteAllocator, Entry::PointerCancelled];
             let here = counts.fetch_add(1, Ordering::Relaxed) + 1 == n && !told.contains(&entry);
             if here { Err(Refusal::NoMemory) } else { Ok(()) }
         };
-        let events = cut(seed, hook, |system| system.clone(), |_, _| ());
+        let memory = Arc::new(SystemMemory::default());
+        let plugged = Plugged { minidriver: Arc::new(Capture::watched(refuses)), memory };
+        let events = cut(seed, |_, _| plugged, |_, _| ());
         // Who refuses to process has to start again by itself.
         assert_quiet(&events, &[RuleId::KS_PROC_002], &format!("seed {seed}, call {n}"));
-        events
     });
 }
 
 #[test]
 fn memory_that_ends_after_every_piece_leaves_nothing() {
-    for seed in 0..5 {
-        for pieces in 0..7 {
-            let memory =
-                |system: &Arc<SystemMemory>| -> Arc<dyn FrameMemory> { Scarce::of(system, pieces) };
-            let events = cut(seed, |_, _| Ok(()), memory, |_, _| ());
-            assert_quiet(&events, &[], &format!("seed {seed}, {pieces} pieces"));
+    for driver in good() {
+        for (seed, pieces) in (0..3).flat_map(|seed| (0..14).map(move |pieces| (seed, pieces))) {
+            let plug = |log: &_, _| {
+                let plugged = driver.plug(log).unwrap();
+                plugged.memory.ration(Some(pieces));
+                plugged
+            };
+            let events = cut(seed, plug, |_, _| ());
+            assert_quiet(&events, &[], &format!("{}, seed {seed}, {pieces} pieces", driver.name));
         }
     }
 }

@@ -593,9 +593,7 @@ fn every_live_rule_is_broken_by_a_driver_a_client_or_a_changed_trace() {
     let below = stories::memory::BAD_CLIENTS.iter().map(|it| &it.0);
     let alone = stories::memory::BAD_FLIGHTS.iter().chain(stories::sync::BAD_FLIGHTS);
     let alone = alone.map(|it| &it.0);
-    // Flown by the tests of the drivers.
-    let tables = drivers::stream::TABLES.iter().flat_map(|it| it.breaks);
-    let named = listed.chain(clients).chain(below).chain(alone).chain(tables);
+    let named = listed.chain(clients).chain(below).chain(alone);
     let named: BTreeSet<RuleId> = named.copied().collect();
     for rule in RuleId::LIVE.iter().copied() {
         let by_us = verify::find(rule.name()).is_some_and(|it| it.obligation == "kernel");

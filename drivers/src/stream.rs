@@ -1,7 +1,7 @@
 //! Streaming minidrivers for tests: capture sources of a test pattern, good ones and bad ones.
 //!
-//! They are safe Rust on the trait of the crate `stream`; those of [`TABLES`] are tables, as drivers
-//! in C have them. A bad one is a good one with a flaw: a function that runs at the beginning of
+//! They are safe Rust on the trait of the crate `stream`; those called `table-...` are tables, as
+//! drivers in C have them. A bad one is a good one with a flaw: a function that runs at the beginning of
 //! each of its calls, another descriptor, or an entry or two changed.
 
 mod bad_allocator;
@@ -22,6 +22,5 @@ mod table_shapes;
 mod video;
 
 pub use capture::Capture;
-pub use listed::{ListedStream, STREAMS, find as find_stream};
-pub use table_listed::{ListedTable, TABLES, find_table};
+pub use listed::{ListedStream, Make, STREAMS, find as find_stream};
 pub use video::VideoMemory;

@@ -55,6 +55,8 @@ struct Blocks {
     taken: u64,
     /// How many of them before the adapter started, while it is.
     before: Option<u64>,
+    /// How many more may be taken.
+    left: Option<usize>,
 }
 
 /// A block of which we know the address.
@@ -143,6 +145,11 @@ impl Pool {
         self.blocks().known.values().filter(|it| matches!(it, Known::Live(_))).count()
     }
 
+    /// Lets so many more blocks be taken, and then none; or, as at first, as many as are asked for.
+    pub fn ration(&self, blocks: Option<usize>) {
+        self.blocks().left = blocks;
+    }
+
     /// Runs code of the driver whose pool this is: what it imports acts on this pool.
     pub fn inside<R>(self: &Arc<Self>, body: impl FnOnce() -> R) -> R {
         let back = Outside(INSIDE.replace(Some(self.clone())));
@@ -171,6 +178,9 @@ impl Pool {
         let memory = Memory::new(bytes, fresh)?;
         let address = memory.address();
         let mut blocks = self.blocks();
+        if let Some(left) = &mut blocks.left {
+            *left = left.checked_sub(1)?;
+        }
         let number = blocks.taken;
         blocks.taken += 1;
         blocks.known.insert(address, Known::Live(Live { memory, tag, number, paged }));

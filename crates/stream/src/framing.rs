@@ -225,10 +225,13 @@ pub fn negotiate(pin: Option<&FramingForm>, other: &Wish, sample: u32) -> Result
             };
             // WINDOWS: D-19. The old form is made from the item: its upper end is the size.
             let Some(item) = it.items.iter().find(fits) else {
+                let wanted = match other.bytes {
+                    0 => String::new(),
+                    bytes => format!(" and frames of {bytes} bytes"),
+                };
                 return Err(format!(
-                    "no item of the pin's framing has {} memory with frames of {} bytes",
-                    other.kind.name(),
-                    other.bytes
+                    "the other side wants {} memory{wanted}, and no item of the pin's framing has it",
+                    other.kind.name()
                 ));
             };
             let simple = SimpleFraming {

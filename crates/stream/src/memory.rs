@@ -61,6 +61,12 @@ pub trait FrameMemory: Send + Sync {
 
     /// How many pieces there are.
     fn pieces(&self) -> usize;
+
+    /// Lets there be so many more pieces, and then none; or, as at first, as many as are asked for.
+    fn ration(&self, pieces: Option<usize>);
+
+    /// Its driver has ended: says what that left in it.
+    fn close(&self) {}
 }
 
 /// The system's memory, at addresses that repeat from run to run.
@@ -70,12 +76,14 @@ pub struct SystemMemory(Lock<Pieces>);
 #[derive(Debug)]
 struct Pieces {
     next: usize,
+    /// How many more there may be.
+    left: Option<usize>,
     all: BTreeMap<usize, (MemoryKind, Vec<u8>)>,
 }
 
 impl Default for Pieces {
     fn default() -> Self {
-        Self { next: 0x1_0000, all: BTreeMap::new() }
+        Self { next: 0x1_0000, left: None, all: BTreeMap::new() }
     }
 }
 
@@ -85,6 +93,9 @@ const GUARD: usize = 64;
 impl FrameMemory for SystemMemory {
     fn make(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
         let mut pieces = self.0.hold();
+        if let Some(left) = &mut pieces.left {
+            *left = left.checked_sub(1)?;
+        }
         let mask = alignment as usize;
         let word = pieces.next.checked_add(GUARD + mask)? & !mask;
         pieces.next = word.checked_add(bytes as usize)?;
@@ -121,6 +132,10 @@ impl FrameMemory for SystemMemory {
     fn pieces(&self) -> usize {
         self.0.hold().all.len()
     }
+
+    fn ration(&self, pieces: Option<usize>) {
+        self.0.hold().left = pieces;
+    }
 }
 
 #[cfg(test)]
@@ -136,5 +151,15 @@ mod tests {
         let mut read = [0; 4];
         assert!(memory.read(word, 96, &mut read) && read == [1; 4]);
         assert!(memory.free(word) && !memory.free(word) && !memory.write(word, 0, &[1]));
+    }
+
+    #[test]
+    fn memory_that_is_rationed_ends_and_comes_back() {
+        let memory = SystemMemory::default();
+        let make = || memory.make(1, 0, MemoryKind::NonPaged).is_some();
+        memory.ration(Some(2));
+        assert_eq!([make(), make(), make(), make()], [true, true, false, false]);
+        memory.ration(None);
+        assert!(make());
     }
 }

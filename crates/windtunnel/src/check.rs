@@ -71,7 +71,7 @@ pub fn check(plan: &Plan<'_>, mut after: impl FnMut(Step<'_>)) -> Result<Checked
             let on = plan.on.after(turn);
             let flown = match plan.driver {
                 Driver::Display(it) => fly_with(it.make, plan.flown(), scenario, on),
-                Driver::Streaming(it) => fly_stream((it.make)(), scenario, on),
+                Driver::Streaming(it) => fly_stream(|log| it.plug(log), scenario, on),
             };
             let flown = flown.map_err(|CouldNotRun(why)| {
                 CouldNotRun(format!("{}, {}: {why}", scenario.name, on.name()))

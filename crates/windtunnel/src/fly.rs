@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use stream::graph::Picture;
-use stream::{DeviceDescriptor, Entry, Minidriver, Stream};
+use stream::{BadDescriptor, DeviceDescriptor, Entry, Stream};
 use verify::{Finding, Oracle, Severity, Verifier};
 
 /// What became of a flight.
@@ -161,20 +161,32 @@ pub fn fly_driver(
 ) -> Result<Flown, CouldNotRun> {
     match driver {
         Driver::Display(it) => fly(it, scenario, on),
-        Driver::Streaming(it) => fly_stream((it.make)(), scenario, on),
+        Driver::Streaming(it) => fly_stream(|log| it.plug(log), scenario, on),
     }
 }
 
 /// Flies a streaming minidriver through a scenario for such.
 pub fn fly_stream(
-    minidriver: Arc<dyn Minidriver>,
+    make: impl FnOnce(&Arc<Log>) -> Result<stream::Plugged, BadDescriptor>,
     scenario: &'static Scenario,
     on: impl Into<On>,
 ) -> Result<Flown, CouldNotRun> {
     let (on, log) = (on.into(), Arc::new(Log::new()));
-    let offered = entries(&minidriver.describe());
-    let story =
-        on.fly(&log, |host, at| Story::stream(host, at, (&log, on), minidriver, scenario))?;
+    let (offered, story) = match make(&log) {
+        Ok(plugged) => {
+            let (offered, memory) =
+                (entries(&plugged.minidriver.describe()), plugged.memory.clone());
+            let tell =
+                |host: &_, at: &mut _| Story::stream(host, at, (&log, on), plugged, scenario);
+            let story = on.fly(&log, tell)?;
+            memory.close();
+            (offered, story)
+        }
+        Err(BadDescriptor(why)) => {
+            let needs = vec![format!("a driver whose tables can be read: {why}")];
+            (Vec::new(), Story { needs, ..Story::default() })
+        }
+    };
     Ok(Flown { seed: on.seed(), offered, ..judge(scenario.name, &log, story) })
 }
 
@@ -260,7 +272,7 @@ impl Story {
         host: &Arc<dyn Crew>,
         at: &mut Passive,
         (log, on): (&Arc<Log>, On),
-        minidriver: Arc<dyn Minidriver>,
+        plugged: stream::Plugged,
         scenario: &'static Scenario,
     ) -> Self {
         let stream = Stream::new(host.clone(), log.clone());
@@ -271,8 +283,7 @@ impl Story {
             stream,
             log: log.clone(),
             on,
-            minidriver,
-            memory: Arc::default(),
+            plugged,
             device: None,
             graphics: None,
             video: None,

@@ -38,7 +38,7 @@ pub use flight_test::{Flight, NoHardware, plug};
 pub use fly::{Flown, On, Outcome, fly, fly_driver, fly_plugged, fly_stream, fly_with};
 pub use landed::{Allowed, Found, Landed};
 pub use scenario::{ALL as SCENARIOS, Scenario, Story, find as find_scenario};
-pub use studio::{Scarce, Studio};
+pub use studio::Studio;
 pub use support::{ANY_FAILURE, Cell, Row, Surface, legal_statuses, support, support_page};
 pub use tally::keep as keep_tally;
 pub use tunnel::{Bench, Stopped, Tunnel};

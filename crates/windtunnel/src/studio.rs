@@ -7,12 +7,8 @@ use drivers::stream::{VideoMemory, pattern};
 use flight::{Crew, Log, Passive};
 use kernel::{AdapterId, Kernel};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use stream::graph::Picture;
-use stream::{
-    DeviceId, Format, FrameMemory, Graph, MemoryKind, Minidriver, PinId, Plugged, Refused, State,
-    Stream, SystemMemory, Wish,
-};
+use stream::{DeviceId, Format, FrameMemory, Graph, PinId, Plugged, Refused, State, Stream, Wish};
 use verify::Oracle;
 
 /// How many frames may carry nothing, one after the other.
@@ -28,8 +24,8 @@ pub struct Studio<'a> {
     pub stream: Arc<Stream>,
     pub(crate) log: Arc<Log>,
     pub(crate) on: On,
-    pub(crate) minidriver: Arc<dyn Minidriver>,
-    pub(crate) memory: Arc<SystemMemory>,
+    /// The driver under test, and memory of the system's for its frames.
+    pub(crate) plugged: Plugged,
     pub(crate) device: Option<DeviceId>,
     pub(crate) graphics: Option<(Arc<Kernel>, AdapterId)>,
     /// The client of that, whose memory frames are in.
@@ -41,12 +37,12 @@ pub struct Studio<'a> {
 impl Studio<'_> {
     /// Adds the device of the driver under test, whose frames are in the system's memory.
     pub fn add(&mut self) -> Result<DeviceId, Stopped> {
-        self.add_with(self.memory.clone())
+        self.add_with(self.plugged.memory.clone())
     }
 
     /// The same with other memory.
     pub fn add_with(&mut self, memory: Arc<dyn FrameMemory>) -> Result<DeviceId, Stopped> {
-        let plugged = Plugged { minidriver: self.minidriver.clone(), memory };
+        let plugged = Plugged { memory, ..self.plugged.clone() };
         let added = self.stream.add_device(self.at, plugged);
         let device = wanted("a driver that starts", added)?;
         self.device = Some(device);
@@ -141,7 +137,7 @@ impl Studio<'_> {
     /// Nothing of the device is left.
     pub fn gone(&mut self) -> Result<(), Stopped> {
         self.host.quiet(self.at);
-        let (census, pieces) = (self.stream.census(), self.memory.pieces());
+        let (census, pieces) = (self.stream.census(), self.plugged.memory.pieces());
         if census.count() > 0 {
             return Err(Stopped(format!("nothing alive without a device:\n{census}")));
         }
@@ -193,7 +189,7 @@ impl Studio<'_> {
         })?;
         kernel.attend(self.host, adapter);
         self.graphics = Some((kernel.clone(), adapter));
-        let opened = VideoMemory::open(&kernel, self.at);
+        let opened = VideoMemory::open(&kernel, self.at, &self.plugged.memory);
         let memory = crate::tunnel::wanted("a client of the graphics kernel", opened)?;
         self.video = Some(memory.clone());
         Ok(memory)
@@ -221,49 +217,4 @@ impl Studio<'_> {
 /// The answer the story needs, or the story stops.
 pub(crate) fn wanted<T>(what: &str, answer: Result<T, Refused>) -> Result<T, Stopped> {
     answer.map_err(|why| Stopped(format!("{what}; {why}")))
-}
-
-/// Memory that is short: after so many pieces there is no more.
-pub struct Scarce {
-    under: Arc<SystemMemory>,
-    left: AtomicUsize,
-}
-
-impl Scarce {
-    /// So many pieces of that memory.
-    pub fn of(under: &Arc<SystemMemory>, pieces: usize) -> Arc<Self> {
-        Arc::new(Self { under: under.clone(), left: AtomicUsize::new(pieces) })
-    }
-
-    /// Whether all of them were made, and one more was asked for.
-    fn take(&self) -> bool {
-        let less = |it: usize| it.checked_sub(1);
-        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
-    }
-}
-
-impl FrameMemory for Scarce {
-    fn make(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
-        if self.take() { self.under.make(bytes, alignment, kind) } else { None }
-    }
-
-    fn free(&self, word: usize) -> bool {
-        self.under.free(word)
-    }
-
-    fn read(&self, word: usize, offset: u32, into: &mut [u8]) -> bool {
-        self.under.read(word, offset, into)
-    }
-
-    fn write(&self, word: usize, offset: u32, bytes: &[u8]) -> bool {
-        self.under.write(word, offset, bytes)
-    }
-
-    fn extent(&self, word: usize) -> Option<(u32, MemoryKind)> {
-        self.under.extent(word)
-    }
-
-    fn pieces(&self) -> usize {
-        self.under.pieces()
-    }
 }

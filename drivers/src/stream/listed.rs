@@ -4,11 +4,13 @@ use super::bad_allocator::{Bend, Crooked};
 use super::bad_shapes as shape;
 use super::capture::{Capture, From};
 use super::shapes::{self, AtOnce, Centric, Injects, Later, Trailing};
+use super::table_listed as tables;
 use super::{bad_calls as call, bad_frames as frame};
-use flight::RuleId;
+use flight::{Log, RuleId};
+use port::KsDriver;
 use std::fmt;
 use std::sync::Arc;
-use stream::{Minidriver, PinFlag};
+use stream::{BadDescriptor, Minidriver, PinFlag, Plugged, SystemMemory};
 
 /// A streaming minidriver that can be flown by its name.
 pub struct ListedStream {
@@ -19,7 +21,33 @@ pub struct ListedStream {
     /// The rules it breaks, the one that is found first in front; none if it is good.
     pub breaks: &'static [RuleId],
     /// Makes a new one.
-    pub make: fn() -> Arc<dyn Minidriver>,
+    pub make: Make,
+}
+
+/// How a streaming minidriver is made.
+#[derive(Clone, Copy)]
+pub enum Make {
+    /// In safe Rust.
+    Rust(fn() -> Arc<dyn Minidriver>),
+    /// As a table, with a pool of its own.
+    Table(fn(&Arc<Log>) -> Result<Arc<KsDriver>, BadDescriptor>),
+}
+
+impl ListedStream {
+    /// A new one, and memory for its frames.
+    pub fn plug(&self, log: &Arc<Log>) -> Result<Plugged, BadDescriptor> {
+        match self.make {
+            Make::Rust(make) => {
+                Ok(Plugged { minidriver: make(), memory: Arc::new(SystemMemory::default()) })
+            }
+            Make::Table(make) => Ok(make(log)?.plug()),
+        }
+    }
+
+    /// Whether it is a table.
+    pub fn is_table(&self) -> bool {
+        matches!(self.make, Make::Table(_))
+    }
 }
 
 impl fmt::Debug for ListedStream {
@@ -39,13 +67,13 @@ macro_rules! streams {
             name: $name,
             about: $about,
             breaks: &[$(RuleId::$rule),*],
-            make: $make,
+            make: Make::Rust($make),
         }),*]
     };
 }
 
 /// Every streaming minidriver: the good ones first.
-pub const STREAMS: &[&[ListedStream]] = &[GOOD, BAD];
+pub const STREAMS: &[&[ListedStream]] = &[GOOD, tables::GOOD, BAD, tables::BAD];
 
 fn own(act: super::capture::Act) -> Arc<dyn Minidriver> {
     Arc::new(Capture::with(From::Own, act))

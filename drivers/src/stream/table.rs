@@ -47,7 +47,7 @@ const TAG: u32 = u32::from_le_bytes(*b"WtKs");
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct Device {
-    /// The last pin that there was: a good driver does not look at it.
+    /// The pin that was closed last: a good driver does not look at it.
     pub(crate) last: AtomicPtr<KSPIN>,
 }
 
@@ -336,16 +336,6 @@ pub(crate) unsafe extern "win64-unwind" fn create_pin(pin: *mut KSPIN, _irp: PIR
     unsafe { (*pin).Context = context };
     // SAFETY: The pin is there.
     unsafe { count_pictures(pin) };
-    // SAFETY: The structure is known to who gave it.
-    let device = unsafe { KsGetDevice(pin.cast()) };
-    if let Some(device) = (!device.is_null()).then_some(device) {
-        // SAFETY: It is there.
-        let context = unsafe { (*device).Context };
-        // SAFETY: The context is the device's, which lives.
-        if let Some(it) = unsafe { find::<Device>(context) } {
-            it.last.store(pin, SeqCst);
-        }
-    }
     STATUS_SUCCESS
 }
 
@@ -369,7 +359,17 @@ unsafe fn count_pictures(pin: *mut KSPIN) {
     }
 }
 
-pub(crate) unsafe extern "win64-unwind" fn close_pin(_pin: *mut KSPIN, _irp: PIRP) -> NTSTATUS {
+pub(crate) unsafe extern "win64-unwind" fn close_pin(pin: *mut KSPIN, _irp: PIRP) -> NTSTATUS {
+    // SAFETY: The structure is known to who gave it.
+    let device = unsafe { KsGetDevice(pin.cast()) };
+    if let Some(device) = (!device.is_null()).then_some(device) {
+        // SAFETY: It is there.
+        let context = unsafe { (*device).Context };
+        // SAFETY: The context is the device's, which lives.
+        if let Some(it) = unsafe { find::<Device>(context) } {
+            it.last.store(pin, SeqCst);
+        }
+    }
     STATUS_SUCCESS
 }
 
@@ -455,11 +455,21 @@ pub(crate) unsafe extern "win64-unwind" fn set_state(
     if to == KSSTATE_STOP {
         // SAFETY: The pin is there.
         unsafe { delete_clones(pin) };
-        let clock = own.clock.swap(ptr::null_mut(), SeqCst);
-        // SAFETY: It was given, and not released.
-        unsafe { release(clock) };
+        // SAFETY: As above.
+        unsafe { release_clock(pin) };
     }
     STATUS_SUCCESS
+}
+
+/// # Safety
+///
+/// The pin is there.
+pub(crate) unsafe fn release_clock(pin: *mut KSPIN) {
+    // SAFETY: The caller promises the same.
+    let Some(own) = (unsafe { own(pin) }) else { return };
+    let clock = own.clock.swap(ptr::null_mut(), SeqCst);
+    // SAFETY: It was given, and not released.
+    unsafe { release(clock) };
 }
 
 /// # Safety
@@ -622,6 +632,29 @@ pub(crate) unsafe extern "win64-unwind" fn timed_out(clone: *mut KSSTREAM_POINTE
 /// The pointer is there, and locked.
 pub(crate) unsafe fn fill(at: *mut KSSTREAM_POINTER) {
     // SAFETY: The caller promises the same.
+    unsafe { fill_at(at, |own, _| now(own)) };
+}
+
+/// The same at once: each picture is an interval later than the one before, whatever time it is.
+///
+/// # Safety
+///
+/// As above.
+pub(crate) unsafe fn fill_in_turn(at: *mut KSSTREAM_POINTER) {
+    // SAFETY: The caller promises the same.
+    unsafe { fill_at(at, |_, number| in_turn(number)) };
+}
+
+/// When a picture is shown that took no time to make.
+pub(crate) fn in_turn(number: u64) -> i64 {
+    i64::try_from(number.saturating_add(1).saturating_mul(INTERVAL)).unwrap_or(i64::MAX)
+}
+
+/// # Safety
+///
+/// As above.
+unsafe fn fill_at(at: *mut KSSTREAM_POINTER, time: impl FnOnce(&Pin, u64) -> i64) {
+    // SAFETY: The caller promises the same.
     let pin = unsafe { (*at).Pin };
     // SAFETY: A pointer has its pin.
     let Some(own) = (unsafe { own(pin) }) else { return };
@@ -642,7 +675,7 @@ pub(crate) unsafe fn fill(at: *mut KSSTREAM_POINTER) {
     let last = own.wanted.load(SeqCst) == number + 1;
     let flag = |is: bool, flag: u32| if is { flag } else { 0 };
     let header_now = KSSTREAM_HEADER {
-        PresentationTime: KSTIME { Time: now(own), Numerator: 1, Denominator: 1 },
+        PresentationTime: KSTIME { Time: time(own, number), Numerator: 1, Denominator: 1 },
         Duration: i64::try_from(INTERVAL).unwrap_or(0),
         DataUsed: used,
         OptionsFlags: KSSTREAM_HEADER_OPTIONSF_TIMEVALID

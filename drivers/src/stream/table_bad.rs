@@ -4,7 +4,7 @@
 use super::pattern::BYTES;
 use super::table::{
     Device, create_pin, delete_clones, fill, locked_then, own, process_how, process_pin,
-    process_with, set_format, set_state, timed_out,
+    process_with, release_clock, set_format, set_state, timed_out,
 };
 use super::table_allocator::{
     Allocator, allocate, delete, first_kept, free_frame, free_kept, initialize,
@@ -47,8 +47,10 @@ pub(crate) unsafe extern "win64-unwind" fn closes_and_deletes(
     // SAFETY: The pin is there.
     if let Some(own) = unsafe { own(pin) } {
         let context = own.allocator.swap(ptr::null_mut(), SeqCst);
-        // SAFETY: It was not deleted.
-        unsafe { delete(context) };
+        if !context.is_null() {
+            // SAFETY: It was not deleted.
+            unsafe { delete(context) };
+        }
     }
     STATUS_SUCCESS
 }
@@ -77,6 +79,8 @@ pub(crate) unsafe extern "win64-unwind" fn keeps_clones(
     from: KSSTATE,
 ) -> NTSTATUS {
     if to == KSSTATE_STOP {
+        // SAFETY: The pin is there.
+        unsafe { release_clock(pin) };
         return STATUS_SUCCESS;
     }
     // SAFETY: The caller promises the same.
@@ -104,11 +108,10 @@ pub(crate) unsafe extern "win64-unwind" fn refuses_jumps(
     to: KSSTATE,
     from: KSSTATE,
 ) -> NTSTATUS {
-    if to == KSSTATE_STOP && from == KSSTATE_RUN {
-        return STATUS_INVALID_DEVICE_REQUEST;
-    }
     // SAFETY: The caller promises the same.
-    unsafe { set_state(pin, to, from) }
+    let status = unsafe { set_state(pin, to, from) };
+    let jumps = to == KSSTATE_STOP && from == KSSTATE_RUN;
+    if jumps { STATUS_INVALID_DEVICE_REQUEST } else { status }
 }
 
 /// Answers that it is not there yet.
@@ -306,7 +309,7 @@ pub(crate) unsafe extern "win64-unwind" fn writes_format(pin: *mut KSPIN) -> NTS
     unsafe { process_pin(pin) }
 }
 
-/// The pin that there was before.
+/// The pin that was closed last.
 ///
 /// # Safety
 ///

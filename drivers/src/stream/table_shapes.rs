@@ -3,17 +3,18 @@
 #![expect(unsafe_code, reason = "drivers written against the C interface")]
 
 use super::pattern::{BYTES, INTERVAL, picture};
-use super::table::{self, DEVICE, FILTER, GOOD, PIN, Shape, framing, laid, own};
+use super::table::{self, DEVICE, FILTER, GOOD, PIN, Shape, framing, in_turn, laid, own};
 use abi::ks::{
     KSDEVICE, KSDEVICE_DISPATCH, KSFILTER, KSFILTER_DISPATCH, KSPIN, KSPIN_DISPATCH,
     KSPIN_FLAG_DISTINCT_TRAILING_EDGE, KSPROCESSPIN, KSPROCESSPIN_INDEXENTRY, KSSTATE,
     KSSTATE_ACQUIRE, KSSTATE_PAUSE, KSSTATE_RUN, KSSTATE_STOP, KSSTREAM_HEADER,
     KSSTREAM_HEADER_OPTIONSF_DATADISCONTINUITY, KSSTREAM_HEADER_OPTIONSF_DURATIONVALID,
-    KSSTREAM_HEADER_OPTIONSF_ENDOFSTREAM, KSSTREAM_POINTER_STATE_LOCKED,
-    KSSTREAM_POINTER_STATE_UNLOCKED,
+    KSSTREAM_HEADER_OPTIONSF_ENDOFSTREAM, KSSTREAM_HEADER_OPTIONSF_TIMEVALID,
+    KSSTREAM_POINTER_STATE_LOCKED, KSSTREAM_POINTER_STATE_UNLOCKED, KSTIME,
 };
 use abi::status::{
-    STATUS_INVALID_DEVICE_REQUEST, STATUS_PENDING, STATUS_SUCCESS, STATUS_UNSUCCESSFUL,
+    STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_DEVICE_REQUEST, STATUS_PENDING, STATUS_SUCCESS,
+    STATUS_UNSUCCESSFUL,
 };
 use abi::{MDL, NTSTATUS, PIRP, PVOID, nt_success};
 use nt::{ExAllocatePool2, ExFreePool, POOL_FLAG_NON_PAGED};
@@ -69,6 +70,13 @@ unsafe extern "win64-unwind" fn looks_around(device: *mut KSDEVICE) -> NTSTATUS 
     let KSDEVICE { Bag: bag, FunctionalDeviceObject: object, .. } = unsafe { device.read() };
     let (mut own, mut made) = (ptr::null_mut(), ptr::null_mut());
     let items = [memory(), memory(), memory()];
+    if items.iter().any(|it| it.is_null()) {
+        for item in items.into_iter().filter(|it| !it.is_null()) {
+            // SAFETY: Nobody has it yet.
+            unsafe { ExFreePool(item) };
+        }
+        return STATUS_INSUFFICIENT_RESOURCES;
+    }
     // SAFETY: What they are given is there, and the places are places.
     #[expect(clippy::multiple_unsafe_ops_per_block, reason = "all for one reason")]
     let right = unsafe {
@@ -88,17 +96,20 @@ unsafe extern "win64-unwind" fn looks_around(device: *mut KSDEVICE) -> NTSTATUS 
             None,
             &raw mut made,
         );
-        let second = KsGetNextSibling(factory) == made.cast();
+        let second = is_among(factory, made.cast()).is_some();
         let classes = KsFilterFactorySetDeviceClassesState(made, 1);
         let bagged = KsAddItemToObjectBag(bag, items[0], None) == STATUS_SUCCESS
             && KsAddItemToObjectBag(bag, items[1], Some(frees)) == STATUS_SUCCESS
             && KsAllocateObjectBag(device, &raw mut own) == STATUS_SUCCESS
             && KsAddItemToObjectBag(own, items[2], Some(frees)) == STATUS_SUCCESS
             && KsCopyObjectBagItems(own, bag) == STATUS_SUCCESS;
-        let counts = KsRemoveItemFromObjectBag(own, items[0], 0) == 2
+        let counts = bagged
+            && KsRemoveItemFromObjectBag(own, items[0], 0) == 2
             && KsRemoveItemFromObjectBag(own, items[0], 0) == 0;
-        KsFreeObjectBag(own);
-        let last = KsRemoveItemFromObjectBag(bag, items[0], 1) == 1;
+        if !own.is_null() {
+            KsFreeObjectBag(own);
+        }
+        let last = counts && KsRemoveItemFromObjectBag(bag, items[0], 1) == 1;
         KsReleaseDevice(device);
         nt_success(status)
             && nt_success(classes)
@@ -140,10 +151,9 @@ unsafe extern "win64-unwind" fn creates_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTA
         KsGetPinFromIrp(irp) == pin
             && KsGetFilterFromIrp(irp) == filter
             && KsGetParent(pin.cast()) == filter.cast()
-            && KsFilterGetFirstChildPin(filter, 0) == pin
-            && KsFilterGetChildPinCount(filter, 0) == 1
-            && KsGetNextSibling(pin.cast()).is_null()
-            && KsGetFirstChild(filter.cast()) == pin.cast()
+            && is_among(KsFilterGetFirstChildPin(filter, 0).cast(), pin.cast())
+                == Some(KsFilterGetChildPinCount(filter, 0))
+            && !KsGetFirstChild(filter.cast()).is_null()
             && !KsPinGetAndGate(pin).is_null()
             && KsCreateDefaultAllocatorEx(irp, ptr::null_mut(), None, None, None, None)
                 == STATUS_INVALID_DEVICE_REQUEST
@@ -153,6 +163,22 @@ unsafe extern "win64-unwind" fn creates_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTA
     }
     // SAFETY: The caller promises the same.
     unsafe { table::create_pin(pin, irp) }
+}
+
+/// How many there are from the first one on, if the other is one of them.
+///
+/// # Safety
+///
+/// The first one is there.
+unsafe fn is_among(first: PVOID, wanted: PVOID) -> Option<u32> {
+    let (mut at, mut count, mut found) = (first, 0, false);
+    while !at.is_null() {
+        found |= at == wanted;
+        count += 1;
+        // SAFETY: It is there.
+        at = unsafe { KsGetNextSibling(at) };
+    }
+    found.then_some(count)
 }
 
 /// Closes its gate where nothing is to be processed.
@@ -202,11 +228,12 @@ unsafe extern "win64-unwind" fn processes(pin: *mut KSPIN) -> NTSTATUS {
             if !right {
                 return STATUS_UNSUCCESSFUL;
             }
-            table::fill(edge);
-            KsStreamPointerAdvanceOffsets(edge, 0, BYTES / 2, 0);
-            let half = (*(*edge).Offset).Remaining == BYTES - BYTES / 2;
-            KsStreamPointerAdvanceOffsetsAndUnlock(edge, 0, BYTES - BYTES / 2, 0);
-            if !half {
+            table::fill_in_turn(edge);
+            let (half, extent) = ((*header).FrameExtent / 2, (*header).FrameExtent);
+            KsStreamPointerAdvanceOffsets(edge, 0, half, 0);
+            let left = (*(*edge).Offset).Remaining == extent - half;
+            KsStreamPointerAdvanceOffsetsAndUnlock(edge, 0, extent - half, 0);
+            if !left {
                 return STATUS_UNSUCCESSFUL;
             }
         }
@@ -235,7 +262,7 @@ unsafe extern "win64-unwind" fn processes_filter(
         // SAFETY: A line points to pins.
         let edge = unsafe { (*pin).StreamPointer };
         // SAFETY: The edge is there, and locked.
-        unsafe { table::fill(edge) };
+        unsafe { table::fill_in_turn(edge) };
         // SAFETY: As above.
         let there = unsafe { (*pin).BytesAvailable };
         // SAFETY: As above.
@@ -272,6 +299,9 @@ unsafe extern "win64-unwind" fn injects(pin: *mut KSPIN, to: KSSTATE, from: KSST
     if (to, from) == (KSSTATE_RUN, KSSTATE_PAUSE) {
         // SAFETY: It asks for nothing.
         let frame = unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, BYTES as usize, TAG) };
+        if frame.is_null() {
+            return STATUS_INSUFFICIENT_RESOURCES;
+        }
         // SAFETY: The pin is there, and the frame is the driver's.
         unsafe { send(pin, frame) };
     }
@@ -293,11 +323,13 @@ unsafe fn send(pin: *mut KSPIN, frame: PVOID) {
     let last = own.wanted.load(SeqCst) == number + 1;
     let flag = |is: bool, flag: u32| if is { flag } else { 0 };
     let mut header = KSSTREAM_HEADER {
+        PresentationTime: KSTIME { Time: in_turn(number), Numerator: 1, Denominator: 1 },
         Duration: i64::try_from(INTERVAL).unwrap_or(0),
         FrameExtent: BYTES,
         DataUsed: BYTES,
         Data: frame,
-        OptionsFlags: KSSTREAM_HEADER_OPTIONSF_DURATIONVALID
+        OptionsFlags: KSSTREAM_HEADER_OPTIONSF_TIMEVALID
+            | KSSTREAM_HEADER_OPTIONSF_DURATIONVALID
             | flag(number == 0, KSSTREAM_HEADER_OPTIONSF_DATADISCONTINUITY)
             | flag(last, KSSTREAM_HEADER_OPTIONSF_ENDOFSTREAM),
         ..KSSTREAM_HEADER::ZERO

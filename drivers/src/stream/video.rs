@@ -1,7 +1,5 @@
 //! Frames in video memory: each is an allocation of the graphics kernel, which a client of that
 //! creates, makes resident and locks when the frame is made, and destroys when it is freed.
-//!
-//! What is not to be the device's memory is the system's.
 #![expect(unsafe_code, reason = "writes where a lock shows video memory")]
 
 use super::inner::lock;
@@ -13,7 +11,7 @@ use softgpu::format::{describe_in, only_in};
 use std::collections::BTreeMap;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::{Arc, Mutex};
-use stream::{FrameMemory, MemoryKind, SystemMemory};
+use stream::{FrameMemory, MemoryKind};
 use thunk::{Client, Create, Destroy, Made, PagingQueue};
 
 const PAGE: u64 = 4096;
@@ -31,13 +29,15 @@ pub struct VideoMemory {
     adapter: D3DKMT_HANDLE,
     device: D3DKMT_HANDLE,
     queue: PagingQueue,
-    system: SystemMemory,
+    system: Arc<dyn FrameMemory>,
     pieces: Mutex<Pieces>,
 }
 
 #[derive(Default)]
 struct Pieces {
     made: usize,
+    /// How many more there may be.
+    left: Option<usize>,
     all: BTreeMap<usize, Piece>,
 }
 
@@ -49,13 +49,18 @@ struct Piece {
 }
 
 impl VideoMemory {
-    /// A client of the kernel, with a device on its first adapter.
-    pub fn open(kernel: &Arc<Kernel>, at: &mut Passive) -> Result<Arc<Self>, NTSTATUS> {
+    /// A client of the kernel, with a device on its first adapter; what is not to be the device's
+    /// memory is `system`.
+    pub fn open(
+        kernel: &Arc<Kernel>,
+        at: &mut Passive,
+        system: &Arc<dyn FrameMemory>,
+    ) -> Result<Arc<Self>, NTSTATUS> {
         let client = Client::new(kernel);
         let adapter = client.adapters(at)?.first().copied().unwrap_or_default();
         let device = client.create_device(at, adapter)?;
         let queue = client.create_queue(at, device, 0)?;
-        let (host, system) = (kernel.host().clone(), SystemMemory::default());
+        let (host, system) = (kernel.host().clone(), system.clone());
         let pieces = Mutex::default();
         Ok(Arc::new(Self { host, client, adapter, device, queue, system, pieces }))
     }
@@ -131,6 +136,9 @@ impl FrameMemory for VideoMemory {
         if kind != MemoryKind::Device {
             return self.system.make(bytes, alignment, kind);
         }
+        if let Some(left) = &mut lock(&self.pieces).left {
+            *left = left.checked_sub(1)?;
+        }
         let piece = self.at_passive(|at| self.create(at, bytes).ok())?;
         let mut pieces = lock(&self.pieces);
         let word = FIRST + pieces.made * APART;
@@ -176,5 +184,14 @@ impl FrameMemory for VideoMemory {
 
     fn pieces(&self) -> usize {
         self.frames() + self.system.pieces()
+    }
+
+    fn ration(&self, pieces: Option<usize>) {
+        lock(&self.pieces).left = pieces;
+        self.system.ration(pieces);
+    }
+
+    fn close(&self) {
+        self.system.close();
     }
 }

@@ -70,6 +70,14 @@ impl FrameMemory for PoolMemory {
     fn pieces(&self) -> usize {
         self.pool.live()
     }
+
+    fn ration(&self, pieces: Option<usize>) {
+        self.pool.ration(pieces);
+    }
+
+    fn close(&self) {
+        self.pool.close();
+    }
 }
 
 impl fmt::Debug for PoolMemory {

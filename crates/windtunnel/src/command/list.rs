@@ -49,7 +49,7 @@ fn drivers(machine: bool) {
     let streams = || drivers::STREAMS.iter().copied().flatten();
     if machine {
         let driver = |it: &Listed| json!({ "name": it.name, "about": it.about, "breaks": ids(it.breaks), "umd": it.umd.is_some() });
-        let stream = |it: &ListedStream| json!({ "name": it.name, "about": it.about, "breaks": ids(it.breaks), "streams": true });
+        let stream = |it: &ListedStream| json!({ "name": it.name, "about": it.about, "breaks": ids(it.breaks), "streams": true, "table": it.is_table() });
         json::print(&all().map(driver).chain(streams().map(stream)).collect::<Value>());
         return;
     }
@@ -75,7 +75,7 @@ fn drivers(machine: bool) {
     ] {
         println!("\n{title}\n");
         for it in streams().filter(|it| it.breaks.is_empty() == good) {
-            line(it.name, it.about, it.breaks, "");
+            line(it.name, it.about, it.breaks, if it.is_table() { " [a table]" } else { "" });
         }
     }
     println!("\nA user-mode driver of your own: windtunnel check --umd FILE.so [DRIVER]");

@@ -2,7 +2,7 @@
 
 use crate::scenario::Story::Streamed;
 use crate::scenario::{STREAM, Scenario};
-use crate::studio::{Scarce, Studio, wanted};
+use crate::studio::{Studio, wanted};
 use crate::tunnel::Stopped;
 use drivers::stream::pattern::{self, BYTES};
 use flight::{RuleId, Ticket};
@@ -20,6 +20,7 @@ const fn scenario(name: &'static str, about: &'static str, story: Tell) -> Scena
 pub(crate) const ALL: &[Scenario] = &[
     scenario("stream-states", "every state forth and back, with frames while it runs", states),
     scenario("stream-restart", "frames flow, stop, and flow again", restart),
+    scenario("stream-format-again", "frames flow, stop, and flow in another format", again),
     scenario("stream-close-early", "a pin is closed while its client has frames", close_early),
     scenario("stream-pulled", "the hardware is pulled out while frames flow", pulled),
     scenario("stream-pulled-at-work", "it is pulled out while a client waits for frames", at_work),
@@ -84,6 +85,21 @@ fn restart(studio: &mut Studio<'_>) -> Result<(), Stopped> {
     studio.remove(device)
 }
 
+fn again(studio: &mut Studio<'_>) -> Result<(), Stopped> {
+    let device = studio.add()?;
+    let graph = studio.open(device)?;
+    studio.go(graph.pin, State::Run)?;
+    studio.film(graph.pin, 4)?;
+    studio.go(graph.pin, State::Stop)?;
+    // The same pictures, and an end, though not soon.
+    let set = studio.stream.set_format(studio.at, graph.pin, &pattern::format(99));
+    wanted("another format", set)?;
+    studio.go(graph.pin, State::Run)?;
+    studio.film(graph.pin, 3)?;
+    close(studio, graph)?;
+    studio.remove(device)
+}
+
 fn close_early(studio: &mut Studio<'_>) -> Result<(), Stopped> {
     let device = studio.add()?;
     let graph = studio.open(device)?;
@@ -133,9 +149,10 @@ fn at_work(studio: &mut Studio<'_>) -> Result<(), Stopped> {
 
 /// What is answered does not matter, what is left does.
 fn no_memory(studio: &mut Studio<'_>) -> Result<(), Stopped> {
-    for pieces in 0..8 {
-        let memory = Scarce::of(&studio.memory, pieces);
-        let Ok(device) = studio.add_with(memory) else { continue };
+    let memory = studio.plugged.memory.clone();
+    for pieces in 0..12 {
+        memory.ration(Some(pieces));
+        let Ok(device) = studio.add() else { continue };
         if let Ok(graph) = studio.open(device) {
             if studio.go(graph.pin, State::Run).is_ok() {
                 studio.film(graph.pin, 2)?;
@@ -144,6 +161,7 @@ fn no_memory(studio: &mut Studio<'_>) -> Result<(), Stopped> {
         }
         studio.remove(device)?;
     }
+    memory.ration(None);
     Ok(())
 }
 

@@ -5,9 +5,9 @@
 
 use drivers::stream::{Capture, VideoMemory, pattern};
 use drivers::{ListedStream, STREAMS, find_stream};
-use flight::{Crew, Event, Log, Passive, RuleId, Ticket, What, Who};
+use flight::{Crew, Event, Irql, Log, Passive, RuleId, Ticket, What, Who};
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -45,9 +45,9 @@ fn good_minidrivers_fly_clean_in_many_orders() {
     for driver in good() {
         let seeds = if driver.name == "capture" { 40 } else { 8 };
         for scenario in scenarios() {
-            for seed in 0..seeds {
-                let flown = flown(driver.name, scenario.name, seed);
-                assert_clean(&flown, &format!("{}, {}, {seed}", driver.name, scenario.name));
+            for on in (0..seeds).map(On::Stepped).chain((0..4).map(On::Pressed)) {
+                let flown = flown(driver.name, scenario.name, on);
+                assert_clean(&flown, &format!("{}, {}, {on:?}", driver.name, scenario.name));
             }
         }
     }
@@ -107,6 +107,31 @@ fn a_bad_minidriver_is_named_when_threads_run_side_by_side() {
         });
         assert!(named, "{} is not named", driver.name);
     }
+}
+
+#[test]
+fn frames_come_and_go_at_both_levels_under_pressure() {
+    let (mut levels, mut named) = (BTreeMap::<String, BTreeSet<Irql>>::new(), BTreeSet::new());
+    for seed in 0..6 {
+        let flown = flown("table-capture", "stream-states", On::Pressed(seed));
+        for it in &flown.events {
+            if let What::KsCall { name, level, .. } = &it.what {
+                levels.entry(name.to_string()).or_default().insert(*level);
+            }
+        }
+        let waits = stories::flown("capture-waits-for-memory", "stream-states", On::Pressed(seed));
+        named.extend(waits.findings.iter().map(|it| it.rule));
+    }
+    let (low, both) = ([Irql::Passive], [Irql::Passive, Irql::Dispatch]);
+    for (entry, wanted) in [
+        ("AVStrMiniInitializeAllocator", &low[..]),
+        ("AVStrMiniAllocate", &both),
+        ("AVStrMiniAllocatorFreeFrame", &both),
+        ("AVStrMiniDeleteAllocator", &low),
+    ] {
+        assert!(levels[entry].iter().eq(wanted), "{entry}: {:?}", levels[entry]);
+    }
+    assert!(named.into_iter().eq([RuleId::KS_ALLOC_007, RuleId::WT_LEVEL_001]), "it waits there");
 }
 
 #[test]

@@ -7,14 +7,14 @@
 
 use abi::D3DKMT_HANDLE;
 use abi::hresult::D3DDDIERR_WASSTILLDRAWING;
-use flight::{Crew, Log, Passive, Woken};
+use flight::{Crew, Log, Passive, Woken, draw};
 use kernel::{Kernel, Plugged};
 use runtime::{LockOrder, Rect, Resource, Runtime, Surface, Surfaces};
 use softgpu::{MemoryPlan, MmuPlan, SoftGpu};
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use stories::{Picture, Watch, draw};
+use stories::{Picture, Watch};
 use thunk::Client;
 use verify::Severity;
 use windtunnel::{Application, On};

@@ -17,7 +17,7 @@ use abi::ukm::{
     D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO as RESERVE_ZERO,
 };
 use flight::{
-    Flushed, Log, Machine, Moving, Passive, RuleId, Subject, Tabled, Who, Witness, Woken,
+    Flushed, Log, Machine, Moving, Passive, RuleId, Subject, Tabled, Who, Witness, Woken, draw,
 };
 use kernel::mmu::UpdateMode;
 use kernel::segment::Wants;
@@ -51,15 +51,6 @@ const fn plan(mmu: MmuPlan) -> MemoryPlan {
         paging_node: 1,
         mmu: Some(mmu),
     }
-}
-
-/// A number below `bound` (splitmix64).
-fn draw(state: &mut u64, bound: u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)) % bound
 }
 
 /// An allocation, where it is mapped, and what each of its pages must hold.

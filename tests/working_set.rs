@@ -1,7 +1,7 @@
 //! Four times the video memory in a random working set of two processes: every byte is right.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::{Log, Machine, Passive, Woken};
+use flight::{Log, Machine, Passive, Woken, draw};
 use kernel::{Handle, Kernel, Plugged};
 use softgpu::format::{Command, anywhere, describe_in, encode, only_in};
 use softgpu::{APERTURE, LOCAL, MemoryPlan, SoftGpu, VISIBLE};
@@ -20,15 +20,6 @@ const PLAN: MemoryPlan = MemoryPlan {
     paging_node: 1,
     mmu: None,
 };
-
-/// A number below `bound` (splitmix64).
-fn draw(state: &mut u64, bound: u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)) % bound
-}
 
 /// An allocation, and what each of its pages must hold.
 struct Held {

@@ -27,7 +27,7 @@ pub use hostile::{call_as_told, call_unguarded};
 pub use keeper::{Keeper, When};
 pub use life::{Dice, life};
 pub use model::Model;
-pub use picture::{Picture, draw};
+pub use picture::Picture;
 pub use texts::read_as_told;
 pub use variant::Variant;
 pub use watch::{Watch, Watched};

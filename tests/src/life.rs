@@ -15,7 +15,9 @@ impl Dice<'_> {
     /// One of so many.
     pub fn of(&mut self, many: usize) -> usize {
         match self {
-            Dice::Seed(state) => usize::try_from(drawn(state) % many as u64).unwrap_or_default(),
+            Dice::Seed(state) => {
+                usize::try_from(flight::draw(state, many as u64)).unwrap_or_default()
+            }
             Dice::Bytes(bytes) => {
                 let (first, rest) = bytes.split_first().unwrap_or((&0, &[]));
                 *bytes = rest;
@@ -28,14 +30,6 @@ impl Dice<'_> {
     pub fn one_in(&mut self, many: usize) -> bool {
         self.of(many) == 0
     }
-}
-
-fn drawn(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut it = *state;
-    it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    it = (it ^ (it >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    it ^ (it >> 31)
 }
 
 /// A life of up to thirty steps, over two processes with two devices each.

@@ -89,7 +89,6 @@ impl Minidriver for Camera {
 
     fn allocate(
         &self,
-        _at: &mut Passive,
         _allocator: &DriverAllocator,
         word: Blank<'_, FrameId>,
     ) -> Option<DriverFrame> {
@@ -98,7 +97,7 @@ impl Minidriver for Camera {
         Some(word.fill(frame))
     }
 
-    fn free_frame(&self, _at: &mut Passive, _allocator: &DriverAllocator, frame: DriverFrame) {
+    fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
         let _ = self.services().and_then(|it| it.free_memory(frame.word()));
     }
 

@@ -119,7 +119,6 @@ impl Minidriver for Camera {
 
     fn allocate(
         &self,
-        _at: &mut Passive,
         _allocator: &DriverAllocator,
         word: Blank<'_, FrameId>,
     ) -> Option<DriverFrame> {
@@ -127,7 +126,7 @@ impl Minidriver for Camera {
         Some(word.fill(self.services().ok()?.make_memory(bytes, alignment, kind)?))
     }
 
-    fn free_frame(&self, _at: &mut Passive, _allocator: &DriverAllocator, frame: DriverFrame) {
+    fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
         let _ = self.services().and_then(|it| it.free_memory(frame.word())); // It returns nothing.
     }
 

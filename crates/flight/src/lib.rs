@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod crew;
+mod draw;
 mod event;
 mod field;
 mod free;
@@ -25,6 +26,7 @@ mod thread;
 mod witness;
 
 pub use crew::{Body, Crew};
+pub use draw::draw;
 pub use event::{Event, What};
 pub use field::{Field, Hex, Text};
 pub use free::Free;

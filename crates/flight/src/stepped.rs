@@ -10,6 +10,7 @@
 //! 2. When none is ready, the table says who goes on.
 
 use crate::crew::{self, Body, Crew};
+use crate::draw::draw;
 use crate::host::{Host, Ticket, Woken};
 use crate::level::Passive;
 use crate::sync::{self, JoinHandle, Mutex, MutexGuard};
@@ -179,13 +180,9 @@ impl State {
         }
     }
 
-    /// A number below `bound`, from the seed (splitmix64).
+    /// A number below `bound`, from the seed.
     fn draw(&mut self, bound: usize) -> usize {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((z ^ (z >> 31)) % bound as u64).unwrap_or(0)
+        usize::try_from(draw(&mut self.random, bound as u64)).unwrap_or(0)
     }
 }
 

@@ -10,12 +10,12 @@
 use crate::frame::{Frame, Place};
 use crate::framing::{Framing, Wish};
 use crate::funnel::{Driver, Entry};
-use crate::memory::FrameMemory;
+use crate::memory::{FrameMemory, MemoryKind};
 use crate::pin::Connection;
 use crate::refused::Refused;
 use crate::stream::Stream;
 use crate::words::{AllocatorId, FrameId, PinId};
-use flight::{Kind, Passive, RuleId, Subject, What};
+use flight::{Kind, Passive, RuleId, Subject, What, draw};
 use std::sync::Arc;
 
 /// Where frames come from.
@@ -232,7 +232,7 @@ impl Stream {
             By::Driver => {
                 let subject = AllocatorId(source.number).subject();
                 let before = self.host.now();
-                let word = source.driver.allocate(at, subject, source.word);
+                let word = source.driver.allocate(at, (subject, source.word), self.raises(source));
                 let now = self.host.now();
                 let broken = (now != before).then(|| {
                     format!("{subject} blocked for {} ns to allocate a frame", (now - before) * 100)
@@ -242,8 +242,20 @@ impl Stream {
             }
             By::Default => source.memory.make(bytes, alignment, kind),
             // WINDOWS: framing is a request (documented): a user's buffers need not be aligned.
-            By::Client => source.memory.make(source.bytes(), 0, crate::memory::MemoryKind::User),
+            By::Client => source.memory.make(source.bytes(), 0, MemoryKind::User),
         }
+    }
+
+    /// Whether a frame is allocated or freed at dispatch level this time.
+    ///
+    /// WINDOWS: a page says that allocators with function tables work there; at which level they
+    /// are called no page says. Our decision (D-18): at passive level, and under pressure at both,
+    /// if the framing asks for memory that is there at both.
+    fn raises(&self, source: &Source) -> bool {
+        let mut world = self.world.hold();
+        let pressure =
+            world.pressure.as_mut().filter(|_| source.framing.kind == MemoryKind::NonPaged);
+        pressure.is_some_and(|it| draw(it, 2) == 0)
     }
 
     /// Judges a frame that a driver gave. Answers how many bytes it has, if it can be used.
@@ -306,7 +318,8 @@ impl Stream {
                 match source.by {
                     By::Driver => {
                         let frame = (FrameId(number).subject(), word);
-                        source.driver.free_frame(at, subject, source.word, frame);
+                        let raises = self.raises(source);
+                        source.driver.free_frame(at, (subject, source.word), frame, raises);
                     }
                     By::Default | By::Client => {
                         source.memory.free(word);

@@ -206,16 +206,8 @@ impl Driver {
         dispatch: bool,
         pins: &mut [ProcessPin],
     ) -> Answer<()> {
-        let entry = Entry::FilterProcess;
-        if dispatch {
-            self.call(entry, at, filter.subject(), |it, _: &mut Dispatch| {
-                it.process_filter(filter, pins)
-            })
-        } else {
-            self.call(entry, at, filter.subject(), |it, _: &mut Passive| {
-                it.process_filter(filter, pins)
-            })
-        }
+        let body = |it: &dyn Minidriver| it.process_filter(filter, pins);
+        self.call_at(Entry::FilterProcess, at, filter.subject(), dispatch, body)
     }
 
     pub(crate) fn reset_filter(&self, at: &mut Passive, filter: &FilterView) {
@@ -250,12 +242,8 @@ impl Driver {
         pin: &PinView,
         dispatch: bool,
     ) -> Answer<()> {
-        let entry = Entry::PinProcess;
-        if dispatch {
-            self.call(entry, at, pin.pin.subject(), |it, _: &mut Dispatch| it.process_pin(pin))
-        } else {
-            self.call(entry, at, pin.pin.subject(), |it, _: &mut Passive| it.process_pin(pin))
-        }
+        let about = pin.pin.subject();
+        self.call_at(Entry::PinProcess, at, about, dispatch, |it| it.process_pin(pin))
     }
 
     pub(crate) fn reset_pin(&self, at: &mut Passive, pin: &PinView) {
@@ -319,32 +307,32 @@ impl Driver {
     pub(crate) fn allocate(
         &self,
         at: &mut Passive,
-        allocator: Subject,
-        word: usize,
+        (allocator, word): (Subject, usize),
+        dispatch: bool,
     ) -> Option<DriverFrame> {
         let lent = DriverAllocator::lent(word);
-        let answer = self.call(Entry::Allocate, at, allocator, |it, at: &mut Passive| {
+        let body = |it: &dyn Minidriver| {
             self.carry(Entry::Allocate, allocator, word);
-            it.allocate(at, &lent, Blank::new()).ok_or(Refusal::NoMemory)
-        });
-        answer.ok()
+            it.allocate(&lent, Blank::new()).ok_or(Refusal::NoMemory)
+        };
+        self.call_at(Entry::Allocate, at, allocator, dispatch, body).ok()
     }
 
     pub(crate) fn free_frame(
         &self,
         at: &mut Passive,
-        allocator: Subject,
-        word: usize,
+        (allocator, word): (Subject, usize),
         (number, frame): (Subject, usize),
+        dispatch: bool,
     ) {
         let lent = DriverAllocator::lent(word);
         let carried = self.number(frame);
         let frame: DriverFrame = Token::lent(frame);
         // It returns nothing.
-        let _ = self.call(Entry::FreeFrame, at, allocator, |it, at: &mut Passive| {
+        let _ = self.call_at(Entry::FreeFrame, at, allocator, dispatch, |it| {
             self.carry(Entry::FreeFrame, allocator, word);
             self.log.emit(number, What::FrameFreeing { allocator, word: carried });
-            it.free_frame(at, &lent, frame);
+            it.free_frame(&lent, frame);
             Ok(())
         });
     }
@@ -408,6 +396,22 @@ impl Driver {
     /// A NULL word has no number of its own.
     fn number(&self, word: usize) -> Subject {
         if word == 0 { Kind::Word.nr(0) } else { self.log.word(word) }
+    }
+
+    /// Calls the driver where one of two levels is right.
+    fn call_at<T>(
+        &self,
+        entry: Entry,
+        at: &mut Passive,
+        about: Subject,
+        dispatch: bool,
+        body: impl FnOnce(&dyn Minidriver) -> Answer<T>,
+    ) -> Answer<T> {
+        if dispatch {
+            self.call(entry, at, about, |it, _: &mut Dispatch| body(it))
+        } else {
+            self.call(entry, at, about, |it, _: &mut Passive| body(it))
+        }
     }
 
     /// Calls the driver at the level of the call.

@@ -246,20 +246,19 @@ pub trait Minidriver: Send + Sync {
         self.stands_on().ok_or(Refusal::Absent)?.initialize_allocator(at, pin, framing, word)
     }
 
-    /// Allocates a frame, or none at once (`AVStrMiniAllocate`).
+    /// Allocates a frame, or none at once (`AVStrMiniAllocate`), at passive or dispatch level.
     fn allocate(
         &self,
-        at: &mut Passive,
         allocator: &DriverAllocator,
         word: Blank<'_, crate::words::FrameId>,
     ) -> Option<DriverFrame> {
-        self.stands_on()?.allocate(at, allocator, word)
+        self.stands_on()?.allocate(allocator, word)
     }
 
-    /// Frees a frame (`AVStrMiniAllocatorFreeFrame`).
-    fn free_frame(&self, at: &mut Passive, allocator: &DriverAllocator, frame: DriverFrame) {
+    /// Frees a frame (`AVStrMiniAllocatorFreeFrame`), at passive or dispatch level.
+    fn free_frame(&self, allocator: &DriverAllocator, frame: DriverFrame) {
         if let Some(it) = self.stands_on() {
-            it.free_frame(at, allocator, frame);
+            it.free_frame(allocator, frame);
         }
     }
 

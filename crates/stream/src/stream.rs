@@ -25,6 +25,11 @@ impl Stream {
         Arc::new(Self { world: Lock::new(World::default()), host, log, bell })
     }
 
+    /// Makes things hard for drivers (`--pressure`): what may come at two levels comes at both.
+    pub fn press(&self, seed: u64) {
+        self.world.hold().pressure = Some(seed);
+    }
+
     /// What rings when [`Stream::work`] may find something.
     pub fn bell(&self) -> Ticket {
         self.bell.clone()

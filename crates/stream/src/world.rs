@@ -49,6 +49,8 @@ pub(crate) struct World {
     pub(crate) pending: BTreeMap<Subject, Pending>,
     /// Whoever waits for anything: all look again when something has changed.
     pub(crate) waiting: Vec<Ticket>,
+    /// What is made hard is drawn from this, if it is.
+    pub(crate) pressure: Option<u64>,
 }
 
 /// Memory that a driver has made.

@@ -604,7 +604,6 @@ impl Minidriver for Crooked {
 
     fn allocate(
         &self,
-        _at: &mut Passive,
         _allocator: &DriverAllocator,
         word: Blank<'_, FrameId>,
     ) -> Option<DriverFrame> {
@@ -630,7 +629,7 @@ impl Minidriver for Crooked {
         }
     }
 
-    fn free_frame(&self, _at: &mut Passive, _allocator: &DriverAllocator, frame: DriverFrame) {
+    fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
         let word = frame.word() & !1;
         let _ = self.0.services().free_memory(word);
     }

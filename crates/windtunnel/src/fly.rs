@@ -277,6 +277,9 @@ impl Story {
     ) -> Self {
         let stream = Stream::new(host.clone(), log.clone());
         stream.attend(host);
+        if let On::Pressed(seed) = on {
+            stream.press(seed);
+        }
         let mut studio = Studio {
             host,
             at,

@@ -73,14 +73,13 @@ impl Minidriver for Crooked {
 
     fn allocate(
         &self,
-        _at: &mut Passive,
         _allocator: &DriverAllocator,
         word: Blank<'_, FrameId>,
     ) -> Option<DriverFrame> {
         self.frame().map(|it| word.fill(it))
     }
 
-    fn free_frame(&self, _at: &mut Passive, _allocator: &DriverAllocator, frame: DriverFrame) {
+    fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
         let word = frame.word();
         let mut again = lock(&self.again);
         *again = again.filter(|it| *it != word);

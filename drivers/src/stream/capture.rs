@@ -417,7 +417,6 @@ impl Minidriver for Capture {
 
     fn allocate(
         &self,
-        _at: &mut Passive,
         allocator: &DriverAllocator,
         word: Blank<'_, FrameId>,
     ) -> Option<DriverFrame> {
@@ -434,7 +433,7 @@ impl Minidriver for Capture {
         Some(word.fill(self.services().ok()?.make_memory(bytes, alignment, kind)?))
     }
 
-    fn free_frame(&self, _at: &mut Passive, allocator: &DriverAllocator, frame: DriverFrame) {
+    fn free_frame(&self, allocator: &DriverAllocator, frame: DriverFrame) {
         let _ = self.enter(Entry::FreeFrame, NO_PIN); // It returns nothing.
         if let Some(pool) = self.inner().allocators.get_mut(&allocator.word()) {
             pool.free.push(frame.word());

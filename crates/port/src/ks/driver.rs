@@ -500,7 +500,6 @@ impl Minidriver for KsDriver {
 
     fn allocate(
         &self,
-        _at: &mut Passive,
         allocator: &DriverAllocator,
         word: Blank<'_, FrameId>,
     ) -> Option<DriverFrame> {
@@ -514,7 +513,7 @@ impl Minidriver for KsDriver {
         (!frame.is_null()).then(|| word.fill(frame.expose_provenance()))
     }
 
-    fn free_frame(&self, _at: &mut Passive, allocator: &DriverAllocator, frame: DriverFrame) {
+    fn free_frame(&self, allocator: &DriverAllocator, frame: DriverFrame) {
         let Ok((door, table, context)) = self.allocator(allocator) else { return };
         let Some(call) = table.free else { return };
         let frame = frame.word();

@@ -353,7 +353,6 @@ impl Minidriver for Source {
 
     fn allocate(
         &self,
-        _at: &mut Passive,
         allocator: &DriverAllocator,
         word: Blank<'_, FrameId>,
     ) -> Option<DriverFrame> {
@@ -370,7 +369,7 @@ impl Minidriver for Source {
         Some(word.fill(self.services().make_memory(bytes, alignment, kind)?))
     }
 
-    fn free_frame(&self, _at: &mut Passive, allocator: &DriverAllocator, frame: DriverFrame) {
+    fn free_frame(&self, allocator: &DriverAllocator, frame: DriverFrame) {
         let _ = self.hook(Entry::FreeFrame, NO_PIN);
         if let Some(pool) = self.inner().allocators.get_mut(&allocator.word()) {
             pool.free.push(frame.word());

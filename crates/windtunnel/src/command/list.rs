@@ -37,7 +37,7 @@ fn line(name: &str, about: &str, breaks: &[RuleId], more: &str) {
         [] => String::new(),
         some => format!(" [breaks {}]", ids(some).join(", ")),
     };
-    println!("{name:<24} {about}{breaks}{more}");
+    println!("{name:<31} {about}{breaks}{more}");
 }
 
 /// A title, and what is listed below it.

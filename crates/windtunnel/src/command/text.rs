@@ -22,7 +22,7 @@ pub(crate) fn begin(driver: Driver, umd: Option<&Native>, on: On, seeds: u64) {
 /// A scenario as it lands: its line, then what was found.
 pub(crate) fn flight(landed: &Landed, live: bool) {
     let (outcome, name) = (landed.outcome(), landed.scenario);
-    println!("  {:<10} {name:<18} {:>5} events", outcome.name(), landed.events);
+    println!("  {:<10} {name:<24} {:>5} events", outcome.name(), landed.events);
     for need in &landed.needs {
         println!("             not told to its end: it needs {need}");
     }

@@ -85,14 +85,27 @@ fn print_not_judged(checked: &Checked) {
     if checked.umd.as_deref().is_some_and(|it| it != BUILT_IN) {
         let (own, others): (Vec<&str>, Vec<&str>) =
             unjudged.into_iter().partition(|it| it.starts_with("UMD-"));
-        print_list("live rules of user-mode drivers never evaluated", &own);
+        print_rules("live rules of user-mode drivers never evaluated", &own);
         println!("  other live rules never evaluated: {}", others.len());
         return;
     }
     let entries = checked.entries();
     let never: Vec<&str> = entries.iter().filter(|it| !it.1).map(|it| it.0).collect();
     print_list("entries never called", &never);
-    print_list("live rules never evaluated", &unjudged);
+    print_rules("live rules never evaluated", &unjudged);
+}
+
+/// Rules by family, those of one on a line: they may be many.
+fn print_rules(what: &str, rules: &[&str]) {
+    if rules.is_empty() {
+        return print_list(what, rules);
+    }
+    println!("  {what}: {}", rules.len());
+    let family = |it: &str| it.rsplit_once('-').map_or("", |it| it.0).to_owned();
+    for of in rules.chunk_by(|one, next| family(one) == family(next)) {
+        let numbers = of.iter().map(|it| it.rsplit_once('-').map_or(*it, |it| it.1));
+        println!("    {:<14} {}", family(of[0]), numbers.collect::<Vec<_>>().join(" "));
+    }
 }
 
 /// What the allow file did, and what in it did not occur.

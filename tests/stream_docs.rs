@@ -1,45 +1,55 @@
 //! The page on `AVStream` minidrivers: its driver flies clean, and what it quotes is real.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::{Crew, Log, Stepped, What};
+use flight::{Log, Stepped, What};
 use minidriver::{BYTES, Camera, gray};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use stories::command::text;
 use stream::{
-    DeviceDescriptor, Entry, ExtendedFraming, FramingForm, FramingItem, Graph, Minidriver,
-    PinDescriptor, Plugged, Refused, Span, Stream, SystemMemory, Wish,
+    DeviceDescriptor, Entry, ExtendedFraming, FramingForm, FramingItem, Minidriver, PinDescriptor,
+    Plugged, Refused, Span, State, Stream, SystemMemory,
 };
-use verify::Verifier;
+use windtunnel::{On, SCENARIOS, StreamFlight};
 
 #[path = "tutorial/minidriver.rs"]
 mod minidriver;
 
 #[test]
-fn my_minidriver_flies_clean() {
-    let log = Arc::new(Log::new());
-    let pictures = Stepped::fly(1, &log, |host, at| {
-        let crew: Arc<dyn Crew> = host.clone();
-        let stream = Stream::new(host.clone(), log.clone());
-        stream.attend(&crew); // A thread that processes.
-        let (minidriver, memory) = (Arc::new(Camera::default()), Arc::new(SystemMemory::default()));
-        let device = stream.add_device(at, Plugged { minidriver, memory }).unwrap();
-        let graph = Graph::open(&stream, at, device, &gray(), &Wish::default()).unwrap();
-        let pictures = graph.run(at, 5).unwrap();
-        graph.stop(at).unwrap();
-        graph.close(at).unwrap();
-        stream.remove_device(at, device).unwrap();
-        assert_eq!(stream.census().count(), 0, "{}", stream.census());
-        pictures
+fn my_minidriver_shows_its_pictures() {
+    let flown = StreamFlight::new(Arc::new(Camera::default()), gray()).fly(|studio| {
+        let device = studio.add()?;
+        let graph = studio.open(device)?; // its first filter, and its first pin
+        studio.go(graph.pin, State::Run)?;
+        studio.film(graph.pin, 5)?;
+        studio.close(graph)?;
+        studio.remove(device)
     });
-    for (number, picture) in pictures.unwrap().iter().enumerate() {
-        assert_eq!(picture.bytes, vec![u8::try_from(number).unwrap(); BYTES as usize]);
+    flown.assert_clean();
+    for (number, picture) in (0..).zip(&flown.pictures) {
+        assert_eq!(picture.bytes, [number; BYTES as usize]);
     }
-    let mut verifier = Verifier::new();
-    log.take().iter().for_each(|it| verifier.observe(it));
-    assert_eq!(verifier.findings(), []);
 }
+
+#[test]
+fn my_minidriver_flies_clean() {
+    let all = SCENARIOS.iter().copied().flatten().filter(|it| it.streams());
+    for scenario in all.filter(|it| it.breaks.is_empty()) {
+        for on in [On::Stepped(1), On::Pressed(2), On::Free] {
+            let flight = StreamFlight::new(Arc::new(Camera::default()), gray());
+            let flown = flight.on(on).through(scenario);
+            if !NOT_FLOWN.contains(&scenario.name) {
+                flown.assert_clean();
+            }
+            assert_eq!(flown.findings, [], "{}", scenario.name);
+        }
+    }
+}
+
+/// What a camera with one pin, one size, no end and no memory of its own cannot do.
+const NOT_FLOWN: [&str; 4] =
+    ["stream-two-pins", "stream-format", "stream-end", "stream-video-memory"];
 
 /// The blocks of the page in that language.
 fn blocks(page: &str, language: &str) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! A capture source in safe Rust: one pin, an allocator of its own, frames filled at once.
 
 use flight::Passive;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use stream::*;
 
 /// How many bytes a picture has.
@@ -14,15 +14,15 @@ pub(crate) fn gray() -> Format {
 
 #[derive(Default)]
 pub(crate) struct Camera {
-    services: OnceLock<Arc<Services>>,
+    services: Mutex<Option<Arc<Services>>>,
     /// What the frames of the allocator are to be like.
     framing: Mutex<Framing>,
     pictures: Mutex<u8>,
 }
 
 impl Camera {
-    fn services(&self) -> Answer<&Arc<Services>> {
-        self.services.get().ok_or(Refusal::NotReady)
+    fn services(&self) -> Answer<Arc<Services>> {
+        self.services.lock().unwrap().clone().ok_or(Refusal::NotReady)
     }
 }
 
@@ -53,7 +53,7 @@ impl Minidriver for Camera {
         services: &Arc<Services>,
         _word: Blank<'_, DeviceId>,
     ) -> Answer<Option<DriverDevice>> {
-        self.services.set(services.clone()).map_err(|_| Refusal::Busy)?;
+        *self.services.lock().unwrap() = Some(services.clone());
         Ok(None) // It needs no context.
     }
 
@@ -65,12 +65,13 @@ impl Minidriver for Camera {
         let services = self.services()?;
         while let Some(edge) = services.leading_edge(pin.pin, true) {
             let mut number = self.pictures.lock().unwrap();
-            services.write(edge, 0, &[*number; BYTES as usize])?;
+            let used = services.look(edge)?.bytes.min(BYTES); // A client's frames may be smaller.
+            services.write(edge, 0, &[*number; BYTES as usize][..used as usize])?;
             let (time, duration) = (services.now(), 333_333);
-            let header = Header { time, duration, used: BYTES, ..Header::default() };
+            let header = Header { time, duration, used, ..Header::default() };
             services.set_header(edge, header)?;
-            *number += 1;
-            services.advance_offsets(edge, BYTES, false)?; // Nothing is left: it goes on.
+            *number = number.wrapping_add(1);
+            services.advance_offsets(edge, used, false)?; // Nothing is left: it goes on.
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! A small graph: a filter of a device, one pin of it, and a sink of ours.
 
 use crate::describe::Format;
+use crate::frame::Taken;
 use crate::framing::{Framing, Wish};
 use crate::refused::Refused;
 use crate::stream::Stream;
@@ -26,6 +27,19 @@ pub struct Picture {
     pub header: Header,
     /// Its bytes: as many as are used.
     pub bytes: Vec<u8>,
+}
+
+impl Picture {
+    /// Takes the next frame of a pin that runs, and gives it back.
+    pub fn take(stream: &Stream, at: &mut Passive, pin: PinId) -> Result<Picture, Refused> {
+        let Taken { frame, header } = stream.take_frame(at, pin, None)?;
+        // What is said to be used may be more than there is.
+        let there = stream.world.hold().frames.get(frame.0).map_or(0, |it| it.bytes);
+        let mut bytes = vec![0; header.used.min(there) as usize];
+        stream.read_frame(frame, 0, &mut bytes)?;
+        stream.give_back(at, frame)?;
+        Ok(Picture { header, bytes })
+    }
 }
 
 impl Graph {
@@ -61,13 +75,9 @@ impl Graph {
         self.stream.set_state(at, self.pin, State::Run)?;
         let mut pictures = Vec::new();
         while pictures.len() < frames {
-            let taken = self.stream.take_frame(at, self.pin, None)?;
-            let room = taken.header.used.min(self.framing.bytes);
-            let mut bytes = vec![0; room as usize];
-            self.stream.read_frame(taken.frame, 0, &mut bytes)?;
-            let end = taken.header.end;
-            pictures.push(Picture { header: taken.header, bytes });
-            self.stream.give_back(at, taken.frame)?;
+            let picture = Picture::take(&self.stream, at, self.pin)?;
+            let end = picture.header.end;
+            pictures.push(picture);
             if end {
                 break;
             }

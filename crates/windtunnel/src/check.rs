@@ -2,7 +2,7 @@
 
 use crate::allow::Allow;
 use crate::driver::Driver;
-use crate::fly::{Flown, On, Outcome, fly_stream, fly_with};
+use crate::fly::{Flown, On, Outcome, fly_listed, fly_with};
 use crate::landed::Landed;
 use crate::scenario::Scenario;
 use flight::{CouldNotRun, RuleId, Tally};
@@ -71,7 +71,7 @@ pub fn check(plan: &Plan<'_>, mut after: impl FnMut(Step<'_>)) -> Result<Checked
             let on = plan.on.after(turn);
             let flown = match plan.driver {
                 Driver::Display(it) => fly_with(it.make, plan.flown(), scenario, on),
-                Driver::Streaming(it) => fly_stream(|log| it.plug(log), scenario, on),
+                Driver::Streaming(it) => fly_listed(it, scenario, on),
             };
             let flown = flown.map_err(|CouldNotRun(why)| {
                 CouldNotRun(format!("{}, {}: {why}", scenario.name, on.name()))

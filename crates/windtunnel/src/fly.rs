@@ -1,11 +1,12 @@
 //! One flight: a driver, a scenario, and who runs it.
 
 use crate::driver::Driver;
+use crate::footage::Footage;
 use crate::scenario::Scenario;
 use crate::studio::Studio;
 use crate::tally;
 use crate::tunnel::{Stopped, Tunnel};
-use drivers::Listed;
+use drivers::{Listed, ListedStream};
 use flight::{CouldNotRun, Crew, Event, Free, Log, Passive, Stepped, Tally};
 use kernel::{Census, Kernel, Plugged};
 use runtime::{Runtime, Umd};
@@ -161,23 +162,35 @@ pub fn fly_driver(
 ) -> Result<Flown, CouldNotRun> {
     match driver {
         Driver::Display(it) => fly(it, scenario, on),
-        Driver::Streaming(it) => fly_stream(|log| it.plug(log), scenario, on),
+        Driver::Streaming(it) => fly_listed(it, scenario, on),
     }
 }
 
-/// Flies a streaming minidriver through a scenario for such.
-pub fn fly_stream(
-    make: impl FnOnce(&Arc<Log>) -> Result<stream::Plugged, BadDescriptor>,
+/// Flies a built-in streaming minidriver through a scenario for such.
+pub(crate) fn fly_listed(
+    driver: &ListedStream,
     scenario: &'static Scenario,
     on: impl Into<On>,
 ) -> Result<Flown, CouldNotRun> {
-    let (on, log) = (on.into(), Arc::new(Log::new()));
+    let (make, story) = (|log: &_| driver.plug(log), |it: &mut Studio<'_>| scenario.stream(it));
+    fly_stream((make, Footage::pattern()), scenario.name, on.into(), story)
+}
+
+/// Flies a streaming minidriver through any story: the one path of such flights.
+pub(crate) fn fly_stream(
+    (make, footage): (impl FnOnce(&Arc<Log>) -> Result<stream::Plugged, BadDescriptor>, Footage),
+    name: &'static str,
+    on: On,
+    story: impl FnOnce(&mut Studio<'_>) -> Result<(), Stopped>,
+) -> Result<Flown, CouldNotRun> {
+    let log = Arc::new(Log::new());
     let (offered, story) = match make(&log) {
         Ok(plugged) => {
             let (offered, memory) =
                 (entries(&plugged.minidriver.describe()), plugged.memory.clone());
-            let tell =
-                |host: &_, at: &mut _| Story::stream(host, at, (&log, on), plugged, scenario);
+            let tell = |host: &_, at: &mut _| {
+                Story::stream(host, at, (&log, on), (plugged, footage), story)
+            };
             let story = on.fly(&log, tell)?;
             memory.close();
             (offered, story)
@@ -187,7 +200,7 @@ pub fn fly_stream(
             (Vec::new(), Story { needs, ..Story::default() })
         }
     };
-    Ok(Flown { seed: on.seed(), offered, ..judge(scenario.name, &log, story) })
+    Ok(Flown { seed: on.seed(), offered, ..judge(name, &log, story) })
 }
 
 /// The entries that a streaming minidriver has, each once.
@@ -272,8 +285,8 @@ impl Story {
         host: &Arc<dyn Crew>,
         at: &mut Passive,
         (log, on): (&Arc<Log>, On),
-        plugged: stream::Plugged,
-        scenario: &'static Scenario,
+        (plugged, footage): (stream::Plugged, Footage),
+        story: impl FnOnce(&mut Studio<'_>) -> Result<(), Stopped>,
     ) -> Self {
         let stream = Stream::new(host.clone(), log.clone());
         stream.attend(host);
@@ -287,13 +300,14 @@ impl Story {
             log: log.clone(),
             on,
             plugged,
+            footage,
             device: None,
             graphics: None,
             video: None,
             pictures: Vec::new(),
             looks: Vec::new(),
         };
-        let told = scenario.stream(&mut studio);
+        let told = story(&mut studio);
         studio.end();
         let needs = told.err().map(|Stopped(why)| why).into_iter().collect();
         let live = studio.census();

@@ -2,8 +2,9 @@
 //! things happen.
 
 use crate::fly::On;
+use crate::footage::Footage;
 use crate::tunnel::Stopped;
-use drivers::stream::{VideoMemory, pattern};
+use drivers::stream::VideoMemory;
 use flight::{Crew, Log, Passive};
 use kernel::{AdapterId, Kernel};
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub struct Studio<'a> {
     pub(crate) on: On,
     /// The driver under test, and memory of the system's for its frames.
     pub(crate) plugged: Plugged,
+    /// What it is asked to show.
+    pub footage: Footage,
     pub(crate) device: Option<DeviceId>,
     pub(crate) graphics: Option<(Arc<Kernel>, AdapterId)>,
     /// The client of that, whose memory frames are in.
@@ -51,7 +54,7 @@ impl Studio<'_> {
 
     /// Opens its first filter and connects its first pin.
     pub fn open(&mut self, device: DeviceId) -> Result<Graph, Stopped> {
-        self.open_as(device, &pattern::format(0), &Wish::default())
+        self.open_as(device, &self.footage.format.clone(), &Wish::default())
     }
 
     /// The same with a format and with wishes about frames.
@@ -72,23 +75,13 @@ impl Studio<'_> {
     }
 
     /// Takes so many frames of a pin that runs, or up to its last one: their pictures are right,
-    /// and each is later than the one before.
+    /// as far as that is known, and none is earlier than the one before.
     pub fn film(&mut self, pin: PinId, frames: usize) -> Result<usize, Stopped> {
-        let mut before: Option<(u64, u64)> = None;
+        let mut before = None;
         for taken in 0..frames {
             let picture = self.frame(pin)?;
-            let number = pattern::number(&picture.bytes).unwrap_or_default();
-            let time = picture.header.time;
-            if let Some(why) = pattern::wrong(&picture.bytes) {
-                return Err(Stopped(format!("frames with the right pattern: {why}")));
-            }
-            let late = before.is_some_and(|(earlier, last)| time <= earlier || number <= last);
-            if late {
-                return Err(Stopped(format!(
-                    "frames that are later than those before: picture {number} is at {time}"
-                )));
-            }
-            before = Some((time, number));
+            let stand = self.footage.follows(before, &picture.header, &picture.bytes);
+            before = Some(stand.map_err(Stopped)?);
             let end = picture.header.end;
             self.pictures.push(picture);
             if end {
@@ -101,7 +94,7 @@ impl Studio<'_> {
     /// The next frame of a pin that carries something: those that were in flight at a reset do not.
     fn frame(&mut self, pin: PinId) -> Result<Picture, Stopped> {
         for _ in 0..EMPTY {
-            let picture = self.take(pin)?;
+            let picture = wanted("a frame", Picture::take(&self.stream, self.at, pin))?;
             if picture.header.used > 0 {
                 return Ok(picture);
             }
@@ -109,13 +102,9 @@ impl Studio<'_> {
         Err(Stopped(format!("frames with something in them; {EMPTY} had nothing")))
     }
 
-    /// Takes one frame of a pin, looks at it and gives it back.
-    fn take(&mut self, pin: PinId) -> Result<Picture, Stopped> {
-        let taken = wanted("a frame", self.stream.take_frame(self.at, pin, None))?;
-        let mut bytes = vec![0; taken.header.used.min(pattern::BYTES * 2) as usize];
-        wanted("a frame's bytes", self.stream.read_frame(taken.frame, 0, &mut bytes))?;
-        wanted("a frame's way back", self.stream.give_back(self.at, taken.frame))?;
-        Ok(Picture { header: taken.header, bytes })
+    /// Closes a pin, and its filter.
+    pub fn close(&mut self, graph: Graph) -> Result<(), Stopped> {
+        wanted("a graph that is closed", graph.close(self.at))
     }
 
     /// Removes the device.

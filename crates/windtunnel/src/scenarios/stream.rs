@@ -4,10 +4,9 @@ use crate::scenario::Story::Streamed;
 use crate::scenario::{STREAM, Scenario};
 use crate::studio::{Studio, wanted};
 use crate::tunnel::Stopped;
-use drivers::stream::pattern::{self, BYTES};
 use flight::{RuleId, Ticket};
 use std::sync::Arc;
-use stream::{Format, Graph, MemoryKind, Refused, State, WakeOrder, Wish};
+use stream::{Format, MemoryKind, Refused, State, WakeOrder, Wish};
 
 /// What a story is told by.
 type Tell = fn(&mut Studio<'_>) -> Result<(), Stopped>;
@@ -46,10 +45,6 @@ pub(crate) const BAD: &[Scenario] = &[Scenario {
     story: Streamed(close_order),
 }];
 
-fn close(studio: &mut Studio<'_>, graph: Graph) -> Result<(), Stopped> {
-    wanted("a graph that is closed", graph.close(studio.at))
-}
-
 fn states(studio: &mut Studio<'_>) -> Result<(), Stopped> {
     let device = studio.add()?;
     let graph = studio.open(device)?;
@@ -69,7 +64,7 @@ fn states(studio: &mut Studio<'_>) -> Result<(), Stopped> {
     {
         return Err(Stopped("a framing that only its driver sets".to_owned()));
     }
-    close(studio, graph)?;
+    studio.close(graph)?;
     studio.remove(device)
 }
 
@@ -81,7 +76,7 @@ fn restart(studio: &mut Studio<'_>) -> Result<(), Stopped> {
         studio.film(graph.pin, 4)?;
         studio.go(graph.pin, State::Stop)?;
     }
-    close(studio, graph)?;
+    studio.close(graph)?;
     studio.remove(device)
 }
 
@@ -91,12 +86,13 @@ fn again(studio: &mut Studio<'_>) -> Result<(), Stopped> {
     studio.go(graph.pin, State::Run)?;
     studio.film(graph.pin, 4)?;
     studio.go(graph.pin, State::Stop)?;
-    // The same pictures, and an end, though not soon.
-    let set = studio.stream.set_format(studio.at, graph.pin, &pattern::format(99));
-    wanted("another format", set)?;
+    // The same pictures, and an end, though not soon, where it can be said.
+    let footage = &studio.footage;
+    let format = footage.ending(99).unwrap_or_else(|| footage.format.clone());
+    wanted("another format", studio.stream.set_format(studio.at, graph.pin, &format))?;
     studio.go(graph.pin, State::Run)?;
     studio.film(graph.pin, 3)?;
-    close(studio, graph)?;
+    studio.close(graph)?;
     studio.remove(device)
 }
 
@@ -107,7 +103,7 @@ fn close_early(studio: &mut Studio<'_>) -> Result<(), Stopped> {
     studio.film(graph.pin, 2)?;
     let taken = wanted("a frame", studio.stream.take_frame(studio.at, graph.pin, None))?;
     studio.look("the client has a frame");
-    close(studio, graph)?;
+    studio.close(graph)?;
     let late = studio.stream.give_back(studio.at, taken.frame);
     if late != Err(Refused::NotThere(taken.frame.subject())) {
         return Err(Stopped("a frame that went with its pin".to_owned()));
@@ -157,7 +153,7 @@ fn no_memory(studio: &mut Studio<'_>) -> Result<(), Stopped> {
             if studio.go(graph.pin, State::Run).is_ok() {
                 studio.film(graph.pin, 2)?;
             }
-            close(studio, graph)?;
+            studio.close(graph)?;
         }
         studio.remove(device)?;
     }
@@ -167,13 +163,15 @@ fn no_memory(studio: &mut Studio<'_>) -> Result<(), Stopped> {
 
 fn end(studio: &mut Studio<'_>) -> Result<(), Stopped> {
     let device = studio.add()?;
-    let graph = studio.open_as(device, &pattern::format(3), &Wish::default())?;
+    let ending = studio.footage.ending(3);
+    let ending = ending.ok_or_else(|| Stopped("a format that says where it ends".to_owned()))?;
+    let graph = studio.open_as(device, &ending, &Wish::default())?;
     studio.go(graph.pin, State::Run)?;
     let frames = studio.film(graph.pin, 9)?;
     if frames != 3 {
         return Err(Stopped(format!("a stream of 3 frames; {frames} came before its end")));
     }
-    close(studio, graph)?;
+    studio.close(graph)?;
     studio.remove(device)
 }
 
@@ -182,7 +180,7 @@ fn two_pins(studio: &mut Studio<'_>) -> Result<(), Stopped> {
     let graph = studio.open(device)?;
     studio.go(graph.pin, State::Run)?;
     studio.film(graph.pin, 2)?;
-    let format = pattern::format(0);
+    let format = studio.footage.format.clone();
     let made = studio.stream.create_pin(studio.at, graph.filter, 0, &format);
     let other = wanted("a second pin", made)?;
     wanted("two pins", studio.stream.connect(studio.at, other, &Wish::default()))?;
@@ -193,7 +191,7 @@ fn two_pins(studio: &mut Studio<'_>) -> Result<(), Stopped> {
     }
     studio.look("two pins run");
     wanted("a pin that is closed", studio.stream.close_pin(studio.at, other))?;
-    close(studio, graph)?;
+    studio.close(graph)?;
     studio.remove(device)
 }
 
@@ -209,7 +207,7 @@ fn two_filters(studio: &mut Studio<'_>) -> Result<(), Stopped> {
         }
     }
     for graph in graphs {
-        close(studio, graph)?;
+        studio.close(graph)?;
     }
     studio.remove(device)
 }
@@ -242,7 +240,7 @@ fn device_restart(studio: &mut Studio<'_>) -> Result<(), Stopped> {
     let graph = studio.open(device)?;
     studio.go(graph.pin, State::Run)?;
     studio.film(graph.pin, 2)?;
-    close(studio, graph)?;
+    studio.close(graph)?;
     studio.remove(device)
 }
 
@@ -253,15 +251,15 @@ fn cancelled(studio: &mut Studio<'_>) -> Result<(), Stopped> {
     studio.film(graph.pin, 2)?;
     let (stream, pin) = (studio.stream.clone(), graph.pin);
     // In the middle between two frames.
-    pass(studio, pattern::INTERVAL / 2);
+    pass(studio, studio.footage.interval / 2);
     wanted("frames that are cancelled", stream.cancel_frames(studio.at, pin))?;
     // Those that the hardware has come home when it is done with them.
-    pass(studio, pattern::INTERVAL * 4);
+    pass(studio, studio.footage.interval * 4);
     wanted("a queue that is filled again", stream.refill(studio.at, pin))?;
     studio.film(pin, 2)?;
     wanted("a queue that is reset", stream.reset(studio.at, pin))?;
     studio.film(pin, 2)?;
-    close(studio, graph)?;
+    studio.close(graph)?;
     studio.remove(device)
 }
 
@@ -273,10 +271,11 @@ fn pass(studio: &mut Studio<'_>, time: u64) {
 
 fn format(studio: &mut Studio<'_>) -> Result<(), Stopped> {
     let device = studio.add()?;
+    let small = studio.footage.format.clone();
     let (stream, at) = (studio.stream.clone(), &mut *studio.at);
     let filter = wanted("a filter", stream.open_filter(at, device, 0))?;
-    let pin = wanted("a pin", stream.create_pin(at, filter, 0, &pattern::format(0)))?;
-    let large = Format { sample: BYTES * 2, ..pattern::format(0) };
+    let pin = wanted("a pin", stream.create_pin(at, filter, 0, &small))?;
+    let large = Format { sample: small.sample.saturating_mul(2), ..small };
     wanted("a larger format", stream.set_format(at, pin, &large))?;
     let framing = wanted("a pin that is connected", stream.connect(at, pin, &Wish::default()))?;
     if framing.bytes < large.sample {
@@ -296,10 +295,10 @@ fn other(studio: &mut Studio<'_>) -> Result<(), Stopped> {
         Wish { foreign: true, ..Wish::default() },
     ] {
         let device = studio.add()?;
-        let graph = studio.open_as(device, &pattern::format(0), &wish)?;
+        let graph = studio.open_as(device, &studio.footage.format.clone(), &wish)?;
         studio.go(graph.pin, State::Run)?;
         studio.film(graph.pin, 3)?;
-        close(studio, graph)?;
+        studio.close(graph)?;
         studio.remove(device)?;
     }
     Ok(())
@@ -316,7 +315,7 @@ fn sleep(studio: &mut Studio<'_>) -> Result<(), Stopped> {
         wanted("a device that wakes", woken)?;
     }
     studio.film(graph.pin, 2)?;
-    close(studio, graph)?;
+    studio.close(graph)?;
     studio.remove(device)
 }
 
@@ -324,7 +323,7 @@ fn video_memory(studio: &mut Studio<'_>) -> Result<(), Stopped> {
     let memory = studio.video_memory()?;
     let device = studio.add_with(Arc::clone(&memory) as Arc<dyn stream::FrameMemory>)?;
     let wish = Wish { kind: MemoryKind::Device, ..Wish::default() };
-    let graph = studio.open_as(device, &pattern::format(0), &wish)?;
+    let graph = studio.open_as(device, &studio.footage.format.clone(), &wish)?;
     studio.go(graph.pin, State::Run)?;
     studio.film(graph.pin, 4)?;
     if memory.frames() != graph.framing.frames as usize {
@@ -332,7 +331,7 @@ fn video_memory(studio: &mut Studio<'_>) -> Result<(), Stopped> {
     }
     studio.look("frames are in video memory");
     studio.go(graph.pin, State::Stop)?;
-    close(studio, graph)?;
+    studio.close(graph)?;
     if memory.frames() != 0 {
         return Err(Stopped("no frame in video memory without its allocator".to_owned()));
     }
@@ -347,6 +346,6 @@ fn close_order(studio: &mut Studio<'_>) -> Result<(), Stopped> {
     if early != Err(Refused::PinsOpen(graph.filter.subject())) {
         return Err(Stopped("a filter with open pins to stay".to_owned()));
     }
-    close(studio, graph)?;
+    studio.close(graph)?;
     studio.remove(device)
 }

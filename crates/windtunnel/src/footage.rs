@@ -1,0 +1,66 @@
+//! What a streaming minidriver shows: the format it is asked for, and how its pictures look.
+
+use drivers::stream::pattern;
+use stream::{Format, Header};
+
+/// What a streaming minidriver is asked to show, and what is known of that.
+#[derive(Clone, Debug)]
+pub struct Footage {
+    /// The format that its first pin is made with.
+    pub format: Format,
+    /// How long its pictures are apart, in steps of 100 ns.
+    pub interval: u64,
+    /// Whether it shows the test pattern of the built-in sources.
+    pattern: bool,
+}
+
+/// Thirty pictures a second.
+const USUAL: u64 = 333_333;
+
+impl Footage {
+    /// Pictures of that format, of which nothing else is known.
+    pub fn of(format: Format) -> Self {
+        Self { format, interval: USUAL, pattern: false }
+    }
+
+    /// The test pattern of the built-in sources.
+    pub(crate) fn pattern() -> Self {
+        Self { format: pattern::format(0), interval: pattern::INTERVAL, pattern: true }
+    }
+
+    /// The same with so many pictures, if its formats can say that.
+    pub(crate) fn ending(&self, pictures: u32) -> Option<Format> {
+        self.pattern.then(|| pattern::format(pictures))
+    }
+
+    /// What is wrong with a picture, beside the one before; else where it stands.
+    pub(crate) fn follows(
+        &self,
+        before: Option<Stand>,
+        header: &Header,
+        bytes: &[u8],
+    ) -> Result<Stand, String> {
+        let time = header.time;
+        let number = self.pattern.then(|| pattern::number(bytes)).flatten();
+        if let Some(why) = self.pattern.then(|| pattern::wrong(bytes)).flatten() {
+            return Err(format!("frames with the right pattern: {why}"));
+        }
+        let early = before.is_some_and(|it| match number {
+            Some(number) => time <= it.time || Some(number) <= it.number,
+            // Pictures that took no time to make may have one time.
+            None => time < it.time,
+        });
+        if early {
+            let which = number.map_or("a picture".to_owned(), |it| format!("picture {it}"));
+            return Err(format!("frames that are later than those before: {which} is at {time}"));
+        }
+        Ok(Stand { time, number })
+    }
+}
+
+/// Where a picture stands among others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stand {
+    time: u64,
+    number: Option<u64>,
+}

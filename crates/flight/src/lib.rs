@@ -5,6 +5,7 @@
 //! one ordered [`Log`]. Nothing here knows Windows or graphics beyond the names of things.
 #![forbid(unsafe_code)]
 
+mod census;
 mod crew;
 mod draw;
 mod event;
@@ -25,6 +26,7 @@ mod tables;
 mod thread;
 mod witness;
 
+pub use census::{Census, Live};
 pub use crew::{Body, Crew};
 pub use draw::draw;
 pub use event::{Event, What};

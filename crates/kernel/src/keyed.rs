@@ -9,13 +9,12 @@
 //!
 //! WINDOWS: all of them are observed.
 
-use crate::census::Live;
 use crate::handle::{BadHandle, Handle};
 use crate::kernel::{Kernel, Waited};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::world::World;
-use flight::{Hex, Kind, Passive, Subject, What};
+use flight::{Hex, Kind, Live, Passive, Subject, What};
 use smallvec::smallvec;
 
 /// A keyed mutex.

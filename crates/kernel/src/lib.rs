@@ -14,7 +14,7 @@
 pub mod allocation;
 mod ask;
 mod build;
-pub mod census;
+mod census;
 pub mod context;
 mod create;
 pub mod ddi;
@@ -66,10 +66,10 @@ pub mod view;
 mod window;
 mod world;
 
-pub use census::{Census, Live};
 pub use create::{CreateOrder, Made, Sharing};
 pub use device::Loss;
 pub use escape::EscapeOrder;
+pub use flight::{Census, Live};
 pub use handle::{BadHandle, Handle};
 pub use kernel::{Kernel, Plugged};
 pub use keyed::{Acquired, KeyedOrder, NewKeyed, Release};

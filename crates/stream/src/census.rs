@@ -4,26 +4,7 @@ use crate::bag::BagOf;
 use crate::stream::Stream;
 use crate::words::{DeviceId, FilterId, PinId};
 use crate::world::World;
-use flight::{Kind, Subject};
-use std::fmt;
-
-/// Everything that is alive, each after its owner.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Census {
-    /// The things: devices, filters, pins, allocators, frames, clones.
-    pub live: Vec<Live>,
-}
-
-/// One thing that is alive.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Live {
-    /// The thing.
-    pub subject: Subject,
-    /// Whose it is.
-    pub owner: Option<Subject>,
-    /// Its reasons to live.
-    pub why: Vec<String>,
-}
+use flight::{Census, Kind, Live};
 
 impl Stream {
     /// Who is alive now, and why.
@@ -95,23 +76,5 @@ impl World {
             let why = vec!["a clone of its driver's".to_owned()];
             live.push(Live { subject: Kind::StreamPointer.nr(*clone), owner, why });
         }
-    }
-}
-
-impl Census {
-    /// How many things are alive.
-    pub fn count(&self) -> usize {
-        self.live.len()
-    }
-}
-
-impl fmt::Display for Census {
-    /// A line for each.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for it in &self.live {
-            let owner = it.owner.map(|it| format!(" of {it}")).unwrap_or_default();
-            writeln!(f, "{}{owner}: {}", it.subject, it.why.join(", "))?;
-        }
-        Ok(())
     }
 }

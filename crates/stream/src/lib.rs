@@ -16,7 +16,7 @@
 mod allocator;
 mod bag;
 mod cancel;
-pub mod census;
+mod census;
 pub mod describe;
 mod device;
 mod filter;
@@ -43,11 +43,11 @@ pub mod words;
 mod world;
 
 pub use bag::BagOf;
-pub use census::{Census, Live};
 pub use describe::{
     BadDescriptor, DeviceDescriptor, FilterDescriptor, Flow, Format, PinDescriptor, PinFlag,
 };
 pub use device::Plugged;
+pub use flight::{Census, Live};
 pub use frame::Taken;
 pub use framing::{ExtendedFraming, Framing, FramingForm, FramingItem, SimpleFraming, Span, Wish};
 pub use funnel::Entry;

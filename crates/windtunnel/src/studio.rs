@@ -5,7 +5,7 @@ use crate::fly::On;
 use crate::footage::Footage;
 use crate::tunnel::Stopped;
 use drivers::stream::VideoMemory;
-use flight::{Crew, Log, Passive};
+use flight::{Census, Crew, Log, Passive};
 use kernel::{AdapterId, Kernel};
 use std::sync::Arc;
 use stream::graph::Picture;
@@ -34,7 +34,7 @@ pub struct Studio<'a> {
     /// The client of that, whose memory frames are in.
     pub(crate) video: Option<Arc<VideoMemory>>,
     pub(crate) pictures: Vec<Picture>,
-    pub(crate) looks: Vec<(&'static str, kernel::Census)>,
+    pub(crate) looks: Vec<(&'static str, Census)>,
 }
 
 impl Studio<'_> {
@@ -143,13 +143,8 @@ impl Studio<'_> {
     }
 
     /// Who is alive, in both kernels.
-    pub(crate) fn census(&self) -> kernel::Census {
-        let live = self.stream.census().live.into_iter();
-        let live = live.map(|it| {
-            let stream::Live { subject, owner, why } = it;
-            kernel::Live { subject, owner, why }
-        });
-        let mut census = kernel::Census { live: live.collect() };
+    pub(crate) fn census(&self) -> Census {
+        let mut census = self.stream.census();
         if let Some((kernel, _)) = &self.graphics {
             census.live.extend(kernel.census().live);
         }

@@ -137,7 +137,7 @@ pub struct Open {
 #[derive(Debug)]
 pub struct Queue {
     /// Who waits for it.
-    pub awaited: super::Awaited,
+    pub awaited: super::sync::Awaited,
     /// Its device.
     pub device: Subject,
     /// The last value that work of it will signal.

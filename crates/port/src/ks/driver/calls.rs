@@ -1,0 +1,209 @@
+//! How the driver is called: for its device, for a filter, for a pin, for a stream pointer.
+//!
+//! A call runs inside the door, and what the driver did to what it was shown is looked at after it.
+//! Invariant 1 is that of [`KsDriver`].
+#![expect(unsafe_code, reason = "a table of functions is a promise, not a claim")]
+
+use super::KsDriver;
+use crate::ks::describe::{Allocator, PinTable};
+use crate::ks::door::Door;
+use crate::ks::pin::Under;
+use crate::ks::status::answer;
+use abi::ks::{KSPIN, PFNKSDEVICEIRP, PFNKSDEVICEIRPVOID, PFNKSPIN};
+use abi::status::{STATUS_PENDING, STATUS_SUCCESS};
+use abi::{NTSTATUS, PVOID};
+use flight::{InCall, Kind, Pool as _, RuleId, Subject, Who};
+use nt::processor::{self, Left};
+use std::ptr;
+use std::sync::Arc;
+use stream::{
+    Answer, DriverAllocator, Entry, FilterView, PinId, PinView, PointerId, Refusal, Services,
+};
+
+pub(super) const NOTHING: (Option<PinId>, Under) = (None, Under::Nothing);
+
+impl KsDriver {
+    /// Runs code of the driver, and looks at what it did to what it was shown.
+    pub(super) fn inside<R>(
+        &self,
+        door: &Arc<Door>,
+        entry: Entry,
+        (about, under): (Option<PinId>, Under),
+        body: impl FnOnce() -> R,
+    ) -> R {
+        let services = door.services();
+        let body = || door.run(|| self.pool.inside(body));
+        let (answer, left) = processor::inside(services.host(), services.log(), body);
+        judge_left(services, &left, entry.name());
+        self.pool.inspect();
+        door.compare_pins(about, under, entry.name());
+        door.inspect(entry.name());
+        door.watch_freed(Entry::ALLOCATOR.contains(&entry));
+        answer
+    }
+
+    pub(super) fn device_call(
+        &self,
+        entry: Entry,
+        call: impl FnOnce(&Door, PVOID) -> Option<NTSTATUS>,
+    ) -> Answer<()> {
+        let door = self.at()?;
+        let about = door.services().device().subject();
+        let irp = door.begin_request(about);
+        let status = self.inside(&door, entry, (None, Under::Nothing), || call(&door, irp));
+        door.end_request(about);
+        answer(status.ok_or(Refusal::Absent)?)
+    }
+
+    pub(super) fn device_irp(&self, entry: Entry, call: Option<PFNKSDEVICEIRP>) -> Answer<()> {
+        self.device_call(entry, |door, irp| {
+            let call = call?;
+            // SAFETY: By invariant 1 it takes what its page says.
+            Some(unsafe { call(door.device(), irp) })
+        })
+    }
+
+    pub(super) fn device_void(&self, entry: Entry, call: Option<PFNKSDEVICEIRPVOID>) -> Answer<()> {
+        self.device_call(entry, |door, irp| {
+            let call = call?;
+            // SAFETY: By invariant 1 it takes what its page says.
+            unsafe { call(door.device(), irp) };
+            Some(STATUS_SUCCESS)
+        })
+    }
+
+    /// Calls the driver for a pin, which is shown as it is.
+    pub(super) fn pin_call<R>(
+        &self,
+        entry: Entry,
+        view: &PinView,
+        under: Under,
+        call: impl FnOnce(&Door, &PinTable, *mut KSPIN) -> Option<R>,
+    ) -> Answer<R> {
+        let door = self.at()?;
+        let pin = door.fill_pin(view).ok_or(Refusal::Invalid)?;
+        let table = door.inner().pins.get(&view.pin).map(|it| it.table.clone());
+        let table = table.ok_or(Refusal::Invalid)?;
+        let about = (Some(view.pin), under);
+        self.inside(&door, entry, about, || call(&door, &table, pin)).ok_or(Refusal::Absent)
+    }
+
+    pub(super) fn plain_pin_call(
+        &self,
+        entry: Entry,
+        view: &PinView,
+        call: impl FnOnce(&PinTable) -> Option<PFNKSPIN>,
+    ) -> Answer<()> {
+        let status = self.pin_call(entry, view, Under::Control, |_, table, pin| {
+            let call = call(table)?;
+            // SAFETY: By invariant 1 it takes what its page says.
+            Some(unsafe { call(pin) })
+        })?;
+        answer(status)
+    }
+
+    pub(super) fn allocator(&self, it: &DriverAllocator) -> Answer<(Arc<Door>, Allocator, PVOID)> {
+        let table = self.allocators().get(&it.word()).copied().ok_or(Refusal::Invalid)?;
+        Ok((self.at()?, table, ptr::with_exposed_provenance_mut(it.word())))
+    }
+
+    pub(super) fn pin_word(&self, pin: &PinView) -> usize {
+        let Ok(door) = self.at() else { return 0 };
+        // It is shown first, with the word of its filter.
+        if door.pin(pin.pin).is_none() && door.fill_pin(pin).is_none() {
+            return 0;
+        }
+        let word = door.inner().pins.get(&pin.pin).map(crate::ks::pin::Pin::word);
+        word.unwrap_or(0)
+    }
+
+    pub(super) fn pin_irp(
+        &self,
+        entry: Entry,
+        pin: &PinView,
+        under: Under,
+        call: impl FnOnce(&PinTable) -> Option<abi::ks::PFNKSPINIRP>,
+    ) -> Answer<()> {
+        let about = pin.pin.subject();
+        let irp = self.at()?.begin_request(about);
+        let status = self.pin_call(entry, pin, under, |_, table, shown| {
+            let call = call(table)?;
+            // SAFETY: By invariant 1 it takes what its page says.
+            Some(unsafe { call(shown, irp) })
+        });
+        self.after_request(about, status)
+    }
+
+    /// The driver's word before and after.
+    pub(super) fn filter_irp(
+        &self,
+        entry: Entry,
+        filter: &FilterView,
+        call: impl FnOnce(&crate::ks::describe::FilterTable) -> Option<abi::ks::PFNKSFILTERIRP>,
+    ) -> Answer<(usize, usize)> {
+        let door = self.at()?;
+        let shown = door.filter(filter.filter).ok_or(Refusal::Invalid)?;
+        let word = |door: &Door| {
+            let inner = door.inner();
+            let it = inner.filters.get(&filter.filter);
+            let at = std::mem::offset_of!(abi::ks::KSFILTER, Context);
+            it.and_then(|it| it.place.read::<usize>(at)).unwrap_or(0)
+        };
+        let before = word(&door);
+        let table = door.inner().factories.get(filter.factory as usize).map(|it| it.table.clone());
+        let call = table.and_then(|it| call(&it)).ok_or(Refusal::Absent)?;
+        let about = filter.filter.subject();
+        let irp = door.begin_request(about);
+        let status = self.inside(&door, entry, NOTHING, || {
+            // SAFETY: By invariant 1 it takes what its page says.
+            unsafe { call(shown, irp) }
+        });
+        self.after_request(about, Ok(status))?;
+        Ok((before, word(&door)))
+    }
+
+    /// A request was answered. One that is pending stays.
+    fn after_request(&self, about: Subject, status: Answer<NTSTATUS>) -> Answer<()> {
+        let door = self.at()?;
+        if status == Ok(STATUS_PENDING) {
+            // WINDOWS: `IoMarkIrpPending` is a macro that writes into the request, whose layout is
+            // not published: that it was used cannot be seen, so it is taken for granted.
+            let _ = door.services().mark_pending(about);
+        } else {
+            door.end_request(about);
+        }
+        answer(status?)
+    }
+
+    pub(super) fn pointer_call(
+        &self,
+        entry: Entry,
+        pointer: PointerId,
+        call: impl FnOnce(&mut crate::ks::frame::Pointer) -> Option<abi::ks::PFNKSSTREAMPOINTER>,
+    ) {
+        let Ok(door) = self.at() else { return };
+        door.show_again(pointer);
+        let call = {
+            let mut inner = door.inner();
+            inner.pointers.get_mut(&pointer).and_then(|it| Some((call(it)?, it.place.pointer())))
+        };
+        let Some((call, shown)) = call else { return };
+        self.inside(&door, entry, NOTHING, || {
+            // SAFETY: By invariant 1 it takes what its page says.
+            unsafe { call(shown) }
+        });
+    }
+}
+
+/// Entry rule: a driver leaves a call at the level it came in at, without a spin lock.
+fn judge_left(services: &Services, left: &Left, place: &'static str) {
+    let Left { entered, level, locks } = *left;
+    let broken = (entered != level || locks > 0).then(|| {
+        format!(
+            "the driver was entered at {entered} and left at {level}, with {locks} spin locks: it \
+             leaves as it came, with none"
+        )
+    });
+    let call = Kind::Call.nr(InCall::current().map_or(0, |it| it.number));
+    services.log().judge(RuleId::KMD_LEVEL_008, Who::Driver, call, place, broken);
+}

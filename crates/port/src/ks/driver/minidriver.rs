@@ -1,0 +1,368 @@
+//! Each request of the class driver, as the call of the table that its page names.
+//!
+//! Invariant 1 is that of [`KsDriver`].
+#![expect(unsafe_code, reason = "a table of functions is a promise, not a claim")]
+
+use super::calls::NOTHING;
+use super::{Books, KsDriver};
+use crate::ks::describe::bytes;
+use crate::ks::door::Door;
+use crate::ks::pin::Under;
+use crate::ks::place::Place;
+use crate::ks::status::answer;
+use abi::PVOID;
+use abi::ks::{KSALLOCATOR_FRAMING, KSALLOCATOR_OPTIONF_SYSTEM_MEMORY, NonPagedPool, PagedPool};
+use abi::miniport::{DEVICE_POWER_STATE, PowerDeviceD0, PowerDeviceD3};
+use abi::status::STATUS_SUCCESS;
+use flight::{Dispatch, Kind, Passive, Subject};
+use std::ptr;
+use std::sync::{Arc, PoisonError};
+use stream::{
+    Answer, Blank, DeviceDescriptor, DeviceId, DriverAllocator, DriverDevice, DriverFilter,
+    DriverFrame, DriverPin, Entry, FilterId, FilterView, Format, FrameId, Framing, MemoryKind,
+    Minidriver, PinId, PinView, PointerId, ProcessPin, Refusal, Services, State,
+};
+
+/// What an allocator is told (D-19: the old form, made from the item that was chosen).
+fn framing(it: &Framing) -> KSALLOCATOR_FRAMING {
+    KSALLOCATOR_FRAMING {
+        OptionsFlags: if it.kind.is_system() { KSALLOCATOR_OPTIONF_SYSTEM_MEMORY } else { 0 },
+        PoolType: if it.kind == MemoryKind::Paged { PagedPool } else { NonPagedPool },
+        Frames: it.frames,
+        FrameSize: it.bytes,
+        FileAlignment: it.alignment,
+        Reserved: 0,
+    }
+}
+
+/// All of its power, or none.
+fn power(on: bool) -> DEVICE_POWER_STATE {
+    if on { PowerDeviceD0 } else { PowerDeviceD3 }
+}
+
+impl Minidriver for KsDriver {
+    fn describe(&self) -> DeviceDescriptor {
+        self.tables.describe()
+    }
+
+    fn attach(&self, services: &Arc<Services>) {
+        let door = Door::open(services.clone(), self.pool.clone(), &self.tables);
+        self.pool.watch(Some(Arc::new(Books(services.clone()))));
+        *self.door.lock().unwrap_or_else(PoisonError::into_inner) = Some(door);
+    }
+
+    fn gone(&self, what: Subject) {
+        if let Ok(door) = self.at() {
+            door.gone(what);
+        }
+        if what.kind == Kind::KsDevice {
+            self.pool.watch(None);
+            let door = self.door.lock().unwrap_or_else(PoisonError::into_inner).take();
+            drop(door);
+        }
+    }
+
+    fn add_device(
+        &self,
+        _at: &mut Passive,
+        _services: &Arc<Services>,
+        word: Blank<'_, DeviceId>,
+    ) -> Answer<Option<DriverDevice>> {
+        let call = self.tables.dispatch.Add;
+        self.device_call(Entry::DeviceAdd, |door, _| {
+            let call = call?;
+            // SAFETY: By invariant 1 it takes what its page says.
+            Some(unsafe { call(door.device()) })
+        })?;
+        let own = self.at()?.device_word();
+        Ok((own != 0).then(|| word.fill(own)))
+    }
+
+    fn start_device(&self, _at: &mut Passive) -> Answer<()> {
+        let call = self.tables.dispatch.Start;
+        self.device_call(Entry::DeviceStart, |door, irp| {
+            let call = call?;
+            // SAFETY: By invariant 1 it takes what its page says; there are no resources.
+            Some(unsafe { call(door.device(), irp, ptr::null_mut(), ptr::null_mut()) })
+        })?;
+        self.at()?.set_started(true);
+        Ok(())
+    }
+
+    fn post_start_device(&self, _at: &mut Passive) -> Answer<()> {
+        let call = self.tables.dispatch.PostStart;
+        self.device_call(Entry::DevicePostStart, |door, _| {
+            let call = call?;
+            // SAFETY: By invariant 1 it takes what its page says.
+            Some(unsafe { call(door.device()) })
+        })
+    }
+
+    fn query_stop_device(&self, _at: &mut Passive) -> Answer<()> {
+        self.device_irp(Entry::DeviceQueryStop, self.tables.dispatch.QueryStop)
+    }
+
+    fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
+        self.at()?.set_started(false);
+        self.device_void(Entry::DeviceStop, self.tables.dispatch.Stop)
+    }
+
+    fn query_remove_device(&self, _at: &mut Passive) -> Answer<()> {
+        self.device_irp(Entry::DeviceQueryRemove, self.tables.dispatch.QueryRemove)
+    }
+
+    fn pulled_out(&self, _at: &mut Passive) -> Answer<()> {
+        self.device_void(Entry::DeviceSurpriseRemoval, self.tables.dispatch.SurpriseRemoval)
+    }
+
+    fn remove_device(&self, _at: &mut Passive) -> Answer<()> {
+        self.at()?.set_started(false);
+        self.device_void(Entry::DeviceRemove, self.tables.dispatch.Remove)
+    }
+
+    fn set_power(&self, _at: &mut Passive, on: bool) {
+        let (call, to) = (self.tables.dispatch.SetPower, power(on));
+        // It returns nothing.
+        let _ = self.device_call(Entry::DeviceSetPower, |door, irp| {
+            let call = call?;
+            // SAFETY: By invariant 1 it takes what its page says.
+            unsafe { call(door.device(), irp, to, power(!on)) };
+            Some(STATUS_SUCCESS)
+        });
+        if let Ok(door) = self.at() {
+            door.set_power(to);
+        }
+    }
+
+    fn create_filter(
+        &self,
+        _at: &mut Passive,
+        filter: &FilterView,
+        word: Blank<'_, FilterId>,
+    ) -> Answer<Option<DriverFilter>> {
+        let (before, after) = self.filter_irp(Entry::FilterCreate, filter, |it| it.create)?;
+        Ok((before != after && after != 0).then(|| word.fill(after)))
+    }
+
+    fn close_filter(
+        &self,
+        _at: &mut Passive,
+        filter: &FilterView,
+        _word: Option<DriverFilter>,
+    ) -> Answer<()> {
+        self.filter_irp(Entry::FilterClose, filter, |it| it.close).map(|_| ())
+    }
+
+    fn process_filter(&self, filter: FilterId, pins: &mut [ProcessPin]) -> Answer<()> {
+        let door = self.at()?;
+        let shown = door.filter(filter).ok_or(Refusal::Invalid)?;
+        let call = {
+            let inner = door.inner();
+            let factory = inner.filters.get(&filter).map(|it| it.factory as usize);
+            factory.and_then(|it| inner.factories.get(it)).and_then(|it| it.table.process)
+        };
+        let call = call.ok_or(Refusal::Absent)?;
+        let sheet = door.process_pins(filter, pins);
+        let status = self.inside(&door, Entry::FilterProcess, NOTHING, || {
+            // SAFETY: By invariant 1 it takes what its page says.
+            unsafe { call(shown, sheet.index()) }
+        });
+        sheet.take_back(pins);
+        for pin in pins.iter() {
+            door.take_header(pin.pointer);
+        }
+        answer(status)
+    }
+
+    fn reset_filter(&self, _at: &mut Passive, filter: &FilterView) {
+        let Ok(door) = self.at() else { return };
+        let Some(shown) = door.filter(filter.filter) else { return };
+        let factory = filter.factory as usize;
+        let call = door.inner().factories.get(factory).and_then(|it| it.table.reset);
+        let Some(call) = call else { return };
+        self.inside(&door, Entry::FilterReset, NOTHING, || {
+            // SAFETY: By invariant 1 it takes what its page says. Its answer is not looked at.
+            let _ = unsafe { call(shown) };
+        });
+    }
+
+    fn create_pin(
+        &self,
+        _at: &mut Passive,
+        pin: &PinView,
+        word: Blank<'_, PinId>,
+    ) -> Answer<Option<DriverPin>> {
+        let before = self.pin_word(pin);
+        self.pin_irp(Entry::PinCreate, pin, Under::Create, |it| it.create)?;
+        let after = self.pin_word(pin);
+        Ok((before != after && after != 0).then(|| word.fill(after)))
+    }
+
+    fn close_pin(&self, _at: &mut Passive, pin: &PinView, _word: Option<DriverPin>) -> Answer<()> {
+        self.pin_irp(Entry::PinClose, pin, Under::Control, |it| it.close)
+    }
+
+    fn process_pin(&self, pin: &PinView) -> Answer<()> {
+        let door = self.at()?;
+        // Not filled: another thread may change its state, and tell the driver so.
+        let shown = door.pin(pin.pin).ok_or(Refusal::Invalid)?;
+        let call = door.inner().pins.get(&pin.pin).and_then(|it| it.table.process);
+        let call = call.ok_or(Refusal::Absent)?;
+        let about = (Some(pin.pin), Under::Nothing);
+        let status = self.inside(&door, Entry::PinProcess, about, || {
+            // SAFETY: By invariant 1 it takes what its page says.
+            unsafe { call(shown) }
+        });
+        answer(status)
+    }
+
+    fn reset_pin(&self, _at: &mut Passive, pin: &PinView) {
+        // It returns nothing.
+        let _ = self.pin_call(Entry::PinReset, pin, Under::Control, |_, table, shown| {
+            let call = table.reset?;
+            // SAFETY: By invariant 1 it takes what its page says.
+            unsafe { call(shown) };
+            Some(())
+        });
+    }
+
+    fn set_format(
+        &self,
+        _at: &mut Passive,
+        pin: &PinView,
+        old: Option<&Format>,
+        range: &Format,
+    ) -> Answer<()> {
+        let old = old.map(|it| Place::bytes(&bytes(it)));
+        let status =
+            self.pin_call(Entry::PinSetDataFormat, pin, Under::Control, |_, table, it| {
+                let call = table.set_format?;
+                let old = old.as_ref().map_or(ptr::null_mut(), Place::pointer);
+                let range = table.ranges.iter().find(|it| it.1 == *range).map_or(0, |it| it.0);
+                let range = ptr::with_exposed_provenance(range);
+                // SAFETY: By invariant 1 it takes what its page says; the range is its own, and there
+                // are no attributes.
+                Some(unsafe { call(it, old, ptr::null_mut(), range, ptr::null()) })
+            })?;
+        answer(status)
+    }
+
+    fn set_state(&self, _at: &mut Passive, pin: &PinView, to: State, from: State) -> Answer<()> {
+        let status =
+            self.pin_call(Entry::PinSetDeviceState, pin, Under::Control, |_, it, shown| {
+                let call = it.set_state?;
+                // SAFETY: By invariant 1 it takes what its page says.
+                Some(unsafe { call(shown, to as i32, from as i32) })
+            })?;
+        let answer = answer(status);
+        let reached = if matches!(answer, Ok(()) | Err(Refusal::Pending)) { to } else { from };
+        self.at()?.reached(pin.pin, reached, reached);
+        answer
+    }
+
+    fn connect_pin(&self, _at: &mut Passive, pin: &PinView) -> Answer<()> {
+        self.plain_pin_call(Entry::PinConnect, pin, |it| it.connect)
+    }
+
+    fn disconnect_pin(&self, _at: &mut Passive, pin: &PinView) {
+        // It returns nothing.
+        let _ = self.pin_call(Entry::PinDisconnect, pin, Under::Control, |_, table, shown| {
+            let call = table.disconnect?;
+            // SAFETY: By invariant 1 it takes what its page says.
+            unsafe { call(shown) };
+            Some(())
+        });
+    }
+
+    fn initialize_allocator(
+        &self,
+        _at: &mut Passive,
+        pin: &PinView,
+        order: &Framing,
+        word: Blank<'_, stream::AllocatorId>,
+    ) -> Answer<DriverAllocator> {
+        let (mut framing, mut context): (_, PVOID) = (framing(order), ptr::null_mut());
+        let entry = Entry::InitializeAllocator;
+        let (status, table) = self.pin_call(entry, pin, Under::Control, |_, table, shown| {
+            let (call, table) = (table.allocator?.initialize?, table.allocator?);
+            // SAFETY: By invariant 1 it takes what its page says; both places outlive the call.
+            Some((unsafe { call(shown, &raw mut framing, &raw mut context) }, table))
+        })?;
+        answer(status)?;
+        let own = context.expose_provenance();
+        self.allocators().insert(own, table);
+        Ok(word.fill(own))
+    }
+
+    fn allocate(
+        &self,
+        allocator: &DriverAllocator,
+        word: Blank<'_, FrameId>,
+    ) -> Option<DriverFrame> {
+        let (door, table, context) = self.allocator(allocator).ok()?;
+        let call = table.allocate?;
+        let frame = self.inside(&door, Entry::Allocate, NOTHING, || {
+            // SAFETY: By invariant 1 it takes what its page says.
+            unsafe { call(context) }
+        });
+        door.inner().freed.remove(&frame.addr());
+        (!frame.is_null()).then(|| word.fill(frame.expose_provenance()))
+    }
+
+    fn free_frame(&self, allocator: &DriverAllocator, frame: DriverFrame) {
+        let Ok((door, table, context)) = self.allocator(allocator) else { return };
+        let Some(call) = table.free else { return };
+        let frame = frame.word();
+        self.inside(&door, Entry::FreeFrame, NOTHING, || {
+            // SAFETY: By invariant 1 it takes what its page says.
+            unsafe { call(context, ptr::with_exposed_provenance_mut(frame)) }
+        });
+        door.inner().freed.insert(frame, 0);
+        door.watch_freed(true);
+    }
+
+    fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
+        let Ok((door, table, context)) = self.allocator(&allocator) else { return };
+        self.allocators().remove(&allocator.word());
+        let Some(call) = table.delete else { return };
+        self.inside(&door, Entry::DeleteAllocator, NOTHING, || {
+            // SAFETY: By invariant 1 it takes what its page says.
+            unsafe { call(context) }
+        });
+    }
+
+    fn pointer_cancelled(&self, _at: &mut Dispatch, _pin: PinId, pointer: PointerId) {
+        self.pointer_call(Entry::PointerCancelled, pointer, |it| it.cancel);
+    }
+
+    fn pointer_timed_out(&self, _at: &mut Dispatch, _pin: PinId, pointer: PointerId) {
+        self.pointer_call(Entry::PointerTimedOut, pointer, |it| it.timeout.take());
+    }
+
+    fn frame_returned(&self, _at: &mut Passive, pin: PinId, frame: usize, context: usize) {
+        let Ok(door) = self.at() else { return };
+        let Some(shown) = door.pin(pin) else { return };
+        let (call, size) = {
+            let mut inner = door.inner();
+            let call = inner.pins.get(&pin).and_then(|it| it.frame_return);
+            let place = inner.injected.iter().position(|it| (it.0, it.2) == (frame, context));
+            (call, place.map_or(0, |it| inner.injected.remove(it).1))
+        };
+        let Some(call) = call else { return };
+        let data = ptr::with_exposed_provenance_mut(frame);
+        let context = ptr::with_exposed_provenance_mut(context);
+        self.inside(&door, Entry::FrameReturned, (Some(pin), Under::Nothing), || {
+            // SAFETY: By invariant 1 it takes what its page says; there is no list.
+            unsafe { call(shown, data, size, ptr::null_mut(), context, STATUS_SUCCESS) }
+        });
+    }
+
+    fn free_item(&self, _at: &mut Passive, item: usize) {
+        let Ok(door) = self.at() else { return };
+        let Some(call) = door.inner().routines.remove(&item) else { return };
+        self.inside(&door, Entry::ItemFree, NOTHING, || {
+            // SAFETY: By invariant 1 it takes what its page says: the item that came with it.
+            unsafe { call(ptr::with_exposed_provenance_mut(item)) }
+        });
+    }
+}

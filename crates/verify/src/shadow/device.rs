@@ -1,0 +1,68 @@
+//! What is remembered of devices and contexts: what they own, and their work.
+
+use super::memory::Saves;
+use flight::{Subject, Text};
+use std::collections::VecDeque;
+
+/// Of a device: what it owns, and its work.
+#[derive(Debug, Default)]
+pub struct Device {
+    /// Its process.
+    pub process: Option<Subject>,
+    /// Its adapter.
+    pub adapter: Option<Subject>,
+    /// Whether it can work no more.
+    pub lost: bool,
+    /// Why it cannot.
+    pub why: Option<Text>,
+    /// How many contexts it has.
+    pub contexts: u32,
+    /// How many views it has open.
+    pub views: u32,
+    /// How many views assumed not to be in use are not idle yet.
+    pub hasty: u32,
+    /// Its work that is not done, in the order it was queued.
+    pub packets: VecDeque<Packet>,
+    /// The allocations its driver made for all its contexts.
+    pub saves: Saves,
+    /// How many queues of paging work it has.
+    pub queues: u32,
+    /// Whether it asked for residency that had to succeed, and did not.
+    pub failed: bool,
+    /// The fences it could signal that do not have their maximum.
+    pub low: Vec<Subject>,
+    /// Whether paging of what it has was lost in a reset.
+    pub hit: bool,
+}
+
+/// A packet that is not done.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// The event that queued it.
+    pub queued: u64,
+    /// Its context.
+    pub context: Subject,
+    /// Its number there.
+    pub packet: u64,
+}
+
+/// Of a context.
+#[derive(Debug)]
+pub struct Context {
+    /// Its device.
+    pub device: Subject,
+    /// How many of its packets are not done.
+    pub in_flight: u32,
+    /// The allocations its driver made for it.
+    pub saves: Saves,
+    /// How large its driver wants the buffers of packets with lists, if it has such.
+    pub buffer: Option<u32>,
+    /// The last of its packets that was submitted.
+    pub sent: u64,
+    /// The wait that its line stands at, and the last packet before it.
+    pub awaits: Option<(Subject, u64)>,
+    /// Whether its adapter translates addresses.
+    pub translates: bool,
+    /// The root of its addresses.
+    pub root: Option<Subject>,
+}

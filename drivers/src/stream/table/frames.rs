@@ -1,0 +1,210 @@
+//! The frames of a pin: on their way to the hardware, filled there, cancelled, or taken back.
+//!
+//! # Safety
+//!
+//! As the module of the tables says.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use super::pin_calls::{Pin, now, own};
+use crate::stream::pattern::{BYTES, INTERVAL, picture};
+use abi::ks::{
+    KSPIN, KSSTREAM_HEADER, KSSTREAM_HEADER_OPTIONSF_DATADISCONTINUITY,
+    KSSTREAM_HEADER_OPTIONSF_DURATIONVALID, KSSTREAM_HEADER_OPTIONSF_ENDOFSTREAM,
+    KSSTREAM_HEADER_OPTIONSF_TIMEVALID, KSSTREAM_POINTER, KSSTREAM_POINTER_STATE_LOCKED, KSTIME,
+    PFNKSSTREAMPOINTER,
+};
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+use abi::{NTSTATUS, nt_success};
+use port::ks::{
+    KsPinGetFirstCloneStreamPointer, KsPinGetLeadingEdgeStreamPointer, KsStreamPointerAdvance,
+    KsStreamPointerClone, KsStreamPointerDelete, KsStreamPointerLock,
+    KsStreamPointerScheduleTimeout, KsStreamPointerUnlock,
+};
+use std::ptr;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// # Safety
+///
+/// The pin is there.
+pub(crate) unsafe fn delete_clones(pin: *mut KSPIN) {
+    loop {
+        // SAFETY: The caller promises the same.
+        let clone = unsafe { KsPinGetFirstCloneStreamPointer(pin) };
+        if clone.is_null() {
+            break;
+        }
+        // SAFETY: It is there.
+        unsafe { KsStreamPointerDelete(clone) };
+    }
+    // SAFETY: The caller promises the same.
+    if let Some(own) = unsafe { own(pin) } {
+        own.flying.store(0, SeqCst);
+    }
+}
+
+pub(crate) unsafe extern "win64-unwind" fn reset_pin(pin: *mut KSPIN) {
+    // SAFETY: The pin is there.
+    unsafe { delete_clones(pin) };
+}
+
+/// Gives every frame in the queue to the hardware.
+pub(crate) unsafe extern "win64-unwind" fn process_pin(pin: *mut KSPIN) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    unsafe { process_with(pin, Some(timed_out)) }
+}
+
+/// The same, with another routine when a frame is full.
+///
+/// # Safety
+///
+/// The pin is there, and the routine takes a clone of its leading edge.
+pub(crate) unsafe fn process_with(pin: *mut KSPIN, full: Option<PFNKSSTREAMPOINTER>) -> NTSTATUS {
+    // SAFETY: The caller promises the same.
+    unsafe { process_how(pin, full, Some(cancelled), false) }
+}
+
+/// The same, with another routine when a frame is cancelled, and with clones that are locked while
+/// they wait or not.
+///
+/// # Safety
+///
+/// As above.
+pub(crate) unsafe fn process_how(
+    pin: *mut KSPIN,
+    full: Option<PFNKSSTREAMPOINTER>,
+    cancel: Option<PFNKSSTREAMPOINTER>,
+    unlocks: bool,
+) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    let Some(own) = (unsafe { own(pin) }) else { return STATUS_INVALID_PARAMETER };
+    loop {
+        // SAFETY: As above.
+        let edge = unsafe { KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_LOCKED) };
+        if edge.is_null() {
+            return STATUS_SUCCESS;
+        }
+        let mut clone = ptr::null_mut();
+        // SAFETY: The edge is there, and the other is a place for a pointer.
+        let status = unsafe { KsStreamPointerClone(edge, cancel, 0, &raw mut clone) };
+        if !nt_success(status) {
+            return status;
+        }
+        let before = u64::from(own.flying.fetch_add(1, SeqCst)) + 1;
+        // SAFETY: The clone is there.
+        unsafe { KsStreamPointerScheduleTimeout(clone, full, before * INTERVAL) };
+        if unlocks {
+            // SAFETY: As above.
+            unsafe { KsStreamPointerUnlock(clone, 0) };
+        }
+        // SAFETY: The edge is there.
+        if !nt_success(unsafe { KsStreamPointerAdvance(edge) }) {
+            return STATUS_SUCCESS; // That was the last one: it is not locked any more.
+        }
+    }
+}
+
+/// Gives frames to the hardware that can be cancelled there.
+pub(crate) unsafe extern "win64-unwind" fn process_unlocking(pin: *mut KSPIN) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    unsafe { process_how(pin, Some(locked_then), Some(cancelled_in_flight), true) }
+}
+
+/// The frame of a clone is full, if it was not cancelled.
+pub(crate) unsafe extern "win64-unwind" fn locked_then(clone: *mut KSSTREAM_POINTER) {
+    // SAFETY: The clone is there.
+    if nt_success(unsafe { KsStreamPointerLock(clone) }) {
+        // SAFETY: It is locked now.
+        unsafe { fill(clone) };
+    }
+    // SAFETY: The clone is there.
+    unsafe { KsStreamPointerDelete(clone) };
+}
+
+/// The hardware has one less.
+unsafe extern "win64-unwind" fn cancelled_in_flight(clone: *mut KSSTREAM_POINTER) {
+    // SAFETY: The clone is there.
+    let pin = unsafe { (*clone).Pin };
+    // SAFETY: A pointer has its pin.
+    if let Some(own) = unsafe { own(pin) } {
+        own.flying.fetch_update(SeqCst, SeqCst, |it| it.checked_sub(1)).ok();
+    }
+    // SAFETY: The clone is there.
+    unsafe { cancelled(clone) };
+}
+
+/// The frame of a clone is cancelled.
+pub(crate) unsafe extern "win64-unwind" fn cancelled(clone: *mut KSSTREAM_POINTER) {
+    // SAFETY: The clone is there.
+    unsafe { KsStreamPointerDelete(clone) };
+}
+
+/// The frame of a clone is full.
+pub(crate) unsafe extern "win64-unwind" fn timed_out(clone: *mut KSSTREAM_POINTER) {
+    // SAFETY: The clone is there.
+    unsafe { fill(clone) };
+    // SAFETY: As above.
+    unsafe { KsStreamPointerDelete(clone) };
+}
+
+/// Plays the hardware, and says what it did.
+///
+/// # Safety
+///
+/// The pointer is there, and locked.
+pub(crate) unsafe fn fill(at: *mut KSSTREAM_POINTER) {
+    // SAFETY: The caller promises the same.
+    unsafe { fill_at(at, |own, _| now(own)) };
+}
+
+/// The same at once: each picture is an interval later than the one before, whatever time it is.
+///
+/// # Safety
+///
+/// As above.
+pub(crate) unsafe fn fill_in_turn(at: *mut KSSTREAM_POINTER) {
+    // SAFETY: The caller promises the same.
+    unsafe { fill_at(at, |_, number| in_turn(number)) };
+}
+
+/// When a picture is shown that took no time to make.
+pub(crate) fn in_turn(number: u64) -> i64 {
+    i64::try_from(number.saturating_add(1).saturating_mul(INTERVAL)).unwrap_or(i64::MAX)
+}
+
+/// # Safety
+///
+/// As above.
+unsafe fn fill_at(at: *mut KSSTREAM_POINTER, time: impl FnOnce(&Pin, u64) -> i64) {
+    // SAFETY: The caller promises the same.
+    let pin = unsafe { (*at).Pin };
+    // SAFETY: A pointer has its pin.
+    let Some(own) = (unsafe { own(pin) }) else { return };
+    // SAFETY: The caller promises the same.
+    let header = unsafe { (*at).StreamHeader };
+    if header.is_null() {
+        return;
+    }
+    own.flying.fetch_update(SeqCst, SeqCst, |it| it.checked_sub(1)).ok();
+    let number = own.pictures.fetch_add(1, SeqCst);
+    // SAFETY: A frame has its header.
+    let said = unsafe { header.read() };
+    let bytes = picture(number);
+    let used = said.FrameExtent.min(BYTES);
+    let data = said.Data.cast::<u8>();
+    // SAFETY: The frame has so many bytes, and nobody else has it.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), data, used as usize) };
+    let last = own.wanted.load(SeqCst) == number + 1;
+    let flag = |is: bool, flag: u32| if is { flag } else { 0 };
+    let header_now = KSSTREAM_HEADER {
+        PresentationTime: KSTIME { Time: time(own, number), Numerator: 1, Denominator: 1 },
+        Duration: i64::try_from(INTERVAL).unwrap_or(0),
+        DataUsed: used,
+        OptionsFlags: KSSTREAM_HEADER_OPTIONSF_TIMEVALID
+            | KSSTREAM_HEADER_OPTIONSF_DURATIONVALID
+            | flag(number == 0, KSSTREAM_HEADER_OPTIONSF_DATADISCONTINUITY)
+            | flag(last, KSSTREAM_HEADER_OPTIONSF_ENDOFSTREAM),
+        ..said
+    };
+    // SAFETY: A frame has its header.
+    unsafe { header.write(header_now) };
+}

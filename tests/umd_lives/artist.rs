@@ -30,10 +30,6 @@ pub(super) struct Artist {
     pub(super) me: usize,
     pub(super) random: u64,
     pub(super) things: Vec<Thing>,
-    /// Whether surfaces are locked without waiting while packets use other lines of them. Not
-    /// where packets have lists: a lock with `IgnoreSync` of what is in memory that the CPU does
-    /// not see has the kernel move it, under the packets.
-    pub(super) under_packets: bool,
 }
 
 impl Artist {

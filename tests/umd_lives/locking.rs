@@ -26,9 +26,6 @@ impl Artist {
             do_not_wait: way == 2 || way == 4,
             read_only: false,
         };
-        if order.no_overwrite && !self.under_packets && self.picture(place).used.contains(&true) {
-            return Ok(());
-        }
         let at_place = self.place(place);
         let mapped = match self.app.device.lock(at, at_place, order) {
             Err(D3DDDIERR_WASSTILLDRAWING) if order.do_not_wait => {

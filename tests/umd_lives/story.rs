@@ -157,10 +157,8 @@ impl Story {
             let (app, wrong, table) = (app.clone(), wrong.clone(), table.clone());
             let (lives, random) = (self.lives, self.seed * 2 + me as u64);
             let closes = self.whose == Whose::TwoProcesses;
-            let under_packets = true;
             host.spawn(&format!("client {}", me + 1), move |at| {
-                let mut artist =
-                    Artist { app, table, me, random, things: Vec::new(), under_packets };
+                let mut artist = Artist { app, table, me, random, things: Vec::new() };
                 let mut told = artist.live(at, lives);
                 let app = &artist.app;
                 if told.is_ok() {

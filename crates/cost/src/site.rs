@@ -170,15 +170,18 @@ pub enum Counted {
     Pair,
     /// A packet submitted, done and retired, one at a time.
     Packet,
+    /// An allocation made and freed by a user-mode driver that calls back.
+    Callback,
 }
 
-/// As many of them as asked for while a hundred others live, and nothing else: the same
-/// instructions each time, to be counted.
+/// As many of them as asked for, and nothing else: the same instructions each time, to be
+/// counted. Pairs and packets come while a hundred others live.
 pub fn count(what: Counted, verifier: bool, count: usize) -> Result<(), NotMeasured> {
     let watch = if verifier { Watch::Verifier } else { Watch::Nobody };
     match what {
         Counted::Pair => pairs(watch, count),
         Counted::Packet => crate::packets::counted(watch, count),
+        Counted::Callback => crate::through::counted(watch, count),
     }
 }
 

@@ -112,6 +112,19 @@ pub(crate) fn measure(
     Ok(rows)
 }
 
+/// As many pairs of a driver that calls back as asked for, to be counted.
+pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), NotMeasured> {
+    Station::fly(watch, None, |station, at| {
+        let bench = Bench::open(station, at)?;
+        bench.pairs_through(station, at, count)?;
+        // What is drawn with is submitted before it goes: a watched run is clean.
+        bench.pairs_through(station, at, 0)?;
+        done("pfnFlush", bench.device.flush(at))?;
+        station.serve(at);
+        bench.close(at)
+    })
+}
+
 /// As little memory as there can be.
 fn fitted() -> Result<Fitted, NotMeasured> {
     let ram = nt::Ram::new(16 << 20);

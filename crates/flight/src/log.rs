@@ -6,9 +6,7 @@
 //!    it reports. So the order of events is the order of changes.
 //! 2. Nobody acts on what the log says: observers take events out and give nothing back.
 
-use crate::{Event, Kind, RuleId, Subject, What, Who, thread};
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use crate::{ByNumber, Event, Kind, RuleId, Subject, What, Who, thread};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -34,7 +32,7 @@ pub struct Tally(Vec<u64>);
 struct Inner {
     last: u64,
     events: Vec<Event>,
-    words: HashMap<usize, Word, BuildHasherDefault<Spread>>,
+    words: ByNumber<usize, Word>,
     free: Vec<u32>,
 }
 
@@ -43,25 +41,6 @@ struct Inner {
 struct Word {
     number: u32,
     holds: u32,
-}
-
-/// Spreads addresses over the table: they are multiples of something, in no order.
-#[derive(Debug, Default)]
-struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_usize(usize::from(*byte));
-        }
-    }
-    fn write_usize(&mut self, number: usize) {
-        let mixed = (self.0 ^ number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
 }
 
 impl Log {

@@ -3,7 +3,7 @@
 
 use crate::callbacks;
 use crate::called::{self, Frame, InFunction};
-use crate::device::Device;
+use crate::device::{Device, Inner};
 use crate::result::{self, BROKEN};
 use crate::umd::Umd;
 use abi::hresult::{E_INVALIDARG, E_NOTIMPL, succeeded};
@@ -56,7 +56,7 @@ pub(crate) struct Opened {
     /// The application's process.
     pub(crate) client: Client,
     /// The same, for what the driver does in it.
-    pub(crate) session: Session,
+    session: Session,
     pub(crate) subject: Subject,
     pub(crate) handle: usize,
     pub(crate) kernel: D3DKMT_HANDLE,
@@ -131,6 +131,11 @@ impl Runtime {
 }
 
 impl Opened {
+    /// The process, for what the driver does in it.
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
     fn open(&self) -> Result<(), NotOpened> {
         let mut functions = D3DDDI_ADAPTERFUNCS::ZERO;
         let mut args = D3DDDIARG_OPENADAPTER {
@@ -183,7 +188,7 @@ impl Opened {
     /// Calls a function of the driver for the adapter.
     pub(crate) fn call(&self, name: &'static str, body: impl FnOnce() -> HRESULT) -> HRESULT {
         let frame = Frame { of: self.handle, name, resource: None };
-        call(self.run.log(), self.subject, frame, body)
+        call(self.run.log(), self.subject, (frame, None), body)
     }
 
     /// Closes it at the driver.
@@ -218,12 +223,12 @@ impl Opened {
 pub(crate) fn call(
     log: &Log,
     subject: Subject,
-    frame: Frame,
+    (frame, device): (Frame, Option<Arc<Inner>>),
     body: impl FnOnce() -> HRESULT,
 ) -> HRESULT {
     let name = frame.name;
     log.emit(subject, What::UmdCall { name: name.into() });
-    let inside = InFunction::enter(frame);
+    let inside = InFunction::enter(frame, device);
     let answer = catch_unwind(AssertUnwindSafe(body));
     drop(inside);
     let broken = answer.is_err().then(|| format!("{name} panicked"));

@@ -36,7 +36,6 @@ macro_rules! callback {
             of: abi::HANDLE,
             args: $pointer,
         ) -> abi::HRESULT {
-            #[allow(dead_code, clippy::allow_attributes, reason = "not every callback says it")]
             const NAME: &str = $name;
             fn body(
                 $device: $of,
@@ -49,12 +48,13 @@ macro_rules! callback {
     };
 }
 
-/// Calls an entry point of the door below, as an application would, and answers a result.
+/// Calls an entry point of the door below for a device or an adapter, as an application would, and
+/// answers a result.
 macro_rules! through {
-    ($entry:ident, $session:expr, $at:expr, $args:expr) => {{
+    ($entry:ident, $of:ident, $at:expr, $args:expr) => {{
         // SAFETY: The structure lives here; what it points to is ours and lives here, too, or is
         // the driver's, whose caller vouches for it.
-        super::checked(unsafe { thunk::$entry(&$session, $at, $args) })
+        super::checked(unsafe { thunk::$entry($of.session(), $at, $args) })
     }};
 }
 
@@ -151,13 +151,11 @@ unsafe fn called<A: Copy>(
     body: impl FnOnce(&Inner, &mut Passive, &mut A) -> Result<(), HRESULT>,
 ) -> HRESULT {
     entered(device, (name, thread), |device, at| {
-        let session = &device.adapter.session;
         // SAFETY: The caller promises the same.
-        let asked = session.believing(|| unsafe { claims::read_mut(args) });
-        let mut asked = asked.map_err(result)?;
+        let mut asked = unsafe { claims::read_mut(args) }.map_err(result)?;
         let answer = body(device, at, &mut asked);
         // SAFETY: The caller promises the same.
-        let written = session.believing(|| unsafe { claims::write(args, asked) });
+        let written = unsafe { claims::write(args, asked) };
         answer.and(written.map_err(result))
     })
 }
@@ -175,22 +173,24 @@ unsafe fn asked<A: Copy>(
 ) -> HRESULT {
     entered(device, (name, thread), |device, at| {
         // SAFETY: The caller promises the same.
-        let asked = device.adapter.session.believing(|| unsafe { claims::read(args) });
-        body(device, at, &asked.map_err(result)?)
+        let asked = unsafe { claims::read(args) }.map_err(result)?;
+        body(device, at, &asked)
     })
 }
 
-/// Finds the device of a callback, and answers it on the thread that is in the driver for it.
+/// Finds the device of a callback, and answers it on the thread that is in the driver for it. All
+/// of `body` believes pointers as the driver's session does.
 fn entered(
     handle: HANDLE,
     (name, thread): (&'static str, Thread),
     body: impl FnOnce(&Inner, &mut Passive) -> Result<(), HRESULT>,
 ) -> HRESULT {
     let answer = || {
-        let Some(device) = found(handle, name) else { return E_INVALIDARG };
+        let within = called::within(handle.addr());
+        let outside = within.is_none();
+        let Some(device) = within.or_else(|| found(handle, name)) else { return E_INVALIDARG };
         let log = device.log();
-        let inside = called::frame().filter(|it| it.of == device.handle);
-        let broken = inside.is_none().then(|| {
+        let broken = outside.then(|| {
             format!("{name} was called on a thread that is not in the driver for this device")
         });
         let rule = match thread {
@@ -200,9 +200,12 @@ fn entered(
         if !device.judge(rule, name, broken) {
             return E_FAIL;
         }
-        log.emit(device.subject, What::UmdCallback { name: name.into() });
+        // Every callback comes here: no event is made for nobody.
+        if log.keeps() {
+            log.emit(device.subject, What::UmdCallback { name: name.into() });
+        }
         // A lock is judged before it is refused.
-        let refused = if name == lock::LOCK { None } else { device.ledger().refuse(name) };
+        let refused = if name == lock::LOCK { None } else { device.refusing.refuse(name) };
         let answer = match refused {
             Some(refused) => {
                 if matches!(name, "pfnRenderCb" | "pfnSubmitCommandCb") {
@@ -211,7 +214,7 @@ fn entered(
                 Err(refused)
             }
             None => At::here(device.host(), |at| match at {
-                At::Passive(at) => body(&device, at),
+                At::Passive(at) => device.session().believing(|| body(&device, at)),
                 _ => Err(E_FAIL),
             }),
         };
@@ -221,8 +224,10 @@ fn entered(
             ledger.failed.push(answer);
             ledger.removed |= answer == D3DDDIERR_DEVICEREMOVED;
         }
-        let result = Hex(answer.cast_unsigned());
-        log.emit(device.subject, What::UmdAnswer { name: name.into(), result });
+        if log.keeps() {
+            let result = Hex(answer.cast_unsigned());
+            log.emit(device.subject, What::UmdAnswer { name: name.into(), result });
+        }
         answer
     };
     catch_unwind(AssertUnwindSafe(answer)).unwrap_or(BROKEN)
@@ -270,10 +275,13 @@ unsafe fn asked_adapter<A: Copy>(
         }
         let log = adapter.run.log();
         log.emit(adapter.subject, What::UmdCallback { name: name.into() });
-        // SAFETY: The caller promises the same.
-        let asked = adapter.session.believing(|| unsafe { claims::read(args) });
+        let believed = |at: &mut Passive| {
+            // SAFETY: The caller promises the same.
+            let asked = unsafe { claims::read(args) }.map_err(result)?;
+            body(&adapter, at, &asked)
+        };
         let answer = At::here(adapter.run.host(), |at| match at {
-            At::Passive(at) => body(&adapter, at, &asked.map_err(result)?),
+            At::Passive(at) => adapter.session().believing(|| believed(at)),
             _ => Err(E_FAIL),
         });
         let answer = answer.err().unwrap_or(S_OK);
@@ -332,10 +340,12 @@ impl Inner {
     }
 
     /// The kernel's handle of a resource that a driver names by the runtime's: zero for none.
+    #[inline]
     fn resource(&self, handle: HANDLE, name: &'static str) -> Result<u32, HRESULT> {
-        if handle.is_null() {
-            return Ok(0);
-        }
+        if handle.is_null() { Ok(0) } else { self.named_resource(handle, name) }
+    }
+
+    fn named_resource(&self, handle: HANDLE, name: &'static str) -> Result<u32, HRESULT> {
         let ledger = self.ledger();
         let found = ledger.groups.get(&handle.addr()).map(|it| it.kernel);
         let driver = ledger.by_driver(handle.addr()).is_some();

@@ -52,15 +52,17 @@ pub(crate) struct Frame {
 }
 
 thread_local! {
-    static FRAMES: RefCell<Vec<Frame>> = const { RefCell::new(Vec::new()) };
+    /// The functions that this thread is in, the last one behind; each with its device, if it is
+    /// called for one: who calls back with its handle need not look it up.
+    static FRAMES: RefCell<Vec<(Frame, Option<Arc<Inner>>)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// While it lives, this thread is in a function of a driver.
 pub(crate) struct InFunction(());
 
 impl InFunction {
-    pub(crate) fn enter(frame: Frame) -> Self {
-        FRAMES.with_borrow_mut(|it| it.push(frame));
+    pub(crate) fn enter(frame: Frame, device: Option<Arc<Inner>>) -> Self {
+        FRAMES.with_borrow_mut(|it| it.push((frame, device)));
         Self(())
     }
 }
@@ -73,7 +75,16 @@ impl Drop for InFunction {
 
 /// The function that this thread is in.
 pub(crate) fn frame() -> Option<Frame> {
-    FRAMES.with_borrow(|it| it.last().copied())
+    FRAMES.with_borrow(|it| it.last().map(|(frame, _)| *frame))
+}
+
+/// The device that a handle means, if this thread is in a function of the driver for it.
+pub(crate) fn within(handle: usize) -> Option<Arc<Inner>> {
+    FRAMES.with_borrow(|it| {
+        let (frame, device) = it.last()?;
+        let device = device.as_ref().filter(|it| frame.of == handle && !it.is_forgotten())?;
+        Some(device.clone())
+    })
 }
 
 /// A handle that was never given.
@@ -102,8 +113,10 @@ pub(crate) fn keep_device(handle: usize, device: &Arc<Inner>) {
 }
 
 /// The handle means nothing from now on.
-pub(crate) fn forget_device(handle: usize, log: &Arc<Log>, subject: Subject) {
+pub(crate) fn forget_device(device: &Inner) {
+    let (handle, log, subject) = (device.handle, device.log(), device.subject);
     let known = &mut *known();
+    device.forget();
     known.devices.remove(&handle);
     if known.gone.len() == REMEMBERED {
         known.gone.pop_front();

@@ -6,6 +6,7 @@ use crate::callbacks;
 use crate::called::{self, Frame};
 use crate::gate::Gate;
 use crate::ledger::{Ledger, Stage};
+use crate::refusing::Refusing;
 use crate::result::{self, result};
 use abi::hresult::{
     D3DDDIERR_DEVICEREMOVED, D3DERR_OUTOFVIDEOMEMORY, E_FAIL, E_INVALIDARG, E_NOTIMPL,
@@ -22,6 +23,7 @@ use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use thunk::Session;
 
 /// A device of an application. Clones are the same.
 #[derive(Clone)]
@@ -30,6 +32,8 @@ pub struct Device(pub(crate) Arc<Inner>);
 /// What is known of a device.
 pub(crate) struct Inner {
     pub(crate) adapter: Arc<Opened>,
+    /// The run's, here because every callback asks for it several times.
+    log: Arc<Log>,
     pub(crate) subject: Subject,
     pub(crate) handle: usize,
     /// The kernel's handle of it.
@@ -42,6 +46,9 @@ pub(crate) struct Inner {
     /// Somebody destroys it; and the driver was told so.
     ending: AtomicBool,
     over: AtomicBool,
+    /// Its handle means nothing any more.
+    forgotten: AtomicBool,
+    pub(crate) refusing: Refusing,
     ledger: Mutex<Ledger>,
 }
 
@@ -53,7 +60,12 @@ struct Table {
 
 impl Inner {
     pub(crate) fn log(&self) -> &Arc<Log> {
-        self.adapter.run.log()
+        &self.log
+    }
+
+    /// The process, for what the driver does in it.
+    pub(crate) fn session(&self) -> &Session {
+        self.adapter.session()
     }
 
     pub(crate) fn host(&self) -> &dyn Host {
@@ -63,6 +75,16 @@ impl Inner {
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         // A panic of ours leaves books that are still in order.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its handle means nothing from now on.
+    pub(crate) fn forget(&self) {
+        self.forgotten.store(true, Relaxed);
+    }
+
+    /// Whether its handle means nothing any more.
+    pub(crate) fn is_forgotten(&self) -> bool {
+        self.forgotten.load(Relaxed)
     }
 
     /// The thread that was last in the driver for it.
@@ -84,9 +106,9 @@ impl Inner {
         body: impl FnOnce(F, HANDLE) -> HRESULT,
     ) -> HRESULT {
         let Some(table) = self.table.get() else { return E_FAIL };
-        if called::device(self.handle).is_none() {
+        let Some(me) = called::device(self.handle) else {
             return E_INVALIDARG; // It was destroyed.
-        }
+        };
         let Some(function) = slot(&table.functions) else {
             self.log().emit(self.subject, What::Absent { name: name.into() });
             return E_NOTIMPL;
@@ -109,6 +131,7 @@ impl Inner {
         self.ledger().failed.clear();
         self.host().breathe(at);
         let frame = Frame { of: self.handle, name, resource };
+        let frame = (frame, Some(me));
         let answer = call(self.log(), self.subject, frame, || body(function, self.driver()));
         self.judge_removed(name, answer);
         self.gate.leave(self.host());
@@ -146,6 +169,7 @@ impl Device {
         let number = adapter.run.devices.fetch_add(1, Relaxed) + 1;
         let inner = Arc::new(Inner {
             adapter: adapter.clone(),
+            log: adapter.run.log().clone(),
             subject: Kind::UserDevice.nr(number),
             handle: called::handle(),
             kernel,
@@ -155,6 +179,8 @@ impl Device {
             thread: AtomicU32::new(0),
             ending: AtomicBool::new(false),
             over: AtomicBool::new(false),
+            forgotten: AtomicBool::new(false),
+            refusing: Refusing::default(),
             ledger: Mutex::default(),
         });
         let of = adapter.subject;
@@ -198,7 +224,7 @@ impl Device {
         inner.judge(RuleId::UMD_ADAPTER_003, "OpenAdapter.pfnQueryAdapterInfoCb", broken);
         let create = adapter.functions().and_then(|it| it.pfnCreateDevice).ok_or(E_NOTIMPL)?;
         let frame = Frame { of: inner.handle, name: "pfnCreateDevice", resource: None };
-        let answer = call(inner.log(), inner.subject, frame, || {
+        let answer = call(inner.log(), inner.subject, (frame, Some(inner.clone())), || {
             // SAFETY: The driver gave the function and its handle; the arguments live here.
             unsafe { create(adapter.driver(), &raw mut args) }
         });
@@ -227,12 +253,12 @@ impl Device {
     /// Has the runtime refuse a callback once, the next time that the driver calls it for this
     /// device: with this result, and without doing anything.
     pub fn refuse_next(&self, callback: &'static str, result: HRESULT) {
-        self.0.ledger().refusing = Some((callback, result));
+        self.0.refusing.begin(callback, result);
     }
 
     /// Forgets that. Answers whether the callback was refused.
     pub fn stop_refusing(&self) -> bool {
-        self.0.ledger().refusing.take().is_none()
+        self.0.refusing.stop()
     }
 
     /// Destroys it (`DestroyDevice`). What the driver still has of it by then is its fault.
@@ -276,11 +302,12 @@ impl Device {
         if state == Ok(D3DKMT_DEVICEEXECUTION_ACTIVE) {
             inner.judge_left(name);
         }
-        called::forget_device(inner.handle, inner.log(), inner.subject);
+        called::forget_device(inner);
         inner.adapter.devices.fetch_sub(1, Relaxed);
         // What the driver has left was named; the application is not to be named for it.
-        let locked: Vec<(D3DKMT_HANDLE, u32)> =
+        let mut locked: Vec<(D3DKMT_HANDLE, u32)> =
             inner.ledger().pieces.iter().map(|(handle, it)| (*handle, it.locks)).collect();
+        locked.sort_unstable();
         for (allocation, locks) in locked {
             for _ in 0..locks {
                 let _ = inner.adapter.client.unlock(at, inner.kernel, &[allocation]);

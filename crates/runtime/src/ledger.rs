@@ -9,7 +9,7 @@
 use crate::surfaces::Surfaces;
 use abi::umd::{D3DDDI_RESOURCEFLAGS, D3DDDI_RESOURCEFLAGS2};
 use abi::{D3DKMT_HANDLE, HRESULT};
-use flight::Subject;
+use flight::{ByNumber, Subject};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How many handles are remembered that mean nothing any more.
@@ -18,7 +18,7 @@ const REMEMBERED: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     pub(crate) groups: BTreeMap<usize, Group>,
-    pub(crate) pieces: BTreeMap<D3DKMT_HANDLE, Piece>,
+    pub(crate) pieces: ByNumber<D3DKMT_HANDLE, Piece>,
     pub(crate) contexts: BTreeMap<usize, Context>,
     pub(crate) queues: BTreeSet<D3DKMT_HANDLE>,
     pub(crate) objects: BTreeSet<D3DKMT_HANDLE>,
@@ -33,8 +33,6 @@ pub(crate) struct Ledger {
     pub(crate) failed: Vec<HRESULT>,
     /// A callback has said that the device is removed: what it had queued is over.
     pub(crate) removed: bool,
-    /// A callback that is to be refused the next time, and with what.
-    pub(crate) refusing: Option<(&'static str, HRESULT)>,
     /// A lock that discards and was refused: of what, and how much was submitted then.
     pub(crate) refused_discard: Option<(D3DKMT_HANDLE, u64)>,
     /// Whether the driver has had a context.
@@ -111,6 +109,18 @@ pub(crate) struct Piece {
     pub(crate) locks: u32,
 }
 
+/// What is known of allocations that are to go, in one look at each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Going {
+    /// The first that is locked.
+    pub(crate) locked: Option<D3DKMT_HANDLE>,
+    /// The resource of the first that has one, and of the first that has one that is shared.
+    pub(crate) grouped: Option<Subject>,
+    pub(crate) shared: Option<Subject>,
+    /// The first resource that was drawn with since work was last submitted.
+    pub(crate) drawn: Option<Subject>,
+}
+
 /// A context.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Context {
@@ -146,40 +156,64 @@ impl Ledger {
     }
 
     /// Notes allocations of a resource, or of none.
-    pub(crate) fn add(&mut self, group: Option<usize>, list: &[D3DKMT_HANDLE]) {
-        // The kernel gives a name again that nothing has any more.
-        self.retired.retain(|it| !list.contains(it));
-        self.leaving.retain(|it| !list.contains(it));
+    pub(crate) fn add(
+        &mut self,
+        group: Option<usize>,
+        list: impl ExactSizeIterator<Item = D3DKMT_HANDLE> + Clone,
+    ) {
         self.loose |= group.is_none();
-        for allocation in list {
-            self.pieces.insert(*allocation, Piece { group, locks: 0 });
+        for allocation in list.clone() {
+            self.revive(allocation);
+            self.pieces.insert(allocation, Piece { group, locks: 0 });
         }
         if let Some(it) = group.and_then(|it| self.groups.get_mut(&it)) {
             it.members.extend(list);
         }
     }
 
-    /// Forgets allocations.
-    pub(crate) fn remove(&mut self, list: &[D3DKMT_HANDLE]) {
-        for allocation in list {
-            let piece = self.pieces.remove(allocation);
-            let group = piece.and_then(|it| it.group);
-            if let Some(it) = group.and_then(|it| self.groups.get_mut(&it)) {
-                it.members.retain(|it| it != allocation);
-            }
+    /// The kernel gives a name again that nothing has any more.
+    fn revive(&mut self, allocation: D3DKMT_HANDLE) {
+        if !self.retired.is_empty() {
+            self.retired.retain(|it| *it != allocation);
+        }
+        if !self.leaving.is_empty() {
+            self.leaving.retain(|it| *it != allocation);
         }
     }
 
     /// Forgets allocations that were freed by one list.
     pub(crate) fn remove_listed(&mut self, list: &[D3DKMT_HANDLE]) {
-        let groups: BTreeSet<usize> =
-            list.iter().filter_map(|it| self.pieces.get(it)?.group).collect();
-        self.remove(list);
-        for group in groups {
-            if let Some(it) = self.groups.get_mut(&group) {
-                it.listed += 1;
+        let mut groups = BTreeSet::new();
+        for allocation in list {
+            let Some(handle) = self.pieces.remove(allocation).and_then(|it| it.group) else {
+                continue;
+            };
+            if let Some(it) = self.groups.get_mut(&handle) {
+                it.members.retain(|it| it != allocation);
+                it.listed += u32::from(groups.insert(handle));
             }
         }
+    }
+
+    /// What is known of allocations that are to go.
+    pub(crate) fn going(&self, list: &[D3DKMT_HANDLE]) -> Going {
+        let mut going = Going::default();
+        for allocation in list {
+            let Some(piece) = self.pieces.get(allocation) else { continue };
+            if piece.locks > 0 {
+                going.locked = going.locked.or(Some(*allocation));
+            }
+            let Some(group) = piece.group.and_then(|it| self.groups.get(&it)) else { continue };
+            let about = group.subject;
+            going.grouped = going.grouped.or(Some(about));
+            if group.is_shared() {
+                going.shared = going.shared.or(Some(about));
+            }
+            if group.drawn == Some(self.submissions) {
+                going.drawn = Some(going.drawn.map_or(about, |it| it.min(about)));
+            }
+        }
+        going
     }
 
     /// The resource that an allocation belongs to.
@@ -196,8 +230,7 @@ impl Ledger {
         } else {
             remember(&mut self.retired, old);
         }
-        self.retired.retain(|it| *it != new);
-        self.leaving.retain(|it| *it != new);
+        self.revive(new);
         self.pieces.insert(new, piece);
         if let Some(it) = piece.group.and_then(|it| self.groups.get_mut(&it)) {
             for member in it.members.iter_mut().filter(|it| **it == old) {
@@ -242,11 +275,6 @@ impl Ledger {
         list.iter().find(|it| self.retired.contains(it)).copied()
     }
 
-    /// Whether a callback is to be refused now, and with what.
-    pub(crate) fn refuse(&mut self, name: &str) -> Option<HRESULT> {
-        self.refusing.take_if(|it| it.0 == name).map(|it| it.1)
-    }
-
     /// The application has dropped a resource: the driver's handle of it means nothing.
     pub(crate) fn bury(&mut self, driver: usize) {
         self.dead.retain(|it| *it != driver);
@@ -277,12 +305,6 @@ impl Ledger {
     pub(crate) fn was(&self, handle: usize) -> bool {
         self.released.contains(&handle)
     }
-
-    /// What is locked of these.
-    pub(crate) fn locked(&self, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
-        let locked = |it: &&D3DKMT_HANDLE| self.pieces.get(it).is_some_and(|it| it.locks > 0);
-        list.iter().find(locked).copied()
-    }
 }
 
 /// Puts one behind the others, and forgets the first if those are many.
@@ -291,4 +313,81 @@ fn remember<T>(kept: &mut VecDeque<T>, one: T) {
         kept.pop_front();
     }
     kept.push_back(one);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flight::Kind;
+
+    fn group(number: u32, flags: u32, drawn: Option<u64>) -> Group {
+        let mut surfaces = Surfaces::texture(4, 4);
+        surfaces.flags |= flags;
+        Group {
+            subject: Kind::Surfaces.nr(number),
+            surfaces,
+            driver: 0,
+            kernel: 0,
+            global: 0,
+            members: Vec::new(),
+            stage: Stage::Live,
+            opened: false,
+            allocated: 0,
+            listed: 0,
+            said: Vec::new(),
+            locks: vec![0],
+            written: BTreeSet::new(),
+            drawn,
+            system: Vec::new(),
+        }
+    }
+
+    /// 0x40 is alone, 0x80 and 0xc0 are of resource 2, which was drawn with, 0x100 is of
+    /// resource 1, which was, too, and is shared.
+    fn ledger() -> Ledger {
+        let mut ledger = Ledger::default();
+        ledger.groups.insert(16, group(2, 0, Some(0)));
+        ledger.groups.insert(32, group(1, D3DDDI_RESOURCEFLAGS::SharedResource, Some(0)));
+        ledger.add(None, [0x40].into_iter());
+        ledger.add(Some(16), [0x80, 0xc0].into_iter());
+        ledger.add(Some(32), [0x100].into_iter());
+        ledger
+    }
+
+    #[test]
+    fn one_look_says_what_every_rule_asks_of_those_that_go() {
+        let mut ledger = ledger();
+        let (first, second) = (Some(Kind::Surfaces.nr(1)), Some(Kind::Surfaces.nr(2)));
+        assert_eq!(ledger.going(&[0x40, 7]), Going::default());
+        let all = Going { locked: None, grouped: second, shared: first, drawn: first };
+        assert_eq!(ledger.going(&[0x40, 0x80, 0x100]), all);
+        for locked in [0x40, 0xc0] {
+            ledger.pieces.entry(locked).or_default().locks = 1;
+        }
+        let part = Going { locked: Some(0xc0), shared: None, drawn: second, ..all };
+        assert_eq!(ledger.going(&[0xc0, 0x40]), part);
+        ledger.submit();
+        assert_eq!(ledger.going(&[0x80]), Going { locked: None, drawn: None, ..part });
+    }
+
+    #[test]
+    fn a_list_counts_once_for_each_resource_that_it_has_something_of() {
+        let mut ledger = ledger();
+        ledger.remove_listed(&[0x80, 0xc0, 0x40, 0x80, 7]);
+        let left: Vec<D3DKMT_HANDLE> = ledger.pieces.keys().copied().collect();
+        assert_eq!(left, [0x100]);
+        assert_eq!((ledger.groups[&16].listed, ledger.groups[&16].members.len()), (1, 0));
+        assert_eq!((ledger.groups[&32].listed, ledger.groups[&32].members.len()), (0, 1));
+    }
+
+    #[test]
+    fn a_name_that_is_given_again_is_not_the_one_that_was_replaced() {
+        let mut ledger = ledger();
+        ledger.rename(0x40, 0x140, false);
+        ledger.rename(0x80, 0x180, true);
+        ledger.submit();
+        assert_eq!(ledger.replaced(&[0x40, 0x80]), Some(0x40));
+        ledger.add(None, [0x40].into_iter());
+        assert_eq!(ledger.replaced(&[0x40, 0x80]), Some(0x80));
+    }
 }

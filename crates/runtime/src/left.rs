@@ -8,7 +8,8 @@ impl Inner {
     /// Judges what is left of a device that the driver has destroyed.
     pub(crate) fn judge_left(&self, name: &'static str) {
         let ledger = self.ledger();
-        let locked = ledger.pieces.iter().find(|(_, it)| it.locks > 0);
+        let locked = ledger.pieces.iter().filter(|(_, it)| it.locks > 0);
+        let locked = locked.min_by_key(|(handle, _)| **handle);
         let broken = locked.map(|(handle, it)| {
             format!(
                 "allocation {handle:#x} was locked {} times more than it was unlocked",

@@ -25,6 +25,7 @@ mod ledger;
 mod left;
 mod library;
 mod lock;
+mod refusing;
 mod resource;
 mod result;
 mod same;

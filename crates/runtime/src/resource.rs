@@ -249,7 +249,7 @@ impl Device {
         {
             let mut ledger = inner.ledger();
             ledger.groups.insert(handle, group);
-            ledger.add(Some(handle), &shared.allocations);
+            ledger.add(Some(handle), shared.allocations.iter().copied());
         }
         let (mut private, mut place) = (shared.private, 0);
         let info = |(allocation, size): (&D3DKMT_HANDLE, &usize)| {

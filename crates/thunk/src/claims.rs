@@ -24,6 +24,7 @@
 
 use abi::NTSTATUS;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED};
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::io::Error;
@@ -162,10 +163,7 @@ pub unsafe fn read_list<T: Copy>(from: *const T, count: usize) -> Result<Vec<T>,
     if count == 0 {
         return Ok(Vec::new());
     }
-    if from.is_null() || count > MOST {
-        return Err(STATUS_INVALID_PARAMETER);
-    }
-    let bytes = count.checked_mul(size_of::<T>()).ok_or(STATUS_INVALID_PARAMETER)?;
+    let bytes = length_of(from, count)?;
     let mut list = Vec::<T>::new();
     // A count is a claim as well: memory for it may not be there.
     list.try_reserve_exact(count).map_err(|_| STATUS_NO_MEMORY)?;
@@ -174,6 +172,50 @@ pub unsafe fn read_list<T: Copy>(from: *const T, count: usize) -> Result<Vec<T>,
     // SAFETY: All of them were fetched, and by the contract any bytes are a `T`.
     unsafe { list.set_len(count) };
     Ok(list)
+}
+
+/// Reads a list that nearly always has `N` elements or fewer: then it is not on the heap.
+///
+/// # Safety
+///
+/// As for [`read_list`].
+pub unsafe fn read_few<T: Copy, const N: usize>(
+    from: *const T,
+    count: usize,
+) -> Result<SmallVec<[T; N]>, NTSTATUS> {
+    let mut list = SmallVec::<[T; N]>::new();
+    if count == 0 {
+        return Ok(list);
+    }
+    let bytes = length_of(from, count)?;
+    // A count is a claim as well: memory for it may not be there.
+    list.try_reserve_exact(count).map_err(|_| STATUS_NO_MEMORY)?;
+    // SAFETY: The caller's contract; the list has room for as many.
+    unsafe { fetch(from.cast(), list.as_mut_ptr().cast(), bytes) }?;
+    // SAFETY: All of them were fetched, and by the contract any bytes are a `T`.
+    unsafe { list.set_len(count) };
+    Ok(list)
+}
+
+/// Reads a list once more, into the place of what it was.
+///
+/// # Safety
+///
+/// As for [`read_list`], with as many as there are.
+pub unsafe fn read_again<T: Copy>(from: *const T, list: &mut [T]) -> Result<(), NTSTATUS> {
+    if list.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: The caller's contract; the list has as many bytes, and any bytes are a `T`.
+    unsafe { fetch(from.cast(), list.as_mut_ptr().cast(), size_of_val(list)) }
+}
+
+/// How many bytes a list has that is not empty, if it can be one.
+fn length_of<T>(from: *const T, count: usize) -> Result<usize, NTSTATUS> {
+    if from.is_null() || count > MOST {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    count.checked_mul(size_of::<T>()).ok_or(STATUS_INVALID_PARAMETER)
 }
 
 /// Reads a list that answers go into, and makes sure that they can.
@@ -330,6 +372,7 @@ fn all_of(bytes: usize, copied: isize) -> Result<(), NTSTATUS> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use smallvec::smallvec;
     use std::ptr;
 
     fn guarded<R>(body: impl FnOnce() -> R) -> R {
@@ -344,8 +387,17 @@ mod tests {
                 // SAFETY: The list lives here, and has three numbers.
                 assert_eq!(unsafe { read_list(list.as_ptr(), 3) }, Ok(vec![1, 2, 3]));
                 // SAFETY: As above.
+                let few = unsafe { read_few::<_, 4>(list.as_ptr(), 3) };
+                // SAFETY: As above.
+                let many = unsafe { read_few::<_, 2>(list.as_ptr(), 3) };
+                assert_eq!((few, many), (Ok(smallvec![1, 2, 3]), Ok(smallvec![1, 2, 3])));
+                // SAFETY: As above.
                 assert_eq!(unsafe { write_list(list.as_mut_ptr(), &[7, 8]) }, Ok(()));
                 assert_eq!(list, [7, 8, 3]);
+                let mut again = [0; 2];
+                // SAFETY: As above; two of them are read.
+                assert_eq!(unsafe { read_again(list.as_ptr(), &mut again) }, Ok(()));
+                assert_eq!(again, [7, 8]);
                 let crooked = list.as_ptr().map_addr(|it| it + 1);
                 // SAFETY: Its four bytes are inside the list.
                 assert_eq!(unsafe { read(crooked) }, Ok(0x0800_0000));
@@ -366,6 +418,12 @@ mod tests {
             // SAFETY: As the first.
             let list = guarded(|| unsafe { read_list(nothing.cast_const(), MOST) });
             assert_eq!(list.map(|_| 0), bad, "{address:#x}");
+            // SAFETY: As the first.
+            let few = guarded(|| unsafe { read_few::<_, 1>(nothing.cast_const(), 1) });
+            assert_eq!(few.map(|_| 0), bad, "{address:#x}");
+            // SAFETY: As the first.
+            let again = guarded(|| unsafe { read_again(nothing.cast_const(), &mut [0]) });
+            assert_eq!(again.map(|()| 0), bad, "{address:#x}");
         }
     }
 

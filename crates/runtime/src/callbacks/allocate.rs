@@ -1,8 +1,9 @@
 //! Allocations for resources, and for the driver itself.
 #![expect(unsafe_code, reason = "a driver calls this, with a pointer of its own")]
 
+use crate::called::frame;
 use crate::device::Inner;
-use crate::ledger::Stage;
+use crate::ledger::{Group, Ledger, Stage};
 use crate::result::result;
 use abi::HRESULT;
 use abi::hresult::{E_INVALIDARG, E_NOTIMPL};
@@ -27,10 +28,10 @@ callback! {
 fn make(device: &Inner, at: &mut Passive, asked: &mut D3DDDICB_ALLOCATE) -> Result<(), HRESULT> {
     let kernel = device.resource(asked.hResource, NAME)?;
     let handle = (!asked.hResource.is_null()).then(|| asked.hResource.addr());
-    device.judge_allocating(handle)?;
     let (runtime, shared) = {
         let ledger = device.ledger();
         let group = handle.and_then(|it| ledger.groups.get(&it));
+        device.judge_allocating(&ledger, handle, group)?;
         let shared = group.is_some_and(|it| it.surfaces.is(D3DDDI_RESOURCEFLAGS::SharedResource));
         (group.map(|it| it.surfaces.to_bytes()).unwrap_or_default(), shared)
     };
@@ -53,32 +54,30 @@ fn make(device: &Inner, at: &mut Passive, asked: &mut D3DDDICB_ALLOCATE) -> Resu
         Flags: Flags { Value: flags },
         ..D3DKMT_CREATEALLOCATION::ZERO
     };
-    let session = &device.adapter.session;
     let (infos, count) = (asked.pAllocationInfo.cast_const(), asked.NumAllocations as usize);
     // SAFETY: The driver's caller vouches for the list.
-    let given = session.believing(|| unsafe { claims::read_list(infos, count) });
-    let given = given.map_err(result)?;
+    let mut list = unsafe { claims::read_few::<_, 1>(infos, count) }.map_err(result)?;
     // WINDOWS: such an allocation is memory of the application's (documented). The kernel has
     // none, so a driver that asks for it has the CPU work there.
-    if given.iter().any(|it| !it.pSystemMem.is_null()) {
+    if list.iter().any(|it| !it.pSystemMem.is_null()) {
         device.absent("pfnAllocateCb with pSystemMem");
         return Err(E_NOTIMPL);
     }
-    let said = told(device, asked, &given)?;
-    through!(D3DKMTCreateAllocation, session, at, &raw mut args)?;
+    // Only that of a resource is compared with what is said of others.
+    let said = if handle.is_some() { told(asked, &list)? } else { Vec::new() };
+    through!(D3DKMTCreateAllocation, device, at, &raw mut args)?;
     // SAFETY: The driver's list was written to just now.
-    let made = session.believing(|| unsafe { claims::read_list(infos, count) });
-    let made: Vec<u32> = made.map_err(result)?.into_iter().map(|it| it.hAllocation).collect();
+    unsafe { claims::read_again(infos, &mut list) }.map_err(result)?;
     asked.hKMResource = args.hResource;
     let mut ledger = device.ledger();
-    ledger.add(handle, &made);
+    ledger.add(handle, list.iter().map(|it| it.hAllocation));
     if let Some(group) = handle.and_then(|it| ledger.groups.get_mut(&it)) {
         (group.kernel, group.allocated) = (args.hResource, group.allocated + 1);
         group.said.extend(said);
         if args.hGlobalShare != 0 {
             group.global = args.hGlobalShare;
         }
-        let allocations = u32::try_from(made.len()).unwrap_or(u32::MAX);
+        let allocations = u32::try_from(list.len()).unwrap_or(u32::MAX);
         device.log().emit(group.subject, What::SurfacesBacked { allocations });
     }
     Ok(())
@@ -86,7 +85,6 @@ fn make(device: &Inner, at: &mut Passive, asked: &mut D3DDDICB_ALLOCATE) -> Resu
 
 /// What the driver says of allocations, and of their resource.
 fn told(
-    device: &Inner,
     asked: &D3DDDICB_ALLOCATE,
     given: &[D3DDDI_ALLOCATIONINFO],
 ) -> Result<Vec<Vec<u8>>, HRESULT> {
@@ -96,28 +94,29 @@ fn told(
     let read = |(data, size): (*mut c_void, u32)| {
         let (data, size) = (data.cast_const().cast::<u8>(), size as usize);
         // SAFETY: The driver's caller vouches for it.
-        let bytes = device.adapter.session.believing(|| unsafe { claims::read_list(data, size) });
-        bytes.map_err(result)
+        unsafe { claims::read_list(data, size) }.map_err(result)
     };
     all.map(read).collect()
 }
 
 impl Inner {
-    /// Judges what is allocated, for a resource or for none.
-    fn judge_allocating(&self, handle: Option<usize>) -> Result<(), HRESULT> {
-        let ledger = self.ledger();
-        let within = crate::called::frame().and_then(|it| it.resource);
+    /// Judges what is allocated, for a resource that is `named` or for none.
+    fn judge_allocating(
+        &self,
+        ledger: &Ledger,
+        handle: Option<usize>,
+        named: Option<&Group>,
+    ) -> Result<(), HRESULT> {
+        let within = frame().and_then(|it| it.resource);
         // The shared resource that the driver is making in this call, if it does.
         let making = within
             .and_then(|it| ledger.groups.get(&it).map(|group| (it, group)))
             .filter(|(_, it)| it.stage == Stage::Making && it.is_shared() && !it.opened)
             .map(|(handle, it)| (handle, it.subject, it.allocated));
-        let named = handle.and_then(|it| ledger.groups.get(&it));
         let opened = named.filter(|it| it.opened).map(|it| it.subject);
         let late = named
             .filter(|it| it.is_shared() && !it.opened && it.stage != Stage::Making)
             .map(|it| it.subject);
-        drop(ledger);
         let broken = opened.map(|about| format!("{about} was opened: its memory is there"));
         let mut kept = self.judge(RuleId::UMD_RES_009, NAME, broken);
         if let Some((making, about, calls)) = making {

@@ -28,7 +28,7 @@ callback! {
             pPrivateDriverData: asked.pPrivateDriverData,
             PrivateDriverDataSize: asked.PrivateDriverDataSize,
         };
-        through!(D3DKMTQueryAdapterInfo, adapter.session, at, &raw const args)
+        through!(D3DKMTQueryAdapterInfo, adapter, at, &raw const args)
     }
 }
 
@@ -51,7 +51,7 @@ callback! {
             hContext: context,
             ..D3DKMT_ESCAPE::ZERO
         };
-        through!(D3DKMTEscape, adapter.session, at, &raw const args)
+        through!(D3DKMTEscape, adapter, at, &raw const args)
     }
 }
 
@@ -67,7 +67,7 @@ callback! {
             PrivateDriverDataSize: asked.PrivateDriverDataSize,
             ..D3DKMT_CREATECONTEXT::ZERO
         };
-        through!(D3DKMTCreateContext, device.adapter.session, at, &raw mut args)?;
+        through!(D3DKMTCreateContext, device, at, &raw mut args)?;
         asked.pCommandBuffer = args.pCommandBuffer;
         asked.CommandBufferSize = args.CommandBufferSize;
         asked.pAllocationList = args.pAllocationList;
@@ -93,7 +93,7 @@ callback! {
             PrivateDriverDataSize: asked.PrivateDriverDataSize,
             ..D3DKMT_CREATECONTEXTVIRTUAL::ZERO
         };
-        through!(D3DKMTCreateContextVirtual, device.adapter.session, at, &raw mut args)?;
+        through!(D3DKMTCreateContextVirtual, device, at, &raw mut args)?;
         asked.hContext = keep(device, args.hContext, (0, 0));
         Ok(())
     }
@@ -115,7 +115,7 @@ callback! {
     destroy_context "pfnDestroyContextCb" Works const D3DDDICB_DESTROYCONTEXT:
     |device, at, asked| {
         let args = D3DKMT_DESTROYCONTEXT { hContext: device.context(asked.hContext, NAME)? };
-        through!(D3DKMTDestroyContext, device.adapter.session, at, &raw const args)?;
+        through!(D3DKMTDestroyContext, device, at, &raw const args)?;
         device.ledger().contexts.remove(&asked.hContext.addr());
         Ok(())
     }

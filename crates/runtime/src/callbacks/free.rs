@@ -1,9 +1,10 @@
 //! Releasing: a resource, or a list of allocations.
 #![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
 
+use super::work::unsubmitted;
 use crate::called::frame;
 use crate::device::Inner;
-use crate::ledger::{Group, Stage};
+use crate::ledger::{Going, Group, Stage};
 use crate::result::result;
 use abi::hresult::E_INVALIDARG;
 use abi::kmt::D3DKMT_DESTROYALLOCATION2;
@@ -12,7 +13,7 @@ use abi::umd::{D3DDDICB_DEALLOCATE, D3DDDICB_DEALLOCATE2};
 use abi::{D3DKMT_HANDLE, HRESULT};
 use flight::{Passive, RuleId, What};
 use kernel::Handle;
-use std::collections::BTreeSet;
+use smallvec::SmallVec;
 use std::ptr;
 use thunk::claims;
 
@@ -52,22 +53,26 @@ fn release(
     }
     let resource = asked.hResource.addr();
     let kernel = device.resource(asked.hResource, name)?;
-    if named && !device.judge_again(name, resource) {
-        return Err(E_INVALIDARG);
-    }
-    let session = &device.adapter.session;
-    let list = if named {
-        device.ledger().groups.get(&resource).map(|it| it.members.clone()).unwrap_or_default()
-    } else {
-        let list = asked.HandleList;
+    let mut list: SmallVec<[D3DKMT_HANDLE; 4]> = SmallVec::new();
+    if !named {
         // SAFETY: The driver's caller vouches for the list.
-        let list = session.believing(|| unsafe { claims::read_list(list, count as usize) });
-        list.map_err(result)?
-    };
-    if !named && !device.judge_list(name, &list) {
+        let listed = unsafe { claims::read_few(asked.HandleList, count as usize) };
+        list = listed.map_err(result)?;
+    }
+    let ledger = device.ledger();
+    if named {
+        let group = ledger.groups.get(&resource);
+        if !device.judge_again(name, group) {
+            return Err(E_INVALIDARG);
+        }
+        list.extend_from_slice(group.map_or(&[], |it| &it.members));
+    }
+    let going = ledger.going(&list);
+    if !named && !device.judge_list(name, going) {
         return Err(E_INVALIDARG);
     }
-    device.judge_use(name, &list);
+    device.judge_use(name, going, unsubmitted(&ledger, &list));
+    drop(ledger);
     if asked.Flags.has(D3DDDICB_DESTROYALLOCATION2FLAGS::AssumeNotInUse) {
         device.judge_assumed(name, &list);
     }
@@ -80,7 +85,7 @@ fn release(
             AllocationCount: u32::try_from(listed.len()).unwrap_or(u32::MAX),
             Flags: asked.Flags,
         };
-        through!(D3DKMTDestroyAllocation2, session, at, &raw const args)?;
+        through!(D3DKMTDestroyAllocation2, device, at, &raw const args)?;
     }
     let mut ledger = device.ledger();
     if named {
@@ -102,31 +107,24 @@ fn release(
 
 impl Inner {
     /// Whose allocations a list has. Answers whether it may be freed.
-    fn judge_list(&self, name: &'static str, list: &[D3DKMT_HANDLE]) -> bool {
-        let ledger = self.ledger();
-        let groups = || list.iter().filter_map(|it| ledger.group_of(*it));
-        let shared = groups().find(|it| it.is_shared()).map(|it| {
-            let about = it.subject;
+    fn judge_list(&self, name: &'static str, going: Going) -> bool {
+        let shared = going.shared.map(|about| {
             format!("{about} is shared, and freed by a list: it goes as one, by its hResource")
         });
         // WINDOWS: one page allows a list for allocations of a resource, if hResource follows; the
         // other does not (both documented). A note.
-        let broken = groups()
-            .next()
-            .map(|it| format!("the list has allocations of {}, and hResource is NULL", it.subject));
-        drop(ledger);
+        let broken = going
+            .grouped
+            .map(|about| format!("the list has allocations of {about}, and hResource is NULL"));
         self.judge(RuleId::UMD_DESTROY_008, name, broken);
         self.judge(RuleId::UMD_DESTROY_009, name, shared)
     }
 
     /// A resource that was released is not released again. Answers whether it was not.
-    fn judge_again(&self, name: &'static str, resource: usize) -> bool {
-        let ledger = self.ledger();
-        let group = ledger.groups.get(&resource);
+    fn judge_again(&self, name: &'static str, group: Option<&Group>) -> bool {
         let again = group.filter(|it| it.stage == Stage::Released);
         let said = again.map(|it| format!("{} was released before", it.subject));
         let shared = group.is_some_and(Group::is_shared);
-        drop(ledger);
         let rule = if shared { RuleId::UMD_DESTROY_009 } else { RuleId::UMD_DESTROY_010 };
         self.judge(rule, name, said)
     }
@@ -136,7 +134,7 @@ impl Inner {
     /// Packets of one context are over in order: so how many are not over says which. Of several
     /// contexts nobody knows which one has it.
     fn judge_assumed(&self, name: &'static str, list: &[D3DKMT_HANDLE]) {
-        let session = &self.adapter.session;
+        let session = self.session();
         let ledger = self.ledger();
         let mut contexts = ledger.contexts.values().map(|it| it.kernel);
         let (Some(context), None) = (contexts.next(), contexts.next()) else { return };
@@ -161,17 +159,10 @@ impl Inner {
         self.judge(RuleId::UMD_DESTROY_012, name, broken);
     }
 
-    /// Whether allocations that go are used.
-    fn judge_use(&self, name: &'static str, list: &[D3DKMT_HANDLE]) {
-        let listed = self.unsubmitted(list);
-        let ledger = self.ledger();
-        let groups: BTreeSet<_> = list
-            .iter()
-            .filter_map(|it| ledger.group_of(*it))
-            .filter(|it| it.drawn == Some(ledger.submissions))
-            .map(|it| it.subject)
-            .collect();
-        let broken = match (listed, groups.first()) {
+    /// Whether allocations that go are used: by the application, by whoever locked them, or by
+    /// commands, which list this one.
+    fn judge_use(&self, name: &'static str, going: Going, listed: Option<D3DKMT_HANDLE>) {
+        let broken = match (listed, going.drawn) {
             (Some(it), _) => Some(format!(
                 "allocation {it:#x} is freed, and commands that use it are in a buffer that was \
                  not submitted"
@@ -181,11 +172,10 @@ impl Inner {
             )),
             (None, None) => None,
         };
-        let locked = ledger.locked(list).map(|it| {
+        let locked = going.locked.map(|it| {
             let within = frame().map_or("", |it| it.name);
             format!("allocation {it:#x} is freed while it is locked, in {within}")
         });
-        drop(ledger);
         self.judge(RuleId::UMD_DESTROY_001, name, broken);
         self.judge(RuleId::UMD_DESTROY_011, name, locked);
     }

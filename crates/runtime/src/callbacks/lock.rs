@@ -1,6 +1,7 @@
 //! Locks of allocations.
 #![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
 
+use super::work::unsubmitted;
 use crate::called::frame;
 use crate::device::Inner;
 use crate::ledger::Stage;
@@ -28,10 +29,10 @@ callback! {
             Flags: asked.Flags,
             ..D3DKMT_LOCK::ZERO
         };
-        let refused = device.ledger().refuse(NAME);
+        let refused = device.refusing.refuse(NAME);
         let locked = match refused {
             Some(refused) => Err(refused),
-            None => through!(D3DKMTLock, device.adapter.session, at, &raw mut args),
+            None => through!(D3DKMTLock, device, at, &raw mut args),
         };
         if asked.Flags.has(Flags::Discard) && locked.is_err() {
             device.note_refused(asked.hAllocation);
@@ -40,8 +41,9 @@ callback! {
         asked.pData = args.pData;
         asked.GpuVirtualAddress = args.GpuVirtualAddress;
         if args.hAllocation != asked.hAllocation {
-            let written = device.unsubmitted(&[asked.hAllocation]).is_some();
-            device.ledger().rename(asked.hAllocation, args.hAllocation, written);
+            let mut ledger = device.ledger();
+            let written = unsubmitted(&ledger, &[asked.hAllocation]).is_some();
+            ledger.rename(asked.hAllocation, args.hAllocation, written);
             asked.hAllocation = args.hAllocation;
         }
         device.note_lock(asked.hAllocation);
@@ -53,17 +55,15 @@ callback! {
     /// Ends locks.
     unlock "pfnUnlockCb" Works const D3DDDICB_UNLOCK: |device, at, asked| {
         let (list, count) = (asked.phAllocations, asked.NumAllocations);
-        let session = &device.adapter.session;
         // SAFETY: The driver's caller vouches for the list.
-        let list = session.believing(|| unsafe { claims::read_list(list, count as usize) });
-        let list = list.map_err(result)?;
+        let list = unsafe { claims::read_few::<_, 4>(list, count as usize) }.map_err(result)?;
         let args = D3DKMT_UNLOCK {
             hDevice: device.kernel,
             NumAllocations: count,
             phAllocations: list.as_ptr(),
         };
         device.judge_unlock(NAME, &list);
-        through!(D3DKMTUnlock, session, at, &raw const args)?;
+        through!(D3DKMTUnlock, device, at, &raw const args)?;
         device.note_unlocks(&list);
         Ok(())
     }
@@ -78,7 +78,7 @@ callback! {
             Flags: asked.Flags,
             ..D3DKMT_LOCK2::ZERO
         };
-        through!(D3DKMTLock2, device.adapter.session, at, &raw mut args)?;
+        through!(D3DKMTLock2, device, at, &raw mut args)?;
         asked.pData = args.pData;
         device.note_lock(asked.hAllocation);
         Ok(())
@@ -90,7 +90,7 @@ callback! {
     unlock2 "pfnUnlock2Cb" Works const D3DDDICB_UNLOCK2: |device, at, asked| {
         let args = D3DKMT_UNLOCK2 { hDevice: device.kernel, hAllocation: asked.hAllocation };
         device.judge_unlock(NAME, &[asked.hAllocation]);
-        through!(D3DKMTUnlock2, device.adapter.session, at, &raw const args)?;
+        through!(D3DKMTUnlock2, device, at, &raw const args)?;
         device.note_unlocks(&[asked.hAllocation]);
         Ok(())
     }
@@ -136,8 +136,8 @@ impl Inner {
             return;
         }
         let allocation = asked.hAllocation;
-        let listed = self.unsubmitted(&[allocation]).is_some();
         let ledger = &mut *self.ledger();
+        let listed = unsubmitted(ledger, &[allocation]).is_some();
         let now = ledger.submissions;
         let refused = ledger.refused_discard.take_if(|it| it.0 == allocation);
         let again = refused.is_some_and(|it| it.1 == now) && (listed || ledger.has_drawn());

@@ -1,7 +1,6 @@
 //! Residency, worth, and addresses.
 #![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
 
-use super::checked;
 use crate::device::Inner;
 use crate::result::result;
 use abi::hresult::E_INVALIDARG;
@@ -21,7 +20,7 @@ use abi::umd::{
     D3DDDICB_RECLAIMALLOCATIONS2, D3DDDICB_SETPRIORITY, D3DDDICB_UPDATEGPUVIRTUALADDRESS,
 };
 use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
-use thunk::{D3DKMTMakeResident, D3DKMTMapGpuVirtualAddress, claims};
+use thunk::claims;
 
 callback! {
     /// Says how much allocations are worth in memory.
@@ -33,7 +32,7 @@ callback! {
             AllocationCount: asked.NumAllocations,
             pPriorities: asked.pPriorities,
         };
-        through!(D3DKMTSetAllocationPriority, device.adapter.session, at, &raw const args)
+        through!(D3DKMTSetAllocationPriority, device, at, &raw const args)
     }
 }
 
@@ -48,17 +47,14 @@ callback! {
             AllocationCount: asked.NumAllocations,
             pResidencyStatus: asked.pResidencyStatus,
         };
-        through!(D3DKMTQueryAllocationResidency, device.adapter.session, at, &raw mut args)
+        through!(D3DKMTQueryAllocationResidency, device, at, &raw mut args)
     }
 }
 
 callback! {
     /// Brings allocations into memory. What has to be waited for is answered with a fence.
     make_resident "pfnMakeResidentCb" Works mut D3DDDI_MAKERESIDENT: |device, at, asked| {
-        let session = &device.adapter.session;
-        // SAFETY: The structure lives here; the driver's caller vouches for its lists.
-        let status = unsafe { D3DKMTMakeResident(session, at, &raw mut *asked) };
-        checked(status)
+        through!(D3DKMTMakeResident, device, at, &raw mut *asked)
     }
 }
 
@@ -72,7 +68,7 @@ callback! {
             Flags: asked.Flags,
             NumBytesToTrim: 0,
         };
-        through!(D3DKMTEvict, device.adapter.session, at, &raw mut args)?;
+        through!(D3DKMTEvict, device, at, &raw mut args)?;
         asked.NumBytesToTrim = args.NumBytesToTrim;
         Ok(())
     }
@@ -88,7 +84,7 @@ callback! {
             PhysicalAdapterIndex: asked.PhysicalAdapterIndex,
             ..D3DKMT_CREATEPAGINGQUEUE::ZERO
         };
-        through!(D3DKMTCreatePagingQueue, device.adapter.session, at, &raw mut args)?;
+        through!(D3DKMTCreatePagingQueue, device, at, &raw mut args)?;
         asked.hPagingQueue = args.hPagingQueue;
         asked.hSyncObject = args.hSyncObject;
         asked.FenceValueCPUVirtualAddress = args.FenceValueCPUVirtualAddress;
@@ -102,7 +98,7 @@ callback! {
     destroy_queue "pfnDestroyPagingQueueCb" Works const D3DDDI_DESTROYPAGINGQUEUE:
     |device, at, asked| {
         let mut args = *asked;
-        through!(D3DKMTDestroyPagingQueue, device.adapter.session, at, &raw mut args)?;
+        through!(D3DKMTDestroyPagingQueue, device, at, &raw mut args)?;
         device.ledger().queues.remove(&asked.hPagingQueue);
         Ok(())
     }
@@ -120,7 +116,7 @@ callback! {
             Priority: asked.Priority,
             ..D3DKMT_OFFERALLOCATIONS::ZERO
         };
-        through!(D3DKMTOfferAllocations, device.adapter.session, at, &raw const args)
+        through!(D3DKMTOfferAllocations, device, at, &raw const args)
     }
 }
 
@@ -136,7 +132,7 @@ callback! {
             pDiscarded: asked.pDiscarded,
             NumAllocations: asked.NumAllocations,
         };
-        through!(D3DKMTReclaimAllocations, device.adapter.session, at, &raw const args)
+        through!(D3DKMTReclaimAllocations, device, at, &raw const args)
     }
 }
 
@@ -154,7 +150,7 @@ callback! {
             PagingFenceValue: 0,
         };
         let answer =
-            through!(D3DKMTReclaimAllocations2, device.adapter.session, at, &raw mut args);
+            through!(D3DKMTReclaimAllocations2, device, at, &raw mut args);
         asked.PagingFenceValue = args.PagingFenceValue;
         answer
     }
@@ -170,9 +166,8 @@ fn resources(
     if given.is_null() {
         return Ok(Vec::new());
     }
-    let session = &device.adapter.session;
     // SAFETY: The driver's caller vouches for the list.
-    let given = session.believing(|| unsafe { claims::read_list(given, count as usize) });
+    let given = unsafe { claims::read_list(given, count as usize) };
     let found = given.map_err(result)?.into_iter().map(|it| device.resource(it, name));
     let found: Vec<u32> = found.collect::<Result<_, _>>()?;
     if found.contains(&0) { Err(E_INVALIDARG) } else { Ok(found) }
@@ -187,7 +182,7 @@ callback! {
     /// Keeps addresses free.
     reserve_address "pfnReserveGpuVirtualAddressCb" Works mut D3DDDI_RESERVEGPUVIRTUALADDRESS:
     |device, at, asked| {
-        through!(D3DKMTReserveGpuVirtualAddress, device.adapter.session, at, &raw mut *asked)
+        through!(D3DKMTReserveGpuVirtualAddress, device, at, &raw mut *asked)
     }
 }
 
@@ -195,9 +190,7 @@ callback! {
     /// Maps an allocation at an address.
     map_address "pfnMapGpuVirtualAddressCb" Works mut D3DDDI_MAPGPUVIRTUALADDRESS:
     |device, at, asked| {
-        let session = &device.adapter.session;
-        // SAFETY: The structure lives here.
-        checked(unsafe { D3DKMTMapGpuVirtualAddress(session, at, &raw mut *asked) })
+        through!(D3DKMTMapGpuVirtualAddress, device, at, &raw mut *asked)
     }
 }
 
@@ -210,7 +203,7 @@ callback! {
             BaseAddress: asked.BaseAddress,
             Size: asked.Size,
         };
-        through!(D3DKMTFreeGpuVirtualAddress, device.adapter.session, at, &raw const args)
+        through!(D3DKMTFreeGpuVirtualAddress, device, at, &raw const args)
     }
 }
 
@@ -228,6 +221,6 @@ callback! {
             Flags: D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS { Value: asked.Flags },
             ..D3DKMT_UPDATEGPUVIRTUALADDRESS::ZERO
         };
-        through!(D3DKMTUpdateGpuVirtualAddress, device.adapter.session, at, &raw const args)
+        through!(D3DKMTUpdateGpuVirtualAddress, device, at, &raw const args)
     }
 }

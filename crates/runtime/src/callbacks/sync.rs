@@ -32,7 +32,7 @@ callback! {
             Info: asked.Info,
             hSyncObject: 0,
         };
-        through!(D3DKMTCreateSynchronizationObject, device.adapter.session, at, &raw mut args)?;
+        through!(D3DKMTCreateSynchronizationObject, device, at, &raw mut args)?;
         asked.hSyncObject = args.hSyncObject;
         device.ledger().objects.insert(args.hSyncObject);
         Ok(())
@@ -48,7 +48,7 @@ callback! {
             Info: asked.Info,
             hSyncObject: 0,
         };
-        through!(D3DKMTCreateSynchronizationObject2, device.adapter.session, at, &raw mut args)?;
+        through!(D3DKMTCreateSynchronizationObject2, device, at, &raw mut args)?;
         (asked.Info, asked.hSyncObject) = (args.Info, args.hSyncObject);
         device.ledger().objects.insert(args.hSyncObject);
         Ok(())
@@ -60,8 +60,7 @@ callback! {
     destroy "pfnDestroySynchronizationObjectCb" Works
     const D3DDDICB_DESTROYSYNCHRONIZATIONOBJECT: |device, at, asked| {
         let args = D3DKMT_DESTROYSYNCHRONIZATIONOBJECT { hSyncObject: asked.hSyncObject };
-        let session = &device.adapter.session;
-        through!(D3DKMTDestroySynchronizationObject, session, at, &raw const args)?;
+        through!(D3DKMTDestroySynchronizationObject, device, at, &raw const args)?;
         device.ledger().objects.remove(&asked.hSyncObject);
         Ok(())
     }
@@ -76,8 +75,7 @@ callback! {
             ObjectCount: asked.ObjectCount,
             ObjectHandleArray: asked.ObjectHandleArray,
         };
-        let session = &device.adapter.session;
-        through!(D3DKMTWaitForSynchronizationObject, session, at, &raw const args)
+        through!(D3DKMTWaitForSynchronizationObject, device, at, &raw const args)
     }
 }
 
@@ -92,8 +90,7 @@ callback! {
             ..D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2::ZERO
         };
         args.Reserved[0] = asked.FenceValue;
-        let session = &device.adapter.session;
-        through!(D3DKMTWaitForSynchronizationObject2, session, at, &raw const args)
+        through!(D3DKMTWaitForSynchronizationObject2, device, at, &raw const args)
     }
 }
 
@@ -107,8 +104,7 @@ callback! {
             ObjectHandleArray: asked.ObjectHandleArray,
             Flags: asked.Flags,
         };
-        let session = &device.adapter.session;
-        through!(D3DKMTSignalSynchronizationObject, session, at, &raw const args)
+        through!(D3DKMTSignalSynchronizationObject, device, at, &raw const args)
     }
 }
 
@@ -130,8 +126,7 @@ callback! {
         for (to, from) in args.BroadcastContext.iter_mut().zip(others) {
             *to = device.context(ptr::without_provenance_mut(*from as usize), NAME)?;
         }
-        let session = &device.adapter.session;
-        through!(D3DKMTSignalSynchronizationObject2, session, at, &raw const args)
+        through!(D3DKMTSignalSynchronizationObject2, device, at, &raw const args)
     }
 }
 
@@ -147,8 +142,7 @@ callback! {
             hAsyncEvent: asked.hAsyncEvent,
             Flags: asked.Flags,
         };
-        let session = &device.adapter.session;
-        through!(D3DKMTWaitForSynchronizationObjectFromCpu, session, at, &raw const args)
+        through!(D3DKMTWaitForSynchronizationObjectFromCpu, device, at, &raw const args)
     }
 }
 
@@ -163,8 +157,7 @@ callback! {
             FenceValueArray: asked.FenceValueArray,
             ..D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU::ZERO
         };
-        let session = &device.adapter.session;
-        through!(D3DKMTSignalSynchronizationObjectFromCpu, session, at, &raw const args)
+        through!(D3DKMTSignalSynchronizationObjectFromCpu, device, at, &raw const args)
     }
 }
 
@@ -179,8 +172,7 @@ callback! {
             Reserved: asked.MonitoredFenceValueArray,
         };
         device.judge_wait(NAME, asked.hContext.addr());
-        let session = &device.adapter.session;
-        through!(D3DKMTWaitForSynchronizationObjectFromGpu, session, at, &raw const args)
+        through!(D3DKMTWaitForSynchronizationObjectFromGpu, device, at, &raw const args)
     }
 }
 
@@ -194,8 +186,7 @@ callback! {
             ObjectHandleArray: asked.ObjectHandleArray,
             Reserved: asked.MonitoredFenceValueArray,
         };
-        let session = &device.adapter.session;
-        through!(D3DKMTSignalSynchronizationObjectFromGpu, session, at, &raw const args)
+        through!(D3DKMTSignalSynchronizationObjectFromGpu, device, at, &raw const args)
     }
 }
 
@@ -203,10 +194,9 @@ callback! {
     /// Has contexts signal values of fences, or an event.
     signal_from_gpu2 "pfnSignalSynchronizationObjectFromGpu2Cb" Works
     const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2: |device, at, asked| {
-        let session = &device.adapter.session;
         let (list, count) = (asked.BroadcastContextArray, asked.BroadcastContextCount as usize);
         // SAFETY: The driver's caller vouches for the list.
-        let list = session.believing(|| unsafe { claims::read_list(list, count) });
+        let list = unsafe { claims::read_list(list, count) };
         let list = list.map_err(result)?.into_iter().map(|it| device.context(it, NAME));
         let list: Vec<u32> = list.collect::<Result<_, _>>()?;
         let args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 {
@@ -217,7 +207,7 @@ callback! {
             BroadcastContextArray: list.as_ptr(),
             Reserved: asked.FenceValue,
         };
-        through!(D3DKMTSignalSynchronizationObjectFromGpu2, session, at, &raw const args)
+        through!(D3DKMTSignalSynchronizationObjectFromGpu2, device, at, &raw const args)
     }
 }
 

@@ -4,6 +4,7 @@
 use super::checked;
 use crate::called::frame;
 use crate::device::Inner;
+use crate::ledger::Ledger;
 use abi::hresult::{E_INVALIDARG, E_NOTIMPL};
 use abi::kmt::{
     D3DKMT_RENDER, D3DKMT_RENDERFLAGS, D3DKMT_SUBMITCOMMAND, D3DKMT_SUBMITCOMMANDFLAGS,
@@ -39,7 +40,7 @@ callback! {
             ..D3DKMT_RENDER::ZERO
         };
         // SAFETY: The arguments live here.
-        let status = unsafe { D3DKMTRender(&device.adapter.session, at, &raw mut args) };
+        let status = unsafe { D3DKMTRender(device.session(), at, &raw mut args) };
         if args.pNewCommandBuffer.is_null() {
             // What was written is lost: nothing is left to be submitted.
             blank(list.unwrap_or_default());
@@ -85,7 +86,7 @@ callback! {
         for (to, from) in args.BroadcastContext.iter_mut().zip(&asked.BroadcastContext[..count]) {
             *to = device.context(*from, NAME)?;
         }
-        let answer = through!(D3DKMTSubmitCommand, device.adapter.session, at, &raw const args);
+        let answer = through!(D3DKMTSubmitCommand, device, at, &raw const args);
         device.submitted(NAME, answer)
     }
 }
@@ -142,16 +143,15 @@ impl Inner {
         self.judge(RuleId::UMD_SUBMIT_003, name, broken);
     }
 
-    /// One of these allocations that commands use which were not submitted.
-    pub(super) fn unsubmitted(&self, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
-        let ledger = self.ledger();
-        let mut written = ledger.contexts.values().flat_map(|it| entries(it.list, it.list.1));
-        written.find(|it| list.contains(it))
-    }
-
     pub(super) fn absent(&self, name: &'static str) {
         self.log().emit(self.subject, What::Absent { name: name.into() });
     }
+}
+
+/// One of these allocations that commands use which were not submitted.
+pub(super) fn unsubmitted(ledger: &Ledger, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
+    let mut written = ledger.contexts.values().flat_map(|it| entries(it.list, it.list.1));
+    written.find(|it| list.contains(it))
 }
 
 /// What a driver has written to its buffers is lost: its submission was refused for the kernel.

@@ -1,0 +1,37 @@
+//! Things by number, in no order: a map for what is looked up and not gone through.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Things by a number of theirs. Who goes through them brings them into an order first.
+pub type ByNumber<K, T> = HashMap<K, T, BuildHasherDefault<Spread>>;
+
+/// Spreads addresses and handles over the table: they are multiples of something, in no order.
+/// Always in the same way, so runs repeat.
+#[derive(Clone, Debug, Default)]
+pub struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+}

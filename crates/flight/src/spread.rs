@@ -6,7 +6,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// Things by a number of theirs. Who goes through them brings them into an order first.
 pub type ByNumber<K, T> = HashMap<K, T, BuildHasherDefault<Spread>>;
 
-/// Spreads addresses and handles over the table: they are multiples of something, in no order.
+/// Spreads numbers, addresses and handles over the table: some are multiples of something.
 /// Always in the same way, so runs repeat.
 #[derive(Clone, Debug, Default)]
 pub struct Spread(u64);
@@ -29,6 +29,10 @@ impl Hasher for Spread {
     fn write_u64(&mut self, number: u64) {
         let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = mixed ^ (mixed >> 32);
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.write_u64(number.cast_unsigned() as u64);
     }
 
     fn write_usize(&mut self, number: usize) {

@@ -11,15 +11,14 @@ use crate::shadow::{
     Adapter, Allocation, Call, ClientCall, Context, Device, Inside, Known, Node, Packet, Process,
     Resource, Retirement, Shadow, Word,
 };
-use flight::{Event, Kind, Subject, What};
+use flight::{ByNumber, Event, Kind, Subject, What};
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::BTreeMap;
 
 /// All shadows.
 #[derive(Debug, Default)]
 pub(crate) struct Shadows {
-    all: HashMap<Subject, Shadow, BuildHasherDefault<Fixed>>,
+    all: ByNumber<Subject, Shadow>,
     /// The roots of contexts that are being made.
     pub(crate) early_roots: BTreeMap<Subject, Subject>,
 }
@@ -571,32 +570,4 @@ impl Shadows {
 /// One less, and never less than none: the rules have said what is wrong.
 pub(crate) fn less(count: &mut u32) {
     *count = count.saturating_sub(1);
-}
-
-/// A fast hasher for small numbers, the same in every run.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Fixed(u64);
-
-impl Hasher for Fixed {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(u64::from(number));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-
-    fn write_isize(&mut self, number: isize) {
-        self.write_u64(number.cast_unsigned() as u64);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }

@@ -88,7 +88,7 @@ impl Stream {
                     self.point(world, edge, next);
                 }
             }
-            world.pins.get_mut(pin)?.queue.retain(|it| *it != frame);
+            world.pins.get_mut(pin)?.forget(frame);
             world.frames.get_mut(frame)?.place = Place::Passed;
         }
         if let Some(by) = locked {

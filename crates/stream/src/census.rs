@@ -43,7 +43,7 @@ impl Stream {
                 world.list_filter(filter, &mut live);
             }
         }
-        for (mutex, owner) in &world.mutexes {
+        for (mutex, owner) in world.mutexes.iter() {
             let why = vec![format!("{} mutex of thread {}", mutex.name(), owner.thread)];
             live.push(Live { subject: mutex.of(), owner: None, why });
         }

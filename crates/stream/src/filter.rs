@@ -32,7 +32,7 @@ pub(crate) struct Filter {
 
 impl World {
     pub(crate) fn filter(&self, filter: FilterId) -> Result<&Filter, Refused> {
-        self.filters.get(filter.0).ok_or(Refused::NotThere(filter.subject()))
+        self.filters.get(filter.0).ok_or_else(|| Refused::NotThere(filter.subject()))
     }
 
     pub(crate) fn filter_view(&self, filter: FilterId) -> Option<FilterView> {

@@ -13,7 +13,7 @@ use crate::device::Device;
 use crate::filter::Filter;
 use crate::frame::{Frame, Place};
 use crate::funnel::Inside;
-use crate::mutex::{Mutex, Owner};
+use crate::mutex::Owners;
 use crate::pending::Pending;
 use crate::pin::Pin;
 use crate::pointer::{Pointer, PointerKind};
@@ -31,9 +31,9 @@ pub(crate) struct World {
     pub(crate) allocators: Store<Allocator>,
     pub(crate) frames: Store<Frame>,
     pub(crate) pointers: Store<Pointer>,
-    pub(crate) mutexes: BTreeMap<Mutex, Owner>,
-    /// The calls that threads are in, the last one innermost.
-    pub(crate) inside: BTreeMap<u32, Vec<Inside>>,
+    pub(crate) mutexes: Owners,
+    /// The calls that threads are in, a thread's last one innermost.
+    pub(crate) inside: Vec<Inside>,
     /// What is due.
     pub(crate) jobs: VecDeque<Job>,
     /// When the time of which pointer is over.
@@ -64,11 +64,6 @@ pub(crate) struct Block {
 }
 
 impl World {
-    /// A thread is in a call.
-    pub(crate) fn enter(&mut self, thread: u32, inside: Inside) {
-        self.inside.entry(thread).or_default().push(inside);
-    }
-
     /// The memory of drivers that is so, in the order in which it was made.
     pub(crate) fn blocks_that(&self, is: impl Fn(&Block) -> bool) -> Vec<usize> {
         let some = self.blocks.iter().filter(|(_, it)| is(it));
@@ -79,7 +74,7 @@ impl World {
 
     /// The call a thread is in.
     pub(crate) fn inside(&self, thread: u32) -> Option<Inside> {
-        self.inside.get(&thread)?.last().copied()
+        self.inside.iter().rfind(|it| it.thread == thread).copied()
     }
 
     /// Checks the invariants of everything that is alive.

@@ -1,5 +1,5 @@
-//! How many instructions a pair and a packet take, counted by callgrind: what guards against getting slower,
-//! for a count repeats where a time does not.
+//! How many instructions a pair, a packet and a frame take, counted by callgrind: what guards
+//! against getting slower, for a count repeats where a time does not.
 
 use crate::{cargo, root};
 use std::path::PathBuf;
@@ -14,12 +14,14 @@ const MANY: u64 = 1100;
 /// in two folders by less; another machine's C library may differ more.
 const TOLERANCE: u64 = 5;
 
-/// What is counted: a pair and a packet, with nobody watching, and with every live rule.
-const WATCHES: &[&str] = &["off", "verifier", "packet-off", "packet-verifier"];
+/// What is counted: a pair, a packet and a frame, with nobody watching, and with every live rule.
+const WATCHES: &[&str] =
+    &["off", "verifier", "packet-off", "packet-verifier", "frame-off", "frame-verifier"];
 
 const HEAD: &str = "\
-# Instructions of one pair (an allocation created and opened, one closed and destroyed) and of one
-# packet (submitted, done, retired), counted by callgrind in a release build.
+# Instructions of one pair (an allocation created and opened, one closed and destroyed), of one
+# packet (submitted, done, retired) and of one frame (64 bytes, filled, taken, read, given back),
+# counted by callgrind in a release build.
 # `cargo xtask test` compares, `cargo xtask bless` rewrites.
 ";
 

@@ -170,6 +170,8 @@ pub enum Counted {
     Pair,
     /// A packet submitted, done and retired, one at a time.
     Packet,
+    /// A frame of 64 bytes filled, taken, read and given back, one at a time.
+    Frame,
 }
 
 /// As many of them as asked for while a hundred others live, and nothing else: the same
@@ -179,6 +181,7 @@ pub fn count(what: Counted, verifier: bool, count: usize) -> Result<(), NotMeasu
     match what {
         Counted::Pair => pairs(watch, count),
         Counted::Packet => crate::packets::counted(watch, count),
+        Counted::Frame => crate::streaming::counted(watch, count),
     }
 }
 

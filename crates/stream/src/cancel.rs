@@ -26,9 +26,8 @@ impl Stream {
         let frames: Vec<u32> = {
             let world = self.world.hold();
             world.pin(pin)?;
-            let mine = world.frames.iter().filter(|(_, it)| {
-                it.pin == pin.0 && matches!(it.place, Place::Queued | Place::Passed)
-            });
+            let all = world.frames_of(pin.0);
+            let mine = all.filter(|(_, it)| matches!(it.place, Place::Queued | Place::Passed));
             mine.map(|(number, _)| number).collect()
         };
         for frame in &frames {

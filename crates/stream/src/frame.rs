@@ -75,6 +75,33 @@ pub struct Taken {
     pub header: Header,
 }
 
+impl World {
+    /// Adds a frame, and answers its number.
+    pub(crate) fn add_frame(&mut self, frame: Frame) -> u32 {
+        let pin = frame.pin;
+        let number = self.frames.add(frame);
+        if let Some(it) = self.pins.get_mut(pin) {
+            it.frames.push(number);
+        }
+        number
+    }
+
+    /// A frame is gone.
+    pub(crate) fn remove_frame(&mut self, number: u32) -> Option<Frame> {
+        let it = self.frames.remove(number)?;
+        if let Some(pin) = self.pins.get_mut(it.pin) {
+            pin.frames.retain(|other| *other != number);
+        }
+        Some(it)
+    }
+
+    /// The frames of a pin, by number.
+    pub(crate) fn frames_of(&self, pin: u32) -> impl Iterator<Item = (u32, &Frame)> {
+        let all = self.pins.get(pin).into_iter().flat_map(|it| it.frames.iter());
+        all.filter_map(|it| Some((*it, self.frames.get(*it)?)))
+    }
+}
+
 impl Stream {
     /// A frame arrives in its pin's queue.
     pub(crate) fn arrive(&self, world: &mut World, frame: u32) {
@@ -180,7 +207,7 @@ impl Stream {
 
     /// Queues the frames of a pin that are home: there is work again.
     pub(crate) fn feed(&self, world: &mut World, pin: u32) {
-        let home = world.frames.iter().filter(|(_, it)| it.pin == pin && it.place == Place::Home);
+        let home = world.frames_of(pin).filter(|(_, it)| it.place == Place::Home);
         let home: Vec<u32> = home.map(|(number, _)| number).collect();
         for frame in home {
             self.arrive(world, frame);
@@ -232,7 +259,7 @@ impl Stream {
             let it = world.frames.get(frame.0).filter(|it| it.place == Place::Taken);
             let it = it.ok_or_else(|| Refused::NotThere(frame.subject()))?;
             let device = world.devices.get(world.pin(PinId(it.pin))?.device);
-            (it.word, device.ok_or_else(|| Refused::Stopped)?.memory.clone())
+            (it.word, device.ok_or(Refused::Stopped)?.memory.clone())
         };
         let read = memory.read(word, offset, into);
         if read { Ok(()) } else { Err(Refused::NotThere(frame.subject())) }
@@ -281,8 +308,8 @@ impl Stream {
                 return Some(Err(Refused::Stopped));
             }
             let device = it.device;
-            let home = |it: &Frame| it.pin == pin.0 && it.place == Place::Home;
-            let found = world.frames.iter().find(|(_, it)| home(it)).map(|(number, _)| number);
+            let home = |(_, it): &(u32, &Frame)| it.place == Place::Home;
+            let found = world.frames_of(pin.0).find(home).map(|(number, _)| number);
             // A buffer that the driver has read is free, too.
             let done = || world.pins.get(pin.0).and_then(|it| it.done.front().copied());
             let frame = found.or_else(done)?;

@@ -38,6 +38,8 @@ pub(crate) struct Pin {
     pub(crate) created: bool,
     pub(crate) connection: Option<Connection>,
     pub(crate) allocator: Option<u32>,
+    /// The frames that are its, by number.
+    pub(crate) frames: Vec<u32>,
     /// The frames that an edge has to pass, or has not reached.
     pub(crate) queue: VecDeque<u32>,
     pub(crate) leading: u32,
@@ -185,6 +187,7 @@ impl Stream {
             created: false,
             connection: None,
             allocator: None,
+            frames: Vec::new(),
             queue: VecDeque::new(),
             leading,
             trailing,
@@ -198,6 +201,9 @@ impl Stream {
             resumes: false,
         };
         world.pins.put(number, it);
+        if let Some(of) = world.filters.get_mut(filter.0) {
+            of.pins.push(PinId(number));
+        }
         Ok(PinId(number))
     }
 
@@ -447,6 +453,9 @@ impl Stream {
         self.empty_bag(at, device, BagOf::Pin(pin));
         let mut world = self.world.hold();
         let Some(it) = world.pins.remove(pin.0) else { return };
+        if let Some(of) = world.filters.get_mut(it.filter) {
+            of.pins.retain(|other| *other != pin);
+        }
         let pointers = it.clones.iter().copied().chain([it.leading]).chain(it.trailing);
         for pointer in pointers {
             world.pointers.remove(pointer);
@@ -495,7 +504,7 @@ impl Services {
         let world = stream.world.hold();
         world.filters.get(filter.0).ok_or(Refusal::Invalid)?;
         stream.judge_walk(&world, Mutex::Control(filter.subject()))?;
-        Ok(world.pins_of(filter.0))
+        Ok(world.pins_of(filter.0).to_vec())
     }
 
     /// Changes what a pin asks of frames, on a copy of its own (`KsEdit`), with the control mutex

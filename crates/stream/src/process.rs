@@ -79,18 +79,16 @@ impl World {
 
     /// A filter is due if each of its pins has data, or some where that is enough.
     fn filter_due(&self, filter: u32) -> bool {
-        let pins: Vec<&Pin> =
-            self.pins.iter().map(|(_, it)| it).filter(|it| it.filter == filter).collect();
-        let some = pins.iter().any(|it| it.descriptor.is(PinFlag::SomeFramesRequiredForProcessing));
-        let ready = |it: &&Pin| {
+        let pins = || self.pins_of(filter).iter().filter_map(|it| self.pins.get(it.0));
+        let some = pins().any(|it| it.descriptor.is(PinFlag::SomeFramesRequiredForProcessing));
+        let ready = |it: &Pin| {
             self.has_data(it) || it.descriptor.is(PinFlag::FramesNotRequiredForProcessing)
         };
-        let any_runs = pins
-            .iter()
+        let any_runs = pins()
             .any(|it| it.descriptor.is(PinFlag::ProcessIfAnyInRunState) && it.state == State::Run);
-        !pins.is_empty()
-            && (pins.iter().all(|it| it.flows()) || any_runs)
-            && if some { pins.iter().any(ready) } else { pins.iter().all(ready) }
+        pins().next().is_some()
+            && (pins().all(Pin::flows) || any_runs)
+            && if some { pins().any(ready) } else { pins().all(ready) }
             && self.filters.get(filter).is_some_and(|it| self.started(it.device).is_ok())
     }
 
@@ -219,7 +217,7 @@ impl Stream {
             return self.release(&mut world, mutex);
         };
         let dispatch = world.filter(filter).is_ok_and(|it| it.descriptor.dispatch_level);
-        let pins = world.pins_of(filter.0);
+        let pins = world.pins_of(filter.0).to_vec();
         let before = world.progress(&pins);
         let mut list = self.lock_edges(&mut world, &pins);
         drop(world);
@@ -235,14 +233,14 @@ impl Stream {
     /// What became of it.
     fn end_filter(&self, world: &mut World, filter: FilterId, before: u64, answer: Answer<()>) {
         let pins = world.pins_of(filter.0);
-        let moved = world.progress(&pins) != before;
+        let (moved, first) = (world.progress(pins) != before, pins.first().copied());
         let due = world.filter_due(filter.0);
         let Some(it) = world.filters.get_mut(filter.0) else { return };
         let (idle, entry) = (it.idle, Entry::FilterProcess);
         it.idle = answer.is_ok() && !moved;
         it.waits = self.judge_process(filter.subject(), entry, answer, idle && !moved);
         let again = !it.waits && due;
-        if let Some(pin) = pins.first().filter(|_| again) {
+        if let Some(pin) = first.filter(|_| again) {
             Self::want(world, pin.0);
         }
         self.wake(world);
@@ -309,7 +307,7 @@ impl Stream {
     }
 
     /// Tells a driver whose pointer's time is over.
-    pub(crate) fn time_out(&self, at: &mut Passive, world: Held<'_, World>, pointer: u32) {
+    pub(crate) fn time_out(at: &mut Passive, world: Held<'_, World>, pointer: u32) {
         let Some(pin) = world.pointers.get(pointer).map(|it| it.pin) else { return };
         let device = world.pins.get(pin).map(|it| it.device);
         let Some(device) = device.and_then(|it| world.devices.get(it)) else { return };
@@ -347,8 +345,7 @@ impl Services {
         let it = world.filters.get_mut(filter.0).ok_or(Refusal::Invalid)?;
         it.waits = false;
         it.idle = false;
-        let pins = world.pins_of(filter.0);
-        if let Some(pin) = pins.first() {
+        if let Some(pin) = world.pins_of(filter.0).first().copied() {
             stream.want_now(&mut world, pin.0);
         }
         Ok(())

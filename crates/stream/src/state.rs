@@ -254,8 +254,7 @@ impl Stream {
             self.point(&mut world, edge, None);
             world.timers.retain(|(_, of)| *of != edge);
         }
-        let mine = world.frames.iter().filter(|(_, it)| it.pin == pin.0);
-        let mine: Vec<u32> = mine.map(|(number, _)| number).collect();
+        let mine: Vec<u32> = world.frames_of(pin.0).map(|(number, _)| number).collect();
         let mut flushed = 0;
         for frame in mine {
             let Some(it) = world.frames.get_mut(frame) else { continue };

@@ -45,7 +45,7 @@ impl Stream {
     pub fn work(&self, at: &mut Passive) -> bool {
         let mut world = self.world.hold();
         match self.overdue(&mut world) {
-            Some(pointer) => self.time_out(at, world, pointer),
+            Some(pointer) => Self::time_out(at, world, pointer),
             None => return self.try_job(at, world),
         }
         true

@@ -6,6 +6,7 @@
 //! 2. A frame that is queued is in the queue of its pin, once; no other is.
 //! 3. A frame's count of clones is that of the clones that point to it.
 //! 4. An edge points into its pin's queue, or nowhere.
+//! 5. A pin lists its frames and a filter its pins, by number.
 
 use crate::allocator::Allocator;
 use crate::bag::Bags;
@@ -19,6 +20,7 @@ use crate::pin::Pin;
 use crate::pointer::{Pointer, PointerKind};
 use crate::process::Job;
 use crate::store::Store;
+use crate::words::PinId;
 use flight::{Subject, Ticket};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -96,6 +98,9 @@ impl World {
             let Some(pin) = self.pins.get(it.pin) else {
                 return Err(format!("frame {number} has no pin"));
             };
+            if !pin.frames.contains(&number) {
+                return Err(format!("frame {number} is not in the list of its pin"));
+            }
             let queued = pin.queue.iter().filter(|other| **other == number).count();
             if queued != usize::from(it.place == Place::Queued) {
                 return Err(format!("frame {number} is {:?} and queued {queued} times", it.place));
@@ -106,8 +111,15 @@ impl World {
             }
         }
         for (number, it) in self.pins.iter() {
-            if self.filters.get(it.filter).is_none() {
+            let Some(filter) = self.filters.get(it.filter) else {
                 return Err(format!("pin {number} has no filter"));
+            };
+            if !filter.pins.contains(&PinId(number)) {
+                return Err(format!("pin {number} is not in the list of its filter"));
+            }
+            let sorted = filter.pins.is_sorted() && it.frames.is_sorted();
+            if !sorted || it.frames.iter().any(|frame| self.frames.get(*frame).is_none()) {
+                return Err(format!("a list of pin {number} or of its filter is not in order"));
             }
         }
         for (number, it) in self.filters.iter() {

@@ -1,5 +1,5 @@
-//! `pairs [packet-]off|[packet-]verifier COUNT`: does so many pairs, or packets, and nothing else.
-//! The test command counts its instructions.
+//! `pairs [packet-|frame-]off|[packet-|frame-]verifier COUNT`: does so many pairs, or packets, or
+//! frames, and nothing else. The test command counts its instructions.
 #![forbid(unsafe_code)]
 
 use cost::Counted;
@@ -12,11 +12,13 @@ fn main() -> ExitCode {
         Some("verifier") => Some((Counted::Pair, true)),
         Some("packet-off") => Some((Counted::Packet, false)),
         Some("packet-verifier") => Some((Counted::Packet, true)),
+        Some("frame-off") => Some((Counted::Frame, false)),
+        Some("frame-verifier") => Some((Counted::Frame, true)),
         _ => None,
     };
     let count = arguments.next().and_then(|it| it.parse().ok());
     let (Some((what, verifier)), Some(count)) = (what, count) else {
-        eprintln!("pairs [packet-]off|[packet-]verifier COUNT");
+        eprintln!("pairs [packet-|frame-]off|[packet-|frame-]verifier COUNT");
         return ExitCode::from(2);
     };
     match cost::count(what, verifier, count) {

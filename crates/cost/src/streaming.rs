@@ -120,7 +120,7 @@ fn fly(kind: &Kind, extent: &Extent) -> Result<(f64, f64), NotMeasured> {
 /// Does something with a pin that runs, and ends it.
 fn flown<T>(
     kind: &Kind,
-    body: impl FnOnce(&mut Way, &mut Passive) -> Result<T, NotMeasured>,
+    body: impl FnOnce(&mut Way<'_>, &mut Passive) -> Result<T, NotMeasured>,
 ) -> Result<T, NotMeasured> {
     let log = log(kind.watch);
     let flown = Stepped::fly(0, &log, |host, at| {

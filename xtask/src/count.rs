@@ -1,4 +1,4 @@
-//! How many instructions a pair, a packet and a pair of a user-mode driver take, counted by
+//! How many instructions a pair, a packet, a pair of a user-mode driver and a frame take, counted by
 //! callgrind: what guards against getting slower, for a count repeats where a time does not.
 
 use crate::{cargo, root};
@@ -14,15 +14,23 @@ const MANY: u64 = 1100;
 /// in two folders by less; another machine's C library may differ more.
 const TOLERANCE: u64 = 5;
 
-/// What is counted: a pair, a packet and a pair of a user-mode driver, with nobody watching, and
-/// with every live rule.
-const WATCHES: &[&str] =
-    &["off", "verifier", "packet-off", "packet-verifier", "callback-off", "callback-verifier"];
+/// What is counted: a pair, a packet, a pair of a user-mode driver and a frame, with nobody
+/// watching, and with every live rule.
+const WATCHES: &[&str] = &[
+    "off",
+    "verifier",
+    "packet-off",
+    "packet-verifier",
+    "callback-off",
+    "callback-verifier",
+    "frame-off",
+    "frame-verifier",
+];
 
 const HEAD: &str = "\
 # Instructions of one pair (an allocation created and opened, one closed and destroyed), of one
-# packet (submitted, done, retired) and of one pair by the callbacks of a user-mode driver, counted
-# by callgrind in a release build.
+# packet (submitted, done, retired), of one pair by the callbacks of a user-mode driver and of one
+# frame (64 bytes, filled, taken, read, given back), counted by callgrind in a release build.
 # `cargo xtask test` compares, `cargo xtask bless` rewrites.
 ";
 

@@ -172,6 +172,8 @@ pub enum Counted {
     Packet,
     /// An allocation made and freed by a user-mode driver that calls back.
     Callback,
+    /// A frame of 64 bytes filled, taken, read and given back, one at a time.
+    Frame,
 }
 
 /// As many of them as asked for, and nothing else: the same instructions each time, to be
@@ -182,6 +184,7 @@ pub fn count(what: Counted, verifier: bool, count: usize) -> Result<(), NotMeasu
         Counted::Pair => pairs(watch, count),
         Counted::Packet => crate::packets::counted(watch, count),
         Counted::Callback => crate::through::counted(watch, count),
+        Counted::Frame => crate::streaming::counted(watch, count),
     }
 }
 

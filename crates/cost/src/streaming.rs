@@ -93,12 +93,39 @@ pub(crate) fn measure(
     Ok(rows)
 }
 
+/// As many frames as asked for, one after the other, and nothing else: to be counted.
+pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), NotMeasured> {
+    let one = kind("counted", watch, 64, 1, None);
+    flown(&one, |way, at| way.frames(at, count))
+}
+
 /// A flight: so many turns, each beside a turn of the bare queue.
 fn fly(kind: &Kind, extent: &Extent) -> Result<(f64, f64), NotMeasured> {
+    let [number, bare] = flown(kind, |way, at| {
+        let mut bare = Bare::new(kind.bytes);
+        let mut times = [const { Vec::new() }; 2];
+        for turn in 0..=extent.turns {
+            let queue = timed(|| bare.frames(kind.batch, extent.pairs))?;
+            let pin = timed(|| way.frames(at, extent.pairs))?;
+            // The first is not counted: buffers grow.
+            if turn > 0 {
+                times.iter_mut().zip([pin, queue]).for_each(|(all, it)| all.push(Span::took(it)));
+            }
+        }
+        Ok(times.map(|it| each(it, extent.pairs)))
+    })?;
+    Ok((number, bare))
+}
+
+/// Does something with a pin that runs, and ends it.
+fn flown<T>(
+    kind: &Kind,
+    body: impl FnOnce(&mut Way<'_>, &mut Passive) -> Result<T, NotMeasured>,
+) -> Result<T, NotMeasured> {
     let log = log(kind.watch);
     let flown = Stepped::fly(0, &log, |host, at| {
         let stream = Stream::new(host.clone(), log.clone());
-        let mut watcher = Watcher::of(kind.watch, &log);
+        let watcher = Watcher::of(kind.watch, &log);
         let memory = Arc::new(SystemMemory::default());
         let minidriver = Arc::new(Camera::new(kind.bytes));
         let device = done("a device", stream.add_device(at, Plugged { minidriver, memory }))?;
@@ -106,30 +133,51 @@ fn fly(kind: &Kind, extent: &Extent) -> Result<(f64, f64), NotMeasured> {
         let graph = Graph::open(&stream, at, device, &Camera::format(), &wish);
         let graph = done("a graph", graph)?;
         done("a pin that runs", stream.set_state(at, graph.pin, State::Run))?;
-        let mut sink = Sink::new(kind.bytes);
-        let mut bare = Bare::new(kind.bytes);
-        let mut times = [const { Vec::new() }; 2];
-        for turn in 0..=extent.turns {
-            let queue = timed(|| bare.frames(kind.batch, extent.pairs))?;
-            let pin = timed(|| {
-                sink.frames(&stream, &graph, at, &mut watcher, (kind.batch, extent.pairs))
-            })?;
-            // The first is not counted: buffers grow.
-            if turn > 0 {
-                times.iter_mut().zip([pin, queue]).for_each(|(all, it)| all.push(Span::took(it)));
-            }
-        }
+        let sink = Sink::new(kind.bytes);
+        let mut way = Way { stream: &stream, graph: &graph, watcher, batch: kind.batch, sink };
+        let answer = body(&mut way, at)?;
+        let watcher = way.watcher;
         done("a graph that stops", graph.stop(at))?;
         done("a graph that closes", graph.close(at))?;
         done("a device that goes", stream.remove_device(at, device))?;
-        if let Some(watcher) = &mut watcher {
+        if let Some(mut watcher) = watcher {
             watcher.end()?;
         }
-        Ok(times.map(|it| each(it, extent.pairs)))
+        Ok(answer)
     });
-    let [number, bare] =
-        flown.map_err(|why| NotMeasured(format!("a flight to end: {why:?}")))??;
-    Ok((number, bare))
+    flown.map_err(|why| NotMeasured(format!("a flight to end: {why:?}")))?
+}
+
+/// The way of frames through a pin, to a client.
+struct Way<'a> {
+    stream: &'a Stream,
+    graph: &'a Graph,
+    watcher: Option<Watcher>,
+    /// So many are done before the client takes them all.
+    batch: u32,
+    sink: Sink,
+}
+
+impl Way<'_> {
+    fn frames(&mut self, at: &mut Passive, count: usize) -> Result<(), NotMeasured> {
+        let mut left = count;
+        while left > 0 {
+            while self.stream.work(at) {}
+            let some = left.min(self.batch as usize);
+            left -= some;
+            for _ in 0..some {
+                let taken = done("a frame", self.stream.take_frame(at, self.graph.pin, None))?;
+                let read = self.stream.read_frame(taken.frame, 0, &mut self.sink.picture);
+                done("a picture", read)?;
+                self.sink.look()?;
+                done("a frame back", self.stream.give_back(at, taken.frame))?;
+            }
+            if let Some(watcher) = &mut self.watcher {
+                watcher.look();
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A client that looks at every picture.
@@ -141,32 +189,6 @@ struct Sink {
 impl Sink {
     fn new(bytes: u32) -> Self {
         Self { picture: vec![0; bytes as usize], last: 0 }
-    }
-
-    fn frames(
-        &mut self,
-        stream: &Stream,
-        graph: &Graph,
-        at: &mut Passive,
-        watcher: &mut Option<Watcher>,
-        (batch, count): (u32, usize),
-    ) -> Result<(), NotMeasured> {
-        let mut left = count;
-        while left > 0 {
-            while stream.work(at) {}
-            let some = left.min(batch as usize);
-            left -= some;
-            for _ in 0..some {
-                let taken = done("a frame", stream.take_frame(at, graph.pin, None))?;
-                done("a picture", stream.read_frame(taken.frame, 0, &mut self.picture))?;
-                self.look()?;
-                done("a frame back", stream.give_back(at, taken.frame))?;
-            }
-            if let Some(watcher) = watcher {
-                watcher.look();
-            }
-        }
-        Ok(())
     }
 
     /// It is the one after the last.

@@ -211,7 +211,7 @@ impl Stream {
             had += 1;
             let mut world = self.world.hold();
             let allocator = Some(source.number);
-            let frame = FrameId(world.frames.add(Frame::new(pin.0, allocator, word, bytes)));
+            let frame = FrameId(world.add_frame(Frame::new(pin.0, allocator, word, bytes)));
             world.freed.remove(&word);
             let (word, allocator) = (self.hold_word(word), AllocatorId(source.number).subject());
             let pin = pin.subject();
@@ -298,7 +298,7 @@ impl Stream {
         loop {
             let next = {
                 let mut world = self.world.hold();
-                let found = world.frames.iter().find(|(_, it)| it.pin == pin.0);
+                let found = world.frames_of(pin.0).next();
                 let found = found.map(|(number, it)| (number, it.word, it.injected));
                 if let Some((number, ..)) = found
                     && let Some(it) = world.frames.get_mut(number)
@@ -327,7 +327,7 @@ impl Stream {
                 }
             }
             let mut world = self.world.hold();
-            world.frames.remove(number);
+            world.remove_frame(number);
             if injected.is_none() {
                 world.freed.insert(word);
             }

@@ -26,9 +26,8 @@ impl Stream {
         let frames: Vec<u32> = {
             let world = self.world.hold();
             world.pin(pin)?;
-            let mine = world.frames.iter().filter(|(_, it)| {
-                it.pin == pin.0 && matches!(it.place, Place::Queued | Place::Passed)
-            });
+            let all = world.frames_of(pin.0);
+            let mine = all.filter(|(_, it)| matches!(it.place, Place::Queued | Place::Passed));
             mine.map(|(number, _)| number).collect()
         };
         for frame in &frames {
@@ -88,7 +87,7 @@ impl Stream {
                     self.point(world, edge, next);
                 }
             }
-            world.pins.get_mut(pin)?.queue.retain(|it| *it != frame);
+            world.pins.get_mut(pin)?.forget(frame);
             world.frames.get_mut(frame)?.place = Place::Passed;
         }
         if let Some(by) = locked {

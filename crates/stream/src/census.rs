@@ -24,7 +24,7 @@ impl Stream {
                 world.list_filter(filter, &mut live);
             }
         }
-        for (mutex, owner) in &world.mutexes {
+        for (mutex, owner) in world.mutexes.iter() {
             let why = vec![format!("{} mutex of thread {}", mutex.name(), owner.thread)];
             live.push(Live { subject: mutex.of(), owner: None, why });
         }
@@ -47,7 +47,7 @@ impl World {
         bagged(self, BagOf::Filter(FilterId(number)), &mut why);
         live.push(Live { subject, owner: Some(DeviceId(it.device).subject()), why });
         for pin in self.pins_of(number) {
-            self.list_pin(pin, live);
+            self.list_pin(*pin, live);
         }
     }
 
@@ -65,7 +65,7 @@ impl World {
             let why = vec![format!("{}, of {} frames", it.by.name(), it.framing.frames)];
             live.push(Live { subject: Kind::Allocator.nr(number), owner, why });
         }
-        for (number, it) in self.frames.iter().filter(|(_, it)| it.pin == pin.0) {
+        for (number, it) in self.frames_of(pin.0) {
             let mut why = vec![format!("{:?}", it.place).to_lowercase()];
             if it.clones > 0 {
                 why.push(format!("{} clones point to it", it.clones));

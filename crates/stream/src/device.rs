@@ -56,14 +56,14 @@ enum Ending {
 
 impl World {
     pub(crate) fn device(&self, device: u32) -> Result<&Device, Refused> {
-        self.devices.get(device).ok_or(Refused::NotThere(DeviceId(device).subject()))
+        self.devices.get(device).ok_or_else(|| Refused::NotThere(DeviceId(device).subject()))
     }
 
     /// A device that is started.
     pub(crate) fn started(&self, device: u32) -> Result<&Device, Refused> {
         let it = self.device(device)?;
         let started = it.phase == Phase::Started && !it.pulled;
-        started.then_some(it).ok_or(Refused::NotStarted(DeviceId(device).subject()))
+        if started { Ok(it) } else { Err(Refused::NotStarted(DeviceId(device).subject())) }
     }
 }
 
@@ -81,7 +81,7 @@ impl Stream {
     ) -> Result<DeviceId, Refused> {
         let number = self.world.hold().devices.reserve();
         let device = DeviceId(number);
-        let driver = self.new_driver(device, plugged.minidriver);
+        let driver = self.new_driver(device, &plugged);
         let descriptor = driver.describe();
         for filter in &descriptor.filters {
             self.check(device.subject(), filter)?;
@@ -168,15 +168,12 @@ impl Stream {
         Some(self.world.hold().devices.get(device.0)?.driver.services.clone())
     }
 
-    fn new_driver(
-        self: &Arc<Self>,
-        device: DeviceId,
-        minidriver: Arc<dyn Minidriver>,
-    ) -> Arc<Driver> {
+    fn new_driver(self: &Arc<Self>, device: DeviceId, plugged: &Plugged) -> Arc<Driver> {
         let (stream, host, log) = (Arc::downgrade(self), self.host.clone(), self.log.clone());
-        let services = Services { stream: stream.clone(), device, host, log };
+        let memory = plugged.memory.clone();
+        let services = Services { stream: stream.clone(), device, memory, host, log };
         Arc::new(Driver {
-            minidriver,
+            minidriver: plugged.minidriver.clone(),
             services: Arc::new(services),
             stream,
             host: self.host.clone(),

@@ -18,6 +18,8 @@ pub(crate) struct Filter {
     pub(crate) device: u32,
     pub(crate) factory: u32,
     pub(crate) descriptor: Arc<FilterDescriptor>,
+    /// Its pins, by number.
+    pub(crate) pins: Vec<PinId>,
     /// The driver's own word for it, if it gave one.
     pub(crate) own: Option<usize>,
     /// The word it is lent: its own, or its device's.
@@ -32,7 +34,7 @@ pub(crate) struct Filter {
 
 impl World {
     pub(crate) fn filter(&self, filter: FilterId) -> Result<&Filter, Refused> {
-        self.filters.get(filter.0).ok_or(Refused::NotThere(filter.subject()))
+        self.filters.get(filter.0).ok_or_else(|| Refused::NotThere(filter.subject()))
     }
 
     pub(crate) fn filter_view(&self, filter: FilterId) -> Option<FilterView> {
@@ -46,9 +48,8 @@ impl World {
         Some(self.devices.get(device)?.driver.clone())
     }
 
-    pub(crate) fn pins_of(&self, filter: u32) -> Vec<PinId> {
-        let mine = self.pins.iter().filter(|(_, it)| it.filter == filter);
-        mine.map(|(number, _)| PinId(number)).collect()
+    pub(crate) fn pins_of(&self, filter: u32) -> &[PinId] {
+        self.filters.get(filter).map_or(&[], |it| &it.pins)
     }
 }
 
@@ -73,6 +74,7 @@ impl Stream {
                 device: device.0,
                 factory,
                 descriptor,
+                pins: Vec::new(),
                 own: None,
                 word,
                 created: false,
@@ -166,7 +168,7 @@ impl Stream {
 
     /// Ends a filter with all its pins. Both its mutexes are held.
     pub(crate) fn shut_filter(&self, at: &mut Passive, filter: FilterId) {
-        let pins = self.world.hold().pins_of(filter.0);
+        let pins = self.world.hold().pins_of(filter.0).to_vec();
         for pin in pins {
             self.shut_pin(at, pin);
         }

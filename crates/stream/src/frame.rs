@@ -75,6 +75,33 @@ pub struct Taken {
     pub header: Header,
 }
 
+impl World {
+    /// Adds a frame, and answers its number.
+    pub(crate) fn add_frame(&mut self, frame: Frame) -> u32 {
+        let pin = frame.pin;
+        let number = self.frames.add(frame);
+        if let Some(it) = self.pins.get_mut(pin) {
+            it.frames.push(number);
+        }
+        number
+    }
+
+    /// A frame is gone.
+    pub(crate) fn remove_frame(&mut self, number: u32) -> Option<Frame> {
+        let it = self.frames.remove(number)?;
+        if let Some(pin) = self.pins.get_mut(it.pin) {
+            pin.frames.retain(|other| *other != number);
+        }
+        Some(it)
+    }
+
+    /// The frames of a pin, by number.
+    pub(crate) fn frames_of(&self, pin: u32) -> impl Iterator<Item = (u32, &Frame)> {
+        let all = self.pins.get(pin).into_iter().flat_map(|it| it.frames.iter());
+        all.filter_map(|it| Some((*it, self.frames.get(*it)?)))
+    }
+}
+
 impl Stream {
     /// A frame arrives in its pin's queue.
     pub(crate) fn arrive(&self, world: &mut World, frame: u32) {
@@ -93,7 +120,7 @@ impl Stream {
         let (leading, trailing) = (at.leading, at.trailing);
         let every = at.descriptor.is(PinFlag::InitiateProcessingOnEveryArrival);
         let initiates = !at.descriptor.is(PinFlag::DoNotInitiateProcessing);
-        self.log.emit(FrameId(frame).subject(), What::FrameQueued { pin: PinId(pin).subject() });
+        self.note(FrameId(frame).subject(), || What::FrameQueued { pin: PinId(pin).subject() });
         let mut fell = false;
         for edge in [Some(leading), trailing].into_iter().flatten() {
             if world.pointers.get(edge).is_some_and(|it| it.frame.is_none()) {
@@ -102,23 +129,19 @@ impl Stream {
             }
         }
         if initiates && (fell || every) {
-            self.want(world, pin);
+            Self::want(world, pin);
         }
     }
 
     /// Has a pointer point to a frame, from its beginning on.
     pub(crate) fn point(&self, world: &mut World, pointer: u32, frame: Option<u32>) {
-        let flow = world
-            .pointers
-            .get(pointer)
-            .and_then(|it| world.pins.get(it.pin))
-            .map_or(Flow::Out, |it| it.descriptor.flow);
-        let of = frame.and_then(|it| world.frames.get(it));
-        let room = of.map_or(0, |it| if flow == Flow::Out { it.bytes } else { it.header.used });
         let Some(it) = world.pointers.get_mut(pointer) else { return };
-        if let Some(pin) = world.pins.get_mut(it.pin) {
-            pin.moves += 1;
-        }
+        let out = world.pins.get_mut(it.pin).is_none_or(|it| {
+            it.moves += 1;
+            it.descriptor.flow == Flow::Out
+        });
+        let of = frame.and_then(|it| world.frames.get(it));
+        let room = of.map_or(0, |it| if out { it.bytes } else { it.header.used });
         it.frame = frame;
         it.offset = 0;
         it.remaining = room;
@@ -126,22 +149,20 @@ impl Stream {
             it.locked = false;
         }
         let frame = frame.map(|it| FrameId(it).subject());
-        self.log.emit(PointerId(pointer).subject(), What::PointerMoved { frame });
+        self.note(PointerId(pointer).subject(), || What::PointerMoved { frame });
     }
 
     /// An edge has left a frame: if it was the last that had to, the frame leaves the queue.
     pub(crate) fn pass(&self, world: &mut World, frame: u32, edge: PointerKind) {
-        let Some(it) = world.frames.get(frame) else { return };
+        let Some(it) = world.frames.get_mut(frame) else { return };
         let Some(pin) = world.pins.get_mut(it.pin) else { return };
         let name = if edge == PointerKind::Leading { "leading" } else { "trailing" };
-        self.log.emit(FrameId(frame).subject(), What::FramePassed { edge: name.into() });
+        self.note(FrameId(frame).subject(), || What::FramePassed { edge: name.into() });
         if edge == PointerKind::Leading && pin.trailing.is_some() {
             return;
         }
-        pin.queue.retain(|other| *other != frame);
-        if let Some(it) = world.frames.get_mut(frame) {
-            it.place = Place::Passed;
-        }
+        pin.forget(frame);
+        it.place = Place::Passed;
         self.settle(world, frame);
     }
 
@@ -152,7 +173,8 @@ impl Stream {
             return;
         }
         let subject = FrameId(frame).subject();
-        let stops = world.pins.get(it.pin).is_some_and(|it| it.client == State::Stop);
+        let of = world.pins.get_mut(it.pin);
+        let stops = of.as_ref().is_some_and(|it| it.client == State::Stop);
         // What is given up on the way to stop carries nothing.
         if it.cancel || stops {
             it.place = Place::Home;
@@ -161,8 +183,8 @@ impl Stream {
             return;
         }
         it.place = Place::Done;
-        let (header, bytes, written, pin) = (it.header, it.bytes, it.written, it.pin);
-        let Some(of) = world.pins.get_mut(pin) else { return };
+        let (header, bytes, written) = (it.header, it.bytes, it.written);
+        let Some(of) = of else { return };
         if of.descriptor.flow == Flow::Out {
             let maps = of.descriptor.is(PinFlag::GenerateMappings);
             let broken = if header.used > bytes {
@@ -176,15 +198,16 @@ impl Stream {
         }
         of.done.push_back(frame);
         let Header { time, duration, used, end, discontinuity } = header;
-        let now = self.host.now();
-        let done = What::FrameDone { used, time, duration, end, discontinuity, now };
-        self.log.emit(subject, done);
+        self.note(subject, || {
+            let now = self.host.now();
+            What::FrameDone { used, time, duration, end, discontinuity, now }
+        });
         self.wake(world);
     }
 
     /// Queues the frames of a pin that are home: there is work again.
     pub(crate) fn feed(&self, world: &mut World, pin: u32) {
-        let home = world.frames.iter().filter(|(_, it)| it.pin == pin && it.place == Place::Home);
+        let home = world.frames_of(pin).filter(|(_, it)| it.place == Place::Home);
         let home: Vec<u32> = home.map(|(number, _)| number).collect();
         for frame in home {
             self.arrive(world, frame);
@@ -213,7 +236,7 @@ impl Stream {
             };
             let it = world.frames.get_mut(frame)?;
             it.place = Place::Taken;
-            self.log.emit(FrameId(frame).subject(), What::FrameTaken {});
+            self.note(FrameId(frame).subject(), || What::FrameTaken {});
             Some(Ok(Taken { frame: FrameId(frame), header: it.header }))
         });
         match done {
@@ -234,12 +257,12 @@ impl Stream {
         let (word, memory) = {
             let world = self.world.hold();
             let it = world.frames.get(frame.0).filter(|it| it.place == Place::Taken);
-            let it = it.ok_or(Refused::NotThere(frame.subject()))?;
+            let it = it.ok_or_else(|| Refused::NotThere(frame.subject()))?;
             let device = world.devices.get(world.pin(PinId(it.pin))?.device);
             (it.word, device.ok_or(Refused::Stopped)?.memory.clone())
         };
         let read = memory.read(word, offset, into);
-        read.then_some(()).ok_or(Refused::NotThere(frame.subject()))
+        if read { Ok(()) } else { Err(Refused::NotThere(frame.subject())) }
     }
 
     /// Gives a frame back: it is filled again, while its pin has frames to fill.
@@ -247,9 +270,9 @@ impl Stream {
         let injected = {
             let mut world = self.world.hold();
             let it = world.frames.get_mut(frame.0).filter(|it| it.place == Place::Taken);
-            let it = it.ok_or(Refused::NotThere(frame.subject()))?;
+            let it = it.ok_or_else(|| Refused::NotThere(frame.subject()))?;
             it.place = Place::Home;
-            self.log.emit(frame.subject(), What::FrameHome {});
+            self.note(frame.subject(), || What::FrameHome {});
             let (pin, injected) = (it.pin, it.injected.is_some());
             let of = world.pin(PinId(pin))?;
             let flows = of.client >= State::Pause && of.state >= State::Pause;
@@ -285,8 +308,8 @@ impl Stream {
                 return Some(Err(Refused::Stopped));
             }
             let device = it.device;
-            let home = |it: &Frame| it.pin == pin.0 && it.place == Place::Home;
-            let found = world.frames.iter().find(|(_, it)| home(it)).map(|(number, _)| number);
+            let home = |(_, it): &(u32, &Frame)| it.place == Place::Home;
+            let found = world.frames_of(pin.0).find(home).map(|(number, _)| number);
             // A buffer that the driver has read is free, too.
             let done = || world.pins.get(pin.0).and_then(|it| it.done.front().copied());
             let frame = found.or_else(done)?;

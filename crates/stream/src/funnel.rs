@@ -13,6 +13,7 @@ use crate::words::{
     Answer, Blank, DriverAllocator, DriverDevice, DriverFilter, DriverFrame, DriverPin, FilterId,
     PinId, PointerId, Refusal, State, Token,
 };
+use crate::world::World;
 use flight::{
     Dispatch, Host, InCall, Irql, Kind, Level, Log, Passive, Subject, Support, What, current_thread,
 };
@@ -124,6 +125,7 @@ pub(crate) struct Driver {
 /// A call that a thread is in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inside {
+    pub(crate) thread: u32,
     pub(crate) number: u32,
     pub(crate) entry: Entry,
     pub(crate) about: Subject,
@@ -236,14 +238,23 @@ impl Driver {
         })
     }
 
+    /// It is called for every frame: what is to be done `then` is done when the world is held
+    /// anyway.
     pub(crate) fn process_pin(
         &self,
+        stream: &Stream,
         at: &mut Passive,
-        pin: &PinView,
-        dispatch: bool,
-    ) -> Answer<()> {
-        let about = pin.pin.subject();
-        self.call_at(Entry::PinProcess, at, about, dispatch, |it| it.process_pin(pin))
+        (pin, dispatch): (&PinView, bool),
+        then: impl FnOnce(&mut World, Answer<()>),
+    ) {
+        let call = (Entry::PinProcess, pin.pin.subject());
+        if dispatch {
+            let body = |it: &dyn Minidriver, _: &mut Dispatch| it.process_pin(pin);
+            self.call_then(stream, at, call, body, then);
+        } else {
+            let body = |it: &dyn Minidriver, _: &mut Passive| it.process_pin(pin);
+            self.call_then(stream, at, call, body, then);
+        }
     }
 
     pub(crate) fn reset_pin(&self, at: &mut Passive, pin: &PinView) {
@@ -422,37 +433,52 @@ impl Driver {
         about: Subject,
         body: impl FnOnce(&dyn Minidriver, &mut L) -> Answer<T>,
     ) -> Answer<T> {
+        // Who calls is the class driver: it is there.
+        let stream = self.stream.upgrade().ok_or(Refusal::Invalid)?;
+        self.call_then(&stream, at, (entry, about), body, |_, answer| answer)
+    }
+
+    /// The same, and does something with the answer before anybody else gets to the world.
+    fn call_then<L: Level, T, R>(
+        &self,
+        stream: &Stream,
+        at: &mut Passive,
+        (entry, about): (Entry, Subject),
+        body: impl FnOnce(&dyn Minidriver, &mut L) -> Answer<T>,
+        then: impl FnOnce(&mut World, Answer<T>) -> R,
+    ) -> R {
         self.host.breathe(at);
         let (number, thread) = (self.log.next_call(), current_thread());
         let inside = InCall::enter(number, None, false);
         let subject = Kind::Call.nr(number);
-        let stream = self.stream.upgrade();
-        if let Some(stream) = &stream {
+        {
             let mut world = stream.world.hold();
             // Whoever went first may have deleted the pointer: then there is nothing to tell.
             let of_pointer = matches!(entry, Entry::PointerCancelled | Entry::PointerTimedOut);
             let pin = world.pointers.get(about.number).filter(|_| of_pointer).map(|it| it.pin);
             if of_pointer && pin.is_none() {
-                return Err(Refusal::NotReady);
+                return then(&mut world, Err(Refusal::NotReady));
             }
-            let locks = world.locks_of(thread);
-            world.enter(thread, Inside { number, entry, about, pin });
-            let (name, locks) = (entry.name().into(), locks.into());
-            let called = What::KsCall { name, level: L::IRQL, locks, device: self.device, about };
-            self.log.emit(subject, called);
+            world.inside.push(Inside { thread, number, entry, about, pin });
+            stream.note(subject, || {
+                let (name, locks) = (entry.name().into(), world.locks_of(thread).into());
+                What::KsCall { name, level: L::IRQL, locks, device: self.device, about }
+            });
         }
         // Nothing of ours is half done while a driver runs, so a panic breaks only it.
         let guarded = |at: &mut L| catch_unwind(AssertUnwindSafe(|| body(&*self.minidriver, at)));
         let answer = at.raised(&*self.host, guarded).unwrap_or(Err(Refusal::Crashed));
 
-        let said = answer.as_ref().err().map_or("ok".into(), |why| why.name());
-        let legal = answer.as_ref().err().is_none_or(|why| entry.line().legal.allows(*why));
-        if let Some(stream) = &stream {
-            stream.leave(thread, number, entry);
-        }
-        self.log.emit(subject, What::KsReturn { name: entry.name().into(), answer: said, legal });
+        let mut world = stream.world.hold();
+        stream.leave(&mut world, thread, number, entry);
+        stream.note(subject, || {
+            let refused = answer.as_ref().err();
+            let said = refused.map_or("ok".into(), |why| why.name());
+            let legal = refused.is_none_or(|why| entry.line().legal.allows(*why));
+            What::KsReturn { name: entry.name().into(), answer: said, legal }
+        });
         drop(inside);
-        answer
+        then(&mut world, answer)
     }
 }
 

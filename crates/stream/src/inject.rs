@@ -62,7 +62,7 @@ impl Services {
         frame.header = header;
         frame.place = Place::Passed;
         frame.injected = Some(context);
-        let number = world.frames.add(frame);
+        let number = world.add_frame(frame);
         let (word, pin) = (stream.hold_word(word), pin.subject());
         let made = What::FrameMade { allocator: None, pin, word, bytes };
         stream.log.emit(FrameId(number).subject(), made);
@@ -84,7 +84,7 @@ impl Stream {
             if world.pin(pin).is_ok_and(|it| it.state == State::Stop) {
                 return;
             }
-            let found = world.frames.remove(frame.0).and_then(|it| Some((it.word, it.injected?)));
+            let found = world.remove_frame(frame.0).and_then(|it| Some((it.word, it.injected?)));
             found.zip(world.pin_call(pin, Entry::FrameReturned))
         };
         let Some(((word, context), (driver, ..))) = found else { return };

@@ -38,7 +38,7 @@ pub struct PinView {
     /// The driver's word for it, or the filter's where it gave none (`Context`).
     pub word: usize,
     /// Its format (`ConnectionFormat`).
-    pub format: Format,
+    pub format: Arc<Format>,
     /// What its client wants (`ClientState`): changed before the driver is told.
     pub client: State,
     /// Where the driver is (`DeviceState`).

@@ -35,6 +35,48 @@ pub(crate) struct Owner {
     pub(crate) call: Option<u32>,
 }
 
+impl Owner {
+    /// The thread that runs, for us.
+    pub(crate) fn class() -> Self {
+        Self { thread: current_thread(), call: None }
+    }
+
+    /// Its name in events.
+    fn name(self) -> &'static str {
+        if self.call.is_some() { "driver" } else { "class" }
+    }
+}
+
+/// Who has which mutexes, in their order. They are few: as many as the threads have that wait or
+/// are in a call.
+#[derive(Debug, Default)]
+pub(crate) struct Owners(Vec<(Mutex, Owner)>);
+
+impl Owners {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(Mutex, Owner)> {
+        self.0.iter()
+    }
+
+    fn get(&self, mutex: Mutex) -> Option<&Owner> {
+        self.iter().find(|(it, _)| *it == mutex).map(|(_, owner)| owner)
+    }
+
+    /// The first that a driver took in a call.
+    fn taken_in(&self, call: u32) -> Option<Mutex> {
+        self.iter().find(|(_, it)| it.call == Some(call)).map(|(mutex, _)| *mutex)
+    }
+
+    fn insert(&mut self, mutex: Mutex, owner: Owner) {
+        let place = self.0.partition_point(|(it, _)| *it < mutex);
+        self.0.insert(place, (mutex, owner));
+    }
+
+    fn remove(&mut self, mutex: Mutex) -> Option<Owner> {
+        let place = self.0.iter().position(|(it, _)| *it == mutex)?;
+        Some(self.0.remove(place).1)
+    }
+}
+
 impl Mutex {
     fn rank(self) -> u32 {
         match self {
@@ -89,7 +131,7 @@ impl World {
 
     /// Whether a thread has a mutex.
     pub(crate) fn has(&self, thread: u32, mutex: Mutex) -> bool {
-        self.mutexes.get(&mutex).is_some_and(|it| it.thread == thread)
+        self.mutexes.get(mutex).is_some_and(|it| it.thread == thread)
     }
 }
 
@@ -100,14 +142,6 @@ impl Stream {
         Ok(Held { stream: self, mutex })
     }
 
-    /// Takes a mutex if nobody has it.
-    pub(crate) fn try_take(&self, mutex: Mutex) -> Option<Held<'_>> {
-        let mut world = self.world.hold();
-        let owner = Owner { thread: current_thread(), call: None };
-        // Not before it is taken: what is dropped releases.
-        self.grab(&mut world, mutex, owner).then(|| Held { stream: self, mutex })
-    }
-
     fn acquire(&self, at: &mut Passive, mutex: Mutex, call: Option<u32>) -> Result<(), Refused> {
         let owner = Owner { thread: current_thread(), call };
         let what = |_: &World| format!("the {} mutex of {}", mutex.name(), mutex.of());
@@ -116,38 +150,33 @@ impl Stream {
         })
     }
 
-    fn grab(&self, world: &mut World, mutex: Mutex, owner: Owner) -> bool {
-        if world.mutexes.contains_key(&mutex) {
+    /// Takes a mutex if nobody has it. Answers whether it did.
+    pub(crate) fn grab(&self, world: &mut World, mutex: Mutex, owner: Owner) -> bool {
+        if world.mutexes.get(mutex).is_some() {
             return false;
         }
         world.mutexes.insert(mutex, owner);
-        let by = if owner.call.is_some() { "driver" } else { "class" };
-        self.log.emit(mutex.of(), What::KsLocked { lock: mutex.name().into(), by: by.into() });
+        let (lock, by) = (mutex.name(), owner.name());
+        self.note(mutex.of(), || What::KsLocked { lock: lock.into(), by: by.into() });
         true
     }
 
-    fn release(&self, world: &mut World, mutex: Mutex) {
-        if let Some(owner) = world.mutexes.remove(&mutex) {
-            let by = if owner.call.is_some() { "driver" } else { "class" };
-            self.log
-                .emit(mutex.of(), What::KsUnlocked { lock: mutex.name().into(), by: by.into() });
+    pub(crate) fn release(&self, world: &mut World, mutex: Mutex) {
+        if let Some(owner) = world.mutexes.remove(mutex) {
+            let (lock, by) = (mutex.name(), owner.name());
+            self.note(mutex.of(), || What::KsUnlocked { lock: lock.into(), by: by.into() });
             self.wake(world);
         }
     }
 
     /// A call of a driver has returned.
-    pub(crate) fn leave(&self, thread: u32, number: u32, entry: Entry) {
-        let mut world = self.world.hold();
-        let mut over = None;
-        if let Some(calls) = world.inside.get_mut(&thread) {
-            over = calls.pop(); // Its place is kept: it will call again.
-        }
+    pub(crate) fn leave(&self, world: &mut World, thread: u32, number: u32, entry: Entry) {
+        let last = world.inside.iter().rposition(|it| it.thread == thread);
+        let over = last.map(|it| world.inside.remove(it));
         if over.is_some_and(|it| it.pin.is_some()) {
-            self.wake(&mut world); // Who stops the pin may wait for that.
+            self.wake(world); // Who stops the pin may wait for that.
         }
-        let mine = world.mutexes.iter().filter(|(_, it)| it.call == Some(number));
-        let left: Vec<Mutex> = mine.map(|(mutex, _)| *mutex).collect();
-        for mutex in left {
+        while let Some(mutex) = world.mutexes.taken_in(number) {
             let broken = format!(
                 "{} returned without releasing the {} mutex of {} that it had acquired",
                 entry.name(),
@@ -155,7 +184,7 @@ impl Stream {
                 mutex.of()
             );
             self.judge(RuleId::KS_MUTEX_005, mutex.of(), "KsAcquireControl", Some(broken));
-            self.release(&mut world, mutex);
+            self.release(world, mutex);
         }
     }
 }
@@ -220,7 +249,7 @@ impl Services {
         let stream = self.stream()?;
         let mut world = stream.world.hold();
         let (thread, of) = (current_thread(), mutex.of());
-        let owner = world.mutexes.get(&mutex);
+        let owner = world.mutexes.get(mutex);
         let mine = owner.is_some_and(|it| it.thread == thread && it.call.is_some());
         let broken = (!mine).then(|| {
             format!(

@@ -24,17 +24,22 @@ pub(crate) struct Pin {
     pub(crate) filter: u32,
     pub(crate) factory: u32,
     pub(crate) descriptor: Arc<PinDescriptor>,
+    /// Its filter processes it, together with its other pins.
+    pub(crate) centric: bool,
     /// What it asks of frames: the descriptor's, or what its driver made of that.
     pub(crate) framing: Option<FramingForm>,
     pub(crate) own: Option<usize>,
     pub(crate) word: usize,
-    pub(crate) format: Format,
+    /// Lent to its driver with every call.
+    pub(crate) format: Arc<Format>,
     /// What its client wants, and where its driver is.
     pub(crate) client: State,
     pub(crate) state: State,
     pub(crate) created: bool,
     pub(crate) connection: Option<Connection>,
     pub(crate) allocator: Option<u32>,
+    /// The frames that are its, by number.
+    pub(crate) frames: Vec<u32>,
     /// The frames that an edge has to pass, or has not reached.
     pub(crate) queue: VecDeque<u32>,
     pub(crate) leading: u32,
@@ -67,9 +72,20 @@ pub(crate) struct Connection {
     pub(crate) user: bool,
 }
 
+impl Pin {
+    /// A frame leaves the queue: nearly always the first one.
+    pub(crate) fn forget(&mut self, frame: u32) {
+        if self.queue.front() == Some(&frame) {
+            self.queue.pop_front();
+        } else {
+            self.queue.retain(|other| *other != frame);
+        }
+    }
+}
+
 impl World {
     pub(crate) fn pin(&self, pin: PinId) -> Result<&Pin, Refused> {
-        self.pins.get(pin.0).ok_or(Refused::NotThere(pin.subject()))
+        self.pins.get(pin.0).ok_or_else(|| Refused::NotThere(pin.subject()))
     }
 
     pub(crate) fn pin_view(&self, pin: PinId) -> Option<PinView> {
@@ -140,7 +156,7 @@ impl Stream {
     fn build_pin(&self, filter: FilterId, factory: u32, format: &Format) -> Result<PinId, Refused> {
         let mut world = self.world.hold();
         let of = world.filter(filter)?;
-        let (device, word) = (of.device, of.word);
+        let (device, word, centric) = (of.device, of.word, of.descriptor.is_centric());
         let descriptor = of.descriptor.pins.get(factory as usize).cloned();
         let descriptor = Arc::new(descriptor.ok_or(Refused::NoFactory(factory))?);
         let same = |it: &PinId| world.pins.get(it.0).is_some_and(|it| it.factory == factory);
@@ -162,14 +178,16 @@ impl Stream {
             factory,
             framing: descriptor.framing.clone(),
             descriptor,
+            centric,
             own: None,
             word,
-            format: format.clone(),
+            format: Arc::new(format.clone()),
             client: State::Stop,
             state: State::Stop,
             created: false,
             connection: None,
             allocator: None,
+            frames: Vec::new(),
             queue: VecDeque::new(),
             leading,
             trailing,
@@ -183,6 +201,9 @@ impl Stream {
             resumes: false,
         };
         world.pins.put(number, it);
+        if let Some(of) = world.filters.get_mut(filter.0) {
+            of.pins.push(PinId(number));
+        }
         Ok(PinId(number))
     }
 
@@ -273,7 +294,7 @@ impl Stream {
             if it.state != State::Stop {
                 return Err(Refused::State(it.state));
             }
-            std::mem::replace(&mut it.format, format.clone())
+            std::mem::replace(&mut it.format, Arc::new(format.clone()))
         };
         let answer = self.choose_format(at, pin, Some(&old));
         if answer.is_err()
@@ -432,6 +453,9 @@ impl Stream {
         self.empty_bag(at, device, BagOf::Pin(pin));
         let mut world = self.world.hold();
         let Some(it) = world.pins.remove(pin.0) else { return };
+        if let Some(of) = world.filters.get_mut(it.filter) {
+            of.pins.retain(|other| *other != pin);
+        }
         let pointers = it.clones.iter().copied().chain([it.leading]).chain(it.trailing);
         for pointer in pointers {
             world.pointers.remove(pointer);
@@ -450,15 +474,20 @@ impl Stream {
 
 impl Services {
     /// A pin, as a driver names it. One that is closed is not the driver's any more.
-    pub(crate) fn find_pin(&self, world: &World, pin: PinId, place: &'static str) -> Answer<()> {
-        let there = world.pins.get(pin.0).is_some_and(|it| it.device == self.device.0);
-        let closed = !there && world.pins.was(pin.0);
-        if there || closed {
-            let broken =
-                closed.then(|| format!("a driver used {} after it was closed", pin.subject()));
-            self.log.judge(RuleId::KS_PIN_004, flight::Who::Driver, pin.subject(), place, broken);
+    pub(crate) fn find_pin<'a>(
+        &self,
+        world: &'a World,
+        pin: PinId,
+        place: &'static str,
+    ) -> Answer<&'a Pin> {
+        let found = world.pins.get(pin.0).filter(|it| it.device == self.device.0);
+        let closed = found.is_none() && world.pins.was(pin.0);
+        if found.is_some() || closed {
+            let (rule, subject) = (RuleId::KS_PIN_004, pin.subject());
+            let broken = closed.then(|| format!("a driver used {subject} after it was closed"));
+            self.log.judge(rule, flight::Who::Driver, subject, place, broken);
         }
-        there.then_some(()).ok_or(Refusal::Invalid)
+        found.ok_or(Refusal::Invalid)
     }
 
     /// A pin of the device, as it is now.
@@ -475,7 +504,7 @@ impl Services {
         let world = stream.world.hold();
         world.filters.get(filter.0).ok_or(Refusal::Invalid)?;
         stream.judge_walk(&world, Mutex::Control(filter.subject()))?;
-        Ok(world.pins_of(filter.0))
+        Ok(world.pins_of(filter.0).to_vec())
     }
 
     /// Changes what a pin asks of frames, on a copy of its own (`KsEdit`), with the control mutex
@@ -486,7 +515,7 @@ impl Services {
         self.find_pin(&world, pin, "_KsEdit")?;
         let it = world.pins.get_mut(pin.0).ok_or(Refusal::Invalid)?;
         let mutex = Mutex::Control(FilterId(it.filter).subject());
-        let held = world.mutexes.get(&mutex).is_some_and(|it| it.thread == current_thread());
+        let held = world.has(current_thread(), mutex);
         let broken = (!held).then(|| {
             format!("the descriptor of {} was edited without the control mutex", pin.subject())
         });
@@ -504,8 +533,7 @@ impl Services {
     pub fn clones(&self, pin: PinId) -> Answer<Vec<PointerId>> {
         let stream = self.stream()?;
         let world = stream.world.hold();
-        self.find_pin(&world, pin, "KsPinGetFirstCloneStreamPointer")?;
-        let it = world.pins.get(pin.0).ok_or(Refusal::Invalid)?;
+        let it = self.find_pin(&world, pin, "KsPinGetFirstCloneStreamPointer")?;
         Ok(it.clones.iter().map(|it| PointerId(*it)).collect())
     }
 }

@@ -7,7 +7,7 @@ use crate::allocator::By;
 use crate::cancel::locked_by;
 use crate::describe::{Flow, PinFlag};
 use crate::funnel::Entry;
-use crate::lock::Held;
+use crate::pin::Pin;
 use crate::process::Job;
 use crate::services::Services;
 use crate::stream::Stream;
@@ -72,6 +72,13 @@ pub struct PointerView {
     pub header: Header,
 }
 
+impl World {
+    /// The pin of a pointer.
+    fn pin_behind(&self, pointer: PointerId) -> Option<&Pin> {
+        self.pins.get(self.pointers.get(pointer.0)?.pin)
+    }
+}
+
 impl Services {
     /// Runs a service on a pointer that is there, from where that may be done.
     fn on_pointer<T>(
@@ -83,59 +90,35 @@ impl Services {
     ) -> Answer<T> {
         let stream = self.stream()?;
         let mut world = stream.world.hold();
-        stream.judge_pointer(&world, pointer, place)?;
-        stream.judge_queue(&world, pointer, place, moves)?;
-        let answer = body(&stream, &mut world);
-        stream.wake(&mut world);
-        answer
+        stream.on_pointer(&mut world, (pointer, place, moves), |world| body(&stream, world))
     }
 
     /// The leading edge (`KsPinGetLeadingEdgeStreamPointer`); none, if no frame is there or it
     /// cannot be locked.
     pub fn leading_edge(&self, pin: PinId, lock: bool) -> Option<PointerId> {
         let stream = self.stream().ok()?;
-        let world = stream.world.hold();
-        self.find_pin(&world, pin, "KsPinGetLeadingEdgeStreamPointer").ok()?;
-        let edge = world.pins.get(pin.0)?.leading;
-        self.edge(&stream, world, edge, lock)
+        let mut world = stream.world.hold();
+        let edge = self.find_pin(&world, pin, "KsPinGetLeadingEdgeStreamPointer").ok()?.leading;
+        stream.edge(&mut world, edge, lock)
     }
 
     /// The trailing edge (`KsPinGetTrailingEdgeStreamPointer`), of a pin that has one.
     pub fn trailing_edge(&self, pin: PinId, lock: bool) -> Option<PointerId> {
         let (stream, place) = (self.stream().ok()?, "KsPinGetTrailingEdgeStreamPointer");
-        let world = stream.world.hold();
-        self.find_pin(&world, pin, place).ok()?;
-        let edge = world.pins.get(pin.0)?.trailing;
+        let mut world = stream.world.hold();
+        let edge = self.find_pin(&world, pin, place).ok()?.trailing;
         let broken = edge.is_none().then(|| {
             format!("a driver asked {} for a trailing edge, which it has not", pin.subject())
         });
         stream.judge(RuleId::KS_PTR_010, pin.subject(), place, broken);
-        self.edge(&stream, world, edge?, lock)
-    }
-
-    fn edge(
-        &self,
-        stream: &Stream,
-        world: Held<'_, World>,
-        edge: u32,
-        lock: bool,
-    ) -> Option<PointerId> {
-        let pointer = PointerId(edge);
-        stream.judge_queue(&world, pointer, "KsPinGetLeadingEdgeStreamPointer", false).ok()?;
-        world.pointers.get(edge)?.frame?;
-        drop(world);
-        if lock {
-            self.lock(pointer).ok()?;
-        }
-        Some(pointer)
+        stream.edge(&mut world, edge?, lock)
     }
 
     /// What a pointer points to.
     pub fn look(&self, pointer: PointerId) -> Answer<PointerView> {
         let stream = self.stream()?;
         let world = stream.world.hold();
-        stream.judge_pointer(&world, pointer, "KSSTREAM_POINTER")?;
-        let it = world.pointers.get(pointer.0).ok_or(Refusal::Invalid)?;
+        let it = stream.judge_pointer(&world, pointer, "KSSTREAM_POINTER")?;
         let frame = it.frame.and_then(|frame| world.frames.get(frame));
         Ok(PointerView {
             pin: PinId(it.pin),
@@ -153,34 +136,9 @@ impl Services {
     /// Locks a pointer (`KsStreamPointerLock`): its frame stays. That fails if the frame was
     /// cancelled.
     pub fn lock(&self, pointer: PointerId) -> Answer<()> {
-        self.on_pointer(pointer, "KsStreamPointerLock", false, |stream, world| {
-            let it = world.pointers.get(pointer.0).ok_or(Refusal::Invalid)?;
-            let pin = world.pins.get(it.pin).ok_or(Refusal::Invalid)?;
-            if pin.descriptor.is(PinFlag::GenerateMappings) {
-                let dma = world.devices.get(pin.device).is_some_and(|it| it.dma);
-                let broken = (!dma).then(|| {
-                    format!(
-                        "{} generates mappings, and no DMA adapter was registered",
-                        PinId(it.pin).subject()
-                    )
-                });
-                let (rule, about) = (RuleId::KS_DEV_007, PinId(it.pin).subject());
-                stream.judge(rule, about, "KsDeviceRegisterAdapterObject", broken);
-            }
-            // What is locked is not cancelled yet: it stays locked.
-            let held = it.locked;
-            let stays = |frame: &u32| world.frames.get(*frame).is_some_and(|it| held || !it.cancel);
-            let frame = it.frame.filter(stays);
-            let Some(it) = world.pointers.get_mut(pointer.0) else { return Err(Refusal::Invalid) };
-            it.failed = frame.is_none();
-            let frame = frame.ok_or(Refusal::NotReady)?;
-            if !it.locked {
-                it.locked = true;
-                let frame = FrameId(frame).subject();
-                stream.log.emit(pointer.subject(), What::PointerLocked { frame });
-            }
-            Ok(())
-        })
+        let stream = self.stream()?;
+        let mut world = stream.world.hold();
+        stream.lock(&mut world, pointer)
     }
 
     /// Unlocks it (`KsStreamPointerUnlock`), and moves on if it ejects the frame.
@@ -255,9 +213,8 @@ impl Services {
             of.clones.push(number);
             of.moves += 1;
             let (pin, frame) = (PinId(pin).subject(), FrameId(frame).subject());
-            stream
-                .log
-                .emit(PointerId(number).subject(), What::PointerCloned { pin, frame, locked });
+            let subject = PointerId(number).subject();
+            stream.note(subject, || What::PointerCloned { pin, frame, locked });
             Ok(PointerId(number))
         })
     }
@@ -266,8 +223,7 @@ impl Services {
     pub fn delete_pointer(&self, pointer: PointerId) -> Answer<()> {
         let (stream, place) = (self.stream()?, "KsStreamPointerDelete");
         let mut world = stream.world.hold();
-        stream.judge_pointer(&world, pointer, place)?;
-        let it = world.pointers.get(pointer.0).ok_or(Refusal::Invalid)?;
+        let it = stream.judge_pointer(&world, pointer, place)?;
         let edge = it.kind != PointerKind::Clone;
         let broken =
             edge.then(|| format!("a driver deleted {}, which is an edge", pointer.subject()));
@@ -292,26 +248,23 @@ impl Services {
     /// Writes to a frame through a locked pointer.
     pub fn write(&self, pointer: PointerId, offset: u32, bytes: &[u8]) -> Answer<()> {
         let stream = self.stream()?;
-        let (memory, word) = {
+        let word = {
             let mut world = stream.world.hold();
             let (frame, word) = stream.reach(&world, pointer, "KSSTREAM_HEADER.Data")?;
             stream.judge_write(&mut world, pointer, frame, offset, bytes.len())?;
-            let device = world.devices.get(self.device.0).ok_or(Refusal::Invalid)?;
-            (device.memory.clone(), word)
+            word
         };
-        memory.write(word, offset, bytes).then_some(()).ok_or(Refusal::Invalid)
+        self.memory.write(word, offset, bytes).then_some(()).ok_or(Refusal::Invalid)
     }
 
     /// Reads from a frame through a locked pointer.
     pub fn read(&self, pointer: PointerId, offset: u32, into: &mut [u8]) -> Answer<()> {
-        let (memory, word) = {
+        let (_, word) = {
             let stream = self.stream()?;
             let world = stream.world.hold();
-            let (_, word) = stream.reach(&world, pointer, "KSSTREAM_HEADER.Data")?;
-            let device = world.devices.get(self.device.0).ok_or(Refusal::Invalid)?;
-            (device.memory.clone(), word)
+            stream.reach(&world, pointer, "KSSTREAM_HEADER.Data")?
         };
-        memory.read(word, offset, into).then_some(()).ok_or(Refusal::Invalid)
+        self.memory.read(word, offset, into).then_some(()).ok_or(Refusal::Invalid)
     }
 
     /// Where a frame's memory is, for the hardware (`KsStreamPointerGetMdl`); none, if the pointer
@@ -319,8 +272,7 @@ impl Services {
     pub fn memory_of(&self, pointer: PointerId) -> Option<usize> {
         let (stream, place) = (self.stream().ok()?, "KsStreamPointerGetMdl");
         let world = stream.world.hold();
-        stream.judge_pointer(&world, pointer, place).ok()?;
-        let it = world.pointers.get(pointer.0)?;
+        let it = stream.judge_pointer(&world, pointer, place).ok()?;
         let broken = (!it.locked)
             .then(|| format!("a driver asked {} for its memory, not locked", pointer.subject()));
         stream.judge(RuleId::KS_PTR_009, pointer.subject(), place, broken);
@@ -355,14 +307,75 @@ impl Services {
 }
 
 impl Stream {
+    /// Does something with a pointer that is there, from where that may be done.
+    fn on_pointer<T>(
+        &self,
+        world: &mut World,
+        (pointer, place, moves): (PointerId, &'static str, bool),
+        body: impl FnOnce(&mut World) -> Answer<T>,
+    ) -> Answer<T> {
+        self.judge_pointer(world, pointer, place)?;
+        self.judge_queue(world, pointer, place, moves)?;
+        let answer = body(world);
+        self.wake(world);
+        answer
+    }
+
+    fn edge(&self, world: &mut World, edge: u32, lock: bool) -> Option<PointerId> {
+        let pointer = PointerId(edge);
+        self.judge_queue(world, pointer, "KsPinGetLeadingEdgeStreamPointer", false).ok()?;
+        world.pointers.get(edge)?.frame?;
+        if lock {
+            self.lock(world, pointer).ok()?;
+        }
+        Some(pointer)
+    }
+
+    fn lock(&self, world: &mut World, pointer: PointerId) -> Answer<()> {
+        self.on_pointer(world, (pointer, "KsStreamPointerLock", false), |world| {
+            let it = world.pointers.get(pointer.0).ok_or(Refusal::Invalid)?;
+            let pin = world.pins.get(it.pin).ok_or(Refusal::Invalid)?;
+            if pin.descriptor.is(PinFlag::GenerateMappings) {
+                let dma = world.devices.get(pin.device).is_some_and(|it| it.dma);
+                let broken = (!dma).then(|| {
+                    format!(
+                        "{} generates mappings, and no DMA adapter was registered",
+                        PinId(it.pin).subject()
+                    )
+                });
+                let (rule, about) = (RuleId::KS_DEV_007, PinId(it.pin).subject());
+                self.judge(rule, about, "KsDeviceRegisterAdapterObject", broken);
+            }
+            // What is locked is not cancelled yet: it stays locked.
+            let held = it.locked;
+            let stays = |frame: &u32| world.frames.get(*frame).is_some_and(|it| held || !it.cancel);
+            let frame = it.frame.filter(stays);
+            let Some(it) = world.pointers.get_mut(pointer.0) else { return Err(Refusal::Invalid) };
+            it.failed = frame.is_none();
+            let frame = frame.ok_or(Refusal::NotReady)?;
+            if !it.locked {
+                it.locked = true;
+                let frame = FrameId(frame).subject();
+                self.note(pointer.subject(), || What::PointerLocked { frame });
+            }
+            Ok(())
+        })
+    }
+
     /// Entry rule: a pointer that was deleted is not used.
-    fn judge_pointer(&self, world: &World, pointer: PointerId, place: &'static str) -> Answer<()> {
-        let there = world.pointers.get(pointer.0).is_some();
-        if there || world.pointers.was(pointer.0) {
-            let broken = (!there).then(|| format!("{} was used after its end", pointer.subject()));
+    fn judge_pointer<'a>(
+        &self,
+        world: &'a World,
+        pointer: PointerId,
+        place: &'static str,
+    ) -> Answer<&'a Pointer> {
+        let found = world.pointers.get(pointer.0);
+        if found.is_some() || world.pointers.was(pointer.0) {
+            let gone = found.is_none();
+            let broken = gone.then(|| format!("{} was used after its end", pointer.subject()));
             self.judge(RuleId::KS_PTR_004, pointer.subject(), place, broken);
         }
-        there.then_some(()).ok_or(Refusal::Invalid)
+        found.ok_or(Refusal::Invalid)
     }
 
     /// Entry rules: a cancel callback leaves the queue alone, and a filter that processes leaves
@@ -380,9 +393,7 @@ impl Stream {
             self.judge(RuleId::KS_PTR_007, pointer.subject(), place, Some(broken));
             return Err(Refusal::Deadlock);
         }
-        let pin = world.pointers.get(pointer.0).and_then(|it| world.pins.get(it.pin));
-        let filter = pin.and_then(|it| world.filters.get(it.filter));
-        if moves && filter.is_some_and(|it| it.descriptor.is_centric()) {
+        if moves && world.pin_behind(pointer).is_some_and(|it| it.centric) {
             let inside = entry == Some(Entry::FilterProcess);
             let broken = inside.then(|| {
                 format!("a filter's process routine moved {} with {place}", pointer.subject())
@@ -402,8 +413,7 @@ impl Stream {
         pointer: PointerId,
         place: &'static str,
     ) -> Answer<(u32, usize)> {
-        self.judge_pointer(world, pointer, place)?;
-        let it = world.pointers.get(pointer.0).ok_or(Refusal::Invalid)?;
+        let it = self.judge_pointer(world, pointer, place)?;
         let subject = pointer.subject();
         let unchecked = (!it.locked && it.failed)
             .then(|| format!("data was used through {subject}, whose lock had failed"));
@@ -444,7 +454,7 @@ impl Stream {
             && it.locked
         {
             it.locked = false;
-            self.log.emit(PointerId(pointer).subject(), What::PointerUnlocked {});
+            self.note(PointerId(pointer).subject(), || What::PointerUnlocked {});
         }
         self.cancel_later(world, frame);
     }
@@ -454,7 +464,10 @@ impl Stream {
         let Some(frame) = frame else { return };
         let wanted = world.frames.get(frame).is_some_and(|it| it.cancel);
         if wanted && locked_by(world, frame).is_none() {
-            world.jobs.push_back(Job::Cancel(frame));
+            let job = Job::Cancel(frame);
+            if !world.jobs.contains(&job) {
+                world.jobs.push_back(job);
+            }
             self.wake(world);
         }
     }
@@ -519,7 +532,7 @@ impl Stream {
             pin.clones.retain(|it| *it != pointer);
             pin.moves += 1;
         }
-        self.log.emit(PointerId(pointer).subject(), What::PointerDeleted { forced });
+        self.note(PointerId(pointer).subject(), || What::PointerDeleted { forced });
         if let Some(frame) = it.frame {
             if let Some(it) = world.frames.get_mut(frame) {
                 it.clones -= 1;

@@ -7,8 +7,9 @@
 
 use crate::describe::PinFlag;
 use crate::funnel::Entry;
+use crate::lock::Held;
 use crate::minidriver::ProcessPin;
-use crate::mutex::Mutex;
+use crate::mutex::{Mutex, Owner};
 use crate::pin::Pin;
 use crate::services::Services;
 use crate::stream::Stream;
@@ -53,6 +54,11 @@ impl Pin {
         if runs { State::Run } else { State::Pause }
     }
 
+    /// Who processes its data: it, or its filter.
+    fn processor(&self, number: u32) -> Job {
+        if self.centric { Job::Filter(self.filter) } else { Job::Pin(number) }
+    }
+
     /// Whether it may be processed.
     fn flows(&self) -> bool {
         self.client >= self.least() && self.state >= self.least() && self.gate.1 == 0
@@ -73,18 +79,16 @@ impl World {
 
     /// A filter is due if each of its pins has data, or some where that is enough.
     fn filter_due(&self, filter: u32) -> bool {
-        let pins: Vec<&Pin> =
-            self.pins.iter().map(|(_, it)| it).filter(|it| it.filter == filter).collect();
-        let some = pins.iter().any(|it| it.descriptor.is(PinFlag::SomeFramesRequiredForProcessing));
-        let ready = |it: &&Pin| {
+        let pins = || self.pins_of(filter).iter().filter_map(|it| self.pins.get(it.0));
+        let some = pins().any(|it| it.descriptor.is(PinFlag::SomeFramesRequiredForProcessing));
+        let ready = |it: &Pin| {
             self.has_data(it) || it.descriptor.is(PinFlag::FramesNotRequiredForProcessing)
         };
-        let any_runs = pins
-            .iter()
+        let any_runs = pins()
             .any(|it| it.descriptor.is(PinFlag::ProcessIfAnyInRunState) && it.state == State::Run);
-        !pins.is_empty()
-            && (pins.iter().all(|it| it.flows()) || any_runs)
-            && if some { pins.iter().any(ready) } else { pins.iter().all(ready) }
+        pins().next().is_some()
+            && (pins().all(Pin::flows) || any_runs)
+            && if some { pins().any(ready) } else { pins().all(ready) }
             && self.filters.get(filter).is_some_and(|it| self.started(it.device).is_ok())
     }
 
@@ -92,26 +96,27 @@ impl World {
     fn progress(&self, pins: &[PinId]) -> u64 {
         pins.iter().filter_map(|it| self.pins.get(it.0)).map(|it| it.moves).sum()
     }
-
-    /// Who processes a pin's data: it, or its filter.
-    pub(crate) fn processor(&self, pin: &Pin, number: u32) -> Job {
-        let filter = self.filters.get(pin.filter);
-        let centric = filter.is_some_and(|it| it.descriptor.is_centric());
-        if centric { Job::Filter(pin.filter) } else { Job::Pin(number) }
-    }
 }
 
 impl Stream {
-    /// A pin's data is to be processed.
-    pub(crate) fn want(&self, world: &mut World, pin: u32) {
+    /// A pin's data is to be processed. Who calls this wakes those who work.
+    pub(crate) fn want(world: &mut World, pin: u32) {
         let Some(it) = world.pins.get(pin) else { return };
-        let job = world.processor(it, pin);
+        let job = it.processor(pin);
         let there = match job {
             Job::Pin(_) => it.descriptor.dispatch.contains(&Entry::PinProcess),
             Job::Filter(_) | Job::Cancel(_) => true,
         };
         if there && !world.jobs.contains(&job) {
             world.jobs.push_back(job);
+        }
+    }
+
+    /// The same, for somebody whom nobody waits for: who works looks, and nobody else does.
+    fn want_now(&self, world: &mut World, pin: u32) {
+        let before = world.jobs.len();
+        Self::want(world, pin);
+        if world.jobs.len() != before {
             self.host.ring(&self.bell);
         }
     }
@@ -120,52 +125,56 @@ impl Stream {
     pub(crate) fn processing_of(&self, pin: PinId) -> Option<Mutex> {
         let world = self.world.hold();
         let it = world.pins.get(pin.0)?;
-        world.processor(it, pin.0).processor().map(Mutex::Processing)
+        it.processor(pin.0).processor().map(Mutex::Processing)
     }
 
     /// Runs the first job whose mutex is free.
-    pub(crate) fn try_job(&self, at: &mut Passive) -> bool {
+    pub(crate) fn try_job(&self, at: &mut Passive, mut world: Held<'_, World>) -> bool {
+        let Some(job) = self.next_job(&mut world) else { return false };
+        match job {
+            Job::Pin(pin) => self.process_pin(at, world, PinId(pin)),
+            Job::Filter(filter) => self.process_filter(at, world, FilterId(filter)),
+            Job::Cancel(frame) => {
+                drop(world);
+                self.cancel(at, frame);
+            }
+        }
+        true
+    }
+
+    /// Takes out the first job whose mutex is free, and takes that.
+    fn next_job(&self, world: &mut World) -> Option<Job> {
         let mut place = 0;
         loop {
-            let Some(job) = self.world.hold().jobs.get(place).copied() else { return false };
-            let Some(subject) = job.processor() else {
-                self.drop_job(job);
-                if let Job::Cancel(frame) = job {
-                    self.cancel(at, frame);
-                }
-                return true;
-            };
-            let Some(_held) = self.try_take(Mutex::Processing(subject)) else {
-                place += 1; // Somebody else is at it: the next one may be free.
-                continue;
-            };
-            self.drop_job(job);
-            match job {
-                Job::Pin(pin) => self.process_pin(at, PinId(pin)),
-                Job::Filter(filter) => self.process_filter(at, FilterId(filter)),
-                Job::Cancel(_) => (),
+            let job = *world.jobs.get(place)?;
+            let mutex = job.processor().map(Mutex::Processing);
+            if mutex.is_none_or(|it| self.grab(world, it, Owner::class())) {
+                return world.jobs.remove(place);
             }
-            return true;
+            place += 1; // Somebody else is at it: the next one may be free.
         }
     }
 
-    fn drop_job(&self, job: Job) {
-        self.world.hold().jobs.retain(|it| *it != job);
+    /// Processes a pin, if it is due; its mutex is taken, and is released.
+    fn process_pin(&self, at: &mut Passive, mut world: Held<'_, World>, pin: PinId) {
+        let mutex = Mutex::Processing(pin.subject());
+        let due = world.pin_due(pin.0);
+        let call = due.then(|| world.pin_call(pin, Entry::PinProcess)).flatten();
+        let Some((driver, view, true)) = call else {
+            return self.release(&mut world, mutex);
+        };
+        let before = world.progress(&[pin]);
+        let dispatch =
+            world.pin(pin).is_ok_and(|it| it.descriptor.is(PinFlag::DispatchLevelProcessing));
+        drop(world);
+        driver.process_pin(self, at, (&view, dispatch), |world, answer| {
+            self.end_pin(world, pin, before, answer);
+            self.release(world, mutex);
+        });
     }
 
-    fn process_pin(&self, at: &mut Passive, pin: PinId) {
-        let (call, before, dispatch) = {
-            let world = self.world.hold();
-            if !world.pin_due(pin.0) {
-                return;
-            }
-            let dispatch =
-                world.pin(pin).is_ok_and(|it| it.descriptor.is(PinFlag::DispatchLevelProcessing));
-            (world.pin_call(pin, Entry::PinProcess), world.progress(&[pin]), dispatch)
-        };
-        let Some((driver, view, true)) = call else { return };
-        let answer = driver.process_pin(at, &view, dispatch);
-        let mut world = self.world.hold();
+    /// What became of it.
+    fn end_pin(&self, world: &mut World, pin: PinId, before: u64, answer: Answer<()>) {
         let moved = world.progress(&[pin]) != before;
         let due = world.pin_due(pin.0);
         let Some(it) = world.pins.get_mut(pin.0) else { return };
@@ -173,9 +182,9 @@ impl Stream {
         it.idle = answer.is_ok() && !moved;
         it.waits = self.judge_process(pin.subject(), entry, answer, idle && !moved);
         if !it.waits && due {
-            self.want(&mut world, pin.0);
+            Self::want(world, pin.0);
         }
-        self.wake(&mut world);
+        self.wake(world);
     }
 
     /// Entry rule: success is progress. Answers whether the driver is to be asked before it is
@@ -200,35 +209,41 @@ impl Stream {
         stands // A driver that stands still would be called for ever.
     }
 
-    fn process_filter(&self, at: &mut Passive, filter: FilterId) {
-        let (driver, mut list, before, dispatch) = {
-            let mut world = self.world.hold();
-            if !world.filter_due(filter.0) {
-                return;
-            }
-            let dispatch = world.filter(filter).is_ok_and(|it| it.descriptor.dispatch_level);
-            let Some(driver) = world.driver_of(filter.0) else { return };
-            let pins = world.pins_of(filter.0);
-            let before = world.progress(&pins);
-            (driver, self.lock_edges(&mut world, &pins), before, dispatch)
+    /// Processes a filter, if it is due; its mutex is taken, and is released.
+    fn process_filter(&self, at: &mut Passive, mut world: Held<'_, World>, filter: FilterId) {
+        let mutex = Mutex::Processing(filter.subject());
+        let due = world.filter_due(filter.0);
+        let Some(driver) = due.then(|| world.driver_of(filter.0)).flatten() else {
+            return self.release(&mut world, mutex);
         };
+        let dispatch = world.filter(filter).is_ok_and(|it| it.descriptor.dispatch_level);
+        let pins = world.pins_of(filter.0).to_vec();
+        let before = world.progress(&pins);
+        let mut list = self.lock_edges(&mut world, &pins);
+        drop(world);
         let answer = driver.process_filter(at, filter, dispatch, &mut list);
         let mut world = self.world.hold();
         for it in &list {
             self.unlock_edge(&mut world, it, answer);
         }
+        self.end_filter(&mut world, filter, before, answer);
+        self.release(&mut world, mutex);
+    }
+
+    /// What became of it.
+    fn end_filter(&self, world: &mut World, filter: FilterId, before: u64, answer: Answer<()>) {
         let pins = world.pins_of(filter.0);
-        let moved = world.progress(&pins) != before;
+        let (moved, first) = (world.progress(pins) != before, pins.first().copied());
         let due = world.filter_due(filter.0);
         let Some(it) = world.filters.get_mut(filter.0) else { return };
         let (idle, entry) = (it.idle, Entry::FilterProcess);
         it.idle = answer.is_ok() && !moved;
         it.waits = self.judge_process(filter.subject(), entry, answer, idle && !moved);
         let again = !it.waits && due;
-        if let Some(pin) = pins.first().filter(|_| again) {
-            self.want(&mut world, pin.0);
+        if let Some(pin) = first.filter(|_| again) {
+            Self::want(world, pin.0);
         }
-        self.wake(&mut world);
+        self.wake(world);
     }
 
     /// Locks the leading edges of a filter's pins, for its process routine.
@@ -240,7 +255,7 @@ impl Stream {
             let Some(frame) = it.frame else { continue };
             it.locked = true;
             let frame = crate::words::FrameId(frame).subject();
-            self.log.emit(PointerId(pointer).subject(), What::PointerLocked { frame });
+            self.note(PointerId(pointer).subject(), || What::PointerLocked { frame });
             list.push(ProcessPin {
                 pin: *pin,
                 pointer: PointerId(pointer),
@@ -281,23 +296,24 @@ impl Stream {
         stalled
     }
 
+    /// The pointer whose time is over, if there is one: that is not due any more.
+    pub(crate) fn overdue(&self, world: &mut World) -> Option<u32> {
+        let (due, pointer) = *world.timers.first()?;
+        if due > self.host.now() {
+            return None;
+        }
+        world.timers.remove(&(due, pointer));
+        Some(pointer)
+    }
+
     /// Tells a driver whose pointer's time is over.
-    pub(crate) fn try_timer(&self, at: &mut Passive) -> bool {
-        let (driver, pin, pointer) = {
-            let mut world = self.world.hold();
-            let now = self.host.now();
-            let Some((due, pointer)) = world.timers.first().copied() else { return false };
-            if due > now {
-                return false;
-            }
-            world.timers.remove(&(due, pointer));
-            let Some(pin) = world.pointers.get(pointer).map(|it| it.pin) else { return true };
-            let device = world.pins.get(pin).map(|it| it.device);
-            let Some(device) = device.and_then(|it| world.devices.get(it)) else { return true };
-            (device.driver.clone(), PinId(pin), PointerId(pointer))
-        };
-        driver.pointer_timed_out(at, pin, pointer);
-        true
+    pub(crate) fn time_out(at: &mut Passive, world: Held<'_, World>, pointer: u32) {
+        let Some(pin) = world.pointers.get(pointer).map(|it| it.pin) else { return };
+        let device = world.pins.get(pin).map(|it| it.device);
+        let Some(device) = device.and_then(|it| world.devices.get(it)) else { return };
+        let driver = device.driver.clone();
+        drop(world);
+        driver.pointer_timed_out(at, PinId(pin), PointerId(pointer));
     }
 }
 
@@ -318,7 +334,7 @@ impl Services {
             it.waits = false;
             it.idle = false;
         }
-        stream.want(&mut world, pin.0);
+        stream.want_now(&mut world, pin.0);
         Ok(())
     }
 
@@ -329,9 +345,8 @@ impl Services {
         let it = world.filters.get_mut(filter.0).ok_or(Refusal::Invalid)?;
         it.waits = false;
         it.idle = false;
-        let pins = world.pins_of(filter.0);
-        if let Some(pin) = pins.first() {
-            stream.want(&mut world, pin.0);
+        if let Some(pin) = world.pins_of(filter.0).first().copied() {
+            stream.want_now(&mut world, pin.0);
         }
         Ok(())
     }
@@ -370,7 +385,7 @@ impl Services {
         stream.judge(RuleId::KS_PROC_006, pin.subject(), place, broken);
         it.gate = changed.map_err(|_| Refusal::Invalid)?;
         if it.gate.1 == 0 {
-            stream.want(&mut world, pin.0);
+            stream.want_now(&mut world, pin.0);
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! about; here is what belongs to none.
 
 use crate::funnel::Entry;
+use crate::memory::{FrameMemory, MemoryKind};
 use crate::stream::Stream;
 use crate::words::{Answer, DeviceId, Refusal};
 use crate::world::Block;
@@ -15,6 +16,8 @@ use std::sync::{Arc, Weak};
 pub struct Services {
     pub(crate) stream: Weak<Stream>,
     pub(crate) device: DeviceId,
+    /// The memory of its frames.
+    pub(crate) memory: Arc<dyn FrameMemory>,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) log: Arc<Log>,
 }
@@ -67,12 +70,7 @@ impl Services {
 
     /// Makes memory (`ExAllocatePool2`): what is made inside a call of an allocator's entry is
     /// that allocator's.
-    pub fn make_memory(
-        &self,
-        bytes: u32,
-        alignment: u32,
-        kind: crate::memory::MemoryKind,
-    ) -> Option<usize> {
+    pub fn make_memory(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
         let stream = self.stream().ok()?;
         let memory = stream.memory_of(self.device.0)?;
         let word = memory.make(bytes, alignment, kind)?;

@@ -146,7 +146,7 @@ impl Stream {
                 self.feed(&mut world, pin.0);
             }
             if to >= least {
-                self.want(&mut world, pin.0);
+                Self::want(&mut world, pin.0);
             }
             self.wake(&mut world);
         }
@@ -222,8 +222,8 @@ impl Stream {
         let me = flight::current_thread();
         // One that never returns is a stuck wait, which is named.
         let _ = self.act_when(at, pin.subject(), None, what, |world| {
-            let mut others = world.inside.iter().filter(|(thread, _)| **thread != me);
-            let busy = others.any(|(_, calls)| calls.iter().any(|it| it.pin == Some(pin.0)));
+            let mut calls = world.inside.iter();
+            let busy = calls.any(|it| it.thread != me && it.pin == Some(pin.0));
             (!busy).then_some(())
         });
     }
@@ -254,8 +254,7 @@ impl Stream {
             self.point(&mut world, edge, None);
             world.timers.retain(|(_, of)| *of != edge);
         }
-        let mine = world.frames.iter().filter(|(_, it)| it.pin == pin.0);
-        let mine: Vec<u32> = mine.map(|(number, _)| number).collect();
+        let mine: Vec<u32> = world.frames_of(pin.0).map(|(number, _)| number).collect();
         let mut flushed = 0;
         for frame in mine {
             let Some(it) = world.frames.get_mut(frame) else { continue };

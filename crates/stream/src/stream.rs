@@ -48,7 +48,12 @@ impl Stream {
     /// Runs one job: a pin or filter that is to be processed, a cancelled frame, a pointer whose
     /// time is over. Answers whether it did.
     pub fn work(&self, at: &mut Passive) -> bool {
-        self.try_timer(at) || self.try_job(at)
+        let mut world = self.world.hold();
+        match self.overdue(&mut world) {
+            Some(pointer) => Self::time_out(at, world, pointer),
+            None => return self.try_job(at, world),
+        }
+        true
     }
 
     /// When [`Stream::work`] has something to do next that waits for a time.
@@ -73,7 +78,14 @@ impl Stream {
     }
 
     /// Something changed: whoever waits looks again, and so does who works.
+    #[inline]
     pub(crate) fn wake(&self, world: &mut World) {
+        if !world.waiting.is_empty() || !world.jobs.is_empty() {
+            self.ring(world);
+        }
+    }
+
+    fn ring(&self, world: &mut World) {
         for ticket in world.waiting.drain(..) {
             self.host.ring(&ticket);
         }
@@ -127,6 +139,14 @@ impl Stream {
             }
             Woken::Rung | Woken::Over => Refused::Stuck,
         })
+    }
+
+    /// Says that something happened. What is said for nobody is not made up.
+    #[inline]
+    pub(crate) fn note(&self, subject: Subject, what: impl FnOnce() -> What) {
+        if self.log.keeps() {
+            self.log.emit(subject, what());
+        }
     }
 
     /// Judges a rule that binds drivers.

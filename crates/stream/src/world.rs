@@ -6,6 +6,7 @@
 //! 2. A frame that is queued is in the queue of its pin, once; no other is.
 //! 3. A frame's count of clones is that of the clones that point to it.
 //! 4. An edge points into its pin's queue, or nowhere.
+//! 5. A pin lists its frames and a filter its pins, by number.
 
 use crate::allocator::Allocator;
 use crate::bag::Bags;
@@ -13,12 +14,13 @@ use crate::device::Device;
 use crate::filter::Filter;
 use crate::frame::{Frame, Place};
 use crate::funnel::Inside;
-use crate::mutex::{Mutex, Owner};
+use crate::mutex::Owners;
 use crate::pending::Pending;
 use crate::pin::Pin;
 use crate::pointer::{Pointer, PointerKind};
 use crate::process::Job;
 use crate::store::Store;
+use crate::words::PinId;
 use flight::{Subject, Ticket};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -31,9 +33,9 @@ pub(crate) struct World {
     pub(crate) allocators: Store<Allocator>,
     pub(crate) frames: Store<Frame>,
     pub(crate) pointers: Store<Pointer>,
-    pub(crate) mutexes: BTreeMap<Mutex, Owner>,
-    /// The calls that threads are in, the last one innermost.
-    pub(crate) inside: BTreeMap<u32, Vec<Inside>>,
+    pub(crate) mutexes: Owners,
+    /// The calls that threads are in, a thread's last one innermost.
+    pub(crate) inside: Vec<Inside>,
     /// What is due.
     pub(crate) jobs: VecDeque<Job>,
     /// When the time of which pointer is over.
@@ -66,11 +68,6 @@ pub(crate) struct Block {
 }
 
 impl World {
-    /// A thread is in a call.
-    pub(crate) fn enter(&mut self, thread: u32, inside: Inside) {
-        self.inside.entry(thread).or_default().push(inside);
-    }
-
     /// The memory of drivers that is so, in the order in which it was made.
     pub(crate) fn blocks_that(&self, is: impl Fn(&Block) -> bool) -> Vec<usize> {
         let some = self.blocks.iter().filter(|(_, it)| is(it));
@@ -81,7 +78,7 @@ impl World {
 
     /// The call a thread is in.
     pub(crate) fn inside(&self, thread: u32) -> Option<Inside> {
-        self.inside.get(&thread)?.last().copied()
+        self.inside.iter().rfind(|it| it.thread == thread).copied()
     }
 
     /// Checks the invariants of everything that is alive.
@@ -103,6 +100,9 @@ impl World {
             let Some(pin) = self.pins.get(it.pin) else {
                 return Err(format!("frame {number} has no pin"));
             };
+            if !pin.frames.contains(&number) {
+                return Err(format!("frame {number} is not in the list of its pin"));
+            }
             let queued = pin.queue.iter().filter(|other| **other == number).count();
             if queued != usize::from(it.place == Place::Queued) {
                 return Err(format!("frame {number} is {:?} and queued {queued} times", it.place));
@@ -113,8 +113,15 @@ impl World {
             }
         }
         for (number, it) in self.pins.iter() {
-            if self.filters.get(it.filter).is_none() {
+            let Some(filter) = self.filters.get(it.filter) else {
                 return Err(format!("pin {number} has no filter"));
+            };
+            if !filter.pins.contains(&PinId(number)) {
+                return Err(format!("pin {number} is not in the list of its filter"));
+            }
+            let sorted = filter.pins.is_sorted() && it.frames.is_sorted();
+            if !sorted || it.frames.iter().any(|frame| self.frames.get(*frame).is_none()) {
+                return Err(format!("a list of pin {number} or of its filter is not in order"));
             }
         }
         for (number, it) in self.filters.iter() {

@@ -1,5 +1,5 @@
-//! `pairs [packet-|callback-]off|verifier COUNT`: does so many pairs, packets, or pairs of a
-//! user-mode driver, and nothing else. The test command counts its instructions.
+//! `pairs [packet-|callback-|frame-]off|verifier COUNT`: does so many pairs, packets, pairs of a
+//! user-mode driver, or frames, and nothing else. The test command counts its instructions.
 #![forbid(unsafe_code)]
 
 use cost::Counted;
@@ -14,11 +14,13 @@ fn main() -> ExitCode {
         Some("packet-verifier") => Some((Counted::Packet, true)),
         Some("callback-off") => Some((Counted::Callback, false)),
         Some("callback-verifier") => Some((Counted::Callback, true)),
+        Some("frame-off") => Some((Counted::Frame, false)),
+        Some("frame-verifier") => Some((Counted::Frame, true)),
         _ => None,
     };
     let count = arguments.next().and_then(|it| it.parse().ok());
     let (Some((what, verifier)), Some(count)) = (what, count) else {
-        eprintln!("pairs [packet-|callback-]off|verifier COUNT");
+        eprintln!("pairs [packet-|callback-|frame-]off|verifier COUNT");
         return ExitCode::from(2);
     };
     match cost::count(what, verifier, count) {

@@ -1,8 +1,5 @@
 //! A test-pattern capture source, with an allocator of its own or with the default one, and
 //! flights of it.
-#![expect(clippy::unwrap_used, reason = "tests")]
-#![allow(dead_code, reason = "each test uses a part of it")]
-#![expect(clippy::disallowed_types, reason = "a driver has locks of its own")]
 
 use flight::{Crew, Dispatch, Event, Free, Log, Passive, RuleId, Stepped, Ticket, What, Who};
 use std::collections::{BTreeMap, VecDeque};
@@ -134,11 +131,6 @@ impl Source {
 
     fn hook(&self, entry: Entry, pin: PinId) -> Answer<()> {
         (self.hook)(self, entry, pin)
-    }
-
-    /// The clones that the hardware has.
-    pub(crate) fn flying(&self) -> Vec<PointerId> {
-        self.inner().flying.iter().map(|it| it.1).collect()
     }
 
     /// The driver forgets its clones.

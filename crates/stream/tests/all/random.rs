@@ -1,9 +1,6 @@
 //! Random lives: two clients do what they like, and everything stays in order.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
-use common::*;
+use crate::source::*;
 use flight::{Event, Kind, Passive, RuleId};
 use std::sync::Arc;
 use stream::*;

@@ -1,10 +1,7 @@
 //! Every way a flight can be cut short, at every call of the driver: nothing is alive afterwards,
 //! and an allocator is deleted once if and only if it was initialised.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
-use common::*;
+use crate::source::*;
 use flight::{Event, Passive, RuleId};
 use std::sync::Arc;
 use stream::*;

@@ -1,8 +1,6 @@
 //! Whole flights of a test-pattern source.
 
-mod common;
-
-use common::*;
+use crate::source::*;
 use flight::{Event, What};
 use stream::*;
 

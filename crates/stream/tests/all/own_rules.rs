@@ -1,10 +1,7 @@
 //! The rules that bind the class driver itself: each is judged in a flight, kept there, and
 //! broken by the same trace with one event changed.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
-use common::*;
+use crate::source::*;
 use flight::{Event, RuleId, Who};
 use std::collections::BTreeSet;
 use stream::*;

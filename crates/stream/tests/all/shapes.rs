@@ -1,10 +1,7 @@
 //! Other shapes of minidrivers: data that goes in, filters that process all their pins, a
 //! trailing edge, injected frames, jumps, dispatch level.
-#![expect(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
-use common::*;
+use crate::source::*;
 use flight::{Irql, RuleId, What};
 use std::sync::Arc;
 use stream::*;

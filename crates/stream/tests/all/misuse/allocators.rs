@@ -1,0 +1,191 @@
+//! Allocators, and the frames they give.
+
+use super::*;
+
+#[test]
+fn an_allocator_that_leaks_or_lies_is_named() {
+    let left =
+        broken_by(
+            true,
+            |_, entry, _| {
+                if entry == Entry::DeleteAllocator { Err(Refusal::Busy) } else { Ok(()) }
+            },
+        );
+    assert_eq!(left, [RuleId::KS_ALLOC_014]);
+    let failed = broken_by(true, |it, entry, _| {
+        if entry == Entry::InitializeAllocator {
+            it.services().make_memory(8, 0, MemoryKind::Paged);
+            return Err(Refusal::NoMemory);
+        }
+        Ok(())
+    });
+    assert_eq!(failed, [RuleId::KS_ALLOC_004]);
+    let late = {
+        let word = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        broken_by(true, move |it, entry, _| {
+            match entry {
+                Entry::InitializeAllocator => {
+                    let made = it.services().make_memory(8, 0, MemoryKind::Paged).unwrap();
+                    word.store(made, std::sync::atomic::Ordering::Relaxed);
+                }
+                Entry::PinClose => {
+                    let word = word.load(std::sync::atomic::Ordering::Relaxed);
+                    it.services().free_memory(word).unwrap();
+                }
+                _ => (),
+            }
+            Ok(())
+        })
+    };
+    assert_eq!(late, [RuleId::KS_ALLOC_014, RuleId::KS_ALLOC_015]);
+}
+
+#[test]
+fn memory_is_not_written_after_its_frame_was_freed() {
+    let word = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let written = broken_by(true, move |it, entry, pin| {
+        match entry {
+            Entry::PinProcess => {
+                if let Some(edge) = it.services().leading_edge(pin, true) {
+                    let data = it.services().memory_of(edge).unwrap();
+                    it.services().write_memory(data, 0, &[1]).unwrap();
+                    word.store(data, std::sync::atomic::Ordering::Relaxed);
+                }
+            }
+            Entry::DeleteAllocator => {
+                let word = word.load(std::sync::atomic::Ordering::Relaxed);
+                assert!(it.services().write_memory(word, 0, &[2]).is_err());
+            }
+            _ => (),
+        }
+        Ok(())
+    });
+    assert_eq!(written, [RuleId::KS_ALLOC_011]);
+}
+
+#[test]
+fn the_default_allocator_is_for_system_memory() {
+    let mut source = Source::new(false);
+    if let Some(FramingForm::Simple(it)) = &mut source.descriptor.filters[0].pins[0].framing {
+        it.system = false;
+    }
+    assert_eq!(broken_in(source, |_, _, _| ()), [RuleId::KS_ALLOC_025]);
+}
+
+/// A driver whose allocator does something else.
+struct Crooked(Source, Bend, std::sync::Mutex<usize>);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bend {
+    NoContext,
+    SharedContext,
+    Short,
+    Crooked,
+    Paged,
+    Twice,
+}
+
+impl Minidriver for Crooked {
+    fn stands_on(&self) -> Option<&dyn Minidriver> {
+        Some(&self.0)
+    }
+
+    fn initialize_allocator(
+        &self,
+        at: &mut Passive,
+        pin: &PinView,
+        framing: &Framing,
+        word: Blank<'_, AllocatorId>,
+    ) -> Answer<DriverAllocator> {
+        match self.1 {
+            Bend::NoContext => Ok(word.fill(0)),
+            Bend::SharedContext => Ok(word.fill(0x77)),
+            _ => self.0.initialize_allocator(at, pin, framing, word),
+        }
+    }
+
+    fn allocate(
+        &self,
+        _allocator: &DriverAllocator,
+        word: Blank<'_, FrameId>,
+    ) -> Option<DriverFrame> {
+        let services = self.0.services();
+        let make = |bytes, kind| services.make_memory(bytes, 15, kind);
+        match self.1 {
+            Bend::NoContext | Bend::SharedContext => {
+                Some(word.fill(make(BYTES, MemoryKind::NonPaged)?))
+            }
+            Bend::Short => Some(word.fill(make(BYTES - 1, MemoryKind::NonPaged)?)),
+            Bend::Paged => Some(word.fill(make(BYTES, MemoryKind::Paged)?)),
+            Bend::Crooked => Some(word.fill(make(BYTES + 1, MemoryKind::NonPaged)? + 1)),
+            Bend::Twice => {
+                // The same for ever.
+                let mut kept = self.2.lock().unwrap();
+                let frame = match *kept {
+                    0 => make(BYTES, MemoryKind::NonPaged)?,
+                    frame => frame,
+                };
+                *kept = frame;
+                Some(word.fill(frame))
+            }
+        }
+    }
+
+    fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
+        let word = frame.word() & !1;
+        let _ = self.0.services().free_memory(word);
+    }
+}
+
+fn crooked(bend: Bend) -> Vec<RuleId> {
+    let (events, _) = fly(0, |run, at| {
+        let mut source = Source::new(true);
+        source.descriptor.filters[0].pins[0].possible = 2;
+        let crooked = Crooked(source, bend, std::sync::Mutex::new(0));
+        let plugged = Plugged { minidriver: Arc::new(crooked), memory: run.memory.clone() };
+        let device = run.stream.add_device(at, plugged).unwrap();
+        let graph = run.open(at, device).unwrap();
+        let other = run.stream.create_pin(at, graph.filter, 0, &format()).unwrap();
+        if bend == Bend::SharedContext {
+            run.stream.connect(at, other, &Wish::default()).unwrap();
+        }
+        let _ = run.stream.set_state(at, graph.pin, State::Acquire);
+        run.stream.remove_device(at, device).unwrap();
+        run.assert_empty();
+    });
+    broken(&events)
+}
+
+#[test]
+fn frames_and_contexts_that_are_not_as_asked_for_are_named() {
+    assert_eq!(crooked(Bend::NoContext), [RuleId::KS_ALLOC_003]);
+    assert_eq!(crooked(Bend::SharedContext), [RuleId::KS_ALLOC_003]);
+    assert_eq!(crooked(Bend::Short), [RuleId::KS_ALLOC_006]);
+    assert_eq!(crooked(Bend::Crooked), [RuleId::KS_ALLOC_006]);
+    assert_eq!(crooked(Bend::Paged), [RuleId::KS_ALLOC_006]);
+    assert_eq!(crooked(Bend::Twice), [RuleId::KS_ALLOC_008]);
+}
+
+#[test]
+fn frames_of_the_other_side_may_be_smaller() {
+    let wish = Wish { user: true, short: true, ..Wish::default() };
+    let fly_it = |copes: bool| {
+        let source = Source::with(false, move |it, entry, pin| {
+            if entry == Entry::PinProcess && !copes {
+                let edge = it.services().leading_edge(pin, true).unwrap();
+                assert!(it.services().write(edge, 0, &pattern(0)).is_err());
+            }
+            Ok(())
+        });
+        let (events, _) = fly(0, |run, at| {
+            let device = run.add(at, source).unwrap();
+            let graph = Graph::open(&run.stream, at, device, &format(), &wish).unwrap();
+            assert_eq!(graph.run(at, 1).unwrap()[0].bytes.len(), BYTES as usize / 2);
+            run.stream.remove_device(at, device).unwrap();
+            run.assert_empty();
+        });
+        broken(&events)
+    };
+    assert_eq!(fly_it(true), []);
+    assert_eq!(fly_it(false), [RuleId::KS_FRAMING_007]);
+}

@@ -1,0 +1,99 @@
+//! Mutexes and waits.
+
+use super::*;
+
+fn control() -> Mutex {
+    Mutex::Control(FilterId(1).subject())
+}
+
+fn device() -> Mutex {
+    Mutex::Device(DeviceId(1).subject())
+}
+
+#[test]
+fn mutexes_are_not_recursive_and_have_an_order() {
+    let again = broken_by(
+        true,
+        once(Entry::PinCreate, |it, _| {
+            assert_eq!(it.services().acquire(control()), Err(Refusal::Deadlock));
+        }),
+    );
+    assert_eq!(again, [RuleId::KS_MUTEX_001]);
+    let order = broken_by(
+        true,
+        once(Entry::PinCreate, |it, _| {
+            assert!(it.services().acquire(device()).is_err());
+        }),
+    );
+    assert_eq!(order, [RuleId::KS_MUTEX_002]);
+    let filter = broken_by(
+        true,
+        once(Entry::FilterCreate, |it, _| {
+            assert!(it.services().acquire(control()).is_err());
+            assert!(it.services().acquire(device()).is_err());
+        }),
+    );
+    assert_eq!(filter, [RuleId::KS_MUTEX_001]);
+    let processing = broken_by(
+        true,
+        once(Entry::PinProcess, |it, _| {
+            assert!(it.services().acquire(control()).is_err());
+        }),
+    );
+    assert_eq!(processing, [RuleId::KS_MUTEX_002, RuleId::KS_MUTEX_003]);
+}
+
+#[test]
+fn mutexes_are_for_passive_level_and_are_released() {
+    let level = broken_by(
+        true,
+        once(Entry::PointerTimedOut, |it, _| {
+            assert!(it.services().acquire(control()).is_err());
+        }),
+    );
+    assert_eq!(level, [RuleId::KS_MUTEX_005]);
+    let kept = broken_by(
+        true,
+        once(Entry::DevicePostStart, |it, _| {
+            it.services().acquire(device()).unwrap();
+        }),
+    );
+    assert_eq!(kept, [RuleId::KS_MUTEX_005]);
+    let released = broken_by(
+        true,
+        once(Entry::DevicePostStart, |it, _| {
+            it.services().acquire(device()).unwrap();
+            assert_eq!(it.services().filters(), Ok(Vec::new()));
+            it.services().release(device()).unwrap();
+        }),
+    );
+    assert_eq!(released, []);
+    let foreign = broken_by(
+        true,
+        once(Entry::DevicePostStart, |it, _| {
+            assert!(it.services().release(device()).is_err());
+            assert!(it.services().filters().is_err());
+            assert!(it.services().create_factory(FilterDescriptor::default()).is_err());
+        }),
+    );
+    let rules = [RuleId::KS_DEV_003, RuleId::KS_MUTEX_004, RuleId::KS_MUTEX_005];
+    assert_eq!(foreign, rules);
+}
+
+#[test]
+fn waiting_is_for_passive_level_and_not_for_allocate() {
+    let dispatch = broken_by(
+        true,
+        once(Entry::PointerTimedOut, |it, _| {
+            assert_eq!(it.services().delay(10), Err(Refusal::Deadlock));
+        }),
+    );
+    assert_eq!(dispatch, [RuleId::WT_LEVEL_001]);
+    let blocks = broken_by(
+        true,
+        once(Entry::Allocate, |it, _| {
+            it.services().delay(10).unwrap();
+        }),
+    );
+    assert_eq!(blocks, [RuleId::KS_ALLOC_007]);
+}

@@ -4,12 +4,17 @@
 //! kernel and of the host, and each call of a driver, is a place where another may go on.
 #![cfg(shuttle)]
 
-use flight::{Event, Passive, RuleId, Who};
+use flight::{Event, Log, Passive, RuleId, What, Who};
+use kernel::power::PowerAction;
 use shuttle::scheduler::RandomScheduler;
 use shuttle::{Config, Runner};
+use softgpu::MemoryPlan;
 use softgpu::format::describe;
+use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use stories::memory::plug_memory;
 use stories::{Wing, run, softgpu, verified};
 use thunk::{Client, Create, Destroy};
 use windtunnel::{Bench, On};
@@ -17,6 +22,8 @@ use windtunnel::{Bench, On};
 /// How many orders there are from each seed; the seeds are drawn from side by side.
 const ORDERS: usize = 2_500;
 const SEEDS: Range<u64> = 1..5;
+/// The same, of a change of power.
+const POWER_ORDERS: usize = 500;
 
 /// Tells a story in many orders, and looks at the events of each.
 fn in_many_orders(
@@ -138,4 +145,63 @@ fn a_planted_destroy_before_its_close_is_found_in_some_orders() {
         FOUND.count(ours.any(|it| it.rule == RuleId::ALLOC_DESTROY_015));
     });
     FOUND.differ(ORDERS);
+}
+
+/// A client has memory paged in while its adapter sleeps and wakes.
+fn pages_and_sleeps() -> Vec<Event> {
+    let make = |log: &Arc<Log>| plug_memory(log, MemoryPlan::default()).0;
+    run(On::Free, make, |wing, at| {
+        let bench = Bench::open(Client::new(&wing.kernel), at).expect("a device");
+        let made = bench.create(at, 2).expect("allocations").allocations;
+        let one = bench.clone();
+        let pages = wing.host.spawn("pages", move |at| {
+            for it in made {
+                one.resident(at, &[it]).expect("it comes");
+            }
+        });
+        wing.kernel.power_down(at, wing.adapter, PowerAction::None);
+        wing.kernel.power_up(at, wing.adapter);
+        wing.host.park(at, &pages, None);
+        bench.close(at, &[]).expect("an end");
+    })
+}
+
+/// Whether something was paged before the power went, and whether something waited for it to come.
+static BEFORE: Orders = Orders::new();
+static WAITED: Orders = Orders::new();
+
+#[test]
+fn paging_work_and_power_meet_in_any_order() {
+    in_many_orders(SEEDS, POWER_ORDERS, pages_and_sleeps, |events| {
+        assert_eq!(verified(&events).findings(), []);
+        let (mut sleeps, mut before, mut waited) = (false, false, false);
+        let mut flying = BTreeSet::new();
+        for event in &events {
+            match &event.what {
+                What::AdapterPowered { state } => {
+                    assert_eq!(
+                        flying,
+                        BTreeSet::new(),
+                        "what the hardware has is lost with its power"
+                    );
+                    sleeps = state == "d3";
+                }
+                What::DdiCall { name, .. } if sleeps => assert_eq!(name, "DxgkDdiSetPowerState"),
+                What::PagingPlanned { .. } => waited |= sleeps,
+                What::PagingSubmitted { paging, .. } => {
+                    flying.insert(*paging);
+                    before |= !waited;
+                }
+                What::PagingEnded { .. } => {
+                    flying.remove(&event.subject);
+                }
+                _ => (),
+            }
+        }
+        BEFORE.count(before);
+        WAITED.count(waited);
+    });
+    let all = POWER_ORDERS * SEEDS.count();
+    BEFORE.differ(all);
+    WAITED.differ(all);
 }

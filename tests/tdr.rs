@@ -10,10 +10,10 @@ use abi::status::STATUS_DEVICE_REMOVED;
 use flight::{Event, Line, Log, Machine, Passive, Ram, RuleId, Ticket, What};
 use kernel::{Handle, Plugged};
 use softgpu::format::{self, Command};
-use softgpu::{Gpu, SoftGpu};
+use softgpu::{Gpu, MemoryPlan, SoftGpu};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use stories::{Wing, flown, good_scenarios, run, softgpu, verified};
+use stories::{Keeper, When, Wing, flown, good_scenarios, run, softgpu, verified};
 use thunk::Client;
 use windtunnel::{Bench, On, Outcome};
 
@@ -314,4 +314,39 @@ fn good_drivers_recover_clean_in_many_orders() {
             }
         }
     }
+}
+
+#[test]
+fn a_driver_that_holds_up_its_own_recovery_is_said_to_be_stuck() {
+    let keeper = Keeper::new(MemoryPlan::default());
+    let events = run(
+        1,
+        |log| keeper.plug(log),
+        |wing, at| {
+            let bench = bench(wing, at);
+            let context = bench.context(at).unwrap();
+            bench.submit(at, context, &[]).unwrap();
+            wing.host.quiet(at);
+            let made = bench.create(at, 1).unwrap().allocations[0];
+            bench.submit(at, context, &[Command::Hang]).unwrap();
+            let held = Ticket::new("something outside");
+            let (on, ticket) = (wing.host.clone(), held.clone());
+            let first = AtomicBool::new(true);
+            keeper.on(When::Pages, move |_, at| {
+                if first.swap(false, SeqCst) {
+                    on.park(at, &ticket, None);
+                }
+                Ok(())
+            });
+            // Nobody can ask the node, and time that passes for ever would help nobody.
+            assert!(bench.resident(at, &[made]).is_err());
+            wing.host.ring(&held);
+            pass(wing, at, 30);
+            assert_eq!(state(&bench, at), D3DKMT_DEVICEEXECUTION_HUNG);
+            bench.close(at, &[context]).unwrap();
+        },
+    );
+    let stuck = verified(&events).findings().iter().any(|it| it.rule == RuleId::WT_STUCK_001);
+    assert!(stuck, "the wait is reported");
+    assert_eq!(called(&events, "DxgkDdiResetEngine"), 1);
 }

@@ -246,6 +246,15 @@ impl Board {
         }
     }
 
+    /// Its power comes: the same, but its fences go on where they were.
+    pub fn wake(&self) {
+        self.gpu.wake();
+        for node in 0..NODES {
+            let over = self.gpu.done(node);
+            self.state().forget(node, over);
+        }
+    }
+
     /// Loses its power: every packet, and every byte of video memory.
     pub fn lose_power(&self) {
         self.gpu.lose_power();

@@ -269,7 +269,7 @@ pub(crate) unsafe extern "win64-unwind" fn set_power_state(
     // It has no children; one that is gone is none of its business.
     if let Some(adapter) = adapter.filter(|_| device == DISPLAY_ADAPTER_HW_ID) {
         if state == PowerDeviceD0 {
-            adapter.board().reset();
+            adapter.board().wake();
         } else {
             adapter.board().lose_power();
         }

@@ -308,19 +308,18 @@ impl Kernel {
         }
     }
 
-    /// Waits until an adapter has no paging work. What nothing could end is given up.
-    pub(crate) fn drain_paging(&self, at: &mut Passive, adapter: Subject) {
+    /// Waits until an adapter has no paging work. What nothing could end is given up. Answers
+    /// whether none is left.
+    pub(crate) fn drain_paging(&self, at: &mut Passive, adapter: Subject) -> bool {
         let number = adapter.number;
-        let over = |it: &World| {
-            let idle = it.memory(number).is_none_or(|it| it.1.planned.is_empty() && !it.1.building);
-            idle && it.pagings.iter().all(|(_, it)| it.adapter != number)
-        };
+        let over = |it: &World| it.pages_nothing(number);
         let what = |_: &World| format!("the paging work of {adapter}");
         while !self.wait_until(at, adapter, what, over) {
             if !self.lose_paging(number) {
-                break; // It was lost before, and that did not help: nothing more can.
+                return false; // It was lost before, and that did not help: nothing more can.
             }
         }
+        true
     }
 
     /// Waits until an adapter's memory is empty, then gives back what the kernel took for it.
@@ -343,6 +342,21 @@ impl Kernel {
                 memory.ram.end_view(address);
             }
         }
+    }
+}
+
+impl World {
+    /// Whether an adapter has no paging work: none is planned, built or on its way.
+    pub(crate) fn pages_nothing(&self, adapter: u32) -> bool {
+        let memory = self.memory(adapter).map(|it| it.1);
+        memory.is_none_or(|it| it.planned.is_empty() && !it.building)
+            && self.pagings.iter().all(|(_, it)| it.adapter != adapter)
+    }
+
+    /// Whether paging work of an adapter waits for packets that are not over.
+    pub(crate) fn pages_behind_packets(&self, adapter: u32) -> bool {
+        let open = |it: &Behind| matches!(it, Behind::Context(..)) && !self.is_over(adapter, *it);
+        self.pagings.iter().any(|(_, it)| it.adapter == adapter && it.behind.iter().any(open))
     }
 }
 

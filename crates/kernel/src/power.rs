@@ -3,17 +3,23 @@
 //! # Invariants
 //!
 //! 1. While an adapter sleeps its gate is closed: nobody is inside its driver, and who wants to
-//!    be waits. While its power changes only paging work is let in.
+//!    be waits. While its power changes only paging work is let in, and what that takes; while
+//!    its driver is told of it, nobody.
 //! 2. Who sleeps has nothing in memory that loses its bytes: it is in the system's memory, and
 //!    comes back to where it was.
+//! 3. What the hardware has when its power goes, it loses. So it has nothing then, and is asked
+//!    for nothing: that is looked at under the pass its driver is told with.
 
-use crate::gate::Class;
+use crate::ddi::Driver;
+use crate::gate::{Class, Keys, Pass};
 use crate::kernel::Kernel;
 use crate::memory::place::Plan;
 use crate::memory::{Place, Spotted};
+use crate::schedule::Node;
 use crate::start::{Adapter, AdapterId};
 use crate::world::World;
 use flight::{Passive, Subject, What};
+use std::sync::Arc;
 
 /// What a driver is told of power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,76 +77,113 @@ pub(crate) enum Power {
     /// It works.
     #[default]
     On,
-    /// Somebody is changing it.
+    /// Somebody is changing it, and the hardware has power: paging work is let in.
     Changing,
+    /// Somebody is changing it, and the hardware has no power, or is about to lose it.
+    Telling,
     /// It sleeps. These had places, and get them back.
     Off(Vec<(u32, Spotted)>),
 }
 
 impl Power {
-    pub(crate) fn is_changing(&self) -> bool {
-        matches!(self, Power::Changing)
+    fn is_changing(&self) -> bool {
+        matches!(self, Power::Changing | Power::Telling)
+    }
+
+    /// Whether the hardware has it: what has none does not move, and is not late.
+    pub(crate) fn is_there(&self) -> bool {
+        matches!(self, Power::On | Power::Changing)
     }
 }
 
 impl Kernel {
     /// Takes the power from an adapter that runs, when its work is done and its memory is saved.
-    /// Answers whether it did: one that sleeps is left alone.
+    /// Answers whether it did: one that sleeps is left alone, and one with paging work that waits
+    /// for packets which nothing could send.
     ///
     /// WINDOWS: at level three the GPU is idle and video memory evicted (documented). What a
     /// segment keeps in standby stays there (our reading).
     pub fn power_down(&self, at: &mut Passive, adapter: AdapterId, action: PowerAction) -> bool {
         let number = adapter.0;
-        let generation = {
-            let world = self.world.hold();
-            let awake = |it: &&Adapter| it.runs() && matches!(it.power, Power::On);
-            let Some(it) = world.adapters.get(number).filter(awake) else { return false };
-            it.driver.generation
-        };
-        let Ok(pass) = self.enter_idle(at, number, generation) else { return false };
-        {
-            let world = &mut *self.world.hold();
-            let it = world.adapters.get_mut(number).filter(|it| it.runs());
-            let Some(it) = it.filter(|it| matches!(it.power, Power::On)) else {
-                pass.leave(world);
-                return false;
-            };
-            it.power = Power::Changing;
-            world.gate.close(number);
+        if !self.close_idle(at, adapter) {
+            return false;
+        }
+        self.rest_nodes(adapter.subject());
+        let mut left = Vec::new();
+        let entered = self.enter_rested(at, adapter, action, &mut left);
+        if let Some((pass, driver)) = &entered {
+            self.tell_power(at, driver, pass, PowerState::D3, action);
+        }
+        let world = &mut *self.world.hold();
+        world.change_power(number, Power::Off(left));
+        if let Some((pass, _)) = entered {
             pass.leave(world);
         }
-        let about = adapter.subject();
-        self.rest_nodes(about);
-        self.drain_paging(at, about);
-        let mut left = Vec::new();
-        // Clients that were in the middle of it may have planned more.
-        while self.plan_sleep(about, action, &mut left) {
-            self.drain_paging(at, about);
-        }
-        self.tell_power(at, adapter, PowerState::D3, action);
-        let mut world = self.world.hold();
-        if let Some(it) = world.adapters.get_mut(number) {
-            it.power = Power::Off(left);
-        }
-        self.wake(&mut world);
+        self.wake(world);
         true
     }
 
     /// Gives an adapter its power back, and everything its place. Answers whether it slept.
     pub fn power_up(&self, at: &mut Passive, adapter: AdapterId) -> bool {
-        let left = {
+        let (left, driver) = {
             let mut world = self.world.hold();
             let Some(it) = world.adapters.get_mut(adapter.0) else { return false };
             let Power::Off(left) = &mut it.power else { return false };
             let left = std::mem::take(left);
-            it.power = Power::Changing;
-            left
+            it.power = Power::Telling;
+            (left, it.driver.clone())
         };
-        self.tell_power(at, adapter, PowerState::D0, PowerAction::None);
+        let keys = Class::Three.keys(adapter.0, driver.generation, 0);
+        let pass = self.enter_inside(at, &keys);
+        if let Ok(pass) = &pass {
+            self.tell_power(at, &driver, pass, PowerState::D0, PowerAction::None);
+            self.restore_tables(at, pass, &driver);
+        }
+        {
+            let world = &mut *self.world.hold();
+            world.change_power(adapter.0, Power::Changing);
+            let nodes = world.adapters.get_mut(adapter.0).into_iter().flat_map(|it| &mut it.nodes);
+            nodes.for_each(|it| it.watch = None); // Its time begins anew.
+            if let Ok(pass) = pass {
+                pass.leave(world);
+            }
+        }
         self.plan_waking(adapter.subject(), left);
         self.drain_paging(at, adapter.subject());
         self.open_gate(adapter);
         true
+    }
+
+    /// Closes the gate of an adapter that runs, when its work is done: what it was given, and the
+    /// packets that paging work waits for. Answers whether it did.
+    fn close_idle(&self, at: &mut Passive, adapter: AdapterId) -> bool {
+        let (number, about) = (adapter.0, adapter.subject());
+        let awake = |it: &World| {
+            let awake = |it: &&Adapter| it.runs() && matches!(it.power, Power::On);
+            it.adapters.get(number).filter(awake).map(|it| it.driver.generation)
+        };
+        let sent = |it: &World| !it.pages_behind_packets(number);
+        loop {
+            let Some(generation) = awake(&self.world.hold()) else { return false };
+            let what = |_: &World| format!("the packets that paging work of {about} waits for");
+            if !self.wait_until(at, about, what, sent) {
+                return false;
+            }
+            let Ok(pass) = self.enter_idle(at, number, generation) else { return false };
+            let world = &mut *self.world.hold();
+            // While this waited for its pass, too.
+            let closes = awake(world).is_some() && sent(world);
+            if closes {
+                if let Some(it) = world.adapters.get_mut(number) {
+                    it.power = Power::Changing;
+                }
+                world.gate.close(number);
+            }
+            pass.leave(world);
+            if closes {
+                return true;
+            }
+        }
     }
 
     /// Waits until nobody changes an adapter's power; then it has some again.
@@ -164,22 +207,73 @@ impl Kernel {
         self.wake(&mut world);
     }
 
-    fn tell_power(
+    /// A pass for paging work, and for what that takes, if it can be had now: also while the
+    /// power of its adapter changes.
+    pub(crate) fn try_enter_work(
+        &self,
+        world: &mut World,
+        adapter: u32,
+        keys: Keys,
+    ) -> Option<Pass<'_>> {
+        let power = world.adapters.get(adapter).map(|it| &it.power);
+        if matches!(power, Some(Power::Changing)) {
+            self.try_enter_inside(world, keys)
+        } else {
+            self.try_enter(world, keys)
+        }
+    }
+
+    /// Waits for a pass to take the power from an adapter with: everything that would be lost is
+    /// elsewhere, and its hardware has nothing to do. None, if it was pulled out meanwhile, or
+    /// nothing could end the wait.
+    fn enter_rested(
         &self,
         at: &mut Passive,
         adapter: AdapterId,
+        action: PowerAction,
+        left: &mut Vec<(u32, Spotted)>,
+    ) -> Option<(Pass<'_>, Arc<Driver>)> {
+        let (number, about) = (adapter.0, adapter.subject());
+        loop {
+            let drained = self.drain_paging(at, about) && self.drain_nodes(at, about);
+            // Clients that were in the middle of it may have planned more.
+            if self.plan_sleep(about, action, left) {
+                continue;
+            }
+            let driver = self.world.hold().adapters.get(number).map(|it| it.driver.clone())?;
+            let keys = Class::Three.keys(number, driver.generation, 0);
+            let pass = self.enter_inside(at, &keys).ok()?;
+            let world = &mut *self.world.hold();
+            let changing = |it: &Adapter| matches!(it.power, Power::Changing);
+            if !world.adapters.get(number).is_some_and(changing) {
+                pass.leave(world);
+                return None;
+            }
+            // While this waited for its pass, too. What did not end goes with the power.
+            if !drained || (world.pages_nothing(number) && world.nodes_rest(number)) {
+                world.change_power(number, Power::Telling);
+                return Some((pass, driver));
+            }
+            pass.leave(world);
+        }
+    }
+
+    /// Waits until no node has anything, or is asked for it. Answers whether that is so.
+    fn drain_nodes(&self, at: &mut Passive, adapter: Subject) -> bool {
+        let over = |it: &World| it.nodes_rest(adapter.number);
+        self.wait_until(at, adapter, |_| format!("the nodes of {adapter} to rest"), over)
+    }
+
+    fn tell_power(
+        &self,
+        at: &mut Passive,
+        driver: &Driver,
+        pass: &Pass<'_>,
         state: PowerState,
         action: PowerAction,
     ) {
-        let driver = self.world.hold().adapters.get(adapter.0).map(|it| it.driver.clone());
-        let Some(driver) = driver else { return };
-        let keys = Class::Three.keys(adapter.0, driver.generation, 0);
-        let Ok(pass) = self.enter_inside(at, &keys) else { return };
-        driver.set_power(at, &pass, PowerOrder { of: Powered::Adapter, state, action });
-        self.log.emit(adapter.subject(), What::AdapterPowered { state: state.name().into() });
-        if state == PowerState::D0 {
-            self.restore_tables(at, &pass, &driver);
-        }
+        driver.set_power(at, pass, PowerOrder { of: Powered::Adapter, state, action });
+        self.log.emit(driver.adapter, What::AdapterPowered { state: state.name().into() });
     }
 
     /// No node has a context current any more: what they save into is at rest.
@@ -190,9 +284,8 @@ impl Kernel {
             return;
         }
         let nodes = world.adapters.get_mut(number).into_iter().flat_map(|it| &mut it.nodes);
-        let current = |it: &mut crate::schedule::Node| {
-            it.may_save(|_, _| true) && !std::mem::replace(&mut it.switching, true)
-        };
+        let current =
+            |it: &mut Node| it.may_save(|_, _| true) && !std::mem::replace(&mut it.switching, true);
         let places: Vec<usize> =
             nodes.enumerate().filter_map(|(place, it)| current(it).then_some(place)).collect();
         for place in places {
@@ -212,11 +305,18 @@ impl Kernel {
         let mut plan = Plan::default();
         let mut any = false;
         for (extent, at) in placed {
+            let used = world.extents.get(extent).map(|it| it.used.clone());
             if self.plan_out(world, extent, "the power goes", &mut plan) {
                 left.push((extent, at));
                 any = true;
+                // Packets that use it were not sent, and are when it is back: it does not wait
+                // for them here, but when it leaves for another.
+                if let Some((it, used)) = world.extents.get_mut(extent).zip(used) {
+                    it.used = used;
+                }
             }
         }
+        plan.behind.clear();
         self.start_paging(world, adapter.number, plan, None);
         any
     }
@@ -244,6 +344,19 @@ impl Kernel {
 }
 
 impl World {
+    /// Who changes the power of an adapter gets on with it, unless it was pulled out meanwhile.
+    fn change_power(&mut self, adapter: u32, to: Power) {
+        if let Some(it) = self.adapters.get_mut(adapter).filter(|it| it.power.is_changing()) {
+            it.power = to;
+        }
+    }
+
+    /// Whether no node of an adapter has anything, or is asked for it.
+    fn nodes_rest(&self, adapter: u32) -> bool {
+        let rests = |it: &Node| !it.is_busy() && it.again.is_empty();
+        self.adapters.get(adapter).is_none_or(|it| it.nodes.iter().all(rests))
+    }
+
     /// What is in memory that does not keep its bytes without power, and where.
     fn would_be_lost(&self, adapter: u32, action: PowerAction) -> Vec<(u32, Spotted)> {
         let Some((extents, memory)) = self.memory(adapter) else { return Vec::new() };

@@ -132,7 +132,7 @@ impl Kernel {
                 return false;
             };
             let keys = Class::Scheduler.keys(adapter, driver.generation, 0);
-            let Some(taken) = self.try_enter(world, keys) else {
+            let Some(taken) = self.try_enter_work(world, adapter, keys) else {
                 world.held_back = true;
                 return false;
             };

@@ -16,7 +16,7 @@ use crate::kernel::Kernel;
 use crate::miniport::{CollectReason, Refusal};
 use crate::preempt::Why;
 use crate::schedule::Flying;
-use crate::start::AdapterId;
+use crate::start::{Adapter, AdapterId};
 use crate::world::World;
 use flight::{Fence, Kind, Passive, RuleId, Subject, What, Who};
 use std::collections::{BTreeSet, VecDeque};
@@ -92,31 +92,46 @@ impl crate::schedule::Node {
     }
 }
 
+impl Adapter {
+    /// Whether its nodes are to move.
+    fn is_watched(&self) -> bool {
+        self.runs() && self.power.is_there()
+    }
+}
+
 impl Late {
     fn adapter(self) -> u32 {
         match self {
             Late::Ask(it, _) | Late::Reset(it, _) | Late::ResetAll(it, _) => it,
         }
     }
+
+    fn is_about(self, adapter: u32, node: usize) -> bool {
+        matches!(self, Late::Ask(on, it) | Late::Reset(on, it) if (on, it) == (adapter, node))
+    }
 }
 
 impl Kernel {
     /// Until when somebody has to look again, if a node of the adapter has something to do.
     pub fn deadline(&self, adapter: AdapterId, now: u64) -> Option<u64> {
-        let mut world = self.world.hold();
+        let world = &mut *self.world.hold();
         // Who is to be reset needs no more looking at: whoever holds that up may be stuck.
         if world.is_to_be_reset(adapter.0) {
             return None;
         }
-        let it = world.adapters.get_mut(adapter.0).filter(|it| it.runs())?;
-        let since = it.nodes.iter_mut().filter_map(|it| it.watched(now).map(|it| it.since));
+        // Nor does a node about which something is to be done: time that passes does not help.
+        let late = &world.late;
+        let known = |node: usize| late.iter().any(|it| it.is_about(adapter.0, node));
+        let it = world.adapters.get_mut(adapter.0).filter(|it| it.is_watched())?;
+        let nodes = it.nodes.iter_mut().enumerate().filter(|(node, _)| !known(*node));
+        let since = nodes.filter_map(|(_, it)| it.watched(now).map(|it| it.since));
         since.min().map(|it| it.saturating_add(DELAY))
     }
 
     /// Looks which nodes do not move.
     pub fn tick(&self, adapter: AdapterId, now: u64) {
         let world = &mut *self.world.hold();
-        let Some(it) = world.adapters.get_mut(adapter.0).filter(|it| it.runs()) else {
+        let Some(it) = world.adapters.get_mut(adapter.0).filter(|it| it.is_watched()) else {
             return;
         };
         let mut late = Vec::new();
@@ -181,7 +196,8 @@ impl Kernel {
                 Late::ResetAll(..) => Class::Three,
             };
             let keys = class.keys(driver.adapter.number, driver.generation, 0);
-            let Some(taken) = self.try_enter(world, keys) else { return false };
+            let taken = self.try_enter_work(world, late.adapter(), keys);
+            let Some(taken) = taken else { return false };
             pass = taken;
             world.late.remove(place);
             driver
@@ -191,6 +207,8 @@ impl Kernel {
             Late::Reset(_, node) => self.reset_node(at, &driver, &pass, node),
             Late::ResetAll(_, node) => self.reset_late(at, &driver, &pass, node),
         }
+        // Somebody looks at the time again.
+        self.ring(&driver.bell);
         true
     }
 
@@ -410,7 +428,7 @@ impl Kernel {
     /// WINDOWS: what a debugger asks for (documented as `D3DKMT_TDRDBGCTRLTYPE_FORCETDR`).
     pub fn force_reset(&self, adapter: AdapterId) {
         let world = &mut *self.world.hold();
-        if world.adapters.get(adapter.0).is_some_and(crate::start::Adapter::runs) {
+        if world.adapters.get(adapter.0).is_some_and(Adapter::runs) {
             self.want(world, Late::ResetAll(adapter.0, None));
         }
     }

@@ -177,6 +177,11 @@ enum Outcome {
 }
 
 impl Engine {
+    /// One that has nothing, and counts on from the same fences.
+    pub(crate) fn emptied(&self) -> Self {
+        Self { done: self.done, given: self.given, ..Self::default() }
+    }
+
     pub(crate) fn idle(&self) -> bool {
         match self.queue.front() {
             None => self.preemption.is_none(),

@@ -155,9 +155,21 @@ impl Gpu {
     /// any more, and no translation is remembered. Faults and packets stay counted, and local
     /// memory keeps its bytes.
     pub fn reset(&self) {
+        self.start_over(|_| Engine::default());
+    }
+
+    /// Its power comes: the same, but its fences go on where they were. Its driver remembers them.
+    pub fn wake(&self) {
+        self.start_over(Engine::emptied);
+    }
+
+    fn start_over(&self, engine: impl Fn(&Engine) -> Engine) {
         InCall::touch();
         let mut state = self.state();
-        (state.engines, state.vsync) = Default::default();
+        state.vsync = Vsync::default();
+        for it in &mut state.engines {
+            *it = engine(it);
+        }
         drop(state);
         if let Some(memory) = &self.memory {
             memory.reset();
@@ -188,7 +200,7 @@ impl Gpu {
     /// Loses its power: every packet, and every byte of local memory. What comes up instead is
     /// noise.
     pub fn lose_power(&self) {
-        self.reset();
+        self.wake();
         if let Some(memory) = &self.memory {
             memory.lose_power();
         }

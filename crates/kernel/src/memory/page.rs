@@ -128,13 +128,7 @@ impl Kernel {
         let pass; // Before the world, so that it is dropped after it.
         let number = {
             let mut world = self.world.hold();
-            // Who changes the power keeps all out but the work that takes.
-            let changing = world.adapters.get(adapter).is_some_and(|it| it.power.is_changing());
-            let taken = if changing {
-                self.try_enter_inside(&mut world, keys)
-            } else {
-                self.try_enter(&mut world, keys)
-            };
+            let taken = self.try_enter_work(&mut world, adapter, keys);
             let Some(taken) = taken else { return false };
             let ready = world.paging_ready().contains(&adapter);
             let memory = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());

@@ -109,7 +109,7 @@ impl Miniport for SoftGpu {
     fn set_power(&self, _at: &mut Passive, order: PowerOrder) -> Answer<()> {
         match (order.of, order.state) {
             (Powered::Adapter, PowerState::D3) => self.gpu.lose_power(),
-            (Powered::Adapter, PowerState::D0) => self.gpu.reset(),
+            (Powered::Adapter, PowerState::D0) => self.gpu.wake(),
             (Powered::Child(_), _) => (),
         }
         Ok(())

@@ -10,6 +10,7 @@ use flight::{Event, Passive, RuleId, Who};
 use runtime::{Device, LockOrder, Runtime, Surfaces, Umd};
 use softgpu::format::{HARDWARE_INFO_SIZE, describe};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use stories::asked::{WHOLE, text};
 use stories::{Wing, run, verified};
 use thunk::Client;
@@ -374,4 +375,57 @@ fn whoever_waits_for_a_driver_that_never_returns_is_answered() {
         let said = accused(&events);
         assert!(said.iter().any(|it| it.1 == RuleId::WT_STUCK_001), "seed {seed}: {said:?}");
     }
+}
+
+/// How often adapters of [`Slow`] were closed.
+static CLOSED: AtomicUsize = AtomicUsize::new(0);
+
+/// A driver that takes its time to close.
+struct Slow;
+
+impl UserDriver for Slow {
+    fn open(_order: &OpenAdapter, _callbacks: AdapterCallbacks) -> Answer<Box<dyn UserAdapter>> {
+        Ok(Box::new(Self))
+    }
+}
+
+impl UserAdapter for Slow {
+    fn caps(&self, _kind: i32, _answer: &mut [u8]) -> Answer<()> {
+        Ok(())
+    }
+
+    fn create_device(&self, _: &NewDevice, _: Callbacks) -> Answer<Box<dyn UserDevice>> {
+        Err(E_OUTOFMEMORY)
+    }
+
+    fn close(&self) -> Answer<()> {
+        CLOSED.fetch_add(1, SeqCst);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        Ok(())
+    }
+}
+
+#[test]
+fn an_adapter_that_two_threads_close_is_closed_once() {
+    let umd = drivers::umd_of::<Slow>();
+    let listed = drivers::find("softgpu-listed").unwrap_or_else(|| panic!("it is in the list"));
+    run(On::Free, listed.make, |wing, at| {
+        let client = Client::new(&wing.kernel);
+        let kernel = client.adapters(at).unwrap_or_default()[0];
+        let adapter = Runtime::new(&wing.kernel).open(&client, kernel, &umd);
+        let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.why));
+        let spawn = |_: u32| {
+            let adapter = adapter.clone();
+            wing.host.spawn("client", move |_| {
+                let _ = adapter.close(); // All but one are refused.
+            })
+        };
+        for end in [1, 2, 3].map(spawn) {
+            wing.host.park(at, &end, None);
+        }
+        assert_eq!(CLOSED.load(SeqCst), 1);
+        assert_eq!(adapter.create_device(at).err(), Some(E_INVALIDARG), "it is closed");
+        assert_eq!(client.close_adapter(at, kernel), Ok(()));
+        client.end(at);
+    });
 }

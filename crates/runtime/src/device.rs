@@ -20,7 +20,7 @@ use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
 use flight::{Host, Kind, Log, Passive, RuleId, Subject, What};
 use std::fmt;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A device of an application. Clones are the same.
@@ -197,10 +197,16 @@ impl Device {
         at: &mut Passive,
         shared: bool,
     ) -> Result<Self, HRESULT> {
-        if called::adapter(adapter.handle).is_none() {
-            return Err(E_INVALIDARG);
-        }
-        let kernel = adapter.client.create_device(at, adapter.kernel).map_err(result)?;
+        // From here on the adapter is not closed.
+        adapter.devices.fetch_add(1, SeqCst);
+        let kernel = if adapter.closing.load(SeqCst) {
+            Err(E_INVALIDARG)
+        } else {
+            adapter.client.create_device(at, adapter.kernel).map_err(result)
+        };
+        let kernel = kernel.inspect_err(|_| {
+            adapter.devices.fetch_sub(1, SeqCst);
+        })?;
         let number = adapter.run.devices.fetch_add(1, Relaxed) + 1;
         let inner = Arc::new(Inner {
             adapter: adapter.clone(),
@@ -218,7 +224,6 @@ impl Device {
         let of = adapter.subject;
         inner.log().emit(inner.subject, What::UserDeviceCreated { adapter: of });
         called::keep_device(inner.handle, &inner);
-        adapter.devices.fetch_add(1, Relaxed);
         let device = Self(inner);
         let made = device.make(shared);
         device.judge_ceiling(made.as_ref().err().copied());

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
 use thunk::{Client, Session};
 
@@ -62,6 +62,8 @@ pub(crate) struct Opened {
     pub(crate) kernel: D3DKMT_HANDLE,
     table: OnceLock<Table>,
     pub(crate) devices: AtomicU32,
+    /// Somebody closes it.
+    pub(crate) closing: AtomicBool,
     /// Whether the driver has asked its miniport what the hardware can do.
     pub(crate) asked: AtomicBool,
 }
@@ -119,6 +121,7 @@ impl Runtime {
             kernel,
             table: OnceLock::new(),
             devices: AtomicU32::new(0),
+            closing: AtomicBool::new(false),
             asked: AtomicBool::new(false),
         });
         called::keep_adapter(opened.handle, &opened);
@@ -257,13 +260,17 @@ impl Adapter {
 
     /// Closes it. One that has devices is not closed.
     pub fn close(&self) -> Result<(), HRESULT> {
-        let devices = self.0.devices.load(Relaxed);
+        // Who comes second closes nothing; and a device is counted before it is looked here.
+        let again = self.0.closing.swap(true, SeqCst);
+        let devices = self.0.devices.load(SeqCst);
         let broken = (devices > 0).then(|| format!("{devices} devices of it are alive"));
         let place = "CloseAdapter.hAdapter";
-        if !self.0.judge(RuleId::UMD_ADAPTER_001, Who::Client, place, broken) {
+        let kept = self.0.judge(RuleId::UMD_ADAPTER_001, Who::Client, place, broken);
+        if again {
             return Err(E_INVALIDARG);
         }
-        if called::adapter(self.0.handle).is_none() {
+        if !kept {
+            self.0.closing.store(false, SeqCst);
             return Err(E_INVALIDARG);
         }
         self.0.close();

@@ -10,7 +10,7 @@ use crate::refusing::Refusing;
 use crate::result::{self, result};
 use abi::hresult::{
     D3DDDIERR_DEVICEREMOVED, D3DERR_OUTOFVIDEOMEMORY, E_FAIL, E_INVALIDARG, E_NOTIMPL,
-    E_OUTOFMEMORY, succeeded,
+    E_OUTOFMEMORY, E_PENDING, succeeded,
 };
 use abi::kmt::D3DKMT_DEVICEEXECUTION_ACTIVE;
 use abi::umd::{
@@ -21,7 +21,7 @@ use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
 use flight::{Host, Kind, Log, Passive, RuleId, Subject, What};
 use std::fmt;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use thunk::Session;
 
@@ -105,15 +105,25 @@ impl Inner {
         slot: impl FnOnce(&D3DDDI_DEVICEFUNCS) -> Option<F>,
         body: impl FnOnce(F, HANDLE) -> HRESULT,
     ) -> HRESULT {
-        let Some(table) = self.table.get() else { return E_FAIL };
-        let Some(me) = called::device(self.handle) else {
-            return E_INVALIDARG; // It was destroyed.
-        };
-        let Some(function) = slot(&table.functions) else {
-            self.log().emit(self.subject, What::Absent { name: name.into() });
-            return E_NOTIMPL;
-        };
-        let other = self.gate.enter(self.host(), at);
+        match self.enter(at, (name, resource)) {
+            Ok(inside) => inside.call(at, slot, body),
+            Err(refused) => refused,
+        }
+    }
+
+    /// Waits until nobody else is in the driver for the device. What is refused here the driver
+    /// does not hear of: it has answered nothing.
+    pub(crate) fn enter(
+        &self,
+        at: &mut Passive,
+        (name, resource): (&'static str, Option<usize>),
+    ) -> Result<Inside, HRESULT> {
+        let device = called::device(self.handle).ok_or(E_INVALIDARG)?; // Else it was destroyed.
+        let other = self.gate.enter(self.host(), at).map_err(|graph| {
+            self.log().emit(self.subject, What::WaitStuck { graph });
+            E_FAIL
+        })?;
+        let inside = Inside { device, name, resource };
         let broken = other.filter(|_| !self.shared).map(|other| {
             let me = flight::current_thread();
             format!(
@@ -122,20 +132,17 @@ impl Inner {
             )
         });
         self.judge_client(RuleId::UMD_THREAD_001, name, broken);
-        // Who had to wait looks again: the driver's handles may be over.
-        if self.over.load(Relaxed) || resource.is_some_and(|it| self.is_dropped(it)) {
-            self.gate.leave(self.host());
-            return E_INVALIDARG;
+        // Who had to wait looks again: the driver's handles may be over. Nothing new is begun on a
+        // device that is being destroyed.
+        let ends = matches!(name, "pfnDestroyResource" | "pfnDestroyDevice");
+        let ending = self.ending.load(Relaxed) && !ends;
+        let gone = ending || self.over.load(Relaxed);
+        if gone || resource.is_some_and(|it| self.is_dropped(it)) {
+            return Err(E_INVALIDARG);
         }
         self.thread.store(flight::current_thread() + 1, Relaxed);
         self.ledger().failed.clear();
-        self.host().breathe(at);
-        let frame = Frame { of: self.handle, name, resource };
-        let frame = (frame, Some(me));
-        let answer = call(self.log(), self.subject, frame, || body(function, self.driver()));
-        self.judge_removed(name, answer);
-        self.gate.leave(self.host());
-        answer
+        Ok(inside)
     }
 
     fn is_dropped(&self, resource: usize) -> bool {
@@ -156,16 +163,71 @@ impl Inner {
     }
 }
 
+/// The only thread that is in the driver for a device, while it lives. What is noted and judged
+/// of a call is noted and judged here: outside another thread's call may come between.
+pub(crate) struct Inside {
+    device: Arc<Inner>,
+    name: &'static str,
+    resource: Option<usize>,
+}
+
+impl Inside {
+    /// Calls a function of the driver.
+    pub(crate) fn call<F>(
+        &self,
+        at: &mut Passive,
+        slot: impl FnOnce(&D3DDDI_DEVICEFUNCS) -> Option<F>,
+        body: impl FnOnce(F, HANDLE) -> HRESULT,
+    ) -> HRESULT {
+        let (device, name) = (&self.device, self.name);
+        let Some(table) = device.table.get() else { return E_FAIL };
+        let Some(function) = slot(&table.functions) else {
+            device.log().emit(device.subject, What::Absent { name: name.into() });
+            return E_NOTIMPL;
+        };
+        device.host().breathe(at);
+        let frame = Frame { of: device.handle, name, resource: self.resource };
+        let frame = (frame, Some(device.clone()));
+        let answer = call(device.log(), device.subject, frame, || body(function, device.driver()));
+        device.judge_removed(name, answer);
+        answer
+    }
+
+    /// What callbacks have refused with in the call. That something comes later is no refusal.
+    pub(crate) fn failed(&self) -> Vec<HRESULT> {
+        let ledger = self.device.ledger();
+        ledger.failed.iter().copied().filter(|it| *it != E_PENDING).collect()
+    }
+
+    /// Whether an answer hands on what a callback has said, now or before: that the device is
+    /// removed. Whatever the driver was asked, it may.
+    pub(crate) fn hands_on_removal(&self, answer: HRESULT) -> bool {
+        answer == D3DDDIERR_DEVICEREMOVED && self.device.ledger().removed
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.device.gate.leave(self.device.host());
+    }
+}
+
 impl Device {
     pub(crate) fn create(
         adapter: &Arc<Opened>,
         at: &mut Passive,
         shared: bool,
     ) -> Result<Self, HRESULT> {
-        if called::adapter(adapter.handle).is_none() {
-            return Err(E_INVALIDARG);
-        }
-        let kernel = adapter.client.create_device(at, adapter.kernel).map_err(result)?;
+        // From here on the adapter is not closed.
+        adapter.devices.fetch_add(1, SeqCst);
+        let kernel = if adapter.closing.load(SeqCst) {
+            Err(E_INVALIDARG)
+        } else {
+            adapter.client.create_device(at, adapter.kernel).map_err(result)
+        };
+        let kernel = kernel.inspect_err(|_| {
+            adapter.devices.fetch_sub(1, SeqCst);
+        })?;
         let number = adapter.run.devices.fetch_add(1, Relaxed) + 1;
         let inner = Arc::new(Inner {
             adapter: adapter.clone(),
@@ -186,7 +248,6 @@ impl Device {
         let of = adapter.subject;
         inner.log().emit(inner.subject, What::UserDeviceCreated { adapter: of });
         called::keep_device(inner.handle, &inner);
-        adapter.devices.fetch_add(1, Relaxed);
         let device = Self(inner);
         let made = device.make(shared);
         device.judge_ceiling(made.as_ref().err().copied());
@@ -267,6 +328,10 @@ impl Device {
         if called::device(self.0.handle).is_none() || self.0.ending.swap(true, Relaxed) {
             return Err(E_INVALIDARG);
         }
+        // Whoever is inside may be given a resource still: it is dropped with the others.
+        if self.0.gate.enter(self.0.host(), at).is_ok() {
+            self.0.gate.leave(self.0.host());
+        }
         self.drop_all(at);
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnDestroyDevice;
         let answer = self.0.call(at, (NAME, None), slot, |destroy, driver| {
@@ -285,7 +350,7 @@ impl Device {
     fn drop_all(&self, at: &mut Passive) {
         let live: Vec<usize> = {
             let ledger = self.0.ledger();
-            let live = ledger.groups.iter().filter(|(_, it)| it.stage == Stage::Live);
+            let live = ledger.groups.iter().filter(|(_, it)| it.is_the_applications());
             live.map(|(handle, _)| *handle).collect()
         };
         for handle in live {

@@ -2,14 +2,13 @@
 #![expect(unsafe_code, reason = "calls a driver through its tables")]
 
 use crate::device::Device;
-use crate::ledger::Stage;
 use crate::surfaces::{Rect, Resource};
 use abi::hresult::{E_INVALIDARG, succeeded};
 use abi::umd::{
     D3DDDI_DEVICEFUNCS, D3DDDIARG_BLT, D3DDDIARG_COLORFILL, D3DDDIARG_QUERYRESOURCERESIDENCY,
     D3DDDIARG_SETPRIORITY,
 };
-use abi::{HANDLE, HRESULT, RECT};
+use abi::{D3DKMT_HANDLE, HANDLE, HRESULT, RECT};
 use flight::{Passive, RuleId};
 use std::ptr;
 
@@ -36,7 +35,7 @@ impl Device {
     /// The driver's handle of a resource that the application has.
     pub(crate) fn driver_of(&self, resource: Resource) -> Result<HANDLE, HRESULT> {
         let ledger = self.0.ledger();
-        let group = ledger.groups.get(&resource.0).filter(|it| it.stage == Stage::Live);
+        let group = ledger.groups.get(&resource.0).filter(|it| it.is_the_applications());
         group.map(|it| ptr::with_exposed_provenance_mut(it.driver)).ok_or(E_INVALIDARG)
     }
 
@@ -70,6 +69,14 @@ impl Device {
                 }
             }
             return;
+        }
+        // Into memory that it keeps mapped the CPU may have drawn: nothing says that work is due.
+        for (handle, _) in &drawing.before {
+            let Some(group) = ledger.groups.get_mut(handle) else { continue };
+            let mapped = |it: &D3DKMT_HANDLE| ledger.pieces.get(it).is_some_and(|it| it.locks > 0);
+            if group.members.iter().any(mapped) {
+                group.drawn = None;
+            }
         }
         // What a driver submits meanwhile may be this already, or what was before it.
         let waits = ledger.submissions == drawing.submissions;
@@ -109,11 +116,12 @@ impl Device {
             Color: color,
             ..D3DDDIARG_COLORFILL::ZERO
         };
+        let inside = self.0.enter(at, (NAME, Some(resource.0)))?;
         // What has no pixels draws nothing.
         let with = [resource];
         let drawing = self.drawing(if area.is_empty() { &[] } else { &with });
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnColorFill;
-        let answer = self.0.call(at, (NAME, Some(resource.0)), slot, |fill, driver| {
+        let answer = inside.call(at, slot, |fill, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { fill(driver, &raw const args) }
         });
@@ -139,10 +147,11 @@ impl Device {
             DstRect: to_area.into(),
             ..D3DDDIARG_BLT::ZERO
         };
+        let inside = self.0.enter(at, (NAME, Some(to.0)))?;
         let with = [from, to];
         let drawing = self.drawing(if to_area.is_empty() { &[] } else { &with });
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnBlt;
-        let answer = self.0.call(at, (NAME, Some(to.0)), slot, |blt, driver| {
+        let answer = inside.call(at, slot, |blt, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { blt(driver, &raw const args) }
         });
@@ -155,8 +164,9 @@ impl Device {
     /// Has the driver submit what it has batched (`Flush`).
     pub fn flush(&self, at: &mut Passive) -> Result<(), HRESULT> {
         const NAME: &str = "pfnFlush";
+        let inside = self.0.enter(at, (NAME, None))?;
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnFlush;
-        let answer = self.0.call(at, (NAME, None), slot, |flush, driver| {
+        let answer = inside.call(at, slot, |flush, driver| {
             // SAFETY: The driver gave the function and its handle.
             unsafe { flush(driver) }
         });

@@ -1,6 +1,6 @@
 //! Who is inside a driver for a device: one thread at a time.
 
-use flight::{Host, Passive, Ticket};
+use flight::{Host, Passive, Text, Ticket, Woken};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,12 +12,14 @@ pub(crate) struct Gate(Mutex<Inside>);
 struct Inside {
     /// The virtual thread that is inside.
     thread: Option<u32>,
-    waiting: VecDeque<Ticket>,
+    /// Who waits, and on what.
+    waiting: VecDeque<(u32, Ticket)>,
 }
 
 impl Gate {
-    /// Goes in, when nobody else is. Answers who had to be waited for.
-    pub(crate) fn enter(&self, host: &dyn Host, at: &mut Passive) -> Option<u32> {
+    /// Goes in, when nobody else is. Answers who had to be waited for; or who waits for what, if
+    /// whoever is inside never comes out.
+    pub(crate) fn enter(&self, host: &dyn Host, at: &mut Passive) -> Result<Option<u32>, Text> {
         let me = flight::current_thread();
         let mut other = None;
         loop {
@@ -25,14 +27,18 @@ impl Gate {
                 let mut inside = self.hold();
                 let Some(thread) = inside.thread else {
                     inside.thread = Some(me);
-                    return other;
+                    return Ok(other);
                 };
                 other = other.or(Some(thread));
                 let ticket = Ticket::new("the way into a user-mode driver");
-                inside.waiting.push_back(ticket.clone());
+                inside.waiting.push_back((me, ticket.clone()));
                 ticket
             };
-            host.park(at, &ticket, None);
+            if let Woken::Stuck(graph) = host.park(at, &ticket, None) {
+                // Nobody is to ring for one who has gone.
+                self.hold().waiting.retain(|it| it.0 != me);
+                return Err(graph);
+            }
         }
     }
 
@@ -43,7 +49,7 @@ impl Gate {
             inside.thread = None;
             inside.waiting.pop_front()
         };
-        if let Some(next) = next {
+        if let Some((_, next)) = next {
             host.ring(&next);
         }
     }

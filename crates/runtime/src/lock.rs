@@ -131,15 +131,17 @@ impl Device {
             Flags: D3DDDI_LOCKFLAGS { Value: flags },
             ..D3DDDIARG_LOCK::ZERO
         };
+        let inside = self.0.enter(at, (NAME, Some(resource.0)))?;
         let locked = self.locks(resource, index);
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnLock;
-        let answer = self.0.call(at, (NAME, Some(resource.0)), slot, |lock, driver| {
+        let answer = inside.call(at, slot, |lock, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { lock(driver, &raw mut args) }
         });
         self.judge_index(NAME, (resource, index), answer);
         let waits = answer == D3DDDIERR_WASSTILLDRAWING && order.do_not_wait;
-        let broken = (locked > 0 && !succeeded(answer) && !waits).then(|| {
+        let removed = inside.hands_on_removal(answer);
+        let broken = (locked > 0 && !succeeded(answer) && !waits && !removed).then(|| {
             format!("the surface is locked, and a second lock answers {}", result::name(answer))
         });
         self.0.judge(RuleId::UMD_LOCK_001, NAME, broken);
@@ -171,16 +173,18 @@ impl Device {
             SubResourceIndex: index,
             ..D3DDDIARG_UNLOCK::ZERO
         };
+        let inside = self.0.enter(at, (NAME, Some(resource.0)))?;
         let locked = self.locks(resource, index);
         // What the application may not use any more is the driver's to unlock from here on.
         self.note_lock(resource, index, false);
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnUnlock;
-        let answer = self.0.call(at, (NAME, Some(resource.0)), slot, |unlock, driver| {
+        let answer = inside.call(at, slot, |unlock, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { unlock(driver, &raw const args) }
         });
         let broken = match (locked, answer) {
             (0, E_INVALIDARG) => None,
+            _ if inside.hands_on_removal(answer) => None,
             (0, _) => Some(format!(
                 "the surface is not locked, and the answer is {}: it is to be E_INVALIDARG",
                 result::name(answer)
@@ -212,9 +216,10 @@ impl Device {
             Flags: D3DDDI_LOCKASYNCFLAGS { Value: flag },
             ..D3DDDIARG_LOCKASYNC::ZERO
         };
+        let inside = self.0.enter(at, (NAME, Some(resource.0)))?;
         let before = self.0.ledger().submissions;
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnLockAsync;
-        let answer = self.0.call(at, (NAME, Some(resource.0)), slot, |lock, driver| {
+        let answer = inside.call(at, slot, |lock, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { lock(driver, &raw mut args) }
         });
@@ -243,10 +248,10 @@ impl Device {
             SubResourceIndex: index,
             ..D3DDDIARG_UNLOCKASYNC::ZERO
         };
+        let inside = self.0.enter(at, ("pfnUnlockAsync", Some(resource.0)))?;
         self.note_lock(resource, index, false);
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnUnlockAsync;
-        let name = ("pfnUnlockAsync", Some(resource.0));
-        checked(self.0.call(at, name, slot, |unlock, driver| {
+        checked(inside.call(at, slot, |unlock, driver| {
             // SAFETY: The driver gave the function and its handles; the arguments live here.
             unsafe { unlock(driver, &raw const args) }
         }))

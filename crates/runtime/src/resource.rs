@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "calls a driver through its tables")]
 
 use crate::called;
-use crate::device::Device;
+use crate::device::{Device, Inside};
 use crate::ledger::{Group, Stage};
 use crate::result::{self, result};
 use crate::same::reserved;
@@ -22,6 +22,13 @@ use flight::{Kind, Passive, RuleId, What};
 use std::collections::BTreeSet;
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
+
+impl Group {
+    /// Whether the application has it: also if the driver has released what it had for it.
+    pub(crate) fn is_the_applications(&self) -> bool {
+        matches!(self.stage, Stage::Live | Stage::Released)
+    }
+}
 
 impl Device {
     /// Makes a group of surfaces (`CreateResource`, or `CreateResource2` where a flag of that is
@@ -66,83 +73,31 @@ impl Device {
             system,
         };
         self.0.ledger().groups.insert(handle, group);
-        let (answer, driver) = self.ask_for(at, handle, wanted, &list);
-        self.judge_wrapped(wanted, answer);
-        let refused = !self.0.ledger().failed.is_empty();
-        if succeeded(answer) && !refused {
+        let name = if wanted.flags2 == 0 { "pfnCreateResource" } else { "pfnCreateResource2" };
+        let inside = self.0.enter(at, (name, Some(handle))).inspect_err(|_| {
+            self.0.ledger().groups.remove(&handle); // The driver has not heard of it.
+        })?;
+        let (answer, driver) = ask_for(at, &inside, handle, wanted, &list);
+        let failed = inside.failed();
+        self.judge_wrapped(wanted, &failed, answer);
+        if succeeded(answer) && failed.is_empty() {
             self.judge_alike(handle);
         }
-        let kept = self.made(("pfnCreateResource", handle), answer, driver);
-        self.judge_kind(wanted, answer);
-        kept
-    }
-
-    /// Calls the driver's function for it.
-    fn ask_for(
-        &self,
-        at: &mut Passive,
-        handle: usize,
-        wanted: &Surfaces,
-        list: &[D3DDDI_SURFACEINFO],
-    ) -> (HRESULT, usize) {
-        let mut args = D3DDDIARG_CREATERESOURCE2 {
-            Format: wanted.format,
-            Pool: wanted.pool,
-            pSurfList: list.as_ptr(),
-            SurfCount: u32::try_from(list.len()).unwrap_or(u32::MAX),
-            hResource: ptr::without_provenance_mut(handle),
-            Flags: Flags { Value: wanted.flags },
-            Rotation: 1,
-            Flags2: D3DDDI_RESOURCEFLAGS2 { Value: wanted.flags2 },
-            ..D3DDDIARG_CREATERESOURCE2::ZERO
-        };
-        reserved(wanted, &mut args);
-        let name = ("pfnCreateResource", Some(handle));
-        let answer = if wanted.flags2 == 0 {
-            let mut first = D3DDDIARG_CREATERESOURCE {
-                Format: args.Format,
-                Pool: args.Pool,
-                pSurfList: args.pSurfList,
-                SurfCount: args.SurfCount,
-                MultisampleType: args.MultisampleType,
-                MultisampleQuality: args.MultisampleQuality,
-                MipLevels: args.MipLevels,
-                Fvf: args.Fvf,
-                VidPnSourceId: args.VidPnSourceId,
-                RefreshRate: args.RefreshRate,
-                hResource: args.hResource,
-                Flags: args.Flags,
-                Rotation: args.Rotation,
-            };
-            let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnCreateResource;
-            let answer = self.0.call(at, name, slot, |create, driver| {
-                // SAFETY: The driver gave the function and its handle; what the arguments point
-                // to lives until it returns.
-                unsafe { create(driver, &raw mut first) }
-            });
-            args.hResource = first.hResource;
-            answer
-        } else {
-            let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnCreateResource2;
-            self.0.call(at, ("pfnCreateResource2", name.1), slot, |create, driver| {
-                // SAFETY: As above.
-                unsafe { create(driver, &raw mut args) }
-            })
-        };
-        (answer, args.hResource.expose_provenance())
+        self.judge_kind(wanted, &failed, answer);
+        self.made(("pfnCreateResource", handle), &failed, answer, driver)
     }
 
     /// The driver has made or opened a resource, or not.
     fn made(
         &self,
         (name, handle): (&'static str, usize),
+        failed: &[HRESULT],
         answer: HRESULT,
         driver: usize,
     ) -> Result<Resource, HRESULT> {
         let inner = &self.0;
         if !succeeded(answer) {
             let mut ledger = inner.ledger();
-            let failed = std::mem::take(&mut ledger.failed);
             // For some buffers there is an answer that says nothing of the reason.
             let buffer = ledger.groups.get(&handle).is_some_and(Group::is_buffer);
             let told = failed.contains(&answer) || (buffer && answer == D3DERR_NOTAVAILABLE);
@@ -159,7 +114,7 @@ impl Device {
             }
             return Err(answer);
         }
-        self.judge_swallowed(name, handle);
+        self.judge_swallowed(name, handle, failed);
         let broken = {
             let ledger = inner.ledger();
             let twin = ledger.by_driver(driver);
@@ -186,7 +141,7 @@ impl Device {
     }
 
     /// Judges what a driver answers for a kind of resource that it does not make.
-    fn judge_kind(&self, wanted: &Surfaces, answer: HRESULT) {
+    fn judge_kind(&self, wanted: &Surfaces, failed: &[HRESULT], answer: HRESULT) {
         let buffer = wanted.is(Flags::VertexBuffer | Flags::IndexBuffer);
         let of_memory = [E_OUTOFMEMORY, D3DERR_OUTOFVIDEOMEMORY, D3DDDIERR_DEVICEREMOVED];
         let broken = match answer {
@@ -195,7 +150,8 @@ impl Device {
             }
             _ if succeeded(answer) || !buffer => None,
             D3DERR_NOTAVAILABLE => None,
-            _ if of_memory.contains(&answer) => None,
+            // What a callback has refused with may be handed on as it is.
+            _ if of_memory.contains(&answer) || failed.contains(&answer) => None,
             _ => Some(format!(
                 "a vertex or index buffer was not made, and the answer is {}",
                 result::name(answer)
@@ -272,20 +228,32 @@ impl Device {
             ..D3DDDIARG_OPENRESOURCE::ZERO
         };
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnOpenResource;
-        let answer = inner.call(at, ("pfnOpenResource", Some(handle)), slot, |open, driver| {
-            // SAFETY: The driver gave the function and its handle; what the arguments point to
-            // lives until it returns.
-            unsafe { open(driver, &raw mut args) }
-        });
+        let inside = inner.enter(at, ("pfnOpenResource", Some(handle)));
+        let (answer, failed) = match &inside {
+            Ok(inside) => {
+                let answer = inside.call(at, slot, |open, driver| {
+                    // SAFETY: The driver gave the function and its handle; what the arguments
+                    // point to lives until it returns.
+                    unsafe { open(driver, &raw mut args) }
+                });
+                (answer, inside.failed())
+            }
+            Err(refused) => (*refused, Vec::new()),
+        };
         if !succeeded(answer) {
             let mut ledger = inner.ledger();
+            // A driver that could not use it may have released it already.
+            let kernel = ledger.groups.get(&handle).map_or(0, |it| it.kernel);
             ledger.release(handle);
             ledger.forget(handle);
             drop(ledger);
-            self.give_back(at, shared.resource);
+            if kernel != 0 {
+                self.give_back(at, kernel);
+            }
             return Err(answer);
         }
-        self.made(("pfnOpenResource", handle), answer, args.hResource.expose_provenance())
+        let driver = args.hResource.expose_provenance();
+        self.made(("pfnOpenResource", handle), &failed, answer, driver)
     }
 
     /// Ends a resource of the kernel's that no driver has.
@@ -300,33 +268,40 @@ impl Device {
     pub fn destroy_resource(&self, at: &mut Passive, resource: Resource) -> Result<(), HRESULT> {
         const NAME: &str = "pfnDestroyResource";
         let inner = &self.0;
-        let (driver, locks) = {
-            let mut ledger = inner.ledger();
-            let group = ledger.groups.get(&resource.0).filter(|it| it.stage == Stage::Live);
+        {
+            let ledger = inner.ledger();
+            let group = ledger.groups.get(&resource.0).filter(|it| it.is_the_applications());
             let broken = group.is_none().then(|| {
                 let over = ledger.was(resource.0) || ledger.groups.contains_key(&resource.0);
                 let over = if over { ": it was dropped before" } else { "" };
                 format!("the resource is none of the device's{over}")
             });
-            let driver = group.map(|it| it.driver);
             if !inner.judge_client(RuleId::UMD_DESTROY_004, "DestroyResource.hResource", broken) {
                 return Err(E_INVALIDARG);
             }
-            // What it has locked of it is the driver's to unlock.
-            let group = ledger.groups.get_mut(&resource.0);
-            let locks = group.map(|it| (vec![0; it.locks.len()], &mut it.locks));
-            let locks = locks.map(|(none, it)| std::mem::replace(it, none)).unwrap_or_default();
-            (driver.unwrap_or_default(), locks)
+        }
+        // Nobody else comes in before its handle is known to be dead.
+        let inside = inner.enter(at, (NAME, Some(resource.0)))?;
+        let (driver, locks) = {
+            let mut ledger = inner.ledger();
+            let Some(group) = ledger.groups.get_mut(&resource.0) else { return Err(E_INVALIDARG) };
+            // What the application has locked of it is the driver's to unlock.
+            let none = vec![0; group.locks.len()];
+            (group.driver, std::mem::replace(&mut group.locks, none))
         };
         let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnDestroyResource;
-        let answer = inner.call(at, (NAME, Some(resource.0)), slot, |destroy, device| {
+        let answer = inside.call(at, slot, |destroy, device| {
             // SAFETY: The driver gave the function and both handles.
             unsafe { destroy(device, ptr::with_exposed_provenance_mut(driver)) }
         });
+        let removed = inside.hands_on_removal(answer);
         let mut ledger = inner.ledger();
         let Some(group) = ledger.groups.get_mut(&resource.0) else { return Err(E_INVALIDARG) };
-        let (released, about) = (group.stage == Stage::Released, group.subject);
-        let broken = (released && !succeeded(answer)).then(|| {
+        // One that was released before may have been allocated for again.
+        let bare = group.kernel == 0 && group.members.is_empty();
+        let (released, about) = (group.stage == Stage::Released && bare, group.subject);
+        // That the device is removed has to be said, whatever could be released.
+        let broken = (released && !succeeded(answer) && !removed).then(|| {
             let answer = result::name(answer);
             format!(
                 "{about} was released, and {NAME} answers {answer}: an error says that it was not"
@@ -345,7 +320,7 @@ impl Device {
         let dead = group.driver;
         (group.stage, group.driver) = (Stage::Dropped, 0);
         // One in the application's memory has nothing that the driver could release.
-        let over = released || (group.kernel == 0 && group.members.is_empty());
+        let over = bare;
         inner.log().emit(about, What::SurfacesDropped { released });
         ledger.bury(dead);
         if over {
@@ -353,4 +328,58 @@ impl Device {
         }
         if succeeded(answer) { Ok(()) } else { Err(answer) }
     }
+}
+
+/// Calls the driver's function for it.
+fn ask_for(
+    at: &mut Passive,
+    inside: &Inside,
+    handle: usize,
+    wanted: &Surfaces,
+    list: &[D3DDDI_SURFACEINFO],
+) -> (HRESULT, usize) {
+    let mut args = D3DDDIARG_CREATERESOURCE2 {
+        Format: wanted.format,
+        Pool: wanted.pool,
+        pSurfList: list.as_ptr(),
+        SurfCount: u32::try_from(list.len()).unwrap_or(u32::MAX),
+        hResource: ptr::without_provenance_mut(handle),
+        Flags: Flags { Value: wanted.flags },
+        Rotation: 1,
+        Flags2: D3DDDI_RESOURCEFLAGS2 { Value: wanted.flags2 },
+        ..D3DDDIARG_CREATERESOURCE2::ZERO
+    };
+    reserved(wanted, &mut args);
+    let answer = if wanted.flags2 == 0 {
+        let mut first = D3DDDIARG_CREATERESOURCE {
+            Format: args.Format,
+            Pool: args.Pool,
+            pSurfList: args.pSurfList,
+            SurfCount: args.SurfCount,
+            MultisampleType: args.MultisampleType,
+            MultisampleQuality: args.MultisampleQuality,
+            MipLevels: args.MipLevels,
+            Fvf: args.Fvf,
+            VidPnSourceId: args.VidPnSourceId,
+            RefreshRate: args.RefreshRate,
+            hResource: args.hResource,
+            Flags: args.Flags,
+            Rotation: args.Rotation,
+        };
+        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnCreateResource;
+        let answer = inside.call(at, slot, |create, driver| {
+            // SAFETY: The driver gave the function and its handle; what the arguments point
+            // to lives until it returns.
+            unsafe { create(driver, &raw mut first) }
+        });
+        args.hResource = first.hResource;
+        answer
+    } else {
+        let slot = |it: &D3DDDI_DEVICEFUNCS| it.pfnCreateResource2;
+        inside.call(at, slot, |create, driver| {
+            // SAFETY: As above.
+            unsafe { create(driver, &raw mut args) }
+        })
+    };
+    (answer, args.hResource.expose_provenance())
 }

@@ -63,8 +63,7 @@ impl Device {
     }
 
     /// A resource in the application's memory needs none of the kernel's.
-    pub(crate) fn judge_wrapped(&self, wanted: &Surfaces, answer: HRESULT) {
-        let failed = self.0.ledger().failed.clone();
+    pub(crate) fn judge_wrapped(&self, wanted: &Surfaces, failed: &[HRESULT], answer: HRESULT) {
         let last = failed.last().filter(|_| !failed.contains(&D3DDDIERR_DEVICEREMOVED));
         let Some(last) = last.filter(|_| wanted.pool == D3DDDIPOOL_SYSTEMMEM) else { return };
         let broken = (!succeeded(answer)).then(|| {
@@ -78,9 +77,9 @@ impl Device {
     }
 
     /// A driver that was refused memory for a resource, and has none for it, says so.
-    pub(crate) fn judge_swallowed(&self, name: &'static str, handle: usize) {
+    pub(crate) fn judge_swallowed(&self, name: &'static str, handle: usize, failed: &[HRESULT]) {
+        let Some(last) = failed.last().copied() else { return };
         let ledger = self.0.ledger();
-        let Some(last) = ledger.failed.last().copied() else { return };
         let Some(group) = ledger.groups.get(&handle) else { return };
         let bare = group.members.is_empty() && group.surfaces.pool != D3DDDIPOOL_SYSTEMMEM;
         let about = group.subject;

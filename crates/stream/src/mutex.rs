@@ -192,7 +192,10 @@ impl Services {
                     it.name()
                 )
             });
-            let barred = [Entry::PinProcess, Entry::FilterProcess, Entry::DeviceSetPower];
+            // WINDOWS: sleep and wake callbacks are those of pins and filters
+            // (`KsPinRegisterPowerCallbacks`, documented), which are not called here. A device's
+            // power comes with the device mutex, and the control mutex may be taken after that.
+            let barred = [Entry::PinProcess, Entry::FilterProcess];
             let processes = inside.is_some_and(|it| barred.contains(&it.entry));
             let control = matches!(mutex, Mutex::Control(_));
             let wrong_place = (control && processes)

@@ -380,7 +380,9 @@ impl Stream {
             self.judge(RuleId::KS_PTR_007, pointer.subject(), place, Some(broken));
             return Err(Refusal::Deadlock);
         }
-        let pin = world.pointers.get(pointer.0).and_then(|it| world.pins.get(it.pin));
+        // A clone is the driver's own.
+        let edge = world.pointers.get(pointer.0).filter(|it| it.kind != PointerKind::Clone);
+        let pin = edge.and_then(|it| world.pins.get(it.pin));
         let filter = pin.and_then(|it| world.filters.get(it.filter));
         if moves && filter.is_some_and(|it| it.descriptor.is_centric()) {
             let inside = entry == Some(Entry::FilterProcess);

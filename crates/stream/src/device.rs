@@ -42,6 +42,8 @@ pub(crate) struct Device {
 pub(crate) enum Phase {
     Starting,
     Started,
+    /// Its driver is asked whether it may end: it streams on.
+    Asked,
     Ending,
     Stopped,
 }
@@ -62,7 +64,7 @@ impl World {
     /// A device that is started.
     pub(crate) fn started(&self, device: u32) -> Result<&Device, Refused> {
         let it = self.device(device)?;
-        let started = it.phase == Phase::Started && !it.pulled;
+        let started = matches!(it.phase, Phase::Started | Phase::Asked) && !it.pulled;
         started.then_some(it).ok_or(Refused::NotStarted(DeviceId(device).subject()))
     }
 }
@@ -136,29 +138,27 @@ impl Stream {
 
     /// Stops a device: what clients have open of it is closed.
     pub fn stop_device(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
-        let driver = self.claim_end(at, device)?;
-        if let Err(why) = self.device_call(at, device, &driver, Entry::DeviceQueryStop) {
-            self.phase(device, Phase::Started);
-            return Err(why.into());
+        let (driver, from) = self.claim_end(at, device, Phase::Asked)?;
+        if from == Phase::Stopped {
+            self.phase(device, from);
+            return Err(Refused::NotStarted(device.subject()));
         }
+        self.ask_end(at, device, &driver, (Entry::DeviceQueryStop, from))?;
         self.end_device(at, device, &driver, Ending::Stops);
         Ok(())
     }
 
     /// Removes a device: what clients have open of it is closed.
     pub fn remove_device(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
-        let driver = self.claim_end(at, device)?;
-        if let Err(why) = self.device_call(at, device, &driver, Entry::DeviceQueryRemove) {
-            self.phase(device, Phase::Started);
-            return Err(why.into());
-        }
+        let (driver, from) = self.claim_end(at, device, Phase::Asked)?;
+        self.ask_end(at, device, &driver, (Entry::DeviceQueryRemove, from))?;
         self.end_device(at, device, &driver, Ending::Goes);
         Ok(())
     }
 
     /// Pulls a device out: its driver hears of it first, then all that is open of it is closed.
     pub fn pull_device(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
-        let driver = self.claim_end(at, device)?;
+        let (driver, _) = self.claim_end(at, device, Phase::Ending)?;
         self.end_device(at, device, &driver, Ending::Pulled);
         Ok(())
     }
@@ -276,18 +276,40 @@ impl Stream {
         self.wake(&mut world);
     }
 
+    /// Asks a driver whether its device may end. If it refuses, the device is as it was.
+    fn ask_end(
+        &self,
+        at: &mut Passive,
+        device: DeviceId,
+        driver: &Driver,
+        (entry, from): (Entry, Phase),
+    ) -> Result<(), Refused> {
+        if let Err(why) = self.device_call(at, device, driver, entry) {
+            self.phase(device, from);
+            return Err(why.into());
+        }
+        self.phase(device, Phase::Ending);
+        Ok(())
+    }
+
     /// Takes the end of a device on: whoever is second waits for the first, and finds it gone.
-    fn claim_end(&self, at: &mut Passive, device: DeviceId) -> Result<Arc<Driver>, Refused> {
+    /// Answers also how far it was. One that was stopped does not stream while it is asked.
+    fn claim_end(
+        &self,
+        at: &mut Passive,
+        device: DeviceId,
+        to: Phase,
+    ) -> Result<(Arc<Driver>, Phase), Refused> {
         let what = |_: &World| format!("the start or the end of {}", device.subject());
         self.act_when(at, device.subject(), None, what, |world| {
             let Some(it) = world.devices.get_mut(device.0) else {
                 return Some(Err(Refused::NotThere(device.subject())));
             };
             match it.phase {
-                Phase::Starting | Phase::Ending => None,
-                Phase::Started | Phase::Stopped => {
-                    it.phase = Phase::Ending;
-                    Some(Ok(it.driver.clone()))
+                Phase::Starting | Phase::Asked | Phase::Ending => None,
+                from @ (Phase::Started | Phase::Stopped) => {
+                    it.phase = if from == Phase::Started { to } else { Phase::Ending };
+                    Some(Ok((it.driver.clone(), from)))
                 }
             }
         })?
@@ -340,9 +362,9 @@ impl Stream {
     fn judge_left(&self, at: &mut Passive, device: DeviceId) {
         let (blocks, bags) = {
             let world = self.world.hold();
-            let mine = world.blocks.iter().filter(|(_, it)| it.device == device.0 && !it.orphan);
+            let mine = world.blocks_of(device.0).filter(|(_, it)| !it.orphan);
             // What is in its bag goes with that.
-            let blocks = mine.filter(|(word, _)| !world.bags.holds(**word));
+            let blocks = mine.filter(|(word, _)| !world.bags.holds(device.0, *word));
             (blocks.count(), world.bags.own_of(device.0))
         };
         let broken = (blocks > 0).then(|| {
@@ -364,10 +386,11 @@ impl Stream {
         let (memory, left, driver) = {
             let mut world = self.world.hold();
             let Some(it) = world.devices.remove(device.0) else { return };
-            let left = world.blocks_that(|block| block.device == device.0);
+            let left = world.blocks_that(device.0, |_| true);
             for word in &left {
-                world.blocks.remove(word);
+                world.blocks.remove(&(device.0, *word));
             }
+            world.freed.retain(|(of, _)| *of != device.0);
             self.log.emit(device.subject(), What::KsRemoved {});
             self.wake(&mut world);
             (it.memory, left, it.driver)

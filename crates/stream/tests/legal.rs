@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use flight::RuleId;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex as Cell};
 use stream::*;
 
@@ -73,6 +73,88 @@ fn a_gate_is_as_its_driver_left_it_when_the_pin_runs_again() {
         run.stream.remove_device(at, device).unwrap();
         run.assert_empty();
     });
+    assert_eq!(broken(&events), NONE);
+}
+
+#[test]
+fn a_device_whose_driver_refuses_to_end_goes_on_as_it_was() {
+    for entry in [Entry::DeviceQueryRemove, Entry::DeviceQueryStop] {
+        for seed in 0..10 {
+            let refuses = Arc::new(AtomicBool::new(true));
+            let refused = refuses.clone();
+            let source = Source::with(true, move |it, here, _| {
+                if here != entry {
+                    return Ok(());
+                }
+                // Frames are due meanwhile.
+                it.services().delay(INTERVAL * 10).unwrap();
+                if refused.load(Ordering::Relaxed) { Err(Refusal::Busy) } else { Ok(()) }
+            });
+            let (events, _) = fly(seed, |run, at| {
+                let device = run.add(at, source).unwrap();
+                let graph = run.open(at, device).unwrap();
+                graph.run(at, 2).unwrap();
+                let end = |at: &mut flight::Passive| match entry {
+                    Entry::DeviceQueryStop => run.stream.stop_device(at, device),
+                    _ => run.stream.remove_device(at, device),
+                };
+                assert_eq!(end(at), Err(Refused::Driver(Refusal::Busy)));
+                assert_eq!(graph.run(at, 8).map(|it| it.len()), Ok(8));
+                refuses.store(false, Ordering::Relaxed);
+                let _ = end(at);
+                let _ = run.stream.remove_device(at, device);
+                run.assert_empty();
+            });
+            assert_eq!(broken(&events), NONE);
+        }
+    }
+}
+
+#[test]
+fn a_device_that_is_stopped_is_not_started_by_a_refusal() {
+    let stops = Arc::new(AtomicU32::new(0));
+    let counted = stops.clone();
+    let source = Source::with(true, move |_, entry, _| {
+        counted.fetch_add(u32::from(entry == Entry::DeviceStop), Ordering::Relaxed);
+        if entry == Entry::DeviceQueryRemove { Err(Refusal::Busy) } else { Ok(()) }
+    });
+    let (events, _) = fly(1, |run, at| {
+        let device = run.add(at, source).unwrap();
+        run.stream.stop_device(at, device).unwrap();
+        assert!(run.stream.remove_device(at, device).is_err());
+        let opened = run.stream.open_filter(at, device, 0);
+        assert_eq!(opened, Err(Refused::NotStarted(device.subject())));
+        assert!(run.stream.stop_device(at, device).is_err(), "it is stopped");
+        assert_eq!(stops.load(Ordering::Relaxed), 1);
+        run.stream.start_device(at, device).unwrap();
+        run.open(at, device).unwrap().close(at).unwrap();
+        run.stream.pull_device(at, device).unwrap();
+        run.assert_empty();
+    });
+    assert_eq!(broken(&events), NONE);
+}
+
+#[test]
+fn two_devices_may_have_the_same_words_for_their_memory() {
+    let (events, _) = fly(1, |run, at| {
+        let mut all = Vec::new();
+        for _ in 0..2 {
+            let memory = Arc::new(SystemMemory::default());
+            let plugged =
+                Plugged { minidriver: Arc::new(Source::new(true)), memory: memory.clone() };
+            let device = run.stream.add_device(at, plugged).unwrap();
+            let graph = run.open(at, device).unwrap();
+            graph.run(at, 2).unwrap();
+            all.push((device, graph, memory));
+        }
+        for (device, graph, memory) in all {
+            graph.close(at).unwrap();
+            run.stream.remove_device(at, device).unwrap();
+            assert_eq!(memory.pieces(), 0);
+        }
+        run.assert_empty();
+    });
+    check_order(&events);
     assert_eq!(broken(&events), NONE);
 }
 

@@ -498,9 +498,18 @@ impl Services {
         if !held {
             return Err(Refusal::Invalid);
         }
-        if let Some(it) = world.pins.get_mut(pin.0) {
-            it.framing = framing;
+        let it = world.pins.get_mut(pin.0).ok_or(Refusal::Invalid)?;
+        let edited = PinDescriptor { framing, ..PinDescriptor::clone(&it.descriptor) };
+        let mut all = Vec::new();
+        edited.judge_framing(&mut all);
+        let bad = all.iter().any(|(_, broken)| broken.is_some());
+        for (rule, broken) in all {
+            stream.judge(rule, pin.subject(), "_KsEdit", broken);
         }
+        if bad {
+            return Err(Refusal::Invalid);
+        }
+        it.framing = edited.framing;
         Ok(())
     }
 

@@ -39,8 +39,9 @@ pub struct KsDriver {
     tables: Tables,
     pool: Arc<Pool>,
     door: Mutex<Option<Arc<Door>>>,
-    /// The functions of the allocators that are there, by their contexts.
-    allocators: Mutex<BTreeMap<usize, Allocator>>,
+    /// The functions of the allocators that are there, and how many bytes their frames have, by
+    /// their contexts.
+    allocators: Mutex<BTreeMap<usize, (Allocator, u32)>>,
 }
 
 /// `DriverEntry`.
@@ -123,7 +124,7 @@ impl KsDriver {
         door.ok_or(Refusal::Invalid)
     }
 
-    fn allocators(&self) -> MutexGuard<'_, BTreeMap<usize, Allocator>> {
+    fn allocators(&self) -> MutexGuard<'_, BTreeMap<usize, (Allocator, u32)>> {
         self.allocators.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -206,7 +207,7 @@ impl KsDriver {
         answer(status)
     }
 
-    fn allocator(&self, it: &DriverAllocator) -> Answer<(Arc<Door>, Allocator, PVOID)> {
+    fn allocator(&self, it: &DriverAllocator) -> Answer<(Arc<Door>, (Allocator, u32), PVOID)> {
         let table = self.allocators().get(&it.word()).copied().ok_or(Refusal::Invalid)?;
         Ok((self.at()?, table, ptr::with_exposed_provenance_mut(it.word())))
     }
@@ -494,7 +495,7 @@ impl Minidriver for KsDriver {
         })?;
         answer(status)?;
         let own = context.expose_provenance();
-        self.allocators().insert(own, table);
+        self.allocators().insert(own, (table, order.bytes));
         Ok(word.fill(own))
     }
 
@@ -503,30 +504,30 @@ impl Minidriver for KsDriver {
         allocator: &DriverAllocator,
         word: Blank<'_, FrameId>,
     ) -> Option<DriverFrame> {
-        let (door, table, context) = self.allocator(allocator).ok()?;
+        let (door, (table, bytes), context) = self.allocator(allocator).ok()?;
         let call = table.allocate?;
         let frame = self.inside(&door, Entry::Allocate, NOTHING, || {
             // SAFETY: By invariant 1 it takes what its page says.
             unsafe { call(context) }
         });
-        door.inner().freed.remove(&frame.addr());
+        door.reused(frame.addr(), bytes as usize);
         (!frame.is_null()).then(|| word.fill(frame.expose_provenance()))
     }
 
     fn free_frame(&self, allocator: &DriverAllocator, frame: DriverFrame) {
-        let Ok((door, table, context)) = self.allocator(allocator) else { return };
+        let Ok((door, (table, bytes), context)) = self.allocator(allocator) else { return };
         let Some(call) = table.free else { return };
         let frame = frame.word();
         self.inside(&door, Entry::FreeFrame, NOTHING, || {
             // SAFETY: By invariant 1 it takes what its page says.
             unsafe { call(context, ptr::with_exposed_provenance_mut(frame)) }
         });
-        door.inner().freed.insert(frame, 0);
+        door.inner().freed.insert(frame, (bytes as usize, 0));
         door.watch_freed(true);
     }
 
     fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
-        let Ok((door, table, context)) = self.allocator(&allocator) else { return };
+        let Ok((door, (table, _), context)) = self.allocator(&allocator) else { return };
         self.allocators().remove(&allocator.word());
         let Some(call) = table.delete else { return };
         self.inside(&door, Entry::DeleteAllocator, NOTHING, || {
@@ -657,41 +658,6 @@ impl KsDriver {
             // SAFETY: By invariant 1 it takes what its page says.
             unsafe { call(shown) }
         });
-    }
-}
-
-impl Door {
-    /// Entry rule: a frame that the driver was told to free is left alone, though it may keep
-    /// frames in a list of its own. That list it may change in an allocator's calls (`silent`).
-    fn watch_freed(&self, silent: bool) {
-        let freed: Vec<(usize, u64)> =
-            self.inner().freed.iter().map(|(frame, sum)| (*frame, *sum)).collect();
-        for (frame, before) in freed {
-            let sum = self.pool().extent(frame).map(|(bytes, _)| self.sum(frame, bytes));
-            let mut inner = self.inner();
-            match sum {
-                // It is freed for good.
-                None => inner.freed.remove(&frame),
-                Some(sum) => inner.freed.insert(frame, sum),
-            };
-            drop(inner);
-            if silent {
-                continue;
-            }
-            let broken = sum.filter(|it| *it != before).map(|_| {
-                "a frame was written to that the driver was told to free and keeps".to_owned()
-            });
-            let device = self.services().device().subject();
-            let place = Entry::FreeFrame.name();
-            self.services().log().judge(RuleId::KS_ALLOC_011, Who::Driver, device, place, broken);
-        }
-    }
-
-    fn sum(&self, frame: usize, bytes: usize) -> u64 {
-        let mut all = vec![0; bytes];
-        self.pool().read(frame, &mut all);
-        let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-        all.iter().fold(0xcbf2_9ce4_8422_2325, step)
     }
 }
 

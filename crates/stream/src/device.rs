@@ -112,7 +112,8 @@ impl Stream {
             return Err(why);
         }
         if let Err(why) = self.start(at, device) {
-            self.end_device(at, device, &driver, Ending::Goes);
+            // It has no filters yet.
+            let _ = self.end_device(at, device, &driver, Ending::Goes);
             return Err(why);
         }
         Ok(device)
@@ -144,23 +145,20 @@ impl Stream {
             return Err(Refused::NotStarted(device.subject()));
         }
         self.ask_end(at, device, &driver, (Entry::DeviceQueryStop, from))?;
-        self.end_device(at, device, &driver, Ending::Stops);
-        Ok(())
+        self.end_device(at, device, &driver, Ending::Stops)
     }
 
     /// Removes a device: what clients have open of it is closed.
     pub fn remove_device(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
         let (driver, from) = self.claim_end(at, device, Phase::Asked)?;
         self.ask_end(at, device, &driver, (Entry::DeviceQueryRemove, from))?;
-        self.end_device(at, device, &driver, Ending::Goes);
-        Ok(())
+        self.end_device(at, device, &driver, Ending::Goes)
     }
 
     /// Pulls a device out: its driver hears of it first, then all that is open of it is closed.
     pub fn pull_device(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
         let (driver, _) = self.claim_end(at, device, Phase::Ending)?;
-        self.end_device(at, device, &driver, Ending::Pulled);
-        Ok(())
+        self.end_device(at, device, &driver, Ending::Pulled)
     }
 
     /// The device, as its services see it.
@@ -315,8 +313,15 @@ impl Stream {
         })?
     }
 
-    /// Ends a device that this thread has claimed, or that has not started.
-    fn end_device(&self, at: &mut Passive, device: DeviceId, driver: &Driver, ending: Ending) {
+    /// Ends a device that this thread has claimed, or that has not started. One whose filters
+    /// cannot be ended stays, and its end can be tried again.
+    fn end_device(
+        &self,
+        at: &mut Passive,
+        device: DeviceId,
+        driver: &Driver,
+        ending: Ending,
+    ) -> Result<(), Refused> {
         let subject = device.subject();
         if ending == Ending::Pulled {
             let mut world = self.world.hold();
@@ -333,27 +338,33 @@ impl Stream {
             // Whoever passed the check before has made its filter when this is free.
             drop(self.take(at, Mutex::Device(subject)));
         }
-        self.end_filters(at, device);
+        self.end_filters(at, device)?;
         if ending == Ending::Stops {
             let _ = self.device_call(at, device, driver, Entry::DeviceStop);
             self.log.emit(subject, What::KsStopped {});
             self.phase(device, Phase::Stopped);
-            return;
+            return Ok(());
         }
         let _ = self.device_call(at, device, driver, Entry::DeviceRemove);
         self.judge_left(at, device);
         self.forget(at, device);
+        Ok(())
     }
 
-    fn end_filters(&self, at: &mut Passive, device: DeviceId) {
+    fn end_filters(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
         loop {
             let next = {
                 let world = self.world.hold();
                 world.filters.iter().find(|(_, it)| it.device == device.0).map(|(it, _)| it)
             };
-            let Some(filter) = next.map(FilterId) else { return };
-            let Ok(_device) = self.take(at, Mutex::Device(device.subject())) else { return };
-            let Ok(_control) = self.take(at, Mutex::Control(filter.subject())) else { return };
+            let Some(filter) = next.map(FilterId) else { return Ok(()) };
+            let held = self
+                .take(at, Mutex::Device(device.subject()))
+                .and_then(|of| Ok((self.take(at, Mutex::Control(filter.subject()))?, of)));
+            let Ok(_held) = held else {
+                self.phase(device, Phase::Started);
+                return Err(Refused::Stuck);
+            };
             self.shut_filter(at, filter);
         }
     }

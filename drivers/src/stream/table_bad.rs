@@ -318,8 +318,11 @@ pub(crate) unsafe extern "win64-unwind" fn says_more(
     list: *const KSATTRIBUTE_LIST,
 ) -> NTSTATUS {
     // SAFETY: The pin is there.
-    let status = unsafe { grow(pin, BYTES) };
-    if status == STATUS_SUCCESS {
+    let format = unsafe { (*pin).ConnectionFormat };
+    // SAFETY: A pin has a format. For a larger one its frames must grow.
+    let usual = unsafe { (*format).SampleSize } <= BYTES;
+    // SAFETY: The pin is there.
+    if usual && unsafe { grow(pin, BYTES) } == STATUS_SUCCESS {
         // SAFETY: As above.
         let descriptor = unsafe { (*pin).Descriptor };
         // SAFETY: The copy is the driver's.

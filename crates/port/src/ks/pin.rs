@@ -59,6 +59,9 @@ fn number(state: State) -> KSSTATE {
     state as KSSTATE
 }
 
+/// A copy of a descriptor that is not whole.
+struct Short;
+
 /// What a call may change of a pin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Under {
@@ -237,15 +240,15 @@ impl Door {
         }
         let mut framing_now = framing_then.clone();
         match self.edited_framing(at) {
-            Some(it) => framing_now = it,
-            None if broken.is_none() => {
+            Ok(it) => framing_now = it,
+            Err(Short) if broken.is_none() => {
                 broken = Some(format!(
                     "a copy of the descriptor of {} has fewer bytes than it says",
                     pin.subject()
                 ));
                 at = own;
             }
-            None => at = own,
+            Err(Short) => at = own,
         }
         let changed = framing_now != framing_then;
         if changed && at == own && broken.is_none() {
@@ -272,28 +275,28 @@ impl Door {
         }
     }
 
-    /// What a descriptor says of frames; none, if it or its framing ends before it is whole.
-    fn edited_framing(&self, at: usize) -> Option<Option<FramingForm>> {
+    /// What a descriptor says of frames; an error, if it or its framing ends before it is whole.
+    fn edited_framing(&self, at: usize) -> Result<Option<FramingForm>, Short> {
         // What is no memory of the driver's pool is its image: that is vouched for.
         let has = |at: usize, bytes: usize| {
             self.pool().extent(at).is_none_or(|(there, _)| there >= bytes)
         };
-        let whole = |at: usize, bytes: usize| has(at, bytes).then_some(());
+        let whole = |at: usize, bytes: usize| has(at, bytes).then_some(()).ok_or(Short);
         whole(at, size_of::<KSPIN_DESCRIPTOR_EX>())?;
         let from: *const KSPIN_DESCRIPTOR_EX = ptr::with_exposed_provenance(at);
         // SAFETY: It is the driver's descriptor, which whoever filled it in vouches for, or a block
         // in the pin's bag with so many bytes.
-        let Some(descriptor) = (unsafe { read(from) }) else { return Some(None) };
+        let Some(descriptor) = (unsafe { read(from) }) else { return Ok(None) };
         let from = descriptor.AllocatorFraming;
         let head = offset_of!(KSALLOCATOR_FRAMING_EX, FramingItem);
         whole(from.addr(), size_of::<KSALLOCATOR_FRAMING_EX>())?;
         // SAFETY: It is NULL, the driver's framing, which is vouched for, or a block with so many
         // bytes.
         let items = unsafe { read(from) }.map_or(0, |it| it.CountItems as usize);
-        let all = items.checked_mul(size_of::<KS_FRAMING_ITEM>())?.checked_add(head)?;
+        let all = items.saturating_mul(size_of::<KS_FRAMING_ITEM>()).saturating_add(head);
         whole(from.addr(), all)?;
         // SAFETY: As above, with all its items.
-        Some(unsafe { framing(from) }.ok().flatten())
+        Ok(unsafe { framing(from) }.ok().flatten())
     }
 
     /// Gates are changed in place: what the class driver knows of them follows.

@@ -470,7 +470,8 @@ impl Stream {
         let (frame, pin) = (it.frame, world.pins.get_mut(it.pin));
         let out = pin.is_some_and(|it| {
             it.moves += u64::from(used > 0);
-            it.descriptor.flow == Flow::Out
+            // Where hardware writes, how much it wrote is for its driver to say.
+            it.descriptor.flow == Flow::Out && !it.descriptor.is(PinFlag::GenerateMappings)
         });
         if let Some(it) = frame.and_then(|it| world.frames.get_mut(it)).filter(|_| out) {
             it.header.used = it.header.used.max(offset);

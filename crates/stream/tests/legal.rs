@@ -428,3 +428,47 @@ fn nothing_is_injected_while_a_refused_step_is_undone() {
     check_order(&events);
     assert_eq!((broken(&events), returned.load(Ordering::Relaxed)), (vec![], 1));
 }
+
+/// A source whose hardware counts the bytes it has written, when it has.
+struct Dma(Source);
+
+impl Minidriver for Dma {
+    fn stands_on(&self) -> Option<&dyn Minidriver> {
+        Some(&self.0)
+    }
+
+    fn process_pin(&self, pin: &PinView) -> Answer<()> {
+        let services = self.0.services();
+        while let Some(edge) = services.leading_edge(pin.pin, true) {
+            let clone = services.clone_pointer(edge, false)?;
+            services.advance_offsets(edge, services.look(edge)?.remaining, false)?;
+            services.write(clone, 0, &[1; BYTES as usize])?;
+            let header = services.look(clone)?.header;
+            services.set_header(clone, Header { used: header.used + BYTES, ..header })?;
+            services.delete_pointer(clone)?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn of_a_pin_with_mappings_its_driver_alone_says_how_much_is_used() {
+    let mut source = Source::with(false, |it, entry, _| {
+        if entry == Entry::DeviceStart {
+            it.services().register_dma().unwrap();
+        }
+        Ok(())
+    });
+    source.descriptor.filters[0].pins[0].flags.push(PinFlag::GenerateMappings);
+    let (events, _) = fly(1, |run, at| {
+        let minidriver = Arc::new(Dma(source));
+        let plugged = Plugged { minidriver, memory: run.memory.clone() };
+        let device = run.stream.add_device(at, plugged).unwrap();
+        let graph = run.open(at, device).unwrap();
+        assert!(graph.run(at, 3).unwrap().iter().all(|it| it.header.used == BYTES));
+        graph.close(at).unwrap();
+        run.stream.remove_device(at, device).unwrap();
+        run.assert_empty();
+    });
+    assert_eq!(broken(&events), NONE);
+}

@@ -16,6 +16,7 @@ mod shapes;
 mod table;
 mod table_allocator;
 mod table_bad;
+mod table_careful;
 mod table_hostile;
 mod table_listed;
 mod table_shapes;

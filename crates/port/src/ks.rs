@@ -20,6 +20,7 @@ mod door;
 mod driver;
 mod exports;
 mod frame;
+mod freed;
 mod gate;
 mod memory;
 mod mutex_calls;

@@ -63,6 +63,7 @@ impl By {
 /// What an allocator's calls need.
 struct Source {
     number: u32,
+    device: u32,
     by: By,
     framing: Framing,
     short: bool,
@@ -108,10 +109,11 @@ impl Stream {
             By::Client => 0,
         };
         let mut world = self.world.hold();
-        let shared = world
-            .allocators
-            .iter()
-            .find(|(_, it)| it.by == By::Driver && by == By::Driver && it.word == word);
+        let device = |pin: u32| world.pins.get(pin).map(|it| it.device);
+        let of = device(pin.0);
+        let shared = world.allocators.iter().find(|(_, it)| {
+            it.by == By::Driver && by == By::Driver && it.word == word && device(it.pin) == of
+        });
         let shared = shared.map(|(other, _)| other);
         if by == By::Driver {
             let broken = match shared {
@@ -149,7 +151,7 @@ impl Stream {
         match answer {
             Ok(token) => Ok(token.word()),
             Err(why) => {
-                let left = self.blocks_of(subject.number);
+                let left = self.blocks_of(pin, subject.number);
                 let broken = (!left.is_empty()).then(|| {
                     format!(
                         "{} pieces of memory are left of an allocator whose initialisation failed",
@@ -164,17 +166,19 @@ impl Stream {
         }
     }
 
-    fn blocks_of(&self, allocator: u32) -> Vec<usize> {
-        self.world.hold().blocks_that(|it| it.allocator == Some(allocator))
+    fn blocks_of(&self, pin: PinId, allocator: u32) -> Vec<usize> {
+        let world = self.world.hold();
+        let device = world.pins.get(pin.0).map(|it| it.device);
+        device.map_or(Vec::new(), |it| world.blocks_that(it, |it| it.allocator == Some(allocator)))
     }
 
     fn free_blocks(&self, pin: PinId, words: &[usize]) {
         let memory = {
             let mut world = self.world.hold();
-            for word in words {
-                world.blocks.remove(word);
-            }
             let device = world.pins.get(pin.0).map(|it| it.device);
+            for word in words {
+                device.and_then(|it| world.blocks.remove(&(it, *word)));
+            }
             device.and_then(|it| world.devices.get(it)).map(|it| it.memory.clone())
         };
         if let Some(memory) = memory {
@@ -192,6 +196,7 @@ impl Stream {
         let device = world.devices.get(it.device)?;
         Some(Source {
             number,
+            device: it.device,
             by: allocator.by,
             framing: allocator.framing,
             short: allocator.short,
@@ -212,7 +217,7 @@ impl Stream {
             let mut world = self.world.hold();
             let allocator = Some(source.number);
             let frame = FrameId(world.add_frame(Frame::new(pin.0, allocator, word, bytes)));
-            world.freed.remove(&word);
+            world.freed.remove(&(source.device, word));
             let (word, allocator) = (self.hold_word(word), AllocatorId(source.number).subject());
             let pin = pin.subject();
             let made = What::FrameMade { allocator: Some(allocator), pin, word, bytes };
@@ -282,7 +287,8 @@ impl Stream {
         };
         self.judge(RuleId::KS_ALLOC_006, subject, place, broken);
         let world = self.world.hold();
-        let out = world.frames.iter().find(|(_, it)| it.word == word);
+        let mine = |pin: u32| world.pins.get(pin).is_some_and(|it| it.device == source.device);
+        let out = world.frames.iter().find(|(_, it)| it.word == word && mine(it.pin));
         let broken = out.map(|(frame, _)| {
             format!("{subject} handed out frame {frame} again, which is outstanding")
         });
@@ -329,7 +335,8 @@ impl Stream {
             let mut world = self.world.hold();
             world.remove_frame(number);
             if injected.is_none() {
-                world.freed.insert(word);
+                let device = world.pins.get(pin.0).map(|it| it.device);
+                world.freed.extend(device.map(|it| (it, word)));
             }
             self.log.emit(FrameId(number).subject(), What::FrameFreed {});
             self.release_word(word);
@@ -351,7 +358,7 @@ impl Stream {
         }
         if source.by == By::Driver {
             source.driver.delete_allocator(at, subject, source.word);
-            let left = self.blocks_of(source.number);
+            let left = self.blocks_of(pin, source.number);
             let broken = (!left.is_empty()).then(|| {
                 format!("{subject} was deleted, and {} pieces of its memory are left", left.len())
             });
@@ -359,7 +366,7 @@ impl Stream {
             self.judge(RuleId::KS_ALLOC_014, subject, place, broken);
             let mut world = self.world.hold();
             for word in left {
-                if let Some(it) = world.blocks.get_mut(&word) {
+                if let Some(it) = world.blocks.get_mut(&(source.device, word)) {
                     it.orphan = true;
                 }
             }

@@ -35,15 +35,17 @@ pub(crate) struct Bags {
 
 #[derive(Clone, Copy, Debug)]
 struct Item {
+    /// Whose word it is.
+    device: u32,
     word: usize,
     /// It is freed by a routine of its driver's; else it is pool memory.
     routine: bool,
 }
 
 impl Bags {
-    /// Whether a bag has it.
-    pub(crate) fn holds(&self, word: usize) -> bool {
-        self.items.values().flatten().any(|it| it.word == word)
+    /// Whether a bag has it, by the word of its device.
+    pub(crate) fn holds(&self, device: u32, word: usize) -> bool {
+        self.items.values().flatten().any(|it| (it.device, it.word) == (device, word))
     }
 
     /// The bags that the driver of a device made.
@@ -93,12 +95,12 @@ impl Stream {
                     return;
                 };
                 let item = list.remove(0);
-                let freed = !world.bags.holds(item.word);
+                let freed = !world.bags.holds(device, item.word);
                 self.say_unbagged(of, item.word, freed);
                 let Some(it) = world.devices.get(device) else { return };
                 let (driver, memory) = (it.driver.clone(), it.memory.clone());
                 if freed && !item.routine {
-                    world.blocks.remove(&item.word);
+                    world.blocks.remove(&(device, item.word));
                 }
                 (item, freed, driver, memory)
             };
@@ -143,7 +145,7 @@ impl Services {
         let (device, place) = (self.device.0, "KsAddItemToObjectBag");
         stream.judge_bag(&world, bag, device, place)?;
         let of = subject(bag, device);
-        let foreign = !routine && !world.blocks.contains_key(&item);
+        let foreign = !routine && !world.blocks.contains_key(&(device, item));
         let broken = foreign.then(|| {
             format!("an item of the bag of {of} has no free routine, and is no pool memory")
         });
@@ -151,7 +153,7 @@ impl Services {
         if foreign {
             return Err(Refusal::Invalid);
         }
-        world.bags.items.entry(bag).or_default().push(Item { word: item, routine });
+        world.bags.items.entry(bag).or_default().push(Item { device, word: item, routine });
         let item = stream.log.hold_word(item);
         stream.log.emit(of, What::KsBagged { item });
         Ok(())
@@ -168,7 +170,7 @@ impl Services {
             let list = world.bags.items.get_mut(&bag).ok_or(Refusal::Invalid)?;
             let at = list.iter().position(|it| it.word == item).ok_or(Refusal::Invalid)?;
             let it = list.remove(at);
-            let shared = world.bags.holds(item);
+            let shared = world.bags.holds(device, item);
             let broken = (free && shared).then(|| {
                 format!("an item of the bag of {of} was to be freed, but another bag holds it")
             });
@@ -179,7 +181,7 @@ impl Services {
                 return if free { Err(Refusal::Busy) } else { Ok(()) };
             }
             if !it.routine {
-                world.blocks.remove(&item);
+                world.blocks.remove(&(device, item));
             }
             let device = world.devices.get(device).ok_or(Refusal::Invalid)?;
             (it, device.driver.clone(), device.memory.clone())
@@ -200,9 +202,9 @@ impl Services {
     pub fn bags_with(&self, item: usize) -> Vec<BagOf> {
         let Ok(stream) = self.stream() else { return Vec::new() };
         let world = stream.world.hold();
+        let mine = |it: &&Item| (it.device, it.word) == (self.device.0, item);
         let all = world.bags.items.iter();
-        all.flat_map(|(bag, items)| items.iter().filter(|it| it.word == item).map(|_| *bag))
-            .collect()
+        all.flat_map(|(bag, items)| items.iter().filter(mine).map(|_| *bag)).collect()
     }
 
     /// What is in a bag, in order, and whether a routine of the driver's frees it.

@@ -12,7 +12,7 @@ impl Stream {
         let world = self.world.hold();
         let mut live = Vec::new();
         for (number, it) in world.devices.iter() {
-            let blocks = world.blocks.values().filter(|it| it.device == number).count();
+            let blocks = world.blocks_of(number).count();
             let mut why = vec![format!("{:?}", it.phase).to_lowercase()];
             if blocks > 0 {
                 why.push(format!("its driver has {blocks} pieces of memory"));

@@ -196,6 +196,11 @@ impl PinDescriptor {
             });
             all.push((RuleId::KS_ALLOC_017, broken));
         }
+        self.judge_framing(all);
+    }
+
+    /// What it says of frames: looked at first, and after each edit.
+    pub(crate) fn judge_framing(&self, all: &mut Vec<Judged>) {
         match &self.framing {
             None => (),
             Some(FramingForm::Simple(it)) => {

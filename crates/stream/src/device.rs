@@ -42,6 +42,8 @@ pub(crate) struct Device {
 pub(crate) enum Phase {
     Starting,
     Started,
+    /// Its driver is asked whether it may end: it streams on.
+    Asked,
     Ending,
     Stopped,
 }
@@ -62,7 +64,7 @@ impl World {
     /// A device that is started.
     pub(crate) fn started(&self, device: u32) -> Result<&Device, Refused> {
         let it = self.device(device)?;
-        let started = it.phase == Phase::Started && !it.pulled;
+        let started = matches!(it.phase, Phase::Started | Phase::Asked) && !it.pulled;
         if started { Ok(it) } else { Err(Refused::NotStarted(DeviceId(device).subject())) }
     }
 }
@@ -110,7 +112,8 @@ impl Stream {
             return Err(why);
         }
         if let Err(why) = self.start(at, device) {
-            self.end_device(at, device, &driver, Ending::Goes);
+            // It has no filters yet.
+            let _ = self.end_device(at, device, &driver, Ending::Goes);
             return Err(why);
         }
         Ok(device)
@@ -136,31 +139,26 @@ impl Stream {
 
     /// Stops a device: what clients have open of it is closed.
     pub fn stop_device(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
-        let driver = self.claim_end(at, device)?;
-        if let Err(why) = self.device_call(at, device, &driver, Entry::DeviceQueryStop) {
-            self.phase(device, Phase::Started);
-            return Err(why.into());
+        let (driver, from) = self.claim_end(at, device, Phase::Asked)?;
+        if from == Phase::Stopped {
+            self.phase(device, from);
+            return Err(Refused::NotStarted(device.subject()));
         }
-        self.end_device(at, device, &driver, Ending::Stops);
-        Ok(())
+        self.ask_end(at, device, &driver, (Entry::DeviceQueryStop, from))?;
+        self.end_device(at, device, &driver, Ending::Stops)
     }
 
     /// Removes a device: what clients have open of it is closed.
     pub fn remove_device(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
-        let driver = self.claim_end(at, device)?;
-        if let Err(why) = self.device_call(at, device, &driver, Entry::DeviceQueryRemove) {
-            self.phase(device, Phase::Started);
-            return Err(why.into());
-        }
-        self.end_device(at, device, &driver, Ending::Goes);
-        Ok(())
+        let (driver, from) = self.claim_end(at, device, Phase::Asked)?;
+        self.ask_end(at, device, &driver, (Entry::DeviceQueryRemove, from))?;
+        self.end_device(at, device, &driver, Ending::Goes)
     }
 
     /// Pulls a device out: its driver hears of it first, then all that is open of it is closed.
     pub fn pull_device(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
-        let driver = self.claim_end(at, device)?;
-        self.end_device(at, device, &driver, Ending::Pulled);
-        Ok(())
+        let (driver, _) = self.claim_end(at, device, Phase::Ending)?;
+        self.end_device(at, device, &driver, Ending::Pulled)
     }
 
     /// The device, as its services see it.
@@ -273,25 +271,54 @@ impl Stream {
         self.wake(&mut world);
     }
 
+    /// Asks a driver whether its device may end. If it refuses, the device is as it was.
+    fn ask_end(
+        &self,
+        at: &mut Passive,
+        device: DeviceId,
+        driver: &Driver,
+        (entry, from): (Entry, Phase),
+    ) -> Result<(), Refused> {
+        if let Err(why) = self.device_call(at, device, driver, entry) {
+            self.phase(device, from);
+            return Err(why.into());
+        }
+        self.phase(device, Phase::Ending);
+        Ok(())
+    }
+
     /// Takes the end of a device on: whoever is second waits for the first, and finds it gone.
-    fn claim_end(&self, at: &mut Passive, device: DeviceId) -> Result<Arc<Driver>, Refused> {
+    /// Answers also how far it was. One that was stopped does not stream while it is asked.
+    fn claim_end(
+        &self,
+        at: &mut Passive,
+        device: DeviceId,
+        to: Phase,
+    ) -> Result<(Arc<Driver>, Phase), Refused> {
         let what = |_: &World| format!("the start or the end of {}", device.subject());
         self.act_when(at, device.subject(), None, what, |world| {
             let Some(it) = world.devices.get_mut(device.0) else {
                 return Some(Err(Refused::NotThere(device.subject())));
             };
             match it.phase {
-                Phase::Starting | Phase::Ending => None,
-                Phase::Started | Phase::Stopped => {
-                    it.phase = Phase::Ending;
-                    Some(Ok(it.driver.clone()))
+                Phase::Starting | Phase::Asked | Phase::Ending => None,
+                from @ (Phase::Started | Phase::Stopped) => {
+                    it.phase = if from == Phase::Started { to } else { Phase::Ending };
+                    Some(Ok((it.driver.clone(), from)))
                 }
             }
         })?
     }
 
-    /// Ends a device that this thread has claimed, or that has not started.
-    fn end_device(&self, at: &mut Passive, device: DeviceId, driver: &Driver, ending: Ending) {
+    /// Ends a device that this thread has claimed, or that has not started. One whose filters
+    /// cannot be ended stays, and its end can be tried again.
+    fn end_device(
+        &self,
+        at: &mut Passive,
+        device: DeviceId,
+        driver: &Driver,
+        ending: Ending,
+    ) -> Result<(), Refused> {
         let subject = device.subject();
         if ending == Ending::Pulled {
             let mut world = self.world.hold();
@@ -308,27 +335,33 @@ impl Stream {
             // Whoever passed the check before has made its filter when this is free.
             drop(self.take(at, Mutex::Device(subject)));
         }
-        self.end_filters(at, device);
+        self.end_filters(at, device)?;
         if ending == Ending::Stops {
             let _ = self.device_call(at, device, driver, Entry::DeviceStop);
             self.log.emit(subject, What::KsStopped {});
             self.phase(device, Phase::Stopped);
-            return;
+            return Ok(());
         }
         let _ = self.device_call(at, device, driver, Entry::DeviceRemove);
         self.judge_left(at, device);
         self.forget(at, device);
+        Ok(())
     }
 
-    fn end_filters(&self, at: &mut Passive, device: DeviceId) {
+    fn end_filters(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
         loop {
             let next = {
                 let world = self.world.hold();
                 world.filters.iter().find(|(_, it)| it.device == device.0).map(|(it, _)| it)
             };
-            let Some(filter) = next.map(FilterId) else { return };
-            let Ok(_device) = self.take(at, Mutex::Device(device.subject())) else { return };
-            let Ok(_control) = self.take(at, Mutex::Control(filter.subject())) else { return };
+            let Some(filter) = next.map(FilterId) else { return Ok(()) };
+            let held = self
+                .take(at, Mutex::Device(device.subject()))
+                .and_then(|of| Ok((self.take(at, Mutex::Control(filter.subject()))?, of)));
+            let Ok(_held) = held else {
+                self.phase(device, Phase::Started);
+                return Err(Refused::Stuck);
+            };
             self.shut_filter(at, filter);
         }
     }
@@ -337,9 +370,9 @@ impl Stream {
     fn judge_left(&self, at: &mut Passive, device: DeviceId) {
         let (blocks, bags) = {
             let world = self.world.hold();
-            let mine = world.blocks.iter().filter(|(_, it)| it.device == device.0 && !it.orphan);
+            let mine = world.blocks_of(device.0).filter(|(_, it)| !it.orphan);
             // What is in its bag goes with that.
-            let blocks = mine.filter(|(word, _)| !world.bags.holds(**word));
+            let blocks = mine.filter(|(word, _)| !world.bags.holds(device.0, *word));
             (blocks.count(), world.bags.own_of(device.0))
         };
         let broken = (blocks > 0).then(|| {
@@ -361,10 +394,11 @@ impl Stream {
         let (memory, left, driver) = {
             let mut world = self.world.hold();
             let Some(it) = world.devices.remove(device.0) else { return };
-            let left = world.blocks_that(|block| block.device == device.0);
+            let left = world.blocks_that(device.0, |_| true);
             for word in &left {
-                world.blocks.remove(word);
+                world.blocks.remove(&(device.0, *word));
             }
+            world.freed.retain(|(of, _)| *of != device.0);
             self.log.emit(device.subject(), What::KsRemoved {});
             self.wake(&mut world);
             (it.memory, left, it.driver)

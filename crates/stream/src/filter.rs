@@ -109,7 +109,8 @@ impl Stream {
         }
         let Ok(it) = world.filter(filter) else { return Ok(filter) };
         let (dispatch, own) = (it.descriptor.dispatch_level, own.is_some());
-        let needs = it.descriptor.pins.iter().map(|it| it.necessary).sum();
+        let needs = it.descriptor.pins.iter().map(|it| it.necessary);
+        let needs = needs.fold(0, u32::saturating_add);
         let device = device.subject();
         let made = What::FilterCreated { device, factory, own, dispatch, needs };
         self.log.emit(filter.subject(), made);

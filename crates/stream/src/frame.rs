@@ -174,7 +174,8 @@ impl Stream {
         }
         let subject = FrameId(frame).subject();
         let of = world.pins.get_mut(it.pin);
-        let stops = of.as_ref().is_some_and(|it| it.client == State::Stop);
+        let client = of.as_ref().map_or(State::Stop, |it| it.client);
+        let stops = client == State::Stop;
         // What is given up on the way to stop carries nothing.
         if it.cancel || stops {
             it.place = Place::Home;
@@ -189,7 +190,7 @@ impl Stream {
             let maps = of.descriptor.is(PinFlag::GenerateMappings);
             let broken = if header.used > bytes {
                 Some(format!("{subject} says that {} of its {bytes} bytes are used", header.used))
-            } else if header.used == 0 && written && !maps {
+            } else if header.used == 0 && written && !maps && client >= State::Pause {
                 Some(format!("{subject} was written, and says that no byte of it is used"))
             } else {
                 None
@@ -205,9 +206,12 @@ impl Stream {
         self.wake(world);
     }
 
-    /// Queues the frames of a pin that are home: there is work again.
+    /// Queues the frames of a pin that are home: there is work again. Those of a pin that data goes
+    /// into are free, and so are not queued; those that were injected are their driver's.
     pub(crate) fn feed(&self, world: &mut World, pin: u32) {
-        let home = world.frames_of(pin).filter(|(_, it)| it.place == Place::Home);
+        let out = world.pins.get(pin).is_some_and(|it| it.descriptor.flow == Flow::Out);
+        let empty = |it: &Frame| it.place == Place::Home && it.injected.is_none();
+        let home = world.frames_of(pin).filter(|(_, it)| out && empty(it));
         let home: Vec<u32> = home.map(|(number, _)| number).collect();
         for frame in home {
             self.arrive(world, frame);
@@ -328,6 +332,7 @@ impl Stream {
         let it = it.ok_or(Refused::Stopped)?; // The pin stopped meanwhile.
         if !written {
             it.place = Place::Home;
+            self.wake(&mut world); // Somebody else may wait for it.
             return Err(Refused::NoFrames);
         }
         let used = u32::try_from(bytes.len()).unwrap_or(u32::MAX);

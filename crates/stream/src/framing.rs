@@ -4,6 +4,8 @@ use crate::memory::MemoryKind;
 
 /// How many frames there are where nobody says.
 const USUAL_FRAMES: u32 = 2;
+/// More is somebody's arithmetic gone wrong: nobody has so much memory.
+const MOST_FRAMES: u32 = 1 << 16;
 
 /// What a pin asks of its frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -206,9 +208,7 @@ pub fn negotiate(pin: Option<&FramingForm>, other: &Wish, sample: u32) -> Result
         return Err(format!("the other side wants alignment {:#x}", other.alignment));
     }
     match pin {
-        None => {
-            Ok(agreed(&SimpleFraming { system: true, ..SimpleFraming::default() }, other, sample))
-        }
+        None => agreed(&SimpleFraming { system: true, ..SimpleFraming::default() }, other, sample),
         Some(FramingForm::Simple(it)) => {
             if !it.kind.serves(other.kind) {
                 return Err(format!(
@@ -217,7 +217,7 @@ pub fn negotiate(pin: Option<&FramingForm>, other: &Wish, sample: u32) -> Result
                     other.kind.name()
                 ));
             }
-            Ok(agreed(it, other, sample))
+            agreed(it, other, sample)
         }
         Some(FramingForm::Extended(it)) => {
             let fits = |item: &&FramingItem| {
@@ -242,22 +242,25 @@ pub fn negotiate(pin: Option<&FramingForm>, other: &Wish, sample: u32) -> Result
                 system: item.kind.is_system(),
                 reserved: 0,
             };
-            Ok(agreed(&simple, other, sample))
+            agreed(&simple, other, sample)
         }
     }
 }
 
 /// The larger wish of each: masks have the smaller ones in them.
-fn agreed(pin: &SimpleFraming, other: &Wish, sample: u32) -> Framing {
+fn agreed(pin: &SimpleFraming, other: &Wish, sample: u32) -> Result<Framing, String> {
     let frames = pin.frames.max(other.frames);
     let bytes = pin.bytes.max(other.bytes);
-    Framing {
+    if frames > MOST_FRAMES {
+        return Err(format!("{frames} frames are wanted, and {MOST_FRAMES} are the most"));
+    }
+    Ok(Framing {
         frames: if frames == 0 { USUAL_FRAMES } else { frames },
         bytes: if bytes == 0 { sample } else { bytes },
         alignment: pin.alignment | other.alignment,
         kind: if pin.kind == MemoryKind::Any { other.kind } else { pin.kind },
         system: pin.system,
-    }
+    })
 }
 
 #[cfg(test)]
@@ -279,6 +282,14 @@ mod tests {
         assert_eq!((agreed.frames, agreed.bytes, agreed.alignment), (5, 256, 15));
         let wish = Wish { bytes: 300, ..Wish::default() };
         assert!(negotiate(Some(&framing), &wish, 64).unwrap_err().contains("300 bytes"));
+    }
+
+    #[test]
+    fn nobody_makes_frames_without_end() {
+        let many = FramingItem { frames: u32::MAX, ..item(64, 64) };
+        let framing = FramingForm::Extended(ExtendedFraming::new(vec![many]));
+        let refused = negotiate(Some(&framing), &Wish::default(), 64).unwrap_err();
+        assert!(refused.contains("4294967295 frames are wanted"));
     }
 
     #[test]

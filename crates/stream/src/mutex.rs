@@ -27,6 +27,9 @@ pub enum Mutex {
     Processing(Subject),
 }
 
+/// The number of no call: a driver has threads of its own.
+const OUTSIDE: u32 = 0;
+
 /// Who has a mutex.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
@@ -136,10 +139,33 @@ impl World {
 }
 
 impl Stream {
-    /// Takes a mutex, for us.
+    /// Takes a mutex, for us. One that a driver keeps outside its calls, so that nothing could go
+    /// on any more, is taken from it.
     pub(crate) fn take(&self, at: &mut Passive, mutex: Mutex) -> Result<Held<'_>, Refused> {
-        self.acquire(at, mutex, None)?;
+        if let Err(why) = self.acquire(at, mutex, None)
+            && !self.seize(mutex)
+        {
+            return Err(why);
+        }
         Ok(Held { stream: self, mutex })
+    }
+
+    fn seize(&self, mutex: Mutex) -> bool {
+        let mut world = self.world.hold();
+        let owner = world.mutexes.get(mutex).copied();
+        let kept = owner.is_some_and(|it| it.call == Some(OUTSIDE));
+        if kept {
+            let broken = format!(
+                "a driver never released the {} mutex of {}, which it had acquired",
+                mutex.name(),
+                mutex.of()
+            );
+            self.judge(RuleId::KS_MUTEX_005, mutex.of(), "KsAcquireControl", Some(broken));
+            self.release(&mut world, mutex);
+            let owner = Owner { thread: current_thread(), call: None };
+            self.grab(&mut world, mutex, owner);
+        }
+        kept
     }
 
     fn acquire(&self, at: &mut Passive, mutex: Mutex, call: Option<u32>) -> Result<(), Refused> {
@@ -221,7 +247,10 @@ impl Services {
                     it.name()
                 )
             });
-            let barred = [Entry::PinProcess, Entry::FilterProcess, Entry::DeviceSetPower];
+            // WINDOWS: sleep and wake callbacks are those of pins and filters
+            // (`KsPinRegisterPowerCallbacks`, documented), which are not called here. A device's
+            // power comes with the device mutex, and the control mutex may be taken after that.
+            let barred = [Entry::PinProcess, Entry::FilterProcess];
             let processes = inside.is_some_and(|it| barred.contains(&it.entry));
             let control = matches!(mutex, Mutex::Control(_));
             let wrong_place = (control && processes)
@@ -237,7 +266,7 @@ impl Services {
             if refused || cancels {
                 return Err(Refusal::Deadlock);
             }
-            inside.map_or(0, |it| it.number)
+            inside.map_or(OUTSIDE, |it| it.number)
         };
         self.wait_here(&stream, |at| {
             stream.acquire(at, mutex, Some(call)).map_err(|_| Refusal::Deadlock)

@@ -127,6 +127,7 @@ impl Stream {
         let made = self.choose_format(at, pin, None).and_then(|()| self.ask_pin(at, pin));
         match made {
             Ok(own) => {
+                self.judge_grown(pin);
                 let mut world = self.world.hold();
                 if let Some(it) = world.pins.get_mut(pin.0) {
                     it.created = true;
@@ -235,7 +236,10 @@ impl Stream {
             self.judge(RuleId::KS_PIN_006, pin.subject(), Entry::PinSetDataFormat.name(), broken);
             match answer {
                 Ok(()) => {
-                    self.judge_grown(pin);
+                    // The first time there is no pin yet: its framing may be edited when it is made.
+                    if old.is_some() {
+                        self.judge_grown(pin);
+                    }
                     return Ok(());
                 }
                 Err(Refusal::NoMatch) => (),
@@ -245,7 +249,7 @@ impl Stream {
         Err(Refused::NoFormat)
     }
 
-    /// Entry rule: frames have room for the format that was just set.
+    /// Entry rule: frames have room for the format that was set.
     fn judge_grown(&self, pin: PinId) {
         let world = self.world.hold();
         let Ok(it) = world.pin(pin) else { return };
@@ -523,9 +527,18 @@ impl Services {
         if !held {
             return Err(Refusal::Invalid);
         }
-        if let Some(it) = world.pins.get_mut(pin.0) {
-            it.framing = framing;
+        let it = world.pins.get_mut(pin.0).ok_or(Refusal::Invalid)?;
+        let edited = PinDescriptor { framing, ..PinDescriptor::clone(&it.descriptor) };
+        let mut all = Vec::new();
+        edited.judge_framing(&mut all);
+        let bad = all.iter().any(|(_, broken)| broken.is_some());
+        for (rule, broken) in all {
+            stream.judge(rule, pin.subject(), "_KsEdit", broken);
         }
+        if bad {
+            return Err(Refusal::Invalid);
+        }
+        it.framing = edited.framing;
         Ok(())
     }
 

@@ -7,7 +7,6 @@ use crate::allocator::By;
 use crate::cancel::locked_by;
 use crate::describe::{Flow, PinFlag};
 use crate::funnel::Entry;
-use crate::pin::Pin;
 use crate::process::Job;
 use crate::services::Services;
 use crate::stream::Stream;
@@ -70,13 +69,6 @@ pub struct PointerView {
     pub remaining: u32,
     /// What is said with the frame.
     pub header: Header,
-}
-
-impl World {
-    /// The pin of a pointer.
-    fn pin_behind(&self, pointer: PointerId) -> Option<&Pin> {
-        self.pins.get(self.pointers.get(pointer.0)?.pin)
-    }
 }
 
 impl Services {
@@ -393,7 +385,10 @@ impl Stream {
             self.judge(RuleId::KS_PTR_007, pointer.subject(), place, Some(broken));
             return Err(Refusal::Deadlock);
         }
-        if moves && world.pin_behind(pointer).is_some_and(|it| it.centric) {
+        // A clone is the driver's own.
+        let edge = world.pointers.get(pointer.0).filter(|it| it.kind != PointerKind::Clone);
+        let pin = edge.and_then(|it| world.pins.get(it.pin));
+        if moves && pin.is_some_and(|it| it.centric) {
             let inside = entry == Some(Entry::FilterProcess);
             let broken = inside.then(|| {
                 format!("a filter's process routine moved {} with {place}", pointer.subject())
@@ -481,7 +476,8 @@ impl Stream {
         let (frame, pin) = (it.frame, world.pins.get_mut(it.pin));
         let out = pin.is_some_and(|it| {
             it.moves += u64::from(used > 0);
-            it.descriptor.flow == Flow::Out
+            // Where hardware writes, how much it wrote is for its driver to say.
+            it.descriptor.flow == Flow::Out && !it.descriptor.is(PinFlag::GenerateMappings)
         });
         if let Some(it) = frame.and_then(|it| world.frames.get_mut(it)).filter(|_| out) {
             it.header.used = it.header.used.max(offset);

@@ -87,7 +87,9 @@ impl Services {
         let allocator = allocator.map(|it| it.about.number);
         let (device, number) = (self.device.0, world.made);
         world.made += 1;
-        world.blocks.insert(word, Block { device, allocator, orphan: false, number });
+        world.blocks.insert((device, word), Block { allocator, orphan: false, number });
+        // Where a frame was is something else now.
+        world.freed.remove(&(device, word));
     }
 
     /// Frees it (`ExFreePool`).
@@ -103,14 +105,14 @@ impl Services {
     pub fn disown_memory(&self, word: usize) -> Answer<()> {
         let stream = self.stream()?;
         let mut world = stream.world.hold();
-        let bagged = world.bags.holds(word);
+        let bagged = world.bags.holds(self.device.0, word);
         let broken =
             bagged.then(|| "a driver freed an item that is in a bag: the bag frees it".to_owned());
         stream.judge(RuleId::KS_BAG_003, self.device.subject(), "ExFreePool", broken);
         if bagged {
             return Err(Refusal::Busy);
         }
-        let block = world.blocks.remove(&word).ok_or(Refusal::Invalid)?;
+        let block = world.blocks.remove(&(self.device.0, word)).ok_or(Refusal::Invalid)?;
         if let Some(allocator) = block.allocator {
             let broken = block.orphan.then(|| {
                 format!(
@@ -130,7 +132,7 @@ impl Services {
         let memory = stream.memory_of(self.device.0).ok_or(Refusal::Invalid)?;
         {
             let world = stream.world.hold();
-            let broken = world.freed.contains(&word).then(|| {
+            let broken = world.freed.contains(&(self.device.0, word)).then(|| {
                 format!(
                     "{} bytes were written to a frame that the driver was told to free",
                     bytes.len()

@@ -107,6 +107,7 @@ impl Stream {
             // WINDOWS: what the client wants is set before the driver is told, and goes back if
             // that refuses (documented).
             it.client = to;
+            it.resumes = false; // It goes where its client says.
             let least = it.least();
             self.say(pin, from, to, |from, to| What::PinWanted { from, to });
             self.wake(&mut world);
@@ -127,10 +128,11 @@ impl Stream {
         if let Err(why) = answer
             && !forced
         {
+            // Nothing is injected any more when frames are freed.
+            self.back(pin, from, to);
             if from == State::Stop {
                 self.free_frames(at, pin);
             }
-            self.back(pin, from, to);
             return Err(why.into());
         }
         {
@@ -268,7 +270,6 @@ impl Stream {
             it.queue.clear();
             it.done.clear();
             it.idle = false;
-            it.gate = (0, 0);
         }
         world.jobs.retain(|job| !job.is_of_pin(pin.0));
         self.log.emit(pin.subject(), What::PinFlushed { frames: flushed });

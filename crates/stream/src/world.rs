@@ -41,12 +41,12 @@ pub(crate) struct World {
     /// When the time of which pointer is over.
     pub(crate) timers: BTreeSet<(u64, u32)>,
     pub(crate) bags: Bags,
-    /// Memory that drivers have made.
-    pub(crate) blocks: BTreeMap<usize, Block>,
+    /// Memory that drivers have made, by device: each has words of its own.
+    pub(crate) blocks: BTreeMap<(u32, usize), Block>,
     /// How many pieces of it there ever were.
     pub(crate) made: u64,
-    /// Where frames were that drivers have been told to free.
-    pub(crate) freed: BTreeSet<usize>,
+    /// Where frames were that drivers have been told to free, by device.
+    pub(crate) freed: BTreeSet<(u32, usize)>,
     /// Creates and closes that are not over yet.
     pub(crate) pending: BTreeMap<Subject, Pending>,
     /// Whoever waits for anything: all look again when something has changed.
@@ -58,7 +58,6 @@ pub(crate) struct World {
 /// Memory that a driver has made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
-    pub(crate) device: u32,
     /// The allocator in whose call it was made.
     pub(crate) allocator: Option<u32>,
     /// That allocator was deleted.
@@ -68,10 +67,16 @@ pub(crate) struct Block {
 }
 
 impl World {
-    /// The memory of drivers that is so, in the order in which it was made.
-    pub(crate) fn blocks_that(&self, is: impl Fn(&Block) -> bool) -> Vec<usize> {
-        let some = self.blocks.iter().filter(|(_, it)| is(it));
-        let mut some: Vec<(u64, usize)> = some.map(|(word, it)| (it.number, *word)).collect();
+    /// The memory of a device.
+    pub(crate) fn blocks_of(&self, device: u32) -> impl Iterator<Item = (usize, &Block)> {
+        let mine = self.blocks.range((device, 0)..=(device, usize::MAX));
+        mine.map(|((_, word), it)| (*word, it))
+    }
+
+    /// The memory of a device that is so, in the order in which it was made.
+    pub(crate) fn blocks_that(&self, device: u32, is: impl Fn(&Block) -> bool) -> Vec<usize> {
+        let some = self.blocks_of(device).filter(|(_, it)| is(it));
+        let mut some: Vec<(u64, usize)> = some.map(|(word, it)| (it.number, word)).collect();
         some.sort_unstable();
         some.into_iter().map(|it| it.1).collect()
     }

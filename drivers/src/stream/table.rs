@@ -21,7 +21,7 @@ pub(crate) use frames::{
     process_unlocking, process_with, timed_out,
 };
 pub(crate) use pin_calls::{
-    close_pin, create_pin, own, release, release_clock, set_format, set_state,
+    close_pin, create_pin, grow, own, release, release_clock, set_format, set_state,
 };
 
 use super::pattern::BYTES;

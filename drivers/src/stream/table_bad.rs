@@ -3,7 +3,7 @@
 
 use super::pattern::BYTES;
 use super::table::{
-    Device, create_pin, delete_clones, fill, locked_then, own, process_how, process_pin,
+    Device, create_pin, delete_clones, fill, grow, locked_then, own, process_how, process_pin,
     process_with, release_clock, set_format, set_state, timed_out,
 };
 use super::table_allocator::{
@@ -307,6 +307,31 @@ pub(crate) unsafe extern "win64-unwind" fn writes_format(pin: *mut KSPIN) -> NTS
     unsafe { (*format).SampleSize = 1 };
     // SAFETY: As above.
     unsafe { process_pin(pin) }
+}
+
+/// Edits its framing, and says that it has more items than were copied.
+pub(crate) unsafe extern "win64-unwind" fn says_more(
+    pin: *mut KSPIN,
+    old: *mut KSDATAFORMAT,
+    attributes: *mut KSMULTIPLE_ITEM,
+    range: *const KSDATARANGE,
+    list: *const KSATTRIBUTE_LIST,
+) -> NTSTATUS {
+    // SAFETY: The pin is there.
+    let format = unsafe { (*pin).ConnectionFormat };
+    // SAFETY: A pin has a format. For a larger one its frames must grow.
+    let usual = unsafe { (*format).SampleSize } <= BYTES;
+    // SAFETY: The pin is there.
+    if usual && unsafe { grow(pin, BYTES) } == STATUS_SUCCESS {
+        // SAFETY: As above.
+        let descriptor = unsafe { (*pin).Descriptor };
+        // SAFETY: The copy is the driver's.
+        let framing = unsafe { (*descriptor).AllocatorFraming }.cast_mut();
+        // SAFETY: As above.
+        unsafe { (*framing).CountItems = 1000 };
+    }
+    // SAFETY: The caller promises the same.
+    unsafe { set_format(pin, old, attributes, range, list) }
 }
 
 /// The pin that was closed last.

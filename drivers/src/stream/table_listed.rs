@@ -5,6 +5,7 @@ use super::listed::{ListedStream, Make};
 use super::table::{DEFAULT, DEVICE, FILTER, GOOD as SOURCE, PIN, Shape, driver_entry, laid};
 use super::table_allocator::ALLOCATOR;
 use super::table_bad as bad;
+use super::table_careful::CAREFUL;
 use super::table_hostile::HOSTILE;
 use super::table_shapes::{CENTRIC, INJECTS, THOROUGH};
 use abi::ks::{
@@ -79,6 +80,8 @@ pub(super) const GOOD: &[ListedStream] = tables! {
     "table-capture-thorough" "uses mutexes, bags, gates, requests and more factories" []
         shaped!(THOROUGH);
     "table-capture-centric" "processes all pins of a filter together" [] shaped!(CENTRIC);
+    "table-capture-careful" "grows its frames when a pin is made, keeps a gate, has one block for all" []
+        shaped!(CAREFUL);
     "table-capture-injects" "sends frames of its own on" [] shaped!(INJECTS);
 };
 
@@ -114,6 +117,8 @@ pub(super) const BAD: &[ListedStream] = tables! {
     "table-capture-half-default" "asks for a default allocator that frees what it does not allocate"
         [KS_ALLOC_023] pin!(Create half_default);
     "table-capture-frees-bagged" "frees what is in a bag" [KS_BAG_003] pin!(Close frees_bagged);
+    "table-capture-short-copy" "says that its framing has more items than it copied" [KS_BAG_005]
+        pin!(SetDataFormat says_more);
     "table-capture-pending-start" "answers that its start is pending" [KS_DEV_001]
         device!(PostStart pends_start);
     "table-capture-leaks" "keeps memory when its device is removed" [KS_DEV_006] device!(Add adds_more);

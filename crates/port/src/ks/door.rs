@@ -54,8 +54,8 @@ pub(crate) struct Inner {
     pub(crate) clocks: BTreeMap<usize, Clock>,
     /// Frames that the driver has injected: where, how many bytes, and its word.
     pub(crate) injected: Vec<(usize, u32, usize)>,
-    /// Frames that the driver was told to free and still has, and what is in them.
-    pub(crate) freed: BTreeMap<usize, u64>,
+    /// Frames that the driver was told to free and still has: how many bytes, and what is in them.
+    pub(crate) freed: BTreeMap<usize, (usize, u64)>,
     bags: BTreeMap<BagOf, usize>,
     /// What has ended, the oldest first.
     resting: VecDeque<Resting>,

@@ -4,7 +4,6 @@
 #![expect(unsafe_code, reason = "a table of functions is a promise, not a claim")]
 
 mod calls;
-mod freed;
 mod minidriver;
 
 use crate::ks::describe::{Allocator, Tables};
@@ -32,8 +31,9 @@ pub struct KsDriver {
     tables: Tables,
     pool: Arc<Pool>,
     door: Mutex<Option<Arc<Door>>>,
-    /// The functions of the allocators that are there, by their contexts.
-    allocators: Mutex<BTreeMap<usize, Allocator>>,
+    /// The functions of the allocators that are there, and how many bytes their frames have, by
+    /// their contexts.
+    allocators: Mutex<BTreeMap<usize, (Allocator, u32)>>,
 }
 
 /// `DriverEntry`.
@@ -116,7 +116,7 @@ impl KsDriver {
         door.ok_or(Refusal::Invalid)
     }
 
-    fn allocators(&self) -> MutexGuard<'_, BTreeMap<usize, Allocator>> {
+    fn allocators(&self) -> MutexGuard<'_, BTreeMap<usize, (Allocator, u32)>> {
         self.allocators.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -84,7 +84,7 @@ functions! {
     KsInitializeDriver Passive {  } lacks "the registry path is empty";
     KsPinAcquireProcessingMutex Passive { KS_MUTEX_001 KS_MUTEX_002 KS_MUTEX_005 };
     KsPinAttemptProcessing Dispatch { KS_PROC_002 KS_PROC_004 } lacks "it is always a job: nothing is processed inside this call";
-    KsPinGetAndGate Unjudged { KS_PROC_006 } lacks "what the driver does to it is seen when it returns";
+    KsPinGetAndGate Unjudged { KS_PROC_006 } lacks "what the driver does to it is seen when it returns or attempts processing";
     KsPinGetFirstCloneStreamPointer Dispatch { KS_PIN_004 };
     KsPinGetLeadingEdgeStreamPointer Dispatch { KS_PTR_001 KS_PTR_002 KS_PIN_004 } lacks "unlocked it is NULL where no frame is there";
     KsPinGetParentFilter Passive { KS_PIN_004 } lacks "whether the mutex is held is not looked at";

@@ -117,8 +117,9 @@ impl Door {
             })
         };
         let Some((number, now)) = written else { return };
-        // A pointer that is not locked is named there.
-        let taken = self.services().set_header(pointer, now).is_ok();
+        // All pointers to a frame share its header: whichever is locked may have written it. If
+        // none is, that is named there.
+        let taken = self.services().set_header(self.locked_at(pointer, number), now).is_ok();
         let mut inner = self.inner();
         if let Some(it) = inner.frames.get_mut(&number) {
             if taken {
@@ -128,6 +129,22 @@ impl Door {
                 write_header(&it.header, &known);
             }
         }
+    }
+
+    /// A pointer to a frame that is locked: this one, or else another.
+    fn locked_at(&self, pointer: PointerId, frame: FrameId) -> PointerId {
+        let others: Vec<PointerId> = {
+            let inner = self.inner();
+            let there = inner.pointers.iter().filter(|(_, it)| it.frame == Some(frame));
+            there.map(|(other, _)| *other).filter(|it| *it != pointer).collect()
+        };
+        let locked = |it: &PointerId| {
+            self.services().look(*it).is_ok_and(|it| it.locked && it.frame == Some(frame))
+        };
+        if locked(&pointer) {
+            return pointer;
+        }
+        others.into_iter().find(locked).unwrap_or(pointer)
     }
 
     /// A list for the hardware, of the frame behind a pointer.
@@ -193,7 +210,10 @@ impl Frame {
         }
         let Some(it) = self.header.read::<KSSTREAM_HEADER>(0) else { return };
         let data = ptr::with_exposed_provenance_mut(view.data);
-        self.header.write(0, KSSTREAM_HEADER { FrameExtent: view.bytes, Data: data, ..it });
+        // Only what is new: the driver may be writing to the rest, through another pointer.
+        if it.FrameExtent != view.bytes || it.Data != data {
+            self.header.write(0, KSSTREAM_HEADER { FrameExtent: view.bytes, Data: data, ..it });
+        }
         let mdl = MDL {
             MappedSystemVa: data,
             StartVa: ptr::with_exposed_provenance_mut(view.data & !4095),

@@ -10,9 +10,10 @@ use crate::ks::door::{Door, word};
 use crate::ks::object::{self, Object};
 use crate::ks::place::Place;
 use abi::ks::{
-    KSFILTER, KSGATE, KSINTERFACESETID_Standard, KSMEDIUMSETID_Standard, KSPIN, KSPIN_DATAFLOW_IN,
-    KSPIN_DATAFLOW_OUT, KSPIN_DESCRIPTOR_EX, KSPIN_INTERFACE, KSPIN_MEDIUM, KSPRIORITY,
-    KSPRIORITY_NORMAL, KSRESET_END, KSSTATE, PFNKSPINFRAMERETURN,
+    KS_FRAMING_ITEM, KSALLOCATOR_FRAMING_EX, KSFILTER, KSGATE, KSINTERFACESETID_Standard,
+    KSMEDIUMSETID_Standard, KSPIN, KSPIN_DATAFLOW_IN, KSPIN_DATAFLOW_OUT, KSPIN_DESCRIPTOR_EX,
+    KSPIN_INTERFACE, KSPIN_MEDIUM, KSPRIORITY, KSPRIORITY_NORMAL, KSRESET_END, KSSTATE,
+    PFNKSPINFRAMERETURN,
 };
 use flight::{RuleId, Who};
 use std::mem::offset_of;
@@ -57,6 +58,9 @@ const HEADER_SIZE: (&str, usize, usize) =
 fn number(state: State) -> KSSTATE {
     state as KSSTATE
 }
+
+/// A copy of a descriptor that is not whole.
+struct Short;
 
 /// What a call may change of a pin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,9 +198,6 @@ impl Door {
         let mut inner = self.inner();
         if let Some(it) = inner.pins.get_mut(&pin) {
             it.set_states(client, device);
-            if let Some((_, off)) = it.gate.as_mut().filter(|_| device == State::Stop) {
-                *off = 0; // The class driver forgets what is off when it takes frames back.
-            }
         }
     }
 
@@ -237,13 +238,18 @@ impl Door {
             ));
             at = before;
         }
-        let from: *const KSPIN_DESCRIPTOR_EX = ptr::with_exposed_provenance(at);
-        // SAFETY: It is the driver's descriptor, which whoever filled it in vouches for, or a copy
-        // of it that is in the pin's bag.
-        let descriptor = unsafe { read(from) };
-        // SAFETY: The driver's descriptors are vouched for, and what it edits are copies of them.
-        let framing_now =
-            descriptor.and_then(|it| unsafe { framing(it.AllocatorFraming) }.ok().flatten());
+        let mut framing_now = framing_then.clone();
+        match self.edited_framing(at) {
+            Ok(it) => framing_now = it,
+            Err(Short) if broken.is_none() => {
+                broken = Some(format!(
+                    "a copy of the descriptor of {} has fewer bytes than it says",
+                    pin.subject()
+                ));
+                at = own;
+            }
+            Err(Short) => at = own,
+        }
         let changed = framing_now != framing_then;
         if changed && at == own && broken.is_none() {
             broken = Some(format!(
@@ -269,8 +275,32 @@ impl Door {
         }
     }
 
+    /// What a descriptor says of frames; an error, if it or its framing ends before it is whole.
+    fn edited_framing(&self, at: usize) -> Result<Option<FramingForm>, Short> {
+        // What is no memory of the driver's pool is its image: that is vouched for.
+        let has = |at: usize, bytes: usize| {
+            self.pool().extent(at).is_none_or(|(there, _)| there >= bytes)
+        };
+        let whole = |at: usize, bytes: usize| has(at, bytes).then_some(()).ok_or(Short);
+        whole(at, size_of::<KSPIN_DESCRIPTOR_EX>())?;
+        let from: *const KSPIN_DESCRIPTOR_EX = ptr::with_exposed_provenance(at);
+        // SAFETY: It is the driver's descriptor, which whoever filled it in vouches for, or a block
+        // in the pin's bag with so many bytes.
+        let Some(descriptor) = (unsafe { read(from) }) else { return Ok(None) };
+        let from = descriptor.AllocatorFraming;
+        let head = offset_of!(KSALLOCATOR_FRAMING_EX, FramingItem);
+        whole(from.addr(), size_of::<KSALLOCATOR_FRAMING_EX>())?;
+        // SAFETY: It is NULL, the driver's framing, which is vouched for, or a block with so many
+        // bytes.
+        let items = unsafe { read(from) }.map_or(0, |it| it.CountItems as usize);
+        let all = items.saturating_mul(size_of::<KS_FRAMING_ITEM>()).saturating_add(head);
+        whole(from.addr(), all)?;
+        // SAFETY: As above, with all its items.
+        Ok(unsafe { framing(from) }.ok().flatten())
+    }
+
     /// Gates are changed in place: what the class driver knows of them follows.
-    fn compare_gates(&self) {
+    pub(crate) fn compare_gates(&self) {
         let changed: Vec<(PinId, i32, i32)> = {
             let mut inner = self.inner();
             let mut changed = Vec::new();
@@ -280,7 +310,10 @@ impl Door {
                 if now != *off {
                     changed.push((*pin, *off, now));
                     *off = now.max(0);
-                    gate.write(0, KSGATE { Count: 1 - now.max(0), ..KSGATE::ZERO });
+                    // One that can be is not written: the driver may be at it on another thread.
+                    if now < 0 {
+                        gate.write(0, KSGATE { Count: 1, ..KSGATE::ZERO });
+                    }
                 }
             }
             changed

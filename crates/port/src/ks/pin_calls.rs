@@ -20,6 +20,7 @@ use std::ptr;
 pub unsafe extern "win64-unwind" fn KsPinAttemptProcessing(of: *mut KSPIN, _later: BOOLEAN) {
     const NAME: &str = "KsPinAttemptProcessing";
     called(NAME, Ceiling::Dispatch, pin_to_process(of, NAME), (), |door, pin| {
+        door.compare_gates(); // It may have opened one, in a routine that nobody here has called.
         // What it breaks is named there.
         let _ = door.services().attempt_processing(pin);
     });
@@ -38,7 +39,7 @@ pub unsafe extern "win64-unwind" fn KsFilterAttemptProcessing(of: *mut KSFILTER,
 }
 
 /// The gate of a pin, which is changed in place: what it says is looked at when the driver
-/// returns.
+/// returns, and when it has the pin processed.
 ///
 /// # Safety
 ///

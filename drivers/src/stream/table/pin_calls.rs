@@ -145,7 +145,7 @@ pub(crate) unsafe extern "win64-unwind" fn set_format(
 ///
 /// The pin is there.
 #[expect(clippy::cast_possible_truncation, reason = "structures of Windows's are small")]
-unsafe fn grow(pin: *mut KSPIN, bytes: u32) -> NTSTATUS {
+pub(crate) unsafe fn grow(pin: *mut KSPIN, bytes: u32) -> NTSTATUS {
     // SAFETY: The caller promises the same.
     let bag = unsafe { (*pin).Bag };
     let size = size_of::<KSPIN_DESCRIPTOR_EX>() as u32;

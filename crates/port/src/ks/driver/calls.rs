@@ -102,7 +102,10 @@ impl KsDriver {
         answer(status)
     }
 
-    pub(super) fn allocator(&self, it: &DriverAllocator) -> Answer<(Arc<Door>, Allocator, PVOID)> {
+    pub(super) fn allocator(
+        &self,
+        it: &DriverAllocator,
+    ) -> Answer<(Arc<Door>, (Allocator, u32), PVOID)> {
         let table = self.allocators().get(&it.word()).copied().ok_or(Refusal::Invalid)?;
         Ok((self.at()?, table, ptr::with_exposed_provenance_mut(it.word())))
     }

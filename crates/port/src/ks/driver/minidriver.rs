@@ -290,7 +290,7 @@ impl Minidriver for KsDriver {
         })?;
         answer(status)?;
         let own = context.expose_provenance();
-        self.allocators().insert(own, table);
+        self.allocators().insert(own, (table, order.bytes));
         Ok(word.fill(own))
     }
 
@@ -299,30 +299,30 @@ impl Minidriver for KsDriver {
         allocator: &DriverAllocator,
         word: Blank<'_, FrameId>,
     ) -> Option<DriverFrame> {
-        let (door, table, context) = self.allocator(allocator).ok()?;
+        let (door, (table, bytes), context) = self.allocator(allocator).ok()?;
         let call = table.allocate?;
         let frame = self.inside(&door, Entry::Allocate, NOTHING, || {
             // SAFETY: By invariant 1 it takes what its page says.
             unsafe { call(context) }
         });
-        door.inner().freed.remove(&frame.addr());
+        door.reused(frame.addr(), bytes as usize);
         (!frame.is_null()).then(|| word.fill(frame.expose_provenance()))
     }
 
     fn free_frame(&self, allocator: &DriverAllocator, frame: DriverFrame) {
-        let Ok((door, table, context)) = self.allocator(allocator) else { return };
+        let Ok((door, (table, bytes), context)) = self.allocator(allocator) else { return };
         let Some(call) = table.free else { return };
         let frame = frame.word();
         self.inside(&door, Entry::FreeFrame, NOTHING, || {
             // SAFETY: By invariant 1 it takes what its page says.
             unsafe { call(context, ptr::with_exposed_provenance_mut(frame)) }
         });
-        door.inner().freed.insert(frame, 0);
+        door.inner().freed.insert(frame, (bytes as usize, 0));
         door.watch_freed(true);
     }
 
     fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
-        let Ok((door, table, context)) = self.allocator(&allocator) else { return };
+        let Ok((door, (table, _), context)) = self.allocator(&allocator) else { return };
         self.allocators().remove(&allocator.word());
         let Some(call) = table.delete else { return };
         self.inside(&door, Entry::DeleteAllocator, NOTHING, || {

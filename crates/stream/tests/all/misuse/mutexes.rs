@@ -97,3 +97,26 @@ fn waiting_is_for_passive_level_and_not_for_allocate() {
     );
     assert_eq!(blocks, [RuleId::KS_ALLOC_007]);
 }
+
+#[test]
+fn a_mutex_that_a_thread_of_the_driver_keeps_ends_nothing_else() {
+    for mutex in [device(), control()] {
+        let (events, _) = fly(1, |run, at| {
+            let source = Arc::new(Source::new(true));
+            let device = run.add_shared(at, source.clone()).unwrap();
+            let graph = run.open(at, device).unwrap();
+            graph.run(at, 2).unwrap();
+            let ended = run.host.spawn("a thread of the driver", move |_| {
+                source.services().acquire(mutex).unwrap();
+            });
+            run.host.park(at, &ended, None);
+            run.stream.pull_device(at, device).unwrap();
+            run.assert_empty();
+        });
+        check_order(&events);
+        let deletes =
+            events.iter().filter(|it| matches!(&it.what, flight::What::AllocatorDeleted { .. }));
+        assert_eq!(deletes.count(), 1);
+        assert_eq!(broken(&events), [RuleId::KS_MUTEX_005]);
+    }
+}

@@ -1,4 +1,4 @@
-//! Frames that the driver was told to free and keeps: it leaves them alone.
+//! Frames that a driver was told to free and keeps: what is in them is looked at after its calls.
 
 use crate::ks::door::Door;
 use flight::{RuleId, Who};
@@ -7,16 +7,18 @@ use stream::Entry;
 impl Door {
     /// Entry rule: a frame that the driver was told to free is left alone, though it may keep
     /// frames in a list of its own. That list it may change in an allocator's calls (`silent`).
-    pub(super) fn watch_freed(&self, silent: bool) {
-        let freed: Vec<(usize, u64)> =
-            self.inner().freed.iter().map(|(frame, sum)| (*frame, *sum)).collect();
-        for (frame, before) in freed {
-            let sum = self.pool().extent(frame).map(|(bytes, _)| self.sum(frame, bytes));
+    pub(crate) fn watch_freed(&self, silent: bool) {
+        let freed: Vec<(usize, (usize, u64))> =
+            self.inner().freed.iter().map(|(frame, it)| (*frame, *it)).collect();
+        for (frame, (bytes, before)) in freed {
+            // No more than the frame: what follows it in its block is not its.
+            let there = self.pool().extent(frame).map(|(there, _)| there.min(bytes));
+            let sum = there.map(|bytes| self.sum(frame, bytes));
             let mut inner = self.inner();
             match sum {
                 // It is freed for good.
                 None => inner.freed.remove(&frame),
-                Some(sum) => inner.freed.insert(frame, sum),
+                Some(sum) => inner.freed.insert(frame, (bytes, sum)),
             };
             drop(inner);
             if silent {
@@ -29,6 +31,14 @@ impl Door {
             let place = Entry::FreeFrame.name();
             self.services().log().judge(RuleId::KS_ALLOC_011, Who::Driver, device, place, broken);
         }
+    }
+
+    /// Memory is a frame again, and with it all that was freed there.
+    pub(crate) fn reused(&self, frame: usize, bytes: usize) {
+        let end = frame.saturating_add(bytes.max(1));
+        self.inner().freed.retain(|start, (bytes, _)| {
+            start.saturating_add((*bytes).max(1)) <= frame || *start >= end
+        });
     }
 
     fn sum(&self, frame: usize, bytes: usize) -> u64 {

@@ -1,0 +1,243 @@
+//! The source with a table as public samples are: it asks for larger frames when a pin is made,
+//! keeps a gate closed unless it runs, unlocks its leading edge while its hardware has the frame,
+//! and has all frames in one block.
+#![expect(unsafe_code, reason = "a driver written against the C interface")]
+
+use super::pattern::BYTES;
+use super::table::{self, GOOD, OWN, PIN, Shape, own};
+use crate::block::{Kind, free, pointer, take};
+use abi::ks::{
+    KSALLOCATOR_DISPATCH, KSALLOCATOR_FRAMING, KSALLOCATOR_FRAMING_EX, KSATTRIBUTE_LIST,
+    KSDATAFORMAT, KSDATARANGE, KSMULTIPLE_ITEM, KSPIN, KSPIN_DISPATCH, KSSTATE, KSSTATE_PAUSE,
+    KSSTATE_RUN, KSSTREAM_POINTER_STATE_LOCKED, MEDIASUBTYPE_RGB32,
+};
+use abi::status::{STATUS_INSUFFICIENT_RESOURCES, STATUS_NO_MATCH, STATUS_SUCCESS};
+use abi::{NTSTATUS, PIRP, PVOID, nt_success};
+use nt::{ExAllocatePool2, ExFreePoolWithTag, POOL_FLAG_NON_PAGED};
+use port::ks::{
+    KsPinGetAndGate, KsPinGetLeadingEdgeStreamPointer, KsStreamPointerAdvance,
+    KsStreamPointerClone, KsStreamPointerDelete, KsStreamPointerLock, KsStreamPointerUnlock,
+};
+use std::ptr;
+use std::sync::atomic::Ordering::SeqCst;
+
+const TAG: u32 = u32::from_le_bytes(*b"WtSl");
+/// How many frames its block has room for.
+const MOST: u32 = 3;
+
+/// What it says before it knows a format: frames of half the size.
+const SMALL: KSALLOCATOR_FRAMING_EX = {
+    let mut it = OWN;
+    it.FramingItem[0].FramingRange.Range.MinFrameSize = BYTES / 2;
+    it.FramingItem[0].FramingRange.Range.MaxFrameSize = BYTES / 2;
+    it
+};
+
+/// As careful as public samples.
+pub(crate) const CAREFUL: Shape = Shape {
+    pin: KSPIN_DISPATCH {
+        Create: Some(create_pin),
+        Process: Some(process_pin),
+        SetDataFormat: Some(set_format),
+        SetDeviceState: Some(set_state),
+        ..PIN
+    },
+    allocator: Some(KSALLOCATOR_DISPATCH {
+        InitializeAllocator: Some(initialize),
+        DeleteAllocator: Some(delete),
+        Allocate: Some(allocate),
+        Free: Some(free_frame),
+    }),
+    framing: SMALL,
+    ..GOOD
+};
+
+/// Only now it is known how large frames are. Its gate has an input that is off.
+unsafe extern "win64-unwind" fn create_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
+    // SAFETY: The caller promises the same.
+    let status = unsafe { table::create_pin(pin, irp) };
+    if !nt_success(status) {
+        return status;
+    }
+    // SAFETY: The pin is there.
+    unsafe { turn_gate(pin, -1) };
+    // SAFETY: As above.
+    let format = unsafe { (*pin).ConnectionFormat };
+    // SAFETY: A pin has a format.
+    let bytes = unsafe { (*format).SampleSize };
+    // SAFETY: The pin is there.
+    unsafe { table::grow(pin, bytes.max(BYTES)) }
+}
+
+/// # Safety
+///
+/// The pin is there.
+unsafe fn turn_gate(pin: *mut KSPIN, change: i32) {
+    // SAFETY: The caller promises the same.
+    let gate = unsafe { KsPinGetAndGate(pin) };
+    if !gate.is_null() {
+        // SAFETY: A gate is changed in place.
+        unsafe { (*gate).Count += change };
+    }
+}
+
+/// The first time there is no pin yet: it only looks.
+unsafe extern "win64-unwind" fn set_format(
+    pin: *mut KSPIN,
+    old: *mut KSDATAFORMAT,
+    attributes: *mut KSMULTIPLE_ITEM,
+    range: *const KSDATARANGE,
+    list: *const KSATTRIBUTE_LIST,
+) -> NTSTATUS {
+    if old.is_null() {
+        // SAFETY: The pin is there.
+        let format = unsafe { (*pin).ConnectionFormat };
+        // SAFETY: A pin has a format.
+        let sub = unsafe { (*format).SubFormat };
+        return if sub == MEDIASUBTYPE_RGB32 { STATUS_SUCCESS } else { STATUS_NO_MATCH };
+    }
+    // SAFETY: The pin is there.
+    if let Some(own) = unsafe { own(pin) } {
+        // SAFETY: It is this pin's allocator, or was.
+        unsafe { count(own.allocator.load(SeqCst)) };
+    }
+    // SAFETY: The caller promises the same.
+    unsafe { table::set_format(pin, old, attributes, range, list) }
+}
+
+/// Its gate is open while it runs, and stays as it is when it stops.
+unsafe extern "win64-unwind" fn set_state(pin: *mut KSPIN, to: KSSTATE, from: KSSTATE) -> NTSTATUS {
+    match (from, to) {
+        // SAFETY: The pin is there.
+        (KSSTATE_PAUSE, KSSTATE_RUN) => unsafe { turn_gate(pin, 1) },
+        // SAFETY: As above.
+        (KSSTATE_RUN, KSSTATE_PAUSE) => unsafe { turn_gate(pin, -1) },
+        _ => (),
+    }
+    // SAFETY: The caller promises the same.
+    unsafe { table::set_state(pin, to, from) }
+}
+
+/// The hardware fills a frame through a clone, while the leading edge is not locked.
+unsafe extern "win64-unwind" fn process_pin(pin: *mut KSPIN) -> NTSTATUS {
+    loop {
+        // SAFETY: The pin is there.
+        let edge = unsafe { KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_LOCKED) };
+        if edge.is_null() {
+            return STATUS_SUCCESS;
+        }
+        let mut clone = ptr::null_mut();
+        // SAFETY: The edge is there, and the other is a place for a pointer.
+        let status = unsafe { KsStreamPointerClone(edge, None, 0, &raw mut clone) };
+        // SAFETY: The edge is there, and locked.
+        unsafe { KsStreamPointerUnlock(edge, 0) };
+        if !nt_success(status) {
+            return status;
+        }
+        // SAFETY: The clone is there, and locked.
+        unsafe { table::fill_in_turn(clone) };
+        // SAFETY: The edge is there. It may be cancelled by now: then it is not locked.
+        let locked = nt_success(unsafe { KsStreamPointerLock(edge) });
+        // SAFETY: The clone is there.
+        unsafe { KsStreamPointerDelete(clone) };
+        // SAFETY: The edge is there.
+        if locked && !nt_success(unsafe { KsStreamPointerAdvance(edge) }) {
+            return STATUS_SUCCESS;
+        }
+    }
+}
+
+/// An allocator: one block, with a count behind its frames.
+#[repr(C)]
+struct Slab {
+    block: PVOID,
+    bytes: u32,
+    /// A bit for each frame that is out.
+    out: u32,
+}
+
+impl Kind for Slab {
+    const SIGNATURE: u32 = u32::from_le_bytes(*b"ksla");
+}
+
+impl Slab {
+    fn place(&self, frame: u32) -> PVOID {
+        self.block.wrapping_byte_add(self.bytes as usize * frame as usize)
+    }
+}
+
+/// Counts behind the frames.
+///
+/// # Safety
+///
+/// The context is NULL, or of a slab that lives or rests.
+unsafe fn count(context: PVOID) {
+    // SAFETY: The caller promises the same.
+    let Some(it) = (unsafe { pointer::<Slab>(context) }) else { return };
+    // SAFETY: As above.
+    let place = unsafe { (*it).place(MOST) }.cast::<u64>();
+    // SAFETY: The block has so many bytes more.
+    unsafe { *place += 1 };
+}
+
+unsafe extern "win64-unwind" fn initialize(
+    pin: *mut KSPIN,
+    framing: *mut KSALLOCATOR_FRAMING,
+    context: *mut PVOID,
+) -> NTSTATUS {
+    // SAFETY: It is a structure.
+    let bytes = unsafe { (*framing).FrameSize }.next_multiple_of(16);
+    let all = bytes as usize * MOST as usize + size_of::<u64>();
+    // SAFETY: It asks for nothing.
+    let block = unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, all, TAG) };
+    if block.is_null() {
+        return STATUS_INSUFFICIENT_RESOURCES;
+    }
+    let made = take(Slab { block, bytes, out: 0 });
+    if made.is_null() {
+        // SAFETY: Nobody has it.
+        unsafe { ExFreePoolWithTag(block, TAG) };
+        return STATUS_INSUFFICIENT_RESOURCES;
+    }
+    // SAFETY: The pin is there.
+    if let Some(own) = unsafe { own(pin) } {
+        own.allocator.store(made, SeqCst);
+    }
+    // SAFETY: It is a place for a pointer.
+    unsafe { context.write(made) };
+    STATUS_SUCCESS
+}
+
+unsafe extern "win64-unwind" fn allocate(context: PVOID) -> PVOID {
+    // SAFETY: The context is this allocator's, which lives.
+    let Some(it) = (unsafe { pointer::<Slab>(context) }) else { return ptr::null_mut() };
+    // SAFETY: As above, and no other call of it runs.
+    let it = unsafe { &mut *it };
+    let Some(frame) = (0..MOST).find(|frame| it.out & 1 << frame == 0) else {
+        return ptr::null_mut();
+    };
+    it.out |= 1 << frame;
+    it.place(frame)
+}
+
+unsafe extern "win64-unwind" fn free_frame(context: PVOID, frame: PVOID) {
+    // SAFETY: The context is this allocator's, which lives.
+    let Some(it) = (unsafe { pointer::<Slab>(context) }) else { return };
+    // SAFETY: As above, and no other call of it runs.
+    let it = unsafe { &mut *it };
+    if let Some(frame) = (0..MOST).find(|number| it.place(*number) == frame) {
+        it.out &= !(1 << frame);
+    }
+}
+
+unsafe extern "win64-unwind" fn delete(context: PVOID) {
+    // SAFETY: The context is this allocator's, which lives.
+    if let Some(it) = unsafe { pointer::<Slab>(context) } {
+        // SAFETY: As above.
+        let block = unsafe { (*it).block };
+        // SAFETY: Nobody has a frame any more.
+        unsafe { ExFreePoolWithTag(block, TAG) };
+    }
+    // SAFETY: This is the last call about it.
+    unsafe { free(context) };
+}

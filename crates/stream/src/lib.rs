@@ -37,7 +37,6 @@ mod process;
 mod refused;
 pub mod services;
 mod state;
-mod store;
 mod stream;
 pub mod words;
 mod world;

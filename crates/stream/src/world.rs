@@ -19,9 +19,9 @@ use crate::pending::Pending;
 use crate::pin::Pin;
 use crate::pointer::{Pointer, PointerKind};
 use crate::process::Job;
-use crate::store::Store;
+
 use crate::words::PinId;
-use flight::{Subject, Ticket};
+use flight::{Store, Subject, Ticket};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Everything that is alive.

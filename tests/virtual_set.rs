@@ -17,7 +17,8 @@ use abi::ukm::{
     D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO as RESERVE_ZERO,
 };
 use flight::{
-    Flushed, Log, Machine, Moving, Passive, RuleId, Subject, Tabled, Who, Witness, Woken, draw,
+    Flushed, Host, Log, Machine, Moving, Passive, RuleId, Subject, Tabled, Ticket, Who, Witness,
+    Woken, draw,
 };
 use kernel::mmu::UpdateMode;
 use kernel::segment::Wants;
@@ -53,6 +54,10 @@ const fn plan(mmu: MmuPlan) -> MemoryPlan {
     }
 }
 
+/// How often one who finds no room asks again, and after which time in steps of 100 ns.
+const PATIENCE: u32 = 1000;
+const MOMENT: u64 = 10_000;
+
 /// An allocation, where it is mapped, and what each of its pages must hold.
 struct Held {
     handle: u32,
@@ -62,6 +67,7 @@ struct Held {
 
 /// A process with its half of the allocations.
 struct Half {
+    host: Arc<dyn Host>,
     client: Client,
     adapter: u32,
     device: u32,
@@ -91,6 +97,7 @@ impl Half {
         let passed = (client.create_sync(at, device, SyncObject::Monitored(0), 0)?.object, 0);
         let nothing = || Held { handle: 0, address: 0, pages: Vec::new() };
         let mut half = Self {
+            host: kernel.host().clone(),
             client,
             adapter,
             device,
@@ -181,6 +188,20 @@ impl Half {
         self.client.wait_cpu(at, self.device, &[self.passed], CpuWait::default())
     }
 
+    /// Has these resident. Where memory is small, what the other process lists may leave no range
+    /// that is large enough: then it is asked again a moment later, as a client is to.
+    fn resident(&self, at: &mut Passive, list: &[u32]) -> Tried<()> {
+        for _ in 0..PATIENCE {
+            let when = self.client.make_resident(at, self.queue.queue, list, 0)?;
+            if !matches!(when, Made::NoRoom(_)) {
+                return self.wait(at, when);
+            }
+            let until = self.host.now() + MOMENT;
+            self.host.park(at, &Ticket::new("room in memory"), Some(until));
+        }
+        panic!("there is no room for {list:?}, though little is listed");
+    }
+
     /// Does this with these resident. What is not listed goes when its memory is wanted.
     fn with_resident(
         &self,
@@ -191,8 +212,7 @@ impl Half {
         let mut list = list.to_vec();
         list.sort_unstable();
         list.dedup();
-        let when = self.client.make_resident(at, self.queue.queue, &list, 0)?;
-        self.wait(at, when)?;
+        self.resident(at, &list)?;
         submit(at)?;
         let lazily = D3DDDI_EVICT_FLAGS::EvictOnlyIfNecessary;
         self.client.evict(at, self.device, &list, lazily).map(drop)
@@ -361,8 +381,7 @@ impl Half {
             let (mirror, list) = (&self.mirror, [it.handle, self.mirror.handle]);
             let length = it.pages.len() as u64 * PAGE;
             let copy = Command::CopyAt { from: it.address, to: mirror.address, length };
-            let when = self.client.make_resident(at, self.queue.queue, &list, 0)?;
-            self.wait(at, when)?;
+            self.resident(at, &list)?;
             self.client.submit(at, self.context, &encode(&[copy]))?;
             self.idle(at)?;
             let it = &self.held[place];

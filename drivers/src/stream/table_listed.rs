@@ -65,7 +65,7 @@ macro_rules! tables {
 
 /// The good ones.
 pub(super) const GOOD: &[ListedStream] = tables! {
-    "table-capture" "a test-pattern source with an allocator of its own, as a table" []
+    "table-capture" "a test-pattern source with an allocator of its own" []
         shaped!(SOURCE);
     "table-capture-default" "the same, with the default allocator" [] shaped!(DEFAULT);
     "table-capture-loaded" "the same, given by its DriverEntry" [] |log| {

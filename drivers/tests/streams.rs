@@ -230,6 +230,22 @@ fn a_larger_format_makes_the_frames_of_one_pin_larger() {
 }
 
 #[test]
+fn allocators_with_one_context_are_each_called_to_their_end() {
+    let table = find_stream("table-capture-one-context").unwrap();
+    let flown = fly(table, 1, |pilot, at| {
+        let device = pilot.add(at).unwrap();
+        let [one, other] = [0, 1].map(|_| pilot.open(at, device, &format(0)).unwrap());
+        one.run(at, 2).unwrap();
+        other.run(at, 2).unwrap();
+        one.close(at).unwrap();
+        other.close(at).unwrap();
+        pilot.stream.remove_device(at, device).unwrap();
+    });
+    // All frames of both are freed: nothing but the context is named.
+    assert_eq!(flown.rules(), [RuleId::KS_ALLOC_003], "{:#?}", flown.said());
+}
+
+#[test]
 fn stop_close_and_removal_at_every_call_leave_nothing() {
     let table = find_stream("table-capture").unwrap();
     for seed in 0..40 {

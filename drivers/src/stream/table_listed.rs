@@ -104,6 +104,16 @@ pub(super) const BAD: &[ListedStream] = tables! {
         allocator!(InitializeAllocator fails_untidily);
     "table-capture-no-context" "gives its allocator no context" [KS_ALLOC_003 WT_POOL_001]
         allocator!(InitializeAllocator no_context);
+    "table-capture-one-context" "has no context for any of its allocators, and frees all the same"
+        [KS_ALLOC_003] shaped!(Shape {
+            allocator: Some(KSALLOCATOR_DISPATCH {
+                InitializeAllocator: Some(bad::no_context),
+                Allocate: Some(bad::roomy_frame),
+                Free: Some(bad::free_short),
+                DeleteAllocator: Some(bad::deletes_later),
+            }),
+            ..SOURCE
+        });
     "table-capture-short-frames" "allocates frames that are too short" [KS_ALLOC_006]
         allocator!(Allocate short_frame, Free free_short);
     "table-capture-frame-twice" "hands a frame out that is out" [KS_ALLOC_008 WT_POOL_001]

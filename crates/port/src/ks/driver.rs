@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use stream::{Answer, BadDescriptor, Plugged, Refusal, Services};
+use stream::{AllocatorId, Answer, BadDescriptor, Plugged, Refusal, Services};
 
 /// A minidriver that filled in a `KSDEVICE_DESCRIPTOR`.
 ///
@@ -31,9 +31,9 @@ pub struct KsDriver {
     tables: Tables,
     pool: Arc<Pool>,
     door: Mutex<Option<Arc<Door>>>,
-    /// The functions of the allocators that are there, and how many bytes their frames have, by
-    /// their contexts.
-    allocators: Mutex<BTreeMap<usize, (Allocator, u32)>>,
+    /// The functions of the allocators that are there, and how many bytes their frames have. Two
+    /// may have one context, which is named: each has its own line all the same.
+    allocators: Mutex<BTreeMap<AllocatorId, (Allocator, u32)>>,
 }
 
 /// `DriverEntry`.
@@ -116,7 +116,7 @@ impl KsDriver {
         door.ok_or(Refusal::Invalid)
     }
 
-    fn allocators(&self) -> MutexGuard<'_, BTreeMap<usize, (Allocator, u32)>> {
+    fn allocators(&self) -> MutexGuard<'_, BTreeMap<AllocatorId, (Allocator, u32)>> {
         self.allocators.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

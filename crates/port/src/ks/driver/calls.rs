@@ -102,12 +102,15 @@ impl KsDriver {
         answer(status)
     }
 
+    /// The allocator that the class driver calls for. Its word alone does not say which it is.
     pub(super) fn allocator(
         &self,
         it: &DriverAllocator,
     ) -> Answer<(Arc<Door>, (Allocator, u32), PVOID)> {
-        let table = self.allocators().get(&it.word()).copied().ok_or(Refusal::Invalid)?;
-        Ok((self.at()?, table, ptr::with_exposed_provenance_mut(it.word())))
+        let door = self.at()?;
+        let number = door.services().called_allocator().ok_or(Refusal::Invalid)?;
+        let table = self.allocators().get(&number).copied().ok_or(Refusal::Invalid)?;
+        Ok((door, table, ptr::with_exposed_provenance_mut(it.word())))
     }
 
     pub(super) fn pin_word(&self, pin: &PinView) -> usize {

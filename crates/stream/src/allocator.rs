@@ -353,7 +353,9 @@ impl Stream {
             if let Some(it) = world.pins.get_mut(pin.0) {
                 it.allocator = None;
             }
-            let home = !world.frames.iter().any(|(_, it)| it.allocator == Some(source.number));
+            let mut frames = world.frames_of(pin.0);
+            let home = !frames.any(|(_, it)| it.allocator == Some(source.number));
+            drop(frames);
             self.log.emit(subject, What::AllocatorEnding { home });
         }
         if source.by == By::Driver {

@@ -252,7 +252,8 @@ impl Stream {
                 }
                 Err(Refused::Stuck)
             }
-            Err(Woken::Rung | Woken::Over) => Err(Refused::Stuck),
+            Err(Woken::Rung) => Err(Refused::Stuck),
+            Err(Woken::Over) => Err(Refused::Over),
         }
     }
 

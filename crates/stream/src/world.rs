@@ -7,6 +7,7 @@
 //! 3. A frame's count of clones is that of the clones that point to it.
 //! 4. An edge points into its pin's queue, or nowhere.
 //! 5. A pin lists its frames and a filter its pins, by number.
+//! 6. What is due is what pointers say is.
 
 use crate::allocator::Allocator;
 use crate::bag::Bags;
@@ -81,6 +82,14 @@ impl World {
         some.into_iter().map(|it| it.1).collect()
     }
 
+    /// The time of a pointer is not looked at any more.
+    pub(crate) fn unschedule(&mut self, pointer: u32) {
+        let due = self.pointers.get_mut(pointer).and_then(|it| it.due.take());
+        if let Some(due) = due {
+            self.timers.remove(&(due, pointer));
+        }
+    }
+
     /// The call a thread is in.
     pub(crate) fn inside(&self, thread: u32) -> Option<Inside> {
         self.inside.iter().rfind(|it| it.thread == thread).copied()
@@ -100,6 +109,10 @@ impl World {
                 }
                 _ => (),
             }
+        }
+        let due = self.pointers.iter().filter_map(|(number, it)| Some((it.due?, number)));
+        if !due.collect::<BTreeSet<_>>().iter().eq(&self.timers) {
+            return Err("the times of pointers are not those that are due".to_owned());
         }
         for (number, it) in self.frames.iter() {
             let Some(pin) = self.pins.get(it.pin) else {

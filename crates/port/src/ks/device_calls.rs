@@ -33,10 +33,21 @@ pub(crate) fn loading(
     object: usize,
     entry: impl FnOnce() -> NTSTATUS,
 ) -> (NTSTATUS, Option<usize>) {
-    let before = LOADING.replace(Some(Loading { object, descriptor: None }));
+    let back = Back(LOADING.replace(Some(Loading { object, descriptor: None })));
     let status = entry();
-    let given = LOADING.replace(before).and_then(|it| it.descriptor);
+    let given = LOADING.get().and_then(|it| it.descriptor);
+    drop(back);
     (status, given)
+}
+
+/// Puts back what was being loaded before: also when an entry unwinds.
+struct Back(Option<Loading>);
+
+impl Drop for Back {
+    fn drop(&mut self) {
+        // A thread that is ending loads nothing.
+        let _ = LOADING.try_with(|it| it.set(self.0));
+    }
 }
 
 /// Says what a driver has. The device comes later.
@@ -153,4 +164,20 @@ pub unsafe extern "win64-unwind" fn KsDeviceRegisterAdapterObject(
         // It fails only where the device is gone.
         let _ = door.services().register_dma();
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn an_entry_that_unwinds_is_not_being_loaded_any_more() {
+        let unwinds = || loading(0x1000, || panic!("an entry"));
+        assert!(catch_unwind(AssertUnwindSafe(unwinds)).is_err());
+        let object = ptr::without_provenance_mut(0x1000);
+        // SAFETY: Nothing is followed.
+        let status = unsafe { KsInitializeDriver(object, ptr::null_mut(), ptr::null()) };
+        assert_eq!(status, STATUS_INVALID_PARAMETER);
+    }
 }

@@ -246,6 +246,23 @@ fn allocators_with_one_context_are_each_called_to_their_end() {
 }
 
 #[test]
+fn what_is_shown_of_frames_ends_with_them() {
+    for table in tables().filter(|it| it.breaks.is_empty()) {
+        fly(table, 4, |pilot, at| {
+            let device = pilot.add(at).unwrap();
+            let graph = pilot.open(at, device, &format(0)).unwrap();
+            for _ in 0..3 {
+                graph.run(at, 3).unwrap();
+                graph.stop(at).unwrap();
+                assert_eq!(pilot.driver.shown(), (0, 0), "{}", table.name);
+            }
+            graph.close(at).unwrap();
+            pilot.stream.remove_device(at, device).unwrap();
+        });
+    }
+}
+
+#[test]
 fn stop_close_and_removal_at_every_call_leave_nothing() {
     let table = find_stream("table-capture").unwrap();
     for seed in 0..40 {

@@ -338,8 +338,14 @@ impl Stream {
                 let device = world.pins.get(pin.0).map(|it| it.device);
                 world.freed.extend(device.map(|it| (it, word)));
             }
+            let of = world.pins.get(pin.0).and_then(|it| world.devices.get(it.device));
+            let driver = of.map(|it| it.driver.clone());
             self.log.emit(FrameId(number).subject(), What::FrameFreed {});
             self.release_word(word);
+            drop(world);
+            if let Some(driver) = driver {
+                driver.gone(FrameId(number).subject());
+            }
         }
     }
 

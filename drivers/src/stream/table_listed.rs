@@ -7,6 +7,7 @@ use super::table_allocator::ALLOCATOR;
 use super::table_bad as bad;
 use super::table_careful::CAREFUL;
 use super::table_hostile::HOSTILE;
+use super::table_mapped::MAPPED;
 use super::table_shapes::{CENTRIC, INJECTS, THOROUGH};
 use abi::ks::{
     KSALLOCATOR_DISPATCH, KSDEVICE_DISPATCH, KSFILTER_DISPATCH, KSPIN_DISPATCH,
@@ -82,6 +83,7 @@ pub(super) const GOOD: &[ListedStream] = tables! {
     "table-capture-centric" "processes all pins of a filter together" [] shaped!(CENTRIC);
     "table-capture-careful" "grows its frames when a pin is made, keeps a gate, has one block for all" []
         shaped!(CAREFUL);
+    "table-capture-mapped" "has its hardware write through mappings" [] shaped!(MAPPED);
     "table-capture-injects" "sends frames of its own on" [] shaped!(INJECTS);
 };
 

@@ -5,6 +5,7 @@
 use crate::gate::write;
 use crate::ks::describe::{FilterTable, PinTable};
 use crate::ks::gate::{Ceiling, called, device, device_object, factory, filter};
+use crate::ks::mapping::Adapter;
 use crate::ks::status::status;
 use abi::ks::{
     KSDEVICE, KSDEVICE_DESCRIPTOR, KSFILTER, KSFILTER_DESCRIPTOR, KSFILTERFACTORY,
@@ -155,12 +156,13 @@ pub unsafe extern "win64-unwind" fn KsFilterFactorySetDeviceClassesState(
 pub unsafe extern "win64-unwind" fn KsDeviceRegisterAdapterObject(
     of: *mut KSDEVICE,
     _adapter: PVOID,
-    _most: u32,
-    _stride: u32,
+    most: u32,
+    stride: u32,
 ) {
     const NAME: &str = "KsDeviceRegisterAdapterObject";
     let found = device(of, NAME);
     called(NAME, Ceiling::Passive, found, (), |door, ()| {
+        door.inner().adapter = Adapter { most, stride };
         // It fails only where the device is gone.
         let _ = door.services().register_dma();
     });

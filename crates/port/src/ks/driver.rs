@@ -111,6 +111,14 @@ impl KsDriver {
         self.at().map_or(0, |door| door.inner().clocks.len())
     }
 
+    /// How many frames, and requests of frames and others, the driver is shown.
+    pub fn shown(&self) -> (usize, usize) {
+        self.at().map_or((0, 0), |door| {
+            let inner = door.inner();
+            (inner.frames.len(), inner.requests.len())
+        })
+    }
+
     fn at(&self) -> Answer<Arc<Door>> {
         let door = self.door.lock().unwrap_or_else(PoisonError::into_inner).clone();
         door.ok_or(Refusal::Invalid)

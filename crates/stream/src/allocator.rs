@@ -287,11 +287,9 @@ impl Stream {
         };
         self.judge(RuleId::KS_ALLOC_006, subject, place, broken);
         let world = self.world.hold();
-        let mine = |pin: u32| world.pins.get(pin).is_some_and(|it| it.device == source.device);
-        let out = world.frames.iter().find(|(_, it)| it.word == word && mine(it.pin));
-        let broken = out.map(|(frame, _)| {
-            format!("{subject} handed out frame {frame} again, which is outstanding")
-        });
+        let broken = world
+            .frame_at(source.device, word)
+            .map(|frame| format!("{subject} handed out frame {frame} again, which is outstanding"));
         let twice = broken.is_some();
         self.judge(RuleId::KS_ALLOC_008, subject, place, broken);
         let usable = extent.map_or(bytes, |(there, _)| there.min(bytes));

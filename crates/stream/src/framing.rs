@@ -299,9 +299,8 @@ mod tests {
 
     #[test]
     fn without_a_limit_frames_are_as_large_as_serves() {
-        let framing = |least, most| {
-            FramingForm::Extended(ExtendedFraming::new(vec![item(least, most)]))
-        };
+        let framing =
+            |least, most| FramingForm::Extended(ExtendedFraming::new(vec![item(least, most)]));
         let bytes = |framing: &FramingForm, wanted| {
             let wish = Wish { bytes: wanted, ..Wish::default() };
             negotiate(Some(framing), &wish, 64).unwrap().bytes

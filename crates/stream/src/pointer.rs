@@ -246,7 +246,8 @@ impl Services {
         let stream = self.stream()?;
         let word = {
             let mut world = stream.world.hold();
-            let (frame, word) = stream.reach(&world, self.device, pointer, "KSSTREAM_HEADER.Data")?;
+            let (frame, word) =
+                stream.reach(&world, self.device, pointer, "KSSTREAM_HEADER.Data")?;
             stream.judge_write(&mut world, pointer, frame, offset, bytes.len())?;
             word
         };

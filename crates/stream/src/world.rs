@@ -7,7 +7,7 @@
 //! 3. A frame's count of clones is that of the clones that point to it.
 //! 4. An edge points into its pin's queue, or nowhere.
 //! 5. A pin lists its frames and a filter its pins, by number.
-//! 6. What is due is what pointers say is.
+//! 6. What is due is what pointers say is, and where frames are is what they say.
 
 use crate::allocator::Allocator;
 use crate::bag::Bags;
@@ -33,6 +33,8 @@ pub(crate) struct World {
     pub(crate) pins: Store<Pin>,
     pub(crate) allocators: Store<Allocator>,
     pub(crate) frames: Store<Frame>,
+    /// Where frames are: by device, word and number.
+    pub(crate) places: BTreeSet<(u32, usize, u32)>,
     pub(crate) pointers: Store<Pointer>,
     pub(crate) mutexes: Owners,
     /// The calls that threads are in, a thread's last one innermost.
@@ -118,6 +120,9 @@ impl World {
             let Some(pin) = self.pins.get(it.pin) else {
                 return Err(format!("frame {number} has no pin"));
             };
+            if !self.places.contains(&(pin.device, it.word, number)) {
+                return Err(format!("frame {number} is not where it is"));
+            }
             if !pin.frames.contains(&number) {
                 return Err(format!("frame {number} is not in the list of its pin"));
             }
@@ -129,6 +134,9 @@ impl World {
             if there != it.clones {
                 return Err(format!("frame {number} counts {} clones of {there}", it.clones));
             }
+        }
+        if self.places.len() != self.frames.iter().count() {
+            return Err("there are places of frames that are gone".to_owned());
         }
         for (number, it) in self.pins.iter() {
             let Some(filter) = self.filters.get(it.filter) else {

@@ -3,6 +3,7 @@
 use crate::ks::clock::Clock;
 use crate::ks::describe::{FilterTable, PinTable, Tables};
 use crate::ks::frame::{Frame, Pointer};
+use crate::ks::freed::Freed;
 use crate::ks::mapping::Adapter;
 use crate::ks::object::{self, Object};
 use crate::ks::pin::Pin;
@@ -57,8 +58,8 @@ pub(crate) struct Inner {
     pub(crate) adapter: Adapter,
     /// Frames that the driver has injected: where, how many bytes, and its word.
     pub(crate) injected: Vec<(usize, u32, usize)>,
-    /// Frames that the driver was told to free and still has: how many bytes, and what is in them.
-    pub(crate) freed: BTreeMap<usize, (usize, u64)>,
+    /// Frames that the driver was told to free and still has.
+    pub(crate) freed: Freed,
     bags: BTreeMap<BagOf, usize>,
     /// What has ended, the oldest first.
     resting: VecDeque<Resting>,
@@ -105,7 +106,7 @@ impl Door {
                 clocks: BTreeMap::new(),
                 adapter: Adapter::default(),
                 injected: Vec::new(),
-                freed: BTreeMap::new(),
+                freed: Freed::default(),
                 bags: BTreeMap::new(),
                 resting: VecDeque::new(),
             };

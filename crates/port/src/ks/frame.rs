@@ -70,9 +70,10 @@ impl Inner {
         if let Some(it) = &request {
             object::leave(it.address());
         }
-        let shown = self.frames.remove(&frame).map(|it| {
-            [Some(it.header), Some(it.mdl), it.mappings.map(Mappings::into_table)]
-        });
+        let shown = self
+            .frames
+            .remove(&frame)
+            .map(|it| [Some(it.header), Some(it.mdl), it.mappings.map(Mappings::into_table)]);
         for place in shown.into_iter().flatten().flatten().chain(request) {
             Door::rest(self, place, frame.subject(), RuleId::KS_PTR_001);
         }

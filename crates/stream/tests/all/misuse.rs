@@ -112,7 +112,9 @@ fn the_bag_of_what_was_closed_takes_nothing() {
                 return Ok(());
             }
             Entry::FilterClose => (vec![BagOf::Pin(PinId(1)), own], None),
-            Entry::DevicePostStart => (vec![BagOf::Device(DeviceId(2)), BagOf::Pin(PinId(7))], None),
+            Entry::DevicePostStart => {
+                (vec![BagOf::Device(DeviceId(2)), BagOf::Pin(PinId(7))], None)
+            }
             // Whose mutex it can have.
             Entry::DeviceRemove => {
                 (vec![BagOf::Filter(FilterId(1))], Some(Mutex::Control(FilterId(1).subject())))

@@ -298,8 +298,7 @@ impl Eager {
         filter.dispatch.push(Entry::FilterProcess);
         let pin = &mut filter.pins[0];
         pin.dispatch.retain(|it| *it != Entry::PinProcess);
-        pin.flags =
-            vec![PinFlag::ProcessIfAnyInRunState, PinFlag::SomeFramesRequiredForProcessing];
+        pin.flags = vec![PinFlag::ProcessIfAnyInRunState, PinFlag::SomeFramesRequiredForProcessing];
         pin.possible = 2;
         Self { under, inside: AtomicU32::new(0), processed: AtomicU32::new(0) }
     }

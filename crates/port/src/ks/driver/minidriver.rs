@@ -318,7 +318,7 @@ impl Minidriver for KsDriver {
             // SAFETY: By invariant 1 it takes what its page says.
             unsafe { call(context, ptr::with_exposed_provenance_mut(frame)) }
         });
-        door.inner().freed.insert(frame, (bytes as usize, 0));
+        door.inner().freed.all.insert(frame, (bytes as usize, 0));
         door.watch_freed(true);
     }
 

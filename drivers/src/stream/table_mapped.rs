@@ -86,9 +86,11 @@ unsafe fn scatter(at: *mut KSSTREAM_POINTER) {
     // SAFETY: The caller promises the same.
     unsafe { table::fill_in_turn(at) };
     // SAFETY: As above.
-    let (header, offset) = unsafe { ((*at).StreamHeader, (*at).OffsetOut) };
+    let shown = unsafe { at.read() };
+    let offset = shown.OffsetOut;
     // SAFETY: A locked pointer has a header.
-    let (data, used) = unsafe { ((*header).Data.cast::<u8>(), (*header).DataUsed as usize) };
+    let header = unsafe { shown.StreamHeader.read() };
+    let (data, used) = (header.Data.cast::<u8>(), header.DataUsed as usize);
     let mut picture = vec![0; used];
     // SAFETY: The frame has so many bytes.
     unsafe { ptr::copy_nonoverlapping(data, picture.as_mut_ptr(), used) };

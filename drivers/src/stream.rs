@@ -19,6 +19,7 @@ mod table_bad;
 mod table_careful;
 mod table_hostile;
 mod table_listed;
+mod table_mapped;
 mod table_shapes;
 mod video;
 

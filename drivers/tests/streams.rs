@@ -230,6 +230,39 @@ fn a_larger_format_makes_the_frames_of_one_pin_larger() {
 }
 
 #[test]
+fn allocators_with_one_context_are_each_called_to_their_end() {
+    let table = find_stream("table-capture-one-context").unwrap();
+    let flown = fly(table, 1, |pilot, at| {
+        let device = pilot.add(at).unwrap();
+        let [one, other] = [0, 1].map(|_| pilot.open(at, device, &format(0)).unwrap());
+        one.run(at, 2).unwrap();
+        other.run(at, 2).unwrap();
+        one.close(at).unwrap();
+        other.close(at).unwrap();
+        pilot.stream.remove_device(at, device).unwrap();
+    });
+    // All frames of both are freed: nothing but the context is named.
+    assert_eq!(flown.rules(), [RuleId::KS_ALLOC_003], "{:#?}", flown.said());
+}
+
+#[test]
+fn what_is_shown_of_frames_ends_with_them() {
+    for table in tables().filter(|it| it.breaks.is_empty()) {
+        fly(table, 4, |pilot, at| {
+            let device = pilot.add(at).unwrap();
+            let graph = pilot.open(at, device, &format(0)).unwrap();
+            for _ in 0..3 {
+                graph.run(at, 3).unwrap();
+                graph.stop(at).unwrap();
+                assert_eq!(pilot.driver.shown(), (0, 0), "{}", table.name);
+            }
+            graph.close(at).unwrap();
+            pilot.stream.remove_device(at, device).unwrap();
+        });
+    }
+}
+
+#[test]
 fn stop_close_and_removal_at_every_call_leave_nothing() {
     let table = find_stream("table-capture").unwrap();
     for seed in 0..40 {

@@ -22,6 +22,7 @@ mod exports;
 mod frame;
 mod freed;
 mod gate;
+mod mapping;
 mod memory;
 mod mutex_calls;
 mod object;

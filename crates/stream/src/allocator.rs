@@ -287,11 +287,9 @@ impl Stream {
         };
         self.judge(RuleId::KS_ALLOC_006, subject, place, broken);
         let world = self.world.hold();
-        let mine = |pin: u32| world.pins.get(pin).is_some_and(|it| it.device == source.device);
-        let out = world.frames.iter().find(|(_, it)| it.word == word && mine(it.pin));
-        let broken = out.map(|(frame, _)| {
-            format!("{subject} handed out frame {frame} again, which is outstanding")
-        });
+        let broken = world
+            .frame_at(source.device, word)
+            .map(|frame| format!("{subject} handed out frame {frame} again, which is outstanding"));
         let twice = broken.is_some();
         self.judge(RuleId::KS_ALLOC_008, subject, place, broken);
         let usable = extent.map_or(bytes, |(there, _)| there.min(bytes));
@@ -338,8 +336,14 @@ impl Stream {
                 let device = world.pins.get(pin.0).map(|it| it.device);
                 world.freed.extend(device.map(|it| (it, word)));
             }
+            let of = world.pins.get(pin.0).and_then(|it| world.devices.get(it.device));
+            let driver = of.map(|it| it.driver.clone());
             self.log.emit(FrameId(number).subject(), What::FrameFreed {});
             self.release_word(word);
+            drop(world);
+            if let Some(driver) = driver {
+                driver.gone(FrameId(number).subject());
+            }
         }
     }
 
@@ -353,7 +357,9 @@ impl Stream {
             if let Some(it) = world.pins.get_mut(pin.0) {
                 it.allocator = None;
             }
-            let home = !world.frames.iter().any(|(_, it)| it.allocator == Some(source.number));
+            let mut frames = world.frames_of(pin.0);
+            let home = !frames.any(|(_, it)| it.allocator == Some(source.number));
+            drop(frames);
             self.log.emit(subject, What::AllocatorEnding { home });
         }
         if source.by == By::Driver {

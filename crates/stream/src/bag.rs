@@ -69,6 +69,25 @@ fn subject(bag: BagOf, device: u32) -> Subject {
 }
 
 impl World {
+    /// Why a device has no such bag, in words.
+    fn no_bag(&self, bag: BagOf, device: u32) -> Option<&'static str> {
+        let (owner, was) = match bag {
+            BagOf::Device(it) => (self.devices.get(it.0).map(|_| it.0), self.devices.was(it.0)),
+            BagOf::Filter(it) => {
+                (self.filters.get(it.0).map(|it| it.device), self.filters.was(it.0))
+            }
+            BagOf::Pin(it) => (self.pins.get(it.0).map(|it| it.device), self.pins.was(it.0)),
+            BagOf::Own(it) => (self.bags.own.get(&it).copied(), it <= self.bags.last),
+        };
+        match owner {
+            Some(of) if of == device => None,
+            Some(_) => Some("is of another device"),
+            None if !was => Some("was never made"),
+            None if matches!(bag, BagOf::Own(_)) => Some("was freed"),
+            None => Some("went when that was closed"),
+        }
+    }
+
     /// The mutex that a bag's owner has for it.
     fn bag_mutex(&self, bag: BagOf, device: u32) -> Option<Mutex> {
         Some(match bag {
@@ -123,7 +142,9 @@ impl Stream {
         let mutex = world.bag_mutex(bag, device);
         let of = subject(bag, device);
         let held = mutex.is_none_or(|it| world.has(current_thread(), it));
-        let broken = if level == Irql::Passive {
+        let broken = if let Some(why) = world.no_bag(bag, device) {
+            Some(format!("the bag of {of} was used, and it {why}"))
+        } else if level == Irql::Passive {
             mutex
                 .filter(|_| !held)
                 .map(|it| format!("the bag of {of} was used without the {} mutex", it.name()))

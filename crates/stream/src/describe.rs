@@ -45,13 +45,13 @@ pub struct PinDescriptor {
     pub allocator: Option<Vec<Entry>>,
     /// Which way data goes.
     pub flow: Flow,
-    /// Which formats it has: ranges, in their order.
+    /// Which formats it has: ranges, in their order. One without (a bridge pin) is not opened.
     pub formats: Vec<Format>,
     /// What it asks of frames.
     pub framing: Option<FramingForm>,
     /// What is special about it (`KSPIN_FLAG_*`).
     pub flags: Vec<PinFlag>,
-    /// How many there can be (`InstancesPossible`).
+    /// How many there can be (`InstancesPossible`): none of a pin that only says what is there.
     pub possible: u32,
     /// How many there must be before a state is changed (`InstancesNecessary`).
     pub necessary: u32,
@@ -230,8 +230,6 @@ impl PinDescriptor {
             Some(FramingForm::Extended(it)) => it.overlap().or_else(|| it.idle_allocator()),
             _ => None,
         }
-        .or_else(|| self.formats.is_empty().then(|| "a pin has no format".to_owned()))
-        .or_else(|| (self.possible == 0).then(|| "a pin can be there zero times".to_owned()))
         .or_else(|| {
             (self.necessary > self.possible).then(|| {
                 format!("a pin must be there {} times and can {}", self.necessary, self.possible)

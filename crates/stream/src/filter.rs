@@ -83,9 +83,12 @@ impl Stream {
             });
             (FilterId(number), driver, asks)
         };
-        let Ok(_control) = self.take(at, Mutex::Control(filter.subject())) else {
-            self.world.hold().filters.remove(filter.0);
-            return Err(Refused::Stuck);
+        let _control = match self.take(at, Mutex::Control(filter.subject())) {
+            Ok(held) => held,
+            Err(why) => {
+                self.world.hold().filters.remove(filter.0);
+                return Err(why);
+            }
         };
         let own = match asks.then(|| self.ask_filter(at, &driver, filter)) {
             None => None,

@@ -78,10 +78,11 @@ pub struct Taken {
 impl World {
     /// Adds a frame, and answers its number.
     pub(crate) fn add_frame(&mut self, frame: Frame) -> u32 {
-        let pin = frame.pin;
+        let (pin, word) = (frame.pin, frame.word);
         let number = self.frames.add(frame);
         if let Some(it) = self.pins.get_mut(pin) {
             it.frames.push(number);
+            self.places.insert((it.device, word, number));
         }
         number
     }
@@ -91,8 +92,15 @@ impl World {
         let it = self.frames.remove(number)?;
         if let Some(pin) = self.pins.get_mut(it.pin) {
             pin.frames.retain(|other| *other != number);
+            self.places.remove(&(pin.device, it.word, number));
         }
         Some(it)
+    }
+
+    /// The first frame of a device that is there.
+    pub(crate) fn frame_at(&self, device: u32, word: usize) -> Option<u32> {
+        let mut there = self.places.range((device, word, 0)..=(device, word, u32::MAX));
+        there.next().map(|(_, _, number)| *number)
     }
 
     /// The frames of a pin, by number.
@@ -252,7 +260,8 @@ impl Stream {
                 }
                 Err(Refused::Stuck)
             }
-            Err(Woken::Rung | Woken::Over) => Err(Refused::Stuck),
+            Err(Woken::Rung) => Err(Refused::Stuck),
+            Err(Woken::Over) => Err(Refused::Over),
         }
     }
 

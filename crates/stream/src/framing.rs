@@ -59,7 +59,7 @@ pub struct FramingItem {
     pub alignment: u32,
     /// Which addresses the hardware reaches (`PhysicalRange`); all zero is no limit.
     pub physical: Span,
-    /// How many bytes a frame has (`FramingRange`).
+    /// How many bytes a frame has (`FramingRange`); all zero is no wish, and [`u32::MAX`] no limit.
     pub framing: Span,
 }
 
@@ -184,6 +184,20 @@ impl ExtendedFraming {
 }
 
 impl FramingItem {
+    /// The most bytes a frame can have, if there is a limit.
+    pub(crate) fn limit(&self) -> Option<u32> {
+        (self.framing != Span::default() && self.framing.most != u32::MAX)
+            .then_some(self.framing.most)
+    }
+
+    /// How many bytes a frame has for a format; zero is no wish.
+    ///
+    /// WINDOWS: D-19. The old form is made from the item: its upper end is the size. Where that is
+    /// none it is our reading: as many as serve.
+    fn bytes(&self, sample: u32) -> u32 {
+        self.limit().unwrap_or(self.framing.least.max(sample))
+    }
+
     fn bad(&self, place: usize) -> Option<String> {
         let spans = [("physical", self.physical), ("framing", self.framing)];
         if let Some((name, span)) = spans.iter().find(|(_, it)| !it.is_ordered()) {
@@ -221,9 +235,8 @@ pub fn negotiate(pin: Option<&FramingForm>, other: &Wish, sample: u32) -> Result
         }
         Some(FramingForm::Extended(it)) => {
             let fits = |item: &&FramingItem| {
-                item.kind.serves(other.kind) && other.bytes <= item.framing.most
+                item.kind.serves(other.kind) && item.limit().is_none_or(|it| other.bytes <= it)
             };
-            // WINDOWS: D-19. The old form is made from the item: its upper end is the size.
             let Some(item) = it.items.iter().find(fits) else {
                 let wanted = match other.bytes {
                     0 => String::new(),
@@ -236,7 +249,7 @@ pub fn negotiate(pin: Option<&FramingForm>, other: &Wish, sample: u32) -> Result
             };
             let simple = SimpleFraming {
                 frames: item.frames,
-                bytes: item.framing.most,
+                bytes: item.bytes(sample),
                 alignment: item.alignment,
                 kind: item.kind,
                 system: item.kind.is_system(),
@@ -282,6 +295,21 @@ mod tests {
         assert_eq!((agreed.frames, agreed.bytes, agreed.alignment), (5, 256, 15));
         let wish = Wish { bytes: 300, ..Wish::default() };
         assert!(negotiate(Some(&framing), &wish, 64).unwrap_err().contains("300 bytes"));
+    }
+
+    #[test]
+    fn without_a_limit_frames_are_as_large_as_serves() {
+        let framing =
+            |least, most| FramingForm::Extended(ExtendedFraming::new(vec![item(least, most)]));
+        let bytes = |framing: &FramingForm, wanted| {
+            let wish = Wish { bytes: wanted, ..Wish::default() };
+            negotiate(Some(framing), &wish, 64).unwrap().bytes
+        };
+        let unlimited = framing(32, u32::MAX);
+        assert_eq!([0, 16, 100].map(|it| bytes(&unlimited, it)), [64, 64, 100]);
+        assert_eq!(bytes(&framing(80, u32::MAX), 0), 80);
+        let no_wish = framing(0, 0);
+        assert_eq!([0, 16, 100].map(|it| bytes(&no_wish, it)), [64, 64, 100]);
     }
 
     #[test]

@@ -91,5 +91,6 @@ impl Stream {
         driver.frame_returned(at, pin, word, context);
         self.log.emit(frame.subject(), What::FrameFreed {});
         self.release_word(word);
+        driver.gone(frame.subject());
     }
 }

@@ -83,8 +83,8 @@ pub trait Minidriver: Send + Sync {
         }
     }
 
-    /// A pin, a filter or its device is not there any more, however it ended. No entry of a
-    /// driver's: a door forgets what it kept for it.
+    /// A frame, a pin, a filter or its device is not there any more, however it ended. No entry of
+    /// a driver's: a door forgets what it kept for it.
     fn gone(&self, what: Subject) {
         if let Some(it) = self.stands_on() {
             it.gone(what);

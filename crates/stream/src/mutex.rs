@@ -142,10 +142,10 @@ impl Stream {
     /// Takes a mutex, for us. One that a driver keeps outside its calls, so that nothing could go
     /// on any more, is taken from it.
     pub(crate) fn take(&self, at: &mut Passive, mutex: Mutex) -> Result<Held<'_>, Refused> {
-        if let Err(why) = self.acquire(at, mutex, None)
-            && !self.seize(mutex)
-        {
-            return Err(why);
+        match self.acquire(at, mutex, None) {
+            Ok(()) => (),
+            Err(Refused::Stuck) if self.seize(mutex) => (),
+            Err(why) => return Err(why),
         }
         Ok(Held { stream: self, mutex })
     }
@@ -168,6 +168,8 @@ impl Stream {
         kept
     }
 
+    /// Waits for a mutex, and takes it. [`Refused::Stuck`] is that nobody could give it up, and
+    /// [`Refused::Over`] that the run ended first, which is nobody's fault.
     fn acquire(&self, at: &mut Passive, mutex: Mutex, call: Option<u32>) -> Result<(), Refused> {
         let owner = Owner { thread: current_thread(), call };
         let what = |_: &World| format!("the {} mutex of {}", mutex.name(), mutex.of());

@@ -3,7 +3,7 @@
 use crate::allocator::By;
 use crate::bag::BagOf;
 use crate::describe::{Flow, Format, PinDescriptor, PinFlag};
-use crate::framing::{Framing, FramingForm, Wish, negotiate};
+use crate::framing::{Framing, FramingForm, FramingItem, Wish, negotiate};
 use crate::funnel::{Driver, Entry};
 use crate::minidriver::PinView;
 use crate::mutex::Mutex;
@@ -258,7 +258,11 @@ impl Stream {
             Some(FramingForm::Simple(simple)) if simple.bytes == 0 => return,
             Some(FramingForm::Simple(simple)) => simple.bytes,
             Some(FramingForm::Extended(all)) => {
-                all.items.iter().map(|it| it.framing.most).max().unwrap_or(0)
+                let limits = all.items.iter().map(FramingItem::limit);
+                let most = limits.collect::<Option<Vec<u32>>>().map(|it| it.into_iter().max());
+                // Where an item has no limit, frames have room.
+                let Some(most) = most else { return };
+                most.unwrap_or(0)
             }
         };
         let sample = it.format.sample;
@@ -444,6 +448,7 @@ impl Stream {
             // What it answers changes nothing: the pin is closed.
             let _ = self.end_request(at, pin.subject(), Entry::PinClose, answer);
         }
+        self.end_timeouts(at, pin);
         self.drop_pin(at, pin);
     }
 
@@ -462,8 +467,8 @@ impl Stream {
         }
         let pointers = it.clones.iter().copied().chain([it.leading]).chain(it.trailing);
         for pointer in pointers {
+            world.unschedule(pointer);
             world.pointers.remove(pointer);
-            world.timers.retain(|(_, of)| *of != pointer);
         }
         world.jobs.retain(|job| !job.is_of_pin(pin.0));
         let gone = if it.created { What::PinClosed {} } else { What::PinUnmade {} };
@@ -477,18 +482,25 @@ impl Stream {
 }
 
 impl Services {
-    /// A pin, as a driver names it. One that is closed is not the driver's any more.
+    /// A pin, as a driver names it. One that is closed is not the driver's any more, and one of
+    /// another device never was.
     pub(crate) fn find_pin<'a>(
         &self,
         world: &'a World,
         pin: PinId,
         place: &'static str,
     ) -> Answer<&'a Pin> {
-        let found = world.pins.get(pin.0).filter(|it| it.device == self.device.0);
-        let closed = found.is_none() && world.pins.was(pin.0);
-        if found.is_some() || closed {
-            let (rule, subject) = (RuleId::KS_PIN_004, pin.subject());
-            let broken = closed.then(|| format!("a driver used {subject} after it was closed"));
+        let (rule, subject) = (RuleId::KS_PIN_004, pin.subject());
+        let live = world.pins.get(pin.0);
+        let found = live.filter(|it| it.device == self.device.0);
+        if live.is_some() || world.pins.was(pin.0) {
+            let broken = match (live, found) {
+                (_, Some(_)) => None,
+                (Some(_), None) => {
+                    Some(format!("a driver used {subject}, which is a pin of another device"))
+                }
+                (None, None) => Some(format!("a driver used {subject} after it was closed")),
+            };
             self.log.judge(rule, flight::Who::Driver, subject, place, broken);
         }
         found.ok_or(Refusal::Invalid)

@@ -10,7 +10,7 @@ use crate::funnel::Entry;
 use crate::process::Job;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{Answer, FrameId, Header, PinId, PointerId, Refusal};
+use crate::words::{Answer, DeviceId, FrameId, Header, PinId, PointerId, Refusal};
 use crate::world::World;
 use flight::{RuleId, What, current_thread};
 
@@ -28,6 +28,8 @@ pub(crate) struct Pointer {
     pub(crate) told: bool,
     /// The last attempt to lock it failed.
     pub(crate) failed: bool,
+    /// When its time is over, if its driver wants to hear that.
+    pub(crate) due: Option<u64>,
 }
 
 /// What kind of pointer it is.
@@ -44,7 +46,7 @@ pub enum PointerKind {
 impl Pointer {
     pub(crate) fn edge(pin: u32, kind: PointerKind) -> Self {
         let (offset, remaining, told, failed) = (0, 0, false, false);
-        Self { pin, kind, frame: None, locked: false, offset, remaining, told, failed }
+        Self { pin, kind, frame: None, locked: false, offset, remaining, told, failed, due: None }
     }
 }
 
@@ -82,7 +84,8 @@ impl Services {
     ) -> Answer<T> {
         let stream = self.stream()?;
         let mut world = stream.world.hold();
-        stream.on_pointer(&mut world, (pointer, place, moves), |world| body(&stream, world))
+        let device = self.device;
+        stream.on_pointer(&mut world, device, (pointer, place, moves), |world| body(&stream, world))
     }
 
     /// The leading edge (`KsPinGetLeadingEdgeStreamPointer`); none, if no frame is there or it
@@ -91,7 +94,7 @@ impl Services {
         let stream = self.stream().ok()?;
         let mut world = stream.world.hold();
         let edge = self.find_pin(&world, pin, "KsPinGetLeadingEdgeStreamPointer").ok()?.leading;
-        stream.edge(&mut world, edge, lock)
+        stream.edge(&mut world, self.device, edge, lock)
     }
 
     /// The trailing edge (`KsPinGetTrailingEdgeStreamPointer`), of a pin that has one.
@@ -103,14 +106,14 @@ impl Services {
             format!("a driver asked {} for a trailing edge, which it has not", pin.subject())
         });
         stream.judge(RuleId::KS_PTR_010, pin.subject(), place, broken);
-        stream.edge(&mut world, edge?, lock)
+        stream.edge(&mut world, self.device, edge?, lock)
     }
 
     /// What a pointer points to.
     pub fn look(&self, pointer: PointerId) -> Answer<PointerView> {
         let stream = self.stream()?;
         let world = stream.world.hold();
-        let it = stream.judge_pointer(&world, pointer, "KSSTREAM_POINTER")?;
+        let it = stream.judge_pointer(&world, self.device, pointer, "KSSTREAM_POINTER")?;
         let frame = it.frame.and_then(|frame| world.frames.get(frame));
         Ok(PointerView {
             pin: PinId(it.pin),
@@ -130,7 +133,7 @@ impl Services {
     pub fn lock(&self, pointer: PointerId) -> Answer<()> {
         let stream = self.stream()?;
         let mut world = stream.world.hold();
-        stream.lock(&mut world, pointer)
+        stream.lock(&mut world, self.device, pointer)
     }
 
     /// Unlocks it (`KsStreamPointerUnlock`), and moves on if it ejects the frame.
@@ -197,6 +200,7 @@ impl Services {
                 remaining: it.remaining,
                 told,
                 failed: false,
+                due: None,
             };
             let locked = it.locked;
             world.frames.get_mut(frame).ok_or(Refusal::Invalid)?.clones += 1;
@@ -215,7 +219,7 @@ impl Services {
     pub fn delete_pointer(&self, pointer: PointerId) -> Answer<()> {
         let (stream, place) = (self.stream()?, "KsStreamPointerDelete");
         let mut world = stream.world.hold();
-        let it = stream.judge_pointer(&world, pointer, place)?;
+        let it = stream.judge_pointer(&world, self.device, pointer, place)?;
         let edge = it.kind != PointerKind::Clone;
         let broken =
             edge.then(|| format!("a driver deleted {}, which is an edge", pointer.subject()));
@@ -232,7 +236,7 @@ impl Services {
     pub fn set_header(&self, pointer: PointerId, header: Header) -> Answer<()> {
         let stream = self.stream()?;
         let mut world = stream.world.hold();
-        let frame = stream.reach(&world, pointer, "KSSTREAM_HEADER")?.0;
+        let frame = stream.reach(&world, self.device, pointer, "KSSTREAM_HEADER")?.0;
         world.frames.get_mut(frame).ok_or(Refusal::NotReady)?.header = header;
         Ok(())
     }
@@ -242,7 +246,8 @@ impl Services {
         let stream = self.stream()?;
         let word = {
             let mut world = stream.world.hold();
-            let (frame, word) = stream.reach(&world, pointer, "KSSTREAM_HEADER.Data")?;
+            let (frame, word) =
+                stream.reach(&world, self.device, pointer, "KSSTREAM_HEADER.Data")?;
             stream.judge_write(&mut world, pointer, frame, offset, bytes.len())?;
             word
         };
@@ -254,7 +259,7 @@ impl Services {
         let (_, word) = {
             let stream = self.stream()?;
             let world = stream.world.hold();
-            stream.reach(&world, pointer, "KSSTREAM_HEADER.Data")?
+            stream.reach(&world, self.device, pointer, "KSSTREAM_HEADER.Data")?
         };
         self.memory.read(word, offset, into).then_some(()).ok_or(Refusal::Invalid)
     }
@@ -264,7 +269,7 @@ impl Services {
     pub fn memory_of(&self, pointer: PointerId) -> Option<usize> {
         let (stream, place) = (self.stream().ok()?, "KsStreamPointerGetMdl");
         let world = stream.world.hold();
-        let it = stream.judge_pointer(&world, pointer, place).ok()?;
+        let it = stream.judge_pointer(&world, self.device, pointer, place).ok()?;
         let broken = (!it.locked)
             .then(|| format!("a driver asked {} for its memory, not locked", pointer.subject()));
         stream.judge(RuleId::KS_PTR_009, pointer.subject(), place, broken);
@@ -281,8 +286,11 @@ impl Services {
         let place = "KsStreamPointerScheduleTimeout";
         self.on_pointer(pointer, place, false, |stream, world| {
             // WINDOWS: the timeout that was there is replaced (documented).
-            world.timers.retain(|(_, of)| *of != pointer.0);
-            world.timers.insert((due, pointer.0));
+            world.unschedule(pointer.0);
+            if let Some(it) = world.pointers.get_mut(pointer.0) {
+                it.due = Some(due);
+                world.timers.insert((due, pointer.0));
+            }
             stream.host.ring(&stream.bell);
             Ok(())
         })
@@ -292,7 +300,7 @@ impl Services {
     pub fn cancel_schedule(&self, pointer: PointerId) -> Answer<()> {
         let place = "KsStreamPointerCancelTimeout";
         self.on_pointer(pointer, place, false, |_, world| {
-            world.timers.retain(|(_, of)| *of != pointer.0);
+            world.unschedule(pointer.0);
             Ok(())
         })
     }
@@ -303,28 +311,35 @@ impl Stream {
     fn on_pointer<T>(
         &self,
         world: &mut World,
+        device: DeviceId,
         (pointer, place, moves): (PointerId, &'static str, bool),
         body: impl FnOnce(&mut World) -> Answer<T>,
     ) -> Answer<T> {
-        self.judge_pointer(world, pointer, place)?;
+        self.judge_pointer(world, device, pointer, place)?;
         self.judge_queue(world, pointer, place, moves)?;
         let answer = body(world);
         self.wake(world);
         answer
     }
 
-    fn edge(&self, world: &mut World, edge: u32, lock: bool) -> Option<PointerId> {
+    fn edge(
+        &self,
+        world: &mut World,
+        device: DeviceId,
+        edge: u32,
+        lock: bool,
+    ) -> Option<PointerId> {
         let pointer = PointerId(edge);
         self.judge_queue(world, pointer, "KsPinGetLeadingEdgeStreamPointer", false).ok()?;
         world.pointers.get(edge)?.frame?;
         if lock {
-            self.lock(world, pointer).ok()?;
+            self.lock(world, device, pointer).ok()?;
         }
         Some(pointer)
     }
 
-    fn lock(&self, world: &mut World, pointer: PointerId) -> Answer<()> {
-        self.on_pointer(world, (pointer, "KsStreamPointerLock", false), |world| {
+    fn lock(&self, world: &mut World, device: DeviceId, pointer: PointerId) -> Answer<()> {
+        self.on_pointer(world, device, (pointer, "KsStreamPointerLock", false), |world| {
             let it = world.pointers.get(pointer.0).ok_or(Refusal::Invalid)?;
             let pin = world.pins.get(it.pin).ok_or(Refusal::Invalid)?;
             if pin.descriptor.is(PinFlag::GenerateMappings) {
@@ -354,18 +369,26 @@ impl Stream {
         })
     }
 
-    /// Entry rule: a pointer that was deleted is not used.
+    /// Entry rule: a pointer that was deleted, or is not the device's, is not used.
     fn judge_pointer<'a>(
         &self,
         world: &'a World,
+        device: DeviceId,
         pointer: PointerId,
         place: &'static str,
     ) -> Answer<&'a Pointer> {
-        let found = world.pointers.get(pointer.0);
-        if found.is_some() || world.pointers.was(pointer.0) {
-            let gone = found.is_none();
-            let broken = gone.then(|| format!("{} was used after its end", pointer.subject()));
-            self.judge(RuleId::KS_PTR_004, pointer.subject(), place, broken);
+        let (live, subject) = (world.pointers.get(pointer.0), pointer.subject());
+        let mine = |it: &&Pointer| world.pins.get(it.pin).is_some_and(|it| it.device == device.0);
+        let found = live.filter(mine);
+        if live.is_some() || world.pointers.was(pointer.0) {
+            let broken = match (live, found) {
+                (_, Some(_)) => None,
+                (Some(_), None) => {
+                    Some(format!("{subject} was used, and points into a pin of another device"))
+                }
+                (None, None) => Some(format!("{subject} was used after its end")),
+            };
+            self.judge(RuleId::KS_PTR_004, subject, place, broken);
         }
         found.ok_or(Refusal::Invalid)
     }
@@ -405,10 +428,11 @@ impl Stream {
     fn reach(
         &self,
         world: &World,
+        device: DeviceId,
         pointer: PointerId,
         place: &'static str,
     ) -> Answer<(u32, usize)> {
-        let it = self.judge_pointer(world, pointer, place)?;
+        let it = self.judge_pointer(world, device, pointer, place)?;
         let subject = pointer.subject();
         let unchecked = (!it.locked && it.failed)
             .then(|| format!("data was used through {subject}, whose lock had failed"));
@@ -522,8 +546,8 @@ impl Stream {
 
     /// A clone is gone.
     pub(crate) fn remove_clone(&self, world: &mut World, pointer: u32, forced: bool) {
+        world.unschedule(pointer);
         let Some(it) = world.pointers.remove(pointer) else { return };
-        world.timers.retain(|(_, of)| *of != pointer);
         if let Some(pin) = world.pins.get_mut(it.pin) {
             pin.clones.retain(|it| *it != pointer);
             pin.moves += 1;

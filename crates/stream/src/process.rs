@@ -59,9 +59,32 @@ impl Pin {
         if self.centric { Job::Filter(self.filter) } else { Job::Pin(number) }
     }
 
+    /// Whether its gate is open.
+    fn is_open(&self) -> bool {
+        self.gate.1 == 0
+    }
+
+    /// Whether its client and its driver have it in a state, or above.
+    fn has_reached(&self, state: State) -> bool {
+        self.client >= state && self.state >= state
+    }
+
     /// Whether it may be processed.
     fn flows(&self) -> bool {
-        self.client >= self.least() && self.state >= self.least() && self.gate.1 == 0
+        self.has_reached(self.least()) && self.is_open()
+    }
+
+    /// Whether its filter is processed because it runs, whatever the states of the others.
+    fn carries(&self) -> bool {
+        self.descriptor.is(PinFlag::ProcessIfAnyInRunState) && self.has_reached(State::Run)
+    }
+
+    /// Whether processing that is allowed in one state is not because of it in another: nobody
+    /// processes when its driver is told.
+    pub(crate) fn ends_processing(&self, from: State, to: State) -> bool {
+        let ends = |least: State| from >= least && to < least;
+        let carries = self.descriptor.is(PinFlag::ProcessIfAnyInRunState);
+        ends(self.least()) || carries && ends(State::Run)
     }
 }
 
@@ -84,10 +107,9 @@ impl World {
         let ready = |it: &Pin| {
             self.has_data(it) || it.descriptor.is(PinFlag::FramesNotRequiredForProcessing)
         };
-        let any_runs = pins()
-            .any(|it| it.descriptor.is(PinFlag::ProcessIfAnyInRunState) && it.state == State::Run);
         pins().next().is_some()
-            && (pins().all(Pin::flows) || any_runs)
+            && pins().all(Pin::is_open)
+            && (pins().all(Pin::flows) || pins().any(Pin::carries))
             && if some { pins().any(ready) } else { pins().all(ready) }
             && self.filters.get(filter).is_some_and(|it| self.started(it.device).is_ok())
     }
@@ -283,7 +305,8 @@ impl Stream {
         let Ok(it) = world.pin(pin) else { return false };
         let filter = world.filters.get(it.filter).is_some_and(|it| it.waits);
         let waits = it.waits || filter;
-        let timed = it.clones.iter().any(|clone| world.timers.iter().any(|(_, of)| of == clone));
+        let due = |it: &u32| world.pointers.get(*it).is_some_and(|it| it.due.is_some());
+        let timed = it.clones.iter().any(due);
         let stalled = waits && it.flows() && world.has_data(it) && !timed;
         let broken = stalled.then(|| {
             format!(
@@ -302,7 +325,7 @@ impl Stream {
         if due > self.host.now() {
             return None;
         }
-        world.timers.remove(&(due, pointer));
+        world.unschedule(pointer);
         Some(pointer)
     }
 

@@ -46,6 +46,8 @@ pub enum Refused {
     Stopped,
     /// A wait that nothing could end was given up.
     Stuck,
+    /// The run is over: nobody goes on.
+    Over,
     /// The time is over.
     TimedOut,
     /// Data goes the other way.
@@ -86,6 +88,7 @@ impl fmt::Display for Refused {
             Refused::NoFrames => write!(f, "no frame could be had"),
             Refused::Stopped => write!(f, "the pin stopped"),
             Refused::Stuck => write!(f, "nothing could end the wait"),
+            Refused::Over => write!(f, "the run is over"),
             Refused::TimedOut => write!(f, "the time is over"),
             Refused::OtherWay => write!(f, "data goes the other way"),
             Refused::Driver(why) => write!(f, "the driver refused: {}", why.name()),

@@ -7,7 +7,7 @@
 use crate::funnel::Entry;
 use crate::memory::{FrameMemory, MemoryKind};
 use crate::stream::Stream;
-use crate::words::{Answer, DeviceId, Refusal};
+use crate::words::{AllocatorId, Answer, DeviceId, Refusal};
 use crate::world::Block;
 use flight::{Host, Irql, Log, RuleId, Ticket, Woken, current_thread};
 use std::sync::{Arc, Weak};
@@ -66,6 +66,14 @@ impl Services {
                 _ => Ok(()),
             }
         })
+    }
+
+    /// The allocator whose entry is called on this thread: by its number, for two may have the
+    /// same word.
+    pub fn called_allocator(&self) -> Option<AllocatorId> {
+        let stream = self.stream().ok()?;
+        let inside = stream.world.hold().inside(current_thread())?;
+        Entry::ALLOCATOR.contains(&inside.entry).then_some(AllocatorId(inside.about.number))
     }
 
     /// Makes memory (`ExAllocatePool2`): what is made inside a call of an allocator's entry is

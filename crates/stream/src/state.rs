@@ -101,17 +101,17 @@ impl Stream {
         to: State,
         forced: bool,
     ) -> Result<(), Refused> {
-        let least = {
+        let (least, ends) = {
             let mut world = self.world.hold();
             let it = world.pins.get_mut(pin.0).ok_or(Refused::NotThere(pin.subject()))?;
             // WINDOWS: what the client wants is set before the driver is told, and goes back if
             // that refuses (documented).
             it.client = to;
             it.resumes = false; // It goes where its client says.
-            let least = it.least();
+            let (least, ends) = (it.least(), it.ends_processing(from, to));
             self.say(pin, from, to, |from, to| What::PinWanted { from, to });
             self.wake(&mut world);
-            least
+            (least, ends)
         };
         let injects = self.world.hold().pin(pin)?.injects;
         if from == State::Stop
@@ -121,7 +121,7 @@ impl Stream {
             self.back(pin, from, to);
             return Err(why);
         }
-        if to < least && from >= least {
+        if ends {
             self.await_processing(at, pin);
         }
         let answer = self.tell_state(at, pin, to, from);
@@ -254,7 +254,6 @@ impl Stream {
         for edge in edges.into_iter().flatten() {
             self.unlock(&mut world, edge, None);
             self.point(&mut world, edge, None);
-            world.timers.retain(|(_, of)| *of != edge);
         }
         let mine: Vec<u32> = world.frames_of(pin.0).map(|(number, _)| number).collect();
         let mut flushed = 0;
@@ -289,17 +288,36 @@ impl Stream {
             format!("{subject} has stopped, and {count} clones of its pointers were not deleted")
         });
         self.judge(RuleId::KS_PTR_005, subject, "KsStreamPointerClone", broken);
-        let timed = |it: u32| world.timers.iter().any(|(_, of)| *of == it);
-        let edges = world.pins.get(pin.0).map(|it| [Some(it.leading), it.trailing]);
-        let edges = edges.into_iter().flatten().flatten();
-        let timers = clones.iter().copied().chain(edges).filter(|it| timed(*it)).count();
+        let timers = world.pending_of(clones.iter().copied());
         let broken = (timers > 0)
             .then(|| format!("{subject} has stopped, and {timers} of its timeouts are pending"));
         self.judge(RuleId::KS_PTR_012, subject, "KsStreamPointerScheduleTimeout", broken);
     }
+
+    /// Entry rule: no timeout outlives its pointer. Edges are there until their pin is closed,
+    /// which has happened now; callbacks that are under way end first.
+    pub(crate) fn end_timeouts(&self, at: &mut Passive, pin: PinId) {
+        {
+            let mut world = self.world.hold();
+            let Some(it) = world.pins.get(pin.0) else { return };
+            let edges = [Some(it.leading), it.trailing].into_iter().flatten();
+            let (subject, timers) = (pin.subject(), world.pending_of(edges.clone()));
+            let broken = (timers > 0)
+                .then(|| format!("{subject} is closed, and {timers} of its timeouts are pending"));
+            self.judge(RuleId::KS_PTR_012, subject, "KsStreamPointerScheduleTimeout", broken);
+            edges.for_each(|it| world.unschedule(it));
+        }
+        self.await_callbacks(at, pin);
+    }
 }
 
 impl World {
+    /// How many of these pointers have a timeout.
+    fn pending_of(&self, pointers: impl Iterator<Item = u32>) -> usize {
+        let due = |it: &u32| self.pointers.get(*it).is_some_and(|it| it.due.is_some());
+        pointers.filter(due).count()
+    }
+
     /// Whether a filter has the pins it needs for a change of state.
     fn enough_pins(&self, filter: FilterId) -> Result<(), Refused> {
         let descriptor = &self.filter(filter)?.descriptor;

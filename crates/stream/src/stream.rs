@@ -137,7 +137,9 @@ impl Stream {
                 self.log.emit(about, What::WaitStuck { graph });
                 Refused::Stuck
             }
-            Woken::Rung | Woken::Over => Refused::Stuck,
+            // A wait that was rung goes on, so that is none.
+            Woken::Rung => Refused::Stuck,
+            Woken::Over => Refused::Over,
         })
     }
 

@@ -7,6 +7,7 @@
 //! 3. A frame's count of clones is that of the clones that point to it.
 //! 4. An edge points into its pin's queue, or nowhere.
 //! 5. A pin lists its frames and a filter its pins, by number.
+//! 6. What is due is what pointers say is, and where frames are is what they say.
 
 use crate::allocator::Allocator;
 use crate::bag::Bags;
@@ -32,6 +33,8 @@ pub(crate) struct World {
     pub(crate) pins: Store<Pin>,
     pub(crate) allocators: Store<Allocator>,
     pub(crate) frames: Store<Frame>,
+    /// Where frames are: by device, word and number.
+    pub(crate) places: BTreeSet<(u32, usize, u32)>,
     pub(crate) pointers: Store<Pointer>,
     pub(crate) mutexes: Owners,
     /// The calls that threads are in, a thread's last one innermost.
@@ -81,6 +84,14 @@ impl World {
         some.into_iter().map(|it| it.1).collect()
     }
 
+    /// The time of a pointer is not looked at any more.
+    pub(crate) fn unschedule(&mut self, pointer: u32) {
+        let due = self.pointers.get_mut(pointer).and_then(|it| it.due.take());
+        if let Some(due) = due {
+            self.timers.remove(&(due, pointer));
+        }
+    }
+
     /// The call a thread is in.
     pub(crate) fn inside(&self, thread: u32) -> Option<Inside> {
         self.inside.iter().rfind(|it| it.thread == thread).copied()
@@ -101,10 +112,17 @@ impl World {
                 _ => (),
             }
         }
+        let due = self.pointers.iter().filter_map(|(number, it)| Some((it.due?, number)));
+        if !due.collect::<BTreeSet<_>>().iter().eq(&self.timers) {
+            return Err("the times of pointers are not those that are due".to_owned());
+        }
         for (number, it) in self.frames.iter() {
             let Some(pin) = self.pins.get(it.pin) else {
                 return Err(format!("frame {number} has no pin"));
             };
+            if !self.places.contains(&(pin.device, it.word, number)) {
+                return Err(format!("frame {number} is not where it is"));
+            }
             if !pin.frames.contains(&number) {
                 return Err(format!("frame {number} is not in the list of its pin"));
             }
@@ -116,6 +134,9 @@ impl World {
             if there != it.clones {
                 return Err(format!("frame {number} counts {} clones of {there}", it.clones));
             }
+        }
+        if self.places.len() != self.frames.iter().count() {
+            return Err("there are places of frames that are gone".to_owned());
         }
         for (number, it) in self.pins.iter() {
             let Some(filter) = self.filters.get(it.filter) else {

@@ -151,6 +151,12 @@ pub(crate) unsafe extern "win64-unwind" fn short_frame(_context: PVOID) -> PVOID
     unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, BYTES as usize / 2, TAG) }
 }
 
+/// Frames that are long enough for all of its formats.
+pub(crate) unsafe extern "win64-unwind" fn roomy_frame(_context: PVOID) -> PVOID {
+    // SAFETY: It asks for nothing.
+    unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, BYTES as usize * 8, TAG) }
+}
+
 /// Gives them back.
 pub(crate) unsafe extern "win64-unwind" fn free_short(_context: PVOID, frame: PVOID) {
     // SAFETY: Nobody has the frame any more.

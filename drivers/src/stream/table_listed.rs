@@ -7,6 +7,7 @@ use super::table_allocator::ALLOCATOR;
 use super::table_bad as bad;
 use super::table_careful::CAREFUL;
 use super::table_hostile::HOSTILE;
+use super::table_mapped::MAPPED;
 use super::table_shapes::{CENTRIC, INJECTS, THOROUGH};
 use abi::ks::{
     KSALLOCATOR_DISPATCH, KSDEVICE_DISPATCH, KSFILTER_DISPATCH, KSPIN_DISPATCH,
@@ -82,6 +83,7 @@ pub(super) const GOOD: &[ListedStream] = tables! {
     "table-capture-centric" "processes all pins of a filter together" [] shaped!(CENTRIC);
     "table-capture-careful" "grows its frames when a pin is made, keeps a gate, has one block for all" []
         shaped!(CAREFUL);
+    "table-capture-mapped" "has its hardware write through mappings" [] shaped!(MAPPED);
     "table-capture-injects" "sends frames of its own on" [] shaped!(INJECTS);
 };
 
@@ -104,6 +106,16 @@ pub(super) const BAD: &[ListedStream] = tables! {
         allocator!(InitializeAllocator fails_untidily);
     "table-capture-no-context" "gives its allocator no context" [KS_ALLOC_003 WT_POOL_001]
         allocator!(InitializeAllocator no_context);
+    "table-capture-one-context" "has no context for any of its allocators, and frees all the same"
+        [KS_ALLOC_003] shaped!(Shape {
+            allocator: Some(KSALLOCATOR_DISPATCH {
+                InitializeAllocator: Some(bad::no_context),
+                Allocate: Some(bad::roomy_frame),
+                Free: Some(bad::free_short),
+                DeleteAllocator: Some(bad::deletes_later),
+            }),
+            ..SOURCE
+        });
     "table-capture-short-frames" "allocates frames that are too short" [KS_ALLOC_006]
         allocator!(Allocate short_frame, Free free_short);
     "table-capture-frame-twice" "hands a frame out that is out" [KS_ALLOC_008 WT_POOL_001]

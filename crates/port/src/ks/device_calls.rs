@@ -5,6 +5,7 @@
 use crate::gate::write;
 use crate::ks::describe::{FilterTable, PinTable};
 use crate::ks::gate::{Ceiling, called, device, device_object, factory, filter};
+use crate::ks::mapping::Adapter;
 use crate::ks::status::status;
 use abi::ks::{
     KSDEVICE, KSDEVICE_DESCRIPTOR, KSFILTER, KSFILTER_DESCRIPTOR, KSFILTERFACTORY,
@@ -33,10 +34,21 @@ pub(crate) fn loading(
     object: usize,
     entry: impl FnOnce() -> NTSTATUS,
 ) -> (NTSTATUS, Option<usize>) {
-    let before = LOADING.replace(Some(Loading { object, descriptor: None }));
+    let back = Back(LOADING.replace(Some(Loading { object, descriptor: None })));
     let status = entry();
-    let given = LOADING.replace(before).and_then(|it| it.descriptor);
+    let given = LOADING.get().and_then(|it| it.descriptor);
+    drop(back);
     (status, given)
+}
+
+/// Puts back what was being loaded before: also when an entry unwinds.
+struct Back(Option<Loading>);
+
+impl Drop for Back {
+    fn drop(&mut self) {
+        // A thread that is ending loads nothing.
+        let _ = LOADING.try_with(|it| it.set(self.0));
+    }
 }
 
 /// Says what a driver has. The device comes later.
@@ -144,13 +156,30 @@ pub unsafe extern "win64-unwind" fn KsFilterFactorySetDeviceClassesState(
 pub unsafe extern "win64-unwind" fn KsDeviceRegisterAdapterObject(
     of: *mut KSDEVICE,
     _adapter: PVOID,
-    _most: u32,
-    _stride: u32,
+    most: u32,
+    stride: u32,
 ) {
     const NAME: &str = "KsDeviceRegisterAdapterObject";
     let found = device(of, NAME);
     called(NAME, Ceiling::Passive, found, (), |door, ()| {
+        door.inner().adapter = Adapter { most, stride };
         // It fails only where the device is gone.
         let _ = door.services().register_dma();
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn an_entry_that_unwinds_is_not_being_loaded_any_more() {
+        let unwinds = || loading(0x1000, || panic!("an entry"));
+        assert!(catch_unwind(AssertUnwindSafe(unwinds)).is_err());
+        let object = ptr::without_provenance_mut(0x1000);
+        // SAFETY: Nothing is followed.
+        let status = unsafe { KsInitializeDriver(object, ptr::null_mut(), ptr::null()) };
+        assert_eq!(status, STATUS_INVALID_PARAMETER);
+    }
 }

@@ -3,6 +3,8 @@
 use crate::ks::clock::Clock;
 use crate::ks::describe::{FilterTable, PinTable, Tables};
 use crate::ks::frame::{Frame, Pointer};
+use crate::ks::freed::Freed;
+use crate::ks::mapping::Adapter;
 use crate::ks::object::{self, Object};
 use crate::ks::pin::Pin;
 use crate::ks::place::Place;
@@ -52,10 +54,12 @@ pub(crate) struct Inner {
     /// The requests that the driver has.
     pub(crate) requests: BTreeMap<Subject, Place>,
     pub(crate) clocks: BTreeMap<usize, Clock>,
+    /// What the driver said of its hardware.
+    pub(crate) adapter: Adapter,
     /// Frames that the driver has injected: where, how many bytes, and its word.
     pub(crate) injected: Vec<(usize, u32, usize)>,
-    /// Frames that the driver was told to free and still has: how many bytes, and what is in them.
-    pub(crate) freed: BTreeMap<usize, (usize, u64)>,
+    /// Frames that the driver was told to free and still has.
+    pub(crate) freed: Freed,
     bags: BTreeMap<BagOf, usize>,
     /// What has ended, the oldest first.
     resting: VecDeque<Resting>,
@@ -100,8 +104,9 @@ impl Door {
                 routines: BTreeMap::new(),
                 requests: BTreeMap::new(),
                 clocks: BTreeMap::new(),
+                adapter: Adapter::default(),
                 injected: Vec::new(),
-                freed: BTreeMap::new(),
+                freed: Freed::default(),
                 bags: BTreeMap::new(),
                 resting: VecDeque::new(),
             };
@@ -254,13 +259,16 @@ impl Door {
         }
     }
 
-    /// A pin, a filter or the device is not there any more.
+    /// A frame, a pin, a filter or the device is not there any more.
     pub(crate) fn gone(&self, what: Subject) {
         if what.kind == flight::Kind::Pin {
             self.judge_clocks(PinId(what.number));
         }
         let mut inner = self.inner();
         let inner = &mut *inner;
+        if what.kind == flight::Kind::Frame {
+            return inner.forget_frame(FrameId(what.number));
+        }
         if let Some(it) = inner.requests.remove(&what) {
             object::leave(it.address());
         }

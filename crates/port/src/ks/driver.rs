@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use stream::{Answer, BadDescriptor, Plugged, Refusal, Services};
+use stream::{AllocatorId, Answer, BadDescriptor, Plugged, Refusal, Services};
 
 /// A minidriver that filled in a `KSDEVICE_DESCRIPTOR`.
 ///
@@ -31,9 +31,9 @@ pub struct KsDriver {
     tables: Tables,
     pool: Arc<Pool>,
     door: Mutex<Option<Arc<Door>>>,
-    /// The functions of the allocators that are there, and how many bytes their frames have, by
-    /// their contexts.
-    allocators: Mutex<BTreeMap<usize, (Allocator, u32)>>,
+    /// The functions of the allocators that are there, and how many bytes their frames have. Two
+    /// may have one context, which is named: each has its own line all the same.
+    allocators: Mutex<BTreeMap<AllocatorId, (Allocator, u32)>>,
 }
 
 /// `DriverEntry`.
@@ -111,12 +111,20 @@ impl KsDriver {
         self.at().map_or(0, |door| door.inner().clocks.len())
     }
 
+    /// How many frames, and requests of frames and others, the driver is shown.
+    pub fn shown(&self) -> (usize, usize) {
+        self.at().map_or((0, 0), |door| {
+            let inner = door.inner();
+            (inner.frames.len(), inner.requests.len())
+        })
+    }
+
     fn at(&self) -> Answer<Arc<Door>> {
         let door = self.door.lock().unwrap_or_else(PoisonError::into_inner).clone();
         door.ok_or(Refusal::Invalid)
     }
 
-    fn allocators(&self) -> MutexGuard<'_, BTreeMap<usize, (Allocator, u32)>> {
+    fn allocators(&self) -> MutexGuard<'_, BTreeMap<AllocatorId, (Allocator, u32)>> {
         self.allocators.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,7 +4,9 @@
 //! to the class driver before it does anything with a pointer to the frame.
 
 use crate::ks::door::{Door, Inner};
+use crate::ks::mapping::{Adapter, Mappings, Position};
 use crate::ks::object::{self, Object};
+use crate::ks::pin::Pin;
 use crate::ks::place::Place;
 use abi::MDL;
 use abi::ks::{
@@ -40,6 +42,8 @@ pub(crate) struct Frame {
     /// What the class driver knows of the header.
     known: Header,
     mdl: Place,
+    /// For the hardware, of a pin that has them.
+    mappings: Option<Mappings>,
 }
 
 impl Inner {
@@ -47,10 +51,7 @@ impl Inner {
     pub(crate) fn forget_frames(&mut self, pin: PinId) {
         let frames = self.frames.iter().filter(|(_, it)| it.pin == pin).map(|(it, _)| *it);
         for frame in frames.collect::<Vec<_>>() {
-            self.frames.remove(&frame);
-            if let Some(it) = self.requests.remove(&frame.subject()) {
-                object::leave(it.address());
-            }
+            self.forget_frame(frame);
         }
         let mine = self.pointers.iter().filter(|(_, it)| it.pin == pin).map(|(it, _)| *it);
         for pointer in mine.collect::<Vec<_>>() {
@@ -60,6 +61,21 @@ impl Inner {
         for clock in clocks.collect::<Vec<_>>() {
             object::leave(clock);
             self.clocks.remove(&clock);
+        }
+    }
+
+    /// A frame is gone, and its request with it. What the driver had in its hands rests.
+    pub(crate) fn forget_frame(&mut self, frame: FrameId) {
+        let request = self.requests.remove(&frame.subject());
+        if let Some(it) = &request {
+            object::leave(it.address());
+        }
+        let shown = self
+            .frames
+            .remove(&frame)
+            .map(|it| [Some(it.header), Some(it.mdl), it.mappings.map(Mappings::into_table)]);
+        for place in shown.into_iter().flatten().flatten().chain(request) {
+            Door::rest(self, place, frame.subject(), RuleId::KS_PTR_001);
         }
     }
 
@@ -147,6 +163,15 @@ impl Door {
         others.into_iter().find(locked).unwrap_or(pointer)
     }
 
+    /// How many bytes a driver used that says it in mappings, of a pin that has them.
+    pub(crate) fn used_bytes(&self, view: &PointerView, used: u32) -> u32 {
+        let inner = self.inner();
+        let maps = inner.pins.get(&view.pin).is_some_and(Pin::maps);
+        let frame = view.frame.filter(|_| maps).and_then(|it| inner.frames.get(&it));
+        let mappings = frame.and_then(|it| it.mappings.as_ref());
+        mappings.map_or(used, |it| it.bytes(view, used))
+    }
+
     /// A list for the hardware, of the frame behind a pointer.
     pub(crate) fn mdl(&self, pointer: PointerId) -> *mut MDL {
         let inner = self.inner();
@@ -159,11 +184,15 @@ impl Door {
 fn fill(inner: &mut Inner, pointer: PointerId, view: &PointerView) -> *mut KSSTREAM_POINTER {
     let pin = inner.pins.get(&view.pin);
     let (out, size) = pin.map_or((true, 0), |it| (it.is_out(), it.header_size()));
+    let maps = pin.is_some_and(Pin::maps);
     let pin = pin.map_or(ptr::null_mut(), |it| it.place.pointer());
     let shown = view.frame.filter(|_| view.locked);
+    let adapter = inner.adapter;
+    let mut position = None;
     let header = shown.map(|frame| {
         let it = inner.frames.entry(frame).or_insert_with(|| Frame::new(view, size));
         it.refresh(view);
+        position = maps.then(|| it.map(view, adapter).position(view.offset));
         it.header.pointer()
     });
     let Some(it) = inner.pointers.get_mut(&pointer) else { return ptr::null_mut() };
@@ -171,13 +200,22 @@ fn fill(inner: &mut Inner, pointer: PointerId, view: &PointerView) -> *mut KSSTR
     let start = it.place.address();
     let [in_at, out_at] =
         [offset_of!(KSSTREAM_POINTER, OffsetIn), offset_of!(KSSTREAM_POINTER, OffsetOut)];
-    let offset = KSSTREAM_POINTER_OFFSET {
-        Data: match view.data {
-            0 => ptr::null_mut(),
-            data => ptr::with_exposed_provenance_mut(data + view.offset as usize),
+    let offset = match position {
+        Some(Position { next, count, remaining }) => KSSTREAM_POINTER_OFFSET {
+            Data: ptr::with_exposed_provenance_mut(next),
+            Count: count,
+            Remaining: remaining,
         },
-        Count: view.offset.saturating_add(view.remaining),
-        Remaining: view.remaining,
+        // What has mappings has none while it is not locked.
+        None if maps => KSSTREAM_POINTER_OFFSET::ZERO,
+        None => KSSTREAM_POINTER_OFFSET {
+            Data: match view.data {
+                0 => ptr::null_mut(),
+                data => ptr::with_exposed_provenance_mut(data + view.offset as usize),
+            },
+            Count: view.offset.saturating_add(view.remaining),
+            Remaining: view.remaining,
+        },
     };
     let none = KSSTREAM_POINTER_OFFSET::ZERO;
     let context: usize = it.place.read(offset_of!(KSSTREAM_POINTER, Context)).unwrap_or(0);
@@ -200,7 +238,16 @@ impl Frame {
         let header = Place::new(size as usize);
         header.write(0, KSSTREAM_HEADER { Size: size, ..KSSTREAM_HEADER::ZERO });
         write_header(&header, &Header::default());
-        Self { pin: view.pin, header, known: Header::default(), mdl: Place::of(MDL::ZERO) }
+        let (known, mdl) = (Header::default(), Place::of(MDL::ZERO));
+        Self { pin: view.pin, header, known, mdl, mappings: None }
+    }
+
+    /// Its mappings, as long as it is where it is.
+    fn map(&mut self, view: &PointerView, adapter: Adapter) -> &Mappings {
+        let bytes = view.offset.saturating_add(view.remaining);
+        let there = self.mappings.take().filter(|it| it.are_of(view.data, bytes));
+        let mappings = there.unwrap_or_else(|| Mappings::new(view.data, bytes, adapter));
+        self.mappings.insert(mappings)
     }
 
     fn refresh(&mut self, view: &PointerView) {

@@ -2,29 +2,97 @@
 
 use crate::ks::door::Door;
 use flight::{RuleId, Who};
+use std::collections::BTreeMap;
 use stream::Entry;
 
+/// How many bytes are looked at after a call: the frames of which more are kept take turns.
+const MOST_WATCHED: usize = 1 << 20;
+
+/// The frames that are kept: how many bytes each has, and what was in it.
+#[derive(Debug, Default)]
+pub(crate) struct Freed {
+    pub(crate) all: BTreeMap<usize, (usize, u64)>,
+    /// The last one that was looked at.
+    last: usize,
+    /// How many calls of allocators are under way: those may change what they keep.
+    calls: u32,
+    /// How many such calls there were, and how many of them are over.
+    turns: u64,
+}
+
+impl Freed {
+    /// Those whose turn it is, one at least: with as many bytes as are looked at, beginning behind
+    /// the last one.
+    fn turn(&mut self, most: usize) -> Vec<(usize, usize, u64)> {
+        let (behind, before) = (self.all.range(self.last + 1..), self.all.range(..=self.last));
+        let mut left = Some(most);
+        let turn = behind.chain(before).take_while(|(_, (bytes, _))| {
+            let has = left.is_some();
+            left = left.and_then(|it| it.checked_sub(*bytes)).filter(|it| *it > 0);
+            has
+        });
+        let turn: Vec<_> = turn.map(|(frame, (bytes, sum))| (*frame, *bytes, *sum)).collect();
+        self.last = turn.last().map_or(0, |it| it.0);
+        turn
+    }
+}
+
+/// A call of an allocator, while it lives.
+pub(crate) struct Allocating<'a>(&'a Door);
+
+impl Drop for Allocating<'_> {
+    /// What the driver keeps is as it left it.
+    fn drop(&mut self) {
+        self.0.watch(true);
+        let freed = &mut self.0.inner().freed;
+        (freed.calls, freed.turns) = (freed.calls - 1, freed.turns + 1);
+    }
+}
+
 impl Door {
+    /// A call of an allocator begins.
+    pub(crate) fn allocating(&self) -> Allocating<'_> {
+        let freed = &mut self.inner().freed;
+        (freed.calls, freed.turns) = (freed.calls + 1, freed.turns + 1);
+        Allocating(self)
+    }
+
     /// Entry rule: a frame that the driver was told to free is left alone, though it may keep
-    /// frames in a list of its own. That list it may change in an allocator's calls (`silent`).
-    pub(crate) fn watch_freed(&self, silent: bool) {
-        let freed: Vec<(usize, (usize, u64))> =
-            self.inner().freed.iter().map(|(frame, it)| (*frame, *it)).collect();
-        for (frame, (bytes, before)) in freed {
+    /// frames in a list of its own. That list it may change in an allocator's calls.
+    pub(crate) fn watch_freed(&self) {
+        self.watch(false);
+    }
+
+    /// Looks at what is in frames that are kept. What an allocator's call may have changed is not
+    /// judged: after such a call (`silent`), and if one began meanwhile on another thread.
+    fn watch(&self, silent: bool) {
+        let (turn, turns) = {
+            let mut inner = self.inner();
+            if inner.freed.all.is_empty() || (!silent && inner.freed.calls > 0) {
+                return;
+            }
+            // What is not there any more is freed for good.
+            inner.freed.all.retain(|frame, _| self.pool().extent(*frame).is_some());
+            let turn = inner.freed.turn(if silent { usize::MAX } else { MOST_WATCHED });
+            (turn, inner.freed.turns)
+        };
+        for (frame, bytes, before) in turn {
             // No more than the frame: what follows it in its block is not its.
             let there = self.pool().extent(frame).map(|(there, _)| there.min(bytes));
-            let sum = there.map(|bytes| self.sum(frame, bytes));
-            let mut inner = self.inner();
-            match sum {
-                // It is freed for good.
-                None => inner.freed.remove(&frame),
-                Some(sum) => inner.freed.insert(frame, (bytes, sum)),
-            };
-            drop(inner);
+            let Some(sum) = there.map(|bytes| self.sum(frame, bytes)) else { continue };
+            {
+                let mut inner = self.inner();
+                if !silent && inner.freed.turns != turns {
+                    return;
+                }
+                if let Some(it) = inner.freed.all.get_mut(&frame) {
+                    it.1 = sum;
+                }
+            }
             if silent {
                 continue;
             }
-            let broken = sum.filter(|it| *it != before).map(|_| {
+            let broken = (sum != before).then(|| {
                 "a frame was written to that the driver was told to free and keeps".to_owned()
             });
             let device = self.services().device().subject();
@@ -36,15 +104,44 @@ impl Door {
     /// Memory is a frame again, and with it all that was freed there.
     pub(crate) fn reused(&self, frame: usize, bytes: usize) {
         let end = frame.saturating_add(bytes.max(1));
-        self.inner().freed.retain(|start, (bytes, _)| {
+        self.inner().freed.all.retain(|start, (bytes, _)| {
             start.saturating_add((*bytes).max(1)) <= frame || *start >= end
         });
     }
 
+    /// Eight bytes at a time. A product with an odd number keeps any change, and the rotation takes
+    /// it to where the next product spreads it.
     fn sum(&self, frame: usize, bytes: usize) -> u64 {
-        let mut all = vec![0; bytes];
-        self.pool().read(frame, &mut all);
-        let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-        all.iter().fold(0xcbf2_9ce4_8422_2325, step)
+        let (mut sum, mut some) = (0xcbf2_9ce4_8422_2325_u64, [0; 4096]);
+        for start in (0..bytes).step_by(some.len()) {
+            let some = &mut some[..(bytes - start).min(4096)];
+            self.pool().read(frame + start, some);
+            for word in some.chunks(8) {
+                let mut eight = [0; 8];
+                eight[..word.len()].copy_from_slice(word);
+                sum = (sum ^ u64::from_le_bytes(eight))
+                    .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+                    .rotate_left(29);
+            }
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_frame_has_its_turn_and_a_call_has_an_end() {
+        let mut freed = Freed::default();
+        freed.all.extend((1..=5).map(|it| (it * 0x1000, (100, 0))));
+        let mut turn = |most| freed.turn(most).iter().map(|it| it.0 >> 12).collect::<Vec<_>>();
+        assert_eq!(turn(usize::MAX), [1, 2, 3, 4, 5]);
+        assert_eq!(turn(500), [1, 2, 3, 4, 5]);
+        assert_eq!([turn(200), turn(200), turn(200)], [[1, 2], [3, 4], [5, 1]]);
+        assert_eq!([turn(1), turn(1)], [[2], [3]], "one at least");
+        freed.all.clear();
+        assert!(freed.turn(200).is_empty());
     }
 }

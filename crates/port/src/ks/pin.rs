@@ -19,7 +19,7 @@ use flight::{RuleId, Who};
 use std::mem::offset_of;
 use std::ptr;
 use std::sync::Arc;
-use stream::{BagOf, Flow, Format, FramingForm, PinId, PinView, State};
+use stream::{BagOf, Flow, Format, FramingForm, PinFlag, PinId, PinView, State};
 
 /// A pin.
 pub(crate) struct Pin {
@@ -103,6 +103,11 @@ impl Pin {
 
     pub(crate) fn is_out(&self) -> bool {
         self.table.plain.flow == Flow::Out
+    }
+
+    /// Whether its pointers count in mappings.
+    pub(crate) fn maps(&self) -> bool {
+        self.table.plain.is(PinFlag::GenerateMappings)
     }
 
     fn set_states(&self, client: State, device: State) {
@@ -342,12 +347,11 @@ impl Pin {
             it.0
         });
         let mut changed: Vec<&str> = changed.collect();
-        let format = Place::bytes(&self.bytes);
-        let whole = 0..self.bytes.len();
-        if whole.clone().any(|at| self.format.read::<u8>(at) != format.read::<u8>(at)) {
+        let mut format = self.bytes.iter().enumerate();
+        if format.any(|(at, byte)| self.format.read(at) != Some(*byte)) {
             changed.push("*ConnectionFormat");
-            for at in whole {
-                self.format.write(at, format.read::<u8>(at).unwrap_or(0));
+            for (at, byte) in self.bytes.iter().enumerate() {
+                self.format.write(at, *byte);
             }
         }
         (!changed.is_empty()).then(|| {

@@ -157,7 +157,7 @@ fn offsets(
 ) -> Answer<()> {
     let view = door.services().look(it)?;
     let out = door.inner().pins.get(&view.pin).is_none_or(super::pin::Pin::is_out);
-    let used = if out { used_out } else { used_in };
+    let used = door.used_bytes(&view, if out { used_out } else { used_in });
     moved(door, it, || door.services().advance_offsets(it, used, eject))
 }
 

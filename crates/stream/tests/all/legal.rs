@@ -468,3 +468,44 @@ fn of_a_pin_with_mappings_its_driver_alone_says_how_much_is_used() {
     });
     assert_eq!(broken(&events), NONE);
 }
+
+#[test]
+fn a_bridge_pin_is_described_and_is_not_opened() {
+    let mut source = Source::new(true);
+    let mut bridge = PinDescriptor { formats: Vec::new(), ..PinDescriptor::default() };
+    source.descriptor.filters[0].pins.push(bridge.clone());
+    bridge.possible = 0;
+    source.descriptor.filters[0].pins.push(bridge);
+    let (events, _) = fly(1, |run, at| {
+        let device = run.add(at, source).unwrap();
+        let graph = run.open(at, device).unwrap();
+        let opened = [1, 2].map(|it| run.stream.create_pin(at, graph.filter, it, &format()));
+        assert_eq!(opened, [Err(Refused::NoFormat), Err(Refused::TooMany { most: 0 })]);
+        assert_eq!(graph.run(at, 2).unwrap().len(), 2);
+        graph.close(at).unwrap();
+        run.stream.remove_device(at, device).unwrap();
+        run.assert_empty();
+    });
+    assert_eq!(broken(&events), NONE);
+}
+
+#[test]
+fn a_framing_without_limit_or_wish_has_frames_as_large_as_the_format() {
+    for most in [0, u32::MAX] {
+        let mut source = Source::new(true);
+        let pin = &mut source.descriptor.filters[0].pins[0];
+        if let Some(FramingForm::Extended(framing)) = &mut pin.framing {
+            framing.items[0].framing = Span { least: 0, most };
+        }
+        let (events, _) = fly(1, |run, at| {
+            let device = run.add(at, source).unwrap();
+            let graph = run.open(at, device).unwrap();
+            assert_eq!(graph.framing.bytes, BYTES);
+            assert_eq!(graph.run(at, 2).unwrap().len(), 2);
+            graph.close(at).unwrap();
+            run.stream.remove_device(at, device).unwrap();
+            run.assert_empty();
+        });
+        assert_eq!(broken(&events), NONE, "{most}");
+    }
+}

@@ -99,6 +99,46 @@ fn bags_need_their_mutex_and_free_once() {
 }
 
 #[test]
+fn the_bag_of_what_was_closed_takes_nothing() {
+    let answers = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let told = answers.clone();
+    let hook = move |it: &Source, entry: Entry, _: PinId| {
+        let own = BagOf::Own(1);
+        let (bags, mutex) = match entry {
+            Entry::FilterCreate => {
+                let made = it.services().make_bag()?;
+                assert_eq!(made, own);
+                it.services().free_bag(own)?;
+                return Ok(());
+            }
+            Entry::FilterClose => (vec![BagOf::Pin(PinId(1)), own], None),
+            Entry::DevicePostStart => {
+                (vec![BagOf::Device(DeviceId(2)), BagOf::Pin(PinId(7))], None)
+            }
+            // Whose mutex it can have.
+            Entry::DeviceRemove => {
+                (vec![BagOf::Filter(FilterId(1))], Some(Mutex::Control(FilterId(1).subject())))
+            }
+            _ => return Ok(()),
+        };
+        if let Some(mutex) = mutex {
+            it.services().acquire(mutex)?;
+        }
+        for bag in bags {
+            let item = it.services().make_memory(8, 0, MemoryKind::Paged).unwrap();
+            let added = it.services().add_to_bag(bag, item, false);
+            told.lock().unwrap().push((bag, added));
+            it.services().free_memory(item)?;
+        }
+        mutex.map_or(Ok(()), |mutex| it.services().release(mutex))
+    };
+    assert_eq!(broken_by(true, hook), [RuleId::KS_BAG_001]);
+    let all = answers.lock().unwrap();
+    assert_eq!(all.len(), 5);
+    assert!(all.iter().all(|(_, it)| *it == Err(Refusal::Invalid)), "{all:?}");
+}
+
+#[test]
 fn what_was_closed_is_not_used() {
     let closed = broken_by(true, |it, entry, _| {
         if entry == Entry::FilterClose {

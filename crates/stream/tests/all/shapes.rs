@@ -2,8 +2,9 @@
 //! trailing edge, injected frames, jumps, dispatch level.
 
 use crate::source::*;
-use flight::{Irql, RuleId, What};
+use flight::{Irql, Passive, RuleId, What};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use stream::*;
 
 /// A filter with a pin in and a pin out, whose bytes are turned over on their way.
@@ -280,4 +281,99 @@ fn hardware_that_another_pin_uses_is_left_alone_before_acquire() {
         run.assert_empty();
     });
     assert_eq!(broken(&events), [RuleId::KS_STATE_006]);
+}
+
+/// A filter that is processed if any of its pins runs.
+struct Eager {
+    under: Source,
+    /// How many calls process, and how many have.
+    inside: AtomicU32,
+    processed: AtomicU32,
+}
+
+impl Eager {
+    fn new() -> Self {
+        let mut under = Source::with(false, |_, _, _| Ok(()));
+        let filter = &mut under.descriptor.filters[0];
+        filter.dispatch.push(Entry::FilterProcess);
+        let pin = &mut filter.pins[0];
+        pin.dispatch.retain(|it| *it != Entry::PinProcess);
+        pin.flags = vec![PinFlag::ProcessIfAnyInRunState, PinFlag::SomeFramesRequiredForProcessing];
+        pin.possible = 2;
+        Self { under, inside: AtomicU32::new(0), processed: AtomicU32::new(0) }
+    }
+}
+
+impl Minidriver for Eager {
+    fn stands_on(&self) -> Option<&dyn Minidriver> {
+        Some(&self.under)
+    }
+
+    fn process_filter(&self, _filter: FilterId, pins: &mut [ProcessPin]) -> Answer<()> {
+        self.inside.fetch_add(1, Ordering::SeqCst);
+        self.processed.fetch_add(1, Ordering::SeqCst);
+        let services = self.under.services();
+        services.delay(10)?;
+        for it in pins.iter_mut() {
+            services.write(it.pointer, 0, &[1; BYTES as usize])?;
+            it.used = it.available;
+        }
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn set_state(&self, _at: &mut Passive, _pin: &PinView, to: State, from: State) -> Answer<()> {
+        if (from, to) == (State::Run, State::Pause) {
+            let before = self.processed.load(Ordering::SeqCst);
+            assert_eq!(self.inside.load(Ordering::SeqCst), 0, "it is processed");
+            self.under.services().delay(1000)?;
+            assert_eq!(self.processed.load(Ordering::SeqCst), before, "processing began");
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_filter_is_processed_while_one_pin_runs_and_not_when_that_is_told_to_pause() {
+    for seed in 0..20 {
+        let eager = Arc::new(Eager::new());
+        let minidriver = eager.clone();
+        let (events, _) = fly(seed, |run, at| {
+            let plugged = Plugged { minidriver, memory: run.memory.clone() };
+            let device = run.stream.add_device(at, plugged).unwrap();
+            let stream = &run.stream;
+            let filter = stream.open_filter(at, device, 0).unwrap();
+            let [one, other] = [0, 1].map(|_| {
+                let pin = stream.create_pin(at, filter, 0, &format()).unwrap();
+                stream.connect(at, pin, &Wish::default()).unwrap();
+                pin
+            });
+            // The other one stays where it is.
+            stream.set_state(at, one, State::Run).unwrap();
+            for _ in 0..3 {
+                let taken = stream.take_frame(at, one, None).unwrap();
+                stream.give_back(at, taken.frame).unwrap();
+            }
+            stream.set_state(at, one, State::Pause).unwrap();
+            let before = eager.processed.load(Ordering::SeqCst);
+            run.host.quiet(at);
+            assert_eq!(eager.processed.load(Ordering::SeqCst), before, "none runs");
+            stream.set_state(at, one, State::Run).unwrap();
+            stream.set_state(at, one, State::Stop).unwrap();
+            // A gate that is closed is one for all.
+            run.host.quiet(at);
+            let services = stream.services(device).unwrap();
+            services.add_gate_input(other, false).unwrap();
+            let before = eager.processed.load(Ordering::SeqCst);
+            stream.set_state(at, one, State::Run).unwrap();
+            run.host.quiet(at);
+            assert_eq!(eager.processed.load(Ordering::SeqCst), before, "a gate is closed");
+            services.turn_gate_input(other, true).unwrap();
+            run.host.quiet(at);
+            assert!(eager.processed.load(Ordering::SeqCst) > before);
+            run.stream.remove_device(at, device).unwrap();
+            run.assert_empty();
+        });
+        assert_eq!(broken(&events), []);
+    }
 }

@@ -32,13 +32,16 @@ impl KsDriver {
         body: impl FnOnce() -> R,
     ) -> R {
         let services = door.services();
+        let allocating = Entry::ALLOCATOR.contains(&entry).then(|| door.allocating());
         let body = || door.run(|| self.pool.inside(body));
         let (answer, left) = processor::inside(services.host(), services.log(), body);
         judge_left(services, &left, entry.name());
         self.pool.inspect();
         door.compare_pins(about, under, entry.name());
         door.inspect(entry.name());
-        door.watch_freed(Entry::ALLOCATOR.contains(&entry));
+        if allocating.is_none() {
+            door.watch_freed();
+        }
         answer
     }
 
@@ -102,12 +105,15 @@ impl KsDriver {
         answer(status)
     }
 
+    /// The allocator that the class driver calls for. Its word alone does not say which it is.
     pub(super) fn allocator(
         &self,
         it: &DriverAllocator,
     ) -> Answer<(Arc<Door>, (Allocator, u32), PVOID)> {
-        let table = self.allocators().get(&it.word()).copied().ok_or(Refusal::Invalid)?;
-        Ok((self.at()?, table, ptr::with_exposed_provenance_mut(it.word())))
+        let door = self.at()?;
+        let number = door.services().called_allocator().ok_or(Refusal::Invalid)?;
+        let table = self.allocators().get(&number).copied().ok_or(Refusal::Invalid)?;
+        Ok((door, table, ptr::with_exposed_provenance_mut(it.word())))
     }
 
     pub(super) fn pin_word(&self, pin: &PinView) -> usize {

@@ -290,7 +290,8 @@ impl Minidriver for KsDriver {
         })?;
         answer(status)?;
         let own = context.expose_provenance();
-        self.allocators().insert(own, (table, order.bytes));
+        let number = self.at()?.services().called_allocator().ok_or(Refusal::Invalid)?;
+        self.allocators().insert(number, (table, order.bytes));
         Ok(word.fill(own))
     }
 
@@ -313,17 +314,18 @@ impl Minidriver for KsDriver {
         let Ok((door, (table, bytes), context)) = self.allocator(allocator) else { return };
         let Some(call) = table.free else { return };
         let frame = frame.word();
+        let _allocating = door.allocating(); // Nobody looks before it is over.
+        door.inner().freed.all.insert(frame, (bytes as usize, 0));
         self.inside(&door, Entry::FreeFrame, NOTHING, || {
             // SAFETY: By invariant 1 it takes what its page says.
             unsafe { call(context, ptr::with_exposed_provenance_mut(frame)) }
         });
-        door.inner().freed.insert(frame, (bytes as usize, 0));
-        door.watch_freed(true);
     }
 
     fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
         let Ok((door, (table, _), context)) = self.allocator(&allocator) else { return };
-        self.allocators().remove(&allocator.word());
+        let number = door.services().called_allocator();
+        number.and_then(|it| self.allocators().remove(&it));
         let Some(call) = table.delete else { return };
         self.inside(&door, Entry::DeleteAllocator, NOTHING, || {
             // SAFETY: By invariant 1 it takes what its page says.

@@ -120,3 +120,29 @@ fn a_mutex_that_a_thread_of_the_driver_keeps_ends_nothing_else() {
         assert_eq!(broken(&events), [RuleId::KS_MUTEX_005]);
     }
 }
+
+#[test]
+fn who_waits_when_the_run_ends_takes_no_mutex() {
+    let answers = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let told = answers.clone();
+    let (events, _) = fly(1, |run, at| {
+        let source = Arc::new(Source::new(true));
+        let device = run.add_shared(at, source.clone()).unwrap();
+        let graph = run.open(at, device).unwrap();
+        let ended = run.host.spawn("a thread of the driver", move |_| {
+            source.services().acquire(control()).unwrap();
+        });
+        run.host.park(at, &ended, None);
+        let (stream, pin) = (run.stream.clone(), graph.pin);
+        let mut once = true;
+        run.host.serve("one who serves", bell(), move |at| {
+            if std::mem::take(&mut once) {
+                told.lock().unwrap().push(stream.close_pin(at, pin));
+            }
+            false
+        });
+        run.host.quiet(at);
+    });
+    assert_eq!(*answers.lock().unwrap(), [Err(Refused::Over)]);
+    assert_eq!(broken(&events), []);
+}

@@ -2,6 +2,65 @@
 
 use super::*;
 
+/// How the rules were broken, in words.
+fn said(events: &[flight::Event]) -> Vec<String> {
+    let words = |it: &flight::Event| match &it.what {
+        flight::What::RuleBroken { .. } => Some(it.to_string()),
+        _ => None,
+    };
+    events.iter().filter_map(words).collect()
+}
+
+#[test]
+fn a_pin_and_a_pointer_of_another_device_are_said_to_be_that() {
+    let (events, _) = fly(1, |run, at| {
+        let (one, other) = (Arc::new(Source::new(true)), Arc::new(Source::new(true)));
+        let devices = [&one, &other].map(|it| run.add_shared(at, it.clone()).unwrap());
+        let graph = run.open(at, devices[0]).unwrap();
+        graph.run(at, 1).unwrap();
+        let clone = one.services().clones(graph.pin).unwrap()[0];
+        let services = other.services();
+        assert_eq!(services.attempt_processing(graph.pin), Err(Refusal::Invalid));
+        assert_eq!(services.look(clone), Err(Refusal::Invalid));
+        assert_eq!(services.delete_pointer(clone), Err(Refusal::Invalid));
+        assert!(one.services().look(clone).is_ok(), "it is there as before");
+        graph.close(at).unwrap();
+        for device in devices {
+            run.stream.remove_device(at, device).unwrap();
+        }
+        run.assert_empty();
+    });
+    assert_eq!(broken(&events), [RuleId::KS_PIN_004, RuleId::KS_PTR_004]);
+    let said = said(&events);
+    assert!(said.iter().all(|it| it.contains("of another device")), "{said:#?}");
+}
+
+#[test]
+fn timeouts_of_edges_end_with_their_pin() {
+    for cancels in [true, false] {
+        let source = Source::with(false, move |it, entry, pin| {
+            let services = it.services();
+            let edge = services.leading_edge(pin, false);
+            match (entry, edge) {
+                (Entry::PinProcess, Some(edge)) => services.schedule(edge, 1 << 40)?,
+                // The edge has no frame any more, but is there.
+                (Entry::PinClose, None) if cancels => {
+                    services.cancel_schedule(PointerId(1)).unwrap();
+                }
+                _ => (),
+            }
+            Ok(())
+        });
+        let broken = broken_in(source, |run, at, graph| {
+            graph.run(at, 2).unwrap();
+            graph.stop(at).unwrap();
+            graph.run(at, 2).unwrap();
+            run.stream.validate().unwrap();
+        });
+        assert_eq!(broken, if cancels { vec![] } else { vec![RuleId::KS_PTR_012] });
+    }
+}
+
 #[test]
 fn clones_that_are_left_are_named_and_deleted_by_force() {
     let count = Count::default();

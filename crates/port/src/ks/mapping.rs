@@ -1,0 +1,138 @@
+//! The mappings of a frame, for the hardware: `KSMAPPING`, each as long as a page at most.
+//!
+//! Of a pin with `KSPIN_FLAG_GENERATE_MAPPINGS` a stream pointer counts in mappings, and not in
+//! bytes; the class driver counts in bytes alone.
+
+use crate::ks::place::Place;
+use abi::ks::KSMAPPING;
+use stream::PointerView;
+
+const PAGE: u32 = 4096;
+/// The widest line of a table: more is a driver's arithmetic gone wrong.
+const MOST_STRIDE: usize = 4096;
+
+/// What a driver said of its hardware (`KsDeviceRegisterAdapterObject`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Adapter {
+    /// How many bytes a mapping has at most (`MaxMappingsByteCount`); zero is no limit.
+    pub(crate) most: u32,
+    /// How many bytes lie between two mappings (`MappingTableStride`).
+    pub(crate) stride: u32,
+}
+
+/// The mappings of one frame.
+pub(crate) struct Mappings {
+    /// Where the frame is, and how many of its bytes are the pointer's.
+    of: (usize, u32),
+    /// Where in the frame each mapping begins, and how many bytes it has.
+    pieces: Vec<(u32, u32)>,
+    table: Place,
+    stride: usize,
+}
+
+/// Where a stream pointer is, in mappings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// The address of the next one.
+    pub(crate) next: usize,
+    pub(crate) count: u32,
+    pub(crate) remaining: u32,
+}
+
+/// The pieces of a frame, none of which is too long.
+///
+/// WINDOWS: our reading. A mapping is contiguous for the hardware, and frames are here: so where
+/// its pages end does not matter, and a flight repeats, wherever its frames are.
+fn pieces(bytes: u32, most: u32) -> Vec<(u32, u32)> {
+    // One that has fewer bytes than a line of a cache would make tables without end.
+    let most = if most == 0 { PAGE } else { most.clamp(64, PAGE) };
+    let starts = (0..bytes).step_by(most as usize);
+    starts.map(|at| (at, most.min(bytes - at))).collect()
+}
+
+impl Mappings {
+    pub(crate) fn new(data: usize, bytes: u32, adapter: Adapter) -> Self {
+        let least = size_of::<KSMAPPING>();
+        let stride = (adapter.stride as usize).clamp(least, MOST_STRIDE);
+        let stride = stride.next_multiple_of(align_of::<KSMAPPING>());
+        let pieces = pieces(bytes, adapter.most);
+        let table = Place::new(stride * pieces.len());
+        for (number, (at, length)) in pieces.iter().enumerate() {
+            // WINDOWS: our reading. The hardware here has the addresses of the processor, and
+            // what `Alignment` says no page tells: it is zero.
+            let address = data.wrapping_add(*at as usize) as u64;
+            let it = KSMAPPING {
+                PhysicalAddress: address.cast_signed(),
+                ByteCount: *length,
+                Alignment: 0,
+            };
+            table.write(number * stride, it);
+        }
+        Self { of: (data, bytes), pieces, table, stride }
+    }
+
+    /// Where they are: their frame is gone.
+    pub(crate) fn into_table(self) -> Place {
+        self.table
+    }
+
+    /// Whether they are of this frame.
+    pub(crate) fn are_of(&self, data: usize, bytes: u32) -> bool {
+        self.of == (data, bytes)
+    }
+
+    /// How many of them lie before a byte of the frame.
+    fn before(&self, offset: u32) -> usize {
+        self.pieces.partition_point(|(at, _)| *at < offset)
+    }
+
+    /// Where a pointer is that has so many bytes behind it.
+    pub(crate) fn position(&self, offset: u32) -> Position {
+        let before = self.before(offset);
+        let count = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        Position {
+            next: self.table.address() + before * self.stride,
+            count: count(self.pieces.len()),
+            remaining: count(self.pieces.len() - before),
+        }
+    }
+
+    /// How many bytes so many mappings have, from where a pointer is. More than there are is more
+    /// bytes than there are.
+    pub(crate) fn bytes(&self, view: &PointerView, used: u32) -> u32 {
+        let rest = &self.pieces[self.before(view.offset)..];
+        if used as usize > rest.len() {
+            return view.remaining.saturating_add(1);
+        }
+        let end = rest.get(used as usize).map_or(self.of.1, |(at, _)| *at);
+        end - view.offset.min(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_is_as_long_as_a_page_or_as_the_hardware_wants() {
+        assert_eq!(pieces(4096, 0), [(0, 4096)]);
+        assert_eq!(pieces(10000, 1 << 20), [(0, 4096), (4096, 4096), (8192, 1808)]);
+        assert_eq!(pieces(500, 200), [(0, 200), (200, 200), (400, 100)]);
+        assert_eq!(pieces(100, 1), [(0, 64), (64, 36)]);
+        assert_eq!(pieces(0, 0), []);
+    }
+
+    #[test]
+    fn a_table_has_every_byte_once_with_room_between_its_lines() {
+        let adapter = Adapter { most: 0, stride: 40 };
+        let it = Mappings::new(0x1f00, 5000, adapter);
+        let lines: Vec<KSMAPPING> = (0..2).map(|at| it.table.read(at * 40).unwrap()).collect();
+        let found = lines.iter().map(|it| (it.PhysicalAddress, it.ByteCount));
+        assert_eq!(found.collect::<Vec<_>>(), [(0x1f00, 4096), (0x2f00, 904)]);
+        let start = it.position(0);
+        assert_eq!((start.count, start.remaining), (2, 2));
+        let second = it.position(4096);
+        assert_eq!((second.next - start.next, second.remaining), (40, 1));
+        assert_eq!(it.position(5000).remaining, 0);
+    }
+}

@@ -43,6 +43,8 @@ pub(crate) struct Ledger {
     retired: VecDeque<D3DKMT_HANDLE>,
     /// Those that commands use which were written before: they go out with the next submission.
     leaving: Vec<D3DKMT_HANDLE>,
+    /// The resources whose memory the application has, by where that is.
+    system: BTreeMap<usize, usize>,
     released: VecDeque<usize>,
     /// Handles of the driver's that are dead: what they meant was dropped.
     dead: VecDeque<usize>,
@@ -83,7 +85,6 @@ pub(crate) struct Group {
     /// How much was submitted when the application last drew with it.
     pub(crate) drawn: Option<u64>,
     /// The application's memory of each surface, where the runtime has it.
-    #[expect(dead_code, reason = "kept for the driver, which has its address")]
     pub(crate) system: Vec<Box<[u8]>>,
 }
 
@@ -153,6 +154,30 @@ impl Ledger {
     /// The resource that a driver's handle means.
     pub(crate) fn by_driver(&self, driver: usize) -> Option<usize> {
         self.groups.iter().find(|(_, it)| it.driver == driver).map(|(handle, _)| *handle)
+    }
+
+    /// Notes a resource that the driver is to hear of.
+    pub(crate) fn keep(&mut self, handle: usize, group: Group) {
+        for memory in group.system.iter().filter(|it| !it.is_empty()) {
+            self.system.insert(memory.as_ptr().addr(), handle);
+        }
+        self.groups.insert(handle, group);
+    }
+
+    /// Takes a resource out of the books.
+    pub(crate) fn strike(&mut self, handle: usize) {
+        let Some(group) = self.groups.remove(&handle) else { return };
+        for memory in &group.system {
+            self.system.remove(&memory.as_ptr().addr());
+        }
+    }
+
+    /// Memory of the application that a driver sees, if so many bytes are there.
+    pub(crate) fn system(&mut self, address: usize, length: usize) -> Option<&mut [u8]> {
+        let (start, handle) = self.system.range(..=address).next_back()?;
+        let (start, group) = (*start, self.groups.get_mut(handle)?);
+        let memory = group.system.iter_mut().find(|it| it.as_ptr().addr() == start)?;
+        memory.get_mut(address - start..)?.get_mut(..length)
     }
 
     /// Notes allocations of a resource, or of none.
@@ -257,7 +282,7 @@ impl Ledger {
 
     /// A resource is over.
     pub(crate) fn forget(&mut self, handle: usize) {
-        self.groups.remove(&handle);
+        self.strike(handle);
         remember(&mut self.released, handle);
     }
 

@@ -72,10 +72,10 @@ impl Device {
             drawn: None,
             system,
         };
-        self.0.ledger().groups.insert(handle, group);
+        self.0.ledger().keep(handle, group);
         let name = if wanted.flags2 == 0 { "pfnCreateResource" } else { "pfnCreateResource2" };
         let inside = self.0.enter(at, (name, Some(handle))).inspect_err(|_| {
-            self.0.ledger().groups.remove(&handle); // The driver has not heard of it.
+            self.0.ledger().strike(handle); // The driver has not heard of it.
         })?;
         let (answer, driver) = ask_for(at, &inside, handle, wanted, &list);
         let failed = inside.failed();
@@ -204,7 +204,7 @@ impl Device {
         };
         {
             let mut ledger = inner.ledger();
-            ledger.groups.insert(handle, group);
+            ledger.keep(handle, group);
             ledger.add(Some(handle), shared.allocations.iter().copied());
         }
         let (mut private, mut place) = (shared.private, 0);

@@ -1,7 +1,7 @@
 //! The buffers of a context of WDDM 1.x: commands, the list of what they use, and where addresses
 //! are in them.
 
-use crate::memory::Memory;
+use crate::memory::{Host, Memory};
 use abi::D3DKMT_HANDLE;
 use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_PATCHLOCATIONLIST};
 use core::ffi::c_void;
@@ -20,6 +20,7 @@ pub struct Buffers {
 
 impl Buffers {
     pub(crate) fn new(
+        host: Host,
         commands: (*mut c_void, u32),
         list: (*mut D3DDDI_ALLOCATIONLIST, u32),
         patches: (*mut D3DDDI_PATCHLOCATIONLIST, u32),
@@ -30,9 +31,9 @@ impl Buffers {
             entries(patches.1, size_of::<D3DDDI_PATCHLOCATIONLIST>()),
         );
         Self {
-            commands: Memory::new(commands.0.expose_provenance(), commands.1 as usize),
-            list: Memory::new(list.0.expose_provenance(), lists),
-            patches: Memory::new(patches.0.expose_provenance(), patched),
+            commands: Memory::new(host, commands.0.expose_provenance(), commands.1 as usize),
+            list: Memory::new(host, list.0.expose_provenance(), lists),
+            patches: Memory::new(host, patches.0.expose_provenance(), patched),
             counts: (commands.1, list.1, patches.1),
         }
     }

@@ -47,6 +47,7 @@ impl Callbacks {
         };
         answered(self.ask(self.table().pfnCreateContextCb, &mut args))?;
         let buffers = Buffers::new(
+            self.kept.host,
             (args.pCommandBuffer, args.CommandBufferSize),
             (args.pAllocationList, args.AllocationListSize),
             (args.pPatchLocationList, args.PatchLocationListSize),
@@ -124,6 +125,7 @@ impl Callbacks {
         let named =
             |size, room: u32| if args.pNewCommandBuffer == before { room.min(size) } else { size };
         *buffers = Buffers::new(
+            self.kept.host,
             (args.pNewCommandBuffer, named(args.NewCommandBufferSize, buffers.room())),
             (args.pNewAllocationList, named(args.NewAllocationListSize, buffers.listed_room())),
             (

@@ -16,8 +16,8 @@ use stories::{Wing, run, verified};
 use thunk::Client;
 use umd::{
     AdapterCallbacks, Allocation, Answer, Callbacks, ColorFill, Lock, Locked, NewDevice,
-    NewResource, OpenAdapter, OpenedResource, Release, Resource, RuntimeResource, Unlock,
-    UserAdapter, UserDevice, UserDriver,
+    NewResource, OpenAdapter, OpenedResource, PagingQueue, Release, Resource, RuntimeContext,
+    RuntimeResource, Unlock, UserAdapter, UserDevice, UserDriver,
 };
 use windtunnel::{Application, On};
 
@@ -33,6 +33,8 @@ const WAITS: u8 = 3;
 const FULL: u8 = 4;
 /// Its CPU draws, into memory that stays mapped.
 const MAPS: u8 = 5;
+/// It collects what is drawn, and has memory made resident when it submits.
+const PAGES: u8 = 6;
 
 /// A driver that locks each time that it is asked to, and collects nothing.
 struct Plain<const WAY: u8>;
@@ -43,6 +45,8 @@ struct Made<const WAY: u8> {
     resources: BTreeMap<u64, (RuntimeResource, Vec<(D3DKMT_HANDLE, u32)>)>,
     last: u64,
     bare: bool,
+    /// Where it submits, if it does.
+    work: Option<(RuntimeContext, PagingQueue)>,
 }
 
 impl<const WAY: u8> UserDriver for Plain<WAY> {
@@ -63,7 +67,12 @@ impl<const WAY: u8> UserAdapter for Plain<WAY> {
         callbacks: Callbacks,
     ) -> Answer<Box<dyn UserDevice>> {
         let resources = BTreeMap::new();
-        Ok(Box::new(Made::<WAY> { callbacks, resources, last: 0, bare: false }))
+        let mut work = None;
+        if WAY == PAGES {
+            let context = callbacks.create_context_virtual(0, 0, &mut [])?;
+            work = Some((context, callbacks.create_paging_queue(0)?));
+        }
+        Ok(Box::new(Made::<WAY> { callbacks, resources, last: 0, bare: false, work }))
     }
 }
 
@@ -154,6 +163,13 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
             self.callbacks.destroy_sync(fence.object)?;
             return waited;
         }
+        if let Some((context, queue)) = self.work {
+            let all = self.resources.values().flat_map(|it| it.1.iter().map(|it| it.0));
+            let all: Vec<D3DKMT_HANDLE> = all.collect();
+            let paged = self.callbacks.make_resident(queue.queue, &all, 0)?;
+            self.callbacks.wait_from_gpu(context, &[(queue.fence, paged.value)])?;
+            return self.callbacks.submit(&[context], &[], &[]);
+        }
         if WAY == TRIMS {
             self.resources.values().try_for_each(|it| self.release(it.0))?;
             self.bare = true;
@@ -162,7 +178,9 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
     }
 
     fn end(&mut self) -> Answer<()> {
-        Ok(())
+        let Some((context, queue)) = self.work else { return Ok(()) };
+        self.callbacks.destroy_paging_queue(queue.queue)?;
+        self.callbacks.destroy_context(context)
     }
 }
 
@@ -245,6 +263,18 @@ fn what_the_cpu_draws_needs_no_submission() {
     let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
         let one = good(app.device.create_resource(at, &Surfaces::texture(8, 8)));
         good(app.device.color_fill(at, (one, 0), WHOLE, 7));
+        assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+    });
+    assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn a_wait_for_what_was_just_made_resident_may_hold_what_was_drawn() {
+    let umd = drivers::umd_of::<Plain<PAGES>>();
+    let events = told("softgpu-virtual", On::Stepped(1), &umd, |_, at, app, _| {
+        let one = good(app.device.create_resource(at, &Surfaces::texture(8, 8)));
+        good(app.device.color_fill(at, (one, 0), WHOLE, 7));
+        assert_eq!(app.device.flush(at), Ok(()));
         assert_eq!(app.device.destroy_resource(at, one), Ok(()));
     });
     assert_eq!(accused(&events), NONE);

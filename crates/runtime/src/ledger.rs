@@ -20,7 +20,8 @@ pub(crate) struct Ledger {
     pub(crate) groups: BTreeMap<usize, Group>,
     pub(crate) pieces: ByNumber<D3DKMT_HANDLE, Piece>,
     pub(crate) contexts: BTreeMap<usize, Context>,
-    pub(crate) queues: BTreeSet<D3DKMT_HANDLE>,
+    /// Paging queues, each with its fence.
+    pub(crate) queues: BTreeMap<D3DKMT_HANDLE, D3DKMT_HANDLE>,
     pub(crate) objects: BTreeSet<D3DKMT_HANDLE>,
     /// Whether the driver has ever allocated something of no resource: then a resource may be
     /// drawn with other memory than its own.

@@ -15,9 +15,9 @@ use stories::asked::{WHOLE, text};
 use stories::{Wing, run, verified};
 use thunk::Client;
 use umd::{
-    AdapterCallbacks, Allocation, Answer, Callbacks, ColorFill, Lock, Locked, NewDevice,
-    NewResource, OpenAdapter, OpenedResource, PagingQueue, Release, Resource, RuntimeContext,
-    RuntimeResource, Unlock, UserAdapter, UserDevice, UserDriver,
+    AdapterCallbacks, Allocation, Answer, Buffers, Callbacks, ColorFill, Lock, Locked, NewDevice,
+    NewResource, OpenAdapter, OpenedResource, PagingQueue, Release, Render, Resource,
+    RuntimeContext, RuntimeResource, Unlock, UserAdapter, UserDevice, UserDriver,
 };
 use windtunnel::{Application, On};
 
@@ -35,6 +35,10 @@ const FULL: u8 = 4;
 const MAPS: u8 = 5;
 /// It collects what is drawn, and has memory made resident when it submits.
 const PAGES: u8 = 6;
+/// It submits when it is flushed, and takes over the buffers that it is given, come what may.
+const RENDERS: u8 = 7;
+/// The same, and the context that it names is none.
+const MISNAMES: u8 = 8;
 
 /// A driver that locks each time that it is asked to, and collects nothing.
 struct Plain<const WAY: u8>;
@@ -47,6 +51,7 @@ struct Made<const WAY: u8> {
     bare: bool,
     /// Where it submits, if it does.
     work: Option<(RuntimeContext, PagingQueue)>,
+    buffers: Option<(RuntimeContext, Buffers)>,
 }
 
 impl<const WAY: u8> UserDriver for Plain<WAY> {
@@ -72,7 +77,11 @@ impl<const WAY: u8> UserAdapter for Plain<WAY> {
             let context = callbacks.create_context_virtual(0, 0, &mut [])?;
             work = Some((context, callbacks.create_paging_queue(0)?));
         }
-        Ok(Box::new(Made::<WAY> { callbacks, resources, last: 0, bare: false, work }))
+        let mut buffers = None;
+        if matches!(WAY, RENDERS | MISNAMES) {
+            buffers = Some(callbacks.create_context(0, 0, &mut [])?);
+        }
+        Ok(Box::new(Made::<WAY> { callbacks, resources, last: 0, bare: false, work, buffers }))
     }
 }
 
@@ -170,6 +179,13 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
             self.callbacks.wait_from_gpu(context, &[(queue.fence, paged.value)])?;
             return self.callbacks.submit(&[context], &[], &[]);
         }
+        if let Some((context, buffers)) = &mut self.buffers {
+            let context = if WAY == MISNAMES { RuntimeContext(1) } else { *context };
+            let answer = self.callbacks.render(context, buffers, &Render::default());
+            let room = buffers.write(0, &[0; 16]) && buffers.list(0, 0, false);
+            assert!(room && buffers.patch(0, 0, 0, 0), "buffers to go on with");
+            return answer.map(drop);
+        }
         if WAY == TRIMS {
             self.resources.values().try_for_each(|it| self.release(it.0))?;
             self.bare = true;
@@ -178,6 +194,9 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
     }
 
     fn end(&mut self) -> Answer<()> {
+        if let Some((context, _)) = &self.buffers {
+            return self.callbacks.destroy_context(*context);
+        }
         let Some((context, queue)) = self.work else { return Ok(()) };
         self.callbacks.destroy_paging_queue(queue.queue)?;
         self.callbacks.destroy_context(context)
@@ -278,6 +297,26 @@ fn a_wait_for_what_was_just_made_resident_may_hold_what_was_drawn() {
         assert_eq!(app.device.destroy_resource(at, one), Ok(()));
     });
     assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn whatever_a_submission_is_refused_for_there_are_buffers_to_go_on_with() {
+    let umd = drivers::umd_of::<Plain<RENDERS>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        app.device.refuse_next("pfnRenderCb", E_OUTOFMEMORY);
+        assert_eq!(app.device.flush(at), Err(E_OUTOFMEMORY));
+        assert!(app.device.stop_refusing());
+        let _ = app.device.flush(at); // A packet with nothing in it may be refused.
+    });
+    let rules: Vec<RuleId> = accused(&events).into_iter().map(|it| it.1).collect();
+    assert!(!rules.contains(&RuleId::WT_CRASH_001), "{rules:?}");
+
+    let umd = drivers::umd_of::<Plain<MISNAMES>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        assert_eq!(app.device.flush(at), Err(E_INVALIDARG));
+    });
+    let rules: Vec<RuleId> = accused(&events).into_iter().map(|it| it.1).collect();
+    assert_eq!(rules, [RuleId::UMD_SUBMIT_006]);
 }
 
 #[test]

@@ -130,6 +130,9 @@ pub(crate) struct Context {
     /// Where the allocation list is that the driver writes to now, and how many entries it has:
     /// none in a context whose packets have no lists.
     pub(crate) list: (usize, u32),
+    /// The same of its commands and of its patch locations.
+    pub(crate) commands: (usize, u32),
+    pub(crate) patches: (usize, u32),
 }
 
 impl Group {

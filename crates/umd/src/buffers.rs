@@ -34,7 +34,7 @@ impl Buffers {
             commands: Memory::new(host, commands.0.expose_provenance(), commands.1 as usize),
             list: Memory::new(host, list.0.expose_provenance(), lists),
             patches: Memory::new(host, patches.0.expose_provenance(), patched),
-            counts: (commands.1, list.1, patches.1),
+            counts: if commands.0.is_null() { (0, 0, 0) } else { (commands.1, list.1, patches.1) },
         }
     }
 
@@ -72,10 +72,6 @@ impl Buffers {
     pub fn patch(&self, index: u32, entry: u32, offset: u32, place: u32) -> bool {
         let words = [entry, 0, 0, offset, place, place];
         put(&self.patches, index, size_of::<D3DDDI_PATCHLOCATIONLIST>(), &words)
-    }
-
-    pub(crate) fn parts(&self) -> (&Memory, &Memory, &Memory) {
-        (&self.commands, &self.list, &self.patches)
     }
 }
 

@@ -39,6 +39,14 @@ const PAGES: u8 = 6;
 const RENDERS: u8 = 7;
 /// The same, and the context that it names is none.
 const MISNAMES: u8 = 8;
+/// It gives memory back when it is flushed, and takes other memory for the same resources.
+const RECYCLES: u8 = 9;
+/// It has one allocation more than there are surfaces, in front, and looks at it when it is flushed.
+const HEADS: u8 = 10;
+/// It numbers what it makes, in its private data.
+const NUMBERS: u8 = 11;
+/// A second lock shows nothing.
+const DARKENS: u8 = 12;
 
 /// A driver that locks each time that it is asked to, and collects nothing.
 struct Plain<const WAY: u8>;
@@ -100,7 +108,15 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
     fn create_resource(&mut self, order: &NewResource) -> Answer<u64> {
         let one = || Allocation { private: describe(4096), ..Allocation::default() };
         let mut all: Vec<Allocation> = order.surfaces.iter().map(|_| one()).collect();
-        let made = self.callbacks.allocate(order.runtime, &[], &mut all)?;
+        if WAY == HEADS {
+            all.push(one());
+        }
+        let number = (self.last + 1).to_ne_bytes();
+        let private: &[u8] = if WAY == NUMBERS { &number } else { &[] };
+        let mut made = self.callbacks.allocate(order.runtime, private, &mut all)?;
+        if WAY == HEADS {
+            made.allocations.rotate_left(1);
+        }
         if WAY == FULL {
             let of = Release { resource: order.runtime, ..Release::default() };
             let _ = self.callbacks.set_priority(&of, &[0x7800_0000]);
@@ -147,6 +163,9 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
     fn lock(&mut self, order: &Lock) -> Answer<Locked> {
         let callbacks = self.callbacks.clone();
         let (allocation, locks) = self.one(order.resource, order.index)?;
+        if WAY == DARKENS && *locks > 0 {
+            return Ok(Locked::default());
+        }
         let (_, seen) = callbacks.lock(*allocation, D3DDDICB_LOCKFLAGS::LockEntire, &[], 4096)?;
         *locks += 1;
         Ok(Locked { address: seen.address(), pitch: 32, slice_pitch: 0 })
@@ -185,6 +204,22 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
             let room = buffers.write(0, &[0; 16]) && buffers.list(0, 0, false);
             assert!(room && buffers.patch(0, 0, 0, 0), "buffers to go on with");
             return answer.map(drop);
+        }
+        if WAY == HEADS {
+            for (_, list) in self.resources.values() {
+                let (head, _) = list.last().ok_or(E_FAIL)?;
+                self.callbacks.lock(*head, D3DDDICB_LOCKFLAGS::LockEntire, &[], 4096)?;
+                self.callbacks.unlock(&[*head])?;
+            }
+        }
+        if WAY == RECYCLES {
+            for (runtime, list) in self.resources.values_mut() {
+                let of = Release { resource: *runtime, ..Release::default() };
+                self.callbacks.deallocate(&of)?;
+                let mut all = [Allocation { private: describe(4096), ..Allocation::default() }];
+                let made = self.callbacks.allocate(*runtime, &[], &mut all)?;
+                *list = made.allocations.into_iter().map(|it| (it, 0)).collect();
+            }
         }
         if WAY == TRIMS {
             self.resources.values().try_for_each(|it| self.release(it.0))?;
@@ -317,6 +352,61 @@ fn whatever_a_submission_is_refused_for_there_are_buffers_to_go_on_with() {
     });
     let rules: Vec<RuleId> = accused(&events).into_iter().map(|it| it.1).collect();
     assert_eq!(rules, [RuleId::UMD_SUBMIT_006]);
+}
+
+#[test]
+fn what_is_released_and_made_anew_is_released_again() {
+    let umd = drivers::umd_of::<Plain<RECYCLES>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        let one = good(app.device.create_resource(at, &Surfaces::texture(8, 8)));
+        assert_eq!((app.device.flush(at), app.device.flush(at)), (Ok(()), Ok(())));
+        good(app.device.lock(at, (one, 0), LockOrder::default()));
+        good(app.device.unlock(at, (one, 0)));
+        assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+    });
+    assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn what_a_driver_has_besides_the_surfaces_it_may_unlock() {
+    let umd = drivers::umd_of::<Plain<HEADS>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        let one = good(app.device.create_resource(at, &Surfaces::group(2, 8, 8)));
+        good(app.device.lock(at, (one, 0), LockOrder::default()));
+        assert_eq!(app.device.flush(at), Ok(()));
+        good(app.device.unlock(at, (one, 0)));
+        assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+    });
+    assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn private_data_may_have_numbers_in_it() {
+    let umd = drivers::umd_of::<Plain<NUMBERS>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        let mut wanted = Surfaces::texture(8, 8).shared();
+        for noise in [0, 0, 7] {
+            wanted.noise = noise;
+            let one = good(app.device.create_resource(at, &wanted));
+            assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+        }
+    });
+    assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn a_second_lock_that_shows_nothing_has_failed() {
+    let umd = drivers::umd_of::<Plain<DARKENS>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        let one = good(app.device.create_resource(at, &Surfaces::texture(8, 8)));
+        good(app.device.lock(at, (one, 0), LockOrder::default()));
+        let second = app.device.lock(at, (one, 0), LockOrder::default());
+        assert_eq!(second.map(drop), Err(E_INVALIDARG));
+        good(app.device.unlock(at, (one, 0)));
+        assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+    });
+    let rules: Vec<RuleId> = accused(&events).into_iter().map(|it| it.1).collect();
+    assert_eq!(rules, [RuleId::UMD_LOCK_001]);
 }
 
 #[test]

@@ -46,6 +46,13 @@ pub(crate) struct Ledger {
     leaving: Vec<D3DKMT_HANDLE>,
     /// The resources whose memory the application has, by where that is.
     system: BTreeMap<usize, usize>,
+    /// The driver's handles, each with the resource that has it.
+    drivers: BTreeSet<(usize, usize)>,
+    /// Resources that may have been drawn with since work was last submitted, that have surfaces
+    /// which were drawn to since then, and that are dropped: so nobody has to look at all.
+    drawn: BTreeSet<usize>,
+    written: BTreeSet<usize>,
+    dropped: BTreeSet<usize>,
     released: VecDeque<usize>,
     /// Handles of the driver's that are dead: what they meant was dropped.
     dead: VecDeque<usize>,
@@ -58,6 +65,8 @@ pub(crate) struct Described {
     pub(crate) noise: u32,
     /// Its private data: of the resource in each call, and of each allocation.
     pub(crate) said: Vec<Vec<u8>>,
+    /// Whether it said the same again of the same, once it could.
+    pub(crate) steady: Option<bool>,
 }
 
 /// A resource: a group of surfaces.
@@ -157,7 +166,47 @@ impl Group {
 impl Ledger {
     /// The resource that a driver's handle means.
     pub(crate) fn by_driver(&self, driver: usize) -> Option<usize> {
-        self.groups.iter().find(|(_, it)| it.driver == driver).map(|(handle, _)| *handle)
+        let all = (driver, 0)..=(driver, usize::MAX);
+        self.drivers.range(all).next().map(|(_, handle)| *handle)
+    }
+
+    /// The driver has given its own handle of a resource, which the application has from now on.
+    pub(crate) fn name(&mut self, handle: usize, driver: usize) {
+        let Some(group) = self.groups.get_mut(&handle) else { return };
+        (group.driver, group.stage) = (driver, Stage::Live);
+        self.drivers.insert((driver, handle));
+    }
+
+    /// The application has no such resource any more; what the driver has of it, it owes.
+    pub(crate) fn let_go(&mut self, handle: usize) {
+        let Some(group) = self.groups.get_mut(&handle) else { return };
+        self.drivers.remove(&(group.driver, handle));
+        (group.driver, group.stage) = (0, Stage::Dropped);
+        self.dropped.insert(handle);
+    }
+
+    /// The resources that are dropped, and not released.
+    pub(crate) fn dropped(&self) -> impl Iterator<Item = &Group> {
+        self.dropped.iter().filter_map(|it| self.groups.get(it))
+    }
+
+    /// The application draws with a resource. Answers what it was drawn with before.
+    pub(crate) fn draw(&mut self, handle: usize) -> Option<Option<u64>> {
+        let group = self.groups.get_mut(&handle)?;
+        self.drawn.insert(handle);
+        Some(group.drawn.replace(self.submissions))
+    }
+
+    /// A surface was drawn to that a display may show.
+    pub(crate) fn write(&mut self, handle: usize, index: u32) {
+        let Some(group) = self.groups.get_mut(&handle) else { return };
+        group.written.insert(index);
+        self.written.insert(handle);
+    }
+
+    /// The resources with surfaces that were drawn to since work was last submitted.
+    pub(crate) fn written(&self) -> impl Iterator<Item = &Group> {
+        self.written.iter().filter_map(|it| self.groups.get(it))
     }
 
     /// Notes a resource that the driver is to hear of.
@@ -173,6 +222,10 @@ impl Ledger {
         let Some(group) = self.groups.remove(&handle) else { return };
         for memory in &group.system {
             self.system.remove(&memory.as_ptr().addr());
+        }
+        self.drivers.remove(&(group.driver, handle));
+        for all in [&mut self.drawn, &mut self.written, &mut self.dropped] {
+            all.remove(&handle);
         }
     }
 
@@ -197,6 +250,10 @@ impl Ledger {
         }
         if let Some(it) = group.and_then(|it| self.groups.get_mut(&it)) {
             it.members.extend(list);
+            // One that was released and is made anew is to be released again.
+            if it.stage == Stage::Released {
+                it.stage = Stage::Live;
+            }
         }
     }
 
@@ -275,6 +332,8 @@ impl Ledger {
         let members = std::mem::take(&mut group.members);
         let over = group.stage == Stage::Dropped;
         (group.stage, group.kernel) = (Stage::Released, 0);
+        // What is allocated for it from now on has nothing to do with what was.
+        (group.listed, group.said) = (0, Vec::new());
         for member in members {
             self.pieces.remove(&member);
         }
@@ -293,7 +352,12 @@ impl Ledger {
     /// Work was submitted: what was written before is out.
     pub(crate) fn submit(&mut self) {
         self.submissions += 1;
-        self.groups.values_mut().for_each(|it| it.written.clear());
+        self.drawn.clear();
+        for handle in std::mem::take(&mut self.written) {
+            if let Some(group) = self.groups.get_mut(&handle) {
+                group.written.clear();
+            }
+        }
         for it in std::mem::take(&mut self.leaving) {
             remember(&mut self.retired, it);
         }
@@ -327,7 +391,8 @@ impl Ledger {
     /// Whether something was drawn since work was last submitted, by the GPU.
     pub(crate) fn has_drawn(&self) -> bool {
         let now = Some(self.submissions);
-        self.groups.values().any(|it| it.drawn == now && !it.members.is_empty())
+        let mut drawn = self.drawn.iter().filter_map(|it| self.groups.get(it));
+        drawn.any(|it| it.drawn == now && !it.members.is_empty())
     }
 
     /// Whether a handle meant a resource that is over.

@@ -158,8 +158,12 @@ impl Device {
         self.judge_index(NAME, (resource, index), answer);
         let waits = answer == D3DDDIERR_WASSTILLDRAWING && order.do_not_wait;
         let removed = inside.hands_on_removal(answer);
-        let broken = (locked > 0 && !succeeded(answer) && !waits && !removed).then(|| {
-            format!("the surface is locked, and a second lock answers {}", result::name(answer))
+        let dark = succeeded(answer) && args.pSurfData.is_null();
+        let failed = (!succeeded(answer) && !waits && !removed) || dark;
+        let broken = (locked > 0 && failed).then(|| {
+            let dark = if dark { ", and shows nothing" } else { "" };
+            let answer = result::name(answer);
+            format!("the surface is locked, and a second lock answers {answer}{dark}")
         });
         self.0.judge(RuleId::UMD_LOCK_001, NAME, broken);
         let odd = answer == D3DDDIERR_WASSTILLDRAWING && !order.do_not_wait;
@@ -170,6 +174,8 @@ impl Device {
         self.0.judge(RuleId::UMD_LOCK_008, NAME, broken);
         checked(answer)?;
         let surface = self.surface(resource, index).ok_or(E_INVALIDARG)?;
+        // No rule is about a first lock that succeeds and shows nothing: nobody is named, and an
+        // application that could not use it is answered so.
         if args.pSurfData.is_null() {
             return Err(E_INVALIDARG);
         }

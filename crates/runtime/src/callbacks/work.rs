@@ -96,6 +96,9 @@ pub(super) unsafe extern "win64-unwind" fn render_or_keep(
         // A handle that means none can only have meant the one there is.
         let alone = all.next().filter(|_| all.next().is_none());
         let Some(it) = ledger.contexts.get(&named).or(alone).copied() else { return };
+        if it.commands.0 == 0 {
+            return; // Its packets have no lists.
+        }
         drop(ledger);
         asked.pNewCommandBuffer = ptr::with_exposed_provenance_mut(it.commands.0);
         asked.NewCommandBufferSize = it.commands.1;
@@ -155,7 +158,7 @@ impl Inner {
         let count = asked.WrittenPrimaries.len().min(asked.NumPrimaries as usize);
         let named = &asked.WrittenPrimaries[..count];
         let ledger = self.ledger();
-        let lost = ledger.groups.values().find_map(|group| {
+        let lost = ledger.written().find_map(|group| {
             let whole = group.members.len() == group.surfaces.list.len();
             group.written.iter().find_map(|index| {
                 let own = group.members.get(*index as usize).filter(|_| whole);

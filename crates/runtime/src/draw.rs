@@ -50,7 +50,7 @@ impl Device {
         ledger.drawing = with.iter().map(|it| it.0).collect();
         let mut before = Vec::new();
         for it in with {
-            before.extend(ledger.draw(it.0).map(|before| (it.0, before)));
+            before.extend(ledger.draw(it.0));
         }
         Drawing { before, submissions: ledger.submissions }
     }

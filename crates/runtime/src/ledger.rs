@@ -190,11 +190,11 @@ impl Ledger {
         self.dropped.iter().filter_map(|it| self.groups.get(it))
     }
 
-    /// The application draws with a resource. Answers what it was drawn with before.
-    pub(crate) fn draw(&mut self, handle: usize) -> Option<Option<u64>> {
+    /// The application draws with a resource. Answers it, and what it was drawn with before.
+    pub(crate) fn draw(&mut self, handle: usize) -> Option<(usize, Option<u64>)> {
         let group = self.groups.get_mut(&handle)?;
         self.drawn.insert(handle);
-        Some(group.drawn.replace(self.submissions))
+        Some((handle, group.drawn.replace(self.submissions)))
     }
 
     /// A surface was drawn to that a display may show.

@@ -20,7 +20,7 @@ use std::sync::Mutex;
 
 /// What an adapter's handle is the address of.
 struct Adapter {
-    adapter: Box<dyn UserAdapter>,
+    user: Box<dyn UserAdapter>,
     host: Host,
     _counted: Counted,
 }
@@ -49,7 +49,7 @@ unsafe fn open<D: UserDriver>(args: *mut D3DDDIARG_OPENADAPTER, host: Host) -> A
     let callbacks = unsafe { AdapterCallbacks::new(asked.hAdapter, asked.pAdapterCallbacks) };
     let callbacks = callbacks.filter(|_| !asked.pAdapterFuncs.is_null()).ok_or(E_INVALIDARG)?;
     let order = OpenAdapter { interface: asked.Interface, version: asked.Version };
-    let adapter = D::open(&order, callbacks)?;
+    let user = D::open(&order, callbacks)?;
     let functions = D3DDDI_ADAPTERFUNCS {
         pfnGetCaps: Some(get_caps),
         pfnCreateDevice: Some(create_device),
@@ -57,7 +57,7 @@ unsafe fn open<D: UserDriver>(args: *mut D3DDDIARG_OPENADAPTER, host: Host) -> A
     };
     // SAFETY: The caller's contract: it was seen not to be NULL.
     unsafe { write(asked.pAdapterFuncs, functions) };
-    let adapter = Adapter { adapter, host, _counted: Counted::new() };
+    let adapter = Adapter { user, host, _counted: Counted::new() };
     asked.hAdapter = Box::into_raw(Box::new(adapter)).cast();
     asked.DriverVersion = D3D_UMD_INTERFACE_VERSION_WDDM2_0;
     // SAFETY: It was read before.
@@ -84,7 +84,7 @@ unsafe extern "win64-unwind" fn get_caps(
         // SAFETY: The same.
         let asked = unsafe { read(args) }?;
         let mut answer = vec![0; asked.DataSize as usize];
-        adapter.adapter.caps(asked.Type, &mut answer)?;
+        adapter.user.caps(asked.Type, &mut answer)?;
         if !answer.is_empty() && asked.pData.is_null() {
             return Err(E_INVALIDARG);
         }
@@ -115,7 +115,7 @@ unsafe extern "win64-unwind" fn create_device(
             version: asked.Version,
             flags: asked.Flags.Value,
         };
-        let device = adapter.adapter.create_device(&order, callbacks)?;
+        let device = adapter.user.create_device(&order, callbacks)?;
         let length = functions_length(asked.Version);
         // SAFETY: The same: the runtime's table is as long as its version says.
         unsafe { written(asked.pDeviceFuncs, length, &functions()) };
@@ -136,5 +136,5 @@ unsafe extern "win64-unwind" fn close_adapter(handle: HANDLE) -> HRESULT {
     }
     // SAFETY: The contract of this module's functions: it is such a box's, for the last time.
     let adapter = unsafe { Box::from_raw(handle.cast::<Adapter>()) };
-    result(adapter.adapter.close())
+    result(adapter.user.close())
 }

@@ -475,6 +475,36 @@ mod tests {
     }
 
     #[test]
+    fn what_is_found_by_index_is_what_the_resources_say() {
+        let mut ledger = Ledger::default();
+        let system = vec![vec![0; 8].into_boxed_slice()];
+        let address = system[0].as_ptr().addr();
+        ledger.keep(16, Group { system, ..group(1, 0, None) });
+        ledger.keep(32, group(2, 0, None));
+        for handle in [16, 32] {
+            ledger.name(handle, 7);
+            ledger.add(Some(handle), [0x40 * u32::from(handle == 16) + 0x40].into_iter());
+        }
+        assert_eq!((ledger.by_driver(7), ledger.by_driver(0)), (Some(16), None));
+        assert_eq!((ledger.draw(32), ledger.draw(8)), (Some((32, None)), None));
+        ledger.write(32, 0);
+        assert!(ledger.has_drawn() && ledger.written().count() == 1);
+        assert!(ledger.system(address + 4, 4).is_some() && ledger.system(address + 4, 5).is_none());
+        ledger.let_go(16);
+        assert_eq!((ledger.by_driver(7), ledger.dropped().count()), (Some(32), 1));
+        ledger.submit();
+        assert!(!ledger.has_drawn() && ledger.written().count() == 0);
+        assert!(ledger.groups[&32].written.is_empty());
+        assert!(ledger.release(16), "it was dropped before");
+        assert!(ledger.system(address, 1).is_none() && ledger.dropped().count() == 0);
+        ledger.release(32);
+        ledger.add(Some(32), [0x80].into_iter());
+        assert_eq!(ledger.groups[&32].stage, Stage::Live, "it is made anew");
+        ledger.strike(32);
+        assert_eq!(ledger.by_driver(7), None);
+    }
+
+    #[test]
     fn a_name_that_is_given_again_is_not_the_one_that_was_replaced() {
         let mut ledger = ledger();
         ledger.rename(0x40, 0x140, false);

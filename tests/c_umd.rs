@@ -63,7 +63,7 @@ fn a_discarded_surface_that_has_no_other_instance_is_tried_again_after_the_batch
     assert!(right && text.contains("lock discard\nrender\nlock discard for good\n"), "{text}");
     assert!(
         text.ends_with(
-            "lock\nunlock\ndeallocate resource\nDestroyDevice\nno context\n0 allocations left\n\
+            "lock\nunlock\nunlock\nunlock\ndeallocate resource\nDestroyDevice\nno context\n0 allocations left\n\
          CloseAdapter\n"
         ),
         "{text}"

@@ -111,6 +111,22 @@ fn a_hostile_driver_is_answered_wherever_it_is() {
 }
 
 #[test]
+fn who_asks_for_the_hardware_with_the_later_callback_has_asked() {
+    let set = |board: &mut Board| board.opens = Opens::AskingLater;
+    let events = told(On::Stepped(1), set, |wing, at| {
+        let (client, kernel, adapter) = opened(wing, at);
+        let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.why));
+        let device = adapter.create_device(at).unwrap_or_else(|why| panic!("{}", text(why)));
+        assert_eq!((device.destroy(at), adapter.close()), (Ok(()), Ok(())));
+        close(at, &client, kernel);
+    });
+    assert_eq!(absent(&events, "pfnQueryAdapterInfoCb2"), 1);
+    let all = verified(&events);
+    let rules: Vec<RuleId> = all.findings().iter().map(|it| it.rule).collect();
+    assert!(!rules.contains(&RuleId::UMD_ADAPTER_003), "{rules:?}");
+}
+
+#[test]
 fn an_adapter_that_is_not_opened_says_why() {
     let rows = [
         (Opens::Fails(E_OUTOFMEMORY), E_OUTOFMEMORY, "OpenAdapter answered E_OUTOFMEMORY"),

@@ -15,9 +15,9 @@ use stories::asked::{WHOLE, text};
 use stories::{Wing, run, verified};
 use thunk::Client;
 use umd::{
-    AdapterCallbacks, Allocation, Answer, Callbacks, ColorFill, Lock, Locked, NewDevice,
-    NewResource, OpenAdapter, OpenedResource, Release, Resource, RuntimeResource, Unlock,
-    UserAdapter, UserDevice, UserDriver,
+    AdapterCallbacks, Allocation, Answer, Buffers, Callbacks, ColorFill, Lock, Locked, NewDevice,
+    NewResource, OpenAdapter, OpenedResource, PagingQueue, Release, Render, Resource,
+    RuntimeContext, RuntimeResource, Unlock, UserAdapter, UserDevice, UserDriver,
 };
 use windtunnel::{Application, On};
 
@@ -33,6 +33,20 @@ const WAITS: u8 = 3;
 const FULL: u8 = 4;
 /// Its CPU draws, into memory that stays mapped.
 const MAPS: u8 = 5;
+/// It collects what is drawn, and has memory made resident when it submits.
+const PAGES: u8 = 6;
+/// It submits when it is flushed, and takes over the buffers that it is given, come what may.
+const RENDERS: u8 = 7;
+/// The same, and the context that it names is none.
+const MISNAMES: u8 = 8;
+/// It gives memory back when it is flushed, and takes other memory for the same resources.
+const RECYCLES: u8 = 9;
+/// It has one allocation more than there are surfaces, in front, and looks at it when it is flushed.
+const HEADS: u8 = 10;
+/// It numbers what it makes, in its private data.
+const NUMBERS: u8 = 11;
+/// A second lock shows nothing.
+const DARKENS: u8 = 12;
 
 /// A driver that locks each time that it is asked to, and collects nothing.
 struct Plain<const WAY: u8>;
@@ -43,6 +57,9 @@ struct Made<const WAY: u8> {
     resources: BTreeMap<u64, (RuntimeResource, Vec<(D3DKMT_HANDLE, u32)>)>,
     last: u64,
     bare: bool,
+    /// Where it submits, if it does.
+    work: Option<(RuntimeContext, PagingQueue)>,
+    buffers: Option<(RuntimeContext, Buffers)>,
 }
 
 impl<const WAY: u8> UserDriver for Plain<WAY> {
@@ -63,7 +80,16 @@ impl<const WAY: u8> UserAdapter for Plain<WAY> {
         callbacks: Callbacks,
     ) -> Answer<Box<dyn UserDevice>> {
         let resources = BTreeMap::new();
-        Ok(Box::new(Made::<WAY> { callbacks, resources, last: 0, bare: false }))
+        let mut work = None;
+        if WAY == PAGES {
+            let context = callbacks.create_context_virtual(0, 0, &mut [])?;
+            work = Some((context, callbacks.create_paging_queue(0)?));
+        }
+        let mut buffers = None;
+        if matches!(WAY, RENDERS | MISNAMES) {
+            buffers = Some(callbacks.create_context(0, 0, &mut [])?);
+        }
+        Ok(Box::new(Made::<WAY> { callbacks, resources, last: 0, bare: false, work, buffers }))
     }
 }
 
@@ -82,7 +108,15 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
     fn create_resource(&mut self, order: &NewResource) -> Answer<u64> {
         let one = || Allocation { private: describe(4096), ..Allocation::default() };
         let mut all: Vec<Allocation> = order.surfaces.iter().map(|_| one()).collect();
-        let made = self.callbacks.allocate(order.runtime, &[], &mut all)?;
+        if WAY == HEADS {
+            all.push(one());
+        }
+        let number = (self.last + 1).to_ne_bytes();
+        let private: &[u8] = if WAY == NUMBERS { &number } else { &[] };
+        let mut made = self.callbacks.allocate(order.runtime, private, &mut all)?;
+        if WAY == HEADS {
+            made.allocations.rotate_left(1);
+        }
         if WAY == FULL {
             let of = Release { resource: order.runtime, ..Release::default() };
             let _ = self.callbacks.set_priority(&of, &[0x7800_0000]);
@@ -129,6 +163,9 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
     fn lock(&mut self, order: &Lock) -> Answer<Locked> {
         let callbacks = self.callbacks.clone();
         let (allocation, locks) = self.one(order.resource, order.index)?;
+        if WAY == DARKENS && *locks > 0 {
+            return Ok(Locked::default());
+        }
         let (_, seen) = callbacks.lock(*allocation, D3DDDICB_LOCKFLAGS::LockEntire, &[], 4096)?;
         *locks += 1;
         Ok(Locked { address: seen.address(), pitch: 32, slice_pitch: 0 })
@@ -154,6 +191,36 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
             self.callbacks.destroy_sync(fence.object)?;
             return waited;
         }
+        if let Some((context, queue)) = self.work {
+            let all = self.resources.values().flat_map(|it| it.1.iter().map(|it| it.0));
+            let all: Vec<D3DKMT_HANDLE> = all.collect();
+            let paged = self.callbacks.make_resident(queue.queue, &all, 0)?;
+            self.callbacks.wait_from_gpu(context, &[(queue.fence, paged.value)])?;
+            return self.callbacks.submit(&[context], &[], &[]);
+        }
+        if let Some((context, buffers)) = &mut self.buffers {
+            let context = if WAY == MISNAMES { RuntimeContext(1) } else { *context };
+            let answer = self.callbacks.render(context, buffers, &Render::default());
+            let room = buffers.write(0, &[0; 16]) && buffers.list(0, 0, false);
+            assert!(room && buffers.patch(0, 0, 0, 0), "buffers to go on with");
+            return answer.map(drop);
+        }
+        if WAY == HEADS {
+            for (_, list) in self.resources.values() {
+                let (head, _) = list.last().ok_or(E_FAIL)?;
+                self.callbacks.lock(*head, D3DDDICB_LOCKFLAGS::LockEntire, &[], 4096)?;
+                self.callbacks.unlock(&[*head])?;
+            }
+        }
+        if WAY == RECYCLES {
+            for (runtime, list) in self.resources.values_mut() {
+                let of = Release { resource: *runtime, ..Release::default() };
+                self.callbacks.deallocate(&of)?;
+                let mut all = [Allocation { private: describe(4096), ..Allocation::default() }];
+                let made = self.callbacks.allocate(*runtime, &[], &mut all)?;
+                *list = made.allocations.into_iter().map(|it| (it, 0)).collect();
+            }
+        }
         if WAY == TRIMS {
             self.resources.values().try_for_each(|it| self.release(it.0))?;
             self.bare = true;
@@ -162,7 +229,12 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
     }
 
     fn end(&mut self) -> Answer<()> {
-        Ok(())
+        if let Some((context, _)) = &self.buffers {
+            return self.callbacks.destroy_context(*context);
+        }
+        let Some((context, queue)) = self.work else { return Ok(()) };
+        self.callbacks.destroy_paging_queue(queue.queue)?;
+        self.callbacks.destroy_context(context)
     }
 }
 
@@ -248,6 +320,93 @@ fn what_the_cpu_draws_needs_no_submission() {
         assert_eq!(app.device.destroy_resource(at, one), Ok(()));
     });
     assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn a_wait_for_what_was_just_made_resident_may_hold_what_was_drawn() {
+    let umd = drivers::umd_of::<Plain<PAGES>>();
+    let events = told("softgpu-virtual", On::Stepped(1), &umd, |_, at, app, _| {
+        let one = good(app.device.create_resource(at, &Surfaces::texture(8, 8)));
+        good(app.device.color_fill(at, (one, 0), WHOLE, 7));
+        assert_eq!(app.device.flush(at), Ok(()));
+        assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+    });
+    assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn whatever_a_submission_is_refused_for_there_are_buffers_to_go_on_with() {
+    let umd = drivers::umd_of::<Plain<RENDERS>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        app.device.refuse_next("pfnRenderCb", E_OUTOFMEMORY);
+        assert_eq!(app.device.flush(at), Err(E_OUTOFMEMORY));
+        assert!(app.device.stop_refusing());
+        let _ = app.device.flush(at); // A packet with nothing in it may be refused.
+    });
+    let rules: Vec<RuleId> = accused(&events).into_iter().map(|it| it.1).collect();
+    assert!(!rules.contains(&RuleId::WT_CRASH_001), "{rules:?}");
+
+    let umd = drivers::umd_of::<Plain<MISNAMES>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        assert_eq!(app.device.flush(at), Err(E_INVALIDARG));
+    });
+    let rules: Vec<RuleId> = accused(&events).into_iter().map(|it| it.1).collect();
+    assert_eq!(rules, [RuleId::UMD_SUBMIT_006]);
+}
+
+#[test]
+fn what_is_released_and_made_anew_is_released_again() {
+    let umd = drivers::umd_of::<Plain<RECYCLES>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        let one = good(app.device.create_resource(at, &Surfaces::texture(8, 8)));
+        assert_eq!((app.device.flush(at), app.device.flush(at)), (Ok(()), Ok(())));
+        good(app.device.lock(at, (one, 0), LockOrder::default()));
+        good(app.device.unlock(at, (one, 0)));
+        assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+    });
+    assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn what_a_driver_has_besides_the_surfaces_it_may_unlock() {
+    let umd = drivers::umd_of::<Plain<HEADS>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        let one = good(app.device.create_resource(at, &Surfaces::group(2, 8, 8)));
+        good(app.device.lock(at, (one, 0), LockOrder::default()));
+        assert_eq!(app.device.flush(at), Ok(()));
+        good(app.device.unlock(at, (one, 0)));
+        assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+    });
+    assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn private_data_may_have_numbers_in_it() {
+    let umd = drivers::umd_of::<Plain<NUMBERS>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        let mut wanted = Surfaces::texture(8, 8).shared();
+        for noise in [0, 0, 7] {
+            wanted.noise = noise;
+            let one = good(app.device.create_resource(at, &wanted));
+            assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+        }
+    });
+    assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn a_second_lock_that_shows_nothing_has_failed() {
+    let umd = drivers::umd_of::<Plain<DARKENS>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        let one = good(app.device.create_resource(at, &Surfaces::texture(8, 8)));
+        good(app.device.lock(at, (one, 0), LockOrder::default()));
+        let second = app.device.lock(at, (one, 0), LockOrder::default());
+        assert_eq!(second.map(drop), Err(E_INVALIDARG));
+        good(app.device.unlock(at, (one, 0)));
+        assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+    });
+    let rules: Vec<RuleId> = accused(&events).into_iter().map(|it| it.1).collect();
+    assert_eq!(rules, [RuleId::UMD_LOCK_001]);
 }
 
 #[test]

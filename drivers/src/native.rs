@@ -3,7 +3,7 @@
 
 use runtime::{NotLoaded, Umd};
 use std::path::Path;
-use umd::UserDriver;
+use umd::{Shown, UserDriver};
 
 /// Loads a user-mode driver from a shared object of this machine, which exports `OpenAdapter`
 /// with the Windows calling convention.
@@ -20,6 +20,19 @@ pub fn load_umd(path: &Path) -> Result<Umd, NotLoaded> {
 /// A user-mode driver that is written in safe Rust.
 pub fn umd_of<D: UserDriver>() -> Umd {
     // SAFETY: The functions are those of `umd`: what they call back with is good, whatever the
-    // driver does.
-    unsafe { Umd::of(umd::open_adapter::<D>) }
+    // driver does, and what the runtime shows they touch through the runtime.
+    unsafe { Umd::of(umd::open_adapter::<D, Sight>) }
+}
+
+/// What the runtime shows to the driver that this thread is in.
+pub(crate) struct Sight;
+
+impl Shown for Sight {
+    fn read(address: usize, bytes: &mut [u8]) -> bool {
+        runtime::read_shown(address, bytes)
+    }
+
+    fn write(address: usize, bytes: &[u8]) -> bool {
+        runtime::write_shown(address, bytes)
+    }
 }

@@ -42,7 +42,7 @@ static UINT adapter_flags;
 static pthread_t home; /* the thread that is in the driver */
 
 /* What the next callback of a kind answers instead of doing anything. */
-static HRESULT fail_render, fail_allocate, fail_lock, fail_deallocate;
+static HRESULT fail_render, fail_allocate, fail_lock, fail_unlock, fail_deallocate;
 
 static int device_name, context_name; /* their addresses are the runtime's handles */
 static char resource_names[MOST];
@@ -283,6 +283,9 @@ static HRESULT APIENTRY unlock(HANDLE device, const D3DDDICB_UNLOCK *args)
 {
     CHECK(device == &device_name && args->NumAllocations == 1);
     CHECK(allocations[args->phAllocations[0]].locks > 0);
+    if (FAILED(fail_unlock)) {
+        return taken(&fail_unlock);
+    }
     allocations[args->phAllocations[0]].locks--;
     printf("unlock\n");
     return S_OK;
@@ -590,6 +593,17 @@ static void locks(void)
         CHECK(table.pfnRename(device, &rename) == S_OK);
         CHECK(fill(resource, 0, WHOLE, 0x99999999) == S_OK && table.pfnFlush(device) == S_OK);
         CHECK(second[0] == 0x11 && ((uint8_t *)async.pSurfData)[0] == 0x99);
+        /* Two at once end one by one; what is left the driver ends. */
+        D3DDDIARG_LOCKASYNC again = {.hResource = resource, .Flags = {.NoOverwrite = 1}};
+        CHECK(table.pfnLockAsync(device, &again) == S_OK);
+        CHECK(table.pfnLockAsync(device, &again) == S_OK);
+        fail_unlock = E_OUTOFMEMORY;
+        CHECK(table.pfnUnlockAsync(device, &end) == E_OUTOFMEMORY);
+        CHECK(table.pfnUnlockAsync(device, &end) == S_OK);
+        CHECK(table.pfnUnlockAsync(device, &end) == S_OK);
+        CHECK(table.pfnUnlockAsync(device, &end) == E_INVALIDARG);
+        CHECK(table.pfnLockAsync(device, &again) == S_OK);
+        CHECK(table.pfnLockAsync(device, &again) == S_OK);
     }
     /* Destroyed as it is: the driver unlocks it first. */
     CHECK((adapter_flags & 1) == 0 || see(resource, 0, PLAIN, &second) == S_OK);
@@ -615,6 +629,11 @@ static void errors(void)
     CHECK(table.pfnDestroyResource(device, resource) == marker);
     fail_lock = marker;
     CHECK(see(resource, 0, PLAIN, &bytes) == marker);
+    /* What is locked still is shown again, and unlocked once. */
+    CHECK(see(resource, 0, PLAIN, &bytes) == S_OK);
+    fail_unlock = marker;
+    CHECK(unsee(resource, 0) == marker);
+    CHECK(see(resource, 0, PLAIN, &bytes) == S_OK && unsee(resource, 0) == S_OK);
     CHECK(fill(resource, 0, WHOLE, 0x44444444) == S_OK && table.pfnFlush(device) == S_OK);
     fail_deallocate = marker;
     CHECK(table.pfnDestroyResource(device, resource) == marker);

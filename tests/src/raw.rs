@@ -50,6 +50,8 @@ pub enum Opens {
     WithNoCreateDevice,
     /// Without `pfnCloseAdapter`.
     WithNoCloseAdapter,
+    /// As it should, and asks for the hardware with the later callback only.
+    AskingLater,
 }
 
 /// What the driver does, and what it was told.
@@ -168,7 +170,11 @@ unsafe extern "win64-unwind" fn open_adapter(args: *mut D3DDDIARG_OPENADAPTER) -
         pPrivateDriverData: told.as_mut_ptr().cast(),
         PrivateDriverDataSize: 32,
     };
-    if let Some(ask) = callbacks.pfnQueryAdapterInfoCb {
+    if let (Opens::AskingLater, Some(ask)) = (opens, callbacks.pfnQueryAdapterInfoCb2) {
+        // SAFETY: It is the runtime's, and looks at no arguments.
+        let answer = unsafe { ask() };
+        assert_eq!(answer, E_NOTIMPL, "it is a trap");
+    } else if let Some(ask) = callbacks.pfnQueryAdapterInfoCb {
         // SAFETY: The structure and its memory live here.
         let answer = unsafe { ask(asked.hAdapter, &raw const query) };
         assert_eq!(answer, S_OK, "the hardware is asked for");

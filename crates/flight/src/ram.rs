@@ -43,4 +43,10 @@ pub trait Ram: Send + Sync {
 
     /// Ends a view.
     fn end_view(&self, view: usize);
+
+    /// Reads bytes at an address, if one view shows all of them now.
+    fn read_view(&self, address: usize, into: &mut [u8]) -> bool;
+
+    /// Writes bytes at an address, if one view shows all of them now.
+    fn write_view(&self, address: usize, bytes: &[u8]) -> bool;
 }

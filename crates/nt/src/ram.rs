@@ -7,6 +7,7 @@
 //!    count was zero: from there on nobody touches them who may not.
 //! 2. Pages on the free list are zeroes.
 //! 3. Who waits for the count holds no lock.
+//! 4. A view shows its first `shown` bytes for as long as the state is locked.
 #![expect(unsafe_code, reason = "lends bytes it has made sure of")]
 
 mod pages;
@@ -44,12 +45,28 @@ pub struct Ram {
 struct State {
     pages: Pages,
     lent: Vec<Run>,
-    views: BTreeMap<usize, Window>,
+    views: BTreeMap<usize, View>,
+}
+
+/// A window, and how many of its bytes can be touched.
+#[derive(Debug)]
+struct View {
+    window: Window,
+    shown: usize,
 }
 
 impl State {
     fn is_lent(&self, run: Run) -> bool {
         self.lent.iter().any(|it| meet(*it, run))
+    }
+
+    /// Whether one view shows all of these bytes now.
+    fn shows(&self, address: usize, length: usize) -> bool {
+        let below = self.views.range(..=address).next_back();
+        below.is_some_and(|(start, view)| {
+            let end = (address - start).checked_add(length);
+            end.is_some_and(|end| end <= view.shown)
+        })
     }
 }
 
@@ -196,23 +213,53 @@ impl flight::Ram for Ram {
         if !self.store.show(&window, &pieces) {
             return None;
         }
-        let address = window.address();
-        self.state().views.insert(address, window);
+        let (address, shown) = (window.address(), window.length());
+        self.state().views.insert(address, View { window, shown });
         Some(address)
     }
 
     fn aim(&self, view: usize, runs: &[Run]) -> bool {
         let Some(pieces) = self.pieces(runs) else { return false };
-        let state = self.state();
-        let Some(window) = state.views.get(&view) else { return false };
+        let mut state = self.state();
+        let Some(View { window, shown }) = state.views.get_mut(&view) else { return false };
         let bytes: u64 = runs.iter().map(|it| it.bytes).sum();
         let fits = runs.is_empty() || bytes == window.length() as u64;
-        fits && self.store.show(window, &pieces)
+        if !fits {
+            return false;
+        }
+        let done = self.store.show(window, &pieces);
+        *shown = if done && !runs.is_empty() { window.length() } else { 0 };
+        done
     }
 
     fn end_view(&self, view: usize) {
-        let window = self.state().views.remove(&view);
-        drop(window);
+        let ended = self.state().views.remove(&view);
+        drop(ended);
+    }
+
+    fn read_view(&self, address: usize, into: &mut [u8]) -> bool {
+        let state = self.state();
+        let shows = state.shows(address, into.len());
+        if shows {
+            let from = std::ptr::with_exposed_provenance(address);
+            // SAFETY: By invariant 4 so many bytes are there while the state is locked; the
+            // others are the caller's.
+            unsafe { libc::memcpy(into.as_mut_ptr().cast(), from, into.len()) };
+        }
+        drop(state);
+        shows
+    }
+
+    fn write_view(&self, address: usize, bytes: &[u8]) -> bool {
+        let state = self.state();
+        let shows = state.shows(address, bytes.len());
+        if shows {
+            let to = std::ptr::with_exposed_provenance_mut(address);
+            // SAFETY: As above; no reference leads to what a view shows.
+            unsafe { libc::memcpy(to, bytes.as_ptr().cast(), bytes.len()) };
+        }
+        drop(state);
+        shows
     }
 }
 

@@ -125,6 +125,26 @@ fn a_view_shows_the_same_bytes_in_its_own_order() {
 }
 
 #[test]
+fn through_a_view_only_what_it_shows_now_is_touched() {
+    let ram = ram();
+    let (a, b) = (ram.take(PAGE).unwrap(), ram.take(PAGE).unwrap());
+    let (view, other) = (ram.view(&[a]).unwrap(), ram.view(&[b]).unwrap());
+    let mut one = [0; 2];
+    assert!(ram.write_view(view + 4094, b"ab") && ram.read_view(view + 4094, &mut one));
+    assert_eq!((one, bytes(&ram, a.start + 4094, 2)), (*b"ab", Some(b"ab".to_vec())));
+    assert!(!ram.write_view(view + 4095, b"ab"), "past its end");
+    assert!(!ram.read_view(view - 1, &mut one), "before its start");
+    assert!(!ram.read_view(usize::MAX, &mut one) && !ram.read_view(0, &mut one));
+    assert!(ram.aim(view, &[]));
+    assert!(!ram.read_view(view, &mut one), "it shows nothing");
+    assert!(ram.aim(view, &[a]) && ram.read_view(view, &mut one));
+    assert!(!ram.aim(view, &[a, b]) && ram.read_view(view, &mut one), "it is as it was");
+    ram.end_view(view);
+    assert!(!ram.write_view(view, b"x") && ram.write_view(other, b"x"));
+    ram.end_view(other);
+}
+
+#[test]
 fn what_is_lent_is_nobody_elses() {
     let ram = ram();
     let run = ram.take(PAGE).unwrap();

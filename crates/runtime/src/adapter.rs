@@ -33,7 +33,16 @@ pub(crate) struct Run {
     pub(crate) devices: AtomicU32,
     pub(crate) surfaces: AtomicU32,
     /// What drivers said of shared resources, by what they were asked for.
-    pub(crate) shared: Mutex<BTreeMap<Vec<u8>, Vec<Vec<u8>>>>,
+    pub(crate) shared: Mutex<BTreeMap<Vec<u8>, Shared>>,
+}
+
+/// What a driver said of a shared resource, first.
+pub(crate) struct Shared {
+    /// The device that it was made for.
+    pub(crate) device: usize,
+    pub(crate) said: Vec<Vec<u8>>,
+    /// Whether it said the same again for that device, once it could.
+    pub(crate) steady: Option<bool>,
 }
 
 /// An adapter that is open, for an application.

@@ -93,7 +93,7 @@ pub(crate) static DEVICE: D3DDDI_DEVICECALLBACKS = D3DDDI_DEVICECALLBACKS {
     pfnDeallocate2Cb: Some(free::deallocate2),
     pfnSetPriorityCb: Some(memory::set_priority),
     pfnQueryResidencyCb: Some(memory::query_residency),
-    pfnRenderCb: Some(work::render),
+    pfnRenderCb: Some(work::render_or_keep),
     pfnSubmitCommandCb: Some(work::submit),
     pfnLockCb: Some(lock::lock),
     pfnUnlockCb: Some(lock::unlock),

@@ -87,6 +87,11 @@ pub(crate) fn within(handle: usize) -> Option<Arc<Inner>> {
     })
 }
 
+/// The device that this thread is in a function of the driver for.
+pub(crate) fn inside() -> Option<Arc<Inner>> {
+    FRAMES.with_borrow(|it| it.last().and_then(|(_, device)| device.clone()))
+}
+
 /// A handle that was never given.
 pub(crate) fn handle() -> usize {
     LAST.fetch_add(STEP, Ordering::Relaxed)

@@ -18,7 +18,8 @@ use abi::umd::{
     D3DDDI_DEVICEFUNCS, D3DDDIARG_CREATEDEVICE,
 };
 use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
-use flight::{Host, Kind, Log, Passive, RuleId, Subject, What};
+use flight::{Host, Kind, Log, Passive, Ram, RuleId, Subject, What};
+use kernel::Handle;
 use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
@@ -49,6 +50,8 @@ pub(crate) struct Inner {
     /// Its handle means nothing any more.
     forgotten: AtomicBool,
     pub(crate) refusing: Refusing,
+    /// What its driver sees of the machine's memory, it sees there.
+    memory: Option<Arc<dyn Ram>>,
     ledger: Mutex<Ledger>,
 }
 
@@ -75,6 +78,11 @@ impl Inner {
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         // A panic of ours leaves books that are still in order.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The memory that its driver sees views of.
+    pub(crate) fn memory(&self) -> Option<&dyn Ram> {
+        self.memory.as_deref()
     }
 
     /// Its handle means nothing from now on.
@@ -228,6 +236,8 @@ impl Device {
         let kernel = kernel.inspect_err(|_| {
             adapter.devices.fetch_sub(1, SeqCst);
         })?;
+        let session = adapter.session();
+        let memory = session.kernel().memory_of_device(session.process(), Handle(kernel));
         let number = adapter.run.devices.fetch_add(1, Relaxed) + 1;
         let inner = Arc::new(Inner {
             adapter: adapter.clone(),
@@ -243,6 +253,7 @@ impl Device {
             over: AtomicBool::new(false),
             forgotten: AtomicBool::new(false),
             refusing: Refusing::default(),
+            memory,
             ledger: Mutex::default(),
         });
         let of = adapter.subject;

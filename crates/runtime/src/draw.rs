@@ -50,10 +50,7 @@ impl Device {
         ledger.drawing = with.iter().map(|it| it.0).collect();
         let mut before = Vec::new();
         for it in with {
-            if let Some(group) = ledger.groups.get_mut(&it.0) {
-                before.push((it.0, group.drawn));
-                group.drawn = Some(ledger.submissions);
-            }
+            before.extend(ledger.draw(it.0));
         }
         Drawing { before, submissions: ledger.submissions }
     }
@@ -80,9 +77,9 @@ impl Device {
         }
         // What a driver submits meanwhile may be this already, or what was before it.
         let waits = ledger.submissions == drawing.submissions;
-        let group = ledger.groups.get_mut(&to.0).filter(|it| waits && it.is_displayable());
-        if let Some(group) = group.filter(|it| it.drawn.is_some()) {
-            group.written.insert(index);
+        let group = ledger.groups.get(&to.0).filter(|it| waits && it.is_displayable());
+        if group.is_some_and(|it| it.drawn.is_some()) {
+            ledger.write(to.0, index);
         }
     }
 

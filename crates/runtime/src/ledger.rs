@@ -20,7 +20,8 @@ pub(crate) struct Ledger {
     pub(crate) groups: BTreeMap<usize, Group>,
     pub(crate) pieces: ByNumber<D3DKMT_HANDLE, Piece>,
     pub(crate) contexts: BTreeMap<usize, Context>,
-    pub(crate) queues: BTreeSet<D3DKMT_HANDLE>,
+    /// Paging queues, each with its fence.
+    pub(crate) queues: BTreeMap<D3DKMT_HANDLE, D3DKMT_HANDLE>,
     pub(crate) objects: BTreeSet<D3DKMT_HANDLE>,
     /// Whether the driver has ever allocated something of no resource: then a resource may be
     /// drawn with other memory than its own.
@@ -43,6 +44,15 @@ pub(crate) struct Ledger {
     retired: VecDeque<D3DKMT_HANDLE>,
     /// Those that commands use which were written before: they go out with the next submission.
     leaving: Vec<D3DKMT_HANDLE>,
+    /// The resources whose memory the application has, by where that is.
+    system: BTreeMap<usize, usize>,
+    /// The driver's handles, each with the resource that has it.
+    drivers: BTreeSet<(usize, usize)>,
+    /// Resources that may have been drawn with since work was last submitted, that have surfaces
+    /// which were drawn to since then, and that are dropped: so nobody has to look at all.
+    drawn: BTreeSet<usize>,
+    written: BTreeSet<usize>,
+    dropped: BTreeSet<usize>,
     released: VecDeque<usize>,
     /// Handles of the driver's that are dead: what they meant was dropped.
     dead: VecDeque<usize>,
@@ -55,6 +65,8 @@ pub(crate) struct Described {
     pub(crate) noise: u32,
     /// Its private data: of the resource in each call, and of each allocation.
     pub(crate) said: Vec<Vec<u8>>,
+    /// Whether it said the same again of the same, once it could.
+    pub(crate) steady: Option<bool>,
 }
 
 /// A resource: a group of surfaces.
@@ -83,7 +95,6 @@ pub(crate) struct Group {
     /// How much was submitted when the application last drew with it.
     pub(crate) drawn: Option<u64>,
     /// The application's memory of each surface, where the runtime has it.
-    #[expect(dead_code, reason = "kept for the driver, which has its address")]
     pub(crate) system: Vec<Box<[u8]>>,
 }
 
@@ -128,6 +139,9 @@ pub(crate) struct Context {
     /// Where the allocation list is that the driver writes to now, and how many entries it has:
     /// none in a context whose packets have no lists.
     pub(crate) list: (usize, u32),
+    /// The same of its commands and of its patch locations.
+    pub(crate) commands: (usize, u32),
+    pub(crate) patches: (usize, u32),
 }
 
 impl Group {
@@ -152,7 +166,75 @@ impl Group {
 impl Ledger {
     /// The resource that a driver's handle means.
     pub(crate) fn by_driver(&self, driver: usize) -> Option<usize> {
-        self.groups.iter().find(|(_, it)| it.driver == driver).map(|(handle, _)| *handle)
+        let all = (driver, 0)..=(driver, usize::MAX);
+        self.drivers.range(all).next().map(|(_, handle)| *handle)
+    }
+
+    /// The driver has given its own handle of a resource, which the application has from now on.
+    pub(crate) fn name(&mut self, handle: usize, driver: usize) {
+        let Some(group) = self.groups.get_mut(&handle) else { return };
+        (group.driver, group.stage) = (driver, Stage::Live);
+        self.drivers.insert((driver, handle));
+    }
+
+    /// The application has no such resource any more; what the driver has of it, it owes.
+    pub(crate) fn let_go(&mut self, handle: usize) {
+        let Some(group) = self.groups.get_mut(&handle) else { return };
+        self.drivers.remove(&(group.driver, handle));
+        (group.driver, group.stage) = (0, Stage::Dropped);
+        self.dropped.insert(handle);
+    }
+
+    /// The resources that are dropped, and not released.
+    pub(crate) fn dropped(&self) -> impl Iterator<Item = &Group> {
+        self.dropped.iter().filter_map(|it| self.groups.get(it))
+    }
+
+    /// The application draws with a resource. Answers it, and what it was drawn with before.
+    pub(crate) fn draw(&mut self, handle: usize) -> Option<(usize, Option<u64>)> {
+        let group = self.groups.get_mut(&handle)?;
+        self.drawn.insert(handle);
+        Some((handle, group.drawn.replace(self.submissions)))
+    }
+
+    /// A surface was drawn to that a display may show.
+    pub(crate) fn write(&mut self, handle: usize, index: u32) {
+        let Some(group) = self.groups.get_mut(&handle) else { return };
+        group.written.insert(index);
+        self.written.insert(handle);
+    }
+
+    /// The resources with surfaces that were drawn to since work was last submitted.
+    pub(crate) fn written(&self) -> impl Iterator<Item = &Group> {
+        self.written.iter().filter_map(|it| self.groups.get(it))
+    }
+
+    /// Notes a resource that the driver is to hear of.
+    pub(crate) fn keep(&mut self, handle: usize, group: Group) {
+        for memory in group.system.iter().filter(|it| !it.is_empty()) {
+            self.system.insert(memory.as_ptr().addr(), handle);
+        }
+        self.groups.insert(handle, group);
+    }
+
+    /// Takes a resource out of the books.
+    pub(crate) fn strike(&mut self, handle: usize) {
+        let Some(group) = self.groups.remove(&handle) else { return };
+        for memory in &group.system {
+            self.system.remove(&memory.as_ptr().addr());
+        }
+        self.drivers.remove(&(group.driver, handle));
+        for all in [&mut self.drawn, &mut self.written, &mut self.dropped] {
+            all.remove(&handle);
+        }
+    }
+
+    /// Memory of the application that a driver sees, if so many bytes are there.
+    pub(crate) fn system(&mut self, address: usize, length: usize) -> Option<&mut [u8]> {
+        let (start, handle) = self.system.range(..=address).next_back()?;
+        let (start, group) = (*start, self.groups.get_mut(handle)?);
+        let memory = group.system.iter_mut().find(|it| it.as_ptr().addr() == start)?;
+        memory.get_mut(address - start..)?.get_mut(..length)
     }
 
     /// Notes allocations of a resource, or of none.
@@ -168,6 +250,10 @@ impl Ledger {
         }
         if let Some(it) = group.and_then(|it| self.groups.get_mut(&it)) {
             it.members.extend(list);
+            // One that was released and is made anew is to be released again.
+            if it.stage == Stage::Released {
+                it.stage = Stage::Live;
+            }
         }
     }
 
@@ -246,6 +332,8 @@ impl Ledger {
         let members = std::mem::take(&mut group.members);
         let over = group.stage == Stage::Dropped;
         (group.stage, group.kernel) = (Stage::Released, 0);
+        // What is allocated for it from now on has nothing to do with what was.
+        (group.listed, group.said) = (0, Vec::new());
         for member in members {
             self.pieces.remove(&member);
         }
@@ -257,14 +345,19 @@ impl Ledger {
 
     /// A resource is over.
     pub(crate) fn forget(&mut self, handle: usize) {
-        self.groups.remove(&handle);
+        self.strike(handle);
         remember(&mut self.released, handle);
     }
 
     /// Work was submitted: what was written before is out.
     pub(crate) fn submit(&mut self) {
         self.submissions += 1;
-        self.groups.values_mut().for_each(|it| it.written.clear());
+        self.drawn.clear();
+        for handle in std::mem::take(&mut self.written) {
+            if let Some(group) = self.groups.get_mut(&handle) {
+                group.written.clear();
+            }
+        }
         for it in std::mem::take(&mut self.leaving) {
             remember(&mut self.retired, it);
         }
@@ -298,7 +391,8 @@ impl Ledger {
     /// Whether something was drawn since work was last submitted, by the GPU.
     pub(crate) fn has_drawn(&self) -> bool {
         let now = Some(self.submissions);
-        self.groups.values().any(|it| it.drawn == now && !it.members.is_empty())
+        let mut drawn = self.drawn.iter().filter_map(|it| self.groups.get(it));
+        drawn.any(|it| it.drawn == now && !it.members.is_empty())
     }
 
     /// Whether a handle meant a resource that is over.
@@ -378,6 +472,36 @@ mod tests {
         assert_eq!(left, [0x100]);
         assert_eq!((ledger.groups[&16].listed, ledger.groups[&16].members.len()), (1, 0));
         assert_eq!((ledger.groups[&32].listed, ledger.groups[&32].members.len()), (0, 1));
+    }
+
+    #[test]
+    fn what_is_found_by_index_is_what_the_resources_say() {
+        let mut ledger = Ledger::default();
+        let system = vec![vec![0; 8].into_boxed_slice()];
+        let address = system[0].as_ptr().addr();
+        ledger.keep(16, Group { system, ..group(1, 0, None) });
+        ledger.keep(32, group(2, 0, None));
+        for handle in [16, 32] {
+            ledger.name(handle, 7);
+            ledger.add(Some(handle), [0x40 * u32::from(handle == 16) + 0x40].into_iter());
+        }
+        assert_eq!((ledger.by_driver(7), ledger.by_driver(0)), (Some(16), None));
+        assert_eq!((ledger.draw(32), ledger.draw(8)), (Some((32, None)), None));
+        ledger.write(32, 0);
+        assert!(ledger.has_drawn() && ledger.written().count() == 1);
+        assert!(ledger.system(address + 4, 4).is_some() && ledger.system(address + 4, 5).is_none());
+        ledger.let_go(16);
+        assert_eq!((ledger.by_driver(7), ledger.dropped().count()), (Some(32), 1));
+        ledger.submit();
+        assert!(!ledger.has_drawn() && ledger.written().count() == 0);
+        assert!(ledger.groups[&32].written.is_empty());
+        assert!(ledger.release(16), "it was dropped before");
+        assert!(ledger.system(address, 1).is_none() && ledger.dropped().count() == 0);
+        ledger.release(32);
+        ledger.add(Some(32), [0x80].into_iter());
+        assert_eq!(ledger.groups[&32].stage, Stage::Live, "it is made anew");
+        ledger.strike(32);
+        assert_eq!(ledger.by_driver(7), None);
     }
 
     #[test]

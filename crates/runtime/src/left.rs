@@ -1,7 +1,7 @@
 //! What a driver owes when its device goes.
 
 use crate::device::Inner;
-use crate::ledger::{Group, Ledger, Stage};
+use crate::ledger::{Group, Ledger};
 use flight::RuleId;
 
 impl Inner {
@@ -26,8 +26,7 @@ impl Inner {
     /// Judges what is left of shared resources that are dropped, after a flush: others wait for it.
     pub(crate) fn judge_flushed(&self, name: &'static str) {
         let ledger = self.ledger();
-        let dropped = |it: &&Group| it.stage == Stage::Dropped && it.is_shared();
-        let left = ledger.groups.values().find(dropped);
+        let left = ledger.dropped().find(|it| it.is_shared());
         let broken = left.map(|it| {
             let about = it.subject;
             format!("{about} is shared and was dropped, and a flush has not freed it")

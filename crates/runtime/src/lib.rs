@@ -29,6 +29,7 @@ mod refusing;
 mod resource;
 mod result;
 mod same;
+mod shown;
 mod surfaces;
 mod umd;
 
@@ -38,5 +39,6 @@ pub use entry::{CALLBACKS, CallbackLine, FUNCTIONS, FunctionLine};
 pub use library::NotLoaded;
 pub use lock::{LockOrder, Mapped};
 pub use result::result as result_of;
+pub use shown::{read_shown, write_shown};
 pub use surfaces::{Rect, Resource, Surface, Surfaces};
 pub use umd::Umd;

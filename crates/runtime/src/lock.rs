@@ -4,6 +4,7 @@
 use crate::device::Device;
 use crate::draw::checked;
 use crate::result;
+use crate::shown;
 use crate::surfaces::{Resource, Surface};
 use abi::hresult::{D3DDDIERR_WASSTILLDRAWING, E_INVALIDARG, succeeded};
 use abi::umd::{
@@ -37,6 +38,8 @@ pub struct Mapped {
     /// The surface.
     pub surface: Surface,
     cookie: usize,
+    /// The device whose driver showed it, if that is one whose pointers are believed.
+    believed: Option<usize>,
 }
 
 /// A piece of memory, as the system's calls have it.
@@ -44,8 +47,8 @@ fn part(address: *mut u8, length: usize) -> libc::iovec {
     libc::iovec { iov_base: address.cast(), iov_len: length }
 }
 
-/// This process. A bad driver may have taken away what it showed: so the system copies, and an
-/// application that looks too late sees nothing.
+/// This process. A driver in another language may show memory of its own, and a bad one may have
+/// taken it away: so the system copies, and an application that looks too late sees nothing.
 fn process() -> libc::pid_t {
     std::process::id().cast_signed()
 }
@@ -56,6 +59,10 @@ impl Mapped {
         let line = self.surface.width as usize * 4;
         let mut bytes = vec![0; self.surface.bytes()];
         for (row, to) in bytes.chunks_exact_mut(line.max(1)).enumerate() {
+            if let Some(device) = self.believed {
+                shown::read_of(device, self.line(row).addr(), to);
+                continue;
+            }
             let (here, there) = (part(to.as_mut_ptr(), line), part(self.line(row), line));
             // SAFETY: The system copies into `to`, which is that long; what cannot be read is not.
             unsafe {
@@ -72,6 +79,10 @@ impl Mapped {
             return; // It has no bytes.
         }
         for (row, from) in bytes.chunks(line).take(self.surface.height as usize).enumerate() {
+            if let Some(device) = self.believed {
+                shown::write_of(device, self.line(row).addr(), from);
+                continue;
+            }
             let here = part(from.as_ptr().cast_mut(), from.len());
             let there = part(self.line(row), from.len());
             // SAFETY: The system copies out of `from`; the surface is the application's to write
@@ -84,11 +95,17 @@ impl Mapped {
 
     fn line(&self, row: usize) -> *mut u8 {
         let start = ptr::with_exposed_provenance_mut::<u8>(self.address);
-        start.wrapping_add(row * self.pitch as usize)
+        start.wrapping_add(row.wrapping_mul(self.pitch as usize))
     }
 }
 
 impl Device {
+    /// Its handle, if its driver is part of this program: such a driver has no memory to show but
+    /// what the runtime shows it, and an address that is not of that is not followed.
+    fn believed(&self) -> Option<usize> {
+        self.0.adapter.umd.trusted.then_some(self.0.handle)
+    }
+
     fn surface(&self, resource: Resource, index: u32) -> Option<Surface> {
         let ledger = self.0.ledger();
         let group = ledger.groups.get(&resource.0)?;
@@ -141,8 +158,12 @@ impl Device {
         self.judge_index(NAME, (resource, index), answer);
         let waits = answer == D3DDDIERR_WASSTILLDRAWING && order.do_not_wait;
         let removed = inside.hands_on_removal(answer);
-        let broken = (locked > 0 && !succeeded(answer) && !waits && !removed).then(|| {
-            format!("the surface is locked, and a second lock answers {}", result::name(answer))
+        let dark = succeeded(answer) && args.pSurfData.is_null();
+        let failed = (!succeeded(answer) && !waits && !removed) || dark;
+        let broken = (locked > 0 && failed).then(|| {
+            let dark = if dark { ", and shows nothing" } else { "" };
+            let answer = result::name(answer);
+            format!("the surface is locked, and a second lock answers {answer}{dark}")
         });
         self.0.judge(RuleId::UMD_LOCK_001, NAME, broken);
         let odd = answer == D3DDDIERR_WASSTILLDRAWING && !order.do_not_wait;
@@ -153,12 +174,14 @@ impl Device {
         self.0.judge(RuleId::UMD_LOCK_008, NAME, broken);
         checked(answer)?;
         let surface = self.surface(resource, index).ok_or(E_INVALIDARG)?;
+        // No rule is about a first lock that succeeds and shows nothing: nobody is named, and an
+        // application that could not use it is answered so.
         if args.pSurfData.is_null() {
             return Err(E_INVALIDARG);
         }
         self.note_lock(resource, index, true);
         let address = args.pSurfData.expose_provenance();
-        Ok(Mapped { address, pitch: args.Pitch, surface, cookie: 0 })
+        Ok(Mapped { address, pitch: args.Pitch, surface, cookie: 0, believed: self.believed() })
     }
 
     /// Ends a lock of a surface (`Unlock`).
@@ -234,7 +257,7 @@ impl Device {
         }
         self.note_lock(resource, index, true);
         let (address, cookie) = (args.pSurfData.expose_provenance(), args.hCookie.addr());
-        Ok(Mapped { address, pitch: args.Pitch, surface, cookie })
+        Ok(Mapped { address, pitch: args.Pitch, surface, cookie, believed: self.believed() })
     }
 
     /// Ends such a lock (`UnlockAsync`).

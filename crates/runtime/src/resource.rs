@@ -72,10 +72,10 @@ impl Device {
             drawn: None,
             system,
         };
-        self.0.ledger().groups.insert(handle, group);
+        self.0.ledger().keep(handle, group);
         let name = if wanted.flags2 == 0 { "pfnCreateResource" } else { "pfnCreateResource2" };
         let inside = self.0.enter(at, (name, Some(handle))).inspect_err(|_| {
-            self.0.ledger().groups.remove(&handle); // The driver has not heard of it.
+            self.0.ledger().strike(handle); // The driver has not heard of it.
         })?;
         let (answer, driver) = ask_for(at, &inside, handle, wanted, &list);
         let failed = inside.failed();
@@ -107,10 +107,11 @@ impl Device {
             });
             inner.judge(RuleId::UMD_RES_010, name, broken);
             // No destroy follows: what the driver has left of it, it has left for ever.
-            let left = ledger.groups.get_mut(&handle).filter(|it| it.kernel != 0);
-            match left {
-                Some(group) => group.stage = Stage::Dropped,
-                None => ledger.forget(handle),
+            let left = ledger.groups.get(&handle).is_some_and(|it| it.kernel != 0);
+            if left {
+                ledger.let_go(handle);
+            } else {
+                ledger.forget(handle);
             }
             return Err(answer);
         }
@@ -120,14 +121,16 @@ impl Device {
             let twin = ledger.by_driver(driver);
             if driver == handle {
                 Some("hResource is the runtime's handle still".to_owned())
+            } else if driver == 0 {
+                Some("hResource is NULL".to_owned())
             } else {
                 twin.map(|_| "hResource is the driver's handle of another resource".to_owned())
             }
         };
         inner.judge(RuleId::UMD_RES_001, "pfnCreateResource.hResource", broken);
         let mut ledger = inner.ledger();
-        let Some(group) = ledger.groups.get_mut(&handle) else { return Err(E_INVALIDARG) };
-        (group.driver, group.stage) = (driver, Stage::Live);
+        ledger.name(handle, driver);
+        let Some(group) = ledger.groups.get(&handle) else { return Err(E_INVALIDARG) };
         let (count, shared) = (group.surfaces.list.len(), group.surfaces.is(Flags::SharedResource));
         let made = What::SurfacesCreated {
             device: inner.subject,
@@ -204,7 +207,7 @@ impl Device {
         };
         {
             let mut ledger = inner.ledger();
-            ledger.groups.insert(handle, group);
+            ledger.keep(handle, group);
             ledger.add(Some(handle), shared.allocations.iter().copied());
         }
         let (mut private, mut place) = (shared.private, 0);
@@ -318,7 +321,7 @@ impl Device {
         }
         // The driver's handle means nothing from here on: it may give it again.
         let dead = group.driver;
-        (group.stage, group.driver) = (Stage::Dropped, 0);
+        ledger.let_go(resource.0);
         // One in the application's memory has nothing that the driver could release.
         let over = bare;
         inner.log().emit(about, What::SurfacesDropped { released });

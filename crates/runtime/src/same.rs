@@ -1,5 +1,6 @@
 //! What is asked for alike is made alike; and what is refused is handed on.
 
+use crate::adapter::Shared;
 use crate::device::Device;
 use crate::ledger::Described;
 use crate::result;
@@ -35,18 +36,30 @@ pub(crate) fn reserved(wanted: &Surfaces, args: &mut D3DDDIARG_CREATERESOURCE2) 
 
 impl Device {
     /// Judges what a driver said of a resource against what it said of others like it.
+    ///
+    /// Private data is the driver's: it may say what is different each time, a number or a time.
+    /// So bytes are compared only once the driver was seen to say the same of the same twice. How
+    /// many allocations a shared resource has is compared always.
     pub(crate) fn judge_alike(&self, handle: usize) {
         const NAME: &str = "pfnCreateResource";
         let ledger = &mut *self.0.ledger();
         let Some(group) = ledger.groups.get(&handle) else { return };
         let (about, noise, said) = (group.subject, group.surfaces.noise, group.said.clone());
         let (asked, shared) = (group.surfaces.to_bytes(), group.is_shared());
-        let now = Described { noise, said };
-        let before = ledger.described.entry(asked.clone()).or_insert_with(|| now.clone());
-        let broken = differ(&now.said, &before.said).map(|it| {
+        let (first, mut again) = (Described { noise, said: said.clone(), steady: None }, true);
+        let before = ledger.described.entry(asked.clone()).or_insert_with(|| {
+            again = false;
+            first
+        });
+        let differs = differ(&said, &before.said);
+        if again && before.noise == noise {
+            before.steady = Some(before.steady.unwrap_or(true) && differs.is_none());
+        }
+        let steady = before.steady == Some(true);
+        let broken = differs.map(|it| {
             format!("{about} is as another but for members that mean nothing, and differs: {it}")
         });
-        if before.noise != noise {
+        if before.noise != noise && steady {
             self.0.judge(RuleId::UMD_RES_008, NAME, broken);
         }
         if !shared {
@@ -54,12 +67,24 @@ impl Device {
         }
         let all = &self.0.adapter.run.shared;
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = all.entry(asked).or_insert_with(|| now.said.clone()).clone();
+        let (device, mut again) = (self.0.handle, true);
+        let before = all.entry(asked).or_insert_with(|| {
+            again = false;
+            Shared { device, said: said.clone(), steady: None }
+        });
+        let differs = differ(&said, &before.said);
+        if again && before.device == device {
+            before.steady = Some(before.steady.unwrap_or(true) && differs.is_none());
+        }
+        let counted = said.len() != before.said.len();
+        let judged = counted || before.steady == Some(true);
         drop(all);
-        let broken = differ(&now.said, &before).map(|it| {
+        let broken = differs.map(|it| {
             format!("{about} is shared, another was asked for alike, and it differs: {it}")
         });
-        self.0.judge(RuleId::UMD_RES_005, NAME, broken);
+        if judged {
+            self.0.judge(RuleId::UMD_RES_005, NAME, broken);
+        }
     }
 
     /// A resource in the application's memory needs none of the kernel's.

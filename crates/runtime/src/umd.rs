@@ -26,7 +26,8 @@ impl Umd {
     ///
     /// The entry point does what `OpenAdapter` does: it fills the tables it is given with
     /// functions that stay as long as this program, and every pointer it or they call back with
-    /// is good for what its structure says.
+    /// is good for what its structure says. What it shows of a surface is what the runtime has
+    /// shown it: other memory the application does not see.
     pub const unsafe fn of(entry: PFND3DDDI_OPENADAPTER) -> Self {
         Self { entry, trusted: true, counts: None, _library: None }
     }

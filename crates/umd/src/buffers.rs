@@ -1,7 +1,7 @@
 //! The buffers of a context of WDDM 1.x: commands, the list of what they use, and where addresses
 //! are in them.
 
-use crate::memory::Memory;
+use crate::memory::{Host, Memory};
 use abi::D3DKMT_HANDLE;
 use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_PATCHLOCATIONLIST};
 use core::ffi::c_void;
@@ -20,6 +20,7 @@ pub struct Buffers {
 
 impl Buffers {
     pub(crate) fn new(
+        host: Host,
         commands: (*mut c_void, u32),
         list: (*mut D3DDDI_ALLOCATIONLIST, u32),
         patches: (*mut D3DDDI_PATCHLOCATIONLIST, u32),
@@ -30,10 +31,10 @@ impl Buffers {
             entries(patches.1, size_of::<D3DDDI_PATCHLOCATIONLIST>()),
         );
         Self {
-            commands: Memory::new(commands.0.expose_provenance(), commands.1 as usize),
-            list: Memory::new(list.0.expose_provenance(), lists),
-            patches: Memory::new(patches.0.expose_provenance(), patched),
-            counts: (commands.1, list.1, patches.1),
+            commands: Memory::new(host, commands.0.expose_provenance(), commands.1 as usize),
+            list: Memory::new(host, list.0.expose_provenance(), lists),
+            patches: Memory::new(host, patches.0.expose_provenance(), patched),
+            counts: if commands.0.is_null() { (0, 0, 0) } else { (commands.1, list.1, patches.1) },
         }
     }
 
@@ -71,10 +72,6 @@ impl Buffers {
     pub fn patch(&self, index: u32, entry: u32, offset: u32, place: u32) -> bool {
         let words = [entry, 0, 0, offset, place, place];
         put(&self.patches, index, size_of::<D3DDDI_PATCHLOCATIONLIST>(), &words)
-    }
-
-    pub(crate) fn parts(&self) -> (&Memory, &Memory, &Memory) {
-        (&self.commands, &self.list, &self.patches)
     }
 }
 

@@ -15,6 +15,7 @@ pub use sync::Fence;
 pub use work::Render;
 
 use crate::answer::{Answer, answered};
+use crate::memory::{Host, Memory};
 use crate::table::copied;
 use abi::hresult::E_NOTIMPL;
 use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS, D3DDDICB_QUERYADAPTERINFO};
@@ -37,6 +38,7 @@ struct Kept {
     /// `hDevice`, as the runtime calls it.
     device: usize,
     table: D3DDDI_DEVICECALLBACKS,
+    host: Host,
 }
 
 impl Callbacks {
@@ -50,15 +52,21 @@ impl Callbacks {
         device: HANDLE,
         table: *const D3DDDI_DEVICECALLBACKS,
         version: u32,
+        host: Host,
     ) -> Option<Self> {
         let length = crate::table::callbacks_length(version);
         // SAFETY: The caller's contract.
         let table = unsafe { copied(table, length, D3DDDI_DEVICECALLBACKS::ZERO) }?;
-        Some(Self { kept: Arc::new(Kept { device: device.expose_provenance(), table }) })
+        Some(Self { kept: Arc::new(Kept { device: device.expose_provenance(), table, host }) })
     }
 
     fn table(&self) -> &D3DDDI_DEVICECALLBACKS {
         &self.kept.table
+    }
+
+    /// Memory that the runtime says is at an address.
+    fn memory<T>(&self, address: *const T, length: usize) -> Memory {
+        Memory::new(self.kept.host, address.expose_provenance(), length)
     }
 
     /// Calls a function that answers in its structure. What that points to is borrowed by the

@@ -15,7 +15,7 @@ pub use adapter::open_adapter;
 
 use crate::answer::Answer;
 use crate::driver::UserDevice;
-use crate::memory::Memory;
+use crate::memory::{Host, Memory};
 use crate::order::{Area, Resource, RuntimeResource};
 use abi::hresult::{E_FAIL, E_INVALIDARG};
 use abi::{HANDLE, RECT};
@@ -57,6 +57,7 @@ struct Device {
 
 struct Inside {
     device: Box<dyn UserDevice>,
+    host: Host,
     /// The driver's numbers, by the handles that the runtime has: the addresses of the boxes.
     resources: BTreeMap<usize, Box<Named>>,
 }
@@ -135,13 +136,18 @@ unsafe fn write<T>(to: *mut T, answer: T) {
 }
 
 /// Memory of the runtime's that a surface is in. Its size is how far its rows go.
-fn surface_memory(address: HANDLE, rows: (u32, u32), slices: (u32, u32)) -> Option<Memory> {
+fn surface_memory(
+    host: Host,
+    address: HANDLE,
+    rows: (u32, u32),
+    slices: (u32, u32),
+) -> Option<Memory> {
     let one = (rows.0 as usize).saturating_mul(rows.1 as usize);
     let all = match slices {
         (0 | 1, _) => one,
         (depth, pitch) => one.max(pitch as usize).saturating_mul(depth as usize),
     };
-    (!address.is_null()).then(|| Memory::new(address.expose_provenance(), all))
+    (!address.is_null()).then(|| Memory::new(host, address.expose_provenance(), all))
 }
 
 fn area(rect: RECT) -> Area {

@@ -15,6 +15,8 @@
 //! 3. No lock is held while the runtime is called but that of the device.
 //! 4. A panic of the driver passes through unchanged, for the runtime to catch.
 //! 5. A function that the runtime does not offer is answered `E_NOTIMPL`.
+//! 6. Memory that a driver is shown is touched by its host ([`Shown`]), which knows what is shown
+//!    now: a driver that looks too far, or too late, is answered that it cannot.
 
 mod answer;
 mod buffers;
@@ -33,7 +35,7 @@ pub use callbacks::{
 };
 pub use driver::{UserAdapter, UserDevice, UserDriver};
 pub use entry::{live, open_adapter};
-pub use memory::Memory;
+pub use memory::{Memory, Shown};
 pub use order::{
     Area, AsyncLock, AsyncLocked, Blt, ColorFill, Lock, Locked, NewDevice, NewResource,
     OpenAdapter, OpenedAllocation, OpenedResource, Rename, Residency, Resource, RuntimeContext,

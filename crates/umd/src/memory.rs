@@ -1,22 +1,52 @@
 //! Memory of somebody else's that a driver may look at.
-#![expect(unsafe_code, reason = "the memory is the runtime's")]
 
-use core::ptr;
+/// What a runtime shows to its drivers, for whoever is to touch it.
+///
+/// A driver names addresses and lengths as it likes, also after an unlock. So the host of the
+/// driver, who knows what is shown now, does the copying: bytes that are not shown are not touched.
+pub trait Shown: 'static {
+    /// Copies bytes out, if all of them are shown now.
+    fn read(address: usize, bytes: &mut [u8]) -> bool;
+
+    /// Copies bytes in, if all of them are shown now.
+    fn write(address: usize, bytes: &[u8]) -> bool;
+}
+
+/// The functions of a [`Shown`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Host {
+    read: fn(usize, &mut [u8]) -> bool,
+    write: fn(usize, &[u8]) -> bool,
+}
+
+impl Host {
+    pub(crate) fn of<S: Shown>() -> Self {
+        Self { read: S::read, write: S::write }
+    }
+}
 
 /// Bytes at an address: what is locked, or the runtime's own memory of a surface.
 ///
-/// Only the doors make one, and they know that it is there: for as long as the runtime says, that
-/// is until the unlock, or until the resource is destroyed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// It is a name: when the runtime shows them no more, which is from the unlock on, or when the
+/// resource is destroyed, nothing is read or written.
+#[derive(Clone, Copy, Debug)]
 pub struct Memory {
     address: usize,
     length: usize,
+    host: Host,
 }
 
+impl PartialEq for Memory {
+    fn eq(&self, other: &Self) -> bool {
+        (self.address, self.length) == (other.address, other.length)
+    }
+}
+
+impl Eq for Memory {}
+
 impl Memory {
-    /// Memory that somebody vouches for. See the type.
-    pub(crate) fn new(address: usize, length: usize) -> Self {
-        Self { address, length: if address == 0 { 0 } else { length } }
+    pub(crate) fn new(host: Host, address: usize, length: usize) -> Self {
+        Self { address, length: if address == 0 { 0 } else { length }, host }
     }
 
     /// Where it is, for whoever wants to hand it on.
@@ -34,53 +64,72 @@ impl Memory {
         self.length == 0
     }
 
-    /// Copies bytes out; whether they are inside.
+    /// Copies bytes out; whether they are inside, and shown.
     #[must_use]
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> bool {
-        let Some(from) = self.at(offset, bytes.len()) else { return false };
-        // SAFETY: `at` says that so many bytes are inside, and the doors that they are there. Who
-        // writes them at the same time gets what an application of Windows would.
-        unsafe { ptr::copy(from, bytes.as_mut_ptr(), bytes.len()) };
-        true
+        let from = self.at(offset, bytes.len());
+        from.is_some_and(|from| bytes.is_empty() || (self.host.read)(from, bytes))
     }
 
-    /// Copies bytes in; whether they fit.
+    /// Copies bytes in; whether they fit, and are shown.
     #[must_use]
     pub fn write(&self, offset: usize, bytes: &[u8]) -> bool {
-        let Some(to) = self.at(offset, bytes.len()) else { return false };
-        // SAFETY: As in `read`; and no reference of Rust's leads there.
-        unsafe { ptr::copy(bytes.as_ptr(), to, bytes.len()) };
-        true
+        let to = self.at(offset, bytes.len());
+        to.is_some_and(|to| bytes.is_empty() || (self.host.write)(to, bytes))
     }
 
     /// A number of eight bytes that others write at any time: a fence's value.
     pub fn value(&self) -> Option<u64> {
-        let from = ptr::with_exposed_provenance::<u64>(self.address);
-        let inside = self.length >= size_of::<u64>() && from.is_aligned();
-        // SAFETY: As in `read`; it is looked at once.
-        inside.then(|| unsafe { from.read_volatile() })
+        let mut bytes = [0; size_of::<u64>()];
+        self.read(0, &mut bytes).then(|| u64::from_ne_bytes(bytes))
     }
 
-    fn at(&self, offset: usize, length: usize) -> Option<*mut u8> {
+    fn at(&self, offset: usize, length: usize) -> Option<usize> {
         let inside = offset.checked_add(length).is_some_and(|end| end <= self.length);
-        inside.then(|| ptr::with_exposed_provenance_mut::<u8>(self.address).wrapping_add(offset))
+        self.address.checked_add(offset).filter(|_| inside)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
+
+    /// What is shown at 0x1000, if anything is.
+    static SHOWN: Mutex<Option<[u8; 4]>> = Mutex::new(Some([1, 2, 3, 4]));
+
+    struct Four;
+
+    impl Shown for Four {
+        fn read(address: usize, bytes: &mut [u8]) -> bool {
+            let shown = SHOWN.lock().unwrap();
+            let from = shown.as_ref().and_then(|it| it.get(address - 0x1000..)?.get(..bytes.len()));
+            from.map(|it| bytes.copy_from_slice(it)).is_some()
+        }
+
+        fn write(address: usize, bytes: &[u8]) -> bool {
+            let mut shown = SHOWN.lock().unwrap();
+            let to = shown
+                .as_mut()
+                .and_then(|it| it.get_mut(address - 0x1000..)?.get_mut(..bytes.len()));
+            to.map(|it| it.copy_from_slice(bytes)).is_some()
+        }
+    }
 
     #[test]
-    fn only_what_is_inside_is_touched() {
-        let mut bytes = [1_u8, 2, 3, 4];
-        let memory = Memory::new(bytes.as_mut_ptr().expose_provenance(), 3);
+    fn only_what_is_inside_and_shown_is_touched() {
+        let host = Host::of::<Four>();
+        let memory = Memory::new(host, 0x1000, 3);
         let mut seen = [0; 2];
         assert!(memory.read(1, &mut seen));
         assert_eq!(seen, [2, 3]);
         assert!(memory.write(0, &[7]) && memory.write(3, &[]));
         assert!(!memory.write(2, &[8, 8]) && !memory.read(usize::MAX, &mut seen));
-        assert_eq!((bytes, memory.value()), ([7, 2, 3, 4], None));
-        assert!(Memory::new(0, 8).is_empty());
+        assert_eq!((*SHOWN.lock().unwrap(), memory.value()), (Some([7, 2, 3, 4]), None));
+        assert!(Memory::new(host, 0, 8).is_empty());
+        let large = Memory::new(host, 0x1000, 0x1000);
+        assert!(!large.write(3, &[8, 8]), "its length is what somebody said");
+        *SHOWN.lock().unwrap() = None;
+        assert!(!memory.read(0, &mut seen) && !memory.write(0, &[1]), "it is shown no more");
     }
 }

@@ -16,13 +16,26 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
 use umd::{
     AdapterCallbacks, Answer, Callbacks, Lock, Locked, NewDevice, NewResource, OpenAdapter,
-    Release, Residency, Resource, RuntimeResource, UserAdapter, UserDevice, UserDriver,
+    Release, Residency, Resource, RuntimeResource, Shown, UserAdapter, UserDevice, UserDriver,
     open_adapter,
 };
 
 static FREED: AtomicU32 = AtomicU32::new(0);
 
 struct Tiny;
+
+/// Nothing is shown.
+struct Dark;
+
+impl Shown for Dark {
+    fn read(_: usize, _: &mut [u8]) -> bool {
+        false
+    }
+
+    fn write(_: usize, _: &[u8]) -> bool {
+        false
+    }
+}
 
 impl UserDriver for Tiny {
     fn open(order: &OpenAdapter, callbacks: AdapterCallbacks) -> Answer<Box<dyn UserAdapter>> {
@@ -107,7 +120,7 @@ fn open(version: u32) -> Flown {
         ..D3DDDIARG_OPENADAPTER::ZERO
     };
     // SAFETY: Everything lives here.
-    assert_eq!(unsafe { open_adapter::<Tiny>(&raw mut args) }, S_OK);
+    assert_eq!(unsafe { open_adapter::<Tiny, Dark>(&raw mut args) }, S_OK);
     let adapter = args.hAdapter;
     let (device, functions) = create(adapter, &of, version);
     Flown { adapter, of, device, functions }
@@ -195,10 +208,10 @@ fn null_is_answered() {
     let flown = open(D3D_UMD_INTERFACE_VERSION_WDDM2_0);
     let (null, functions) = (ptr::null_mut(), flown.functions);
     // SAFETY: All of it is NULL, here and below.
-    assert_eq!(unsafe { open_adapter::<Tiny>(ptr::null_mut()) }, E_INVALIDARG);
+    assert_eq!(unsafe { open_adapter::<Tiny, Dark>(ptr::null_mut()) }, E_INVALIDARG);
     let mut bare = D3DDDIARG_OPENADAPTER::ZERO;
     // SAFETY: As above.
-    assert_eq!(unsafe { open_adapter::<Tiny>(&raw mut bare) }, E_INVALIDARG);
+    assert_eq!(unsafe { open_adapter::<Tiny, Dark>(&raw mut bare) }, E_INVALIDARG);
     // SAFETY: As above.
     assert_eq!(unsafe { flown.of.pfnCloseAdapter.unwrap()(null) }, E_INVALIDARG);
     // SAFETY: As above.

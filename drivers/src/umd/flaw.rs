@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "vouches for the entry points of this crate")]
 
 use super::soft::Soft;
+use crate::native::Sight;
 use abi::umd::PFND3DDDI_OPENADAPTER;
 use runtime::Umd;
 use umd::open_adapter;
@@ -25,7 +26,7 @@ macro_rules! flaws {
             /// `OpenAdapter` of the driver that does it.
             pub fn entry(self) -> PFND3DDDI_OPENADAPTER {
                 match self {
-                    $(Self::$flaw => open_adapter::<Soft<{ Flaw::$flaw as u8 }>>,)+
+                    $(Self::$flaw => open_adapter::<Soft<{ Flaw::$flaw as u8 }>, Sight>,)+
                 }
             }
         }

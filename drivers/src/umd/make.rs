@@ -100,7 +100,7 @@ impl SoftDevice {
         let source = if primary { order.source } else { 0 };
         let more = match self.flaw {
             Flaw::ReadsReserved if order.fvf != 0 => PAGE,
-            Flaw::SharesDifferently if group.shared => PAGE * self.next,
+            Flaw::SharesDifferently if group.shared && !self.groups.is_empty() => PAGE,
             _ => 0,
         };
         let allocation = |it: &Shape| {

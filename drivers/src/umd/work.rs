@@ -129,6 +129,9 @@ impl SoftDevice {
         if let Some(pending) = pending {
             if self.flaw != Flaw::WaitsAhead {
                 self.submit()?;
+            } else if let Some(fence) = self.fence {
+                // Behind what it has sent, it thinks: what it has not sent is caught, too.
+                self.callbacks.wait_from_gpu(self.context, &[(fence.object, self.sent)])?;
             }
             self.callbacks.wait_from_gpu(self.context, &[pending])?;
         }

@@ -24,13 +24,6 @@ static HRESULT render(Device *device)
         .CommandLength = batch->length,
         .NumAllocations = batch->list_length,
         .NumPatchLocations = batch->patches_length,
-        /* Whoever answers nothing leaves us these. */
-        .pNewCommandBuffer = batch->commands,
-        .NewCommandBufferSize = batch->size,
-        .pNewAllocationList = batch->list,
-        .NewAllocationListSize = batch->list_size,
-        .pNewPatchLocationList = batch->patches,
-        .NewPatchLocationListSize = batch->patches_size,
         .hContext = device->context,
     };
     HRESULT result = device->call.pfnRenderCb(device->runtime, &args);

@@ -47,15 +47,22 @@ static HRESULT see(Device *device, Resource *resource, Surface *surface, D3DDDIC
 static HRESULT unsee(Device *device, Surface *surface)
 {
     D3DDDICB_UNLOCK args = {.NumAllocations = 1, .phAllocations = &surface->seen_of};
-    surface->seen = NULL;
-    return device->call.pfnUnlockCb(device->runtime, &args);
+    HRESULT result = device->call.pfnUnlockCb(device->runtime, &args);
+    if (SUCCEEDED(result)) { /* Otherwise it is locked still. */
+        surface->seen = NULL;
+    }
+    return result;
 }
 
+/* The last of the locks of LockAsync. */
 static HRESULT unsee_async(Device *device, Surface *surface)
 {
-    D3DDDICB_UNLOCK args = {.NumAllocations = 1, .phAllocations = &surface->async};
+    D3DDDICB_UNLOCK args = {
+        .NumAllocations = 1,
+        .phAllocations = &surface->async[surface->asyncs - 1],
+    };
     HRESULT result = device->call.pfnUnlockCb(device->runtime, &args);
-    surface->async = 0;
+    surface->asyncs -= SUCCEEDED(result) ? 1 : 0;
     return result;
 }
 
@@ -63,7 +70,7 @@ static HRESULT unsee_async(Device *device, Surface *surface)
 static HRESULT borrow(Device *device, Resource *resource, Surface *surface, uint8_t **bytes)
 {
     HRESULT result = S_OK;
-    if (surface->system == NULL && surface->locks == 0) {
+    if (surface->system == NULL && surface->seen == NULL) {
         result = see(device, resource, surface, (D3DDDICB_LOCKFLAGS){.Value = 0});
     }
     *bytes = surface->system != NULL ? surface->system : surface->seen;
@@ -139,12 +146,15 @@ static HRESULT APIENTRY lock_async(HANDLE handle, D3DDDIARG_LOCKASYNC *args)
     if (surface->system != NULL) {
         return S_OK;
     }
+    if (surface->asyncs == MOST_ASYNC) {
+        return E_OUTOFMEMORY;
+    }
     D3DDDICB_LOCK lock = {.hAllocation = surface->newest, .Flags = {.LockEntire = 1}};
     lock.Flags.Discard = args->Flags.Discard && !resource->shared && device->way == LISTED;
     lock.Flags.NoExistingReference = lock.Flags.Discard && args->Flags.NoExistingReferences;
     HRESULT result = device->call.pfnLockCb(device->runtime, &lock);
     if (SUCCEEDED(result)) {
-        surface->newest = surface->async = lock.hAllocation;
+        surface->newest = surface->async[surface->asyncs++] = lock.hAllocation;
         args->pSurfData = lock.pData;
         args->hCookie = (HANDLE)(uintptr_t)lock.hAllocation;
     }
@@ -154,7 +164,7 @@ static HRESULT APIENTRY lock_async(HANDLE handle, D3DDDIARG_LOCKASYNC *args)
 static HRESULT APIENTRY unlock_async(HANDLE handle, const D3DDDIARG_UNLOCKASYNC *args)
 {
     Surface *surface = surface_of((Resource *)args->hResource, args->SubResourceIndex);
-    if (surface == NULL || (surface->system == NULL && surface->async == 0)) {
+    if (surface == NULL || (surface->system == NULL && surface->asyncs == 0)) {
         return E_INVALIDARG;
     }
     return surface->system != NULL ? S_OK : unsee_async((Device *)handle, surface);

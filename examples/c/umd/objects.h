@@ -45,6 +45,9 @@ typedef struct Adapter {
     PFND3DDDI_DEALLOCATECB late;
 } Adapter;
 
+/* How many locks of LockAsync a surface has at once. */
+#define MOST_ASYNC 8u
+
 /* A picture: an allocation, or memory of the runtime's, which the CPU works on. */
 typedef struct Surface {
     UINT width, height, pitch, slice;
@@ -56,7 +59,8 @@ typedef struct Surface {
     uint8_t *system; /* the runtime's memory, if it is that */
     uint8_t *seen;   /* where the CPU sees the allocation while it is locked */
     D3DKMT_HANDLE seen_of;
-    D3DKMT_HANDLE async; /* what LockAsync has locked */
+    D3DKMT_HANDLE async[MOST_ASYNC]; /* what LockAsync has locked, the last one behind */
+    UINT asyncs;
     UINT locks;
 } Surface;
 

@@ -53,7 +53,11 @@ static HRESULT release(Device *device, Resource *resource)
     for (UINT i = 0; i < resource->count && FLAW != FREES_LOCKED; i++) {
         Surface *it = &resource->surfaces[i];
         result = both(result, it->seen != NULL ? unsee(device, it) : S_OK);
-        result = both(result, it->async != 0 ? unsee_async(device, it) : S_OK);
+        HRESULT ended = S_OK;
+        while (it->asyncs > 0 && SUCCEEDED(ended)) {
+            ended = unsee_async(device, it);
+        }
+        result = both(result, ended);
     }
     HRESULT released;
     if (!release_badly(device, resource, &released)) {

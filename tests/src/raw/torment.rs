@@ -66,10 +66,6 @@ pub(super) fn torment(place: &'static str) {
         return;
     }
     let (read_only, nowhere) = pages();
-    let zeros = vec![0_u64; ARGS / 8];
-    let ones = vec![u64::MAX; ARGS / 8];
-    let wild = vec![nowhere as u64; ARGS / 8];
-    let at = |list: &Vec<u64>| list.as_ptr().expose_provenance();
     let pointers = [
         ("NULL", 0),
         ("a page that nobody may touch", nowhere),
@@ -77,12 +73,6 @@ pub(super) fn torment(place: &'static str) {
         ("one", 1),
         ("no address of a process", usize::MAX - 7),
         ("no address at all", 0x8000_0000_0000_0000),
-    ];
-    let structures = [
-        ("zeros", at(&zeros)),
-        ("ones", at(&ones)),
-        ("wild pointers", at(&wild)),
-        ("what is only read", read_only),
     ];
     let mut said = Vec::new();
     let mut calls = 0;
@@ -92,6 +82,16 @@ pub(super) fn torment(place: &'static str) {
     let devices = D3DDDI_DEVICECALLBACKS::SLOTS.iter().zip(device_table);
     let slots = adapters.map(|it| (true, it)).chain(devices.map(|it| (false, it)));
     for (of_adapter, (slot, function)) in slots.filter(|it| it.1.1 != 0) {
+        // Fresh ones for each: what is answered there stays there.
+        let [mut zeros, mut ones, mut wild] =
+            [0, u64::MAX, nowhere as u64].map(|it| vec![it; ARGS / 8]);
+        let at = |list: &mut Vec<u64>| list.as_mut_ptr().expose_provenance();
+        let structures = [
+            ("zeros", at(&mut zeros)),
+            ("ones", at(&mut ones)),
+            ("wild pointers", at(&mut wild)),
+            ("what is only read", read_only),
+        ];
         // WINDOWS: an escape of a device names the adapter (documented).
         let adapters = of_adapter || *slot == "pfnEscapeCb";
         let good = if adapters { it.adapter } else { it.inside };

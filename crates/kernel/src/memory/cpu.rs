@@ -18,7 +18,8 @@ use crate::refused::{Argument, Refused};
 use crate::schedule::Behind;
 use crate::segment::{SegmentFlags, Wants};
 use crate::world::World;
-use flight::{Kind, Passive, Run, Subject, What};
+use flight::{Kind, Passive, Ram, Run, Subject, What};
+use std::sync::Arc;
 
 /// How a client locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -233,6 +234,15 @@ impl Kernel {
             let Some(extent) = world.locked_extents(view).first().copied() else { return };
             self.end_lock(world, view, extent, true);
         }
+    }
+
+    /// The memory that a device's client sees through views: what it has locked, its buffers, the
+    /// values of its fences.
+    pub fn memory_of_device(&self, process: ProcessId, device: Handle) -> Option<Arc<dyn Ram>> {
+        let world = self.world.hold();
+        let number = world.device_of(process, device).ok()?;
+        let adapter = world.devices.get(number)?.adapter;
+        Some(world.memory(adapter)?.1.ram.clone())
     }
 
     /// Waits for what a device has queued.

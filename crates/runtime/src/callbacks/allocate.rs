@@ -5,14 +5,14 @@ use crate::called::frame;
 use crate::device::Inner;
 use crate::ledger::{Group, Ledger, Stage};
 use crate::result::result;
-use abi::HRESULT;
 use abi::hresult::{E_INVALIDARG, E_NOTIMPL};
 use abi::kmt::{D3DKMT_CREATEALLOCATION, D3DKMT_CREATEALLOCATIONFLAGS as Flags};
 use abi::ukm::D3DDDI_ALLOCATIONINFO;
 use abi::umd::{D3DDDI_RESOURCEFLAGS, D3DDDICB_ALLOCATE};
+use abi::{D3DKMT_HANDLE, HRESULT};
 use core::ffi::c_void;
 use flight::{Passive, RuleId, What};
-use thunk::claims;
+use thunk::{Destroy, claims};
 
 const NAME: &str = "pfnAllocateCb";
 
@@ -35,6 +35,12 @@ fn make(device: &Inner, at: &mut Passive, asked: &mut D3DDDICB_ALLOCATE) -> Resu
         let shared = group.is_some_and(|it| it.surfaces.is(D3DDDI_RESOURCEFLAGS::SharedResource));
         (group.map(|it| it.surfaces.to_bytes()).unwrap_or_default(), shared)
     };
+    let (infos, count) = (asked.pAllocationInfo, asked.NumAllocations as usize);
+    // SAFETY: The driver's caller vouches for the list.
+    let list = unsafe { claims::read_few::<_, 1>(infos.cast_const(), count) };
+    let mut list = list.map_err(result)?;
+    // SAFETY: The same. Nothing is made that could not be answered.
+    unsafe { claims::write_list(infos, &list) }.map_err(result)?;
     let mut flags = 0;
     if handle.is_some() {
         flags |= Flags::CreateResource;
@@ -50,13 +56,10 @@ fn make(device: &Inner, at: &mut Passive, asked: &mut D3DDDICB_ALLOCATE) -> Resu
         pPrivateDriverData: asked.pPrivateDriverData,
         PrivateDriverDataSize: asked.PrivateDriverDataSize,
         NumAllocations: asked.NumAllocations,
-        pAllocationInfo: asked.pAllocationInfo,
+        pAllocationInfo: list.as_mut_ptr(),
         Flags: Flags { Value: flags },
         ..D3DKMT_CREATEALLOCATION::ZERO
     };
-    let (infos, count) = (asked.pAllocationInfo.cast_const(), asked.NumAllocations as usize);
-    // SAFETY: The driver's caller vouches for the list.
-    let mut list = unsafe { claims::read_few::<_, 1>(infos, count) }.map_err(result)?;
     // WINDOWS: such an allocation is memory of the application's (documented). The kernel has
     // none, so a driver that asks for it has the CPU work there.
     if list.iter().any(|it| !it.pSystemMem.is_null()) {
@@ -66,8 +69,12 @@ fn make(device: &Inner, at: &mut Passive, asked: &mut D3DDDICB_ALLOCATE) -> Resu
     // Only that of a resource is compared with what is said of others.
     let said = if handle.is_some() { told(asked, &list)? } else { Vec::new() };
     through!(D3DKMTCreateAllocation, device, at, &raw mut args)?;
-    // SAFETY: The driver's list was written to just now.
-    unsafe { claims::read_again(infos, &mut list) }.map_err(result)?;
+    // The answer is in our list: what the driver's memory says by now is the driver's.
+    // SAFETY: The driver's caller vouches for the list.
+    if let Err(refused) = unsafe { claims::write_list(infos, &list) } {
+        device.undo(at, (kernel, args.hResource), list.iter().map(|it| it.hAllocation).collect());
+        return Err(result(refused));
+    }
     asked.hKMResource = args.hResource;
     let mut ledger = device.ledger();
     ledger.add(handle, list.iter().map(|it| it.hAllocation));
@@ -100,6 +107,23 @@ fn told(
 }
 
 impl Inner {
+    /// Ends what was just made and could not be answered: a resource with all it has, or what was
+    /// made for one that there was `before`.
+    fn undo(
+        &self,
+        at: &mut Passive,
+        (before, made): (D3DKMT_HANDLE, D3DKMT_HANDLE),
+        list: Vec<D3DKMT_HANDLE>,
+    ) {
+        let mut destroy = Destroy { device: self.kernel, ..Destroy::default() };
+        if before == 0 && made != 0 {
+            destroy.resource = made;
+        } else {
+            destroy.list = list;
+        }
+        let _ = self.adapter.client.destroy(at, &destroy); // It goes with the device at last.
+    }
+
     /// Judges what is allocated, for a resource that is `named` or for none.
     fn judge_allocating(
         &self,

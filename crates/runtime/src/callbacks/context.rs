@@ -5,6 +5,7 @@ use super::work::blank;
 use crate::called;
 use crate::device::Inner;
 use crate::ledger::Context;
+use abi::HANDLE;
 use abi::kmt::{
     D3DKMT_CREATECONTEXT, D3DKMT_CREATECONTEXTVIRTUAL, D3DKMT_DESTROYCONTEXT, D3DKMT_ESCAPE,
     D3DKMT_QUERYADAPTERINFO, KMTQAITYPE_UMDRIVERPRIVATE,
@@ -13,7 +14,6 @@ use abi::umd::{
     D3DDDICB_CREATECONTEXT, D3DDDICB_CREATECONTEXTVIRTUAL, D3DDDICB_DESTROYCONTEXT,
     D3DDDICB_ESCAPE, D3DDDICB_QUERYADAPTERINFO,
 };
-use abi::{D3DKMT_HANDLE, HANDLE};
 use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -74,8 +74,12 @@ callback! {
         asked.AllocationListSize = args.AllocationListSize;
         asked.pPatchLocationList = args.pPatchLocationList;
         asked.PatchLocationListSize = args.PatchLocationListSize;
-        let list = (args.pAllocationList.expose_provenance(), args.AllocationListSize);
-        asked.hContext = keep(device, args.hContext, list);
+        asked.hContext = keep(device, Context {
+            kernel: args.hContext,
+            list: (args.pAllocationList.expose_provenance(), args.AllocationListSize),
+            commands: (args.pCommandBuffer.expose_provenance(), args.CommandBufferSize),
+            patches: (args.pPatchLocationList.expose_provenance(), args.PatchLocationListSize),
+        });
         Ok(())
     }
 }
@@ -94,19 +98,19 @@ callback! {
             ..D3DKMT_CREATECONTEXTVIRTUAL::ZERO
         };
         through!(D3DKMTCreateContextVirtual, device, at, &raw mut args)?;
-        asked.hContext = keep(device, args.hContext, (0, 0));
+        asked.hContext = keep(device, Context { kernel: args.hContext, ..Context::default() });
         Ok(())
     }
 }
 
 /// Notes a context, and answers the driver's name of it.
-fn keep(device: &Inner, kernel: D3DKMT_HANDLE, list: (usize, u32)) -> HANDLE {
+fn keep(device: &Inner, context: Context) -> HANDLE {
     let name = called::handle();
     let mut ledger = device.ledger();
-    ledger.contexts.insert(name, Context { kernel, list });
+    ledger.contexts.insert(name, context);
     ledger.had_context = true;
     drop(ledger);
-    blank(list);
+    blank(context.list);
     ptr::without_provenance_mut(name)
 }
 

@@ -195,7 +195,9 @@ impl Inner {
             if Some(group.subject) == dropping {
                 return None;
             }
-            let place = group.members.iter().position(|member| member == it)?;
+            // Which surface it has is known where each surface has one.
+            let whole = group.members.len() == group.locks.len();
+            let place = group.members.iter().position(|member| member == it).filter(|_| whole)?;
             let locks = group.locks.get(place).copied().unwrap_or(0);
             (locks > 0).then_some((*it, group.subject))
         });

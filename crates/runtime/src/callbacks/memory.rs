@@ -88,7 +88,7 @@ callback! {
         asked.hPagingQueue = args.hPagingQueue;
         asked.hSyncObject = args.hSyncObject;
         asked.FenceValueCPUVirtualAddress = args.FenceValueCPUVirtualAddress;
-        device.ledger().queues.insert(args.hPagingQueue);
+        device.ledger().queues.insert(args.hPagingQueue, args.hSyncObject);
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::device::Inner;
 use crate::result::result;
+use abi::D3DKMT_HANDLE;
 use abi::kmt::{
     D3DKMT_CREATESYNCHRONIZATIONOBJECT, D3DKMT_CREATESYNCHRONIZATIONOBJECT2,
     D3DKMT_DESTROYSYNCHRONIZATIONOBJECT, D3DKMT_SIGNALSYNCHRONIZATIONOBJECT,
@@ -171,7 +172,10 @@ callback! {
             ObjectHandleArray: asked.ObjectHandleArray,
             Reserved: asked.MonitoredFenceValueArray,
         };
-        device.judge_wait(NAME, asked.hContext.addr());
+        let (list, count) = (asked.ObjectHandleArray, asked.ObjectCount as usize);
+        // SAFETY: The driver's caller vouches for the list.
+        let objects = unsafe { claims::read_few::<_, 4>(list, count) }.map_err(result)?;
+        device.judge_wait(NAME, asked.hContext.addr(), &objects);
         through!(D3DKMTWaitForSynchronizationObjectFromGpu, device, at, &raw const args)
     }
 }
@@ -214,8 +218,17 @@ callback! {
 impl Inner {
     /// What a driver has collected goes out before a wait is queued. What is drawn is in the one
     /// context there is; of several it could be in another.
-    fn judge_wait(&self, name: &'static str, context: usize) {
+    ///
+    /// WINDOWS: what was just made resident is waited for with the paging queue's fence, in front
+    /// of the commands that need it (documented): such a wait is meant to hold them.
+    fn judge_wait(&self, name: &'static str, context: usize, objects: &[D3DKMT_HANDLE]) {
         let ledger = self.ledger();
+        let paging = |it: &D3DKMT_HANDLE| ledger.queues.values().any(|fence| fence == it);
+        if !objects.is_empty() && objects.iter().all(paging) {
+            drop(ledger);
+            self.judge(RuleId::SYNC_CREATE_013, name, None);
+            return;
+        }
         let drawn = ledger.contexts.len() == 1 && ledger.has_drawn();
         let list = ledger.contexts.get(&context).map(|it| it.list).unwrap_or_default();
         drop(ledger);

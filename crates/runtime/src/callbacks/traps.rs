@@ -3,11 +3,13 @@
 //! A driver that calls one is told that it is not implemented, and the log says which one it was:
 //! so the next thing to build is known.
 
+use crate::adapter::Opened;
 use crate::called::{self, frame};
 use abi::HRESULT;
 use abi::hresult::E_NOTIMPL;
 use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS};
 use flight::What;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The number of a slot. A name that is not there does not compile, for all uses are constant.
 const fn slot(slots: &[&str], name: &str) -> usize {
@@ -34,11 +36,20 @@ const fn same(a: &str, b: &str) -> bool {
 fn say(name: &'static str) -> HRESULT {
     let Some(frame) = frame() else { return E_NOTIMPL };
     if let Some(device) = called::device(frame.of) {
+        note(&device.adapter, name);
         device.log().emit(device.subject, What::Absent { name: name.into() });
     } else if let Some(adapter) = called::adapter(frame.of) {
+        note(&adapter, name);
         adapter.run.log().emit(adapter.subject, What::Absent { name: name.into() });
     }
     E_NOTIMPL
+}
+
+/// A driver that asks in vain what the hardware can do has asked.
+fn note(adapter: &Opened, name: &'static str) {
+    if name == "pfnQueryAdapterInfoCb2" {
+        adapter.asked.store(true, Relaxed);
+    }
 }
 
 /// What slot `SLOT` of a device's table holds. Its arguments are not looked at.

@@ -2,19 +2,19 @@
 #![expect(unsafe_code, reason = "a driver calls these, and writes to buffers that are looked at")]
 
 use super::checked;
-use crate::called::frame;
+use crate::called::{self, frame};
 use crate::device::Inner;
-use crate::ledger::Ledger;
-use abi::hresult::{E_INVALIDARG, E_NOTIMPL};
+use crate::ledger::{Context, Ledger};
+use abi::hresult::{E_INVALIDARG, E_NOTIMPL, succeeded};
 use abi::kmt::{
     D3DKMT_RENDER, D3DKMT_RENDERFLAGS, D3DKMT_SUBMITCOMMAND, D3DKMT_SUBMITCOMMANDFLAGS,
 };
 use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_MAX_BROADCAST_CONTEXT};
 use abi::umd::{D3DDDICB_RENDER, D3DDDICB_SUBMITCOMMAND};
-use abi::{D3DKMT_HANDLE, HRESULT};
+use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
 use flight::{RuleId, What};
 use std::ptr;
-use thunk::D3DKMTRender;
+use thunk::{D3DKMTRender, claims};
 
 callback! {
     /// Submits what a context's buffers hold, and gives the next ones.
@@ -52,14 +52,64 @@ callback! {
             asked.pNewPatchLocationList = args.pNewPatchLocationList;
             asked.NewPatchLocationListSize = args.NewPatchLocationListSize;
             asked.QueuedBufferCount = args.QueuedBufferCount;
-            let list = (args.pNewAllocationList.expose_provenance(), args.NewAllocationListSize);
+            let now = Context {
+                kernel: context,
+                list: (args.pNewAllocationList.expose_provenance(), args.NewAllocationListSize),
+                commands: (args.pNewCommandBuffer.expose_provenance(), args.NewCommandBufferSize),
+                patches: (
+                    args.pNewPatchLocationList.expose_provenance(),
+                    args.NewPatchLocationListSize,
+                ),
+            };
             if let Some(it) = device.ledger().contexts.get_mut(&asked.hContext.addr()) {
-                it.list = list;
+                *it = now;
             }
-            blank(list);
+            blank(now.list);
         }
         device.submitted(NAME, checked(status))
     }
+}
+
+/// The same; and whatever it is refused for, the context's buffers are named that count.
+///
+/// WINDOWS: what a failed call answers is invalid, says one page; a driver must always take the
+/// pointers over, says the other (both documented). So they are good in any case.
+///
+/// # Safety
+///
+/// As of [`render`].
+pub(super) unsafe extern "win64-unwind" fn render_or_keep(
+    of: HANDLE,
+    args: *mut D3DDDICB_RENDER,
+) -> HRESULT {
+    // SAFETY: The caller promises the same.
+    let answer = unsafe { render(of, args) };
+    if succeeded(answer) {
+        return answer;
+    }
+    let Some(device) = called::device(of.addr()) else { return answer };
+    device.session().believing(|| {
+        // SAFETY: The caller promises the same.
+        let Ok(mut asked) = (unsafe { claims::read_mut(args) }) else { return };
+        let ledger = device.ledger();
+        let (named, mut all) = (asked.hContext.addr(), ledger.contexts.values());
+        // A handle that means none can only have meant the one there is.
+        let alone = all.next().filter(|_| all.next().is_none());
+        let Some(it) = ledger.contexts.get(&named).or(alone).copied() else { return };
+        if it.commands.0 == 0 {
+            return; // Its packets have no lists.
+        }
+        drop(ledger);
+        asked.pNewCommandBuffer = ptr::with_exposed_provenance_mut(it.commands.0);
+        asked.NewCommandBufferSize = it.commands.1;
+        asked.pNewAllocationList = ptr::with_exposed_provenance_mut(it.list.0);
+        asked.NewAllocationListSize = it.list.1;
+        asked.pNewPatchLocationList = ptr::with_exposed_provenance_mut(it.patches.0);
+        asked.NewPatchLocationListSize = it.patches.1;
+        // SAFETY: The caller promises the same. What could be read and not be written was answered.
+        let _ = unsafe { claims::write(args, asked) };
+    });
+    answer
 }
 
 callback! {
@@ -108,7 +158,7 @@ impl Inner {
         let count = asked.WrittenPrimaries.len().min(asked.NumPrimaries as usize);
         let named = &asked.WrittenPrimaries[..count];
         let ledger = self.ledger();
-        let lost = ledger.groups.values().find_map(|group| {
+        let lost = ledger.written().find_map(|group| {
             let whole = group.members.len() == group.surfaces.list.len();
             group.written.iter().find_map(|index| {
                 let own = group.members.get(*index as usize).filter(|_| whole);

@@ -107,6 +107,7 @@ impl Callbacks {
     /// or with pages. Answers the allocation's name, which is new after a discard.
     ///
     /// The runtime does not say how large an allocation is: `length` is what the driver has made.
+    /// If that is too much, what is too far cannot be touched.
     pub fn lock(
         &self,
         allocation: D3DKMT_HANDLE,
@@ -122,7 +123,7 @@ impl Callbacks {
             ..D3DDDICB_LOCK::ZERO
         };
         answered(self.ask(self.table().pfnLockCb, &mut args))?;
-        Ok((args.hAllocation, Memory::new(args.pData.expose_provenance(), length)))
+        Ok((args.hAllocation, self.memory(args.pData, length)))
     }
 
     /// `pfnUnlockCb`.
@@ -142,7 +143,7 @@ impl Callbacks {
             ..D3DDDICB_LOCK2::ZERO
         };
         answered(self.ask(self.table().pfnLock2Cb, &mut args))?;
-        Ok(Memory::new(args.pData.expose_provenance(), length))
+        Ok(self.memory(args.pData, length))
     }
 
     /// `pfnUnlock2Cb`.

@@ -55,7 +55,7 @@ impl Callbacks {
         let mut args =
             D3DDDICB_CREATEPAGINGQUEUE { Priority: priority, ..D3DDDICB_CREATEPAGINGQUEUE::ZERO };
         answered(self.ask(self.table().pfnCreatePagingQueueCb, &mut args))?;
-        let value = Memory::new(args.FenceValueCPUVirtualAddress.expose_provenance(), 8);
+        let value = self.memory(args.FenceValueCPUVirtualAddress, 8);
         Ok(PagingQueue { queue: args.hPagingQueue, fence: args.hSyncObject, value })
     }
 

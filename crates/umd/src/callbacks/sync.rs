@@ -42,7 +42,7 @@ impl Callbacks {
         let mut args = D3DDDICB_CREATESYNCHRONIZATIONOBJECT2 { Info: info, hSyncObject: 0 };
         answered(self.ask(self.table().pfnCreateSynchronizationObject2Cb, &mut args))?;
         let made = args.Info.monitored();
-        let value = Memory::new(made.FenceValueCPUVirtualAddress.expose_provenance(), 8);
+        let value = self.memory(made.FenceValueCPUVirtualAddress, 8);
         let gpu = made.FenceValueGPUVirtualAddress;
         Ok(Fence { object: args.hSyncObject, value, gpu })
     }

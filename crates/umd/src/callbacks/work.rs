@@ -47,6 +47,7 @@ impl Callbacks {
         };
         answered(self.ask(self.table().pfnCreateContextCb, &mut args))?;
         let buffers = Buffers::new(
+            self.kept.host,
             (args.pCommandBuffer, args.CommandBufferSize),
             (args.pAllocationList, args.AllocationListSize),
             (args.pPatchLocationList, args.PatchLocationListSize),
@@ -88,8 +89,6 @@ impl Callbacks {
         buffers: &mut Buffers,
         order: &Render,
     ) -> Answer<u32> {
-        // A runtime that names no other leaves the old ones.
-        let (commands, list, patches) = buffers.parts();
         let new =
             |flag: u32, asked: u32, now: u32| if order.flags & flag == 0 { now } else { asked };
         let mut args = D3DDDICB_RENDER {
@@ -97,19 +96,16 @@ impl Callbacks {
             CommandLength: order.length,
             NumAllocations: order.listed,
             NumPatchLocations: order.patched,
-            pNewCommandBuffer: ptr::with_exposed_provenance_mut(commands.address()),
             NewCommandBufferSize: new(
                 D3DDDICB_RENDERFLAGS::ResizeCommandBuffer,
                 order.resize.0,
                 buffers.room(),
             ),
-            pNewAllocationList: ptr::with_exposed_provenance_mut(list.address()),
             NewAllocationListSize: new(
                 D3DDDICB_RENDERFLAGS::ResizeAllocationList,
                 order.resize.1,
                 buffers.listed_room(),
             ),
-            pNewPatchLocationList: ptr::with_exposed_provenance_mut(patches.address()),
             NewPatchLocationListSize: new(
                 D3DDDICB_RENDERFLAGS::ResizePatchLocationList,
                 order.resize.2,
@@ -119,17 +115,12 @@ impl Callbacks {
             hContext: ptr::with_exposed_provenance_mut(context.0),
             ..D3DDDICB_RENDER::ZERO
         };
-        let before = args.pNewCommandBuffer;
         let result = self.ask(self.table().pfnRenderCb, &mut args);
-        let named =
-            |size, room: u32| if args.pNewCommandBuffer == before { room.min(size) } else { size };
         *buffers = Buffers::new(
-            (args.pNewCommandBuffer, named(args.NewCommandBufferSize, buffers.room())),
-            (args.pNewAllocationList, named(args.NewAllocationListSize, buffers.listed_room())),
-            (
-                args.pNewPatchLocationList,
-                named(args.NewPatchLocationListSize, buffers.patched_room()),
-            ),
+            self.kept.host,
+            (args.pNewCommandBuffer, args.NewCommandBufferSize),
+            (args.pNewAllocationList, args.NewAllocationListSize),
+            (args.pNewPatchLocationList, args.NewPatchLocationListSize),
         );
         answered(result).map(|()| args.QueuedBufferCount)
     }

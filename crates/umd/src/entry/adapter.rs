@@ -5,6 +5,7 @@ use super::{Counted, Device, Inside, read, write};
 use crate::answer::{Answer, result};
 use crate::callbacks::{AdapterCallbacks, Callbacks};
 use crate::driver::{UserAdapter, UserDriver};
+use crate::memory::{Host, Shown};
 use crate::order::{NewDevice, OpenAdapter};
 use crate::table::{functions_length, written};
 use abi::hresult::E_INVALIDARG;
@@ -19,34 +20,36 @@ use std::sync::Mutex;
 
 /// What an adapter's handle is the address of.
 struct Adapter {
-    adapter: Box<dyn UserAdapter>,
+    user: Box<dyn UserAdapter>,
+    host: Host,
     _counted: Counted,
 }
 
-/// Opens an adapter of a driver (`OpenAdapter`): the function that the runtime looks for.
+/// Opens an adapter of a driver (`OpenAdapter`): the function that the runtime looks for. What the
+/// driver sees of the runtime's memory it sees through `S`.
 ///
 /// # Safety
 ///
 /// `args` is NULL, or as Microsoft's page says, with tables that stay right for as long as
 /// anything made here is there; so are the calls of the functions that it answers.
-pub unsafe extern "win64-unwind" fn open_adapter<D: UserDriver>(
+pub unsafe extern "win64-unwind" fn open_adapter<D: UserDriver, S: Shown>(
     args: *mut D3DDDIARG_OPENADAPTER,
 ) -> HRESULT {
     // SAFETY: The caller's contract.
-    result(unsafe { open::<D>(args) })
+    result(unsafe { open::<D>(args, Host::of::<S>()) })
 }
 
 /// # Safety
 ///
 /// As that of [`open_adapter`].
-unsafe fn open<D: UserDriver>(args: *mut D3DDDIARG_OPENADAPTER) -> Answer<()> {
+unsafe fn open<D: UserDriver>(args: *mut D3DDDIARG_OPENADAPTER, host: Host) -> Answer<()> {
     // SAFETY: The caller's contract.
     let mut asked = unsafe { read(args) }?;
     // SAFETY: The caller's contract.
     let callbacks = unsafe { AdapterCallbacks::new(asked.hAdapter, asked.pAdapterCallbacks) };
     let callbacks = callbacks.filter(|_| !asked.pAdapterFuncs.is_null()).ok_or(E_INVALIDARG)?;
     let order = OpenAdapter { interface: asked.Interface, version: asked.Version };
-    let adapter = D::open(&order, callbacks)?;
+    let user = D::open(&order, callbacks)?;
     let functions = D3DDDI_ADAPTERFUNCS {
         pfnGetCaps: Some(get_caps),
         pfnCreateDevice: Some(create_device),
@@ -54,7 +57,8 @@ unsafe fn open<D: UserDriver>(args: *mut D3DDDIARG_OPENADAPTER) -> Answer<()> {
     };
     // SAFETY: The caller's contract: it was seen not to be NULL.
     unsafe { write(asked.pAdapterFuncs, functions) };
-    asked.hAdapter = Box::into_raw(Box::new(Adapter { adapter, _counted: Counted::new() })).cast();
+    let adapter = Adapter { user, host, _counted: Counted::new() };
+    asked.hAdapter = Box::into_raw(Box::new(adapter)).cast();
     asked.DriverVersion = D3D_UMD_INTERFACE_VERSION_WDDM2_0;
     // SAFETY: It was read before.
     unsafe { write(args, asked) };
@@ -80,7 +84,7 @@ unsafe extern "win64-unwind" fn get_caps(
         // SAFETY: The same.
         let asked = unsafe { read(args) }?;
         let mut answer = vec![0; asked.DataSize as usize];
-        adapter.adapter.caps(asked.Type, &mut answer)?;
+        adapter.user.caps(asked.Type, &mut answer)?;
         if !answer.is_empty() && asked.pData.is_null() {
             return Err(E_INVALIDARG);
         }
@@ -103,18 +107,20 @@ unsafe extern "win64-unwind" fn create_device(
         // SAFETY: The same.
         let mut asked = unsafe { read(args) }?;
         // SAFETY: The same.
-        let callbacks = unsafe { Callbacks::new(asked.hDevice, asked.pCallbacks, asked.Version) };
+        let callbacks =
+            unsafe { Callbacks::new(asked.hDevice, asked.pCallbacks, asked.Version, adapter.host) };
         let callbacks = callbacks.filter(|_| !asked.pDeviceFuncs.is_null()).ok_or(E_INVALIDARG)?;
         let order = NewDevice {
             interface: asked.Interface,
             version: asked.Version,
             flags: asked.Flags.Value,
         };
-        let device = adapter.adapter.create_device(&order, callbacks)?;
+        let device = adapter.user.create_device(&order, callbacks)?;
         let length = functions_length(asked.Version);
         // SAFETY: The same: the runtime's table is as long as its version says.
         unsafe { written(asked.pDeviceFuncs, length, &functions()) };
-        let inside = Mutex::new(Inside { device, resources: BTreeMap::new() });
+        let host = adapter.host;
+        let inside = Mutex::new(Inside { device, host, resources: BTreeMap::new() });
         let device = Device { inside, _counted: Counted::new() };
         asked.hDevice = Box::into_raw(Box::new(device)).cast();
         // SAFETY: It was read before.
@@ -130,5 +136,5 @@ unsafe extern "win64-unwind" fn close_adapter(handle: HANDLE) -> HRESULT {
     }
     // SAFETY: The contract of this module's functions: it is such a box's, for the last time.
     let adapter = unsafe { Box::from_raw(handle.cast::<Adapter>()) };
-    result(adapter.adapter.close())
+    result(adapter.user.close())
 }

@@ -2,6 +2,7 @@
 
 use super::{inside, read, read_list, surface_memory, write};
 use crate::answer::{Answer, result};
+use crate::memory::Host;
 use crate::order::{NewResource, OpenedAllocation, OpenedResource, RuntimeResource, Surface};
 use abi::ukm::D3DDDI_OPENALLOCATIONINFO;
 use abi::umd::{
@@ -62,11 +63,11 @@ pub(super) unsafe extern "win64-unwind" fn create_resource2(
 unsafe fn create(device: HANDLE, asked: &D3DDDIARG_CREATERESOURCE, flags2: u32) -> Answer<HANDLE> {
     // SAFETY: The caller's contract.
     let surfaces = unsafe { read_list(asked.pSurfList, asked.SurfCount) }?;
-    let order = NewResource {
+    let order = |host| NewResource {
         runtime: RuntimeResource(asked.hResource.expose_provenance()),
         format: asked.Format,
         pool: asked.Pool,
-        surfaces: surfaces.iter().map(surface).collect(),
+        surfaces: surfaces.iter().map(|it| surface(host, it)).collect(),
         samples: (asked.MultisampleType, asked.MultisampleQuality),
         levels: asked.MipLevels,
         fvf: asked.Fvf,
@@ -79,19 +80,20 @@ unsafe fn create(device: HANDLE, asked: &D3DDDIARG_CREATERESOURCE, flags2: u32) 
     // SAFETY: The caller's contract.
     unsafe {
         inside(device, |it| {
+            let order = order(it.host);
             let number = it.device.create_resource(&order)?;
             Ok(it.name(number, order.runtime))
         })
     }
 }
 
-fn surface(it: &D3DDDI_SURFACEINFO) -> Surface {
+fn surface(host: Host, it: &D3DDDI_SURFACEINFO) -> Surface {
     let (rows, slices) = ((it.SysMemPitch, it.Height), (it.Depth, it.SysMemSlicePitch));
     Surface {
         width: it.Width,
         height: it.Height,
         depth: it.Depth,
-        memory: surface_memory(it.pSysMem.cast_mut(), rows, slices),
+        memory: surface_memory(host, it.pSysMem.cast_mut(), rows, slices),
         pitch: it.SysMemPitch,
         slice_pitch: it.SysMemSlicePitch,
     }

@@ -8,7 +8,7 @@ use super::soft::Soft;
 use crate::native::Sight;
 use abi::umd::PFND3DDDI_OPENADAPTER;
 use runtime::Umd;
-use umd::open_adapter;
+use umd::{Shown, open_adapter};
 
 macro_rules! flaws {
     ($($(#[doc = $doc:literal])+ $flaw:ident,)+) => {
@@ -23,10 +23,10 @@ macro_rules! flaws {
             /// All of them, and none in front.
             pub const ALL: &[Self] = &[$(Self::$flaw),+];
 
-            /// `OpenAdapter` of the driver that does it.
-            pub fn entry(self) -> PFND3DDDI_OPENADAPTER {
+            /// `OpenAdapter` of the driver that does it, on a runtime that shows it memory so.
+            pub fn entry<S: Shown>(self) -> PFND3DDDI_OPENADAPTER {
                 match self {
-                    $(Self::$flaw => open_adapter::<Soft<{ Flaw::$flaw as u8 }>, Sight>,)+
+                    $(Self::$flaw => open_adapter::<Soft<{ Flaw::$flaw as u8 }>, S>,)+
                 }
             }
         }
@@ -151,5 +151,5 @@ impl Flaw {
 pub fn with(flaw: Flaw) -> Umd {
     // SAFETY: The entry points of this crate are those of drivers in safe Rust: what they call
     // back with is good.
-    unsafe { Umd::of(flaw.entry()) }.counting(umd::objects_of)
+    unsafe { Umd::of(flaw.entry::<Sight>()) }.counting(umd::objects_of)
 }

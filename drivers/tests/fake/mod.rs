@@ -23,6 +23,25 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 /// One that stays where it is.
 type Buffer = Box<[u64]>;
 
+/// It shows its drivers everything.
+struct Everything;
+
+impl umd::Shown for Everything {
+    fn read(address: usize, bytes: &mut [u8]) -> bool {
+        let from = ptr::with_exposed_provenance::<u8>(address);
+        // SAFETY: The drivers of these tests touch what they have locked, which is there.
+        unsafe { from.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
+        true
+    }
+
+    fn write(address: usize, bytes: &[u8]) -> bool {
+        let to = ptr::with_exposed_provenance_mut::<u8>(address);
+        // SAFETY: As above.
+        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        true
+    }
+}
+
 /// What the runtime has.
 #[derive(Debug, Default)]
 pub(crate) struct Fake {
@@ -90,7 +109,7 @@ impl Flown {
     }
 
     fn open_on(fake: Box<Fake>, flaw: Flaw) -> Result<Self, (Box<Fake>, HRESULT)> {
-        let open: PFND3DDDI_OPENADAPTER = flaw.entry();
+        let open: PFND3DDDI_OPENADAPTER = flaw.entry::<Everything>();
         let handle: HANDLE = ptr::from_ref(&*fake).cast_mut().cast();
         let callbacks = D3DDDI_ADAPTERCALLBACKS {
             pfnQueryAdapterInfoCb: Some(callbacks::query_adapter_info),

@@ -1,7 +1,6 @@
-//! The long mode of the test command: tests that take minutes, fuzzers for minutes, and
-//! sanitizers over the C library.
+//! The long mode of the test command: fuzzers for minutes, and sanitizers over the C library.
 //!
-//! The last two need flags of the compiler that are not stable; `RUSTC_BOOTSTRAP` has the pinned
+//! Both need flags of the compiler that are not stable; `RUSTC_BOOTSTRAP` has the pinned
 //! toolchain take them, so no other one is needed.
 
 use crate::{cargo, root, run, target};
@@ -16,11 +15,6 @@ const TARGETS: [&str; 3] = ["thunk", "lives", "texts"];
 
 /// Where sanitizers are; their flag needs it said.
 const MACHINE: &str = "x86_64-unknown-linux-gnu";
-
-/// Runs the tests that take minutes.
-pub(crate) fn lives() -> Result<(), String> {
-    run(&mut cargo(&["test", "-p", "windtunnel-tests", "--test", "umd_lives", "--", "--ignored"]))
-}
 
 /// Runs each fuzzer from the corpus that is kept, then one that must find a planted bug.
 pub(crate) fn fuzz() -> Result<(), String> {

@@ -39,8 +39,6 @@ fn run_steps() -> Result<Total, String> {
     say("names, in every order, by loom");
     run_names(&mut total)?;
     if std::env::args().any(|it| it == "--long") {
-        say("a hundred thousand resources of a user-mode driver");
-        long::lives()?;
         say("fuzzers, for minutes");
         long::fuzz()?;
         say("the C library and its clients, with sanitizers");

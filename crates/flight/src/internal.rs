@@ -1,0 +1,70 @@
+//! Internal errors: a broken invariant of ours, told apart from every fault of a driver.
+//!
+//! An internal error is a panic with the payload [`InternalError`]. Code that catches panics of
+//! drivers passes this payload on ([`pass_on`]), so that it reaches the host of the flight: the
+//! flight ends as "could not run" (exit status 2), with the invariant and the last events, and
+//! without a finding against the driver.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{Location, panic_any, resume_unwind};
+
+/// A broken invariant of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InternalError {
+    invariant: String,
+    location: &'static Location<'static>,
+}
+
+impl InternalError {
+    /// What should have held.
+    pub fn invariant(&self) -> &str {
+        &self.invariant
+    }
+}
+
+impl fmt::Display for InternalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "internal error at {}: broken invariant: {}", self.location, self.invariant)
+    }
+}
+
+impl std::error::Error for InternalError {}
+
+/// Ends the flight: an invariant of ours does not hold. `invariant` says what should have held.
+#[cold]
+#[track_caller]
+pub fn internal_error(invariant: impl Into<String>) -> ! {
+    panic_any(InternalError { invariant: invariant.into(), location: Location::caller() })
+}
+
+/// The value, which must be there; `invariant` says why it always is.
+#[inline]
+#[track_caller]
+pub fn invariant<T>(value: Option<T>, invariant: &str) -> T {
+    match value {
+        Some(value) => value,
+        None => internal_error(invariant),
+    }
+}
+
+/// Passes an internal error on, and returns any other panic: that one belongs to the driver.
+pub fn pass_on(panic: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
+    if panic.is::<InternalError>() { resume_unwind(panic) } else { panic }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn an_internal_error_passes_through_and_a_drivers_panic_does_not() {
+        let ours = catch_unwind(|| invariant(None::<u8>, "a device has a process")).unwrap_err();
+        let text = ours.downcast_ref::<InternalError>().unwrap().to_string();
+        assert!(text.contains("internal.rs") && text.ends_with("a device has a process"), "{text}");
+        assert!(catch_unwind(AssertUnwindSafe(|| pass_on(ours))).is_err());
+        let drivers = catch_unwind(|| panic!("a driver's")).unwrap_err();
+        assert!(!pass_on(drivers).is::<InternalError>());
+    }
+}

@@ -5,6 +5,8 @@
 #![cfg(shuttle)]
 
 use flight::{Event, Log, Passive, RuleId, What, Who};
+use harness::memory::plug_memory;
+use harness::{Wing, run, softgpu, verified};
 use kernel::power::PowerAction;
 use shuttle::scheduler::RandomScheduler;
 use shuttle::{Config, Runner};
@@ -14,8 +16,6 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use stories::memory::plug_memory;
-use stories::{Wing, run, softgpu, verified};
 use thunk::{Client, Create, Destroy};
 use windtunnel::{Bench, On};
 

@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    stories::call_unguarded(bytes);
+    harness::call_unguarded(bytes);
 });

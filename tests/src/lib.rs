@@ -1,4 +1,4 @@
-//! What the stories share: flights by name, and kernels without a scenario.
+//! What the integration tests share: flights by name, and kernels without a scenario.
 #![deny(unsafe_code)] // Those who play applications are not safe.
 
 pub mod asked;
@@ -12,6 +12,8 @@ mod keeper;
 mod life;
 pub mod memory;
 mod model;
+pub mod pages;
+mod pausable;
 mod picture;
 pub mod raw;
 pub mod sight;
@@ -27,6 +29,7 @@ pub use hostile::{call_as_told, call_unguarded};
 pub use keeper::{Keeper, When};
 pub use life::{Dice, life};
 pub use model::Model;
+pub use pausable::PausableGpu;
 pub use picture::Picture;
 pub use texts::read_as_told;
 pub use variant::Variant;

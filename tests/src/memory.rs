@@ -4,7 +4,7 @@
 use crate::careful::Careful;
 use crate::{Variant, Wing, run};
 use abi::status::STATUS_NOT_IMPLEMENTED;
-use flight::{Event, Log, Passive, RuleId};
+use flight::{Event, Log, Passive, RuleId, draw};
 use kernel::miniport::Generation;
 use kernel::segment::Wants;
 use kernel::{
@@ -18,6 +18,41 @@ use thunk::{Client, Create, Destroy, Names};
 
 /// The size of a page.
 pub const PAGE: u64 = 4096;
+
+/// A GPU with this many pages of each kind of memory, without virtual addresses.
+pub const fn pages_of_each(pages: u64) -> MemoryPlan {
+    let size = pages * PAGE;
+    MemoryPlan {
+        visible: size,
+        local: size,
+        aperture: size,
+        paging_buffer: 4096,
+        paging_node: 1,
+        mmu: None,
+    }
+}
+
+/// Local memory that the CPU does not see.
+pub fn hidden() -> Wants {
+    hidden_in(&[LOCAL])
+}
+
+/// One of these segments, where the CPU need not see it.
+fn hidden_in(segments: &[u32]) -> Wants {
+    let mut wants = only_in(segments);
+    wants.flags.cpu_visible = false;
+    wants
+}
+
+/// Any requirements, most of them for local memory, drawn from a seed.
+pub fn random_wants(random: &mut u64) -> Wants {
+    match draw(random, 8) {
+        0 => only_in(&[APERTURE]),
+        1 => only_in(&[VISIBLE, APERTURE]),
+        2..5 => format::anywhere(),
+        _ => hidden_in(&[LOCAL, VISIBLE]),
+    }
+}
 
 /// The built-in driver with so much memory.
 pub fn plug_memory(log: &Arc<Log>, plan: MemoryPlan) -> (Plugged, Arc<SoftGpu>) {
@@ -138,7 +173,7 @@ impl<'a> MemoryBench<'a> {
     /// lets go of something, or does not.
     fn crowd(&self, at: &mut Passive, trims: bool) {
         let process = self.client.session().process();
-        let list: Vec<u32> = (0..3).map(|_| self.create(at, 4, &unseen())).collect();
+        let list: Vec<u32> = (0..3).map(|_| self.create(at, 4, &hidden())).collect();
         let seen = self.create(at, 8, &only_in(&[VISIBLE, APERTURE]));
         self.resident(at, &[&list[..], &[seen]].concat());
         let device = Handle(self.device);
@@ -151,7 +186,7 @@ impl<'a> MemoryBench<'a> {
         };
         let registered = self.wing.kernel.register_trim(process, device, told).unwrap();
         let other = MemoryBench::open(self.wing, at);
-        let theirs = other.create(at, 16, &unseen());
+        let theirs = other.create(at, 16, &hidden());
         assert!(other.ask(&[theirs], false).is_err(), "this process has it");
         self.wing.host.quiet(at);
         assert!(self.wing.kernel.unregister_trim(at, process, registered));
@@ -174,14 +209,7 @@ impl<'a> MemoryBench<'a> {
 
 /// Little memory: sixteen pages of each kind.
 fn little(paging_buffer: u32) -> MemoryPlan {
-    let pages = 16 * PAGE;
-    MemoryPlan {
-        visible: pages,
-        local: pages,
-        aperture: pages,
-        paging_buffer,
-        ..MemoryPlan::default()
-    }
+    MemoryPlan { paging_buffer, ..pages_of_each(16) }
 }
 
 /// What comes, goes, makes room, and is thrown away.
@@ -262,13 +290,6 @@ pub fn locked() -> Vec<Event> {
     )
 }
 
-/// Local memory that the CPU does not see.
-fn unseen() -> Wants {
-    let mut wants = only_in(&[LOCAL]);
-    wants.flags.cpu_visible = false;
-    wants
-}
-
 /// What clients are told: where things are, how much they may use, how much too much they do.
 pub fn told() -> Vec<Event> {
     let driver = Careful::new(little(4096));
@@ -278,7 +299,7 @@ pub fn told() -> Vec<Event> {
         |wing, at| {
             let bench = MemoryBench::open(wing, at);
             let (client, device) = (&bench.client, bench.device);
-            let private = vec![format::describe_in(2 * PAGE, 0, &unseen()); 2];
+            let private = vec![format::describe_in(2 * PAGE, 0, &hidden()); 2];
             let made = client.create(at, &Create::on(device, private).with_resource()).unwrap();
             let resource = Names { device, resources: &[made.resource], list: &[] };
             bench.resident(at, &made.allocations);
@@ -363,7 +384,7 @@ pub const BAD_FLIGHTS: &[(RuleId, Flown)] = &[
     (RuleId::PAGQ_LIFE_007, queue_of_the_first),
     (RuleId::RESID_OFFER_005, || {
         short(|bench, at| {
-            let (one, two) = (bench.create(at, 10, &unseen()), bench.create(at, 10, &unseen()));
+            let (one, two) = (bench.create(at, 10, &hidden()), bench.create(at, 10, &hidden()));
             bench.resident(at, &[one]);
             bench.offer(one);
             bench.wing.host.quiet(at);

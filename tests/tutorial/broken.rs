@@ -1,6 +1,6 @@
 //! The miniport of the tutorial, broken in five ways: each is the good one with one entry changed.
 
-use crate::miniport::Keeper;
+use super::miniport::Keeper;
 use std::vec::Drain;
 use windtunnel::prelude::*;
 

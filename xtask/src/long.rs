@@ -59,10 +59,15 @@ fn install_fuzzer() -> Result<(), String> {
 /// `LeakSanitizer`; then clients with a bug, which must be found.
 pub(crate) fn sanitize() -> Result<(), String> {
     let built = target().join("sanitized");
-    let mut tests = cargo(&["test", "--package", "windtunnel-d3dkmt", "--target", MACHINE]);
-    tests.arg("--target-dir").arg(&built);
-    tests.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
-    run(tests.env("CFLAGS", "-fsanitize=address"))?;
+    for tests in [
+        &["--package", "windtunnel-d3dkmt", "--lib"][..],
+        &["--package", "windtunnel-tests", "--test", "command", "--", "c_library::"],
+    ] {
+        let mut command = cargo(&["test", "--target", MACHINE]);
+        command.arg("--target-dir").arg(&built).args(tests);
+        command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", "-Zsanitizer=address");
+        run(command.env("CFLAGS", "-fsanitize=address"))?;
+    }
     let library = built.join(MACHINE).join("debug/deps");
     let client = build_planted(&built, &library)?;
     for (bug, found) in [
@@ -79,7 +84,7 @@ pub(crate) fn sanitize() -> Result<(), String> {
 fn build_planted(built: &Path, library: &Path) -> Result<PathBuf, String> {
     let client = built.join("planted");
     let mut gcc = Command::new("gcc");
-    gcc.current_dir(root().join("crates/d3dkmt")).args(["-g", "-fsanitize=address", "-Iinclude"]);
+    gcc.current_dir(root()).args(["-g", "-fsanitize=address", "-Icrates/d3dkmt/include"]);
     gcc.arg("tests/c/planted.c").arg("-o").arg(&client).arg("-L").arg(library);
     run(gcc.arg("-lwindtunnel_d3dkmt"))?;
     Ok(client)

@@ -2,7 +2,8 @@
 //! are the long parts of it; `cargo xtask bless` rewrites golden traces and the count of
 //! instructions, `cargo xtask docs` the pages that are made from code or quote a trace,
 //! `cargo xtask bench-page` the tables of the benchmarks, `cargo xtask headers` the C header;
-//! `cargo xtask install` puts the C library somewhere.
+//! `cargo xtask install` puts the C library somewhere; `cargo xtask measure` counts what the project
+//! wants less of.
 #![forbid(unsafe_code)]
 
 mod bench_page;
@@ -10,15 +11,23 @@ mod count;
 mod headers;
 mod install;
 mod long;
+mod measure;
+#[cfg(test)]
+mod retired_words;
+#[cfg(test)]
+mod rooms;
+mod sources;
 mod tally;
 mod test;
+mod times;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
-cargo xtask test    checks formatting and lints, runs every test, prints a total;
-                    with --long it does the next two things, too
+cargo xtask test    checks formatting and lints, runs every test, prints a total and the time of
+                    each step; with --long it does the next two things, too, and proofs are
+                    longer
 cargo xtask fuzz    runs each fuzzer for two minutes
 cargo xtask sanitize
                     runs the tests of the C library with sanitizers
@@ -37,15 +46,14 @@ fn main() -> ExitCode {
         Some("test") => test::run(),
         Some("fuzz") => long::fuzz(),
         Some("sanitize") => long::sanitize(),
-        Some("bless") => rewrite("golden").and_then(|()| count::bless()),
+        Some("bless") => rewrite(&["golden"]).and_then(|()| count::bless()),
         Some("count") => count::check(),
-        Some("docs") => ["support", "house", "tutorial", "umd_command", "stream_docs"]
-            .into_iter()
-            .try_for_each(rewrite),
+        Some("docs") => rewrite(&["support", "house", "tutorial", "umd", "streams"]),
         Some("bench-page") => bench_page::run(),
         Some("headers") => headers::run(),
         Some("install") => install::run(),
-        _ => Err(HELP.to_owned()),
+        Some("measure") => measure::run(),
+        _ => Err(format!("{HELP}\n{}", measure::HELP)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -56,9 +64,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a test that writes what it would compare.
-fn rewrite(test: &str) -> Result<(), String> {
-    let mut cargo = cargo(&["test", "--package", "windtunnel-tests", "--test", test]);
+/// Runs modules of the test program `command`, which write what they would compare.
+fn rewrite(modules: &[&str]) -> Result<(), String> {
+    let mut cargo = cargo(&["test", "--package", "windtunnel-tests", "--test", "command", "--"]);
+    cargo.args(modules.iter().map(|module| format!("{module}::")));
     run(cargo.env("WINDTUNNEL_BLESS", "1"))
 }
 

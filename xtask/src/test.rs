@@ -1,6 +1,9 @@
 //! The test command: everything that must hold, in one go.
 
-use crate::{cargo, count as instructions, install, long, root, run as done, tally, target};
+use crate::times::Times;
+use crate::{
+    cargo, count as instructions, install, long, measure, root, run as done, sources, tally, target,
+};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -12,43 +15,45 @@ struct Total {
 }
 
 pub(crate) fn run() -> Result<(), String> {
-    let total = run_steps()?;
-    println!("\nAll {} tests passed.", total.passed);
+    let mut times = Times::new();
+    let total = run_steps(&mut times);
+    println!("\n{}", times.table());
+    println!("All {} tests passed.", total?.passed);
     Ok(())
 }
 
-fn run_steps() -> Result<Total, String> {
+fn run_steps(times: &mut Times) -> Result<Total, String> {
+    let long = std::env::args().any(|argument| argument == "--long");
     for (tool, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
         install(tool, component)?;
     }
     for program in ["gcc", "g++", "pkg-config"] {
         install_program(program)?;
     }
-    say("formatting");
+    times.begin("formatting");
     done(&mut cargo(&["fmt", "--all", "--check"]))?;
-    say("lints");
+    times.begin("lints");
     done(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))?;
-    say("documentation");
+    times.begin("documentation");
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
     done(doc.env("RUSTDOCFLAGS", "--deny warnings"))?;
-    say("tests");
     let mut total = Total::default();
-    run_tests(&mut total)?;
-    say("races, in orders drawn by shuttle");
+    run_tests(&mut total, times, long)?;
+    times.begin("races, in orders drawn by shuttle");
     run_races(&mut total)?;
-    say("names, in every order, by loom");
+    times.begin("names, in every order, by loom");
     run_names(&mut total)?;
-    if std::env::args().any(|it| it == "--long") {
-        say("fuzzers, for minutes");
+    if long {
+        times.begin("fuzzers, for minutes");
         long::fuzz()?;
-        say("the C library and its clients, with sanitizers");
+        times.begin("the C library and its clients, with sanitizers");
         long::sanitize()?;
     }
-    say("instructions of a pair, counted by callgrind");
+    times.begin("instructions of a pair, counted by callgrind");
     instructions::check()?;
-    say("the command of the README");
+    times.begin("the command of the README");
     done(&mut cargo(&["run", "--release", "--quiet", "--", "check"]))?;
-    say("the C library of the README");
+    times.begin("the C library of the README");
     run_installed()?;
     Ok(total)
 }
@@ -70,21 +75,42 @@ fn run_installed() -> Result<(), String> {
     done(Command::new(example).env("LD_LIBRARY_PATH", prefix.join("lib")).stdout(Stdio::null()))
 }
 
-/// Runs every test, counts them, and looks at what they judged.
-fn run_tests(total: &mut Total) -> Result<(), String> {
+/// Runs every test, counts them, and looks at what they judged. Each program is a step, so that the
+/// table of times names it; all steps select the whole workspace, so that nothing is built twice.
+fn run_tests(total: &mut Total, times: &mut Times, long: bool) -> Result<(), String> {
     let counts = target().join("tally.txt");
     // There may be no folder yet, and no file.
     let _ = std::fs::create_dir_all(target());
     let _ = std::fs::remove_file(&counts);
-    let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
-    tests.env("WINDTUNNEL_TALLY", &counts).stdout(Stdio::piped());
-    count(&mut tests, total)?;
+    times.begin("building the tests");
+    done(&mut cargo(&["test", "--workspace", "--no-run", "--quiet"]))?;
+    let programs = measure::programs(&sources::read(&["rs", "toml"])?);
+    let names = programs.iter().filter_map(|path| path.strip_suffix("/main.rs"));
+    let mut steps = vec![("unit tests".to_owned(), vec!["--lib", "--bins", "--examples"])];
+    for name in names.filter_map(|path| path.rsplit('/').next()) {
+        steps.push((format!("tests: {name}"), vec!["--test", name]));
+    }
+    steps.push(("examples in the documentation".to_owned(), vec!["--doc"]));
+    let mut failed = Vec::new();
+    for (step, chosen) in steps {
+        times.begin(&step);
+        let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
+        tests.args(chosen).env("WINDTUNNEL_TALLY", &counts).stdout(Stdio::piped());
+        if long {
+            tests.env("WINDTUNNEL_LONG", "1");
+        }
+        failed.extend(count(&mut tests, total).err().map(|why| format!("{step}: {why}")));
+    }
+    if !failed.is_empty() {
+        return Err(failed.join("\n"));
+    }
     tally::check(&counts)
 }
 
 /// Runs the races, in a build of their own: its locks and threads are shuttle's.
 fn run_races(total: &mut Total) -> Result<(), String> {
     let mut tests = cargo(&["test", "--package", "windtunnel-tests", "--test", "race"]);
+    tests.args(["--features", "race"]);
     tests.arg("--target-dir").arg(target().join("shuttle")).env("RUSTFLAGS", "--cfg shuttle");
     count(tests.stdout(Stdio::piped()), total)
 }
@@ -98,6 +124,7 @@ fn run_names(total: &mut Total) -> Result<(), String> {
 
 /// Runs tests, and counts them.
 fn count(tests: &mut Command, total: &mut Total) -> Result<(), String> {
+    let failed = total.failed;
     let mut child = tests.spawn().map_err(|why| format!("cargo test did not start: {why}"))?;
     let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
     for line in lines.map_while(Result::ok) {
@@ -105,8 +132,8 @@ fn count(tests: &mut Command, total: &mut Total) -> Result<(), String> {
         total.add(&line);
     }
     let status = child.wait().map_err(|why| format!("cargo test did not end: {why}"))?;
-    if !status.success() || total.failed > 0 {
-        return Err(format!("{} tests failed", total.failed));
+    if !status.success() || total.failed > failed {
+        return Err(format!("{} tests failed", total.failed - failed));
     }
     Ok(())
 }
@@ -123,10 +150,6 @@ impl Total {
         self.passed += before("passed").unwrap_or(0);
         self.failed += before("failed").unwrap_or(0);
     }
-}
-
-fn say(step: &str) {
-    println!("\n== {step}");
 }
 
 /// Installs a component of the toolchain if it is missing, and says so first.

@@ -24,4 +24,7 @@ pub mod status;
 pub mod ukm;
 pub mod umd;
 
+#[cfg(test)]
+mod tests;
+
 pub use types::*;

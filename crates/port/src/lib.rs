@@ -46,6 +46,8 @@ mod start;
 mod status;
 mod table;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod traps;
 mod wants;
 

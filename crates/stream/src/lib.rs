@@ -38,6 +38,8 @@ mod refused;
 pub mod services;
 mod state;
 mod stream;
+#[cfg(test)]
+mod tests;
 pub mod words;
 mod world;
 

@@ -26,6 +26,8 @@ mod entry;
 mod memory;
 mod order;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use answer::{Answer, Failure};
 pub use buffers::Buffers;

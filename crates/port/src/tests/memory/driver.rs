@@ -1,0 +1,213 @@
+//! The driver: it keeps what it was told, and does what the test wants of it.
+
+use crate::TableDriver;
+use abi::display::*;
+use abi::miniport::{DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKRNL_INTERFACE};
+use abi::status::{STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
+use abi::{HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID};
+use flight::{Event, Host, Line, Log, Machine, Passive, Ram, Stepped, What};
+use kernel::{AdapterId, Kernel, Plugged, StartRefused};
+use nt::Pool;
+use std::ptr;
+use std::sync::{Arc, Mutex};
+
+pub(crate) type Query = fn(&mut DXGK_QUERYSEGMENTOUT4) -> NTSTATUS;
+pub(crate) type Build = fn(&mut DXGKARG_BUILDPAGINGBUFFER) -> NTSTATUS;
+pub(crate) type Call = fn(&DXGKRNL_INTERFACE, HANDLE);
+
+/// What the driver does, and the hardware that does nothing.
+pub(crate) struct Board {
+    /// Changes the caps.
+    pub(crate) caps: fn(&mut DXGK_DRIVERCAPS),
+    /// Answers about segments.
+    pub(crate) query: Query,
+    /// Builds.
+    pub(crate) build: Mutex<Build>,
+    /// Runs in `DxgkDdiCreateDevice`, with the interface and the adapter's word.
+    pub(crate) in_device: Call,
+    /// What was submitted.
+    pub(crate) submitted: Mutex<Vec<DXGKARG_SUBMITCOMMAND>>,
+    /// What it was given when it started.
+    pub(crate) interface: Mutex<DXGKRNL_INTERFACE>,
+}
+
+// The structures in it have pointers; a test has one thread.
+unsafe impl Send for Board {}
+unsafe impl Sync for Board {}
+
+impl Default for Board {
+    fn default() -> Self {
+        Self {
+            caps: |_| (),
+            query: super::query::two_segments,
+            build: Mutex::new(|_| STATUS_SUCCESS),
+            in_device: |_, _| (),
+            submitted: Mutex::default(),
+            interface: Mutex::new(DXGKRNL_INTERFACE::ZERO),
+        }
+    }
+}
+
+impl Machine for Board {
+    fn idle(&self) -> bool {
+        true
+    }
+    fn step(&self, at: &mut Passive, line: &dyn Line) {
+        line.raise(at);
+    }
+    fn ram(&self) -> Option<Arc<dyn Ram>> {
+        nt::Ram::new(1 << 20).ok().map(|it| it as Arc<dyn Ram>)
+    }
+}
+
+fn board<'a>(adapter: PVOID) -> &'a Board {
+    unsafe { &*adapter.cast::<Board>() }
+}
+
+unsafe extern "win64-unwind" fn add(device: PDEVICE_OBJECT, context: *mut PVOID) -> NTSTATUS {
+    unsafe { context.write(device) };
+    STATUS_SUCCESS
+}
+unsafe extern "win64-unwind" fn start(
+    context: PVOID,
+    _: *mut DXGK_START_INFO,
+    interface: *mut DXGKRNL_INTERFACE,
+    sources: *mut u32,
+    children: *mut u32,
+) -> NTSTATUS {
+    unsafe { sources.write(0) };
+    unsafe { children.write(0) };
+    *board(context).interface.lock().unwrap() = unsafe { *interface };
+    STATUS_SUCCESS
+}
+unsafe extern "win64-unwind" fn one(_: PVOID) -> NTSTATUS {
+    STATUS_SUCCESS
+}
+unsafe extern "win64-unwind" fn query(
+    adapter: HANDLE,
+    args: *const DXGKARG_QUERYADAPTERINFO,
+) -> NTSTATUS {
+    let args = unsafe { *args };
+    match args.Type {
+        DXGKQAITYPE_DRIVERCAPS => {
+            assert_eq!(args.OutputDataSize as usize, size_of::<DXGK_DRIVERCAPS>());
+            let caps = unsafe { &mut *args.pOutputData.cast::<DXGK_DRIVERCAPS>() };
+            caps.GpuEngineTopology.NbAsymetricProcessingNodes = 2;
+            caps.MemoryManagementCaps.PagingNode = 1;
+            caps.ApertureSegmentCommitLimit = 1 << 20;
+            (board(adapter).caps)(caps);
+            STATUS_SUCCESS
+        }
+        DXGKQAITYPE_QUERYSEGMENT4 => {
+            assert_eq!(args.OutputDataSize as usize, size_of::<DXGK_QUERYSEGMENTOUT4>());
+            assert_eq!((args.InputDataSize, unsafe { *args.pInputData.cast::<u32>() }), (4, 0));
+            (board(adapter).query)(unsafe { &mut *args.pOutputData.cast() })
+        }
+        _ => STATUS_NOT_SUPPORTED,
+    }
+}
+unsafe extern "win64-unwind" fn device(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEDEVICE,
+) -> NTSTATUS {
+    let interface = *board(adapter).interface.lock().unwrap();
+    (board(adapter).in_device)(&interface, adapter);
+    unsafe { (*args).hDevice = adapter };
+    STATUS_SUCCESS
+}
+unsafe extern "win64-unwind" fn create(_: HANDLE, _: *mut DXGKARG_CREATEALLOCATION) -> NTSTATUS {
+    STATUS_SUCCESS
+}
+unsafe extern "win64-unwind" fn destroy(
+    _: HANDLE,
+    _: *const DXGKARG_DESTROYALLOCATION,
+) -> NTSTATUS {
+    STATUS_SUCCESS
+}
+unsafe extern "win64-unwind" fn open(_: HANDLE, _: *const DXGKARG_OPENALLOCATION) -> NTSTATUS {
+    STATUS_SUCCESS
+}
+unsafe extern "win64-unwind" fn close(_: HANDLE, _: *const DXGKARG_CLOSEALLOCATION) -> NTSTATUS {
+    STATUS_SUCCESS
+}
+unsafe extern "win64-unwind" fn build(
+    adapter: HANDLE,
+    args: *mut DXGKARG_BUILDPAGINGBUFFER,
+) -> NTSTATUS {
+    let build = *board(adapter).build.lock().unwrap();
+    build(unsafe { &mut *args })
+}
+unsafe extern "win64-unwind" fn submit(
+    adapter: HANDLE,
+    args: *const DXGKARG_SUBMITCOMMAND,
+) -> NTSTATUS {
+    board(adapter).submitted.lock().unwrap().push(unsafe { *args });
+    STATUS_SUCCESS
+}
+pub(crate) fn table() -> DRIVER_INITIALIZATION_DATA {
+    DRIVER_INITIALIZATION_DATA {
+        Version: DXGKDDI_INTERFACE_VERSION_WDDM2_0,
+        DxgkDdiAddDevice: Some(add),
+        DxgkDdiStartDevice: Some(start),
+        DxgkDdiStopDevice: Some(one),
+        DxgkDdiRemoveDevice: Some(one),
+        DxgkDdiQueryAdapterInfo: Some(query),
+        DxgkDdiCreateDevice: Some(device),
+        DxgkDdiDestroyDevice: Some(one),
+        DxgkDdiCreateAllocation: Some(create),
+        DxgkDdiDestroyAllocation: Some(destroy),
+        DxgkDdiOpenAllocation: Some(open),
+        DxgkDdiCloseAllocation: Some(close),
+        DxgkDdiBuildPagingBuffer: Some(build),
+        DxgkDdiSubmitCommand: Some(submit),
+        ..DRIVER_INITIALIZATION_DATA::ZERO
+    }
+}
+
+/// The driver, as a test has it: not by way of the kernel.
+pub(crate) struct Flown<'a> {
+    pub(crate) host: &'a dyn Host,
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) driver: Arc<TableDriver>,
+    pub(crate) board: Arc<Board>,
+    pub(crate) adapter: Result<AdapterId, StartRefused>,
+}
+
+/// Starts the driver, and runs `body`. Answers what was said of it.
+pub(crate) fn fly(
+    board: Board,
+    table: &DRIVER_INITIALIZATION_DATA,
+    body: impl FnOnce(&Flown<'_>, &mut Passive),
+) -> Vec<String> {
+    let log = Arc::new(Log::new());
+    let board = Arc::new(board);
+    Stepped::fly(1, &log, |host, at| {
+        let kernel = Kernel::new(host.clone(), log.clone());
+        let pool = Pool::new(log.clone());
+        let word = Arc::as_ptr(&board).expose_provenance();
+        let driver = unsafe { TableDriver::new(*table, word, pool.clone()) }.unwrap();
+        let plugged = Plugged { miniport: driver.clone(), machine: board.clone(), pool };
+        let adapter = kernel.add_adapter(at, plugged);
+        let id = adapter.clone().ok();
+        let (host, kernel, board) = (&**host, &*kernel, board.clone());
+        body(&Flown { host, kernel, driver, board, adapter }, at);
+        if let Some(id) = id {
+            kernel.remove_adapter(at, id);
+        }
+    })
+    .unwrap();
+    log.take().iter().filter_map(said).collect()
+}
+
+fn said(event: &Event) -> Option<String> {
+    match &event.what {
+        What::RuleBroken { rule, message, .. } => Some(format!("{}: {message}", rule.name())),
+        What::Absent { name } => Some(format!("absent: {name}")),
+        _ => None,
+    }
+}
+
+/// A word of the driver's.
+pub(crate) fn word(it: usize) -> HANDLE {
+    ptr::without_provenance_mut(it)
+}

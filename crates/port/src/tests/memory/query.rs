@@ -1,0 +1,237 @@
+//! What the driver is asked about its memory, in two passes.
+
+use super::driver::{Board, Flown, Query, fly, table};
+use abi::display::*;
+use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use abi::status::{STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
+use abi::{HANDLE, NTSTATUS, PVOID};
+use flight::Passive;
+use kernel::miniport::{Features, Miniport, Refusal};
+use kernel::segment::{MemoryFeatures, PagingFeatures, SegmentFlags, SegmentShape};
+
+const SEGMENTS: usize = 2;
+
+/// An aperture and a memory behind it.
+fn segment(at: usize) -> DXGK_SEGMENTDESCRIPTOR4 {
+    let mut it = DXGK_SEGMENTDESCRIPTOR4 {
+        BaseAddress: i64::try_from(at << 24).unwrap(),
+        Size: 1 << 20,
+        CommitLimit: 1 << 20,
+        ..DXGK_SEGMENTDESCRIPTOR4::ZERO
+    };
+    it.Flags.Value = if at == 0 {
+        DXGK_SEGMENTFLAGS::Aperture | DXGK_SEGMENTFLAGS::CacheCoherent
+    } else {
+        it.set_cpu_translated_address(0xe000_0000);
+        DXGK_SEGMENTFLAGS::CpuVisible | DXGK_SEGMENTFLAGS::ApplicationTarget
+    };
+    it
+}
+
+/// Writes a descriptor so many bytes from the first.
+fn put(out: &DXGK_QUERYSEGMENTOUT4, at: usize, far: usize) {
+    let to: PVOID = out.pSegmentDescriptor.wrapping_add(far).cast();
+    let to = to.cast::<DXGK_SEGMENTDESCRIPTOR4>();
+    unsafe { to.write_unaligned(segment(at)) };
+}
+
+/// Keeps every rule.
+pub(crate) fn two_segments(out: &mut DXGK_QUERYSEGMENTOUT4) -> NTSTATUS {
+    if out.pSegmentDescriptor.is_null() {
+        assert_eq!(out.NbSegment, 0);
+        out.NbSegment = 2;
+        return STATUS_SUCCESS;
+    }
+    assert_eq!(out.NbSegment, 2);
+    assert!(out.SegmentDescriptorStride > size_of::<DXGK_SEGMENTDESCRIPTOR4>());
+    for at in 0..SEGMENTS {
+        put(out, at, at * out.SegmentDescriptorStride);
+    }
+    out.PagingBufferSegmentId = 1;
+    out.PagingBufferSize = 4096;
+    out.PagingBufferPrivateDataSize = 24;
+    STATUS_SUCCESS
+}
+
+fn features(flown: &Flown<'_>, at: &mut Passive) -> Result<Features, Refusal> {
+    flown.driver.query_adapter(at)
+}
+
+#[test]
+fn both_passes_make_the_memory() {
+    let said = fly(Board::default(), &table(), |flown, at| {
+        let aperture = SegmentShape {
+            base: 0,
+            size: 1 << 20,
+            commit_limit: 1 << 20,
+            flags: SegmentFlags { aperture: true, coherent: true, ..SegmentFlags::default() },
+            ..SegmentShape::default()
+        };
+        let flags =
+            SegmentFlags { cpu_visible: true, application_target: true, ..SegmentFlags::default() };
+        let memory =
+            SegmentShape { base: 1 << 24, cpu: Some(0xe000_0000), flags, ..aperture.clone() };
+        let paging = PagingFeatures {
+            node: 1,
+            buffer: 4096,
+            segment: 1,
+            private: 24,
+            aperture_limit: 1 << 20,
+        };
+        let memory = MemoryFeatures { segments: vec![aperture, memory], paging };
+        assert_eq!(
+            features(flown, at),
+            Ok(Features { nodes: 2, memory: Some(memory), ..Features::default() })
+        );
+    });
+    assert_eq!(said, [] as [&str; 0]);
+}
+
+#[test]
+fn a_driver_need_not_have_memory() {
+    let refuses: Query = |_| STATUS_NOT_SUPPORTED;
+    let none: Query = |_| STATUS_SUCCESS;
+    for query in [refuses, none] {
+        let said = fly(Board { query, ..Board::default() }, &table(), |flown, at| {
+            assert_eq!(features(flown, at), Ok(Features { nodes: 2, ..Features::default() }));
+        });
+        assert_eq!(said, [] as [&str; 0]);
+    }
+}
+
+/// What is said of such an answer, and whether the driver starts.
+fn answers(query: Query) -> (Vec<String>, Option<Refusal>) {
+    let mut refused = None;
+    let said = fly(Board { query, ..Board::default() }, &table(), |flown, _| {
+        refused = flown.adapter.as_ref().err().map(|it| it.why);
+    });
+    (said, refused)
+}
+
+#[test]
+fn the_first_pass_is_for_the_count() {
+    let (said, refused) = answers(|out| {
+        let first = out.pSegmentDescriptor.is_null();
+        let status = two_segments(out);
+        if first {
+            (out.PagingBufferSize, out.PagingBufferSegmentId) = (4096, 1);
+        }
+        status
+    });
+    let touched = "asked for NbSegment only, the driver changed PagingBufferSegmentId, \
+                   PagingBufferSize";
+    assert_eq!((said, refused), (vec![format!("KMD-SEG-002: {touched}")], None));
+}
+
+#[test]
+fn both_passes_have_the_same_segments() {
+    let announced = "KMD-SEG-003: the first pass announced 2 segments, but the second";
+    let fewer: Query = |out| {
+        let first = out.pSegmentDescriptor.is_null();
+        two_segments(out);
+        out.NbSegment -= u32::from(!first);
+        STATUS_SUCCESS
+    };
+    let said = format!("{announced} has NbSegment 1");
+    assert_eq!(answers(fewer), (vec![said], Some(Refusal::Invalid)));
+    let refuses: Query =
+        |out| if out.pSegmentDescriptor.is_null() { two_segments(out) } else { STATUS_NO_MEMORY };
+    let said = format!("{announced} refused to describe them: no-memory");
+    assert_eq!(answers(refuses), (vec![said], Some(Refusal::Invalid)));
+    let more: Query = |out| {
+        let status = two_segments(out);
+        if !out.pSegmentDescriptor.is_null() {
+            let end = out.pSegmentDescriptor.wrapping_add(2 * out.SegmentDescriptorStride);
+            unsafe { end.write_bytes(1, 4) };
+        }
+        status
+    };
+    let said = format!("{announced} wrote 4 bytes behind the last descriptor");
+    assert_eq!(answers(more), (vec![said], Some(Refusal::Invalid)));
+}
+
+#[test]
+fn the_stride_is_not_the_length() {
+    let (said, refused) = answers(|out| {
+        if !out.pSegmentDescriptor.is_null() {
+            for at in 0..SEGMENTS {
+                put(out, at, at * size_of::<DXGK_SEGMENTDESCRIPTOR4>());
+            }
+            return STATUS_SUCCESS;
+        }
+        two_segments(out)
+    });
+    let gap = "SegmentDescriptorStride is 80, but the driver wrote into the gap behind the 64 \
+               bytes of descriptor 0";
+    assert_eq!((said, refused), (vec![format!("KMD-SEG-004: {gap}")], Some(Refusal::Invalid)));
+}
+
+#[test]
+fn who_writes_behind_the_output_is_named_and_flies_on() {
+    let (said, refused) = answers(|out| {
+        let status = two_segments(out);
+        unsafe { (&raw mut *out).wrapping_add(1).cast::<u8>().write(0) };
+        status
+    });
+    let once = "KMD-CAPS-008: OutputDataSize is 40, but up to 1 bytes behind it were written";
+    assert_eq!((said, refused), (vec![once.to_owned(); 2], None));
+}
+
+#[test]
+fn what_nobody_meant_is_refused() {
+    let (said, refused) = answers(|out| {
+        out.NbSegment = 33;
+        STATUS_SUCCESS
+    });
+    let many = "absent: DXGK_QUERYSEGMENTOUT4 beyond 32 segments".to_owned();
+    assert_eq!((said, refused), (vec![many], Some(Refusal::Invalid)));
+    let (said, refused) = answers(|out| {
+        let first = out.pSegmentDescriptor.is_null();
+        two_segments(out);
+        if !first {
+            out.PagingBufferSize = u32::MAX;
+        }
+        STATUS_SUCCESS
+    });
+    assert_eq!((said, refused), (vec![], Some(Refusal::NoMemory)));
+}
+
+#[test]
+fn everything_crooked_is_said_before_the_start_is_refused() {
+    let board = Board {
+        caps: |it| {
+            it.SchedulingCaps.Value = DXGK_VIDSCHCAPS::PreemptionAware;
+            it.MemoryManagementCaps.Flags.Value = DXGK_VIDMMCAPS_FLAGS::GpuMmuSupported;
+            it.SupportPerEngineTDR = 1;
+        },
+        query: |out| {
+            out.NbSegment += 1;
+            STATUS_SUCCESS
+        },
+        ..Board::default()
+    };
+    let said = fly(board, &table(), |flown, _| {
+        let why = flown.adapter.as_ref().unwrap_err();
+        assert_eq!((why.entry, why.why), ("DxgkDdiQueryAdapterInfo", Refusal::Invalid));
+    });
+    let rules: Vec<&str> = said.iter().map(|it| &it[..it.find(':').unwrap()]).collect();
+    assert_eq!(rules, ["KMD-CAPS-001", "KMD-CAPS-004", "KMD-CAPS-005", "KMD-SEG-003"]);
+    let lacks = "DxgkDdiResetEngine, DxgkDdiQueryEngineStatus, DxgkDdiQueryDependentEngineGroup";
+    assert!(said[1].ends_with(lacks), "{}", said[1]);
+}
+
+#[test]
+fn a_driver_with_its_entries_may_claim_them() {
+    unsafe extern "win64-unwind" fn entry<T>(_: HANDLE, _: *mut T) -> NTSTATUS {
+        STATUS_SUCCESS
+    }
+    let table = DRIVER_INITIALIZATION_DATA {
+        DxgkDdiResetEngine: Some(entry),
+        DxgkDdiQueryEngineStatus: Some(entry),
+        DxgkDdiQueryDependentEngineGroup: Some(entry),
+        ..table()
+    };
+    let board = Board { caps: |it| it.SupportPerEngineTDR = 1, ..Board::default() };
+    let said = fly(board, &table, |flown, _| assert!(flown.adapter.is_ok()));
+    assert_eq!(said, [] as [&str; 0]);
+}

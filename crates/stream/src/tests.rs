@@ -1,0 +1,11 @@
+//! The streaming kernel, flown with test-pattern sources.
+#![expect(clippy::disallowed_types, reason = "a driver has locks of its own")]
+
+mod capture;
+mod ends;
+mod legal;
+mod misuse;
+mod own_rules;
+mod random;
+mod shapes;
+mod source;

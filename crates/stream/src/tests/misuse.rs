@@ -1,0 +1,273 @@
+//! What a minidriver may not do is refused and named, and nothing is left of it.
+
+use crate::tests::source::*;
+use crate::*;
+use flight::{Passive, RuleId};
+use std::sync::Arc;
+
+mod allocators;
+mod descriptors;
+mod mutexes;
+mod pointers;
+
+/// Flies a source that does something in its calls. Answers the rules that it broke.
+fn broken_by(
+    own: bool,
+    hook: impl Fn(&Source, Entry, PinId) -> Answer<()> + Send + Sync + 'static,
+) -> Vec<RuleId> {
+    broken_in(Source::with(own, hook), |run, at, graph| {
+        let _ = graph.run(at, 4);
+        run.stream.validate().unwrap();
+    })
+}
+
+fn broken_in(source: Source, story: impl FnOnce(&Run, &mut Passive, &Graph)) -> Vec<RuleId> {
+    let (events, _) = fly(3, |run, at| {
+        let device = run.add(at, source);
+        if let Ok(device) = device {
+            if let Ok(graph) = run.open(at, device) {
+                story(run, at, &graph);
+                let _ = graph.close(at);
+            }
+            let _ = run.stream.pull_device(at, device);
+        }
+        run.assert_empty();
+    });
+    check_order(&events);
+    broken(&events)
+}
+
+/// What the driver does once, in the first call of an entry.
+fn once(
+    entry: Entry,
+    act: impl Fn(&Source, PinId) + Send + Sync + 'static,
+) -> impl Fn(&Source, Entry, PinId) -> Answer<()> + Send + Sync + 'static {
+    let count = Count::default();
+    move |source, here, pin| {
+        if here == entry && count.is(1) {
+            act(source, pin);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn bags_need_their_mutex_and_free_once() {
+    let free = |it: &Source| it.services().make_memory(8, 0, MemoryKind::Paged).unwrap();
+    let good = broken_by(
+        true,
+        once(Entry::PinCreate, move |it, pin| {
+            let item = free(it);
+            it.services().add_to_bag(BagOf::Pin(pin), item, false).unwrap();
+            it.services().add_to_bag(BagOf::Filter(FilterId(1)), item, false).unwrap();
+            let own = it.services().make_bag().unwrap();
+            it.services().add_to_bag(own, free(it), false).unwrap();
+            it.services().free_bag(own).unwrap();
+        }),
+    );
+    assert_eq!(good, []);
+    let mutex = broken_by(
+        true,
+        once(Entry::PinCreate, move |it, _| {
+            let item = free(it);
+            let bag = BagOf::Device(DeviceId(1));
+            assert!(it.services().add_to_bag(bag, item, false).is_err());
+            it.services().free_memory(item).unwrap();
+        }),
+    );
+    assert_eq!(mutex, [RuleId::KS_BAG_001]);
+    let shared = broken_by(
+        true,
+        once(Entry::PinCreate, move |it, pin| {
+            let item = free(it);
+            it.services().add_to_bag(BagOf::Pin(pin), item, false).unwrap();
+            it.services().add_to_bag(BagOf::Filter(FilterId(1)), item, false).unwrap();
+            let removed = it.services().remove_from_bag(BagOf::Pin(pin), item, true);
+            assert_eq!(removed, Err(Refusal::Busy));
+            assert!(it.services().free_memory(item).is_err(), "the other bag frees it");
+        }),
+    );
+    assert_eq!(shared, [RuleId::KS_BAG_003, RuleId::KS_BAG_004]);
+    let left = broken_by(
+        true,
+        once(Entry::PinCreate, move |it, pin| {
+            let _ = it.services().make_bag();
+            assert!(it.services().add_to_bag(BagOf::Pin(pin), 0x1234, false).is_err());
+        }),
+    );
+    assert_eq!(left, [RuleId::KS_BAG_003, RuleId::KS_BAG_006]);
+}
+
+#[test]
+fn the_bag_of_what_was_closed_takes_nothing() {
+    let answers = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let told = answers.clone();
+    let hook = move |it: &Source, entry: Entry, _: PinId| {
+        let own = BagOf::Own(1);
+        let (bags, mutex) = match entry {
+            Entry::FilterCreate => {
+                let made = it.services().make_bag()?;
+                assert_eq!(made, own);
+                it.services().free_bag(own)?;
+                return Ok(());
+            }
+            Entry::FilterClose => (vec![BagOf::Pin(PinId(1)), own], None),
+            Entry::DevicePostStart => {
+                (vec![BagOf::Device(DeviceId(2)), BagOf::Pin(PinId(7))], None)
+            }
+            // Whose mutex it can have.
+            Entry::DeviceRemove => {
+                (vec![BagOf::Filter(FilterId(1))], Some(Mutex::Control(FilterId(1).subject())))
+            }
+            _ => return Ok(()),
+        };
+        if let Some(mutex) = mutex {
+            it.services().acquire(mutex)?;
+        }
+        for bag in bags {
+            let item = it.services().make_memory(8, 0, MemoryKind::Paged).unwrap();
+            let added = it.services().add_to_bag(bag, item, false);
+            told.lock().unwrap().push((bag, added));
+            it.services().free_memory(item)?;
+        }
+        mutex.map_or(Ok(()), |mutex| it.services().release(mutex))
+    };
+    assert_eq!(broken_by(true, hook), [RuleId::KS_BAG_001]);
+    let all = answers.lock().unwrap();
+    assert_eq!(all.len(), 5);
+    assert!(all.iter().all(|(_, it)| *it == Err(Refusal::Invalid)), "{all:?}");
+}
+
+#[test]
+fn what_was_closed_is_not_used() {
+    let closed = broken_by(true, |it, entry, _| {
+        if entry == Entry::FilterClose {
+            assert!(it.services().attempt_processing(PinId(1)).is_err());
+        }
+        Ok(())
+    });
+    assert_eq!(closed, [RuleId::KS_PIN_004]);
+    let made_up = broken_by(
+        true,
+        once(Entry::PinProcess, |it, _| {
+            assert!(it.services().attempt_processing(PinId(0)).is_err());
+        }),
+    );
+    assert_eq!(made_up, [RuleId::KS_PROC_004]);
+}
+
+#[test]
+fn a_gate_is_only_turned_as_far_as_it_goes() {
+    let gate = broken_by(
+        true,
+        once(Entry::PinCreate, |it, pin| {
+            let services = it.services();
+            assert!(services.turn_gate_input(pin, true).is_err());
+            assert!(services.turn_gate_input(pin, false).is_err());
+            services.add_gate_input(pin, true).unwrap();
+            services.turn_gate_input(pin, false).unwrap();
+            services.turn_gate_input(pin, true).unwrap();
+        }),
+    );
+    assert_eq!(gate, [RuleId::KS_PROC_006]);
+}
+
+#[test]
+fn success_without_progress_and_a_stall_are_named() {
+    struct Idle(Source, Answer<()>);
+    impl Minidriver for Idle {
+        fn stands_on(&self) -> Option<&dyn Minidriver> {
+            Some(&self.0)
+        }
+        fn process_pin(&self, _pin: &PinView) -> Answer<()> {
+            self.1
+        }
+    }
+    for (answer, rules) in [
+        (Ok(()), vec![RuleId::KS_PROC_001, RuleId::KS_PROC_002]),
+        (Err(Refusal::Pending), vec![RuleId::KS_PROC_002]),
+    ] {
+        let (events, _) = fly(0, |run, at| {
+            let minidriver = Arc::new(Idle(Source::new(true), answer));
+            let plugged = Plugged { minidriver, memory: run.memory.clone() };
+            let device = run.stream.add_device(at, plugged).unwrap();
+            let graph = run.open(at, device).unwrap();
+            assert_eq!(graph.run(at, 1), Err(Refused::Stuck));
+            run.stream.pull_device(at, device).unwrap();
+            run.assert_empty();
+        });
+        assert_eq!(broken(&events), rules);
+    }
+}
+
+#[test]
+fn a_pending_request_is_marked_and_completed_once() {
+    let unmarked =
+        broken_by(
+            true,
+            |_, entry, _| {
+                if entry == Entry::PinConnect { Err(Refusal::Pending) } else { Ok(()) }
+            },
+        );
+    assert_eq!(unmarked, [RuleId::KS_PIN_012]);
+    let start =
+        broken_by(
+            true,
+            |_, entry, _| {
+                if entry == Entry::DeviceStart { Err(Refusal::Pending) } else { Ok(()) }
+            },
+        );
+    assert_eq!(start, [RuleId::KS_DEV_001]);
+    let format = broken_by(true, |_, entry, _| {
+        if entry == Entry::PinSetDataFormat { Err(Refusal::Pending) } else { Ok(()) }
+    });
+    assert_eq!(format, [RuleId::KS_PIN_006]);
+    let never =
+        broken_by(
+            true,
+            |_, entry, _| {
+                if entry == Entry::PinCreate { Err(Refusal::Pending) } else { Ok(()) }
+            },
+        );
+    assert_eq!(never, [RuleId::KS_PIN_002]);
+    let good = broken_by(true, |it, entry, pin| {
+        if entry == Entry::PinCreate {
+            it.services().mark_pending(pin.subject()).unwrap();
+            it.services().complete_pending(pin.subject(), Ok(()), 0xa0).unwrap();
+            return Err(Refusal::Pending);
+        }
+        Ok(())
+    });
+    assert_eq!(good, []);
+    let twice = broken_by(true, |it, entry, _| {
+        if entry == Entry::FilterCreate {
+            let filter = FilterId(1).subject();
+            it.services().mark_pending(filter).unwrap();
+            it.services().complete_pending(filter, Ok(()), 0xf0).unwrap();
+            assert!(it.services().complete_pending(filter, Ok(()), 0xf0).is_err());
+            return Err(Refusal::Pending);
+        }
+        Ok(())
+    });
+    assert_eq!(twice, [RuleId::KS_DEV_004]);
+}
+
+#[test]
+fn a_client_closes_pins_before_their_filter() {
+    let broken = broken_in(Source::new(true), |run, at, graph| {
+        let closed = run.stream.close_filter(at, graph.filter);
+        assert_eq!(closed, Err(Refused::PinsOpen(graph.filter.subject())));
+    });
+    assert_eq!(broken, [RuleId::KS_PIN_013]);
+}
+
+#[test]
+fn a_device_leaves_nothing() {
+    let left = broken_by(
+        true,
+        once(Entry::DeviceStart, |it, _| {
+            it.services().make_memory(8, 0, MemoryKind::Paged);
+        }),
+    );
+    assert_eq!(left, [RuleId::KS_DEV_006]);
+}

@@ -1,0 +1,379 @@
+//! Other shapes of minidrivers: data that goes in, filters that process all their pins, a
+//! trailing edge, injected frames, jumps, dispatch level.
+
+use crate::tests::source::*;
+use crate::*;
+use flight::{Irql, Passive, RuleId, What};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A filter with a pin in and a pin out, whose bytes are turned over on their way.
+struct Turner {
+    under: Source,
+    /// It moves an edge itself, which it may not.
+    meddles: bool,
+}
+
+impl Turner {
+    fn new(meddles: bool) -> Self {
+        let mut under = Source::new(false);
+        let filter = &mut under.descriptor.filters[0];
+        filter.dispatch.push(Entry::FilterProcess);
+        filter.dispatch_level = true;
+        filter.pins[0].dispatch.retain(|it| *it != Entry::PinProcess);
+        let mut input = filter.pins[0].clone();
+        input.flow = Flow::In;
+        input.necessary = 1;
+        filter.pins.push(input);
+        Self { under, meddles }
+    }
+}
+
+impl Minidriver for Turner {
+    fn stands_on(&self) -> Option<&dyn Minidriver> {
+        Some(&self.under)
+    }
+
+    fn process_filter(&self, _filter: FilterId, pins: &mut [ProcessPin]) -> Answer<()> {
+        let services = self.under.services();
+        let [output, input] = pins else { return Err(Refusal::Pending) };
+        if self.meddles {
+            assert!(services.advance(input.pointer).is_err());
+        }
+        let mut bytes = vec![0; input.available as usize];
+        services.read(input.pointer, 0, &mut bytes)?;
+        let turned: Vec<u8> = bytes.iter().map(|it| !it).collect();
+        services.write(output.pointer, 0, &turned)?;
+        let header = services.look(input.pointer)?.header;
+        services.set_header(output.pointer, Header { used: 0, ..header })?;
+        input.used = input.available;
+        output.used = input.available;
+        output.terminate = true;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_filter_processes_its_pins_together_at_the_level_it_asks_for() {
+    for meddles in [false, true] {
+        for seed in 0..10 {
+            let (events, _) = fly(seed, |run, at| {
+                let plugged = Plugged {
+                    minidriver: Arc::new(Turner::new(meddles)),
+                    memory: run.memory.clone(),
+                };
+                let device = run.stream.add_device(at, plugged).unwrap();
+                let stream = &run.stream;
+                let filter = stream.open_filter(at, device, 0).unwrap();
+                let output = stream.create_pin(at, filter, 0, &format()).unwrap();
+                stream.connect(at, output, &Wish::default()).unwrap();
+                let early = stream.set_state(at, output, State::Run);
+                assert_eq!(early, Err(Refused::TooFew { factory: 1, least: 1 }));
+                let input = stream.create_pin(at, filter, 1, &format()).unwrap();
+                stream.connect(at, input, &Wish::default()).unwrap();
+                stream.set_state(at, output, State::Run).unwrap();
+                stream.set_state(at, input, State::Run).unwrap();
+                for number in 0..5 {
+                    let header =
+                        Header { time: number * 10, end: number == 4, ..Header::default() };
+                    stream.send_frame(at, input, &pattern(number), header).unwrap();
+                    let taken = stream.take_frame(at, output, None).unwrap();
+                    assert_eq!((taken.header.time, taken.header.used), (number * 10, BYTES));
+                    assert_eq!(taken.header.end, number == 4);
+                    let mut bytes = vec![0; BYTES as usize];
+                    stream.read_frame(taken.frame, 0, &mut bytes).unwrap();
+                    let turned: Vec<u8> = pattern(number).iter().map(|it| !it).collect();
+                    assert_eq!(bytes, turned);
+                    stream.give_back(at, taken.frame).unwrap();
+                    stream.validate().unwrap();
+                }
+                stream.remove_device(at, device).unwrap();
+                run.assert_empty();
+            });
+            let rules = if meddles { vec![RuleId::KS_PTR_013] } else { vec![] };
+            assert_eq!(broken(&events), rules);
+            let levels = events.iter().filter_map(|it| match &it.what {
+                What::KsCall { name, level, .. } if name == "AVStrMiniFilterProcess" => {
+                    Some(*level)
+                }
+                _ => None,
+            });
+            assert!(levels.into_iter().all(|it| it == Irql::Dispatch));
+        }
+    }
+}
+
+/// A source that keeps the last frame in its queue, behind a trailing edge.
+struct Keeper(Source);
+
+impl Minidriver for Keeper {
+    fn stands_on(&self) -> Option<&dyn Minidriver> {
+        Some(&self.0)
+    }
+
+    fn process_pin(&self, pin: &PinView) -> Answer<()> {
+        let services = self.0.services();
+        while let Some(edge) = services.leading_edge(pin.pin, true) {
+            services.write(edge, 0, &[1; BYTES as usize])?;
+            services.set_header(edge, Header { used: BYTES, ..Header::default() })?;
+            services.advance(edge).or_else(fell)?;
+            let behind = services.look(services.trailing_edge(pin.pin, false).unwrap())?;
+            assert!(behind.frame.is_some() && !behind.locked);
+            // The one before may go.
+            let trailing = services.trailing_edge(pin.pin, false).ok_or(Refusal::NotReady)?;
+            let more = services.look(trailing)?.frame != services.look(edge)?.frame;
+            if more && services.look(edge)?.frame.is_some() {
+                services.advance(trailing).or_else(fell)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_trailing_edge_keeps_frames_in_the_queue() {
+    let (events, _) = fly(0, |run, at| {
+        let mut source = Source::new(true);
+        source.descriptor.filters[0].pins[0].flags.push(PinFlag::DistinctTrailingEdge);
+        let plugged = Plugged { minidriver: Arc::new(Keeper(source)), memory: run.memory.clone() };
+        let device = run.stream.add_device(at, plugged).unwrap();
+        let graph = run.open(at, device).unwrap();
+        assert_eq!(graph.run(at, 2).unwrap().len(), 2);
+        run.stream.validate().unwrap();
+        assert!(run.stream.census().to_string().contains("queued"));
+        run.stream.pull_device(at, device).unwrap();
+        run.assert_empty();
+    });
+    assert_eq!(broken(&events), []);
+}
+
+#[test]
+fn injected_frames_come_back_once() {
+    let story = |when: Entry, submits: bool| {
+        let source = Source::with(false, move |it, entry, pin| {
+            let services = it.services();
+            if entry == when {
+                let _ = services.inject_frames(pin);
+            }
+            if entry == Entry::PinSetDeviceState && submits {
+                let word = services.make_memory(BYTES, 7, MemoryKind::NonPaged).unwrap();
+                let header = Header { used: BYTES, ..Header::default() };
+                if services.submit_frame(pin, (word, BYTES), header, 5).is_err() {
+                    services.free_memory(word).unwrap();
+                }
+            }
+            Ok(())
+        });
+        let (events, _) = fly(0, |run, at| {
+            let device = run.add(at, source).unwrap();
+            let graph = run.open(at, device).unwrap();
+            let _ = graph.run(at, 2);
+            graph.close(at).unwrap();
+            run.stream.remove_device(at, device).unwrap();
+            run.assert_empty();
+        });
+        let back = events.iter().filter(
+            |it| matches!(&it.what, What::KsCall { name, .. } if name == "AVStrMiniFrameReturn"),
+        );
+        (broken(&events), back.count())
+    };
+    assert_eq!(story(Entry::PinCreate, true), (vec![], 5), "one for each change but the last");
+    assert_eq!(story(Entry::PinProcess, false).0, [RuleId::KS_STATE_008]);
+    assert_eq!(story(Entry::DeviceAdd, true).0, [RuleId::KS_STATE_009]);
+}
+
+#[test]
+fn a_pin_of_another_transport_may_jump_and_must_jump_back() {
+    for refuses in [false, true] {
+        let count = Count::default();
+        let mut source = Source::with(false, move |_, entry, _| {
+            let back = entry == Entry::PinSetDeviceState && count.is(2);
+            if back && refuses { Err(Refusal::Invalid) } else { Ok(()) }
+        });
+        source.descriptor.filters[0].pins[0].flags.push(PinFlag::DoNotUseStandardTransport);
+        let (events, _) = fly(0, |run, at| {
+            let device = run.add(at, source).unwrap();
+            let graph = run.open(at, device).unwrap();
+            graph.run(at, 2).unwrap();
+            assert_eq!(graph.stop(at).is_err(), refuses);
+            graph.close(at).unwrap();
+            run.stream.remove_device(at, device).unwrap();
+            run.assert_empty();
+        });
+        let states = events.iter().filter(|it| matches!(it.what, What::PinState { .. })).count();
+        assert_eq!(states, 2, "to run at once, and back at once");
+        let rules = if refuses { vec![RuleId::KS_STATE_002] } else { vec![] };
+        assert_eq!(broken(&events), rules);
+    }
+}
+
+#[test]
+fn mappings_need_a_dma_adapter() {
+    for registers in [true, false] {
+        let mut source = Source::with(false, move |it, entry, _| {
+            if entry == Entry::DeviceStart && registers {
+                it.services().register_dma().unwrap();
+            }
+            Ok(())
+        });
+        source.descriptor.filters[0].pins[0].flags.push(PinFlag::GenerateMappings);
+        let (events, _) = fly(0, |run, at| {
+            let device = run.add(at, source).unwrap();
+            run.open(at, device).unwrap().run(at, 1).unwrap();
+            run.stream.remove_device(at, device).unwrap();
+            run.assert_empty();
+        });
+        let rules = if registers { vec![] } else { vec![RuleId::KS_DEV_007] };
+        assert_eq!(broken(&events), rules);
+    }
+}
+
+#[test]
+fn a_device_wakes_in_either_order() {
+    for order in [WakeOrder::PowerFirst, WakeOrder::PinsFirst] {
+        for refuses in [false, true] {
+            let count = Count::default();
+            let source = Source::with(true, move |it, entry, _| {
+                if entry == Entry::DeviceSetPower {
+                    let control = Mutex::Control(FilterId(1).subject());
+                    it.services().acquire(control).unwrap();
+                    it.services().release(control).unwrap();
+                }
+                // The fifth change of state is the one that wakes.
+                let wakes = entry == Entry::PinSetDeviceState && count.is(5);
+                if wakes && refuses { Err(Refusal::Busy) } else { Ok(()) }
+            });
+            let (events, _) = fly(1, |run, at| {
+                let device = run.add(at, source).unwrap();
+                let graph = run.open(at, device).unwrap();
+                graph.run(at, 2).unwrap();
+                run.stream.sleep(at, device).unwrap();
+                assert_eq!(run.stream.state(graph.pin), Ok((State::Pause, State::Pause)));
+                assert_eq!(run.stream.wake_up(at, device, order).is_err(), refuses);
+                graph.run(at, 2).unwrap();
+                run.stream.remove_device(at, device).unwrap();
+                run.assert_empty();
+            });
+            check_order(&events);
+            let rules = if refuses { vec![RuleId::KS_STATE_005] } else { vec![] };
+            assert_eq!(broken(&events), rules);
+        }
+    }
+}
+
+#[test]
+fn hardware_that_another_pin_uses_is_left_alone_before_acquire() {
+    let mut source = Source::with(false, |it, entry, pin| {
+        if entry == Entry::PinConnect {
+            let programmed = it.services().program_hardware(pin);
+            assert_eq!(programmed.is_err(), pin == PinId(2));
+        }
+        Ok(())
+    });
+    source.descriptor.filters[0].pins[0].possible = 2;
+    let (events, _) = fly(0, |run, at| {
+        let device = run.add(at, source).unwrap();
+        let graph = run.open(at, device).unwrap();
+        graph.run(at, 1).unwrap();
+        let other = run.stream.create_pin(at, graph.filter, 0, &format()).unwrap();
+        run.stream.connect(at, other, &Wish::default()).unwrap();
+        run.stream.remove_device(at, device).unwrap();
+        run.assert_empty();
+    });
+    assert_eq!(broken(&events), [RuleId::KS_STATE_006]);
+}
+
+/// A filter that is processed if any of its pins runs.
+struct Eager {
+    under: Source,
+    /// How many calls process, and how many have.
+    inside: AtomicU32,
+    processed: AtomicU32,
+}
+
+impl Eager {
+    fn new() -> Self {
+        let mut under = Source::with(false, |_, _, _| Ok(()));
+        let filter = &mut under.descriptor.filters[0];
+        filter.dispatch.push(Entry::FilterProcess);
+        let pin = &mut filter.pins[0];
+        pin.dispatch.retain(|it| *it != Entry::PinProcess);
+        pin.flags = vec![PinFlag::ProcessIfAnyInRunState, PinFlag::SomeFramesRequiredForProcessing];
+        pin.possible = 2;
+        Self { under, inside: AtomicU32::new(0), processed: AtomicU32::new(0) }
+    }
+}
+
+impl Minidriver for Eager {
+    fn stands_on(&self) -> Option<&dyn Minidriver> {
+        Some(&self.under)
+    }
+
+    fn process_filter(&self, _filter: FilterId, pins: &mut [ProcessPin]) -> Answer<()> {
+        self.inside.fetch_add(1, Ordering::SeqCst);
+        self.processed.fetch_add(1, Ordering::SeqCst);
+        let services = self.under.services();
+        services.delay(10)?;
+        for it in pins.iter_mut() {
+            services.write(it.pointer, 0, &[1; BYTES as usize])?;
+            it.used = it.available;
+        }
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn set_state(&self, _at: &mut Passive, _pin: &PinView, to: State, from: State) -> Answer<()> {
+        if (from, to) == (State::Run, State::Pause) {
+            let before = self.processed.load(Ordering::SeqCst);
+            assert_eq!(self.inside.load(Ordering::SeqCst), 0, "it is processed");
+            self.under.services().delay(1000)?;
+            assert_eq!(self.processed.load(Ordering::SeqCst), before, "processing began");
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_filter_is_processed_while_one_pin_runs_and_not_when_that_is_told_to_pause() {
+    for seed in 0..20 {
+        let eager = Arc::new(Eager::new());
+        let minidriver = eager.clone();
+        let (events, _) = fly(seed, |run, at| {
+            let plugged = Plugged { minidriver, memory: run.memory.clone() };
+            let device = run.stream.add_device(at, plugged).unwrap();
+            let stream = &run.stream;
+            let filter = stream.open_filter(at, device, 0).unwrap();
+            let [one, other] = [0, 1].map(|_| {
+                let pin = stream.create_pin(at, filter, 0, &format()).unwrap();
+                stream.connect(at, pin, &Wish::default()).unwrap();
+                pin
+            });
+            // The other one stays where it is.
+            stream.set_state(at, one, State::Run).unwrap();
+            for _ in 0..3 {
+                let taken = stream.take_frame(at, one, None).unwrap();
+                stream.give_back(at, taken.frame).unwrap();
+            }
+            stream.set_state(at, one, State::Pause).unwrap();
+            let before = eager.processed.load(Ordering::SeqCst);
+            run.host.quiet(at);
+            assert_eq!(eager.processed.load(Ordering::SeqCst), before, "none runs");
+            stream.set_state(at, one, State::Run).unwrap();
+            stream.set_state(at, one, State::Stop).unwrap();
+            // A gate that is closed is one for all.
+            run.host.quiet(at);
+            let services = stream.services(device).unwrap();
+            services.add_gate_input(other, false).unwrap();
+            let before = eager.processed.load(Ordering::SeqCst);
+            stream.set_state(at, one, State::Run).unwrap();
+            run.host.quiet(at);
+            assert_eq!(eager.processed.load(Ordering::SeqCst), before, "a gate is closed");
+            services.turn_gate_input(other, true).unwrap();
+            run.host.quiet(at);
+            assert!(eager.processed.load(Ordering::SeqCst) > before);
+            run.stream.remove_device(at, device).unwrap();
+            run.assert_empty();
+        });
+        assert_eq!(broken(&events), []);
+    }
+}

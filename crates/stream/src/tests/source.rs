@@ -1,0 +1,578 @@
+//! A test-pattern capture source, with an allocator of its own or with the default one, and
+//! flights of it.
+
+use crate::*;
+use flight::{Crew, Dispatch, Event, Free, Log, Passive, RuleId, Stepped, Ticket, What, Who};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How long a frame is shown, in steps of 100 ns.
+pub(crate) const INTERVAL: u64 = 333_333;
+/// How many bytes a picture has.
+pub(crate) const BYTES: u32 = 64;
+
+/// What a test does in a driver's place, at the beginning of each of its calls.
+pub(crate) type Hook = dyn Fn(&Source, Entry, PinId) -> Answer<()> + Send + Sync;
+
+/// The source.
+pub(crate) struct Source {
+    own: bool,
+    services: Mutex<Option<Arc<Services>>>,
+    inner: Mutex<Inner>,
+    hook: Box<Hook>,
+    pub(crate) descriptor: DeviceDescriptor,
+}
+
+#[derive(Default)]
+struct Inner {
+    allocators: BTreeMap<usize, Pool>,
+    /// What the hardware has to fill: clones, in their order.
+    flying: VecDeque<(PinId, PointerId)>,
+    pictures: u64,
+}
+
+struct Pool {
+    framing: Framing,
+    free: Vec<usize>,
+}
+
+pub(crate) fn format() -> Format {
+    Format { major: 1, sub: 2, specifier: 3, sample: BYTES, block: Vec::new() }
+}
+
+/// What the source has: an extended framing and an allocator, or the old form and none.
+pub(crate) fn descriptor(own: bool) -> DeviceDescriptor {
+    let item = FramingItem {
+        kind: MemoryKind::NonPaged,
+        can_allocate: true,
+        frames: 3,
+        alignment: 15,
+        framing: Span { least: BYTES, most: BYTES },
+        ..FramingItem::default()
+    };
+    let simple = SimpleFraming {
+        frames: 2,
+        bytes: BYTES,
+        alignment: 7,
+        kind: MemoryKind::NonPaged,
+        system: true,
+        reserved: 0,
+    };
+    let pin = PinDescriptor {
+        dispatch: vec![
+            Entry::PinCreate,
+            Entry::PinClose,
+            Entry::PinProcess,
+            Entry::PinReset,
+            Entry::PinSetDataFormat,
+            Entry::PinSetDeviceState,
+            Entry::PinConnect,
+            Entry::PinDisconnect,
+        ],
+        allocator: own.then(|| Entry::ALLOCATOR.to_vec()),
+        formats: vec![Format { major: 1, ..Format::default() }],
+        framing: Some(if own {
+            FramingForm::Extended(ExtendedFraming::new(vec![item]))
+        } else {
+            FramingForm::Simple(simple)
+        }),
+        ..PinDescriptor::default()
+    };
+    let filter = FilterDescriptor {
+        dispatch: vec![Entry::FilterCreate, Entry::FilterClose],
+        dispatch_level: false,
+        pins: vec![pin],
+    };
+    let dispatch = vec![
+        Entry::DeviceAdd,
+        Entry::DeviceStart,
+        Entry::DevicePostStart,
+        Entry::DeviceQueryStop,
+        Entry::DeviceStop,
+        Entry::DeviceQueryRemove,
+        Entry::DeviceSurpriseRemoval,
+        Entry::DeviceRemove,
+        Entry::DeviceSetPower,
+    ];
+    DeviceDescriptor { dispatch, filters: vec![filter] }
+}
+
+/// What a picture shows.
+pub(crate) fn pattern(number: u64) -> Vec<u8> {
+    (0..u64::from(BYTES)).map(|it| (number * 7 + it).to_le_bytes()[0]).collect()
+}
+
+impl Source {
+    pub(crate) fn new(own: bool) -> Self {
+        Self::with(own, |_, _, _| Ok(()))
+    }
+
+    pub(crate) fn with(
+        own: bool,
+        hook: impl Fn(&Source, Entry, PinId) -> Answer<()> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            own,
+            services: Mutex::default(),
+            inner: Mutex::default(),
+            hook: Box::new(hook),
+            descriptor: descriptor(own),
+        }
+    }
+
+    pub(crate) fn services(&self) -> Arc<Services> {
+        lock(&self.services).clone().expect("the driver was added")
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.inner)
+    }
+
+    fn hook(&self, entry: Entry, pin: PinId) -> Answer<()> {
+        (self.hook)(self, entry, pin)
+    }
+
+    /// The driver forgets its clones.
+    pub(crate) fn forget_clones(&self) {
+        self.inner().flying.clear();
+    }
+
+    fn header(&self, number: u64) -> Header {
+        Header {
+            time: self.services().now(),
+            duration: INTERVAL,
+            used: BYTES,
+            end: false,
+            discontinuity: number == 0,
+        }
+    }
+
+    /// Fills a frame, at once.
+    fn fill(&self, pointer: PointerId) -> Answer<()> {
+        let number = {
+            let mut inner = self.inner();
+            inner.pictures += 1;
+            inner.pictures - 1
+        };
+        let services = self.services();
+        // Frames that are not ours may be smaller than we asked for.
+        let room = services.look(pointer)?.bytes.min(BYTES);
+        services.write(pointer, 0, &pattern(number)[..room as usize])?;
+        services.set_header(pointer, Header { used: room, ..self.header(number) })
+    }
+
+    fn drop_clones(&self, pin: PinId) {
+        let mine: VecDeque<(PinId, PointerId)> = {
+            let mut inner = self.inner();
+            let (mine, others) = inner.flying.drain(..).partition(|it| it.0 == pin);
+            inner.flying = others;
+            mine
+        };
+        for (_, clone) in mine {
+            let _ = self.services().delete_pointer(clone);
+        }
+    }
+}
+
+fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const NO_PIN: PinId = PinId(0);
+
+impl Minidriver for Source {
+    fn describe(&self) -> DeviceDescriptor {
+        self.descriptor.clone()
+    }
+
+    fn add_device(
+        &self,
+        _at: &mut Passive,
+        services: &Arc<Services>,
+        word: Blank<'_, DeviceId>,
+    ) -> Answer<Option<DriverDevice>> {
+        *lock(&self.services) = Some(services.clone());
+        self.hook(Entry::DeviceAdd, NO_PIN)?;
+        Ok(Some(word.fill(0xd0)))
+    }
+
+    fn start_device(&self, _at: &mut Passive) -> Answer<()> {
+        self.hook(Entry::DeviceStart, NO_PIN)
+    }
+
+    fn post_start_device(&self, _at: &mut Passive) -> Answer<()> {
+        self.hook(Entry::DevicePostStart, NO_PIN)
+    }
+
+    fn query_stop_device(&self, _at: &mut Passive) -> Answer<()> {
+        self.hook(Entry::DeviceQueryStop, NO_PIN)
+    }
+
+    fn stop_device(&self, _at: &mut Passive) -> Answer<()> {
+        let _ = self.hook(Entry::DeviceStop, NO_PIN);
+        Ok(())
+    }
+
+    fn query_remove_device(&self, _at: &mut Passive) -> Answer<()> {
+        self.hook(Entry::DeviceQueryRemove, NO_PIN)
+    }
+
+    fn pulled_out(&self, _at: &mut Passive) -> Answer<()> {
+        let _ = self.hook(Entry::DeviceSurpriseRemoval, NO_PIN);
+        Ok(())
+    }
+
+    fn remove_device(&self, _at: &mut Passive) -> Answer<()> {
+        let _ = self.hook(Entry::DeviceRemove, NO_PIN);
+        Ok(())
+    }
+
+    fn set_power(&self, _at: &mut Passive, _on: bool) {
+        let _ = self.hook(Entry::DeviceSetPower, NO_PIN);
+    }
+
+    fn create_filter(
+        &self,
+        _at: &mut Passive,
+        filter: &FilterView,
+        word: Blank<'_, FilterId>,
+    ) -> Answer<Option<DriverFilter>> {
+        self.hook(Entry::FilterCreate, NO_PIN)?;
+        assert_eq!(filter.word, 0xd0, "it begins with its device's");
+        Ok(Some(word.fill(0xf0)))
+    }
+
+    fn close_filter(
+        &self,
+        _at: &mut Passive,
+        _filter: &FilterView,
+        word: Option<DriverFilter>,
+    ) -> Answer<()> {
+        self.hook(Entry::FilterClose, NO_PIN)?;
+        assert_eq!(word.map(|it| it.word()), Some(0xf0));
+        Ok(())
+    }
+
+    fn create_pin(
+        &self,
+        _at: &mut Passive,
+        pin: &PinView,
+        word: Blank<'_, PinId>,
+    ) -> Answer<Option<DriverPin>> {
+        self.hook(Entry::PinCreate, pin.pin)?;
+        assert_eq!(pin.word, 0xf0, "it begins with its filter's");
+        Ok(Some(word.fill(0xa0)))
+    }
+
+    fn close_pin(&self, _at: &mut Passive, pin: &PinView, word: Option<DriverPin>) -> Answer<()> {
+        self.hook(Entry::PinClose, pin.pin)?;
+        assert_eq!(word.map(|it| it.word()), Some(0xa0));
+        Ok(())
+    }
+
+    fn process_pin(&self, pin: &PinView) -> Answer<()> {
+        self.hook(Entry::PinProcess, pin.pin)?;
+        let services = self.services();
+        while let Some(edge) = services.leading_edge(pin.pin, true) {
+            if self.own {
+                // The hardware fills a clone, one interval after the one before.
+                let clone = services.clone_pointer(edge, true)?;
+                services.advance(edge).or_else(fell)?;
+                let before = {
+                    let mut inner = self.inner();
+                    inner.flying.push_back((pin.pin, clone));
+                    inner.flying.len() as u64
+                };
+                services.schedule(clone, before * INTERVAL)?;
+            } else {
+                self.fill(edge)?;
+                let room = services.look(edge)?.remaining;
+                services.advance_offsets(edge, room, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn reset_pin(&self, _at: &mut Passive, pin: &PinView) {
+        let _ = self.hook(Entry::PinReset, pin.pin);
+        self.drop_clones(pin.pin);
+    }
+
+    fn set_format(
+        &self,
+        _at: &mut Passive,
+        pin: &PinView,
+        _old: Option<&Format>,
+        _range: &Format,
+    ) -> Answer<()> {
+        self.hook(Entry::PinSetDataFormat, pin.pin)?;
+        if pin.format.sub == 2 { Ok(()) } else { Err(Refusal::NoMatch) }
+    }
+
+    fn set_state(&self, _at: &mut Passive, pin: &PinView, to: State, from: State) -> Answer<()> {
+        assert_eq!((pin.client, pin.state), (to, from));
+        self.hook(Entry::PinSetDeviceState, pin.pin)?;
+        if to == State::Stop {
+            self.drop_clones(pin.pin);
+        }
+        Ok(())
+    }
+
+    fn connect_pin(&self, _at: &mut Passive, pin: &PinView) -> Answer<()> {
+        self.hook(Entry::PinConnect, pin.pin)
+    }
+
+    fn disconnect_pin(&self, _at: &mut Passive, pin: &PinView) {
+        let _ = self.hook(Entry::PinDisconnect, pin.pin);
+    }
+
+    fn initialize_allocator(
+        &self,
+        _at: &mut Passive,
+        pin: &PinView,
+        framing: &Framing,
+        word: Blank<'_, AllocatorId>,
+    ) -> Answer<DriverAllocator> {
+        self.hook(Entry::InitializeAllocator, pin.pin)?;
+        // The context is memory, too.
+        let context = self.services().make_memory(16, 7, MemoryKind::NonPaged);
+        let context = context.ok_or(Refusal::NoMemory)?;
+        let pool = Pool { framing: *framing, free: Vec::new() };
+        self.inner().allocators.insert(context, pool);
+        Ok(word.fill(context))
+    }
+
+    fn allocate(
+        &self,
+        allocator: &DriverAllocator,
+        word: Blank<'_, FrameId>,
+    ) -> Option<DriverFrame> {
+        self.hook(Entry::Allocate, NO_PIN).ok()?;
+        let framing = {
+            let mut inner = self.inner();
+            let pool = inner.allocators.get_mut(&allocator.word())?;
+            if let Some(frame) = pool.free.pop() {
+                return Some(word.fill(frame));
+            }
+            pool.framing
+        };
+        let Framing { bytes, alignment, kind, .. } = framing;
+        Some(word.fill(self.services().make_memory(bytes, alignment, kind)?))
+    }
+
+    fn free_frame(&self, allocator: &DriverAllocator, frame: DriverFrame) {
+        let _ = self.hook(Entry::FreeFrame, NO_PIN);
+        if let Some(pool) = self.inner().allocators.get_mut(&allocator.word()) {
+            pool.free.push(frame.word());
+        }
+    }
+
+    fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
+        let kept = self.hook(Entry::DeleteAllocator, NO_PIN);
+        let pool = self.inner().allocators.remove(&allocator.word());
+        if kept.is_err() {
+            return;
+        }
+        for frame in pool.into_iter().flat_map(|it| it.free) {
+            let _ = self.services().free_memory(frame);
+        }
+        let _ = self.services().free_memory(allocator.word());
+    }
+
+    fn pointer_cancelled(&self, _at: &mut Dispatch, pin: PinId, pointer: PointerId) {
+        if self.hook(Entry::PointerCancelled, pin).is_ok() {
+            self.inner().flying.retain(|it| it.1 != pointer);
+            let _ = self.services().delete_pointer(pointer);
+        }
+    }
+
+    fn pointer_timed_out(&self, _at: &mut Dispatch, pin: PinId, pointer: PointerId) {
+        let _ = self.hook(Entry::PointerTimedOut, pin);
+        let mine = {
+            let mut inner = self.inner();
+            let place = inner.flying.iter().position(|it| it.1 == pointer);
+            place.and_then(|it| inner.flying.remove(it))
+        };
+        if mine.is_some() {
+            let _ = self.fill(pointer);
+            let _ = self.services().delete_pointer(pointer);
+        }
+    }
+
+    fn frame_returned(&self, _at: &mut Passive, pin: PinId, frame: usize, _context: usize) {
+        let _ = self.hook(Entry::FrameReturned, pin);
+        let _ = self.services().free_memory(frame);
+    }
+}
+
+/// It is not there yet: that is no failure of the one before.
+pub(crate) fn fell(why: Refusal) -> Answer<()> {
+    if why == Refusal::NotReady { Ok(()) } else { Err(why) }
+}
+
+/// A run: the class driver on a host, with somebody who serves.
+pub(crate) struct Run {
+    pub(crate) stream: Arc<Stream>,
+    pub(crate) host: Arc<dyn Crew>,
+    pub(crate) memory: Arc<SystemMemory>,
+}
+
+impl Run {
+    pub(crate) fn add(&self, at: &mut Passive, source: Source) -> Result<DeviceId, Refused> {
+        self.add_shared(at, Arc::new(source))
+    }
+
+    pub(crate) fn add_shared(
+        &self,
+        at: &mut Passive,
+        source: Arc<Source>,
+    ) -> Result<DeviceId, Refused> {
+        let plugged = Plugged { minidriver: source, memory: self.memory.clone() };
+        self.stream.add_device(at, plugged)
+    }
+
+    pub(crate) fn open(&self, at: &mut Passive, device: DeviceId) -> Result<Graph, Refused> {
+        Graph::open(&self.stream, at, device, &format(), &Wish::default())
+    }
+
+    /// Nothing is alive.
+    pub(crate) fn assert_empty(&self) {
+        let census = self.stream.census();
+        assert_eq!(census.count(), 0, "{census}");
+        assert_eq!(self.memory.pieces(), 0, "memory is left");
+        self.stream.validate().unwrap();
+    }
+}
+
+/// Flies a story, and answers what happened.
+pub(crate) fn fly(seed: u64, story: impl FnOnce(&Run, &mut Passive)) -> (Vec<Event>, Arc<Log>) {
+    let log = Arc::new(Log::new());
+    Stepped::fly(seed, &log, |host, at| {
+        let stream = Stream::new(host.clone(), log.clone());
+        let host: Arc<dyn Crew> = host.clone();
+        stream.attend(&host);
+        let run = Run { stream, host, memory: Arc::default() };
+        story(&run, at);
+    })
+    .unwrap();
+    (log.take(), log)
+}
+
+/// Flies it on threads that really run side by side.
+pub(crate) fn fly_free(story: impl FnOnce(&Run, &mut Passive)) -> (Vec<Event>, Arc<Log>) {
+    let log = Arc::new(Log::new());
+    Free::fly(&log, |host, at| {
+        let stream = Stream::new(host.clone(), log.clone());
+        let host: Arc<dyn Crew> = host.clone();
+        stream.attend(&host);
+        let run = Run { stream, host, memory: Arc::default() };
+        story(&run, at);
+    })
+    .unwrap();
+    (log.take(), log)
+}
+
+/// The rules that were broken, each once.
+pub(crate) fn broken(events: &[Event]) -> Vec<RuleId> {
+    let mut all: Vec<RuleId> = events
+        .iter()
+        .filter_map(|it| match &it.what {
+            What::RuleBroken { rule, .. } => Some(*rule),
+            _ => None,
+        })
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Counts the calls of a driver, and does something at one of them.
+#[derive(Clone, Default)]
+pub(crate) struct Count(pub(crate) Arc<AtomicU32>);
+
+impl Count {
+    /// Whether this is the call of that number.
+    pub(crate) fn is(&self, number: u32) -> bool {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1 == number
+    }
+
+    pub(crate) fn so_far(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Rung by a driver, for somebody who then does something.
+pub(crate) fn bell() -> Ticket {
+    Ticket::new("a call of the driver")
+}
+
+/// What must hold of every flight, whatever the driver and the clients did.
+pub(crate) fn check_order(events: &[Event]) {
+    let mut verifier = verify::Verifier::new();
+    for event in events {
+        verifier.observe(event);
+    }
+    let ours = verifier.findings().iter().find(|it| it.who == Who::Kernel);
+    assert_eq!(ours, None, "the class driver's own rules hold");
+    let mut allocators: BTreeMap<u32, (bool, i32, u32)> = BTreeMap::new(); // ready, out, deletes
+    let mut calls: BTreeMap<u32, (String, flight::Subject)> = BTreeMap::new();
+    for event in events {
+        let number = event.subject.number;
+        match &event.what {
+            What::KsCall { name, level, locks, about, .. } => {
+                let line = funnel::TABLE.iter().find(|it| it.name == name).unwrap();
+                assert_eq!(*level, line.level, "{event}");
+                if !matches!(line.locks, "none") && !name.contains("Free") {
+                    let wanted: Vec<&str> = line.locks.split('+').collect();
+                    for lock in wanted {
+                        assert!(locks.contains(lock), "{event} needs {lock}");
+                    }
+                }
+                calls.insert(number, (name.to_string(), *about));
+                let of = about.number;
+                match &**name {
+                    "AVStrMiniInitializeAllocator" => {
+                        assert!(!allocators.contains_key(&of), "{event}: twice");
+                        allocators.insert(of, (false, 0, 0));
+                    }
+                    "AVStrMiniAllocate" | "AVStrMiniAllocatorFreeFrame" => {
+                        let it = allocators.get(&of).unwrap();
+                        assert!(it.0 && it.2 == 0, "{event}");
+                    }
+                    "AVStrMiniDeleteAllocator" => {
+                        let it = allocators.get_mut(&of).unwrap();
+                        assert!(it.0 && it.2 == 0, "{event}: not ready, or twice");
+                        assert_eq!(it.1, 0, "{event}: frames are out");
+                        it.2 += 1;
+                    }
+                    _ => (),
+                }
+            }
+            What::KsReturn { answer, .. } => {
+                let (name, about) = calls.remove(&number).unwrap();
+                let it = allocators.get_mut(&about.number);
+                match (&*name, &**answer, it) {
+                    ("AVStrMiniInitializeAllocator", "ok", Some(it)) => it.0 = true,
+                    ("AVStrMiniAllocate", "ok", Some(it)) => it.1 += 1,
+                    ("AVStrMiniAllocatorFreeFrame", _, Some(it)) => it.1 -= 1,
+                    _ => (),
+                }
+            }
+            What::PinState { from, to, .. } => {
+                let place = |name: &str| State::ALL.iter().position(|it| it.name() == name);
+                let (from, to) = (place(from).unwrap(), place(to).unwrap());
+                assert_eq!(from.abs_diff(to), 1, "{event}");
+            }
+            _ => (),
+        }
+    }
+    for (number, (ready, out, deletes)) in allocators {
+        assert_eq!(
+            deletes,
+            u32::from(ready),
+            "allocator {number} is deleted once, if it was ready"
+        );
+        assert_eq!(out, 0, "allocator {number} has frames out");
+    }
+}

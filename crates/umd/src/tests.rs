@@ -1,0 +1,280 @@
+//! A small driver behind the tables, called as a runtime calls it and as none should.
+#![expect(unsafe_code, reason = "plays a runtime")]
+
+use crate::{
+    AdapterCallbacks, Answer, Callbacks, Lock, Locked, NewDevice, NewResource, OpenAdapter,
+    Release, Residency, Resource, RuntimeResource, Shown, UserAdapter, UserDevice, UserDriver,
+    open_adapter,
+};
+use abi::hresult::{E_FAIL, E_INVALIDARG, E_NOTIMPL, S_OK, S_RESIDENT_IN_SHARED_MEMORY};
+use abi::umd::{
+    D3D_UMD_INTERFACE_VERSION_VISTA, D3D_UMD_INTERFACE_VERSION_WDDM2_0, D3D9_INTERFACE,
+    D3DDDI_ADAPTERCALLBACKS, D3DDDI_ADAPTERFUNCS, D3DDDI_DEVICECALLBACKS, D3DDDI_DEVICEFUNCS,
+    D3DDDI_SURFACEINFO, D3DDDIARG_CREATEDEVICE, D3DDDIARG_CREATERESOURCE, D3DDDIARG_GETCAPS,
+    D3DDDIARG_LOCK, D3DDDIARG_OPENADAPTER, D3DDDIARG_QUERYRESOURCERESIDENCY, D3DDDICB_DEALLOCATE,
+};
+use abi::{HANDLE, HRESULT};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::thread;
+
+static FREED: AtomicU32 = AtomicU32::new(0);
+
+struct Tiny;
+
+/// Nothing is shown.
+struct Dark;
+
+impl Shown for Dark {
+    fn read(_: usize, _: &mut [u8]) -> bool {
+        false
+    }
+
+    fn write(_: usize, _: &[u8]) -> bool {
+        false
+    }
+}
+
+impl UserDriver for Tiny {
+    fn open(order: &OpenAdapter, callbacks: AdapterCallbacks) -> Answer<Box<dyn UserAdapter>> {
+        assert_eq!(order.interface, D3D9_INTERFACE);
+        assert_eq!(callbacks.query_adapter_info(&mut [0; 4]), Err(E_NOTIMPL), "it is absent");
+        Ok(Box::new(TinyAdapter))
+    }
+}
+
+struct TinyAdapter;
+
+impl UserAdapter for TinyAdapter {
+    fn caps(&self, kind: i32, answer: &mut [u8]) -> Answer<()> {
+        answer.fill(u8::try_from(kind).map_err(|_| E_INVALIDARG)?);
+        Ok(())
+    }
+
+    fn create_device(&self, _: &NewDevice, callbacks: Callbacks) -> Answer<Box<dyn UserDevice>> {
+        assert_eq!(callbacks.unlock2(1), Err(E_NOTIMPL), "it is absent");
+        Ok(Box::new(TinyDevice(callbacks, 0)))
+    }
+}
+
+struct TinyDevice(Callbacks, u64);
+
+impl UserDevice for TinyDevice {
+    fn create_resource(&mut self, order: &NewResource) -> Answer<u64> {
+        assert_eq!((order.surfaces.len(), order.surfaces[0].width), (1, 5));
+        self.1 += 1;
+        Ok(self.1)
+    }
+
+    fn destroy_resource(&mut self, resource: Resource) -> Answer<()> {
+        // From any thread: to judge that is the runtime's.
+        let callbacks = self.0.clone();
+        let release = Release { resource: RuntimeResource(resource.handle), list: vec![7] };
+        thread::spawn(move || callbacks.deallocate(&release)).join().unwrap()
+    }
+
+    fn lock(&mut self, order: &Lock) -> Answer<Locked> {
+        assert_ne!(order.index, 3, "a bug of the driver's");
+        Ok(Locked { address: 0x5000, pitch: 20, slice_pitch: 0 })
+    }
+
+    fn flush(&mut self) -> Answer<()> {
+        Err(E_FAIL)
+    }
+
+    fn query_residency(&mut self, resources: &[Resource]) -> Answer<Residency> {
+        if resources.is_empty() { Err(E_INVALIDARG) } else { Ok(Residency::Shared) }
+    }
+
+    fn end(&mut self) -> Answer<()> {
+        Ok(())
+    }
+}
+
+unsafe extern "win64-unwind" fn free(_: HANDLE, args: *const D3DDDICB_DEALLOCATE) -> HRESULT {
+    // SAFETY: The driver's structure is there.
+    let args = unsafe { args.read() };
+    // SAFETY: So is its list, which has one.
+    assert_eq!((args.NumAllocations, unsafe { args.HandleList.read() }), (1, 7));
+    FREED.fetch_add(1, SeqCst);
+    S_OK
+}
+
+struct Flown {
+    adapter: HANDLE,
+    of: D3DDDI_ADAPTERFUNCS,
+    device: HANDLE,
+    functions: D3DDDI_DEVICEFUNCS,
+}
+
+fn open(version: u32) -> Flown {
+    let callbacks = D3DDDI_ADAPTERCALLBACKS::ZERO;
+    let mut of = D3DDDI_ADAPTERFUNCS::ZERO;
+    let mut args = D3DDDIARG_OPENADAPTER {
+        Interface: D3D9_INTERFACE,
+        Version: version,
+        pAdapterCallbacks: &raw const callbacks,
+        pAdapterFuncs: &raw mut of,
+        ..D3DDDIARG_OPENADAPTER::ZERO
+    };
+    // SAFETY: Everything lives here.
+    assert_eq!(unsafe { open_adapter::<Tiny, Dark>(&raw mut args) }, S_OK);
+    let adapter = args.hAdapter;
+    let (device, functions) = create(adapter, &of, version);
+    Flown { adapter, of, device, functions }
+}
+
+fn create(adapter: HANDLE, of: &D3DDDI_ADAPTERFUNCS, version: u32) -> (HANDLE, D3DDDI_DEVICEFUNCS) {
+    let callbacks =
+        D3DDDI_DEVICECALLBACKS { pfnDeallocateCb: Some(free), ..D3DDDI_DEVICECALLBACKS::ZERO };
+    let mut functions = D3DDDI_DEVICEFUNCS::ZERO;
+    let mut args = D3DDDIARG_CREATEDEVICE {
+        Interface: D3D9_INTERFACE,
+        Version: version,
+        pCallbacks: &raw const callbacks,
+        pDeviceFuncs: &raw mut functions,
+        ..D3DDDIARG_CREATEDEVICE::ZERO
+    };
+    // SAFETY: Everything lives here.
+    assert_eq!(unsafe { of.pfnCreateDevice.unwrap()(adapter, &raw mut args) }, S_OK);
+    (args.hDevice, functions)
+}
+
+impl Flown {
+    fn resource(&self) -> HANDLE {
+        let surface = D3DDDI_SURFACEINFO { Width: 5, ..D3DDDI_SURFACEINFO::ZERO };
+        let mut args = D3DDDIARG_CREATERESOURCE {
+            pSurfList: &raw const surface,
+            SurfCount: 1,
+            hResource: ptr::without_provenance_mut(0x10),
+            ..D3DDDIARG_CREATERESOURCE::ZERO
+        };
+        let create = self.functions.pfnCreateResource.unwrap();
+        // SAFETY: Everything lives here.
+        assert_eq!(unsafe { create(self.device, &raw mut args) }, S_OK);
+        args.hResource
+    }
+
+    fn close(self) {
+        // SAFETY: It is not used any more.
+        assert_eq!(unsafe { self.functions.pfnDestroyDevice.unwrap()(self.device) }, S_OK);
+        // SAFETY: The same.
+        assert_eq!(unsafe { self.of.pfnCloseAdapter.unwrap()(self.adapter) }, S_OK);
+    }
+}
+
+#[test]
+fn answers_come_back_in_the_structures() {
+    let flown = open(D3D_UMD_INTERFACE_VERSION_WDDM2_0);
+    let it = flown.resource();
+    assert_ne!(it, flown.resource(), "each has its own handle");
+    let mut caps = [0_u8; 3];
+    let asked = D3DDDIARG_GETCAPS {
+        Type: 9,
+        pData: caps.as_mut_ptr().cast(),
+        DataSize: 3,
+        ..D3DDDIARG_GETCAPS::ZERO
+    };
+    // SAFETY: Everything lives here.
+    let told = unsafe { flown.of.pfnGetCaps.unwrap()(flown.adapter, &raw const asked) };
+    assert_eq!((told, caps), (S_OK, [9; 3]));
+    let mut lock = D3DDDIARG_LOCK { hResource: it, ..D3DDDIARG_LOCK::ZERO };
+    // SAFETY: The same.
+    let locked = unsafe { flown.functions.pfnLock.unwrap()(flown.device, &raw mut lock) };
+    assert_eq!((locked, lock.pSurfData.addr(), lock.Pitch), (S_OK, 0x5000, 20));
+    let list = [it];
+    let of = D3DDDIARG_QUERYRESOURCERESIDENCY { pHandleList: list.as_ptr(), NumResources: 1 };
+    let query = flown.functions.pfnQueryResourceResidency.unwrap();
+    // SAFETY: The same.
+    assert_eq!(unsafe { query(flown.device, &raw const of) }, S_RESIDENT_IN_SHARED_MEMORY);
+    // SAFETY: The same.
+    assert_eq!(unsafe { flown.functions.pfnFlush.unwrap()(flown.device) }, E_FAIL);
+    // SAFETY: The same.
+    assert_eq!(unsafe { flown.functions.pfnFlush1.unwrap()(flown.device, 0) }, E_FAIL);
+    let destroy = flown.functions.pfnDestroyResource.unwrap();
+    let before = FREED.load(SeqCst);
+    // SAFETY: The same.
+    assert_eq!(unsafe { destroy(flown.device, it) }, S_OK);
+    assert_eq!(FREED.load(SeqCst), before + 1);
+    // SAFETY: A handle of a resource may be any number.
+    assert_eq!(unsafe { destroy(flown.device, it) }, E_INVALIDARG);
+    flown.close();
+}
+
+#[test]
+fn null_is_answered() {
+    let flown = open(D3D_UMD_INTERFACE_VERSION_WDDM2_0);
+    let (null, functions) = (ptr::null_mut(), flown.functions);
+    // SAFETY: All of it is NULL, here and below.
+    assert_eq!(unsafe { open_adapter::<Tiny, Dark>(ptr::null_mut()) }, E_INVALIDARG);
+    let mut bare = D3DDDIARG_OPENADAPTER::ZERO;
+    // SAFETY: As above.
+    assert_eq!(unsafe { open_adapter::<Tiny, Dark>(&raw mut bare) }, E_INVALIDARG);
+    // SAFETY: As above.
+    assert_eq!(unsafe { flown.of.pfnCloseAdapter.unwrap()(null) }, E_INVALIDARG);
+    // SAFETY: As above.
+    assert_eq!(unsafe { functions.pfnDestroyDevice.unwrap()(null) }, E_INVALIDARG);
+    // SAFETY: As above.
+    assert_eq!(unsafe { functions.pfnFlush.unwrap()(null) }, E_INVALIDARG);
+    let lock = functions.pfnLock.unwrap();
+    // SAFETY: As above.
+    assert_eq!(unsafe { lock(flown.device, ptr::null_mut()) }, E_INVALIDARG);
+    let create = functions.pfnCreateResource.unwrap();
+    let mut args = D3DDDIARG_CREATERESOURCE { SurfCount: 1, ..D3DDDIARG_CREATERESOURCE::ZERO };
+    // SAFETY: As above.
+    assert_eq!(unsafe { create(flown.device, &raw mut args) }, E_INVALIDARG);
+    flown.close();
+}
+
+#[test]
+fn a_panic_passes_through_and_the_device_goes_on() {
+    let flown = open(D3D_UMD_INTERFACE_VERSION_WDDM2_0);
+    let it = flown.resource();
+    let mut args = D3DDDIARG_LOCK { hResource: it, SubResourceIndex: 3, ..D3DDDIARG_LOCK::ZERO };
+    let lock = flown.functions.pfnLock.unwrap();
+    // SAFETY: Everything lives here.
+    let call = AssertUnwindSafe(|| unsafe { lock(flown.device, &raw mut args) });
+    assert!(catch_unwind(call).is_err());
+    args.SubResourceIndex = 0;
+    // SAFETY: The same.
+    assert_eq!(unsafe { lock(flown.device, &raw mut args) }, S_OK);
+    flown.close();
+}
+
+#[test]
+fn only_what_the_trait_has_is_there_and_an_old_table_is_short() {
+    let flown = open(D3D_UMD_INTERFACE_VERSION_WDDM2_0);
+    assert_eq!(flown.functions.filled().count(), 16);
+    assert!(flown.functions.pfnSetRenderState.is_none());
+    flown.close();
+    let flown = open(D3D_UMD_INTERFACE_VERSION_VISTA);
+    assert!(flown.functions.pfnOpenResource.is_some() && flown.functions.pfnFlush1.is_none());
+    assert!(flown.functions.pfnLockAsync.is_none());
+    flown.close();
+}
+
+#[test]
+fn devices_are_used_by_threads_at_once() {
+    let flown = open(D3D_UMD_INTERFACE_VERSION_WDDM2_0);
+    let (adapter, of) = (flown.adapter.expose_provenance(), flown.of);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(move || {
+                let adapter = ptr::with_exposed_provenance_mut(adapter);
+                for _ in 0..50 {
+                    let (device, functions) =
+                        create(adapter, &of, D3D_UMD_INTERFACE_VERSION_WDDM2_0);
+                    let flown = Flown { adapter, of, device, functions };
+                    let it = flown.resource();
+                    let destroy = functions.pfnDestroyResource.unwrap();
+                    // SAFETY: The device is this thread's.
+                    assert_eq!(unsafe { destroy(device, it) }, S_OK);
+                    // SAFETY: The same.
+                    assert_eq!(unsafe { functions.pfnDestroyDevice.unwrap()(device) }, S_OK);
+                }
+            });
+        }
+    });
+    flown.close();
+}

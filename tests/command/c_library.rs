@@ -1,0 +1,174 @@
+//! Clients in C and C++: built against the header and the library, and run.
+#![expect(clippy::unwrap_used, reason = "a client that does not build is a failed test")]
+
+use harness::pages::root;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const NAME: &str = "libwindtunnel_d3dkmt.so";
+
+/// The folder of the library: cargo puts it beside this test.
+fn library() -> PathBuf {
+    let folder = std::env::current_exe().unwrap().parent().unwrap().to_owned();
+    assert!(folder.join(NAME).exists(), "{} is not there", folder.join(NAME).display());
+    folder
+}
+
+/// Builds a client, which must not warn.
+fn build(compiler: &str, standard: &str, source: &str) -> PathBuf {
+    let source = root().join(source);
+    let client = Path::new(env!("CARGO_TARGET_TMPDIR")).join(source.file_name().unwrap());
+    let client = client.with_extension(format!("{compiler}.client"));
+    let library = library();
+    let include = root().join("crates/d3dkmt/include");
+    let mut command = Command::new(compiler);
+    command.args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g", "-rdynamic"]);
+    command.arg("-pthread").arg("-I").arg(include).arg(&source).arg("-o").arg(&client);
+    command.arg("-L").arg(&library).arg("-lwindtunnel_d3dkmt");
+    // With a sanitizer, for one (`cargo xtask test --long`).
+    command.args(std::env::var("CFLAGS").unwrap_or_default().split_whitespace());
+    let output = command.output().unwrap_or_else(|why| panic!("{compiler}: {why}"));
+    assert!(output.status.success(), "{}:\n{}", source.display(), words(&output));
+    client
+}
+
+fn build_c(source: &str) -> PathBuf {
+    build("gcc", "-std=c11", source)
+}
+
+/// Runs a client, which must end well. Answers what it printed, and its report.
+fn run(client: &Path) -> (String, String) {
+    let report = client.with_extension("report");
+    let _ = fs::remove_file(&report); // There may be none.
+    let output = Command::new("timeout")
+        .arg("120")
+        .arg(client)
+        .env("WINDTUNNEL_REPORT", &report)
+        // Cargo's own names another folder first, with whatever was built there before.
+        .env("LD_LIBRARY_PATH", library())
+        .output()
+        .unwrap();
+    let said = words(&output);
+    assert!(output.status.success(), "{}: {}\n{said}", client.display(), output.status);
+    (said, fs::read_to_string(report).unwrap())
+}
+
+fn words(output: &Output) -> String {
+    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+/// The last line of a report without anything in it.
+const CLEAN: &str = "0 errors, 0 warnings, 0 notes, 0 things left alive";
+
+#[test]
+fn the_library_exports_what_the_thunk_has_and_nothing_else() {
+    let output =
+        Command::new("nm").args(["-D", "--defined-only"]).arg(library().join(NAME)).output();
+    let text = String::from_utf8(output.unwrap().stdout).unwrap();
+    let exported: BTreeSet<&str> =
+        text.lines().filter_map(|it| it.split_whitespace().nth(2)).collect();
+    let entries = thunk::ENTRIES.iter().map(|it| it.name);
+    let events = [
+        "windtunnel_event_create",
+        "windtunnel_event_is_set",
+        "windtunnel_event_reset",
+        "windtunnel_event_wait",
+        "windtunnel_event_close",
+    ];
+    assert_eq!(exported, entries.chain(events).collect::<BTreeSet<&str>>());
+}
+
+#[test]
+fn the_example_in_c_runs_clean() {
+    let (said, report) = run(&build_c("examples/c/allocations.c"));
+    assert!(said.ends_with("everything that was made is gone\n"), "{said}");
+    assert!(report.contains(CLEAN), "{report}");
+}
+
+#[test]
+fn the_example_in_cpp_calls_from_threads_and_from_the_destructors_of_globals() {
+    let (said, report) = run(&build("g++", "-std=c++17", "examples/c/allocations.cpp"));
+    assert!(said.contains("four threads are done\nthe adapter closes: 0x00000000\n"), "{said}");
+    assert!(report.contains(CLEAN), "{report}");
+}
+
+#[test]
+fn the_header_is_c_and_cpp_with_any_warning() {
+    let client = Path::new(env!("CARGO_TARGET_TMPDIR")).join("header");
+    for (compiler, standard, language) in
+        [("gcc", "-std=c11", "c"), ("gcc", "-std=c17", "c"), ("g++", "-std=c++17", "c++")]
+    {
+        let include = root().join("crates/d3dkmt/include");
+        let mut command = Command::new(compiler);
+        command.args([standard, "-x", language, "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
+        let driver = root().join("crates/runtime/include");
+        command.arg("-fsyntax-only").arg("-I").arg(&include).arg("-I").arg(&driver);
+        command.arg(include.join("windtunnel/softgpu.h"));
+        command.arg(driver.join("windtunnel/d3dumddi.h"));
+        command.arg(include.join("windtunnel/d3dkmt.h")).arg("-o").arg(&client);
+        // A header is no main file, and this is the only warning about that.
+        command.arg("-Wno-unused-function");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{compiler}: {}", words(&output));
+    }
+}
+
+#[test]
+fn no_pointer_crashes_it_and_a_call_without_answers_leaves_nothing() {
+    let (said, report) = run(&build_c("tests/c/hostile.c"));
+    assert!(said.ends_with("hostile: all answered\n"), "{said}");
+    assert!(report.ends_with(" 0 things left alive\n"), "{report}");
+    assert!(!report.contains("WT-") && !report.contains("who      kernel"), "{report}");
+}
+
+#[test]
+fn a_child_of_fork_is_told_that_its_device_is_gone() {
+    let (said, report) = run(&build_c("tests/c/forked.c"));
+    assert!(said.ends_with("forked: all told\n"), "{said}");
+    assert!(report.contains(CLEAN), "the report is the parent's: {report}");
+}
+
+#[test]
+fn what_a_client_forgot_is_named_with_the_call_that_made_it() {
+    let source = "tests/c/leaks.c";
+    let (_, report) = run(&build_c(source));
+    let text = fs::read_to_string(root().join(source)).unwrap();
+    let line = |what: &str| 1 + text.lines().position(|it| it.contains(what)).unwrap();
+    for (what, call, function) in [
+        ("forgotten: the device", "D3DKMTCreateDevice", "forget_a_device"),
+        ("forgotten: the allocation", "D3DKMTCreateAllocation", "forget_an_allocation"),
+    ] {
+        let said = format!("made by {call}, called by {function} at ");
+        let named = report.lines().find(|it| it.contains(&said)).unwrap_or_else(|| {
+            panic!("no line with '{said}' in:\n{report}");
+        });
+        assert!(named.contains(&format!("leaks.c:{}", line(what))), "{named}");
+    }
+    assert!(report.contains("WT-LEFT-001"), "{report}");
+    assert!(report.contains("ALLOC-DESTROY-001"), "a handle was made up: {report}");
+    let caller = format!("called   by main at tests/c/leaks.c:{}", line("with a handle made up"));
+    assert!(report.contains(&caller), "no '{caller}' in:\n{report}");
+    assert!(report.ends_with(" 2 things left alive\n"), "{report}");
+}
+
+#[test]
+fn work_that_never_ends_is_reset_and_holds_nobody() {
+    let (said, report) = run(&build_c("tests/c/hung.c"));
+    let status = "waiting for it: 0x00000000\nhung: 1\nmore work: 0xc00002b6\n";
+    assert_eq!(said, status, "{report}");
+    assert!(!report.contains("WT-STUCK-001"), "{report}");
+}
+
+#[test]
+fn threads_take_turns_and_a_key_that_cannot_come_holds_nobody() {
+    let (said, report) = run(&build_c("tests/c/keyed.c"));
+    assert!(said.ends_with("keyed: all had their turns\n"), "{said}");
+    assert!(
+        report.contains("WT-STUCK-001") && report.contains("key 77 of keyed-mutex 1"),
+        "{report}"
+    );
+    assert!(report.ends_with("1 errors, 0 warnings, 0 notes, 0 things left alive\n"), "{report}");
+}

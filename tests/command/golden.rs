@@ -1,0 +1,131 @@
+//! Golden traces: what happens in a scenario, event by event. `cargo xtask bless` rewrites them.
+#![expect(clippy::unwrap_used, reason = "a missing golden file is a failed test")]
+
+use harness::flown;
+use std::fs;
+use std::path::PathBuf;
+
+fn check(scenario: &str) {
+    check_on("softgpu", scenario);
+}
+
+/// The same with a driver of an adapter with memory.
+fn check_memory(scenario: &str) {
+    check_on("softgpu-memory", scenario);
+}
+
+fn check_on(driver: &str, scenario: &str) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("golden/{scenario}.trace"));
+    let now = flown(driver, scenario, 1).events;
+    if std::env::var_os("WINDTUNNEL_BLESS").is_some() {
+        fs::write(&path, trace::text(&now)).unwrap();
+        return;
+    }
+    let golden = trace::read(&fs::read_to_string(&path).unwrap()).unwrap();
+    if let Some(difference) = trace::compare(&golden, &now) {
+        panic!("{scenario}: {difference}\n'cargo xtask bless' rewrites it, if that is right");
+    }
+}
+
+#[test]
+fn a_deferred_destroy_behind_work() {
+    check("destroy-deferred");
+}
+
+#[test]
+fn a_destroy_that_assumes_not_in_use() {
+    check("destroy-assume");
+}
+
+#[test]
+fn a_synchronous_destroy_behind_work() {
+    check("destroy-sync");
+}
+
+#[test]
+fn a_destroy_with_both_flags() {
+    check("destroy-both");
+}
+
+#[test]
+fn a_destroy_behind_work_on_two_nodes() {
+    check("two-nodes");
+}
+
+#[test]
+fn a_resource_that_waits_for_its_member() {
+    check("member-in-flight");
+}
+
+/// A context allocation is created inside `DxgkDdiCreateContext`, used, and freed while a packet
+/// of its context flies; its memory is given back only after the switch.
+#[test]
+fn a_context_allocation_freed_while_its_context_runs() {
+    check_on("softgpu-changing", "area-in-use");
+}
+
+#[test]
+fn what_is_locked_is_destroyed() {
+    check_memory("destroy-locked");
+}
+
+#[test]
+fn what_is_offered_is_destroyed() {
+    check_memory("destroy-offered");
+}
+
+#[test]
+fn what_is_evicted_is_destroyed() {
+    check_memory("destroy-evicted");
+}
+
+#[test]
+fn what_is_mapped_is_destroyed() {
+    check_memory("destroy-mapped");
+}
+
+#[test]
+fn what_is_in_transfer_is_destroyed() {
+    check_memory("destroy-in-transfer");
+}
+
+/// The allocator is initialised once, its frames flow while all states are walked, and it is
+/// deleted once, after its last frame came home.
+#[test]
+fn a_capture_source_walks_all_states() {
+    check_on("capture", "stream-states");
+}
+
+/// The same in both kernels: each frame is an allocation, which is destroyed when it is freed.
+#[test]
+fn a_capture_source_fills_video_memory() {
+    check_on("capture", "stream-video-memory");
+}
+
+/// An application's texture is filled, copied, looked at and dropped. Its user-mode driver hands
+/// its commands over, releases it, and the kernel ends it behind the GPU.
+#[test]
+fn a_surface_that_is_dropped() {
+    check_on("softgpu-listed", "surface");
+}
+
+#[test]
+fn a_surface_that_is_dropped_while_it_is_drawn() {
+    check_on("softgpu-listed", "surface-in-flight");
+}
+
+/// On this driver packets have no lists: the user-mode driver itself puts the release off.
+#[test]
+fn surfaces_that_are_released_later() {
+    check_on("softgpu-memory", "surface-deferred");
+}
+
+#[test]
+fn a_group_of_surfaces_that_is_dropped_as_one() {
+    check_on("softgpu-listed", "surface-group");
+}
+
+#[test]
+fn a_shared_surface_that_each_drops_for_itself() {
+    check_on("softgpu-listed", "surface-shared");
+}

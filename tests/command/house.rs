@@ -1,0 +1,141 @@
+//! The house keeps its own rules: who depends on whom, and what the pages say.
+#![expect(clippy::unwrap_used, reason = "a page that is not there is a failed test")]
+
+use harness::pages::{compare, read as page, root};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::process::Command;
+
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+/// The block of ARCHITECTURE.md: lines `crate -> crate crate`.
+fn written() -> Graph {
+    let page = page("ARCHITECTURE.md");
+    let block = page.split("```dependencies\n").nth(1).unwrap().split("```").next().unwrap();
+    let line = |line: &str| {
+        let (name, list) = line.split_once("->").unwrap_or((line, ""));
+        let list = list.split_whitespace().filter(|it| !it.starts_with('(') && !it.ends_with(')'));
+        let list = list.filter(|it| *it != "of");
+        (name.trim().to_owned(), list.map(str::to_owned).collect())
+    };
+    block.lines().filter(|it| !it.trim().is_empty()).map(line).collect()
+}
+
+/// What cargo says.
+fn real() -> Graph {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["metadata", "--format-version", "1", "--no-deps", "--offline"]);
+    let output = command.current_dir(root()).output().unwrap();
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let ours: BTreeSet<&str> = packages.iter().map(|it| it["name"].as_str().unwrap()).collect();
+    let short = |name: &str| name.trim_start_matches("windtunnel-").to_owned();
+    let mut graph = Graph::new();
+    for package in packages {
+        let name = package["name"].as_str().unwrap();
+        let depends = package["dependencies"].as_array().unwrap().iter();
+        let normal = depends.filter(|it| it["kind"].is_null());
+        let names = normal.map(|it| it["name"].as_str().unwrap()).filter(|it| ours.contains(it));
+        graph.insert(short(name), names.map(short).collect());
+    }
+    // Tests and chores may use anything.
+    graph.remove("tests");
+    graph.remove("xtask");
+    graph
+}
+
+#[test]
+fn crates_depend_on_each_other_as_the_architecture_says() {
+    let (written, real) = (written(), real());
+    for (name, list) in &real {
+        assert_eq!(written.get(name), Some(list), "the line of '{name}' in ARCHITECTURE.md");
+    }
+    let extra: Vec<&String> = written.keys().filter(|it| !real.contains_key(*it)).collect();
+    assert!(extra.is_empty(), "ARCHITECTURE.md has lines for no crate: {extra:?}");
+}
+
+/// A number in a page that a command prints, too.
+#[test]
+fn the_readme_counts_rules_as_the_catalogue_does() {
+    let (live, all) = (flight::RuleId::LIVE.len(), verify::catalogue().len());
+    let sentence = format!("{live} of {all} rules are live");
+    assert!(page("README.md").contains(&sentence), "README.md should say '{sentence}'");
+}
+
+/// The words a report uses for how things end are in the glossary.
+#[test]
+fn the_glossary_is_sorted_and_has_the_words_of_reports() {
+    let page = page("docs/GLOSSARY.md");
+    let terms: Vec<String> = page
+        .lines()
+        .filter_map(|it| it.strip_prefix("**")?.split_once(".**"))
+        .map(|it| it.0.trim_start_matches("To ").to_lowercase())
+        .collect();
+    assert!(terms.is_sorted(), "{terms:?}");
+    for word in ["census", "finding", "fly", "live objects", "pass", "scenario", "word"] {
+        assert!(terms.iter().any(|it| it == word), "{word}");
+    }
+}
+
+/// The families of rules that are accounted for one by one.
+const FAMILIES: &[&str] = &[
+    "ALLOC-CREATE-",
+    "ALLOC-DESTROY-",
+    "KMD-ALLOC-",
+    "KMD-CAPS-",
+    "KMD-PAGING-",
+    "KMD-SEG-",
+    "ALLOC-LOCK-",
+    "ALLOC-PRIO-",
+    "CB-",
+    "PAGQ-",
+    "RESID-",
+    "KMD-CTX-",
+    "KMD-DESTROY-",
+    "KMD-DEV-",
+    "KMD-FLAGS-",
+    "KMD-LEVEL-",
+    "KMD-OPEN-",
+    "KMD-PNP-001",
+    "KMD-PNP-002",
+    "KMD-PNP-003",
+    "KMD-STD-",
+    "KS-",
+];
+
+#[test]
+fn a_rule_of_these_families_is_live_or_says_what_it_needs() {
+    for rule in verify::catalogue() {
+        let ours = FAMILIES.iter().any(|it| rule.id.starts_with(it));
+        let live = flight::RuleId::find(&rule.id).is_some();
+        assert!(!ours || live != rule.needs.is_some(), "{}: live or with needs", rule.id);
+    }
+}
+
+#[test]
+fn the_page_of_rules_that_are_not_live_is_the_catalogues() {
+    let mut now = "# Rules that are not live, and what they need\n\n\
+        Generated from `crates/verify/rules.toml` by `cargo xtask docs`. A rule that is neither \
+        here nor live has not been looked at yet.\n\n| rule | about | needs |\n|---|---|---|\n"
+        .to_owned();
+    let line = |it: &verify::Entry| {
+        let needs = it.needs.as_ref()?;
+        Some(format!("| {} | `{}` | {needs} |\n", it.id, it.function))
+    };
+    now.extend(verify::catalogue().iter().filter_map(line));
+    let name = "docs/rules-not-live.md";
+    compare(name, &now);
+}
+
+#[test]
+fn unsafe_is_only_where_the_architecture_says() {
+    let may = ["thunk", "d3dkmt", "port", "nt", "cost", "runtime", "umd"];
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let lib = page(&format!("crates/{name}/src/lib.rs"));
+        let forbids = lib.contains("#![forbid(unsafe_code)]");
+        assert_eq!(forbids, !may.contains(&name.as_str()), "crates/{name}/src/lib.rs");
+    }
+}

@@ -1,0 +1,12 @@
+//! What people see: the command, its reports, the pages, the C library and its clients.
+
+mod allow;
+mod c_library;
+mod golden;
+mod house;
+mod run;
+mod steps;
+mod streams;
+mod support;
+mod tutorial;
+mod umd;

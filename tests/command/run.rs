@@ -1,0 +1,308 @@
+//! The command, as people and machines use it.
+
+use harness::command::{json, text, windtunnel};
+
+#[test]
+fn check_flies_the_built_in_driver_clean() {
+    let (code, report) = text(&["check"]);
+    assert_eq!(code, 0, "{report}");
+    assert!(report.contains("rules watched"), "{report}");
+    assert!(report.ends_with("\nwords: docs/GLOSSARY.md\n"), "{report}");
+    assert!(report.contains("0 errors, 0 warnings, 0 notes; 0 live objects."), "{report}");
+    let (code, report) = json(&["check"]);
+    assert_eq!((code, report["findings"].as_u64()), (0, Some(0)));
+    for scenario in report["scenarios"].as_array().unwrap() {
+        // A driver of virtual addresses has no lists to patch; all else it flies.
+        let lists = scenario["needs"][0] == "a driver with DxgkDdiRender";
+        assert_eq!(scenario["result"], if lists { "not-flown" } else { "clean" }, "{scenario}");
+        assert_eq!(scenario["live"], 0, "{scenario}");
+    }
+    let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
+    let expected = [
+        "driver",
+        "findings",
+        "host",
+        "judged",
+        "scenarios",
+        "schema",
+        "seed",
+        "umd",
+        "windtunnel",
+    ];
+    assert_eq!(keys, expected);
+    assert_eq!(report["judged"]["entries"][1], 42);
+}
+
+#[test]
+fn every_bad_driver_is_named_with_its_rule_first() {
+    let (_, drivers) = json(&["list", "drivers"]);
+    let mut bad = 0;
+    for driver in drivers.as_array().unwrap() {
+        let name = driver["name"].as_str().unwrap();
+        let (code, report) = json(&["check", name, "--deny", "warnings"]);
+        let found = report["scenarios"].as_array().unwrap().iter();
+        let found: Vec<_> = found.flat_map(|it| it["findings"].as_array().unwrap()).collect();
+        // What weighs more than a note comes first; a driver may break a rule that is one.
+        let weighs = found.iter().find(|it| it["severity"] != "note");
+        let first = weighs.or(found.first()).map(|it| &it["rule"]);
+        assert_eq!(first, driver["breaks"].get(0), "{name}");
+        assert_eq!(code, i32::from(weighs.is_some()), "{name}");
+        bad += usize::from(first.is_some());
+    }
+    assert!(bad >= 10, "{bad} bad drivers");
+}
+
+#[test]
+fn every_client_of_a_minidriver_is_quiet_or_named() {
+    let (_, scenarios) = json(&["list", "scenarios"]);
+    let names = scenarios.as_array().unwrap().iter();
+    let mut flown = 0;
+    for scenario in names.filter(|it| it["name"].as_str().unwrap().starts_with("stream-")) {
+        let name = scenario["name"].as_str().unwrap();
+        let (code, report) = json(&["check", "capture", "--scenario", name, "--deny", "warnings"]);
+        let told = &report["scenarios"][0];
+        if told["needs"].get(0).is_some() {
+            continue;
+        }
+        assert_eq!(told["findings"][0].get("rule"), scenario["breaks"].get(0), "{name}");
+        assert_eq!(code, i32::from(scenario["breaks"].get(0).is_some()), "{name}");
+        flown += 1;
+    }
+    assert!(flown > 10, "{flown} stories were told");
+}
+
+#[test]
+fn every_bad_client_is_named_with_its_rule_first() {
+    let (_, scenarios) = json(&["list", "scenarios"]);
+    for scenario in scenarios.as_array().unwrap() {
+        let name = scenario["name"].as_str().unwrap();
+        if name.starts_with("stream-") {
+            continue; // For minidrivers: see below.
+        }
+        let mut flown = 0;
+        let plain = ["softgpu", "table", "softgpu-memory", "softgpu-virtual"];
+        // For packets with lists, which the others have not: of WDDM 2, and of WDDM 1.x.
+        let listed = ["table-listed", "softgpu-listed"];
+        for driver in plain.into_iter().chain(listed) {
+            if listed.contains(&driver) && flown > 0 {
+                continue;
+            }
+            let (code, report) = json(&["check", driver, "--scenario", name, "--deny", "warnings"]);
+            let told = &report["scenarios"][0];
+            // Without memory, nothing about memory can be told; with it, everything is.
+            let needs = told["needs"][0].as_str().unwrap_or_default();
+            let lacks = ["an adapter with memory", "a driver with DxgkDdiBuildPagingBuffer"];
+            let memory = !["softgpu", "table"].contains(&driver);
+            let addresses = needs == "a driver with DxgkDdiCreateProcess";
+            let lists = needs == "a driver with DxgkDdiRender" && !listed.contains(&driver);
+            let first = needs == "a driver of WDDM 1.x" && driver == "table-listed";
+            let umd = needs == "a driver with OpenAdapter" || needs == "a user-mode driver";
+            if ((lacks.contains(&needs) || umd) && !memory)
+                || (addresses && driver != "softgpu-virtual")
+                || lists
+                || first
+            {
+                continue;
+            }
+            let findings = &told["findings"];
+            assert_eq!(findings[0].get("rule"), scenario["breaks"].get(0), "{driver}, {name}");
+            assert_eq!(code, i32::from(scenario["breaks"].get(0).is_some()), "{driver}, {name}");
+            flown += 1;
+        }
+        assert!((1..=5).contains(&flown), "{name}");
+    }
+}
+
+#[test]
+fn a_finding_says_everything() {
+    let (_, report) = json(&["check", "--scenario", "mixed-list"]);
+    let finding = &report["scenarios"][0]["findings"][0];
+    assert_eq!(finding["rule"], "ALLOC-DESTROY-005");
+    assert_eq!(finding["severity"], "error");
+    assert_eq!(finding["basis"], "documented");
+    assert_eq!(finding["who"], "client");
+    assert_eq!(finding["where"], "D3DKMTDestroyAllocation2.phAllocationList");
+    assert_eq!(finding["message"], "the list mixes members of resource 1 and no resource");
+    assert_eq!(finding["windows"], "answers STATUS_INVALID_PARAMETER");
+    assert_eq!(finding["count"], 1);
+    assert!(!finding["events"].as_array().unwrap().is_empty());
+    assert!(!finding["source"].as_str().unwrap().is_empty());
+}
+
+#[test]
+fn warnings_count_only_when_denied() {
+    assert_eq!(json(&["check", "--scenario", "stale-handle"]).0, 0);
+    assert_eq!(json(&["check", "--scenario", "stale-handle", "--deny", "warnings"]).0, 1);
+}
+
+#[test]
+fn an_unknown_name_is_answered_with_the_nearest() {
+    let output = windtunnel(&["check", "sofgpu"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said.contains("there is no driver 'sofgpu'; the nearest are: softgpu"), "{said}");
+    let (code, report) = json(&["check", "--scenario", "destroy-snyc"]);
+    assert_eq!(code, 2);
+    assert!(report["error"].as_str().unwrap().contains("destroy-sync"), "{report}");
+    let (code, report) = json(&["explain", "KMD-DESTROY-02"]);
+    assert_eq!(code, 2);
+    assert!(report["error"].as_str().unwrap().contains("KMD-DESTROY-002"), "{report}");
+}
+
+#[test]
+fn rules_are_listed_and_explained() {
+    let (code, rules) = json(&["list", "rules"]);
+    assert_eq!(code, 0);
+    let rules = rules.as_array().unwrap();
+    assert_eq!(rules.len(), verify::catalogue().len());
+    let live = rules.iter().filter(|it| it["live"] == true).count();
+    assert_eq!(live, flight::RuleId::LIVE.len());
+    let (code, rule) = json(&["explain", "kmd-destroy-002"]);
+    assert_eq!((code, &rule["id"], &rule["live"]), (0, &"KMD-DESTROY-002".into(), &true.into()));
+    let (code, said) = text(&["explain", "KMD-DESTROY-002"]);
+    assert_eq!(code, 0);
+    assert!(said.contains("windtunnel check leaks-on-destroy"), "{said}");
+    let (_, said) = text(&["explain", "KMD-DEV-003"]);
+    assert!(said.contains("live       no: it needs segments"), "{said}");
+}
+
+#[test]
+fn what_is_there_is_shown() {
+    let (code, said) = text(&["support"]);
+    assert_eq!(code, 0);
+    assert!(said.contains("D3DKMTDestroyAllocation2 "), "{said}");
+    let (code, report) = json(&["support"]);
+    assert_eq!(code, 0);
+    let find = |table: &str, name: &str| {
+        let rows = report["support"][table].as_array().unwrap().iter();
+        rows.clone().find(|it| it["name"] == name).unwrap().clone()
+    };
+    assert_eq!(find("d3dkmt", "D3DKMTDestroyAllocation2")["state"], "done");
+    let submit = find("ddi", "DxgkDdiSubmitCommandVirtual");
+    assert_eq!((&submit["irql"], &submit["state"]), (&"dispatch".into(), &"part".into()));
+    assert_eq!(submit["statuses"][1], "STATUS_INVALID_PARAMETER");
+    assert_eq!(find("uncalled", "DxgkDdiCommitVidPn")["lacks"], "no display output");
+    assert_eq!(find("callback", "DxgkCbEvalAcpiMethod")["state"], "absent");
+    assert_eq!(find("callback", "DxgkCbNotifyDpc")["state"], "done");
+    assert_eq!(find("import", "ExFreePool")["state"], "done");
+}
+
+#[test]
+fn statuses_and_bug_checks_are_explained() {
+    for text in ["0xC000000D", "STATUS_INVALID_PARAMETER", "3221225485", "-1073741811"] {
+        let (code, status) = json(&["explain", text]);
+        assert_eq!((code, &status["name"]), (0, &"STATUS_INVALID_PARAMETER".into()), "{text}");
+        assert_eq!(status["success"], false);
+        let has = |list: &str, it: &str| status[list].as_array().unwrap().contains(&it.into());
+        assert!(has("answered_by", "D3DKMTDestroyAllocation2"), "{status}");
+        assert!(has("legal_for", "DxgkDdiCreateAllocation"), "{status}");
+        assert!(!has("legal_for", "DxgkDdiCreateDevice"), "{status}");
+        assert_eq!(status["rules"][0]["id"], "ALLOC-CREATE-001");
+    }
+    for text in [&["0x119/2"][..], &["bugcheck 0x119 (0x2)"], &["bugcheck", "0x119", "(0x2)"]] {
+        let (code, stop) = json(&[&["explain"], text].concat());
+        assert_eq!((code, &stop["name"]), (0, &"VIDEO_SCHEDULER_INTERNAL_ERROR".into()));
+        for rule in stop["rules"].as_array().unwrap() {
+            assert_eq!(rule["parameter"], "0x2", "{stop}");
+        }
+    }
+    let (_, said) = text(&["explain", "0x10E/0xB"]);
+    assert!(said.starts_with("bug check 0x10E (0xB), VIDEO_MEMORY_MANAGEMENT_INTERNAL"), "{said}");
+    assert!(said.contains("when DxgkDdiBuildPagingBuffer answers what it may not"), "{said}");
+    let (code, report) = json(&["explain", "0xC000000E"]);
+    assert_eq!(code, 2);
+    let said = report["error"].as_str().unwrap();
+    assert!(said.contains("the nearest are: 0xC000000D STATUS_INVALID_PARAMETER"), "{said}");
+}
+
+#[test]
+fn who_was_alive_is_shown_on_request() {
+    let (_, said) = text(&["check", "softgpu-memory", "--scenario", "destroy-deferred", "--live"]);
+    assert!(said.contains("used, behind packet 2 of context 1"), "{said}");
+    let (_, report) =
+        json(&["check", "softgpu-memory", "--scenario", "destroy-deferred", "--live"]);
+    let live = report["scenarios"][0]["looks"][0]["live"].as_array().unwrap();
+    let of_device = live.iter().filter(|it| it["owner"] == "device 1").count();
+    assert_eq!(of_device, 6, "a context, a queue, a resource view, two views, a retirement");
+}
+
+#[test]
+fn the_report_says_who_ran_the_flight() {
+    let (_, report) = json(&["check", "--scenario", "alone", "--seed", "3"]);
+    assert_eq!((&report["host"], &report["seed"]), (&"stepped".into(), &3.into()));
+    let (code, report) = json(&["check", "--host", "free"]);
+    assert_eq!(
+        (code, &report["host"], &report["seed"]),
+        (0, &"free".into(), &serde_json::Value::Null)
+    );
+    let (_, said) = text(&["check", "--host", "free", "--scenario", "alone"]);
+    assert!(said.contains("on host free.\n"), "{said}");
+    let (code, report) = json(&["check", "--host", "free", "--seed", "3"]);
+    let error = report["error"].as_str().unwrap();
+    assert_eq!(code, 2);
+    assert!(error.starts_with("--seed 3 has no meaning with --host free"), "{error}");
+}
+
+#[test]
+fn a_bad_driver_is_named_on_either_host() {
+    for (driver, rule) in [("leaks-on-destroy", "KMD-DESTROY-002"), ("false-fence", "KMD-ISR-008")]
+    {
+        let (code, report) = json(&["check", driver, "--host", "free"]);
+        let flights = report["scenarios"].as_array().unwrap().iter();
+        let mut found = flights.flat_map(|it| it["findings"].as_array().unwrap());
+        assert_eq!(code, 1);
+        assert!(found.any(|it| it["rule"] == rule), "{driver}: {report}");
+    }
+}
+
+#[test]
+fn bench_measures_every_row_beside_its_floors() {
+    let (code, report) = json(&["bench", "--quick"]);
+    assert_eq!(code, 0, "{report}");
+    let rows = report["bench"]["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 24, "{report}");
+    for row in rows {
+        let positive = |key: &str| row[key].as_f64().is_some_and(|it| it > 0.0);
+        assert!(["pair_ns", "bare_ns", "composite_ns", "bytes"].into_iter().all(positive), "{row}");
+    }
+    let memory = report["bench"]["memory"].as_array().unwrap();
+    assert_eq!(memory.len(), 11, "{report}");
+    for row in memory {
+        let positive = |key: &str| row[key].as_f64().is_some_and(|it| it > 0.0);
+        assert!(positive("number"), "{row}");
+        // What has a goal has something to be compared with; what lives in the kernel has bytes.
+        assert_eq!(row["wanted"].is_null(), row["met"].is_null(), "{row}");
+        let resident = row["what"].as_str().unwrap().starts_with("MakeResident");
+        assert_eq!(positive("bytes"), resident, "{row}");
+    }
+    let work = report["bench"]["work"].as_array().unwrap();
+    assert_eq!(work.len(), 10, "{report}");
+    for row in work {
+        assert!(row["ns"].as_f64().is_some_and(|it| it > 0.0), "{row}");
+        assert_eq!(row["wanted_ns"].is_null(), row["met"].is_null(), "{row}");
+    }
+    let through = report["bench"]["umd"].as_array().unwrap();
+    assert_eq!(through.len(), 3, "{report}");
+    for row in through {
+        let positive = |key: &str| row[key].as_f64().is_some_and(|it| it > 0.0);
+        assert!(positive("thunk_ns") && positive("runtime_ns"), "{row}");
+        assert_eq!(row["wanted_ns"].is_null(), row["met"].is_null(), "{row}");
+    }
+    for goal in report["bench"]["goals"].as_array().unwrap() {
+        let none = goal["measured"].as_array().unwrap().is_empty();
+        assert_eq!(none, goal["met"].is_null(), "{goal}");
+        // With one number of others there is nothing to compare it with.
+        let across = goal["what"].as_str().unwrap().starts_with("times the bare floor");
+        assert_eq!(none, across, "{goal}");
+    }
+    let (code, report) = text(&["bench", "--quick"]);
+    assert_eq!(code, 0, "{report}");
+    assert_eq!(report.lines().filter(|it| it.contains(" | 10 | ")).count(), 42, "{report}");
+    let (code, report) = text(&["bench", "--quick", "--only", "C library"]);
+    assert_eq!(code, 0, "{report}");
+    assert_eq!(report.lines().filter(|it| it.contains(" | 10 | ")).count(), 4, "{report}");
+    let (code, report) = text(&["bench", "--quick", "--only", "bandwidth"]);
+    assert_eq!((code, report.matches("GB/s").count()), (0, 3), "{report}");
+    let (code, report) = text(&["bench", "--quick", "--only", "nothing"]);
+    assert_eq!(code, 2, "{report}");
+}

@@ -1,0 +1,63 @@
+//! Scenarios as text: read, flown, and what is wrong with them said.
+
+use harness::command::{json, windtunnel};
+use std::path::{Path, PathBuf};
+use windtunnel::steps::{read, write};
+
+fn example() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("steps/shared-lives.steps")
+}
+
+#[test]
+fn the_example_is_flown_clean_by_every_good_driver() {
+    let path = example();
+    for driver in ["softgpu", "table"] {
+        let path = path.to_str().unwrap();
+        let (code, report) = json(&["check", driver, "--scenario", path, "--seeds", "20"]);
+        let flown = &report["scenarios"][0];
+        assert_eq!((code, flown["result"].as_str()), (0, Some("clean")), "{driver}: {report}");
+        assert_eq!(flown["name"], "shared-lives");
+    }
+}
+
+#[test]
+fn steps_are_written_as_they_are_read() {
+    let text = std::fs::read_to_string(example()).unwrap();
+    let plain = |it: &str| it.split('#').next().unwrap_or_default().trim().to_owned() + "\n";
+    let said: String = text.lines().map(plain).filter(|it| it.len() > 1).collect();
+    assert_eq!(write(&read(&text).unwrap()), said);
+}
+
+#[test]
+fn a_bad_line_is_said_with_its_number_and_what_was_expected() {
+    for (text, line, expected) in [
+        ("p1 d1 create alone a1 2\np1 d1 creat alone a2 2", 2, "expected 'pN dN create alone"),
+        ("p1 d1 create alone a1 0", 1, "expected 'pN dN create alone"),
+        ("p1 d1 create alone 1a 1", 1, "expected 'pN dN create alone"),
+        ("\n# nothing\np1 d1 fill r1", 3, "expected a name that a line above gives; found 'r1'"),
+        ("p1 d1 create alone a 1\np1 d1 create alone a 1", 2, "expected a new name; 'a' is"),
+        ("p1 d1 create alone sync 1", 1, "expected 'pN dN create alone"),
+        ("# nothing at all\n", 1, "found no step at all"),
+        ("", 1, "found no step at all"),
+    ] {
+        let bad = read(text).unwrap_err();
+        assert_eq!(bad.line, line, "{text:?}: {}", bad.why);
+        assert!(bad.why.contains(expected), "{text:?}: {}", bad.why);
+    }
+}
+
+#[test]
+fn the_command_says_file_and_line_and_ends_with_two() {
+    let path = std::env::temp_dir().join(format!("windtunnel-{}.steps", std::process::id()));
+    std::fs::write(&path, "settle\np1 d1 destroy everything\n").unwrap();
+    let name = path.to_str().unwrap();
+    let output = windtunnel(&["check", "--scenario", name]);
+    std::fs::remove_file(&path).unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains(&format!("{name}:2: expected 'pN dN create")), "{said}");
+    let output = windtunnel(&["check", "--scenario", name]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("cannot be read"), "{said}");
+}

@@ -1,0 +1,169 @@
+//! The page on `AVStream` minidrivers: its driver flies clean, and what it quotes is real.
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
+
+use flight::{Log, Stepped, What};
+use harness::command::text;
+use harness::pages::{blocks, compare, read};
+use minidriver::{BYTES, Camera, gray};
+use std::sync::Arc;
+use stream::{
+    DeviceDescriptor, Entry, ExtendedFraming, FramingForm, FramingItem, Minidriver, PinDescriptor,
+    Plugged, Refused, Span, State, Stream, SystemMemory,
+};
+use windtunnel::{On, SCENARIOS, StreamFlight};
+
+#[path = "../tutorial/minidriver.rs"]
+mod minidriver;
+
+#[test]
+fn my_minidriver_shows_its_pictures() {
+    let flown = StreamFlight::new(Arc::new(Camera::default()), gray()).fly(|studio| {
+        let device = studio.add()?;
+        let graph = studio.open(device)?; // its first filter, and its first pin
+        studio.go(graph.pin, State::Run)?;
+        studio.film(graph.pin, 5)?;
+        studio.close(graph)?;
+        studio.remove(device)
+    });
+    flown.assert_clean();
+    for (number, picture) in (0..).zip(&flown.pictures) {
+        assert_eq!(picture.bytes, [number; BYTES as usize]);
+    }
+}
+
+#[test]
+fn my_minidriver_flies_clean() {
+    let all = SCENARIOS.iter().copied().flatten().filter(|it| it.streams());
+    for scenario in all.filter(|it| it.breaks.is_empty()) {
+        for on in [On::Stepped(1), On::Pressed(2), On::Free] {
+            let flight = StreamFlight::new(Arc::new(Camera::default()), gray());
+            let flown = flight.on(on).through(scenario);
+            if !NOT_FLOWN.contains(&scenario.name) {
+                flown.assert_clean();
+            }
+            assert_eq!(flown.findings, [], "{}", scenario.name);
+        }
+    }
+}
+
+/// What a camera with one pin, one size, no end and no memory of its own cannot do.
+const NOT_FLOWN: [&str; 4] =
+    ["stream-two-pins", "stream-format", "stream-end", "stream-video-memory"];
+
+#[test]
+fn code_in_the_page_is_code_of_these_files() {
+    let files = ["tests/command/streams.rs", "tests/tutorial/minidriver.rs"].map(read);
+    let blocks = blocks(&read("docs/avstream.md"), "rust");
+    assert_eq!(blocks.len(), 2);
+    for block in blocks {
+        assert!(files.iter().any(|it| it.contains(&block)), "no file has:\n{block}");
+    }
+}
+
+/// The good driver, with another descriptor of its pin.
+struct Shaped(Camera, fn(&mut PinDescriptor));
+
+impl Minidriver for Shaped {
+    fn stands_on(&self) -> Option<&dyn Minidriver> {
+        Some(&self.0)
+    }
+
+    fn describe(&self) -> DeviceDescriptor {
+        let mut all = self.0.describe();
+        (self.1)(&mut all.filters[0].pins[0]);
+        all
+    }
+}
+
+/// Has the one item of its framing changed, or another one beside it.
+fn item(pin: &mut PinDescriptor, change: impl FnOnce(&mut Vec<FramingItem>)) {
+    if let Some(FramingForm::Extended(it)) = &mut pin.framing {
+        let mut items = it.items.clone();
+        change(&mut items);
+        *it = ExtendedFraming::new(items);
+    }
+}
+
+/// Makes a descriptor say what cannot be.
+type Spoil = fn(&mut PinDescriptor);
+
+/// What a descriptor says that cannot be.
+const IMPOSSIBLE: [(&str, Spoil); 7] = [
+    ("an allocator without its end", |it| {
+        it.allocator = Some(Entry::ALLOCATOR[..3].to_vec());
+    }),
+    ("an item that can allocate, no allocator", |it| it.allocator = None),
+    ("a range that ends before it begins", |it| {
+        item(it, |items| items[0].framing = Span { least: BYTES + 1, most: BYTES });
+    }),
+    ("an impossible alignment", |it| item(it, |items| items[0].alignment = 6)),
+    ("no items", |it| item(it, Vec::clear)),
+    ("zero frames", |it| item(it, |items| items[0].frames = 0)),
+    ("overlapping ranges", |it| item(it, |items| items.push(items[0]))),
+];
+
+#[test]
+fn bad_descriptors_are_answered_as_the_page_says() {
+    let page = read("docs/avstream.md");
+    let mut table = String::new();
+    for (what, change) in IMPOSSIBLE {
+        let log = Arc::new(Log::new());
+        let added = Stepped::fly(1, &log, |host, at| {
+            let minidriver = Arc::new(Shaped(Camera::default(), change));
+            let plugged = Plugged { minidriver, memory: Arc::new(SystemMemory::default()) };
+            Stream::new(host.clone(), log.clone()).add_device(at, plugged).err()
+        });
+        let Some(why @ Refused::Descriptor(_)) = added.unwrap() else { panic!("{what}: added") };
+        let events = log.take();
+        let called = events.iter().any(|it| matches!(it.what, What::KsCall { .. }));
+        assert!(!called, "{what}: its driver was called");
+        let rule = events.iter().find_map(|it| match &it.what {
+            What::RuleBroken { rule, .. } => Some(format!(" ({})", rule.name())),
+            _ => None,
+        });
+        let row = format!("| {what} | {why}{} |\n", rule.unwrap_or_default());
+        table.push_str(&row);
+    }
+    assert!(page.contains(&table), "the page has another table than\n{table}");
+}
+
+/// What a line of a trace says, without its numbers: they change when something else happens
+/// before.
+fn key(line: &str) -> Vec<&str> {
+    let about = |it: &&str| ["name=", "from=", "to="].iter().any(|key| it.starts_with(key));
+    let words: Vec<&str> = line.split(' ').collect();
+    let subject = words.get(3).map(|it| if it.starts_with("call:") { "call" } else { it });
+    let said = words.iter().skip(5).copied().filter(about);
+    subject.into_iter().chain(words.get(4).copied()).chain(said).collect()
+}
+
+/// Its lines of traces are lines of the golden one, in their order; what it quotes of reports is
+/// what is said.
+#[test]
+fn what_the_page_quotes_is_real() {
+    let page = read("docs/avstream.md");
+    let golden = read("tests/golden/stream-states.trace");
+    let (mut events, mut now, mut quoted) = (golden.lines(), page.clone(), 0);
+    for block in blocks(&page, "trace stream-states") {
+        let mut real = String::new();
+        for line in block.lines() {
+            let event = events.find(|it| key(it) == key(line));
+            let event =
+                event.unwrap_or_else(|| panic!("not in the trace, or not in order: {line}"));
+            real.push_str(event);
+            real.push('\n');
+            quoted += 1;
+        }
+        now = now.replace(&block, &real);
+    }
+    assert!(quoted > 25, "{quoted} lines");
+    let reports = blocks(&page, "text");
+    for (driver, block) in ["capture-leaks-context", "capture-half-allocator"].iter().zip(&reports)
+    {
+        let (_, said) = text(&["check", driver, "--scenario", "stream-states"]);
+        let finding = said.lines().skip_while(|it| !it.starts_with("  findings"));
+        let found: String = finding.take(block.lines().count()).flat_map(|it| [it, "\n"]).collect();
+        now = now.replace(block, &found);
+    }
+    compare("docs/avstream.md", &now);
+}

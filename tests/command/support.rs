@@ -1,0 +1,60 @@
+//! The support tables are true: the page is what the code says, and calls are answered as the
+//! tables say. What a page quotes of a trace is in it. `cargo xtask docs` rewrites both pages.
+
+use abi::NTSTATUS;
+use flight::What;
+use harness::flown;
+use harness::pages::{compare, read, unnumbered};
+use kernel::ddi::TABLE;
+use std::collections::BTreeSet;
+use windtunnel::{SCENARIOS, support_page};
+
+#[test]
+fn the_page_is_what_the_code_says() {
+    compare("docs/support.md", &support_page());
+}
+
+#[test]
+fn quoted_traces_are_real() {
+    let name = "docs/how-an-allocation-dies.md";
+    let (golden, page) = (read("tests/golden/destroy-deferred.trace"), read(name));
+    let (mut events, mut quoting, mut quoted) = (golden.lines(), false, 0);
+    let mut now = String::new();
+    for line in page.lines() {
+        quoting = line == "```trace" || (quoting && line != "```");
+        let is_event = quoting && line != "```trace";
+        let same = |it: &&str| unnumbered(it) == unnumbered(line);
+        let real = if is_event { events.find(same) } else { Some(line) };
+        let real = real.unwrap_or_else(|| panic!("not in the trace, or not in its order: {line}"));
+        quoted += usize::from(is_event);
+        now.push_str(real);
+        now.push('\n');
+    }
+    assert!(quoted > 20, "{quoted} lines");
+    compare(name, &now);
+}
+
+/// Whether the table of an entry has the answer: its own, or one that a DDI may give.
+fn says(entry: &thunk::Line, status: NTSTATUS) -> bool {
+    let Err(why) = port::answer(status) else { return true };
+    let asked = TABLE.iter().filter(|it| entry.passes_on.contains(&it.name));
+    entry.answers.contains(&status) || asked.map(|it| it.legal).any(|it| it.allows(why))
+}
+
+#[test]
+fn every_answer_of_every_scenario_is_in_the_table() {
+    let mut seen = BTreeSet::new();
+    for scenario in SCENARIOS.iter().copied().flatten() {
+        for driver in ["softgpu", "table", "softgpu-memory"] {
+            for event in flown(driver, scenario.name, 1).events {
+                let What::Leave { call, status } = &event.what else { continue };
+                let line = thunk::ENTRIES.iter().find(|it| it.name == *call);
+                let line = line.unwrap_or_else(|| panic!("{call} has no line"));
+                let status = status.0.cast_signed();
+                assert!(says(line, status), "{}: {call} answered {status:#x}", scenario.name);
+                seen.insert(line.name);
+            }
+        }
+    }
+    assert!(seen.len() > 8, "{seen:?}");
+}

@@ -1,0 +1,116 @@
+//! The tutorial: its miniport flies clean, its broken ones are named, and the pages say so.
+
+#[path = "../tutorial/broken.rs"]
+mod broken;
+#[path = "../tutorial/miniport.rs"]
+mod miniport;
+
+use broken::{Empty, Forgets, Hesitates, Hoards, Hurries};
+use harness::pages::{blocks, compare, read};
+use miniport::Keeper;
+use std::sync::Arc;
+use windtunnel::prelude::*;
+use windtunnel::{On, SCENARIOS};
+
+#[test]
+fn my_miniport_flies_clean() {
+    let driver = Arc::new(Keeper::default());
+    let flown = Flight::new(driver, Arc::new(NoHardware)).fly(|tunnel| {
+        let bench = tunnel.bench()?; // a client with a device
+        let made = bench.create_resource(tunnel.at, 2)?;
+        bench.destroy_resource(tunnel.at, made.resource)?;
+        bench.close(tunnel.at, &[])
+    });
+    flown.assert_clean();
+}
+
+#[test]
+fn my_miniport_flies_through_every_scenario_it_has_the_entries_for() {
+    let mut clean = 0;
+    for scenario in SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.is_empty()) {
+        let plugged = plug(Arc::new(Keeper::default()), Arc::new(NoHardware));
+        let flown = fly_plugged(plugged, scenario, 1).unwrap();
+        assert!(flown.findings.is_empty(), "{}", flown.report());
+        clean += usize::from(flown.outcome == Outcome::Clean);
+    }
+    assert!(clean > 5, "{clean} scenarios were flown to their end");
+}
+
+fn fly(driver: impl Miniport + 'static, on: On) -> Flown {
+    Flight::new(Arc::new(driver), Arc::new(NoHardware)).on(on).fly(|tunnel| {
+        let bench = tunnel.bench()?;
+        let made = bench.create_resource(tunnel.at, 2)?;
+        bench.destroy_resource(tunnel.at, made.resource)?;
+        bench.close(tunnel.at, &[])
+    })
+}
+
+#[test]
+fn my_broken_miniports_are_named() {
+    for on in [On::Stepped(1), On::Stepped(2), On::Free] {
+        fly(Empty::default(), on).assert_finding("KMD-ALLOC-002");
+        fly(Hoards::default(), on).assert_finding("KMD-DESTROY-002");
+        fly(Hesitates::default(), on).assert_finding("KMD-DESTROY-009");
+        fly(Forgets::default(), on).assert_finding("KMD-PNP-005");
+        fly(Hurries::default(), on).assert_finding("WT-POOL-001");
+    }
+}
+
+#[test]
+#[should_panic(expected = "is not freed")]
+fn a_failed_assertion_shows_the_report() {
+    fly(Hoards::default(), On::Stepped(1)).assert_clean();
+}
+
+#[test]
+#[should_panic(expected = "KMD-DESTROY-2 is not the name of a live rule")]
+fn a_rule_that_is_not_there_cannot_be_asked_for() {
+    fly(Hoards::default(), On::Stepped(1)).assert_finding("KMD-DESTROY-2");
+}
+
+#[test]
+fn the_miniport_is_as_short_as_the_page_says() {
+    assert!(read("docs/tutorial.md").contains("in eighty lines"));
+    let lines = read("tests/tutorial/miniport.rs").lines().count();
+    assert!(lines <= 80, "{lines} lines");
+}
+
+#[test]
+fn code_in_the_pages_is_code_of_these_files() {
+    let files = ["command/tutorial.rs", "tutorial/miniport.rs", "tutorial/broken.rs"]
+        .map(|name| read(&format!("tests/{name}")));
+    for (page, count) in [("README.md", 1), ("docs/tutorial.md", 10)] {
+        let blocks = blocks(&read(page), "rust");
+        assert_eq!(blocks.len(), count, "blocks of Rust in {page}");
+        for block in blocks {
+            assert!(
+                files.iter().any(|it| it.contains(&block)),
+                "{page} has, and no file:\n{block}"
+            );
+        }
+    }
+}
+
+#[test]
+fn reports_in_the_tutorial_are_what_is_said() {
+    let on = On::Stepped(1);
+    let reports = [
+        fly(Empty::default(), on).report(),
+        fly(Hoards::default(), on).report(),
+        fly(Hesitates::default(), on).report(),
+        fly(Forgets::default(), on).report(),
+        fly(Hurries::default(), on).report(),
+    ];
+    let name = "docs/tutorial.md";
+    let page = read(name);
+    let blocks = blocks(&page, "text");
+    assert_eq!(blocks.len(), reports.len());
+    let mut now = page.clone();
+    for (block, report) in blocks.iter().zip(&reports) {
+        // As much of the first finding as the page quotes.
+        let finding = report.lines().skip_while(|it| !it.starts_with("  "));
+        let said: String = finding.take(block.lines().count()).flat_map(|it| [it, "\n"]).collect();
+        now = now.replace(block, &said);
+    }
+    compare(name, &now);
+}

@@ -1,0 +1,195 @@
+//! User-mode drivers, as people and machines fly them with the command. The page about it says
+//! what is said: `cargo xtask docs` rewrites it.
+
+#[path = "../tutorial/umd.rs"]
+mod maker;
+
+use harness::c_umd::{build_c, c_umd};
+use harness::command::{json, text, windtunnel};
+use harness::pages::{blocks, compare, read, unnumbered};
+use maker::Maker;
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use windtunnel::runtime::Surfaces;
+use windtunnel::{Flight, umd_of};
+
+fn so(flaw: Option<&str>) -> String {
+    c_umd(flaw).display().to_string()
+}
+
+#[test]
+fn a_file_is_flown_through_what_needs_a_user_mode_driver() {
+    let file = so(None);
+    let (_, scenarios) = json(&["list", "scenarios"]);
+    let needs = |it: &&Value| it["needs"] == Value::from(["OpenAdapter"].as_slice());
+    let good = |it: &&Value| it["breaks"].as_array().unwrap().is_empty();
+    let listed = scenarios.as_array().unwrap().iter().filter(needs).filter(good);
+    let listed: Vec<&Value> = listed.map(|it| &it["name"]).collect();
+    let (_, report) = json(&["check", "--umd", &file]);
+    let flown: Vec<&Value> =
+        report["scenarios"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    assert_eq!(flown, listed);
+    for driver in ["softgpu-listed", "softgpu-virtual"] {
+        let some = ["--scenario", "surface", "--scenario", "surface-shared"];
+        let (code, report) = json(&[&["check", driver, "--umd", &file], &some[..]].concat());
+        assert_eq!((code, &report["umd"]), (0, &file.as_str().into()), "{report}");
+        assert_eq!(report["scenarios"][1]["result"], "clean", "{driver}: {report}");
+    }
+    let (code, said) = text(&["check", "--umd", &file, "--scenario", "surface"]);
+    let first = format!("with the user-mode driver {file} on host stepped, seed 1.\n");
+    assert!(code == 0 && said.contains(&first), "{said}");
+    assert!(said.contains("live rules of user-mode drivers never evaluated: "), "{said}");
+    let (_, report) = json(&["check", "softgpu-listed", "--scenario", "surface"]);
+    assert_eq!(report["umd"], "built-in");
+    assert!(json(&["check", "table", "--scenario", "alone"]).1["umd"].is_null());
+}
+
+#[test]
+fn other_scenarios_are_flown_if_they_are_asked_for() {
+    let (code, report) = json(&["check", "--umd", &so(None), "--scenario", "alone"]);
+    assert_eq!((code, &report["scenarios"][0]["name"]), (0, &"alone".into()), "{report}");
+}
+
+#[test]
+fn a_bad_one_is_named() {
+    let (code, report) = json(&["check", "--umd", &so(Some("frees-twice"))]);
+    let flights = report["scenarios"].as_array().unwrap().iter();
+    let mut found = flights.flat_map(|it| it["findings"].as_array().unwrap());
+    let found = found.find(|it| it["rule"] == "UMD-DESTROY-010").unwrap();
+    assert_eq!((code, &found["who"]), (1, &"umd".into()), "{report}");
+}
+
+#[test]
+fn a_file_that_is_no_driver_is_answered_with_what_to_do() {
+    let folder = PathBuf::from(so(None)).parent().unwrap().to_owned();
+    let dll = folder.join("umd.dll");
+    fs::write(&dll, b"MZ and so on").unwrap();
+    let words = folder.join("words.so");
+    fs::write(&words, b"these are words").unwrap();
+    let other = build_c("tests/c/no_umd.c", "no_umd.so", &["-shared", "-fPIC"]);
+    for (file, why) in [
+        (folder.join("nothing.so"), "No such file"),
+        (words, "cannot be flown as a user-mode driver: "),
+        (dll, "is a Windows DLL, which cannot be loaded yet"),
+        (other, "it exports no OpenAdapter"),
+    ] {
+        let file = file.display().to_string();
+        let output = windtunnel(&["check", "--umd", &file]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.starts_with(&format!("windtunnel: {file} ")) && said.contains(why), "{said}");
+        assert!(said.ends_with("; docs/user-mode-drivers.md says how to build one\n"), "{said}");
+        let (code, report) = json(&["check", "--umd", &file]);
+        assert!(code == 2 && report["error"].as_str().unwrap().contains(why), "{report}");
+    }
+}
+
+#[test]
+fn lists_say_who_has_and_who_needs_one() {
+    let (_, said) = text(&["list", "drivers"]);
+    let has = |it: &&str| it.starts_with("softgpu-listed ") && it.contains("user-mode driver]");
+    assert!(said.lines().any(|it| has(&it)), "{said}");
+    let (before, bad) = said.split_once("\nBad user-mode drivers, ").unwrap();
+    assert!(bad.contains("\numd-frees-twice ") && !before.contains("\numd-"), "{said}");
+    let (_, drivers) = json(&["list", "drivers"]);
+    let umd = |name: &str| {
+        drivers.as_array().unwrap().iter().find(|it| it["name"] == name).unwrap()["umd"].clone()
+    };
+    assert_eq!((umd("softgpu-virtual"), umd("table")), (true.into(), false.into()));
+    let (_, said) = text(&["list", "scenarios"]);
+    let needs =
+        |it: &&str| it.starts_with("surface ") && it.ends_with("[needs a user-mode driver]");
+    assert!(said.lines().any(|it| needs(&it)), "{said}");
+    let (_, scenarios) = json(&["list", "scenarios"]);
+    let mut all = scenarios.as_array().unwrap().iter();
+    assert_eq!(all.find(|it| it["name"] == "surface").unwrap()["needs"][0], "OpenAdapter");
+}
+
+#[test]
+fn tables_and_explanations_have_them() {
+    let (_, report) = json(&["support"]);
+    let row = |table: &str, name: &str| {
+        let mut rows = report["support"][table].as_array().unwrap().iter();
+        rows.find(|it| it["name"] == name).unwrap().clone()
+    };
+    assert_eq!(row("umd", "pfnDestroyResource")["state"], "done");
+    assert_eq!(row("umd", "pfnDrawPrimitive")["lacks"], "not called");
+    let free = row("umd_callback", "pfnDeallocateCb");
+    assert_eq!(
+        (&free["through"], &free["state"]),
+        (&"D3DKMTDestroyAllocation2".into(), &"done".into())
+    );
+    assert_eq!(row("umd_callback", "pfnPresentCb")["lacks"], "a named trap");
+
+    let (code, said) = json(&["explain", "pfnDeallocateCb"]);
+    assert_eq!((code, &said["kind"], &said["state"]), (0, &"entry point".into(), &"done".into()));
+    let rules = said["rules"].as_array().unwrap();
+    assert!(rules.iter().any(|it| it["id"] == "UMD-DESTROY-001"), "{said}");
+    let (code, said) = text(&["explain", "UMD-DESTROY-001"]);
+    assert!(code == 0 && said.contains("windtunnel check umd-releases-before-flush"), "{said}");
+    let (code, said) = json(&["explain", "E_INVALIDARG"]);
+    assert_eq!((code, &said["value"]), (0, &"0x80070057".into()), "{said}");
+    assert!(said["made_of"].as_array().unwrap().contains(&"STATUS_INVALID_PARAMETER".into()));
+    let (code, said) = json(&["explain", "pfnDealocateCb"]);
+    let error = said["error"].as_str().unwrap();
+    assert!(code == 2 && error.contains("there is no entry point 'pfnDealocateCb'"), "{error}");
+}
+
+#[test]
+fn my_user_mode_driver_flies_clean() {
+    let below = drivers::find("softgpu-listed").unwrap(); // Any miniport.
+    let umd = umd_of::<Maker>(); // For a file: load_umd(path)
+    let flown = Flight::of(below.make).umd(umd).fly(|tunnel| {
+        let app = tunnel.application()?; // A process with a device, through the driver.
+        let chain = app.make(tunnel.at, &Surfaces::group(3, 32, 32))?;
+        app.drop(tunnel.at, chain)?;
+        app.close(tunnel.at)
+    });
+    flown.assert_clean();
+}
+
+#[test]
+fn code_in_the_page_is_code_of_these_files() {
+    let files = ["tests/command/umd.rs", "tests/tutorial/umd.rs"].map(read);
+    let blocks = blocks(&read("docs/user-mode-drivers.md"), "rust");
+    assert_eq!(blocks.len(), 2);
+    for block in blocks {
+        assert!(files.iter().any(|it| it.contains(&block)), "no file has:\n{block}");
+    }
+}
+
+/// What the page quotes of a report is said, the first finding of the flawed driver; its lines of
+/// traces are lines of golden ones, in their order. A block says of which.
+#[test]
+fn what_the_page_quotes_is_real() {
+    let page = read("docs/user-mode-drivers.md");
+    let arguments = ["--scenario", "surface-in-flight", "softgpu-listed"];
+    let (code, said) =
+        text(&[&["check", "--umd", &so(Some("releases-before-flush"))], &arguments[..]].concat());
+    assert_eq!(code, 1, "{said}");
+    let block = blocks(&page, "text").first().cloned().unwrap();
+    let finding = said.lines().skip_while(|it| !it.starts_with("  findings"));
+    let found: String = finding.take(block.lines().count()).flat_map(|it| [it, "\n"]).collect();
+    let mut now = page.replace(&block, &found);
+    let mut quoted = 0;
+    for name in ["surface-in-flight", "surface-deferred"] {
+        let golden = read(&format!("tests/golden/{name}.trace"));
+        let mut events = golden.lines();
+        for block in blocks(&page, &format!("trace {name}")) {
+            let mut real = String::new();
+            for line in block.lines() {
+                let same = |it: &&str| unnumbered(it) == unnumbered(line);
+                let event = events.find(same);
+                let event =
+                    event.unwrap_or_else(|| panic!("not in {name}, or not in its order: {line}"));
+                real.push_str(event);
+                real.push('\n');
+                quoted += 1;
+            }
+            now = now.replace(&block, &real);
+        }
+    }
+    assert!(quoted > 15, "{quoted} lines");
+    compare("docs/user-mode-drivers.md", &now);
+}

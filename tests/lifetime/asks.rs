@@ -1,0 +1,250 @@
+//! What user mode asks a driver, what it sends with a context, and who is named when it is wrong.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
+
+use abi::NTSTATUS;
+use abi::status::{STATUS_DEVICE_REMOVED, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
+use flight::{Event, Log, Passive, RuleId, What, Who};
+use harness::{flown, run, softgpu, verified};
+use kernel::Plugged;
+use kernel::context::Context;
+use kernel::listed::BufferSizes;
+use kernel::miniport::{
+    Answer, Blank, ContextOrder, DriverContext, DriverDevice, Miniport, Refusal,
+};
+use softgpu::format::{HARDWARE_INFO_SIZE, HardwareInfo, read_hardware_info};
+use softgpu::{Gpu, MemoryPlan, SoftGpu};
+use std::sync::{Arc, Mutex};
+use thunk::Client;
+use windtunnel::{Bench, On};
+
+/// Runs a story on a driver, by name.
+fn with(driver: &str, on: On, story: impl FnOnce(&Bench, &mut Passive)) -> Vec<Event> {
+    let make = drivers::find(driver).unwrap().make;
+    run(on, make, |wing, at| {
+        let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
+        story(&bench, at);
+        bench.close(at, &[]).unwrap();
+    })
+}
+
+#[test]
+fn each_driver_tells_what_its_hardware_can_do() {
+    let info = |lists, addresses, memory| HardwareInfo {
+        lists,
+        addresses,
+        memory,
+        resident: memory,
+        nodes: 2,
+    };
+    for (driver, expected) in [
+        ("softgpu", info(false, false, false)),
+        ("table", info(false, false, false)),
+        ("softgpu-memory", info(false, false, true)),
+        ("table-memory", info(false, false, true)),
+        ("softgpu-virtual", info(false, true, true)),
+        ("table-virtual", info(false, true, true)),
+        ("softgpu-listed", HardwareInfo { resident: false, ..info(true, false, true) }),
+        ("table-listed", info(true, false, true)),
+    ] {
+        for on in [On::Stepped(1), On::Free] {
+            let events = with(driver, on, |bench, at| {
+                let mut data = [0xaa; HARDWARE_INFO_SIZE + 3];
+                bench.client.query_private(at, bench.adapter, &mut data).unwrap();
+                assert_eq!(read_hardware_info(&data), Ok(expected), "{driver}");
+                assert_eq!(data[HARDWARE_INFO_SIZE..], [0xaa; 3], "{driver}: the rest");
+                for length in [0, 1, HARDWARE_INFO_SIZE - 1] {
+                    let short = &mut data[..length];
+                    short.fill(0xaa);
+                    let answer = bench.client.query_private(at, bench.adapter, short);
+                    assert_eq!(answer, Err(STATUS_INVALID_PARAMETER), "{driver}: {length}");
+                    assert!(short.iter().all(|it| *it == 0xaa), "{driver}: {length}");
+                }
+            });
+            assert_eq!(verified(&events).findings(), [], "{driver}");
+        }
+    }
+}
+
+#[test]
+fn user_mode_asks_at_level_zero_in_its_process() {
+    let events = with("table", On::Stepped(1), |bench, at| {
+        let mut data = [0; HARDWARE_INFO_SIZE];
+        bench.client.query_private(at, bench.adapter, &mut data).unwrap();
+    });
+    let of = |event: &Event| match &event.what {
+        What::DdiCall { name, class, process, .. } if name == "DxgkDdiQueryAdapterInfo" => {
+            Some((class.to_string(), process.is_some()))
+        }
+        _ => None,
+    };
+    let asked: Vec<_> = events.iter().filter_map(of).collect();
+    let expected = [("three", false), ("zero", true)];
+    assert_eq!(asked, expected.map(|(class, process)| (class.to_owned(), process)));
+}
+
+/// The built-in driver, which answers user mode so and keeps what contexts come with.
+struct Terse {
+    driver: Arc<SoftGpu>,
+    answer: Answer<()>,
+    orders: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Terse {
+    fn plug(
+        (driver, machine): (Arc<SoftGpu>, Arc<Gpu>),
+        answer: Answer<()>,
+        log: &Arc<Log>,
+    ) -> (Arc<Self>, Plugged) {
+        let it = Arc::new(Self { driver, answer, orders: Mutex::default() });
+        let pool = nt::Pool::new(log.clone());
+        (it.clone(), Plugged { miniport: it, machine, pool })
+    }
+
+    fn keep(&self, order: &ContextOrder) {
+        // The system has contexts, too.
+        if !order.private.is_empty() {
+            self.orders.lock().unwrap().push(order.private.clone());
+        }
+    }
+}
+
+impl Miniport for Terse {
+    fn stands_on(&self) -> Option<&dyn Miniport> {
+        Some(&*self.driver)
+    }
+
+    fn tell_user_mode(&self, _at: &mut Passive, data: &mut [u8]) -> Answer<()> {
+        data.reverse();
+        self.answer
+    }
+
+    fn create_context(
+        &self,
+        at: &mut Passive,
+        device: &DriverDevice,
+        order: &ContextOrder,
+        word: Blank<'_, Context>,
+    ) -> Answer<(DriverContext, u32)> {
+        self.keep(order);
+        self.driver.create_context(at, device, order, word)
+    }
+
+    fn create_listed_context(
+        &self,
+        at: &mut Passive,
+        device: &DriverDevice,
+        order: &ContextOrder,
+        word: Blank<'_, Context>,
+    ) -> Answer<(DriverContext, BufferSizes)> {
+        self.keep(order);
+        self.driver.create_listed_context(at, device, order, word)
+    }
+}
+
+#[test]
+fn what_was_sent_comes_to_the_driver_and_its_refusal_is_the_answer() {
+    let answered = |answer: Answer<()>| {
+        let mut said = None;
+        let make = |log: &Arc<Log>| Terse::plug(SoftGpu::new(), answer, log).1;
+        run(1, make, |wing, at| {
+            let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
+            let mut data = *b"one two";
+            let answer = bench.client.query_private(at, bench.adapter, &mut data);
+            said = Some((answer, data));
+            bench.close(at, &[]).unwrap();
+        });
+        said.unwrap()
+    };
+    assert_eq!(answered(Ok(())), (Ok(()), *b"owt eno"));
+    let number: NTSTATUS = 0xc000_0123_u32.cast_signed();
+    for (why, status) in [
+        (Refusal::Unsupported, STATUS_NOT_SUPPORTED),
+        (Refusal::Absent, STATUS_NOT_SUPPORTED),
+        (Refusal::Invalid, STATUS_INVALID_PARAMETER),
+        (Refusal::Other(number.cast_unsigned()), number),
+    ] {
+        assert_eq!(answered(Err(why)), (Err(status), *b"one two"), "{why:?}");
+    }
+}
+
+#[test]
+fn the_private_data_of_a_context_comes_to_the_driver() {
+    for lists in [false, true] {
+        let mut kept = None;
+        let make = |log: &Arc<Log>| {
+            let (ram, plan) = (nt::Ram::new(1 << 30).unwrap(), MemoryPlan::default());
+            let built = if lists {
+                SoftGpu::with_lists(ram, plan)
+            } else {
+                SoftGpu::with_memory(ram, plan)
+            };
+            let (it, plugged) = Terse::plug(built, Ok(()), log);
+            kept = Some(it);
+            plugged
+        };
+        run(1, make, |wing, at| {
+            let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
+            let (client, device) = (&bench.client, bench.device);
+            let context = if lists {
+                client.create_listed_context_with(at, device, 0, b"of mine").unwrap().context
+            } else {
+                client.create_context_with(at, device, 0, b"of mine").unwrap()
+            };
+            bench.close(at, &[context]).unwrap();
+        });
+        assert_eq!(*kept.unwrap().orders.lock().unwrap(), [b"of mine".to_vec()]);
+    }
+}
+
+#[test]
+fn an_adapter_that_is_gone_tells_nothing() {
+    run(1, softgpu, |wing, at| {
+        let log = wing.kernel.log().clone();
+        let second = wing.kernel.add_adapter(at, softgpu(&log)).unwrap();
+        let client = Client::new(&wing.kernel);
+        let adapters = client.adapters(at).unwrap();
+        wing.kernel.remove_adapter(at, second);
+        let mut data = [0; HARDWARE_INFO_SIZE];
+        let gone = client.query_private(at, adapters[1], &mut data);
+        assert_eq!((gone, data), (Err(STATUS_DEVICE_REMOVED), [0; HARDWARE_INFO_SIZE]));
+        client.query_private(at, adapters[0], &mut data).unwrap();
+        for adapter in adapters {
+            client.close_adapter(at, adapter).unwrap();
+        }
+        client.end(at);
+    });
+}
+
+#[test]
+fn whoever_a_session_calls_for_is_named() {
+    let events = with("softgpu", On::Stepped(1), |bench, at| {
+        let session = bench.client.session();
+        let driver = Client::of(session.on_behalf_of(Who::Umd));
+        assert_eq!(driver.session().process(), session.process());
+        assert_eq!((session.who(), driver.session().who()), (Who::Client, Who::Umd));
+        for client in [&driver, &bench.client] {
+            let wrong = client.query_private(at, bench.device, &mut []);
+            assert_eq!(wrong, Err(STATUS_INVALID_PARAMETER));
+        }
+    });
+    let verifier = verified(&events);
+    let named: Vec<_> = verifier.findings().iter().map(|it| (it.rule, it.who)).collect();
+    assert_eq!(named, [Who::Umd, Who::Client].map(|who| (RuleId::DEV_LIFE_001, who)));
+}
+
+#[test]
+fn a_driver_that_believes_user_mode_or_writes_too_far_is_named() {
+    let behind = "OutputDataSize is 1, but up to 31 bytes behind it were written";
+    let crashed = "the driver crashed in a question of user mode with 0 bytes: anybody can send \
+                   any, and they are to be checked";
+    for (driver, message, rules) in [
+        ("writes-behind-answer", behind, &["KMD-CAPS-008"][..]),
+        ("believes-questions", crashed, &["KMD-CAPS-008", "WT-CRASH-001"]),
+    ] {
+        let findings = flown(driver, "asks-driver", 1).findings;
+        let named: Vec<_> = findings.iter().map(|it| it.rule.name()).collect();
+        assert_eq!(named, rules, "{driver}");
+        assert_eq!((&*findings[0].message, findings[0].who), (message, Who::Driver), "{driver}");
+    }
+}

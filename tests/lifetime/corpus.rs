@@ -1,0 +1,71 @@
+//! What fuzzers found worth keeping (`fuzz/corpus`), without a fuzzer: it breaks nothing, and a
+//! planted bug it finds.
+
+use harness::{Case, call_as_told, call_unguarded, read_as_told};
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+fn corpus(target: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
+    let files = fs::read_dir(folder).expect("the corpus");
+    let mut files: Vec<PathBuf> = files.map(|it| it.expect("a file").path()).collect();
+    files.sort();
+    files
+}
+
+fn bytes(file: &Path) -> Vec<u8> {
+    fs::read(file).expect("its bytes")
+}
+
+#[test]
+fn hostile_calls_break_nothing() {
+    let files = corpus("thunk");
+    let good: usize = files.iter().map(|it| call_as_told(&bytes(it))).sum();
+    assert!(files.len() >= 30, "{} in the corpus", files.len());
+    assert!(good >= 100, "honest calls succeed: {good}");
+}
+
+#[test]
+fn lives_go_as_the_model_says() {
+    let files = corpus("lives");
+    for file in &files {
+        let case = Case::told(&bytes(file));
+        assert!(case.fly().is_ok(), "{}:\n{}", file.display(), case.shrunk().text());
+    }
+    assert!(files.len() >= 30, "{} in the corpus", files.len());
+}
+
+#[test]
+fn texts_are_read_or_refused() {
+    let files = corpus("texts");
+    let read = files.iter().filter(|it| read_as_told(&bytes(it))).count();
+    assert!(read >= 10 && files.len() - read >= 10, "{read} of {}", files.len());
+}
+
+/// Says, in a process of its own, which file to fly through a door with the bug.
+const PLANTED: &str = "WINDTUNNEL_PLANTED";
+
+#[test]
+fn a_planted_door_that_guards_nothing_is_found() {
+    if let Some(file) = std::env::var_os(PLANTED) {
+        call_unguarded(&bytes(Path::new(&file)));
+        return;
+    }
+    let dies = |file: &PathBuf| {
+        let mut child = Command::new(std::env::current_exe().expect("this test"));
+        child
+            .args(["--exact", "corpus::a_planted_door_that_guards_nothing_is_found"])
+            .env(PLANTED, file);
+        let ended = child.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        ended.expect("a child").signal() == Some(libc::SIGSEGV)
+    };
+    assert!(corpus("thunk").iter().any(dies), "no call of the corpus is hostile");
+}
+
+#[test]
+fn a_planted_model_that_forgets_is_found() {
+    let wrong = |file: &PathBuf| Case { forgetful: true, ..Case::told(&bytes(file)) }.fly();
+    assert!(corpus("lives").iter().any(|it| wrong(it).is_err()), "no life of the corpus ends");
+}

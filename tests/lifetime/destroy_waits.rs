@@ -1,0 +1,227 @@
+//! Destroys behind work in flight on two nodes and behind a context that waits for the CPU: each
+//! is over at the right event, whatever its flags; and one that waits for itself is named.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+
+use abi::status::STATUS_UNSUCCESSFUL;
+use flight::{Event, Passive, RuleId, Subject, What};
+use harness::{Wing, run, verified};
+use kernel::Plugged;
+use std::sync::Arc;
+use thunk::{Client, Destroy, SyncObject};
+use windtunnel::{Bench, On};
+
+/// A client with a context on each node and a third one that waits for the CPU.
+struct Desk {
+    bench: Bench,
+    contexts: [u32; 3],
+    fence: u32,
+    resource: u32,
+}
+
+impl Desk {
+    /// Has work in flight on both nodes, and a packet behind a wait that only the CPU can end.
+    fn new(wing: &Wing, at: &mut Passive) -> Self {
+        let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
+        let contexts = [0, 1, 0].map(|node| bench.context_on(at, node).unwrap());
+        let fence = bench.client.create_sync(at, bench.device, SyncObject::Monitored(0), 0);
+        let fence = fence.unwrap().object;
+        let resource = bench.create_resource(at, 1).unwrap().resource;
+        let used = bench.create(at, 1).unwrap().allocations[0];
+        bench.client.wait_gpu(at, contexts[2], &[(fence, 7)]).unwrap();
+        for context in contexts {
+            bench.fill(at, context, used).unwrap();
+        }
+        Self { bench, contexts, fence, resource }
+    }
+
+    fn destroy(&self, assume: bool, synchronous: bool) -> Destroy {
+        Destroy {
+            device: self.bench.device,
+            resource: self.resource,
+            assume_not_in_use: assume,
+            synchronous,
+            ..Destroy::default()
+        }
+    }
+
+    fn close(&self, at: &mut Passive) {
+        self.bench.client.destroy_sync(at, self.fence).unwrap();
+        self.bench.close(at, &self.contexts).unwrap();
+    }
+}
+
+/// Where the first event is that `wanted` says yes to.
+fn place(events: &[Event], what: &str, wanted: impl Fn(&Event) -> bool) -> usize {
+    events.iter().position(wanted).unwrap_or_else(|| panic!("{what} is not among the events"))
+}
+
+/// The places of what matters, by name.
+struct Order {
+    asked: usize,
+    idle: usize,
+    done: usize,
+    answered: usize,
+    signalled: usize,
+    /// The packets in flight on the nodes, and the one that waited.
+    packets: [usize; 3],
+    behind: usize,
+}
+
+fn order(events: &[Event]) -> Order {
+    let first = Subject { number: 1, ..flight::Kind::Retirement.nr(1) };
+    let of_first =
+        |name: &str| place(events, name, |it| it.subject == first && it.what.name() == name);
+    let packet = |context: u32| {
+        let subject = flight::Kind::Context.nr(context);
+        place(events, "packet.done", |it| {
+            it.subject == subject && matches!(it.what, What::PacketDone { packet: 1, .. })
+        })
+    };
+    let behind = |it: &&Event| it.subject == first && it.what.name() == "retire.behind";
+    Order {
+        asked: of_first("retire.asked"),
+        idle: of_first("retire.idle"),
+        done: of_first("retire.done"),
+        answered: of_first("retire.answered"),
+        signalled: place(events, "sync.signalled", |it| it.what.name() == "sync.signalled"),
+        packets: [1, 2, 3].map(packet),
+        behind: events.iter().filter(behind).count(),
+    }
+}
+
+/// Flies one combination of flags. The CPU signals when nothing else can happen.
+fn fly(
+    on: On,
+    make: fn(&Arc<flight::Log>) -> Plugged,
+    assume: bool,
+    synchronous: bool,
+) -> Vec<Event> {
+    let events = run(on, make, |wing, at| {
+        let desk = Desk::new(wing, at);
+        let (client, device, fence) = (desk.bench.client.clone(), desk.bench.device, desk.fence);
+        let host = wing.host.clone();
+        let signals = wing.host.spawn("signals", move |at| {
+            host.quiet(at);
+            client.signal_cpu(at, device, &[(fence, 7)], 0).unwrap();
+        });
+        desk.bench.destroy(at, &desk.destroy(assume, synchronous)).unwrap();
+        wing.host.park(at, &signals, None);
+        wing.host.quiet(at);
+        desk.close(at);
+    });
+    assert_eq!(verified(&events).findings(), [], "{on:?}, {assume}, {synchronous}");
+    events
+}
+
+fn all(check: impl Fn(On, &dyn Fn(On, bool, bool) -> Vec<Event>)) {
+    let drivers: [fn(&Arc<flight::Log>) -> Plugged; 2] =
+        [harness::softgpu, drivers::find("table").unwrap().make];
+    let orders = (0..20).map(On::Stepped).chain((0..10).map(On::Pressed));
+    for on in orders.chain(std::iter::repeat_n(On::Free, 10)) {
+        for make in drivers {
+            check(on, &|on, assume, synchronous| fly(on, make, assume, synchronous));
+        }
+    }
+}
+
+#[test]
+fn without_flags_it_waits_for_all_that_was_queued_and_its_caller_for_nothing() {
+    all(|on, fly| {
+        let it = order(&fly(on, false, false));
+        assert!(it.packets.iter().all(|packet| *packet < it.idle), "{on:?}");
+        assert!(it.signalled < it.packets[2] && it.idle < it.done, "{on:?}");
+        // What was in flight on the nodes may be done before it is asked for; the third is not.
+        assert!((1..=3).contains(&it.behind), "{on:?}");
+        assert!(it.asked < it.answered && it.answered < it.packets[2], "{on:?}");
+    });
+}
+
+#[test]
+fn assumed_not_in_use_it_waits_for_nothing() {
+    all(|on, fly| {
+        let it = order(&fly(on, true, false));
+        assert_eq!(it.behind, 0, "{on:?}");
+        assert!(it.idle < it.signalled && it.done < it.signalled, "{on:?}");
+    });
+}
+
+#[test]
+fn a_synchronous_one_is_answered_when_it_is_over() {
+    all(|on, fly| {
+        let it = order(&fly(on, false, true));
+        assert!(it.packets.iter().all(|packet| *packet < it.idle), "{on:?}");
+        assert!(it.signalled < it.idle && it.idle < it.done && it.done < it.answered, "{on:?}");
+    });
+}
+
+#[test]
+fn with_both_flags_it_is_over_before_the_cpu_signals() {
+    all(|on, fly| {
+        let it = order(&fly(on, true, true));
+        assert_eq!(it.behind, 0, "{on:?}");
+        assert!(it.done < it.answered && it.answered < it.signalled, "{on:?}");
+    });
+}
+
+/// The finding of a wait that cannot end, and nothing else.
+fn stuck(events: &[Event]) -> String {
+    let verifier = verified(events);
+    let all = verifier.findings();
+    assert!(all.iter().all(|it| it.rule == RuleId::WT_STUCK_001), "{all:?}");
+    all.first().map(|it| it.message.clone()).unwrap_or_default()
+}
+
+#[test]
+fn a_caller_that_waits_for_what_it_would_signal_is_stuck_and_named() {
+    for seed in 0..20 {
+        let events = run(seed, harness::softgpu, |wing, at| {
+            let desk = Desk::new(wing, at);
+            let destroyed = desk.bench.client.destroy(at, &desk.destroy(false, true));
+            assert_eq!(destroyed, Err(STATUS_UNSUCCESSFUL));
+            // The end goes on waiting, and comes when the client signals after all.
+            let list = [(desk.fence, 7)];
+            desk.bench.client.signal_cpu(at, desk.bench.device, &list, 0).unwrap();
+            wing.host.quiet(at);
+            desk.close(at);
+        });
+        let said = stuck(&events);
+        for part in [
+            "main waits for retirement 1",
+            "behind packet 1 of context 3 (context 3 waits for sync 1",
+            "7",
+        ] {
+            assert!(said.contains(part), "seed {seed}: {said}");
+        }
+    }
+}
+
+#[test]
+fn two_contexts_that_wait_for_one_another_are_named_both() {
+    let events = run(1, harness::softgpu, |wing, at| {
+        let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
+        let [one, two] = [0, 1].map(|node| bench.context_on(at, node).unwrap());
+        let fence = || SyncObject::Monitored(0);
+        let [left, right] = [(); 2]
+            .map(|()| bench.client.create_sync(at, bench.device, fence(), 0).unwrap().object);
+        let resource = bench.create_resource(at, 1).unwrap().resource;
+        for (context, waits, signals) in [(one, left, right), (two, right, left)] {
+            bench.client.wait_gpu(at, context, &[(waits, 1)]).unwrap();
+            bench.submit(at, context, &[]).unwrap();
+            bench.client.signal_gpu(at, context, &[(signals, 1)]).unwrap();
+        }
+        let destroy =
+            Destroy { device: bench.device, resource, synchronous: true, ..Destroy::default() };
+        assert_eq!(bench.client.destroy(at, &destroy), Err(STATUS_UNSUCCESSFUL));
+        bench.client.signal_cpu(at, bench.device, &[(left, 1)], 0).unwrap();
+        wing.host.quiet(at);
+        for fence in [left, right] {
+            bench.client.destroy_sync(at, fence).unwrap();
+        }
+        bench.close(at, &[one, two]).unwrap();
+    });
+    let said = stuck(&events);
+    for part in ["context 1 waits for sync 1", "context 2 waits for sync 2"] {
+        assert!(said.contains(part), "{said}");
+    }
+}

@@ -1,0 +1,131 @@
+//! Escapes: who gets them, what comes back, and who waits for whom.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
+
+use abi::status::{STATUS_DEVICE_REMOVED, STATUS_INVALID_PARAMETER};
+use abi::ukm::D3DDDI_ESCAPEFLAGS as Flags;
+use flight::{Event, Passive, What, Who};
+use harness::{Wing, flown, run, softgpu, verified};
+use softgpu::format::{self, Command};
+use thunk::{Client, Escape};
+use windtunnel::Bench;
+
+fn bench(wing: &Wing, at: &mut Passive) -> Bench {
+    Bench::open(Client::new(&wing.kernel), at).unwrap()
+}
+
+fn asks(bench: &Bench, asked: format::Escape, flags: u32) -> Escape {
+    let private = format::escape(asked);
+    Escape { adapter: bench.adapter, flags, private, ..Escape::default() }
+}
+
+/// How many escapes came to the driver.
+fn delivered(events: &[Event]) -> usize {
+    events.iter().filter(|it| matches!(it.what, What::DdiEscapes { .. })).count()
+}
+
+#[test]
+fn at_level_two_nobody_else_is_inside_and_no_packet_flies() {
+    let (mut twos, mut waited) = (0, 0);
+    for driver in ["softgpu", "table"] {
+        for seed in 0..50 {
+            let flown = flown(driver, "escapes-with-work", seed);
+            assert_eq!(flown.findings, [], "{driver}, seed {seed}");
+            let (mut inside, mut flying) = (0, 0);
+            for event in &flown.events {
+                match &event.what {
+                    What::DdiCall { class, .. } if class == "two" => {
+                        assert_eq!((inside, flying), (0, 0), "{driver}, seed {seed}: {event}");
+                        (inside, twos) = (inside + 1, twos + 1);
+                    }
+                    What::DdiCall { class, .. } if class != "none" => inside += 1,
+                    What::DdiReturn { name, .. } if !is_interrupt(name) => inside -= 1,
+                    What::PacketSubmitted { .. } => flying += 1,
+                    What::PacketDone { .. } => flying -= 1,
+                    What::WaitParked { why } => waited += usize::from(why.contains("the work on")),
+                    _ => (),
+                }
+            }
+        }
+    }
+    assert_eq!(twos, 2 * 50 * 3);
+    assert!(waited > 0, "some had to wait for work");
+}
+
+fn is_interrupt(name: &str) -> bool {
+    ["DxgkDdiInterruptRoutine", "DxgkDdiDpcRoutine"].contains(&name)
+}
+
+#[test]
+fn work_that_never_ends_is_reset_for_level_two() {
+    let events = run(1, softgpu, |wing, at| {
+        let (bench, other) = (bench(wing, at), bench(wing, at));
+        let context = bench.context(at).unwrap();
+        bench.submit(at, context, &[Command::Hang]).unwrap();
+        let mirror = format::Escape::Mirror(1);
+        let plain = asks(&other, mirror, 0);
+        assert!(other.client.escape(at, &plain).is_ok(), "level zero waits for nobody");
+        let fine = other.client.device_state(at, other.device).unwrap();
+        assert_eq!(bench.client.device_state(at, bench.device), Ok(fine));
+        let two = asks(&other, mirror, Flags::HardwareAccess);
+        // Whoever wants level two waits until its engine is reset.
+        assert!(other.client.escape(at, &two).is_ok());
+        assert_ne!(bench.client.device_state(at, bench.device), Ok(fine), "it is lost");
+        assert_eq!(other.client.device_state(at, other.device), Ok(fine), "that one is not");
+        let lost = Escape { device: bench.device, ..asks(&bench, mirror, 0) };
+        assert_eq!(bench.client.escape(at, &lost), Err(STATUS_DEVICE_REMOVED));
+        bench.close(at, &[context]).unwrap();
+        other.close(at, &[]).unwrap();
+    });
+    let verifier = verified(&events);
+    assert_eq!(verifier.findings(), []);
+    assert_eq!(delivered(&events), 2);
+}
+
+#[test]
+fn what_does_not_belong_together_comes_to_nobody() {
+    let events = run(1, softgpu, |wing, at| {
+        let log = wing.kernel.log().clone();
+        let second = wing.kernel.add_adapter(at, softgpu(&log)).unwrap();
+        let bench = bench(wing, at);
+        let (context, device) = (bench.context(at).unwrap(), bench.device(at).unwrap());
+        let mirror = asks(&bench, format::Escape::Mirror(1), 0);
+        let adapters = bench.client.adapters(at).unwrap();
+        for escape in [
+            Escape { adapter: 0, ..mirror.clone() },
+            Escape { adapter: bench.device, ..mirror.clone() },
+            Escape { device: bench.adapter, ..mirror.clone() },
+            Escape { device, context, ..mirror.clone() },
+            Escape { adapter: adapters[1], device, ..mirror.clone() },
+            Escape { adapter: adapters[1], context, ..mirror.clone() },
+        ] {
+            let answer = bench.client.escape(at, &escape);
+            assert_eq!(answer, Err(STATUS_INVALID_PARAMETER), "{escape:?}");
+        }
+        assert!(bench.client.escape(at, &Escape { adapter: adapters[1], ..mirror }).is_ok());
+        bench.client.destroy_device(at, device).unwrap();
+        for adapter in adapters {
+            bench.client.close_adapter(at, adapter).unwrap();
+        }
+        bench.close(at, &[context]).unwrap();
+        wing.kernel.remove_adapter(at, second);
+    });
+    assert_eq!(delivered(&events), 1);
+    let blamed = |it: &verify::Finding| it.who == Who::Kernel;
+    assert!(!verified(&events).findings().iter().any(blamed));
+}
+
+#[test]
+fn a_removed_adapter_answers_no_escape() {
+    let events = run(1, softgpu, |wing, at| {
+        let bench = bench(wing, at);
+        wing.kernel.remove_adapter(at, wing.adapter);
+        for (device, flags) in [(0, 0), (0, Flags::HardwareAccess), (bench.device, 0)] {
+            let mirror = asks(&bench, format::Escape::Mirror(1), flags);
+            let answer = bench.client.escape(at, &Escape { device, ..mirror });
+            assert_eq!(answer, Err(STATUS_DEVICE_REMOVED), "{device:x} {flags}");
+        }
+        bench.close(at, &[]).unwrap();
+    });
+    assert_eq!(delivered(&events), 0);
+}

@@ -1,0 +1,167 @@
+//! A driver fails once, at each of its calls in turn, and everything ends all the same.
+//!
+//! It panics or refuses, before it did anything or after it did all of it. That may be a breach
+//! of the driver's, and of nobody else's: what the kernel does afterwards is right.
+
+use drivers::Listed;
+use flight::{DeviceLevel, Dispatch, Log, Passive, Who};
+use harness::good_scenarios;
+use kernel::Plugged;
+use kernel::context::Context;
+use kernel::device::Device;
+use kernel::miniport::{
+    Answer, Births, Blank, Born, ContextOrder, Doomed, DriverContext, DriverDevice, DriverResource,
+    DriverView, Features, Generation, Miniport, Opening, Refusal, Standard, Submission,
+};
+use kernel::power::PowerOrder;
+use kernel::services::Services;
+use std::cell::{Cell, RefCell};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::vec::Drain;
+use windtunnel::{Scenario, fly};
+
+/// How a call goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    PanicsBefore,
+    PanicsAfter,
+    RefusesBefore,
+    RefusesAfter,
+}
+
+const FAULTS: [Fault; 4] =
+    [Fault::PanicsBefore, Fault::PanicsAfter, Fault::RefusesBefore, Fault::RefusesAfter];
+
+/// No scenario has more calls: one that does not come to its end is found.
+const MOST_CALLS: u64 = 2000;
+
+/// A good driver whose `nth` call goes wrong.
+struct Faulty {
+    good: Arc<dyn Miniport>,
+    fault: Fault,
+    nth: u64,
+    calls: Arc<AtomicU64>,
+}
+
+impl Faulty {
+    fn call<T>(&self, body: impl FnOnce(&dyn Miniport) -> Answer<T>) -> Answer<T> {
+        let fault = (self.calls.fetch_add(1, SeqCst) + 1 == self.nth).then_some(self.fault);
+        let answer = match fault {
+            Some(Fault::PanicsBefore) => unwind(),
+            Some(Fault::RefusesBefore) => return Err(Refusal::NoMemory),
+            _ => body(&*self.good),
+        };
+        match fault {
+            Some(Fault::PanicsAfter) => unwind(),
+            Some(Fault::RefusesAfter) => Err(Refusal::NoMemory),
+            _ => answer,
+        }
+    }
+}
+
+/// A panic that prints nothing: there are thousands.
+fn unwind() -> ! {
+    resume_unwind(Box::new("on purpose"))
+}
+
+/// The calls of a driver, each of which may be the one.
+macro_rules! calls {
+    ($($name:ident($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {
+        impl Miniport for Faulty {
+            fn generation(&self) -> Generation {
+                self.good.generation()
+            }
+            fn offers(&self) -> Vec<&'static str> {
+                self.good.offers()
+            }
+            $(fn $name(&self, $($arg: $type),*) -> Answer<$answer> {
+                self.call(|good| good.$name($($arg),*))
+            })*
+        }
+    };
+}
+
+calls! {
+    add_device(at: &mut Passive, services: &Arc<Services>) -> ();
+    start_device(at: &mut Passive) -> ();
+    query_adapter(at: &mut Passive) -> Features;
+    stop_device(at: &mut Passive) -> ();
+    remove_device(at: &mut Passive) -> ();
+    unload(at: &mut Passive) -> ();
+    set_power(at: &mut Passive, order: PowerOrder) -> ();
+    pulled_out(at: &mut Passive) -> ();
+    stop_and_release(at: &mut Passive, target: u32) -> ();
+    reset_device(at: &mut DeviceLevel) -> ();
+    create_device(at: &mut Passive, word: Blank<'_, Device>) -> DriverDevice;
+    destroy_device(at: &mut Passive, device: DriverDevice) -> ();
+    create_context(
+        at: &mut Passive, device: &DriverDevice, order: &ContextOrder, word: Blank<'_, Context>
+    ) -> (DriverContext, u32);
+    destroy_context(at: &mut Passive, context: DriverContext) -> ();
+    standard_data(at: &mut Passive, standard: &mut Standard) -> ();
+    create_allocations(at: &mut Passive, births: Births<'_>) -> Born;
+    destroy_allocations(at: &mut Passive, doomed: Doomed<'_>) -> Option<DriverResource>;
+    open_allocations(at: &mut Passive, opening: Opening<'_>) -> Vec<DriverView>;
+    close_allocations(
+        at: &mut Passive, device: &DriverDevice, views: Drain<'_, DriverView>
+    ) -> ();
+    submit(at: &mut Dispatch, packet: &Submission<'_>) -> ();
+    interrupt(at: &mut DeviceLevel) -> bool;
+    dpc(at: &mut Dispatch) -> ();
+}
+
+thread_local! {
+    /// What the next driver made on this thread is: `Listed::make` has no room for it.
+    static NEXT: Cell<(&'static str, Fault, u64)> =
+        const { Cell::new(("softgpu", Fault::PanicsBefore, 0)) };
+    /// The calls of the last one.
+    static CALLS: RefCell<Arc<AtomicU64>> = RefCell::default();
+}
+
+fn make(log: &Arc<Log>) -> Plugged {
+    let (name, fault, nth) = NEXT.get();
+    let good = (drivers::find(name).expect("a good driver").make)(log);
+    let calls = Arc::new(AtomicU64::new(0));
+    CALLS.replace(calls.clone());
+    let miniport = Arc::new(Faulty { good: good.miniport, fault, nth, calls });
+    Plugged { miniport, ..good }
+}
+
+/// Flies the driver with a fault at its `nth` call. Answers whether there was such a call.
+fn fly_with(driver: &'static str, scenario: &'static Scenario, fault: Fault, nth: u64) -> bool {
+    let which = format!("{driver} {fault:?} at call {nth} of '{}'", scenario.name);
+    NEXT.set((driver, fault, nth));
+    let listed = Listed { name: "faulty", about: "fails once", breaks: &[], make, umd: None };
+    // One seed: up to its fault a flight repeats, so no call is left out.
+    let flown = fly(&listed, scenario, 1).unwrap_or_else(|why| panic!("{which}: {}", why.0));
+    assert_eq!(flown.live.count(), 0, "{which}: {}", flown.live);
+    for finding in &flown.findings {
+        assert_eq!(finding.who, Who::Driver, "{which}: {}", finding.message);
+    }
+    CALLS.with_borrow(|it| it.load(SeqCst)) >= nth
+}
+
+/// Every call of every good scenario goes wrong. Of the four ways each call has two, and the
+/// next scenario the other two.
+fn fails_everywhere(driver: &'static str) {
+    for (place, scenario) in good_scenarios(driver).into_iter().enumerate() {
+        for (way, fault) in FAULTS.into_iter().enumerate() {
+            let calls = (1..=MOST_CALLS).filter(|nth| (place + way) as u64 % 2 == nth % 2);
+            let flown = calls.take_while(|nth| fly_with(driver, scenario, fault, *nth)).count();
+            assert!(flown > 0, "{} has calls", scenario.name);
+            assert!((flown as u64) < MOST_CALLS / 2, "{} ends", scenario.name);
+        }
+    }
+}
+
+#[test]
+fn the_built_in_driver_fails_at_any_call_and_everything_ends() {
+    fails_everywhere("softgpu");
+}
+
+#[test]
+fn a_driver_with_a_table_fails_at_any_call_and_everything_ends() {
+    fails_everywhere("table");
+}

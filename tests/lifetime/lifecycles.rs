@@ -1,0 +1,95 @@
+//! Random lives, with a driver that fails once, against a model that knows only names: what is
+//! refused, who is alive, and that nobody is left. A failure shrinks to a few steps, as a file
+//! that `windtunnel check --scenario` flies.
+
+use harness::{Case, Dice, Fault, Faulty, Seen, life};
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use windtunnel::steps::read;
+
+/// Flies cases on some threads; answers what came of their steps, or the first that fails, shrunk.
+fn search(cases: u32, forgetful: bool) -> Result<BTreeSet<String>, Case> {
+    let (next, all) = (AtomicU32::new(0), Mutex::new(BTreeSet::new()));
+    let keep = |flown: Result<Seen, String>| {
+        flown.map(|seen| {
+            all.lock().expect("nobody panics while holding it").extend(seen.came);
+            seen.calls
+        })
+    };
+    let some = || {
+        loop {
+            let number = next.fetch_add(1, SeqCst);
+            if number >= cases {
+                return None;
+            }
+            let seed = u64::from(number);
+            let mut dice = Dice::Seed(seed);
+            let well = Case { seed, fault: None, steps: life(&mut dice), forgetful };
+            let Ok(calls) = keep(well.fly()) else { return Some(well) };
+            // Of some lives every call fails, each in a flight of its own; of most, one.
+            let panics = dice.one_in(2);
+            let mut faults: Vec<Fault> = (1..=calls).map(|call| Fault { call, panics }).collect();
+            if !number.is_multiple_of(50) && !faults.is_empty() {
+                faults = vec![faults.swap_remove(dice.of(faults.len()))];
+            }
+            for fault in faults {
+                let ill = Case { fault: Some(fault), ..well.clone() };
+                if keep(ill.fly()).is_err() {
+                    return Some(ill);
+                }
+            }
+        }
+    };
+    let found = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(some)).collect();
+        threads
+            .into_iter()
+            .filter_map(|it| it.join().expect("a search that panics is a failed test"))
+            .min_by_key(|it| it.seed)
+    });
+    match found {
+        Some(case) => Err(case.shrunk()),
+        None => Ok(all.into_inner().expect("nobody panicked while holding it")),
+    }
+}
+
+#[test]
+fn lives_go_as_the_model_says_whatever_fails() {
+    let came = search(2000, false).unwrap_or_else(|case| panic!("{}", case.text()));
+    // So the lives are not empty ones: everything was done, was refused, and failed.
+    for step in ["create alone", "create resource", "create shared", "create into", "open", "fill"]
+    {
+        for told in ["Done", "Refused"] {
+            assert!(came.contains(&format!("{step} {told}")), "{step} {told}: {came:?}");
+        }
+    }
+    for what in ["resource", "list"] {
+        for flags in ["", " assume", " sync", " assume sync"] {
+            for told in ["Done", "Refused", "Skipped"] {
+                let step = format!("destroy {what}{flags} {told}");
+                assert!(came.contains(&step), "{step}: {came:?}");
+            }
+        }
+    }
+    for told in ["Done", "Refused", "Skipped"]
+        .iter()
+        .flat_map(|it| [format!("destroy context {it}"), format!("destroy device {it}")])
+    {
+        assert!(came.contains(&told), "{told}: {came:?}");
+    }
+    for failed in Faulty::CALLS {
+        assert!(came.contains(*failed), "{failed}: {came:?}");
+    }
+}
+
+#[test]
+fn a_planted_fault_is_found_and_shrinks_to_a_file_of_few_steps() {
+    let case = search(100, true).expect_err("a model that forgets");
+    assert!(case.steps.len() <= 3, "{}", case.text());
+    assert_eq!(case.fault, None, "{}", case.text());
+    let text = case.text();
+    assert_eq!(read(&text).as_ref(), Ok(&case.steps), "{text}");
+    let honest = Case { forgetful: false, ..case };
+    assert!(honest.fly().is_ok(), "{text}");
+}

@@ -1,0 +1,18 @@
+//! Lifetimes of objects: creating, opening, sharing, destroying, and every way to be cut short.
+
+mod asks;
+mod callbacks;
+mod corpus;
+mod destroy_memory;
+mod destroy_waits;
+mod ends;
+mod escapes;
+mod hostile;
+mod inject;
+mod lifecycles;
+mod power;
+mod seeds;
+mod sharing;
+mod starts;
+mod stress;
+mod windows;

@@ -1,0 +1,60 @@
+//! Seeds: the same seed is the same flight, and any seed ends with nothing alive.
+
+use harness::{flown, good_scenarios};
+use windtunnel::{Outcome, SCENARIOS};
+
+#[test]
+fn the_same_seed_is_the_same_flight_byte_for_byte() {
+    for driver in ["softgpu", "table", "table-moves-resource", "softgpu-memory"] {
+        for scenario in SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.is_empty()) {
+            let one = trace::text(&flown(driver, scenario.name, 7).events);
+            let two = trace::text(&flown(driver, scenario.name, 7).events);
+            assert_eq!(one, two, "{driver}, {}", scenario.name);
+        }
+    }
+}
+
+#[test]
+fn another_seed_is_another_order() {
+    let text = |seed| trace::text(&flown("softgpu", "two-threads", seed).events);
+    assert!((2..20).any(|seed| text(seed) != text(1)));
+}
+
+fn many(driver: &str, scenario: &str, seeds: u64) {
+    for seed in 0..seeds {
+        let flown = flown(driver, scenario, seed);
+        assert_eq!(flown.outcome, Outcome::Clean, "seed {seed}: {:?}", flown.findings);
+        assert_eq!(flown.live.count(), 0, "seed {seed}:\n{}", flown.live);
+    }
+}
+
+#[test]
+fn good_drivers_fly_clean_through_every_good_scenario_in_100_orders() {
+    for driver in ["softgpu", "table", "table-moves-resource", "softgpu-memory"] {
+        for scenario in good_scenarios(driver) {
+            many(driver, scenario.name, 100);
+        }
+    }
+}
+
+#[test]
+fn two_threads_leave_nothing_alive_in_2000_orders() {
+    many("softgpu", "two-threads", 2000);
+}
+
+#[test]
+fn two_processes_leave_nothing_alive_in_300_orders() {
+    many("softgpu", "two-processes", 300);
+}
+
+#[test]
+fn two_threads_of_a_table_driver_leave_nothing_alive_in_300_orders() {
+    many("table", "two-threads", 300);
+}
+
+#[test]
+fn ends_behind_work_leave_nothing_alive_in_200_orders() {
+    for scenario in ["member-in-flight", "device-end", "killed", "adapter-end"] {
+        many("softgpu", scenario, 200);
+    }
+}

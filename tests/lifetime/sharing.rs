@@ -1,0 +1,273 @@
+//! Shared resources: what Windows was seen to answer, and lives that several devices hold.
+#![expect(unsafe_code, reason = "calls the entry points as an application would")]
+#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+
+use abi::kmt::{
+    D3DKMT_CREATEALLOCATIONFLAGS as Flags, D3DKMT_DEVICEEXECUTION_ACTIVE,
+    D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT, D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_OPENRESOURCE,
+    D3DKMT_QUERYRESOURCEINFO,
+};
+use abi::status::{
+    STATUS_DEVICE_REMOVED, STATUS_INVALID_PARAMETER as INVALID, STATUS_NO_MEMORY,
+    STATUS_SUCCESS as SUCCESS,
+};
+use abi::ukm::{D3DDDI_OPENALLOCATIONINFO, D3DDDI_OPENALLOCATIONINFO2};
+use abi::{D3DKMT_HANDLE, NTSTATUS};
+use flight::{Kind, Passive, What};
+use harness::{Variant, Wing, run, softgpu, verified};
+use kernel::miniport::Generation;
+use softgpu::format::{Command, describe};
+use thunk::{Client, Create, Created, Destroy};
+use windtunnel::Bench;
+
+const RUNTIME: &[u8] = b"1234";
+
+fn bench(wing: &Wing, at: &mut Passive) -> Bench {
+    Bench::open(Client::new(&wing.kernel), at).unwrap()
+}
+
+/// A shared standard allocation with four bytes of runtime data.
+fn standard(bench: &Bench, at: &mut Passive, flags: u32) -> Created {
+    let create = Create::standard(bench.device, 0x1000_0000, 0x1000).with_resource();
+    let flags = create.flags | Flags::CreateShared | flags;
+    bench.make(at, &Create { flags, runtime: RUNTIME.to_vec(), ..create }).unwrap()
+}
+
+fn query(bench: &Bench, at: &mut Passive, args: &mut D3DKMT_QUERYRESOURCEINFO) -> NTSTATUS {
+    // SAFETY: `args` lives, and its buffer is NULL or lives with it.
+    unsafe { thunk::D3DKMTQueryResourceInfo(bench.client.session(), at, args) }
+}
+
+/// An open call with room for everything, spoiled by `change` before it is made.
+fn open(
+    bench: &Bench,
+    at: &mut Passive,
+    global: D3DKMT_HANDLE,
+    change: impl FnOnce(&mut D3DKMT_OPENRESOURCE),
+) -> (NTSTATUS, D3DKMT_OPENRESOURCE, D3DDDI_OPENALLOCATIONINFO, Vec<u8>) {
+    let mut untouched = [0xcc_u8; 64];
+    let (mut runtime, mut total) = (vec![0_u8; 64], vec![0xcc_u8; 0x1000]);
+    let mut info = D3DDDI_OPENALLOCATIONINFO::ZERO;
+    info.pPrivateDriverData = untouched.as_ptr().cast();
+    let mut args = D3DKMT_OPENRESOURCE::ZERO;
+    (args.hDevice, args.hGlobalShare, args.NumAllocations) = (bench.device, global, 1);
+    args.pOpenAllocationInfo = &raw mut info;
+    args.pPrivateRuntimeData = runtime.as_mut_ptr().cast();
+    args.PrivateRuntimeDataSize = 4;
+    args.pResourcePrivateDriverData = untouched.as_mut_ptr().cast();
+    args.ResourcePrivateDriverDataSize = 8;
+    args.pTotalPrivateDriverDataBuffer = total.as_mut_ptr().cast();
+    args.TotalPrivateDriverDataBufferSize = 0x1000;
+    change(&mut args);
+    // SAFETY: All these live here, and are as long as `args` says or longer.
+    let status = unsafe { thunk::D3DKMTOpenResource(bench.client.session(), at, &raw mut args) };
+    assert_eq!(untouched, [0xcc; 64], "the caller's other buffers are not written");
+    if status == SUCCESS {
+        assert_eq!(&runtime[..4], RUNTIME, "the runtime's data is handed out as it was given");
+        let written = args.TotalPrivateDriverDataBufferSize as usize;
+        assert!(total[written..].iter().all(|it| *it == 0xcc), "and nothing behind it");
+        total.truncate(written);
+    }
+    (status, args, info, total)
+}
+
+#[test]
+fn a_global_handle_is_given_and_asked_about() {
+    let events = run(1, softgpu, |wing, at| {
+        let bench = bench(wing, at);
+        let made = standard(&bench, at, 0);
+        assert_eq!(made.global & 0x3f, 2, "row 160: a global handle ends in two");
+        let nt = standard(&bench, at, Flags::NtSecuritySharing);
+        assert_eq!(nt.global, 0, "row 171: none when it is shared for NT handles");
+        let mut buffer = [0xcc_u8; 0x100];
+        for size in [0, 0x100] {
+            let mut args = D3DKMT_QUERYRESOURCEINFO::ZERO;
+            (args.hDevice, args.hGlobalShare) = (bench.device, made.global);
+            (args.pPrivateRuntimeData, args.PrivateRuntimeDataSize) =
+                (buffer.as_mut_ptr().cast(), size);
+            assert_eq!(query(&bench, at, &mut args), SUCCESS);
+            assert_eq!((args.PrivateRuntimeDataSize, args.NumAllocations), (4, 1));
+            let total = args.TotalPrivateDriverDataSize;
+            assert!(total > 0 && total < 0x1000, "row 162: the driver supplied {total}");
+            assert_eq!(buffer, [0xcc; 0x100], "the query copies nothing");
+        }
+        for wrong in [0, 0x1ead_beed, made.resource, nt.resource] {
+            let mut args = D3DKMT_QUERYRESOURCEINFO::ZERO;
+            (args.hDevice, args.hGlobalShare) = (bench.device, wrong);
+            assert_eq!(query(&bench, at, &mut args), INVALID, "{wrong:#x} is no global handle");
+        }
+        bench.destroy_resource(at, made.resource).unwrap();
+        bench.destroy_resource(at, nt.resource).unwrap();
+        bench.close(at, &[]).unwrap();
+    });
+    let expected = ["ALLOC-CREATE-011", "ALLOC-SHARE-010"];
+    assert!(verified(&events).findings().iter().all(|it| expected.contains(&it.rule.name())));
+}
+
+#[test]
+fn an_opener_brings_exact_sizes_and_gets_names_of_its_own() {
+    run(1, softgpu, |wing, at| {
+        let (maker, opener) = (bench(wing, at), bench(wing, at));
+        let made = standard(&maker, at, 0);
+        let (status, args, info, total) = open(&opener, at, made.global, |_| ());
+        assert_eq!(status, SUCCESS, "row 163: a larger total buffer is fine");
+        assert_eq!(args.hGlobalShare, made.global, "row 163: the field stays");
+        assert_eq!(info.hAllocation, args.hResource + 0x40, "row 8: the resource is named first");
+        assert_eq!(info.PrivateDriverDataSize as usize, total.len(), "row 165");
+        assert_eq!(total, describe(0x1000), "the driver's data, in the total buffer only");
+        let refused = |at: &mut Passive, change: fn(&mut D3DKMT_OPENRESOURCE)| {
+            open(&opener, at, made.global, change).0
+        };
+        assert_eq!(refused(at, |it| it.hGlobalShare = it.hDevice), INVALID, "row 159");
+        assert_eq!(refused(at, |it| it.PrivateRuntimeDataSize += 1), INVALID, "row 168");
+        assert_eq!(refused(at, |it| it.ResourcePrivateDriverDataSize += 1), INVALID, "row 169");
+        assert_eq!(refused(at, |it| it.NumAllocations = 0), INVALID);
+        assert_eq!(
+            refused(at, |it| it.pOpenAllocationInfo = std::ptr::null_mut()),
+            INVALID,
+            "row 202, on the NT form"
+        );
+        assert_eq!(
+            refused(at, |it| it.TotalPrivateDriverDataBufferSize = 15),
+            STATUS_NO_MEMORY,
+            "row 207, on the NT form"
+        );
+        let (status, again, ..) = open(&opener, at, made.global, |_| ());
+        assert_eq!(status, SUCCESS, "a device may open it twice");
+        assert_eq!(again.hResource, args.hResource + 0x80, "refused opens use up no number");
+        // Rows 166, 172: each is destroyed by itself, the opened copies first.
+        for resource in [args.hResource, again.hResource] {
+            opener.destroy_resource(at, resource).unwrap();
+        }
+        maker.destroy_resource(at, made.resource).unwrap();
+        assert_eq!(open(&opener, at, made.global, |_| ()).0, INVALID, "the global name is gone");
+        maker.close(at, &[]).unwrap();
+        opener.close(at, &[]).unwrap();
+    });
+}
+
+#[test]
+fn the_second_version_opens_alike() {
+    run(1, softgpu, |wing, at| {
+        let bench = bench(wing, at);
+        let made = standard(&bench, at, 0);
+        let (mut runtime, mut total) = ([0_u8; 4], [0_u8; 16]);
+        let mut info = D3DDDI_OPENALLOCATIONINFO2::ZERO;
+        let mut args = D3DKMT_OPENRESOURCE::ZERO;
+        (args.hDevice, args.hGlobalShare, args.NumAllocations) = (bench.device, made.global, 1);
+        args.pOpenAllocationInfo = (&raw mut info).cast();
+        args.pPrivateRuntimeData = runtime.as_mut_ptr().cast();
+        args.PrivateRuntimeDataSize = 4;
+        args.ResourcePrivateDriverDataSize = 8;
+        args.pTotalPrivateDriverDataBuffer = total.as_mut_ptr().cast();
+        args.TotalPrivateDriverDataBufferSize = 16;
+        // SAFETY: All these live here, and are as long as `args` says.
+        let status =
+            unsafe { thunk::D3DKMTOpenResource2(bench.client.session(), at, &raw mut args) };
+        assert_eq!((status, &runtime[..]), (SUCCESS, RUNTIME));
+        bench.destroy_resource(at, args.hResource).unwrap();
+        bench.destroy_resource(at, made.resource).unwrap();
+        bench.close(at, &[]).unwrap();
+    });
+}
+
+#[test]
+fn a_resource_outlives_its_maker_and_its_driver_is_told_once() {
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let events = run(1, softgpu, |wing, at| {
+            let benches = [bench(wing, at), bench(wing, at), bench(wing, at)];
+            let create = Create::on(benches[0].device, vec![describe(4096); 2]).with_resource();
+            let flags = create.flags | Flags::CreateShared;
+            let made = benches[0].make(at, &Create { flags, ..create }).unwrap();
+            let mut names = vec![made.resource];
+            for it in &benches[1..] {
+                let opened = it.client.open_resource(at, it.device, made.global).unwrap();
+                names.push(opened.resource);
+            }
+            for it in order {
+                benches[it].destroy_resource(at, names[it]).unwrap();
+                benches[it].close(at, &[]).unwrap();
+            }
+        });
+        assert!(verified(&events).findings().is_empty(), "{order:?}");
+        let told = events.iter().filter(|it| matches!(it.what, What::DdiDestroys { .. })).count();
+        assert_eq!(told, 2, "each allocation once, {order:?}");
+        let gone = events.iter().position(|it| it.what == What::ResourceGone {}).unwrap();
+        let last = Kind::ResourceView.nr(u32::try_from(order[2] + 1).unwrap());
+        let closed = events
+            .iter()
+            .position(|it| it.subject == last && it.what == What::ResourceViewClosed {});
+        assert!(closed.unwrap() < gone, "it goes with the last view, {order:?}");
+    }
+}
+
+#[test]
+fn an_open_that_fails_leaves_the_others_alone() {
+    let variant = Variant::of(Generation::Two);
+    let events = run(
+        1,
+        |log| variant.plug(log),
+        |wing, at| {
+            let (maker, opener) = (bench(wing, at), bench(wing, at));
+            let create = Create::on(maker.device, vec![describe(4096); 2]).with_resource();
+            let flags = create.flags | Flags::CreateShared;
+            let made = maker.make(at, &Create { flags, ..create }).unwrap();
+            variant.refuse_to_open(true);
+            let refused = opener.client.open_resource(at, opener.device, made.global);
+            assert_eq!(refused.err(), Some(STATUS_NO_MEMORY));
+            variant.refuse_to_open(false);
+            opener.client.open_resource(at, opener.device, made.global).unwrap();
+            maker.close(at, &[]).unwrap();
+            opener.close(at, &[]).unwrap();
+        },
+    );
+    assert!(verified(&events).findings().is_empty());
+}
+
+#[test]
+fn a_lost_device_says_why_and_never_works_again() {
+    run(1, softgpu, |wing, at| {
+        let bench = bench(wing, at);
+        let state = |at: &mut Passive| bench.client.device_state(at, bench.device).unwrap();
+        assert_eq!(state(at), D3DKMT_DEVICEEXECUTION_ACTIVE);
+        let context = bench.context(at).unwrap();
+        let submitted = bench.client.submit(at, context, b"nonsense");
+        assert_eq!(submitted, Err(STATUS_DEVICE_REMOVED));
+        assert_eq!(state(at), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
+        assert_eq!(bench.client.submit(at, context, b""), Err(STATUS_DEVICE_REMOVED));
+        assert_eq!(state(at), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
+        bench.close(at, &[context]).unwrap();
+    });
+    run(1, softgpu, |wing, at| {
+        let bench = bench(wing, at);
+        let (context, other) = (bench.context(at).unwrap(), bench.context(at).unwrap());
+        bench.submit(at, context, &[Command::Hang]).unwrap();
+        let made = bench.create(at, 1).unwrap();
+        let destroy = Destroy {
+            device: bench.device,
+            list: made.allocations,
+            synchronous: true,
+            ..Destroy::default()
+        };
+        assert_eq!(bench.client.destroy(at, &destroy), Ok(()));
+        let state = bench.client.device_state(at, bench.device);
+        assert_eq!(state, Ok(D3DKMT_DEVICEEXECUTION_HUNG), "its engine was reset");
+        bench.client.destroy_context(at, context).unwrap();
+        bench.close(at, &[other]).unwrap();
+    });
+}
+
+#[test]
+fn there_is_no_ceiling_for_devices_and_contexts() {
+    run(1, softgpu, |wing, at| {
+        let bench = bench(wing, at);
+        let devices: Vec<_> = (0..3000).map(|_| bench.device(at).unwrap()).collect();
+        for _ in 0..3000 {
+            bench.context(at).unwrap();
+        }
+        for device in devices {
+            bench.client.destroy_device(at, device).unwrap();
+        }
+        bench.close(at, &[]).unwrap();
+    });
+}

@@ -1,0 +1,385 @@
+//! Starts that fail at every step, and adapters that stop, sleep and go: nothing is alive
+//! afterwards, nothing is called that must not be, and nobody has the driver's memory.
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
+
+use flight::{Event, Kind, Log, Passive, RuleId, What, Who};
+use harness::{Wing, flown, run, verified};
+use kernel::miniport::{Answer, Features, Miniport, Refusal};
+use kernel::power::PowerAction;
+use kernel::services::Services;
+use kernel::{Handle, Kernel, Plugged};
+use softgpu::format::{Command, describe_in, only_in};
+use softgpu::{LOCAL, MemoryPlan, SoftGpu};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use thunk::{Client, Create, Made};
+use windtunnel::{Bench, On};
+
+const GOOD: [&str; 4] = ["softgpu", "table", "softgpu-memory", "table-memory"];
+
+const ADD: &str = "DxgkDdiAddDevice";
+const START: &str = "DxgkDdiStartDevice";
+const QUERY: &str = "DxgkDdiQueryAdapterInfo";
+const RELEASE: &str = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership";
+const STOP: &str = "DxgkDdiStopDevice";
+const REMOVE: &str = "DxgkDdiRemoveDevice";
+const UNLOAD: &str = "DxgkDdiUnload";
+const POWER: &str = "DxgkDdiSetPowerState";
+
+/// How a step goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    RefusesBefore,
+    RefusesAfter,
+    PanicsBefore,
+    PanicsAfter,
+}
+
+const WAYS: [Way; 4] = [Way::RefusesBefore, Way::RefusesAfter, Way::PanicsBefore, Way::PanicsAfter];
+
+/// A good driver; one step of its start goes wrong, the `nth` time it is asked for it.
+struct Failing {
+    good: Arc<dyn Miniport>,
+    step: &'static str,
+    way: Way,
+    nth: u32,
+    asked: AtomicU32,
+}
+
+impl Failing {
+    fn step<T>(
+        &self,
+        step: &'static str,
+        body: impl FnOnce(&dyn Miniport) -> Answer<T>,
+    ) -> Answer<T> {
+        let now = step == self.step && self.asked.fetch_add(1, SeqCst) + 1 == self.nth;
+        let way = now.then_some(self.way);
+        let answer = match way {
+            Some(Way::RefusesBefore) => return Err(Refusal::NoMemory),
+            Some(Way::PanicsBefore) => resume_unwind(Box::new("on purpose")),
+            _ => body(&*self.good),
+        };
+        match way {
+            Some(Way::RefusesAfter) => Err(Refusal::NoMemory),
+            Some(Way::PanicsAfter) => resume_unwind(Box::new("on purpose")),
+            _ => answer,
+        }
+    }
+}
+
+impl Miniport for Failing {
+    fn stands_on(&self) -> Option<&dyn Miniport> {
+        Some(&*self.good)
+    }
+
+    fn add_device(&self, at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
+        self.step(ADD, |it| it.add_device(at, services))
+    }
+
+    fn start_device(&self, at: &mut Passive) -> Answer<()> {
+        self.step(START, |it| it.start_device(at))
+    }
+
+    fn query_adapter(&self, at: &mut Passive) -> Answer<Features> {
+        self.step(QUERY, |it| it.query_adapter(at))
+    }
+}
+
+fn plug(log: &Arc<Log>, driver: &str, step: &'static str, way: Way, nth: u32) -> Plugged {
+    let good = (drivers::find(driver).unwrap().make)(log);
+    let asked = AtomicU32::new(0);
+    let miniport = Arc::new(Failing { good: good.miniport, step, way, nth, asked });
+    Plugged { miniport, ..good }
+}
+
+/// The DDIs that were called, in order.
+fn calls(events: &[Event]) -> Vec<&str> {
+    events
+        .iter()
+        .filter_map(|it| match &it.what {
+            What::DdiCall { name, .. } => Some(&**name),
+            _ => None,
+        })
+        .collect()
+}
+
+/// What is found is the driver's; one that refuses before it did anything has done nothing wrong.
+fn judge(events: &[Event], way: Way, which: &str) {
+    let verifier = verified(events);
+    windtunnel::keep_tally(verifier.tally());
+    for finding in verifier.findings() {
+        assert_eq!(finding.who, Who::Driver, "{which}: {}", finding.message);
+        assert_ne!(way, Way::RefusesBefore, "{which}: {}", finding.message);
+    }
+    let left = events.iter().any(|it| it.what == What::PoolLeft {});
+    // What a driver took and does not know of any more nobody gives back.
+    let lost = matches!(way, Way::RefusesAfter | Way::PanicsAfter);
+    assert!(!left || lost, "{which}: its pool is not empty");
+}
+
+#[test]
+fn a_start_that_fails_at_any_step_is_undone() {
+    let after = [
+        (ADD, vec![ADD, UNLOAD]),
+        (START, vec![ADD, START, REMOVE, UNLOAD]),
+        (QUERY, vec![ADD, START, QUERY, STOP, REMOVE, UNLOAD]),
+    ];
+    for driver in GOOD {
+        for (step, expected) in &after {
+            for way in WAYS {
+                let which = format!("{driver}, {step} {way:?}");
+                let log = Arc::new(Log::new());
+                let plugged = plug(&log, driver, step, way, 1);
+                let fly = On::Stepped(1).fly(&log, |host, at| {
+                    let kernel = Kernel::new(host.clone(), log.clone());
+                    let refused = kernel.add_adapter(at, plugged).unwrap_err();
+                    assert_eq!(refused.entry, *step, "{which}");
+                    assert_eq!(kernel.census().count(), 0, "{which}");
+                    assert!(kernel.adapters().is_empty(), "{which}");
+                });
+                fly.unwrap_or_else(|why| panic!("{which}: {}", why.0));
+                let events = log.take();
+                assert_eq!(calls(&events), *expected, "{which}");
+                judge(&events, way, &which);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_adapter_that_does_not_start_again_is_removed() {
+    for driver in GOOD {
+        for step in [START, QUERY] {
+            for way in WAYS {
+                let which = format!("{driver}, {step} {way:?} again");
+                let events = run(
+                    1,
+                    |log| plug(log, driver, step, way, 2),
+                    |wing, at| {
+                        let client = Client::new(&wing.kernel);
+                        let adapter = client.adapters(at).unwrap()[0];
+                        wing.kernel.stop_adapter(at, wing.adapter);
+                        let refused = wing.kernel.start_adapter(at, wing.adapter).unwrap_err();
+                        assert_eq!(refused.entry, step, "{which}");
+                        let again = wing.kernel.start_adapter(at, wing.adapter);
+                        assert_eq!(again.unwrap_err().why, Refusal::Busy, "{which}");
+                        client.close_adapter(at, adapter).unwrap();
+                        client.end(at);
+                    },
+                );
+                let called = calls(&events);
+                assert_eq!(called.iter().filter(|it| **it == ADD).count(), 1, "{which}");
+                assert_eq!(called.iter().filter(|it| **it == START).count(), 2, "{which}");
+                assert_eq!(called[called.len() - 2..], [REMOVE, UNLOAD], "{which}");
+                judge(&events, way, &which);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_driver_meets_its_adapter_once_and_starts_it_often() {
+    for driver in GOOD {
+        let called = flown(driver, "start-stop-start", 1);
+        let called = calls(&called.events);
+        let count = |name| called.iter().filter(|it| **it == name).count();
+        assert_eq!(
+            (count(ADD), count(START), count(STOP), count(REMOVE)),
+            (1, 3, 3, 1),
+            "{driver}"
+        );
+    }
+}
+
+#[test]
+fn what_hands_the_display_on_comes_first_and_the_plain_stop_only_if_that_failed() {
+    let good = flown("table", "alone", 1);
+    let called = calls(&good.events);
+    assert_eq!(called[called.len() - 4..], [RELEASE, STOP, REMOVE, UNLOAD]);
+    let bad = flown("releases-no-display", "alone", 1);
+    let called = calls(&bad.events);
+    assert_eq!(called[called.len() - 3..], [RELEASE, REMOVE, UNLOAD]);
+    assert_eq!(bad.findings.first().map(|it| it.rule), Some(RuleId::KMD_PNP_007));
+}
+
+fn with_memory() -> (Arc<SoftGpu>, impl FnOnce(&Arc<Log>) -> Plugged) {
+    let ram = nt::Ram::new(256 << 20).unwrap();
+    let (driver, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
+    let miniport = driver.clone();
+    (driver, |log: &Arc<Log>| Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) })
+}
+
+/// A client with a filled allocation in memory that keeps nothing without power.
+fn filled(wing: &Wing, at: &mut Passive) -> (Bench, u32, u32) {
+    let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
+    let context = bench.context(at).unwrap();
+    let mut wants = only_in(&[LOCAL]);
+    wants.flags.cpu_visible = false;
+    let create = Create::on(bench.device, vec![describe_in(8192, 4096, &wants)]);
+    let it = bench.make(at, &create).unwrap().allocations[0];
+    let fill = Command::Fill { target: Handle(it), offset: 0, length: 8192, value: 0x5a };
+    bench.submit(at, context, &[fill]).unwrap();
+    wing.host.quiet(at);
+    (bench, context, it)
+}
+
+#[test]
+fn bytes_and_addresses_are_the_same_after_sleep() {
+    let (driver, plug) = with_memory();
+    let events = run(1, plug, |wing, at| {
+        let (bench, context, it) = filled(wing, at);
+        let where_it_is = |bench: &Bench| {
+            let session = bench.client.session();
+            wing.kernel.address_of(session.process(), Handle(it))
+        };
+        let before = where_it_is(&bench).unwrap();
+        assert!(wing.kernel.power_down(at, wing.adapter, PowerAction::Sleep));
+        assert!(!wing.kernel.power_down(at, wing.adapter, PowerAction::Sleep), "it sleeps");
+        assert_eq!(where_it_is(&bench), None, "it is in no segment");
+        assert!(wing.kernel.power_up(at, wing.adapter));
+        assert!(!wing.kernel.power_up(at, wing.adapter), "it does not sleep");
+        assert_eq!(where_it_is(&bench), Some(before));
+        assert_eq!(driver.read(Handle(it), 0..8192).unwrap(), vec![0x5a; 8192]);
+        bench.close(at, &[context]).unwrap();
+    });
+    assert_eq!(verified(&events).findings(), []);
+}
+
+#[test]
+fn what_takes_a_place_meanwhile_does_not_take_bytes() {
+    let (driver, plug) = with_memory();
+    let events = run(1, plug, |wing, at| {
+        let (bench, context, it) = filled(wing, at);
+        let mut wants = only_in(&[LOCAL]);
+        wants.flags.cpu_visible = false;
+        let create = Create::on(bench.device, vec![describe_in(8192, 4096, &wants)]);
+        let other = bench.make(at, &create).unwrap().allocations[0];
+        let queue = bench.queue(at).unwrap();
+        assert!(wing.kernel.power_down(at, wing.adapter, PowerAction::Sleep));
+        // It is given the place that the other one had.
+        let made = bench.client.make_resident(at, queue.queue, &[other], 0).unwrap();
+        wing.host.quiet(at);
+        assert!(wing.kernel.power_up(at, wing.adapter));
+        let Made::Pending(value) = made else { panic!("{made:?}") };
+        bench.client.wait(at, bench.device, queue.fence, value).unwrap();
+        assert_eq!(driver.read(Handle(it), 0..8192).unwrap(), vec![0x5a; 8192]);
+        assert_eq!(driver.read(Handle(other), 0..8192).unwrap(), vec![0; 8192]);
+        bench.close(at, &[context]).unwrap();
+    });
+    assert_eq!(verified(&events).findings(), []);
+}
+
+#[test]
+fn nobody_is_inside_a_driver_that_sleeps() {
+    for driver in GOOD {
+        let mut waited = 0;
+        for seed in 0..20 {
+            let events = flown(driver, "power-while-working", seed).events;
+            let mut sleeps = false;
+            for event in &events {
+                match &event.what {
+                    What::AdapterPowered { state } => sleeps = state == "d3",
+                    What::DdiCall { name, .. } if sleeps => assert_eq!(name, POWER, "seed {seed}"),
+                    What::WaitParked { .. } if sleeps => waited += 1,
+                    _ => (),
+                }
+            }
+        }
+        assert!(waited > 0, "{driver}: somebody wanted to");
+    }
+}
+
+#[test]
+fn an_adapter_that_sleeps_can_be_removed_stopped_and_pulled_out() {
+    type End = fn(&Kernel, &mut Passive, kernel::AdapterId);
+    let ends: [(End, bool); 4] = [
+        (Kernel::remove_adapter, true),
+        (Kernel::stop_adapter, true),
+        (Kernel::reset_adapter, true),
+        (Kernel::pull_adapter, false),
+    ];
+    for (end, wakes) in ends {
+        let (_, plug) = with_memory();
+        let events = run(1, plug, |wing, at| {
+            let (bench, context, _) = filled(wing, at);
+            assert!(wing.kernel.power_down(at, wing.adapter, PowerAction::None));
+            end(&wing.kernel, at, wing.adapter);
+            bench.close(at, &[context]).unwrap();
+        });
+        let woken = events.iter().any(|it| it.what == What::AdapterPowered { state: "d0".into() });
+        assert_eq!(woken, wakes);
+        assert_eq!(verified(&events).findings(), []);
+    }
+}
+
+#[test]
+fn hardware_that_was_pulled_out_has_nothing_to_do_any_more() {
+    const TOUCH: [&str; 5] = [
+        "DxgkDdiSubmitCommandVirtual",
+        "DxgkDdiSubmitCommand",
+        "DxgkDdiBuildPagingBuffer",
+        "DxgkDdiInterruptRoutine",
+        RELEASE,
+    ];
+    for driver in GOOD {
+        for seed in 0..20 {
+            let flown = flown(driver, "surprise-removal", seed);
+            assert!(flown.tally.of(RuleId::KMD_PNP_010) > 0);
+            let pulled = |it: &Event| it.what == What::AdapterPulled {};
+            let at = flown.events.iter().position(pulled).unwrap();
+            let after = calls(&flown.events[at..]);
+            assert!(after.iter().all(|it| !TOUCH.contains(it)), "{driver}, {seed}: {after:?}");
+            assert_eq!(after[after.len() - 3..], [STOP, REMOVE, UNLOAD], "{driver}, seed {seed}");
+            let about = |it: &&Event| it.subject.kind == Kind::Device;
+            let lost = flown.events.iter().filter(about).any(|it| it.what.name() == "device.lost");
+            assert!(lost, "{driver}, seed {seed}: its work was in flight");
+        }
+    }
+}
+
+#[test]
+fn whoever_ends_an_adapter_second_waits_for_the_first() {
+    for seed in 0..20 {
+        let (_, plug) = with_memory();
+        let events = run(seed, plug, |wing, at| {
+            let (bench, context, _) = filled(wing, at);
+            let adapter = wing.adapter;
+            let spawn = |name, end: fn(&Kernel, &mut Passive, kernel::AdapterId)| {
+                let kernel = wing.kernel.clone();
+                wing.host.spawn(name, move |at| end(&kernel, at, adapter))
+            };
+            let ends = [
+                spawn("stops", Kernel::stop_adapter),
+                spawn("removes", Kernel::remove_adapter),
+                spawn("pulls", Kernel::pull_adapter),
+            ];
+            for end in &ends {
+                wing.host.park(at, end, None);
+            }
+            bench.close(at, &[context]).unwrap();
+        });
+        let called = calls(&events);
+        let count = |name| called.iter().filter(|it| **it == name).count();
+        assert_eq!((count(STOP), count(REMOVE), count(UNLOAD)), (1, 1, 1), "seed {seed}");
+        assert_eq!(verified(&events).findings(), [], "seed {seed}");
+    }
+}
+
+#[test]
+fn no_rule_of_this_family_is_left_to_chance() {
+    let drivers = ["table", "table-memory", "softgpu-memory"];
+    let stories = ["start-stop-start", "surprise-removal", "power-down-and-up", "reset-device"];
+    let pnp = RuleId::LIVE.iter().filter(|it| it.name().starts_with("KMD-PNP-"));
+    let mut tally = flight::Tally::default();
+    for driver in drivers {
+        for story in stories {
+            tally.add(&flown(driver, story, 1).tally);
+        }
+    }
+    let pnp: Vec<&RuleId> = pnp.collect();
+    assert_eq!(pnp.len(), 11);
+    for rule in pnp {
+        assert!(tally.of(*rule) > 0, "{} judged nothing", rule.name());
+    }
+}

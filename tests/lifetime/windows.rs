@@ -1,0 +1,686 @@
+//! What Windows was seen to answer, asked of our entry points.
+//!
+//! "Row" is the number of an observation; each is said in words where it is asserted. A pointer
+//! is NULL or points to what lives in the same call. Every process ends with nothing alive.
+#![expect(unsafe_code, reason = "calls the entry points as an application would")]
+#![expect(non_snake_case, reason = "Windows's names")]
+#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+
+use abi::kmt::{
+    D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_CREATEALLOCATION,
+    D3DKMT_CREATEALLOCATIONFLAGS as Flags, D3DKMT_CREATEDEVICE, D3DKMT_CREATESTANDARDALLOCATION,
+    D3DKMT_DESTROYALLOCATION, D3DKMT_DESTROYALLOCATION2, D3DKMT_DESTROYDEVICE,
+    D3DKMT_ENUMADAPTERS2, D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP,
+};
+use abi::status::{
+    STATUS_BUFFER_TOO_SMALL, STATUS_GRAPHICS_DRIVER_MISMATCH, STATUS_INVALID_HANDLE as NO_HANDLE,
+    STATUS_INVALID_PARAMETER as INVALID, STATUS_SUCCESS as SUCCESS,
+};
+use abi::ukm::{D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO2};
+use abi::{D3DKMT_HANDLE, NTSTATUS};
+use flight::{Event, Passive, RuleId, What, Who};
+use harness::{Variant, Wing, run, softgpu, verified};
+use kernel::Plugged;
+use softgpu::format;
+use std::collections::BTreeSet;
+use std::ptr;
+use std::sync::Arc;
+use thunk::{Client, Create, Destroy, Escape, Session};
+use verify::Severity;
+
+const STEP: u32 = 0x40;
+const GARBAGE: D3DKMT_HANDLE = 0x1ead_beed;
+const PAGE: usize = 0x1000;
+
+/// A process with a device.
+struct Desk<'a> {
+    wing: &'a Wing,
+    at: &'a mut Passive,
+    client: Client,
+    adapter: D3DKMT_HANDLE,
+    device: D3DKMT_HANDLE,
+}
+
+/// Tells a story at a desk, and puts everything away.
+fn at_a_desk(story: impl FnOnce(&mut Desk<'_>)) -> Vec<Event> {
+    with_a_driver(softgpu, story)
+}
+
+fn with_a_driver(
+    make: impl FnOnce(&Arc<flight::Log>) -> Plugged,
+    story: impl FnOnce(&mut Desk<'_>),
+) -> Vec<Event> {
+    run(1, make, |wing, at| {
+        let client = Client::new(&wing.kernel);
+        let adapter = client.adapters(at).unwrap()[0];
+        let device = client.create_device(at, adapter).unwrap();
+        let mut desk = Desk { wing, at, client, adapter, device };
+        story(&mut desk);
+        assert_eq!(desk.client.destroy_device(desk.at, device), Ok(()));
+        assert_eq!(desk.client.close_adapter(desk.at, adapter), Ok(()));
+        desk.client.end(desk.at);
+    })
+}
+
+impl Desk<'_> {
+    fn session(&self) -> Session {
+        self.client.session().clone()
+    }
+
+    /// `count` allocations of a page, which is what the driver agrees to with a client.
+    fn pages(&self, count: usize) -> Create {
+        Create::on(self.device, vec![format::describe(PAGE as u64); count])
+    }
+
+    fn destroy(&mut self, resource: D3DKMT_HANDLE, list: &[D3DKMT_HANDLE]) -> NTSTATUS {
+        let destroy =
+            Destroy { device: self.device, resource, list: list.to_vec(), ..Destroy::default() };
+        self.client.destroy_v1(self.at, &destroy).err().unwrap_or(SUCCESS)
+    }
+
+    /// How many things are alive.
+    fn alive(&self) -> usize {
+        self.wing.kernel.census().count()
+    }
+}
+
+/// The caller's memory.
+#[repr(C, align(4096))]
+struct Memory([u8; 2 * PAGE]);
+
+static MEMORY: Memory = Memory([0; 2 * PAGE]);
+
+/// One standard allocation over a page of the caller's memory, as the observations ask for it.
+struct Ask {
+    device: D3DKMT_HANDLE,
+    resource: D3DKMT_HANDLE,
+    flags: u32,
+    count: u32,
+    kind: i32,
+    size: usize,
+    memory: Option<&'static Memory>,
+    runtime: Vec<u8>,
+    private: Vec<u8>,
+}
+
+/// What a create call left in its structures.
+#[derive(Clone, Copy)]
+struct Got {
+    status: NTSTATUS,
+    args: D3DKMT_CREATEALLOCATION,
+    allocation: D3DKMT_HANDLE,
+    private_size: u32,
+}
+
+/// Which of two entry points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+const VERSIONS: [Version; 2] = [Version::One, Version::Two];
+
+impl Ask {
+    fn on(device: D3DKMT_HANDLE) -> Self {
+        Self {
+            device,
+            resource: 0,
+            flags: Flags::StandardAllocation | Flags::ExistingSysMem,
+            count: 1,
+            kind: D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP,
+            size: PAGE,
+            memory: Some(&MEMORY),
+            runtime: Vec::new(),
+            private: Vec::new(),
+        }
+    }
+
+    fn call(&mut self, desk: &mut Desk<'_>, version: Version) -> Got {
+        let memory = self.memory.map_or(ptr::null(), |it| it.0.as_ptr().cast());
+        let mut standard = D3DKMT_CREATESTANDARDALLOCATION::ZERO;
+        (standard.Type, standard.ExistingHeapData.Size) = (self.kind, self.size);
+        let private = if self.private.is_empty() {
+            ptr::null_mut()
+        } else {
+            self.private.as_mut_ptr().cast()
+        };
+        let private_size = size(&self.private);
+        let mut one = D3DDDI_ALLOCATIONINFO {
+            pSystemMem: memory,
+            pPrivateDriverData: private,
+            PrivateDriverDataSize: private_size,
+            ..D3DDDI_ALLOCATIONINFO::ZERO
+        };
+        let mut two = D3DDDI_ALLOCATIONINFO2 {
+            pSystemMem: memory,
+            pPrivateDriverData: private,
+            PrivateDriverDataSize: private_size,
+            ..D3DDDI_ALLOCATIONINFO2::ZERO
+        };
+        let mut args = D3DKMT_CREATEALLOCATION {
+            hDevice: self.device,
+            hResource: self.resource,
+            pPrivateRuntimeData: self.runtime.as_ptr().cast(),
+            PrivateRuntimeDataSize: size(&self.runtime),
+            pPrivateDriverData: (&raw const standard).cast(),
+            NumAllocations: self.count,
+            ..D3DKMT_CREATEALLOCATION::ZERO
+        };
+        args.Flags.Value = self.flags;
+        args.pAllocationInfo = match version {
+            Version::One => &raw mut one,
+            Version::Two => (&raw mut two).cast(),
+        };
+        let (session, to) = (desk.session(), &raw mut args);
+        let status = match version {
+            // SAFETY: `args` and what it points to live here, with as many elements as it says.
+            Version::One => unsafe { thunk::D3DKMTCreateAllocation(&session, desk.at, to) },
+            // SAFETY: `args` and what it points to live here, with as many elements as it says.
+            Version::Two => unsafe { thunk::D3DKMTCreateAllocation2(&session, desk.at, to) },
+        };
+        let (allocation, private_size) = match version {
+            Version::One => (one.hAllocation, one.PrivateDriverDataSize),
+            Version::Two => (two.hAllocation, two.PrivateDriverDataSize),
+        };
+        Got { status, args, allocation, private_size }
+    }
+}
+
+fn size(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).unwrap()
+}
+
+/// Destroys with any count and any list pointer beside any resource.
+fn destroy_raw(
+    desk: &mut Desk<'_>,
+    version: Version,
+    resource: D3DKMT_HANDLE,
+    list: Option<&[D3DKMT_HANDLE]>,
+    count: u32,
+) -> NTSTATUS {
+    assert!(list.is_none_or(|it| it.len() >= count as usize));
+    let (session, phAllocationList) = (desk.session(), list.map_or(ptr::null(), <[_]>::as_ptr));
+    let (hDevice, hResource, AllocationCount) = (desk.device, resource, count);
+    let one = D3DKMT_DESTROYALLOCATION { hDevice, hResource, phAllocationList, AllocationCount };
+    let two = D3DKMT_DESTROYALLOCATION2 {
+        hDevice,
+        hResource,
+        phAllocationList,
+        AllocationCount,
+        ..D3DKMT_DESTROYALLOCATION2::ZERO
+    };
+    match version {
+        // SAFETY: The structure lives here; its list is NULL or at least as long as it says.
+        Version::One => unsafe {
+            thunk::D3DKMTDestroyAllocation(&session, desk.at, &raw const one)
+        },
+        // SAFETY: The structure lives here; its list is NULL or at least as long as it says.
+        Version::Two => unsafe {
+            thunk::D3DKMTDestroyAllocation2(&session, desk.at, &raw const two)
+        },
+    }
+}
+
+/// The rules that were broken, all by the client.
+fn broken(events: &[Event]) -> BTreeSet<(&'static str, Severity)> {
+    let verifier = verified(events);
+    let findings = verifier.findings().iter();
+    findings
+        .inspect(|it| assert_eq!(it.who, Who::Client, "{}", it.message))
+        .map(|it| (it.rule.name(), it.severity))
+        .collect()
+}
+
+#[test]
+fn handles_look_and_follow_each_other_as_on_windows() {
+    at_a_desk(|desk| {
+        let context = desk.client.create_context(desk.at, desk.device, 0).unwrap();
+        let made = desk.client.create(desk.at, &desk.pages(2).with_resource()).unwrap();
+        let mut local = vec![desk.adapter, desk.device, context, made.resource];
+        local.extend(&made.allocations);
+        // Rows 1 and 2: one of the two top bits, and six zeroes at the end.
+        assert!(local.iter().all(|it| it.trailing_zeros() >= 6 && it >> 30 != 0), "{local:x?}");
+        // Row 4: one table for all kinds, 0x40 apart. Row 7: a resource before its allocations.
+        assert!(local.is_sorted_by(|a, b| *b == a + STEP), "{local:x?}");
+
+        // Row 3: a global name ends in 2, and has one of the top bits (row 1) as well.
+        let shared = desk.pages(1).with_resource();
+        let shared = Create { flags: shared.flags | Flags::CreateShared, ..shared };
+        let shared = desk.client.create(desk.at, &shared).unwrap();
+        assert!(shared.global & 0x3f == 2 && shared.global >> 30 != 0, "{:x}", shared.global);
+        let (a, b) = (shared.resource, shared.allocations[0]);
+        assert_eq!((a, b), (made.allocations[1] + STEP, made.allocations[1] + 2 * STEP));
+
+        // Row 5: A and B are there, A is destroyed, and the next is the one after B.
+        assert_eq!(desk.destroy(a, &[]), SUCCESS);
+        let next = desk.client.create_device(desk.at, desk.adapter).unwrap();
+        assert_eq!(next, b + STEP);
+
+        // Row 6: calls that fail use up no number: refused by us, or half-way by the driver.
+        let mut foreign = desk.pages(3).with_resource();
+        foreign.allocations[2][4] ^= 0xff;
+        for _ in 0..3 {
+            let refused = desk.client.create(desk.at, &foreign);
+            assert_eq!(refused, Err(STATUS_GRAPHICS_DRIVER_MISMATCH));
+            assert_eq!(Ask::on(0).call(desk, Version::One).status, INVALID);
+        }
+        let last = desk.client.create_context(desk.at, desk.device, 0).unwrap();
+        assert_eq!(last, next + STEP);
+
+        assert_eq!(desk.destroy(made.resource, &[]), SUCCESS);
+        assert_eq!(desk.client.destroy_context(desk.at, context), Ok(()));
+        assert_eq!(desk.client.destroy_context(desk.at, last), Ok(()));
+        assert_eq!(desk.client.destroy_device(desk.at, next), Ok(()));
+    });
+}
+
+#[test]
+fn an_escape_for_a_context_that_is_not_there_is_refused_whatever_its_type_is() {
+    let events = at_a_desk(|desk| {
+        let context = desk.client.create_context(desk.at, desk.device, 0).unwrap();
+        let before = desk.alive();
+        let private = format::escape(format::Escape::Mirror(1));
+        let escape = Escape { adapter: desk.adapter, private, ..Escape::default() };
+        // Row 42: two private types with a bad hContext; and others, and other bad ones.
+        for kind in [0, 1, 0x8000_i32, 0x1234_5678, -1] {
+            for context in [GARBAGE, desk.device, context + STEP, 1, u32::MAX] {
+                let escape = Escape { kind, context, ..escape.clone() };
+                assert_eq!(
+                    desk.client.escape(desk.at, &escape),
+                    Err(INVALID),
+                    "{kind} {context:x}"
+                );
+            }
+        }
+        assert_eq!(desk.alive(), before, "and nothing else happened");
+        assert!(desk.client.escape(desk.at, &Escape { context, ..escape }).is_ok());
+        assert_eq!(desk.client.destroy_context(desk.at, context), Ok(()));
+    });
+    assert_eq!(broken(&events), BTreeSet::new());
+    assert_eq!(verified(&events).tally().of(RuleId::DEV_LIFE_014), 25);
+    let came = events.iter().filter(|it| matches!(it.what, What::DdiEscapes { .. })).count();
+    assert_eq!(came, 1, "only the last came to the driver");
+}
+
+/// `D3DKMTEnumAdapters2` with room for so many; without an array for `None`.
+fn enumerate(desk: &mut Desk<'_>, room: Option<u32>) -> (NTSTATUS, u32, Vec<D3DKMT_ADAPTERINFO>) {
+    let mut list = vec![D3DKMT_ADAPTERINFO::ZERO; room.unwrap_or(0) as usize];
+    let pAdapters = if room.is_some() { list.as_mut_ptr() } else { ptr::null_mut() };
+    let mut args = D3DKMT_ENUMADAPTERS2 { NumAdapters: room.unwrap_or(0), pAdapters };
+    let session = desk.session();
+    // SAFETY: `args` lives here, and so does its array, which is NULL or as long as it says.
+    let status = unsafe { thunk::D3DKMTEnumAdapters2(&session, desk.at, &raw mut args) };
+    (status, args.NumAdapters, list)
+}
+
+/// `D3DKMTCloseAdapter`, with a NULL structure for `None`.
+fn close_adapter(desk: &mut Desk<'_>, handle: Option<D3DKMT_HANDLE>) -> NTSTATUS {
+    let (session, args) = (desk.session(), handle.map(|hAdapter| D3DKMT_CLOSEADAPTER { hAdapter }));
+    let from = args.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: NULL, or a structure that lives here.
+    unsafe { thunk::D3DKMTCloseAdapter(&session, desk.at, from) }
+}
+
+#[test]
+fn adapters_are_listed_open_and_are_closed_once() {
+    let events = at_a_desk(|desk| {
+        let (kernel, log) = (desk.wing.kernel.clone(), desk.wing.kernel.log().clone());
+        let second = kernel.add_adapter(desk.at, softgpu(&log)).unwrap();
+
+        // Row 21: without an array the count is a fixed maximum (34 on Windows 11).
+        let (status, count, _) = enumerate(desk, None);
+        assert_eq!((status, count), (SUCCESS, 34));
+        let before = desk.alive();
+        let (status, _, list) = enumerate(desk, Some(1));
+        assert_eq!(status, STATUS_BUFFER_TOO_SMALL, "there are two");
+        assert_eq!((desk.alive(), list[0].hAdapter), (before, 0), "and none was opened");
+        // Row 22: with one it is the real count; each has a LUID and an open handle.
+        let (status, count, mut list) = enumerate(desk, Some(34));
+        assert_eq!((status, count), (SUCCESS, 2));
+        list.truncate(2);
+        let luids: BTreeSet<_> =
+            list.iter().map(|it| (it.AdapterLuid.LowPart, it.AdapterLuid.HighPart)).collect();
+        assert!(luids.len() == 2 && !luids.contains(&(0, 0)), "{luids:x?}");
+        // Row 9: the handles follow each other.
+        assert_eq!(list[0].hAdapter, desk.device + STEP);
+        assert_eq!(list[1].hAdapter, list[0].hAdapter + STEP);
+        for info in &list {
+            let device = desk.client.create_device(desk.at, info.hAdapter).unwrap();
+            assert_eq!(desk.client.destroy_device(desk.at, device), Ok(()));
+            // Row 25: a live one is closed; and then it is none.
+            assert_eq!(close_adapter(desk, Some(info.hAdapter)), SUCCESS);
+            assert_eq!(close_adapter(desk, Some(info.hAdapter)), INVALID);
+        }
+        // Row 24: no structure, no handle.
+        for nothing in [None, Some(0)] {
+            assert_eq!(close_adapter(desk, nothing), INVALID, "{nothing:?}");
+        }
+        kernel.remove_adapter(desk.at, second);
+    });
+    assert_eq!(broken(&events), [("DEV-LIFE-001", Severity::Warning)].into());
+}
+
+/// `D3DKMTCreateDevice`, with a NULL structure for `None`.
+fn create_device(desk: &mut Desk<'_>, handle: Option<D3DKMT_HANDLE>) -> (NTSTATUS, D3DKMT_HANDLE) {
+    let filled = |hAdapter| D3DKMT_CREATEDEVICE { hAdapter, ..D3DKMT_CREATEDEVICE::ZERO };
+    let (session, mut args) = (desk.session(), handle.map(filled));
+    let to = args.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
+    // SAFETY: NULL, or a structure that lives here.
+    let status = unsafe { thunk::D3DKMTCreateDevice(&session, desk.at, to) };
+    (status, args.map_or(0, |it| it.hDevice))
+}
+
+/// `D3DKMTDestroyDevice`, with a NULL structure for `None`.
+fn destroy_device(desk: &mut Desk<'_>, handle: Option<D3DKMT_HANDLE>) -> NTSTATUS {
+    let (session, args) = (desk.session(), handle.map(|hDevice| D3DKMT_DESTROYDEVICE { hDevice }));
+    let from = args.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: NULL, or a structure that lives here.
+    unsafe { thunk::D3DKMTDestroyDevice(&session, desk.at, from) }
+}
+
+#[test]
+fn devices_are_made_on_an_adapter_and_destroyed_once() {
+    let events = at_a_desk(|desk| {
+        // Rows 43 and 45: no structure, no handle.
+        for nothing in [None, Some(0)] {
+            assert_eq!(create_device(desk, nothing), (INVALID, 0), "{nothing:?}");
+            assert_eq!(destroy_device(desk, nothing), INVALID, "{nothing:?}");
+        }
+        // Row 46: a live one is destroyed; and then it is none.
+        let (status, device) = create_device(desk, Some(desk.adapter));
+        assert_eq!((status, device), (SUCCESS, desk.device + STEP));
+        assert_eq!(destroy_device(desk, Some(device)), SUCCESS);
+        assert_eq!(destroy_device(desk, Some(device)), INVALID);
+    });
+    let expected = [("DEV-LIFE-003", Severity::Warning), ("DEV-LIFE-013", Severity::Error)];
+    assert_eq!(broken(&events), expected.into());
+}
+
+/// Said of every standard allocation that is not shared: a page wants it so, Windows does not.
+const UNSHARED: (&str, Severity) = ("ALLOC-CREATE-011", Severity::Note);
+
+/// An ask that is refused: its row, the answer, the rule, and what is wrong with it.
+type Refusal = (&'static str, NTSTATUS, &'static str, fn(&mut Ask));
+
+const REFUSED: [Refusal; 9] = [
+    ("row 141: no device", INVALID, "ALLOC-CREATE-023", |it| it.device = 0),
+    // An hResource that is none is a bad handle, not a bad parameter; with CreateResource too.
+    ("row 142: no such resource", NO_HANDLE, "ALLOC-CREATE-003", |it| it.resource = GARBAGE),
+    ("row 151: nor with CreateResource", NO_HANDLE, "ALLOC-CREATE-003", |it| {
+        (it.flags, it.resource) = (it.flags | Flags::CreateResource, GARBAGE);
+    }),
+    ("row 144: type zero", INVALID, "ALLOC-CREATE-022", |it| it.kind = 0),
+    ("row 145: no memory", INVALID, "ALLOC-CREATE-013", |it| it.memory = None),
+    ("row 147: no whole pages", INVALID, "ALLOC-CREATE-013", |it| it.size = 0x1100),
+    ("row 148: without ExistingSysMem", INVALID, "ALLOC-CREATE-009", |it| {
+        it.flags &= !Flags::ExistingSysMem;
+    }),
+    ("row 150: shared, but in no resource", INVALID, "ALLOC-CREATE-001", |it| {
+        it.flags |= Flags::CreateShared;
+    }),
+    ("row 157: a resource of nothing", INVALID, "ALLOC-CREATE-006", |it| {
+        (it.flags, it.count) = (it.flags | Flags::CreateResource, 0);
+    }),
+];
+
+#[test]
+fn a_create_that_is_not_right_is_refused_and_makes_nothing() {
+    for (about, status, rule, spoil) in REFUSED {
+        let events = at_a_desk(|desk| {
+            let before = desk.alive();
+            for version in VERSIONS {
+                let mut ask = Ask::on(desk.device);
+                spoil(&mut ask);
+                let (resource, got) = (ask.resource, ask.call(desk, version));
+                assert_eq!(got.status, status, "{about}, {version:?}");
+                assert_eq!((got.allocation, got.args.hGlobalShare), (0, 0), "{about}");
+                assert_eq!(got.args.hResource, resource, "{about}: left as it was");
+                assert_eq!(desk.alive(), before, "{about}");
+            }
+        });
+        let said = broken(&events);
+        assert!(said.iter().any(|(it, _)| *it == rule), "{about}: {said:?}");
+    }
+}
+
+/// `D3DKMTCreateAllocation` or its second version, with a NULL structure for `None`.
+fn create_raw(
+    desk: &mut Desk<'_>,
+    version: Version,
+    args: Option<&mut D3DKMT_CREATEALLOCATION>,
+) -> NTSTATUS {
+    // No more than the structure itself: no pointer in it is followed.
+    assert!(args.as_ref().is_none_or(|it| it.NumAllocations == 0 && it.Flags.Value == 0));
+    let (session, to) = (desk.session(), args.map_or(ptr::null_mut(), ptr::from_mut));
+    match version {
+        // SAFETY: NULL, or a structure that is borrowed here and points to nothing.
+        Version::One => unsafe { thunk::D3DKMTCreateAllocation(&session, desk.at, to) },
+        // SAFETY: NULL, or a structure that is borrowed here and points to nothing.
+        Version::Two => unsafe { thunk::D3DKMTCreateAllocation2(&session, desk.at, to) },
+    }
+}
+
+#[test]
+fn allocations_are_created_and_destroyed_as_on_windows() {
+    let events = at_a_desk(|desk| {
+        for version in VERSIONS {
+            // WINDOWS: a NULL structure crashes the caller in user mode (row 129). There is no
+            // caller to crash here, so it is refused like other nonsense.
+            assert_eq!(create_raw(desk, version, None), INVALID);
+            // Row 130: nothing is asked for, of nobody.
+            let mut zero = D3DKMT_CREATEALLOCATION::ZERO;
+            assert_eq!(create_raw(desk, version, Some(&mut zero)), INVALID);
+            // Row 132: a device, and nothing to destroy on it.
+            assert_eq!(destroy_raw(desk, version, 0, None, 0), SUCCESS);
+            // Row 133: one to destroy, and no list to find it in.
+            assert_eq!(destroy_raw(desk, version, 0, None, 1), INVALID);
+
+            // Row 135: created, and every size is left as it was.
+            let got = Ask::on(desk.device).call(desk, version);
+            let sizes = (got.args.PrivateRuntimeDataSize, got.args.PrivateDriverDataSize);
+            assert_eq!((got.status, sizes, got.private_size), (SUCCESS, (0, 0), 0));
+            assert_eq!(got.args.hResource, 0);
+            // Row 136: what one version created, the other destroys.
+            let other = if version == Version::One { Version::Two } else { Version::One };
+            let list = [got.allocation];
+            assert_eq!(destroy_raw(desk, other, 0, Some(&list), 1), SUCCESS);
+            assert_eq!(destroy_raw(desk, version, 0, Some(&list), 1), INVALID);
+
+            // Row 138: private data of the caller beside a standard allocation is let pass; the
+            // driver's own takes its place, and the caller's bytes stay.
+            let mut ask = Ask { private: b"123456".to_vec(), ..Ask::on(desk.device) };
+            let got = ask.call(desk, version);
+            assert_eq!((got.status, got.private_size), (SUCCESS, 6));
+            assert_eq!(ask.private, b"123456");
+            assert_eq!(desk.destroy(0, &[got.allocation]), SUCCESS);
+            // Row 139: the runtime's data is let pass without a resource, too.
+            let got = Ask { runtime: vec![1, 2, 3, 4], ..Ask::on(desk.device) }.call(desk, version);
+            assert_eq!((got.status, got.args.PrivateRuntimeDataSize), (SUCCESS, 4));
+            assert_eq!(desk.destroy(0, &[got.allocation]), SUCCESS);
+        }
+    });
+    let expected = [
+        ("ALLOC-CREATE-006", Severity::Note),
+        UNSHARED,
+        ("ALLOC-CREATE-023", Severity::Error),
+        ("ALLOC-DESTROY-001", Severity::Error),
+        ("ALLOC-DESTROY-024", Severity::Error),
+    ];
+    assert_eq!(broken(&events), expected.into());
+}
+
+fn count(events: &[Event], name: &str) -> usize {
+    events.iter().filter(|it| it.what.name() == name).count()
+}
+
+#[test]
+fn a_resource_outlives_its_list_and_its_members_do_not_outlive_it() {
+    let events = at_a_desk(|desk| {
+        let mut ask = Ask::on(desk.device);
+        ask.flags |= Flags::CreateResource;
+        let got = ask.call(desk, Version::One);
+        let (resource, member) = (got.args.hResource, got.allocation);
+        // Row 7: the resource is numbered first.
+        assert_eq!((got.status, member), (SUCCESS, resource + STEP));
+        // Row 153: its only member is destroyed by list, and it is still there.
+        assert_eq!(desk.destroy(0, &[member]), SUCCESS);
+        let more = desk.pages(2).into_resource(resource);
+        let more = desk.client.create(desk.at, &more).unwrap();
+        assert_eq!(more.resource, resource);
+        // Row 154: then it is destroyed, once. Row 156: with what was in it.
+        assert_eq!(desk.destroy(resource, &[]), SUCCESS);
+        assert_eq!(desk.destroy(resource, &[]), INVALID);
+        for member in more.allocations {
+            assert_eq!(desk.destroy(0, &[member]), INVALID);
+        }
+        // And an empty one as well.
+        let got = ask.call(desk, Version::Two);
+        assert_eq!(desk.destroy(0, &[got.allocation]), SUCCESS);
+        assert_eq!(desk.destroy(got.args.hResource, &[]), SUCCESS);
+        assert_eq!(desk.destroy(got.args.hResource, &[]), INVALID);
+    });
+    assert_eq!((count(&events, "resource.created"), count(&events, "resource.gone")), (2, 2));
+    assert_eq!((count(&events, "allocation.created"), count(&events, "allocation.gone")), (4, 4));
+    let goes = |it: &&Event| matches!(it.what, What::DdiResource { goes: true, .. });
+    assert_eq!(events.iter().filter(goes).count(), 2, "the driver was told once of each");
+    assert_eq!(broken(&events), [UNSHARED, ("ALLOC-DESTROY-001", Severity::Error)].into());
+}
+
+#[test]
+fn what_a_page_asks_for_and_windows_does_not_is_a_note() {
+    let events = at_a_desk(|desk| {
+        for version in VERSIONS {
+            let made = desk.client.create(desk.at, &desk.pages(2).with_resource()).unwrap();
+            let list = made.allocations;
+            // A list beside a resource is refused by its count, and both are still there.
+            let both = destroy_raw(desk, version, made.resource, Some(&list), 2);
+            assert_eq!(both, INVALID);
+            // With no count its pointer is not looked at.
+            let beside = destroy_raw(desk, version, made.resource, Some(&list), 0);
+            assert_eq!(beside, SUCCESS);
+            // Row 157: a page calls a resource of no allocations valid.
+            let empty = desk.pages(0).with_resource();
+            assert_eq!(desk.client.create(desk.at, &empty), Err(INVALID));
+        }
+    });
+    let notes = [RuleId::ALLOC_CREATE_006, RuleId::ALLOC_DESTROY_003, RuleId::ALLOC_DESTROY_004];
+    assert_eq!(broken(&events), notes.map(|it| (it.name(), Severity::Note)).into());
+}
+
+#[test]
+fn a_list_is_destroyed_whole_or_not_at_all() {
+    let events = at_a_desk(|desk| {
+        let other = desk.client.create_device(desk.at, desk.adapter).unwrap();
+        let good = desk.client.create(desk.at, &desk.pages(4)).unwrap().allocations;
+        let member = desk.client.create(desk.at, &desk.pages(1).with_resource()).unwrap();
+        let theirs = Create { device: other, ..desk.pages(1) };
+        let theirs = desk.client.create(desk.at, &theirs).unwrap().allocations[0];
+        let stale = good[3];
+        assert_eq!(desk.destroy(0, &[stale]), SUCCESS);
+
+        let before = desk.alive();
+        let bad = [
+            ("no handle", 0),
+            ("made up", GARBAGE),
+            ("closed before", stale),
+            ("named twice", good[0]),
+            ("a device", desk.device),
+            ("a resource", member.resource),
+            ("a member of a resource", member.allocations[0]),
+            ("of another device", theirs),
+        ];
+        for (about, third) in bad {
+            let list = [good[0], good[1], third, good[2]];
+            assert_eq!(desk.destroy(0, &list), INVALID, "{about}");
+            assert_eq!(desk.alive(), before, "{about}");
+        }
+        // All of them are there to be destroyed rightly.
+        assert_eq!(desk.destroy(0, &good[..3]), SUCCESS);
+        assert_eq!(desk.destroy(member.resource, &[]), SUCCESS);
+        assert_eq!(desk.client.destroy_device(desk.at, other), Ok(()));
+    });
+    let expected = [("ALLOC-DESTROY-001", Severity::Error), ("ALLOC-DESTROY-005", Severity::Error)];
+    assert_eq!(broken(&events), expected.into());
+}
+
+#[test]
+fn what_the_driver_writes_into_private_data_comes_back_and_no_more() {
+    let driver = Variant::signing();
+    let events = with_a_driver(
+        |log| driver.plug(log),
+        |desk| {
+            let create = desk.pages(2);
+            let made = desk.client.create(desk.at, &create).unwrap();
+            for (given, back) in create.allocations.iter().zip(&made.privates) {
+                assert_eq!(&back[..2], b"co", "signed when created and when opened");
+                assert_eq!(back[2..], given[2..]);
+            }
+            assert_eq!(desk.destroy(0, &made.allocations), SUCCESS);
+            // Of a standard allocation the driver has its own: the caller's is not its to sign.
+            let mut ask = Ask { private: b"123456".to_vec(), ..Ask::on(desk.device) };
+            let got = ask.call(desk, Version::One);
+            assert_eq!((got.status, &*ask.private), (SUCCESS, &b"123456"[..]));
+            assert_eq!(desk.destroy(0, &[got.allocation]), SUCCESS);
+        },
+    );
+    assert_eq!(broken(&events), [UNSHARED].into());
+}
+
+#[test]
+fn row_30_a_buffer_that_is_a_byte_too_small_is_an_invalid_parameter() {
+    at_a_desk(|desk| {
+        let mut sizes = abi::kmt::D3DKMT_SEGMENTSIZEINFO::ZERO;
+        for (bytes, answer) in [(23, INVALID), (24, SUCCESS)] {
+            let args = abi::kmt::D3DKMT_QUERYADAPTERINFO {
+                hAdapter: desk.adapter,
+                Type: abi::kmt::KMTQAITYPE_GETSEGMENTSIZE,
+                pPrivateDriverData: (&raw mut sizes).cast(),
+                PrivateDriverDataSize: bytes,
+            };
+            let session = desk.session();
+            // SAFETY: `args` and `sizes` live here, and that has as many bytes.
+            let status =
+                unsafe { thunk::D3DKMTQueryAdapterInfo(&session, desk.at, &raw const args) };
+            assert_eq!(status, answer, "{bytes}");
+        }
+    });
+}
+
+#[test]
+fn calls_about_memory_without_arguments_are_invalid() {
+    at_a_desk(|desk| {
+        let session = desk.session();
+        macro_rules! without {
+            ($($entry:ident $null:ident),+ $(,)?) => {
+                // SAFETY: NULL is no pointer to anything, and is not followed.
+                [$((stringify!($entry), unsafe { thunk::$entry(&session, desk.at, ptr::$null()) })),+]
+            };
+        }
+        let answers = without![
+            D3DKMTCreatePagingQueue null_mut,
+            D3DKMTDestroyPagingQueue null_mut,
+            D3DKMTWaitForSynchronizationObjectFromCpu null,
+            D3DKMTMakeResident null_mut,
+            D3DKMTEvict null_mut,
+            D3DKMTLock null_mut,
+            D3DKMTUnlock null,
+            D3DKMTLock2 null_mut,
+            D3DKMTUnlock2 null,
+            D3DKMTOfferAllocations null,
+            D3DKMTReclaimAllocations null,
+            D3DKMTReclaimAllocations2 null_mut,
+            D3DKMTSetAllocationPriority null,
+            D3DKMTGetAllocationPriority null,
+            D3DKMTQueryAllocationResidency null,
+            D3DKMTQueryAdapterInfo null,
+            D3DKMTQueryVideoMemoryInfo null_mut,
+            D3DKMTChangeVideoMemoryReservation null,
+            D3DKMTRegisterTrimNotification null_mut,
+            D3DKMTUnregisterTrimNotification null_mut,
+        ];
+        for (entry, answer) in answers {
+            assert_eq!(answer, INVALID, "{entry}");
+        }
+    });
+}

@@ -1,0 +1,325 @@
+//! What a client asks about memory, and what it is answered.
+//!
+//! "Row" is the number of an observation of Windows; each is said in words where it is asserted.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+
+use abi::kmt::{
+    D3DKMT_ALLOCATIONRESIDENCYSTATUS_NOTRESIDENT as AWAY,
+    D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINGPUMEMORY as HERE, D3DKMT_DEVICEEXECUTION_ACTIVE,
+    D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY,
+};
+use abi::status::{
+    STATUS_DEVICE_REMOVED, STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER as INVALID,
+    STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED,
+};
+use abi::ukm::{
+    D3DDDI_MAKERESIDENT_FLAGS as Flags, D3DDDI_RECLAIM_RESULT_OK, D3DDDICB_LOCKFLAGS as LockFlags,
+};
+use flight::{Event, Passive, RuleId};
+use harness::{Wing, run, softgpu, verified};
+use softgpu::LOCAL;
+use softgpu::format::{anywhere, describe_in, only_in};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use thunk::{Client, Create, Made, Names};
+use windtunnel::Bench;
+
+const MIB: u64 = 1 << 20;
+const LOCAL_GROUP: i32 = 0;
+
+/// Tells a story of a client with a device on an adapter with memory.
+fn with_memory(story: impl FnOnce(&Wing, &mut Passive, &Bench)) -> Vec<Event> {
+    run(1, drivers::find("softgpu-memory").unwrap().make, |wing, at| {
+        let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
+        story(wing, at, &bench);
+        bench.close(at, &[]).unwrap();
+    })
+}
+
+/// An allocation of so many MiB that can be in hidden local memory only.
+fn hidden(bench: &Bench, at: &mut Passive, mib: u64) -> u32 {
+    let mut wants = only_in(&[LOCAL]);
+    wants.flags.cpu_visible = false;
+    let create = Create::on(bench.device, vec![describe_in(mib * MIB, 0, &wants)]);
+    bench.make(at, &create).unwrap().allocations[0]
+}
+
+fn residency(bench: &Bench, at: &mut Passive, list: &[u32]) -> Vec<i32> {
+    bench.client.residency(at, Names::of(bench.device, list)).unwrap()
+}
+
+#[test]
+fn sizes_and_budgets_are_as_windows_says() {
+    with_memory(|_, at, bench| {
+        let (client, adapter) = (&bench.client, bench.adapter);
+        let sizes = client.segment_sizes(at, adapter).unwrap();
+        let sizes = (sizes.DedicatedVideoMemorySize, sizes.SharedSystemMemorySize);
+        assert_eq!(sizes, (64 * MIB, 64 * MIB));
+        for group in [LOCAL_GROUP, 1] {
+            // Row 33: nothing is reserved in a fresh process, and nothing is used beyond budget.
+            let it = client.memory_info(at, adapter, group, 0).unwrap();
+            assert!(it.Budget >= it.AvailableForReservation);
+            // The aperture of this driver is not for applications, so it has no part in budgets.
+            assert_eq!(it.Budget > 0, group == LOCAL_GROUP);
+            assert!(it.CurrentUsage <= it.Budget);
+            assert_eq!(it.CurrentReservation, 0);
+            // Row 34: the pseudo handle of the current process is the current process.
+            assert_eq!(
+                client.memory_info(at, adapter, group, usize::MAX).unwrap().Budget,
+                it.Budget
+            );
+        }
+        let refused = |at: &mut Passive, adapter, group, process| {
+            client.memory_info(at, adapter, group, process).map(|_| ()).unwrap_err()
+        };
+        // Row 36: a process handle that is none. Row 37: an adapter that is none. Row 39: a group.
+        assert_eq!(refused(at, adapter, LOCAL_GROUP, 0x1234), STATUS_INVALID_HANDLE);
+        assert_eq!(refused(at, 0x1ead_beed, LOCAL_GROUP, 0), INVALID);
+        assert_eq!(refused(at, adapter, 2, 0), INVALID);
+    });
+}
+
+#[test]
+fn what_is_reserved_is_said_and_no_more_than_there_is() {
+    with_memory(|_, at, bench| {
+        let (client, adapter) = (&bench.client, bench.adapter);
+        client.reserve_memory(at, adapter, LOCAL_GROUP, MIB).unwrap();
+        let it = client.memory_info(at, adapter, LOCAL_GROUP, 0).unwrap();
+        assert_eq!(it.CurrentReservation, MIB);
+        let most = it.AvailableForReservation;
+        let more = client.reserve_memory(at, adapter, LOCAL_GROUP, most + 1);
+        assert_eq!(more, Err(STATUS_NO_MEMORY));
+        client.reserve_memory(at, adapter, LOCAL_GROUP, 0).unwrap();
+    });
+}
+
+#[test]
+fn an_adapter_without_memory_says_so() {
+    run(1, softgpu, |wing, at| {
+        let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
+        let sizes = bench.client.segment_sizes(at, bench.adapter).unwrap();
+        assert_eq!((sizes.DedicatedVideoMemorySize, sizes.SharedSystemMemorySize), (0, 0));
+        let queue = bench.client.create_queue(at, bench.device, 0);
+        assert_eq!(queue, Err(STATUS_NOT_IMPLEMENTED));
+        bench.close(at, &[]).unwrap();
+    });
+}
+
+/// RESID-MAKE-003.
+#[test]
+fn a_request_that_finds_no_room_changes_nothing() {
+    with_memory(|_, at, bench| {
+        let (first, second) = (hidden(bench, at, 24), hidden(bench, at, 16));
+        bench.resident(at, &[first]).unwrap();
+        let queue = bench.queue(at).unwrap().queue;
+        let Made::NoRoom(bytes) =
+            bench.client.make_resident(at, queue, &[first, second], 0).unwrap()
+        else {
+            panic!("there is room for both")
+        };
+        assert!(bytes > 0);
+        assert_eq!(residency(bench, at, &[first, second]), [HERE, AWAY]);
+        // The first was counted once, so one call takes it off.
+        bench.client.evict(at, bench.device, &[first], 0).unwrap();
+        assert_eq!(bench.client.evict(at, bench.device, &[first], 0), Err(INVALID));
+        bench.resident(at, &[second]).unwrap();
+        assert_eq!(residency(bench, at, &[second]), [HERE]);
+        bench.destroy_list(at, &[first, second]).unwrap();
+    });
+}
+
+/// RESID-MAKE-007.
+#[test]
+fn a_request_that_must_succeed_and_does_not_ends_its_device() {
+    with_memory(|_, at, bench| {
+        let (first, second) = (hidden(bench, at, 24), hidden(bench, at, 16));
+        bench.resident(at, &[first]).unwrap();
+        let state = |at: &mut Passive| bench.client.device_state(at, bench.device).unwrap();
+        let (queue, client) = (bench.queue(at).unwrap().queue, &bench.client);
+        let may = client.make_resident(at, queue, &[second], Flags::CantTrimFurther).unwrap();
+        assert!(matches!(may, Made::NoRoom(_)));
+        assert_eq!(state(at), D3DKMT_DEVICEEXECUTION_ACTIVE);
+        let flags = Flags::CantTrimFurther | Flags::MustSucceed;
+        let must = client.make_resident(at, queue, &[second], flags).unwrap();
+        assert!(matches!(must, Made::NoRoom(_)));
+        assert_eq!(state(at), D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY);
+        let late = client.make_resident(at, queue, &[first], 0);
+        assert_eq!(late, Err(STATUS_DEVICE_REMOVED));
+        bench.destroy_list(at, &[first, second]).unwrap();
+    });
+}
+
+/// PAGQ-LIFE-002, PAGQ-LIFE-003.
+#[test]
+fn a_queue_and_its_fence_go_together() {
+    with_memory(|_, at, bench| {
+        let (client, device) = (&bench.client, bench.device);
+        let queue = client.create_queue(at, device, 0).unwrap();
+        assert_ne!(queue.value, 0);
+        client.wait(at, device, queue.fence, 0).unwrap();
+        client.destroy_queue(at, queue.queue).unwrap();
+        assert_eq!(client.destroy_queue(at, queue.queue), Err(INVALID));
+        assert_eq!(client.wait(at, device, queue.fence, 0), Err(INVALID));
+        let other = bench.device(at).unwrap();
+        let queue = client.create_queue(at, other, 1).unwrap();
+        client.destroy_device(at, other).unwrap();
+        assert_eq!(client.destroy_queue(at, queue.queue), Err(INVALID));
+        assert_eq!(client.wait(at, device, queue.fence, 0), Err(INVALID));
+        assert_eq!(client.create_queue(at, device, 2).unwrap_err(), INVALID);
+    });
+}
+
+/// ALLOC-LOCK-005.
+#[test]
+fn the_cpu_sees_what_is_for_it_only() {
+    with_memory(|_, at, bench| {
+        let (client, device) = (&bench.client, bench.device);
+        let hidden = hidden(bench, at, 1);
+        assert_eq!(client.lock2(at, device, hidden, 0), Err(INVALID));
+        let seen = Create::on(device, vec![describe_in(4096, 0, &anywhere())]);
+        let seen = bench.make(at, &seen).unwrap().allocations[0];
+        let address = client.lock2(at, device, seen, 0).unwrap();
+        assert_ne!(address, 0);
+        assert_eq!(client.lock2(at, device, seen, 0), Ok(address), "a lock counts");
+        client.unlock(at, device, &[seen, seen]).unwrap();
+        bench.destroy_list(at, &[hidden, seen]).unwrap();
+    });
+}
+
+/// ALLOC-PRIO-003.
+#[test]
+fn a_resource_is_resident_when_all_of_it_is() {
+    with_memory(|_, at, bench| {
+        let made = bench.create_resource(at, 2).unwrap();
+        let resources = &[made.resource];
+        let names = Names { device: bench.device, resources, list: &[] };
+        let client = &bench.client;
+        bench.resident(at, &made.allocations[..1]).unwrap();
+        assert_eq!(client.residency(at, names).unwrap(), [AWAY]);
+        bench.resident(at, &made.allocations[1..]).unwrap();
+        assert_eq!(client.residency(at, names).unwrap(), [HERE]);
+        client.set_priorities(at, names, &[0x2800_0000]).unwrap();
+        let list = Names::of(bench.device, &made.allocations);
+        assert_eq!(client.priorities(at, list).unwrap(), [0x2800_0000; 2]);
+        client.set_priorities(at, list, &[5, 6]).unwrap();
+        assert_eq!(client.priorities(at, list).unwrap(), [5, 6]);
+        bench.destroy_resource(at, made.resource).unwrap();
+    });
+}
+
+#[test]
+fn what_is_offered_comes_back_by_either_call() {
+    with_memory(|_, at, bench| {
+        let made = bench.create_resource(at, 2).unwrap();
+        let (client, device) = (&bench.client, bench.device);
+        let whole = Names { device, resources: &[made.resource], list: &[] };
+        bench.resident(at, &made.allocations).unwrap();
+        client.offer(at, whole, 1).unwrap();
+        assert_eq!(client.reclaim(at, whole), Ok(vec![false]), "one answer for a resource");
+        client.offer(at, Names::of(device, &made.allocations), 2).unwrap();
+        let queue = bench.queue(at).unwrap();
+        let (results, value) = client.reclaim2(at, queue.queue, &made.allocations).unwrap();
+        assert_eq!(results, [D3DDDI_RECLAIM_RESULT_OK; 2]);
+        client.wait(at, device, queue.fence, value).unwrap();
+        assert_eq!(residency(bench, at, &made.allocations), [HERE; 2]);
+        bench.destroy_resource(at, made.resource).unwrap();
+    });
+}
+
+#[test]
+fn who_uses_too_much_is_told_when_memory_is_short() {
+    with_memory(|wing, at, bench| {
+        let told = Arc::new(AtomicU64::new(0));
+        let (client, device, heard) = (&bench.client, bench.device, told.clone());
+        let unwinds = move |bytes| {
+            heard.store(bytes, SeqCst);
+            std::panic::resume_unwind(Box::new("a client's own affair"));
+        };
+        let registration = client.register_trim(at, device, unwinds).unwrap();
+        // Two processes share the budget, so this one uses more than its part.
+        let mine = [hidden(bench, at, 16), hidden(bench, at, 14)];
+        bench.resident(at, &mine).unwrap();
+        let other = Bench::open(Client::new(&wing.kernel), at).unwrap();
+        let theirs = hidden(&other, at, 16);
+        let queue = other.queue(at).unwrap().queue;
+        let made = other.client.make_resident(at, queue, &[theirs], 0).unwrap();
+        assert!(matches!(made, Made::NoRoom(_)), "{made:?}");
+        wing.host.quiet(at);
+        assert!(told.load(SeqCst) > 0);
+        client.unregister_trim(at, registration).unwrap();
+        assert_eq!(client.unregister_trim(at, registration), Err(INVALID));
+        told.store(0, SeqCst);
+        assert!(other.client.make_resident(at, queue, &[theirs], 0).is_ok());
+        wing.host.quiet(at);
+        assert_eq!(told.load(SeqCst), 0, "nobody is told any more");
+        other.destroy_list(at, &[theirs]).unwrap();
+        other.close(at, &[]).unwrap();
+        bench.destroy_list(at, &mine).unwrap();
+    });
+}
+
+#[test]
+fn good_calls_are_counted_and_nothing_is_found() {
+    let mut kernel = None;
+    let events = with_memory(|wing, at, bench| {
+        kernel = Some(wing.kernel.clone());
+        let (client, device) = (&bench.client, bench.device);
+        let create = Create::on(device, vec![describe_in(4096, 0, &anywhere())]);
+        let list = bench.make(at, &create).unwrap().allocations;
+        let names = Names::of(device, &list);
+        bench.resident(at, &list).unwrap();
+        let entire = LockFlags::LockEntire;
+        for flags in [entire, entire | LockFlags::IgnoreSync] {
+            client.lock(at, device, list[0], flags, &[]).unwrap();
+            client.unlock(at, device, &list).unwrap();
+        }
+        let flags = entire | LockFlags::AcquireAperture | LockFlags::UseAlternateVA;
+        client.lock(at, device, list[0], flags, &[]).unwrap();
+        client.unlock(at, device, &list).unwrap();
+        let flags = entire | LockFlags::AcquireAperture;
+        client.lock(at, device, list[0], flags, &[]).unwrap();
+        client.lock(at, device, list[0], LockFlags::ReadOnly, &[0]).unwrap();
+        client.unlock(at, device, &[list[0], list[0]]).unwrap();
+        client.lock2(at, device, list[0], 0).unwrap();
+        client.unlock2(at, device, list[0]).unwrap();
+        client.set_priorities(at, names, &[7]).unwrap();
+        client.residency(at, names).unwrap();
+        client.offer(at, names, 1).unwrap();
+        client.reclaim(at, names).unwrap();
+        client.evict(at, device, &list, 0).unwrap();
+        let registration = client.register_trim(at, device, |_| ()).unwrap();
+        client.unregister_trim(at, registration).unwrap();
+        bench.destroy_list(at, &list).unwrap();
+    });
+    let (verifier, judged) = (verified(&events), kernel.unwrap().log().judged());
+    for rule in JUDGED {
+        assert_ne!(judged.of(*rule), 0, "{} was not judged", rule.name());
+        let found = verifier.findings().iter().find(|it| it.rule == *rule);
+        assert!(found.is_none(), "{found:?}");
+    }
+}
+
+const JUDGED: &[RuleId] = &[
+    RuleId::ALLOC_LOCK_001,
+    RuleId::ALLOC_LOCK_002,
+    RuleId::ALLOC_LOCK_003,
+    RuleId::ALLOC_LOCK_004,
+    RuleId::ALLOC_LOCK_007,
+    RuleId::ALLOC_LOCK_008,
+    RuleId::ALLOC_LOCK_009,
+    RuleId::ALLOC_LOCK_010,
+    RuleId::ALLOC_LOCK_016,
+    RuleId::ALLOC_LOCK_017,
+    RuleId::ALLOC_LOCK_018,
+    RuleId::ALLOC_PRIO_001,
+    RuleId::ALLOC_PRIO_004,
+    RuleId::PAGQ_LIFE_004,
+    RuleId::RESID_EVICT_001,
+    RuleId::RESID_MAKE_001,
+    RuleId::RESID_MAKE_006,
+    RuleId::RESID_OFFER_001,
+    RuleId::RESID_OFFER_002,
+    RuleId::RESID_OFFER_008,
+    RuleId::RESID_TRIM_001,
+];

@@ -1,0 +1,146 @@
+//! Compaction on request: what is free lies together afterwards, and every byte is right.
+#![forbid(unsafe_code)]
+
+use abi::ukm::D3DDDI_EVICT_FLAGS as EvictFlags;
+use flight::{Event, Passive, What};
+use harness::flown;
+use harness::memory::hidden;
+use harness::sight::{Bay, PAGE, in_good_bay, peek};
+use kernel::Room;
+use softgpu::format::only_in;
+use softgpu::{APERTURE, LOCAL, MemoryPlan};
+use windtunnel::{On, Outcome};
+
+const SMALL: MemoryPlan = MemoryPlan {
+    visible: 16 * PAGE,
+    local: 64 * PAGE,
+    aperture: 64 * PAGE,
+    paging_buffer: 256,
+    paging_node: 1,
+    mmu: None,
+};
+
+fn orders() -> impl Iterator<Item = On> {
+    (1..=5).map(On::Stepped).chain([On::Free; 3])
+}
+
+fn local(bay: &Bay<'_>) -> Room {
+    let rooms = bay.wing.kernel.rooms(bay.wing.adapter);
+    *rooms.iter().find(|it| it.segment == LOCAL).expect("it has local memory")
+}
+
+/// Allocations of these sizes side by side, each with its own bytes; then those with an odd place
+/// are destroyed. Answers the others, with their size and value.
+fn holes(bay: &Bay<'_>, at: &mut Passive, sizes: &[u64]) -> Vec<(u32, u64, u8)> {
+    let make = |(value, pages): (u8, &u64)| {
+        let it = bay.resident(at, *pages, &hidden());
+        bay.fill(at, it, *pages, value);
+        (it, *pages, value)
+    };
+    let all: Vec<(u32, u64, u8)> = (1..).zip(sizes).map(make).collect();
+    bay.settle(at);
+    let odd: Vec<u32> = all.iter().skip(1).step_by(2).map(|it| it.0).collect();
+    bay.bench.destroy_list(at, &odd).expect("they end");
+    bay.settle(at);
+    all.into_iter().step_by(2).collect()
+}
+
+/// Those may be moved out, but are not.
+fn let_go(bay: &Bay<'_>, at: &mut Passive, held: &[(u32, u64, u8)]) {
+    for (it, ..) in held {
+        bay.evict(at, *it, EvictFlags::EvictOnlyIfNecessary);
+    }
+}
+
+fn compare(bay: &Bay<'_>, at: &mut Passive, held: &[(u32, u64, u8)]) {
+    for (it, pages, value) in held {
+        bay.bench.resident(at, &[*it]).expect("room");
+        let bytes = usize::try_from(pages * PAGE).expect("it is small");
+        assert_eq!(bay.held(*it, bytes / 4096), Some(vec![*value; bytes]));
+    }
+}
+
+fn transfers(events: &[Event]) -> usize {
+    let is = |it: &&Event| match &it.what {
+        What::PagingDone { operation, .. } => operation == "transfer",
+        _ => false,
+    };
+    events.iter().filter(is).count()
+}
+
+#[test]
+fn what_is_free_lies_together_and_bytes_are_right() {
+    for on in orders() {
+        // Holes that the next one fits into, and holes that are too small for it.
+        for sizes in [[4, 5, 4, 6, 4, 7, 3, 5], [2, 1, 6, 1, 7, 2, 9, 1]] {
+            let events = in_good_bay(on, SMALL, |bay, at| {
+                let held = holes(bay, at, &sizes);
+                let before = local(bay);
+                let_go(bay, at, &held);
+                assert!(bay.wing.kernel.compact(at, bay.wing.adapter) > 0, "{on:?}");
+                let after = local(bay);
+                assert_eq!(after.free, before.free);
+                assert!(after.largest > before.largest, "{on:?}: {before:?}, {after:?}");
+                compare(bay, at, &held);
+                let_go(bay, at, &held);
+                let again = bay.wing.kernel.compact(at, bay.wing.adapter);
+                assert_eq!(again, 0, "there is nothing left to do");
+                bay.close(at);
+            });
+            assert!(transfers(&events) >= 2, "{on:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_listed_locked_or_offered_is_not_moved() {
+    in_good_bay(1, SMALL, |bay, at| {
+        let held = holes(bay, at, &[4, 5, 4, 6, 4, 7, 3, 5]);
+        let places: Vec<_> = held.iter().map(|it| bay.address(it.0)).collect();
+        assert_eq!(bay.wing.kernel.compact(at, bay.wing.adapter), 0, "all are listed");
+        let mapped = bay.resident(at, 2, &only_in(&[LOCAL, APERTURE]));
+        let address = bay.lock(at, mapped);
+        let seen = peek(address, 4096);
+        let_go(bay, at, &held[2..]);
+        let offered = [held[2].0];
+        bay.bench.client.offer(at, bay.names(&offered), 1).expect("an offer");
+        bay.wing.kernel.compact(at, bay.wing.adapter);
+        let now: Vec<_> = held.iter().map(|it| bay.address(it.0)).collect();
+        assert_eq!(places[..3], now[..3]);
+        assert_ne!(places[3], now[3], "the one that may is moved");
+        assert_eq!(peek(address, 4096), seen);
+        bay.unlock(at, mapped);
+        bay.close(at);
+    });
+}
+
+#[test]
+fn work_that_may_use_it_passes_first() {
+    for on in orders() {
+        in_good_bay(on, SMALL, |bay, at| {
+            let held = holes(bay, at, &[4, 5, 4, 6, 4, 7, 3, 5]);
+            for (it, pages, value) in &held {
+                bay.fill(at, *it, *pages, value + 100);
+            }
+            let_go(bay, at, &held);
+            bay.wing.kernel.compact(at, bay.wing.adapter);
+            let held = held.iter().map(|(it, pages, value)| (*it, *pages, value + 100));
+            compare(bay, at, &held.collect::<Vec<_>>());
+            bay.close(at);
+        });
+    }
+}
+
+/// With somebody who looks at every byte that moves.
+#[test]
+fn a_flight_is_compacted_and_clean() {
+    for seed in 1..=10 {
+        let flown = flown("softgpu-memory", "memory-compacted", On::Stepped(seed));
+        assert_eq!(flown.outcome, Outcome::Clean, "{:?}", flown.findings);
+        let moved = |it: &&Event| match &it.what {
+            What::MemoryEvicted { why, .. } => why == "memory is compacted",
+            _ => false,
+        };
+        assert_eq!(flown.events.iter().filter(moved).count(), 3, "the first is where it was");
+    }
+}

@@ -1,0 +1,324 @@
+//! Video memory: allocations come, go, are moved and come back, and every byte is right.
+#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+
+use flight::{Event, Log, Passive, What};
+use harness::{Wing, run, verified};
+use kernel::{EvictOrder, Handle, LockOrder, Plugged, Refused, Residency, ResidentOrder};
+use softgpu::format::{self, Command};
+use softgpu::{MemoryPlan, SoftGpu};
+use std::sync::Arc;
+use thunk::{Client, Create, Destroy};
+
+const PAGE: u64 = 4096;
+
+/// The built-in driver with so much memory.
+fn plug(log: &Arc<Log>, plan: MemoryPlan) -> (Plugged, Arc<SoftGpu>) {
+    let ram = nt::Ram::new(1 << 30).unwrap();
+    let (miniport, machine) = SoftGpu::with_memory(ram, plan);
+    let pool = nt::Pool::new(log.clone());
+    (Plugged { miniport: miniport.clone(), machine, pool }, miniport)
+}
+
+struct Bench {
+    client: Client,
+    device: u32,
+    adapter: u32,
+    queue: Handle,
+    fence: Handle,
+    context: u32,
+}
+
+impl Bench {
+    fn open(wing: &Wing, at: &mut Passive) -> Self {
+        let client = Client::new(&wing.kernel);
+        let adapter = client.adapters(at).unwrap()[0];
+        let device = client.create_device(at, adapter).unwrap();
+        let context = client.create_context(at, device, 0).unwrap();
+        let queue =
+            wing.kernel.create_queue(client.session().process(), Handle(device), 0).unwrap();
+        Self { client, device, adapter, queue: queue.queue, fence: queue.fence, context }
+    }
+
+    fn create(&self, at: &mut Passive, bytes: u64) -> u32 {
+        let create = Create::on(self.device, vec![format::describe(bytes)]);
+        self.client.create(at, &create).unwrap().allocations[0]
+    }
+
+    fn resident(&self, wing: &Wing, at: &mut Passive, list: &[u32]) -> Residency {
+        let list = list.iter().map(|it| Handle(*it)).collect();
+        let order = ResidentOrder { queue: self.queue, list, ..ResidentOrder::default() };
+        let process = self.client.session().process();
+        let answer = wing.kernel.make_resident(process, &order).unwrap();
+        if let Residency::Pending(value) = answer {
+            wing.kernel.wait_queue(at, process, self.fence, value).unwrap();
+        }
+        answer
+    }
+
+    fn evict(&self, wing: &Wing, list: &[u32]) {
+        let list = list.iter().map(|it| Handle(*it)).collect();
+        let order = EvictOrder { device: Handle(self.device), list, ..EvictOrder::default() };
+        wing.kernel.evict(self.client.session().process(), &order).unwrap();
+    }
+
+    fn evict_lazily(&self, wing: &Wing, list: &[u32]) {
+        let list = list.iter().map(|it| Handle(*it)).collect();
+        let lazily = true;
+        let order =
+            EvictOrder { device: Handle(self.device), list, lazily, ..EvictOrder::default() };
+        wing.kernel.evict(self.client.session().process(), &order).unwrap();
+    }
+
+    fn fill(&self, at: &mut Passive, target: u32, length: u64, value: u8) {
+        let fill = Command::Fill { target: Handle(target), offset: 0, length, value };
+        self.client.submit(at, self.context, &format::encode(&[fill])).unwrap();
+    }
+
+    fn close(&self, at: &mut Passive) {
+        self.client.destroy_context(at, self.context).unwrap();
+        self.client.destroy_device(at, self.device).unwrap();
+        self.client.close_adapter(at, self.adapter).unwrap();
+        self.client.end(at);
+    }
+}
+
+fn told(plan: MemoryPlan, story: impl FnOnce(&Wing, &mut Passive, &SoftGpu)) -> Vec<Event> {
+    let (mut driver, keep) = (None, std::cell::RefCell::new(None));
+    let events = run(
+        1,
+        |log| {
+            let (plugged, it) = plug(log, plan);
+            *keep.borrow_mut() = Some(it);
+            plugged
+        },
+        |wing, at| {
+            driver = keep.borrow_mut().take();
+            story(wing, at, driver.as_ref().unwrap());
+        },
+    );
+    let findings = verified(&events);
+    assert!(findings.findings().is_empty(), "{:?}", findings.findings());
+    for event in &events {
+        assert!(!matches!(event.what, What::RuleBroken { .. }), "{event}");
+    }
+    events
+}
+
+#[test]
+fn bytes_survive_an_eviction() {
+    told(MemoryPlan::default(), |wing, at, gpu| {
+        let bench = Bench::open(wing, at);
+        let it = bench.create(at, 3 * PAGE);
+        assert_eq!(bench.resident(wing, at, &[it]), Residency::Pending(1));
+        bench.fill(at, it, 3 * PAGE, 0x5a);
+        wing.host.quiet(at);
+        assert_eq!(gpu.read(Handle(it), 0..3 * PAGE), Some(vec![0x5a; 3 * 4096]));
+        bench.evict(wing, &[it]);
+        wing.host.quiet(at);
+        assert_eq!(gpu.read(Handle(it), 0..1), None, "it is not there any more");
+        bench.resident(wing, at, &[it]);
+        assert_eq!(gpu.read(Handle(it), 0..3 * PAGE), Some(vec![0x5a; 3 * 4096]));
+        let list = vec![it];
+        let destroy = Destroy { device: bench.device, list, ..Destroy::default() };
+        bench.client.destroy(at, &destroy).unwrap();
+        bench.close(at);
+    });
+}
+
+/// A small memory, four times as much in allocations, each filled with its own number, in and
+/// out by turns: every byte is right at the end.
+#[test]
+fn four_times_the_memory_goes_round() {
+    let plan = MemoryPlan {
+        visible: 64 * PAGE,
+        local: 64 * PAGE,
+        aperture: 32 * PAGE,
+        paging_buffer: 512,
+        ..MemoryPlan::default()
+    };
+    let events = told(plan, |wing, at, gpu| {
+        let bench = Bench::open(wing, at);
+        let all: Vec<u32> = (0..160).map(|it| bench.create(at, (1 + it % 5) * PAGE)).collect();
+        let bytes = |it: usize| (1 + it as u64 % 5) * PAGE;
+        let value = |it: usize| u8::try_from(it % 251).unwrap() + 1;
+        for (place, it) in all.iter().enumerate() {
+            bench.resident(wing, at, &[*it]);
+            bench.fill(at, *it, bytes(place), value(place));
+            bench.evict_lazily(wing, &[*it]);
+        }
+        wing.host.quiet(at);
+        for (place, it) in all.iter().enumerate().rev() {
+            bench.resident(wing, at, &[*it]);
+            let read = gpu.read(Handle(*it), 0..bytes(place)).unwrap();
+            let right = read.iter().all(|it| *it == value(place));
+            assert!(right && !read.is_empty(), "allocation {place}");
+            bench.evict_lazily(wing, &[*it]);
+        }
+        bench.close(at);
+    });
+    let moved = events.iter().filter(|it| matches!(it.what, What::MemoryEvicted { .. })).count();
+    assert!(moved > 100, "{moved} were moved out");
+}
+
+/// A shared allocation is locked by the device that created it, and by no other.
+#[test]
+fn only_its_creator_locks_a_shared_allocation() {
+    told(MemoryPlan::default(), |wing, at, _| {
+        let (maker, opener) = (Bench::open(wing, at), Bench::open(wing, at));
+        let create = Create::on(maker.device, vec![format::describe(PAGE)]).with_resource();
+        let flags = create.flags | abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS::CreateShared;
+        let made = maker.client.create(at, &Create { flags, ..create }).unwrap();
+        let opened = opener.client.open_resource(at, opener.device, made.global).unwrap();
+        let mut lock = |bench: &Bench, view: u32| {
+            let (device, view) = (Handle(bench.device), Handle(view));
+            let order = LockOrder { device, view, ..LockOrder::default() };
+            wing.kernel.lock(at, bench.client.session().process(), &order)
+        };
+        let view = opened.allocations[0];
+        assert!(matches!(lock(&opener, view), Err(Refused::NotCreator(_))));
+        assert!(lock(&maker, made.allocations[0]).is_ok());
+        let (process, device) = (maker.client.session().process(), Handle(maker.device));
+        wing.kernel.unlock(process, device, &[Handle(made.allocations[0])]).unwrap();
+        for (bench, resource) in [(&opener, opened.resource), (&maker, made.resource)] {
+            let destroy = Destroy { device: bench.device, resource, ..Destroy::default() };
+            bench.client.destroy(at, &destroy).unwrap();
+            bench.close(at);
+        }
+    });
+}
+
+/// What one of several clients does over and over: more than the memory holds, in every way.
+fn thrash(wing: &Wing, at: &mut Passive, bench: &Bench) {
+    let (kernel, process) = (&wing.kernel, bench.client.session().process());
+    let device = Handle(bench.device);
+    let all: Vec<u32> = (0..12).map(|it| bench.create(at, (1 + it % 4) * PAGE)).collect();
+    for turn in 0..3 {
+        for (place, it) in all.iter().enumerate() {
+            let list = vec![Handle(*it)];
+            let order = ResidentOrder {
+                queue: bench.queue,
+                list: list.clone(),
+                ..ResidentOrder::default()
+            };
+            match kernel.make_resident(process, &order) {
+                Ok(Residency::Pending(value)) => {
+                    kernel.wait_queue(at, process, bench.fence, value).unwrap();
+                }
+                Ok(Residency::Resident) => (),
+                Err(Refused::NoRoom { .. }) => continue,
+                Err(why) => panic!("{why:?}"),
+            }
+            bench.fill(at, *it, PAGE, 1);
+            if (place + turn) % 3 == 0 {
+                kernel.offer(process, device, &list, 1).unwrap();
+                let reclaimed = kernel.reclaim(process, None, Some(bench.queue), &list).unwrap();
+                assert_eq!(reclaimed.discarded.len(), 1);
+            }
+            if (place + turn) % 4 == 0 {
+                let view = Handle(*it);
+                let order = LockOrder { device, view, waits: true, ..LockOrder::default() };
+                if kernel.lock(at, process, &order).is_ok() {
+                    kernel.unlock(process, device, &list).unwrap();
+                }
+            }
+            let (lazily, clean) = (place % 2 == 0, false);
+            kernel.evict(process, &EvictOrder { device, list, lazily, clean }).unwrap();
+        }
+    }
+    bench.close(at);
+}
+
+/// Several clients at once, in many orders, and no rule is broken.
+#[test]
+fn several_clients_share_little_memory() {
+    let plan = MemoryPlan {
+        visible: 8 * PAGE,
+        local: 8 * PAGE,
+        aperture: 8 * PAGE,
+        paging_buffer: 128,
+        ..MemoryPlan::default()
+    };
+    let orders = (1..=6).map(windtunnel::On::Stepped).chain([windtunnel::On::Free]);
+    for on in orders {
+        let events = run(
+            on,
+            |log| plug(log, plan).0,
+            |wing, at| {
+                let ends = ["client 1", "client 2", "client 3"].map(|name| {
+                    let (kernel, adapter) = (wing.kernel.clone(), wing.adapter);
+                    let host = wing.host.clone();
+                    wing.host.spawn(name, move |at| {
+                        let wing = Wing { kernel, adapter, host };
+                        let bench = Bench::open(&wing, at);
+                        thrash(&wing, at, &bench);
+                    })
+                });
+                for end in &ends {
+                    wing.host.park(at, end, None);
+                }
+            },
+        );
+        let verifier = verified(&events);
+        assert!(verifier.findings().is_empty(), "{on:?}: {:#?}", verifier.findings());
+        let evicted = |it: &&Event| matches!(it.what, What::MemoryEvicted { .. });
+        assert!(events.iter().filter(evicted).count() > 10, "{on:?}");
+    }
+}
+
+/// What a client said of one time on the list says nothing of the next.
+#[test]
+fn not_written_to_counts_for_one_time_on_the_list() {
+    told(MemoryPlan::default(), |wing, at, gpu| {
+        let bench = Bench::open(wing, at);
+        let it = bench.create(at, 2 * PAGE);
+        bench.resident(wing, at, &[it]);
+        bench.fill(at, it, 2 * PAGE, 1);
+        wing.host.quiet(at);
+        bench.evict(wing, &[it]);
+        // It comes back, stays, and is said not to be written to.
+        bench.resident(wing, at, &[it]);
+        let list = vec![Handle(it)];
+        let device = Handle(bench.device);
+        let order = EvictOrder { device, list, lazily: true, clean: true };
+        wing.kernel.evict(bench.client.session().process(), &order).unwrap();
+        // Then it is listed again, and written to.
+        bench.resident(wing, at, &[it]);
+        bench.fill(at, it, 2 * PAGE, 2);
+        wing.host.quiet(at);
+        bench.evict(wing, &[it]);
+        wing.host.quiet(at);
+        bench.resident(wing, at, &[it]);
+        assert_eq!(gpu.read(Handle(it), 0..2 * PAGE), Some(vec![2; 2 * 4096]));
+        bench.close(at);
+    });
+}
+
+/// Out while it is still coming in: the bytes of the last move are right, and nobody is blamed.
+#[test]
+fn what_leaves_before_it_has_arrived_keeps_its_bytes() {
+    for seed in 0..20 {
+        let ram = nt::Ram::new(1 << 30).unwrap();
+        let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
+        let gpu = miniport.clone();
+        let plug = |log: &Arc<Log>| Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) };
+        let events = run(seed, plug, |wing, at| {
+            wing.kernel.watch_bytes(verify::Oracle::new(wing.kernel.log().clone()));
+            let bench = Bench::open(wing, at);
+            let it = bench.create(at, 4 * PAGE);
+            bench.resident(wing, at, &[it]);
+            bench.fill(at, it, 4 * PAGE, 9);
+            wing.host.quiet(at);
+            for _ in 0..3 {
+                bench.evict(wing, &[it]);
+                let list = vec![Handle(it)];
+                let order = ResidentOrder { queue: bench.queue, list, ..ResidentOrder::default() };
+                wing.kernel.make_resident(bench.client.session().process(), &order).unwrap();
+            }
+            wing.host.quiet(at);
+            assert_eq!(gpu.read(Handle(it), 0..4 * PAGE), Some(vec![9; 4 * 4096]));
+            bench.close(at);
+        });
+        let broken = events.iter().find(|it| matches!(it.what, What::RuleBroken { .. }));
+        assert!(broken.is_none(), "seed {seed}: {broken:?}");
+    }
+}

@@ -1,0 +1,492 @@
+//! Renamed allocations, byte by byte: every packet sees what was written for it, and whoever
+//! discards does not wait for it.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+
+use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as CreateFlags;
+use abi::status::{STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_INVALID_PARAMETER};
+use abi::ukm::{D3DDDI_ALLOCATIONINFO2_FLAGS as InfoFlags, D3DDDICB_LOCKFLAGS as LockFlags};
+use flight::{Crew, Event, Log, Passive, What};
+use harness::memory::pages_of_each;
+use harness::sight::{PAGE, peek, poke};
+use harness::{run, verified};
+use kernel::segment::Wants;
+use kernel::{Handle, Kernel, Plugged};
+use softgpu::format::{Command, describe_in, encode, listed, only_in};
+use softgpu::{APERTURE, LOCAL, MemoryPlan, SoftGpu, VISIBLE};
+use std::sync::Arc;
+use thunk::{Client, Create, Destroy, Listed, ListedContext, Names, SyncObject};
+use windtunnel::On;
+
+const UNNAMED: u32 = LockFlags::NoExistingReference;
+
+/// Little memory: five allocations of four pages.
+const SMALL: MemoryPlan = pages_of_each(20);
+
+/// In every order, threads side by side and memory short included.
+fn orders() -> impl Iterator<Item = (On, MemoryPlan)> {
+    let stepped = (1..=6).map(|it| (On::Stepped(it), SMALL));
+    let pressed = (1..=6).map(|it| (On::Pressed(it), MemoryPlan::default()));
+    stepped.chain(pressed).chain([(On::Free, SMALL); 3])
+}
+
+/// Every place where an allocation can be that a client fills.
+fn homes() -> [Wants; 3] {
+    [only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE]), only_in(&[LOCAL, APERTURE])]
+}
+
+/// A client of a driver of WDDM 1.x, with a device and a context with lists.
+struct Studio {
+    kernel: Arc<Kernel>,
+    host: Arc<dyn Crew>,
+    client: Client,
+    device: u32,
+    context: ListedContext,
+}
+
+impl Studio {
+    fn create(&self, at: &mut Passive, pages: u64, wants: &Wants) -> u32 {
+        let private = vec![describe_in(pages * PAGE, PAGE, wants)];
+        self.client.create(at, &Create::on(self.device, private)).unwrap().allocations[0]
+    }
+
+    fn render(&mut self, at: &mut Passive, command: Command, list: &[u32]) {
+        let list = list.iter().map(|it| (*it, true)).collect();
+        let packet = Listed { commands: encode(&[command]), list, ..Listed::default() };
+        self.client.render(at, &mut self.context, &packet).unwrap();
+    }
+
+    /// Discards what an allocation has, fills it, and answers the name it has then.
+    fn refill(&self, at: &mut Passive, it: u32, value: u8) -> u32 {
+        let mut locked = self.client.lock_discard(at, self.device, it, 0);
+        if locked == Err(STATUS_GRAPHICS_ALLOCATION_BUSY) {
+            locked = self.client.lock_discard(at, self.device, it, UNNAMED);
+        }
+        let (name, address) = locked.unwrap();
+        assert!(poke(address, &[value; 64]));
+        self.unlock(at, name);
+        name
+    }
+
+    fn unlock(&self, at: &mut Passive, it: u32) {
+        self.client.unlock(at, self.device, &[it]).unwrap();
+    }
+
+    /// What the CPU sees of it.
+    fn seen(&self, at: &mut Passive, it: u32, bytes: usize) -> Vec<u8> {
+        let address = self.client.lock(at, self.device, it, LockFlags::LockEntire, &[]).unwrap();
+        let seen = peek(address, bytes).unwrap();
+        self.unlock(at, it);
+        seen
+    }
+
+    fn destroy(&self, at: &mut Passive, list: &[u32]) {
+        let list = Destroy { device: self.device, list: list.to_vec(), ..Destroy::default() };
+        self.client.destroy(at, &list).unwrap();
+    }
+
+    /// Has the GPU stand still, until this fence is signalled.
+    fn stall(&self, at: &mut Passive) -> u32 {
+        let fence = self.client.create_sync(at, self.device, SyncObject::Monitored(0), 0);
+        let fence = fence.unwrap().object;
+        self.client.wait_gpu(at, self.context.context, &[(fence, 1)]).unwrap();
+        fence
+    }
+
+    fn go_on(&self, at: &mut Passive, fence: u32) {
+        self.client.signal_cpu(at, self.device, &[(fence, 1)], 0).unwrap();
+        self.host.quiet(at);
+        self.client.destroy_sync(at, fence).unwrap();
+    }
+}
+
+fn copy(from: u32, to: u32, place: u64) -> Command {
+    let (from, to) = (Handle(from), Handle(to));
+    Command::Copy { from, from_offset: 0, to, to_offset: place * 64, length: 64 }
+}
+
+/// Tells a story of a client that may leave things behind: they end with its device.
+fn in_studio(
+    on: On,
+    plan: MemoryPlan,
+    story: impl FnOnce(&mut Studio, &mut Passive),
+) -> Vec<Event> {
+    with_ram(1 << 18, on, plan, story)
+}
+
+/// The same, in a machine of so many pages.
+fn with_ram(
+    pages: u64,
+    on: On,
+    plan: MemoryPlan,
+    story: impl FnOnce(&mut Studio, &mut Passive),
+) -> Vec<Event> {
+    let ram = nt::Ram::new(pages * PAGE).unwrap();
+    let (driver, machine) = SoftGpu::with_lists(ram.clone(), plan);
+    let plug = move |log: &Arc<Log>| Plugged {
+        miniport: driver,
+        machine,
+        pool: nt::Pool::new(log.clone()),
+    };
+    let events = run(on, plug, |wing, at| {
+        let client = Client::new(&wing.kernel);
+        let adapter = client.adapters(at).unwrap()[0];
+        let device = client.create_device(at, adapter).unwrap();
+        let context = client.create_listed_context(at, device, 0).unwrap();
+        let (kernel, host) = (wing.kernel.clone(), wing.host.clone());
+        let mut studio = Studio { kernel, host, client, device, context };
+        story(&mut studio, at);
+        wing.kernel.validate().unwrap();
+        let Studio { client, device, context, .. } = studio;
+        client.destroy_context(at, context.context).unwrap();
+        client.destroy_device(at, device).unwrap();
+        client.close_adapter(at, adapter).unwrap();
+        client.end(at);
+    });
+    assert_eq!(ram.taken(), 0, "{on:?}: pages of the machine's memory were left behind");
+    events
+}
+
+/// The same, of a client that breaks no rule.
+fn in_good_studio(
+    on: On,
+    plan: MemoryPlan,
+    story: impl FnOnce(&mut Studio, &mut Passive),
+) -> Vec<Event> {
+    let events = in_studio(on, plan, story);
+    assert_eq!(verified(&events).findings(), [], "{on:?}");
+    let broken = events.iter().find(|it| matches!(it.what, What::RuleBroken { .. }));
+    assert!(broken.is_none(), "{on:?}: {broken:?}");
+    events
+}
+
+fn made(events: &[Event]) -> usize {
+    events.iter().filter(|it| matches!(it.what, What::InstanceMade { .. })).count()
+}
+
+#[test]
+fn every_packet_sees_what_was_written_for_it() {
+    for (on, plan) in orders() {
+        for (home, wants) in homes().into_iter().enumerate() {
+            for instances in [0, 2, 3] {
+                let events = in_good_studio(on, plan, |studio, at| {
+                    let first = studio.create(at, 4, &Wants { instances, ..wants });
+                    let target = studio.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
+                    let mut newest = first;
+                    for turn in 0..16_u8 {
+                        newest = studio.refill(at, newest, turn + 1);
+                        studio.render(at, copy(first, target, turn.into()), &[newest, target]);
+                    }
+                    let seen = studio.seen(at, target, 16 * 64);
+                    let due: Vec<u8> = (1..=16).flat_map(|it| [it; 64]).collect();
+                    assert!(seen == due, "{on:?}, home {home}, {instances} instances");
+                    studio.destroy(at, &[newest, target]);
+                });
+                let most = if instances == 0 { 63 } else { instances as usize - 1 };
+                assert!((1..=most).contains(&made(&events)), "{on:?}, {}", made(&events));
+            }
+        }
+    }
+}
+
+#[test]
+fn whoever_discards_does_not_wait_while_there_may_be_more() {
+    for (on, plan) in orders() {
+        let events = in_good_studio(on, plan, |studio, at| {
+            let first = studio.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
+            let target = studio.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
+            let fence = studio.stall(at);
+            let mut names = vec![first];
+            for turn in 0..12_u8 {
+                let (name, address) = studio
+                    .client
+                    .lock_discard(at, studio.device, names[names.len() - 1], 0)
+                    .unwrap();
+                assert!(poke(address, &[turn + 1; 64]));
+                studio.unlock(at, name);
+                studio.render(at, copy(first, target, turn.into()), &[name, target]);
+                names.push(name);
+            }
+            studio.go_on(at, fence);
+            let due: Vec<u8> = (1..=12).flat_map(|it| [it; 64]).collect();
+            assert!(studio.seen(at, target, 12 * 64) == due, "{on:?}");
+            // Now all of them are idle: the one that was given first comes round.
+            let (name, _) = studio.client.lock_discard(at, studio.device, names[12], 0).unwrap();
+            assert!(names[..12].contains(&name), "{on:?}");
+            studio.unlock(at, name);
+        });
+        // The first was never used, so it was the second as well.
+        assert_eq!(made(&events), 11, "{on:?}");
+    }
+}
+
+#[test]
+fn one_that_commands_may_name_is_not_given_again() {
+    for (on, plan) in orders() {
+        in_good_studio(on, plan, |studio, at| {
+            let (client, device) = (studio.client.clone(), studio.device);
+            let wants = Wants { instances: 3, ..only_in(&[VISIBLE, APERTURE]) };
+            let first = studio.create(at, 1, &wants);
+            let (second, _) = client.lock_discard(at, device, first, 0).unwrap();
+            let (third, address) = client.lock_discard(at, device, second, 0).unwrap();
+            assert!(first != second && second != third && first != third);
+            assert!(poke(address, &[3; 64]));
+            // Nothing was submitted, so the client may have written commands for all of them.
+            let hurried = [0, LockFlags::DonotWait, LockFlags::DonotWait | LockFlags::IgnoreSync];
+            for flags in hurried {
+                let more = client.lock_discard(at, device, third, flags);
+                assert_eq!(more, Err(STATUS_GRAPHICS_ALLOCATION_BUSY), "{on:?}");
+            }
+            studio.unlock(at, second);
+            studio.unlock(at, third);
+            // It has not: the one it has is idle, and will do.
+            let again = client.lock_discard(at, device, third, UNNAMED).unwrap();
+            assert_eq!(again.0, third, "{on:?}");
+            studio.unlock(at, third);
+            // While a packet uses it, another is given.
+            let fence = studio.stall(at);
+            studio.render(at, copy(first, first, 2), &[third]);
+            let other = client.lock_discard(at, device, third, UNNAMED).unwrap();
+            assert!(other.0 != third, "{on:?}");
+            studio.unlock(at, other.0);
+            studio.go_on(at, fence);
+            assert_eq!(studio.seen(at, other.0, 1).len(), 1);
+            studio.destroy(at, &[other.0]);
+        });
+    }
+}
+
+#[test]
+fn where_there_can_be_one_only_it_waits_for_packets() {
+    for (on, plan) in orders() {
+        let events = in_good_studio(on, plan, |studio, at| {
+            let (client, device) = (studio.client.clone(), studio.device);
+            let one = Wants { instances: 1, ..only_in(&[VISIBLE, APERTURE]) };
+            let it = studio.create(at, 1, &one);
+            let target = studio.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
+            for turn in 0..6_u8 {
+                let hurried = client.lock_discard(at, device, it, 0);
+                assert_eq!(hurried, Err(STATUS_GRAPHICS_ALLOCATION_BUSY));
+                let flags = UNNAMED | LockFlags::DonotWait;
+                let (name, address) = client.lock_discard(at, device, it, flags).unwrap();
+                assert_eq!(name, it);
+                assert!(poke(address, &[turn + 1; 64]));
+                studio.unlock(at, it);
+                studio.render(at, copy(it, target, turn.into()), &[it, target]);
+            }
+            let due: Vec<u8> = (1..=6).flat_map(|it| [it; 64]).collect();
+            assert!(studio.seen(at, target, 6 * 64) == due, "{on:?}");
+        });
+        assert_eq!(made(&events), 0);
+    }
+}
+
+#[test]
+fn an_older_one_is_unlocked_and_nothing_else() {
+    for (on, plan) in orders() {
+        in_studio(on, plan, |studio, at| {
+            let (client, device) = (studio.client.clone(), studio.device);
+            let first = studio.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
+            let entire = LockFlags::LockEntire;
+            let before = client.lock(at, device, first, entire, &[]).unwrap();
+            let (newest, address) = client.lock_discard(at, device, first, 0).unwrap();
+            assert!(poke(before, &[1; 64]) && poke(address, &[2; 64]) && before != address);
+            assert_eq!(peek(before, 1), Some(vec![1]), "{on:?}");
+            let refused = Err(STATUS_INVALID_PARAMETER);
+            assert_eq!(client.lock(at, device, first, entire, &[]).map(drop), refused);
+            let destroy = |it| Destroy { device, list: vec![it], ..Destroy::default() };
+            assert_eq!(client.destroy(at, &destroy(first)), refused);
+            assert_eq!(client.offer(at, Names::of(device, &[first]), 1), refused);
+            studio.unlock(at, first);
+            assert_eq!(client.unlock(at, device, &[first]), refused, "it is not locked any more");
+            assert_eq!(client.unlock(at, device, &[newest, newest]), refused, "not twice");
+            studio.unlock(at, newest);
+            // What is offered is the newest.
+            client.offer(at, Names::of(device, &[newest]), 1).unwrap();
+            assert_eq!(client.lock_discard(at, device, newest, 0).map(drop), refused);
+            let thrown = client.reclaim(at, Names::of(device, &[newest])).unwrap()[0];
+            assert!(thrown || studio.seen(at, newest, 64) == [2; 64], "{on:?}");
+            client.destroy(at, &destroy(newest)).unwrap();
+            assert_eq!(client.destroy(at, &destroy(newest)), refused);
+        });
+    }
+}
+
+#[test]
+fn of_what_is_shared_a_primary_or_pinned_there_is_one() {
+    let (resource, shared) = (CreateFlags::CreateResource, CreateFlags::CreateShared);
+    let cases = [
+        (resource, 0, false),
+        (resource | shared, 0, false),
+        (0, InfoFlags::Primary, false),
+        (0, 0, true),
+    ];
+    for (on, plan) in orders() {
+        in_good_studio(on, plan, |studio, at| {
+            let (client, device) = (studio.client.clone(), studio.device);
+            for (flags, info, pinned) in cases {
+                let mut wants = only_in(&[VISIBLE, APERTURE]);
+                wants.flags.pinned = pinned;
+                let private = vec![describe_in(PAGE, PAGE, &wants)];
+                let allocation_flags = vec![info];
+                let create = Create { flags, allocation_flags, ..Create::on(device, private) };
+                let made = client.create(at, &create).unwrap();
+                let it = made.allocations[0];
+                let (name, _) = client.lock_discard(at, device, it, 0).unwrap();
+                assert_eq!(name == it, flags != resource || pinned, "{on:?}, {flags}, {info}");
+                studio.unlock(at, name);
+                let list = if made.resource == 0 { vec![it] } else { Vec::new() };
+                let all = Destroy { device, resource: made.resource, list, ..Destroy::default() };
+                client.destroy(at, &all).unwrap();
+            }
+        });
+    }
+}
+
+/// The machine has pages for three instances, and a few more for buffers.
+#[test]
+fn where_memory_is_short_it_waits_and_makes_no_more() {
+    let plan = MemoryPlan { aperture: 80 * PAGE, ..SMALL };
+    for on in (1..=6).map(On::Stepped).chain([On::Free; 3]) {
+        let events = with_ram(40 + 3 * 64 + 40, on, plan, |studio, at| {
+            let first = studio.create(at, 64, &only_in(&[APERTURE]));
+            let target = studio.create(at, 1, &only_in(&[VISIBLE]));
+            let fence = studio.stall(at);
+            let (client, device, host) =
+                (studio.client.clone(), studio.device, studio.host.clone());
+            let signals = studio.host.spawn("signals", move |at| {
+                host.quiet(at); // Its client waits: now it may go on.
+                client.signal_cpu(at, device, &[(fence, 1)], 0).unwrap();
+            });
+            let mut newest = first;
+            for turn in 0..8_u8 {
+                newest = studio.refill(at, newest, turn + 1);
+                studio.render(at, copy(first, target, turn.into()), &[newest, target]);
+            }
+            studio.host.park(at, &signals, None);
+            let due: Vec<u8> = (1..=8).flat_map(|it| [it; 64]).collect();
+            assert!(studio.seen(at, target, 8 * 64) == due, "{on:?}");
+            studio.destroy(at, &[newest, target]);
+            studio.client.destroy_sync(at, fence).unwrap();
+        });
+        assert_eq!(verified(&events).findings(), [], "{on:?}");
+        // One more was made for which there was no memory.
+        assert_eq!(made(&events), 3, "{on:?}");
+    }
+}
+
+#[test]
+fn all_instances_end_with_the_allocation_whoever_uses_them() {
+    for (on, plan) in orders() {
+        for end in 0..3 {
+            in_studio(on, plan, |studio, at| {
+                let wants = only_in(&[VISIBLE, APERTURE]);
+                let (first, target) = (studio.create(at, 4, &wants), studio.create(at, 1, &wants));
+                let mut newest = first;
+                for turn in 0..4 {
+                    newest = studio.refill(at, newest, turn);
+                    studio.render(at, copy(first, target, turn.into()), &[newest, target]);
+                }
+                // One is locked, and one of the older ones is.
+                let flags = LockFlags::LockEntire;
+                studio.client.lock(at, studio.device, newest, flags, &[]).unwrap();
+                let last = studio.client.lock_discard(at, studio.device, newest, 0).unwrap();
+                if end > 0 {
+                    let (device, assume_not_in_use) = (studio.device, end > 1);
+                    let list = vec![target, last.0];
+                    let destroy = Destroy { device, list, assume_not_in_use, ..Destroy::default() };
+                    studio.client.destroy(at, &destroy).unwrap();
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn threads_fill_their_own() {
+    for (on, plan) in orders() {
+        in_good_studio(on, plan, |studio, at| {
+            let (client, device) = (studio.client.clone(), studio.device);
+            let all = ["one", "two", "three"].map(|name| {
+                let (kernel, host) = (studio.kernel.clone(), studio.host.clone());
+                let client = client.clone();
+                studio.host.spawn(name, move |at| {
+                    let context = client.create_listed_context(at, device, 0).unwrap();
+                    let wants = Wants { instances: 3, ..only_in(&[VISIBLE, APERTURE]) };
+                    let private = vec![describe_in(PAGE, PAGE, &wants); 2];
+                    let made = client.create(at, &Create::on(device, private)).unwrap();
+                    let (first, target) = (made.allocations[0], made.allocations[1]);
+                    let mut studio = Studio { kernel, host, client, device, context };
+                    let mut newest = first;
+                    for turn in 0..8_u8 {
+                        newest = studio.refill(at, newest, turn + 1);
+                        studio.render(at, copy(first, target, turn.into()), &[newest, target]);
+                    }
+                    let due: Vec<u8> = (1..=8).flat_map(|it| [it; 64]).collect();
+                    assert!(studio.seen(at, target, 8 * 64) == due, "{on:?}");
+                    studio.destroy(at, &[newest, target]);
+                    studio.client.destroy_context(at, studio.context.context).unwrap();
+                    studio.kernel.validate().unwrap();
+                })
+            });
+            for ended in all {
+                studio.host.park(at, &ended, None);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_lock_that_waits_finds_its_allocation_gone() {
+    for (on, plan) in orders() {
+        in_studio(on, plan, |studio, at| {
+            let (client, device) = (studio.client.clone(), studio.device);
+            let one = Wants { instances: 1, ..only_in(&[VISIBLE, APERTURE]) };
+            let it = studio.create(at, 1, &one);
+            let fence = studio.stall(at);
+            studio.render(at, copy(it, it, 2), &[it]);
+            let waits = client.clone();
+            let ended = studio.host.spawn("waits", move |at| {
+                let locked = waits.lock_discard(at, device, it, UNNAMED);
+                assert_eq!(locked, Err(STATUS_INVALID_PARAMETER), "{on:?}");
+            });
+            studio.host.quiet(at);
+            let list = Destroy { device, list: vec![it], ..Destroy::default() };
+            client.destroy(at, &list).unwrap();
+            studio.go_on(at, fence);
+            studio.host.park(at, &ended, None);
+        });
+    }
+}
+
+/// Commands name instances by their places in the packet's list: an older one, then a newer one.
+#[test]
+fn one_packet_uses_two_instances() {
+    for (on, plan) in orders() {
+        in_good_studio(on, plan, |studio, at| {
+            let wants = only_in(&[VISIBLE, APERTURE]);
+            let (mut older, target) = (studio.create(at, 1, &wants), studio.create(at, 1, &wants));
+            for turn in 0..6_u64 {
+                // Its commands are not submitted when it needs it again.
+                let value = u8::try_from(2 * turn).unwrap();
+                let one = studio.refill(at, older, value + 1);
+                let two = studio.refill(at, one, value + 2);
+                let part = |place, to| {
+                    let (from, to_offset) = (listed(place), 64 * (2 * turn + to));
+                    Command::Copy { from, from_offset: 0, to: listed(2), to_offset, length: 64 }
+                };
+                let packet = Listed {
+                    commands: encode(&[part(0, 0), part(1, 1)]),
+                    list: vec![(one, false), (two, false), (target, true)],
+                    patches: vec![(0, 8), (1, 8)],
+                    ..Listed::default()
+                };
+                studio.client.render(at, &mut studio.context, &packet).unwrap();
+                older = two;
+            }
+            let due: Vec<u8> = (1..=12).flat_map(|it| [it; 64]).collect();
+            assert!(studio.seen(at, target, 12 * 64) == due, "{on:?}");
+            studio.destroy(at, &[older, target]);
+        });
+    }
+}

@@ -1,0 +1,578 @@
+//! What engines save contexts into: made inside the calls that make contexts, saved into, moved,
+//! freed at any moment, and kept as long as an engine can reach it.
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
+
+use flight::{Event, Kind, Passive, RuleId, Subject, What};
+use harness::memory::pages_of_each;
+use harness::{Keeper, When, Wing, flown, good_scenarios, run, verified};
+use kernel::miniport::Refusal;
+use kernel::{Handle, Residency, ResidentOrder};
+use softgpu::format::{self, Command};
+use softgpu::{MemoryPlan, Registers, SAVED_AT};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use thunk::{Client, Create};
+use windtunnel::{On, Outcome};
+
+const PAGE: u64 = 4096;
+/// The word of allocations that the tests make beside the driver.
+const WORD: usize = 0x5a5a_0000;
+
+/// So little that some areas and an allocation fill it.
+const SMALL: MemoryPlan = pages_of_each(2);
+
+struct Desk {
+    client: Client,
+    adapter: u32,
+    device: u32,
+    keeper: Arc<Keeper>,
+}
+
+impl Desk {
+    fn open(wing: &Wing, at: &mut Passive, keeper: &Arc<Keeper>) -> Self {
+        let client = Client::new(&wing.kernel);
+        let adapter = client.adapters(at).unwrap()[0];
+        let device = client.create_device(at, adapter).unwrap();
+        Self { client, adapter, device, keeper: keeper.clone() }
+    }
+
+    fn context(&self, at: &mut Passive, node: u32) -> u32 {
+        self.client.create_context(at, self.device, node).unwrap()
+    }
+
+    /// A packet of no commands.
+    fn packet(&self, at: &mut Passive, context: u32) {
+        self.client.submit(at, context, &format::encode(&[])).unwrap();
+    }
+
+    /// Makes new allocations resident until no page is free.
+    fn press(&self, wing: &Wing, at: &mut Passive, pages: usize) {
+        let process = self.client.session().process();
+        let queue = wing.kernel.create_queue(process, Handle(self.device), 0).unwrap();
+        for _ in 0..pages {
+            let create = Create::on(self.device, vec![format::describe(PAGE)]);
+            let list = self.client.create(at, &create).unwrap().allocations;
+            let list = list.iter().map(|it| Handle(*it)).collect();
+            let order = ResidentOrder { queue: queue.queue, list, ..ResidentOrder::default() };
+            if let Ok(Residency::Pending(value)) = wing.kernel.make_resident(process, &order) {
+                wing.kernel.wait_queue(at, process, queue.fence, value).unwrap();
+            }
+        }
+    }
+
+    fn close(&self, at: &mut Passive, contexts: &[u32]) {
+        for context in contexts {
+            self.client.destroy_context(at, *context).unwrap();
+        }
+        self.client.destroy_device(at, self.device).unwrap();
+        self.client.close_adapter(at, self.adapter).unwrap();
+        self.client.end(at);
+    }
+
+    /// How many packets the engines saved of each context with an area.
+    fn packets(&self) -> Vec<Option<u64>> {
+        self.keeper.driver.saved().into_iter().map(|it| it.map(|it| it.packets)).collect()
+    }
+}
+
+/// Flies a keeper through a story. The hardware never faults.
+fn told(
+    seed: u64,
+    plan: MemoryPlan,
+    story: impl FnOnce(&Wing, &mut Passive, &Arc<Keeper>),
+) -> Vec<Event> {
+    let keeper = Keeper::new(plan);
+    let events = run(seed, |log| keeper.plug(log), |wing, at| story(wing, at, &keeper));
+    assert_eq!(keeper.hardware.faults(), 0);
+    events
+}
+
+/// The same, and no rule is broken.
+fn kept(
+    seed: u64,
+    plan: MemoryPlan,
+    story: impl FnOnce(&Wing, &mut Passive, &Arc<Keeper>),
+) -> Vec<Event> {
+    let events = told(seed, plan, story);
+    let findings = verified(&events);
+    assert!(findings.findings().is_empty(), "{:?}", findings.findings());
+    assert_eq!(broken(&events), []);
+    events
+}
+
+/// The rules that were broken, and by whom.
+fn broken(events: &[Event]) -> Vec<(RuleId, Subject)> {
+    let broken = |it: &Event| match it.what {
+        What::RuleBroken { rule, .. } => Some((rule, it.subject)),
+        _ => None,
+    };
+    events.iter().filter_map(broken).collect()
+}
+
+fn place(events: &[Event], what: impl Fn(&Event) -> bool) -> usize {
+    events.iter().position(what).expect("it is among the events")
+}
+
+fn is(number: u32, name: &'static str) -> impl Fn(&Event) -> bool {
+    move |it| it.subject == Kind::Saved.nr(number) && it.what.name() == name
+}
+
+fn built(operation: &'static str, number: u32) -> impl Fn(&Event) -> bool {
+    move |it| {
+        let of = Kind::Saved.nr(number);
+        matches!(&it.what, What::PagingBuilt { operation: o, of: f, .. } if *o == operation && *f == of)
+    }
+}
+
+#[test]
+fn an_area_is_initialised_before_the_first_packet_and_saved_into_at_a_switch() {
+    let events = kept(1, MemoryPlan::default(), |wing, at, keeper| {
+        let desk = Desk::open(wing, at, keeper);
+        let (a, b) = (desk.context(at, 0), desk.context(at, 0));
+        assert_eq!(desk.packets(), [None, None], "nothing is there yet");
+        desk.packet(at, a);
+        desk.packet(at, a);
+        wing.host.quiet(at);
+        assert_eq!(desk.packets(), [Some(0), None], "initialised, and still in the engine");
+        desk.packet(at, b);
+        wing.host.quiet(at);
+        let first = Registers { packets: 2, commands: 0, fence: 2 };
+        assert_eq!(desk.keeper.driver.saved(), [Some(first), Some(Registers::default())]);
+        desk.packet(at, a);
+        wing.host.quiet(at);
+        assert_eq!(desk.packets(), [Some(2), Some(1)]);
+        desk.close(at, &[a, b]);
+    });
+    let created = place(&events, is(1, "context-allocation.created"));
+    let entered = place(
+        &events,
+        |it| matches!(&it.what, What::DdiCall { name, .. } if *name == "DxgkDdiCreateContext"),
+    );
+    let left = place(&events, |it| it.what.name() == "context.created");
+    assert!(entered < created && created < left, "inside the call that makes its context");
+    let done = place(
+        &events,
+        |it| matches!(&it.what, What::PagingDone { operation, of, .. } if *operation == "init-context" && *of == Kind::Saved.nr(1)),
+    );
+    let given = place(&events, |it| it.what.name() == "packet.submitted");
+    assert!(done < given, "initialised before the first packet");
+}
+
+#[test]
+fn what_was_saved_survives_an_eviction() {
+    let events = kept(1, SMALL, |wing, at, keeper| {
+        let desk = Desk::open(wing, at, keeper);
+        let (a, b) = (desk.context(at, 0), desk.context(at, 0));
+        for context in [a, a, a, b] {
+            desk.packet(at, context);
+        }
+        wing.host.quiet(at);
+        assert_eq!(desk.packets(), [Some(3), Some(0)]);
+        desk.press(wing, at, 6);
+        wing.host.quiet(at);
+        assert_eq!(desk.packets(), [None, Some(0)], "the one at rest had to go");
+        desk.close(at, &[]);
+        let desk = Desk::open(wing, at, keeper);
+        let c = desk.context(at, 0);
+        desk.close(at, &[c]);
+    });
+    assert!(events.iter().any(is(1, "memory.evicted")));
+    assert!(!events.iter().any(is(2, "memory.evicted")), "it is current");
+}
+
+#[test]
+fn an_evicted_area_comes_back_with_its_bytes() {
+    let events = kept(1, SMALL, |wing, at, keeper| {
+        let desk = Desk::open(wing, at, keeper);
+        // More than there are pages: whoever runs pushes others out.
+        let all: Vec<u32> = (0..9).map(|_| desk.context(at, 0)).collect();
+        for round in 1..=3 {
+            for context in &all {
+                desk.packet(at, *context);
+                wing.host.quiet(at);
+            }
+            let there = desk.packets().into_iter().flatten().max();
+            assert_eq!(there, Some(round));
+        }
+        for (number, context) in all.iter().enumerate() {
+            desk.packet(at, *context);
+            wing.host.quiet(at);
+            // What the engine loaded is still in the area: it saves when the next one comes.
+            assert_eq!(desk.packets()[number], Some(3), "context {number}");
+        }
+        desk.close(at, &all);
+    });
+    let moved = events.iter().filter(|it| it.what.name() == "memory.evicted").count();
+    assert!(moved >= 20, "{moved} were moved out");
+}
+
+/// The driver frees an area while a packet of its context flies: from a thread of its own.
+#[test]
+fn a_freed_area_is_kept_until_the_switch_has_passed() {
+    let events = kept(1, MemoryPlan::default(), |wing, at, keeper| {
+        let desk = Desk::open(wing, at, keeper);
+        let a = desk.context(at, 0);
+        desk.packet(at, a);
+        keeper.driver.change_areas(at, false).unwrap();
+        wing.host.quiet(at);
+        assert_eq!(desk.packets(), [], "it has none any more");
+        desk.packet(at, a);
+        wing.host.quiet(at);
+        desk.close(at, &[a]);
+    });
+    let address = events.iter().find_map(|it| match it.what {
+        What::MemoryPlaced { address, .. } if it.subject == Kind::Saved.nr(1) => Some(address),
+        _ => None,
+    });
+    assert!(address.is_some());
+    let freed = place(&events, is(1, "context-allocation.freed"));
+    let done = place(&events, |it| it.what.name() == "packet.done");
+    let asked = place(&events, |it| matches!(it.what, What::PagingSubmitted { switch: true, .. }));
+    let switched = place(&events, |it| matches!(it.what, What::NodeSwitched { to: None }));
+    let gone = place(&events, is(1, "context-allocation.gone"));
+    assert!(freed < done && done < asked && asked < switched && switched < gone);
+}
+
+/// The engine saves into memory whose name is gone: the bytes are there to be read.
+#[test]
+fn an_engine_saves_into_an_area_that_was_freed_under_it() {
+    let mut at_address = None;
+    kept(1, MemoryPlan::default(), |wing, at, keeper| {
+        let desk = Desk::open(wing, at, keeper);
+        let a = desk.context(at, 0);
+        desk.packet(at, a);
+        wing.host.quiet(at);
+        let area = desk.keeper.driver.area_addresses()[0].unwrap();
+        keeper.driver.change_areas(at, false).unwrap();
+        wing.host.quiet(at);
+        let mut bytes = [0; softgpu::REGISTERS_SIZE];
+        assert!(flight::Machine::peek(&*keeper.hardware, area + SAVED_AT, &mut bytes));
+        at_address = Registers::decode(&bytes);
+        desk.close(at, &[a]);
+    });
+    assert_eq!(at_address.map(|it| it.packets), Some(1));
+}
+
+#[test]
+fn one_that_is_made_anew_while_its_context_runs_is_saved_into() {
+    for seed in 1..20 {
+        kept(seed, MemoryPlan::default(), |wing, at, keeper| {
+            let desk = Desk::open(wing, at, keeper);
+            let (a, b) = (desk.context(at, 0), desk.context(at, 0));
+            desk.packet(at, a);
+            keeper.driver.change_areas(at, true).unwrap();
+            desk.packet(at, a);
+            wing.host.quiet(at);
+            desk.packet(at, b);
+            wing.host.quiet(at);
+            let saved = desk.packets();
+            assert!(saved[0].is_some_and(|it| (1..=2).contains(&it)), "{saved:?}");
+            desk.close(at, &[a, b]);
+        });
+    }
+}
+
+#[test]
+fn what_a_driver_freed_it_does_not_hear_of_again() {
+    let heard = kept_words(|wing, at, keeper, desk| {
+        let name = keeper.share(at, WORD).unwrap();
+        let a = desk.context(at, 0);
+        desk.packet(at, a);
+        wing.host.quiet(at);
+        let before = keeper.heard().len();
+        keeper.services().destroy_context_memory(at, name).unwrap();
+        desk.packet(at, a);
+        wing.host.quiet(at);
+        desk.close(at, &[a]);
+        before
+    });
+    assert!(!heard.contains(&WORD));
+}
+
+/// The words a driver heard after so many operations.
+fn kept_words(story: impl FnOnce(&Wing, &mut Passive, &Arc<Keeper>, &Desk) -> usize) -> Vec<usize> {
+    let mut heard = Vec::new();
+    let aperture = MemoryPlan { visible: PAGE, local: PAGE, ..MemoryPlan::default() };
+    kept(1, aperture, |wing, at, keeper| {
+        let desk = Desk::open(wing, at, keeper);
+        let before = story(wing, at, keeper, &desk);
+        heard = keeper.heard().split_off(before).into_iter().map(|it| it.1).collect();
+    });
+    heard
+}
+
+#[test]
+fn a_shared_one_is_there_for_every_context_of_its_device() {
+    let events = kept(1, SMALL, |wing, at, keeper| {
+        let slot = Arc::new(AtomicUsize::new(0));
+        let name = slot.clone();
+        keeper.on(When::DeviceMade, move |keeper, at| {
+            name.store(keeper.share(at, WORD)?, SeqCst);
+            Ok(())
+        });
+        let name = slot.clone();
+        keeper.on(When::DeviceEnds, move |keeper, at| {
+            keeper.services().destroy_context_memory(at, name.load(SeqCst))
+        });
+        let desk = Desk::open(wing, at, keeper);
+        let (a, b) = (desk.context(at, 0), desk.context(at, 1));
+        desk.packet(at, a);
+        desk.packet(at, b);
+        wing.host.quiet(at);
+        desk.press(wing, at, 5);
+        assert!(keeper.services().map_context_memory(at, slot.load(SeqCst), 0, 1).is_some());
+        desk.close(at, &[a, b]);
+    });
+    let first = place(&events, built("init-context", 1));
+    assert!(first < place(&events, |it| it.what.name() == "packet.submitted"));
+    let freed = place(&events, is(1, "context-allocation.freed"));
+    let moved = events.iter().take(freed).any(is(1, "memory.evicted"));
+    assert!(!moved, "both nodes have its device current");
+}
+
+/// Rounds of packets of many contexts on two nodes, in a memory that holds half of them.
+#[test]
+fn registers_are_right_after_many_switches() {
+    for seed in 1..6 {
+        let plan = MemoryPlan { visible: 3 * PAGE, local: 3 * PAGE, aperture: PAGE, ..SMALL };
+        let events = kept(seed, plan, |wing, at, keeper| {
+            let desk = Desk::open(wing, at, keeper);
+            let all: Vec<u32> = (0..10).map(|it| desk.context(at, it % 2)).collect();
+            let (mut done, mut dice) = ([0; 10], seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            for _ in 0..150 {
+                dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let (one, count) =
+                    (usize::try_from(dice >> 33).unwrap() % 10, 1 + (dice >> 20) % 3);
+                for _ in 0..count {
+                    desk.packet(at, all[one]);
+                    done[one] += 1;
+                }
+                if dice >> 40 & 1 == 0 {
+                    wing.host.quiet(at);
+                }
+            }
+            wing.host.quiet(at);
+            // One after the other becomes current and saves when the one before it does.
+            for (number, context) in all.iter().enumerate() {
+                desk.packet(at, *context);
+                wing.host.quiet(at);
+                assert_eq!(desk.packets()[number].map(|it| it <= done[number]), Some(true));
+                done[number] += 1;
+            }
+            let after: Vec<u32> = (0..2).map(|it| desk.context(at, it)).collect();
+            for (number, context) in all.iter().enumerate() {
+                desk.packet(at, *context);
+                done[number] += 1;
+                desk.packet(at, after[number % 2]);
+                wing.host.quiet(at);
+                assert_eq!(desk.packets()[number], Some(done[number]), "context {number}");
+            }
+            desk.close(at, &all);
+        });
+        let moved = events.iter().filter(|it| it.what.name() == "memory.evicted").count();
+        assert!(moved > 10, "{moved} were moved out");
+    }
+}
+
+#[test]
+fn what_a_refused_create_left_behind_is_named_and_reclaimed() {
+    let events = told(1, MemoryPlan::default(), |wing, at, keeper| {
+        let desk = Desk::open(wing, at, keeper);
+        keeper.on(When::ContextMade, |keeper, at| {
+            let context = keeper.context(0);
+            let order = kernel::operation::ContextMemoryOrder { context, ..keeper.order(WORD) };
+            keeper.services().create_context_memory(at, &order)?;
+            Err(Refusal::NoMemory)
+        });
+        assert!(desk.client.create_context(at, desk.device, 0).is_err());
+        desk.close(at, &[]);
+    });
+    assert_eq!(broken(&events), [(RuleId::CB_CTXALLOC_013, Kind::Context.nr(1))]);
+    let freed = place(&events, |it| matches!(it.what, What::SavedFreed { forgotten: true }));
+    assert!(freed < place(&events, is(1, "context-allocation.gone")));
+}
+
+#[test]
+fn what_a_driver_forgets_is_named_at_its_owner() {
+    let events = told(1, MemoryPlan::default(), |wing, at, keeper| {
+        let desk = Desk::open(wing, at, keeper);
+        keeper.share(at, WORD).unwrap();
+        let a = desk.context(at, 0);
+        let context = keeper.context(0);
+        let order = kernel::operation::ContextMemoryOrder { context, ..keeper.order(WORD + 1) };
+        keeper.services().create_context_memory(at, &order).unwrap();
+        desk.packet(at, a);
+        wing.host.quiet(at);
+        desk.close(at, &[a]);
+    });
+    let owners = [Kind::Context.nr(1), Kind::Device.nr(1)];
+    assert_eq!(broken(&events), owners.map(|it| (RuleId::CB_CTXALLOC_013, it)));
+}
+
+#[test]
+fn an_adapter_goes_with_memory_that_was_freed_and_is_current() {
+    for seed in 1..10 {
+        let events = kept(seed, MemoryPlan::default(), |wing, at, keeper| {
+            let desk = Desk::open(wing, at, keeper);
+            let (a, b) = (desk.context(at, 0), desk.context(at, 1));
+            desk.packet(at, a);
+            desk.packet(at, b);
+            keeper.driver.change_areas(at, seed % 2 == 0).unwrap();
+            wing.kernel.remove_adapter(at, wing.adapter);
+            let _ = desk.client.destroy_device(at, desk.device);
+            let _ = desk.client.close_adapter(at, desk.adapter);
+            desk.client.end(at);
+        });
+        let gone = events.iter().rposition(|it| it.what.name() == "context-allocation.gone");
+        let stopped = events.iter().position(|it| it.what.name() == "adapter.stopped");
+        assert!(gone < stopped);
+    }
+}
+
+#[test]
+fn names_that_are_stale_or_foreign_are_refused_and_named() {
+    let events = told(1, MemoryPlan::default(), |wing, at, keeper| {
+        let desk = Desk::open(wing, at, keeper);
+        let name = keeper.share(at, WORD).unwrap();
+        let services = keeper.services();
+        assert_eq!(services.destroy_context_memory(at, WORD), Err(Refusal::Invalid));
+        assert_eq!(services.destroy_context_memory(at, keeper.device(0)), Err(Refusal::Invalid));
+        assert_eq!(services.destroy_context_memory(at, name), Ok(()));
+        assert_eq!(services.destroy_context_memory(at, name), Err(Refusal::Invalid));
+        assert_eq!(services.update_context_memory(at, name, &[]), Err(Refusal::Invalid));
+        assert_eq!(services.map_context_memory(at, name, 0, 1), None);
+        desk.close(at, &[]);
+        // Its device is gone, and the name of that with it.
+        assert_eq!(keeper.share(at, WORD), Err(Refusal::Invalid));
+    });
+    let adapter = Kind::Adapter.nr(1);
+    let mut expected = vec![(RuleId::CB_CTXALLOC_009, adapter); 5];
+    expected.push((RuleId::CB_CTXALLOC_003, adapter));
+    assert_eq!(broken(&events), expected);
+}
+
+#[test]
+fn what_another_adapter_has_is_refused_and_named() {
+    let other = Keeper::new(MemoryPlan::default());
+    let log_of = std::cell::RefCell::new(None);
+    let keeper = Keeper::new(MemoryPlan::default());
+    let make = |log: &Arc<flight::Log>| {
+        *log_of.borrow_mut() = Some(log.clone());
+        keeper.plug(log)
+    };
+    let events = run(1, make, |wing, at| {
+        let log = log_of.borrow_mut().take().unwrap();
+        let second = wing.kernel.add_adapter(at, other.plug(&log)).unwrap();
+        let desk = Desk::open(wing, at, &keeper);
+        let name = keeper.share(at, WORD).unwrap();
+        assert_eq!(other.services().destroy_context_memory(at, name), Err(Refusal::Invalid));
+        let order = keeper.order(WORD + 1);
+        assert_eq!(other.services().create_context_memory(at, &order), Err(Refusal::Invalid));
+        assert_eq!(keeper.services().destroy_context_memory(at, name), Ok(()));
+        desk.close(at, &[]);
+        wing.kernel.remove_adapter(at, second);
+    });
+    let second = Kind::Adapter.nr(2);
+    let rules = [RuleId::CB_CTXALLOC_009, RuleId::CB_CTXALLOC_002, RuleId::CB_CTXALLOC_003];
+    assert_eq!(broken(&events), rules.map(|it| (it, second)));
+}
+
+/// A driver frees what it likes inside any call, also the one that makes or ends the owner.
+#[test]
+fn one_is_freed_inside_every_call_about_its_owner() {
+    for when in [When::DeviceMade, When::ContextMade, When::ContextEnds, When::DeviceEnds] {
+        kept(1, MemoryPlan::default(), |wing, at, keeper| {
+            keeper.on(when, |keeper, at| {
+                let name = keeper.share(at, WORD)?;
+                keeper.services().destroy_context_memory(at, name)
+            });
+            let desk = Desk::open(wing, at, keeper);
+            let a = desk.context(at, 0);
+            desk.packet(at, a);
+            wing.host.quiet(at);
+            desk.close(at, &[a]);
+        });
+    }
+}
+
+#[test]
+fn an_update_is_done_when_the_call_returns_and_carries_its_bytes() {
+    let events = kept(1, MemoryPlan::default(), |wing, at, keeper| {
+        let desk = Desk::open(wing, at, keeper);
+        let name = keeper.share(at, WORD).unwrap();
+        let services = keeper.services();
+        services.update_context_memory(at, name, b"as the driver said").unwrap();
+        let place = services.map_context_memory(at, name, 0, 1).unwrap();
+        let mut bytes = [0; 18];
+        assert!(flight::Machine::peek(&*keeper.hardware, place, &mut bytes));
+        assert_eq!(&bytes, b"as the driver said");
+        services.destroy_context_memory(at, name).unwrap();
+        desk.close(at, &[]);
+    });
+    assert!(place(&events, built("init-context", 1)) < place(&events, built("update-context", 1)));
+}
+
+#[test]
+fn an_area_of_a_lost_device_is_kept_until_its_packets_have_passed() {
+    for seed in 1..10 {
+        let events = told(seed, MemoryPlan::default(), |wing, at, keeper| {
+            let desk = Desk::open(wing, at, keeper);
+            let a = desk.context(at, 0);
+            for _ in 0..5 {
+                desk.packet(at, a);
+            }
+            // The driver refuses what it cannot read: the device is lost, its packets fly on.
+            let nobody = Command::Fill { target: Handle(0x7f), offset: 0, length: 1, value: 1 };
+            assert!(desk.client.submit(at, a, &format::encode(&[nobody])).is_err());
+            desk.close(at, &[a]);
+        });
+        let gone = place(&events, is(1, "context-allocation.gone"));
+        let switched = place(&events, |it| matches!(it.what, What::NodeSwitched { to: None }));
+        assert!(switched < gone, "{seed}");
+    }
+}
+
+/// Every good scenario, in many orders, on every driver that has save areas.
+#[test]
+fn drivers_with_save_areas_fly_clean_in_many_orders() {
+    for driver in ["softgpu-memory", "softgpu-changing", "table-memory"] {
+        let good = good_scenarios(driver);
+        for (seed, scenario) in (0..10).flat_map(|seed| good.iter().map(move |it| (seed, it))) {
+            let flown = flown(driver, scenario.name, seed);
+            let said = || format!("{driver}, {}, seed {seed}", scenario.name);
+            assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", said(), flown.findings);
+            assert_eq!(flown.live.count(), 0, "{}:\n{}", said(), flown.live);
+        }
+    }
+}
+
+/// The same on threads of the machine's own.
+#[test]
+fn drivers_with_save_areas_fly_clean_side_by_side() {
+    for driver in ["softgpu-memory", "table-memory"] {
+        for scenario in good_scenarios(driver) {
+            for _ in 0..5 {
+                let flown = flown(driver, scenario.name, On::Free);
+                let said = || format!("{driver}, {}", scenario.name);
+                assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", said(), flown.findings);
+            }
+        }
+    }
+}
+
+/// An engine that hangs never switches: a reset ends that it could save anything.
+#[test]
+fn what_a_hung_engine_could_save_into_is_reclaimed_after_its_reset() {
+    let events = told(1, MemoryPlan::default(), |wing, at, keeper| {
+        let desk = Desk::open(wing, at, keeper);
+        let a = desk.context(at, 0);
+        desk.client.submit(at, a, &format::encode(&[Command::Hang])).unwrap();
+        let _ = desk.client.destroy_context(at, a);
+        let _ = desk.client.destroy_device(at, desk.device);
+        desk.client.end(at);
+        assert!(keeper.hardware.faults() == 0, "nothing was saved");
+    });
+    assert_eq!(broken(&events), []);
+    let gone = place(&events, is(1, "context-allocation.gone"));
+    assert!(gone > place(&events, |it| it.what.name() == "device.lost"));
+}

@@ -1,0 +1,130 @@
+//! Page tables: what a driver writes is compared with what it was asked to write, and who gets
+//! it wrong is named.
+
+use abi::status::STATUS_INVALID_PARAMETER;
+use abi::ukm::{
+    D3DDDI_MAPGPUVIRTUALADDRESS, D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE as Protection,
+};
+use flight::RuleId;
+use harness::{flown, good_scenarios};
+use thunk::Client;
+use windtunnel::{On, Scenario};
+
+/// Each driver that gets page tables wrong, and a scenario that shows it.
+const CASES: &[(&str, &str, RuleId)] = &[
+    ("never-flushes", "map-moves", RuleId::WT_TABLES_001),
+    ("flushes-a-page", "map-moves", RuleId::WT_TABLES_001),
+    ("flushes-nothing", "map-bounds", RuleId::KMD_PAGING_024),
+    ("writes-addresses", "map-and-draw", RuleId::WT_TABLES_001),
+    ("entry-short", "map-and-draw", RuleId::WT_TABLES_001),
+    ("entry-more", "map-and-draw", RuleId::WT_TABLES_001),
+    ("wrong-table", "map-and-draw", RuleId::WT_TABLES_001),
+    ("writes-once", "map-and-draw", RuleId::KMD_PAGING_021),
+    ("reads-on", "map-and-draw", RuleId::KMD_PAGING_021),
+    ("writes-later", "map-and-draw", RuleId::KMD_PAGING_020),
+    ("counts-a-buffer", "map-and-draw", RuleId::KMD_PAGING_020),
+    ("adds-offset", "memory-compacted", RuleId::KMD_PAGING_027),
+    ("keeps-root", "two-spaces", RuleId::KMD_SUBMIT_014),
+    ("all-entries", "map-and-draw", RuleId::KMD_PT_003),
+    ("rounds-entries", "map-and-draw", RuleId::KMD_PT_003),
+    ("odd-root", "map-and-draw", RuleId::KMD_PT_002),
+    ("fewer-entries", "map-and-draw", RuleId::KMD_PT_002),
+    ("needs-allocation", "map-and-draw", RuleId::KMD_PT_004),
+    ("keeps-late", "map-and-draw", RuleId::KMD_PROC_003),
+    ("keeps-a-page", "map-and-draw", RuleId::KMD_PROC_004),
+    ("keeps-crooked", "map-and-draw", RuleId::KMD_PROC_004),
+];
+
+#[test]
+fn a_driver_that_gets_page_tables_wrong_is_named() {
+    for (driver, scenario, rule) in CASES {
+        let flown = flown(driver, scenario, 1);
+        let found = flown.findings.iter().find(|it| it.rule == *rule);
+        let found = found.unwrap_or_else(|| panic!("{driver}: {:?}", flown.findings));
+        assert_eq!(found.who, flight::Who::Driver, "{driver}");
+        let others: Vec<_> =
+            flown.findings.iter().filter(|it| it.who != flight::Who::Driver).collect();
+        assert!(others.is_empty(), "{driver}: {others:?}");
+    }
+}
+
+const GOOD: [&str; 4] =
+    ["softgpu-virtual", "softgpu-two-levels", "softgpu-cpu-tables", "table-virtual"];
+
+/// The scenarios of virtual addresses.
+fn at_addresses(driver: &str) -> impl Iterator<Item = &'static Scenario> {
+    let root = "DxgkDdiSetRootPageTable";
+    good_scenarios(driver).into_iter().filter(move |it| it.needs.contains(&root))
+}
+
+fn clean(driver: &str, scenario: &str, on: On) {
+    let flown = flown(driver, scenario, on);
+    let said = (&flown.findings, &flown.needs);
+    assert!(said.0.is_empty() && said.1.is_empty(), "{driver}, {scenario}, {on:?}: {said:?}");
+    assert_eq!(flown.live.count(), 0, "{driver}, {scenario}, {on:?}:\n{}", flown.live);
+}
+
+#[test]
+fn good_drivers_keep_every_rule_in_many_orders() {
+    for driver in GOOD {
+        for scenario in at_addresses(driver) {
+            (1..6).for_each(|seed| clean(driver, scenario.name, On::from(seed)));
+        }
+    }
+}
+
+#[test]
+fn good_drivers_keep_every_rule_when_memory_is_short() {
+    for driver in GOOD {
+        for scenario in at_addresses(driver) {
+            (1..4).for_each(|seed| clean(driver, scenario.name, On::Pressed(seed)));
+        }
+    }
+}
+
+#[test]
+fn good_drivers_keep_every_rule_when_threads_run_side_by_side() {
+    for driver in GOOD {
+        for scenario in at_addresses(driver) {
+            (0..3).for_each(|_| clean(driver, scenario.name, On::Free));
+        }
+    }
+}
+
+#[test]
+fn what_a_driver_keeps_is_a_clients_if_it_says_so() {
+    let make = drivers::find("table-virtual").unwrap().make;
+    harness::run(1, make, |wing, at| {
+        let client = Client::new(&wing.kernel);
+        let adapter = client.adapters(at).unwrap()[0];
+        let device = client.create_device(at, adapter).unwrap();
+        let queue = client.create_queue(at, device, 0).unwrap().queue;
+        // The driver keeps two leaf tables behind the first entry of the root, and shows one.
+        let (hidden, leaf) = (1 << 30, 2 << 20);
+        let zeroes = |base, size: u64| D3DDDI_MAPGPUVIRTUALADDRESS {
+            hPagingQueue: queue,
+            BaseAddress: base,
+            SizeInPages: size / 4096,
+            Protection: Protection { Value: Protection::Zero },
+            ..D3DDDI_MAPGPUVIRTUALADDRESS::ZERO
+        };
+        let shown = hidden + 2 * leaf;
+        for base in [hidden, hidden + leaf, shown - 4096] {
+            let mapped = client.map_address(at, &zeroes(base, 8192));
+            assert_eq!(mapped.err(), Some(STATUS_INVALID_PARAMETER), "{base:#x}");
+            let freed = client.free_address(at, adapter, base, 4096);
+            assert_eq!(freed, Err(STATUS_INVALID_PARAMETER), "{base:#x}");
+        }
+        for _ in 0..2 {
+            assert_eq!(client.map_address(at, &zeroes(shown, leaf)).unwrap().0, shown);
+            // It stays the driver's, and nobody else is given it.
+            client.free_address(at, adapter, shown, leaf).unwrap();
+            let all = zeroes(0, leaf);
+            let low = D3DDDI_MAPGPUVIRTUALADDRESS { MinimumAddress: hidden, ..all };
+            assert!(client.map_address(at, &low).unwrap().0 >= shown + leaf);
+        }
+        client.destroy_device(at, device).unwrap();
+        client.close_adapter(at, adapter).unwrap();
+        client.end(at);
+    });
+}

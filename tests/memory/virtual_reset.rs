@@ -1,0 +1,256 @@
+//! An adapter with page tables that is reset as a whole: whoever comes afterwards, in a process
+//! from before or in a new one, maps and draws, and every byte is right.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
+
+use abi::kmt::{D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET};
+use abi::status::STATUS_DEVICE_REMOVED;
+use abi::ukm::{
+    D3DDDI_MAPGPUVIRTUALADDRESS as Map, D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE as Protection,
+};
+use flight::{Dispatch, Fence, Log, Machine, Passive};
+use harness::{Wing, run, verified};
+use kernel::miniport::{Answer, Features, Miniport};
+use kernel::operation::PagingSubmission;
+use kernel::{Handle, Plugged};
+use softgpu::format::{Command, anywhere, describe_in, encode};
+use softgpu::{Gpu, MemoryPlan, MmuPlan, SoftGpu};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use thunk::{Client, Create, Made, PagingQueue};
+use verify::{Finding, Oracle, Severity};
+use windtunnel::On;
+
+const PAGE: u64 = 4096;
+const PAGES: u64 = 24;
+const MIB: u64 = 1 << 20;
+
+/// A second, in the host's time.
+const SECOND: u64 = 10_000_000;
+
+/// What memory holds that was lost: entries that look valid.
+const NOISE: u32 = 0xdddd_dddd;
+
+/// The built-in driver, which cannot reset a single engine; with all of them, memory is lost.
+struct Whole(Arc<SoftGpu>, Arc<Gpu>);
+
+impl Miniport for Whole {
+    fn stands_on(&self) -> Option<&dyn Miniport> {
+        Some(&*self.0)
+    }
+
+    fn query_adapter(&self, at: &mut Passive) -> Answer<Features> {
+        let mut features = self.0.query_adapter(at)?;
+        features.scheduling.resets_engines = false;
+        Ok(features)
+    }
+
+    fn reset(&self, at: &mut Passive) -> Answer<()> {
+        self.0.reset(at)?;
+        self.1.scribble(NOISE);
+        Ok(())
+    }
+}
+
+/// A device with a context, and something that is mapped.
+struct Desk {
+    client: Client,
+    adapter: u32,
+    device: u32,
+    context: u32,
+    queue: PagingQueue,
+    allocation: u32,
+    address: u64,
+}
+
+impl Desk {
+    fn open(client: &Client, at: &mut Passive) -> Self {
+        let adapter = client.adapters(at).unwrap()[0];
+        let device = client.create_device(at, adapter).unwrap();
+        let context = client.create_context(at, device, 0).unwrap();
+        let queue = client.create_queue(at, device, 0).unwrap();
+        let private = vec![describe_in(PAGES * PAGE, PAGE, &anywhere())];
+        let allocation = client.create(at, &Create::on(device, private)).unwrap().allocations[0];
+        let client = client.clone();
+        let mut desk = Self { client, adapter, device, context, queue, allocation, address: 0 };
+        let order = Map {
+            hPagingQueue: desk.queue.queue,
+            hAllocation: allocation,
+            SizeInPages: PAGES,
+            Protection: Protection { Value: Protection::Write },
+            ..Map::ZERO
+        };
+        let (address, when) = desk.client.map_address(at, &order).unwrap();
+        desk.wait(at, when);
+        desk.address = address;
+        let list = [allocation];
+        let when = desk.client.make_resident(at, desk.queue.queue, &list, 0).unwrap();
+        desk.wait(at, when);
+        desk
+    }
+
+    fn wait(&self, at: &mut Passive, when: Made) {
+        if let Made::Pending(value) = when {
+            self.client.wait(at, self.device, self.queue.fence, value).unwrap();
+        }
+    }
+
+    /// Draws through addresses, and looks where that went.
+    fn draw(&self, wing: &Wing, at: &mut Passive, gpu: &dyn Machine, value: u8) {
+        let fill = Command::FillAt { address: self.address, length: PAGE, value };
+        let (from, to) = (self.address, self.address + (PAGES - 1) * PAGE);
+        let copy = Command::CopyAt { from, to, length: PAGE };
+        self.client.submit(at, self.context, &encode(&[fill, copy])).unwrap();
+        wing.host.quiet(at);
+        let process = self.client.session().process();
+        let place = wing.kernel.address_of(process, Handle(self.allocation)).unwrap();
+        for page in [0, PAGES - 1] {
+            let mut read = vec![0; 4096];
+            assert!(gpu.peek(place + page * PAGE, &mut read), "page {page} is not there");
+            assert!(read.iter().all(|it| *it == value), "page {page} is not all {value:#x}");
+        }
+    }
+
+    fn state(&self, at: &mut Passive) -> i32 {
+        self.client.device_state(at, self.device).unwrap()
+    }
+
+    fn close(self, at: &mut Passive) {
+        self.client.destroy_device(at, self.device).unwrap();
+        self.client.close_adapter(at, self.adapter).unwrap();
+    }
+}
+
+/// Lets seconds pass, until the node that stands still was asked, preempted, and given up.
+fn give_up(wing: &Wing, at: &mut Passive) {
+    let start = wing.host.now();
+    for turn in 0..6 {
+        wing.kernel.tick(wing.adapter, start + 3 * turn * SECOND);
+        wing.host.quiet(at);
+    }
+}
+
+fn reset(on: On, mmu: MmuPlan) {
+    let ram = nt::Ram::new(256 * MIB).unwrap();
+    let plan =
+        MemoryPlan { visible: 8 * MIB, local: 8 * MIB, mmu: Some(mmu), ..MemoryPlan::default() };
+    let (good, machine) = SoftGpu::with_memory(ram, plan);
+    machine.scribble(NOISE);
+    let gpu = machine.clone();
+    let plug = |log: &Arc<Log>| {
+        let miniport = Arc::new(Whole(good, machine.clone()));
+        Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
+    };
+    let events = run(on, plug, |wing, at| {
+        wing.kernel.watch_bytes(Oracle::new(wing.kernel.log().clone()));
+        let (one, two) = (Client::new(&wing.kernel), Client::new(&wing.kernel));
+        let (hangs, works) = (Desk::open(&one, at), Desk::open(&two, at));
+        works.draw(wing, at, &*gpu, 7);
+        one.submit(at, hangs.context, &encode(&[Command::Hang])).unwrap();
+        give_up(wing, at);
+        assert_eq!(hangs.state(at), D3DKMT_DEVICEEXECUTION_HUNG);
+        assert_eq!(works.state(at), D3DKMT_DEVICEEXECUTION_RESET);
+        let later = two.submit(at, works.context, &encode(&[]));
+        assert_eq!(later, Err(STATUS_DEVICE_REMOVED));
+        // The processes from before have address spaces, and ranges in them; a third has neither.
+        let three = Client::new(&wing.kernel);
+        let desks = [&one, &two, &three].map(|it| Desk::open(it, at));
+        assert_ne!(desks[0].address, hangs.address, "that one is still taken");
+        for (desk, value) in desks.iter().zip(20..) {
+            desk.draw(wing, at, &*gpu, value);
+        }
+        hangs.close(at);
+        for (desk, value) in desks.iter().zip(30..) {
+            desk.draw(wing, at, &*gpu, value);
+        }
+        works.close(at);
+        for (desk, value) in desks.into_iter().zip(40..) {
+            desk.draw(wing, at, &*gpu, value);
+            desk.close(at);
+        }
+        for client in [one, two, three] {
+            client.end(at);
+        }
+    });
+    let count = |name: &str| events.iter().filter(|it| it.what.name() == name).count();
+    assert_eq!(count("adapter.reset"), 1, "{on:?}");
+    let verifier = verified(&events);
+    windtunnel::keep_tally(verifier.tally());
+    // What binds the kernel in a reset is the drill's.
+    let loud = |it: &&Finding| it.severity > Severity::Note;
+    assert_eq!(verifier.findings().iter().find(loud), None, "{on:?}, {mmu:?}");
+}
+
+#[test]
+fn after_a_reset_of_the_adapter_addresses_lead_where_they_should() {
+    for mmu in [MmuPlan::default(), MmuPlan::TWO_LEVELS, MmuPlan::BY_CPU] {
+        for on in (1..6).map(On::Stepped).chain([On::Pressed(1), On::Pressed(2), On::Free]) {
+            reset(on, mmu);
+        }
+    }
+}
+
+/// The built-in driver, whose paging node is deaf from when it is told until the adapter is reset.
+struct Deaf {
+    driver: Arc<SoftGpu>,
+    now: AtomicBool,
+}
+
+impl Miniport for Deaf {
+    fn stands_on(&self) -> Option<&dyn Miniport> {
+        Some(&*self.driver)
+    }
+
+    fn query_adapter(&self, at: &mut Passive) -> Answer<Features> {
+        let mut features = self.driver.query_adapter(at)?;
+        features.scheduling.resets_engines = false;
+        Ok(features)
+    }
+
+    fn submit_paging(&self, at: &mut Dispatch, packet: &PagingSubmission<'_>) -> Answer<()> {
+        if self.now.load(SeqCst) { Ok(()) } else { self.driver.submit_paging(at, packet) }
+    }
+
+    fn preempt(&self, at: &mut Dispatch, node: u32, preemption: Fence) -> Answer<()> {
+        if self.now.load(SeqCst) { Ok(()) } else { self.driver.preempt(at, node, preemption) }
+    }
+
+    fn reset(&self, at: &mut Passive) -> Answer<()> {
+        self.now.store(false, SeqCst);
+        self.driver.reset(at)
+    }
+}
+
+/// A context is being made, inside the driver, and waits for its root: that is never written, so
+/// the adapter has to be reset, which waits for nobody inside.
+#[test]
+fn who_waits_for_page_tables_inside_a_call_does_not_hold_up_their_reset() {
+    for on in (1..20).map(On::Stepped).chain([On::Free]) {
+        let ram = nt::Ram::new(256 * MIB).unwrap();
+        let mmu = Some(MmuPlan::default());
+        let plan = MemoryPlan { visible: 8 * MIB, local: 8 * MIB, mmu, ..MemoryPlan::default() };
+        let (driver, machine) = SoftGpu::with_memory(ram, plan);
+        let miniport = Arc::new(Deaf { driver, now: AtomicBool::new(false) });
+        let plugged = miniport.clone();
+        let plug = |log: &Arc<Log>| Plugged {
+            miniport: plugged,
+            machine,
+            pool: nt::Pool::new(log.clone()),
+        };
+        let events = run(on, plug, |wing, at| {
+            let client = Client::new(&wing.kernel);
+            let adapter = client.adapters(at).unwrap()[0];
+            miniport.now.store(true, SeqCst);
+            let device = client.create_device(at, adapter).unwrap();
+            assert_eq!(client.create_context(at, device, 0), Err(STATUS_DEVICE_REMOVED), "{on:?}");
+            wing.host.quiet(at);
+            client.destroy_device(at, device).unwrap();
+            client.close_adapter(at, adapter).unwrap();
+            // It works again.
+            Desk::open(&client, at).close(at);
+            client.end(at);
+        });
+        let named = |name: &str| events.iter().any(|it| it.what.name() == name);
+        assert!(named("adapter.restarted") && !named("wait.stuck"), "{on:?}");
+    }
+}

@@ -1,0 +1,666 @@
+//! Four times the video memory in a random working set of two processes that know nothing but
+//! virtual addresses: every byte is right, and who gets one wrong is named.
+//!
+//! Longer than others: planted errors are flown through the very story that good drivers fly.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
+
+use abi::NTSTATUS;
+use abi::status::STATUS_DEVICE_REMOVED;
+use abi::ukm::{
+    D3DDDI_EVICT_FLAGS, D3DDDI_MAPGPUVIRTUALADDRESS as Map,
+    D3DDDI_RESERVEGPUVIRTUALADDRESS as Reserve, D3DDDI_UPDATEGPUVIRTUALADDRESS_COPY as COPY,
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP as MAP,
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION as Operation,
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_UNMAP as UNMAP,
+    D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE as Protection,
+    D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO as RESERVE_ZERO,
+};
+use flight::{
+    Flushed, Host, Log, Machine, Moving, Passive, RuleId, Subject, Tabled, Ticket, Who, Witness,
+    Woken, draw,
+};
+use harness::memory::random_wants;
+use harness::{Wing, attempt, verified};
+use kernel::mmu::UpdateMode;
+use kernel::segment::Wants;
+use kernel::{Handle, Kernel, Plugged};
+use softgpu::format::{Command, anywhere, describe_in, encode};
+use softgpu::{MemoryPlan, MmuPlan, SoftGpu};
+use std::sync::{Arc, Mutex, OnceLock};
+use thunk::{Client, CpuWait, Create, Destroy, Made, PagingQueue, SyncObject};
+use verify::{Finding, Oracle, Severity};
+use windtunnel::On;
+
+const PAGE: u64 = 4096;
+const MIB: u64 = 1 << 20;
+const WRITE: Protection = Protection { Value: Protection::Write };
+
+/// The most pages of an allocation.
+const MOST: u64 = 128;
+
+/// The packets that keep a node busy.
+const MANY: u8 = 250;
+
+type Tried<T> = Result<T, NTSTATUS>;
+
+const fn plan(mmu: MmuPlan) -> MemoryPlan {
+    MemoryPlan {
+        visible: 32 * MIB,
+        local: 32 * MIB,
+        aperture: 16 * MIB,
+        paging_buffer: 4096,
+        paging_node: 1,
+        mmu: Some(mmu),
+    }
+}
+
+/// How often one who finds no room asks again, and after which time in steps of 100 ns.
+const PATIENCE: u32 = 1000;
+const MOMENT: u64 = 10_000;
+
+/// An allocation, where it is mapped, and what each of its pages must hold.
+struct Held {
+    handle: u32,
+    address: u64,
+    pages: Vec<u8>,
+}
+
+/// A process with its half of the allocations.
+struct Half {
+    host: Arc<dyn Host>,
+    client: Client,
+    adapter: u32,
+    device: u32,
+    context: u32,
+    queue: PagingQueue,
+    /// A fence that packets signal, and its last value.
+    passed: (u32, u64),
+    held: Vec<Held>,
+    /// Commands are fetched from it.
+    program: Held,
+    /// All others are read through it.
+    mirror: Held,
+    /// Reserved addresses, for twice the largest allocation: zero where nothing is mapped.
+    window: u64,
+    random: u64,
+}
+
+impl Half {
+    fn open(kernel: &Arc<Kernel>, at: &mut Passive, seed: u64, count: usize) -> Tried<Self> {
+        let client = Client::new(kernel);
+        let adapter = client.adapters(at)?[0];
+        let device = client.create_device(at, adapter)?;
+        // Each its node: packets of two nodes would run in any order.
+        let node = u32::try_from(seed % 2).unwrap();
+        let context = client.create_context(at, device, node)?;
+        let queue = client.create_queue(at, device, 0)?;
+        let passed = (client.create_sync(at, device, SyncObject::Monitored(0), 0)?.object, 0);
+        let nothing = || Held { handle: 0, address: 0, pages: Vec::new() };
+        let mut half = Self {
+            host: kernel.host().clone(),
+            client,
+            adapter,
+            device,
+            context,
+            queue,
+            passed,
+            held: Vec::new(),
+            program: nothing(),
+            mirror: nothing(),
+            window: 0,
+            random: seed,
+        };
+        half.program = half.create(at, 1, &anywhere())?;
+        half.mirror = half.create(at, MOST, &anywhere())?;
+        let order = Reserve {
+            hPagingQueue: half.queue.queue,
+            Size: 2 * MOST * PAGE,
+            ReservationType: RESERVE_ZERO,
+            ..Reserve::ZERO
+        };
+        let (address, when) = half.client.reserve_address(at, &order)?;
+        half.wait(at, when)?;
+        half.window = address;
+        for _ in 0..count {
+            let it = half.create_any(at)?;
+            half.held.push(it);
+        }
+        Ok(half)
+    }
+
+    /// One of so many pages, mapped anywhere, and empty.
+    fn create(&mut self, at: &mut Passive, pages: u64, wants: &Wants) -> Tried<Held> {
+        let private = vec![describe_in(pages * PAGE, PAGE, wants)];
+        let made = self.client.create(at, &Create::on(self.device, private))?;
+        let pages = vec![0; usize::try_from(pages).unwrap()];
+        let mut it = Held { handle: made.allocations[0], address: 0, pages };
+        it.address = self.map(at, &self.whole(&it))?;
+        Ok(it)
+    }
+
+    /// One of 4 to 512 KiB, most of them in local memory.
+    fn create_any(&mut self, at: &mut Passive) -> Tried<Held> {
+        let largest = 1 << draw(&mut self.random, 8);
+        let pages = 1 + draw(&mut self.random, largest);
+        let wants = random_wants(&mut self.random);
+        self.create(at, pages, &wants)
+    }
+
+    /// What maps all of it anywhere.
+    fn whole(&self, it: &Held) -> Map {
+        Map {
+            hPagingQueue: self.queue.queue,
+            hAllocation: it.handle,
+            SizeInPages: it.pages.len() as u64,
+            Protection: WRITE,
+            ..Map::ZERO
+        }
+    }
+
+    /// Maps, and waits until that can be used.
+    fn map(&self, at: &mut Passive, order: &Map) -> Tried<u64> {
+        let (address, when) = self.client.map_address(at, order)?;
+        self.wait(at, when)?;
+        Ok(address)
+    }
+
+    fn wait(&self, at: &mut Passive, when: Made) -> Tried<()> {
+        match when {
+            Made::Resident => Ok(()),
+            Made::Pending(value) => self.client.wait(at, self.device, self.queue.fence, value),
+            Made::NoRoom(bytes) => panic!("{bytes} bytes are missing, though little is listed"),
+        }
+    }
+
+    /// Waits until all that was submitted is done.
+    fn idle(&mut self, at: &mut Passive) -> Tried<()> {
+        self.passed.1 += 1;
+        self.client.signal_gpu(at, self.context, &[self.passed])?;
+        self.client.wait_cpu(at, self.device, &[self.passed], CpuWait::default())
+    }
+
+    /// Has these resident. Where memory is small, what the other process lists may leave no range
+    /// that is large enough: then it is asked again a moment later, as a client is to.
+    fn resident(&self, at: &mut Passive, list: &[u32]) -> Tried<()> {
+        for _ in 0..PATIENCE {
+            let when = self.client.make_resident(at, self.queue.queue, list, 0)?;
+            if !matches!(when, Made::NoRoom(_)) {
+                return self.wait(at, when);
+            }
+            let until = self.host.now() + MOMENT;
+            self.host.park(at, &Ticket::new("room in memory"), Some(until));
+        }
+        panic!("there is no room for {list:?}, though little is listed");
+    }
+
+    /// Does this with these resident. What is not listed goes when its memory is wanted.
+    fn with_resident(
+        &self,
+        at: &mut Passive,
+        list: &[u32],
+        submit: impl FnOnce(&mut Passive) -> Tried<()>,
+    ) -> Tried<()> {
+        let mut list = list.to_vec();
+        list.sort_unstable();
+        list.dedup();
+        self.resident(at, &list)?;
+        submit(at)?;
+        let lazily = D3DDDI_EVICT_FLAGS::EvictOnlyIfNecessary;
+        self.client.evict(at, self.device, &list, lazily).map(drop)
+    }
+
+    /// Has commands done that use these.
+    fn submit(&self, at: &mut Passive, list: &[u32], commands: &[Command]) -> Tried<()> {
+        let packet = encode(commands);
+        self.with_resident(at, list, |at| self.client.submit(at, self.context, &packet))
+    }
+
+    /// One of all allocations.
+    fn any(&mut self) -> usize {
+        let count = u64::try_from(self.held.len()).unwrap();
+        usize::try_from(draw(&mut self.random, count)).unwrap()
+    }
+
+    fn some_pages(&mut self, of: usize) -> (u64, u64) {
+        let pages = u64::try_from(self.held[of].pages.len()).unwrap();
+        let first = draw(&mut self.random, pages);
+        (first, 1 + draw(&mut self.random, pages - first))
+    }
+
+    /// Something to do.
+    fn turn(&mut self, at: &mut Passive) -> Tried<()> {
+        match draw(&mut self.random, 24) {
+            0 => self.map_elsewhere(at),
+            1 => self.free_a_part(at),
+            2 => self.through_the_window(at),
+            3 => self.replace(at),
+            4..8 => {
+                let (list, commands) = self.commands();
+                self.fetched(at, list, &commands)
+            }
+            _ => {
+                let (list, commands) = self.commands();
+                self.submit(at, &list, &commands)
+            }
+        }
+    }
+
+    /// Commands that fill pages of one allocation, and copy pages to another.
+    fn commands(&mut self) -> (Vec<u32>, [Command; 2]) {
+        let (from, to) = (self.any(), self.any());
+        let value = u8::try_from(draw(&mut self.random, 255)).unwrap() + 1;
+        let (first, length) = self.some_pages(from);
+        let fill = Command::FillAt {
+            address: self.held[from].address + first * PAGE,
+            length: length * PAGE,
+            value,
+        };
+        set(&mut self.held[from].pages, first, &vec![value; usize::try_from(length).unwrap()]);
+        let pages = self.held[from].pages.len().min(self.held[to].pages.len());
+        let moved = 1 + draw(&mut self.random, u64::try_from(pages).unwrap());
+        let [source, target] = [from, to].map(|it| self.held[it].address);
+        let copy = Command::CopyAt { from: source, to: target, length: moved * PAGE };
+        let bytes = self.held[from].pages[..usize::try_from(moved).unwrap()].to_vec();
+        set(&mut self.held[to].pages, 0, &bytes);
+        (vec![self.held[from].handle, self.held[to].handle], [fill, copy])
+    }
+
+    /// Has a packet write a program, byte by byte, and the next one fetch it.
+    fn fetched(&self, at: &mut Passive, mut list: Vec<u32>, commands: &[Command]) -> Tried<()> {
+        let program = encode(commands);
+        let write =
+            |(address, value): (u64, &u8)| Command::FillAt { address, length: 1, value: *value };
+        let writes: Vec<Command> = (self.program.address..).zip(&program).map(write).collect();
+        list.push(self.program.handle);
+        let length = u32::try_from(program.len()).unwrap();
+        let address = self.program.address;
+        self.with_resident(at, &list, |at| {
+            self.client.submit(at, self.context, &encode(&writes))?;
+            self.client.submit_at(at, self.context, address, length)
+        })
+    }
+
+    /// Frees all addresses of one, and maps it at others.
+    fn map_elsewhere(&mut self, at: &mut Passive) -> Tried<()> {
+        let it = self.any();
+        self.idle(at)?;
+        let (address, size) = (self.held[it].address, self.held[it].pages.len() as u64 * PAGE);
+        self.client.free_address(at, self.adapter, address, size)?;
+        let lowest = draw(&mut self.random, 6 * 1024) * MIB;
+        let order = Map { MinimumAddress: lowest, ..self.whole(&self.held[it]) };
+        self.held[it].address = self.map(at, &order)?;
+        Ok(())
+    }
+
+    /// Frees some addresses of one, and maps them again.
+    fn free_a_part(&mut self, at: &mut Passive) -> Tried<()> {
+        let it = self.any();
+        let (first, length) = self.some_pages(it);
+        self.idle(at)?;
+        let base = self.held[it].address + first * PAGE;
+        self.client.free_address(at, self.adapter, base, length * PAGE)?;
+        let order = Map {
+            BaseAddress: base,
+            OffsetInPages: first,
+            SizeInPages: length,
+            ..self.whole(&self.held[it])
+        };
+        assert_eq!(self.map(at, &order)?, base);
+        Ok(())
+    }
+
+    /// Updates reserved addresses, twice the same pages, and works there.
+    fn through_the_window(&mut self, at: &mut Passive) -> Tried<()> {
+        let (it, to) = (self.any(), self.any());
+        let (first, length) = self.some_pages(it);
+        let (base, copied) = (self.window, self.window + MOST * PAGE);
+        let size = self.held[it].pages.len() as u64 * PAGE;
+        let handle = self.held[it].handle;
+        self.update(
+            at,
+            &[
+                operation(MAP, &[base, size, handle.into(), 0, size]),
+                operation(COPY, &[base, size, copied]),
+            ],
+        )?;
+        let value = u8::try_from(draw(&mut self.random, 255)).unwrap() + 1;
+        let address = base + first * PAGE;
+        let fill = Command::FillAt { address, length: length * PAGE, value };
+        set(&mut self.held[it].pages, first, &vec![value; usize::try_from(length).unwrap()]);
+        let target = self.held[to].address;
+        let copy = Command::CopyAt { from: copied + first * PAGE, to: target, length: PAGE };
+        set(&mut self.held[to].pages, 0, &[value]);
+        let list = [handle, self.held[to].handle];
+        self.submit(at, &list, &[fill, copy])?;
+        self.idle(at)?;
+        let window = 2 * MOST * PAGE;
+        self.update(at, &[operation(UNMAP, &[base, window, Protection::Zero])])
+    }
+
+    /// Updates addresses that no packet uses, and waits until that is done.
+    fn update(&mut self, at: &mut Passive, operations: &[Operation]) -> Tried<()> {
+        self.idle(at)?;
+        self.client.update_address(at, self.device, operations, None)?;
+        // It says no value; paging work is done in its order, so something behind it does.
+        let again = Map { BaseAddress: self.program.address, ..self.whole(&self.program) };
+        self.map(at, &again).map(drop)
+    }
+
+    /// Destroys one, whose addresses go with it when packets are done, and creates another.
+    fn replace(&mut self, at: &mut Passive) -> Tried<()> {
+        let it = self.any();
+        let list = vec![self.held[it].handle];
+        self.client.destroy(at, &Destroy { device: self.device, list, ..Destroy::default() })?;
+        self.held[it] = self.create_any(at)?;
+        Ok(())
+    }
+
+    /// Reads everything back: through its addresses, and where it is.
+    fn compare(&mut self, at: &mut Passive, kernel: &Kernel, gpu: &dyn Machine) -> Tried<()> {
+        let process = self.client.session().process();
+        let peek = |handle: u32, pages: &[u8], what: &str| {
+            let address = kernel.address_of(process, Handle(handle)).unwrap();
+            let mut read = vec![0; pages.len() * 4096];
+            assert!(gpu.peek(address, &mut read), "{what} is not there");
+            for (page, (found, value)) in read.chunks(4096).zip(pages).enumerate() {
+                let right = found.iter().all(|it| it == value);
+                assert!(right, "page {page} of {what} is not all {value:#x}");
+            }
+        };
+        for place in 0..self.held.len() {
+            let it = &self.held[place];
+            let (mirror, list) = (&self.mirror, [it.handle, self.mirror.handle]);
+            let length = it.pages.len() as u64 * PAGE;
+            let copy = Command::CopyAt { from: it.address, to: mirror.address, length };
+            self.resident(at, &list)?;
+            self.client.submit(at, self.context, &encode(&[copy]))?;
+            self.idle(at)?;
+            let it = &self.held[place];
+            peek(it.handle, &it.pages, &format!("allocation {place}"));
+            peek(self.mirror.handle, &it.pages, &format!("the mirror of allocation {place}"));
+            let lazily = D3DDDI_EVICT_FLAGS::EvictOnlyIfNecessary;
+            self.client.evict(at, self.device, &list, lazily)?;
+        }
+        Ok(())
+    }
+
+    /// Frees addresses that packets under way use.
+    fn free_too_early(&self, at: &mut Passive) -> Tried<()> {
+        let it = &self.held[0];
+        let length = it.pages.len() as u64 * PAGE;
+        self.with_resident(at, &[it.handle], |at| {
+            for value in 0..MANY {
+                let fill = Command::FillAt { address: it.address, length, value };
+                self.client.submit(at, self.context, &encode(&[fill]))?;
+            }
+            self.client.free_address(at, self.adapter, it.address, length)
+        })
+    }
+
+    fn close(self, at: &mut Passive) -> Tried<()> {
+        self.client.destroy_device(at, self.device)?;
+        self.client.close_adapter(at, self.adapter)?;
+        self.client.end(at);
+        Ok(())
+    }
+}
+
+/// What two processes do.
+#[derive(Clone, Copy)]
+struct Story {
+    /// Of both.
+    allocations: usize,
+    turns: usize,
+    /// Bytes are compared at the end; with a bad driver they may well be wrong.
+    compares: bool,
+    /// The first frees too early.
+    hasty: bool,
+    /// Bytes of everybody are compared whenever something moves, which takes its time; page tables
+    /// are always looked at.
+    watched: bool,
+}
+
+/// Looks at page tables, and at nothing else.
+struct OnlyTables(Arc<Oracle>);
+
+impl Witness for OnlyTables {
+    fn begins(&self, _it: &Moving<'_>) {}
+
+    fn ends(&self, _it: &Moving<'_>) {}
+
+    fn works(&self) {}
+
+    fn forget(&self, _of: Subject) {}
+
+    fn table_begins(&self, it: &Tabled<'_>) {
+        self.0.table_begins(it);
+    }
+
+    fn table_ends(&self, it: &Tabled<'_>) {
+        self.0.table_ends(it);
+    }
+
+    fn table_forgotten(&self, table: (u32, u64), of: Subject) {
+        self.0.table_forgotten(table, of);
+    }
+
+    fn flushed(&self, it: &Flushed<'_>) {
+        self.0.flushed(it);
+    }
+}
+
+impl Story {
+    fn tell(
+        self,
+        at: &mut Passive,
+        kernel: &Arc<Kernel>,
+        gpu: &dyn Machine,
+        seed: u64,
+    ) -> Tried<()> {
+        let mut half = Half::open(kernel, at, seed, self.allocations / 2)?;
+        let client = half.client.clone();
+        let told = self.work(at, &mut half, (kernel, gpu), seed);
+        if told.is_err() {
+            client.kill(at);
+            return told;
+        }
+        half.close(at)
+    }
+
+    fn work(
+        self,
+        at: &mut Passive,
+        half: &mut Half,
+        (kernel, gpu): (&Kernel, &dyn Machine),
+        seed: u64,
+    ) -> Tried<()> {
+        for turn in 0..self.turns / 2 {
+            half.turn(at)?;
+            // Its packets and paging work are of two nodes.
+            if self.hasty && seed == 2 && turn == self.turns / 4 {
+                half.free_too_early(at)?;
+            }
+        }
+        if self.compares {
+            half.compare(at, kernel, gpu)?;
+        }
+        // The last that is remembered is what goes with the process.
+        let (from, to) = (half.window, half.mirror.address);
+        let look = Command::CopyAt { from, to, length: MOST * PAGE };
+        half.submit(at, &[half.mirror.handle], &[look])?;
+        half.idle(at)
+    }
+}
+
+/// What came of a story.
+struct Told {
+    /// What calls answered that ended a process early.
+    refused: Vec<NTSTATUS>,
+    /// What is wrong with the end.
+    left: Option<String>,
+    findings: Vec<Finding>,
+}
+
+/// Tells a story on a driver. Each process has its own thread; page tables are looked at, too.
+fn tell(on: On, make: impl FnOnce(&Arc<Log>) -> Plugged, story: Story) -> Told {
+    let (kept, machine) = (OnceLock::new(), OnceLock::new());
+    let plug = |log: &Arc<Log>| {
+        let plugged = make(log);
+        let _ = kept.set(log.clone());
+        let _ = machine.set(plugged.machine.clone());
+        plugged
+    };
+    let refused = Arc::new(Mutex::new(Vec::new()));
+    let flown = attempt(on, plug, |wing: &Wing, at| {
+        let oracle = Oracle::new(wing.kernel.log().clone());
+        if story.watched {
+            wing.kernel.watch_bytes(oracle);
+        } else {
+            wing.kernel.watch_bytes(Arc::new(OnlyTables(oracle)));
+        }
+        let work = |seed: u64| {
+            let (kernel, gpu) = (wing.kernel.clone(), machine.get().cloned().unwrap());
+            let refused = refused.clone();
+            wing.host.spawn(&format!("client {seed}"), move |at| {
+                let told = story.tell(at, &kernel, &*gpu, seed);
+                refused.lock().unwrap().extend(told.err());
+            })
+        };
+        for end in [work(1), work(2)] {
+            assert_eq!(wing.host.park(at, &end, None), Woken::Rung);
+        }
+        Ok(())
+    });
+    let (events, left) = match flown {
+        Ok(events) => (events, None),
+        Err(why) => (kept.get().unwrap().take(), Some(why)),
+    };
+    let verifier = verified(&events);
+    windtunnel::keep_tally(verifier.tally());
+    windtunnel::keep_tally(&kept.get().unwrap().judged());
+    let loud = verifier.findings().iter().filter(|it| it.severity > Severity::Note);
+    let refused = std::mem::take(&mut *refused.lock().unwrap());
+    Told { refused, left, findings: loud.cloned().collect() }
+}
+
+/// A story on good hardware with so much memory that all allocations are four times as much.
+fn go(on: On, mmu: MmuPlan, allocations: usize, turns: usize) {
+    let ram = nt::Ram::new(1 << 30).unwrap();
+    let share = 4096 / allocations as u64;
+    let all = plan(mmu);
+    let plan = MemoryPlan { visible: all.visible / share, local: all.local / share, ..all };
+    let (miniport, machine) = SoftGpu::with_memory(ram.clone(), plan);
+    machine.scribble(0xdddd_dddd);
+    let before = ram.taken();
+    let _gpu = machine.clone(); // Its memory is taken as long as it is there.
+    let plug = |log: &Arc<Log>| Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) };
+    let told = tell(
+        on,
+        plug,
+        Story { allocations, turns, compares: true, hasty: false, watched: allocations <= 256 },
+    );
+    assert_eq!((told.findings, told.left), (Vec::new(), None), "nobody is to blame, all is gone");
+    assert_eq!(told.refused, Vec::<NTSTATUS>::new(), "every call is good");
+    assert_eq!(ram.taken(), before, "pages of the machine's memory were left behind");
+}
+
+#[test]
+fn every_byte_is_right_in_an_order_drawn_from_a_seed() {
+    go(On::Stepped(1), MmuPlan::default(), 1024, 1000);
+}
+
+#[test]
+fn every_byte_is_right_with_threads_side_by_side() {
+    go(On::Free, MmuPlan::default(), 1024, 1000);
+}
+
+#[test]
+fn every_byte_is_right_under_pressure() {
+    go(On::Pressed(7), MmuPlan::default(), 512, 600);
+}
+
+#[test]
+fn every_byte_is_right_whoever_writes_the_tables() {
+    let by_address = MmuPlan { mode: UpdateMode::Virtual, ..MmuPlan::default() };
+    for mmu in [MmuPlan::TWO_LEVELS, MmuPlan::BY_CPU, by_address] {
+        for on in [On::Stepped(2), On::Pressed(3), On::Free] {
+            go(on, mmu, 128, 120);
+        }
+    }
+}
+
+/// A driver of the registry in a small story of that kind.
+fn planted(driver: &str, on: On, hasty: bool) -> Told {
+    let make = drivers::find(driver).unwrap().make;
+    let compares = driver == "table-virtual";
+    let story = Story { allocations: 256, turns: 240, compares, hasty, watched: false };
+    tell(on, make, story)
+}
+
+/// Whose fault it is, the rule that is found first, and what is said of it.
+fn named(told: &Told, who: Who, rule: RuleId, said: &[&str]) {
+    let first = told.findings.first().unwrap_or_else(|| panic!("{} is not found", rule.name()));
+    assert_eq!((first.rule.name(), first.who), (rule.name(), who), "{}", first.message);
+    let lacks = said.iter().find(|it| !first.message.contains(**it));
+    assert_eq!(lacks, None, "{}", first.message);
+    let others: Vec<_> = told.findings.iter().filter(|it| it.who != who).collect();
+    assert!(others.is_empty(), "{others:?}");
+    assert_eq!(told.left, None);
+}
+
+#[test]
+fn a_translation_that_is_not_forgotten_is_named() {
+    let said = &["after the flush from 0x", " of process ", "the GPU finds page 0x", " at 0x"];
+    for driver in ["never-flushes", "flushes-a-page"] {
+        let told = planted(driver, On::Stepped(1), false);
+        named(&told, Who::Driver, RuleId::WT_TABLES_001, said);
+    }
+    let told = planted("flushes-nothing", On::Stepped(1), false);
+    let said = &["after the flush of the whole address space of space ", " of process ", " at 0x"];
+    named(&told, Who::Driver, RuleId::KMD_PAGING_024, said);
+}
+
+#[test]
+fn an_entry_in_a_wrong_unit_is_named() {
+    let told = planted("writes-addresses", On::Stepped(1), false);
+    let said = &[
+        "the update (paging ",
+        " of a table of level 2 ",
+        "translate from 0x0 on for space ",
+        " of process ",
+        "left entry 0 as page 0x2000 of segment 3 where page 0x2 of segment 3 must be",
+    ];
+    named(&told, Who::Driver, RuleId::WT_TABLES_001, said);
+}
+
+#[test]
+fn addresses_freed_under_a_packet_are_named() {
+    for on in [On::Stepped(1), On::Stepped(2), On::Pressed(1)] {
+        let told = planted("softgpu-virtual", on, true);
+        let said = &["a packet of context ", " touched address 0x", "which was freed while it was"];
+        named(&told, Who::Client, RuleId::GPUVA_FREE_002, said);
+        // Its device is lost, and only that.
+        assert_eq!(told.refused, [STATUS_DEVICE_REMOVED]);
+    }
+}
+
+#[test]
+fn a_driver_with_a_table_gets_it_right() {
+    for on in [On::Stepped(1), On::Pressed(2), On::Free] {
+        let told = planted("table-virtual", on, false);
+        assert_eq!((told.findings, told.left), (Vec::new(), None));
+        assert_eq!(told.refused, Vec::<NTSTATUS>::new());
+    }
+}
+
+fn operation(kind: i32, data: &[u64]) -> Operation {
+    let mut all = [0; 7];
+    all[..data.len()].copy_from_slice(data);
+    Operation { OperationType: kind, Data: all }
+}
+
+fn set(pages: &mut [u8], first: u64, values: &[u8]) {
+    let first = usize::try_from(first).unwrap();
+    pages[first..first + values.len()].copy_from_slice(values);
+}

@@ -1,0 +1,608 @@
+//! Rules that bind our own kernel, each broken by one event.
+//!
+//! The kernel keeps them, so no driver and no client can show that they judge. A recorded trace
+//! can: it is quiet as it was recorded, and with one event missing, moved or changed it is not.
+//! What is found first is the rule, and the kernel is blamed.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+
+mod address;
+mod interrupt;
+mod keyed;
+mod memory;
+mod pnp;
+mod recover;
+mod render;
+mod stream;
+mod sync;
+
+use flight::{Event, Passive, RuleId, Subject, What, Who};
+use harness::{Variant, Wing, flown, run, softgpu, verified};
+use kernel::miniport::Generation;
+use softgpu::format;
+use std::collections::{BTreeMap, BTreeSet};
+use thunk::{Client, Create, Destroy};
+use verify::{Severity, rule};
+
+/// One event of a trace, changed. Events are named by words of their lines: the first line that
+/// has all of them.
+enum Change {
+    /// It is not there.
+    Missing(&'static str),
+    /// It comes before another.
+    Early(&'static str, &'static str),
+    /// It comes after the next one of another kind.
+    Late(&'static str, &'static str),
+    /// A value of it (or its `subject`) is another one.
+    Set(&'static str, &'static str, &'static str),
+}
+
+use Change::{Early, Late, Missing, Set};
+
+/// A rule, and how it is broken.
+struct Case {
+    rule: RuleId,
+    /// Rules that no event can keep while it breaks this one.
+    along: &'static [RuleId],
+    flight: &'static str,
+    about: &'static str,
+    change: Change,
+}
+
+const fn case(rule: RuleId, flight: &'static str, about: &'static str, change: Change) -> Case {
+    Case { rule, along: &[], flight, about, change }
+}
+
+const CASES: &[Case] = &[
+    case(
+        RuleId::HANDLE_FORM_001,
+        "resource",
+        "a local name that ends in one",
+        Set("name.given to=device:1", "handle", "0x40000041"),
+    ),
+    case(
+        RuleId::HANDLE_FORM_002,
+        "shared",
+        "a global name that looks like a local one",
+        Set("name.shared", "handle", "0x40000040"),
+    ),
+    case(
+        RuleId::HANDLE_FORM_003,
+        "resource",
+        "a number is left out",
+        Set("name.reserved handle=0x40000040", "handle", "0x40000080"),
+    ),
+    case(
+        RuleId::HANDLE_FORM_004,
+        MANY_NAMES,
+        "a name comes again right after it was closed",
+        Set("name.reserved handle=0x4000e080", "handle", "0x40000080"),
+    ),
+    case(
+        RuleId::HANDLE_FORM_005,
+        "refused-create",
+        "a refused create keeps a name",
+        Missing("name.returned"),
+    ),
+    case(
+        RuleId::ALLOC_CREATE_007,
+        "resource",
+        "a resource is named to another device",
+        Set("resource-view.unnamed", "by", "device:9"),
+    ),
+    case(
+        RuleId::ALLOC_CREATE_008,
+        "shared",
+        "a resource shared for NT handles has a global name",
+        Set("resource.created", "sharing", "nt"),
+    ),
+    case(
+        RuleId::ALLOC_CREATE_020,
+        "lost-device",
+        "an allocation is created on a lost device",
+        Early("device.lost", "allocation.created"),
+    ),
+    case(
+        RuleId::ALLOC_CREATE_021,
+        "resource",
+        "the driver is shown other private data",
+        Set("allocation.created", "seen", "0x00000000"),
+    ),
+    case(
+        RuleId::ALLOC_DESTROY_002,
+        "resource",
+        "a resource goes before its members",
+        Early("resource.gone", "ddi.call name=DxgkDdiDestroyAllocation"),
+    ),
+    case(
+        RuleId::ALLOC_DESTROY_006,
+        "destroy-deferred",
+        "a view is idle while work from before is under way",
+        Early("view.idle", "packet.done"),
+    ),
+    case(
+        RuleId::ALLOC_DESTROY_007,
+        "destroy-assume",
+        "work passes while a view said not to be in use waits",
+        Early("packet.done", "view.idle"),
+    ),
+    case(
+        RuleId::ALLOC_DESTROY_009,
+        "destroy-sync",
+        "a synchronous call is answered before the end",
+        Early("retire.answered", "view.closed"),
+    ),
+    case(
+        RuleId::ALLOC_DESTROY_010,
+        "resource",
+        "one name is closed twice, another never",
+        Set("view:2 view.unnamed", "subject", "view:1"),
+    ),
+    case(
+        RuleId::ALLOC_DESTROY_011,
+        "destroy-sync",
+        "a call that was not synchronous waits",
+        Set("retire.asked", "sync", "false"),
+    ),
+    case(
+        RuleId::ALLOC_DESTROY_013,
+        "first-version",
+        "a call without flags is taken as one with a flag",
+        Set("retire.asked", "assume", "true"),
+    ),
+    case(
+        RuleId::ALLOC_DESTROY_015,
+        "resource",
+        "an allocation is destroyed before its view is closed",
+        Late("view.closed", "ddi.destroys"),
+    ),
+    case(
+        RuleId::ALLOC_DESTROY_016,
+        "destroy-deferred",
+        "memory is given back before the view is idle",
+        Early("allocation.unplaced", "view.idle"),
+    ),
+    case(
+        RuleId::ALLOC_DESTROY_017,
+        "resource",
+        "a resource is destroyed while its device has it open",
+        Late("resource-view.closed", "ddi.resource"),
+    ),
+    case(
+        RuleId::ALLOC_DESTROY_019,
+        "resource",
+        "an allocation is destroyed while its driver holds its data",
+        Missing("handle.released"),
+    ),
+    case(
+        RuleId::CB_HANDLE_003,
+        "resource",
+        "the data behind a handle is somebody else's",
+        Set("handle.acquired", "word", "word:99"),
+    ),
+    case(
+        RuleId::ALLOC_DESTROY_025,
+        "empty-resource",
+        "a resource goes with its last member, while it has its name",
+        Early("resource.gone", "resource-view.unnamed"),
+    ),
+    case(RuleId::WT_GONE_001, "resource", "a resource never goes", Missing("resource.gone")),
+    case(
+        RuleId::ALLOC_SHARE_004,
+        "share",
+        "an opener gets only some of the members",
+        Set("ddi.opens create=false", "batch", "1"),
+    ),
+    case(
+        RuleId::ALLOC_SHARE_001,
+        "share",
+        "a query copies the runtime's data",
+        Set("share.told", "copied", "14"),
+    ),
+    case(
+        RuleId::ALLOC_SHARE_002,
+        "share",
+        "a sum past 32 bits is said",
+        Set("share.kept", "total", "4294967328"),
+    ),
+    case(
+        RuleId::ALLOC_SHARE_005,
+        "share",
+        "an opener is told another number of bytes",
+        Set("share.opened", "written", "16"),
+    ),
+    case(
+        RuleId::DEV_LIFE_007,
+        "lost-device",
+        "a device works before it is lost, but is said not to",
+        Set("device.told state=active", "state", "hung"),
+    ),
+    Case {
+        rule: RuleId::DEV_LIFE_008,
+        along: &[RuleId::HANDLE_FORM_005],
+        flight: "work",
+        about: "a device is refused for a quota",
+        change: Set("leave call=D3DKMTCreateDevice", "status", "0xc0000044"),
+    },
+    case(
+        RuleId::WT_STOP_001,
+        "alone",
+        "a stopped driver is called again",
+        Set("ddi.call name=DxgkDdiRemoveDevice", "name", "DxgkDdiStopDevice"),
+    ),
+    case(
+        RuleId::KMD_LEVEL_001,
+        "destroy-deferred",
+        "a driver is stopped while a call is inside it",
+        Early("ddi.call name=DxgkDdiStopDevice", "ddi.return name=DxgkDdiCloseAllocation"),
+    ),
+    case(
+        RuleId::DEV_LIFE_002,
+        "work",
+        "a device goes before its context",
+        Missing("context.destroyed"),
+    ),
+    case(
+        RuleId::DEV_LIFE_004,
+        "work",
+        "a context goes before its work",
+        Early("context.destroyed", "packet.done"),
+    ),
+    case(
+        RuleId::KMD_PNP_001,
+        "resource",
+        "an adapter is started although its driver declined it",
+        Set("ddi.return name=DxgkDdiAddDevice", "answer", "declined"),
+    ),
+    case(
+        RuleId::KMD_CTX_007,
+        "work",
+        "the driver is told to destroy a context that has work",
+        Early("context:1 ddi.ends", "packet.done"),
+    ),
+    case(
+        RuleId::KMD_ALLOC_010,
+        "members",
+        "a call carries a word that is not the resource's",
+        Set("ddi.resource goes=true", "word", "word:99"),
+    ),
+    case(
+        RuleId::KMD_DESTROY_001,
+        "resource",
+        "one allocation is destroyed twice, another never",
+        Set("allocation:2 ddi.destroys", "subject", "allocation:1"),
+    ),
+    case(
+        RuleId::KMD_DESTROY_006,
+        "member-in-flight",
+        "a resource goes while a member lives",
+        Set("ddi.resource goes=false", "goes", "true"),
+    ),
+    Case {
+        along: &[RuleId::KMD_LEVEL_007],
+        ..case(
+            RuleId::KMD_DESTROY_010,
+            "resource",
+            "the driver is told to destroy at dispatch level",
+            Set("ddi.call name=DxgkDdiDestroyAllocation", "level", "dispatch"),
+        )
+    },
+    case(
+        RuleId::KMD_DESTROY_011,
+        "resource",
+        "an allocation is destroyed by another adapter",
+        Set("ddi.destroys", "adapter", "adapter:9"),
+    ),
+    Case {
+        along: &[RuleId::KMD_LEVEL_004],
+        ..case(
+            RuleId::KMD_LEVEL_003,
+            "two-threads",
+            "two threads are inside a class of level one",
+            Late(SUBMITTED, SUBMITS),
+        )
+    },
+    Case {
+        // The scheduler's is the only class of level one so far.
+        along: &[RuleId::KMD_LEVEL_003],
+        ..case(
+            RuleId::KMD_LEVEL_004,
+            "two-processes",
+            "two threads are inside the scheduler's class",
+            Late(SUBMITTED, SUBMITS),
+        )
+    },
+    case(
+        RuleId::KMD_LEVEL_006,
+        FIRST_GENERATION,
+        "two threads of a process are inside a driver of the first generation",
+        Late("t3 ddi.return", "t4 ddi.call process=process:1"),
+    ),
+    case(
+        RuleId::DEV_LIFE_010,
+        "escapes",
+        "level two is given to an escape without HardwareAccess",
+        Set("ddi.escapes hardware=true", "hardware", "false"),
+    ),
+    case(
+        RuleId::DEV_LIFE_014,
+        "escapes",
+        "an escape that names what is not there comes to the driver",
+        Set("escape.asked", "resolved", "false"),
+    ),
+    case(
+        RuleId::KMD_LEVEL_002,
+        "escapes",
+        "a packet is under way when the driver is called at level two",
+        Late("packet.done fence=3", "ddi.escapes hardware=true"),
+    ),
+    case(
+        RuleId::KMD_LEVEL_007,
+        "work",
+        "a packet is submitted at passive level",
+        Set(SUBMITS, "level", "passive"),
+    ),
+    case(
+        RuleId::KMD_OPEN_008,
+        "resource",
+        "views of a resource are closed one by one",
+        Set("ddi.closes", "batch", "1"),
+    ),
+    case(
+        RuleId::KMD_OPEN_009,
+        "resource",
+        "one view is closed twice, another never",
+        Set("view:2 ddi.closes", "subject", "view:1"),
+    ),
+];
+
+/// All of them.
+fn cases() -> impl Iterator<Item = &'static Case> {
+    CASES
+        .iter()
+        .chain(memory::CASES)
+        .chain(keyed::CASES)
+        .chain(pnp::CASES)
+        .chain(interrupt::CASES)
+        .chain(sync::CASES)
+        .chain(render::CASES)
+        .chain(address::CASES)
+        .chain(recover::CASES)
+        .chain(stream::CASES)
+}
+
+const SUBMITS: &str = "ddi.call name=DxgkDdiSubmitCommandVirtual";
+const SUBMITTED: &str = "ddi.return name=DxgkDdiSubmitCommandVirtual";
+
+/// Rules that bind the kernel and are not in the table: a door judges them on what a client asked
+/// for, so a client shows them (`windows.rs`, and the scenario of that name).
+const AT_THE_DOOR: &[(RuleId, &str)] = &[
+    (RuleId::ALLOC_CREATE_006, "windows.rs"),
+    (RuleId::ALLOC_CREATE_011, "windows.rs"),
+    (RuleId::ALLOC_DESTROY_003, "windows.rs"),
+    (RuleId::ALLOC_DESTROY_004, "windows.rs"),
+    (RuleId::ALLOC_DESTROY_018, "shared-member"),
+    (RuleId::ALLOC_DESTROY_024, "count-without-list"),
+];
+
+/// More names than a table gives before one that was closed can come again.
+const MANY_NAMES: &str = "many names";
+/// Two threads of a process, and a driver that lets one in at a time.
+const FIRST_GENERATION: &str = "first generation";
+
+#[test]
+fn one_wrong_event_is_one_rule_of_the_kernel_broken() {
+    let mut flights = BTreeMap::new();
+    for case in cases().chain(address::FREED_EARLY) {
+        let events = flights.entry(case.flight).or_insert_with(|| recorded(case.flight));
+        check(case, events);
+    }
+}
+
+/// Quiet as recorded, judged, and broken by the change.
+fn check(case: &Case, events: &[Event]) {
+    let what = format!("{}, {}: {}", case.rule.name(), case.flight, case.about);
+    let verifier = verified(events);
+    let loud = |it: &&verify::Finding| it.severity > Severity::Note;
+    assert_eq!(verifier.findings().iter().find(loud), None, "{what}");
+    assert_ne!(verifier.tally().of(case.rule), 0, "{what}: not judged");
+
+    let changed = case.change.apply(events);
+    assert!(changed != events, "{what}: nothing changed");
+    let verifier = verified(&changed);
+    let mut findings = verifier.findings().iter().filter(loud);
+    let first = findings.clone().next().unwrap_or_else(|| panic!("{what}: nothing found"));
+    let together: BTreeSet<RuleId> = findings
+        .by_ref()
+        .take_while(|it| it.events.last() == first.events.last())
+        .inspect(|it| assert_eq!(it.who, Who::Kernel, "{what}: {}", it.message))
+        .map(|it| it.rule)
+        .collect();
+    let expected = case.along.iter().copied().chain([case.rule]).collect();
+    assert_eq!(together, expected, "{what}: {}", first.message);
+}
+
+impl Change {
+    /// The trace with this one change; its events are numbered anew.
+    fn apply(&self, events: &[Event]) -> Vec<Event> {
+        let mut events = events.to_vec();
+        match *self {
+            Missing(event) => drop(events.remove(find(&events, event))),
+            Early(event, other) => {
+                let moved = events.remove(find(&events, event));
+                events.insert(find(&events, other), moved);
+            }
+            Late(event, other) => {
+                let at = find(&events, event);
+                let moved = events.remove(at);
+                let next = at + find(&events[at..], other);
+                events.insert(next + 1, moved);
+            }
+            Set(event, name, value) => {
+                let at = find(&events, event);
+                events[at] = with(&events[at], name, value);
+            }
+        }
+        for (event, seq) in events.iter_mut().zip(1..) {
+            event.seq = seq;
+        }
+        events
+    }
+}
+
+/// The first event whose line has all these words.
+fn find(events: &[Event], words: &str) -> usize {
+    let has = |event: &Event| {
+        let line = event.to_string();
+        let line: Vec<&str> = line.split(' ').collect();
+        words.split(' ').all(|word| line.contains(&word))
+    };
+    events.iter().position(has).unwrap_or_else(|| panic!("no event has {words}"))
+}
+
+/// The same event, with another value.
+fn with(event: &Event, name: &str, value: &str) -> Event {
+    const SUBJECT: usize = 3;
+    let line = event.to_string();
+    let other = |(place, word): (usize, &str)| match word.split_once('=') {
+        Some((it, _)) if it == name => format!("{name}={value}"),
+        None if place == SUBJECT && name == "subject" => value.to_owned(),
+        _ => word.to_owned(),
+    };
+    let line: Vec<String> = line.split(' ').enumerate().map(other).collect();
+    line.join(" ").parse().unwrap()
+}
+
+/// The trace of a flight of the built-in driver.
+fn recorded(flight: &'static str) -> Vec<Event> {
+    let events = match flight {
+        MANY_NAMES => run(1, softgpu, many_names),
+        FIRST_GENERATION => side_by_side(Generation::One),
+        pnp::TABLE => return flown("table", "start-stop-start", 1).events,
+        sync::SEEN => return flown("softgpu-memory", "sync-cpu", 1).events,
+        memory::PAGED => harness::memory::paged(4096),
+        memory::LOCKED => harness::memory::locked(),
+        memory::TOLD => harness::memory::told(),
+        memory::RECLAIMED => harness::memory::reclaimed(),
+        other => {
+            let named = address::DRIVERS.iter().find_map(|(before, driver)| {
+                other.strip_prefix(before).map(|scenario| (*driver, scenario))
+            });
+            let named = named.or_else(|| render::flight(other));
+            let named = named.or_else(|| other.split_once(' '));
+            let (driver, scenario) = named.unwrap_or(("softgpu", other));
+            return flown(driver, scenario, 1).events;
+        }
+    };
+    windtunnel::keep_tally(verified(&events).tally());
+    events
+}
+
+fn many_names(wing: &Wing, at: &mut Passive) {
+    let client = Client::new(&wing.kernel);
+    let adapter = client.adapters(at).unwrap()[0];
+    let device = client.create_device(at, adapter).unwrap();
+    let many = Create::on(device, vec![format::describe(1); 896]);
+    let mut list = client.create(at, &many).unwrap().allocations;
+    let first = list.remove(0);
+    let destroy = |list| Destroy { device, list, ..Destroy::default() };
+    client.destroy(at, &destroy(vec![first])).unwrap();
+    let one = Create::on(device, vec![format::describe(1)]);
+    list.extend(client.create(at, &one).unwrap().allocations);
+    client.destroy(at, &destroy(list)).unwrap();
+    client.destroy_device(at, device).unwrap();
+    client.close_adapter(at, adapter).unwrap();
+    client.end(at);
+}
+
+/// Two threads of one process on one device, in a driver that takes its time.
+fn side_by_side(generation: Generation) -> Vec<Event> {
+    let driver = Variant::of(generation);
+    let story = |wing: &Wing, at: &mut Passive| {
+        driver.linger_on(&wing.host);
+        let client = Client::new(&wing.kernel);
+        let adapter = client.adapters(at).unwrap()[0];
+        let device = client.create_device(at, adapter).unwrap();
+        let threads = ["client 1", "client 2"].map(|name| {
+            let client = client.clone();
+            wing.host.spawn(name, move |at| live(&client, at, device))
+        });
+        for end in threads {
+            wing.host.park(at, &end, None);
+        }
+        client.destroy_device(at, device).unwrap();
+        client.close_adapter(at, adapter).unwrap();
+        client.end(at);
+    };
+    run(1, |log| driver.plug(log), story)
+}
+
+fn live(client: &Client, at: &mut Passive, device: u32) {
+    for _ in 0..3 {
+        let create = Create::on(device, vec![format::describe(4096); 2]).with_resource();
+        let resource = client.create(at, &create).unwrap().resource;
+        client.destroy(at, &Destroy { device, resource, ..Destroy::default() }).unwrap();
+    }
+}
+
+/// How often a thread called the driver while another thread of its process was inside.
+fn overlaps(events: &[Event]) -> usize {
+    let mut inside: BTreeMap<Subject, Subject> = BTreeMap::new();
+    let mut overlaps = 0;
+    for event in events {
+        match event.what {
+            What::DdiCall { process: Some(process), .. } => {
+                overlaps += usize::from(inside.values().any(|it| *it == process));
+                inside.insert(event.subject, process);
+            }
+            What::DdiReturn { .. } => drop(inside.remove(&event.subject)),
+            _ => (),
+        }
+    }
+    overlaps
+}
+
+#[test]
+fn a_driver_of_the_first_generation_has_one_thread_of_a_process_inside() {
+    assert_eq!(overlaps(&side_by_side(Generation::One)), 0);
+    let second = overlaps(&side_by_side(Generation::Two));
+    assert_ne!(second, 0, "nothing excludes them in a driver of the second");
+}
+
+#[test]
+fn every_live_rule_is_broken_by_a_driver_a_client_or_a_changed_trace() {
+    let shown: BTreeSet<RuleId> = cases().map(|it| it.rule).collect();
+    assert_eq!(shown.len(), cases().count(), "each once");
+    let history: BTreeSet<RuleId> = rule::ALL.iter().copied().flatten().map(|it| it.id).collect();
+    let excused = |rule: RuleId| {
+        let (_, story) = AT_THE_DOOR.iter().find(|(it, _)| *it == rule)?;
+        let flown = windtunnel::find_scenario(story).is_some_and(|it| it.breaks.contains(&rule));
+        (!history.contains(&rule) && (flown || *story == "windows.rs")).then_some(())
+    };
+    let listed = windtunnel::Driver::all().flat_map(windtunnel::Driver::breaks);
+    let clients = windtunnel::SCENARIOS.iter().copied().flatten().flat_map(|it| it.breaks);
+    let below = harness::memory::BAD_CLIENTS.iter().map(|it| &it.0);
+    let alone = harness::memory::BAD_FLIGHTS.iter().chain(harness::sync::BAD_FLIGHTS);
+    let alone = alone.map(|it| &it.0);
+    let named = listed.chain(clients).chain(below).chain(alone);
+    let named: BTreeSet<RuleId> = named.copied().collect();
+    for rule in RuleId::LIVE.iter().copied() {
+        let by_us = verify::find(rule.name()).is_some_and(|it| it.obligation == "kernel");
+        let known = if by_us { shown.contains(&rule) } else { named.contains(&rule) };
+        assert!(known || excused(rule).is_some(), "nothing here breaks {}", rule.name());
+    }
+}
+
+#[test]
+fn a_bad_client_of_memory_is_named_with_its_rule_alone() {
+    let below = harness::memory::BAD_CLIENTS.iter();
+    let below = below.map(|(rule, story)| (rule, harness::memory::told_by(*story)));
+    let alone = harness::memory::BAD_FLIGHTS.iter().chain(harness::sync::BAD_FLIGHTS);
+    let alone = alone.map(|(rule, fly)| (rule, fly()));
+    for (rule, events) in below.chain(alone) {
+        let verifier = verified(&events);
+        windtunnel::keep_tally(verifier.tally());
+        let found: Vec<_> = verifier.findings().iter().map(|it| (it.rule, it.who)).collect();
+        assert_eq!(found, [(*rule, Who::Client)], "{:?}", verifier.findings());
+    }
+}

@@ -1,0 +1,96 @@
+//! User-mode drivers: each bad one is named by its rule, and good ones keep all of them.
+
+use flight::{RuleId, Who};
+use harness::flown;
+use std::collections::BTreeSet;
+use verify::Severity;
+use windtunnel::{Flown, On, Outcome, SCENARIOS, Scenario};
+
+/// Every scenario with a user-mode driver in it.
+fn scenarios() -> impl Iterator<Item = &'static Scenario> {
+    SCENARIOS.iter().copied().flatten().filter(|it| it.needs.contains(&"OpenAdapter"))
+}
+
+fn good_scenarios() -> impl Iterator<Item = &'static Scenario> {
+    scenarios().filter(|it| it.breaks.is_empty())
+}
+
+/// Good drivers that come with a user-mode driver.
+fn good_drivers() -> Vec<&'static str> {
+    let good = drivers::ALL.iter().filter(|it| it.breaks.is_empty() && it.umd.is_some());
+    good.map(|it| it.name).collect()
+}
+
+/// The rules of user-mode drivers that are live.
+fn rules() -> impl Iterator<Item = RuleId> {
+    let of_umd = |it: &RuleId| it.name().starts_with("UMD-");
+    RuleId::LIVE.iter().copied().filter(of_umd)
+}
+
+fn assert_clean(flown: &Flown, said: &str) {
+    assert_eq!(flown.outcome, Outcome::Clean, "{said}: {:?}", flown.findings);
+    assert!(flown.findings.is_empty(), "{said}: {:?}", flown.findings);
+    assert_eq!(flown.live.count(), 0, "{said}:\n{}", flown.live);
+}
+
+#[test]
+fn every_bad_user_mode_driver_is_named_first_by_its_rule() {
+    let mut broken = BTreeSet::new();
+    for driver in drivers::ALL.iter().filter(|it| it.name.starts_with("umd-")) {
+        let rule = driver.breaks[0];
+        let flights: Vec<Flown> =
+            good_scenarios().map(|it| flown(driver.name, it.name, 1)).collect();
+        let findings: Vec<_> = flights.iter().flat_map(|it| &it.findings).collect();
+        let first = findings.iter().find(|it| it.severity > Severity::Note);
+        let first = first.or(findings.first()).unwrap_or_else(|| panic!("{}", driver.name));
+        assert_eq!((first.rule, first.who), (rule, Who::Umd), "{}: {}", driver.name, first.message);
+        broken.insert(rule);
+    }
+    for scenario in scenarios() {
+        broken.extend(scenario.breaks);
+    }
+    let unbroken: Vec<_> = rules().filter(|it| !broken.contains(it)).collect();
+    assert!(unbroken.is_empty(), "no driver and no application breaks {unbroken:?}");
+}
+
+#[test]
+fn good_user_mode_drivers_keep_every_rule() {
+    let mut judged = BTreeSet::new();
+    for driver in good_drivers() {
+        for scenario in good_scenarios() {
+            for seed in 1..=4 {
+                for on in [On::Stepped(seed), On::Pressed(seed)] {
+                    let flown = flown(driver, scenario.name, on);
+                    assert_clean(&flown, &format!("{driver}, {}, {on:?}", scenario.name));
+                    judged.extend(rules().filter(|it| flown.tally.of(*it) > 0));
+                }
+            }
+        }
+    }
+    let idle: Vec<_> = rules().filter(|it| !judged.contains(it)).collect();
+    assert!(idle.is_empty(), "no good flight evaluates {idle:?}");
+}
+
+#[test]
+fn good_user_mode_drivers_fly_clean_side_by_side() {
+    for driver in good_drivers() {
+        for scenario in good_scenarios() {
+            for run in 0..3 {
+                let flown = flown(driver, scenario.name, On::Free);
+                assert_clean(&flown, &format!("{driver}, {}, run {run}", scenario.name));
+            }
+        }
+    }
+}
+
+#[test]
+fn bad_applications_are_named_on_every_driver() {
+    for driver in good_drivers() {
+        for scenario in scenarios().filter(|it| !it.breaks.is_empty()) {
+            let flown = flown(driver, scenario.name, 1);
+            let first = flown.findings.first().map(|it| (it.rule, it.who));
+            let expected = (scenario.breaks[0], Who::Client);
+            assert_eq!(first, Some(expected), "{driver}, {}", scenario.name);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Threads side by side: whatever the machine does, a good driver flies clean and leaves nothing.
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
+
+use flight::{Event, Free, Log, RuleId, Subject, What};
+use harness::{Variant, flown, good_scenarios, run, softgpu, verified};
+use kernel::Kernel;
+use kernel::miniport::Generation;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use thunk::Client;
+use windtunnel::{Bench, On, Outcome, SCENARIOS};
+
+/// Flies every good scenario so many times; answers how often a rule was judged.
+fn many(driver: &str, runs: usize, rule: RuleId) -> u64 {
+    let good = good_scenarios(driver);
+    let mut judged = 0;
+    for run in 0..runs {
+        for scenario in &good {
+            let flown = flown(driver, scenario.name, On::Free);
+            let said = || format!("{driver}, {}, run {run}", scenario.name);
+            assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", said(), flown.findings);
+            assert!(flown.findings.is_empty(), "{}: {:?}", said(), flown.findings);
+            assert_eq!(flown.live.count(), 0, "{}:\n{}", said(), flown.live);
+            judged += flown.tally.of(rule);
+        }
+    }
+    judged
+}
+
+#[test]
+fn the_built_in_driver_flies_clean_100_times() {
+    assert!(many("softgpu", 100, RuleId::KMD_LEVEL_003) > 0);
+}
+
+#[test]
+fn the_built_in_driver_with_memory_flies_clean_100_times() {
+    assert!(many("softgpu-memory", 100, RuleId::KMD_PAGING_025) > 0);
+}
+
+#[test]
+fn a_table_driver_flies_clean_100_times() {
+    assert!(many("table", 100, RuleId::KMD_LEVEL_004) > 0);
+}
+
+#[test]
+fn a_driver_that_moves_resources_flies_clean_50_times() {
+    assert!(many("table-moves-resource", 50, RuleId::KMD_ALLOC_010) > 0);
+}
+
+/// What two threads of one process, on one device, did to a driver.
+struct Seen {
+    /// How often a call of that name came while another was inside.
+    inside: usize,
+    /// How often a thread had to wait for its pass.
+    parked: usize,
+    /// How often each rule was judged.
+    judged: BTreeMap<&'static str, u64>,
+}
+
+/// Flies two threads that create and submit, each to its node, for all they are worth, until `seen` has seen enough.
+fn rush(generation: Generation, call: &str, seen: impl Fn(&Seen) -> bool) -> Seen {
+    let mut all = Seen { inside: 0, parked: 0, judged: BTreeMap::new() };
+    // How often they meet is up to the machine; that they never do in all of these is not.
+    for _ in 0..500 {
+        let driver = Variant::of(generation);
+        let events = run(
+            On::Free,
+            |log| driver.plug(log),
+            |wing, at| {
+                driver.linger_on(&wing.host);
+                let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
+                let rush = |bench: Bench, node| {
+                    move |at: &mut flight::Passive| {
+                        let context = bench.context_on(at, node).unwrap();
+                        for _ in 0..10 {
+                            bench.submit(at, context, &[]).unwrap();
+                            let made = bench.create_resource(at, 1).unwrap();
+                            bench.destroy_resource(at, made.resource).unwrap();
+                        }
+                        bench.client.destroy_context(at, context).unwrap();
+                    }
+                };
+                let ends = [("one", 0), ("two", 1)]
+                    .map(|(name, node)| wing.host.spawn(name, rush(bench.clone(), node)));
+                for end in &ends {
+                    wing.host.park(at, end, None);
+                }
+                bench.close(at, &[]).unwrap();
+            },
+        );
+        let verifier = verified(&events);
+        assert!(verifier.findings().is_empty(), "{:?}", verifier.findings());
+        windtunnel::keep_tally(verifier.tally());
+        for rule in [RuleId::KMD_LEVEL_003, RuleId::KMD_LEVEL_004, RuleId::KMD_LEVEL_006] {
+            *all.judged.entry(rule.name()).or_default() += verifier.tally().of(rule);
+        }
+        all.inside += overlaps(&events, call);
+        let parked = |it: &&Event| match &it.what {
+            What::WaitParked { why } => why.starts_with("a pass"),
+            _ => false,
+        };
+        all.parked += events.iter().filter(parked).count();
+        if seen(&all) {
+            break;
+        }
+    }
+    all
+}
+
+/// How often a call of that name began while another was inside.
+fn overlaps(events: &[Event], call: &str) -> usize {
+    let mut inside: Vec<Subject> = Vec::new();
+    let mut overlaps = 0;
+    for event in events {
+        match &event.what {
+            What::DdiCall { name, .. } if name == call => {
+                overlaps += usize::from(!inside.is_empty());
+                inside.push(event.subject);
+            }
+            What::DdiReturn { .. } => inside.retain(|it| *it != event.subject),
+            _ => (),
+        }
+    }
+    overlaps
+}
+
+#[test]
+fn two_threads_that_submit_at_once_are_inside_one_after_the_other() {
+    let seen = rush(Generation::Two, "DxgkDdiSubmitCommandVirtual", |it| it.parked > 0);
+    assert!(seen.parked > 0, "one had to wait for the other");
+    assert_eq!(seen.inside, 0);
+    assert!(seen.judged["KMD-LEVEL-003"] > 0 && seen.judged["KMD-LEVEL-004"] > 0);
+}
+
+#[test]
+fn two_threads_of_a_process_are_inside_a_driver_of_the_second_generation_at_once() {
+    let seen = rush(Generation::Two, "DxgkDdiCreateAllocation", |it| it.inside > 0);
+    assert!(seen.inside > 0, "they really run side by side");
+}
+
+#[test]
+fn two_threads_of_a_process_are_never_inside_a_driver_of_the_first_generation_at_once() {
+    let seen = rush(Generation::One, "DxgkDdiCreateAllocation", |it| it.parked > 0);
+    assert!(seen.parked > 0, "one had to wait for the other");
+    assert_eq!(seen.inside, 0);
+    assert!(seen.judged["KMD-LEVEL-006"] > 0);
+}
+
+#[test]
+fn every_bad_driver_is_named_when_threads_run_side_by_side() {
+    let good = || SCENARIOS.iter().copied().flatten().filter(|it| it.breaks.is_empty());
+    for driver in drivers::ALL.iter().filter(|it| !it.breaks.is_empty()) {
+        let names = |scenario: &windtunnel::Scenario| {
+            let flown = flown(driver.name, scenario.name, On::Free);
+            flown.findings.iter().any(|it| driver.breaks.contains(&it.rule))
+        };
+        assert!(good().any(names), "{} is not named", driver.name);
+    }
+}
+
+/// As in a program in C: its threads call when they like, and the host is there all the time.
+#[test]
+fn threads_of_a_program_call_a_kernel_that_is_always_there() {
+    let log = Arc::new(Log::new());
+    let host = Free::new(&log);
+    let kernel = Kernel::new(host.clone(), log.clone());
+    let worker = kernel.clone();
+    host.serve("system", kernel.bell(), move |at| worker.work(at));
+    let adapter = host.adopt("starts", |at| kernel.add_adapter(at, softgpu(&log)).unwrap());
+    let crew: Arc<dyn flight::Crew> = host.clone();
+    kernel.attend(&crew, adapter);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                // Adopted for each call anew.
+                let open = |at: &mut _| Bench::open(Client::new(&kernel), at).unwrap();
+                let bench = host.adopt("program", open);
+                let context = host.adopt("program", |at| bench.context_on(at, 1).unwrap());
+                for _ in 0..10 {
+                    let made = host.adopt("program", |at| bench.create_resource(at, 2).unwrap());
+                    let target = made.allocations[0];
+                    host.adopt("program", |at| bench.fill(at, context, target).unwrap());
+                    host.adopt("program", |at| bench.destroy_resource(at, made.resource).unwrap());
+                }
+                host.adopt("program", |at| bench.close(at, &[context]).unwrap());
+            });
+        }
+    });
+    host.adopt("stops", |at| {
+        host.quiet(at);
+        kernel.remove_adapter(at, adapter);
+    });
+    host.end().unwrap();
+    let left = kernel.census();
+    assert_eq!(left.count(), 0, "{left}");
+    let events = log.take();
+    assert!(verified(&events).findings().is_empty());
+    assert!(events.iter().all(|it| it.thread <= 6), "numbers stay small");
+}

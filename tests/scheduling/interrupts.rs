@@ -1,0 +1,206 @@
+//! Interrupts: which rules good flights judge, what is said of bad drivers, and what a driver is
+//! answered.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
+
+use flight::{DeviceLevel, Fence, Log, Passive, RuleId, Tally, What, Who};
+use harness::{Wing, flown, good_scenarios, run, verified};
+use kernel::Plugged;
+use kernel::miniport::{Answer, Interrupt, Miniport, Refusal};
+use kernel::services::Services;
+use softgpu::{Gpu, MemoryPlan, NODES, SoftGpu};
+use std::sync::{Arc, Mutex, OnceLock};
+use thunk::Client;
+use windtunnel::{Bench, On, Outcome};
+
+/// What the interrupt routine of a [`Reporter`] does.
+type Routine = fn(&Reporter, &mut DeviceLevel, &Services) -> bool;
+
+/// The built-in driver, with another interrupt routine.
+struct Reporter {
+    driver: Arc<SoftGpu>,
+    gpu: Arc<Gpu>,
+    services: OnceLock<Arc<Services>>,
+    routine: Routine,
+    answers: Mutex<Vec<bool>>,
+}
+
+impl Reporter {
+    fn new(routine: Routine) -> Arc<Self> {
+        let ram = nt::Ram::new(256 << 20).unwrap();
+        let (driver, gpu) = SoftGpu::with_memory(ram, MemoryPlan::default());
+        let (services, answers) = (OnceLock::new(), Mutex::default());
+        Arc::new(Self { driver, gpu, services, routine, answers })
+    }
+
+    fn plug(self: &Arc<Self>, log: &Arc<Log>) -> Plugged {
+        let (miniport, machine) = (self.clone(), self.gpu.clone());
+        Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
+    }
+}
+
+impl Miniport for Reporter {
+    fn stands_on(&self) -> Option<&dyn Miniport> {
+        Some(&*self.driver)
+    }
+
+    fn add_device(&self, at: &mut Passive, services: &Arc<Services>) -> Answer<()> {
+        self.services.get_or_init(|| services.clone());
+        self.driver.add_device(at, services)
+    }
+
+    fn interrupt(&self, at: &mut DeviceLevel) -> Answer<bool> {
+        Ok((self.routine)(self, at, self.services.get().unwrap()))
+    }
+}
+
+/// A device fills an allocation.
+fn fill(wing: &Wing, at: &mut Passive) {
+    let bench = Bench::open(Client::new(&wing.kernel), at).unwrap();
+    let context = bench.context(at).unwrap();
+    let one = bench.create(at, 1).unwrap().allocations[0];
+    bench.fill(at, context, one).unwrap();
+    wing.host.quiet(at);
+    bench.close(at, &[context]).unwrap();
+}
+
+#[test]
+fn good_flights_judge_every_rule_on_interrupts() {
+    let judged = |driver: &str| {
+        let mut tally = Tally::default();
+        for scenario in good_scenarios(driver) {
+            let flown = flown(driver, scenario.name, 1);
+            assert_eq!(flown.outcome, Outcome::Clean, "{driver}, {}", scenario.name);
+            tally.add(&flown.tally);
+        }
+        let live = RuleId::LIVE.iter().filter(|it| it.name().starts_with("KMD-ISR"));
+        live.filter(|it| tally.of(**it) == 0).map(|it| it.name()).collect::<Vec<_>>()
+    };
+    // Without memory nothing is at fault.
+    assert_eq!(judged("table"), ["KMD-ISR-010"]);
+    // The types keep these for a driver in Rust.
+    let typed = ["001", "003", "005", "010", "011", "013"];
+    assert_eq!(judged("softgpu"), typed.map(|it| format!("KMD-ISR-{it}")));
+}
+
+#[test]
+fn a_page_fault_is_reported_by_a_driver_with_a_table() {
+    let flown = flown("table-memory", "never-resident", 1);
+    let found: Vec<_> = flown.findings.iter().map(|it| (it.rule, it.who)).collect();
+    assert_eq!(found, [(RuleId::RESID_MAKE_005, Who::Client)]);
+    assert_ne!(flown.tally.of(RuleId::KMD_ISR_010), 0);
+}
+
+#[test]
+fn a_further_request_for_the_dpc_is_answered_false_and_does_nothing() {
+    for on in [On::Stepped(1), On::Free] {
+        let driver = Reporter::new(|it, at, services| {
+            let ours = it.driver.interrupt(at).unwrap();
+            if ours {
+                it.answers.lock().unwrap().push(services.queue_dpc());
+            }
+            ours
+        });
+        let events = run(on, |log| driver.plug(log), fill);
+        assert!(verified(&events).findings().is_empty());
+        let answers = driver.answers.lock().unwrap();
+        assert!(!answers.is_empty() && answers.iter().all(|fresh| !fresh), "{answers:?}");
+        let called = |name: &str| {
+            let is = |it: &What| matches!(it, What::DdiCall { name: it, .. } if *it == *name);
+            events.iter().filter(|it| is(&it.what)).count()
+        };
+        assert_eq!(called("DxgkDdiDpcRoutine"), called("DxgkDdiInterruptRoutine"));
+        assert_eq!(called("DxgkDdiDpcRoutine"), answers.len());
+    }
+}
+
+/// Reports what ended as faults of packets that the driver does not know.
+fn unknown_faults(it: &Reporter, at: &mut DeviceLevel, services: &Services) -> bool {
+    let mut ours = false;
+    for node in 0..NODES {
+        for _ in it.gpu.take_ended(node) {
+            services.notify_unknown_fault(at, node);
+            ours = true;
+        }
+    }
+    if ours {
+        services.queue_dpc();
+    }
+    ours
+}
+
+#[test]
+fn a_fault_of_an_unknown_packet_is_one_of_the_oldest() {
+    let driver = Reporter::new(unknown_faults);
+    let events = run(1, |log| driver.plug(log), fill);
+    let fences: Vec<Fence> = events
+        .iter()
+        .filter_map(
+            |it| if let What::FenceReported { fence } = it.what { Some(fence) } else { None },
+        )
+        .collect();
+    assert!(fences.len() > 1, "paging and a packet");
+    let lost = events.iter().filter(|it| it.what.name() == "device.lost");
+    assert_eq!(lost.count(), 1, "of the packet, not of paging");
+    let kept = |rule| verified(&events).findings().iter().all(|it| it.rule != rule);
+    assert!(kept(RuleId::KMD_ISR_008) && kept(RuleId::KMD_ISR_009));
+}
+
+#[test]
+fn vsyncs_come_when_they_are_switched_on() {
+    for driver in ["softgpu", "table", "softgpu-memory"] {
+        let flown = flown(driver, "vsync", 1);
+        let names: Vec<&str> = flown.events.iter().map(|it| it.what.name()).collect();
+        let last = |name: &str| names.iter().rposition(|it| *it == name).unwrap();
+        assert!(last("vsync.reported") < last("vsync.switched"), "{driver}");
+    }
+}
+
+#[test]
+fn what_is_not_vsync_is_not_switched() {
+    let driver = Reporter::new(|it, at, _| it.driver.interrupt(at).unwrap());
+    run(
+        1,
+        |log| driver.plug(log),
+        |wing, at| {
+            let switch =
+                |at: &mut Passive, of| wing.kernel.control_interrupt(at, wing.adapter, of, true);
+            assert_eq!(switch(at, Interrupt::Completed), Err(Refusal::Unimplemented));
+            assert_eq!(switch(at, Interrupt::Vsync), Ok(()));
+            wing.host.quiet(at);
+        },
+    );
+}
+
+#[test]
+fn a_bad_driver_is_told_what_it_did() {
+    for (driver, scenario, said) in [
+        (
+            "claims-every-interrupt",
+            "foreign-interrupt",
+            "the driver answered TRUE to an interrupt that was not its own: its hardware asked \
+             for none",
+        ),
+        (
+            "leaves-asserted",
+            "vsync",
+            "the driver answered TRUE to an interrupt and left its hardware asking for it",
+        ),
+        (
+            "indicates-in-interrupt",
+            "work",
+            "DxgkCbIndicateChildStatus was called from the interrupt routine",
+        ),
+        ("ninth-node", "work", "node 8 reported, but adapter 1 has 2 nodes"),
+        ("wrong-message", "work", "MessageNumber is 1, but a line interrupt has 0"),
+        (
+            "shows-no-vsync",
+            "vsync",
+            "vsync was switched on, but the driver has reported none, and nothing moves any more",
+        ),
+    ] {
+        let flown = flown(driver, scenario, 1);
+        assert_eq!(flown.findings[0].message, said, "{driver}");
+        assert_eq!(flown.findings[0].who, Who::Driver, "{driver}");
+    }
+}

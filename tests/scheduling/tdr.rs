@@ -1,0 +1,326 @@
+//! The drill: engines that are stuck, slow, lying and dying, and what becomes of everybody.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+
+use abi::kmt::{
+    D3DKMT_DEVICEEXECUTION_ACTIVE, D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET,
+    D3DKMT_DEVICEEXECUTION_STATE,
+};
+use abi::status::STATUS_DEVICE_REMOVED;
+use flight::{Event, Log, Passive, RuleId, Ticket, What};
+use harness::{Keeper, PausableGpu, When, Wing, flown, good_scenarios, run, softgpu, verified};
+use kernel::{Handle, Plugged};
+use softgpu::format::{self, Command};
+use softgpu::{MemoryPlan, SoftGpu};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use thunk::Client;
+use windtunnel::{Bench, On, Outcome};
+
+/// A second, in the host's time.
+const SECOND: u64 = 10_000_000;
+
+fn bench(wing: &Wing, at: &mut Passive) -> Bench {
+    Bench::open(Client::new(&wing.kernel), at).unwrap()
+}
+
+/// Lets so many seconds pass.
+fn pass(wing: &Wing, at: &mut Passive, seconds: u64) {
+    let deadline = wing.host.now() + seconds * SECOND;
+    wing.host.park(at, &Ticket::new("some time"), Some(deadline));
+    wing.host.quiet(at);
+}
+
+fn state(bench: &Bench, at: &mut Passive) -> D3DKMT_DEVICEEXECUTION_STATE {
+    bench.client.device_state(at, bench.device).unwrap()
+}
+
+fn count(events: &[Event], name: &str) -> usize {
+    events.iter().filter(|it| it.what.name() == name).count()
+}
+
+fn called(events: &[Event], ddi: &str) -> usize {
+    let called = |it: &&Event| matches!(&it.what, What::DdiCall { name, .. } if name == ddi);
+    events.iter().filter(called).count()
+}
+
+fn quiet(events: &[Event]) {
+    let verifier = verified(events);
+    windtunnel::keep_tally(verifier.tally());
+    assert_eq!(verifier.findings(), [], "nobody is to blame");
+}
+
+fn fill(target: u32, offset: u64, value: u8) -> Command {
+    Command::Fill { target: Handle(target), offset, length: 4, value }
+}
+
+/// The built-in driver, and the one whose bytes can be read.
+fn with_sight() -> (Arc<SoftGpu>, impl FnOnce(&Arc<Log>) -> Plugged) {
+    let (miniport, machine) = SoftGpu::new();
+    let driver = miniport.clone();
+    let make =
+        move |log: &Arc<Log>| Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) };
+    (driver, make)
+}
+
+#[test]
+fn a_stuck_engine_is_reset_and_others_keep_their_bytes() {
+    for on in (0..20).map(On::Stepped).chain([On::Free, On::Free]) {
+        let (driver, make) = with_sight();
+        let events = run(on, make, |wing, at| {
+            let (bad, good) = (bench(wing, at), bench(wing, at));
+            let (hangs, works) = (bad.context(at).unwrap(), good.context(at).unwrap());
+            let made = good.create(at, 1).unwrap().allocations[0];
+            bad.submit(at, hangs, &[Command::Hang]).unwrap();
+            bad.submit(at, hangs, &[]).unwrap();
+            for turn in 0..8_u8 {
+                let it = fill(made, u64::from(turn) * 4, turn + 1);
+                good.submit(at, works, &[it]).unwrap();
+            }
+            pass(wing, at, 30);
+            assert_eq!(state(&bad, at), D3DKMT_DEVICEEXECUTION_HUNG);
+            assert_eq!(state(&good, at), D3DKMT_DEVICEEXECUTION_ACTIVE);
+            let right: Vec<u8> = (1..=8).flat_map(|it| [it; 4]).collect();
+            assert_eq!(driver.read(Handle(made), 0..32), Some(right));
+            let later = bad.client.submit(at, hangs, &format::encode(&[]));
+            assert_eq!(later, Err(STATUS_DEVICE_REMOVED));
+            let again = bad.client.create(at, &thunk::Create::on(bad.device, vec![vec![]]));
+            assert_eq!(again.err(), Some(STATUS_DEVICE_REMOVED));
+            good.destroy_list(at, &[made]).unwrap();
+            good.close(at, &[works]).unwrap();
+            bad.close(at, &[hangs]).unwrap();
+        });
+        quiet(&events);
+        assert_eq!(called(&events, "DxgkDdiResetEngine"), 1);
+        assert_eq!(called(&events, "DxgkDdiResetFromTimeout"), 0);
+    }
+}
+
+#[test]
+fn a_slow_engine_is_asked_and_preempted_but_not_reset() {
+    for seed in 0..10 {
+        let (miniport, gpu) = SoftGpu::new();
+        let (driver, slow) = (miniport.clone(), PausableGpu::new(gpu));
+        let machine = slow.clone();
+        let make = |log: &Arc<Log>| Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) };
+        let events = run(seed, make, |wing, at| {
+            let bench = bench(wing, at);
+            let context = bench.context(at).unwrap();
+            let made = bench.create(at, 1).unwrap().allocations[0];
+            slow.pause();
+            for turn in 0..4_u8 {
+                bench.submit(at, context, &[fill(made, u64::from(turn) * 4, turn + 1)]).unwrap();
+            }
+            // Longer than a node may stand still, and less than twice as long.
+            pass(wing, at, 3);
+            slow.resume();
+            wing.host.ring(&wing.kernel.machine_bell(wing.adapter).unwrap());
+            pass(wing, at, 10);
+            assert_eq!(state(&bench, at), D3DKMT_DEVICEEXECUTION_ACTIVE);
+            let right: Vec<u8> = (1..=4).flat_map(|it| [it; 4]).collect();
+            assert_eq!(driver.read(Handle(made), 0..16), Some(right));
+            bench.destroy_list(at, &[made]).unwrap();
+            bench.close(at, &[context]).unwrap();
+        });
+        quiet(&events);
+        assert_eq!(called(&events, "DxgkDdiPreemptCommand"), 1);
+        assert_eq!(called(&events, "DxgkDdiResetEngine"), 0);
+        assert_eq!(count(&events, "packet.returned"), 3, "all but the one under way");
+        assert_eq!(count(&events, "packet.done"), 4, "each once");
+    }
+}
+
+/// Drivers that lie about what they did, and the rule that says so.
+#[test]
+fn a_lying_driver_is_named_and_everybody_gets_an_answer() {
+    for (driver, rule) in [
+        ("reset-leaves-work", RuleId::KMD_TDR_006),
+        ("aborts-too-much", RuleId::KMD_TDR_007),
+        ("resets-in-name", RuleId::KMD_TDR_001),
+        ("preempted-after-nothing", RuleId::KMD_PREEMPT_003),
+        ("old-fences", RuleId::KMD_TDR_010),
+        ("false-fence", RuleId::KMD_ISR_008),
+    ] {
+        for seed in 0..5 {
+            let flown = flown(driver, "hang", seed);
+            let first = flown.findings.first().map(|it| it.rule);
+            assert_eq!(first, Some(rule), "{driver}, seed {seed}: {:?}", flown.findings);
+            assert_eq!(flown.live.count(), 0, "{driver}, seed {seed}:\n{}", flown.live);
+        }
+    }
+}
+
+#[test]
+fn an_adapter_is_reset_for_all_who_use_it() {
+    for on in (0..10).map(On::Stepped).chain([On::Free]) {
+        let make = |log: &Arc<Log>| (drivers::find("table-unable").unwrap().make)(log);
+        let events = run(on, make, |wing, at| {
+            let (bad, good) = (bench(wing, at), bench(wing, at));
+            let context = bad.context(at).unwrap();
+            bad.submit(at, context, &[Command::Hang]).unwrap();
+            pass(wing, at, 30);
+            assert_eq!(state(&bad, at), D3DKMT_DEVICEEXECUTION_HUNG);
+            assert_eq!(state(&good, at), D3DKMT_DEVICEEXECUTION_RESET);
+            let after = bench(wing, at);
+            assert_eq!(state(&after, at), D3DKMT_DEVICEEXECUTION_ACTIVE);
+            for bench in [after, good] {
+                bench.close(at, &[]).unwrap();
+            }
+            bad.close(at, &[context]).unwrap();
+        });
+        quiet(&events);
+        assert_eq!(called(&events, "DxgkDdiResetFromTimeout"), 1);
+        assert_eq!(called(&events, "DxgkDdiRestartFromTimeout"), 1);
+    }
+}
+
+#[test]
+fn the_sixth_reset_within_a_minute_is_the_end() {
+    for (gap, fatal) in [(1, true), (13, false)] {
+        let events = run(1, softgpu, |wing, at| {
+            for turn in 1..=6 {
+                wing.kernel.force_reset(wing.adapter);
+                pass(wing, at, gap);
+                let client = Client::new(&wing.kernel);
+                let adapter = client.adapters(at).unwrap()[0];
+                match client.create_device(at, adapter) {
+                    Ok(device) => client.destroy_device(at, device).unwrap(),
+                    Err(_) => assert!(fatal && turn == 6, "reset {turn}"),
+                }
+                client.close_adapter(at, adapter).unwrap();
+                client.end(at);
+            }
+        });
+        quiet(&events);
+        assert_eq!(count(&events, "adapter.fatal"), usize::from(fatal));
+        let done = if fatal { 5 } else { 6 };
+        assert_eq!(called(&events, "DxgkDdiResetFromTimeout"), done);
+    }
+}
+
+#[test]
+fn an_adapter_that_cannot_be_reset_holds_nobody() {
+    for driver in ["refuses-reset", "refuses-restart", "no-restart"] {
+        for seed in 0..5 {
+            let make = |log: &Arc<Log>| (drivers::find(driver).unwrap().make)(log);
+            let events = run(seed, make, |wing, at| {
+                let (bad, good) = (bench(wing, at), bench(wing, at));
+                let (hangs, works) = (bad.context(at).unwrap(), good.context_on(at, 1).unwrap());
+                let made = good.create(at, 1).unwrap();
+                bad.submit(at, hangs, &[Command::Hang]).unwrap();
+                pass(wing, at, 30);
+                assert_ne!(state(&good, at), D3DKMT_DEVICEEXECUTION_ACTIVE);
+                let later = good.client.submit(at, works, &format::encode(&[]));
+                assert_eq!(later, Err(STATUS_DEVICE_REMOVED));
+                let device = good.client.create_device(at, good.adapter);
+                assert_eq!(device, Err(STATUS_DEVICE_REMOVED));
+                good.destroy_list(at, &made.allocations).unwrap();
+                good.close(at, &[works]).unwrap();
+                bad.close(at, &[hangs]).unwrap();
+            });
+            assert_eq!(count(&events, "adapter.fatal"), 1, "{driver}");
+        }
+    }
+}
+
+#[test]
+fn a_context_with_a_higher_priority_overtakes_and_nothing_is_done_twice() {
+    let overtaken = AtomicU64::new(0);
+    for seed in 0..40 {
+        let (driver, make) = with_sight();
+        let events = run(seed, make, |wing, at| {
+            let bench = bench(wing, at);
+            let (low, high) = (bench.context(at).unwrap(), bench.context(at).unwrap());
+            bench.client.set_context_priority(at, high, 3).unwrap();
+            assert_eq!(bench.client.context_priority(at, high), Ok(3));
+            assert_eq!(bench.client.context_priority(at, low), Ok(0));
+            let made = bench.create(at, 1).unwrap().allocations[0];
+            // Each writes over the one before: the last one stays.
+            for turn in 0..10_u8 {
+                bench.submit(at, low, &[fill(made, 0, turn + 1), fill(made, 8, 1)]).unwrap();
+            }
+            for turn in 0..3_u8 {
+                bench.submit(at, high, &[fill(made, 4, turn + 1)]).unwrap();
+            }
+            wing.host.quiet(at);
+            assert_eq!(
+                driver.read(Handle(made), 0..12),
+                Some(vec![10, 10, 10, 10, 3, 3, 3, 3, 1, 1, 1, 1])
+            );
+            bench.destroy_list(at, &[made]).unwrap();
+            bench.close(at, &[low, high]).unwrap();
+        });
+        quiet(&events);
+        assert_eq!(count(&events, "packet.done"), 13, "seed {seed}: each once");
+        for context in 1..=2 {
+            let mine = |it: &Event| match it.what {
+                What::PacketDone { packet, .. } if it.subject.number == context => Some(packet),
+                _ => None,
+            };
+            let done: Vec<u64> = events.iter().filter_map(mine).collect();
+            assert!(done.is_sorted(), "seed {seed}, context {context}: {done:?}");
+        }
+        overtaken.fetch_add(count(&events, "packet.returned") as u64, SeqCst);
+    }
+    assert!(overtaken.into_inner() > 0, "some gave way");
+}
+
+#[test]
+fn good_drivers_recover_clean_in_many_orders() {
+    const NAMES: [&str; 8] = [
+        "hang",
+        "hang-with-others",
+        "preempted",
+        "preempted-idle",
+        "cancelled",
+        "reset",
+        "preempted-paging",
+        "hung-paging",
+    ];
+    for driver in ["softgpu", "table", "softgpu-memory", "table-memory", "softgpu-blunt"] {
+        let good = good_scenarios(driver);
+        for scenario in good.iter().filter(|it| NAMES.contains(&it.name)) {
+            for on in (0..8).map(On::Stepped).chain([On::Free, On::Free]) {
+                let flown = flown(driver, scenario.name, on);
+                let said = format!("{driver}, {}: {:?}", scenario.name, flown.findings);
+                assert_eq!(flown.outcome, Outcome::Clean, "{said}");
+                assert_eq!(flown.live.count(), 0, "{said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_driver_that_holds_up_its_own_recovery_is_said_to_be_stuck() {
+    let keeper = Keeper::new(MemoryPlan::default());
+    let events = run(
+        1,
+        |log| keeper.plug(log),
+        |wing, at| {
+            let bench = bench(wing, at);
+            let context = bench.context(at).unwrap();
+            bench.submit(at, context, &[]).unwrap();
+            wing.host.quiet(at);
+            let made = bench.create(at, 1).unwrap().allocations[0];
+            bench.submit(at, context, &[Command::Hang]).unwrap();
+            let held = Ticket::new("something outside");
+            let (on, ticket) = (wing.host.clone(), held.clone());
+            let first = AtomicBool::new(true);
+            keeper.on(When::Pages, move |_, at| {
+                if first.swap(false, SeqCst) {
+                    on.park(at, &ticket, None);
+                }
+                Ok(())
+            });
+            // Nobody can ask the node, and time that passes for ever would help nobody.
+            assert!(bench.resident(at, &[made]).is_err());
+            wing.host.ring(&held);
+            pass(wing, at, 30);
+            assert_eq!(state(&bench, at), D3DKMT_DEVICEEXECUTION_HUNG);
+            bench.close(at, &[context]).unwrap();
+        },
+    );
+    let stuck = verified(&events).findings().iter().any(|it| it.rule == RuleId::WT_STUCK_001);
+    assert!(stuck, "the wait is reported");
+    assert_eq!(called(&events, "DxgkDdiResetEngine"), 1);
+}

@@ -1,0 +1,48 @@
+//! Hardware that can be paused.
+
+use flight::{Line, Machine, Passive, Ram};
+use softgpu::Gpu;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+/// The built-in GPU. While it is paused it does no work unless it is reset.
+#[derive(Debug)]
+pub struct PausableGpu {
+    gpu: Arc<Gpu>,
+    paused: AtomicBool,
+}
+
+impl PausableGpu {
+    /// Wraps a GPU, which runs.
+    pub fn new(gpu: Arc<Gpu>) -> Arc<Self> {
+        Arc::new(Self { gpu, paused: AtomicBool::new(false) })
+    }
+
+    /// Stops it, until [`Self::resume`].
+    pub fn pause(&self) {
+        self.paused.store(true, SeqCst);
+    }
+
+    /// Lets it run again. The caller wakes the thread that steps it.
+    pub fn resume(&self) {
+        self.paused.store(false, SeqCst);
+    }
+}
+
+impl Machine for PausableGpu {
+    fn idle(&self) -> bool {
+        self.paused.load(SeqCst) || self.gpu.idle()
+    }
+
+    fn step(&self, at: &mut Passive, line: &dyn Line) {
+        self.gpu.step(at, line);
+    }
+
+    fn holds(&self, node: Option<u32>) -> Option<bool> {
+        self.gpu.holds(node)
+    }
+
+    fn ram(&self) -> Option<Arc<dyn Ram>> {
+        self.gpu.ram()
+    }
+}

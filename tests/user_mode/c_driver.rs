@@ -1,0 +1,99 @@
+//! The user-mode driver in C, driven by a runtime in C that only says what is called back.
+
+use harness::c_umd::{FLAWS, build_c, c_umd_with, said};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// What an adapter says of itself: lists, nothing, memory, addresses and memory.
+const ADAPTERS: [&str; 4] = ["1", "0", "4", "6"];
+
+fn runtime() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| with_flags(|it| build_c("tests/c/fake_runtime.c", "fake_runtime", it)))
+}
+
+fn driver(flaw: Option<&str>) -> PathBuf {
+    let name = format!("faked-{}.so", flaw.unwrap_or("none"));
+    with_flags(|it| c_umd_with(flaw, &name, it))
+}
+
+/// With a sanitizer, for one.
+fn with_flags<T>(build: impl FnOnce(&[&str]) -> T) -> T {
+    let flags = std::env::var("CFLAGS").unwrap_or_default();
+    build(&flags.split_whitespace().collect::<Vec<_>>())
+}
+
+/// Tells a story with a driver; whatever happens is in the text.
+fn told(driver: &Path, adapter: &str, story: &str) -> (bool, String) {
+    let mut command = Command::new("timeout");
+    command.arg("60").arg(runtime()).arg(driver).arg(adapter).arg(story);
+    // What a driver with a flaw forgets is counted by the story.
+    let output = command.env("ASAN_OPTIONS", "detect_leaks=0").output();
+    let output = output.unwrap_or_else(|why| panic!("timeout: {why}"));
+    (output.status.success(), said(&output))
+}
+
+#[test]
+fn what_the_batch_uses_is_handed_over_before_it_is_released() {
+    let driver = driver(None);
+    for adapter in ADAPTERS {
+        let expected = "allocate 2\nlock\nunlock\nDestroyResource\nrender\nanswers 0x00000000\n\
+            Flush\ndeallocate resource\nDestroyDevice\nno context\n0 allocations left\n\
+            CloseAdapter\n";
+        assert_eq!(told(&driver, adapter, "life"), (true, expected.to_owned()), "{adapter}");
+    }
+}
+
+#[test]
+fn pictures_locks_and_errors_are_right_each_way() {
+    let driver = driver(None);
+    for adapter in ADAPTERS {
+        for story in ["draws", "locks", "errors"] {
+            let (right, text) = told(&driver, adapter, story);
+            let right = right && text.contains("\n0 allocations left\n");
+            assert!(right, "{story} on {adapter}:\n{text}");
+        }
+    }
+}
+
+#[test]
+fn a_discarded_surface_that_has_no_other_instance_is_tried_again_after_the_batch() {
+    let (right, text) = told(&driver(None), "1", "locks");
+    assert!(right && text.contains("lock discard\nrender\nlock discard for good\n"), "{text}");
+    assert!(
+        text.ends_with(
+            "lock\nunlock\nunlock\nunlock\ndeallocate resource\nDestroyDevice\nno context\n0 allocations left\n\
+         CloseAdapter\n"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn each_flaw_is_what_its_name_says() {
+    let shows = |flaw: &str| match flaw {
+        "releases-before-flush" => "DestroyResource\ndeallocate resource\nanswers 0x00000000\n",
+        "frees-the-list-only" => "Flush\ndeallocate list of 2\nDestroyDevice\n",
+        "frees-twice" => "Flush\ndeallocate resource\ndeallocate resource, which is gone\n",
+        "frees-locked" => "Flush\ndeallocate resource, locked\n",
+        "frees-one-of-group" => "Flush\ndeallocate list of 1\nDestroyDevice\nno context\n1 alloc",
+        "frees-one-by-one" => "Flush\ndeallocate list of 1\ndeallocate list of 1\nDestroyDevice\n",
+        "defers-forever" => "Flush\nDestroyDevice\nno context\n2 allocations left\n",
+        "frees-and-fails" => "render\ndeallocate resource\nanswers 0x8007000e\n",
+        "fails-oddly" => "DestroyResource\nanswers 0x80004001\nFlush\nrender\nDestroyDevice\n",
+        "calls-after-device" => "CloseAdapter\ndeallocate\n",
+        "wrong-thread" => "DestroyResource\nrender, elsewhere\n",
+        "resource-and-list" => "Flush\ndeallocate resource and list of 2\n",
+        other => panic!("nobody knows how {other} looks"),
+    };
+    for flaw in FLAWS {
+        let driver = driver(Some(flaw));
+        for adapter in ADAPTERS {
+            let (ended, text) = told(&driver, adapter, "life");
+            // Commands that use what is gone are the end of this GPU.
+            let right = ended != (flaw == "releases-before-flush");
+            assert!(right && text.contains(shows(flaw)), "{flaw} on {adapter}:\n{text}");
+        }
+    }
+}

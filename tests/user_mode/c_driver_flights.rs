@@ -1,0 +1,71 @@
+//! The user-mode driver in C, flown for real: through the runtime, on the built-in GPU.
+
+use flight::{RuleId, Who};
+use harness::c_umd::{FLAWS, load};
+use runtime::Umd;
+use windtunnel::{Flown, Outcome, SCENARIOS, Scenario, find_scenario, fly_with};
+
+/// Kernel-mode drivers to which work goes each of the three ways.
+const BELOW: [&str; 4] = ["softgpu-listed", "softgpu-virtual", "softgpu-memory", "table-memory"];
+
+fn flown(umd: &Umd, below: &str, scenario: &'static Scenario, seed: u64) -> Flown {
+    let driver = drivers::find(below).unwrap_or_else(|| panic!("there is no driver {below}"));
+    let flown = fly_with(driver.make, Some(umd.clone()), scenario, seed);
+    flown.unwrap_or_else(|why| panic!("{below} {}: {}", scenario.name, why.0))
+}
+
+#[test]
+fn the_good_one_keeps_every_rule() {
+    let umd = load(None);
+    let all = SCENARIOS.iter().copied().flatten().filter(|it| it.needs == ["OpenAdapter"]);
+    let good: Vec<_> = all.filter(|it| it.breaks.is_empty()).collect();
+    assert!(good.len() > 5, "these are all: {}", good.len());
+    for scenario in good {
+        for (below, seed) in BELOW.into_iter().zip(1..) {
+            let flown = flown(&umd, below, scenario, seed);
+            let (name, findings) = (scenario.name, &flown.findings);
+            // Only where the kernel renames does it lock beside its other work.
+            let beside = |it: &String| it.starts_with("pfnLockAsync");
+            if below != "softgpu-listed" && flown.needs.iter().any(beside) {
+                continue;
+            }
+            let clean = flown.outcome == Outcome::Clean && flown.live.count() == 0;
+            assert!(clean, "{name} on {below}: {:?}\n{findings:#?}", flown.needs);
+        }
+    }
+}
+
+/// What is said of a driver with that flaw.
+fn breaks(flaw: &str) -> RuleId {
+    match flaw {
+        "releases-before-flush" => RuleId::UMD_DESTROY_001,
+        "frees-the-list-only" => RuleId::UMD_DESTROY_006,
+        "frees-twice" => RuleId::UMD_DESTROY_010,
+        "frees-locked" => RuleId::UMD_DESTROY_011,
+        "frees-one-of-group" => RuleId::UMD_DESTROY_005,
+        "frees-one-by-one" => RuleId::UMD_DESTROY_007,
+        "defers-forever" => RuleId::UMD_DESTROY_002,
+        "frees-and-fails" => RuleId::UMD_DESTROY_024,
+        "fails-oddly" => RuleId::UMD_ERR_004,
+        "calls-after-device" => RuleId::UMD_DESTROY_013,
+        "wrong-thread" => RuleId::UMD_SUBMIT_004,
+        "resource-and-list" => RuleId::UMD_DESTROY_023,
+        other => panic!("nobody knows what {other} breaks"),
+    }
+}
+
+#[test]
+fn each_flaw_breaks_its_rule_and_nobody_else_is_blamed() {
+    let scenario = find_scenario("surface-group").unwrap_or_else(|| panic!("no such scenario"));
+    for flaw in FLAWS {
+        let umd = load(Some(flaw));
+        for (below, seed) in BELOW.into_iter().zip(1..) {
+            let flown = flown(&umd, below, scenario, seed);
+            let (found, rule) = (&flown.findings, breaks(flaw));
+            let named = found.iter().any(|it| it.rule == rule);
+            assert!(named, "{flaw} on {below}: no {} in {found:#?}", rule.name());
+            let other = found.iter().find(|it| it.who != Who::Umd);
+            assert!(other.is_none(), "{flaw} on {below}: {other:#?}");
+        }
+    }
+}

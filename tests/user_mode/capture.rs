@@ -1,0 +1,448 @@
+//! Streaming minidrivers: their frames are right, every flaw is named, and whatever ends a flight
+//! at whichever call leaves nothing.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+
+use drivers::stream::{Capture, VideoMemory, pattern};
+use drivers::{ListedStream, STREAMS, find_stream};
+use flight::{Crew, Event, Irql, Log, Passive, RuleId, Ticket, What, Who};
+use harness::{flown, verified};
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use stream::{
+    DeviceId, Entry, FilterId, FrameMemory, Graph, MemoryKind, Minidriver, PinId, Plugged, Refusal,
+    State, Stream, SystemMemory, Wish,
+};
+use windtunnel::{Flown, On, Outcome, SCENARIOS, Scenario};
+
+fn good() -> impl Iterator<Item = &'static ListedStream> {
+    STREAMS.iter().copied().flatten().filter(|it| it.breaks.is_empty())
+}
+
+fn bad() -> impl Iterator<Item = &'static ListedStream> {
+    STREAMS.iter().copied().flatten().filter(|it| !it.breaks.is_empty())
+}
+
+fn scenarios() -> impl Iterator<Item = &'static Scenario> {
+    SCENARIOS.iter().copied().flatten().filter(|it| it.streams() && it.breaks.is_empty())
+}
+
+/// Nothing is wrong, and nothing is left. Frames in device memory are for those who offer them.
+fn assert_clean(flown: &Flown, what: &str) {
+    let device_memory = flown.scenario == "stream-video-memory"
+        && flown.needs.iter().all(|it| it.contains("the other side") && it.contains("device"));
+    let fine = flown.outcome == Outcome::Clean || device_memory && flown.findings.is_empty();
+    assert!(fine, "{what}: {}", flown.report());
+    assert_eq!(flown.live.count(), 0, "{what}: {}", flown.live);
+    order(&flown.events).unwrap_or_else(|why| panic!("{what}: {why}"));
+}
+
+#[test]
+fn good_minidrivers_fly_clean_in_many_orders() {
+    for driver in good() {
+        let seeds = if driver.name == "capture" { 40 } else { 8 };
+        for scenario in scenarios() {
+            for on in (0..seeds).map(On::Stepped).chain((0..4).map(On::Pressed)) {
+                let flown = flown(driver.name, scenario.name, on);
+                assert_clean(&flown, &format!("{}, {}, {on:?}", driver.name, scenario.name));
+            }
+        }
+    }
+}
+
+#[test]
+fn good_minidrivers_fly_clean_when_threads_run_side_by_side() {
+    for driver in good() {
+        for scenario in scenarios() {
+            let flown = flown(driver.name, scenario.name, On::Free);
+            assert_clean(&flown, &format!("{}, {}, free", driver.name, scenario.name));
+        }
+    }
+}
+
+#[test]
+fn frames_have_the_right_pattern_and_rising_time_stamps() {
+    for seed in 0..40 {
+        let flown = flown("capture", "stream-states", seed);
+        assert_eq!(flown.pictures.len(), 5);
+        for (number, it) in (0..).zip(&flown.pictures) {
+            assert_eq!(it.bytes, pattern::picture(number), "seed {seed}, picture {number}");
+            assert_eq!(it.header.time, (number + 1) * pattern::INTERVAL);
+            assert_eq!(it.header.discontinuity, number == 0);
+        }
+    }
+}
+
+#[test]
+fn a_bad_minidriver_is_named_by_its_rule_first() {
+    let mut wrong = Vec::new();
+    for driver in bad() {
+        let all = scenarios().flat_map(|it| {
+            let flown = flown(driver.name, it.name, 1);
+            flown.findings.into_iter().map(move |found| (it.name, found))
+        });
+        let all: Vec<_> = all.collect();
+        if all.first().map(|it| it.1.rule) != driver.breaks.first().copied() {
+            wrong.push(format!("{} is first named by {:?}", driver.name, all.first()));
+        }
+        for (scenario, it) in all {
+            if !driver.breaks.contains(&it.rule) || it.who != Who::Driver {
+                let (rule, who) = (it.rule.name(), it.who.name());
+                wrong.push(format!("{}, {scenario}: {rule}, {who}: {}", driver.name, it.message));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_bad_minidriver_is_named_when_threads_run_side_by_side() {
+    for driver in bad() {
+        let named = scenarios().any(|scenario| {
+            let flown = flown(driver.name, scenario.name, On::Free);
+            flown.findings.iter().any(|it| driver.breaks.contains(&it.rule))
+        });
+        assert!(named, "{} is not named", driver.name);
+    }
+}
+
+#[test]
+fn frames_come_and_go_at_both_levels_under_pressure() {
+    let (mut levels, mut named) = (BTreeMap::<String, BTreeSet<Irql>>::new(), BTreeSet::new());
+    for seed in 0..6 {
+        let flown = flown("table-capture", "stream-states", On::Pressed(seed));
+        for it in &flown.events {
+            if let What::KsCall { name, level, .. } = &it.what {
+                levels.entry(name.to_string()).or_default().insert(*level);
+            }
+        }
+        let waits = harness::flown("capture-waits-for-memory", "stream-states", On::Pressed(seed));
+        named.extend(waits.findings.iter().map(|it| it.rule));
+    }
+    let (low, both) = ([Irql::Passive], [Irql::Passive, Irql::Dispatch]);
+    for (entry, wanted) in [
+        ("AVStrMiniInitializeAllocator", &low[..]),
+        ("AVStrMiniAllocate", &both),
+        ("AVStrMiniAllocatorFreeFrame", &both),
+        ("AVStrMiniDeleteAllocator", &low),
+    ] {
+        assert!(levels[entry].iter().eq(wanted), "{entry}: {:?}", levels[entry]);
+    }
+    assert!(named.into_iter().eq([RuleId::KS_ALLOC_007, RuleId::WT_LEVEL_001]), "it waits there");
+}
+
+#[test]
+fn a_bad_client_is_named() {
+    let flown = flown("capture", "stream-close-order", 1);
+    let found: Vec<_> = flown.findings.iter().map(|it| (it.rule, it.who)).collect();
+    assert_eq!(found, [(RuleId::KS_PIN_013, Who::Client)]);
+}
+
+#[test]
+fn frames_in_video_memory_are_allocations_and_go_with_their_allocator() {
+    for seed in 0..20 {
+        let flown = flown("capture", "stream-video-memory", seed);
+        assert_eq!(flown.outcome, Outcome::Clean, "{}", flown.report());
+        let count = |name: &str| flown.events.iter().filter(|it| it.what.name() == name).count();
+        assert_eq!((count("allocation.created"), count("allocation.gone")), (3, 3));
+        assert_eq!((count("frame.made"), count("frame.freed")), (3, 3));
+        let destroys = flown.events.iter().filter(
+            |it| matches!(&it.what, What::Enter { call } if call == "D3DKMTDestroyAllocation2"),
+        );
+        assert_eq!(destroys.count(), 3, "each by itself");
+        assert_eq!(flown.live.count(), 0, "{}", flown.live);
+        for (number, it) in (0..).zip(&flown.pictures) {
+            assert_eq!(it.bytes, pattern::picture(number));
+        }
+    }
+}
+
+/// What holds of every flight: an allocator is initialised once and first, and deleted once if
+/// and only if that succeeded, with nothing out, and is not used afterwards.
+fn order(events: &[Event]) -> Result<(), String> {
+    #[derive(Default)]
+    struct Life {
+        ready: bool,
+        out: i32,
+        deletes: u32,
+    }
+    let mut lives: BTreeMap<u32, Life> = BTreeMap::new();
+    let mut calls: BTreeMap<u32, (String, u32)> = BTreeMap::new();
+    for event in events {
+        match &event.what {
+            What::KsCall { name, about, .. } => {
+                calls.insert(event.subject.number, (name.to_string(), about.number));
+                let known = lives.contains_key(&about.number);
+                match (&**name, lives.get_mut(&about.number)) {
+                    ("AVStrMiniInitializeAllocator", _) => {
+                        if known {
+                            return Err(format!("initialised twice: {event}"));
+                        }
+                        lives.insert(about.number, Life::default());
+                    }
+                    ("AVStrMiniAllocate" | "AVStrMiniAllocatorFreeFrame", Some(it))
+                        if !it.ready || it.deletes > 0 =>
+                    {
+                        return Err(format!("not ready, or deleted: {event}"));
+                    }
+                    ("AVStrMiniDeleteAllocator", Some(it)) => {
+                        if !it.ready || it.deletes > 0 || it.out != 0 {
+                            return Err(format!("deleted with {} frames out: {event}", it.out));
+                        }
+                        it.deletes += 1;
+                    }
+                    _ => (),
+                }
+            }
+            What::KsReturn { answer, .. } => {
+                let Some((name, of)) = calls.remove(&event.subject.number) else { continue };
+                match (name.as_str(), &**answer, lives.get_mut(&of)) {
+                    ("AVStrMiniInitializeAllocator", "ok", Some(it)) => it.ready = true,
+                    ("AVStrMiniAllocate", "ok", Some(it)) => it.out += 1,
+                    ("AVStrMiniAllocatorFreeFrame", _, Some(it)) => it.out -= 1,
+                    _ => (),
+                }
+            }
+            _ => (),
+        }
+    }
+    match lives.iter().find(|(_, it)| it.deletes != u32::from(it.ready)) {
+        None => Ok(()),
+        Some((number, it)) => {
+            let (ready, deletes) = (it.ready, it.deletes);
+            Err(format!("allocator {number}: ready is {ready}, deleted {deletes} times"))
+        }
+    }
+}
+
+/// The flight that is cut short: what is answered does not matter, what is left does.
+fn story(stream: &Arc<Stream>, at: &mut Passive, plugged: Plugged, wish: &Wish) {
+    let Ok(device) = stream.add_device(at, plugged) else { return };
+    let format = pattern::format(0);
+    if let Ok(graph) = Graph::open(stream, at, device, &format, wish) {
+        let _ = graph.run(at, 4);
+        stream.validate().unwrap();
+        let _ = graph.stop(at);
+        let _ = graph.close(at);
+    }
+    let _ = stream.remove_device(at, device);
+    // One whose driver refuses to be removed is pulled out.
+    let _ = stream.pull_device(at, device);
+}
+
+/// A driver of which somebody hears at the beginning of each call.
+struct Heard {
+    driver: Arc<dyn Minidriver>,
+    hear: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Minidriver for Heard {
+    fn stands_on(&self) -> Option<&dyn Minidriver> {
+        (self.hear)();
+        Some(&*self.driver)
+    }
+}
+
+/// Rings the bell of somebody else.
+type Ring = Box<dyn Fn() + Send + Sync>;
+
+/// What hits a flight.
+type Blow = fn(&Stream, &mut Passive);
+
+/// Flies the story with somebody else on another thread, who strikes when the bell rings.
+fn hit(
+    (host, at, log): (&Arc<dyn Crew>, &mut Passive, &Arc<Log>),
+    plug: impl FnOnce(Ring) -> Plugged,
+    wish: &Wish,
+    blow: Blow,
+) {
+    let stream = Stream::new(host.clone(), log.clone());
+    stream.attend(host);
+    let bell = Ticket::new("a call of the driver");
+    let (ringer, ring) = (host.clone(), bell.clone());
+    let plugged = plug(Box::new(move || ringer.ring(&ring)));
+    let memory = plugged.memory.clone();
+    let (waits, other, theirs) = (bell.clone(), stream.clone(), host.clone());
+    let ended = host.spawn("somebody else", move |at| {
+        theirs.park(at, &waits, None);
+        blow(&other, at);
+    });
+    story(&stream, at, plugged, wish);
+    host.ring(&bell); // If the call never came.
+    host.park(at, &ended, None);
+    let _ = stream.pull_device(at, DeviceId(1));
+    let census = stream.census();
+    assert_eq!(census.count(), 0, "{census}");
+    assert_eq!(memory.pieces(), 0, "memory is left");
+    memory.close();
+    stream.validate().unwrap();
+}
+
+/// Flies that with frames in the system's memory.
+fn cut(seed: u64, plug: impl FnOnce(&Arc<Log>, Ring) -> Plugged, blow: Blow) -> Vec<Event> {
+    let log = Arc::new(Log::new());
+    let flight = |host: &_, at: &mut _| {
+        hit((host, at, &log), |ring| plug(&log, ring), &Wish::default(), blow);
+    };
+    On::Stepped(seed).fly(&log, flight).unwrap();
+    log.take()
+}
+
+/// The same with frames that are allocations in video memory.
+fn cut_in_video_memory(seed: u64, plug: impl FnOnce(Ring) -> Plugged, blow: Blow) -> Vec<Event> {
+    let log = OnceCell::new();
+    let make = |it: &Arc<Log>| {
+        log.get_or_init(|| it.clone());
+        (drivers::find("softgpu-memory").unwrap().make)(it)
+    };
+    harness::run(seed, make, |wing, at| {
+        let system: Arc<dyn FrameMemory> = Arc::new(SystemMemory::default());
+        let video = VideoMemory::open(&wing.kernel, at, &system).unwrap();
+        let wish = Wish { kind: MemoryKind::Device, ..Wish::default() };
+        let memory: Arc<dyn FrameMemory> = video.clone();
+        let plug = |ring: Ring| Plugged { memory, ..plug(ring) };
+        hit((&wing.host, at, log.get().unwrap()), plug, &wish, blow);
+        assert_eq!(video.frames(), 0);
+        video.close(at).unwrap();
+    })
+}
+
+/// A driver of the list that rings at its so-manieth call.
+fn ringing(driver: &Plugged, ring: Ring, nth: u32, count: &Arc<AtomicU32>) -> Plugged {
+    let counts = count.clone();
+    let hear = Box::new(move || {
+        if counts.fetch_add(1, Ordering::Relaxed) + 1 == nth {
+            ring();
+        }
+    });
+    let minidriver = Arc::new(Heard { driver: driver.minidriver.clone(), hear });
+    Plugged { minidriver, ..driver.clone() }
+}
+
+/// Everything holds, and nothing was found but what is expected.
+fn assert_quiet(events: &[Event], but: &[RuleId], what: &str) {
+    order(events).unwrap_or_else(|why| panic!("{what}: {why}"));
+    let verifier = verified(events);
+    windtunnel::keep_tally(verifier.tally());
+    let loud = verifier.findings().iter().find(|it| !but.contains(&it.rule));
+    assert_eq!(loud, None, "{what}");
+}
+
+/// At every call of the driver that there is, for a few seeds.
+fn at_every_call(seeds: u64, mut fly: impl FnMut(u64, u32, &Arc<AtomicU32>)) {
+    for seed in 0..seeds {
+        let mut calls = 0;
+        for n in 1..400 {
+            let count = Arc::new(AtomicU32::new(0));
+            fly(seed, n, &count);
+            if count.load(Ordering::Relaxed) < n {
+                calls = n;
+                break;
+            }
+        }
+        assert!((20..400).contains(&calls), "seed {seed}: {calls} calls");
+    }
+}
+
+const BLOWS: [(&str, Blow); 5] = [
+    ("stop", |stream, at| {
+        let _ = stream.set_state(at, PinId(1), State::Stop);
+    }),
+    ("close", |stream, at| {
+        let _ = stream.close_pin(at, PinId(1));
+        let _ = stream.close_filter(at, FilterId(1));
+    }),
+    ("pull", |stream, at| {
+        let _ = stream.pull_device(at, DeviceId(1));
+    }),
+    ("stop the device", |stream, at| {
+        let _ = stream.stop_device(at, DeviceId(1));
+    }),
+    ("remove", |stream, at| {
+        let _ = stream.remove_device(at, DeviceId(1));
+    }),
+];
+
+#[test]
+fn stop_close_and_removal_at_every_call_leave_nothing() {
+    let flown = [
+        ("capture", 3),
+        ("capture-default", 1),
+        ("table-capture", 2),
+        ("table-capture-default", 1),
+    ];
+    let all = flown.into_iter().flat_map(|it| BLOWS.map(|blow| (it, blow)));
+    for ((name, seeds), (end, blow)) in all {
+        let driver = find_stream(name).unwrap();
+        at_every_call(seeds, |seed, n, count| {
+            let plug = |log: &_, ring: Ring| ringing(&driver.plug(log).unwrap(), ring, n, count);
+            let events = cut(seed, plug, blow);
+            // A filter may be closed before the other client has closed its pin.
+            let but = [RuleId::KS_PIN_013];
+            assert_quiet(&events, &but, &format!("{name}, {end}, seed {seed}, call {n}"));
+        });
+    }
+}
+
+#[test]
+fn the_same_holds_of_frames_in_video_memory() {
+    for (end, blow) in BLOWS {
+        at_every_call(1, |seed, n, count| {
+            let driver = find_stream("capture").unwrap().plug(&Arc::new(Log::silent())).unwrap();
+            let plug = |ring: Ring| ringing(&driver, ring, n, count);
+            let events = cut_in_video_memory(seed, plug, blow);
+            let but = [RuleId::KS_PIN_013];
+            assert_quiet(&events, &but, &format!("video memory, {end}, seed {seed}, call {n}"));
+        });
+    }
+}
+
+#[test]
+fn a_refusal_at_every_call_is_undone() {
+    at_every_call(3, |seed, n, count| {
+        let counts = count.clone();
+        let refuses = move |entry: Entry| {
+            // What is told and cannot refuse is not refused.
+            let told = [Entry::DeleteAllocator, Entry::PointerCancelled];
+            let here = counts.fetch_add(1, Ordering::Relaxed) + 1 == n && !told.contains(&entry);
+            if here { Err(Refusal::NoMemory) } else { Ok(()) }
+        };
+        let memory = Arc::new(SystemMemory::default());
+        let plugged = Plugged { minidriver: Arc::new(Capture::watched(refuses)), memory };
+        let events = cut(seed, |_, _| plugged, |_, _| ());
+        // Who refuses to process has to start again by itself.
+        assert_quiet(&events, &[RuleId::KS_PROC_002], &format!("seed {seed}, call {n}"));
+    });
+}
+
+#[test]
+fn memory_that_ends_after_every_piece_leaves_nothing() {
+    for driver in good() {
+        for (seed, pieces) in (0..3).flat_map(|seed| (0..14).map(move |pieces| (seed, pieces))) {
+            let plug = |log: &_, _| {
+                let plugged = driver.plug(log).unwrap();
+                plugged.memory.ration(Some(pieces));
+                plugged
+            };
+            let events = cut(seed, plug, |_, _| ());
+            assert_quiet(&events, &[], &format!("{}, seed {seed}, {pieces} pieces", driver.name));
+        }
+    }
+}
+
+#[test]
+fn frames_are_pictures() {
+    let directory = std::env::temp_dir().join(format!("windtunnel-frames-{}", std::process::id()));
+    let path = directory.to_str().unwrap();
+    let asked = ["check", "capture", "--scenario", "stream-states", "--frames", path];
+    let (code, said) = harness::command::text(&asked);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains(&format!("5 frames are in {path}")), "{said}");
+    let first = fs::read(directory.join("stream-states-000.png")).unwrap();
+    assert_eq!(first[..8], *b"\x89PNG\r\n\x1a\n");
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 5);
+    fs::remove_dir_all(&directory).unwrap();
+}

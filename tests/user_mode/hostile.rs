@@ -1,0 +1,234 @@
+//! A hostile user-mode driver: whatever it calls with, it is answered, and the kernel stays whole.
+//!
+//! The driver is raw ([`harness::raw`]): it calls every slot of the tables that it is given, with
+//! handles and pointers that mean nothing, from inside of every function. It is one whose pointers
+//! are not believed ([`Umd::doubted`](runtime::Umd::doubted)).
+#![forbid(unsafe_code)]
+
+use abi::HRESULT;
+use abi::hresult::{E_FAIL, E_INVALIDARG, E_NOTIMPL, E_OUTOFMEMORY};
+use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS};
+use flight::{Event, Passive, RuleId, What, Who};
+use harness::asked::{CALLS, Call, text};
+use harness::raw::{Board, Opens, board, change, served, start, umd};
+use harness::{Wing, run, verified};
+use runtime::{Adapter, Runtime, Surfaces};
+use thunk::Client;
+use windtunnel::On;
+
+/// Tells a story with the raw driver on the built-in GPU, as the only one. Answers its events.
+fn told(
+    on: On,
+    set: impl FnOnce(&mut Board),
+    story: impl FnOnce(&Wing, &mut Passive),
+) -> Vec<Event> {
+    told_on("softgpu-listed", on, set, story)
+}
+
+/// The same, on any driver's hardware.
+fn told_on(
+    driver: &str,
+    on: On,
+    set: impl FnOnce(&mut Board),
+    story: impl FnOnce(&Wing, &mut Passive),
+) -> Vec<Event> {
+    let _alone = start(set);
+    let make = drivers::find(driver).map(|it| it.make);
+    let make = make.unwrap_or_else(|| panic!("the driver is in the list"));
+    let events = run(on, make, story);
+    let it = board();
+    assert!(!it.hostile || it.calls > 10_000, "{} calls", it.calls);
+    assert!(it.wrong.is_empty(), "{} calls, of which wrong: {:#?}", it.calls, it.wrong);
+    for finding in verified(&events).findings() {
+        let who = finding.who;
+        assert!([Who::Umd, Who::Client].contains(&who), "{who:?}: {}", finding.message);
+    }
+    events
+}
+
+fn opened(wing: &Wing, at: &mut Passive) -> (Client, u32, Result<Adapter, runtime::NotOpened>) {
+    let client = Client::new(&wing.kernel);
+    let adapters = client.adapters(at).unwrap_or_default();
+    let kernel = adapters.first().copied().unwrap_or_default();
+    let adapter = Runtime::new(&wing.kernel).open(&client, kernel, &umd());
+    (client, kernel, adapter)
+}
+
+fn close(at: &mut Passive, client: &Client, kernel: u32) {
+    assert_eq!(client.close_adapter(at, kernel), Ok(()));
+    client.end(at);
+}
+
+/// How often an entry is said to be missing.
+fn absent(events: &[Event], slot: &str) -> usize {
+    let is = |it: &&Event| matches!(&it.what, What::Absent { name } if name == slot);
+    events.iter().filter(is).count()
+}
+
+#[test]
+fn a_hostile_driver_is_answered_wherever_it_is() {
+    let drivers = ["softgpu-listed", "softgpu-virtual", "softgpu-memory"];
+    let orders = [On::Stepped(1), On::Pressed(1), On::Free];
+    for (driver, on) in drivers.into_iter().flat_map(|it| orders.map(|on| (it, on))) {
+        let events = told_on(
+            driver,
+            on,
+            |board| board.hostile = true,
+            |wing, at| {
+                let (client, kernel, adapter) = opened(wing, at);
+                let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.why));
+                let texture = Surfaces::texture(8, 8);
+                let first = adapter.create_device(at);
+                let first = first.unwrap_or_else(|why| panic!("{}", text(why)));
+                let gone = adapter.create_device(at);
+                let gone = gone.unwrap_or_else(|why| panic!("{}", text(why)));
+                assert_eq!(gone.destroy(at), Ok(()));
+                let second = adapter.create_device(at);
+                let second = second.unwrap_or_else(|why| panic!("{}", text(why)));
+                for device in [&first, &second, &first] {
+                    let made = device.create_resource(at, &texture);
+                    let made = made.unwrap_or_else(|why| panic!("{}", text(why)));
+                    assert_eq!(device.flush(at), Ok(()));
+                    assert_eq!(device.destroy_resource(at, made), Ok(()));
+                    let made = device.create_resource(at, &texture);
+                    assert!(made.is_ok(), "it is left to the device");
+                    assert_eq!(device.flush(at), Ok(()));
+                    wing.kernel.validate().unwrap_or_else(|why| panic!("{why}"));
+                }
+                for device in [&second, &first] {
+                    assert_eq!(device.destroy(at), Ok(()));
+                }
+                assert_eq!(adapter.close(), Ok(()));
+                close(at, &client, kernel);
+            },
+        );
+        // Every trap was stepped into, and said its name.
+        let traps = D3DDDI_DEVICECALLBACKS::SLOTS.iter().chain(D3DDDI_ADAPTERCALLBACKS::SLOTS);
+        for slot in traps.filter(|it| !served(it)) {
+            assert!(absent(&events, slot) > 0, "{slot} is not said to be missing");
+        }
+    }
+}
+
+#[test]
+fn who_asks_for_the_hardware_with_the_later_callback_has_asked() {
+    let set = |board: &mut Board| board.opens = Opens::AskingLater;
+    let events = told(On::Stepped(1), set, |wing, at| {
+        let (client, kernel, adapter) = opened(wing, at);
+        let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.why));
+        let device = adapter.create_device(at).unwrap_or_else(|why| panic!("{}", text(why)));
+        assert_eq!((device.destroy(at), adapter.close()), (Ok(()), Ok(())));
+        close(at, &client, kernel);
+    });
+    assert_eq!(absent(&events, "pfnQueryAdapterInfoCb2"), 1);
+    let all = verified(&events);
+    let rules: Vec<RuleId> = all.findings().iter().map(|it| it.rule).collect();
+    assert!(!rules.contains(&RuleId::UMD_ADAPTER_003), "{rules:?}");
+}
+
+#[test]
+fn an_adapter_that_is_not_opened_says_why() {
+    let rows = [
+        (Opens::Fails(E_OUTOFMEMORY), E_OUTOFMEMORY, "OpenAdapter answered E_OUTOFMEMORY"),
+        (Opens::Fails(-1), -1, "OpenAdapter answered 0xffffffff"),
+        (Opens::WithVersion(0), E_INVALIDARG, "its DriverVersion is 0x0"),
+        (Opens::WithVersion(u32::MAX), E_INVALIDARG, "its DriverVersion is 0xffffffff"),
+        (Opens::WithNoTable, E_INVALIDARG, "it has no pfnCreateDevice"),
+        (Opens::WithNoCreateDevice, E_INVALIDARG, "it has no pfnCreateDevice"),
+    ];
+    for (opens, result, why) in rows {
+        let set = |board: &mut Board| board.opens = opens;
+        told(On::Stepped(1), set, |wing, at| {
+            let (client, kernel, adapter) = opened(wing, at);
+            let not = adapter.map(drop).map_err(|it| (it.result, it.why.contains(why)));
+            assert_eq!(not, Err((result, true)), "{opens:?}");
+            close(at, &client, kernel);
+        });
+    }
+    // Without a way to close it, it is open, and what is missing is said when it is closed.
+    let set = |board: &mut Board| board.opens = Opens::WithNoCloseAdapter;
+    told(On::Stepped(1), set, |wing, at| {
+        let (client, kernel, adapter) = opened(wing, at);
+        assert_eq!(adapter.map(|it| it.close()).ok(), Some(Ok(())));
+        close(at, &client, kernel);
+    });
+}
+
+/// A device of the raw driver with one resource; then one call, and its answer.
+fn one_call(
+    set: impl Fn(&mut Board),
+    (slot, called): (&'static str, Call),
+) -> (Result<(), HRESULT>, Vec<Event>) {
+    let mut answer = Ok(());
+    let events = told(
+        On::Stepped(1),
+        |_| (),
+        |wing, at| {
+            let (client, kernel, adapter) = opened(wing, at);
+            let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.why));
+            let plain = adapter.create_device(at).unwrap_or_else(|why| panic!("{}", text(why)));
+            let spare = plain.create_resource(at, &Surfaces::texture(8, 8));
+            let spare = spare.unwrap_or_else(|why| panic!("{slot}: {}", text(why)));
+            // The table is given when the device is made, so what is wrong with it is there then.
+            change(&set);
+            let device = adapter.create_device(at).unwrap_or_else(|why| panic!("{}", text(why)));
+            let made = device.create_resource(at, &Surfaces::texture(8, 8)).unwrap_or(spare);
+            answer = called(&device, at, made);
+            change(|board| board.panics = None);
+            let _ = device.destroy(at); // Or it was the call.
+            assert_eq!(plain.destroy(at), Ok(()));
+            assert_eq!(adapter.close(), Ok(()));
+            close(at, &client, kernel);
+        },
+    );
+    (answer, events)
+}
+
+#[test]
+fn a_function_that_is_missing_is_not_implemented_and_said() {
+    for (slot, called) in CALLS.iter().copied() {
+        let (answer, events) = one_call(|board| board.lacks = Some(slot), (slot, called));
+        assert_eq!(answer, Err(E_NOTIMPL), "{slot}");
+        assert!(absent(&events, slot) > 0, "{slot} is not said to be missing");
+    }
+}
+
+#[test]
+fn a_function_that_panics_is_blamed_and_the_call_fails() {
+    for (slot, called) in CALLS.iter().copied() {
+        let (answer, events) = one_call(|board| board.panics = Some(slot), (slot, called));
+        let verifier = verified(&events);
+        let crash = verifier.findings().iter().find(|it| it.rule == RuleId::WT_CRASH_001);
+        let crash = crash.unwrap_or_else(|| panic!("{slot}: nobody is blamed"));
+        assert_eq!(answer, Err(E_FAIL), "{slot}");
+        assert_eq!((crash.who, crash.message.contains("panicked")), (Who::Umd, true), "{slot}");
+    }
+}
+
+#[test]
+fn one_that_panics_where_there_is_no_device_is_blamed_too() {
+    for slot in ["OpenAdapter", "pfnCreateDevice", "pfnCloseAdapter"] {
+        let set = |board: &mut Board| board.panics = Some(slot);
+        let events = told(On::Stepped(1), set, |wing, at| {
+            let (client, kernel, adapter) = opened(wing, at);
+            match adapter {
+                Err(not) => assert_eq!((not.result, slot), (E_FAIL, "OpenAdapter")),
+                Ok(adapter) => {
+                    let device = adapter.create_device(at);
+                    assert_eq!(
+                        device.as_ref().err(),
+                        (slot == "pfnCreateDevice").then_some(&E_FAIL)
+                    );
+                    if let Ok(device) = device {
+                        assert_eq!(device.destroy(at), Ok(()));
+                    }
+                    assert_eq!(adapter.close(), Ok(()));
+                }
+            }
+            close(at, &client, kernel);
+        });
+        let verifier = verified(&events);
+        let crash = verifier.findings().iter().find(|it| it.rule == RuleId::WT_CRASH_001);
+        assert_eq!(crash.map(|it| it.who), Some(Who::Umd), "{slot}");
+    }
+}

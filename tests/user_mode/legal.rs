@@ -1,0 +1,590 @@
+//! User-mode drivers that do what they may, in ways that few do: nobody accuses them; and what an
+//! application does wrong is not laid to them.
+#![forbid(unsafe_code)]
+
+use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_FAIL, E_INVALIDARG, E_OUTOFMEMORY, E_PENDING, S_OK};
+use abi::ukm::D3DDDICB_LOCKFLAGS;
+use abi::umd::D3DDDI_RESOURCEFLAGS;
+use abi::{D3DKMT_HANDLE, HRESULT};
+use flight::{Event, Passive, RuleId, Who};
+use harness::asked::{WHOLE, text};
+use harness::{Wing, run, verified};
+use runtime::{Device, LockOrder, Runtime, Surfaces, Umd};
+use softgpu::format::{HARDWARE_INFO_SIZE, describe};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use thunk::Client;
+use umd::{
+    AdapterCallbacks, Allocation, Answer, Buffers, Callbacks, ColorFill, Lock, Locked, NewDevice,
+    NewResource, OpenAdapter, OpenedResource, PagingQueue, Release, Render, Resource,
+    RuntimeContext, RuntimeResource, Unlock, UserAdapter, UserDevice, UserDriver,
+};
+use windtunnel::{Application, On};
+
+/// What is odd about a driver.
+const NOTHING: u8 = 0;
+/// It gives memory back when it is flushed.
+const TRIMS: u8 = 1;
+/// It gives back what it could not open.
+const GIVES_BACK: u8 = 2;
+/// It waits in a flush for what never comes.
+const WAITS: u8 = 3;
+/// It has no memory of its own for a resource, when it has the runtime's.
+const FULL: u8 = 4;
+/// Its CPU draws, into memory that stays mapped.
+const MAPS: u8 = 5;
+/// It collects what is drawn, and has memory made resident when it submits.
+const PAGES: u8 = 6;
+/// It submits when it is flushed, and takes over the buffers that it is given, come what may.
+const RENDERS: u8 = 7;
+/// The same, and the context that it names is none.
+const MISNAMES: u8 = 8;
+/// It gives memory back when it is flushed, and takes other memory for the same resources.
+const RECYCLES: u8 = 9;
+/// It has one allocation more than there are surfaces, in front, and looks at it when it is flushed.
+const HEADS: u8 = 10;
+/// It numbers what it makes, in its private data.
+const NUMBERS: u8 = 11;
+/// A second lock shows nothing.
+const DARKENS: u8 = 12;
+
+/// A driver that locks each time that it is asked to, and collects nothing.
+struct Plain<const WAY: u8>;
+
+struct Made<const WAY: u8> {
+    callbacks: Callbacks,
+    /// The runtime's names of resources, by the driver's numbers, with allocations and their locks.
+    resources: BTreeMap<u64, (RuntimeResource, Vec<(D3DKMT_HANDLE, u32)>)>,
+    last: u64,
+    bare: bool,
+    /// Where it submits, if it does.
+    work: Option<(RuntimeContext, PagingQueue)>,
+    buffers: Option<(RuntimeContext, Buffers)>,
+}
+
+impl<const WAY: u8> UserDriver for Plain<WAY> {
+    fn open(_order: &OpenAdapter, callbacks: AdapterCallbacks) -> Answer<Box<dyn UserAdapter>> {
+        callbacks.query_adapter_info(&mut [0; HARDWARE_INFO_SIZE])?;
+        Ok(Box::new(Self))
+    }
+}
+
+impl<const WAY: u8> UserAdapter for Plain<WAY> {
+    fn caps(&self, _kind: i32, _answer: &mut [u8]) -> Answer<()> {
+        Ok(())
+    }
+
+    fn create_device(
+        &self,
+        _order: &NewDevice,
+        callbacks: Callbacks,
+    ) -> Answer<Box<dyn UserDevice>> {
+        let resources = BTreeMap::new();
+        let mut work = None;
+        if WAY == PAGES {
+            let context = callbacks.create_context_virtual(0, 0, &mut [])?;
+            work = Some((context, callbacks.create_paging_queue(0)?));
+        }
+        let mut buffers = None;
+        if matches!(WAY, RENDERS | MISNAMES) {
+            buffers = Some(callbacks.create_context(0, 0, &mut [])?);
+        }
+        Ok(Box::new(Made::<WAY> { callbacks, resources, last: 0, bare: false, work, buffers }))
+    }
+}
+
+impl<const WAY: u8> Made<WAY> {
+    fn release(&self, runtime: RuntimeResource) -> Answer<()> {
+        self.callbacks.deallocate(&Release { resource: runtime, ..Release::default() })
+    }
+
+    fn one(&mut self, of: Resource, index: u32) -> Answer<&mut (D3DKMT_HANDLE, u32)> {
+        let all = &mut self.resources.get_mut(&of.number).ok_or(E_INVALIDARG)?.1;
+        all.get_mut(index as usize).ok_or(E_INVALIDARG)
+    }
+}
+
+impl<const WAY: u8> UserDevice for Made<WAY> {
+    fn create_resource(&mut self, order: &NewResource) -> Answer<u64> {
+        let one = || Allocation { private: describe(4096), ..Allocation::default() };
+        let mut all: Vec<Allocation> = order.surfaces.iter().map(|_| one()).collect();
+        if WAY == HEADS {
+            all.push(one());
+        }
+        let number = (self.last + 1).to_ne_bytes();
+        let private: &[u8] = if WAY == NUMBERS { &number } else { &[] };
+        let mut made = self.callbacks.allocate(order.runtime, private, &mut all)?;
+        if WAY == HEADS {
+            made.allocations.rotate_left(1);
+        }
+        if WAY == FULL {
+            let of = Release { resource: order.runtime, ..Release::default() };
+            let _ = self.callbacks.set_priority(&of, &[0x7800_0000]);
+            self.release(order.runtime)?;
+            return Err(E_OUTOFMEMORY);
+        }
+        if WAY == MAPS {
+            for it in &made.allocations {
+                self.callbacks.lock(*it, D3DDDICB_LOCKFLAGS::LockEntire, &[], 4096)?;
+            }
+        }
+        self.last += 1;
+        let made = made.allocations.into_iter().map(|it| (it, u32::from(WAY == MAPS))).collect();
+        self.resources.insert(self.last, (order.runtime, made));
+        Ok(self.last)
+    }
+
+    fn open_resource(&mut self, order: &OpenedResource) -> Answer<u64> {
+        if WAY == GIVES_BACK {
+            self.release(order.runtime)?;
+            return Err(E_OUTOFMEMORY);
+        }
+        self.last += 1;
+        self.resources.insert(self.last, (order.runtime, Vec::new()));
+        Ok(self.last)
+    }
+
+    fn destroy_resource(&mut self, resource: Resource) -> Answer<()> {
+        let (runtime, list) = self.resources.remove(&resource.number).ok_or(E_INVALIDARG)?;
+        if self.bare {
+            return Ok(());
+        }
+        let of = Release { resource: runtime, ..Release::default() };
+        let said = self.callbacks.set_priority(&of, &[0x7800_0000]);
+        for (allocation, locks) in list {
+            for _ in 0..locks {
+                self.callbacks.unlock(&[allocation])?;
+            }
+        }
+        self.release(runtime)?;
+        said.or_else(|it| if it == D3DDDIERR_DEVICEREMOVED { Err(it) } else { Ok(()) })
+    }
+
+    fn lock(&mut self, order: &Lock) -> Answer<Locked> {
+        let callbacks = self.callbacks.clone();
+        let (allocation, locks) = self.one(order.resource, order.index)?;
+        if WAY == DARKENS && *locks > 0 {
+            return Ok(Locked::default());
+        }
+        let (_, seen) = callbacks.lock(*allocation, D3DDDICB_LOCKFLAGS::LockEntire, &[], 4096)?;
+        *locks += 1;
+        Ok(Locked { address: seen.address(), pitch: 32, slice_pitch: 0 })
+    }
+
+    fn unlock(&mut self, order: &Unlock) -> Answer<()> {
+        let callbacks = self.callbacks.clone();
+        let (allocation, locks) = self.one(order.resource, order.index)?;
+        let left = locks.checked_sub(1).ok_or(E_INVALIDARG)?;
+        callbacks.unlock(&[*allocation])?;
+        *locks = left;
+        Ok(())
+    }
+
+    fn color_fill(&mut self, order: &ColorFill) -> Answer<()> {
+        self.one(order.resource, order.index).map(drop)
+    }
+
+    fn flush(&mut self) -> Answer<()> {
+        if WAY == WAITS {
+            let fence = self.callbacks.create_fence(0, 0)?;
+            let waited = self.callbacks.wait_from_cpu(&[(fence.object, 1)], 0);
+            self.callbacks.destroy_sync(fence.object)?;
+            return waited;
+        }
+        if let Some((context, queue)) = self.work {
+            let all = self.resources.values().flat_map(|it| it.1.iter().map(|it| it.0));
+            let all: Vec<D3DKMT_HANDLE> = all.collect();
+            let paged = self.callbacks.make_resident(queue.queue, &all, 0)?;
+            self.callbacks.wait_from_gpu(context, &[(queue.fence, paged.value)])?;
+            return self.callbacks.submit(&[context], &[], &[]);
+        }
+        if let Some((context, buffers)) = &mut self.buffers {
+            let context = if WAY == MISNAMES { RuntimeContext(1) } else { *context };
+            let answer = self.callbacks.render(context, buffers, &Render::default());
+            let room = buffers.write(0, &[0; 16]) && buffers.list(0, 0, false);
+            assert!(room && buffers.patch(0, 0, 0, 0), "buffers to go on with");
+            return answer.map(drop);
+        }
+        if WAY == HEADS {
+            for (_, list) in self.resources.values() {
+                let (head, _) = list.last().ok_or(E_FAIL)?;
+                self.callbacks.lock(*head, D3DDDICB_LOCKFLAGS::LockEntire, &[], 4096)?;
+                self.callbacks.unlock(&[*head])?;
+            }
+        }
+        if WAY == RECYCLES {
+            for (runtime, list) in self.resources.values_mut() {
+                let of = Release { resource: *runtime, ..Release::default() };
+                self.callbacks.deallocate(&of)?;
+                let mut all = [Allocation { private: describe(4096), ..Allocation::default() }];
+                let made = self.callbacks.allocate(*runtime, &[], &mut all)?;
+                *list = made.allocations.into_iter().map(|it| (it, 0)).collect();
+            }
+        }
+        if WAY == TRIMS {
+            self.resources.values().try_for_each(|it| self.release(it.0))?;
+            self.bare = true;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Answer<()> {
+        if let Some((context, _)) = &self.buffers {
+            return self.callbacks.destroy_context(*context);
+        }
+        let Some((context, queue)) = self.work else { return Ok(()) };
+        self.callbacks.destroy_paging_queue(queue.queue)?;
+        self.callbacks.destroy_context(context)
+    }
+}
+
+/// Tells a story of an application over a driver and hardware. Answers its events.
+fn told(
+    hardware: &str,
+    on: On,
+    umd: &Umd,
+    story: impl FnOnce(&Wing, &mut Passive, &Application, &Runtime),
+) -> Vec<Event> {
+    let listed = drivers::find(hardware).unwrap_or_else(|| panic!("there is no {hardware}"));
+    run(on, listed.make, |wing, at| {
+        let runtime = Runtime::new(&wing.kernel);
+        let app = Application::open(&runtime, &Client::new(&wing.kernel), umd, at);
+        let app = app.unwrap_or_else(|why| panic!("{}", why.0));
+        story(wing, at, &app, &runtime);
+        app.close(at).unwrap_or_else(|why| panic!("{}", why.0));
+        assert_eq!(app.device.owed(), 0, "in the runtime's books");
+    })
+}
+
+/// Who is accused of what.
+fn accused(events: &[Event]) -> Vec<(Who, RuleId, String)> {
+    let all = verified(events);
+    all.findings().iter().map(|it| (it.who, it.rule, it.message.clone())).collect()
+}
+
+fn good<T>(answer: Result<T, HRESULT>) -> T {
+    answer.unwrap_or_else(|why| panic!("{}", text(why)))
+}
+
+const NONE: [(Who, RuleId, String); 0] = [];
+
+#[test]
+fn a_removed_device_may_be_said_by_whatever_is_asked() {
+    const REMOVED: Result<(), HRESULT> = Err(D3DDDIERR_DEVICEREMOVED);
+    let umd = drivers::umd_of::<Plain<NOTHING>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        let device = &app.device;
+        let one = good(device.create_resource(at, &Surfaces::texture(8, 8)));
+        good(device.lock(at, (one, 0), LockOrder::default()));
+        // A second lock, an unlock, and a destroy that releases all the same.
+        device.refuse_next("pfnLockCb", D3DDDIERR_DEVICEREMOVED);
+        assert_eq!(device.lock(at, (one, 0), LockOrder::default()).map(drop), REMOVED);
+        device.refuse_next("pfnUnlockCb", D3DDDIERR_DEVICEREMOVED);
+        assert_eq!(device.unlock(at, (one, 0)), REMOVED);
+        let two = good(device.create_resource(at, &Surfaces::texture(8, 8)));
+        device.refuse_next("pfnSetPriorityCb", D3DDDIERR_DEVICEREMOVED);
+        assert_eq!(device.destroy_resource(at, two), REMOVED);
+    });
+    assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn what_a_callback_refuses_may_be_handed_on_for_a_buffer() {
+    let umd = drivers::umd_of::<Plain<NOTHING>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        let mut wanted = Surfaces::texture(8, 8);
+        wanted.flags = D3DDDI_RESOURCEFLAGS::VertexBuffer;
+        app.device.refuse_next("pfnAllocateCb", E_FAIL);
+        assert_eq!(app.device.create_resource(at, &wanted), Err(E_FAIL));
+    });
+    assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn that_something_comes_later_is_no_refusal() {
+    let umd = drivers::umd_of::<Plain<FULL>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        app.device.refuse_next("pfnSetPriorityCb", E_PENDING);
+        let made = app.device.create_resource(at, &Surfaces::texture(8, 8));
+        assert_eq!(made, Err(E_OUTOFMEMORY), "for a reason of its own");
+    });
+    assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn what_the_cpu_draws_needs_no_submission() {
+    let umd = drivers::umd_of::<Plain<MAPS>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        let one = good(app.device.create_resource(at, &Surfaces::texture(8, 8)));
+        good(app.device.color_fill(at, (one, 0), WHOLE, 7));
+        assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+    });
+    assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn a_wait_for_what_was_just_made_resident_may_hold_what_was_drawn() {
+    let umd = drivers::umd_of::<Plain<PAGES>>();
+    let events = told("softgpu-virtual", On::Stepped(1), &umd, |_, at, app, _| {
+        let one = good(app.device.create_resource(at, &Surfaces::texture(8, 8)));
+        good(app.device.color_fill(at, (one, 0), WHOLE, 7));
+        assert_eq!(app.device.flush(at), Ok(()));
+        assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+    });
+    assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn whatever_a_submission_is_refused_for_there_are_buffers_to_go_on_with() {
+    let umd = drivers::umd_of::<Plain<RENDERS>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        app.device.refuse_next("pfnRenderCb", E_OUTOFMEMORY);
+        assert_eq!(app.device.flush(at), Err(E_OUTOFMEMORY));
+        assert!(app.device.stop_refusing());
+        let _ = app.device.flush(at); // A packet with nothing in it may be refused.
+    });
+    let rules: Vec<RuleId> = accused(&events).into_iter().map(|it| it.1).collect();
+    assert!(!rules.contains(&RuleId::WT_CRASH_001), "{rules:?}");
+
+    let umd = drivers::umd_of::<Plain<MISNAMES>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        assert_eq!(app.device.flush(at), Err(E_INVALIDARG));
+    });
+    let rules: Vec<RuleId> = accused(&events).into_iter().map(|it| it.1).collect();
+    assert_eq!(rules, [RuleId::UMD_SUBMIT_006]);
+}
+
+#[test]
+fn what_is_released_and_made_anew_is_released_again() {
+    let umd = drivers::umd_of::<Plain<RECYCLES>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        let one = good(app.device.create_resource(at, &Surfaces::texture(8, 8)));
+        assert_eq!((app.device.flush(at), app.device.flush(at)), (Ok(()), Ok(())));
+        good(app.device.lock(at, (one, 0), LockOrder::default()));
+        good(app.device.unlock(at, (one, 0)));
+        assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+    });
+    assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn what_a_driver_has_besides_the_surfaces_it_may_unlock() {
+    let umd = drivers::umd_of::<Plain<HEADS>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        let one = good(app.device.create_resource(at, &Surfaces::group(2, 8, 8)));
+        good(app.device.lock(at, (one, 0), LockOrder::default()));
+        assert_eq!(app.device.flush(at), Ok(()));
+        good(app.device.unlock(at, (one, 0)));
+        assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+    });
+    assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn private_data_may_have_numbers_in_it() {
+    let umd = drivers::umd_of::<Plain<NUMBERS>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        let mut wanted = Surfaces::texture(8, 8).shared();
+        for noise in [0, 0, 7] {
+            wanted.noise = noise;
+            let one = good(app.device.create_resource(at, &wanted));
+            assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+        }
+    });
+    assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn a_second_lock_that_shows_nothing_has_failed() {
+    let umd = drivers::umd_of::<Plain<DARKENS>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        let one = good(app.device.create_resource(at, &Surfaces::texture(8, 8)));
+        good(app.device.lock(at, (one, 0), LockOrder::default()));
+        let second = app.device.lock(at, (one, 0), LockOrder::default());
+        assert_eq!(second.map(drop), Err(E_INVALIDARG));
+        good(app.device.unlock(at, (one, 0)));
+        assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+    });
+    let rules: Vec<RuleId> = accused(&events).into_iter().map(|it| it.1).collect();
+    assert_eq!(rules, [RuleId::UMD_LOCK_001]);
+}
+
+#[test]
+fn an_application_may_drop_what_its_driver_has_no_memory_for_any_more() {
+    let umd = drivers::umd_of::<Plain<TRIMS>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |_, at, app, _| {
+        let device = &app.device;
+        let (one, _left) = (
+            good(device.create_resource(at, &Surfaces::texture(8, 8))),
+            good(device.create_resource(at, &Surfaces::texture(8, 8))),
+        );
+        assert_eq!(device.flush(at), Ok(()));
+        assert_eq!(device.destroy_resource(at, one), Ok(()));
+    });
+    assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn what_a_driver_could_not_open_and_gave_back_is_not_given_back_again() {
+    let umd = drivers::umd_of::<Plain<GIVES_BACK>>();
+    let events = told("softgpu-listed", On::Stepped(1), &umd, |wing, at, app, runtime| {
+        let other = Application::open(runtime, &Client::new(&wing.kernel), &umd, at);
+        let other = other.unwrap_or_else(|why| panic!("{}", why.0));
+        let made = good(app.device.create_resource(at, &Surfaces::texture(8, 8).shared()));
+        let global = good(app.device.share(made));
+        assert_eq!(other.device.open_resource(at, global), Err(E_OUTOFMEMORY));
+        other.close(at).unwrap_or_else(|why| panic!("{}", why.0));
+        assert_eq!(app.device.destroy_resource(at, made), Ok(()));
+    });
+    assert_eq!(accused(&events), NONE);
+}
+
+/// Runs two bodies on a device that both may use.
+fn two(
+    wing: &Wing,
+    at: &mut Passive,
+    device: &Device,
+    bodies: [fn(&Device, &mut Passive, runtime::Resource); 2],
+    made: runtime::Resource,
+) {
+    let spawn = |body: fn(&Device, &mut Passive, runtime::Resource)| {
+        let device = device.clone();
+        wing.host.spawn("client", move |at| body(&device, at, made))
+    };
+    for end in bodies.map(spawn) {
+        wing.host.park(at, &end, None);
+    }
+}
+
+#[test]
+fn what_another_thread_does_is_not_laid_to_a_call() {
+    for driver in ["softgpu-listed", "softgpu-virtual", "softgpu-memory"] {
+        let listed = drivers::find(driver).unwrap_or_else(|| panic!("there is no {driver}"));
+        let umd = listed.umd.unwrap_or_else(|| panic!("it has a user-mode driver"))();
+        for on in (0..30).map(On::Stepped).chain([On::Free; 10]) {
+            let events = told(driver, on, &umd, |wing, at, app, _| {
+                let device = good(app.adapter.create_shared_device(at));
+                let made = good(device.create_resource(at, &Surfaces::texture(8, 8)));
+                let draws = |device: &Device, at: &mut Passive, made| {
+                    for color in 0..6 {
+                        good(device.color_fill(at, (made, 0), WHOLE, color));
+                        good(device.flush(at));
+                    }
+                };
+                let makes = |device: &Device, at: &mut Passive, _| {
+                    for _ in 0..6 {
+                        let one = good(device.create_resource(at, &Surfaces::texture(8, 8)));
+                        good(device.lock_async(at, (one, 0), false));
+                        good(device.unlock_async(at, (one, 0)));
+                        good(device.destroy_resource(at, one));
+                    }
+                };
+                two(wing, at, &device, [draws, makes], made);
+                good(device.destroy(at));
+                assert_eq!(device.owed(), 0);
+            });
+            assert_eq!(accused(&events), NONE, "{driver}, {on:?}");
+        }
+    }
+}
+
+#[test]
+fn what_an_application_drops_while_it_uses_it_is_not_its_drivers_fault() {
+    let umd = drivers::umd_of::<Plain<NOTHING>>();
+    for on in (0..60).map(On::Stepped).chain([On::Free; 60]) {
+        let events = told("softgpu-listed", on, &umd, |wing, at, app, _| {
+            let device = good(app.adapter.create_shared_device(at));
+            let made = good(device.create_resource(at, &Surfaces::texture(8, 8)));
+            let locks = |device: &Device, at: &mut Passive, made| {
+                let mut buffer = Surfaces::texture(8, 8);
+                buffer.flags = D3DDDI_RESOURCEFLAGS::VertexBuffer;
+                for _ in 0..2 {
+                    let _ = device.lock(at, (made, 0), LockOrder::default());
+                    let _ = device.create_resource(at, &buffer);
+                }
+                for _ in 0..2 {
+                    let _ = device.unlock(at, (made, 0));
+                }
+            };
+            let drops = |device: &Device, at: &mut Passive, made| {
+                let _ = device.destroy_resource(at, made);
+                let _ = device.destroy(at);
+            };
+            two(wing, at, &device, [locks, drops], made);
+            assert_eq!(device.owed(), 0);
+        });
+        let said = accused(&events);
+        assert!(said.iter().all(|it| it.0 == Who::Client), "{on:?}: {said:?}");
+    }
+}
+
+#[test]
+fn whoever_waits_for_a_driver_that_never_returns_is_answered() {
+    let umd = drivers::umd_of::<Plain<WAITS>>();
+    for seed in 0..8 {
+        let events = told("softgpu-virtual", On::Stepped(seed), &umd, |wing, at, app, _| {
+            let device = good(app.adapter.create_shared_device(at));
+            let made = good(device.create_resource(at, &Surfaces::texture(8, 8)));
+            let waits = |device: &Device, at: &mut Passive, _| {
+                assert_ne!(device.flush(at).err().unwrap_or(S_OK), S_OK);
+            };
+            two(wing, at, &device, [waits, waits], made);
+            good(device.destroy(at));
+        });
+        let said = accused(&events);
+        assert!(said.iter().any(|it| it.1 == RuleId::WT_STUCK_001), "seed {seed}: {said:?}");
+    }
+}
+
+/// How often adapters of [`Slow`] were closed.
+static CLOSED: AtomicUsize = AtomicUsize::new(0);
+
+/// A driver that takes its time to close.
+struct Slow;
+
+impl UserDriver for Slow {
+    fn open(_order: &OpenAdapter, _callbacks: AdapterCallbacks) -> Answer<Box<dyn UserAdapter>> {
+        Ok(Box::new(Self))
+    }
+}
+
+impl UserAdapter for Slow {
+    fn caps(&self, _kind: i32, _answer: &mut [u8]) -> Answer<()> {
+        Ok(())
+    }
+
+    fn create_device(&self, _: &NewDevice, _: Callbacks) -> Answer<Box<dyn UserDevice>> {
+        Err(E_OUTOFMEMORY)
+    }
+
+    fn close(&self) -> Answer<()> {
+        CLOSED.fetch_add(1, SeqCst);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        Ok(())
+    }
+}
+
+#[test]
+fn an_adapter_that_two_threads_close_is_closed_once() {
+    let umd = drivers::umd_of::<Slow>();
+    let listed = drivers::find("softgpu-listed").unwrap_or_else(|| panic!("it is in the list"));
+    run(On::Free, listed.make, |wing, at| {
+        let client = Client::new(&wing.kernel);
+        let kernel = client.adapters(at).unwrap_or_default()[0];
+        let adapter = Runtime::new(&wing.kernel).open(&client, kernel, &umd);
+        let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.why));
+        let spawn = |_: u32| {
+            let adapter = adapter.clone();
+            wing.host.spawn("client", move |_| {
+                let _ = adapter.close(); // All but one are refused.
+            })
+        };
+        for end in [1, 2, 3].map(spawn) {
+            wing.host.park(at, &end, None);
+        }
+        assert_eq!(CLOSED.load(SeqCst), 1);
+        assert_eq!(adapter.create_device(at).err(), Some(E_INVALIDARG), "it is closed");
+        assert_eq!(client.close_adapter(at, kernel), Ok(()));
+        client.end(at);
+    });
+}

@@ -1,0 +1,203 @@
+//! One of the two threads: it makes resources, does something with them all the time, and drops
+//! them.
+
+mod drawing;
+mod locking;
+mod sharing;
+
+use super::thing::{CLAIMED, Gift, Kind, Table, Thing, Tried, good};
+use flight::{Passive, draw};
+use harness::Picture;
+use runtime::{Rect, Resource, Surface, Surfaces};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use windtunnel::Application;
+
+/// The longest side of a surface, and the most surfaces of a group.
+const SIDE: u64 = 40;
+const MOST: u64 = 4;
+
+/// How many resources one has at most.
+const HELD: usize = 20;
+
+/// How many turns there are from one look at the log to the next.
+const SLICE: u32 = 64;
+
+/// One of the two, with its device.
+pub(super) struct Artist {
+    pub(super) app: Application,
+    pub(super) table: Arc<Table>,
+    pub(super) me: usize,
+    pub(super) random: u64,
+    pub(super) things: Vec<Thing>,
+}
+
+impl Artist {
+    fn draw(&mut self, bound: u64) -> u64 {
+        draw(&mut self.random, bound)
+    }
+
+    fn index(&mut self, count: usize) -> usize {
+        usize::try_from(self.draw(count as u64)).unwrap_or(0)
+    }
+
+    fn side(&mut self, most: u64) -> u32 {
+        u32::try_from(1 + self.draw(most)).unwrap_or(1)
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.draw(256).to_le_bytes()[0]
+    }
+
+    /// Makes so many resources, and does something with them all the time.
+    pub(super) fn live(&mut self, at: &mut Passive, lives: usize) -> Tried<()> {
+        let (mut turns, mut made) = (0, 0);
+        while made < lives {
+            turns += 1;
+            if turns % SLICE == 0 {
+                self.table.watch.look();
+            }
+            made += self.turn(at)?;
+            // A device goes, with what it has, and another comes.
+            if self.draw(2000) == 0 && self.nobody_opens() {
+                self.change_device(at)?;
+            }
+        }
+        // Half of it is dropped, the rest goes with the device.
+        while self.things.len() > HELD / 2 {
+            self.drop_one(at)?;
+        }
+        while !self.nobody_opens() {
+            self.breathe(at)?;
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, at: &mut Passive) -> Tried<usize> {
+        if self.things.len() >= HELD {
+            self.drop_one(at)?;
+        }
+        match self.draw(32) {
+            0..7 => return self.make(at).map(|()| 1),
+            7 => return self.receive(at),
+            8..11 => self.drop_one(at)?,
+            11..16 => self.fill(at)?,
+            16..21 => self.copy(at)?,
+            21 | 22 => self.look_at_one(at)?,
+            23..26 => self.write(at)?,
+            26 => self.lock_or_unlock(at)?,
+            27 => self.write_beside(at)?,
+            28 => self.give(at)?,
+            29 => self.give_back(at)?,
+            30 => self.worth(at)?,
+            _ => good("Flush", self.app.device.flush(at))?,
+        }
+        Ok(0)
+    }
+
+    fn change_device(&mut self, at: &mut Passive) -> Tried<()> {
+        let next = good("CreateDevice", self.app.another(at))?;
+        let old = std::mem::replace(&mut self.app, next);
+        self.things.clear();
+        good("DestroyDevice", old.end_device(at))?;
+        self.table.counts.devices.fetch_add(1, SeqCst);
+        match old.device.owed() {
+            0 => Ok(()),
+            left => Err(format!("the runtime's books have {left} entries of a device that went")),
+        }
+    }
+
+    fn breathe(&self, at: &mut Passive) -> Tried<()> {
+        good("Flush", self.app.device.flush(at))
+    }
+
+    fn make(&mut self, at: &mut Passive) -> Tried<()> {
+        let count = if self.draw(2) == 0 { 1 } else { 1 + self.draw(MOST) };
+        let (width, height) = (self.side(SIDE), self.side(SIDE));
+        let kind = match self.draw(16) {
+            0 => Kind::System,
+            1..4 => Kind::Shared,
+            _ => Kind::Own,
+        };
+        let mut wanted = Surfaces::group(0, 0, 0);
+        for nr in 0..count {
+            // Half of the groups get smaller from surface to surface.
+            let less = if width % 2 == 0 { u32::try_from(nr).unwrap_or(0) } else { 0 };
+            let side = |it: u32| (it >> less).max(1);
+            wanted.list.push(Surface { width: side(width), height: side(height) });
+        }
+        let first = match kind {
+            Kind::System => Some(0),
+            _ => None,
+        };
+        let pictures = wanted.list.iter().map(|it| Picture::new(*it, first)).collect();
+        let wanted = match kind {
+            Kind::System => wanted.in_system_memory(),
+            Kind::Shared => wanted.shared(),
+            _ => wanted,
+        };
+        let resource = good("CreateResource", self.app.device.create_resource(at, &wanted))?;
+        self.table.counts.made.fetch_add(1, SeqCst);
+        self.things.push(Thing { resource, kind, pictures, gift: None });
+        // Mostly it is drawn at once; else it holds anything.
+        let new = self.things.len() - 1;
+        for index in 0..wanted.list.len() {
+            if self.draw(4) > 0 {
+                self.fill_area(at, (new, index), Rect::of(wanted.list[index]))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_one(&mut self, at: &mut Passive) -> Tried<()> {
+        if self.things.is_empty() {
+            return Ok(());
+        }
+        let which = self.index(self.things.len());
+        self.withdraw(&self.things[which]);
+        let opens = |it: &Arc<Gift>| it.state.load(SeqCst) == CLAIMED;
+        if self.things[which].gift.as_ref().is_some_and(opens) {
+            return Ok(());
+        }
+        if self.draw(4) == 0 {
+            self.look_at(at, which)?;
+        }
+        let it = self.things.swap_remove(which);
+        good("DestroyResource", self.app.device.destroy_resource(at, it.resource))
+    }
+
+    /// A surface that is not locked, and that nobody else may write.
+    fn any(&mut self) -> Option<(usize, usize)> {
+        if self.things.is_empty() {
+            return None;
+        }
+        let which = self.index(self.things.len());
+        let index = self.index(self.things[which].pictures.len());
+        let it = &self.things[which];
+        (it.gift.is_none() && it.pictures[index].locks == 0).then_some((which, index))
+    }
+
+    fn place(&self, (which, index): (usize, usize)) -> (Resource, u32) {
+        (self.things[which].resource, u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
+    fn picture(&mut self, (which, index): (usize, usize)) -> &mut Picture {
+        &mut self.things[which].pictures[index]
+    }
+
+    /// A part of so much.
+    fn part(&mut self, width: u32, height: u32, within: Surface) -> Rect {
+        let left = self.side((within.width - width + 1).into()) - 1;
+        let top = self.side((within.height - height + 1).into()) - 1;
+        Rect { left, top, right: left + width, bottom: top + height }
+    }
+
+    fn worth(&mut self, at: &mut Passive) -> Tried<()> {
+        let Some((which, _)) = self.any() else { return Ok(()) };
+        let resource = self.things[which].resource;
+        let priority = 0x2800_0000 * (1 + u32::from(self.byte()) % 5);
+        good("SetPriority", self.app.device.set_priority(at, resource, priority))?;
+        good("QueryResourceResidency", self.app.device.residency(at, &[resource]))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! A flight of two threads over one adapter, and what has to be true after it.
+
+use super::artist::Artist;
+use super::thing::{Counts, Table, Tried, good, held};
+use flight::{Crew, Log, Passive, Woken};
+use harness::Watch;
+use kernel::{Kernel, Plugged};
+use runtime::Runtime;
+use softgpu::{MemoryPlan, MmuPlan, SoftGpu};
+use std::sync::{Arc, Mutex};
+use thunk::Client;
+use verify::Severity;
+use windtunnel::{Application, On};
+
+/// What is alive in the driver is counted for the whole process.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// The machine that a driver is flown on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gpu {
+    /// Packets have lists, and memory is little.
+    Listed,
+    /// Packets have addresses.
+    Virtual,
+    /// Packets have neither.
+    Memory,
+}
+
+/// Who the two threads are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    TwoDevices,
+    TwoProcesses,
+}
+
+/// Two threads, so many lives each.
+pub(super) struct Story {
+    pub(super) on: On,
+    pub(super) gpu: Gpu,
+    pub(super) whose: Whose,
+    pub(super) lives: usize,
+    pub(super) seed: u64,
+}
+
+impl Gpu {
+    fn plug(self, ram: &Arc<nt::Ram>, log: &Arc<Log>) -> Plugged {
+        let (plan, little) = (MemoryPlan::default(), 1 << 20);
+        let (miniport, machine) = match self {
+            Gpu::Listed => SoftGpu::with_lists(
+                ram.clone(),
+                MemoryPlan { visible: little, local: 64 << 12, aperture: little, ..plan },
+            ),
+            Gpu::Virtual => {
+                let mmu = Some(MmuPlan::default());
+                let plan = MemoryPlan { visible: 4 << 20, local: 4 << 20, mmu, ..plan };
+                SoftGpu::with_memory(ram.clone(), plan)
+            }
+            Gpu::Memory => SoftGpu::with_memory(
+                ram.clone(),
+                MemoryPlan { visible: 4 << 20, local: 4 << 20, ..plan },
+            ),
+        };
+        machine.scribble(0xdddd_dddd);
+        Plugged { miniport, machine, pool: nt::Pool::new(log.clone()) }
+    }
+
+    fn umd(self) -> runtime::Umd {
+        let name = match self {
+            Gpu::Listed => "softgpu-listed",
+            Gpu::Virtual => "softgpu-virtual",
+            Gpu::Memory => "softgpu-memory",
+        };
+        let umd = drivers::find(name).and_then(|it| it.umd);
+        umd.unwrap_or_else(|| panic!("{name} has no user-mode driver"))()
+    }
+}
+
+impl Story {
+    pub(super) fn tell(&self) {
+        let _alone = held(&ALONE);
+        let told = self.attempt();
+        if let Err(why) = told {
+            panic!("{:?}, {:?}, {:?}, seed {}: {why}", self.on, self.gpu, self.whose, self.seed);
+        }
+    }
+
+    fn attempt(&self) -> Tried<()> {
+        let started = std::time::Instant::now();
+        let ram = good("memory for a machine", nt::Ram::new(256 << 20))?;
+        let log = Arc::new(Log::new());
+        let plugged = self.gpu.plug(&ram, &log);
+        let (before, _gpu) = (ram.taken(), plugged.machine.clone());
+        let table = Arc::new(Table {
+            offered: Default::default(),
+            watch: Watch::of(&log),
+            counts: Counts::default(),
+        });
+        let flown = self.on.fly(&log, |host, at| self.fly(host, at, (&log, plugged), &table));
+        good("the flight", flown.map_err(|why| why.0))??;
+        table.watch.look();
+        let seen = table.watch.seen();
+        let loud = seen.verifier.findings().iter().filter(|it| it.severity > Severity::Note);
+        let loud: Vec<_> = loud.map(|it| (it.rule.name(), it.who, &*it.message)).collect();
+        if !loud.is_empty() {
+            return Err(format!("findings: {loud:#?}"));
+        }
+        windtunnel::keep_tally(seen.verifier.tally());
+        windtunnel::keep_tally(&log.judged());
+        if let Some(left) = seen.alive.iter().find(|it| *it.1 != 0) {
+            return Err(format!("came and did not go: {left:?}"));
+        }
+        if ram.taken() != before {
+            return Err(format!("{} bytes of the machine's memory are left", ram.taken() - before));
+        }
+        if umd::live() != 0 {
+            return Err(format!("the driver has {} objects", umd::live()));
+        }
+        println!(
+            "{:?} {:?} {:?}: {:?}, {} events, {:?}",
+            self.on,
+            self.gpu,
+            self.whose,
+            table.counts,
+            seen.events,
+            started.elapsed()
+        );
+        Ok(())
+    }
+
+    fn fly(
+        &self,
+        host: &Arc<dyn Crew>,
+        at: &mut Passive,
+        (log, plugged): (&Arc<Log>, Plugged),
+        table: &Arc<Table>,
+    ) -> Tried<()> {
+        let kernel = Kernel::new(host.clone(), log.clone());
+        if let On::Pressed(seed) = self.on {
+            kernel.press(seed);
+        }
+        let (worker, bell) = (kernel.clone(), kernel.bell());
+        host.serve("system", bell, move |at| worker.work(at));
+        let adapter = kernel.add_adapter(at, plugged).map_err(|why| format!("{why:?}"))?;
+        kernel.attend(host, adapter);
+        let (runtime, umd) = (Runtime::new(&kernel), self.gpu.umd());
+        let open = |at: &mut Passive| {
+            let app = Application::open(&runtime, &Client::new(&kernel), &umd, at);
+            app.map_err(|why| why.0)
+        };
+        let first = open(at)?;
+        let second = match self.whose {
+            Whose::TwoDevices => good("CreateDevice", first.another(at))?,
+            Whose::TwoProcesses => open(at)?,
+        };
+        let wrong = Arc::new(Mutex::new(Vec::new()));
+        let work = |me: usize, app: &Application| {
+            let (app, wrong, table) = (app.clone(), wrong.clone(), table.clone());
+            let (lives, random) = (self.lives, self.seed * 2 + me as u64);
+            let closes = self.whose == Whose::TwoProcesses;
+            host.spawn(&format!("client {}", me + 1), move |at| {
+                let mut artist = Artist { app, table, me, random, things: Vec::new() };
+                let mut told = artist.live(at, lives);
+                let app = &artist.app;
+                if told.is_ok() {
+                    let ended = if closes { app.close(at) } else { app.end_device(at) };
+                    told = ended.map_err(|why| why.0);
+                }
+                if told.is_ok() && app.device.owed() > 0 {
+                    told = Err(format!("the runtime's books have {} entries", app.device.owed()));
+                }
+                held(&wrong).extend(told.err());
+            })
+        };
+        for end in [work(0, &first), work(1, &second)] {
+            if host.park(at, &end, None) != Woken::Rung {
+                return Err("a thread does not end".to_owned());
+            }
+        }
+        if let Some(why) = held(&wrong).first() {
+            return Err(why.clone());
+        }
+        if self.whose == Whose::TwoDevices {
+            // Its device went with the thread; a new one shows that the adapter is whole.
+            let last = good("CreateDevice", first.another(at))?;
+            good("the end", last.close(at))?;
+        }
+        kernel.validate()?;
+        kernel.remove_adapter(at, adapter);
+        host.quiet(at);
+        let left = kernel.census();
+        if left.count() == 0 { Ok(()) } else { Err(format!("left alive:\n{left}")) }
+    }
+}

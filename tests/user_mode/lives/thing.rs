@@ -1,0 +1,76 @@
+//! What the two threads have: resources as they must be, and what they share.
+
+use abi::D3DKMT_HANDLE;
+use harness::{Picture, Watch};
+use runtime::{Resource, Surface};
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Of what one of them does: what is wrong, in words.
+pub(super) type Tried<T> = Result<T, String>;
+
+pub(super) fn held<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a call answers that has to succeed.
+pub(super) fn good<T>(call: &str, answer: Result<T, impl Debug>) -> Tried<T> {
+    answer.map_err(|why| format!("{call} answered {why:x?}"))
+}
+
+/// Where a resource is, and whose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Own,
+    System,
+    Shared,
+    /// Another made it.
+    Opened,
+}
+
+/// A resource, as it must be.
+pub(super) struct Thing {
+    pub(super) resource: Resource,
+    pub(super) kind: Kind,
+    pub(super) pictures: Vec<Picture>,
+    /// Who else has it: from there on it is not touched here, but dropped.
+    pub(super) gift: Option<Arc<Gift>>,
+}
+
+/// A shared resource on its way.
+pub(super) struct Gift {
+    pub(super) global: D3DKMT_HANDLE,
+    pub(super) surfaces: Vec<Surface>,
+    pub(super) bytes: Mutex<Vec<Vec<Option<u8>>>>,
+    pub(super) state: AtomicUsize,
+}
+
+pub(super) const OFFERED: usize = 0;
+pub(super) const CLAIMED: usize = 1;
+pub(super) const OPENED: usize = 2;
+pub(super) const RETURNED: usize = 3;
+pub(super) const WITHDRAWN: usize = 4;
+
+impl Gift {
+    pub(super) fn moves(&self, from: usize, to: usize) -> bool {
+        self.state.compare_exchange(from, to, SeqCst, SeqCst).is_ok()
+    }
+}
+
+/// How often things were done, over both.
+#[derive(Default, Debug)]
+pub(super) struct Counts {
+    pub(super) made: AtomicUsize,
+    pub(super) opened: AtomicUsize,
+    pub(super) looks: AtomicUsize,
+    pub(super) busy: AtomicUsize,
+    pub(super) devices: AtomicUsize,
+}
+
+/// What the two have in common.
+pub(super) struct Table {
+    pub(super) offered: [Mutex<Vec<Arc<Gift>>>; 2],
+    pub(super) watch: Watch,
+    pub(super) counts: Counts,
+}

@@ -1,0 +1,12 @@
+//! User-mode drivers in Rust and in C, and capture through the streaming kernel.
+
+mod built_in;
+mod c_driver;
+mod c_driver_flights;
+mod capture;
+mod hostile;
+mod legal;
+mod lives;
+mod memory;
+mod refused;
+mod surfaces;

@@ -1,0 +1,179 @@
+//! A user-mode driver in safe Rust that looks too far and too late at what it is shown: it is
+//! answered that it cannot, and nothing else happens.
+#![forbid(unsafe_code)]
+
+use abi::hresult::{E_FAIL, E_INVALIDARG};
+use abi::ukm::D3DDDICB_LOCKFLAGS;
+use abi::umd::D3DDDI_LOCKFLAGS;
+use abi::{D3DKMT_HANDLE, HRESULT};
+use harness::asked::text;
+use harness::{run, verified};
+use runtime::{LockOrder, Runtime, Surfaces};
+use softgpu::format::{HARDWARE_INFO_SIZE, describe};
+use std::collections::BTreeMap;
+use thunk::Client;
+use umd::{
+    AdapterCallbacks, Allocation, Answer, Callbacks, Lock, Locked, Memory, NewDevice, NewResource,
+    OpenAdapter, Release, Resource, RuntimeResource, Unlock, UserAdapter, UserDevice, UserDriver,
+};
+use windtunnel::{Application, On};
+
+/// More than anything has.
+const MUCH: usize = 1 << 40;
+
+/// Memory of its own.
+static OWN: [u8; 256] = [5; 256];
+
+struct Peeks;
+
+struct Peeking {
+    callbacks: Callbacks,
+    /// The runtime's names of resources, by the driver's numbers, with an allocation.
+    resources: BTreeMap<u64, (RuntimeResource, D3DKMT_HANDLE)>,
+    /// What is shown, as it thinks; and what was.
+    shown: Option<Memory>,
+    over: Vec<Memory>,
+    last: u64,
+}
+
+impl UserDriver for Peeks {
+    fn open(_order: &OpenAdapter, callbacks: AdapterCallbacks) -> Answer<Box<dyn UserAdapter>> {
+        callbacks.query_adapter_info(&mut [0; HARDWARE_INFO_SIZE])?;
+        Ok(Box::new(Self))
+    }
+}
+
+impl UserAdapter for Peeks {
+    fn caps(&self, _kind: i32, _answer: &mut [u8]) -> Answer<()> {
+        Ok(())
+    }
+
+    fn create_device(
+        &self,
+        _order: &NewDevice,
+        callbacks: Callbacks,
+    ) -> Answer<Box<dyn UserDevice>> {
+        let (context, buffers) = callbacks.create_context(0, 0, &mut [])?;
+        demand(buffers.write(0, &[1; 16]) && buffers.list(0, 0, false))?;
+        callbacks.destroy_context(context)?;
+        demand(!buffers.write(0, &[1; 16]) && !buffers.list(0, 0, false))?;
+        let fence = callbacks.create_fence(7, 0)?;
+        demand(fence.value.value() == Some(7))?;
+        callbacks.destroy_sync(fence.object)?;
+        demand(fence.value.value().is_none())?;
+        Ok(Box::new(Peeking {
+            callbacks,
+            resources: BTreeMap::new(),
+            shown: None,
+            over: Vec::new(),
+            last: 0,
+        }))
+    }
+}
+
+fn demand(kept: bool) -> Answer<()> {
+    if kept { Ok(()) } else { Err(E_FAIL) }
+}
+
+/// Whether all of a memory's first bytes can be read and written.
+fn open(memory: &Memory) -> bool {
+    let mut bytes = [0; 4];
+    let read = memory.read(0, &mut bytes);
+    assert_eq!(memory.write(0, &bytes), read, "both, or none");
+    read
+}
+
+impl UserDevice for Peeking {
+    fn create_resource(&mut self, order: &NewResource) -> Answer<u64> {
+        self.last += 1;
+        let mut allocation = 0;
+        if let Some(memory) = order.surfaces.first().and_then(|it| it.memory) {
+            demand(open(&memory) && !memory.write(memory.len(), &[1]))?;
+            self.over.push(memory); // It is there until the resource is destroyed.
+        } else {
+            let mut one = [Allocation { private: describe(4096), ..Allocation::default() }];
+            let made = self.callbacks.allocate(order.runtime, &[], &mut one)?;
+            allocation = *made.allocations.first().ok_or(E_FAIL)?;
+        }
+        self.resources.insert(self.last, (order.runtime, allocation));
+        Ok(self.last)
+    }
+
+    fn destroy_resource(&mut self, resource: Resource) -> Answer<()> {
+        let (runtime, allocation) = self.resources.remove(&resource.number).ok_or(E_INVALIDARG)?;
+        if allocation == 0 {
+            return Ok(());
+        }
+        self.callbacks.deallocate(&Release { resource: runtime, ..Release::default() })
+    }
+
+    fn lock(&mut self, order: &Lock) -> Answer<Locked> {
+        if order.flags.has(D3DDDI_LOCKFLAGS::ReadOnly) {
+            // Not the runtime's, and there.
+            let address = (&raw const OWN).addr();
+            return Ok(Locked { address, pitch: 32, slice_pitch: 0 });
+        }
+        let of = self.resources.get(&order.resource.number).ok_or(E_INVALIDARG)?.1;
+        let (_, seen) = self.callbacks.lock(of, D3DDDICB_LOCKFLAGS::LockEntire, &[], MUCH)?;
+        demand(open(&seen) && seen.write(4092, &[7; 4]))?;
+        // The allocation has a page: no word of the driver's makes that more.
+        demand(!seen.write(4093, &[7; 4]) && !seen.write(MUCH - 4, &[7; 4]))?;
+        self.shown = Some(seen);
+        Ok(Locked { address: seen.address(), pitch: 32, slice_pitch: 0 })
+    }
+
+    fn unlock(&mut self, order: &Unlock) -> Answer<()> {
+        if self.shown.is_none() {
+            return Ok(());
+        }
+        let of = self.resources.get(&order.resource.number).ok_or(E_INVALIDARG)?.1;
+        let seen = self.shown.take().ok_or(E_INVALIDARG)?;
+        demand(open(&seen))?;
+        self.callbacks.unlock(&[of])?;
+        demand(!open(&seen))?;
+        self.over.push(seen);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Answer<()> {
+        demand(!self.over.iter().any(open))
+    }
+
+    fn end(&mut self) -> Answer<()> {
+        Ok(())
+    }
+}
+
+fn good<T>(answer: Result<T, HRESULT>) -> T {
+    answer.unwrap_or_else(|why| panic!("{}", text(why)))
+}
+
+#[test]
+fn a_driver_in_safe_rust_touches_only_what_is_shown_to_it_now() {
+    let umd = drivers::umd_of::<Peeks>();
+    let listed = drivers::find("softgpu-listed").expect("it is there");
+    let events = run(On::Stepped(1), listed.make, |wing, at| {
+        let runtime = Runtime::new(&wing.kernel);
+        let app = Application::open(&runtime, &Client::new(&wing.kernel), &umd, at);
+        let app = app.unwrap_or_else(|why| panic!("{}", why.0));
+        let device = &app.device;
+        let one = good(device.create_resource(at, &Surfaces::texture(8, 8)));
+        let seen = good(device.lock(at, (one, 0), LockOrder::default()));
+        seen.write(&[9; 256]);
+        assert_eq!(seen.read(), [9; 256]);
+        good(device.unlock(at, (one, 0)));
+        assert_eq!(seen.read(), [0; 256], "an application that looks too late sees nothing");
+        let order = LockOrder { read_only: true, ..LockOrder::default() };
+        let elsewhere = good(device.lock(at, (one, 0), order));
+        elsewhere.write(&[9; 256]);
+        assert_eq!((elsewhere.read(), OWN), (vec![0; 256], [5; 256]), "no driver shows that");
+        good(device.unlock(at, (one, 0)));
+        let two = good(device.create_resource(at, &Surfaces::texture(8, 8).in_system_memory()));
+        good(device.destroy_resource(at, two));
+        good(device.destroy_resource(at, one));
+        assert_eq!(device.flush(at), Ok(()), "nothing is shown any more");
+        app.close(at).unwrap_or_else(|why| panic!("{}", why.0));
+        assert_eq!(app.device.owed(), 0, "in the runtime's books");
+    });
+    assert!(verified(&events).findings().is_empty());
+}

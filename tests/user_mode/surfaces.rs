@@ -1,0 +1,185 @@
+//! The order in which a resource of an application goes, through all rooms: its last commands are
+//! handed over, its driver releases it, its views are closed, its allocations are gone.
+#![expect(clippy::unwrap_used, reason = "an event that is not there is a failed test")]
+
+use flight::{Event, Kind, Subject, What};
+use harness::flown;
+use std::collections::BTreeMap;
+use windtunnel::Outcome;
+
+const SCENARIOS: [&str; 5] =
+    ["surface", "surface-in-flight", "surface-deferred", "surface-group", "surface-shared"];
+
+/// When things happened to an allocation: the numbers of events.
+#[derive(Clone, Debug, Default)]
+struct Life {
+    /// The callback that handed the last packet over which uses it.
+    handed: Option<u64>,
+    /// That packet was done.
+    done: Option<u64>,
+    /// Each of its views was closed.
+    closed: Vec<u64>,
+    gone: Option<u64>,
+}
+
+/// When things happened to a resource.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    allocations: Vec<Subject>,
+    /// The callback that released it, and the event that says so.
+    freed: Option<(u64, String)>,
+    released: Option<u64>,
+    dropped: Option<u64>,
+    /// What the event says about the release.
+    before: bool,
+}
+
+#[derive(Default)]
+struct Story {
+    allocations: BTreeMap<Subject, Life>,
+    groups: BTreeMap<Subject, Group>,
+    /// What a thread has called back with.
+    callback: BTreeMap<u32, (u64, String)>,
+    /// What a thread has made since then.
+    made: BTreeMap<u32, Vec<Subject>>,
+    views: BTreeMap<Subject, Subject>,
+    /// Packets by context and number: the callback that handed it over.
+    packets: BTreeMap<(Subject, u64), u64>,
+    /// The packet of a node's fence.
+    fences: BTreeMap<(Subject, u32), (Subject, u64)>,
+    /// What a packet uses.
+    used: BTreeMap<(Subject, u64), Vec<Subject>>,
+}
+
+impl Story {
+    fn of(events: &[Event]) -> Self {
+        let mut story = Self::default();
+        for event in events {
+            story.follow(event);
+        }
+        story
+    }
+
+    fn follow(&mut self, event: &Event) {
+        let (seq, thread, subject) = (event.seq, event.thread, event.subject);
+        match &event.what {
+            What::UmdCallback { name } => {
+                self.callback.insert(thread, (seq, name.to_string()));
+                self.made.remove(&thread);
+            }
+            What::AllocationCreated { .. } => self.made.entry(thread).or_default().push(subject),
+            What::SurfacesBacked { .. } => {
+                let made = self.made.remove(&thread).unwrap_or_default();
+                self.groups.entry(subject).or_default().allocations.extend(made);
+            }
+            What::SurfacesReleased {} => {
+                let freed = self.callback.get(&thread).cloned();
+                let group = self.groups.entry(subject).or_default();
+                (group.freed, group.released) = (freed, Some(seq));
+            }
+            What::SurfacesDropped { released } => {
+                let group = self.groups.entry(subject).or_default();
+                (group.dropped, group.before) = (Some(seq), *released);
+            }
+            What::ViewOpened { allocation, .. } => {
+                self.views.insert(subject, *allocation);
+            }
+            What::ViewClosed {} => self.life(self.views[&subject]).closed.push(seq),
+            What::AllocationGone {} => self.life(subject).gone = Some(seq),
+            _ => self.follow_packet(event),
+        }
+    }
+
+    fn follow_packet(&mut self, event: &Event) {
+        let (seq, subject) = (event.seq, event.subject);
+        match &event.what {
+            What::PacketQueued { packet } => {
+                if let Some((callback, _)) = self.callback.get(&event.thread) {
+                    self.packets.insert((subject, *packet), *callback);
+                }
+            }
+            What::PacketSubmitted { packet, node, fence } => {
+                self.fences.insert((*node, fence.0), (subject, *packet));
+            }
+            What::PacketUses { node, fence, .. } if subject.kind == Kind::Allocation => {
+                let packet = self.fences[&(*node, fence.0)];
+                self.used.entry(packet).or_default().push(subject);
+                self.life(subject).handed = self.packets.get(&packet).copied();
+            }
+            What::PacketDone { packet, .. } => {
+                for it in self.used.remove(&(subject, *packet)).unwrap_or_default() {
+                    self.life(it).done = Some(seq);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn life(&mut self, allocation: Subject) -> &mut Life {
+        self.allocations.entry(allocation).or_default()
+    }
+}
+
+/// Flies, and looks at the order of each resource. Answers how many of them were released before
+/// the application's drop was over, how many later, and how many allocations the GPU used.
+fn in_order(driver: &str, scenario: &str, seed: u64) -> [usize; 3] {
+    let flown = flown(driver, scenario, seed);
+    let at = format!("{driver}, {scenario}, seed {seed}");
+    assert_eq!(flown.outcome, Outcome::Clean, "{at}: {}", flown.report());
+    let story = Story::of(&flown.events);
+    let mut counts = [0; 3];
+    for (name, group) in &story.groups {
+        let at = format!("{at}, {name}");
+        let (released, dropped) = (group.released.unwrap(), group.dropped.unwrap());
+        assert_eq!(group.before, released < dropped, "{at}: {group:?}");
+        counts[usize::from(released > dropped)] += 1;
+        let (freed, callback) = group.freed.clone().unwrap();
+        assert!(["pfnDeallocateCb", "pfnDeallocate2Cb"].contains(&&*callback), "{at}: {callback}");
+        for allocation in &group.allocations {
+            let life = &story.allocations[allocation];
+            let (first, last) = (life.closed.iter().min(), life.closed.iter().max());
+            let (first, last, gone) = (*first.unwrap(), *last.unwrap(), life.gone.unwrap());
+            assert!(freed < last && last < gone, "{at}: {freed}, {life:?}");
+            // Who has opened it may close its view before the maker does.
+            assert!(freed < first || life.closed.len() > 1, "{at}: {freed}, {life:?}");
+            if let (Some(handed), Some(done)) = (life.handed, life.done) {
+                let alone = life.closed.len() == 1;
+                assert!(handed < freed || !alone, "{at}: {freed}, {life:?}");
+                assert!(done < last, "{at}: {life:?}");
+                counts[2] += 1;
+            }
+        }
+    }
+    counts
+}
+
+fn all(driver: &str, seeds: u64) -> [usize; 3] {
+    let mut counts = [0; 3];
+    for scenario in SCENARIOS {
+        for seed in 1..=seeds {
+            let more = in_order(driver, scenario, seed);
+            for (sum, it) in counts.iter_mut().zip(more) {
+                *sum += it;
+            }
+        }
+    }
+    counts
+}
+
+/// Where the kernel knows what a packet uses, the driver releases when its commands are handed
+/// over, and the kernel's retirement waits for the GPU.
+#[test]
+fn with_lists_a_resource_goes_behind_the_last_packet_that_uses_it() {
+    let [immediate, deferred, used] = all("softgpu-listed", 16);
+    assert_eq!(deferred, 0);
+    assert!(immediate > 100 && used > 100, "{immediate} resources, {used} allocations in packets");
+}
+
+/// Where it does not, the driver has a fence, and puts off what the GPU may still use.
+#[test]
+fn without_lists_a_release_is_put_off_until_a_flush_or_the_end_of_the_device() {
+    for driver in ["softgpu-memory", "softgpu-virtual"] {
+        let [immediate, deferred, _] = all(driver, 8);
+        assert!(immediate > 20 && deferred > 20, "{driver}: {immediate} and {deferred}");
+    }
+}

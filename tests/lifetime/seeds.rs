@@ -1,6 +1,6 @@
 //! Seeds: the same seed is the same flight, and any seed ends with nothing alive.
 
-use harness::{flown, good_scenarios};
+use harness::{flown, good_scenarios, repeats};
 use windtunnel::{Outcome, SCENARIOS};
 
 #[test]
@@ -29,17 +29,19 @@ fn many(driver: &str, scenario: &str, seeds: u64) {
 }
 
 #[test]
-fn good_drivers_fly_clean_through_every_good_scenario_in_100_orders() {
+fn good_drivers_fly_clean_through_every_good_scenario_in_many_orders() {
+    // A hundred orders of each are some twenty thousand flights: that is for the long mode.
+    let seeds = repeats(20, 100);
     for driver in ["softgpu", "table", "table-moves-resource", "softgpu-memory"] {
         for scenario in good_scenarios(driver) {
-            many(driver, scenario.name, 100);
+            many(driver, scenario.name, seeds);
         }
     }
 }
 
 #[test]
-fn two_threads_leave_nothing_alive_in_2000_orders() {
-    many("softgpu", "two-threads", 2000);
+fn two_threads_leave_nothing_alive_in_many_orders() {
+    many("softgpu", "two-threads", repeats(500, 2000));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use flight::{Event, Free, Log, RuleId, Subject, What};
-use harness::{Variant, flown, good_scenarios, run, softgpu, verified};
+use harness::{Variant, flown, good_scenarios, repeats, run, softgpu, verified};
 use kernel::Kernel;
 use kernel::miniport::Generation;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use thunk::Client;
 use windtunnel::{Bench, On, Outcome, SCENARIOS};
 
 /// Flies every good scenario so many times; answers how often a rule was judged.
-fn many(driver: &str, runs: usize, rule: RuleId) -> u64 {
+fn many(driver: &str, runs: u64, rule: RuleId) -> u64 {
     let good = good_scenarios(driver);
     let mut judged = 0;
     for run in 0..runs {
@@ -28,23 +28,23 @@ fn many(driver: &str, runs: usize, rule: RuleId) -> u64 {
 }
 
 #[test]
-fn the_built_in_driver_flies_clean_100_times() {
-    assert!(many("softgpu", 100, RuleId::KMD_LEVEL_003) > 0);
+fn the_built_in_driver_flies_clean_many_times() {
+    assert!(many("softgpu", repeats(20, 100), RuleId::KMD_LEVEL_003) > 0);
 }
 
 #[test]
-fn the_built_in_driver_with_memory_flies_clean_100_times() {
-    assert!(many("softgpu-memory", 100, RuleId::KMD_PAGING_025) > 0);
+fn the_built_in_driver_with_memory_flies_clean_many_times() {
+    assert!(many("softgpu-memory", repeats(20, 100), RuleId::KMD_PAGING_025) > 0);
 }
 
 #[test]
-fn a_table_driver_flies_clean_100_times() {
-    assert!(many("table", 100, RuleId::KMD_LEVEL_004) > 0);
+fn a_table_driver_flies_clean_many_times() {
+    assert!(many("table", repeats(20, 100), RuleId::KMD_LEVEL_004) > 0);
 }
 
 #[test]
-fn a_driver_that_moves_resources_flies_clean_50_times() {
-    assert!(many("table-moves-resource", 50, RuleId::KMD_ALLOC_010) > 0);
+fn a_driver_that_moves_resources_flies_clean_many_times() {
+    assert!(many("table-moves-resource", repeats(10, 50), RuleId::KMD_ALLOC_010) > 0);
 }
 
 /// What two threads of one process, on one device, did to a driver.

@@ -6,6 +6,7 @@ pub mod c_umd;
 mod careful;
 mod case;
 pub mod command;
+mod effort;
 mod faulty;
 mod hostile;
 mod keeper;
@@ -24,6 +25,7 @@ mod watch;
 
 pub use careful::Careful;
 pub use case::{Case, Seen};
+pub use effort::repeats;
 pub use faulty::{Fault, Faulty};
 pub use hostile::{call_as_told, call_unguarded};
 pub use keeper::{Keeper, When};

@@ -72,9 +72,11 @@ fn measure(sources: &[Source]) -> Vec<Row> {
 /// The integration-test programs that `cargo test` builds, by the path of their main file. A
 /// `[[test]]` with `required-features` is in a build of its own and does not count.
 pub(crate) fn programs(sources: &[Source]) -> Vec<String> {
-    let manifests = sources
-        .iter()
-        .filter(|source| source.path.ends_with("Cargo.toml") && !source.path.starts_with("fuzz/"));
+    let manifests = sources.iter().filter(|source| {
+        source.path.ends_with("Cargo.toml")
+            && source.text.contains("[package]")
+            && !source.path.starts_with("fuzz/")
+    });
     let mut found = Vec::new();
     for manifest in manifests {
         let folder = manifest.path.trim_end_matches("Cargo.toml");
@@ -207,6 +209,7 @@ mod tests {
         let listed = "[package]\nautotests = false\n\n[[test]]\nname = \"a\"\npath = \"a/main.rs\"\n\n\
                       [[test]]\nname = \"b\"\npath = \"b.rs\"\nrequired-features = [\"b\"]\n";
         let sources = [
+            source("Cargo.toml", "[workspace]\n"),
             source("tests/Cargo.toml", listed),
             source("tests/tests/ignored.rs", ""),
             source("crates/one/Cargo.toml", "[package]\n"),

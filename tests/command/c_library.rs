@@ -45,6 +45,8 @@ fn run(client: &Path) -> (String, String) {
     let output = Command::new("timeout")
         .arg("120")
         .arg(client)
+        // A report names sources from the folder that its program runs in.
+        .current_dir(root())
         .env("WINDTUNNEL_REPORT", &report)
         // Cargo's own names another folder first, with whatever was built there before.
         .env("LD_LIBRARY_PATH", library())

@@ -1,6 +1,6 @@
 //! `cargo xtask measure`: counts what the plan of the house wants less of.
 
-use crate::sources::{Source, in_identifier, read, words};
+use crate::sources::{Source, has_extension, in_identifier, read, words};
 use std::fmt::Write;
 
 pub(crate) const HELP: &str = "\
@@ -32,8 +32,8 @@ fn measure(sources: &[Source]) -> Vec<Row> {
     let sum = |chosen: &dyn Fn(&str) -> bool, count: &dyn Fn(&str) -> usize| -> usize {
         sources.iter().filter(|source| chosen(&source.path)).map(|source| count(&source.text)).sum()
     };
-    let rust = |path: &str| path.ends_with(".rs");
-    let prose = |path: &str| path.ends_with(".rs") || path.ends_with(".md");
+    let rust = |path: &str| has_extension(path, "rs");
+    let prose = |path: &str| rust(path) || has_extension(path, "md");
     let kernel = |path: &str| rust(path) && path.starts_with("crates/kernel/");
     let kernels = |path: &str| kernel(path) || rust(path) && path.starts_with("crates/stream/");
     let handles =
@@ -90,7 +90,7 @@ pub(crate) fn programs(sources: &[Source]) -> Vec<String> {
         let tests = format!("{folder}tests/");
         let is_program = |path: &str| match path.strip_prefix(&tests).map(|rest| rest.split('/')) {
             Some(mut rest) => match (rest.next(), rest.next(), rest.next()) {
-                (Some(file), None, None) => file.ends_with(".rs"),
+                (Some(file), None, None) => has_extension(file, "rs"),
                 (Some(_), Some("main.rs"), None) => true,
                 _ => false,
             },

@@ -134,11 +134,11 @@ fn upward_calls(sources: &[Source], rooms: &[Row<'_>]) -> Vec<String> {
     for (source, room, code) in &sources {
         let Some(room) = *room else { continue };
         let may = rooms.iter().find(|(name, _)| *name == room).map_or(&[][..], |row| row.1);
-        let allowed = |to: &Option<&str>| to.is_none_or(|to| to == room || may.contains(&to));
+        let allowed = |to: Option<&str>| to.is_none_or(|to| to == room || may.contains(&to));
         for (index, line) in code.lines().enumerate() {
             for (name, use_) in named(line) {
                 let Some(homes) = defined.get(name).filter(|_| use_ == Use::Call) else { continue };
-                if COMMON.contains(&name) || homes.iter().any(allowed) {
+                if COMMON.contains(&name) || homes.iter().copied().any(allowed) {
                     continue;
                 }
                 let homes: Vec<&str> = homes.iter().copied().flatten().collect();

@@ -43,7 +43,8 @@ fn walk(
     Ok(())
 }
 
-fn has_extension(name: &str, extension: &str) -> bool {
+/// Whether a path or a name of a file ends with a dot and this.
+pub(crate) fn has_extension(name: &str, extension: &str) -> bool {
     name.strip_suffix(extension).is_some_and(|stem| stem.ends_with('.'))
 }
 

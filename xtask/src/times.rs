@@ -30,7 +30,8 @@ impl Times {
 
     fn end(&mut self) {
         let Some((name, began, before)) = self.running.take() else { return };
-        let processor = processor_time().zip(before).map(|(now, before)| now - before);
+        let processor =
+            processor_time().zip(before).map(|(now, before)| now.saturating_sub(before));
         let step = Step { name, clock: began.elapsed(), processor };
         println!("   {}", step.line());
         self.ended.push(step);
@@ -55,7 +56,7 @@ impl Times {
 
 impl Step {
     fn line(&self) -> String {
-        let processor = self.processor.map_or("?".to_owned(), |time| seconds(time));
+        let processor = self.processor.map_or("?".to_owned(), seconds);
         format!("{:>8}  {processor:>9}  {}", seconds(self.clock), self.name)
     }
 }

@@ -125,7 +125,7 @@ fn a_rule_of_these_families_is_live_or_says_what_it_needs() {
 #[test]
 fn the_page_of_rules_that_are_not_live_is_the_catalogues() {
     let mut now = "# Rules that are not live, and what they need\n\n\
-        Generated from `crates/verify/rules.toml` by `cargo xtask docs`. A rule that is neither \
+        Generated from `crates/flight/rules.toml` by `cargo xtask docs`. A rule that is neither \
         here nor live has not been looked at yet.\n\n| rule | about | needs |\n|---|---|---|\n"
         .to_owned();
     let line = |it: &verify::Entry| {

@@ -78,6 +78,19 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
+    fn the_judges_are_those_that_the_catalogue_names() {
+        let judged: BTreeSet<_> = ALL.iter().copied().flatten().map(|rule| rule.id).collect();
+        for rule in RuleId::HISTORY {
+            let name = rule.name();
+            assert!(judged.contains(rule), "{name} says judge = \"history\", but no table has it");
+        }
+        for rule in judged {
+            let named = RuleId::HISTORY.contains(&rule);
+            assert!(named, "{} has a judge here, but its row does not say so", rule.name());
+        }
+    }
+
+    #[test]
     fn no_rule_is_listed_twice() {
         let ids: Vec<_> = ALL.iter().copied().flatten().map(|rule| rule.id).collect();
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());

@@ -1,8 +1,7 @@
 //! Following addresses: spaces, what is mapped in them, and their page tables.
 
-use crate::follow::Shadows;
+use crate::shadow::Shadows;
 use crate::shadow::address::{Lead, Space, Table, Taken};
-use crate::shadow::{Known, Shadow};
 use flight::{Event, Subject, What};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -10,7 +9,7 @@ use std::ops::Range;
 const PAGE: u64 = 4096;
 
 impl Shadows {
-    pub(crate) fn space(&mut self, event: &Event) {
+    pub(crate) fn follow_space(&mut self, event: &Event) {
         let subject = event.subject;
         match &event.what {
             What::SpaceCreated { adapter, process, bits, again } => {
@@ -30,11 +29,11 @@ impl Shadows {
                     remembered: BTreeMap::new(),
                     waiting: BTreeSet::new(),
                 };
-                self.start(subject, Known::Space(space));
+                self.start(subject, space);
                 self.with_adapter(adapter, |it| it.spaces.push((process, subject)));
             }
             What::SpaceDestroyed {} => {
-                let adapter = self.of(subject).space().map(|it| it.adapter);
+                let adapter = self.space(subject).map(|it| it.adapter);
                 self.forget_leads(subject, |_| true);
                 self.end(subject);
                 if let Some(adapter) = adapter {
@@ -83,44 +82,44 @@ impl Shadows {
 
     /// A context has another root, or is gone.
     pub(crate) fn root_set(&mut self, context: Subject, table: Option<Subject>) {
-        if let Some(table) = table.filter(|_| self.of(context).context().is_none()) {
+        if let Some(table) = table.filter(|_| self.context(context).is_none()) {
             self.early_roots.insert(context, table);
         }
-        let before = self.get(context).and_then(Shadow::context_mut).and_then(|it| {
+        let before = self.context_mut(context).and_then(|it| {
             let before = it.root.take();
             it.root = table;
             before
         });
         let space = before.and_then(|it| {
-            let it = self.get(it)?.table_mut()?;
+            let it = self.table_mut(it)?;
             it.roots.remove(&context);
             Some(it.space)
         });
         if let Some(space) = space.filter(|_| table.is_none()) {
             self.with_space(space, |it| it.walkers.retain(|it| *it != context));
         }
-        if let Some(it) = table.and_then(|it| self.get(it)?.table_mut()) {
+        if let Some(it) = self.table_mut(table) {
             it.roots.insert(context);
         }
     }
 
     fn with_space(&mut self, space: Subject, change: impl FnOnce(&mut Space)) {
-        if let Some(it) = self.get(space).and_then(Shadow::space_mut) {
+        if let Some(it) = self.space_mut(space) {
             change(it);
         }
     }
 
-    pub(crate) fn table(&mut self, event: &Event) {
+    pub(crate) fn follow_table(&mut self, event: &Event) {
         let subject = event.subject;
         match &event.what {
             What::TableMade { space, entries, level, address } => {
                 let (space, entries, roots) = (*space, *entries, BTreeSet::new());
                 let table = Table { space, entries, first: None, last: None, roots };
-                self.start(subject, Known::Table(table));
+                self.start(subject, table);
                 self.with_space(space, |it| it.tables.extend([((*level, *address), subject)]));
             }
             What::TableGone {} => {
-                if let Some(space) = self.of(subject).table().map(|it| it.space) {
+                if let Some(space) = self.table(subject).map(|it| it.space) {
                     self.with_space(space, |it| {
                         it.tables.retain(|_, it| *it != subject);
                         it.remembered.remove(&subject);
@@ -131,7 +130,7 @@ impl Shadows {
                 self.end(subject);
             }
             What::TableWritten { what, count, .. } => {
-                if let Some(it) = self.get(subject).and_then(Shadow::table_mut) {
+                if let Some(it) = self.table_mut(subject) {
                     it.first.get_or_insert((what.clone(), *count));
                     it.last = Some((what.clone(), *count));
                 }
@@ -148,7 +147,7 @@ impl Shadows {
             return;
         };
         let (Some(below), parent) = (level.checked_sub(1), event.subject) else { return };
-        let Some(it) = self.get(*space).and_then(Shadow::space_mut) else { return };
+        let Some(it) = self.space_mut(*space) else { return };
         let key = (below, *address);
         let now = it.tables.get(&key).copied().filter(|_| what == "table");
         let mine = |at: &(u32, u64), parent_of: &Subject| {
@@ -164,7 +163,7 @@ impl Shadows {
 
     /// A GPU was reset: nothing is remembered, and what leads where is written again.
     pub(crate) fn tables_lost(&mut self, adapter: Subject) {
-        let spaces = self.of(adapter).adapter().map(|it| it.spaces.clone()).unwrap_or_default();
+        let spaces = self.adapter(adapter).map(|it| it.spaces.clone()).unwrap_or_default();
         for (_, space) in spaces {
             self.with_space(space, |it| {
                 it.above.clear();
@@ -175,8 +174,8 @@ impl Shadows {
 
     /// The segments of the adapter of a space.
     fn segments_of(&self, space: Subject) -> Vec<Subject> {
-        let adapter = self.of(space).space().map(|it| it.adapter);
-        let adapter = adapter.and_then(|it| self.of(it).adapter());
+        let adapter = self.space(space).map(|it| it.adapter);
+        let adapter = self.adapter(adapter);
         adapter.map(|it| it.segments.clone()).unwrap_or_default()
     }
 
@@ -188,20 +187,20 @@ impl Shadows {
             return;
         };
         // The system's own lead everywhere, always.
-        if self.of(*space).space().is_none_or(|it| it.process.is_none()) {
+        if self.space(*space).is_none_or(|it| it.process.is_none()) {
             return;
         }
         let span = *address..address + u64::from(*count) * PAGE;
         let segments = self.segments_of(*space);
         for it in &segments {
-            if let Some(it) = self.get(*it).and_then(Shadow::segment_mut) {
+            if let Some(it) = self.segment_mut(*it) {
                 let leads = std::mem::take(&mut it.leads);
                 it.leads = leads.into_iter().flat_map(|it| it.cut(*space, &span)).collect();
             }
         }
         let to = segment.checked_sub(1).and_then(|it| segments.get(it as usize));
         let to = to.copied().filter(|_| what == "page");
-        if let Some(it) = to.and_then(|it| self.get(it)?.segment_mut()) {
+        if let Some(it) = self.segment_mut(to) {
             let to = it.base + page * PAGE;
             let lead = Lead { space: *space, span, to, of: *of, stale: false };
             it.leads.push(lead);
@@ -210,7 +209,7 @@ impl Shadows {
 
     fn forget_leads(&mut self, space: Subject, which: impl Fn(&Lead) -> bool) {
         for it in self.segments_of(space) {
-            if let Some(it) = self.get(it).and_then(Shadow::segment_mut) {
+            if let Some(it) = self.segment_mut(it) {
                 it.leads.retain(|it| it.space != space || !which(it));
             }
         }

@@ -1,15 +1,14 @@
 //! Following resets, and work that comes back.
 
-use crate::follow::Shadows;
-use crate::shadow::Shadow;
+use crate::shadow::Shadows;
 use crate::shadow::recover::MINUTE;
 use flight::{Event, Fence, Subject, What};
 
 impl Shadows {
     /// What happens to an adapter that is reset.
-    pub(crate) fn recovery(&mut self, event: &Event) {
+    pub(crate) fn follow_recovery(&mut self, event: &Event) {
         if let What::PagingDropped { operation, of, .. } = &event.what {
-            let place = self.of(*of).memory().and_then(|it| it.placed);
+            let place = self.memory(*of).and_then(|it| it.placed);
             self.with_memory(*of, |it| it.placed = None);
             if let Some(place) = place {
                 self.moved(*of, operation, place.segment, false);
@@ -32,8 +31,8 @@ impl Shadows {
     }
 
     /// What happens to the paging commands of a node.
-    pub(crate) fn pages(&mut self, event: &Event) {
-        let Some(node) = self.get(event.subject).and_then(Shadow::node_mut) else { return };
+    pub(crate) fn follow_pages(&mut self, event: &Event) {
+        let Some(node) = self.node_mut(event.subject) else { return };
         let adapter = node.adapter;
         match event.what {
             What::PagingSubmitted { fence, .. } => node.pages.give(fence),
@@ -66,7 +65,7 @@ impl Shadows {
 
     /// A packet of a client was given to a node.
     pub(crate) fn overtakes(&mut self, node: Subject, fence: Fence) {
-        let Some(it) = self.of(node).node() else { return };
+        let Some(it) = self.node(node) else { return };
         if let Some(adapter) = it.adapter.filter(|_| !it.pages.back.is_empty()) {
             self.with_adapter(adapter, |it| it.recovery.overtaken = Some((node, fence)));
         }

@@ -81,5 +81,5 @@ pub use catalogue::{Entry, Severity, catalogue, find};
 pub use names::Names;
 pub use oracle::Oracle;
 pub use rule::{Rule, Verdict};
-pub use shadow::Shadow;
+pub use shadow::Shadows;
 pub use verifier::{Finding, Verifier};

@@ -3,7 +3,7 @@
 use crate::follow_address::span_of;
 use crate::objects::freed;
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadows;
+use crate::shadow::{Serial, Shadows};
 use flight::{Event, Kind, RuleId, What, Who};
 
 const MAP: &str = "D3DKMTMapGpuVirtualAddress";
@@ -229,7 +229,7 @@ fn process(event: &Event, shadows: &Shadows) -> Verdict {
             }
             // The system's own is process zero.
             let known = adapter.spaces.iter().any(|it| {
-                it.0 == Some(process) || (it.0.is_none() && process == Kind::Process.nr(0))
+                it.0 == Some(process.into()) || (it.0.is_none() && process == Kind::Process.nr(0))
             });
             Verdict::kept_if(known, Who::Kernel, "DxgkDdiCreateProcess", || {
                 let device = event.subject;
@@ -238,7 +238,7 @@ fn process(event: &Event, shadows: &Shadows) -> Verdict {
         }
         What::SpaceCreated { process, .. } => {
             let first = adapter.spaces.is_empty();
-            let twice = adapter.spaces.iter().any(|it| it.0 == process);
+            let twice = adapter.spaces.iter().any(|it| it.0 == process.map(Serial::from));
             let right = first == process.is_none() && !twice;
             Verdict::kept_if(right, Who::Kernel, "DxgkDdiCreateProcess", || {
                 let whom = process.map_or("the system".to_owned(), |it| it.to_string());
@@ -284,7 +284,7 @@ fn old_root(event: &Event, shadows: &Shadows) -> Verdict {
         What::TableGone {} => {
             let Some(it) = shadows.table(event.subject) else { return Verdict::Aside };
             Verdict::kept_if(it.roots.is_empty(), Who::Kernel, ROOT, || {
-                let context = it.roots.first().copied().unwrap_or(event.subject);
+                let context = it.roots.first().map_or(event.subject, |context| (*context).into());
                 format!("{} is given up, but it is the root page table of {context}", event.subject)
             })
         }

@@ -5,7 +5,7 @@
 
 use crate::ddi::DESTROY_ALLOCATION;
 use crate::rule::{Rule, Verdict};
-use crate::shadow::{Block, Shadows, Word};
+use crate::shadow::{Block, Shadows, Word, call_of};
 use flight::{Event, Irql, Kind, RuleId, Subject, What, Who};
 
 /// The rules on `DxgkDdiDestroyAllocation`.
@@ -158,7 +158,7 @@ fn resource_kept(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = uses.find(|it| it.of.kind == Kind::Resource) else { return Verdict::Aside };
     // A call that lends the word may change it, and free the old block: then the next call
     // that carries the word tells.
-    if it.lent_in.is_some() && it.lent_in == event.call {
+    if it.lent_in.is_some() && it.lent_in == call_of(event) {
         return Verdict::Aside;
     }
     if it.ending {
@@ -176,7 +176,7 @@ fn with_the_last(event: &Event, shadows: &Shadows) -> Verdict {
     else {
         return Verdict::Aside;
     };
-    let spared = resource.spared_by(event.call);
+    let spared = resource.spared_by(call_of(event));
     Verdict::kept_if(spared == 0, Who::Kernel, FLAG, || {
         format!(
             "{DESTROY_ALLOCATION} ends {}, but {spared} of its allocations live and are not in \

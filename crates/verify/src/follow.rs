@@ -8,8 +8,8 @@
 
 use crate::ddi;
 use crate::shadow::{
-    Adapter, Allocation, Call, ClientCall, Context, Device, Inside, Node, Packet, Process,
-    Resource, Retirement, Shadows, Word,
+    Adapter, Allocation, Call, ClientCall, Context, Device, Inside, Key, Node, Packet, Process,
+    Resource, Retirement, Serial, Shadows, Word,
 };
 use flight::{Event, Kind, Subject, What};
 use smallvec::SmallVec;
@@ -123,9 +123,13 @@ impl Shadows {
                 adapter.bytes = [[0; 2]; 2];
                 adapter.buffers.clear();
                 adapter.retried = None;
+                let nodes = std::mem::take(&mut adapter.nodes);
                 let segments = std::mem::take(&mut adapter.segments);
-                for it in std::mem::take(&mut adapter.nodes).into_iter().chain(segments) {
-                    self.end(it);
+                for node in nodes {
+                    self.end(node);
+                }
+                for segment in segments {
+                    self.end(segment);
                 }
             }
             _ => (),
@@ -133,14 +137,18 @@ impl Shadows {
     }
 
     /// Changes the shadow of an adapter.
-    pub(crate) fn with_adapter(&mut self, adapter: Subject, change: impl FnOnce(&mut Adapter)) {
+    pub(crate) fn with_adapter(
+        &mut self,
+        adapter: impl Key<Adapter>,
+        change: impl FnOnce(&mut Adapter),
+    ) {
         if let Some(it) = self.adapter_mut(adapter) {
             change(it);
         }
     }
 
     /// Changes the shadow of a device's adapter.
-    fn with_adapter_of(&mut self, device: Subject, change: impl FnOnce(&mut Adapter)) {
+    fn with_adapter_of(&mut self, device: impl Key<Device>, change: impl FnOnce(&mut Adapter)) {
         if let Some(adapter) = self.device(device).and_then(|it| it.adapter) {
             self.with_adapter(adapter, change);
         }
@@ -148,10 +156,10 @@ impl Shadows {
 
     fn follow_node(&mut self, event: &Event) {
         if let What::NodeStarted { adapter, .. } = event.what {
-            let node = Node { adapter: Some(adapter), ..Node::default() };
+            let node = Node { adapter: Some(adapter.into()), ..Node::default() };
             self.start(event.subject, node);
             if let Some(adapter) = self.first::<Adapter>(adapter) {
-                adapter.nodes.push(event.subject);
+                adapter.nodes.push(event.subject.into());
             }
             return;
         }
@@ -170,7 +178,9 @@ impl Shadows {
             }
             (What::PacketStarted { .. }, _) => node.patched = None,
             (What::FencePassed { fence }, _) => self.node_passed(event.subject, *fence),
-            (What::NodeSwitched { to }, _) => self.node_switched(event.subject, *to),
+            (What::NodeSwitched { to }, _) => {
+                self.node_switched(event.subject.into(), to.map(Serial::from));
+            }
             _ => (),
         }
     }
@@ -178,7 +188,7 @@ impl Shadows {
     fn follow_device(&mut self, event: &Event) {
         match &event.what {
             What::DeviceCreated { process, adapter } => {
-                let (process, adapter) = (Some(*process), Some(*adapter));
+                let (process, adapter) = (Some((*process).into()), Some((*adapter).into()));
                 let saves = self.take_early_saves(event.subject);
                 let device = Device { process, adapter, saves, ..Device::default() };
                 self.start(event.subject, device);
@@ -214,7 +224,7 @@ impl Shadows {
 
     pub(crate) fn with_process(
         &mut self,
-        process: Option<Subject>,
+        process: impl Key<Process>,
         change: impl FnOnce(&mut Process),
     ) {
         if let Some(it) = self.process_mut(process) {
@@ -229,9 +239,9 @@ impl Shadows {
             let adapter = self.adapter(adapter);
             let translates = adapter.is_some_and(|it| !it.spaces.is_empty());
             // It may have had its root before it was said to exist.
-            let root = self.early_roots.remove(&event.subject);
+            let root = self.early_roots.remove(&Serial::of(event.subject));
             let context = Context {
-                device,
+                device: device.into(),
                 in_flight: 0,
                 saves,
                 buffer: None,
@@ -249,14 +259,14 @@ impl Shadows {
         let device = context.device;
         match event.what {
             What::ContextDestroyed {} => {
-                self.root_set(event.subject, None);
+                self.root_set(event.subject.into(), None);
                 self.end(event.subject);
                 self.with_device(device, |it| less(&mut it.contexts));
                 self.with_adapter_of(device, |it| less(&mut it.owned));
             }
             What::ContextLists { commands, .. } => context.buffer = Some(commands),
             What::PacketQueued { packet } => {
-                let packet = Packet { queued: event.seq, context: event.subject, packet };
+                let packet = Packet { queued: event.seq, context: event.subject.into(), packet };
                 self.with_device(device, |it| it.packets.push_back(packet));
             }
             What::PacketSubmitted { packet, node, fence } => {
@@ -266,7 +276,7 @@ impl Shadows {
                     node.due.give(fence);
                 }
                 let What::PacketSubmitted { node, .. } = event.what else { return };
-                self.overtakes(node, fence);
+                self.overtakes(node.into(), fence);
                 self.with_adapter_of(device, |it| it.flying += 1);
             }
             What::PacketReturned { .. } => {
@@ -286,7 +296,7 @@ impl Shadows {
         }
     }
 
-    fn packet_over(&mut self, device: Subject, context: Subject, packet: u64) {
+    fn packet_over(&mut self, device: Serial<Device>, context: Subject, packet: u64) {
         let over = |it: &Packet| it.context == context && it.packet == packet;
         self.with_device(device, |it| {
             let at = it.packets.iter().position(over);
@@ -299,7 +309,7 @@ impl Shadows {
             What::DdiCall { name, class, adapter, process, .. } => {
                 let call = Call {
                     name: name.clone(),
-                    adapter: *adapter,
+                    adapter: (*adapter).into(),
                     blocks: Vec::new(),
                     ends: SmallVec::new(),
                     opens_for: None,
@@ -314,11 +324,11 @@ impl Shadows {
                 if let Some(adapter) = self.first::<Adapter>(*adapter) {
                     adapter.dpc &= name != ddi::DPC;
                     adapter.inside.push(Inside {
-                        call: event.subject,
+                        call: event.subject.into(),
                         name: name.clone(),
                         thread: event.thread,
                         class: class.clone(),
-                        process: *process,
+                        process: process.map(Serial::from),
                     });
                 }
                 self.mark_other::<Adapter>(*adapter, event.seq);
@@ -380,7 +390,7 @@ impl Shadows {
     }
 
     /// The driver refused: the client call on that thread knows it.
-    fn refused(&mut self, event: &Event, adapter: Subject) {
+    fn refused(&mut self, event: &Event, adapter: Serial<Adapter>) {
         self.with_client_call(event, adapter, |it| it.refused = true);
     }
 
@@ -395,7 +405,7 @@ impl Shadows {
     fn with_client_call(
         &mut self,
         event: &Event,
-        adapter: Subject,
+        adapter: Serial<Adapter>,
         change: impl FnOnce(&mut ClientCall),
     ) {
         let inside = self.adapter(adapter).map_or(&[][..], |it| &it.inside);
@@ -407,50 +417,48 @@ impl Shadows {
         }
     }
 
-    pub(crate) fn with_device(&mut self, subject: Subject, change: impl FnOnce(&mut Device)) {
-        if let Some(it) = self.device_mut(subject) {
-            change(it);
-        }
-    }
-
-    pub(crate) fn with_resource(&mut self, subject: Subject, change: impl FnOnce(&mut Resource)) {
-        if let Some(it) = self.resource_mut(subject) {
-            change(it);
-        }
-    }
-
-    pub(crate) fn with_resource_of(
+    pub(crate) fn with_device(
         &mut self,
-        subject: Option<Subject>,
+        device: impl Key<Device>,
+        change: impl FnOnce(&mut Device),
+    ) {
+        if let Some(it) = self.device_mut(device) {
+            change(it);
+        }
+    }
+
+    pub(crate) fn with_resource(
+        &mut self,
+        resource: impl Key<Resource>,
         change: impl FnOnce(&mut Resource),
     ) {
-        if let Some(subject) = subject {
-            self.with_resource(subject, change);
+        if let Some(it) = self.resource_mut(resource) {
+            change(it);
         }
     }
 
     pub(crate) fn with_allocation(
         &mut self,
-        subject: Subject,
+        allocation: impl Key<Allocation>,
         change: impl FnOnce(&mut Allocation),
     ) {
-        if let Some(it) = self.allocation_mut(subject) {
+        if let Some(it) = self.allocation_mut(allocation) {
             change(it);
         }
     }
 
     pub(crate) fn with_retirement(
         &mut self,
-        subject: Subject,
+        retirement: impl Key<Retirement>,
         change: impl FnOnce(&mut Retirement),
     ) {
-        if let Some(it) = self.retirement_mut(subject) {
+        if let Some(it) = self.retirement_mut(retirement) {
             change(it);
         }
     }
 
-    pub(crate) fn with_word(&mut self, subject: Subject, change: impl FnOnce(&mut Word)) {
-        if let Some(it) = self.word_mut(subject) {
+    pub(crate) fn with_word(&mut self, word: impl Key<Word>, change: impl FnOnce(&mut Word)) {
+        if let Some(it) = self.word_mut(word) {
             change(it);
         }
     }

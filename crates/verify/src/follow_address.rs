@@ -1,8 +1,9 @@
 //! Following addresses: spaces, what is mapped in them, and their page tables.
 
-use crate::shadow::Shadows;
 use crate::shadow::address::{Lead, Space, Table, Taken};
-use flight::{Event, Subject, What};
+use crate::shadow::memory::Segment;
+use crate::shadow::{Adapter, Context, Key, Serial, Shadows};
+use flight::{Event, What};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -17,8 +18,8 @@ impl Shadows {
                 let (adapter, process) = (*adapter, *process);
                 let (ranges, order, again) = (BTreeMap::new(), None, *again);
                 let space = Space {
-                    adapter,
-                    process,
+                    adapter: adapter.into(),
+                    process: process.map(Serial::from),
                     end,
                     ranges,
                     order,
@@ -30,11 +31,13 @@ impl Shadows {
                     waiting: BTreeSet::new(),
                 };
                 self.start(subject, space);
-                self.with_adapter(adapter, |it| it.spaces.push((process, subject)));
+                self.with_adapter(adapter, |it| {
+                    it.spaces.push((process.map(Serial::from), subject.into()));
+                });
             }
             What::SpaceDestroyed {} => {
                 let adapter = self.space(subject).map(|it| it.adapter);
-                self.forget_leads(subject, |_| true);
+                self.forget_leads(subject.into(), |_| true);
                 self.end(subject);
                 if let Some(adapter) = adapter {
                     self.with_adapter(adapter, |it| it.spaces.retain(|it| it.1 != subject));
@@ -69,19 +72,19 @@ impl Shadows {
             What::TlbFlushed { start, end } => {
                 let all = (*start, *end) == (0, 0);
                 let inside = |it: &Lead| all || (*start <= it.span.start && it.span.end <= *end);
-                self.forget_leads(subject, |it| it.stale && inside(it));
+                self.forget_leads(subject.into(), |it| it.stale && inside(it));
                 self.with_space(subject, |it| it.remembered.retain(|_, it| !all && *it >= *end));
             }
             What::RootSet { context: Some(context), table, .. } => {
-                self.root_set(*context, Some(*table));
-                self.with_space(subject, |it| it.walkers.extend([*context]));
+                self.root_set((*context).into(), Some((*table).into()));
+                self.with_space(subject, |it| it.walkers.extend([Serial::of(*context)]));
             }
             _ => (),
         }
     }
 
     /// A context has another root, or is gone.
-    pub(crate) fn root_set(&mut self, context: Subject, table: Option<Subject>) {
+    pub(crate) fn root_set(&mut self, context: Serial<Context>, table: Option<Serial<Table>>) {
         if let Some(table) = table.filter(|_| self.context(context).is_none()) {
             self.early_roots.insert(context, table);
         }
@@ -103,7 +106,7 @@ impl Shadows {
         }
     }
 
-    fn with_space(&mut self, space: Subject, change: impl FnOnce(&mut Space)) {
+    fn with_space(&mut self, space: impl Key<Space>, change: impl FnOnce(&mut Space)) {
         if let Some(it) = self.space_mut(space) {
             change(it);
         }
@@ -114,15 +117,17 @@ impl Shadows {
         match &event.what {
             What::TableMade { space, entries, level, address } => {
                 let (space, entries, roots) = (*space, *entries, BTreeSet::new());
-                let table = Table { space, entries, first: None, last: None, roots };
+                let table = Table { space: space.into(), entries, first: None, last: None, roots };
                 self.start(subject, table);
-                self.with_space(space, |it| it.tables.extend([((*level, *address), subject)]));
+                self.with_space(space, |it| {
+                    it.tables.extend([((*level, *address), Serial::of(subject))]);
+                });
             }
             What::TableGone {} => {
                 if let Some(space) = self.table(subject).map(|it| it.space) {
                     self.with_space(space, |it| {
                         it.tables.retain(|_, it| *it != subject);
-                        it.remembered.remove(&subject);
+                        it.remembered.remove(&Serial::of(subject));
                         it.above
                             .retain(|_, (child, parent)| *child != subject && *parent != subject);
                     });
@@ -150,19 +155,19 @@ impl Shadows {
         let Some(it) = self.space_mut(*space) else { return };
         let key = (below, *address);
         let now = it.tables.get(&key).copied().filter(|_| what == "table");
-        let mine = |at: &(u32, u64), parent_of: &Subject| {
+        let mine = |at: &(u32, u64), parent_of: &Serial<Table>| {
             if *count == 1 { *at == key } else { *parent_of == parent }
         };
         let before: Vec<_> = it.above.extract_if(.., |at, of| mine(at, &of.1)).collect();
         it.remembered.extend(before.into_iter().map(|((_, address), of)| (of.0, address)));
         if let Some(now) = now {
             it.remembered.remove(&now);
-            it.above.insert(key, (now, parent));
+            it.above.insert(key, (now, parent.into()));
         }
     }
 
     /// A GPU was reset: nothing is remembered, and what leads where is written again.
-    pub(crate) fn tables_lost(&mut self, adapter: Subject) {
+    pub(crate) fn tables_lost(&mut self, adapter: impl Key<Adapter>) {
         let spaces = self.adapter(adapter).map(|it| it.spaces.clone()).unwrap_or_default();
         for (_, space) in spaces {
             self.with_space(space, |it| {
@@ -173,7 +178,7 @@ impl Shadows {
     }
 
     /// The segments of the adapter of a space.
-    fn segments_of(&self, space: Subject) -> Vec<Subject> {
+    fn segments_of(&self, space: impl Key<Space>) -> Vec<Serial<Segment>> {
         let adapter = self.space(space).map(|it| it.adapter);
         let adapter = self.adapter(adapter);
         adapter.map(|it| it.segments.clone()).unwrap_or_default()
@@ -195,19 +200,20 @@ impl Shadows {
         for it in &segments {
             if let Some(it) = self.segment_mut(*it) {
                 let leads = std::mem::take(&mut it.leads);
-                it.leads = leads.into_iter().flat_map(|it| it.cut(*space, &span)).collect();
+                it.leads =
+                    leads.into_iter().flat_map(|it| it.cut((*space).into(), &span)).collect();
             }
         }
         let to = segment.checked_sub(1).and_then(|it| segments.get(it as usize));
         let to = to.copied().filter(|_| what == "page");
         if let Some(it) = self.segment_mut(to) {
             let to = it.base + page * PAGE;
-            let lead = Lead { space: *space, span, to, of: *of, stale: false };
+            let lead = Lead { space: (*space).into(), span, to, of: *of, stale: false };
             it.leads.push(lead);
         }
     }
 
-    fn forget_leads(&mut self, space: Subject, which: impl Fn(&Lead) -> bool) {
+    fn forget_leads(&mut self, space: Serial<Space>, which: impl Fn(&Lead) -> bool) {
         for it in self.segments_of(space) {
             if let Some(it) = self.segment_mut(it) {
                 it.leads.retain(|it| it.space != space || !which(it));

@@ -13,7 +13,9 @@ impl Shadows {
         }
         let Some(it) = self.keyed_mut(subject) else { return };
         match event.what {
-            What::KeyedAcquired { process, handle, .. } => it.turn = Turn::Owned(process, handle),
+            What::KeyedAcquired { process, handle, .. } => {
+                it.turn = Turn::Owned(process.into(), handle);
+            }
             What::KeyedReleased { key, fence, runtime, .. } => {
                 (it.turn, it.runtime) = (Turn::Free { key, fence }, runtime);
             }

@@ -5,11 +5,11 @@
 
 use crate::ddi;
 use crate::follow::less;
-use crate::shadow::Shadows;
 use crate::shadow::memory::Memory;
 use crate::shadow::{
     Allocation, Asked, Block, Data, Resource, ResourceView, Retirement, Stage, Use, View, Word,
 };
+use crate::shadow::{Key, Serial, Shadows, call_of};
 use flight::{Event, Kind, Subject, What};
 
 impl Shadows {
@@ -19,8 +19,16 @@ impl Shadows {
                 let word = self.early_words.get(&event.subject).copied();
                 let (live, told, told_in, views) = (0, 0, None, 0);
                 let (adapter, global) = (*adapter, sharing == "global");
-                let resource =
-                    Resource { adapter, global, live, told, told_in, views, word, data: None };
+                let resource = Resource {
+                    adapter: adapter.into(),
+                    global,
+                    live,
+                    told,
+                    told_in,
+                    views,
+                    word,
+                    data: None,
+                };
                 self.start(event.subject, resource);
                 self.with_adapter(adapter, |it| it.owned += 1);
             }
@@ -38,12 +46,12 @@ impl Shadows {
             }
             What::DdiResource { word, goes, .. } => {
                 if *goes {
-                    self.ends_in(event, *word);
+                    self.ends_in(event, (*word).into());
                 }
                 self.with_word(*word, |it| {
                     if let Some(it) = it.use_mut(event.subject) {
                         it.ending |= goes;
-                        it.lent_in = if *goes { None } else { event.call };
+                        it.lent_in = if *goes { None } else { call_of(event) };
                     }
                 });
             }
@@ -53,7 +61,7 @@ impl Shadows {
 
     pub(crate) fn follow_resource_view(&mut self, event: &Event) {
         if let What::ResourceViewOpened { resource, device } = event.what {
-            let view = ResourceView { resource, device };
+            let view = ResourceView { resource: resource.into(), device: device.into() };
             self.start(event.subject, view);
             self.with_resource(resource, |it| it.views += 1);
             return;
@@ -78,10 +86,10 @@ impl Shadows {
             let (told, views, busy, held, ended_by, limit) = (None, 0, 0, 0, None, None);
             let memory = Memory::default();
             let allocation = Allocation {
-                adapter,
-                creator,
+                adapter: adapter.into(),
+                creator: creator.into(),
                 memory,
-                resource,
+                resource: resource.map(Serial::from),
                 word,
                 told,
                 views,
@@ -91,7 +99,7 @@ impl Shadows {
                 limit,
             };
             self.start(event.subject, allocation);
-            self.with_resource_of(resource, |it| it.live += 1);
+            self.with_resource(resource, |it| it.live += 1);
             self.with_adapter(adapter, |it| it.owned += 1);
             return;
         }
@@ -109,7 +117,7 @@ impl Shadows {
                 if let Some(retirement) = ended_by {
                     self.with_retirement(retirement, |it| less(&mut it.orphans));
                 }
-                self.with_resource_of(resource, |it| {
+                self.with_resource(resource, |it| {
                     less(&mut it.live);
                     if told == Some(it.told_in) {
                         less(&mut it.told);
@@ -120,10 +128,10 @@ impl Shadows {
             What::HandleAcquired { .. } => allocation.held += 1,
             What::HandleReleased { .. } => less(&mut allocation.held),
             What::DdiDestroys { .. } if told.is_none() => {
-                allocation.told = Some(event.call);
-                self.with_resource_of(resource, |it| {
-                    it.told = if it.told_in == event.call { it.told + 1 } else { 1 };
-                    it.told_in = event.call;
+                allocation.told = Some(call_of(event));
+                self.with_resource(resource, |it| {
+                    it.told = if it.told_in == call_of(event) { it.told + 1 } else { 1 };
+                    it.told_in = call_of(event);
                 });
                 if let Some(word) = word {
                     self.ends_in(event, word);
@@ -140,13 +148,14 @@ impl Shadows {
 
     pub(crate) fn follow_view(&mut self, event: &Event) {
         if let What::ViewOpened { allocation, device, resource, .. } = event.what {
-            let named = self.resource_view(resource);
-            let resource = named.map_or(resource, |it| Some(it.resource));
+            // The event names the device's view of the resource, or the resource itself.
+            let named = self.resource_view(resource).map(|view| view.resource);
+            let resource = named.or_else(|| resource.serial());
             let (stage, retirement, asked, told) = (Stage::Named, None, None, false);
             let known = self.allocation(allocation);
             let view = View {
-                allocation,
-                device,
+                allocation: allocation.into(),
+                device: device.into(),
                 resource,
                 stage,
                 retirement,
@@ -172,12 +181,12 @@ impl Shadows {
         }
         if let What::DdiOpens { device, create: false, .. } = event.what {
             if let Some(call) = self.call_of_mut(event) {
-                call.opens_for = Some(device);
+                call.opens_for = Some(device.into());
             }
             return;
         }
         if let What::ViewUnnamed { retirement, .. } = event.what {
-            return self.view_unnamed(event.subject, retirement);
+            return self.view_unnamed(event.subject, retirement.into());
         }
         if self.follow_residency(event) {
             return;
@@ -224,7 +233,7 @@ impl Shadows {
         }
     }
 
-    fn view_unnamed(&mut self, subject: Subject, retirement: Subject) {
+    fn view_unnamed(&mut self, subject: Subject, retirement: Serial<Retirement>) {
         let asked = self.retirement(retirement).map(|it| it.asked);
         let Some(view) = self.view_mut(subject) else { return };
         if view.stage != Stage::Named {
@@ -275,19 +284,19 @@ impl Shadows {
 
     pub(crate) fn follow_word(&mut self, event: &Event) {
         let subject = event.subject;
-        let call = event.call.map(|it| Kind::Call.nr(it));
+        let call = call_of(event);
         match &event.what {
             // The null word stands for nothing.
             _ if subject.number == 0 => (),
             What::PoolTaken { bytes, tag } => {
-                let (bytes, taken_in) = (*bytes, event.call);
+                let (bytes, taken_in) = (*bytes, call_of(event));
                 let name = call.and_then(|it| Some(&self.call(it)?.name));
                 let added = name.is_some_and(|it| it == ddi::ADD_DEVICE);
                 let (tag_of, freed, leaked) = (tag.clone(), None, false);
                 let block = Some(Block { bytes, tag: tag_of, taken_in, added, freed, leaked });
                 self.start(subject, Word { block, ..Word::default() });
                 if let Some(call) = self.call_mut(call) {
-                    call.blocks.push((subject, bytes, tag.clone()));
+                    call.blocks.push((subject.into(), bytes, tag.clone()));
                 }
             }
             What::PoolFreed {} => {
@@ -295,14 +304,14 @@ impl Shadows {
                 let Some(word) = self.word_mut(subject) else { return };
                 let Some(block) = &mut word.block else { return };
                 block.freed = Some(name.unwrap_or("ExFreePoolWithTag".into()));
-                let taken_in = block.taken_in.map(|it| Kind::Call.nr(it));
+                let taken_in = block.taken_in;
                 if let Some(call) = self.call_mut(taken_in) {
                     call.blocks.retain(|(it, ..)| *it != subject);
                 }
             }
             // It is named with the stop.
             What::PoolKept {} => self.with_word(subject, Word::leak),
-            What::WordGiven { to } => self.word_given(subject, *to),
+            What::WordGiven { to } => self.word_given(subject.into(), *to),
             What::WordEnded { of, .. } => {
                 let Some(word) = self.word_mut(subject) else { return };
                 // A view has no rule of its own that would name its block.
@@ -320,7 +329,7 @@ impl Shadows {
         }
     }
 
-    fn word_given(&mut self, subject: Subject, to: Subject) {
+    fn word_given(&mut self, subject: Serial<Word>, to: Subject) {
         let Some(word) = self.first::<Word>(subject) else { return };
         if word.uses.is_empty() && word.freed().is_some() {
             // The block has left: this is another word that took over its number.
@@ -330,7 +339,7 @@ impl Shadows {
             word.uses.push(Use { of: to, ending: false, lent_in: None });
         }
         if to.kind == Kind::Allocation {
-            word.allocation = Some(to);
+            word.allocation = Some(to.into());
         }
         let known = match to.kind {
             Kind::Allocation => self.allocation_mut(to).map(|allocation| &mut allocation.word),
@@ -354,7 +363,7 @@ impl Shadows {
     }
 
     /// A call ends what a word stands for.
-    fn ends_in(&mut self, event: &Event, word: Subject) {
+    fn ends_in(&mut self, event: &Event, word: Serial<Word>) {
         if let Some(call) = self.call_of_mut(event) {
             call.ends.push(word);
         }

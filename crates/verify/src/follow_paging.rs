@@ -1,9 +1,9 @@
 //! Following paging: segments, the memory of allocations, and the work that moves it.
 
 use crate::follow::less;
-use crate::shadow::Adapter;
 use crate::shadow::Shadows;
 use crate::shadow::memory::{Memory, Offer, Open, Paging, Placed, Segment, Told, Wanted};
+use crate::shadow::{Adapter, Key, Node, Serial};
 use flight::{Event, Fence, Subject, What};
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ impl Shadows {
             self.start(event.subject, segment);
             self.first::<Adapter>(adapter);
             self.with_adapter(adapter, |it| {
-                it.segments.push(event.subject);
+                it.segments.push(event.subject.into());
                 let [targets, all] = &mut it.bytes[usize::from(!aperture)];
                 *targets = targets.saturating_add(if target { size } else { 0 });
                 *all = all.saturating_add(size);
@@ -23,8 +23,12 @@ impl Shadows {
         }
     }
 
-    pub(crate) fn with_memory(&mut self, subject: Subject, change: impl FnOnce(&mut Memory)) {
-        if let Some(it) = self.memory_mut(subject) {
+    pub(crate) fn with_memory(
+        &mut self,
+        object: impl Into<Subject>,
+        change: impl FnOnce(&mut Memory),
+    ) {
+        if let Some(it) = self.memory_mut(object) {
             change(it);
         }
     }
@@ -40,7 +44,7 @@ impl Shadows {
             &What::MemoryPlaced { segment, address, bytes } => {
                 let aperture = self.segment(segment).is_some_and(|it| it.aperture);
                 self.with_memory(subject, |it| {
-                    it.placed = Some(Placed { segment, address });
+                    it.placed = Some(Placed { segment: segment.into(), address });
                     (it.clean, it.written, it.bytes) = (false, false, bytes);
                     it.backed |= aperture;
                 });
@@ -72,7 +76,7 @@ impl Shadows {
         true
     }
 
-    fn vacate(&mut self, segment: Subject, address: u64, of: Subject) {
+    fn vacate(&mut self, segment: impl Key<Segment>, address: u64, of: Subject) {
         if let Some(it) = self.segment_mut(segment)
             && it.held.get(&address).is_some_and(|it| it.1 == of)
         {
@@ -83,12 +87,12 @@ impl Shadows {
     pub(crate) fn follow_paging(&mut self, event: &Event) {
         match &event.what {
             What::PagingPlanned { adapter, .. } => {
-                let paging = Paging { adapter: *adapter, open: None, waits: 0 };
+                let paging = Paging { adapter: (*adapter).into(), open: None, waits: 0 };
                 self.start(event.subject, paging);
             }
             What::PagingBuilt { .. } => self.built(event),
             What::PagingDone { operation, of, segment, come } => {
-                self.moved(*of, operation, *segment, *come);
+                self.moved(*of, operation, (*segment).into(), *come);
             }
             What::PagingEnded { lost } => {
                 let adapter = self.paging(event.subject).map(|it| it.adapter);
@@ -119,7 +123,7 @@ impl Shadows {
             return;
         };
         if let Some(it) = self.instance_mut(*of) {
-            it.built = Some(*word);
+            it.built = Some((*word).into());
         }
         let busy = answer == "busy" && !*whole;
         let open = || Open { operation: operation.clone(), of: *of, pass: *pass, busy };
@@ -129,7 +133,7 @@ impl Shadows {
         let goes_on = !*whole && operation == "transfer";
         self.with_adapter(adapter, |it| it.retried = goes_on.then_some(it.kept));
         if busy {
-            self.wait_for(event.subject, adapter);
+            self.wait_for(event.subject.into(), adapter);
         }
         if !*whole || !moves(operation) {
             return;
@@ -146,7 +150,7 @@ impl Shadows {
     }
 
     /// Paging work waits for all that the nodes of its adapter were given.
-    fn wait_for(&mut self, paging: Subject, adapter: Subject) {
+    fn wait_for(&mut self, paging: Serial<Paging>, adapter: Serial<Adapter>) {
         let nodes = self.adapter(adapter).map(|it| it.nodes.clone()).unwrap_or_default();
         let mut waits = 0;
         for node in nodes {
@@ -162,27 +166,27 @@ impl Shadows {
     }
 
     /// What an adapter had to do counts as done.
-    fn waits_end(&mut self, adapter: Subject) {
+    fn waits_end(&mut self, adapter: Serial<Adapter>) {
         let nodes = self.adapter(adapter).map(|it| it.nodes.clone()).unwrap_or_default();
         for node in nodes {
             self.pass(node, |_| true);
         }
     }
 
-    pub(crate) fn node_passed(&mut self, node: Subject, fence: Fence) {
+    pub(crate) fn node_passed(&mut self, node: impl Key<Node>, fence: Fence) {
         self.pass(node, |it| fence.covers(it));
     }
 
-    pub(crate) fn packet_passed(&mut self, node: Subject, fence: Fence) {
+    pub(crate) fn packet_passed(&mut self, node: impl Key<Node>, fence: Fence) {
         self.pass(node, |it| it == fence);
     }
 
     /// Work of a node has passed, or counts as passed: whoever waited for it does not any more.
-    fn pass(&mut self, node: Subject, passed: impl Fn(Fence) -> bool) {
+    fn pass(&mut self, node: impl Key<Node>, passed: impl Fn(Fence) -> bool) {
         let Some(it) = self.node_mut(node) else { return };
         let (over, left) = std::mem::take(&mut it.awaited).into_iter().partition(|it| passed(it.0));
         it.awaited = left;
-        let over: Vec<(Fence, Subject)> = over;
+        let over: Vec<(Fence, Serial<Paging>)> = over;
         for (_, paging) in over {
             if let Some(it) = self.paging_mut(paging) {
                 less(&mut it.waits);
@@ -191,7 +195,13 @@ impl Shadows {
     }
 
     /// An operation on an allocation is done.
-    pub(crate) fn moved(&mut self, of: Subject, operation: &str, segment: Subject, come: bool) {
+    pub(crate) fn moved(
+        &mut self,
+        of: Subject,
+        operation: &str,
+        segment: Serial<Segment>,
+        come: bool,
+    ) {
         let place = self.memory(of).and_then(|it| it.placed);
         let local = self.segment(segment).is_some_and(|it| !it.aperture);
         if let Some(saved) = self.saved_mut(of) {

@@ -1,8 +1,8 @@
 //! Following resets, and work that comes back.
 
-use crate::shadow::Shadows;
 use crate::shadow::recover::MINUTE;
-use flight::{Event, Fence, Subject, What};
+use crate::shadow::{Adapter, Key, Node, Serial, Shadows};
+use flight::{Event, Fence, What};
 
 impl Shadows {
     /// What happens to an adapter that is reset.
@@ -55,7 +55,7 @@ impl Shadows {
     }
 
     /// Only a reset of the whole adapter helps, unless one is under way.
-    pub(crate) fn must_reset(&mut self, adapter: Subject, why: &'static str) {
+    pub(crate) fn must_reset(&mut self, adapter: impl Key<Adapter>, why: &'static str) {
         self.with_adapter(adapter, |it| {
             if !it.recovery.resetting {
                 it.recovery.must_reset = Some(why);
@@ -64,7 +64,7 @@ impl Shadows {
     }
 
     /// A packet of a client was given to a node.
-    pub(crate) fn overtakes(&mut self, node: Subject, fence: Fence) {
+    pub(crate) fn overtakes(&mut self, node: Serial<Node>, fence: Fence) {
         let Some(it) = self.node(node) else { return };
         if let Some(adapter) = it.adapter.filter(|_| !it.pages.back.is_empty()) {
             self.with_adapter(adapter, |it| it.recovery.overtaken = Some((node, fence)));

@@ -9,8 +9,14 @@ impl Shadows {
     pub(crate) fn follow_queue(&mut self, event: &Event) {
         let subject = event.subject;
         if let What::QueueCreated { device, .. } = event.what {
-            let queue =
-                Queue { device, given: 0, signalled: 0, counted: 0, names: 0, awaited: Vec::new() };
+            let queue = Queue {
+                device: device.into(),
+                given: 0,
+                signalled: 0,
+                counted: 0,
+                names: 0,
+                awaited: Vec::new(),
+            };
             self.start(subject, queue);
             return self.with_device(device, |it| it.queues += 1);
         }
@@ -77,7 +83,7 @@ impl Shadows {
                 }
             }
             What::LockRenamed { to, .. } => {
-                view.newest = if to.kind == Kind::Instance { *to } else { allocation };
+                view.newest = if to.kind == Kind::Instance { *to } else { allocation.into() };
             }
             What::LockAsked { still, .. } => {
                 view.lock_asked = event.seq;
@@ -112,7 +118,7 @@ impl Shadows {
         true
     }
 
-    pub(crate) fn lock_taken(&mut self, allocation: Subject, place: &str) {
+    pub(crate) fn lock_taken(&mut self, allocation: impl Into<Subject>, place: &str) {
         self.with_memory(allocation, |it| {
             if it.locks == 0 {
                 it.aimed = place == "memory";

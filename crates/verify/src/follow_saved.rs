@@ -4,7 +4,7 @@
 use crate::follow::less;
 use crate::shadow::Shadows;
 use crate::shadow::memory::{Memory, Saved, Saves};
-use crate::shadow::{Context, Device};
+use crate::shadow::{Adapter, Context, Device, Key, Node, Serial};
 use flight::{Event, Kind, Subject, What};
 use smallvec::SmallVec;
 
@@ -13,16 +13,17 @@ impl Shadows {
         let subject = event.subject;
         match event.what {
             What::SavedCreated { adapter, device, context, word, .. } => {
-                let on = self.nodes_with(adapter, device, context);
+                let (device, context) = (device.into(), context.map(Serial::from));
+                let on = self.nodes_with(adapter.into(), device, context);
                 for node in &on {
                     if let Some(it) = self.node_mut(*node) {
-                        it.saves.push(subject);
+                        it.saves.push(subject.into());
                     }
                 }
                 let saved = Saved {
                     device,
                     context,
-                    word,
+                    word: word.into(),
                     memory: Memory::default(),
                     initialised: false,
                     ready: false,
@@ -32,7 +33,7 @@ impl Shadows {
                 };
                 self.start(subject, saved);
                 self.with_saves(device, context, |it| {
-                    it.all.push(subject);
+                    it.all.push(subject.into());
                     (it.unready, it.blank) = (it.unready + 1, it.blank + 1);
                 });
             }
@@ -61,7 +62,7 @@ impl Shadows {
     }
 
     /// Counts an allocation of a context anew, for its owner.
-    pub(crate) fn weigh(&mut self, subject: Subject) {
+    pub(crate) fn weigh(&mut self, subject: impl Key<Saved>) {
         let Some(it) = self.saved_mut(subject) else { return };
         let place = it.memory.placed.map(|it| it.segment);
         let ready = it.initialised && place.is_some() && place == it.memory.there;
@@ -70,8 +71,8 @@ impl Shadows {
         if !it.counts {
             return;
         }
-        let all = self.saves(context.unwrap_or(device)).map(|it| it.all.as_slice());
-        let is_blank = |it: &&Subject| self.saved(**it).is_some_and(|it| !it.initialised);
+        let all = self.saves(owner(device, context)).map(|it| it.all.as_slice());
+        let is_blank = |it: &&Serial<Saved>| self.saved(**it).is_some_and(|it| !it.initialised);
         let blank = all.unwrap_or_default().iter().filter(is_blank).count();
         self.with_saves(device, context, |it| {
             it.blank = u32::try_from(blank).unwrap_or(u32::MAX);
@@ -85,11 +86,11 @@ impl Shadows {
 
     fn with_saves(
         &mut self,
-        device: Subject,
-        context: Option<Subject>,
+        device: Serial<Device>,
+        context: Option<Serial<Context>>,
         change: impl FnOnce(&mut Saves),
     ) {
-        let owner = context.unwrap_or(device);
+        let owner = owner(device, context);
         let known = match owner.kind {
             Kind::Context => self.context_mut(owner).map(|context| &mut context.saves),
             _ => self.device_mut(owner).map(|device| &mut device.saves),
@@ -121,14 +122,14 @@ impl Shadows {
     /// The nodes of an adapter on which a context is current: that one, or any of the device.
     fn nodes_with(
         &self,
-        adapter: Subject,
-        device: Subject,
-        context: Option<Subject>,
-    ) -> SmallVec<[Subject; 2]> {
+        adapter: Serial<Adapter>,
+        device: Serial<Device>,
+        context: Option<Serial<Context>>,
+    ) -> SmallVec<[Serial<Node>; 2]> {
         let nodes = self.adapter(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
-        let saves = |it: &&Subject| {
+        let saves = |it: &&Serial<Node>| {
             let current = self.node(**it).and_then(|it| it.current);
-            let of = |it: Subject| self.context(it).map(|it| it.device);
+            let of = |it: Serial<Context>| self.context(it).map(|it| it.device);
             match context {
                 Some(_) => current == context,
                 None => current.and_then(of) == Some(device),
@@ -138,7 +139,7 @@ impl Shadows {
     }
 
     /// A node has another context current: what that one saves into is in use there.
-    pub(crate) fn node_switched(&mut self, node: Subject, to: Option<Subject>) {
+    pub(crate) fn node_switched(&mut self, node: Serial<Node>, to: Option<Serial<Context>>) {
         let Some(it) = self.node_mut(node) else { return };
         it.current = to;
         let left = std::mem::take(&mut it.saves);
@@ -150,7 +151,7 @@ impl Shadows {
         let context = self.context(to);
         let Some(Context { device, saves, .. }) = context else { return };
         let shared = self.device(*device).map(|Device { saves, .. }| &saves.all);
-        let all: Vec<Subject> =
+        let all: Vec<Serial<Saved>> =
             saves.all.iter().chain(shared.into_iter().flatten()).copied().collect();
         for saved in &all {
             if let Some(it) = self.saved_mut(*saved) {
@@ -161,4 +162,9 @@ impl Shadows {
             it.saves = all;
         }
     }
+}
+
+/// The context that a context allocation is for, or the device if it is for all its contexts.
+pub(crate) fn owner(device: Serial<Device>, context: Option<Serial<Context>>) -> Subject {
+    context.map_or(device.into(), Subject::from)
 }

@@ -1,9 +1,9 @@
 //! Following streaming.
 
-use crate::shadow::Shadows;
 use crate::shadow::stream::{
     StreamAllocator, StreamCall, StreamDevice, StreamFilter, StreamFrame, StreamPin, StreamPointer,
 };
+use crate::shadow::{Serial, Shadows};
 use flight::{Event, Kind, Subject, What};
 
 /// A state's place, counted from stop on.
@@ -18,7 +18,7 @@ impl Shadows {
             What::KsCall { name, about, .. } => {
                 let call = StreamCall { name: name.clone(), about: *about };
                 self.start(event.subject, call);
-                self.stream_called(*about, name, Some(event.subject));
+                self.stream_called(*about, name, Some(event.subject.into()));
                 true
             }
             What::KsReturn { answer, .. } => {
@@ -34,7 +34,7 @@ impl Shadows {
         }
     }
 
-    fn stream_called(&mut self, about: Subject, name: &str, call: Option<Subject>) {
+    fn stream_called(&mut self, about: Subject, name: &str, call: Option<Serial<StreamCall>>) {
         match about.kind {
             Kind::Filter => {
                 let filter = self.first::<StreamFilter>(about);
@@ -124,7 +124,7 @@ impl Shadows {
         match event.what {
             What::FilterCreated { device, dispatch, needs, .. } => {
                 if let Some(it) = self.first::<StreamFilter>(subject) {
-                    (it.device, it.dispatch, it.needs) = (Some(device), dispatch, needs);
+                    (it.device, it.dispatch, it.needs) = (Some(device.into()), dispatch, needs);
                 }
                 if let Some(it) = self.stream_device_mut(device) {
                     it.filters += 1;
@@ -148,7 +148,7 @@ impl Shadows {
             What::PinFormat { .. } => drop(self.first::<StreamPin>(subject)),
             What::PinCreated { filter, factory, standard, dispatch, least, .. } => {
                 if let Some(it) = self.first::<StreamPin>(subject) {
-                    (it.filter, it.factory, it.created) = (Some(*filter), *factory, true);
+                    (it.filter, it.factory, it.created) = (Some((*filter).into()), *factory, true);
                     (it.standard, it.dispatch, it.least) = (*standard, *dispatch, rank(least));
                 }
                 if let Some(it) = self.stream_filter_mut(*filter) {
@@ -191,7 +191,7 @@ impl Shadows {
         match &event.what {
             What::AllocatorChosen { pin, by, .. } => {
                 let it = StreamAllocator {
-                    pin: *pin,
+                    pin: (*pin).into(),
                     by: by.clone(),
                     initialised: 0,
                     ready: false,
@@ -203,7 +203,7 @@ impl Shadows {
             }
             What::AllocatorReady { pin, word, frames, by, .. } => {
                 if let Some(it) = self.stream_allocator_mut(subject) {
-                    (it.ready, it.word, it.frames) = (true, Some(*word), *frames);
+                    (it.ready, it.word, it.frames) = (true, Some((*word).into()), *frames);
                 }
                 if by == "driver"
                     && let Some(it) = self.first::<StreamPin>(*pin)
@@ -228,7 +228,14 @@ impl Shadows {
         let subject = event.subject;
         if let What::FrameMade { allocator, word, .. } = event.what {
             let (clones, locks, passed, freeing) = (0, 0, false, false);
-            let it = StreamFrame { allocator, word, clones, locks, passed, freeing };
+            let it = StreamFrame {
+                allocator: allocator.map(Serial::from),
+                word: word.into(),
+                clones,
+                locks,
+                passed,
+                freeing,
+            };
             self.start(subject, it);
             if let Some(it) = self.stream_allocator_mut(allocator) {
                 it.out += 1;
@@ -257,12 +264,12 @@ impl Shadows {
         let (before, was, cloned) = (it.frame, it.locked, it.cloned);
         match event.what {
             What::PointerCloned { frame, locked, .. } => {
-                (it.cloned, it.frame, it.locked) = (true, Some(frame), locked);
+                (it.cloned, it.frame, it.locked) = (true, Some(frame.into()), locked);
             }
             What::PointerLocked { .. } => it.locked = true,
             What::PointerUnlocked {} => it.locked = false,
             What::PointerMoved { frame } => {
-                it.frame = frame;
+                it.frame = frame.map(Serial::from);
                 it.locked &= frame.is_some();
             }
             What::PointerDeleted { .. } => (it.frame, it.locked) = (None, false),
@@ -279,7 +286,7 @@ impl Shadows {
 
     fn count_pointer(
         &mut self,
-        frame: Option<Subject>,
+        frame: Option<Serial<StreamFrame>>,
         locked: bool,
         cloned: bool,
         change: fn(u32) -> u32,

@@ -1,8 +1,8 @@
 //! Following synchronisation objects, and waits for them.
 
 use crate::follow::less;
-use crate::shadow::Shadows;
 use crate::shadow::sync::{Await, Awaited, Sync};
+use crate::shadow::{Serial, Shadows};
 use flight::{Event, Kind, Subject, What};
 
 /// The most that fences have, of 64 bits and of 32.
@@ -15,7 +15,7 @@ impl Shadows {
         {
             let low = kind == "monitored" && !silent && !stays && !MOST.contains(value);
             let sync = Sync {
-                device: *device,
+                device: (*device).into(),
                 kind: kind.clone(),
                 value: *value,
                 sharing: sharing.clone(),
@@ -28,7 +28,8 @@ impl Shadows {
                 broadcasts: Vec::new(),
             };
             self.start(subject, sync);
-            return self.with_device(*device, |it| it.low.extend(low.then_some(subject)));
+            return self
+                .with_device(*device, |it| it.low.extend(low.then_some(Serial::of(subject))));
         }
         let Some(it) = self.sync_mut(subject) else { return };
         match &event.what {
@@ -42,7 +43,7 @@ impl Shadows {
                 let low = kind == "monitored" && !it.silent && !it.stays && !MOST.contains(value);
                 self.with_device(device, |it| {
                     it.low.retain(|it| *it != subject);
-                    it.low.extend(low.then_some(subject));
+                    it.low.extend(low.then_some(Serial::of(subject)));
                 });
                 // A mutex or a semaphore is there for whoever takes it.
                 if kind == "fence" || kind == "monitored" {
@@ -101,15 +102,15 @@ impl Shadows {
                 let (marks, set) = (Vec::new(), false);
                 let it = Await { who: *who, form: form.clone(), any: *any, marks, set };
                 self.start(subject, it);
-                self.behind(event, *who, Some(subject));
+                self.behind(event, *who, Some(subject.into()));
             }
             What::AwaitNamed { of, value } => {
                 let met = if let Some(sync) = self.sync_mut(*of) {
-                    sync.awaited.push((subject, *value));
+                    sync.awaited.push((subject.into(), *value));
                     let counts = sync.kind == "fence" || sync.kind == "monitored";
                     counts && sync.value >= *value
                 } else if let Some(queue) = self.queue_mut(*of) {
-                    queue.awaited.push((subject, *value));
+                    queue.awaited.push((subject.into(), *value));
                     queue.signalled >= *value
                 } else {
                     false
@@ -138,8 +139,8 @@ impl Shadows {
     }
 
     /// A context or a thread stands behind a wait, or does no longer.
-    fn behind(&mut self, event: &Event, who: Subject, wait: Option<Subject>) {
-        let mine = |it: Option<Subject>| it.is_none_or(|it| it == event.subject);
+    fn behind(&mut self, event: &Event, who: Subject, wait: Option<Serial<Await>>) {
+        let mine = |it: Option<Serial<Await>>| it.is_none_or(|it| it == event.subject);
         if let Some(context) = self.context_mut(who) {
             context.awaits = wait.map(|wait| (wait, context.sent));
         }

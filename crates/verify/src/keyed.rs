@@ -133,17 +133,17 @@ fn one_owner(event: &Event, shadows: &Shadows) -> Verdict {
             })
         }
         What::KeyedReleased { process, handle, .. } => {
-            (turn == Turn::Owned(*process, *handle), RELEASE, |it, now| {
+            (turn == Turn::Owned((*process).into(), *handle), RELEASE, |it, now| {
                 format!("{it} is released through another handle while it is {now}")
             })
         }
         What::KeyedAbandoned { process, handle } => {
-            (turn == Turn::Owned(*process, *handle), DESTROY, |it, now| {
+            (turn == Turn::Owned((*process).into(), *handle), DESTROY, |it, now| {
                 format!("{it} is abandoned through another handle while it is {now}")
             })
         }
         What::KeyedClosed { process, handle } => {
-            (turn != Turn::Owned(*process, *handle), DESTROY, |it, now| {
+            (turn != Turn::Owned((*process).into(), *handle), DESTROY, |it, now| {
                 format!("{it} is {now}, whose end abandons it, and it is not abandoned")
             })
         }

@@ -66,7 +66,7 @@ fn one_of_a_process(event: &Event, shadows: &Shadows) -> Verdict {
     if class == "none" || shadows.adapter(adapter).is_none_or(|it| it.generation != 1) {
         return Verdict::Aside;
     }
-    let same = |other: &Inside| other.process == Some(*process) && other.class != "none";
+    let same = |other: &Inside| other.process == Some((*process).into()) && other.class != "none";
     alone(event, shadows, same, &format!("both are for {process}"))
 }
 

@@ -76,7 +76,7 @@ fn pinned(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn follows(event: &Event, shadows: &Shadows) -> Verdict {
     let view = shadows.view(event.subject);
-    let locked = view.map_or(event.subject, |view| view.allocation);
+    let locked = view.map_or(event.subject, |view| view.allocation.into());
     let Some(it) = shadows.lockable(locked) else { return Verdict::Aside };
     // While it moves, the view is where it was.
     let settled = it.placed.map(|it| it.segment) == it.there;

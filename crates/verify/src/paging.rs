@@ -1,8 +1,8 @@
 //! Paging work: what a driver answers, and in which order the kernel asks.
 
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadows;
 use crate::shadow::memory::{Segment, Told};
+use crate::shadow::{Serial, Shadows};
 use flight::{Event, Hex, Kind, RuleId, Subject, What, Who};
 
 const BUILD: &str = "DxgkDdiBuildPagingBuffer";
@@ -232,7 +232,7 @@ fn table_left(event: &Event, shadows: &Shadows) -> Verdict {
     let space = space.filter(|it| it.process.is_some() && !it.walkers.is_empty());
     let (Some(space), table) = (space, event.subject) else { return Verdict::Aside };
     let above = space.above.iter().find(|it| it.1.0 == table);
-    let remembered = space.remembered.get(&table);
+    let remembered = space.remembered.get(&Serial::of(table));
     Verdict::kept_if(above.is_none() && remembered.is_none(), Who::Kernel, BUILD, || {
         let whose = space.process.map_or(String::new(), |it| format!(" of {it}"));
         match (above, remembered) {

@@ -72,7 +72,13 @@ impl Shadows {
     pub(crate) fn follow_instance(&mut self, event: &Event) {
         if let What::InstanceMade { of, view, word, .. } = event.what {
             let memory = Memory::default();
-            let instance = Instance { allocation: of, view, word, built: None, memory };
+            let instance = Instance {
+                allocation: of.into(),
+                view: view.into(),
+                word: word.into(),
+                built: None,
+                memory,
+            };
             return self.start(event.subject, instance);
         }
         if self.follow_memory(event) {

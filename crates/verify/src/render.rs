@@ -59,7 +59,7 @@ fn in_place(event: &Event, shadows: &Shadows) -> Verdict {
     };
     let Some(it) = shadows.memory(event.subject) else { return Verdict::Aside };
     let placed = it.placed.filter(|_| it.is_there());
-    let right = placed.is_some_and(|it| (it.segment, it.address) == (segment, address));
+    let right = placed.is_some_and(|it| (it.segment, it.address) == (segment.into(), address));
     Verdict::kept_if(right, Who::Kernel, SUBMIT, || {
         let of = event.subject;
         match placed {

@@ -27,19 +27,20 @@ impl Rule {
     }
 }
 
-/// What a rule says of an event.
+/// What a judge says of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The event is none of its business: not counted.
+    /// The rule does not apply to the event: not counted.
     Aside,
-    /// Judged, and in order.
+    /// The rule was judged, and it holds.
     Kept,
-    /// Broken: whose fault, where (entry and argument), and one sentence with the numbers.
+    /// The rule is broken: the component at fault, where (entry point and argument), and one
+    /// sentence with the numbers.
     Broken(Who, Text, String),
 }
 
 impl Verdict {
-    /// `Kept`, or broken with the sentence that `message` makes.
+    /// `Kept` if the condition holds, else `Broken` with the sentence that `message` returns.
     pub fn kept_if(
         kept: bool,
         who: Who,
@@ -51,7 +52,7 @@ impl Verdict {
 }
 
 /// Every history rule, by subject.
-pub static ALL: [&[Rule]; 29] = [
+pub static ALL: &[&[Rule]] = &[
     crate::handles::RULES,
     crate::create::RULES,
     crate::retire::RULES,

@@ -1,6 +1,7 @@
 //! What drivers keep for their contexts: there when a packet runs, and as long as an engine can
 //! save into it.
 
+use crate::follow_saved::owner;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
 use flight::{Event, RuleId, What, Who};
@@ -76,7 +77,7 @@ fn in_place(event: &Event, shadows: &Shadows) -> Verdict {
             };
             let flying = shadows.context(it.context).is_some_and(|it| it.in_flight > 0);
             Verdict::kept_if(it.on.is_empty() && !flying, Who::Kernel, CREATE, || {
-                let of = it.context.unwrap_or(it.device);
+                let of = owner(it.device, it.context);
                 format!(
                     "{} leaves ({why}), and {of}, which saves into it, is running",
                     event.subject

@@ -54,11 +54,11 @@ macro_rules! shadows {
             $($map: ShadowMap<$type>,)*
             $($other_map: ShadowMap<$other>,)*
             /// The driver pointers of objects that were not said to exist yet.
-            pub(crate) early_words: ByNumber<Subject, Subject>,
+            pub(crate) early_words: ByNumber<Subject, Serial<Word>>,
             /// The context allocations of devices and contexts that were not said to exist yet.
             pub(crate) early_saves: ByNumber<Subject, Saves>,
             /// The root page tables of contexts that were not said to exist yet.
-            pub(crate) early_roots: BTreeMap<Subject, Subject>,
+            pub(crate) early_roots: BTreeMap<Serial<Context>, Serial<Table>>,
             reads: Reads,
         }
 
@@ -264,11 +264,11 @@ impl Shadows {
 
     /// The call of a driver in which an event happened.
     pub fn call_of(&self, event: &Event) -> Option<&Call> {
-        self.call(Serial::new(event.call?))
+        self.call(call_of(event))
     }
 
     pub(crate) fn call_of_mut(&mut self, event: &Event) -> Option<&mut Call> {
-        self.call_mut(Serial::new(event.call?))
+        self.call_mut(call_of(event))
     }
 
     /// The memory of an allocation, an instance or a context allocation.
@@ -302,4 +302,9 @@ impl Shadows {
     pub fn data(&self, resource: impl Key<Resource>) -> Option<Data> {
         self.resource(resource)?.data
     }
+}
+
+/// The serial number of the call of a driver in which an event happened.
+pub(crate) fn call_of(event: &Event) -> Option<Serial<Call>> {
+    event.call.map(Serial::new)
 }

@@ -61,9 +61,17 @@ fn its_word(event: &Event, shadows: &Shadows) -> Verdict {
     if entry == DELETE {
         return Verdict::Aside;
     }
-    Verdict::kept_if(it.ready && it.word == Some(*word), Who::Kernel, entry.clone(), || {
-        format!("{entry} was called for {} with {word}, which is not its context", event.subject)
-    })
+    Verdict::kept_if(
+        it.ready && it.word == Some((*word).into()),
+        Who::Kernel,
+        entry.clone(),
+        || {
+            format!(
+                "{entry} was called for {} with {word}, which is not its context",
+                event.subject
+            )
+        },
+    )
 }
 
 fn within_frames(event: &Event, shadows: &Shadows) -> Verdict {
@@ -82,7 +90,7 @@ fn freed_once(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = shadows.stream_frame(event.subject) else {
         return Verdict::Broken(Who::Kernel, FREE.into(), format!("{} was freed", event.subject));
     };
-    let kept = it.word == word && it.allocator == Some(allocator) && !it.freeing;
+    let kept = it.word == word && it.allocator == Some(allocator.into()) && !it.freeing;
     Verdict::kept_if(kept, Who::Kernel, FREE, || {
         format!("{} was freed as {word} of {allocator}, which it is not, or again", event.subject)
     })

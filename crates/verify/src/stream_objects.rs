@@ -106,7 +106,7 @@ fn lives_in_close(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn as_many_as_said(event: &Event, shadows: &Shadows) -> Verdict {
     let filter = match event.what {
-        What::PinCreated { filter, .. } => Some(filter),
+        What::PinCreated { filter, .. } => Some(filter.into()),
         _ => shadows.stream_pin(event.subject).and_then(|pin| pin.filter),
     };
     let Some(filter) = shadows.stream_filter(filter) else { return Verdict::Aside };

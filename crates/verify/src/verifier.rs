@@ -17,11 +17,11 @@ pub struct Finding {
     pub rule: RuleId,
     /// How much it weighs.
     pub severity: Severity,
-    /// Whose fault it is.
+    /// The component at fault.
     pub who: Who,
     /// Where: the entry and the argument.
     pub place: String,
-    /// Who did what, with the numbers, and what was expected.
+    /// What the component did, with the numbers, and what was expected.
     pub message: String,
     /// What Windows would have done.
     pub windows: String,
@@ -35,8 +35,8 @@ pub struct Finding {
     pub count: u64,
 }
 
-/// Watches events in their order, judges each by every rule that asks for its kind, and
-/// remembers what later judgements need.
+/// Reads events in their order, judges each by every rule on events of its name, and remembers
+/// what later judgements need.
 #[derive(Debug, Default)]
 pub struct Verifier {
     shadows: Shadows,
@@ -50,7 +50,7 @@ pub struct Verifier {
     events: u64,
 }
 
-/// The rules that judge each event, by the place of its name.
+/// The rules that judge each event, by the index of its name in [`What::NAMES`].
 #[derive(Debug)]
 struct ByEvent(Vec<Vec<&'static Rule>>);
 
@@ -130,7 +130,7 @@ impl Verifier {
         &self.called
     }
 
-    /// The entries that were used and are not there, and how often.
+    /// The entry points that were called but that the driver does not have, and how often.
     pub fn absent(&self) -> &BTreeMap<String, u64> {
         &self.absent
     }

@@ -1,6 +1,6 @@
 //! Typed maps of shadows: one per kind of object, keyed by serial number.
 
-use flight::{ByNumber, Kind, Subject};
+use flight::{ByNumber, Kind, Subject, invariant};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
@@ -15,7 +15,7 @@ pub trait Shadowed: Sized {
 }
 
 /// What names an object of one kind: its serial number, or the subject of an event.
-pub trait Key<T> {
+pub trait Key<T>: Copy {
     /// The serial number; `None` if an object of another kind is named, or none at all.
     fn serial(self) -> Option<Serial<T>>;
 }
@@ -55,6 +55,24 @@ impl Trail {
 impl<T> Serial<T> {
     pub(crate) fn new(number: u32) -> Self {
         Self(number, PhantomData)
+    }
+}
+
+impl<T: Shadowed> Serial<T> {
+    /// The serial number of an object that an event names in a field for objects of this kind.
+    ///
+    /// # Panics
+    /// With an internal error if the object is of another kind: our kernels write the events.
+    #[track_caller]
+    pub(crate) fn of(subject: Subject) -> Self {
+        invariant(subject.serial(), "a field of an event names objects of one kind")
+    }
+}
+
+impl<T: Shadowed> From<Subject> for Serial<T> {
+    #[track_caller]
+    fn from(subject: Subject) -> Self {
+        Self::of(subject)
     }
 }
 

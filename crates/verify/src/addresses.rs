@@ -1,4 +1,4 @@
-//! Addresses: where clients' are, and what page tables say of them.
+//! GPU virtual addresses: rules on reserving, mapping and freeing ranges, and on page tables.
 
 use crate::follow_address::span_of;
 use crate::objects::freed;

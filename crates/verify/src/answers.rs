@@ -1,4 +1,4 @@
-//! What a driver answers: a status the DDI knows, and an answer at all.
+//! What a driver returns: a status that the DDI allows, and that it returns at all.
 
 use crate::ddi;
 use crate::rule::{Rule, Verdict};

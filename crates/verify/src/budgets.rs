@@ -1,5 +1,5 @@
-//! What clients are told of their memory: where it is, how much they may use, and how much too
-//! much they do.
+//! What clients are told of their memory: where it is, how much they may use, and by how much
+//! they exceed that.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;

@@ -1,4 +1,5 @@
-//! The catalogue: what every rule says, where it stands, and what Windows does when it is broken.
+//! The catalogue, parsed: what every rule demands, its source, and what Windows does when the
+//! rule is broken.
 
 use serde::Deserialize;
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
-//! `DxgkDdiOpenAllocation` and `DxgkDdiCloseAllocation`: what the kernel may hand to them, and
-//! what the driver leaves alone.
+//! `DxgkDdiOpenAllocation` and `DxgkDdiCloseAllocation`: rules on what the kernel passes, and on
+//! what the driver must not free.
 
 use crate::ddi::CLOSE_ALLOCATION;
 use crate::rule::{Rule, Verdict};

@@ -1,4 +1,5 @@
-//! What a create call makes: who may name it, and what the driver says of it.
+//! Creating allocations and resources: rules on their handles, and on what the driver returns for
+//! them.
 
 use crate::ddi::{CREATE_ALLOCATION, OPEN_ALLOCATION};
 use crate::rule::{Rule, Verdict};

@@ -1,4 +1,4 @@
-//! Escapes: who gets the adapter to itself, and what is refused.
+//! Escapes: rules on exclusive access to the adapter, and on requests that must fail.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;

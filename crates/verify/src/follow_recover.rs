@@ -1,4 +1,4 @@
-//! Following resets, and work that comes back.
+//! Following resets, and work that a node gives back.
 
 use crate::shadow::recover::MINUTE;
 use crate::shadow::{Adapter, Key, Node, Serial, Shadows};

@@ -1,4 +1,4 @@
-//! Following residency: what clients want to be there, their queues, offers and locks.
+//! Following residency: what clients list as resident, their paging queues, offers and locks.
 
 use crate::follow::less;
 use crate::shadow::Shadows;

@@ -1,5 +1,5 @@
-//! Following what drivers keep for their contexts: whose it is, whether it is where engines can
-//! save into it, and which nodes may.
+//! Following context allocations: their owners, whether an engine can save into them, and on
+//! which nodes their contexts are current.
 
 use crate::follow::less;
 use crate::shadow::Shadows;

@@ -1,4 +1,5 @@
-//! Keyed mutexes: who gets one, with which fence value, and what happens when its owner goes.
+//! Keyed mutexes: rules on acquiring and releasing them, their fence values, and abandoned
+//! mutexes.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;

@@ -1,4 +1,5 @@
-//! Who may be inside a driver at once, and at which level it is called.
+//! Threading levels and IRQLs: which calls of a driver may run at once, and at which IRQL each
+//! runs.
 
 use crate::ddi;
 use crate::rule::{Rule, Verdict};

@@ -3,8 +3,8 @@
 //! A [`Verifier`] reads the events of a flight in their order and gives nothing back to it. A rule
 //! that the code at an entry point judged arrives as an event and becomes a [`Finding`] here. A
 //! rule over history is judged here: it is a function of one event and of the [`Shadows`], which
-//! remember what earlier events said of each object. The [catalogue] says what every rule
-//! demands, how it is known, and what Windows does when it is broken.
+//! remember what earlier events said of each object. The [`catalogue()`] says what every
+//! rule demands, how it is known, and what Windows does when it is broken.
 //!
 //! # Adding a rule
 //!

@@ -1,4 +1,5 @@
-//! What must be gone before something else goes, waits that must end, and what a process left.
+//! Lifetimes: what must be destroyed before another object, waits that must end, and objects that
+//! a process leaks.
 
 use crate::ddi;
 use crate::rule::{Rule, Verdict};

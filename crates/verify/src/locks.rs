@@ -1,4 +1,4 @@
-//! Locks: who may have the CPU see an allocation, and what may be moved for it.
+//! Locks: rules on which allocations the CPU may lock, and on what may be moved for a lock.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;

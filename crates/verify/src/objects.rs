@@ -1,5 +1,5 @@
-//! Adapters, devices and contexts: what a driver gives for them, takes back and lets go of, and
-//! the callbacks by which it finds its own data.
+//! Adapters, devices and contexts: rules on the handles that a driver returns for them and on
+//! what it frees, and the callbacks through which it finds its own data.
 
 use crate::ddi::{
     ADD_DEVICE, CREATE_CONTEXT, CREATE_DEVICE, DESTROY_CONTEXT, DESTROY_DEVICE, OPEN_ALLOCATION,

@@ -1,4 +1,4 @@
-//! Paging work: what a driver answers, and in which order the kernel asks.
+//! Paging: rules on what a driver returns, and on the order in which the kernel asks.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::memory::{Segment, Told};

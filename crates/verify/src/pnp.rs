@@ -1,4 +1,5 @@
-//! Adapters that come, sleep, stop and go: what their drivers answer, and what they leave.
+//! Plug and play, and power: rules on what a driver returns when its adapter starts, sleeps,
+//! stops or is removed, and on what it must free.
 
 use crate::ddi::{PULLED_OUT, RELEASE, RESET_DEVICE, SET_POWER, STOP_DEVICE};
 use crate::rule::{Rule, Verdict};

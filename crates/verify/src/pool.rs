@@ -1,4 +1,4 @@
-//! Pool memory: each block given back once, left alone after that, and none left behind.
+//! Pool memory: each block is freed once, is not written to afterwards, and none is leaked.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;

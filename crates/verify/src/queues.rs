@@ -1,4 +1,4 @@
-//! Queues of paging work: their values rise, and they end whole.
+//! Paging queues: their fence values rise, and their work is done before they are destroyed.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;

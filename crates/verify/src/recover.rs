@@ -1,4 +1,5 @@
-//! What our kernel does when a GPU does not move, and with work that comes back.
+//! Timeout detection and recovery: rules on what the kernel does when a node times out, and on
+//! work that a node gives back.
 
 use crate::ddi;
 use crate::rule::{Rule, Verdict};

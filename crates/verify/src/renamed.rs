@@ -1,4 +1,4 @@
-//! Renamed allocations: instances are the kernel's own, and there are not too many of them.
+//! Renamed allocations: rules on instances, which the driver does not see, and on their number.
 
 use crate::ddi::CREATE_ALLOCATION;
 use crate::follow::less;

@@ -1,5 +1,4 @@
-//! Packets: those with lists are started as they were patched, and what they use is in place;
-//! private data goes one way.
+//! Packets: rules on patching, on the residency of what a packet uses, and on private data.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;

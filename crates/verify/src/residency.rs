@@ -1,4 +1,4 @@
-//! Residency: what clients count, what they are answered, and what they offer.
+//! Residency: rules on what clients count, on what they are told, and on offers.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;

@@ -1,4 +1,5 @@
-//! How things end: in stages, after the work that was queued before, never backwards.
+//! Destruction: rules on its stages, which follow the work that was queued before and never go
+//! back.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::{Shadows, Stage};

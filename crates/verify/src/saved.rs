@@ -1,5 +1,5 @@
-//! What drivers keep for their contexts: there when a packet runs, and as long as an engine can
-//! save into it.
+//! Context allocations: rules on their residency while a packet runs and while an engine can save
+//! into them.
 
 use crate::follow_saved::owner;
 use crate::rule::{Rule, Verdict};

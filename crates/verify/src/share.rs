@@ -1,4 +1,4 @@
-//! What openers of a shared resource are told and given, and what a client is told of a device.
+//! Shared resources and device states: rules on what clients are told and given.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;

@@ -1,4 +1,4 @@
-//! Allocators and frames of streaming: what their class driver owes their driver.
+//! Allocators and frames of streaming: rules that bind the class driver.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;

@@ -1,4 +1,4 @@
-//! Streaming devices, filters and pins: what their class driver owes their driver.
+//! Streaming devices, filters and pins: rules that bind the class driver.
 
 use crate::follow_stream::rank;
 use crate::rule::{Rule, Verdict};

@@ -1,4 +1,4 @@
-//! Synchronisation objects: who may do what, who goes on when, and how long they live.
+//! Synchronisation objects: rules on rights, on when waits end, and on lifetimes.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;

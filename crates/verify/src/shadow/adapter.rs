@@ -1,4 +1,5 @@
-//! What is remembered of an adapter and its nodes: who is inside its driver, and the fences due.
+//! What is remembered of an adapter and its nodes: the calls inside its driver, and the fences
+//! due.
 
 use super::address::Space;
 use super::memory::{Paging, Saved, Segment};

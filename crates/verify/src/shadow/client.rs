@@ -1,4 +1,4 @@
-//! What is remembered of a process: its names, and the calls its threads are in.
+//! What is remembered of a process: its handles, and the calls its threads are in.
 
 use super::Serial;
 use super::sync::Await;

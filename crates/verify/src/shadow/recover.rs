@@ -1,4 +1,4 @@
-//! What shadows know of resets, and of work that comes back.
+//! What is remembered of resets, and of work that a node gives back.
 
 use super::{Node, Serial};
 use flight::Fence;

@@ -114,10 +114,39 @@ fn a_rule_of_these_families_is_live_or_says_what_it_needs() {
     }
 }
 
+/// The text of the Rust files of a folder and of the folders in it.
+fn sources(folder: &std::path::Path) -> String {
+    let mut all = String::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all += &sources(&path);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            all += &fs::read_to_string(&path).unwrap();
+        }
+    }
+    all
+}
+
+#[test]
+fn a_rule_with_a_judge_at_an_entry_point_is_named_by_one() {
+    // Scenarios name the rules that they break, and judge none.
+    let crates = fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().path());
+    let crates = crates.filter(|path| !path.ends_with("windtunnel"));
+    let all: String = crates.map(|path| sources(&path.join("src"))).collect();
+    let words = all.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    let named: BTreeSet<&str> = words.collect();
+    for rule in verify::catalogue().iter().filter(|row| row.judge.as_deref() == Some("entry")) {
+        let constant = rule.id.replace('-', "_");
+        let said = format!("{} says judge = \"entry\", but no code names {constant}", rule.id);
+        assert!(named.contains(constant.as_str()), "{said}");
+    }
+}
+
 #[test]
 fn the_page_of_rules_that_are_not_live_is_the_catalogues() {
     let mut now = "# Rules that are not live, and what they need\n\n\
-        Generated from `crates/verify/rules.toml` by `cargo xtask docs`. A rule that is neither \
+        Generated from `crates/flight/rules.toml` by `cargo xtask docs`. A rule that is neither \
         here nor live has not been looked at yet.\n\n| rule | about | needs |\n|---|---|---|\n"
         .to_owned();
     let line = |it: &verify::Entry| {

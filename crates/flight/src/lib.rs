@@ -43,7 +43,7 @@ pub use log::{Log, Tally};
 pub use number::{Fence, Kind, Subject};
 pub use pool::Pool;
 pub use ram::{Ram, Run};
-pub use rule::{RuleId, Who};
+pub use rule::{CATALOGUE, NotLive, RuleId, Who};
 pub use slab::{Id, Object, Slab};
 pub use spread::{ByNumber, Spread};
 pub use stepped::Stepped;

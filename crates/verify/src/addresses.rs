@@ -1,9 +1,9 @@
-//! Addresses: where clients' are, and what page tables say of them.
+//! GPU virtual addresses: rules on reserving, mapping and freeing ranges, and on page tables.
 
 use crate::follow_address::span_of;
 use crate::objects::freed;
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadow;
+use crate::shadow::{Serial, Shadows};
 use flight::{Event, Kind, RuleId, What, Who};
 
 const MAP: &str = "D3DKMTMapGpuVirtualAddress";
@@ -16,32 +16,24 @@ const UPDATE: &str = "D3DKMTUpdateGpuVirtualAddress";
 const MOST_WAITING: usize = 128;
 
 /// The rules on addresses.
-pub(crate) static RULES: [Rule; 14] = [
-    Rule { id: RuleId::GPUVA_MAP_005, on: &["range.mapped"], check: map_bounds },
-    Rule { id: RuleId::GPUVA_RESERVE_002, on: &["range.reserved", "range.refused"], check: alone },
-    Rule { id: RuleId::GPUVA_RESERVE_003, on: &["range.reserved"], check: reserve_bounds },
-    Rule { id: RuleId::GPUVA_FREE_003, on: &["page-table.written"], check: of_its_owner },
-    Rule { id: RuleId::GPUVA_UPDATE_004, on: &["range.mapped"], check: in_order },
-    Rule {
-        id: RuleId::GPUVA_UPDATE_005,
-        on: &["update.applied", "update.done"],
-        check: behind_its_fence,
-    },
-    Rule { id: RuleId::GPUVA_UPDATE_006, on: &["update.queued"], check: few_wait },
-    Rule { id: RuleId::KMD_PAGING_019, on: &["page-table.written"], check: system_by_cpu },
-    Rule {
-        id: RuleId::KMD_PAGING_022,
-        on: &["page-table.written", "page-table.gone"],
-        check: invalid_first,
-    },
-    Rule { id: RuleId::KMD_PAGING_023, on: &["page-table.written"], check: sequential },
-    Rule { id: RuleId::KMD_PROC_001, on: &["device.created", "space.created"], check: process },
-    Rule { id: RuleId::KMD_PROC_002, on: &["word.ended"], check: process_freed },
-    Rule { id: RuleId::KMD_PT_001, on: &["packet.submitted", "root.set"], check: rooted },
-    Rule { id: RuleId::KMD_PT_006, on: &["root.set", "page-table.gone"], check: old_root },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["range.mapped"], RuleId::GPUVA_MAP_005, map_bounds),
+    Rule::on(&["range.reserved", "range.refused"], RuleId::GPUVA_RESERVE_002, alone),
+    Rule::on(&["range.reserved"], RuleId::GPUVA_RESERVE_003, reserve_bounds),
+    Rule::on(&["page-table.written"], RuleId::GPUVA_FREE_003, of_its_owner),
+    Rule::on(&["range.mapped"], RuleId::GPUVA_UPDATE_004, in_order),
+    Rule::on(&["update.applied", "update.done"], RuleId::GPUVA_UPDATE_005, behind_its_fence),
+    Rule::on(&["update.queued"], RuleId::GPUVA_UPDATE_006, few_wait),
+    Rule::on(&["page-table.written"], RuleId::KMD_PAGING_019, system_by_cpu),
+    Rule::on(&["page-table.written", "page-table.gone"], RuleId::KMD_PAGING_022, invalid_first),
+    Rule::on(&["page-table.written"], RuleId::KMD_PAGING_023, sequential),
+    Rule::on(&["device.created", "space.created"], RuleId::KMD_PROC_001, process),
+    Rule::on(&["word.ended"], RuleId::KMD_PROC_002, process_freed),
+    Rule::on(&["packet.submitted", "root.set"], RuleId::KMD_PT_001, rooted),
+    Rule::on(&["root.set", "page-table.gone"], RuleId::KMD_PT_006, old_root),
 ];
 
-fn map_bounds(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn map_bounds(event: &Event, _shadows: &Shadows) -> Verdict {
     let What::RangeMapped { start, end, base, minimum, maximum, .. } = event.what else {
         return Verdict::Aside;
     };
@@ -54,19 +46,21 @@ fn map_bounds(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn reserve_bounds(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn reserve_bounds(event: &Event, shadows: &Shadows) -> Verdict {
     let What::RangeReserved { start, end, base, minimum, maximum, .. } = event.what else {
         return Verdict::Aside;
     };
-    let Some(space) = shadow.space().filter(|_| base == 0) else { return Verdict::Aside };
+    let Some(space) = shadows.space(event.subject).filter(|_| base == 0) else {
+        return Verdict::Aside;
+    };
     let top = if maximum == 0 { space.end } else { maximum };
     Verdict::kept_if(start >= minimum && end <= top, Who::Kernel, RESERVE, || {
         format!("{start:#x} to {end:#x} was chosen, but {minimum:#x} to {top:#x} was asked for")
     })
 }
 
-fn alone(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let Some(space) = shadow.space() else { return Verdict::Aside };
+fn alone(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(space) = shadows.space(event.subject) else { return Verdict::Aside };
     match event.what {
         What::RangeReserved { start, end, .. } => {
             let other = space.taken(&(start..end)).next().map(|it| (it.0, it.1.end));
@@ -86,12 +80,15 @@ fn alone(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     }
 }
 
-fn of_its_owner(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let What::TableWritten { level: 0, address, count, what, of: Some(of), .. } = &event.what
+fn of_its_owner(event: &Event, shadows: &Shadows) -> Verdict {
+    let What::TableWritten { space, level: 0, address, count, what, of: Some(of), .. } =
+        &event.what
     else {
         return Verdict::Aside;
     };
-    let Some(space) = owner.space().filter(|_| what == "page") else { return Verdict::Aside };
+    let Some(space) = shadows.space(space).filter(|_| what == "page") else {
+        return Verdict::Aside;
+    };
     let span = span_of(*address, *count);
     let mine = space.taken(&span).any(|it| it.1.of == Some(*of));
     Verdict::kept_if(mine, Who::Kernel, BUILD, || {
@@ -103,23 +100,29 @@ fn of_its_owner(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
     })
 }
 
-fn in_order(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn in_order(event: &Event, shadows: &Shadows) -> Verdict {
     let What::RangeMapped { start, order, .. } = event.what else { return Verdict::Aside };
-    let Some(before) = shadow.space().and_then(|it| it.order) else { return Verdict::Aside };
+    let Some(before) = shadows.space(event.subject).and_then(|it| it.order) else {
+        return Verdict::Aside;
+    };
     Verdict::kept_if(before <= order, Who::Kernel, UPDATE, || {
         format!("operation {order}, at {start:#x}, is applied after operation {before}")
     })
 }
 
-fn behind_its_fence(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let Some(value) = owner.sync().map(|it| it.value) else { return Verdict::Aside };
+fn behind_its_fence(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::UpdateApplied { of: Some(of), .. } | What::UpdateDone { of, .. }) = event.what
+    else {
+        return Verdict::Aside;
+    };
+    let Some(value) = shadows.sync(of).map(|it| it.value) else { return Verdict::Aside };
     match event.what {
-        What::UpdateApplied { update, of: Some(of), wanted, .. } => {
+        What::UpdateApplied { update, wanted, .. } => {
             Verdict::kept_if(value >= wanted, Who::Kernel, UPDATE, || {
                 format!("update {update} is applied when {of} has {wanted}, but it has {value}")
             })
         }
-        What::UpdateDone { update, of, wanted } => {
+        What::UpdateDone { update, wanted, .. } => {
             let next = wanted.saturating_add(1);
             Verdict::kept_if(value == next, Who::Kernel, UPDATE, || {
                 format!("update {update} is done, but {of} has {value} and not {next}")
@@ -129,9 +132,11 @@ fn behind_its_fence(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict 
     }
 }
 
-fn few_wait(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn few_wait(event: &Event, shadows: &Shadows) -> Verdict {
     let What::UpdateQueued { update, .. } = event.what else { return Verdict::Aside };
-    let Some(waiting) = shadow.space().map(|it| it.waiting.len()) else { return Verdict::Aside };
+    let Some(waiting) = shadows.space(event.subject).map(|it| it.waiting.len()) else {
+        return Verdict::Aside;
+    };
     Verdict::kept_if(waiting < MOST_WAITING, Who::Kernel, UPDATE, || {
         format!(
             "update {update} waits beside {waiting} others, but with {MOST_WAITING} its caller \
@@ -140,16 +145,18 @@ fn few_wait(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn system_by_cpu(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn system_by_cpu(event: &Event, shadows: &Shadows) -> Verdict {
     let What::TableWritten { by, space, .. } = &event.what else { return Verdict::Aside };
-    let Some(_) = owner.space().filter(|it| it.process.is_none()) else { return Verdict::Aside };
+    let Some(_) = shadows.space(space).filter(|it| it.process.is_none()) else {
+        return Verdict::Aside;
+    };
     Verdict::kept_if(by == "cpu", Who::Kernel, BUILD, || {
         format!("tables of {space}, the system's, are written by the {by}, and not by the CPU")
     })
 }
 
-fn invalid_first(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let Some(table) = shadow.table() else { return Verdict::Aside };
+fn invalid_first(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(table) = shadows.table(event.subject) else { return Verdict::Aside };
     let subject = event.subject;
     match &event.what {
         What::TableWritten { what, count, initial, .. } => {
@@ -164,7 +171,7 @@ fn invalid_first(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
             })
         }
         What::TableGone {} => {
-            let again = owner.space().is_some_and(|it| it.again);
+            let again = shadows.space(table.space).is_some_and(|it| it.again);
             let last = table.last.as_ref();
             let whole = last.is_none_or(|it| it.0 == "invalid" && it.1 == table.entries);
             if !again {
@@ -178,13 +185,24 @@ fn invalid_first(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     }
 }
 
-fn sequential(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let What::TableWritten { level: 0, address, count, of: Some(of), offset, steady, what, .. } =
-        &event.what
+fn sequential(event: &Event, shadows: &Shadows) -> Verdict {
+    let What::TableWritten {
+        space,
+        level: 0,
+        address,
+        count,
+        of: Some(of),
+        offset,
+        steady,
+        what,
+        ..
+    } = &event.what
     else {
         return Verdict::Aside;
     };
-    let Some(space) = owner.space().filter(|_| what == "page") else { return Verdict::Aside };
+    let Some(space) = shadows.space(space).filter(|_| what == "page") else {
+        return Verdict::Aside;
+    };
     let span = span_of(*address, *count);
     let mine = space.taken(&span).find(|it| it.0 <= *address && it.1.of == Some(*of));
     let wanted = mine.map(|(start, it)| it.offset + (address - start));
@@ -198,8 +216,12 @@ fn sequential(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
     })
 }
 
-fn process(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let Some(adapter) = owner.adapter() else { return Verdict::Aside };
+fn process(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::DeviceCreated { adapter, .. } | What::SpaceCreated { adapter, .. }) = event.what
+    else {
+        return Verdict::Aside;
+    };
+    let Some(adapter) = shadows.adapter(adapter) else { return Verdict::Aside };
     match event.what {
         What::DeviceCreated { process, adapter: on } => {
             if adapter.spaces.is_empty() {
@@ -207,7 +229,7 @@ fn process(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
             }
             // The system's own is process zero.
             let known = adapter.spaces.iter().any(|it| {
-                it.0 == Some(process) || (it.0.is_none() && process == Kind::Process.nr(0))
+                it.0 == Some(process.into()) || (it.0.is_none() && process == Kind::Process.nr(0))
             });
             Verdict::kept_if(known, Who::Kernel, "DxgkDdiCreateProcess", || {
                 let device = event.subject;
@@ -216,7 +238,7 @@ fn process(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
         }
         What::SpaceCreated { process, .. } => {
             let first = adapter.spaces.is_empty();
-            let twice = adapter.spaces.iter().any(|it| it.0 == process);
+            let twice = adapter.spaces.iter().any(|it| it.0 == process.map(Serial::from));
             let right = first == process.is_none() && !twice;
             Verdict::kept_if(right, Who::Kernel, "DxgkDdiCreateProcess", || {
                 let whom = process.map_or("the system".to_owned(), |it| it.to_string());
@@ -228,14 +250,14 @@ fn process(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
     }
 }
 
-fn process_freed(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    freed(event, shadow, Kind::Space, "DxgkDdiDestroyProcess", "hKmdProcess")
+fn process_freed(event: &Event, shadows: &Shadows) -> Verdict {
+    freed(event, shadows, Kind::Space, "DxgkDdiDestroyProcess", "hKmdProcess")
 }
 
-fn rooted(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn rooted(event: &Event, shadows: &Shadows) -> Verdict {
     match event.what {
         What::PacketSubmitted { .. } => {
-            let Some(it) = shadow.context().filter(|it| it.translates) else {
+            let Some(it) = shadows.context(event.subject).filter(|it| it.translates) else {
                 return Verdict::Aside;
             };
             Verdict::kept_if(it.root.is_some(), Who::Kernel, ROOT, || {
@@ -251,18 +273,18 @@ fn rooted(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     }
 }
 
-fn old_root(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn old_root(event: &Event, shadows: &Shadows) -> Verdict {
     match event.what {
         What::RootSet { table, .. } => {
-            let Some(it) = owner.table() else { return Verdict::Aside };
+            let Some(it) = shadows.table(table) else { return Verdict::Aside };
             Verdict::kept_if(it.first.is_some(), Who::Kernel, ROOT, || {
                 format!("{table} becomes a root page table, but nothing was written to it")
             })
         }
         What::TableGone {} => {
-            let Some(it) = shadow.table() else { return Verdict::Aside };
+            let Some(it) = shadows.table(event.subject) else { return Verdict::Aside };
             Verdict::kept_if(it.roots.is_empty(), Who::Kernel, ROOT, || {
-                let context = it.roots.first().copied().unwrap_or(event.subject);
+                let context = it.roots.first().map_or(event.subject, |context| (*context).into());
                 format!("{} is given up, but it is the root page table of {context}", event.subject)
             })
         }

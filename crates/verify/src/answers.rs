@@ -1,25 +1,21 @@
-//! What a driver answers: a status the DDI knows, and an answer at all.
+//! What a driver returns: a status that the DDI allows, and that it returns at all.
 
 use crate::ddi;
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadow;
+use crate::shadow::Shadows;
 use flight::{Event, RuleId, What, Who};
 
 const SUBMIT_COMMAND: &str = "DxgkDdiSubmitCommand";
 
 /// The rules on answers.
-pub(crate) static RULES: [Rule; 4] = [
-    Rule { id: RuleId::KMD_SUBMIT_005, on: &["ddi.return"], check: submits },
-    Rule { id: RuleId::KMD_SUBMIT_013, on: &["ddi.return"], check: submits_virtually },
-    Rule { id: RuleId::GATE_STATUS_002, on: &["ddi.return"], check: legal },
-    Rule {
-        id: RuleId::WT_CRASH_001,
-        on: &["ddi.return", "ks.return", "thread.runaway"],
-        check: returns,
-    },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_005, submits),
+    Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_013, submits_virtually),
+    Rule::on(&["ddi.return"], RuleId::GATE_STATUS_002, legal),
+    Rule::on(&["ddi.return", "ks.return", "thread.runaway"], RuleId::WT_CRASH_001, returns),
 ];
 
-fn legal(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn legal(event: &Event, _shadows: &Shadows) -> Verdict {
     let What::DdiReturn { name, answer, legal } = &event.what else { return Verdict::Aside };
     let ruled = [
         "DxgkDdiBuildPagingBuffer",
@@ -42,12 +38,12 @@ fn legal(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn submits(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn submits(event: &Event, _shadows: &Shadows) -> Verdict {
     answers(event, SUBMIT_COMMAND, &[], "it may not fail")
 }
 
 /// WINDOWS: what follows on an invalid parameter, the device's error, is the kernel's part.
-fn submits_virtually(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn submits_virtually(event: &Event, _shadows: &Shadows) -> Verdict {
     answers(event, ddi::SUBMIT, &["invalid"], "it may only succeed or find a parameter invalid")
 }
 
@@ -62,7 +58,7 @@ fn answers(event: &Event, ddi: &'static str, legal: &[&str], may: &str) -> Verdi
     })
 }
 
-fn returns(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn returns(event: &Event, _shadows: &Shadows) -> Verdict {
     if let What::ThreadRunaway { name, turns } = &event.what {
         let message = format!(
             "{name} took {turns} turns while no client ran, and would go on: the driver asks for \

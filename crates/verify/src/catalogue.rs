@@ -1,4 +1,5 @@
-//! The catalogue: what every rule says, where it stands, and what Windows does when it is broken.
+//! The catalogue, parsed: what every rule demands, its source, and what Windows does when the
+//! rule is broken.
 
 use serde::Deserialize;
 use std::sync::LazyLock;
@@ -9,6 +10,8 @@ use std::sync::LazyLock;
 pub struct Entry {
     /// Its id, `FAMILY-SUBJECT-001`.
     pub id: String,
+    /// Of a live rule: what judges it, `entry` or `history`.
+    pub judge: Option<String>,
     /// Whose behaviour it constrains.
     pub layer: String,
     /// Who has to comply: `client`, `driver` or `kernel`.
@@ -170,7 +173,7 @@ struct File {
 
 static BY_ORDER: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     // The text is ours and part of the program: a test reads it before anybody else does.
-    let file: File = toml::from_str(include_str!("../rules.toml")).expect("the catalogue is TOML");
+    let file: File = toml::from_str(flight::CATALOGUE).expect("the catalogue is TOML");
     file.rule
 });
 
@@ -194,8 +197,7 @@ mod tests {
 
     #[test]
     fn its_head_counts_right() {
-        let text = include_str!("../rules.toml");
-        let table: toml::Table = text.parse().unwrap();
+        let table: toml::Table = flight::CATALOGUE.parse().unwrap();
         let said = |name| table["catalogue"][name].as_integer().unwrap();
         let count = |basis| catalogue().iter().filter(|entry| entry.basis == basis).count();
         assert_eq!(said("rules"), i64::try_from(catalogue().len()).unwrap());
@@ -205,11 +207,21 @@ mod tests {
     }
 
     #[test]
-    fn every_live_rule_is_in_it() {
-        for rule in RuleId::LIVE {
-            assert_eq!(find(rule.name()).map(|entry| entry.id.as_str()), Some(rule.name()));
+    fn the_generated_ids_are_the_rows_with_a_judge() {
+        let judged: Vec<_> = catalogue().iter().filter(|row| row.judge.is_some()).collect();
+        assert_eq!(judged.len(), RuleId::LIVE.len());
+        for row in judged {
+            let rule = RuleId::find(&row.id);
+            let history = rule.is_some_and(|rule| RuleId::HISTORY.contains(&rule));
+            assert_eq!(rule.map(RuleId::name), Some(row.id.as_str()));
+            assert_eq!(history, row.judge.as_deref() == Some("history"), "{}", row.id);
         }
         assert!(find("NO-SUCH-001").is_none());
+    }
+
+    #[test]
+    fn live_rules_are_sorted_by_id() {
+        assert!(RuleId::LIVE.is_sorted_by_key(|rule| rule.name()), "their numbers follow the ids");
     }
 
     #[test]

@@ -1,36 +1,38 @@
-//! `DxgkDdiOpenAllocation` and `DxgkDdiCloseAllocation`: what the kernel may hand to them, and
-//! what the driver leaves alone.
+//! `DxgkDdiOpenAllocation` and `DxgkDdiCloseAllocation`: rules on what the kernel passes, and on
+//! what the driver must not free.
 
 use crate::ddi::CLOSE_ALLOCATION;
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadow;
+use crate::shadow::Shadows;
 use flight::{Event, Kind, RuleId, What, Who};
 
 /// The rules on opening and closing.
-pub(crate) static RULES: [Rule; 5] = [
-    Rule { id: RuleId::ALLOC_SHARE_004, on: &["ddi.opens"], check: opened_as_a_whole },
-    Rule { id: RuleId::KMD_OPEN_006, on: &["ddi.return"], check: for_anybody },
-    Rule { id: RuleId::KMD_OPEN_007, on: &["pool.freed"], check: only_the_view },
-    Rule { id: RuleId::KMD_OPEN_008, on: &["ddi.closes"], check: all_at_once },
-    Rule { id: RuleId::KMD_OPEN_009, on: &["ddi.closes"], check: once },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["ddi.opens"], RuleId::ALLOC_SHARE_004, opened_as_a_whole),
+    Rule::on(&["ddi.return"], RuleId::KMD_OPEN_006, for_anybody),
+    Rule::on(&["pool.freed"], RuleId::KMD_OPEN_007, only_the_view),
+    Rule::on(&["ddi.closes"], RuleId::KMD_OPEN_008, all_at_once),
+    Rule::on(&["ddi.closes"], RuleId::KMD_OPEN_009, once),
 ];
 
 const LIST: &str = "DxgkDdiCloseAllocation, pOpenHandleList";
 
-fn opened_as_a_whole(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn opened_as_a_whole(event: &Event, shadows: &Shadows) -> Verdict {
     let What::DdiOpens { device, resource: Some(resource), create: false, batch } = &event.what
     else {
         return Verdict::Aside;
     };
-    let Some(members) = owner.resource().map(|it| it.live) else { return Verdict::Aside };
+    let Some(members) = shadows.resource(resource).map(|it| it.live) else { return Verdict::Aside };
     let place = "DxgkDdiOpenAllocation, pOpenAllocation";
     Verdict::kept_if(*batch == members, Who::Kernel, place, || {
         format!("{batch} views of {resource} are opened for {device}, but it has {members} members")
     })
 }
 
-fn for_anybody(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let (What::DdiReturn { name, answer, .. }, Some(call)) = (&event.what, shadow.call()) else {
+fn for_anybody(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::DdiReturn { name, answer, .. }, Some(call)) =
+        (&event.what, shadows.call(event.subject))
+    else {
         return Verdict::Aside;
     };
     let Some(device) = call.opens_for else { return Verdict::Aside };
@@ -44,9 +46,9 @@ fn for_anybody(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn only_the_view(_event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let inside = owner.call().is_some_and(|call| call.name == CLOSE_ALLOCATION);
-    let Some(word) = shadow.word().filter(|_| inside) else { return Verdict::Aside };
+fn only_the_view(event: &Event, shadows: &Shadows) -> Verdict {
+    let inside = shadows.call_of(event).is_some_and(|call| call.name == CLOSE_ALLOCATION);
+    let Some(word) = shadows.word(event.subject).filter(|_| inside) else { return Verdict::Aside };
     let Some(live) = word.live() else { return Verdict::Kept };
     let handle = if live.kind == Kind::Resource { "hResource" } else { "hAllocation" };
     let block = word.block.as_ref();
@@ -58,11 +60,16 @@ fn only_the_view(_event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     Verdict::Broken(Who::Driver, CLOSE_ALLOCATION.into(), message)
 }
 
-fn all_at_once(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let (What::DdiCloses { batch, device }, Some(view)) = (&event.what, shadow.view()) else {
+fn all_at_once(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::DdiCloses { batch, device }, Some(view)) =
+        (&event.what, shadows.view(event.subject))
+    else {
         return Verdict::Aside;
     };
-    let group = owner.retirement().zip(view.resource).and_then(|(it, resource)| it.group(resource));
+    let group = shadows
+        .retirement(view.retirement)
+        .zip(view.resource)
+        .and_then(|(it, resource)| it.group(resource));
     let Some(group) = group.filter(|it| it.whole) else { return Verdict::Aside };
     Verdict::kept_if(*batch == group.open, Who::Kernel, LIST, || {
         format!(
@@ -72,9 +79,9 @@ fn all_at_once(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     })
 }
 
-fn once(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn once(event: &Event, shadows: &Shadows) -> Verdict {
     let What::DdiCloses { device, .. } = &event.what else { return Verdict::Aside };
-    let but = match shadow.view() {
+    let but = match shadows.view(event.subject) {
         None => "it is not open".into(),
         Some(view) if view.told => "it was given to one before".into(),
         Some(view) if view.device != *device => format!("it was opened for {}", view.device),

@@ -1,27 +1,29 @@
-//! What a create call makes: who may name it, and what the driver says of it.
+//! Creating allocations and resources: rules on their handles, and on what the driver returns for
+//! them.
 
 use crate::ddi::{CREATE_ALLOCATION, OPEN_ALLOCATION};
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadow;
+use crate::shadow::Shadows;
 use flight::{Event, Kind, RuleId, What, Who};
 
 /// The rules on creation.
-pub(crate) static RULES: [Rule; 11] = [
-    Rule { id: RuleId::ALLOC_CREATE_007, on: &["resource-view.unnamed"], check: own_device },
-    Rule { id: RuleId::ALLOC_CREATE_008, on: &["name.shared"], check: asked_to_share },
-    Rule { id: RuleId::ALLOC_CREATE_020, on: &["name.given"], check: device_works },
-    Rule { id: RuleId::ALLOC_CREATE_021, on: &["allocation.created"], check: same_bytes },
-    Rule { id: RuleId::KMD_ALLOC_001, on: &["word.given"], check: own_word },
-    Rule { id: RuleId::KMD_DESTROY_012, on: &["word.given"], check: no_dead_word },
-    Rule { id: RuleId::KMD_ALLOC_002, on: &["allocation.created"], check: has_size },
-    Rule { id: RuleId::KMD_ALLOC_003, on: &["allocation.created"], check: pitch_holds_it },
-    Rule { id: RuleId::KMD_ALLOC_010, on: &["ddi.resource"], check: last_word },
-    Rule { id: RuleId::KMD_ALLOC_011, on: &["ddi.return"], check: undone },
-    Rule { id: RuleId::KMD_OPEN_001, on: &["view.opened"], check: answered },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["resource-view.unnamed"], RuleId::ALLOC_CREATE_007, own_device),
+    Rule::on(&["name.shared"], RuleId::ALLOC_CREATE_008, asked_to_share),
+    Rule::on(&["name.given"], RuleId::ALLOC_CREATE_020, device_works),
+    Rule::on(&["allocation.created"], RuleId::ALLOC_CREATE_021, same_bytes),
+    Rule::on(&["word.given"], RuleId::KMD_ALLOC_001, own_word),
+    Rule::on(&["word.given"], RuleId::KMD_DESTROY_012, no_dead_word),
+    Rule::on(&["allocation.created"], RuleId::KMD_ALLOC_002, has_size),
+    Rule::on(&["allocation.created"], RuleId::KMD_ALLOC_003, pitch_holds_it),
+    Rule::on(&["ddi.resource"], RuleId::KMD_ALLOC_010, last_word),
+    Rule::on(&["ddi.return"], RuleId::KMD_ALLOC_011, undone),
+    Rule::on(&["view.opened"], RuleId::KMD_OPEN_001, answered),
 ];
 
-fn own_device(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let (What::ResourceViewUnnamed { by, .. }, Some(view)) = (&event.what, shadow.resource_view())
+fn own_device(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::ResourceViewUnnamed { by, .. }, Some(view)) =
+        (&event.what, shadows.resource_view(event.subject))
     else {
         return Verdict::Aside;
     };
@@ -38,27 +40,26 @@ fn own_device(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn asked_to_share(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let (What::NameShared { handle, of }, Some(resource)) = (&event.what, owner.resource()) else {
-        return Verdict::Aside;
-    };
+fn asked_to_share(event: &Event, shadows: &Shadows) -> Verdict {
+    let What::NameShared { handle, of } = &event.what else { return Verdict::Aside };
+    let Some(resource) = shadows.resource(of) else { return Verdict::Aside };
     let place = "D3DKMTCreateAllocation, hGlobalShare";
     Verdict::kept_if(resource.global, Who::Kernel, place, || {
         format!("{of} was given global handle {handle}, but was not created to be shared by one")
     })
 }
 
-fn device_works(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn device_works(event: &Event, shadows: &Shadows) -> Verdict {
     // What was created while its device was lost is undone, and gets no name.
-    let (What::NameGiven { to, .. }, Some(known)) = (&event.what, owner.device()) else {
-        return Verdict::Aside;
-    };
-    Verdict::kept_if(!known.lost, Who::Kernel, "D3DKMTCreateAllocation, hDevice", || {
+    let What::NameGiven { to, .. } = &event.what else { return Verdict::Aside };
+    let device = shadows.view(to).and_then(|view| shadows.device(view.device));
+    let Some(device) = device else { return Verdict::Aside };
+    Verdict::kept_if(!device.lost, Who::Kernel, "D3DKMTCreateAllocation, hDevice", || {
         format!("{to} was named, but its device was lost before")
     })
 }
 
-fn same_bytes(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn same_bytes(event: &Event, _shadows: &Shadows) -> Verdict {
     let What::AllocationCreated { given, seen, .. } = &event.what else { return Verdict::Aside };
     let place = "DxgkDdiCreateAllocation, pPrivateDriverData";
     Verdict::kept_if(given == seen, Who::Kernel, place, || {
@@ -69,7 +70,7 @@ fn same_bytes(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn own_word(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn own_word(event: &Event, shadows: &Shadows) -> Verdict {
     let What::WordGiven { to } = &event.what else { return Verdict::Aside };
     if to.kind != Kind::Allocation {
         return Verdict::Aside;
@@ -82,7 +83,7 @@ fn own_word(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
             "{CREATE_ALLOCATION} left the hAllocation of {to} NULL, but an allocation needs one"
         ));
     }
-    let mut uses = shadow.word().into_iter().flat_map(|word| &word.uses);
+    let mut uses = shadows.word(event.subject).into_iter().flat_map(|word| &word.uses);
     match uses.find(|it| it.of.kind == Kind::Allocation && it.of != *to) {
         Some(other) => broken(format!(
             "{CREATE_ALLOCATION} gave {} as the hAllocation of {to}, but {} lives and has it \
@@ -93,12 +94,12 @@ fn own_word(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     }
 }
 
-fn no_dead_word(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn no_dead_word(event: &Event, shadows: &Shadows) -> Verdict {
     let What::WordGiven { to } = &event.what else { return Verdict::Aside };
     if to.kind != Kind::Allocation || event.subject.number == 0 {
         return Verdict::Aside;
     }
-    let word = shadow.word();
+    let word = shadows.word(event.subject);
     let freed = word.and_then(|it| it.block.as_ref()).and_then(|it| it.freed.as_ref());
     let dead = word.and_then(|it| it.allocation).filter(|it| it != to).zip(freed);
     let Some((dead, freed)) = dead else { return Verdict::Kept };
@@ -111,14 +112,14 @@ fn no_dead_word(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     Verdict::Broken(Who::Driver, "DxgkDdiCreateAllocation, hAllocation".into(), message)
 }
 
-fn has_size(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn has_size(event: &Event, _shadows: &Shadows) -> Verdict {
     let What::AllocationCreated { size, .. } = event.what else { return Verdict::Aside };
     Verdict::kept_if(size > 0, Who::Driver, "DxgkDdiCreateAllocation, Size", || {
         format!("{CREATE_ALLOCATION} gave {} a Size of 0, but it has to be more", event.subject)
     })
 }
 
-fn pitch_holds_it(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn pitch_holds_it(event: &Event, _shadows: &Shadows) -> Verdict {
     let What::AllocationCreated { size, pitch_size, .. } = event.what else {
         return Verdict::Aside;
     };
@@ -132,9 +133,11 @@ fn pitch_holds_it(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn last_word(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn last_word(event: &Event, shadows: &Shadows) -> Verdict {
     let What::DdiResource { word, .. } = &event.what else { return Verdict::Aside };
-    let Some(last) = shadow.resource().and_then(|it| it.word) else { return Verdict::Aside };
+    let Some(last) = shadows.resource(event.subject).and_then(|it| it.word) else {
+        return Verdict::Aside;
+    };
     Verdict::kept_if(*word == last, Who::Kernel, "hResource", || {
         format!(
             "a call carried {word} as the hResource of {}, but the driver's last one is {last}",
@@ -143,8 +146,10 @@ fn last_word(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn undone(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let (What::DdiReturn { name, answer, .. }, Some(call)) = (&event.what, shadow.call()) else {
+fn undone(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::DdiReturn { name, answer, .. }, Some(call)) =
+        (&event.what, shadows.call(event.subject))
+    else {
         return Verdict::Aside;
     };
     // Who crashed could not undo anything: that is the one finding.
@@ -165,7 +170,7 @@ fn undone(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     }
 }
 
-fn answered(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn answered(event: &Event, _shadows: &Shadows) -> Verdict {
     let What::ViewOpened { allocation, device, answered, .. } = &event.what else {
         return Verdict::Aside;
     };

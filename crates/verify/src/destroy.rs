@@ -5,22 +5,22 @@
 
 use crate::ddi::DESTROY_ALLOCATION;
 use crate::rule::{Rule, Verdict};
-use crate::shadow::{Block, Shadow};
+use crate::shadow::{Block, Shadows, Word, call_of};
 use flight::{Event, Irql, Kind, RuleId, Subject, What, Who};
 
 /// The rules on `DxgkDdiDestroyAllocation`.
-pub(crate) static RULES: [Rule; 11] = [
-    Rule { id: RuleId::KMD_DESTROY_001, on: &["ddi.destroys"], check: once },
-    Rule { id: RuleId::KMD_DESTROY_002, on: &["word.ended"], check: allocation_freed },
-    Rule { id: RuleId::KMD_DESTROY_003, on: &["ddi.destroys", "pool.damaged"], check: not_reached },
-    Rule { id: RuleId::KMD_DESTROY_004, on: &["word.ended"], check: resource_freed },
-    Rule { id: RuleId::KMD_DESTROY_005, on: &["pool.freed", "ddi.resource"], check: resource_kept },
-    Rule { id: RuleId::KMD_DESTROY_006, on: &["ddi.resource"], check: with_the_last },
-    Rule { id: RuleId::KMD_DESTROY_007, on: &["word.ended"], check: empty_resource_freed },
-    Rule { id: RuleId::KMD_DESTROY_008, on: &["ddi.return"], check: without_waiting },
-    Rule { id: RuleId::KMD_DESTROY_009, on: &["ddi.return"], check: succeeds },
-    Rule { id: RuleId::KMD_DESTROY_010, on: &["ddi.call"], check: passive },
-    Rule { id: RuleId::KMD_DESTROY_011, on: &["ddi.destroys"], check: own_adapter },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["ddi.destroys"], RuleId::KMD_DESTROY_001, once),
+    Rule::on(&["word.ended"], RuleId::KMD_DESTROY_002, allocation_freed),
+    Rule::on(&["ddi.destroys", "pool.damaged"], RuleId::KMD_DESTROY_003, not_reached),
+    Rule::on(&["word.ended"], RuleId::KMD_DESTROY_004, resource_freed),
+    Rule::on(&["pool.freed", "ddi.resource"], RuleId::KMD_DESTROY_005, resource_kept),
+    Rule::on(&["ddi.resource"], RuleId::KMD_DESTROY_006, with_the_last),
+    Rule::on(&["word.ended"], RuleId::KMD_DESTROY_007, empty_resource_freed),
+    Rule::on(&["ddi.return"], RuleId::KMD_DESTROY_008, without_waiting),
+    Rule::on(&["ddi.return"], RuleId::KMD_DESTROY_009, succeeds),
+    Rule::on(&["ddi.call"], RuleId::KMD_DESTROY_010, passive),
+    Rule::on(&["ddi.destroys"], RuleId::KMD_DESTROY_011, own_adapter),
 ];
 
 const LIST: &str = "DxgkDdiDestroyAllocation, pAllocationList";
@@ -28,16 +28,17 @@ const RESOURCE: &str = "DxgkDdiDestroyAllocation, hResource";
 const ADAPTER: &str = "DxgkDdiDestroyAllocation, hAdapter";
 const FLAG: &str = "DxgkDdiDestroyAllocation, DestroyResource";
 
-fn once(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let untold = shadow.allocation().map(|it| it.told.is_none());
+fn once(event: &Event, shadows: &Shadows) -> Verdict {
+    let untold = shadows.allocation(event.subject).map(|it| it.told.is_none());
     Verdict::kept_if(untold == Some(true), Who::Kernel, LIST, || {
         let but = if untold.is_some() { "it was given to one before" } else { "it is not live" };
         format!("{} is given to {DESTROY_ALLOCATION}, but {but}", event.subject)
     })
 }
 
-fn own_adapter(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let (What::DdiDestroys { adapter }, Some(allocation)) = (&event.what, shadow.allocation())
+fn own_adapter(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::DdiDestroys { adapter }, Some(allocation)) =
+        (&event.what, shadows.allocation(event.subject))
     else {
         return Verdict::Aside;
     };
@@ -49,8 +50,8 @@ fn own_adapter(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn without_waiting(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let Some(call) = shadow.call().filter(|it| it.name == DESTROY_ALLOCATION) else {
+fn without_waiting(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(call) = shadows.call(event.subject).filter(|it| it.name == DESTROY_ALLOCATION) else {
         return Verdict::Aside;
     };
     Verdict::kept_if(call.waited.is_none(), Who::Driver, DESTROY_ALLOCATION, || {
@@ -63,37 +64,36 @@ fn without_waiting(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn allocation_freed(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn allocation_freed(event: &Event, shadows: &Shadows) -> Verdict {
     match event.what {
         What::WordEnded { of, .. } if of.kind == Kind::Allocation => {
-            freed(of, shadow, LIST, "hAllocation")
+            freed(of, shadows.word(event.subject), LIST, "hAllocation")
         }
         _ => Verdict::Aside,
     }
 }
 
-fn resource_freed(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn resource_freed(event: &Event, shadows: &Shadows) -> Verdict {
     match event.what {
         What::WordEnded { of, alone: false } if of.kind == Kind::Resource => {
-            freed(of, shadow, RESOURCE, "hResource")
+            freed(of, shadows.word(event.subject), RESOURCE, "hResource")
         }
         _ => Verdict::Aside,
     }
 }
 
-fn empty_resource_freed(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn empty_resource_freed(event: &Event, shadows: &Shadows) -> Verdict {
     match event.what {
         What::WordEnded { of, alone: true } if of.kind == Kind::Resource => {
-            freed(of, shadow, RESOURCE, "hResource")
+            freed(of, shadows.word(event.subject), RESOURCE, "hResource")
         }
         _ => Verdict::Aside,
     }
 }
 
 /// Whether the block behind the word of something that ended is freed, if there was one.
-fn freed(of: Subject, shadow: &Shadow, place: &'static str, word: &str) -> Verdict {
-    let Some(Block { bytes, tag, freed, leaked, .. }) =
-        shadow.word().and_then(|it| it.block.as_ref())
+fn freed(of: Subject, word: Option<&Word>, place: &'static str, handle: &str) -> Verdict {
+    let Some(Block { bytes, tag, freed, leaked, .. }) = word.and_then(|word| word.block.as_ref())
     else {
         return Verdict::Aside;
     };
@@ -102,19 +102,20 @@ fn freed(of: Subject, shadow: &Shadow, place: &'static str, word: &str) -> Verdi
     }
     Verdict::kept_if(freed.is_some(), Who::Driver, place, || {
         format!(
-            "{DESTROY_ALLOCATION} returned for {of}, but the pool block behind its {word} \
+            "{DESTROY_ALLOCATION} returned for {of}, but the pool block behind its {handle} \
              ({bytes} bytes, tag {tag}) is not freed"
         )
     })
 }
 
-fn not_reached(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn not_reached(event: &Event, shadows: &Shadows) -> Verdict {
     if let What::PoolDamaged { offset } = event.what {
-        let word = shadow.word();
+        let word = shadows.word(event.subject);
         let Some((of, block)) = word.and_then(|it| it.allocation.zip(it.block.as_ref())) else {
             return Verdict::Aside;
         };
-        let place = owner.call().map_or(DESTROY_ALLOCATION.into(), |call| call.name.clone());
+        let place =
+            shadows.call_of(event).map_or(DESTROY_ALLOCATION.into(), |call| call.name.clone());
         let Block { bytes, tag, .. } = block;
         return Verdict::Broken(
             Who::Driver,
@@ -125,7 +126,9 @@ fn not_reached(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
             ),
         );
     }
-    let Some(word) = owner.word().filter(|it| it.block.is_some()) else { return Verdict::Aside };
+    let word = shadows.allocation(event.subject).and_then(|allocation| allocation.word);
+    let word = shadows.word(word).filter(|word| word.block.is_some());
+    let Some(word) = word else { return Verdict::Aside };
     let freed = word.freed();
     Verdict::kept_if(freed.is_none(), Who::Driver, LIST, || {
         let freed = freed.map_or("", |it| it);
@@ -137,7 +140,7 @@ fn not_reached(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     })
 }
 
-fn resource_kept(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn resource_kept(event: &Event, shadows: &Shadows) -> Verdict {
     let lost = |of: Subject, place: &flight::Text| {
         let message = format!(
             "{place} freed the pool block behind the hResource of {of}, but {of} was not to be \
@@ -145,31 +148,35 @@ fn resource_kept(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
         );
         Verdict::Broken(Who::Driver, place.clone(), message)
     };
-    if let What::DdiResource { .. } = event.what {
-        let Some(word) = owner.word().filter(|it| it.block.is_some()) else {
+    if let What::DdiResource { word, .. } = event.what {
+        let Some(word) = shadows.word(word).filter(|it| it.block.is_some()) else {
             return Verdict::Aside;
         };
         return word.freed().map_or(Verdict::Kept, |place| lost(event.subject, place));
     }
-    let mut uses = shadow.word().into_iter().flat_map(|word| &word.uses);
+    let mut uses = shadows.word(event.subject).into_iter().flat_map(|word| &word.uses);
     let Some(it) = uses.find(|it| it.of.kind == Kind::Resource) else { return Verdict::Aside };
     // A call that lends the word may change it, and free the old block: then the next call
     // that carries the word tells.
-    if it.lent_in.is_some() && it.lent_in == event.call {
+    if it.lent_in.is_some() && it.lent_in == call_of(event) {
         return Verdict::Aside;
     }
     if it.ending {
         return Verdict::Kept;
     }
-    lost(it.of, &owner.call().map_or("ExFreePoolWithTag".into(), |call| call.name.clone()))
+    lost(
+        it.of,
+        &shadows.call_of(event).map_or("ExFreePoolWithTag".into(), |call| call.name.clone()),
+    )
 }
 
-fn with_the_last(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let (What::DdiResource { goes: true, .. }, Some(resource)) = (&event.what, shadow.resource())
+fn with_the_last(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::DdiResource { goes: true, .. }, Some(resource)) =
+        (&event.what, shadows.resource(event.subject))
     else {
         return Verdict::Aside;
     };
-    let spared = resource.spared_by(event.call);
+    let spared = resource.spared_by(call_of(event));
     Verdict::kept_if(spared == 0, Who::Kernel, FLAG, || {
         format!(
             "{DESTROY_ALLOCATION} ends {}, but {spared} of its allocations live and are not in \
@@ -179,7 +186,7 @@ fn with_the_last(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn succeeds(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
     let What::DdiReturn { name, answer, .. } = &event.what else { return Verdict::Aside };
     // A crash is a finding of its own, and an absent entry gave no answer.
     if name != DESTROY_ALLOCATION || answer == "crashed" || answer == "absent" {
@@ -193,7 +200,7 @@ fn succeeds(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn passive(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn passive(event: &Event, _shadows: &Shadows) -> Verdict {
     let What::DdiCall { name, level, .. } = &event.what else { return Verdict::Aside };
     if name != DESTROY_ALLOCATION {
         return Verdict::Aside;

@@ -1,20 +1,21 @@
-//! Escapes: who gets the adapter to itself, and what is refused.
+//! Escapes: rules on exclusive access to the adapter, and on requests that must fail.
 
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadow;
+use crate::shadow::Shadows;
 use flight::{Event, RuleId, What, Who};
 
 /// The rules on escapes. That level two is alone and idle is a rule on levels.
-pub(crate) static RULES: [Rule; 2] = [
-    Rule { id: RuleId::DEV_LIFE_010, on: &["ddi.escapes"], check: level_two_if_asked },
-    Rule { id: RuleId::DEV_LIFE_014, on: &["leave"], check: refused_if_unresolved },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["ddi.escapes"], RuleId::DEV_LIFE_010, level_two_if_asked),
+    Rule::on(&["leave"], RuleId::DEV_LIFE_014, refused_if_unresolved),
 ];
 
 const STATUS_INVALID_PARAMETER: u32 = 0xC000_000D;
 
-fn level_two_if_asked(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn level_two_if_asked(event: &Event, shadows: &Shadows) -> Verdict {
     let What::DdiEscapes { hardware } = event.what else { return Verdict::Aside };
-    let inside = owner.adapter().map_or(&[][..], |it| &it.inside);
+    let inside = shadows.call(event.subject).and_then(|call| shadows.adapter(call.adapter));
+    let inside = inside.map_or(&[][..], |it| &it.inside);
     let Some(call) = inside.iter().find(|it| it.call == event.subject) else {
         return Verdict::Aside;
     };
@@ -25,9 +26,9 @@ fn level_two_if_asked(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdic
     })
 }
 
-fn refused_if_unresolved(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn refused_if_unresolved(event: &Event, shadows: &Shadows) -> Verdict {
     let What::Leave { call, status } = &event.what else { return Verdict::Aside };
-    let asked = shadow.process().and_then(|it| it.call(event.thread));
+    let asked = shadows.process(event.subject).and_then(|it| it.call(event.thread));
     let Some(asked) = asked.filter(|it| it.unresolved) else { return Verdict::Aside };
     let harmless = status.0 == STATUS_INVALID_PARAMETER && !asked.delivered;
     Verdict::kept_if(harmless, Who::Kernel, call.clone(), || {

@@ -4,16 +4,16 @@
 //! wrong order. That a repeated one breaks it too is our reading.
 
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadow;
+use crate::shadow::Shadows;
 use flight::{Event, RuleId, What, Who};
 
 /// Judges each report by what the node was given.
-pub(crate) static RULES: [Rule; 1] =
-    [Rule { id: RuleId::KMD_ISR_008, on: &["fence.reported"], check: fence_order }];
+pub(crate) static RULES: &[Rule] =
+    &[Rule::on(&["fence.reported"], RuleId::KMD_ISR_008, fence_order)];
 
-fn fence_order(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn fence_order(event: &Event, shadows: &Shadows) -> Verdict {
     let What::FenceReported { fence } = event.what else { return Verdict::Aside };
-    let due = shadow.node().map(|node| &node.due);
+    let due = shadows.node(event.subject).map(|node| &node.due);
     let but = match due.and_then(|it| Some((it, it.done?, it.last()?))) {
         Some((due, ..)) if due.holds(fence) => return Verdict::Kept,
         Some((_, done, last)) => format!("has done {done} and was given up to {last}"),

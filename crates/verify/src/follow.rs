@@ -8,133 +8,47 @@
 
 use crate::ddi;
 use crate::shadow::{
-    Adapter, Allocation, Call, ClientCall, Context, Device, Inside, Known, Node, Packet, Process,
-    Resource, Retirement, Shadow, Word,
+    Adapter, Allocation, Call, ClientCall, Context, Device, Inside, Key, Node, Packet, Process,
+    Resource, Retirement, Serial, Shadows, Word,
 };
-use flight::{ByNumber, Event, Kind, Subject, What};
+use flight::{Event, Kind, Subject, What};
 use smallvec::SmallVec;
-use std::collections::BTreeMap;
-
-/// All shadows.
-#[derive(Debug, Default)]
-pub(crate) struct Shadows {
-    all: ByNumber<Subject, Shadow>,
-    /// The roots of contexts that are being made.
-    pub(crate) early_roots: BTreeMap<Subject, Subject>,
-}
-
-static NOTHING: Shadow = Shadow::NOTHING;
 
 impl Shadows {
-    /// The shadow of an object.
-    pub(crate) fn of(&self, subject: Subject) -> &Shadow {
-        self.all.get(&subject).unwrap_or(&NOTHING)
-    }
-
-    /// The shadow of the owner of what an event is about: the other object that judging it
-    /// takes. `shadow` is the event's own.
-    pub(crate) fn owner(&self, event: &Event, shadow: &Shadow) -> &Shadow {
-        let owner = match &event.what {
-            What::NameShared { of, .. }
-            | What::PagingDone { of, .. }
-            | What::InstanceMade { of, .. }
-            | What::UpdateDone { of, .. } => Some(*of),
-            What::AllocationCreated { device, .. } | What::FilterCreated { device, .. } => {
-                Some(*device)
-            }
-            What::RetireAsked { device, .. } => self.of(*device).device().and_then(|it| it.process),
-            What::ResourceViewUnnamed { .. } => shadow.resource_view().map(|it| it.resource),
-            What::NameGiven { to, .. } => self.of(*to).view().map(|it| it.device),
-            What::ViewIdle {} => shadow.view().map(|it| it.device),
-            What::PacketDone { .. }
-            | What::PacketSubmitted { .. }
-            | What::PacketRendered { .. }
-            | What::ContextDestroyed {}
-            | What::DdiEnds {} => shadow.context().map(|it| it.device),
-            What::PagingBuilt { of, segment, .. } => {
-                Some(if of.kind == Kind::Saved { *of } else { *segment })
-            }
-            What::MemoryPlaced { segment, .. } => Some(*segment),
-            What::DeviceCreated { adapter, .. } | What::SpaceCreated { adapter, .. } => {
-                Some(*adapter)
-            }
-            What::TableWritten { space, .. } => Some(*space),
-            What::TableGone {} => shadow.table().map(|it| it.space),
-            What::RootSet { table, .. } => Some(*table),
-            What::UpdateApplied { of, .. } => *of,
-            What::MemoryEvicted { .. } | What::SavedGone {} => {
-                shadow.saved().and_then(|it| it.context)
-            }
-            What::LockRenamed { .. } => shadow.view().and_then(|it| it.resource),
-            What::LockTaken { .. } | What::OfferReady {} => shadow.view().map(|it| it.device),
-            What::OfferEnded { .. } | What::LockEnded { .. } => {
-                shadow.view().map(|it| it.allocation)
-            }
-            What::ResidencyTold { .. } => shadow.view().map(|it| it.newest),
-            What::TrimEnded { .. } => shadow.device().and_then(|it| it.process),
-            What::DdiCall { adapter, .. } | What::BudgetTold { adapter, .. } => Some(*adapter),
-            What::DdiEscapes { .. } | What::DdiReturn { .. } => shadow.call().map(|it| it.adapter),
-            What::KsCall { about, .. } => Some(*about),
-            What::PinCreated { filter, .. } => Some(*filter),
-            What::PinWanted { .. } => shadow.stream_pin().and_then(|it| it.filter),
-            What::FrameMade { allocator, .. } => *allocator,
-            What::AwaitPassed {} => shadow.awaiting().map(|it| it.who),
-            What::DdiDestroys { .. } => shadow.allocation().and_then(|it| it.word),
-            What::DdiResource { word, .. } => Some(*word),
-            What::DdiOpens { resource, .. } => *resource,
-            What::DdiCloses { .. } => shadow.view().and_then(|it| it.retirement),
-            What::Callback { .. }
-            | What::PoolTaken { .. }
-            | What::PoolFreed {}
-            | What::PoolKept {}
-            | What::PoolMisfreed { .. }
-            | What::PoolDamaged { .. }
-            | What::PoolLeft {} => event.call.map(|call| Kind::Call.nr(call)),
-            _ => None,
-        };
-        owner.map_or(&NOTHING, |owner| self.of(owner))
-    }
-
-    /// How many objects have a shadow.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.all.len()
-    }
-
     /// Remembers an event, after the rules have judged it.
     pub(crate) fn follow(&mut self, event: &Event) {
         match event.subject.kind {
-            Kind::Process => self.process(event),
-            Kind::Adapter => self.adapter(event),
-            Kind::Node => self.node(event),
-            Kind::Device => self.device(event),
-            Kind::Context => self.context(event),
-            Kind::Resource => self.resource(event),
-            Kind::ResourceView => self.resource_view(event),
-            Kind::Allocation => self.allocation(event),
-            Kind::View => self.view(event),
-            Kind::Retirement => self.retirement(event),
+            Kind::Process => self.follow_process(event),
+            Kind::Adapter => self.follow_adapter(event),
+            Kind::Node => self.follow_node(event),
+            Kind::Device => self.follow_device(event),
+            Kind::Context => self.follow_context(event),
+            Kind::Resource => self.follow_resource(event),
+            Kind::ResourceView => self.follow_resource_view(event),
+            Kind::Allocation => self.follow_allocation(event),
+            Kind::View => self.follow_view(event),
+            Kind::Retirement => self.follow_retirement(event),
             Kind::Call => {
-                if !self.stream_call(event) {
-                    self.call(event);
+                if !self.follow_stream_call(event) {
+                    self.follow_call(event);
                 }
             }
-            Kind::Word => self.word(event),
-            Kind::Segment => self.segment(event),
-            Kind::Paging => self.paging(event),
-            Kind::Queue => self.queue(event),
-            Kind::Saved => self.saved(event),
-            Kind::Sync => self.sync(event),
-            Kind::Await => self.awaiting(event),
+            Kind::Word => self.follow_word(event),
+            Kind::Segment => self.follow_segment(event),
+            Kind::Paging => self.follow_paging(event),
+            Kind::Queue => self.follow_queue(event),
+            Kind::Saved => self.follow_saved(event),
+            Kind::Sync => self.follow_sync(event),
+            Kind::Await => self.follow_awaiting(event),
             Kind::Event => {
                 if let What::EventSet { by } = event.what {
                     self.event_set(by);
                 }
             }
-            Kind::Space => self.space(event),
-            Kind::Table => self.table(event),
-            Kind::Keyed => self.keyed(event),
-            Kind::Instance => self.instance(event),
+            Kind::Space => self.follow_space(event),
+            Kind::Table => self.follow_table(event),
+            Kind::Keyed => self.follow_keyed(event),
+            Kind::Instance => self.follow_instance(event),
             Kind::Run
             | Kind::QueueFence
             | Kind::UserAdapter
@@ -145,31 +59,12 @@ impl Shadows {
             | Kind::Pin
             | Kind::Allocator
             | Kind::Frame
-            | Kind::StreamPointer => self.stream_object(event),
+            | Kind::StreamPointer => self.follow_stream_object(event),
         }
-        if let Some(shadow) = self.all.get_mut(&event.subject) {
-            shadow.trail.mark(event.seq);
-        }
+        self.mark(event);
     }
 
-    pub(crate) fn start(&mut self, subject: Subject, known: Known) {
-        self.all.insert(subject, Shadow { known, ..Shadow::NOTHING });
-    }
-
-    pub(crate) fn end(&mut self, subject: Subject) {
-        self.all.remove(&subject);
-    }
-
-    pub(crate) fn get(&mut self, subject: Subject) -> Option<&mut Shadow> {
-        self.all.get_mut(&subject)
-    }
-
-    /// The shadow of something that begins with whatever is first said of it.
-    pub(crate) fn first(&mut self, subject: Subject, new: fn() -> Known) -> &mut Shadow {
-        self.all.entry(subject).or_insert_with(|| Shadow { known: new(), ..Shadow::NOTHING })
-    }
-
-    fn process(&mut self, event: &Event) {
+    fn follow_process(&mut self, event: &Event) {
         match event.what {
             What::ProcessEnded {} => return self.end(event.subject),
             What::NameGiven { to, .. } => self.queue_name(to, true),
@@ -177,8 +72,7 @@ impl Shadows {
             _ => (),
         }
         self.sync_name(event.subject, &event.what);
-        let first = self.first(event.subject, || Known::Process(Process::default()));
-        let Some(process) = first.process_mut() else { return };
+        let Some(process) = self.first::<Process>(event.subject) else { return };
         process.names.follow(&event.what);
         match &event.what {
             What::Enter { call } => process.calls.push(ClientCall {
@@ -212,10 +106,9 @@ impl Shadows {
         }
     }
 
-    fn adapter(&mut self, event: &Event) {
-        self.recovery(event);
-        let first = self.first(event.subject, || Known::Adapter(Adapter::default()));
-        let Some(adapter) = first.adapter_mut() else { return };
+    fn follow_adapter(&mut self, event: &Event) {
+        self.follow_recovery(event);
+        let Some(adapter) = self.first::<Adapter>(event.subject) else { return };
         match event.what {
             What::AdapterStarted { generation, .. } => adapter.generation = generation,
             What::PagingPrivate { buffer, after, .. } => {
@@ -230,9 +123,13 @@ impl Shadows {
                 adapter.bytes = [[0; 2]; 2];
                 adapter.buffers.clear();
                 adapter.retried = None;
+                let nodes = std::mem::take(&mut adapter.nodes);
                 let segments = std::mem::take(&mut adapter.segments);
-                for it in std::mem::take(&mut adapter.nodes).into_iter().chain(segments) {
-                    self.end(it);
+                for node in nodes {
+                    self.end(node);
+                }
+                for segment in segments {
+                    self.end(segment);
                 }
             }
             _ => (),
@@ -240,35 +137,37 @@ impl Shadows {
     }
 
     /// Changes the shadow of an adapter.
-    pub(crate) fn with_adapter(&mut self, adapter: Subject, change: impl FnOnce(&mut Adapter)) {
-        if let Some(it) = self.get(adapter).and_then(Shadow::adapter_mut) {
+    pub(crate) fn with_adapter(
+        &mut self,
+        adapter: impl Key<Adapter>,
+        change: impl FnOnce(&mut Adapter),
+    ) {
+        if let Some(it) = self.adapter_mut(adapter) {
             change(it);
         }
     }
 
     /// Changes the shadow of a device's adapter.
-    fn with_adapter_of(&mut self, device: Subject, change: impl FnOnce(&mut Adapter)) {
-        if let Some(adapter) = self.of(device).device().and_then(|it| it.adapter) {
+    fn with_adapter_of(&mut self, device: impl Key<Device>, change: impl FnOnce(&mut Adapter)) {
+        if let Some(adapter) = self.device(device).and_then(|it| it.adapter) {
             self.with_adapter(adapter, change);
         }
     }
 
-    fn node(&mut self, event: &Event) {
+    fn follow_node(&mut self, event: &Event) {
         if let What::NodeStarted { adapter, .. } = event.what {
-            let node = Node { adapter: Some(adapter), ..Node::default() };
-            self.start(event.subject, Known::Node(node));
-            let owner = self.first(adapter, || Known::Adapter(Adapter::default()));
-            if let Some(adapter) = owner.adapter_mut() {
-                adapter.nodes.push(event.subject);
+            let node = Node { adapter: Some(adapter.into()), ..Node::default() };
+            self.start(event.subject, node);
+            if let Some(adapter) = self.first::<Adapter>(adapter) {
+                adapter.nodes.push(event.subject.into());
             }
             return;
         }
-        let first = self.first(event.subject, || Known::Node(Node::default()));
-        if first.node_mut().is_none() {
+        if self.first::<Node>(event.subject).is_none() {
             return;
         }
-        self.pages(event);
-        let Some(node) = self.get(event.subject).and_then(Shadow::node_mut) else { return };
+        self.follow_pages(event);
+        let Some(node) = self.node_mut(event.subject) else { return };
         match (&event.what, &mut node.due) {
             (What::PagingSubmitted { fence, .. }, due) => due.give(*fence),
             (What::FenceReported { fence }, due) => due.report(*fence),
@@ -279,40 +178,42 @@ impl Shadows {
             }
             (What::PacketStarted { .. }, _) => node.patched = None,
             (What::FencePassed { fence }, _) => self.node_passed(event.subject, *fence),
-            (What::NodeSwitched { to }, _) => self.node_switched(event.subject, *to),
+            (What::NodeSwitched { to }, _) => {
+                self.node_switched(event.subject.into(), to.map(Serial::from));
+            }
             _ => (),
         }
     }
 
-    fn device(&mut self, event: &Event) {
+    fn follow_device(&mut self, event: &Event) {
         match &event.what {
             What::DeviceCreated { process, adapter } => {
-                let (process, adapter) = (Some(*process), Some(*adapter));
-                let saves = self.early_saves(event.subject);
+                let (process, adapter) = (Some((*process).into()), Some((*adapter).into()));
+                let saves = self.take_early_saves(event.subject);
                 let device = Device { process, adapter, saves, ..Device::default() };
-                self.start(event.subject, Known::Device(device));
+                self.start(event.subject, device);
                 if let Some(adapter) = adapter {
                     self.with_adapter(adapter, |it| it.owned += 1);
                 }
             }
             What::DeviceDestroyed {} => {
-                let adapter = self.of(event.subject).device().and_then(|it| it.adapter);
+                let adapter = self.device(event.subject).and_then(|it| it.adapter);
                 self.end(event.subject);
                 if let Some(adapter) = adapter {
                     self.with_adapter(adapter, |it| less(&mut it.owned));
                 }
             }
             What::TrimAsked { .. } => {
-                let process = self.of(event.subject).device().and_then(|it| it.process);
+                let process = self.device(event.subject).and_then(|it| it.process);
                 self.with_process(process, |it| it.trimmed = 0);
             }
             What::DeviceHit { .. } => {
-                if let Some(device) = self.get(event.subject).and_then(Shadow::device_mut) {
+                if let Some(device) = self.device_mut(event.subject) {
                     device.hit = true;
                 }
             }
             What::DeviceLost { why } => {
-                if let Some(device) = self.get(event.subject).and_then(Shadow::device_mut) {
+                if let Some(device) = self.device_mut(event.subject) {
                     (device.lost, device.why) = (true, Some(why.clone()));
                     device.packets.clear();
                 }
@@ -323,24 +224,24 @@ impl Shadows {
 
     pub(crate) fn with_process(
         &mut self,
-        process: Option<Subject>,
+        process: impl Key<Process>,
         change: impl FnOnce(&mut Process),
     ) {
-        if let Some(it) = process.and_then(|it| self.get(it)?.process_mut()) {
+        if let Some(it) = self.process_mut(process) {
             change(it);
         }
     }
 
-    fn context(&mut self, event: &Event) {
+    fn follow_context(&mut self, event: &Event) {
         if let What::ContextCreated { device, .. } = event.what {
-            let saves = self.early_saves(event.subject);
-            let adapter = self.of(device).device().and_then(|it| it.adapter);
-            let adapter = adapter.and_then(|it| self.of(it).adapter());
+            let saves = self.take_early_saves(event.subject);
+            let adapter = self.device(device).and_then(|it| it.adapter);
+            let adapter = self.adapter(adapter);
             let translates = adapter.is_some_and(|it| !it.spaces.is_empty());
             // It may have had its root before it was said to exist.
-            let root = self.early_roots.remove(&event.subject);
+            let root = self.early_roots.remove(&Serial::of(event.subject));
             let context = Context {
-                device,
+                device: device.into(),
                 in_flight: 0,
                 saves,
                 buffer: None,
@@ -349,34 +250,33 @@ impl Shadows {
                 translates,
                 root,
             };
-            self.start(event.subject, Known::Context(context));
+            self.start(event.subject, context);
             self.with_device(device, |it| it.contexts += 1);
             self.with_adapter_of(device, |it| it.owned += 1);
             return;
         }
-        let Some(context) = self.get(event.subject).and_then(Shadow::context_mut) else { return };
+        let Some(context) = self.context_mut(event.subject) else { return };
         let device = context.device;
         match event.what {
             What::ContextDestroyed {} => {
-                self.root_set(event.subject, None);
+                self.root_set(event.subject.into(), None);
                 self.end(event.subject);
                 self.with_device(device, |it| less(&mut it.contexts));
                 self.with_adapter_of(device, |it| less(&mut it.owned));
             }
             What::ContextLists { commands, .. } => context.buffer = Some(commands),
             What::PacketQueued { packet } => {
-                let packet = Packet { queued: event.seq, context: event.subject, packet };
+                let packet = Packet { queued: event.seq, context: event.subject.into(), packet };
                 self.with_device(device, |it| it.packets.push_back(packet));
             }
             What::PacketSubmitted { packet, node, fence } => {
                 context.sent = context.sent.max(packet);
                 context.in_flight += 1;
-                let node = self.first(node, || Known::Node(Node::default()));
-                if let Some(node) = node.node_mut() {
+                if let Some(node) = self.first::<Node>(node) {
                     node.due.give(fence);
                 }
                 let What::PacketSubmitted { node, .. } = event.what else { return };
-                self.overtakes(node, fence);
+                self.overtakes(node.into(), fence);
                 self.with_adapter_of(device, |it| it.flying += 1);
             }
             What::PacketReturned { .. } => {
@@ -396,7 +296,7 @@ impl Shadows {
         }
     }
 
-    fn packet_over(&mut self, device: Subject, context: Subject, packet: u64) {
+    fn packet_over(&mut self, device: Serial<Device>, context: Subject, packet: u64) {
         let over = |it: &Packet| it.context == context && it.packet == packet;
         self.with_device(device, |it| {
             let at = it.packets.iter().position(over);
@@ -404,46 +304,45 @@ impl Shadows {
         });
     }
 
-    fn call(&mut self, event: &Event) {
+    fn follow_call(&mut self, event: &Event) {
         match &event.what {
             What::DdiCall { name, class, adapter, process, .. } => {
                 let call = Call {
                     name: name.clone(),
-                    adapter: *adapter,
+                    adapter: (*adapter).into(),
                     blocks: Vec::new(),
                     ends: SmallVec::new(),
                     opens_for: None,
                     waited: None,
                 };
-                self.start(event.subject, Known::Call(call));
+                self.start(event.subject, call);
                 if name == ddi::CREATE_ALLOCATION {
                     self.with_process(*process, |it| {
                         it.call_mut(event.thread).into_iter().for_each(|it| it.creates = true);
                     });
                 }
-                let owner = self.first(*adapter, || Known::Adapter(Adapter::default()));
-                owner.trail.mark(event.seq);
-                if let Some(adapter) = owner.adapter_mut() {
+                if let Some(adapter) = self.first::<Adapter>(*adapter) {
                     adapter.dpc &= name != ddi::DPC;
                     adapter.inside.push(Inside {
-                        call: event.subject,
+                        call: event.subject.into(),
                         name: name.clone(),
                         thread: event.thread,
                         class: class.clone(),
-                        process: *process,
+                        process: process.map(Serial::from),
                     });
                 }
+                self.mark_other::<Adapter>(*adapter, event.seq);
             }
             What::DdiEscapes { .. } => self.delivered(event),
             What::DriverWaited { what, ended } => {
-                let call = self.get(event.subject).and_then(Shadow::call_mut);
+                let call = self.call_mut(event.subject);
                 // A thread of its own lets another go on: a lock by another name.
                 if let Some(call) = call.filter(|_| ended != "set at passive") {
                     call.waited = Some(format!("{what}, {ended}").into());
                 }
             }
             What::DdiReturn { name, answer, .. } => {
-                let Some(call) = self.get(event.subject).and_then(Shadow::call_mut) else { return };
+                let Some(call) = self.call_mut(event.subject) else { return };
                 let owner = call.adapter;
                 let (left, ends) =
                     (std::mem::take(&mut call.blocks), std::mem::take(&mut call.ends));
@@ -462,7 +361,7 @@ impl Shadows {
                 for word in left.chain(ends) {
                     self.with_word(word, Word::leak);
                 }
-                let shadow = self.get(owner).and_then(Shadow::adapter_mut);
+                let shadow = self.adapter_mut(owner);
                 let Some(adapter) = shadow else { return };
                 adapter.inside.retain(|it| it.call != event.subject);
                 adapter.kept = kept;
@@ -491,13 +390,13 @@ impl Shadows {
     }
 
     /// The driver refused: the client call on that thread knows it.
-    fn refused(&mut self, event: &Event, adapter: Subject) {
+    fn refused(&mut self, event: &Event, adapter: Serial<Adapter>) {
         self.with_client_call(event, adapter, |it| it.refused = true);
     }
 
     /// An escape came to the driver: the client call on that thread knows it.
     fn delivered(&mut self, event: &Event) {
-        if let Some(adapter) = self.of(event.subject).call().map(|it| it.adapter) {
+        if let Some(adapter) = self.call(event.subject).map(|it| it.adapter) {
             self.with_client_call(event, adapter, |it| it.delivered = true);
         }
     }
@@ -506,62 +405,60 @@ impl Shadows {
     fn with_client_call(
         &mut self,
         event: &Event,
-        adapter: Subject,
+        adapter: Serial<Adapter>,
         change: impl FnOnce(&mut ClientCall),
     ) {
-        let inside = self.of(adapter).adapter().map_or(&[][..], |it| &it.inside);
+        let inside = self.adapter(adapter).map_or(&[][..], |it| &it.inside);
         let call = inside.iter().find(|it| it.call == event.subject);
         let Some(process) = call.and_then(|it| it.process) else { return };
-        let Some(process) = self.get(process).and_then(Shadow::process_mut) else { return };
+        let Some(process) = self.process_mut(process) else { return };
         if let Some(call) = process.call_mut(event.thread) {
             change(call);
         }
     }
 
-    pub(crate) fn with_device(&mut self, subject: Subject, change: impl FnOnce(&mut Device)) {
-        if let Some(it) = self.get(subject).and_then(Shadow::device_mut) {
-            change(it);
-        }
-    }
-
-    pub(crate) fn with_resource(&mut self, subject: Subject, change: impl FnOnce(&mut Resource)) {
-        if let Some(it) = self.get(subject).and_then(Shadow::resource_mut) {
-            change(it);
-        }
-    }
-
-    pub(crate) fn with_resource_of(
+    pub(crate) fn with_device(
         &mut self,
-        subject: Option<Subject>,
+        device: impl Key<Device>,
+        change: impl FnOnce(&mut Device),
+    ) {
+        if let Some(it) = self.device_mut(device) {
+            change(it);
+        }
+    }
+
+    pub(crate) fn with_resource(
+        &mut self,
+        resource: impl Key<Resource>,
         change: impl FnOnce(&mut Resource),
     ) {
-        if let Some(subject) = subject {
-            self.with_resource(subject, change);
+        if let Some(it) = self.resource_mut(resource) {
+            change(it);
         }
     }
 
     pub(crate) fn with_allocation(
         &mut self,
-        subject: Subject,
+        allocation: impl Key<Allocation>,
         change: impl FnOnce(&mut Allocation),
     ) {
-        if let Some(it) = self.get(subject).and_then(Shadow::allocation_mut) {
+        if let Some(it) = self.allocation_mut(allocation) {
             change(it);
         }
     }
 
     pub(crate) fn with_retirement(
         &mut self,
-        subject: Subject,
+        retirement: impl Key<Retirement>,
         change: impl FnOnce(&mut Retirement),
     ) {
-        if let Some(it) = self.get(subject).and_then(Shadow::retirement_mut) {
+        if let Some(it) = self.retirement_mut(retirement) {
             change(it);
         }
     }
 
-    pub(crate) fn with_word(&mut self, subject: Subject, change: impl FnOnce(&mut Word)) {
-        if let Some(it) = self.get(subject).and_then(Shadow::word_mut) {
+    pub(crate) fn with_word(&mut self, word: impl Key<Word>, change: impl FnOnce(&mut Word)) {
+        if let Some(it) = self.word_mut(word) {
             change(it);
         }
     }

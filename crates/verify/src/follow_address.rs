@@ -1,16 +1,16 @@
 //! Following addresses: spaces, what is mapped in them, and their page tables.
 
-use crate::follow::Shadows;
 use crate::shadow::address::{Lead, Space, Table, Taken};
-use crate::shadow::{Known, Shadow};
-use flight::{Event, Subject, What};
+use crate::shadow::memory::Segment;
+use crate::shadow::{Adapter, Context, Key, Serial, Shadows};
+use flight::{Event, What};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 const PAGE: u64 = 4096;
 
 impl Shadows {
-    pub(crate) fn space(&mut self, event: &Event) {
+    pub(crate) fn follow_space(&mut self, event: &Event) {
         let subject = event.subject;
         match &event.what {
             What::SpaceCreated { adapter, process, bits, again } => {
@@ -18,8 +18,8 @@ impl Shadows {
                 let (adapter, process) = (*adapter, *process);
                 let (ranges, order, again) = (BTreeMap::new(), None, *again);
                 let space = Space {
-                    adapter,
-                    process,
+                    adapter: adapter.into(),
+                    process: process.map(Serial::from),
                     end,
                     ranges,
                     order,
@@ -30,12 +30,14 @@ impl Shadows {
                     remembered: BTreeMap::new(),
                     waiting: BTreeSet::new(),
                 };
-                self.start(subject, Known::Space(space));
-                self.with_adapter(adapter, |it| it.spaces.push((process, subject)));
+                self.start(subject, space);
+                self.with_adapter(adapter, |it| {
+                    it.spaces.push((process.map(Serial::from), subject.into()));
+                });
             }
             What::SpaceDestroyed {} => {
-                let adapter = self.of(subject).space().map(|it| it.adapter);
-                self.forget_leads(subject, |_| true);
+                let adapter = self.space(subject).map(|it| it.adapter);
+                self.forget_leads(subject.into(), |_| true);
                 self.end(subject);
                 if let Some(adapter) = adapter {
                     self.with_adapter(adapter, |it| it.spaces.retain(|it| it.1 != subject));
@@ -70,60 +72,62 @@ impl Shadows {
             What::TlbFlushed { start, end } => {
                 let all = (*start, *end) == (0, 0);
                 let inside = |it: &Lead| all || (*start <= it.span.start && it.span.end <= *end);
-                self.forget_leads(subject, |it| it.stale && inside(it));
+                self.forget_leads(subject.into(), |it| it.stale && inside(it));
                 self.with_space(subject, |it| it.remembered.retain(|_, it| !all && *it >= *end));
             }
             What::RootSet { context: Some(context), table, .. } => {
-                self.root_set(*context, Some(*table));
-                self.with_space(subject, |it| it.walkers.extend([*context]));
+                self.root_set((*context).into(), Some((*table).into()));
+                self.with_space(subject, |it| it.walkers.extend([Serial::of(*context)]));
             }
             _ => (),
         }
     }
 
     /// A context has another root, or is gone.
-    pub(crate) fn root_set(&mut self, context: Subject, table: Option<Subject>) {
-        if let Some(table) = table.filter(|_| self.of(context).context().is_none()) {
+    pub(crate) fn root_set(&mut self, context: Serial<Context>, table: Option<Serial<Table>>) {
+        if let Some(table) = table.filter(|_| self.context(context).is_none()) {
             self.early_roots.insert(context, table);
         }
-        let before = self.get(context).and_then(Shadow::context_mut).and_then(|it| {
+        let before = self.context_mut(context).and_then(|it| {
             let before = it.root.take();
             it.root = table;
             before
         });
         let space = before.and_then(|it| {
-            let it = self.get(it)?.table_mut()?;
+            let it = self.table_mut(it)?;
             it.roots.remove(&context);
             Some(it.space)
         });
         if let Some(space) = space.filter(|_| table.is_none()) {
             self.with_space(space, |it| it.walkers.retain(|it| *it != context));
         }
-        if let Some(it) = table.and_then(|it| self.get(it)?.table_mut()) {
+        if let Some(it) = self.table_mut(table) {
             it.roots.insert(context);
         }
     }
 
-    fn with_space(&mut self, space: Subject, change: impl FnOnce(&mut Space)) {
-        if let Some(it) = self.get(space).and_then(Shadow::space_mut) {
+    fn with_space(&mut self, space: impl Key<Space>, change: impl FnOnce(&mut Space)) {
+        if let Some(it) = self.space_mut(space) {
             change(it);
         }
     }
 
-    pub(crate) fn table(&mut self, event: &Event) {
+    pub(crate) fn follow_table(&mut self, event: &Event) {
         let subject = event.subject;
         match &event.what {
             What::TableMade { space, entries, level, address } => {
                 let (space, entries, roots) = (*space, *entries, BTreeSet::new());
-                let table = Table { space, entries, first: None, last: None, roots };
-                self.start(subject, Known::Table(table));
-                self.with_space(space, |it| it.tables.extend([((*level, *address), subject)]));
+                let table = Table { space: space.into(), entries, first: None, last: None, roots };
+                self.start(subject, table);
+                self.with_space(space, |it| {
+                    it.tables.extend([((*level, *address), Serial::of(subject))]);
+                });
             }
             What::TableGone {} => {
-                if let Some(space) = self.of(subject).table().map(|it| it.space) {
+                if let Some(space) = self.table(subject).map(|it| it.space) {
                     self.with_space(space, |it| {
                         it.tables.retain(|_, it| *it != subject);
-                        it.remembered.remove(&subject);
+                        it.remembered.remove(&Serial::of(subject));
                         it.above
                             .retain(|_, (child, parent)| *child != subject && *parent != subject);
                     });
@@ -131,7 +135,7 @@ impl Shadows {
                 self.end(subject);
             }
             What::TableWritten { what, count, .. } => {
-                if let Some(it) = self.get(subject).and_then(Shadow::table_mut) {
+                if let Some(it) = self.table_mut(subject) {
                     it.first.get_or_insert((what.clone(), *count));
                     it.last = Some((what.clone(), *count));
                 }
@@ -148,23 +152,23 @@ impl Shadows {
             return;
         };
         let (Some(below), parent) = (level.checked_sub(1), event.subject) else { return };
-        let Some(it) = self.get(*space).and_then(Shadow::space_mut) else { return };
+        let Some(it) = self.space_mut(*space) else { return };
         let key = (below, *address);
         let now = it.tables.get(&key).copied().filter(|_| what == "table");
-        let mine = |at: &(u32, u64), parent_of: &Subject| {
+        let mine = |at: &(u32, u64), parent_of: &Serial<Table>| {
             if *count == 1 { *at == key } else { *parent_of == parent }
         };
         let before: Vec<_> = it.above.extract_if(.., |at, of| mine(at, &of.1)).collect();
         it.remembered.extend(before.into_iter().map(|((_, address), of)| (of.0, address)));
         if let Some(now) = now {
             it.remembered.remove(&now);
-            it.above.insert(key, (now, parent));
+            it.above.insert(key, (now, parent.into()));
         }
     }
 
     /// A GPU was reset: nothing is remembered, and what leads where is written again.
-    pub(crate) fn tables_lost(&mut self, adapter: Subject) {
-        let spaces = self.of(adapter).adapter().map(|it| it.spaces.clone()).unwrap_or_default();
+    pub(crate) fn tables_lost(&mut self, adapter: impl Key<Adapter>) {
+        let spaces = self.adapter(adapter).map(|it| it.spaces.clone()).unwrap_or_default();
         for (_, space) in spaces {
             self.with_space(space, |it| {
                 it.above.clear();
@@ -174,9 +178,9 @@ impl Shadows {
     }
 
     /// The segments of the adapter of a space.
-    fn segments_of(&self, space: Subject) -> Vec<Subject> {
-        let adapter = self.of(space).space().map(|it| it.adapter);
-        let adapter = adapter.and_then(|it| self.of(it).adapter());
+    fn segments_of(&self, space: impl Key<Space>) -> Vec<Serial<Segment>> {
+        let adapter = self.space(space).map(|it| it.adapter);
+        let adapter = self.adapter(adapter);
         adapter.map(|it| it.segments.clone()).unwrap_or_default()
     }
 
@@ -188,29 +192,30 @@ impl Shadows {
             return;
         };
         // The system's own lead everywhere, always.
-        if self.of(*space).space().is_none_or(|it| it.process.is_none()) {
+        if self.space(*space).is_none_or(|it| it.process.is_none()) {
             return;
         }
         let span = *address..address + u64::from(*count) * PAGE;
         let segments = self.segments_of(*space);
         for it in &segments {
-            if let Some(it) = self.get(*it).and_then(Shadow::segment_mut) {
+            if let Some(it) = self.segment_mut(*it) {
                 let leads = std::mem::take(&mut it.leads);
-                it.leads = leads.into_iter().flat_map(|it| it.cut(*space, &span)).collect();
+                it.leads =
+                    leads.into_iter().flat_map(|it| it.cut((*space).into(), &span)).collect();
             }
         }
         let to = segment.checked_sub(1).and_then(|it| segments.get(it as usize));
         let to = to.copied().filter(|_| what == "page");
-        if let Some(it) = to.and_then(|it| self.get(it)?.segment_mut()) {
+        if let Some(it) = self.segment_mut(to) {
             let to = it.base + page * PAGE;
-            let lead = Lead { space: *space, span, to, of: *of, stale: false };
+            let lead = Lead { space: (*space).into(), span, to, of: *of, stale: false };
             it.leads.push(lead);
         }
     }
 
-    fn forget_leads(&mut self, space: Subject, which: impl Fn(&Lead) -> bool) {
+    fn forget_leads(&mut self, space: Serial<Space>, which: impl Fn(&Lead) -> bool) {
         for it in self.segments_of(space) {
-            if let Some(it) = self.get(it).and_then(Shadow::segment_mut) {
+            if let Some(it) = self.segment_mut(it) {
                 it.leads.retain(|it| it.space != space || !which(it));
             }
         }

@@ -4,33 +4,41 @@
 //! ends; a word knows what it stands for and which pool block has that address.
 
 use crate::ddi;
-use crate::follow::{Shadows, less};
+use crate::follow::less;
 use crate::shadow::memory::Memory;
 use crate::shadow::{
-    Allocation, Asked, Block, Data, Known, Resource, ResourceView, Retirement, Shadow, Stage, Use,
-    View, Word,
+    Allocation, Asked, Block, Data, Resource, ResourceView, Retirement, Stage, Use, View, Word,
 };
+use crate::shadow::{Key, Serial, Shadows, call_of};
 use flight::{Event, Kind, Subject, What};
 
 impl Shadows {
-    pub(crate) fn resource(&mut self, event: &Event) {
+    pub(crate) fn follow_resource(&mut self, event: &Event) {
         match &event.what {
             What::ResourceCreated { adapter, sharing, .. } => {
-                let word = self.named(event.subject);
+                let word = self.early_words.get(&event.subject).copied();
                 let (live, told, told_in, views) = (0, 0, None, 0);
                 let (adapter, global) = (*adapter, sharing == "global");
-                let resource =
-                    Resource { adapter, global, live, told, told_in, views, word, data: None };
-                self.start(event.subject, Known::Resource(resource));
+                let resource = Resource {
+                    adapter: adapter.into(),
+                    global,
+                    live,
+                    told,
+                    told_in,
+                    views,
+                    word,
+                    data: None,
+                };
+                self.start(event.subject, resource);
                 self.with_adapter(adapter, |it| it.owned += 1);
             }
             What::ShareKept { runtime, total } => {
-                if let Some(it) = self.get(event.subject).and_then(Shadow::resource_mut) {
+                if let Some(it) = self.resource_mut(event.subject) {
                     it.data = Some(Data { runtime: *runtime, total: *total });
                 }
             }
             What::ResourceGone {} => {
-                let adapter = self.of(event.subject).resource().map(|it| it.adapter);
+                let adapter = self.resource(event.subject).map(|it| it.adapter);
                 self.end(event.subject);
                 if let Some(adapter) = adapter {
                     self.with_adapter(adapter, |it| less(&mut it.owned));
@@ -38,12 +46,12 @@ impl Shadows {
             }
             What::DdiResource { word, goes, .. } => {
                 if *goes {
-                    self.ends_in(event.call, *word);
+                    self.ends_in(event, (*word).into());
                 }
                 self.with_word(*word, |it| {
                     if let Some(it) = it.use_mut(event.subject) {
                         it.ending |= goes;
-                        it.lent_in = if *goes { None } else { event.call };
+                        it.lent_in = if *goes { None } else { call_of(event) };
                     }
                 });
             }
@@ -51,14 +59,14 @@ impl Shadows {
         }
     }
 
-    pub(crate) fn resource_view(&mut self, event: &Event) {
+    pub(crate) fn follow_resource_view(&mut self, event: &Event) {
         if let What::ResourceViewOpened { resource, device } = event.what {
-            let view = ResourceView { resource, device };
-            self.start(event.subject, Known::ResourceView(view));
+            let view = ResourceView { resource: resource.into(), device: device.into() };
+            self.start(event.subject, view);
             self.with_resource(resource, |it| it.views += 1);
             return;
         }
-        let shadow = self.get(event.subject).and_then(Shadow::resource_view_mut);
+        let shadow = self.resource_view_mut(event.subject);
         let Some(&mut ResourceView { resource, .. }) = shadow else { return };
         match event.what {
             What::ResourceViewUnnamed { retirement, .. } => {
@@ -72,16 +80,16 @@ impl Shadows {
         }
     }
 
-    pub(crate) fn allocation(&mut self, event: &Event) {
+    pub(crate) fn follow_allocation(&mut self, event: &Event) {
         if let What::AllocationCreated { adapter, device: creator, resource, .. } = event.what {
-            let word = self.named(event.subject);
+            let word = self.early_words.get(&event.subject).copied();
             let (told, views, busy, held, ended_by, limit) = (None, 0, 0, 0, None, None);
             let memory = Memory::default();
             let allocation = Allocation {
-                adapter,
-                creator,
+                adapter: adapter.into(),
+                creator: creator.into(),
                 memory,
-                resource,
+                resource: resource.map(Serial::from),
                 word,
                 told,
                 views,
@@ -90,15 +98,15 @@ impl Shadows {
                 ended_by,
                 limit,
             };
-            self.start(event.subject, Known::Allocation(allocation));
-            self.with_resource_of(resource, |it| it.live += 1);
+            self.start(event.subject, allocation);
+            self.with_resource(resource, |it| it.live += 1);
             self.with_adapter(adapter, |it| it.owned += 1);
             return;
         }
-        if self.memory(event) {
+        if self.follow_memory(event) {
             return;
         }
-        let shadow = self.get(event.subject).and_then(Shadow::allocation_mut);
+        let shadow = self.allocation_mut(event.subject);
         let Some(allocation) = shadow else { return };
         let (resource, word, told) = (allocation.resource, allocation.word, allocation.told);
         let (adapter, ended_by) = (allocation.adapter, allocation.ended_by);
@@ -109,7 +117,7 @@ impl Shadows {
                 if let Some(retirement) = ended_by {
                     self.with_retirement(retirement, |it| less(&mut it.orphans));
                 }
-                self.with_resource_of(resource, |it| {
+                self.with_resource(resource, |it| {
                     less(&mut it.live);
                     if told == Some(it.told_in) {
                         less(&mut it.told);
@@ -120,13 +128,13 @@ impl Shadows {
             What::HandleAcquired { .. } => allocation.held += 1,
             What::HandleReleased { .. } => less(&mut allocation.held),
             What::DdiDestroys { .. } if told.is_none() => {
-                allocation.told = Some(event.call);
-                self.with_resource_of(resource, |it| {
-                    it.told = if it.told_in == event.call { it.told + 1 } else { 1 };
-                    it.told_in = event.call;
+                allocation.told = Some(call_of(event));
+                self.with_resource(resource, |it| {
+                    it.told = if it.told_in == call_of(event) { it.told + 1 } else { 1 };
+                    it.told_in = call_of(event);
                 });
                 if let Some(word) = word {
-                    self.ends_in(event.call, word);
+                    self.ends_in(event, word);
                     self.with_word(word, |it| {
                         if let Some(it) = it.use_mut(event.subject) {
                             it.ending = true;
@@ -138,15 +146,16 @@ impl Shadows {
         }
     }
 
-    pub(crate) fn view(&mut self, event: &Event) {
+    pub(crate) fn follow_view(&mut self, event: &Event) {
         if let What::ViewOpened { allocation, device, resource, .. } = event.what {
-            let named = resource.and_then(|it| self.of(it).resource_view());
-            let resource = named.map_or(resource, |it| Some(it.resource));
+            // The event names the device's view of the resource, or the resource itself.
+            let named = self.resource_view(resource).map(|view| view.resource);
+            let resource = named.or_else(|| resource.serial());
             let (stage, retirement, asked, told) = (Stage::Named, None, None, false);
-            let known = self.of(allocation).allocation();
+            let known = self.allocation(allocation);
             let view = View {
-                allocation,
-                device,
+                allocation: allocation.into(),
+                device: device.into(),
                 resource,
                 stage,
                 retirement,
@@ -162,7 +171,7 @@ impl Shadows {
                 reclaimed: false,
                 newest: allocation,
             };
-            self.start(event.subject, Known::View(view));
+            self.start(event.subject, view);
             self.with_allocation(allocation, |it| {
                 it.views += 1;
                 it.busy += 1;
@@ -171,19 +180,18 @@ impl Shadows {
             return;
         }
         if let What::DdiOpens { device, create: false, .. } = event.what {
-            let call = event.call.and_then(|it| self.get(Kind::Call.nr(it)));
-            if let Some(call) = call.and_then(Shadow::call_mut) {
-                call.opens_for = Some(device);
+            if let Some(call) = self.call_of_mut(event) {
+                call.opens_for = Some(device.into());
             }
             return;
         }
         if let What::ViewUnnamed { retirement, .. } = event.what {
-            return self.view_unnamed(event.subject, retirement);
+            return self.view_unnamed(event.subject, retirement.into());
         }
-        if self.residency(event) {
+        if self.follow_residency(event) {
             return;
         }
-        let Some(view) = self.get(event.subject).and_then(Shadow::view_mut) else { return };
+        let Some(view) = self.view_mut(event.subject) else { return };
         match event.what {
             What::DdiCloses { .. } => view.told = true,
             What::HandleAcquired { .. } => {
@@ -225,9 +233,9 @@ impl Shadows {
         }
     }
 
-    fn view_unnamed(&mut self, subject: Subject, retirement: Subject) {
-        let asked = self.of(retirement).retirement().map(|it| it.asked);
-        let Some(view) = self.get(subject).and_then(Shadow::view_mut) else { return };
+    fn view_unnamed(&mut self, subject: Subject, retirement: Serial<Retirement>) {
+        let asked = self.retirement(retirement).map(|it| it.asked);
+        let Some(view) = self.view_mut(subject) else { return };
         if view.stage != Stage::Named {
             return;
         }
@@ -243,7 +251,7 @@ impl Shadows {
 
     /// The view is in nobody's way any more, if it still was.
     fn view_idle(&mut self, subject: Subject) {
-        let Some(view) = self.get(subject).and_then(Shadow::view_mut) else { return };
+        let Some(view) = self.view_mut(subject) else { return };
         let before = std::mem::replace(&mut view.stage, Stage::Idle);
         let (allocation, device, asked) = (view.allocation, view.device, view.asked);
         if before != Stage::Idle {
@@ -254,15 +262,15 @@ impl Shadows {
         }
     }
 
-    pub(crate) fn retirement(&mut self, event: &Event) {
+    pub(crate) fn follow_retirement(&mut self, event: &Event) {
         if let What::RetireAsked { views, assume, sync, .. } = event.what {
             let asked = Asked { seq: event.seq, assume, sync };
             let (closed, orphans, groups) = (0, 0, Vec::new());
             let (done, answered) = (false, false);
             let retirement = Retirement { asked, views, closed, groups, orphans, done, answered };
-            return self.start(event.subject, Known::Retirement(retirement));
+            return self.start(event.subject, retirement);
         }
-        let Some(it) = self.get(event.subject).and_then(Shadow::retirement_mut) else { return };
+        let Some(it) = self.retirement_mut(event.subject) else { return };
         match event.what {
             What::RetireDone {} => it.done = true,
             What::RetireAnswered { .. } => it.answered = true,
@@ -274,38 +282,38 @@ impl Shadows {
         }
     }
 
-    pub(crate) fn word(&mut self, event: &Event) {
+    pub(crate) fn follow_word(&mut self, event: &Event) {
         let subject = event.subject;
-        let call = event.call.map(|it| Kind::Call.nr(it));
+        let call = call_of(event);
         match &event.what {
             // The null word stands for nothing.
             _ if subject.number == 0 => (),
             What::PoolTaken { bytes, tag } => {
-                let (bytes, taken_in) = (*bytes, event.call);
-                let name = call.and_then(|it| Some(&self.of(it).call()?.name));
+                let (bytes, taken_in) = (*bytes, call_of(event));
+                let name = call.and_then(|it| Some(&self.call(it)?.name));
                 let added = name.is_some_and(|it| it == ddi::ADD_DEVICE);
                 let (tag_of, freed, leaked) = (tag.clone(), None, false);
                 let block = Some(Block { bytes, tag: tag_of, taken_in, added, freed, leaked });
-                self.start(subject, Known::Word(Word { block, ..Word::default() }));
-                if let Some(call) = call.and_then(|it| self.get(it)?.call_mut()) {
-                    call.blocks.push((subject, bytes, tag.clone()));
+                self.start(subject, Word { block, ..Word::default() });
+                if let Some(call) = self.call_mut(call) {
+                    call.blocks.push((subject.into(), bytes, tag.clone()));
                 }
             }
             What::PoolFreed {} => {
-                let name = call.and_then(|it| Some(self.of(it).call()?.name.clone()));
-                let Some(word) = self.get(subject).and_then(Shadow::word_mut) else { return };
+                let name = call.and_then(|it| Some(self.call(it)?.name.clone()));
+                let Some(word) = self.word_mut(subject) else { return };
                 let Some(block) = &mut word.block else { return };
                 block.freed = Some(name.unwrap_or("ExFreePoolWithTag".into()));
-                let taken_in = block.taken_in.map(|it| Kind::Call.nr(it));
-                if let Some(call) = taken_in.and_then(|it| self.get(it)?.call_mut()) {
+                let taken_in = block.taken_in;
+                if let Some(call) = self.call_mut(taken_in) {
                     call.blocks.retain(|(it, ..)| *it != subject);
                 }
             }
             // It is named with the stop.
             What::PoolKept {} => self.with_word(subject, Word::leak),
-            What::WordGiven { to } => self.word_given(subject, *to),
+            What::WordGiven { to } => self.word_given(subject.into(), *to),
             What::WordEnded { of, .. } => {
-                let Some(word) = self.get(subject).and_then(Shadow::word_mut) else { return };
+                let Some(word) = self.word_mut(subject) else { return };
                 // A view has no rule of its own that would name its block.
                 if of.kind != Kind::View {
                     word.leak();
@@ -314,18 +322,15 @@ impl Shadows {
                 if word.uses.is_empty() && word.block.is_none() {
                     self.end(subject);
                 }
-                if matches!(self.of(*of).known, Known::Named(_)) {
-                    self.end(*of);
-                }
+                self.early_words.remove(of);
                 self.with_adapter(*of, |it| it.word = None);
             }
             _ => (),
         }
     }
 
-    fn word_given(&mut self, subject: Subject, to: Subject) {
-        let shadow = self.first(subject, || Known::Word(Word::default()));
-        let Some(word) = shadow.word_mut() else { return };
+    fn word_given(&mut self, subject: Serial<Word>, to: Subject) {
+        let Some(word) = self.first::<Word>(subject) else { return };
         if word.uses.is_empty() && word.freed().is_some() {
             // The block has left: this is another word that took over its number.
             *word = Word::default();
@@ -334,41 +339,33 @@ impl Shadows {
             word.uses.push(Use { of: to, ending: false, lent_in: None });
         }
         if to.kind == Kind::Allocation {
-            word.allocation = Some(to);
+            word.allocation = Some(to.into());
         }
-        let before = match self.get(to).map(|it| &mut it.known) {
-            Some(Known::Allocation(it)) => it.word.replace(subject),
-            Some(Known::Resource(it)) => it.word.replace(subject),
-            Some(Known::View(it)) => it.word.replace(subject),
-            // One word for an adapter, for all its life.
-            Some(Known::Adapter(it)) => {
-                it.word = Some(subject);
-                None
-            }
-            None if matches!(to.kind, Kind::Allocation | Kind::Resource) => {
-                self.start(to, Known::Named(subject));
-                None
-            }
+        let known = match to.kind {
+            Kind::Allocation => self.allocation_mut(to).map(|allocation| &mut allocation.word),
+            Kind::Resource => self.resource_mut(to).map(|resource| &mut resource.word),
+            Kind::View => self.view_mut(to).map(|view| &mut view.word),
             _ => None,
         };
+        let before = match known {
+            Some(word) => word.replace(subject),
+            None if matches!(to.kind, Kind::Allocation | Kind::Resource) => {
+                self.early_words.entry(to).or_insert(subject);
+                None
+            }
+            None => None,
+        };
+        // An adapter keeps its one pointer for all its life.
+        self.with_adapter(to, |adapter| adapter.word = Some(subject));
         if let Some(before) = before.filter(|it| *it != subject) {
             self.with_word(before, |it| it.uses.retain(|it| it.of != to));
         }
     }
 
     /// A call ends what a word stands for.
-    fn ends_in(&mut self, call: Option<u32>, word: Subject) {
-        let shadow = call.and_then(|it| self.get(Kind::Call.nr(it)));
-        if let Some(call) = shadow.and_then(Shadow::call_mut) {
+    fn ends_in(&mut self, event: &Event, word: Serial<Word>) {
+        if let Some(call) = self.call_of_mut(event) {
             call.ends.push(word);
-        }
-    }
-
-    /// The word that was given for something before it was said to exist.
-    fn named(&self, subject: Subject) -> Option<Subject> {
-        match self.of(subject).known {
-            Known::Named(word) => Some(word),
-            _ => None,
         }
     }
 }

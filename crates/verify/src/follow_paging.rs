@@ -1,20 +1,21 @@
 //! Following paging: segments, the memory of allocations, and the work that moves it.
 
-use crate::follow::{Shadows, less};
+use crate::follow::less;
+use crate::shadow::Shadows;
 use crate::shadow::memory::{Memory, Offer, Open, Paging, Placed, Segment, Told, Wanted};
-use crate::shadow::{Adapter, Known, Shadow};
+use crate::shadow::{Adapter, Key, Node, Serial};
 use flight::{Event, Fence, Subject, What};
 use std::collections::BTreeMap;
 
 impl Shadows {
-    pub(crate) fn segment(&mut self, event: &Event) {
+    pub(crate) fn follow_segment(&mut self, event: &Event) {
         if let What::SegmentFound { adapter, base, size, aperture, target, .. } = event.what {
             let (held, leads) = (BTreeMap::new(), Vec::new());
             let segment = Segment { base, size, aperture, held, leads };
-            self.start(event.subject, Known::Segment(segment));
-            self.first(adapter, || Known::Adapter(Adapter::default()));
+            self.start(event.subject, segment);
+            self.first::<Adapter>(adapter);
             self.with_adapter(adapter, |it| {
-                it.segments.push(event.subject);
+                it.segments.push(event.subject.into());
                 let [targets, all] = &mut it.bytes[usize::from(!aperture)];
                 *targets = targets.saturating_add(if target { size } else { 0 });
                 *all = all.saturating_add(size);
@@ -22,14 +23,18 @@ impl Shadows {
         }
     }
 
-    pub(crate) fn with_memory(&mut self, subject: Subject, change: impl FnOnce(&mut Memory)) {
-        if let Some(it) = self.get(subject).and_then(Shadow::memory_mut) {
+    pub(crate) fn with_memory(
+        &mut self,
+        object: impl Into<Subject>,
+        change: impl FnOnce(&mut Memory),
+    ) {
+        if let Some(it) = self.memory_mut(object) {
             change(it);
         }
     }
 
     /// What happens to the memory of an allocation. Answers whether it was that.
-    pub(crate) fn memory(&mut self, event: &Event) -> bool {
+    pub(crate) fn follow_memory(&mut self, event: &Event) -> bool {
         let subject = event.subject;
         match &event.what {
             &What::MemoryWanted { seen, cached, pinned, told, mappable } => {
@@ -37,9 +42,9 @@ impl Shadows {
                 self.with_memory(subject, |it| it.wanted = wanted);
             }
             &What::MemoryPlaced { segment, address, bytes } => {
-                let aperture = self.of(segment).segment().is_some_and(|it| it.aperture);
+                let aperture = self.segment(segment).is_some_and(|it| it.aperture);
                 self.with_memory(subject, |it| {
-                    it.placed = Some(Placed { segment, address });
+                    it.placed = Some(Placed { segment: segment.into(), address });
                     (it.clean, it.written, it.bytes) = (false, false, bytes);
                     it.backed |= aperture;
                 });
@@ -60,7 +65,7 @@ impl Shadows {
                 self.with_memory(subject, |it| it.aimed = place == "memory");
             }
             What::MemoryFreed {} => {
-                let place = self.of(subject).memory().and_then(|it| it.placed);
+                let place = self.memory(subject).and_then(|it| it.placed);
                 if let Some(Placed { segment, address }) = place {
                     self.vacate(segment, address, subject);
                 }
@@ -71,26 +76,26 @@ impl Shadows {
         true
     }
 
-    fn vacate(&mut self, segment: Subject, address: u64, of: Subject) {
-        if let Some(it) = self.get(segment).and_then(Shadow::segment_mut)
+    fn vacate(&mut self, segment: impl Key<Segment>, address: u64, of: Subject) {
+        if let Some(it) = self.segment_mut(segment)
             && it.held.get(&address).is_some_and(|it| it.1 == of)
         {
             it.held.remove(&address);
         }
     }
 
-    pub(crate) fn paging(&mut self, event: &Event) {
+    pub(crate) fn follow_paging(&mut self, event: &Event) {
         match &event.what {
             What::PagingPlanned { adapter, .. } => {
-                let paging = Paging { adapter: *adapter, open: None, waits: 0 };
-                self.start(event.subject, Known::Paging(paging));
+                let paging = Paging { adapter: (*adapter).into(), open: None, waits: 0 };
+                self.start(event.subject, paging);
             }
             What::PagingBuilt { .. } => self.built(event),
             What::PagingDone { operation, of, segment, come } => {
-                self.moved(*of, operation, *segment, *come);
+                self.moved(*of, operation, (*segment).into(), *come);
             }
             What::PagingEnded { lost } => {
-                let adapter = self.of(event.subject).paging().map(|it| it.adapter);
+                let adapter = self.paging(event.subject).map(|it| it.adapter);
                 if let Some(adapter) = adapter.filter(|_| *lost) {
                     self.waits_end(adapter);
                 }
@@ -117,25 +122,25 @@ impl Shadows {
         else {
             return;
         };
-        if let Some(it) = self.get(*of).and_then(Shadow::instance_mut) {
-            it.built = Some(*word);
+        if let Some(it) = self.instance_mut(*of) {
+            it.built = Some((*word).into());
         }
         let busy = answer == "busy" && !*whole;
         let open = || Open { operation: operation.clone(), of: *of, pass: *pass, busy };
-        let Some(it) = self.get(event.subject).and_then(Shadow::paging_mut) else { return };
+        let Some(it) = self.paging_mut(event.subject) else { return };
         it.open = (!*whole).then(open);
         let adapter = it.adapter;
         let goes_on = !*whole && operation == "transfer";
         self.with_adapter(adapter, |it| it.retried = goes_on.then_some(it.kept));
         if busy {
-            self.wait_for(event.subject, adapter);
+            self.wait_for(event.subject.into(), adapter);
         }
         if !*whole || !moves(operation) {
             return;
         }
         if !*come {
             self.vacate(*segment, *address, *of);
-        } else if let Some(it) = self.get(*segment).and_then(Shadow::segment_mut) {
+        } else if let Some(it) = self.segment_mut(*segment) {
             // One that moves within its segment is not where it was.
             if operation == "transfer" {
                 it.held.retain(|_, it| it.1 != *of);
@@ -145,55 +150,61 @@ impl Shadows {
     }
 
     /// Paging work waits for all that the nodes of its adapter were given.
-    fn wait_for(&mut self, paging: Subject, adapter: Subject) {
-        let nodes = self.of(adapter).adapter().map(|it| it.nodes.clone()).unwrap_or_default();
+    fn wait_for(&mut self, paging: Serial<Paging>, adapter: Serial<Adapter>) {
+        let nodes = self.adapter(adapter).map(|it| it.nodes.clone()).unwrap_or_default();
         let mut waits = 0;
         for node in nodes {
-            let Some(it) = self.get(node).and_then(Shadow::node_mut) else { continue };
+            let Some(it) = self.node_mut(node) else { continue };
             if let Some(last) = it.due.given.back().copied() {
                 it.awaited.push((last, paging));
                 waits += 1;
             }
         }
-        if let Some(it) = self.get(paging).and_then(Shadow::paging_mut) {
+        if let Some(it) = self.paging_mut(paging) {
             it.waits = waits;
         }
     }
 
     /// What an adapter had to do counts as done.
-    fn waits_end(&mut self, adapter: Subject) {
-        let nodes = self.of(adapter).adapter().map(|it| it.nodes.clone()).unwrap_or_default();
+    fn waits_end(&mut self, adapter: Serial<Adapter>) {
+        let nodes = self.adapter(adapter).map(|it| it.nodes.clone()).unwrap_or_default();
         for node in nodes {
             self.pass(node, |_| true);
         }
     }
 
-    pub(crate) fn node_passed(&mut self, node: Subject, fence: Fence) {
+    pub(crate) fn node_passed(&mut self, node: impl Key<Node>, fence: Fence) {
         self.pass(node, |it| fence.covers(it));
     }
 
-    pub(crate) fn packet_passed(&mut self, node: Subject, fence: Fence) {
+    pub(crate) fn packet_passed(&mut self, node: impl Key<Node>, fence: Fence) {
         self.pass(node, |it| it == fence);
     }
 
     /// Work of a node has passed, or counts as passed: whoever waited for it does not any more.
-    fn pass(&mut self, node: Subject, passed: impl Fn(Fence) -> bool) {
-        let Some(it) = self.get(node).and_then(Shadow::node_mut) else { return };
+    fn pass(&mut self, node: impl Key<Node>, passed: impl Fn(Fence) -> bool) {
+        let Some(it) = self.node_mut(node) else { return };
         let (over, left) = std::mem::take(&mut it.awaited).into_iter().partition(|it| passed(it.0));
         it.awaited = left;
-        let over: Vec<(Fence, Subject)> = over;
+        let over: Vec<(Fence, Serial<Paging>)> = over;
         for (_, paging) in over {
-            if let Some(it) = self.get(paging).and_then(Shadow::paging_mut) {
+            if let Some(it) = self.paging_mut(paging) {
                 less(&mut it.waits);
             }
         }
     }
 
     /// An operation on an allocation is done.
-    pub(crate) fn moved(&mut self, of: Subject, operation: &str, segment: Subject, come: bool) {
-        let place = self.of(of).memory().and_then(|it| it.placed);
-        let local = self.of(segment).segment().is_some_and(|it| !it.aperture);
-        if let Some(saved) = self.get(of).and_then(Shadow::saved_mut) {
+    pub(crate) fn moved(
+        &mut self,
+        of: Subject,
+        operation: &str,
+        segment: Serial<Segment>,
+        come: bool,
+    ) {
+        let place = self.memory(of).and_then(|it| it.placed);
+        let local = self.segment(segment).is_some_and(|it| !it.aperture);
+        if let Some(saved) = self.saved_mut(of) {
             saved.initialised |= operation == "init-context";
             if operation == "update-context" {
                 saved.updating = None;
@@ -213,7 +224,7 @@ impl Shadows {
         });
         // One that was never built is gone from there all the same.
         let stale = place.is_none_or(|it| it.segment != segment);
-        let held = self.of(segment).segment().filter(|_| !come && stale && moves(operation));
+        let held = self.segment(segment).filter(|_| !come && stale && moves(operation));
         let left = held.and_then(|it| it.held.iter().find(|it| it.1.1 == of).map(|it| *it.0));
         if let Some(address) = left {
             self.vacate(segment, address, of);

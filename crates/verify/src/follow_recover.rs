@@ -1,15 +1,14 @@
-//! Following resets, and work that comes back.
+//! Following resets, and work that a node gives back.
 
-use crate::follow::Shadows;
-use crate::shadow::Shadow;
 use crate::shadow::recover::MINUTE;
-use flight::{Event, Fence, Subject, What};
+use crate::shadow::{Adapter, Key, Node, Serial, Shadows};
+use flight::{Event, Fence, What};
 
 impl Shadows {
     /// What happens to an adapter that is reset.
-    pub(crate) fn recovery(&mut self, event: &Event) {
+    pub(crate) fn follow_recovery(&mut self, event: &Event) {
         if let What::PagingDropped { operation, of, .. } = &event.what {
-            let place = self.of(*of).memory().and_then(|it| it.placed);
+            let place = self.memory(*of).and_then(|it| it.placed);
             self.with_memory(*of, |it| it.placed = None);
             if let Some(place) = place {
                 self.moved(*of, operation, place.segment, false);
@@ -32,8 +31,8 @@ impl Shadows {
     }
 
     /// What happens to the paging commands of a node.
-    pub(crate) fn pages(&mut self, event: &Event) {
-        let Some(node) = self.get(event.subject).and_then(Shadow::node_mut) else { return };
+    pub(crate) fn follow_pages(&mut self, event: &Event) {
+        let Some(node) = self.node_mut(event.subject) else { return };
         let adapter = node.adapter;
         match event.what {
             What::PagingSubmitted { fence, .. } => node.pages.give(fence),
@@ -56,7 +55,7 @@ impl Shadows {
     }
 
     /// Only a reset of the whole adapter helps, unless one is under way.
-    pub(crate) fn must_reset(&mut self, adapter: Subject, why: &'static str) {
+    pub(crate) fn must_reset(&mut self, adapter: impl Key<Adapter>, why: &'static str) {
         self.with_adapter(adapter, |it| {
             if !it.recovery.resetting {
                 it.recovery.must_reset = Some(why);
@@ -65,8 +64,8 @@ impl Shadows {
     }
 
     /// A packet of a client was given to a node.
-    pub(crate) fn overtakes(&mut self, node: Subject, fence: Fence) {
-        let Some(it) = self.of(node).node() else { return };
+    pub(crate) fn overtakes(&mut self, node: Serial<Node>, fence: Fence) {
+        let Some(it) = self.node(node) else { return };
         if let Some(adapter) = it.adapter.filter(|_| !it.pages.back.is_empty()) {
             self.with_adapter(adapter, |it| it.recovery.overtaken = Some((node, fence)));
         }

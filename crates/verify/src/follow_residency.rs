@@ -1,20 +1,26 @@
-//! Following residency: what clients want to be there, their queues, offers and locks.
+//! Following residency: what clients list as resident, their paging queues, offers and locks.
 
-use crate::follow::{Shadows, less};
+use crate::follow::less;
+use crate::shadow::Shadows;
 use crate::shadow::memory::{Offer, Queue};
-use crate::shadow::{Known, Shadow};
 use flight::{Event, Kind, Subject, What};
 
 impl Shadows {
-    pub(crate) fn queue(&mut self, event: &Event) {
+    pub(crate) fn follow_queue(&mut self, event: &Event) {
         let subject = event.subject;
         if let What::QueueCreated { device, .. } = event.what {
-            let queue =
-                Queue { device, given: 0, signalled: 0, counted: 0, names: 0, awaited: Vec::new() };
-            self.start(subject, Known::Queue(queue));
+            let queue = Queue {
+                device: device.into(),
+                given: 0,
+                signalled: 0,
+                counted: 0,
+                names: 0,
+                awaited: Vec::new(),
+            };
+            self.start(subject, queue);
             return self.with_device(device, |it| it.queues += 1);
         }
-        let Some(it) = self.get(subject).and_then(Shadow::queue_mut) else { return };
+        let Some(it) = self.queue_mut(subject) else { return };
         let device = it.device;
         match &event.what {
             What::QueueGiven { value, .. } => it.given = *value,
@@ -42,14 +48,14 @@ impl Shadows {
             return;
         }
         let queue = Kind::Queue.nr(subject.number);
-        if let Some(it) = self.get(queue).and_then(Shadow::queue_mut) {
+        if let Some(it) = self.queue_mut(queue) {
             it.names = if given { it.names + 1 } else { it.names.saturating_sub(1) };
         }
     }
 
     /// What a client does with a view's memory. Answers whether it was that.
-    pub(crate) fn residency(&mut self, event: &Event) -> bool {
-        let Some(view) = self.get(event.subject).and_then(Shadow::view_mut) else { return false };
+    pub(crate) fn follow_residency(&mut self, event: &Event) -> bool {
+        let Some(view) = self.view_mut(event.subject) else { return false };
         let allocation = view.allocation;
         match &event.what {
             What::ResidentCounted { device, queue, count, lazily, clean } => {
@@ -67,17 +73,17 @@ impl Shadows {
                     }
                     it.lazily = *lazily;
                 });
-                if let Some(it) = queue.and_then(|it| self.get(it)?.queue_mut()) {
+                if let Some(it) = self.queue_mut(queue) {
                     it.counted += 1;
                 }
                 if (before, *count) == (1, 0) {
-                    let bytes = self.of(allocation).memory().map_or(0, |it| it.bytes);
-                    let process = self.of(*device).device().and_then(|it| it.process);
+                    let bytes = self.memory(allocation).map_or(0, |it| it.bytes);
+                    let process = self.device(*device).and_then(|it| it.process);
                     self.with_process(process, |it| it.trimmed += bytes);
                 }
             }
             What::LockRenamed { to, .. } => {
-                view.newest = if to.kind == Kind::Instance { *to } else { allocation };
+                view.newest = if to.kind == Kind::Instance { *to } else { allocation.into() };
             }
             What::LockAsked { still, .. } => {
                 view.lock_asked = event.seq;
@@ -96,14 +102,14 @@ impl Shadows {
                 it.offer.iter_mut().for_each(|it| it.ready = true);
             }),
             What::OfferEnded { value, .. } => {
-                let placed = self.of(allocation).memory().and_then(|it| it.placed);
-                let segment = placed.and_then(|it| self.of(it.segment).segment());
+                let placed = self.memory(allocation).and_then(|it| it.placed);
+                let segment = placed.and_then(|it| self.segment(it.segment));
                 let mapped = *value > 0 && segment.is_some_and(|it| it.aperture);
                 self.with_memory(allocation, |it| {
                     it.offer = None;
                     it.reclaimed = mapped && !it.is_there();
                 });
-                if let Some(it) = self.get(event.subject).and_then(Shadow::view_mut) {
+                if let Some(it) = self.view_mut(event.subject) {
                     it.reclaimed = mapped;
                 }
             }
@@ -112,7 +118,7 @@ impl Shadows {
         true
     }
 
-    pub(crate) fn lock_taken(&mut self, allocation: Subject, place: &str) {
+    pub(crate) fn lock_taken(&mut self, allocation: impl Into<Subject>, place: &str) {
         self.with_memory(allocation, |it| {
             if it.locks == 0 {
                 it.aimed = place == "memory";

@@ -1,27 +1,29 @@
-//! Following what drivers keep for their contexts: whose it is, whether it is where engines can
-//! save into it, and which nodes may.
+//! Following context allocations: their owners, whether an engine can save into them, and on
+//! which nodes their contexts are current.
 
-use crate::follow::{Shadows, less};
+use crate::follow::less;
+use crate::shadow::Shadows;
 use crate::shadow::memory::{Memory, Saved, Saves};
-use crate::shadow::{Context, Device, Known, Shadow};
-use flight::{Event, Subject, What};
+use crate::shadow::{Adapter, Context, Device, Key, Node, Serial};
+use flight::{Event, Kind, Subject, What};
 use smallvec::SmallVec;
 
 impl Shadows {
-    pub(crate) fn saved(&mut self, event: &Event) {
+    pub(crate) fn follow_saved(&mut self, event: &Event) {
         let subject = event.subject;
         match event.what {
             What::SavedCreated { adapter, device, context, word, .. } => {
-                let on = self.nodes_with(adapter, device, context);
+                let (device, context) = (device.into(), context.map(Serial::from));
+                let on = self.nodes_with(adapter.into(), device, context);
                 for node in &on {
-                    if let Some(it) = self.get(*node).and_then(Shadow::node_mut) {
-                        it.saves.push(subject);
+                    if let Some(it) = self.node_mut(*node) {
+                        it.saves.push(subject.into());
                     }
                 }
                 let saved = Saved {
                     device,
                     context,
-                    word,
+                    word: word.into(),
                     memory: Memory::default(),
                     initialised: false,
                     ready: false,
@@ -29,14 +31,14 @@ impl Shadows {
                     counts: true,
                     on,
                 };
-                self.start(subject, Known::Saved(saved));
+                self.start(subject, saved);
                 self.with_saves(device, context, |it| {
-                    it.all.push(subject);
+                    it.all.push(subject.into());
                     (it.unready, it.blank) = (it.unready + 1, it.blank + 1);
                 });
             }
             What::SavedFreed { .. } => {
-                let Some(it) = self.get(subject).and_then(Shadow::saved_mut) else { return };
+                let Some(it) = self.saved_mut(subject) else { return };
                 it.counts = false;
                 let (device, context) = (it.device, it.context);
                 let (ready, initialised) = (it.ready, it.initialised);
@@ -47,21 +49,21 @@ impl Shadows {
                 });
             }
             What::SavedUpdating { given } => {
-                if let Some(it) = self.get(subject).and_then(Shadow::saved_mut) {
+                if let Some(it) = self.saved_mut(subject) {
                     it.updating = Some(given);
                 }
             }
             What::SavedGone {} => self.end(subject),
             _ => {
-                self.memory(event);
+                self.follow_memory(event);
                 self.weigh(subject);
             }
         }
     }
 
     /// Counts an allocation of a context anew, for its owner.
-    pub(crate) fn weigh(&mut self, subject: Subject) {
-        let Some(it) = self.get(subject).and_then(Shadow::saved_mut) else { return };
+    pub(crate) fn weigh(&mut self, subject: impl Key<Saved>) {
+        let Some(it) = self.saved_mut(subject) else { return };
         let place = it.memory.placed.map(|it| it.segment);
         let ready = it.initialised && place.is_some() && place == it.memory.there;
         let before = std::mem::replace(&mut it.ready, ready);
@@ -69,8 +71,8 @@ impl Shadows {
         if !it.counts {
             return;
         }
-        let all = self.saves(context.unwrap_or(device)).map(|it| it.all.as_slice());
-        let is_blank = |it: &&Subject| self.of(**it).saved().is_some_and(|it| !it.initialised);
+        let all = self.saves(owner(device, context)).map(|it| it.all.as_slice());
+        let is_blank = |it: &&Serial<Saved>| self.saved(**it).is_some_and(|it| !it.initialised);
         let blank = all.unwrap_or_default().iter().filter(is_blank).count();
         self.with_saves(device, context, |it| {
             it.blank = u32::try_from(blank).unwrap_or(u32::MAX);
@@ -84,53 +86,50 @@ impl Shadows {
 
     fn with_saves(
         &mut self,
-        device: Subject,
-        context: Option<Subject>,
+        device: Serial<Device>,
+        context: Option<Serial<Context>>,
         change: impl FnOnce(&mut Saves),
     ) {
-        let owner = context.unwrap_or(device);
-        let shadow = self.first(owner, || Known::Early(Saves::default()));
-        let saves = match &mut shadow.known {
-            Known::Context(it) => &mut it.saves,
-            Known::Device(it) => &mut it.saves,
-            Known::Early(it) => it,
-            _ => return,
+        let owner = owner(device, context);
+        let known = match owner.kind {
+            Kind::Context => self.context_mut(owner).map(|context| &mut context.saves),
+            _ => self.device_mut(owner).map(|device| &mut device.saves),
         };
+        if let Some(saves) = known {
+            return change(saves);
+        }
+        let saves = self.early_saves.entry(owner).or_default();
         change(saves);
-        if matches!(&shadow.known, Known::Early(it) if it.all.is_empty()) {
-            self.end(owner);
+        if saves.all.is_empty() {
+            self.early_saves.remove(&owner);
         }
     }
 
     /// What a driver keeps for an owner that is said to exist only now.
-    pub(crate) fn early_saves(&mut self, owner: Subject) -> Saves {
-        match self.get(owner).map(|it| &mut it.known) {
-            Some(Known::Early(it)) => std::mem::take(it),
-            _ => Saves::default(),
-        }
+    pub(crate) fn take_early_saves(&mut self, owner: Subject) -> Saves {
+        self.early_saves.remove(&owner).unwrap_or_default()
     }
 
     /// The allocations a driver keeps for an owner.
     fn saves(&self, owner: Subject) -> Option<&Saves> {
-        match &self.of(owner).known {
-            Known::Context(it) => Some(&it.saves),
-            Known::Device(it) => Some(&it.saves),
-            Known::Early(it) => Some(it),
-            _ => None,
-        }
+        let known = match owner.kind {
+            Kind::Context => self.context(owner).map(|context| &context.saves),
+            _ => self.device(owner).map(|device| &device.saves),
+        };
+        known.or_else(|| self.early_saves.get(&owner))
     }
 
     /// The nodes of an adapter on which a context is current: that one, or any of the device.
     fn nodes_with(
         &self,
-        adapter: Subject,
-        device: Subject,
-        context: Option<Subject>,
-    ) -> SmallVec<[Subject; 2]> {
-        let nodes = self.of(adapter).adapter().map(|it| it.nodes.as_slice()).unwrap_or_default();
-        let saves = |it: &&Subject| {
-            let current = self.of(**it).node().and_then(|it| it.current);
-            let of = |it: Subject| self.of(it).context().map(|it| it.device);
+        adapter: Serial<Adapter>,
+        device: Serial<Device>,
+        context: Option<Serial<Context>>,
+    ) -> SmallVec<[Serial<Node>; 2]> {
+        let nodes = self.adapter(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
+        let saves = |it: &&Serial<Node>| {
+            let current = self.node(**it).and_then(|it| it.current);
+            let of = |it: Serial<Context>| self.context(it).map(|it| it.device);
             match context {
                 Some(_) => current == context,
                 None => current.and_then(of) == Some(device),
@@ -140,27 +139,32 @@ impl Shadows {
     }
 
     /// A node has another context current: what that one saves into is in use there.
-    pub(crate) fn node_switched(&mut self, node: Subject, to: Option<Subject>) {
-        let Some(it) = self.get(node).and_then(Shadow::node_mut) else { return };
+    pub(crate) fn node_switched(&mut self, node: Serial<Node>, to: Option<Serial<Context>>) {
+        let Some(it) = self.node_mut(node) else { return };
         it.current = to;
         let left = std::mem::take(&mut it.saves);
         for saved in left {
-            if let Some(it) = self.get(saved).and_then(Shadow::saved_mut) {
+            if let Some(it) = self.saved_mut(saved) {
                 it.on.retain(|it| *it != node);
             }
         }
-        let context = to.and_then(|it| self.of(it).context());
+        let context = self.context(to);
         let Some(Context { device, saves, .. }) = context else { return };
-        let shared = self.of(*device).device().map(|Device { saves, .. }| &saves.all);
-        let all: Vec<Subject> =
+        let shared = self.device(*device).map(|Device { saves, .. }| &saves.all);
+        let all: Vec<Serial<Saved>> =
             saves.all.iter().chain(shared.into_iter().flatten()).copied().collect();
         for saved in &all {
-            if let Some(it) = self.get(*saved).and_then(Shadow::saved_mut) {
+            if let Some(it) = self.saved_mut(*saved) {
                 it.on.push(node);
             }
         }
-        if let Some(it) = self.get(node).and_then(Shadow::node_mut) {
+        if let Some(it) = self.node_mut(node) {
             it.saves = all;
         }
     }
+}
+
+/// The context that a context allocation is for, or the device if it is for all its contexts.
+pub(crate) fn owner(device: Serial<Device>, context: Option<Serial<Context>>) -> Subject {
+    context.map_or(device.into(), Subject::from)
 }

@@ -1,10 +1,9 @@
 //! Following streaming.
 
-use crate::follow::Shadows;
 use crate::shadow::stream::{
     StreamAllocator, StreamCall, StreamDevice, StreamFilter, StreamFrame, StreamPin, StreamPointer,
 };
-use crate::shadow::{Known, Shadow};
+use crate::shadow::{Serial, Shadows};
 use flight::{Event, Kind, Subject, What};
 
 /// A state's place, counted from stop on.
@@ -14,16 +13,16 @@ pub(crate) fn rank(state: &str) -> usize {
 
 impl Shadows {
     /// The calls of a streaming driver. Answers whether it was one.
-    pub(crate) fn stream_call(&mut self, event: &Event) -> bool {
+    pub(crate) fn follow_stream_call(&mut self, event: &Event) -> bool {
         match &event.what {
             What::KsCall { name, about, .. } => {
                 let call = StreamCall { name: name.clone(), about: *about };
-                self.start(event.subject, Known::StreamCall(call));
-                self.stream_called(*about, name, Some(event.subject));
+                self.start(event.subject, call);
+                self.stream_called(*about, name, Some(event.subject.into()));
                 true
             }
             What::KsReturn { answer, .. } => {
-                let call = self.get(event.subject).and_then(Shadow::stream_call_mut);
+                let call = self.stream_call_mut(event.subject);
                 if let Some((name, about)) = call.map(|it| (it.name.clone(), it.about)) {
                     let failed = !matches!(&**answer, "ok" | "pending");
                     self.stream_returned(about, &name, failed);
@@ -35,18 +34,18 @@ impl Shadows {
         }
     }
 
-    fn stream_called(&mut self, about: Subject, name: &str, call: Option<Subject>) {
+    fn stream_called(&mut self, about: Subject, name: &str, call: Option<Serial<StreamCall>>) {
         match about.kind {
             Kind::Filter => {
-                let filter = self.first(about, || Known::StreamFilter(StreamFilter::default()));
+                let filter = self.first::<StreamFilter>(about);
                 if name == "AVStrMiniFilterProcess"
-                    && let Some(it) = filter.stream_filter_mut()
+                    && let Some(it) = filter
                 {
                     it.processing = call;
                 }
             }
             Kind::Pin => {
-                let Some(it) = self.stream_pin(about) else { return };
+                let Some(it) = self.first::<StreamPin>(about) else { return };
                 match name {
                     "AVStrMiniPinProcess" => it.processing = call,
                     "AVStrMiniPinClose" => it.closing = call,
@@ -55,7 +54,7 @@ impl Shadows {
                 }
             }
             Kind::Allocator if name == "AVStrMiniInitializeAllocator" => {
-                if let Some(it) = self.get(about).and_then(Shadow::stream_allocator_mut) {
+                if let Some(it) = self.stream_allocator_mut(about) {
                     it.initialised += 1;
                 }
             }
@@ -70,7 +69,7 @@ impl Shadows {
             }
             (Kind::Pin, "AVStrMiniPinClose") => self.stream_called(about, name, None),
             (Kind::Pin, "AVStrMiniPinSetDeviceState") => {
-                if let Some(it) = self.stream_pin(about) {
+                if let Some(it) = self.first::<StreamPin>(about) {
                     it.failed = failed;
                 }
             }
@@ -78,48 +77,40 @@ impl Shadows {
         }
     }
 
-    /// A pin begins with whatever is first said of it.
-    fn stream_pin(&mut self, pin: Subject) -> Option<&mut StreamPin> {
-        self.first(pin, || Known::StreamPin(StreamPin::default())).stream_pin_mut()
-    }
-
-    pub(crate) fn stream_object(&mut self, event: &Event) {
+    pub(crate) fn follow_stream_object(&mut self, event: &Event) {
         match &event.what {
             What::KsBagged { .. } => self.bag(event.subject, |it| it + 1),
             What::KsUnbagged { .. } => self.bag(event.subject, |it| it.saturating_sub(1)),
             _ => match event.subject.kind {
-                Kind::KsDevice => self.stream_device(event),
-                Kind::Filter => self.stream_filter(event),
+                Kind::KsDevice => self.follow_stream_device(event),
+                Kind::Filter => self.follow_stream_filter(event),
                 Kind::Pin => self.stream_pin_event(event),
-                Kind::Allocator => self.stream_allocator(event),
-                Kind::Frame => self.stream_frame(event),
-                _ => self.stream_pointer(event),
+                Kind::Allocator => self.follow_stream_allocator(event),
+                Kind::Frame => self.follow_stream_frame(event),
+                _ => self.follow_stream_pointer(event),
             },
         }
     }
 
     fn bag(&mut self, of: Subject, change: fn(u32) -> u32) {
         let bagged = match of.kind {
-            Kind::Filter => {
-                let filter = self.first(of, || Known::StreamFilter(StreamFilter::default()));
-                filter.stream_filter_mut().map(|it| &mut it.bagged)
-            }
-            Kind::Pin => self.stream_pin(of).map(|it| &mut it.bagged),
-            _ => self.get(of).and_then(Shadow::stream_device_mut).map(|it| &mut it.bagged),
+            Kind::Filter => self.first::<StreamFilter>(of).map(|it| &mut it.bagged),
+            Kind::Pin => self.first::<StreamPin>(of).map(|it| &mut it.bagged),
+            _ => self.stream_device_mut(of).map(|it| &mut it.bagged),
         };
         if let Some(bagged) = bagged {
             *bagged = change(*bagged);
         }
     }
 
-    fn stream_device(&mut self, event: &Event) {
+    fn follow_stream_device(&mut self, event: &Event) {
         let subject = event.subject;
         match event.what {
             What::KsAdded { .. } => {
-                self.start(subject, Known::StreamDevice(StreamDevice::default()));
+                self.start(subject, StreamDevice::default());
             }
             What::KsStarted {} | What::KsStopped {} => {
-                if let Some(it) = self.get(subject).and_then(Shadow::stream_device_mut) {
+                if let Some(it) = self.stream_device_mut(subject) {
                     it.started = matches!(event.what, What::KsStarted {});
                 }
             }
@@ -128,22 +119,20 @@ impl Shadows {
         }
     }
 
-    fn stream_filter(&mut self, event: &Event) {
+    fn follow_stream_filter(&mut self, event: &Event) {
         let subject = event.subject;
         match event.what {
             What::FilterCreated { device, dispatch, needs, .. } => {
-                let filter = self.first(subject, || Known::StreamFilter(StreamFilter::default()));
-                if let Some(it) = filter.stream_filter_mut() {
-                    (it.device, it.dispatch, it.needs) = (Some(device), dispatch, needs);
+                if let Some(it) = self.first::<StreamFilter>(subject) {
+                    (it.device, it.dispatch, it.needs) = (Some(device.into()), dispatch, needs);
                 }
-                if let Some(it) = self.get(device).and_then(Shadow::stream_device_mut) {
+                if let Some(it) = self.stream_device_mut(device) {
                     it.filters += 1;
                 }
             }
             What::FilterClosed {} => {
-                let device = self.of(subject).stream_filter().and_then(|it| it.device);
-                let device = device.and_then(|it| self.get(it));
-                if let Some(it) = device.and_then(Shadow::stream_device_mut) {
+                let device = self.stream_filter(subject).and_then(|it| it.device);
+                if let Some(it) = self.stream_device_mut(device) {
                     it.filters = it.filters.saturating_sub(1);
                 }
                 self.end(subject);
@@ -156,36 +145,36 @@ impl Shadows {
     fn stream_pin_event(&mut self, event: &Event) {
         let subject = event.subject;
         match &event.what {
-            What::PinFormat { .. } => drop(self.stream_pin(subject)),
+            What::PinFormat { .. } => drop(self.first::<StreamPin>(subject)),
             What::PinCreated { filter, factory, standard, dispatch, least, .. } => {
-                if let Some(it) = self.stream_pin(subject) {
-                    (it.filter, it.factory, it.created) = (Some(*filter), *factory, true);
+                if let Some(it) = self.first::<StreamPin>(subject) {
+                    (it.filter, it.factory, it.created) = (Some((*filter).into()), *factory, true);
                     (it.standard, it.dispatch, it.least) = (*standard, *dispatch, rank(least));
                 }
-                if let Some(it) = self.get(*filter).and_then(Shadow::stream_filter_mut) {
+                if let Some(it) = self.stream_filter_mut(*filter) {
                     *it.pins.entry(*factory).or_default() += 1;
                 }
             }
             What::PinWanted { to, .. } => {
-                if let Some(it) = self.stream_pin(subject) {
+                if let Some(it) = self.first::<StreamPin>(subject) {
                     it.wanted = Some(rank(to));
                     it.failed = false;
                 }
             }
             What::PinState { to, .. } => {
-                if let Some(it) = self.stream_pin(subject) {
+                if let Some(it) = self.first::<StreamPin>(subject) {
                     (it.state, it.wanted) = (rank(to), None);
                 }
             }
             What::PinRefused { .. } => {
-                if let Some(it) = self.stream_pin(subject) {
+                if let Some(it) = self.first::<StreamPin>(subject) {
                     it.wanted = None;
                 }
             }
             What::PinClosed {} => {
-                let of = self.of(subject).stream_pin();
+                let of = self.stream_pin(subject);
                 if let Some((filter, factory)) = of.and_then(|it| Some((it.filter?, it.factory)))
-                    && let Some(it) = self.get(filter).and_then(Shadow::stream_filter_mut)
+                    && let Some(it) = self.stream_filter_mut(filter)
                 {
                     let count = it.pins.entry(factory).or_default();
                     *count = count.saturating_sub(1);
@@ -197,12 +186,12 @@ impl Shadows {
         }
     }
 
-    fn stream_allocator(&mut self, event: &Event) {
+    fn follow_stream_allocator(&mut self, event: &Event) {
         let subject = event.subject;
         match &event.what {
             What::AllocatorChosen { pin, by, .. } => {
                 let it = StreamAllocator {
-                    pin: *pin,
+                    pin: (*pin).into(),
                     by: by.clone(),
                     initialised: 0,
                     ready: false,
@@ -210,22 +199,22 @@ impl Shadows {
                     frames: 0,
                     out: 0,
                 };
-                self.start(subject, Known::StreamAllocator(it));
+                self.start(subject, it);
             }
             What::AllocatorReady { pin, word, frames, by, .. } => {
-                if let Some(it) = self.get(subject).and_then(Shadow::stream_allocator_mut) {
-                    (it.ready, it.word, it.frames) = (true, Some(*word), *frames);
+                if let Some(it) = self.stream_allocator_mut(subject) {
+                    (it.ready, it.word, it.frames) = (true, Some((*word).into()), *frames);
                 }
                 if by == "driver"
-                    && let Some(it) = self.stream_pin(*pin)
+                    && let Some(it) = self.first::<StreamPin>(*pin)
                 {
                     it.allocators += 1;
                 }
             }
             What::AllocatorDeleted { .. } => {
-                let of = self.of(subject).stream_allocator();
+                let of = self.stream_allocator(subject);
                 let pin = of.filter(|it| it.by == "driver").map(|it| it.pin);
-                if let Some(it) = pin.and_then(|it| self.stream_pin(it)) {
+                if let Some(it) = self.first::<StreamPin>(pin) {
                     it.allocators = it.allocators.saturating_sub(1);
                 }
                 self.end(subject);
@@ -235,19 +224,25 @@ impl Shadows {
         }
     }
 
-    fn stream_frame(&mut self, event: &Event) {
+    fn follow_stream_frame(&mut self, event: &Event) {
         let subject = event.subject;
         if let What::FrameMade { allocator, word, .. } = event.what {
             let (clones, locks, passed, freeing) = (0, 0, false, false);
-            let it = StreamFrame { allocator, word, clones, locks, passed, freeing };
-            self.start(subject, Known::StreamFrame(it));
-            let allocator = allocator.and_then(|it| self.get(it));
-            if let Some(it) = allocator.and_then(Shadow::stream_allocator_mut) {
+            let it = StreamFrame {
+                allocator: allocator.map(Serial::from),
+                word: word.into(),
+                clones,
+                locks,
+                passed,
+                freeing,
+            };
+            self.start(subject, it);
+            if let Some(it) = self.stream_allocator_mut(allocator) {
                 it.out += 1;
             }
             return;
         }
-        let Some(it) = self.get(subject).and_then(Shadow::stream_frame_mut) else { return };
+        let Some(it) = self.stream_frame_mut(subject) else { return };
         match event.what {
             What::FrameQueued { .. } => it.passed = false,
             What::FramePassed { .. } => it.passed = true,
@@ -255,8 +250,7 @@ impl Shadows {
             What::FrameFreed {} => {
                 let allocator = it.allocator;
                 self.end(subject);
-                let allocator = allocator.and_then(|it| self.get(it));
-                if let Some(it) = allocator.and_then(Shadow::stream_allocator_mut) {
+                if let Some(it) = self.stream_allocator_mut(allocator) {
                     it.out = it.out.saturating_sub(1);
                 }
             }
@@ -264,19 +258,18 @@ impl Shadows {
         }
     }
 
-    fn stream_pointer(&mut self, event: &Event) {
+    fn follow_stream_pointer(&mut self, event: &Event) {
         let subject = event.subject;
-        let pointer = self.first(subject, || Known::StreamPointer(StreamPointer::default()));
-        let Some(it) = pointer.stream_pointer_mut() else { return };
+        let Some(it) = self.first::<StreamPointer>(subject) else { return };
         let (before, was, cloned) = (it.frame, it.locked, it.cloned);
         match event.what {
             What::PointerCloned { frame, locked, .. } => {
-                (it.cloned, it.frame, it.locked) = (true, Some(frame), locked);
+                (it.cloned, it.frame, it.locked) = (true, Some(frame.into()), locked);
             }
             What::PointerLocked { .. } => it.locked = true,
             What::PointerUnlocked {} => it.locked = false,
             What::PointerMoved { frame } => {
-                it.frame = frame;
+                it.frame = frame.map(Serial::from);
                 it.locked &= frame.is_some();
             }
             What::PointerDeleted { .. } => (it.frame, it.locked) = (None, false),
@@ -293,13 +286,12 @@ impl Shadows {
 
     fn count_pointer(
         &mut self,
-        frame: Option<Subject>,
+        frame: Option<Serial<StreamFrame>>,
         locked: bool,
         cloned: bool,
         change: fn(u32) -> u32,
     ) {
-        let frame = frame.and_then(|it| self.get(it));
-        let Some(it) = frame.and_then(Shadow::stream_frame_mut) else { return };
+        let Some(it) = self.stream_frame_mut(frame) else { return };
         if locked {
             it.locks = change(it.locks);
         }

@@ -5,25 +5,25 @@
 
 use crate::names::{FRESH, REST, STEP};
 use crate::rule::{Rule, Verdict};
-use crate::shadow::{Process, Shadow};
+use crate::shadow::{Process, Shadows};
 use flight::{Event, Hex, RuleId, Text, What, Who};
 
 /// The rules on handles.
-pub(crate) static RULES: [Rule; 5] = [
-    Rule { id: RuleId::HANDLE_FORM_001, on: &["name.given"], check: local_form },
-    Rule { id: RuleId::HANDLE_FORM_002, on: &["name.shared"], check: global_form },
-    Rule { id: RuleId::HANDLE_FORM_003, on: &["name.reserved"], check: rises },
-    Rule { id: RuleId::HANDLE_FORM_004, on: &["name.reserved"], check: rests },
-    Rule { id: RuleId::HANDLE_FORM_005, on: &["leave"], check: failure_uses_none },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["name.given"], RuleId::HANDLE_FORM_001, local_form),
+    Rule::on(&["name.shared"], RuleId::HANDLE_FORM_002, global_form),
+    Rule::on(&["name.reserved"], RuleId::HANDLE_FORM_003, rises),
+    Rule::on(&["name.reserved"], RuleId::HANDLE_FORM_004, rests),
+    Rule::on(&["leave"], RuleId::HANDLE_FORM_005, failure_uses_none),
 ];
 
 const TOP_BITS: u32 = 0xc000_0000;
 const LOW_BITS: u32 = STEP - 1;
 
-fn local_form(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn local_form(event: &Event, shadows: &Shadows) -> Verdict {
     let What::NameGiven { handle, to } = &event.what else { return Verdict::Aside };
     let kept = handle.0 & LOW_BITS == 0 && handle.0 & TOP_BITS != 0;
-    Verdict::kept_if(kept, Who::Kernel, place(event, shadow.process()), || {
+    Verdict::kept_if(kept, Who::Kernel, place(event, shadows.process(event.subject)), || {
         format!(
             "{to} was given handle {handle}, but a local one ends in six zero bits and has one \
              of the top two set"
@@ -31,10 +31,10 @@ fn local_form(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn global_form(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn global_form(event: &Event, shadows: &Shadows) -> Verdict {
     let What::NameShared { handle, of } = &event.what else { return Verdict::Aside };
     let kept = handle.0 & LOW_BITS == 2 && handle.0 & TOP_BITS != 0;
-    Verdict::kept_if(kept, Who::Kernel, place(event, shadow.process()), || {
+    Verdict::kept_if(kept, Who::Kernel, place(event, shadows.process(event.subject)), || {
         format!(
             "{of} was given global handle {handle}, but its low six bits are not 2 with one of \
              the top two set"
@@ -42,8 +42,10 @@ fn global_form(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn rises(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let (What::NameReserved { handle }, Some(process)) = (&event.what, shadow.process()) else {
+fn rises(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::NameReserved { handle }, Some(process)) =
+        (&event.what, shadows.process(event.subject))
+    else {
         return Verdict::Aside;
     };
     let Some(expected) = process.names.expected() else { return Verdict::Aside };
@@ -58,8 +60,10 @@ fn rises(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn rests(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let (What::NameReserved { handle }, Some(process)) = (&event.what, shadow.process()) else {
+fn rests(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::NameReserved { handle }, Some(process)) =
+        (&event.what, shadows.process(event.subject))
+    else {
         return Verdict::Aside;
     };
     if !process.names.any_closed() {
@@ -77,9 +81,9 @@ fn rests(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn failure_uses_none(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn failure_uses_none(event: &Event, shadows: &Shadows) -> Verdict {
     let What::Leave { call, status } = &event.what else { return Verdict::Aside };
-    let entered = shadow.process().and_then(|it| it.call(event.thread));
+    let entered = shadows.process(event.subject).and_then(|it| it.call(event.thread));
     let Some(entered) = entered.filter(|_| status.0 >> 30 == 3) else { return Verdict::Aside };
     let kept = entered.given.or(entered.reserved.first().copied());
     Verdict::kept_if(kept.is_none(), Who::Kernel, call.clone(), || {

@@ -2,18 +2,18 @@
 
 use crate::ddi;
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadow;
+use crate::shadow::{Adapter, Shadows};
 use flight::{Event, RuleId, What, Who};
 
 /// The rules on interrupts that are history; the others are judged where drivers report.
-pub(crate) static RULES: [Rule; 1] =
-    [Rule { id: RuleId::KMD_ISR_012, on: &["dpc.queued", "ddi.call"], check: one_dpc }];
+pub(crate) static RULES: &[Rule] =
+    &[Rule::on(&["dpc.queued", "ddi.call"], RuleId::KMD_ISR_012, one_dpc)];
 
-fn one_dpc(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let pending = |it: &Shadow| it.adapter().is_some_and(|it| it.dpc);
+fn one_dpc(event: &Event, shadows: &Shadows) -> Verdict {
+    let pending = |adapter| shadows.adapter(adapter).is_some_and(|adapter: &Adapter| adapter.dpc);
     let (broken, adapter) = match &event.what {
-        What::DpcQueued { fresh } => (*fresh && pending(shadow), event.subject),
-        What::DdiCall { name, adapter, .. } if name == ddi::DPC => (!pending(owner), *adapter),
+        What::DpcQueued { fresh } => (*fresh && pending(event.subject), event.subject),
+        What::DdiCall { name, adapter, .. } if name == ddi::DPC => (!pending(*adapter), *adapter),
         _ => return Verdict::Aside,
     };
     let said = match event.what {

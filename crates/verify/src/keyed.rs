@@ -1,7 +1,8 @@
-//! Keyed mutexes: who gets one, with which fence value, and what happens when its owner goes.
+//! Keyed mutexes: rules on acquiring and releasing them, their fence values, and abandoned
+//! mutexes.
 
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadow;
+use crate::shadow::Shadows;
 use crate::shadow::keyed::Turn;
 use flight::{Event, Hex, RuleId, Subject, What, Who};
 
@@ -16,29 +17,23 @@ const TIMED_OUT: &str = "timed-out";
 const ABANDONED: &str = "abandoned";
 
 /// The rules on keyed mutexes.
-pub(crate) static RULES: [Rule; 5] = [
-    Rule { id: RuleId::MUTEX_KEYED_002, on: &["keyed.created"], check: two_handles },
-    Rule {
-        id: RuleId::MUTEX_KEYED_004,
-        on: &["keyed.opened", "keyed.unopened", "keyed.told"],
-        check: data_stays,
-    },
-    Rule { id: RuleId::MUTEX_KEYED_005, on: &["keyed.missed", "keyed.answered"], check: times_out },
-    Rule { id: RuleId::MUTEX_KEYED_006, on: &["keyed.acquired"], check: last_fence },
-    Rule {
-        id: RuleId::MUTEX_KEYED_007,
-        on: &[
-            "keyed.acquired",
-            "keyed.missed",
-            "keyed.released",
-            "keyed.abandoned",
-            "keyed.closed",
-        ],
-        check: one_owner,
-    },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["keyed.created"], RuleId::MUTEX_KEYED_002, two_handles),
+    Rule::on(
+        &["keyed.opened", "keyed.unopened", "keyed.told"],
+        RuleId::MUTEX_KEYED_004,
+        data_stays,
+    ),
+    Rule::on(&["keyed.missed", "keyed.answered"], RuleId::MUTEX_KEYED_005, times_out),
+    Rule::on(&["keyed.acquired"], RuleId::MUTEX_KEYED_006, last_fence),
+    Rule::on(
+        &["keyed.acquired", "keyed.missed", "keyed.released", "keyed.abandoned", "keyed.closed"],
+        RuleId::MUTEX_KEYED_007,
+        one_owner,
+    ),
 ];
 
-fn two_handles(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn two_handles(event: &Event, _shadows: &Shadows) -> Verdict {
     let What::KeyedCreated { handle, global, sharing, .. } = &event.what else {
         return Verdict::Aside;
     };
@@ -52,8 +47,8 @@ fn two_handles(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn data_stays(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let Some(it) = shadow.keyed() else { return Verdict::Aside };
+fn data_stays(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(it) = shadows.keyed(event.subject) else { return Verdict::Aside };
     let (subject, there) = (event.subject, it.runtime);
     match event.what {
         What::KeyedOpened { room, .. } => {
@@ -84,11 +79,11 @@ fn data_stays(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     }
 }
 
-fn times_out(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn times_out(event: &Event, shadows: &Shadows) -> Verdict {
     let subject = event.subject;
     match &event.what {
         What::KeyedMissed { key, how, .. } if how == TIMED_OUT => {
-            let Some(it) = shadow.keyed() else { return Verdict::Aside };
+            let Some(it) = shadows.keyed(event.subject) else { return Verdict::Aside };
             let free = matches!(it.turn, Turn::Free { key: free, .. } if free == *key);
             Verdict::kept_if(!free, Who::Kernel, ACQUIRE, || {
                 format!("a wait for key {key} of {subject} timed out, and it is free for that key")
@@ -106,9 +101,11 @@ fn times_out(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     }
 }
 
-fn last_fence(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn last_fence(event: &Event, shadows: &Shadows) -> Verdict {
     let What::KeyedAcquired { key, fence, .. } = event.what else { return Verdict::Aside };
-    let Some(Turn::Free { key: free, fence: last }) = shadow.keyed().map(|it| it.turn) else {
+    let Some(Turn::Free { key: free, fence: last }) =
+        shadows.keyed(event.subject).map(|it| it.turn)
+    else {
         return Verdict::Aside; // Whose turn it was is another rule's.
     };
     Verdict::kept_if((key, fence) == (free, last), Who::Kernel, RELEASE, || {
@@ -120,8 +117,8 @@ fn last_fence(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn one_owner(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let Some(turn) = shadow.keyed().map(|it| it.turn) else { return Verdict::Aside };
+fn one_owner(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(turn) = shadows.keyed(event.subject).map(|it| it.turn) else { return Verdict::Aside };
     let subject = event.subject;
     let (kept, place, what): (bool, _, fn(Subject, &str) -> String) = match &event.what {
         What::KeyedAcquired { .. } => (matches!(turn, Turn::Free { .. }), ACQUIRE, |it, now| {
@@ -137,17 +134,17 @@ fn one_owner(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
             })
         }
         What::KeyedReleased { process, handle, .. } => {
-            (turn == Turn::Owned(*process, *handle), RELEASE, |it, now| {
+            (turn == Turn::Owned((*process).into(), *handle), RELEASE, |it, now| {
                 format!("{it} is released through another handle while it is {now}")
             })
         }
         What::KeyedAbandoned { process, handle } => {
-            (turn == Turn::Owned(*process, *handle), DESTROY, |it, now| {
+            (turn == Turn::Owned((*process).into(), *handle), DESTROY, |it, now| {
                 format!("{it} is abandoned through another handle while it is {now}")
             })
         }
         What::KeyedClosed { process, handle } => {
-            (turn != Turn::Owned(*process, *handle), DESTROY, |it, now| {
+            (turn != Turn::Owned((*process).into(), *handle), DESTROY, |it, now| {
                 format!("{it} is {now}, whose end abandons it, and it is not abandoned")
             })
         }

@@ -1,36 +1,38 @@
-//! Who may be inside a driver at once, and at which level it is called.
+//! Threading levels and IRQLs: which calls of a driver may run at once, and at which IRQL each
+//! runs.
 
 use crate::ddi;
 use crate::rule::{Rule, Verdict};
-use crate::shadow::{Inside, Shadow};
+use crate::shadow::{Inside, Shadows};
 use flight::{Event, RuleId, What, Who};
 
 /// The rules on threading and levels.
-pub(crate) static RULES: [Rule; 6] = [
-    Rule { id: RuleId::KMD_LEVEL_001, on: &["ddi.call"], check: level_three_alone },
-    Rule { id: RuleId::KMD_LEVEL_002, on: &["ddi.call"], check: level_two_alone_and_idle },
-    Rule { id: RuleId::KMD_LEVEL_003, on: &["ddi.call"], check: one_of_a_class },
-    Rule { id: RuleId::KMD_LEVEL_004, on: &["ddi.call"], check: one_scheduler },
-    Rule { id: RuleId::KMD_LEVEL_006, on: &["ddi.call"], check: one_of_a_process },
-    Rule { id: RuleId::KMD_LEVEL_007, on: &["ddi.call"], check: level },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_001, level_three_alone),
+    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_002, level_two_alone_and_idle),
+    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_003, one_of_a_class),
+    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_004, one_scheduler),
+    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_006, one_of_a_process),
+    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_007, level),
 ];
 
-fn level_three_alone(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let What::DdiCall { class, .. } = &event.what else { return Verdict::Aside };
+fn level_three_alone(event: &Event, shadows: &Shadows) -> Verdict {
+    let What::DdiCall { class, adapter, .. } = &event.what else { return Verdict::Aside };
     // Interrupts and their DPCs are excluded by nobody.
     let three = |class: &str| class == "three";
-    let inside = owner.adapter().map_or(&[][..], |it| &it.inside);
+    let inside = shadows.adapter(adapter).map_or(&[][..], |it| &it.inside);
     if class == "none" || !(three(class) || inside.iter().any(|it| three(&it.class))) {
         return Verdict::Aside;
     }
     let like = |other: &Inside| other.class != "none" && (three(class) || three(&other.class));
-    alone(event, owner, like, "one of them runs alone")
+    alone(event, shadows, like, "one of them runs alone")
 }
 
-fn level_two_alone_and_idle(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn level_two_alone_and_idle(event: &Event, shadows: &Shadows) -> Verdict {
     let What::DdiCall { name, class, adapter, .. } = &event.what else { return Verdict::Aside };
     let two = |class: &str| class == "two";
-    let (inside, flying) = owner.adapter().map_or((&[][..], 0), |it| (&it.inside[..], it.flying));
+    let (inside, flying) =
+        shadows.adapter(adapter).map_or((&[][..], 0), |it| (&it.inside[..], it.flying));
     if class == "none" || !(two(class) || inside.iter().any(|it| two(&it.class))) {
         return Verdict::Aside;
     }
@@ -39,40 +41,40 @@ fn level_two_alone_and_idle(event: &Event, _shadow: &Shadow, owner: &Shadow) -> 
         return Verdict::Broken(Who::Kernel, name.clone(), said);
     }
     let like = |other: &Inside| other.class != "none" && (two(class) || two(&other.class));
-    alone(event, owner, like, "one of them runs alone")
+    alone(event, shadows, like, "one of them runs alone")
 }
 
-fn one_of_a_class(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn one_of_a_class(event: &Event, shadows: &Shadows) -> Verdict {
     let What::DdiCall { class, .. } = &event.what else { return Verdict::Aside };
     if ["zero", "two", "three", "none"].contains(&&**class) {
         return Verdict::Aside;
     }
-    alone(event, owner, |other| other.class == *class, &format!("both are of class {class}"))
+    alone(event, shadows, |other| other.class == *class, &format!("both are of class {class}"))
 }
 
-fn one_scheduler(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn one_scheduler(event: &Event, shadows: &Shadows) -> Verdict {
     let What::DdiCall { class, .. } = &event.what else { return Verdict::Aside };
     if class != "scheduler" {
         return Verdict::Aside;
     }
-    alone(event, owner, |other| other.class == "scheduler", "both are the scheduler's")
+    alone(event, shadows, |other| other.class == "scheduler", "both are the scheduler's")
 }
 
-fn one_of_a_process(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let What::DdiCall { class, process: Some(process), .. } = &event.what else {
+fn one_of_a_process(event: &Event, shadows: &Shadows) -> Verdict {
+    let What::DdiCall { class, adapter, process: Some(process), .. } = &event.what else {
         return Verdict::Aside;
     };
-    if class == "none" || owner.adapter().is_none_or(|it| it.generation != 1) {
+    if class == "none" || shadows.adapter(adapter).is_none_or(|it| it.generation != 1) {
         return Verdict::Aside;
     }
-    let same = |other: &Inside| other.process == Some(*process) && other.class != "none";
-    alone(event, owner, same, &format!("both are for {process}"))
+    let same = |other: &Inside| other.process == Some((*process).into()) && other.class != "none";
+    alone(event, shadows, same, &format!("both are for {process}"))
 }
 
 /// Whether no other thread is inside in a call like this one.
-fn alone(event: &Event, owner: &Shadow, like: impl Fn(&Inside) -> bool, both: &str) -> Verdict {
+fn alone(event: &Event, shadows: &Shadows, like: impl Fn(&Inside) -> bool, both: &str) -> Verdict {
     let What::DdiCall { name, adapter, .. } = &event.what else { return Verdict::Aside };
-    let inside = owner.adapter().map_or(&[][..], |it| &it.inside);
+    let inside = shadows.adapter(adapter).map_or(&[][..], |it| &it.inside);
     let other = inside.iter().find(|other| other.thread != event.thread && like(other));
     match other {
         None => Verdict::Kept,
@@ -87,7 +89,7 @@ fn alone(event: &Event, owner: &Shadow, like: impl Fn(&Inside) -> bool, both: &s
     }
 }
 
-fn level(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn level(event: &Event, _shadows: &Shadows) -> Verdict {
     let What::DdiCall { name, level, .. } = &event.what else { return Verdict::Aside };
     let Some(documented) = ddi::level(name) else { return Verdict::Aside };
     Verdict::kept_if(*level == documented, Who::Kernel, name.clone(), || {

@@ -1,9 +1,17 @@
-//! Rules that watch events and name who broke what.
+//! The verifier: rules that watch the events of a flight and report which component broke what.
 //!
-//! A [`Verifier`] reads the events of a run in their order and gives nothing back to it. Rules
-//! that a door judged come as events and become findings here; rules over history are judged
-//! here, each a function of one event and of the shadows of what it is about. What every rule
-//! says, how it is known and what Windows does when it is broken is in the catalogue.
+//! A [`Verifier`] reads the events of a flight in their order and gives nothing back to it. A rule
+//! that the code at an entry point judged arrives as an event and becomes a [`Finding`] here. A
+//! rule over history is judged here: it is a function of one event and of the [`Shadows`], which
+//! remember what earlier events said of each object. The [`catalogue()`] says what every
+//! rule demands, how it is known, and what Windows does when it is broken.
+//!
+//! # Adding a rule
+//!
+//! 1. A row in `crates/flight/rules.toml` with `judge = "history"`: its id becomes a constant of
+//!    `RuleId`.
+//! 2. A function, and its line in the table `RULES` of the same file here.
+//! 3. A driver, client or changed trace that breaks it, and a test.
 //!
 //! # Invariants
 //!
@@ -12,22 +20,25 @@
 //! 3. What is remembered is bounded by what is alive, not by how much has happened.
 #![forbid(unsafe_code)]
 
-mod alias;
+// What other crates use.
+pub use alias::{ALIASES, aliased, aliases};
+pub use catalogue::{Entry, Severity, catalogue, find};
+pub use names::Names;
+pub use oracle::Oracle;
+pub use rule::{Judge, Rule, Verdict};
+pub use shadow::Shadows;
+pub use verifier::{Finding, Verifier};
+
 pub mod bugcheck;
-pub mod catalogue;
 pub mod rule;
 pub mod shadow;
-mod share;
 
-mod addresses;
-mod answers;
-mod budgets;
-mod close;
-mod create;
-mod ddi;
-mod destroy;
-mod escape;
-mod fence_order;
+// Events in, findings out.
+mod alias;
+mod catalogue;
+mod verifier;
+
+// What is remembered, and how events change it.
 mod follow;
 mod follow_address;
 mod follow_keyed;
@@ -38,16 +49,25 @@ mod follow_residency;
 mod follow_saved;
 mod follow_stream;
 mod follow_sync;
+mod names;
+
+// The rules, by subject: each file has a table `RULES`.
+mod addresses;
+mod answers;
+mod budgets;
+mod close;
+mod create;
+mod ddi;
+mod destroy;
+mod escape;
+mod fence_order;
 mod handles;
 mod interrupts;
 mod keyed;
 mod levels;
 mod lifetime;
 mod locks;
-mod names;
 mod objects;
-mod oracle;
-mod oracle_tables;
 mod paging;
 mod pnp;
 mod pool;
@@ -58,10 +78,14 @@ mod render;
 mod residency;
 mod retire;
 mod saved;
+mod share;
 mod stream_frames;
 mod stream_objects;
 mod sync;
-mod verifier;
+
+// Rules on bytes in memory and on page tables, judged by comparing both with a model.
+mod oracle;
+mod oracle_tables;
 
 #[cfg(test)]
 mod flights;
@@ -75,11 +99,3 @@ mod flights_stream;
 mod flights_sync;
 #[cfg(test)]
 mod script;
-
-pub use alias::{ALIASES, aliased, aliases};
-pub use catalogue::{Entry, Severity, catalogue, find};
-pub use names::Names;
-pub use oracle::Oracle;
-pub use rule::{Rule, Verdict};
-pub use shadow::Shadow;
-pub use verifier::{Finding, Verifier};

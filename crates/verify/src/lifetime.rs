@@ -1,22 +1,23 @@
-//! What must be gone before something else goes, waits that must end, and what a process left.
+//! Lifetimes: what must be destroyed before another object, waits that must end, and objects that
+//! a process leaks.
 
 use crate::ddi;
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadow;
+use crate::shadow::Shadows;
 use flight::{Event, Kind, RuleId, Subject, What, Who};
 
 /// The rules on lifetimes.
-pub(crate) static RULES: [Rule; 6] = [
-    Rule { id: RuleId::DEV_LIFE_002, on: &["device.destroyed"], check: empty },
-    Rule { id: RuleId::DEV_LIFE_004, on: &["context.destroyed"], check: drained },
-    Rule { id: RuleId::WT_STUCK_001, on: &["wait.woken", "wait.stuck"], check: can_end },
-    Rule { id: RuleId::WT_STOP_001, on: &["ddi.call"], check: not_after_stop },
-    Rule { id: RuleId::WT_GONE_001, on: &["adapter.stopped"], check: all_gone },
-    Rule { id: RuleId::WT_LEFT_001, on: &["process.ended", "process.left"], check: nothing_left },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["device.destroyed"], RuleId::DEV_LIFE_002, empty),
+    Rule::on(&["context.destroyed"], RuleId::DEV_LIFE_004, drained),
+    Rule::on(&["wait.woken", "wait.stuck"], RuleId::WT_STUCK_001, can_end),
+    Rule::on(&["ddi.call"], RuleId::WT_STOP_001, not_after_stop),
+    Rule::on(&["adapter.stopped"], RuleId::WT_GONE_001, all_gone),
+    Rule::on(&["process.ended", "process.left"], RuleId::WT_LEFT_001, nothing_left),
 ];
 
-fn empty(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let Some(device) = shadow.device() else { return Verdict::Aside };
+fn empty(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(device) = shadows.device(event.subject) else { return Verdict::Aside };
     let kept = device.contexts == 0 && device.views == 0;
     Verdict::kept_if(kept, Who::Kernel, "DxgkDdiDestroyDevice", || {
         format!(
@@ -26,10 +27,10 @@ fn empty(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn drained(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let Some(context) = shadow.context() else { return Verdict::Aside };
+fn drained(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(context) = shadows.context(event.subject) else { return Verdict::Aside };
     // The work of a lost device counts as done.
-    let lost = owner.device().is_some_and(|device| device.lost);
+    let lost = shadows.device(context.device).is_some_and(|device| device.lost);
     let kept = lost || context.in_flight == 0;
     Verdict::kept_if(kept, Who::Kernel, "DxgkDdiDestroyContext", || {
         format!(
@@ -39,7 +40,7 @@ fn drained(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     })
 }
 
-fn can_end(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn can_end(event: &Event, _shadows: &Shadows) -> Verdict {
     let What::WaitStuck { graph } = &event.what else { return Verdict::Kept };
     let message = format!(
         "the wait for {} cannot end, for nothing that could end it is left to run: {graph}",
@@ -54,10 +55,9 @@ fn can_end(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
     Verdict::Broken(who, format!("wait for {}", event.subject.kind.name()).into(), message)
 }
 
-fn not_after_stop(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let (What::DdiCall { name, .. }, Some(adapter)) = (&event.what, owner.adapter()) else {
-        return Verdict::Aside;
-    };
+fn not_after_stop(event: &Event, shadows: &Shadows) -> Verdict {
+    let What::DdiCall { name, adapter, .. } = &event.what else { return Verdict::Aside };
+    let Some(adapter) = shadows.adapter(adapter) else { return Verdict::Aside };
     let late = match adapter.stopped.as_deref() {
         None => return Verdict::Kept,
         Some(ddi::STOP_DEVICE | ddi::RELEASE) => name != ddi::REMOVE_DEVICE,
@@ -69,8 +69,8 @@ fn not_after_stop(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
     })
 }
 
-fn all_gone(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let Some(adapter) = shadow.adapter() else { return Verdict::Aside };
+fn all_gone(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(adapter) = shadows.adapter(event.subject) else { return Verdict::Aside };
     Verdict::kept_if(adapter.owned == 0, Who::Kernel, "DxgkDdiStopDevice", || {
         format!(
             "{} stopped, but its driver was never told of the end of {} things it has made",
@@ -79,7 +79,7 @@ fn all_gone(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn nothing_left(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn nothing_left(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.what {
         What::ProcessLeft { what } => {
             let message = format!(
@@ -92,7 +92,7 @@ fn nothing_left(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
                 message,
             )
         }
-        _ if shadow.process().is_some_and(|it| it.left > 0) => Verdict::Aside,
+        _ if shadows.process(event.subject).is_some_and(|it| it.left > 0) => Verdict::Aside,
         _ => Verdict::Kept,
     }
 }

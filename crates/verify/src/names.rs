@@ -1,4 +1,4 @@
-//! The handle table of a process, as its names come and go.
+//! The handle table of a process, followed through the events that publish and close handles.
 
 use flight::What;
 use std::collections::VecDeque;

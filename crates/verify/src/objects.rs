@@ -1,36 +1,36 @@
-//! Adapters, devices and contexts: what a driver gives for them, takes back and lets go of, and
-//! the callbacks by which it finds its own data.
+//! Adapters, devices and contexts: rules on the handles that a driver returns for them and on
+//! what it frees, and the callbacks through which it finds its own data.
 
 use crate::ddi::{
     ADD_DEVICE, CREATE_CONTEXT, CREATE_DEVICE, DESTROY_CONTEXT, DESTROY_DEVICE, OPEN_ALLOCATION,
     REMOVE_DEVICE, UNLOAD,
 };
 use crate::rule::{Rule, Verdict};
-use crate::shadow::{Block, Known, Shadow};
+use crate::shadow::{Block, Shadows};
 use flight::{Event, Kind, RuleId, Subject, What, Who};
 
 /// The rules on adapters, devices, contexts and handle data.
-pub(crate) static RULES: [Rule; 12] = [
-    Rule { id: RuleId::KMD_PNP_001, on: &["ddi.call"], check: one_and_not_declined },
-    Rule { id: RuleId::KMD_PNP_003, on: &["word.ended", "pool.left"], check: adapter_freed },
-    Rule { id: RuleId::KMD_DEV_001, on: &["word.given"], check: device_has_a_word },
-    Rule { id: RuleId::KMD_DEV_002, on: &["word.ended", "ddi.return"], check: device_freed },
-    Rule { id: RuleId::KMD_DEV_004, on: &["ddi.return"], check: no_most_devices },
-    Rule { id: RuleId::KMD_CTX_001, on: &["ddi.return"], check: only_for_memory },
-    Rule { id: RuleId::KMD_CTX_006, on: &["word.ended"], check: context_freed },
-    Rule { id: RuleId::KMD_CTX_007, on: &["ddi.ends"], check: context_idle },
-    Rule { id: RuleId::KMD_OPEN_004, on: &["callback"], check: acquires_to_open },
-    Rule { id: RuleId::ALLOC_DESTROY_019, on: &["ddi.destroys"], check: nobody_holds_it },
-    Rule { id: RuleId::CB_HANDLE_003, on: &["handle.acquired"], check: its_own_data },
-    Rule { id: RuleId::CB_HANDLE_004, on: &["callback"], check: acquires },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["ddi.call"], RuleId::KMD_PNP_001, one_and_not_declined),
+    Rule::on(&["word.ended", "pool.left"], RuleId::KMD_PNP_003, adapter_freed),
+    Rule::on(&["word.given"], RuleId::KMD_DEV_001, device_has_a_word),
+    Rule::on(&["word.ended", "ddi.return"], RuleId::KMD_DEV_002, device_freed),
+    Rule::on(&["ddi.return"], RuleId::KMD_DEV_004, no_most_devices),
+    Rule::on(&["ddi.return"], RuleId::KMD_CTX_001, only_for_memory),
+    Rule::on(&["word.ended"], RuleId::KMD_CTX_006, context_freed),
+    Rule::on(&["ddi.ends"], RuleId::KMD_CTX_007, context_idle),
+    Rule::on(&["callback"], RuleId::KMD_OPEN_004, acquires_to_open),
+    Rule::on(&["ddi.destroys"], RuleId::ALLOC_DESTROY_019, nobody_holds_it),
+    Rule::on(&["handle.acquired"], RuleId::CB_HANDLE_003, its_own_data),
+    Rule::on(&["callback"], RuleId::CB_HANDLE_004, acquires),
 ];
 
 const GET: &str = "DxgkCbGetHandleData";
 const ACQUIRE: &str = "DxgkCbAcquireHandleData";
 
-fn one_and_not_declined(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn one_and_not_declined(event: &Event, shadows: &Shadows) -> Verdict {
     let What::DdiCall { name, adapter, .. } = &event.what else { return Verdict::Aside };
-    let known = owner.adapter();
+    let known = shadows.adapter(adapter);
     // Unloading is not about the adapter.
     if known.is_some_and(|it| it.declined) && name != UNLOAD {
         let message = format!("{name} is called for {adapter}, but its driver has declined it");
@@ -45,9 +45,9 @@ fn one_and_not_declined(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verd
     })
 }
 
-fn adapter_freed(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn adapter_freed(event: &Event, shadows: &Shadows) -> Verdict {
     if let What::PoolLeft {} = event.what {
-        let block = shadow.word().and_then(|it| it.block.as_ref());
+        let block = shadows.word(event.subject).and_then(|it| it.block.as_ref());
         let Some(Block { bytes, tag, .. }) = block.filter(|it| it.added && !it.leaked) else {
             return Verdict::Aside;
         };
@@ -57,16 +57,16 @@ fn adapter_freed(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
         );
         return Verdict::Broken(Who::Driver, REMOVE_DEVICE.into(), message);
     }
-    freed(event, shadow, Kind::Adapter, REMOVE_DEVICE, "MiniportDeviceContext")
+    freed(event, shadows, Kind::Adapter, REMOVE_DEVICE, "MiniportDeviceContext")
 }
 
-fn context_freed(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    freed(event, shadow, Kind::Context, DESTROY_CONTEXT, "hContext")
+fn context_freed(event: &Event, shadows: &Shadows) -> Verdict {
+    freed(event, shadows, Kind::Context, DESTROY_CONTEXT, "hContext")
 }
 
-fn device_freed(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn device_freed(event: &Event, shadows: &Shadows) -> Verdict {
     let What::DdiReturn { name, answer, .. } = &event.what else {
-        return freed(event, shadow, Kind::Device, DESTROY_DEVICE, "hDevice");
+        return freed(event, shadows, Kind::Device, DESTROY_DEVICE, "hDevice");
     };
     if name != DESTROY_DEVICE || answer == "crashed" {
         return Verdict::Aside;
@@ -79,13 +79,14 @@ fn device_freed(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
 /// Whether the block behind the word of something that ended is freed, if there was one.
 pub(crate) fn freed(
     event: &Event,
-    shadow: &Shadow,
+    shadows: &Shadows,
     kind: Kind,
     ddi: &'static str,
     word: &'static str,
 ) -> Verdict {
     let What::WordEnded { of, .. } = event.what else { return Verdict::Aside };
-    let block = shadow.word().and_then(|it| it.block.as_ref()).filter(|_| of.kind == kind);
+    let block =
+        shadows.word(event.subject).and_then(|it| it.block.as_ref()).filter(|_| of.kind == kind);
     let Some(Block { bytes, tag, freed, .. }) = block else { return Verdict::Aside };
     Verdict::kept_if(freed.is_some(), Who::Driver, ddi, || {
         format!(
@@ -95,7 +96,7 @@ pub(crate) fn freed(
     })
 }
 
-fn device_has_a_word(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn device_has_a_word(event: &Event, _shadows: &Shadows) -> Verdict {
     let What::WordGiven { to: to @ Subject { kind: Kind::Device, .. } } = &event.what else {
         return Verdict::Aside;
     };
@@ -104,12 +105,12 @@ fn device_has_a_word(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdic
     })
 }
 
-fn no_most_devices(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn no_most_devices(event: &Event, _shadows: &Shadows) -> Verdict {
     let but = "only a lack of memory is a reason to refuse a device";
     refused_for(event, CREATE_DEVICE, &["no-memory"], but)
 }
 
-fn only_for_memory(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn only_for_memory(event: &Event, _shadows: &Shadows) -> Verdict {
     let but =
         "only a lack of memory or a driver of another version is a reason to refuse a context";
     refused_for(event, CREATE_CONTEXT, &["no-memory", "mismatch"], but)
@@ -126,10 +127,10 @@ fn refused_for(event: &Event, ddi: &'static str, reasons: &[&str], but: &str) ->
     Verdict::kept_if(kept, Who::Driver, ddi, || format!("{ddi} answered {answer}, but {but}"))
 }
 
-fn context_idle(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let Some(context) = shadow.context() else { return Verdict::Aside };
+fn context_idle(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(context) = shadows.context(event.subject) else { return Verdict::Aside };
     // The work of a lost device counts as done.
-    let lost = owner.device().is_some_and(|device| device.lost);
+    let lost = shadows.device(context.device).is_some_and(|device| device.lost);
     Verdict::kept_if(lost || context.in_flight == 0, Who::Kernel, DESTROY_CONTEXT, || {
         format!(
             "{DESTROY_CONTEXT} is called for {}, but {} of its packets are not done",
@@ -138,8 +139,8 @@ fn context_idle(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     })
 }
 
-fn nobody_holds_it(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let Some(allocation) = shadow.allocation() else { return Verdict::Aside };
+fn nobody_holds_it(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(allocation) = shadows.allocation(event.subject) else { return Verdict::Aside };
     let place = "DxgkDdiDestroyAllocation, pAllocationList";
     Verdict::kept_if(allocation.held == 0, Who::Kernel, place, || {
         format!(
@@ -149,13 +150,12 @@ fn nobody_holds_it(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn its_own_data(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn its_own_data(event: &Event, shadows: &Shadows) -> Verdict {
     let What::HandleAcquired { word, .. } = &event.what else { return Verdict::Aside };
-    let given = match &shadow.known {
-        Known::Allocation(it) => it.word,
-        Known::Resource(it) => it.word,
-        Known::View(it) => it.word,
-        _ => None,
+    let given = match event.subject.kind {
+        Kind::Allocation => shadows.allocation(event.subject).and_then(|it| it.word),
+        Kind::Resource => shadows.resource(event.subject).and_then(|it| it.word),
+        _ => shadows.view(event.subject).and_then(|it| it.word),
     };
     let Some(given) = given else { return Verdict::Aside };
     Verdict::kept_if(*word == given, Who::Kernel, ACQUIRE, || {
@@ -163,19 +163,19 @@ fn its_own_data(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn acquires_to_open(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let opens = owner.call().is_some_and(|call| call.name == OPEN_ALLOCATION);
-    if opens { by_acquiring(event, shadow, OPEN_ALLOCATION) } else { Verdict::Aside }
+fn acquires_to_open(event: &Event, shadows: &Shadows) -> Verdict {
+    let opens = shadows.call_of(event).is_some_and(|call| call.name == OPEN_ALLOCATION);
+    if opens { by_acquiring(event, shadows, OPEN_ALLOCATION) } else { Verdict::Aside }
 }
 
-fn acquires(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    by_acquiring(event, shadow, GET)
+fn acquires(event: &Event, shadows: &Shadows) -> Verdict {
+    by_acquiring(event, shadows, GET)
 }
 
 /// Whether a driver of the second generation asks for its data as it may.
-fn by_acquiring(event: &Event, shadow: &Shadow, place: &'static str) -> Verdict {
+fn by_acquiring(event: &Event, shadows: &Shadows, place: &'static str) -> Verdict {
     let What::Callback { name } = &event.what else { return Verdict::Aside };
-    let old = shadow.adapter().is_some_and(|it| it.generation == 1);
+    let old = shadows.adapter(event.subject).is_some_and(|it| it.generation == 1);
     if old || (name != GET && name != ACQUIRE) {
         return Verdict::Aside;
     }

@@ -1,29 +1,29 @@
-//! Paging work: what a driver answers, and in which order the kernel asks.
+//! Paging: rules on what a driver returns, and on the order in which the kernel asks.
 
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadow;
-use crate::shadow::memory::Told;
-use flight::{Event, Hex, RuleId, What, Who};
+use crate::shadow::memory::{Segment, Told};
+use crate::shadow::{Serial, Shadows};
+use flight::{Event, Hex, Kind, RuleId, Subject, What, Who};
 
 const BUILD: &str = "DxgkDdiBuildPagingBuffer";
 
 /// The rules on paging work.
-pub(crate) static RULES: [Rule; 12] = [
-    Rule { id: RuleId::KMD_PAGING_001, on: &["ddi.return"], check: answers },
-    Rule { id: RuleId::KMD_PAGING_005, on: &["paging.built"], check: busy },
-    Rule { id: RuleId::KMD_PAGING_006, on: &["paging.built"], check: again },
-    Rule { id: RuleId::KMD_PAGING_007, on: &["paging.built", "paging.ended"], check: one_by_one },
-    Rule { id: RuleId::KMD_PAGING_008, on: &["ddi.return"], check: starts },
-    Rule { id: RuleId::KMD_PAGING_010, on: &["paging.built"], check: addressed },
-    Rule { id: RuleId::KMD_PAGING_011, on: &["paging.built", "paging.done"], check: fills },
-    Rule { id: RuleId::KMD_PAGING_014, on: &["paging.done", "memory.freed"], check: mapped },
-    Rule { id: RuleId::KMD_PAGING_025, on: &["paging.done"], check: told },
-    Rule { id: RuleId::KMD_PAGING_031, on: &["paging.built", "page-table.gone"], check: reused },
-    Rule { id: RuleId::KMD_SEG_008, on: &["paging.built"], check: maps },
-    Rule { id: RuleId::KMD_SEG_014, on: &["paging.private"], check: untouched },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["ddi.return"], RuleId::KMD_PAGING_001, answers),
+    Rule::on(&["paging.built"], RuleId::KMD_PAGING_005, busy),
+    Rule::on(&["paging.built"], RuleId::KMD_PAGING_006, again),
+    Rule::on(&["paging.built", "paging.ended"], RuleId::KMD_PAGING_007, one_by_one),
+    Rule::on(&["ddi.return"], RuleId::KMD_PAGING_008, starts),
+    Rule::on(&["paging.built"], RuleId::KMD_PAGING_010, addressed),
+    Rule::on(&["paging.built", "paging.done"], RuleId::KMD_PAGING_011, fills),
+    Rule::on(&["paging.done", "memory.freed"], RuleId::KMD_PAGING_014, mapped),
+    Rule::on(&["paging.done"], RuleId::KMD_PAGING_025, told),
+    Rule::on(&["paging.built", "page-table.gone"], RuleId::KMD_PAGING_031, reused),
+    Rule::on(&["paging.built"], RuleId::KMD_SEG_008, maps),
+    Rule::on(&["paging.private"], RuleId::KMD_SEG_014, untouched),
 ];
 
-fn answers(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn answers(event: &Event, _shadows: &Shadows) -> Verdict {
     let What::DdiReturn { name, answer, .. } = &event.what else { return Verdict::Aside };
     // A driver that did not return, or is not there, is another matter.
     if name != BUILD || answer == "crashed" || answer == "absent" {
@@ -35,7 +35,7 @@ fn answers(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn busy(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn busy(event: &Event, _shadows: &Shadows) -> Verdict {
     let What::PagingBuilt { operation, of, idle, answer, .. } = &event.what else {
         return Verdict::Aside;
     };
@@ -50,11 +50,11 @@ fn busy(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn again(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn again(event: &Event, shadows: &Shadows) -> Verdict {
     let What::PagingBuilt { operation, of, idle, .. } = &event.what else {
         return Verdict::Aside;
     };
-    let Some(paging) = shadow.paging() else { return Verdict::Aside };
+    let Some(paging) = shadows.paging(event.subject) else { return Verdict::Aside };
     let Some(open) = paging.open.as_ref().filter(|it| it.busy) else { return Verdict::Aside };
     let same = (&open.operation, open.of) == (operation, *of);
     Verdict::kept_if(same && *idle && paging.waits == 0, Who::Kernel, BUILD, || {
@@ -69,8 +69,8 @@ fn again(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn one_by_one(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let Some(paging) = shadow.paging() else { return Verdict::Aside };
+fn one_by_one(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(paging) = shadows.paging(event.subject) else { return Verdict::Aside };
     let open = paging.open.as_ref();
     match &event.what {
         What::PagingBuilt { operation, of, pass, .. } => {
@@ -94,8 +94,9 @@ fn one_by_one(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     }
 }
 
-fn starts(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let Some((call, adapter)) = shadow.call().zip(owner.adapter()) else { return Verdict::Aside };
+fn starts(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(call) = shadows.call(event.subject) else { return Verdict::Aside };
+    let Some(adapter) = shadows.adapter(call.adapter) else { return Verdict::Aside };
     let Some(before) = adapter.retried.filter(|_| call.name == BUILD) else {
         return Verdict::Aside;
     };
@@ -109,7 +110,7 @@ fn starts(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     })
 }
 
-fn maps(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn maps(event: &Event, _shadows: &Shadows) -> Verdict {
     let What::PagingBuilt { operation, of, answer, .. } = &event.what else {
         return Verdict::Aside;
     };
@@ -122,11 +123,11 @@ fn maps(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn addressed(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn addressed(event: &Event, shadows: &Shadows) -> Verdict {
     let What::PagingBuilt { operation, of, segment, address, .. } = &event.what else {
         return Verdict::Aside;
     };
-    let Some(it) = owner.segment().filter(|_| operation == "transfer") else {
+    let Some(it) = paged(*of, *segment, shadows).filter(|_| operation == "transfer") else {
         return Verdict::Aside;
     };
     Verdict::kept_if(it.has(*address), Who::Kernel, BUILD, || {
@@ -138,16 +139,16 @@ fn addressed(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
     })
 }
 
-fn fills(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn fills(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.what {
         What::PagingBuilt { operation, of, segment, .. } if operation == "fill" => {
-            let Some(it) = owner.segment() else { return Verdict::Aside };
+            let Some(it) = paged(*of, *segment, shadows) else { return Verdict::Aside };
             Verdict::kept_if(!it.aperture, Who::Kernel, BUILD, || {
                 format!("{of} is filled in {segment}, which is an aperture")
             })
         }
         What::PagingDone { operation, of, .. } if operation == "fill" => {
-            let Some(it) = owner.memory() else { return Verdict::Aside };
+            let Some(it) = shadows.memory(*of) else { return Verdict::Aside };
             Verdict::kept_if(it.there.is_none(), Who::Kernel, BUILD, || {
                 format!("{of} is filled while it is in a segment, where packets may use it")
             })
@@ -156,16 +157,16 @@ fn fills(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
     }
 }
 
-fn mapped(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn mapped(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.what {
         What::PagingDone { operation, of, segment, .. } if operation == "unmap-aperture" => {
-            let Some(it) = owner.memory() else { return Verdict::Aside };
+            let Some(it) = shadows.memory(*of) else { return Verdict::Aside };
             Verdict::kept_if(it.mapped, Who::Kernel, BUILD, || {
                 format!("{of} is taken out of {segment}, but was not mapped")
             })
         }
         What::MemoryFreed {} => {
-            let Some(it) = shadow.memory() else { return Verdict::Aside };
+            let Some(it) = shadows.memory(event.subject) else { return Verdict::Aside };
             let of = event.subject;
             Verdict::kept_if(!it.mapped, Who::Kernel, BUILD, || {
                 format!("the memory of {of} is given back while it is mapped into an aperture")
@@ -175,9 +176,9 @@ fn mapped(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     }
 }
 
-fn told(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn told(event: &Event, shadows: &Shadows) -> Verdict {
     let What::PagingDone { operation, of, come, .. } = &event.what else { return Verdict::Aside };
-    let Some(it) = owner.memory() else { return Verdict::Aside };
+    let Some(it) = shadows.memory(*of) else { return Verdict::Aside };
     let wrong = match (&**operation, come) {
         ("notify-residency", _) if !it.wanted.told => Some("its driver did not ask for that"),
         ("notify-residency", _) if it.there.is_none() => Some("it is in no segment"),
@@ -198,15 +199,16 @@ fn told(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
     })
 }
 
-fn reused(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn reused(event: &Event, shadows: &Shadows) -> Verdict {
     if matches!(event.what, What::TableGone {}) {
-        return table_left(event, owner);
+        return table_left(event, shadows);
     }
     let What::PagingBuilt { operation, of, segment, address, size, come: true, .. } = &event.what
     else {
         return Verdict::Aside;
     };
-    let Some(it) = owner.segment().filter(|_| operation != "notify-residency") else {
+    let it = paged(*of, *segment, shadows).filter(|_| operation != "notify-residency");
+    let Some(it) = it else {
         return Verdict::Aside;
     };
     let other = it.in_the_way(*of, *address, *size);
@@ -225,11 +227,12 @@ fn reused(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
 }
 
 /// The memory of a page table is anybody's from here on: no engine gets there.
-fn table_left(event: &Event, owner: &Shadow) -> Verdict {
-    let space = owner.space().filter(|it| it.process.is_some() && !it.walkers.is_empty());
+fn table_left(event: &Event, shadows: &Shadows) -> Verdict {
+    let space = shadows.table(event.subject).and_then(|table| shadows.space(table.space));
+    let space = space.filter(|it| it.process.is_some() && !it.walkers.is_empty());
     let (Some(space), table) = (space, event.subject) else { return Verdict::Aside };
     let above = space.above.iter().find(|it| it.1.0 == table);
-    let remembered = space.remembered.get(&table);
+    let remembered = space.remembered.get(&Serial::of(table));
     Verdict::kept_if(above.is_none() && remembered.is_none(), Who::Kernel, BUILD, || {
         let whose = space.process.map_or(String::new(), |it| format!(" of {it}"));
         match (above, remembered) {
@@ -246,17 +249,23 @@ fn table_left(event: &Event, owner: &Shadow) -> Verdict {
     })
 }
 
-fn untouched(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn untouched(event: &Event, shadows: &Shadows) -> Verdict {
     let What::PagingPrivate { buffer, bytes, before, .. } = event.what else {
         return Verdict::Aside;
     };
-    let Some(it) = shadow.adapter() else { return Verdict::Aside };
+    let Some(it) = shadows.adapter(event.subject) else { return Verdict::Aside };
     let known = it.buffers.get(&buffer);
     let right = known.copied().unwrap_or_else(|| zeroes(bytes)) == before;
     Verdict::kept_if(right, Who::Kernel, BUILD, || {
         let what = if known.is_some() { "was changed" } else { "is new and not zero" };
         format!("the private data of the paging buffer at {buffer:#x} {what}")
     })
+}
+
+/// The segment in which an operation is, unless it is on a context allocation: no rule of this
+/// file judges where these are.
+fn paged(of: Subject, segment: Subject, shadows: &Shadows) -> Option<&Segment> {
+    shadows.segment(segment).filter(|_| of.kind != Kind::Saved)
 }
 
 /// The digest of so many bytes of zero (FNV-1a, as of all private data).

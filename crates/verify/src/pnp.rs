@@ -1,28 +1,31 @@
-//! Adapters that come, sleep, stop and go: what their drivers answer, and what they leave.
+//! Plug and play, and power: rules on what a driver returns when its adapter starts, sleeps,
+//! stops or is removed, and on what it must free.
 
 use crate::ddi::{PULLED_OUT, RELEASE, RESET_DEVICE, SET_POWER, STOP_DEVICE};
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadow;
+use crate::shadow::Shadows;
 use flight::{Event, RuleId, Text, What, Who};
 
 /// The rules on plug and play, and on power.
-pub(crate) static RULES: [Rule; 7] = [
-    Rule { id: RuleId::KMD_PNP_002, on: &["ddi.adapter"], check: its_own_word },
-    Rule { id: RuleId::KMD_PNP_005, on: &["pool.kept", "ddi.return"], check: nothing_kept },
-    Rule { id: RuleId::KMD_PNP_006, on: &["ddi.call", "adapter.stopped"], check: stopped_once },
-    Rule { id: RuleId::KMD_PNP_007, on: &["ddi.return"], check: no_display_to_release },
-    Rule {
-        id: RuleId::KMD_PNP_008,
-        on: &["callback", "pool.taken", "pool.freed", "ddi.return"],
-        check: calls_nobody,
-    },
-    Rule { id: RuleId::KMD_PNP_009, on: &["ddi.return"], check: power_does_not_fail },
-    Rule { id: RuleId::KMD_PNP_011, on: &["ddi.return"], check: hears_of_removal },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["ddi.adapter"], RuleId::KMD_PNP_002, its_own_word),
+    Rule::on(&["pool.kept", "ddi.return"], RuleId::KMD_PNP_005, nothing_kept),
+    Rule::on(&["ddi.call", "adapter.stopped"], RuleId::KMD_PNP_006, stopped_once),
+    Rule::on(&["ddi.return"], RuleId::KMD_PNP_007, no_display_to_release),
+    Rule::on(
+        &["callback", "pool.taken", "pool.freed", "ddi.return"],
+        RuleId::KMD_PNP_008,
+        calls_nobody,
+    ),
+    Rule::on(&["ddi.return"], RuleId::KMD_PNP_009, power_does_not_fail),
+    Rule::on(&["ddi.return"], RuleId::KMD_PNP_011, hears_of_removal),
 ];
 
-fn its_own_word(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn its_own_word(event: &Event, shadows: &Shadows) -> Verdict {
     let What::DdiAdapter { word } = event.what else { return Verdict::Aside };
-    let Some(given) = shadow.adapter().and_then(|it| it.word) else { return Verdict::Aside };
+    let Some(given) = shadows.adapter(event.subject).and_then(|it| it.word) else {
+        return Verdict::Aside;
+    };
     Verdict::kept_if(word == given, Who::Kernel, "MiniportDeviceContext", || {
         format!(
             "a call for {} carries {word}, but its driver gave {given} in DxgkDdiAddDevice",
@@ -31,17 +34,17 @@ fn its_own_word(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn nothing_kept(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn nothing_kept(event: &Event, shadows: &Shadows) -> Verdict {
     if let What::DdiReturn { .. } = event.what {
         let stopped = |name: &str, answer: &str| {
             name == STOP_DEVICE && answer != "crashed" || name == RELEASE && answer == "ok"
         };
         return answered(event, stopped).map_or(Verdict::Aside, |_| Verdict::Kept);
     }
-    let block = shadow.word().and_then(|it| it.block.as_ref());
+    let block = shadows.word(event.subject).and_then(|it| it.block.as_ref());
     // One that was named where it should have been freed is not named again.
     let Some(block) = block.filter(|it| !it.leaked) else { return Verdict::Aside };
-    let stop = owner.call().map_or(STOP_DEVICE.into(), |it| it.name.clone());
+    let stop = shadows.call_of(event).map_or(STOP_DEVICE.into(), |it| it.name.clone());
     let message = format!(
         "{stop} returned, but pool block {} ({} bytes, tag {}), taken since the adapter started, \
          is still out",
@@ -50,25 +53,26 @@ fn nothing_kept(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     Verdict::Broken(Who::Driver, stop, message)
 }
 
-fn stopped_once(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn stopped_once(event: &Event, shadows: &Shadows) -> Verdict {
     let what = &event.what;
     if let What::AdapterStopped {} = what {
-        let Some(adapter) = shadow.adapter() else { return Verdict::Aside };
+        let Some(adapter) = shadows.adapter(event.subject) else { return Verdict::Aside };
         let Some(answer) = &adapter.released else { return Verdict::Aside };
         let kept = answer == "ok" || adapter.told_to_stop;
         return Verdict::kept_if(kept, Who::Kernel, STOP_DEVICE, || {
             format!("{RELEASE} answered {answer}, but {STOP_DEVICE} was not called instead")
         });
     }
-    let stops = matches!(what, What::DdiCall { name, .. } if name == STOP_DEVICE);
-    let released = owner.adapter().and_then(|it| it.released.as_ref()).filter(|_| stops);
+    let What::DdiCall { name, adapter, .. } = what else { return Verdict::Aside };
+    let released = shadows.adapter(adapter).and_then(|it| it.released.as_ref());
+    let released = released.filter(|_| name == STOP_DEVICE);
     let Some(answer) = released else { return Verdict::Aside };
     Verdict::kept_if(answer != "ok", Who::Kernel, STOP_DEVICE, || {
         format!("{STOP_DEVICE} is called, but {RELEASE} has stopped the adapter")
     })
 }
 
-fn no_display_to_release(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn no_display_to_release(event: &Event, _shadows: &Shadows) -> Verdict {
     let Some(answer) = of(event, RELEASE) else { return Verdict::Aside };
     Verdict::kept_if(answer == "unsupported", Who::Driver, RELEASE, || {
         format!(
@@ -78,7 +82,7 @@ fn no_display_to_release(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Ve
     })
 }
 
-fn calls_nobody(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn calls_nobody(event: &Event, shadows: &Shadows) -> Verdict {
     let did = match &event.what {
         What::DdiReturn { .. } => {
             return of(event, RESET_DEVICE).map_or(Verdict::Aside, |_| Verdict::Kept);
@@ -87,14 +91,14 @@ fn calls_nobody(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
         What::PoolTaken { bytes, .. } => format!("took {bytes} bytes of pool"),
         _ => "freed a pool block".to_owned(),
     };
-    if owner.call().is_none_or(|it| it.name != RESET_DEVICE) {
+    if shadows.call_of(event).is_none_or(|it| it.name != RESET_DEVICE) {
         return Verdict::Aside;
     }
     let message = format!("{RESET_DEVICE} {did}, but it can run at any level: it calls nobody");
     Verdict::Broken(Who::Driver, RESET_DEVICE.into(), message)
 }
 
-fn power_does_not_fail(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn power_does_not_fail(event: &Event, _shadows: &Shadows) -> Verdict {
     let Some(answer) = of(event, SET_POWER) else { return Verdict::Aside };
     // WINDOWS: any status that passes NT_SUCCESS will do (documented).
     let number = answer.strip_prefix("0x").and_then(|it| u32::from_str_radix(it, 16).ok());
@@ -104,7 +108,7 @@ fn power_does_not_fail(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verd
     })
 }
 
-fn hears_of_removal(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn hears_of_removal(event: &Event, _shadows: &Shadows) -> Verdict {
     let Some(answer) = of(event, PULLED_OUT) else { return Verdict::Aside };
     Verdict::kept_if(answer == "ok", Who::Driver, PULLED_OUT, || {
         format!("{PULLED_OUT} answered {answer} to a live removal, but it has to succeed")

@@ -1,56 +1,56 @@
-//! Pool memory: each block given back once, left alone after that, and none left behind.
+//! Pool memory: each block is freed once, is not written to afterwards, and none is leaked.
 
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadow;
+use crate::shadow::Shadows;
 use flight::{Event, RuleId, Text, What, Who};
 
 /// The rules on pool memory.
-pub(crate) static RULES: [Rule; 3] = [
-    Rule { id: RuleId::WT_POOL_001, on: &["pool.freed", "pool.misfreed"], check: once },
-    Rule { id: RuleId::WT_POOL_002, on: &["pool.freed", "pool.damaged"], check: left_alone },
-    Rule { id: RuleId::WT_POOL_003, on: &["pool.freed", "pool.left"], check: none_left },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["pool.freed", "pool.misfreed"], RuleId::WT_POOL_001, once),
+    Rule::on(&["pool.freed", "pool.damaged"], RuleId::WT_POOL_002, left_alone),
+    Rule::on(&["pool.freed", "pool.left"], RuleId::WT_POOL_003, none_left),
 ];
 
-fn once(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn once(event: &Event, shadows: &Shadows) -> Verdict {
     let What::PoolMisfreed { why } = &event.what else { return Verdict::Kept };
-    let block = describe(event, shadow);
+    let block = describe(event, shadows);
     let message = format!("the driver gave back {block}, but could not: {why}");
-    Verdict::Broken(Who::Driver, place(owner), message)
+    Verdict::Broken(Who::Driver, place(event, shadows), message)
 }
 
-fn left_alone(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn left_alone(event: &Event, shadows: &Shadows) -> Verdict {
     let What::PoolDamaged { offset } = &event.what else { return Verdict::Kept };
     // Data behind an allocation has a rule of its own.
-    if shadow.word().is_some_and(|word| word.allocation.is_some()) {
+    if shadows.word(event.subject).is_some_and(|word| word.allocation.is_some()) {
         return Verdict::Aside;
     }
-    let block = describe(event, shadow);
+    let block = describe(event, shadows);
     let message = format!("{block} was written to at offset {offset} after it was freed");
-    Verdict::Broken(Who::Driver, place(owner), message)
+    Verdict::Broken(Who::Driver, place(event, shadows), message)
 }
 
-fn none_left(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn none_left(event: &Event, shadows: &Shadows) -> Verdict {
     let What::PoolLeft {} = &event.what else { return Verdict::Kept };
     // One that was named where it should have been freed is not named again.
-    let block = shadow.word().and_then(|it| it.block.as_ref());
+    let block = shadows.word(event.subject).and_then(|it| it.block.as_ref());
     if block.is_some_and(|it| it.leaked || it.added) {
         return Verdict::Aside;
     }
-    let block = describe(event, shadow);
+    let block = describe(event, shadows);
     let message = format!("{block} is still out, but its driver has ended");
     Verdict::Broken(Who::Driver, "DxgkDdiRemoveDevice".into(), message)
 }
 
 /// The block, with what is known of it.
-fn describe(event: &Event, shadow: &Shadow) -> String {
-    let block = shadow.word().and_then(|word| word.block.as_ref());
+fn describe(event: &Event, shadows: &Shadows) -> String {
+    let block = shadows.word(event.subject).and_then(|word| word.block.as_ref());
     let size = block.map_or(String::new(), |it| format!(" ({} bytes, tag {})", it.bytes, it.tag));
     format!("pool block {}{size}", event.subject.number)
 }
 
 /// The DDI in which it happened or was noticed.
-fn place(owner: &Shadow) -> Text {
-    owner.call().map_or("ExFreePoolWithTag".into(), |call| call.name.clone())
+fn place(event: &Event, shadows: &Shadows) -> Text {
+    shadows.call_of(event).map_or("ExFreePoolWithTag".into(), |call| call.name.clone())
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
-//! What our kernel does when a GPU does not move, and with work that comes back.
+//! Timeout detection and recovery: rules on what the kernel does when a node times out, and on
+//! work that a node gives back.
 
 use crate::ddi;
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadow;
+use crate::shadow::Shadows;
 use flight::{Event, RuleId, What, Who};
 
 const RESET: &str = "DxgkDdiResetFromTimeout";
@@ -20,23 +21,23 @@ const BESIDE: [&str; 3] = ["DxgkDdiInterruptRoutine", ddi::DPC, "DxgkDdiCollectD
 const FATAL: usize = 6;
 
 /// The rules of this subject that are history; the others are judged where drivers answer.
-pub(crate) static RULES: [Rule; 9] = [
-    Rule { id: RuleId::KMD_PREEMPT_001, on: &["ddi.return"], check: preempts },
-    Rule { id: RuleId::KMD_PREEMPT_004, on: &["ddi.call", "paging.submitted"], check: comes_first },
-    Rule { id: RuleId::KMD_SUBMIT_010, on: &["ddi.pages"], check: nobodys },
-    Rule { id: RuleId::KMD_SUBMIT_015, on: &["ddi.return"], check: cancels },
-    Rule { id: RuleId::KMD_TDR_002, on: &["ddi.call"], check: alone },
-    Rule { id: RuleId::KMD_TDR_003, on: &["paging.dropped"], check: dropped },
-    Rule { id: RuleId::KMD_TDR_009, on: &["ddi.call", "adapter.reset"], check: followed },
-    Rule { id: RuleId::KMD_TDR_013, on: &["ddi.call", "adapter.reset"], check: limited },
-    Rule { id: RuleId::KMD_TDR_014, on: &["device.told"], check: told },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["ddi.return"], RuleId::KMD_PREEMPT_001, preempts),
+    Rule::on(&["ddi.call", "paging.submitted"], RuleId::KMD_PREEMPT_004, comes_first),
+    Rule::on(&["ddi.pages"], RuleId::KMD_SUBMIT_010, nobodys),
+    Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_015, cancels),
+    Rule::on(&["ddi.call"], RuleId::KMD_TDR_002, alone),
+    Rule::on(&["paging.dropped"], RuleId::KMD_TDR_003, dropped),
+    Rule::on(&["ddi.call", "adapter.reset"], RuleId::KMD_TDR_009, followed),
+    Rule::on(&["ddi.call", "adapter.reset"], RuleId::KMD_TDR_013, limited),
+    Rule::on(&["device.told"], RuleId::KMD_TDR_014, told),
 ];
 
-fn preempts(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn preempts(event: &Event, _shadows: &Shadows) -> Verdict {
     succeeds(event, PREEMPT)
 }
 
-fn cancels(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn cancels(event: &Event, _shadows: &Shadows) -> Verdict {
     succeeds(event, CANCEL)
 }
 
@@ -51,10 +52,11 @@ fn succeeds(event: &Event, ddi: &'static str) -> Verdict {
     })
 }
 
-fn comes_first(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn comes_first(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.what {
         What::PagingSubmitted { fence, .. } => {
-            let Some(first) = shadow.node().and_then(|it| it.pages.back.front()) else {
+            let Some(first) = shadows.node(event.subject).and_then(|it| it.pages.back.front())
+            else {
                 return Verdict::Aside;
             };
             Verdict::kept_if(first == fence, Who::Kernel, PAGE, || {
@@ -65,8 +67,8 @@ fn comes_first(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
                 )
             })
         }
-        What::DdiCall { name, .. } if name == ddi::SUBMIT => {
-            let overtaken = owner.adapter().and_then(|it| it.recovery.overtaken);
+        What::DdiCall { name, adapter, .. } if name == ddi::SUBMIT => {
+            let overtaken = shadows.adapter(adapter).and_then(|it| it.recovery.overtaken);
             let Some((node, fence)) = overtaken else { return Verdict::Aside };
             let said = format!(
                 "{node} was given a packet with fence {fence} before the paging commands that it \
@@ -78,7 +80,7 @@ fn comes_first(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     }
 }
 
-fn nobodys(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn nobodys(event: &Event, _shadows: &Shadows) -> Verdict {
     let What::DdiPages { context } = event.what else { return Verdict::Aside };
     Verdict::kept_if(context.is_none(), Who::Kernel, ddi::SUBMIT, || {
         let context = context.map_or(String::new(), |it| it.to_string());
@@ -86,9 +88,9 @@ fn nobodys(event: &Event, _shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn alone(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn alone(event: &Event, shadows: &Shadows) -> Verdict {
     let What::DdiCall { name, adapter, .. } = &event.what else { return Verdict::Aside };
-    let Some(it) = owner.adapter() else { return Verdict::Aside };
+    let Some(it) = shadows.adapter(adapter) else { return Verdict::Aside };
     let resets = |name: &str| name == RESET;
     if BESIDE.contains(&&**name) {
         return Verdict::Aside;
@@ -110,9 +112,9 @@ fn alone(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
     }
 }
 
-fn dropped(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn dropped(event: &Event, shadows: &Shadows) -> Verdict {
     let What::PagingDropped { operation, of, bytes } = &event.what else { return Verdict::Aside };
-    let resetting = shadow.adapter().is_some_and(|it| it.recovery.resetting);
+    let resetting = shadows.adapter(event.subject).is_some_and(|it| it.recovery.resetting);
     let right = *bytes == 0 && ["transfer", "unmap-aperture"].contains(&&**operation);
     Verdict::kept_if(resetting && right, Who::Kernel, "DxgkDdiBuildPagingBuffer", || {
         let when = if resetting { "after" } else { "without" };
@@ -123,14 +125,14 @@ fn dropped(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn followed(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn followed(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.what {
         What::AdapterReset { .. } => {
-            let must = shadow.adapter().and_then(|it| it.recovery.must_reset);
+            let must = shadows.adapter(event.subject).and_then(|it| it.recovery.must_reset);
             must.map_or(Verdict::Aside, |_| Verdict::Kept)
         }
         What::DdiCall { name, adapter, .. } if name == ddi::SUBMIT || name == PAGE => {
-            let must = owner.adapter().and_then(|it| it.recovery.must_reset);
+            let must = shadows.adapter(adapter).and_then(|it| it.recovery.must_reset);
             let Some(why) = must else { return Verdict::Aside };
             let said = format!("{adapter} was given work, but {why}, so all of it is reset first");
             Verdict::Broken(Who::Kernel, RESET.into(), said)
@@ -139,10 +141,10 @@ fn followed(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     }
 }
 
-fn limited(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn limited(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.what {
         What::AdapterReset { now, count } => {
-            let Some(it) = shadow.adapter() else { return Verdict::Aside };
+            let Some(it) = shadows.adapter(event.subject) else { return Verdict::Aside };
             let right = it.recovery.count(*now);
             let kept = u32::try_from(right) == Ok(*count);
             Verdict::kept_if(kept, Who::Kernel, RESET, || {
@@ -154,7 +156,7 @@ fn limited(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
             })
         }
         What::DdiCall { name, adapter, .. } if name == RESET => {
-            let Some(it) = owner.adapter() else { return Verdict::Aside };
+            let Some(it) = shadows.adapter(adapter) else { return Verdict::Aside };
             let count = it.recovery.resets.len();
             Verdict::kept_if(count < FATAL, Who::Kernel, RESET, || {
                 format!("{adapter} is reset for the {count}th time within a minute: that is fatal")
@@ -164,8 +166,8 @@ fn limited(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     }
 }
 
-fn told(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let Some(it) = shadow.device().filter(|it| it.hit) else { return Verdict::Aside };
+fn told(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(it) = shadows.device(event.subject).filter(|it| it.hit) else { return Verdict::Aside };
     Verdict::kept_if(it.lost, Who::Kernel, RESET_ENGINE, || {
         format!(
             "{} has an allocation that was paged when its engine was reset, but it is not in error",

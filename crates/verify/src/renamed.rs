@@ -1,41 +1,38 @@
-//! Renamed allocations: instances are the kernel's own, and there are not too many of them.
+//! Renamed allocations: rules on instances, which the driver does not see, and on their number.
 
 use crate::ddi::CREATE_ALLOCATION;
-use crate::follow::{Shadows, less};
+use crate::follow::less;
 use crate::rule::{Rule, Verdict};
+use crate::shadow::Instance;
+use crate::shadow::Shadows;
 use crate::shadow::memory::Memory;
-use crate::shadow::{Instance, Known, Shadow};
 use flight::{Event, RuleId, What, Who};
 
 const LOCK: &str = "D3DKMTLock";
 const DISCARD: &str = "D3DKMTLock.Flags.Discard";
 
 /// The rules on renaming.
-pub(crate) static RULES: [Rule; 3] = [
-    Rule { id: RuleId::ALLOC_LOCK_011, on: &["lock.renamed"], check: may_be_renamed },
-    Rule {
-        id: RuleId::KMD_ALLOC_015,
-        on: &["instance.made", "paging.done", "leave"],
-        check: of_one_word,
-    },
-    Rule { id: RuleId::KMD_ALLOC_016, on: &["instance.made"], check: within_the_limit },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["lock.renamed"], RuleId::ALLOC_LOCK_011, may_be_renamed),
+    Rule::on(&["instance.made", "paging.done", "leave"], RuleId::KMD_ALLOC_015, of_one_word),
+    Rule::on(&["instance.made"], RuleId::KMD_ALLOC_016, within_the_limit),
 ];
 
 /// Of primaries nothing is said in events.
-fn may_be_renamed(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn may_be_renamed(event: &Event, shadows: &Shadows) -> Verdict {
     let What::LockRenamed { to, .. } = event.what else { return Verdict::Aside };
-    let Some(it) = shadow.view() else { return Verdict::Aside };
-    let shared = owner.resource().is_some_and(|it| it.data.is_some());
+    let Some(it) = shadows.view(event.subject) else { return Verdict::Aside };
+    let shared = shadows.resource(it.resource).is_some_and(|it| it.data.is_some());
     Verdict::kept_if(!it.wanted.pinned && !shared, Who::Kernel, DISCARD, || {
         let why = if shared { "shared" } else { "pinned" };
         format!("{} is {why}, and a lock with Discard shows {to} instead of it", it.allocation)
     })
 }
 
-fn of_one_word(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn of_one_word(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.what {
         What::InstanceMade { of, word, .. } => {
-            let Some(known) = owner.allocation().and_then(|it| it.word) else {
+            let Some(known) = shadows.allocation(of).and_then(|it| it.word) else {
                 return Verdict::Aside;
             };
             Verdict::kept_if(known == *word, Who::Kernel, CREATE_ALLOCATION, || {
@@ -44,7 +41,7 @@ fn of_one_word(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
             })
         }
         What::PagingDone { of, .. } => {
-            let Some(it) = owner.instance() else { return Verdict::Aside };
+            let Some(it) = shadows.instance(of) else { return Verdict::Aside };
             let Some(built) = it.built else { return Verdict::Aside };
             Verdict::kept_if(built == it.word, Who::Kernel, "DxgkDdiBuildPagingBuffer", || {
                 let (allocation, word) = (it.allocation, it.word);
@@ -52,7 +49,7 @@ fn of_one_word(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
             })
         }
         What::Leave { call, .. } if call == LOCK => {
-            let asked = shadow.process().and_then(|it| it.call(event.thread));
+            let asked = shadows.process(event.subject).and_then(|it| it.call(event.thread));
             Verdict::kept_if(asked.is_none_or(|it| !it.creates), Who::Kernel, LOCK, || {
                 format!("a lock of {} had {CREATE_ALLOCATION} called", event.subject)
             })
@@ -61,9 +58,9 @@ fn of_one_word(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     }
 }
 
-fn within_the_limit(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn within_the_limit(event: &Event, shadows: &Shadows) -> Verdict {
     let What::InstanceMade { of, count, .. } = event.what else { return Verdict::Aside };
-    let Some(most) = owner.allocation().and_then(|it| it.limit) else { return Verdict::Aside };
+    let Some(most) = shadows.allocation(of).and_then(|it| it.limit) else { return Verdict::Aside };
     Verdict::kept_if(count <= most, Who::Kernel, CREATE_ALLOCATION, || {
         format!(
             "{of} has {count} instances, but its driver set MaximumRenamingListLength to {most}"
@@ -72,13 +69,19 @@ fn within_the_limit(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict 
 }
 
 impl Shadows {
-    pub(crate) fn instance(&mut self, event: &Event) {
+    pub(crate) fn follow_instance(&mut self, event: &Event) {
         if let What::InstanceMade { of, view, word, .. } = event.what {
             let memory = Memory::default();
-            let instance = Instance { allocation: of, view, word, built: None, memory };
-            return self.start(event.subject, Known::Instance(instance));
+            let instance = Instance {
+                allocation: of.into(),
+                view: view.into(),
+                word: word.into(),
+                built: None,
+                memory,
+            };
+            return self.start(event.subject, instance);
         }
-        if self.memory(event) {
+        if self.follow_memory(event) {
             return;
         }
         match &event.what {

@@ -1,39 +1,39 @@
-//! How things end: in stages, after the work that was queued before, never backwards.
+//! Destruction: rules on its stages, which follow the work that was queued before and never go
+//! back.
 
 use crate::rule::{Rule, Verdict};
-use crate::shadow::{Shadow, Stage};
+use crate::shadow::{Shadows, Stage};
 use flight::{Event, RuleId, What, Who};
 
 /// The rules on the end of views, allocations and resources.
-pub(crate) static RULES: [Rule; 11] = [
-    Rule { id: RuleId::ALLOC_DESTROY_002, on: &["resource.gone"], check: with_members },
-    Rule { id: RuleId::ALLOC_DESTROY_006, on: &["view.idle"], check: after_work },
-    Rule { id: RuleId::ALLOC_DESTROY_007, on: &["packet.done"], check: at_once },
-    Rule { id: RuleId::ALLOC_DESTROY_009, on: &["retire.answered"], check: not_before_the_end },
-    Rule { id: RuleId::ALLOC_DESTROY_010, on: &["view.unnamed"], check: name_ends_once },
-    Rule { id: RuleId::ALLOC_DESTROY_011, on: &["wait.parked"], check: no_wait },
-    Rule { id: RuleId::ALLOC_DESTROY_013, on: &["retire.asked"], check: no_flags_in_version_1 },
-    Rule { id: RuleId::ALLOC_DESTROY_015, on: &["ddi.destroys"], check: closed_first },
-    Rule { id: RuleId::ALLOC_DESTROY_016, on: &["allocation.unplaced"], check: idle_first },
-    Rule { id: RuleId::ALLOC_DESTROY_017, on: &["ddi.resource"], check: last_view },
-    Rule { id: RuleId::ALLOC_DESTROY_025, on: &["resource-view.unnamed"], check: empty_and_there },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["resource.gone"], RuleId::ALLOC_DESTROY_002, with_members),
+    Rule::on(&["view.idle"], RuleId::ALLOC_DESTROY_006, after_work),
+    Rule::on(&["packet.done"], RuleId::ALLOC_DESTROY_007, at_once),
+    Rule::on(&["retire.answered"], RuleId::ALLOC_DESTROY_009, not_before_the_end),
+    Rule::on(&["view.unnamed"], RuleId::ALLOC_DESTROY_010, name_ends_once),
+    Rule::on(&["wait.parked"], RuleId::ALLOC_DESTROY_011, no_wait),
+    Rule::on(&["retire.asked"], RuleId::ALLOC_DESTROY_013, no_flags_in_version_1),
+    Rule::on(&["ddi.destroys"], RuleId::ALLOC_DESTROY_015, closed_first),
+    Rule::on(&["allocation.unplaced"], RuleId::ALLOC_DESTROY_016, idle_first),
+    Rule::on(&["ddi.resource"], RuleId::ALLOC_DESTROY_017, last_view),
+    Rule::on(&["resource-view.unnamed"], RuleId::ALLOC_DESTROY_025, empty_and_there),
 ];
 
 const DESTROY: &str = "D3DKMTDestroyAllocation2";
 const DESTROY_1: &str = "D3DKMTDestroyAllocation";
 
-fn with_members(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let Some(resource) = shadow.resource() else { return Verdict::Aside };
+fn with_members(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(resource) = shadows.resource(event.subject) else { return Verdict::Aside };
     let left = resource.live.saturating_sub(resource.told);
     Verdict::kept_if(left == 0, Who::Kernel, DESTROY, || {
         format!("{} is gone, but {left} of its allocations live", event.subject)
     })
 }
 
-fn after_work(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let (Some(view), Some(device)) = (shadow.view(), owner.device()) else {
-        return Verdict::Aside;
-    };
+fn after_work(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(view) = shadows.view(event.subject) else { return Verdict::Aside };
+    let Some(device) = shadows.device(view.device) else { return Verdict::Aside };
     let Some(asked) = view.asked.filter(|it| !it.assume) else { return Verdict::Aside };
     let first = device.packets.front().filter(|it| it.queued < asked.seq);
     Verdict::kept_if(first.is_none(), Who::Kernel, DESTROY, || {
@@ -48,10 +48,10 @@ fn after_work(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     })
 }
 
-fn at_once(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let (What::PacketDone { node, fence, .. }, Some(device)) = (&event.what, owner.device()) else {
-        return Verdict::Aside;
-    };
+fn at_once(event: &Event, shadows: &Shadows) -> Verdict {
+    let What::PacketDone { node, fence, .. } = &event.what else { return Verdict::Aside };
+    let Some(context) = shadows.context(event.subject) else { return Verdict::Aside };
+    let Some(device) = shadows.device(context.device) else { return Verdict::Aside };
     Verdict::kept_if(
         device.hasty == 0,
         Who::Kernel,
@@ -66,8 +66,10 @@ fn at_once(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
     )
 }
 
-fn not_before_the_end(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let (What::RetireAnswered { done }, Some(it)) = (&event.what, shadow.retirement()) else {
+fn not_before_the_end(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::RetireAnswered { done }, Some(it)) =
+        (&event.what, shadows.retirement(event.subject))
+    else {
         return Verdict::Aside;
     };
     if !done || !it.asked.sync {
@@ -87,8 +89,10 @@ fn not_before_the_end(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdic
     )
 }
 
-fn name_ends_once(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let (What::ViewUnnamed { retirement, .. }, Some(view)) = (&event.what, shadow.view()) else {
+fn name_ends_once(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::ViewUnnamed { retirement, .. }, Some(view)) =
+        (&event.what, shadows.view(event.subject))
+    else {
         return Verdict::Aside;
     };
     Verdict::kept_if(view.stage == Stage::Named, Who::Kernel, DESTROY, || {
@@ -97,16 +101,19 @@ fn name_ends_once(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn no_wait(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let Some(retirement) = shadow.retirement() else { return Verdict::Aside };
+fn no_wait(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(retirement) = shadows.retirement(event.subject) else { return Verdict::Aside };
     Verdict::kept_if(retirement.asked.sync, Who::Kernel, DESTROY, || {
         format!("a thread waits for {}, but SynchronousDestroy was not asked for", event.subject)
     })
 }
 
-fn no_flags_in_version_1(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let What::RetireAsked { assume, sync, .. } = &event.what else { return Verdict::Aside };
-    let entered = owner.process().and_then(|it| it.call(event.thread));
+fn no_flags_in_version_1(event: &Event, shadows: &Shadows) -> Verdict {
+    let What::RetireAsked { device, assume, sync, .. } = &event.what else {
+        return Verdict::Aside;
+    };
+    let process = shadows.device(device).and_then(|device| device.process);
+    let entered = shadows.process(process).and_then(|it| it.call(event.thread));
     if entered.is_none_or(|it| it.name != DESTROY_1) {
         return Verdict::Aside;
     }
@@ -119,13 +126,14 @@ fn no_flags_in_version_1(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Ver
     })
 }
 
-fn empty_and_there(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let Some(view) = shadow.resource_view() else { return Verdict::Aside };
+fn empty_and_there(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(view) = shadows.resource_view(event.subject) else { return Verdict::Aside };
     // One that has members ends with them.
-    if owner.resource().is_some_and(|it| it.live > 0) {
+    let resource = shadows.resource(view.resource);
+    if resource.is_some_and(|resource| resource.live > 0) {
         return Verdict::Aside;
     }
-    Verdict::kept_if(owner.resource().is_some(), Who::Kernel, DESTROY, || {
+    Verdict::kept_if(resource.is_some(), Who::Kernel, DESTROY, || {
         format!(
             "the name of {} is closed, but {} was gone before: an empty resource stays until it \
              is destroyed by its handle",
@@ -134,8 +142,8 @@ fn empty_and_there(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     })
 }
 
-fn closed_first(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let Some(allocation) = shadow.allocation() else { return Verdict::Aside };
+fn closed_first(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(allocation) = shadows.allocation(event.subject) else { return Verdict::Aside };
     Verdict::kept_if(
         allocation.views == 0,
         Who::Kernel,
@@ -144,8 +152,8 @@ fn closed_first(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     )
 }
 
-fn idle_first(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let Some(allocation) = shadow.allocation() else { return Verdict::Aside };
+fn idle_first(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(allocation) = shadows.allocation(event.subject) else { return Verdict::Aside };
     Verdict::kept_if(allocation.busy == 0, Who::Kernel, DESTROY, || {
         format!(
             "the memory of {} was given back, but {} views of it are not idle",
@@ -154,8 +162,9 @@ fn idle_first(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn last_view(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let (What::DdiResource { goes: true, .. }, Some(resource)) = (&event.what, shadow.resource())
+fn last_view(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::DdiResource { goes: true, .. }, Some(resource)) =
+        (&event.what, shadows.resource(event.subject))
     else {
         return Verdict::Aside;
     };

@@ -1,34 +1,46 @@
 //! Rules over history: data, and one function each.
 
-use crate::shadow::Shadow;
+use crate::shadow::Shadows;
 use flight::{Event, RuleId, Text, Who};
 
-/// A rule over history. It reads an event, the shadow of what the event is about and the
-/// shadow of that one's owner, and reaches nothing else: switching it on or off changes
-/// neither the flight nor another rule.
+/// A rule over history: an id, the events it judges, and one function.
+///
+/// The function reads an event and whatever shadows it needs, and reaches nothing else: switching
+/// a rule on or off changes neither the flight nor another rule.
 #[derive(Debug)]
 pub struct Rule {
     /// Its id in the catalogue.
     pub id: RuleId,
     /// The events it judges, by their names in traces.
-    pub on: &'static [&'static str],
+    pub events: &'static [&'static str],
     /// Judges one of them.
-    pub check: fn(&Event, &Shadow, owner: &Shadow) -> Verdict,
+    pub judge: Judge,
 }
 
-/// What a rule says of an event.
+/// Judges an event by what is remembered of the objects it is about.
+pub type Judge = fn(&Event, &Shadows) -> Verdict;
+
+impl Rule {
+    /// A rule that judges events of these names.
+    pub(crate) const fn on(events: &'static [&'static str], id: RuleId, judge: Judge) -> Self {
+        Self { id, events, judge }
+    }
+}
+
+/// What a judge says of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The event is none of its business: not counted.
+    /// The rule does not apply to the event: not counted.
     Aside,
-    /// Judged, and in order.
+    /// The rule was judged, and it holds.
     Kept,
-    /// Broken: whose fault, where (entry and argument), and one sentence with the numbers.
+    /// The rule is broken: the component at fault, where (entry point and argument), and one
+    /// sentence with the numbers.
     Broken(Who, Text, String),
 }
 
 impl Verdict {
-    /// `Kept`, or broken with the sentence that `message` makes.
+    /// `Kept` if the condition holds, else `Broken` with the sentence that `message` returns.
     pub fn kept_if(
         kept: bool,
         who: Who,
@@ -41,49 +53,66 @@ impl Verdict {
 
 /// Every history rule, by subject.
 pub static ALL: &[&[Rule]] = &[
-    &crate::handles::RULES,
-    &crate::create::RULES,
-    &crate::retire::RULES,
-    &crate::destroy::RULES,
-    &crate::close::RULES,
-    &crate::share::RULES,
-    &crate::lifetime::RULES,
-    &crate::objects::RULES,
-    &crate::pnp::RULES,
-    &crate::fence_order::RULES,
-    &crate::interrupts::RULES,
-    &crate::addresses::RULES,
-    &crate::paging::RULES,
-    &crate::render::RULES,
-    &crate::recover::RULES,
-    &crate::saved::RULES,
-    &crate::residency::RULES,
-    &crate::budgets::RULES,
-    &crate::queues::RULES,
-    &crate::locks::RULES,
-    &crate::renamed::RULES,
-    &crate::keyed::RULES,
-    &crate::answers::RULES,
-    &crate::levels::RULES,
-    &crate::escape::RULES,
-    &crate::pool::RULES,
-    &crate::sync::RULES,
-    &crate::stream_objects::RULES,
-    &crate::stream_frames::RULES,
+    crate::handles::RULES,
+    crate::create::RULES,
+    crate::retire::RULES,
+    crate::destroy::RULES,
+    crate::close::RULES,
+    crate::share::RULES,
+    crate::lifetime::RULES,
+    crate::objects::RULES,
+    crate::pnp::RULES,
+    crate::fence_order::RULES,
+    crate::interrupts::RULES,
+    crate::addresses::RULES,
+    crate::paging::RULES,
+    crate::render::RULES,
+    crate::recover::RULES,
+    crate::saved::RULES,
+    crate::residency::RULES,
+    crate::budgets::RULES,
+    crate::queues::RULES,
+    crate::locks::RULES,
+    crate::renamed::RULES,
+    crate::keyed::RULES,
+    crate::answers::RULES,
+    crate::levels::RULES,
+    crate::escape::RULES,
+    crate::pool::RULES,
+    crate::sync::RULES,
+    crate::stream_objects::RULES,
+    crate::stream_frames::RULES,
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flight::What;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn the_judges_are_those_that_the_catalogue_names() {
+        let judged: BTreeSet<_> = ALL.iter().copied().flatten().map(|rule| rule.id).collect();
+        for rule in RuleId::HISTORY {
+            let name = rule.name();
+            assert!(judged.contains(rule), "{name} says judge = \"history\", but no table has it");
+        }
+        for rule in judged {
+            let named = RuleId::HISTORY.contains(&rule);
+            assert!(named, "{} has a judge here, but its row does not say so", rule.name());
+        }
+    }
 
     #[test]
     fn no_rule_is_listed_twice() {
         let ids: Vec<_> = ALL.iter().copied().flatten().map(|rule| rule.id).collect();
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
         for rule in ALL.iter().copied().flatten() {
-            let on: BTreeSet<_> = rule.on.iter().collect();
-            assert_eq!(on.len(), rule.on.len(), "{} asks twice", rule.id.name());
+            let events: BTreeSet<_> = rule.events.iter().collect();
+            assert_eq!(events.len(), rule.events.len(), "{} names an event twice", rule.id.name());
+            for event in events {
+                assert!(What::NAMES.contains(event), "{}: no event {event}", rule.id.name());
+            }
         }
     }
 }

@@ -1,8 +1,9 @@
-//! What drivers keep for their contexts: there when a packet runs, and as long as an engine can
-//! save into it.
+//! Context allocations: rules on their residency while a packet runs and while an engine can save
+//! into them.
 
+use crate::follow_saved::owner;
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadow;
+use crate::shadow::Shadows;
 use flight::{Event, RuleId, What, Who};
 
 const CREATE: &str = "DxgkCbCreateContextAllocation";
@@ -10,33 +11,22 @@ const DESTROY: &str = "DxgkCbDestroyContextAllocation";
 const BUILD: &str = "DxgkDdiBuildPagingBuffer";
 
 /// The rules on allocations for contexts.
-pub(crate) static RULES: [Rule; 6] = [
-    Rule {
-        id: RuleId::KMD_PAGING_018,
-        on: &["packet.submitted", "paging.done"],
-        check: initialised,
-    },
-    Rule {
-        id: RuleId::CB_CTXALLOC_006,
-        on: &["packet.submitted", "memory.evicted"],
-        check: in_place,
-    },
-    Rule { id: RuleId::CB_CTXALLOC_007, on: &["packet.submitted"], check: shared_in_place },
-    Rule { id: RuleId::CB_CTXALLOC_008, on: &["paging.built"], check: named },
-    Rule { id: RuleId::CB_CTXALLOC_012, on: &["context-allocation.gone"], check: kept },
-    Rule {
-        id: RuleId::CB_CTXALLOC_016,
-        on: &["paging.built", "context-allocation.updated"],
-        check: updated,
-    },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["packet.submitted", "paging.done"], RuleId::KMD_PAGING_018, initialised),
+    Rule::on(&["packet.submitted", "memory.evicted"], RuleId::CB_CTXALLOC_006, in_place),
+    Rule::on(&["packet.submitted"], RuleId::CB_CTXALLOC_007, shared_in_place),
+    Rule::on(&["paging.built"], RuleId::CB_CTXALLOC_008, named),
+    Rule::on(&["context-allocation.gone"], RuleId::CB_CTXALLOC_012, kept),
+    Rule::on(&["paging.built", "context-allocation.updated"], RuleId::CB_CTXALLOC_016, updated),
 ];
 
-fn initialised(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn initialised(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.what {
         What::PacketSubmitted { .. } => {
-            let Some(it) = shadow.context() else { return Verdict::Aside };
-            let shared = owner.device().map_or(0, |it| it.saves.blank);
-            if it.saves.all.is_empty() && owner.device().is_none_or(|it| it.saves.all.is_empty()) {
+            let Some(it) = shadows.context(event.subject) else { return Verdict::Aside };
+            let device = shadows.device(it.device);
+            let shared = device.map_or(0, |device| device.saves.blank);
+            if it.saves.all.is_empty() && device.is_none_or(|it| it.saves.all.is_empty()) {
                 return Verdict::Aside;
             }
             let blank = it.saves.blank + shared;
@@ -48,7 +38,7 @@ fn initialised(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
             })
         }
         What::PagingDone { operation, of, .. } => {
-            let Some(it) = owner.saved() else { return Verdict::Aside };
+            let Some(it) = shadows.saved(of) else { return Verdict::Aside };
             let (first, late) = (operation == "init-context", operation == "transfer");
             if !first && !late {
                 return Verdict::Aside;
@@ -65,11 +55,12 @@ fn initialised(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     }
 }
 
-fn in_place(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn in_place(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.what {
         What::PacketSubmitted { .. } => {
             let context = event.subject;
-            let Some(it) = shadow.context().filter(|it| !it.saves.all.is_empty()) else {
+            let Some(it) = shadows.context(event.subject).filter(|it| !it.saves.all.is_empty())
+            else {
                 return Verdict::Aside;
             };
             // Those without their first bytes are another rule's.
@@ -81,12 +72,12 @@ fn in_place(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
             })
         }
         What::MemoryEvicted { why, .. } => {
-            let Some(it) = shadow.saved().filter(|_| why != "the call failed") else {
+            let Some(it) = shadows.saved(event.subject).filter(|_| why != "the call failed") else {
                 return Verdict::Aside;
             };
-            let flying = owner.context().is_some_and(|it| it.in_flight > 0);
+            let flying = shadows.context(it.context).is_some_and(|it| it.in_flight > 0);
             Verdict::kept_if(it.on.is_empty() && !flying, Who::Kernel, CREATE, || {
-                let of = it.context.unwrap_or(it.device);
+                let of = owner(it.device, it.context);
                 format!(
                     "{} leaves ({why}), and {of}, which saves into it, is running",
                     event.subject
@@ -97,8 +88,9 @@ fn in_place(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     }
 }
 
-fn shared_in_place(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let Some(it) = owner.device().filter(|it| !it.saves.all.is_empty()) else {
+fn shared_in_place(event: &Event, shadows: &Shadows) -> Verdict {
+    let device = shadows.context(event.subject).and_then(|it| shadows.device(it.device));
+    let Some(it) = device.filter(|it| !it.saves.all.is_empty()) else {
         return Verdict::Aside;
     };
     let missing = it.saves.unready.saturating_sub(it.saves.blank);
@@ -110,19 +102,19 @@ fn shared_in_place(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
     })
 }
 
-fn named(event: &Event, _shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn named(event: &Event, shadows: &Shadows) -> Verdict {
     let What::PagingBuilt { operation, of, word, .. } = &event.what else { return Verdict::Aside };
-    let Some(it) = owner.saved() else { return Verdict::Aside };
+    let Some(it) = shadows.saved(of) else { return Verdict::Aside };
     Verdict::kept_if(it.word == *word, Who::Kernel, BUILD, || {
         format!("operation {operation} on {of} carries {word}, but its driver gave {}", it.word)
     })
 }
 
-fn kept(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
-    let Some(it) = shadow.saved() else { return Verdict::Aside };
+fn kept(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(it) = shadows.saved(event.subject) else { return Verdict::Aside };
     // What was taken out of memory before is judged there: packets that came later do not use it.
-    let there = shadow.memory().is_some_and(|it| it.placed.is_some());
-    let flying = owner.context().filter(|_| there).map_or(0, |it| it.in_flight);
+    let there = it.memory.placed.is_some();
+    let flying = shadows.context(it.context).filter(|_| there).map_or(0, |it| it.in_flight);
     Verdict::kept_if(it.on.is_empty() && flying == 0, Who::Kernel, DESTROY, || {
         let of = event.subject;
         match it.on.first() {
@@ -132,17 +124,17 @@ fn kept(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
     })
 }
 
-fn updated(event: &Event, shadow: &Shadow, owner: &Shadow) -> Verdict {
+fn updated(event: &Event, shadows: &Shadows) -> Verdict {
     const UPDATE: &str = "DxgkCbUpdateContextAllocation";
     match &event.what {
         What::PagingBuilt { operation, of, private, .. } if operation == "update-context" => {
-            let Some(it) = owner.saved() else { return Verdict::Aside };
+            let Some(it) = shadows.saved(of) else { return Verdict::Aside };
             Verdict::kept_if(it.updating == Some(*private), Who::Kernel, UPDATE, || {
                 format!("an update of {of} carries other private data than its driver gave")
             })
         }
         What::SavedUpdated {} => {
-            let Some(it) = shadow.saved() else { return Verdict::Aside };
+            let Some(it) = shadows.saved(event.subject) else { return Verdict::Aside };
             Verdict::kept_if(it.updating.is_none(), Who::Kernel, UPDATE, || {
                 format!("a driver is answered before the update of {} is done", event.subject)
             })

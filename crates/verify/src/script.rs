@@ -1,4 +1,4 @@
-//! Scripts for tests: events as lines of a trace, without the numbers that go without saying.
+//! Scripts for tests: events as lines of a trace, without the fields that have defaults.
 
 use crate::Verifier;
 use flight::{Event, RuleId};

@@ -1,7 +1,8 @@
-//! What all rules together remember: one shadow per object.
+//! What all rules together remember: one shadow per object, in one typed map per kind.
 //!
-//! A shadow holds what later judgements need and nothing else. Rules read it; it is written
-//! only when an event is followed, after the rules have judged that event.
+//! A shadow holds what later judgements need and nothing else. Rules read shadows through
+//! [`Shadows`]; a shadow is written only when an event is followed, after the rules have judged
+//! that event.
 
 mod adapter;
 pub mod address;
@@ -10,6 +11,7 @@ mod client;
 mod device;
 mod driver;
 pub mod keyed;
+mod map;
 pub mod memory;
 pub mod recover;
 mod retirement;
@@ -21,168 +23,288 @@ pub use allocation::{Allocation, Data, Instance, Resource, ResourceView, Stage, 
 pub use client::{ClientCall, Process};
 pub use device::{Context, Device, Packet};
 pub use driver::{Block, Call, Use, Word};
+pub(crate) use map::Trail;
+pub use map::{Key, Serial, Shadowed};
 pub use retirement::{Asked, Group, Retirement};
 
 use address::{Space, Table};
-use flight::Subject;
+use flight::{ByNumber, Event, Kind, Subject};
 use keyed::Keyed;
+use map::ShadowMap;
 use memory::{Memory, Paging, Queue, Saved, Saves, Segment};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use stream::{
     StreamAllocator, StreamCall, StreamDevice, StreamFilter, StreamFrame, StreamPin, StreamPointer,
 };
 use sync::{Await, Sync};
 
-/// What is remembered of one object.
-#[derive(Debug)]
-pub struct Shadow {
-    /// The events that made it what it is.
-    pub trail: Trail,
-    /// The record of its kind.
-    pub known: Known,
-}
-
-/// The numbers of an object's first event and of its last two.
-#[derive(Clone, Copy, Debug)]
-pub struct Trail([u64; 3]);
-
-macro_rules! known {
-    ($($(#[doc = $doc:literal])+ $kind:ident $get:ident $get_mut:ident)*) => {
-        /// The record of an object, by its kind.
-        #[derive(Debug)]
-        pub enum Known {
-            /// Nothing: it was not seen, or is gone.
-            Nothing,
-            /// Only the word the driver gave it, before it was said to exist.
-            Named(Subject),
-            /// Only what the driver keeps for it, before it was said to exist.
-            Early(Saves),
-            $($(#[doc = $doc])+ $kind($kind),)*
+macro_rules! shadows {
+    (
+        $($(#[doc = $doc:literal])+ $map:ident: $type:ident of $kind:ident, $get:ident $($get_mut:ident)?;)*
+        calls {
+            $($(#[doc = $other_doc:literal])+
+            $other_map:ident: $other:ident of $other_kind:ident, $other_get:ident $($other_get_mut:ident)?;)*
+        }
+    ) => {
+        /// All shadows. A rule reads the shadows of the objects that it needs: the subject of its
+        /// event, the objects that the event names, and those that their shadows name.
+        #[derive(Debug, Default)]
+        pub struct Shadows {
+            $($map: ShadowMap<$type>,)*
+            $($other_map: ShadowMap<$other>,)*
+            /// The driver pointers of objects that were not said to exist yet.
+            pub(crate) early_words: ByNumber<Subject, Serial<Word>>,
+            /// The context allocations of devices and contexts that were not said to exist yet.
+            pub(crate) early_saves: ByNumber<Subject, Saves>,
+            /// The root page tables of contexts that were not said to exist yet.
+            pub(crate) early_roots: BTreeMap<Serial<Context>, Serial<Table>>,
+            reads: Reads,
         }
 
-        impl Shadow {
-            $(
-                $(#[doc = $doc])+
-                pub fn $get(&self) -> Option<&$kind> {
-                    match &self.known { Known::$kind(it) => Some(it), _ => None }
+        shadows!(@each $($(#[doc = $doc])+ $map: $type of $kind, $get $($get_mut)?;)*
+            $($(#[doc = $other_doc])+ $other_map: $other of $other_kind, $other_get $($other_get_mut)?;)*);
+
+        impl Shadows {
+            /// Forgets an object.
+            pub(crate) fn end(&mut self, object: impl Into<Subject>) {
+                let Subject { kind, number } = object.into();
+                match kind {
+                    $(Kind::$kind => self.$map.remove(Serial::new(number)),)*
+                    _ => (),
+                }
+                if kind == Kind::Call {
+                    $(self.$other_map.remove(Serial::new(number));)*
+                }
+            }
+
+            /// Adds an event to the trail of its subject.
+            pub(crate) fn mark(&mut self, event: &Event) {
+                let Subject { kind, number } = event.subject;
+                match kind {
+                    $(Kind::$kind => self.$map.mark(Serial::new(number), event.seq),)*
+                    _ => (),
+                }
+                if kind == Kind::Call {
+                    $(self.$other_map.mark(Serial::new(number), event.seq);)*
+                }
+            }
+
+            /// The events that made an object what it is.
+            pub(crate) fn trail(&self, object: Subject) -> Option<Trail> {
+                let number = object.number;
+                let trail = match object.kind {
+                    $(Kind::$kind => self.$map.trail(Serial::new(number)),)*
+                    _ => None,
+                };
+                if object.kind == Kind::Call {
+                    return trail$(.or(self.$other_map.trail(Serial::new(number))))*;
+                }
+                trail
+            }
+
+            /// How many objects have a shadow.
+            #[cfg(test)]
+            pub(crate) fn len(&self) -> usize {
+                let early = self.early_words.len() + self.early_saves.len();
+                early $(+ self.$map.len())* $(+ self.$other_map.len())*
+            }
+        }
+    };
+    (@each $($(#[doc = $doc:literal])+ $map:ident: $type:ident of $kind:ident, $get:ident $($get_mut:ident)?;)*) => {
+        $(
+            impl Shadowed for $type {
+                const KIND: Kind = Kind::$kind;
+            }
+
+            impl Mapped for $type {
+                fn map(shadows: &Shadows) -> &ShadowMap<Self> {
+                    &shadows.$map
                 }
 
-                $(#[doc = $doc])+
-                pub(crate) fn $get_mut(&mut self) -> Option<&mut $kind> {
-                    match &mut self.known { Known::$kind(it) => Some(it), _ => None }
+                fn map_mut(shadows: &mut Shadows) -> &mut ShadowMap<Self> {
+                    &mut shadows.$map
                 }
+            }
+        )*
+
+        impl Shadows {
+            $(
+                $(#[doc = $doc])+
+                pub fn $get(&self, key: impl Key<$type>) -> Option<&$type> {
+                    self.read(key.serial()?)
+                }
+
+                $(
+                    pub(crate) fn $get_mut(&mut self, key: impl Key<$type>) -> Option<&mut $type> {
+                        let shadow = self.$map.get_mut(key.serial()?)?;
+                        Some(&mut shadow.known)
+                    }
+                )?
             )*
         }
     };
 }
 
-known! {
+shadows! {
     /// A process.
-    Process process process_mut
+    processes: Process of Process, process process_mut;
     /// An adapter.
-    Adapter adapter adapter_mut
+    adapters: Adapter of Adapter, adapter adapter_mut;
     /// A node.
-    Node node node_mut
+    nodes: Node of Node, node node_mut;
     /// A device.
-    Device device device_mut
+    devices: Device of Device, device device_mut;
     /// A context.
-    Context context context_mut
+    contexts: Context of Context, context context_mut;
     /// A resource.
-    Resource resource resource_mut
+    resources: Resource of Resource, resource resource_mut;
     /// A device's view of a resource.
-    ResourceView resource_view resource_view_mut
+    resource_views: ResourceView of ResourceView, resource_view resource_view_mut;
     /// An allocation.
-    Allocation allocation allocation_mut
+    allocations: Allocation of Allocation, allocation allocation_mut;
     /// A device's view of an allocation.
-    View view view_mut
+    views: View of View, view view_mut;
     /// The end of views.
-    Retirement retirement retirement_mut
-    /// A call of the driver.
-    Call call call_mut
-    /// A word of the driver's, and the pool block of that address.
-    Word word word_mut
+    retirements: Retirement of Retirement, retirement retirement_mut;
+    /// A call of a kernel-mode driver.
+    calls: Call of Call, call call_mut;
+    /// A pointer that a driver gave, and the pool block at that address.
+    words: Word of Word, word word_mut;
     /// A segment.
-    Segment segment segment_mut
+    segments: Segment of Segment, segment segment_mut;
     /// Paging work.
-    Paging paging paging_mut
-    /// A queue of paging work.
-    Queue queue queue_mut
-    /// An allocation for contexts.
-    Saved saved saved_mut
+    paging_work: Paging of Paging, paging paging_mut;
+    /// A paging queue.
+    queues: Queue of Queue, queue queue_mut;
+    /// A context allocation.
+    context_allocations: Saved of Saved, saved saved_mut;
     /// A synchronisation object.
-    Sync sync sync_mut
-    /// A wait for such.
-    Await awaiting awaiting_mut
-    /// A process on an adapter.
-    Space space space_mut
+    syncs: Sync of Sync, sync sync_mut;
+    /// A wait for synchronisation objects.
+    waits: Await of Await, awaiting awaiting_mut;
+    /// The address space of a process on an adapter.
+    spaces: Space of Space, space space_mut;
     /// A page table.
-    Table table table_mut
+    tables: Table of Table, table table_mut;
     /// A keyed mutex.
-    Keyed keyed keyed_mut
-    /// An instance of an allocation.
-    Instance instance instance_mut
+    keyed_mutexes: Keyed of Keyed, keyed keyed_mut;
+    /// An instance of a renamed allocation.
+    instances: Instance of Instance, instance instance_mut;
     /// A streaming device.
-    StreamDevice stream_device stream_device_mut
+    stream_devices: StreamDevice of KsDevice, stream_device stream_device_mut;
     /// A filter.
-    StreamFilter stream_filter stream_filter_mut
+    stream_filters: StreamFilter of Filter, stream_filter stream_filter_mut;
     /// A pin.
-    StreamPin stream_pin stream_pin_mut
+    stream_pins: StreamPin of Pin, stream_pin;
     /// An allocator of frames.
-    StreamAllocator stream_allocator stream_allocator_mut
+    stream_allocators: StreamAllocator of Allocator, stream_allocator stream_allocator_mut;
     /// A frame.
-    StreamFrame stream_frame stream_frame_mut
+    stream_frames: StreamFrame of Frame, stream_frame stream_frame_mut;
     /// A stream pointer.
-    StreamPointer stream_pointer stream_pointer_mut
-    /// A call of a streaming driver.
-    StreamCall stream_call stream_call_mut
+    stream_pointers: StreamPointer of StreamPointer, stream_pointer;
+    // A call of a streaming driver has a number of the same series.
+    calls {
+        /// A call of a streaming driver.
+        stream_calls: StreamCall of Call, stream_call stream_call_mut;
+    }
 }
 
-impl Shadow {
-    /// The shadow of what nothing is known of.
-    pub const NOTHING: Shadow = Shadow { trail: Trail([0; 3]), known: Known::Nothing };
+/// Finds the map of a kind.
+pub(crate) trait Mapped: Shadowed {
+    fn map(shadows: &Shadows) -> &ShadowMap<Self>;
+    fn map_mut(shadows: &mut Shadows) -> &mut ShadowMap<Self>;
 }
 
-impl Trail {
-    /// Adds an event.
-    pub(crate) fn mark(&mut self, seq: u64) {
-        match self.0 {
-            [0, ..] => self.0[0] = seq,
-            [first, _, last] => self.0 = [first, last, seq],
+/// The objects that a judge has read, while they are recorded.
+#[derive(Debug, Default)]
+struct Reads {
+    recording: Cell<bool>,
+    trails: RefCell<Vec<Trail>>,
+}
+
+impl Shadows {
+    /// The shadow of an object, for a judge.
+    fn read<T: Mapped>(&self, serial: Serial<T>) -> Option<&T> {
+        let shadow = T::map(self).get(serial)?;
+        if self.reads.recording.get() {
+            self.reads.trails.borrow_mut().push(shadow.trail);
+        }
+        Some(&shadow.known)
+    }
+
+    /// The trails of all objects that a judge reads.
+    pub(crate) fn trails_read<R>(&self, judge: impl FnOnce(&Self) -> R) -> Vec<Trail> {
+        self.reads.recording.set(true);
+        judge(self);
+        self.reads.recording.set(false);
+        self.reads.trails.take()
+    }
+
+    /// Starts the shadow of an object afresh.
+    pub(crate) fn start<T: Mapped>(&mut self, key: impl Key<T>, known: T) {
+        let Some(serial) = key.serial() else { return };
+        if !self.early_words.is_empty() {
+            self.early_words.remove(&serial.into());
+        }
+        T::map_mut(self).insert(serial, known);
+    }
+
+    /// The shadow of an object that begins with the first event that names it.
+    pub(crate) fn first<T: Mapped + Default>(&mut self, key: impl Key<T>) -> Option<&mut T> {
+        Some(&mut T::map_mut(self).first(key.serial()?).known)
+    }
+
+    /// Adds an event to the trail of another object than its subject.
+    pub(crate) fn mark_other<T: Mapped>(&mut self, key: impl Key<T>, seq: u64) {
+        if let Some(serial) = key.serial() {
+            T::map_mut(self).mark(serial, seq);
         }
     }
 
-    /// The numbers, in order.
-    pub fn iter(&self) -> impl Iterator<Item = u64> {
-        self.0.into_iter().filter(|seq| *seq != 0)
+    /// The call of a driver in which an event happened.
+    pub fn call_of(&self, event: &Event) -> Option<&Call> {
+        self.call(call_of(event))
     }
-}
 
-impl Shadow {
-    /// What a shared resource has for its openers.
-    pub fn data(&self) -> Option<Data> {
-        self.resource().and_then(|it| it.data)
+    pub(crate) fn call_of_mut(&mut self, event: &Event) -> Option<&mut Call> {
+        self.call_mut(call_of(event))
+    }
+
+    /// The memory of an allocation, an instance or a context allocation.
+    pub fn memory(&self, object: impl Into<Subject>) -> Option<&Memory> {
+        let object = object.into();
+        match object.kind {
+            Kind::Allocation => Some(&self.allocation(object)?.memory),
+            Kind::Saved => Some(&self.saved(object)?.memory),
+            Kind::Instance => Some(&self.instance(object)?.memory),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn memory_mut(&mut self, object: impl Into<Subject>) -> Option<&mut Memory> {
+        let object = object.into();
+        match object.kind {
+            Kind::Allocation => Some(&mut self.allocation_mut(object)?.memory),
+            Kind::Saved => Some(&mut self.saved_mut(object)?.memory),
+            Kind::Instance => Some(&mut self.instance_mut(object)?.memory),
+            _ => None,
+        }
     }
 
     /// The memory that a client can lock: of an allocation, or of an instance of one.
-    pub fn lockable(&self) -> Option<&Memory> {
-        self.memory().filter(|_| self.saved().is_none())
+    pub fn lockable(&self, object: impl Into<Subject>) -> Option<&Memory> {
+        let object = object.into();
+        self.memory(object).filter(|_| object.kind != Kind::Saved)
     }
 
-    /// The memory of an allocation, whoever made it.
-    pub fn memory(&self) -> Option<&Memory> {
-        match &self.known {
-            Known::Allocation(it) => Some(&it.memory),
-            Known::Saved(it) => Some(&it.memory),
-            Known::Instance(it) => Some(&it.memory),
-            _ => None,
-        }
+    /// What a shared resource has for its openers.
+    pub fn data(&self, resource: impl Key<Resource>) -> Option<Data> {
+        self.resource(resource)?.data
     }
+}
 
-    pub(crate) fn memory_mut(&mut self) -> Option<&mut Memory> {
-        match &mut self.known {
-            Known::Allocation(it) => Some(&mut it.memory),
-            Known::Saved(it) => Some(&mut it.memory),
-            Known::Instance(it) => Some(&mut it.memory),
-            _ => None,
-        }
-    }
+/// The serial number of the call of a driver in which an event happened.
+pub(crate) fn call_of(event: &Event) -> Option<Serial<Call>> {
+    event.call.map(Serial::new)
 }

@@ -1,16 +1,16 @@
-//! What openers of a shared resource are told and given, and what a client is told of a device.
+//! Shared resources and device states: rules on what clients are told and given.
 
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadow;
+use crate::shadow::Shadows;
 use flight::{Event, RuleId, What, Who};
 
 /// The rules on what clients are told.
-pub(crate) static RULES: [Rule; 5] = [
-    Rule { id: RuleId::ALLOC_SHARE_001, on: &["share.told"], check: sizes_only },
-    Rule { id: RuleId::ALLOC_SHARE_002, on: &["share.told"], check: fits },
-    Rule { id: RuleId::ALLOC_SHARE_005, on: &["share.opened"], check: in_one_buffer },
-    Rule { id: RuleId::DEV_LIFE_007, on: &["device.told"], check: says_why },
-    Rule { id: RuleId::DEV_LIFE_008, on: &["leave"], check: no_ceiling },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["share.told"], RuleId::ALLOC_SHARE_001, sizes_only),
+    Rule::on(&["share.told"], RuleId::ALLOC_SHARE_002, fits),
+    Rule::on(&["share.opened"], RuleId::ALLOC_SHARE_005, in_one_buffer),
+    Rule::on(&["device.told"], RuleId::DEV_LIFE_007, says_why),
+    Rule::on(&["leave"], RuleId::DEV_LIFE_008, no_ceiling),
 ];
 
 /// What a client is told of a device that works.
@@ -24,8 +24,10 @@ const ENDLESS: [&str; 2] = ["D3DKMTCreateDevice", "D3DKMTCreateContextVirtual"];
 const REASONS: [u32; 6] =
     [0xC000_000D, 0xC000_0008, 0xC000_0017, 0xC000_02B6, 0xC000_00BB, 0xC000_0001];
 
-fn sizes_only(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let (What::ShareTold { runtime, copied, .. }, Some(data)) = (&event.what, shadow.data()) else {
+fn sizes_only(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::ShareTold { runtime, copied, .. }, Some(data)) =
+        (&event.what, shadows.data(event.subject))
+    else {
         return Verdict::Aside;
     };
     let kept = *runtime == data.runtime && *copied == 0;
@@ -38,8 +40,9 @@ fn sizes_only(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn fits(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let (What::ShareTold { total, .. }, Some(data)) = (&event.what, shadow.data()) else {
+fn fits(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::ShareTold { total, .. }, Some(data)) = (&event.what, shadows.data(event.subject))
+    else {
         return Verdict::Aside;
     };
     let kept = u32::try_from(data.total).is_ok();
@@ -52,8 +55,10 @@ fn fits(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn in_one_buffer(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let (What::ShareOpened { written, copied }, Some(data)) = (&event.what, shadow.data()) else {
+fn in_one_buffer(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::ShareOpened { written, copied }, Some(data)) =
+        (&event.what, shadows.data(event.subject))
+    else {
         return Verdict::Aside;
     };
     let (total, all) = (data.total, data.total + data.runtime);
@@ -67,8 +72,9 @@ fn in_one_buffer(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn says_why(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let (What::DeviceTold { state }, Some(device)) = (&event.what, shadow.device()) else {
+fn says_why(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::DeviceTold { state }, Some(device)) = (&event.what, shadows.device(event.subject))
+    else {
         return Verdict::Aside;
     };
     let due = device.why.as_deref().unwrap_or(ACTIVE);
@@ -77,9 +83,9 @@ fn says_why(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn no_ceiling(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn no_ceiling(event: &Event, shadows: &Shadows) -> Verdict {
     let What::Leave { call, status } = &event.what else { return Verdict::Aside };
-    let entered = shadow.process().and_then(|it| it.call(event.thread));
+    let entered = shadows.process(event.subject).and_then(|it| it.call(event.thread));
     let Some(entered) = entered.filter(|_| ENDLESS.contains(&&**call)) else {
         return Verdict::Aside;
     };

@@ -1,7 +1,7 @@
-//! Synchronisation objects: who may do what, who goes on when, and how long they live.
+//! Synchronisation objects: rules on rights, on when waits end, and on lifetimes.
 
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadow;
+use crate::shadow::Shadows;
 use flight::{Event, RuleId, What, Who};
 
 const CREATE: &str = "D3DKMTCreateSynchronizationObject2";
@@ -10,21 +10,23 @@ const WAIT: &str = "D3DKMTWaitForSynchronizationObjectFromCpu";
 const OPEN: &str = "D3DKMTOpenSynchronizationObject";
 
 /// The rules on synchronisation objects.
-pub(crate) static RULES: [Rule; 10] = [
-    Rule { id: RuleId::SYNC_CREATE_004, on: &["sync.asked"], check: rights },
-    Rule { id: RuleId::SYNC_CREATE_005, on: &["fences.reset"], check: at_most },
-    Rule { id: RuleId::SYNC_CREATE_008, on: &["sync.signalled", "sync.gone"], check: seen },
-    Rule { id: RuleId::SYNC_CREATE_009, on: &["await.passed"], check: satisfied },
-    Rule { id: RuleId::SYNC_CREATE_010, on: &["await.passed", "leave"], check: in_its_form },
-    Rule { id: RuleId::SYNC_CREATE_012, on: &["packet.submitted"], check: behind_its_wait },
-    Rule { id: RuleId::SYNC_CREATE_014, on: &["sync.signalled"], check: all_have_come },
-    Rule { id: RuleId::SYNC_CREATE_017, on: &["sync.told"], check: names },
-    Rule { id: RuleId::SYNC_CREATE_019, on: &["sync.opened"], check: opened },
-    Rule { id: RuleId::SYNC_CREATE_020, on: &["sync.opened", "process.ended"], check: with_names },
+pub(crate) static RULES: &[Rule] = &[
+    Rule::on(&["sync.asked"], RuleId::SYNC_CREATE_004, rights),
+    Rule::on(&["fences.reset"], RuleId::SYNC_CREATE_005, at_most),
+    Rule::on(&["sync.signalled", "sync.gone"], RuleId::SYNC_CREATE_008, seen),
+    Rule::on(&["await.passed"], RuleId::SYNC_CREATE_009, satisfied),
+    Rule::on(&["await.passed", "leave"], RuleId::SYNC_CREATE_010, in_its_form),
+    Rule::on(&["packet.submitted"], RuleId::SYNC_CREATE_012, behind_its_wait),
+    Rule::on(&["sync.signalled"], RuleId::SYNC_CREATE_014, all_have_come),
+    Rule::on(&["sync.told"], RuleId::SYNC_CREATE_017, names),
+    Rule::on(&["sync.opened"], RuleId::SYNC_CREATE_019, opened),
+    Rule::on(&["sync.opened", "process.ended"], RuleId::SYNC_CREATE_020, with_names),
 ];
 
-fn rights(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let (What::SyncAsked { device, what, answer }, Some(it)) = (&event.what, shadow.sync()) else {
+fn rights(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::SyncAsked { device, what, answer }, Some(it)) =
+        (&event.what, shadows.sync(event.subject))
+    else {
         return Verdict::Aside;
     };
     let denied = it.device == *device && if what == "signal" { it.silent } else { it.deaf };
@@ -35,8 +37,8 @@ fn rights(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn at_most(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let Some(it) = shadow.device() else { return Verdict::Aside };
+fn at_most(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(it) = shadows.device(event.subject) else { return Verdict::Aside };
     Verdict::kept_if(it.low.is_empty(), Who::Kernel, CREATE, || {
         let first = it.low[0];
         format!("{} was hit by a reset, and {first} does not have its maximum", event.subject)
@@ -44,8 +46,8 @@ fn at_most(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
 }
 
 /// The memory shows what was signalled, and whoever waited for it goes on.
-fn seen(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let Some(it) = shadow.sync() else { return Verdict::Aside };
+fn seen(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(it) = shadows.sync(event.subject) else { return Verdict::Aside };
     match &event.what {
         What::SyncSignalled { by, value, shown: Some(shown) } if by == "cpu" => {
             let low = value & u64::from(u32::MAX);
@@ -64,8 +66,8 @@ fn seen(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     }
 }
 
-fn satisfied(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let Some(it) = shadow.awaiting() else { return Verdict::Aside };
+fn satisfied(event: &Event, shadows: &Shadows) -> Verdict {
+    let Some(it) = shadows.awaiting(event.subject) else { return Verdict::Aside };
     Verdict::kept_if(it.is_satisfied(), Who::Kernel, WAIT, || {
         let unmet = it.marks.iter().find(|it| !it.2);
         let unmet = unmet.map_or_else(String::new, |(of, value, _)| {
@@ -75,10 +77,10 @@ fn satisfied(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn in_its_form(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
+fn in_its_form(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.what {
         What::AwaitPassed {} => {
-            let Some(it) = shadow.awaiting().filter(|it| it.form == "event") else {
+            let Some(it) = shadows.awaiting(event.subject).filter(|it| it.form == "event") else {
                 return Verdict::Aside;
             };
             Verdict::kept_if(it.set, Who::Kernel, WAIT, || {
@@ -86,7 +88,7 @@ fn in_its_form(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
             })
         }
         What::Leave { status, .. } => {
-            let call = shadow.process().and_then(|it| it.call(event.thread));
+            let call = shadows.process(event.subject).and_then(|it| it.call(event.thread));
             let Some(call) = call.filter(|it| it.name == WAIT && status.0 == 0) else {
                 return Verdict::Aside;
             };
@@ -98,8 +100,10 @@ fn in_its_form(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     }
 }
 
-fn behind_its_wait(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let (What::PacketSubmitted { packet, .. }, Some(it)) = (&event.what, shadow.context()) else {
+fn behind_its_wait(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::PacketSubmitted { packet, .. }, Some(it)) =
+        (&event.what, shadows.context(event.subject))
+    else {
         return Verdict::Aside;
     };
     // What a node gave back comes before the wait.
@@ -112,8 +116,9 @@ fn behind_its_wait(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn all_have_come(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let (What::SyncSignalled { by, .. }, Some(it)) = (&event.what, shadow.sync()) else {
+fn all_have_come(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::SyncSignalled { by, .. }, Some(it)) = (&event.what, shadows.sync(event.subject))
+    else {
         return Verdict::Aside;
     };
     if by != "broadcast" {
@@ -126,8 +131,9 @@ fn all_have_come(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn names(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let (What::SyncTold { handle, global }, Some(it)) = (&event.what, shadow.sync()) else {
+fn names(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::SyncTold { handle, global }, Some(it)) = (&event.what, shadows.sync(event.subject))
+    else {
         return Verdict::Aside;
     };
     let right = (global.0 != 0) == (it.sharing == "global");
@@ -139,8 +145,9 @@ fn names(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn opened(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    let (What::SyncOpened { global, .. }, Some(it)) = (&event.what, shadow.sync()) else {
+fn opened(event: &Event, shadows: &Shadows) -> Verdict {
+    let (What::SyncOpened { global, .. }, Some(it)) = (&event.what, shadows.sync(event.subject))
+    else {
         return Verdict::Aside;
     };
     Verdict::kept_if(it.global == Some(*global), Who::Kernel, OPEN, || {
@@ -149,8 +156,8 @@ fn opened(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
     })
 }
 
-fn with_names(event: &Event, shadow: &Shadow, _owner: &Shadow) -> Verdict {
-    match (&event.what, shadow.sync(), shadow.process()) {
+fn with_names(event: &Event, shadows: &Shadows) -> Verdict {
+    match (&event.what, shadows.sync(event.subject), shadows.process(event.subject)) {
         (What::SyncOpened { global, .. }, Some(it), _) => {
             Verdict::kept_if(it.names > 0, Who::Kernel, OPEN, || {
                 format!("{} was opened by {global}, and has no local name left", event.subject)

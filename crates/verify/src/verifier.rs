@@ -2,9 +2,8 @@
 
 use crate::answers;
 use crate::catalogue::{self, Severity};
-use crate::follow::Shadows;
 use crate::rule::{self, Rule, Verdict};
-use crate::shadow::Shadow;
+use crate::shadow::Shadows;
 use flight::{Event, RuleId, Tally, Text, What, Who};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +17,11 @@ pub struct Finding {
     pub rule: RuleId,
     /// How much it weighs.
     pub severity: Severity,
-    /// Whose fault it is.
+    /// The component at fault.
     pub who: Who,
     /// Where: the entry and the argument.
     pub place: String,
-    /// Who did what, with the numbers, and what was expected.
+    /// What the component did, with the numbers, and what was expected.
     pub message: String,
     /// What Windows would have done.
     pub windows: String,
@@ -36,8 +35,8 @@ pub struct Finding {
     pub count: u64,
 }
 
-/// Watches events in their order, judges each by every rule that asks for its kind, and
-/// remembers what later judgements need.
+/// Reads events in their order, judges each by every rule on events of its name, and remembers
+/// what later judgements need.
 #[derive(Debug, Default)]
 pub struct Verifier {
     shadows: Shadows,
@@ -51,7 +50,7 @@ pub struct Verifier {
     events: u64,
 }
 
-/// The rules that judge each event, by the place of its name.
+/// The rules that judge each event, by the index of its name in [`What::NAMES`].
 #[derive(Debug)]
 struct ByEvent(Vec<Vec<&'static Rule>>);
 
@@ -78,10 +77,8 @@ impl Verifier {
     pub fn observe(&mut self, event: &Event) {
         self.events += 1;
         let rules = &self.rules.0[event.what.place()];
-        let shadow = self.shadows.of(event.subject);
-        let owner = self.shadows.owner(event, shadow);
         for rule in rules {
-            let verdict = (rule.check)(event, shadow, owner);
+            let verdict = (rule.judge)(event, &self.shadows);
             if verdict != Verdict::Aside {
                 self.tally.count(rule.id);
             }
@@ -90,14 +87,14 @@ impl Verifier {
                 let back = who == Who::Client && self.back.contains_key(&event.thread);
                 let who = if back { Who::Umd } else { who };
                 let breach = Breach { rule: rule.id, who, place, message };
-                self.findings.add(breach, || trail(event, shadow, owner));
+                self.findings.add(breach, || trail(event, &self.shadows, Some(rule)));
             }
         }
         match &event.what {
             What::RuleBroken { rule, who, place, message } => {
                 let (place, message) = (place.clone(), message.to_string());
                 let breach = Breach { rule: *rule, who: *who, place, message };
-                self.findings.add(breach, || trail(event, shadow, owner));
+                self.findings.add(breach, || trail(event, &self.shadows, None));
             }
             What::DdiCall { name, .. } | What::KsCall { name, .. } | What::UmdCall { name }
                 if !self.called.contains(&**name) =>
@@ -133,7 +130,7 @@ impl Verifier {
         &self.called
     }
 
-    /// The entries that were used and are not there, and how often.
+    /// The entry points that were called but that the driver does not have, and how often.
     pub fn absent(&self) -> &BTreeMap<String, u64> {
         &self.absent
     }
@@ -151,13 +148,16 @@ impl Verifier {
 
 /// The rules that judge events of that name.
 fn rules_on(name: &str) -> Vec<&'static Rule> {
-    rule::ALL.iter().copied().flatten().filter(|rule| rule.on.contains(&name)).collect()
+    rule::ALL.iter().copied().flatten().filter(|rule| rule.events.contains(&name)).collect()
 }
 
-/// The numbers of the events that led to this one, in order, itself last.
-fn trail(event: &Event, shadow: &Shadow, owner: &Shadow) -> Vec<u64> {
-    let before = shadow.trail.iter().chain(owner.trail.iter()).filter(|seq| *seq != event.seq);
-    let mut events: Vec<u64> = before.collect();
+/// The numbers of the events that led to this one, in order, itself last: the trails of its
+/// subject and of every object that the judge of the broken rule reads.
+fn trail(event: &Event, shadows: &Shadows, rule: Option<&Rule>) -> Vec<u64> {
+    let read = rule.map(|rule| shadows.trails_read(|shadows| (rule.judge)(event, shadows)));
+    let trails = shadows.trail(event.subject).into_iter().chain(read.into_iter().flatten());
+    let numbers = trails.flat_map(|trail| trail.iter().collect::<Vec<_>>());
+    let mut events: Vec<u64> = numbers.filter(|seq| *seq != event.seq).collect();
     events.sort_unstable();
     events.dedup();
     events.truncate(EVENTS - 1);

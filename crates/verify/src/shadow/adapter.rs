@@ -1,7 +1,11 @@
-//! What is remembered of an adapter and its nodes: who is inside its driver, and the fences due.
+//! What is remembered of an adapter and its nodes: the calls inside its driver, and the fences
+//! due.
 
+use super::address::Space;
+use super::memory::{Paging, Saved, Segment};
 use super::recover::{Pages, Recovery};
-use flight::{Fence, Hex, Subject, Text};
+use super::{Call, Context, Process, Serial, Word};
+use flight::{Fence, Hex, Text};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Of an adapter: its driver model, and who is inside its driver.
@@ -10,11 +14,11 @@ pub struct Adapter {
     /// The driver model, 1 or 2; 0 before it started.
     pub generation: u32,
     /// Its nodes, while it runs.
-    pub nodes: Vec<Subject>,
+    pub nodes: Vec<Serial<Node>>,
     /// Its segments, while it runs.
-    pub segments: Vec<Subject>,
+    pub segments: Vec<Serial<Segment>>,
     /// The processes its driver has met, the system's first: with their addresses.
-    pub spaces: Vec<(Option<Subject>, Subject)>,
+    pub spaces: Vec<(Option<Serial<Process>>, Serial<Space>)>,
     /// The bytes of its segments: of each kind, local and not, for applications and in all.
     pub bytes: [[u64; 2]; 2],
     /// Its buffers for paging commands: what was last seen in their private data.
@@ -34,7 +38,7 @@ pub struct Adapter {
     /// The last of the calls that stop its driver, once one has returned.
     pub stopped: Option<Text>,
     /// The word its driver gave for it.
-    pub word: Option<Subject>,
+    pub word: Option<Serial<Word>>,
     /// What its driver answered when it was told to hand its display on, since it started last.
     pub released: Option<Text>,
     /// Whether it was told to stop, and nothing else, since it started last.
@@ -49,7 +53,7 @@ pub struct Adapter {
 #[derive(Debug)]
 pub struct Inside {
     /// The call.
-    pub call: Subject,
+    pub call: Serial<Call>,
     /// Its DDI.
     pub name: Text,
     /// The thread it runs on.
@@ -57,7 +61,7 @@ pub struct Inside {
     /// The exclusion it runs under.
     pub class: Text,
     /// The process it is for.
-    pub process: Option<Subject>,
+    pub process: Option<Serial<Process>>,
 }
 
 /// Of a node: the fences it was given and did not report, once it has work.
@@ -66,15 +70,15 @@ pub struct Node {
     /// The fences it owes.
     pub due: Due,
     /// The context that is current on it.
-    pub current: Option<Subject>,
+    pub current: Option<Serial<Context>>,
     /// What that one saves into.
-    pub saves: Vec<Subject>,
+    pub saves: Vec<Serial<Saved>>,
     /// The part of a packet that its driver patched last, and with which fence, until it starts.
     pub patched: Option<(Fence, u32, u32)>,
     /// Paging work that waits for a fence of it, since a driver said that it uses something.
-    pub awaited: Vec<(Fence, Subject)>,
+    pub awaited: Vec<(Fence, Serial<Paging>)>,
     /// Its adapter.
-    pub adapter: Option<Subject>,
+    pub adapter: Option<Serial<Adapter>>,
     /// Its paging commands.
     pub pages: Pages,
 }

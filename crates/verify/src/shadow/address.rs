@@ -1,5 +1,6 @@
 //! What is remembered of address spaces: their ranges, their tables, and where these lead.
 
+use super::{Adapter, Context, Process, Serial};
 use flight::{Subject, Text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -8,9 +9,9 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct Space {
     /// The adapter.
-    pub adapter: Subject,
+    pub adapter: Serial<Adapter>,
     /// The process; none is the system.
-    pub process: Option<Subject>,
+    pub process: Option<Serial<Process>>,
     /// The first address behind all.
     pub end: u64,
     /// What is taken, by its first address.
@@ -20,14 +21,14 @@ pub struct Space {
     /// Whether tables are made invalid before they go.
     pub again: bool,
     /// The contexts that have a root in it.
-    pub walkers: BTreeSet<Subject>,
+    pub walkers: BTreeSet<Serial<Context>>,
     /// The last table that was made of a level, at its first address.
-    pub tables: BTreeMap<(u32, u64), Subject>,
+    pub tables: BTreeMap<(u32, u64), Serial<Table>>,
     /// The table that an entry leads to, by the level and the first address of that, and whose
     /// entry it is.
-    pub above: BTreeMap<(u32, u64), (Subject, Subject)>,
+    pub above: BTreeMap<(u32, u64), (Serial<Table>, Serial<Table>)>,
     /// Tables that no entry leads to any more, but engines may remember one; their first addresses.
-    pub remembered: BTreeMap<Subject, u64>,
+    pub remembered: BTreeMap<Serial<Table>, u64>,
     /// The updates that wait for a fence.
     pub waiting: BTreeSet<u32>,
 }
@@ -47,7 +48,7 @@ pub struct Taken {
 #[derive(Debug)]
 pub struct Table {
     /// Its space.
-    pub space: Subject,
+    pub space: Serial<Space>,
     /// How many entries it has.
     pub entries: u32,
     /// What was written to it, first and last: in a word, and how many entries.
@@ -55,14 +56,14 @@ pub struct Table {
     /// See `first`.
     pub last: Option<(Text, u32)>,
     /// The contexts whose root it is.
-    pub roots: BTreeSet<Subject>,
+    pub roots: BTreeSet<Serial<Context>>,
 }
 
 /// Entries that lead to memory of a segment.
 #[derive(Clone, Debug)]
 pub struct Lead {
     /// Whose entries.
-    pub space: Subject,
+    pub space: Serial<Space>,
     /// The addresses they translate.
     pub span: Range<u64>,
     /// Where in the segment's addresses the first of them leads.
@@ -103,7 +104,7 @@ impl Space {
 
 impl Lead {
     /// What of it is not of a span, and what is: that is not current any more.
-    pub(crate) fn cut(self, space: Subject, span: &Range<u64>) -> Vec<Lead> {
+    pub(crate) fn cut(self, space: Serial<Space>, span: &Range<u64>) -> Vec<Lead> {
         let (start, end) = (self.span.start.max(span.start), self.span.end.min(span.end));
         if self.space != space || start >= end {
             return vec![self];

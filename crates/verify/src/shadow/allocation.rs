@@ -2,13 +2,14 @@
 
 use super::memory::{Memory, Wanted};
 use super::retirement::Asked;
+use super::{Adapter, Call, Device, Retirement, Serial, Word};
 use flight::Subject;
 
 /// Of a resource.
 #[derive(Debug)]
 pub struct Resource {
     /// The adapter that owns it.
-    pub adapter: Subject,
+    pub adapter: Serial<Adapter>,
     /// Whether it was created to be opened by a global handle.
     pub global: bool,
     /// How many members are not gone.
@@ -16,11 +17,11 @@ pub struct Resource {
     /// How many of these the driver was told of, by the last call that told of any.
     pub told: u32,
     /// That call.
-    pub told_in: Option<u32>,
+    pub told_in: Option<Serial<Call>>,
     /// How many devices' views of it are not closed.
     pub views: u32,
     /// The driver's last word for it.
-    pub word: Option<Subject>,
+    pub word: Option<Serial<Word>>,
     /// What it has for its openers, if it is shared.
     pub data: Option<Data>,
 }
@@ -38,26 +39,26 @@ pub struct Data {
 #[derive(Debug)]
 pub struct ResourceView {
     /// The resource.
-    pub resource: Subject,
+    pub resource: Serial<Resource>,
     /// The device it was opened for.
-    pub device: Subject,
+    pub device: Serial<Device>,
 }
 
 /// Of an allocation.
 #[derive(Debug)]
 pub struct Allocation {
     /// The adapter that owns it.
-    pub adapter: Subject,
+    pub adapter: Serial<Adapter>,
     /// The device that created it.
-    pub creator: Subject,
+    pub creator: Serial<Device>,
     /// Its memory.
     pub memory: Memory,
     /// The resource it is a member of.
-    pub resource: Option<Subject>,
+    pub resource: Option<Serial<Resource>>,
     /// The driver's word for it.
-    pub word: Option<Subject>,
+    pub word: Option<Serial<Word>>,
     /// Whether the driver was told to destroy it, and in which call.
-    pub told: Option<Option<u32>>,
+    pub told: Option<Option<Serial<Call>>>,
     /// How many views of it are not closed.
     pub views: u32,
     /// How many views of it are not idle.
@@ -65,7 +66,7 @@ pub struct Allocation {
     /// How often the driver holds its data.
     pub held: u32,
     /// The retirement that closed its last view.
-    pub ended_by: Option<Subject>,
+    pub ended_by: Option<Serial<Retirement>>,
     /// How many instances its driver allows, if it says.
     pub limit: Option<u32>,
 }
@@ -74,13 +75,13 @@ pub struct Allocation {
 #[derive(Debug)]
 pub struct Instance {
     /// The allocation.
-    pub allocation: Subject,
+    pub allocation: Serial<Allocation>,
     /// The view it was made for.
-    pub view: Subject,
+    pub view: Serial<View>,
     /// The driver's word for it.
-    pub word: Subject,
+    pub word: Serial<Word>,
     /// The word that paging work named last.
-    pub built: Option<Subject>,
+    pub built: Option<Serial<Word>>,
     /// Its memory.
     pub memory: Memory,
 }
@@ -90,21 +91,21 @@ pub struct Instance {
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct View {
     /// What it is a view of.
-    pub allocation: Subject,
+    pub allocation: Serial<Allocation>,
     /// The device that has it open.
-    pub device: Subject,
+    pub device: Serial<Device>,
     /// The resource its allocation is a member of.
-    pub resource: Option<Subject>,
+    pub resource: Option<Serial<Resource>>,
     /// How far its end has come.
     pub stage: Stage,
     /// The retirement that ends it.
-    pub retirement: Option<Subject>,
+    pub retirement: Option<Serial<Retirement>>,
     /// What that one was asked.
     pub asked: Option<Asked>,
     /// Whether the driver was told to close it.
     pub told: bool,
     /// The driver's word for it.
-    pub word: Option<Subject>,
+    pub word: Option<Serial<Word>>,
     /// Whether its device created the allocation.
     pub creator: bool,
     /// What the driver says of the allocation's memory.
@@ -136,7 +137,7 @@ pub enum Stage {
 
 impl Resource {
     /// How many members are alive that `call` does not end.
-    pub fn spared_by(&self, call: Option<u32>) -> u32 {
+    pub fn spared_by(&self, call: Option<Serial<Call>>) -> u32 {
         let ended = if self.told_in == call { self.told } else { 0 };
         self.live.saturating_sub(ended)
     }

@@ -1,7 +1,9 @@
-//! What is remembered of a process: its names, and the calls its threads are in.
+//! What is remembered of a process: its handles, and the calls its threads are in.
 
+use super::Serial;
+use super::sync::Await;
 use crate::names::Names;
-use flight::{Subject, Text};
+use flight::Text;
 use smallvec::SmallVec;
 
 /// Of a process: its names, and what its threads are doing.
@@ -40,7 +42,7 @@ pub struct ClientCall {
     /// Whether an escape of it came to the driver.
     pub delivered: bool,
     /// A wait of its thread that is not over.
-    pub awaits: Option<Subject>,
+    pub awaits: Option<Serial<Await>>,
 }
 
 impl Process {

@@ -1,16 +1,19 @@
 //! What is remembered of devices and contexts: what they own, and their work.
 
+use super::address::Table;
 use super::memory::Saves;
-use flight::{Subject, Text};
+use super::sync::{Await, Sync};
+use super::{Adapter, Process, Serial};
+use flight::Text;
 use std::collections::VecDeque;
 
 /// Of a device: what it owns, and its work.
 #[derive(Debug, Default)]
 pub struct Device {
     /// Its process.
-    pub process: Option<Subject>,
+    pub process: Option<Serial<Process>>,
     /// Its adapter.
-    pub adapter: Option<Subject>,
+    pub adapter: Option<Serial<Adapter>>,
     /// Whether it can work no more.
     pub lost: bool,
     /// Why it cannot.
@@ -30,7 +33,7 @@ pub struct Device {
     /// Whether it asked for residency that had to succeed, and did not.
     pub failed: bool,
     /// The fences it could signal that do not have their maximum.
-    pub low: Vec<Subject>,
+    pub low: Vec<Serial<Sync>>,
     /// Whether paging of what it has was lost in a reset.
     pub hit: bool,
 }
@@ -41,7 +44,7 @@ pub struct Packet {
     /// The event that queued it.
     pub queued: u64,
     /// Its context.
-    pub context: Subject,
+    pub context: Serial<Context>,
     /// Its number there.
     pub packet: u64,
 }
@@ -50,7 +53,7 @@ pub struct Packet {
 #[derive(Debug)]
 pub struct Context {
     /// Its device.
-    pub device: Subject,
+    pub device: Serial<Device>,
     /// How many of its packets are not done.
     pub in_flight: u32,
     /// The allocations its driver made for it.
@@ -60,9 +63,9 @@ pub struct Context {
     /// The last of its packets that was submitted.
     pub sent: u64,
     /// The wait that its line stands at, and the last packet before it.
-    pub awaits: Option<(Subject, u64)>,
+    pub awaits: Option<(Serial<Await>, u64)>,
     /// Whether its adapter translates addresses.
     pub translates: bool,
     /// The root of its addresses.
-    pub root: Option<Subject>,
+    pub root: Option<Serial<Table>>,
 }

@@ -1,5 +1,6 @@
 //! What is remembered of a driver: its calls, its words, and its pool blocks.
 
+use super::{Adapter, Allocation, Device, Serial};
 use flight::{Subject, Text};
 use smallvec::SmallVec;
 
@@ -9,13 +10,13 @@ pub struct Call {
     /// The DDI.
     pub name: Text,
     /// The adapter whose driver is called.
-    pub adapter: Subject,
+    pub adapter: Serial<Adapter>,
     /// The pool blocks taken in it that are still out: word, size and tag.
-    pub blocks: Vec<(Subject, u64, Text)>,
+    pub blocks: Vec<(Serial<Word>, u64, Text)>,
     /// The words of what it ends.
-    pub ends: SmallVec<[Subject; 2]>,
+    pub ends: SmallVec<[Serial<Word>; 2]>,
     /// The device it opens something for that is there already.
-    pub opens_for: Option<Subject>,
+    pub opens_for: Option<Serial<Device>>,
     /// What the driver waited for in it, other than for another thread of its own.
     pub waited: Option<Text>,
 }
@@ -28,7 +29,7 @@ pub struct Word {
     /// What the driver gave it for.
     pub uses: SmallVec<[Use; 1]>,
     /// The last allocation it was given for, also when that is gone.
-    pub allocation: Option<Subject>,
+    pub allocation: Option<Serial<Allocation>>,
 }
 
 /// A pool block.
@@ -39,7 +40,7 @@ pub struct Block {
     /// The tag it was taken with.
     pub tag: Text,
     /// The call it was taken in.
-    pub taken_in: Option<u32>,
+    pub taken_in: Option<Serial<Call>>,
     /// Whether that was the one in which its driver met the adapter.
     pub added: bool,
     /// The entry it was freed in, once it is.
@@ -56,7 +57,7 @@ pub struct Use {
     /// Whether the driver has been told of its end.
     pub ending: bool,
     /// The last call that lent the word without ending it.
-    pub lent_in: Option<u32>,
+    pub lent_in: Option<Serial<Call>>,
 }
 
 impl Word {

@@ -1,6 +1,7 @@
 //! What is remembered of keyed mutexes.
 
-use flight::{Hex, Subject};
+use super::{Process, Serial};
+use flight::Hex;
 
 /// Of a keyed mutex.
 #[derive(Debug)]
@@ -22,7 +23,7 @@ pub enum Turn {
         fence: u64,
     },
     /// Of a process, through a name.
-    Owned(Subject, Hex),
+    Owned(Serial<Process>, Hex),
     /// Nobody's any more.
     Abandoned,
 }

@@ -1,6 +1,7 @@
 //! What is remembered of memory: segments, what is in them, and the work that moves it.
 
 use super::address::Lead;
+use super::{Adapter, Context, Device, Node, Serial, Word};
 use flight::{Hex, Subject, Text};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
@@ -29,7 +30,7 @@ pub struct Memory {
     /// The place it was given.
     pub placed: Option<Placed>,
     /// The segment where paging work has brought it.
-    pub there: Option<Subject>,
+    pub there: Option<Serial<Segment>>,
     /// Whether it is mapped into an aperture.
     pub mapped: bool,
     /// What its driver was told of it since it came.
@@ -94,7 +95,7 @@ pub struct Wanted {
 #[derive(Clone, Copy, Debug)]
 pub struct Placed {
     /// The segment.
-    pub segment: Subject,
+    pub segment: Serial<Segment>,
     /// Where in the GPU's addresses.
     pub address: u64,
 }
@@ -112,7 +113,7 @@ pub struct Offer {
 #[derive(Debug)]
 pub struct Paging {
     /// The adapter.
-    pub adapter: Subject,
+    pub adapter: Serial<Adapter>,
     /// The operation that is built in part.
     pub open: Option<Open>,
     /// How many nodes have work to pass before that operation is built again, since the driver
@@ -139,7 +140,7 @@ pub struct Queue {
     /// Who waits for it.
     pub awaited: super::sync::Awaited,
     /// Its device.
-    pub device: Subject,
+    pub device: Serial<Device>,
     /// The last value that work of it will signal.
     pub given: u64,
     /// The last one signalled.
@@ -154,11 +155,11 @@ pub struct Queue {
 #[derive(Debug)]
 pub struct Saved {
     /// The device it is for.
-    pub device: Subject,
+    pub device: Serial<Device>,
     /// The context, unless it is for all of the device.
-    pub context: Option<Subject>,
+    pub context: Option<Serial<Context>>,
     /// The driver's word for it.
-    pub word: Subject,
+    pub word: Serial<Word>,
     /// Its memory.
     pub memory: Memory,
     /// Whether it was given its first bytes.
@@ -170,14 +171,14 @@ pub struct Saved {
     /// Whether it counts for its owner: not any more when its name is gone.
     pub counts: bool,
     /// The nodes on which a context is current that saves into it.
-    pub on: SmallVec<[Subject; 2]>,
+    pub on: SmallVec<[Serial<Node>; 2]>,
 }
 
 /// What an owner has of such allocations.
 #[derive(Debug, Default)]
 pub struct Saves {
     /// The allocations.
-    pub all: SmallVec<[Subject; 1]>,
+    pub all: SmallVec<[Serial<Saved>; 1]>,
     /// How many of them are not where an engine can save into them.
     pub unready: u32,
     /// How many of them were never given bytes.

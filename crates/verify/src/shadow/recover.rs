@@ -1,6 +1,7 @@
-//! What shadows know of resets, and of work that comes back.
+//! What is remembered of resets, and of work that a node gives back.
 
-use flight::{Fence, Subject};
+use super::{Node, Serial};
+use flight::Fence;
 use std::collections::VecDeque;
 
 /// Of an adapter: its resets.
@@ -13,7 +14,7 @@ pub struct Recovery {
     /// Why it has to be reset as a whole.
     pub must_reset: Option<&'static str>,
     /// A packet that was given to a node before the paging commands that it had given back.
-    pub overtaken: Option<(Subject, Fence)>,
+    pub overtaken: Option<(Serial<Node>, Fence)>,
 }
 
 /// Of a node: its paging commands.

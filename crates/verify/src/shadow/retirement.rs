@@ -1,6 +1,6 @@
 //! What is remembered of the end of views: what was asked, and how far it has come.
 
-use flight::Subject;
+use super::{Resource, Serial};
 
 /// What a destroy call asked for.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ pub struct Retirement {
 #[derive(Debug)]
 pub struct Group {
     /// The resource.
-    pub resource: Subject,
+    pub resource: Serial<Resource>,
     /// Whether the resource's own name ended with them.
     pub whole: bool,
     /// How many of the views are not closed.
@@ -45,11 +45,11 @@ pub struct Group {
 
 impl Retirement {
     /// The views of that resource.
-    pub fn group(&self, resource: Subject) -> Option<&Group> {
+    pub fn group(&self, resource: Serial<Resource>) -> Option<&Group> {
         self.groups.iter().find(|group| group.resource == resource)
     }
 
-    pub(crate) fn group_mut(&mut self, resource: Subject) -> &mut Group {
+    pub(crate) fn group_mut(&mut self, resource: Serial<Resource>) -> &mut Group {
         let at = self.groups.iter().position(|group| group.resource == resource);
         let at = at.unwrap_or_else(|| {
             self.groups.push(Group { resource, whole: false, open: 0 });

@@ -1,5 +1,6 @@
 //! What is remembered of streaming: devices, filters, pins, allocators, frames, pointers.
 
+use super::{Serial, Word};
 use flight::{Subject, Text};
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ pub struct StreamDevice {
 #[derive(Debug, Default)]
 pub struct StreamFilter {
     /// Its device.
-    pub device: Option<Subject>,
+    pub device: Option<Serial<StreamDevice>>,
     /// It is processed at dispatch level.
     pub dispatch: bool,
     /// How many pins it needs.
@@ -28,7 +29,7 @@ pub struct StreamFilter {
     /// How many items are in its bag.
     pub bagged: u32,
     /// The call that processes it.
-    pub processing: Option<Subject>,
+    pub processing: Option<Serial<StreamCall>>,
 }
 
 /// Of a pin. States are counted from stop on.
@@ -36,7 +37,7 @@ pub struct StreamFilter {
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct StreamPin {
     /// Its filter.
-    pub filter: Option<Subject>,
+    pub filter: Option<Serial<StreamFilter>>,
     /// Its kind.
     pub factory: u32,
     /// It exists.
@@ -54,9 +55,9 @@ pub struct StreamPin {
     /// The driver refused that.
     pub failed: bool,
     /// The call that closes it.
-    pub closing: Option<Subject>,
+    pub closing: Option<Serial<StreamCall>>,
     /// The call that processes it.
-    pub processing: Option<Subject>,
+    pub processing: Option<Serial<StreamCall>>,
     /// How many allocators of its driver's it has.
     pub allocators: u32,
     /// How many items are in its bag.
@@ -67,7 +68,7 @@ pub struct StreamPin {
 #[derive(Debug)]
 pub struct StreamAllocator {
     /// Its pin.
-    pub pin: Subject,
+    pub pin: Serial<StreamPin>,
     /// Whose it is.
     pub by: Text,
     /// How often it was to be initialised.
@@ -75,7 +76,7 @@ pub struct StreamAllocator {
     /// It is ready.
     pub ready: bool,
     /// The driver's word for it.
-    pub word: Option<Subject>,
+    pub word: Option<Serial<Word>>,
     /// How many frames it may have out, zero for any number.
     pub frames: u32,
     /// How many it has out.
@@ -86,9 +87,9 @@ pub struct StreamAllocator {
 #[derive(Debug)]
 pub struct StreamFrame {
     /// Where it comes from: none, if its driver injected it.
-    pub allocator: Option<Subject>,
+    pub allocator: Option<Serial<StreamAllocator>>,
     /// The driver's word for it.
-    pub word: Subject,
+    pub word: Serial<Word>,
     /// How many clones point to it.
     pub clones: u32,
     /// How many pointers to it are locked.
@@ -105,7 +106,7 @@ pub struct StreamPointer {
     /// It is a clone, not an edge.
     pub cloned: bool,
     /// What it points to.
-    pub frame: Option<Subject>,
+    pub frame: Option<Serial<StreamFrame>>,
     /// It is locked.
     pub locked: bool,
 }

@@ -1,15 +1,16 @@
 //! What is remembered of synchronisation objects, and of waits for them.
 
+use super::{Device, Serial};
 use flight::{Hex, Subject, Text};
 
 /// Waits for something, each with the value it needs.
-pub type Awaited = Vec<(Subject, u64)>;
+pub type Awaited = Vec<(Serial<Await>, u64)>;
 
 /// Of a synchronisation object.
 #[derive(Debug)]
 pub struct Sync {
     /// The device it was created for.
-    pub device: Subject,
+    pub device: Serial<Device>,
     /// Its kind.
     pub kind: Text,
     /// What it has.

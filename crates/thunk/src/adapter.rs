@@ -18,88 +18,67 @@ use kernel::{AdapterId, Handle};
 const MOST_ADAPTERS: u32 = 34;
 
 /// Lists the adapters, each with an open handle.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTEnumAdapters2(
+pub(crate) unsafe fn enum_adapters2(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DKMT_ENUMADAPTERS2,
-) -> NTSTATUS {
-    session.call("D3DKMTEnumAdapters2", || {
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    if asked.pAdapters.is_null() {
+        asked.NumAdapters = MOST_ADAPTERS;
         // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        if asked.pAdapters.is_null() {
-            asked.NumAdapters = MOST_ADAPTERS;
-            // SAFETY: The caller's contract.
-            return unsafe { write(args, asked) };
-        }
-        let adapters = session.kernel.adapters();
-        let count = u32::try_from(adapters.len()).map_err(|_| STATUS_INVALID_PARAMETER)?;
-        if asked.NumAdapters < count {
-            return Err(STATUS_BUFFER_TOO_SMALL);
-        }
-        // SAFETY: The caller's contract: the array has `NumAdapters` elements, so `count` too.
-        let mut list = unsafe { read_list_mut(asked.pAdapters, adapters.len()) }?;
-        let handles = open_all(session, at, &adapters)?;
-        for ((info, adapter), handle) in list.iter_mut().zip(adapters).zip(handles) {
-            let (hAdapter, AdapterLuid) = (handle.0, luid(adapter));
-            *info = D3DKMT_ADAPTERINFO { hAdapter, AdapterLuid, ..D3DKMT_ADAPTERINFO::ZERO };
-        }
-        asked.NumAdapters = count;
-        // SAFETY: The caller's contract, as above.
-        unsafe { write_list(asked.pAdapters, &list) }?;
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
-    })
+        return unsafe { write(args, asked) };
+    }
+    let adapters = session.kernel.adapters();
+    let count = u32::try_from(adapters.len()).map_err(|_| STATUS_INVALID_PARAMETER)?;
+    if asked.NumAdapters < count {
+        return Err(STATUS_BUFFER_TOO_SMALL);
+    }
+    // SAFETY: The caller's contract: the array has `NumAdapters` elements, so `count` too.
+    let mut list = unsafe { read_list_mut(asked.pAdapters, adapters.len()) }?;
+    let handles = open_all(session, at, &adapters)?;
+    for ((info, adapter), handle) in list.iter_mut().zip(adapters).zip(handles) {
+        let (hAdapter, AdapterLuid) = (handle.0, luid(adapter));
+        *info = D3DKMT_ADAPTERINFO { hAdapter, AdapterLuid, ..D3DKMT_ADAPTERINFO::ZERO };
+    }
+    asked.NumAdapters = count;
+    // SAFETY: The caller's contract, as above.
+    unsafe { write_list(asked.pAdapters, &list) }?;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
 }
 
 /// Opens the adapter of a LUID.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTOpenAdapterFromLuid(
+pub(crate) unsafe fn open_adapter_from_luid(
     session: &Session,
     _at: &mut Passive,
     args: *mut D3DKMT_OPENADAPTERFROMLUID,
-) -> NTSTATUS {
-    session.call("D3DKMTOpenAdapterFromLuid", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        let same = |it: &AdapterId| {
-            let it = luid(*it);
-            (it.LowPart, it.HighPart) == (asked.AdapterLuid.LowPart, asked.AdapterLuid.HighPart)
-        };
-        let found = session.kernel.adapters().into_iter().find(same);
-        let adapter = found.ok_or(STATUS_INVALID_PARAMETER)?;
-        let handle = session.kernel.open_adapter(session.process, adapter);
-        asked.hAdapter = handle.map_err(|why| status(&why))?.0;
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    let same = |it: &AdapterId| {
+        let it = luid(*it);
+        (it.LowPart, it.HighPart) == (asked.AdapterLuid.LowPart, asked.AdapterLuid.HighPart)
+    };
+    let found = session.kernel.adapters().into_iter().find(same);
+    let adapter = found.ok_or(STATUS_INVALID_PARAMETER)?;
+    let handle = session.kernel.open_adapter(session.process, adapter);
+    asked.hAdapter = handle.map_err(|why| status(&why))?.0;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
 }
 
 /// Closes an adapter handle.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTCloseAdapter(
+pub(crate) unsafe fn close_adapter(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_CLOSEADAPTER,
-) -> NTSTATUS {
-    session.call("D3DKMTCloseAdapter", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let closed = session.kernel.close_adapter(at, session.process, Handle(asked.hAdapter));
-        answer(session, CLOSE, closed)
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let closed = session.kernel.close_adapter(at, session.process, Handle(asked.hAdapter));
+    answer(session, CLOSE, closed)
 }
 
 /// Opens all of them or none.

@@ -1,6 +1,5 @@
 //! What a client has at GPU virtual addresses.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{read, read_list, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
@@ -187,86 +186,71 @@ fn access(protection: Protection, driver: u64) -> Access {
 }
 
 /// Maps something at addresses, chosen by the client or for it.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTMapGpuVirtualAddress(
+pub(crate) unsafe fn map_gpu_virtual_address(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DDDI_MAPGPUVIRTUALADDRESS,
-) -> NTSTATUS {
-    session.call("D3DKMTMapGpuVirtualAddress", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        judge_arguments(session, MAP_RULES, &asked)?;
-        let whole = |pages: u64| pages.checked_mul(PAGE).ok_or(STATUS_INVALID_PARAMETER);
-        let (offset, bytes) = (whole(asked.OffsetInPages)?, whole(asked.SizeInPages)?);
-        if bytes == 0 {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        let behind = if asked.Protection.has(Protection::Zero) {
-            Behind::Zero
-        } else if asked.Protection.has(Protection::NoAccess) {
-            Behind::NoAccess
-        } else {
-            let access = access(asked.Protection, asked.DriverProtection);
-            Behind::Bytes { view: Handle(asked.hAllocation), offset, access }
-        };
-        let order = MapOrder {
-            queue: Handle(asked.hPagingQueue),
-            base: asked.BaseAddress,
-            minimum: asked.MinimumAddress,
-            maximum: asked.MaximumAddress,
-            bytes,
-            behind,
-        };
-        let mapped = session.kernel.map_addresses(at, session.process, &order);
-        let mapped = answer(session, MAPPED, mapped)?;
-        (asked.VirtualAddress, asked.PagingFenceValue) = (mapped.address, mapped.when.value());
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }?;
-        done(mapped.when)
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    judge_arguments(session, MAP_RULES, &asked)?;
+    let whole = |pages: u64| pages.checked_mul(PAGE).ok_or(STATUS_INVALID_PARAMETER);
+    let (offset, bytes) = (whole(asked.OffsetInPages)?, whole(asked.SizeInPages)?);
+    if bytes == 0 {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let behind = if asked.Protection.has(Protection::Zero) {
+        Behind::Zero
+    } else if asked.Protection.has(Protection::NoAccess) {
+        Behind::NoAccess
+    } else {
+        let access = access(asked.Protection, asked.DriverProtection);
+        Behind::Bytes { view: Handle(asked.hAllocation), offset, access }
+    };
+    let order = MapOrder {
+        queue: Handle(asked.hPagingQueue),
+        base: asked.BaseAddress,
+        minimum: asked.MinimumAddress,
+        maximum: asked.MaximumAddress,
+        bytes,
+        behind,
+    };
+    let mapped = session.kernel.map_addresses(at, session.process, &order);
+    let mapped = answer(session, MAPPED, mapped)?;
+    (asked.VirtualAddress, asked.PagingFenceValue) = (mapped.address, mapped.when.value());
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }?;
+    done(mapped.when)
 }
 
 /// Keeps addresses for what is mapped there later.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTReserveGpuVirtualAddress(
+pub(crate) unsafe fn reserve_gpu_virtual_address(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DDDI_RESERVEGPUVIRTUALADDRESS,
-) -> NTSTATUS {
-    session.call("D3DKMTReserveGpuVirtualAddress", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        judge_arguments(session, RESERVE_RULES, &asked)?;
-        let known =
-            (0..=D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT).contains(&asked.ReservationType);
-        if asked.Size == 0 || !known {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        let order = ReserveOrder {
-            queue: Handle(asked.hPagingQueue),
-            base: asked.BaseAddress,
-            minimum: asked.MinimumAddress,
-            maximum: asked.MaximumAddress,
-            bytes: asked.Size,
-            zero: asked.ReservationType == D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO,
-        };
-        let kept = Kept { handles: &[], others: &[] };
-        let mapped = session.kernel.reserve_addresses(at, session.process, &order);
-        let mapped = answer(session, kept, mapped)?;
-        (asked.VirtualAddress, asked.PagingFenceValue) = (mapped.address, mapped.when.value());
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }?;
-        done(mapped.when)
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    judge_arguments(session, RESERVE_RULES, &asked)?;
+    let known = (0..=D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT).contains(&asked.ReservationType);
+    if asked.Size == 0 || !known {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let order = ReserveOrder {
+        queue: Handle(asked.hPagingQueue),
+        base: asked.BaseAddress,
+        minimum: asked.MinimumAddress,
+        maximum: asked.MaximumAddress,
+        bytes: asked.Size,
+        zero: asked.ReservationType == D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO,
+    };
+    let kept = Kept { handles: &[], others: &[] };
+    let mapped = session.kernel.reserve_addresses(at, session.process, &order);
+    let mapped = answer(session, kept, mapped)?;
+    (asked.VirtualAddress, asked.PagingFenceValue) = (mapped.address, mapped.when.value());
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }?;
+    done(mapped.when)
 }
 
 /// Pending is a success, but not the plain one.
@@ -278,55 +262,41 @@ fn done(when: Residency) -> Result<(), NTSTATUS> {
 }
 
 /// Frees addresses: whole ranges, or parts of them.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTFreeGpuVirtualAddress(
+pub(crate) unsafe fn free_gpu_virtual_address(
     session: &Session,
     _at: &mut Passive,
     args: *const D3DKMT_FREEGPUVIRTUALADDRESS,
-) -> NTSTATUS {
-    session.call("D3DKMTFreeGpuVirtualAddress", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        judge_arguments(session, FREE_RULES, &asked)?;
-        let (adapter, base, bytes) = (Handle(asked.hAdapter), asked.BaseAddress, asked.Size);
-        let freed = session.kernel.free_addresses(session.process, adapter, base, bytes);
-        answer(session, FREED, freed)
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    judge_arguments(session, FREE_RULES, &asked)?;
+    let (adapter, base, bytes) = (Handle(asked.hAdapter), asked.BaseAddress, asked.Size);
+    let freed = session.kernel.free_addresses(session.process, adapter, base, bytes);
+    answer(session, FREED, freed)
 }
 
 /// Changes what is at reserved addresses, operation by operation.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTUpdateGpuVirtualAddress(
+pub(crate) unsafe fn update_gpu_virtual_address(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_UPDATEGPUVIRTUALADDRESS,
-) -> NTSTATUS {
-    session.call("D3DKMTUpdateGpuVirtualAddress", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let flags = asked.Flags;
-        if flags.has(UpdateFlags::RESERVED) || asked.Reserved0 != 0 || asked.Reserved1 != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        // SAFETY: The caller's contract.
-        let list = unsafe { read_list(asked.Operations, asked.NumOperations as usize) }?;
-        let operations: Option<Vec<Change>> = list.iter().map(change).collect();
-        let operations = operations.ok_or(STATUS_INVALID_PARAMETER)?;
-        judge_arguments(session, UPDATE_RULES, &operations)?;
-        let waits = !flags.has(UpdateFlags::DoNotWait);
-        let fence = waits.then_some((Handle(asked.hFenceObject), asked.FenceValue));
-        let order = UpdateOrder { device: Handle(asked.hDevice), operations, fence };
-        let updated = session.kernel.update_addresses(at, session.process, &order);
-        answer(session, UPDATED, updated)
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let flags = asked.Flags;
+    if flags.has(UpdateFlags::RESERVED) || asked.Reserved0 != 0 || asked.Reserved1 != 0 {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    // SAFETY: The caller's contract.
+    let list = unsafe { read_list(asked.Operations, asked.NumOperations as usize) }?;
+    let operations: Option<Vec<Change>> = list.iter().map(change).collect();
+    let operations = operations.ok_or(STATUS_INVALID_PARAMETER)?;
+    judge_arguments(session, UPDATE_RULES, &operations)?;
+    let waits = !flags.has(UpdateFlags::DoNotWait);
+    let fence = waits.then_some((Handle(asked.hFenceObject), asked.FenceValue));
+    let order = UpdateOrder { device: Handle(asked.hDevice), operations, fence };
+    let updated = session.kernel.update_addresses(at, session.process, &order);
+    answer(session, UPDATED, updated)
 }
 
 /// What an operation says.

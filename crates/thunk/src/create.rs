@@ -1,6 +1,5 @@
 //! Creating allocations.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{read, read_bytes, read_list_mut, read_mut, write, write_bytes, write_list};
 use crate::entry::{ArgumentRule, judge_arguments};
@@ -223,35 +222,25 @@ const WITHOUT_EFFECT: &[(u32, &str)] = &[
 ];
 
 /// Creates allocations.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTCreateAllocation(
+pub(crate) unsafe fn create_allocation(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DKMT_CREATEALLOCATION,
-) -> NTSTATUS {
+) -> Result<(), NTSTATUS> {
     let list = |it: &D3DKMT_CREATEALLOCATION| it.pAllocationInfo;
     // SAFETY: The caller's contract.
-    session.call("D3DKMTCreateAllocation", || unsafe { create(session, at, args, list) })
+    unsafe { create(session, at, args, list) }
 }
 
 /// Creates allocations.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTCreateAllocation2(
+pub(crate) unsafe fn create_allocation2(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DKMT_CREATEALLOCATION,
-) -> NTSTATUS {
+) -> Result<(), NTSTATUS> {
     let list = D3DKMT_CREATEALLOCATION::allocation_info2;
     // SAFETY: The caller's contract.
-    session.call("D3DKMTCreateAllocation2", || unsafe { create(session, at, args, list) })
+    unsafe { create(session, at, args, list) }
 }
 
 /// Both versions: in, call, out. `list` is where the elements are.

@@ -1,6 +1,5 @@
 //! Destroying allocations and resources.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{read, read_list};
 use crate::entry::{ArgumentRule, judge_arguments};
@@ -71,48 +70,34 @@ const KEPT: Kept = Kept {
 };
 
 /// Destroys a resource or a list of allocations.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTDestroyAllocation2(
+pub(crate) unsafe fn destroy_allocation2(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_DESTROYALLOCATION2,
-) -> NTSTATUS {
-    session.call("D3DKMTDestroyAllocation2", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        // SAFETY: The caller's contract.
-        unsafe { destroy(session, at, &asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    // SAFETY: The caller's contract.
+    unsafe { destroy(session, at, &asked) }
 }
 
 /// Destroys a resource or a list of allocations: version 2 with no flag.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTDestroyAllocation(
+pub(crate) unsafe fn destroy_allocation(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_DESTROYALLOCATION,
-) -> NTSTATUS {
-    session.call("D3DKMTDestroyAllocation", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let asked = D3DKMT_DESTROYALLOCATION2 {
-            hDevice: asked.hDevice,
-            hResource: asked.hResource,
-            phAllocationList: asked.phAllocationList,
-            AllocationCount: asked.AllocationCount,
-            ..D3DKMT_DESTROYALLOCATION2::ZERO
-        };
-        // SAFETY: The caller's contract.
-        unsafe { destroy(session, at, &asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let asked = D3DKMT_DESTROYALLOCATION2 {
+        hDevice: asked.hDevice,
+        hResource: asked.hResource,
+        phAllocationList: asked.phAllocationList,
+        AllocationCount: asked.AllocationCount,
+        ..D3DKMT_DESTROYALLOCATION2::ZERO
+    };
+    // SAFETY: The caller's contract.
+    unsafe { destroy(session, at, &asked) }
 }
 
 /// # Safety

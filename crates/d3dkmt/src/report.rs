@@ -12,7 +12,7 @@
 
 use crate::site::Site;
 use crate::tunnel::Tunnel;
-use crate::{fork, signals};
+use crate::{fork, internal, signals};
 use flight::{Kind, Log, RuleId, Subject, What, Who};
 use kernel::Manner;
 use std::collections::BTreeMap;
@@ -117,23 +117,32 @@ extern "C" fn end() {
     if fork::lost() {
         return;
     }
-    let Some(tunnel) = Tunnel::running().filter(|it| it.watch.is_some()) else { return };
+    let Some(tunnel) = Tunnel::running() else { return };
+    let Some(watch) = &tunnel.watch else { return };
     tunnel.over.store(true, Ordering::Release);
+    if internal::first().is_some() {
+        // The kernel is not asked for anything any more.
+        return watch.write(&text(&watch.state(), ""));
+    }
     // On a thread of its own: this one has lost what is local to it, and shall not wait for ever.
     let (said, heard) = channel();
     let report = move || {
-        let watch = tunnel.watch.as_ref()?;
         let left = left(watch, tunnel);
         let kernel = tunnel.session.kernel();
         let process = tunnel.session.process();
-        tunnel.host.adopt("exit", |at| kernel.end_process(at, process, Manner::Orderly));
+        let end =
+            || tunnel.host.adopt("exit", |at| kernel.end_process(at, process, Manner::Orderly));
+        internal::caught(end).ok()?;
         watch.observe(kernel.log());
         said.send(left).ok()
     };
     let reporter = signals::held(|| std::thread::Builder::new().spawn(report));
-    let Some(watch) = &tunnel.watch else { return };
     let ended = reporter.ok().and_then(|_| heard.recv_timeout(PATIENCE).ok());
-    let left = ended.unwrap_or_else(|| left(watch, tunnel) + "  (and it does not end)\n");
+    let left = match ended {
+        Some(left) => left,
+        None if internal::first().is_some() => String::new(),
+        None => left(watch, tunnel) + "  (and it does not end)\n",
+    };
     watch.write(&text(&watch.state(), &left));
 }
 
@@ -173,6 +182,9 @@ fn text(state: &State, left: &str) -> String {
     }
     if !left.is_empty() {
         let _ = write!(text, "\nleft alive:\n{left}");
+    }
+    if let Some(error) = internal::first() {
+        let _ = writeln!(text, "\n{error}\n  not the client's; nothing after it is judged");
     }
     let of = |severity| findings.iter().filter(|it| it.severity == severity).count();
     let _ = writeln!(

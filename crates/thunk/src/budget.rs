@@ -15,7 +15,7 @@ use abi::kmt::{
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use abi::ukm::D3DDDI_TRIMRESIDENCYSET_FLAGS as TrimFlags;
 use abi::{HANDLE, LUID, NTSTATUS};
-use flight::{Passive, RuleId};
+use flight::{Passive, RuleId, pass_on};
 use kernel::{Group, Handle, Trimmed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -154,11 +154,14 @@ impl Trimmed for Callback {
             NumBytesToTrim: bytes,
         };
         let (function, told) = (self.function, &raw mut told);
-        // SAFETY: Whoever registered the function promised that it can be called with one of
-        // these, on any thread, until it is unregistered. `told` lives here.
+        // SAFETY: The caller that registered the function promised that it can be called with
+        // such a structure on any thread until it is unregistered. `told` outlives the call.
         let call = || unsafe { function(told) };
-        // What unwinds is the client's affair; the thread is the system's, and goes on.
-        let _ = catch_unwind(AssertUnwindSafe(call));
+        // A panic of the client's function ends here: the thread is the system's, and goes on.
+        // An internal error is ours, and passes.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
+            drop(pass_on(panic));
+        }
     }
 }
 
@@ -196,4 +199,31 @@ pub(crate) unsafe fn unregister_trim_notification(
     let number = u32::try_from(asked.Handle.addr()).map_err(|_| STATUS_INVALID_PARAMETER)?;
     let was = session.kernel.unregister_trim(at, session.process, number);
     if was { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flight::{InternalError, internal_error};
+
+    /// The panic of a trim whose function is this one.
+    fn panic_of(function: PFND3DKMT_TRIMNOTIFICATIONCALLBACK) -> Option<InternalError> {
+        let callback = Callback { function, context: 0 };
+        let panic = catch_unwind(AssertUnwindSafe(|| callback.trim(4096))).err()?;
+        panic.downcast_ref::<InternalError>().cloned()
+    }
+
+    #[test]
+    fn an_internal_error_passes_through_a_clients_function_and_its_own_panic_does_not() {
+        unsafe extern "C-unwind" fn ours(_: *mut D3DKMT_TRIMNOTIFICATION) {
+            internal_error("a planted invariant");
+        }
+        unsafe extern "C-unwind" fn theirs(_: *mut D3DKMT_TRIMNOTIFICATION) {
+            panic!("on purpose");
+        }
+        assert_eq!(panic_of(ours).unwrap().invariant(), "a planted invariant");
+        assert_eq!(panic_of(theirs), None);
+        let quiet = || Callback { function: theirs, context: 0 }.trim(4096);
+        assert!(catch_unwind(AssertUnwindSafe(quiet)).is_ok());
+    }
 }

@@ -52,6 +52,18 @@ layout! { D3DKMT_OPENADAPTERFROMLUID: 12 { AdapterLuid: 0, hAdapter: 8 } }
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
+pub struct D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME {
+    pub DeviceName: [u16; 32],
+    pub hAdapter: D3DKMT_HANDLE,
+    pub AdapterLuid: LUID,
+    pub VidPnSourceId: u32,
+}
+layout! { D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME: 80 {
+    DeviceName: 0, hAdapter: 64, AdapterLuid: 68, VidPnSourceId: 76,
+} }
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
 pub struct D3DKMT_CLOSEADAPTER {
     pub hAdapter: D3DKMT_HANDLE,
 }

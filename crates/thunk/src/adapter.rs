@@ -6,9 +6,10 @@ use crate::claims::{read, read_list_mut, read_mut, write, write_list};
 use crate::session::Session;
 use crate::status::{Kept, Which, answer, status};
 use abi::kmt::{
-    D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_ENUMADAPTERS2, D3DKMT_OPENADAPTERFROMLUID,
+    D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_ENUMADAPTERS2,
+    D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME, D3DKMT_OPENADAPTERFROMLUID,
 };
-use abi::status::{STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER};
+use abi::status::{STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_UNSUCCESSFUL};
 use abi::{LUID, NTSTATUS};
 use flight::{Passive, RuleId};
 use kernel::{AdapterId, Handle};
@@ -65,6 +66,38 @@ pub(crate) unsafe fn open_adapter_from_luid(
     let adapter = found.ok_or(STATUS_INVALID_PARAMETER)?;
     let handle = session.kernel.open_adapter(session.process, adapter);
     asked.hAdapter = handle.map_err(|why| status(&why))?.0;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
+}
+
+/// The name of the only display.
+const DISPLAY: &str = r"\\.\DISPLAY1";
+
+/// Opens the adapter of a display.
+///
+/// WINDOWS: the name of an attached display opens with a fresh handle and the adapter's LUID;
+/// NULL, an empty name and the name of a display that is not attached are unsuccessful (observed:
+/// ADAPTER-OPEN-001). Any other name is taken for a display that is not attached (our reading).
+/// That the one attached display is the first adapter's, at source 0, is our decision: adapters
+/// have no displays here.
+pub(crate) unsafe fn open_adapter_from_gdi_display_name(
+    session: &Session,
+    _at: &mut Passive,
+    args: *mut D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME,
+) -> Result<(), NTSTATUS> {
+    if args.is_null() {
+        return Err(STATUS_UNSUCCESSFUL);
+    }
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    let name = asked.DeviceName.split(|unit| *unit == 0).next().unwrap_or_default();
+    if !name.iter().copied().eq(DISPLAY.encode_utf16()) {
+        return Err(STATUS_UNSUCCESSFUL);
+    }
+    let adapter = *session.kernel.adapters().first().ok_or(STATUS_UNSUCCESSFUL)?;
+    let handle = session.kernel.open_adapter(session.process, adapter);
+    asked.hAdapter = handle.map_err(|error| status(&error))?.0;
+    (asked.AdapterLuid, asked.VidPnSourceId) = (luid(adapter), 0);
     // SAFETY: The caller's contract.
     unsafe { write(args, asked) }
 }

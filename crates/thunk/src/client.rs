@@ -10,15 +10,16 @@ use abi::kmt::{
     D3DKMT_DESTROYALLOCATION, D3DKMT_DESTROYALLOCATION2, D3DKMT_DESTROYCONTEXT,
     D3DKMT_DESTROYDEVICE, D3DKMT_DEVICEEXECUTION_STATE, D3DKMT_DEVICESTATE_EXECUTION,
     D3DKMT_ENUMADAPTERS2, D3DKMT_ESCAPE, D3DKMT_GETCONTEXTSCHEDULINGPRIORITY,
-    D3DKMT_GETDEVICESTATE, D3DKMT_OPENRESOURCE, D3DKMT_QUERYRESOURCEINFO,
-    D3DKMT_SETCONTEXTSCHEDULINGPRIORITY, D3DKMT_STANDARDALLOCATION_EXISTINGHEAP,
-    D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP, D3DKMT_SUBMITCOMMAND,
+    D3DKMT_GETDEVICESTATE, D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME, D3DKMT_OPENRESOURCE,
+    D3DKMT_QUERYRESOURCEINFO, D3DKMT_SETCONTEXTSCHEDULINGPRIORITY,
+    D3DKMT_STANDARDALLOCATION_EXISTINGHEAP, D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP,
+    D3DKMT_SUBMITCOMMAND,
 };
 use abi::ukm::{
     D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO_FLAGS, D3DDDI_ESCAPEFLAGS,
     D3DDDI_OPENALLOCATIONINFO, D3DDDICB_DESTROYALLOCATION2FLAGS,
 };
-use abi::{D3DKMT_HANDLE, NTSTATUS};
+use abi::{D3DKMT_HANDLE, LUID, NTSTATUS};
 use flight::Passive;
 use kernel::{Kernel, Manner};
 use std::ptr;
@@ -151,6 +152,23 @@ impl Client {
         let status = unsafe { table::D3DKMTEnumAdapters2(&self.session, at, &raw mut args) };
         succeeded(status)?;
         Ok(list.iter().take(args.NumAdapters as usize).map(|it| it.hAdapter).collect())
+    }
+
+    /// `D3DKMTOpenAdapterFromGdiDisplayName`: a handle of the display's adapter, and its LUID. A
+    /// name that is too long is cut.
+    pub fn open_display(
+        &self,
+        at: &mut Passive,
+        name: &str,
+    ) -> Result<(D3DKMT_HANDLE, LUID), NTSTATUS> {
+        let mut args = D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME::ZERO;
+        for (to, unit) in args.DeviceName.iter_mut().zip(name.encode_utf16()) {
+            *to = unit;
+        }
+        let (session, to) = (&self.session, &raw mut args);
+        // SAFETY: `args` lives here.
+        succeeded(unsafe { table::D3DKMTOpenAdapterFromGdiDisplayName(session, at, to) })?;
+        Ok((args.hAdapter, args.AdapterLuid))
     }
 
     /// `D3DKMTCloseAdapter`.

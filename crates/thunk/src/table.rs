@@ -47,6 +47,11 @@ macro_rules! for_each_entry_point {
                 => adapter::open_adapter_from_luid {
                 answers: [BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
             }
+            D3DKMTOpenAdapterFromGdiDisplayName(*mut kmt::D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME)
+                => adapter::open_adapter_from_gdi_display_name {
+                answers: [STATUS_UNSUCCESSFUL, BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+                missing: "one display, of the first adapter",
+            }
             D3DKMTCloseAdapter(*const kmt::D3DKMT_CLOSEADAPTER) => adapter::close_adapter {
                 rules: [DEV_LIFE_001],
                 answers: [BAD],

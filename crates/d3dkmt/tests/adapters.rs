@@ -1,0 +1,105 @@
+//! Adapters, opened and listed through the C library and by a client in Rust.
+#![expect(unsafe_code, reason = "calls the exported functions")]
+
+use abi::kmt::{
+    D3DKMT_CLOSEADAPTER, D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME, D3DKMT_OPENADAPTERFROMLUID,
+};
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
+use abi::{D3DKMT_HANDLE, LUID, NTSTATUS};
+use flight::{Free, Log, Passive};
+use kernel::{Kernel, Plugged};
+use softgpu::{MemoryPlan, SoftGpu};
+use std::ptr;
+use std::sync::Arc;
+use thunk::Client;
+use windtunnel_d3dkmt as d3dkmt;
+
+const DISPLAY: &str = r"\\.\DISPLAY1";
+
+fn number(luid: LUID) -> (u32, i32) {
+    (luid.LowPart, luid.HighPart)
+}
+
+/// Runs `body` with a client of a kernel that has two adapters.
+fn with_two_adapters(body: impl FnOnce(&Client, &mut Passive)) {
+    let log = Arc::new(Log::new());
+    let flown = Free::fly(&log, |host, at| {
+        let kernel = Kernel::new(host.clone(), log.clone());
+        for _ in 0..2 {
+            let ram = nt::Ram::new(1 << 30).unwrap();
+            let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
+            let pool = nt::Pool::new(log.clone());
+            kernel.add_adapter(at, Plugged { miniport, machine, pool }).unwrap();
+        }
+        let client = Client::new(&kernel);
+        body(&client, at);
+        client.end(at);
+    });
+    flown.unwrap();
+}
+
+fn close(adapter: D3DKMT_HANDLE) -> NTSTATUS {
+    let args = D3DKMT_CLOSEADAPTER { hAdapter: adapter };
+    // SAFETY: `args` lives here.
+    unsafe { d3dkmt::D3DKMTCloseAdapter(&raw const args) }
+}
+
+fn open_display(name: &str) -> (NTSTATUS, D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME) {
+    let mut args = D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME { VidPnSourceId: 7, ..ZERO_DISPLAY };
+    for (to, unit) in args.DeviceName.iter_mut().zip(name.encode_utf16()) {
+        *to = unit;
+    }
+    // SAFETY: `args` lives here.
+    let status = unsafe { d3dkmt::D3DKMTOpenAdapterFromGdiDisplayName(&raw mut args) };
+    (status, args)
+}
+
+const ZERO_DISPLAY: D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME =
+    D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME::ZERO;
+
+#[test]
+fn the_first_display_opens_with_a_fresh_handle_of_its_adapter() {
+    let (status, first) = open_display(DISPLAY);
+    assert_eq!((status, first.VidPnSourceId), (STATUS_SUCCESS, 0));
+    let (status, second) = open_display(DISPLAY);
+    assert_eq!(status, STATUS_SUCCESS);
+    assert_ne!(first.hAdapter, second.hAdapter);
+    assert_ne!(number(first.AdapterLuid), (0, 0));
+    let mut same = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: first.AdapterLuid, hAdapter: 0 };
+    // SAFETY: `same` lives here.
+    assert_eq!(unsafe { d3dkmt::D3DKMTOpenAdapterFromLuid(&raw mut same) }, STATUS_SUCCESS);
+    for adapter in [first.hAdapter, second.hAdapter, same.hAdapter] {
+        assert_eq!(close(adapter), STATUS_SUCCESS);
+    }
+    assert_eq!(close(first.hAdapter), STATUS_INVALID_PARAMETER);
+}
+
+#[test]
+fn a_display_that_is_not_attached_is_unsuccessful() {
+    let long = DISPLAY.repeat(3);
+    for name in ["", r"\\.\DISPLAY2", r"\\.\DISPLAY", r"\\.\DISPLAY11", "DISPLAY1", &long] {
+        let (status, args) = open_display(name);
+        assert_eq!((status, args.hAdapter), (STATUS_UNSUCCESSFUL, 0), "{name}");
+    }
+    let null = ptr::null_mut();
+    // SAFETY: NULL is refused.
+    let status = unsafe { d3dkmt::D3DKMTOpenAdapterFromGdiDisplayName(null) };
+    assert_eq!(status, STATUS_UNSUCCESSFUL);
+}
+
+#[test]
+fn a_client_opens_the_display_of_the_first_of_two_adapters() {
+    with_two_adapters(|client, at| {
+        let luids: Vec<u64> =
+            client.session().kernel().adapters().iter().map(|it| it.luid()).collect();
+        let (handle, luid) = client.open_display(at, DISPLAY).unwrap();
+        let (low, high) = number(luid);
+        assert_eq!(u64::from(low) | (u64::from(high.cast_unsigned()) << 32), luids[0]);
+        assert_ne!(luids[0], luids[1]);
+        let device = client.create_device(at, handle).unwrap();
+        client.destroy_device(at, device).unwrap();
+        client.close_adapter(at, handle).unwrap();
+        let refused = client.open_display(at, r"\\.\DISPLAY2").map(|(handle, _)| handle);
+        assert_eq!(refused, Err(STATUS_UNSUCCESSFUL));
+    });
+}

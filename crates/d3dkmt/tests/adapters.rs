@@ -1,10 +1,14 @@
 //! Adapters, opened and listed through the C library and by a client in Rust.
 #![expect(unsafe_code, reason = "calls the exported functions")]
+#![expect(non_snake_case, reason = "Windows's names")]
 
 use abi::kmt::{
-    D3DKMT_CLOSEADAPTER, D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME, D3DKMT_OPENADAPTERFROMLUID,
+    D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_ENUMADAPTERS_FILTER as Filter,
+    D3DKMT_ENUMADAPTERS3, D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME, D3DKMT_OPENADAPTERFROMLUID,
 };
-use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
+use abi::status::{
+    STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL,
+};
 use abi::{D3DKMT_HANDLE, LUID, NTSTATUS};
 use flight::{Free, Log, Passive};
 use kernel::{Kernel, Plugged};
@@ -101,5 +105,53 @@ fn a_client_opens_the_display_of_the_first_of_two_adapters() {
         client.close_adapter(at, handle).unwrap();
         let refused = client.open_display(at, r"\\.\DISPLAY2").map(|(handle, _)| handle);
         assert_eq!(refused, Err(STATUS_UNSUCCESSFUL));
+    });
+}
+
+const BOTH: u64 = Filter::IncludeComputeOnly | Filter::IncludeDisplayOnly;
+
+fn list_adapters(filter: u64, room: u32, array: &mut [D3DKMT_ADAPTERINFO]) -> (NTSTATUS, u32) {
+    let pAdapters = if array.is_empty() { ptr::null_mut() } else { array.as_mut_ptr() };
+    let Filter = Filter { Value: filter };
+    let mut args = D3DKMT_ENUMADAPTERS3 { Filter, NumAdapters: room, pAdapters };
+    // SAFETY: `args` lives here, and its array has at least as many elements as it says.
+    (unsafe { d3dkmt::D3DKMTEnumAdapters3(&raw mut args) }, args.NumAdapters)
+}
+
+#[test]
+fn adapters_are_listed_whatever_the_filter_adds() {
+    for filter in [0, Filter::IncludeComputeOnly, Filter::IncludeDisplayOnly, BOTH] {
+        assert_eq!(list_adapters(filter, 0, &mut []), (STATUS_SUCCESS, 34));
+        let mut list = [D3DKMT_ADAPTERINFO::ZERO; 34];
+        assert_eq!(list_adapters(filter, 0, &mut list), (STATUS_BUFFER_TOO_SMALL, 0));
+        assert_eq!(list_adapters(filter, 34, &mut list), (STATUS_SUCCESS, 1));
+        assert_ne!(number(list[0].AdapterLuid), (0, 0));
+        assert_eq!(close(list[0].hAdapter), STATUS_SUCCESS);
+    }
+}
+
+#[test]
+fn a_reserved_bit_of_the_filter_is_an_invalid_parameter() {
+    let mut list = [D3DKMT_ADAPTERINFO::ZERO; 34];
+    for filter in [1 << 2, 1 << 63, BOTH | 1 << 40] {
+        assert_eq!(list_adapters(filter, 34, &mut list).0, STATUS_INVALID_PARAMETER);
+        assert_eq!(list[0].hAdapter, 0);
+    }
+    // SAFETY: NULL is refused.
+    let status = unsafe { d3dkmt::D3DKMTEnumAdapters3(ptr::null_mut()) };
+    assert_eq!(status, STATUS_INVALID_PARAMETER);
+}
+
+#[test]
+fn a_client_lists_two_adapters_with_any_filter() {
+    with_two_adapters(|client, at| {
+        for filter in [0, BOTH] {
+            let adapters = client.adapters_with(at, filter).unwrap();
+            assert_eq!(adapters.len(), 2);
+            for adapter in adapters {
+                client.close_adapter(at, adapter).unwrap();
+            }
+        }
+        assert_eq!(client.adapters_with(at, 1 << 2), Err(STATUS_INVALID_PARAMETER));
     });
 }

@@ -6,8 +6,8 @@ use crate::claims::{read, read_list_mut, read_mut, write, write_list};
 use crate::session::Session;
 use crate::status::{Kept, Which, answer, status};
 use abi::kmt::{
-    D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_ENUMADAPTERS2,
-    D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME, D3DKMT_OPENADAPTERFROMLUID,
+    D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_ENUMADAPTERS_FILTER, D3DKMT_ENUMADAPTERS2,
+    D3DKMT_ENUMADAPTERS3, D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME, D3DKMT_OPENADAPTERFROMLUID,
 };
 use abi::status::{STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_UNSUCCESSFUL};
 use abi::{LUID, NTSTATUS};
@@ -26,28 +26,63 @@ pub(crate) unsafe fn enum_adapters2(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let mut asked = unsafe { read_mut(args) }?;
-    if asked.pAdapters.is_null() {
-        asked.NumAdapters = MOST_ADAPTERS;
-        // SAFETY: The caller's contract.
-        return unsafe { write(args, asked) };
+    // SAFETY: The caller's contract: the array has `NumAdapters` elements.
+    asked.NumAdapters = unsafe { enumerate(session, at, asked.NumAdapters, asked.pAdapters) }?;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
+}
+
+/// Lists the adapters that pass a filter, each with an open handle.
+///
+/// WINDOWS: the filter adds adapters that only compute or only display to the others
+/// (documented). Here no adapter is of these, so it changes nothing. Counts and statuses are
+/// those of `D3DKMTEnumAdapters2`, and a reserved bit is an invalid parameter (our reading).
+pub(crate) unsafe fn enum_adapters3(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_ENUMADAPTERS3,
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    if asked.Filter.has(D3DKMT_ENUMADAPTERS_FILTER::RESERVED) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    // SAFETY: The caller's contract: the array has `NumAdapters` elements.
+    asked.NumAdapters = unsafe { enumerate(session, at, asked.NumAdapters, asked.pAdapters) }?;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
+}
+
+/// Fills an array of `room` elements with the adapters, and returns how many there are; without
+/// an array, how many there can be.
+///
+/// # Safety
+///
+/// `array` is NULL or has `room` elements, unless the session is guarded.
+unsafe fn enumerate(
+    session: &Session,
+    at: &mut Passive,
+    room: u32,
+    array: *mut D3DKMT_ADAPTERINFO,
+) -> Result<u32, NTSTATUS> {
+    if array.is_null() {
+        return Ok(MOST_ADAPTERS);
     }
     let adapters = session.kernel.adapters();
     let count = u32::try_from(adapters.len()).map_err(|_| STATUS_INVALID_PARAMETER)?;
-    if asked.NumAdapters < count {
+    if room < count {
         return Err(STATUS_BUFFER_TOO_SMALL);
     }
-    // SAFETY: The caller's contract: the array has `NumAdapters` elements, so `count` too.
-    let mut list = unsafe { read_list_mut(asked.pAdapters, adapters.len()) }?;
+    // SAFETY: The caller's contract: the array has `room` elements, so `count` too.
+    let mut list = unsafe { read_list_mut(array, adapters.len()) }?;
     let handles = open_all(session, at, &adapters)?;
     for ((info, adapter), handle) in list.iter_mut().zip(adapters).zip(handles) {
         let (hAdapter, AdapterLuid) = (handle.0, luid(adapter));
         *info = D3DKMT_ADAPTERINFO { hAdapter, AdapterLuid, ..D3DKMT_ADAPTERINFO::ZERO };
     }
-    asked.NumAdapters = count;
     // SAFETY: The caller's contract, as above.
-    unsafe { write_list(asked.pAdapters, &list) }?;
-    // SAFETY: The caller's contract.
-    unsafe { write(args, asked) }
+    unsafe { write_list(array, &list) }?;
+    Ok(count)
 }
 
 /// Opens the adapter of a LUID.

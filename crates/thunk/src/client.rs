@@ -9,11 +9,11 @@ use abi::kmt::{
     D3DKMT_CREATECONTEXTVIRTUAL, D3DKMT_CREATEDEVICE, D3DKMT_CREATESTANDARDALLOCATION,
     D3DKMT_DESTROYALLOCATION, D3DKMT_DESTROYALLOCATION2, D3DKMT_DESTROYCONTEXT,
     D3DKMT_DESTROYDEVICE, D3DKMT_DEVICEEXECUTION_STATE, D3DKMT_DEVICESTATE_EXECUTION,
-    D3DKMT_ENUMADAPTERS2, D3DKMT_ESCAPE, D3DKMT_GETCONTEXTSCHEDULINGPRIORITY,
-    D3DKMT_GETDEVICESTATE, D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME, D3DKMT_OPENRESOURCE,
-    D3DKMT_QUERYRESOURCEINFO, D3DKMT_SETCONTEXTSCHEDULINGPRIORITY,
-    D3DKMT_STANDARDALLOCATION_EXISTINGHEAP, D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP,
-    D3DKMT_SUBMITCOMMAND,
+    D3DKMT_ENUMADAPTERS_FILTER, D3DKMT_ENUMADAPTERS2, D3DKMT_ENUMADAPTERS3, D3DKMT_ESCAPE,
+    D3DKMT_GETCONTEXTSCHEDULINGPRIORITY, D3DKMT_GETDEVICESTATE,
+    D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME, D3DKMT_OPENRESOURCE, D3DKMT_QUERYRESOURCEINFO,
+    D3DKMT_SETCONTEXTSCHEDULINGPRIORITY, D3DKMT_STANDARDALLOCATION_EXISTINGHEAP,
+    D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP, D3DKMT_SUBMITCOMMAND,
 };
 use abi::ukm::{
     D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO_FLAGS, D3DDDI_ESCAPEFLAGS,
@@ -152,6 +152,24 @@ impl Client {
         let status = unsafe { table::D3DKMTEnumAdapters2(&self.session, at, &raw mut args) };
         succeeded(status)?;
         Ok(list.iter().take(args.NumAdapters as usize).map(|it| it.hAdapter).collect())
+    }
+
+    /// `D3DKMTEnumAdapters3`: an open handle of each adapter that passes the filter.
+    pub fn adapters_with(
+        &self,
+        at: &mut Passive,
+        filter: u64,
+    ) -> Result<Vec<D3DKMT_HANDLE>, NTSTATUS> {
+        let mut list = [D3DKMT_ADAPTERINFO::ZERO; 34];
+        let mut args = D3DKMT_ENUMADAPTERS3 {
+            Filter: D3DKMT_ENUMADAPTERS_FILTER { Value: filter },
+            NumAdapters: 34,
+            pAdapters: list.as_mut_ptr(),
+        };
+        // SAFETY: `args` and `list` live here, and `list` has as many elements as `args` says.
+        succeeded(unsafe { table::D3DKMTEnumAdapters3(&self.session, at, &raw mut args) })?;
+        let listed = list.iter().take(args.NumAdapters as usize);
+        Ok(listed.map(|adapter| adapter.hAdapter).collect())
     }
 
     /// `D3DKMTOpenAdapterFromGdiDisplayName`: a handle of the display's adapter, and its LUID. A

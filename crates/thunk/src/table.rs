@@ -43,6 +43,10 @@ macro_rules! for_each_entry_point {
             D3DKMTEnumAdapters2(*mut kmt::D3DKMT_ENUMADAPTERS2) => adapter::enum_adapters2 {
                 answers: [BAD, STATUS_BUFFER_TOO_SMALL, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
             }
+            D3DKMTEnumAdapters3(*mut kmt::D3DKMT_ENUMADAPTERS3) => adapter::enum_adapters3 {
+                answers: [BAD, STATUS_BUFFER_TOO_SMALL, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+                missing: "no adapter is compute-only or display-only",
+            }
             D3DKMTOpenAdapterFromLuid(*mut kmt::D3DKMT_OPENADAPTERFROMLUID)
                 => adapter::open_adapter_from_luid {
                 answers: [BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],

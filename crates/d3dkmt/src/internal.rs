@@ -7,6 +7,7 @@
 
 use crate::tunnel::Tunnel;
 use flight::{Body, Crew, Free, Host, InternalError, Log, Passive, Role, Ticket, Woken};
+use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -44,7 +45,8 @@ fn report(error: &InternalError) {
     let events = Tunnel::running().map(|tunnel| tunnel.session.kernel().log().take());
     let events = events.unwrap_or_default();
     for event in &events[events.len().saturating_sub(LAST_EVENTS)..] {
-        text += &format!("  {event}\n");
+        // Writing to a String does not fail.
+        let _ = writeln!(text, "  {event}");
     }
     eprint!("{text}");
 }

@@ -1,4 +1,5 @@
 //! Adapters, opened and listed through the C library and by a client in Rust.
+#![expect(clippy::unwrap_used, reason = "a kernel that does not start is a failed test")]
 #![expect(unsafe_code, reason = "calls the exported functions")]
 #![expect(non_snake_case, reason = "Windows's names")]
 

@@ -18,6 +18,9 @@ pub struct Line {
     pub answers: &'static [NTSTATUS],
     /// The DDIs whose failure it returns.
     pub passes_on: &'static [&'static str],
+    /// What its caller promises besides valid pointers, in words; empty when nothing. A caller
+    /// that makes up its arguments cannot keep such a promise.
+    pub requires: &'static str,
     /// The type of its argument, as in Rust: `*mut D3DKMT_ENUMADAPTERS2`.
     pub pointer: &'static str,
     /// The size of the structure that the argument points to.
@@ -79,6 +82,7 @@ macro_rules! entry_points {
                 rules: $crate::entry::listed!(rules $($rules)?),
                 answers: $crate::entry::listed!(answers $answers),
                 passes_on: $crate::entry::listed!(passes_on $($ddis)?),
+                requires: concat!($($requires)?),
                 pointer: concat!("*", stringify!($mutability), " ", stringify!($args)),
                 bytes: size_of::<abi::$module::$args>(),
                 call: |session: &Session, at: &mut Passive, args: *mut c_void| {

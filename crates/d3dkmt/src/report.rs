@@ -1,4 +1,4 @@
-//! The report at the end of the process: broken rules, and what was left alive by whom.
+//! The report at the end of the process: broken rules, and objects left alive with their creators.
 //!
 //! `WINDTUNNEL_REPORT=1` prints it to standard error, `WINDTUNNEL_REPORT=path` writes a file.
 //!
@@ -30,7 +30,7 @@ const VARIABLE: &str = "WINDTUNNEL_REPORT";
 /// How long the end of a process waits for what is left to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Who watches a client.
+/// Collects what the report says about a client.
 pub(crate) struct Watch {
     to: OsString,
     state: Mutex<State>,
@@ -56,7 +56,7 @@ struct Name {
 impl Watch {
     /// A watch, if the environment asks for one.
     pub(crate) fn asked() -> Option<Self> {
-        let to = std::env::var_os(VARIABLE).filter(|it| !it.is_empty() && it != "0")?;
+        let to = std::env::var_os(VARIABLE).filter(|value| !value.is_empty() && value != "0")?;
         Some(Self { to, state: Mutex::default() })
     }
 
@@ -186,7 +186,7 @@ fn text(state: &State, left: &str) -> String {
     if let Some(error) = internal::first() {
         let _ = writeln!(text, "\n{error}\n  not the client's; nothing after it is judged");
     }
-    let of = |severity| findings.iter().filter(|it| it.severity == severity).count();
+    let of = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let _ = writeln!(
         text,
         "\nwindtunnel: {} errors, {} warnings, {} notes, {} things left alive",

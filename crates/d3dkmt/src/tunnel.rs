@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use thunk::Session;
 
-/// What is behind the exported functions.
+/// The kernel behind the exported functions, and its host.
 pub(crate) struct Tunnel {
     pub(crate) host: Arc<Free>,
     pub(crate) session: Session,
     /// If a report was asked for.
     pub(crate) watch: Option<Watch>,
-    /// The report is being made: nothing goes on.
+    /// The report is being written: every call is refused.
     pub(crate) over: AtomicBool,
 }
 
@@ -33,13 +33,13 @@ const MACHINE_MEMORY: u64 = 4 << 30;
 static TUNNEL: OnceLock<Option<Tunnel>> = OnceLock::new();
 
 thread_local! {
-    /// It is gone when what is local to the thread is gone. A process that calls `exit` loses
-    /// that of its thread first, and then runs what was registered for its end: destructors of
-    /// C++ may well tidy up here. Another thread makes their calls for them.
+    /// Is destroyed with the other thread-local values. A process that calls `exit` destroys those
+    /// of its thread first, and then runs what was registered for its end: destructors of C++ may
+    /// call us there. Another thread makes these calls for them.
     static LOCAL: Tidy = const { Tidy };
 }
 
-/// Has an end, so that the end can be seen.
+/// Has a destructor, so that its destruction can be detected.
 struct Tidy;
 
 impl Drop for Tidy {
@@ -49,8 +49,8 @@ impl Drop for Tidy {
 /// The body of a call, for another thread.
 struct Carried<B>(B);
 
-// SAFETY: The thread it comes from waits until it has run, so nothing is used by two at once;
-// what is local to a thread it does not use, for its own thread has none.
+// SAFETY: The thread that it comes from waits until it has run, so no value is used by two
+// threads at once. It uses no thread-local value, because its own thread has lost them.
 unsafe impl<B> Send for Carried<B> {}
 
 impl<B> Carried<B> {

@@ -26,7 +26,7 @@ const LARGE: u64 = 64 << 10;
 
 /// Says which of some numbers is no multiple.
 fn crooked(numbers: &[(&str, u64)], of: u64) -> Option<String> {
-    let found = numbers.iter().find(|it| !it.1.is_multiple_of(of));
+    let found = numbers.iter().find(|number| !number.1.is_multiple_of(of));
     found.map(|(name, it)| format!("{name} is {it:#x}, which is no multiple of {of:#x}"))
 }
 
@@ -35,18 +35,18 @@ const MAP_RULES: &[ArgumentRule<D3DDDI_MAPGPUVIRTUALADDRESS>] = &[
         id: RuleId::GPUVA_MAP_001,
         place: "D3DKMTMapGpuVirtualAddress.BaseAddress",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| crooked(&[("BaseAddress", it.BaseAddress)], PAGE),
+        broken: |args| crooked(&[("BaseAddress", args.BaseAddress)], PAGE),
     },
     ArgumentRule {
         id: RuleId::GPUVA_MAP_002,
         place: "D3DKMTMapGpuVirtualAddress.hAllocation",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let empty = it.Protection.has(Protection::Zero | Protection::NoAccess);
-            (empty && it.hAllocation != 0).then(|| {
+        broken: |args| {
+            let empty = args.Protection.has(Protection::Zero | Protection::NoAccess);
+            (empty && args.hAllocation != 0).then(|| {
                 format!(
                     "hAllocation is {:#x}, but nothing is to be behind Zero or NoAccess",
-                    it.hAllocation
+                    args.hAllocation
                 )
             })
         },
@@ -55,22 +55,22 @@ const MAP_RULES: &[ArgumentRule<D3DDDI_MAPGPUVIRTUALADDRESS>] = &[
         id: RuleId::GPUVA_MAP_004,
         place: "D3DKMTMapGpuVirtualAddress.MinimumAddress",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
+        broken: |args| {
             let bounds =
-                [("MinimumAddress", it.MinimumAddress), ("MaximumAddress", it.MaximumAddress)];
+                [("MinimumAddress", args.MinimumAddress), ("MaximumAddress", args.MaximumAddress)];
             // WINDOWS: with a base they are ignored (documented).
-            if it.BaseAddress == 0 { crooked(&bounds, PAGE) } else { None }
+            if args.BaseAddress == 0 { crooked(&bounds, PAGE) } else { None }
         },
     },
     ArgumentRule {
         id: RuleId::GPUVA_MAP_008,
         place: "D3DKMTMapGpuVirtualAddress.Protection",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let bits = it.Protection.Value & (Protection::RESERVED | Protection::SystemUseOnly);
+        broken: |args| {
+            let bits = args.Protection.Value & (Protection::RESERVED | Protection::SystemUseOnly);
             if bits != 0 {
                 Some(format!("Protection has bits {bits:#x}, which are not for callers"))
-            } else if it.Reserved0 != 0 || it.Reserved1 != 0 {
+            } else if args.Reserved0 != 0 || args.Reserved1 != 0 {
                 Some("a reserved member is not zero".to_owned())
             } else {
                 None
@@ -92,12 +92,12 @@ const RESERVE_RULES: &[ArgumentRule<D3DDDI_RESERVEGPUVIRTUALADDRESS>] = &[Argume
     id: RuleId::GPUVA_RESERVE_001,
     place: "D3DKMTReserveGpuVirtualAddress",
     refuses: Some(STATUS_INVALID_PARAMETER),
-    broken: |it| {
+    broken: |args| {
         let all = [
-            ("BaseAddress", it.BaseAddress),
-            ("MinimumAddress", it.MinimumAddress),
-            ("MaximumAddress", it.MaximumAddress),
-            ("Size", it.Size),
+            ("BaseAddress", args.BaseAddress),
+            ("MinimumAddress", args.MinimumAddress),
+            ("MaximumAddress", args.MaximumAddress),
+            ("Size", args.Size),
         ];
         crooked(&all, LARGE)
     },
@@ -107,7 +107,7 @@ const FREE_RULES: &[ArgumentRule<D3DKMT_FREEGPUVIRTUALADDRESS>] = &[ArgumentRule
     id: RuleId::GPUVA_FREE_001,
     place: "D3DKMTFreeGpuVirtualAddress.BaseAddress",
     refuses: Some(STATUS_INVALID_PARAMETER),
-    broken: |it| crooked(&[("BaseAddress", it.BaseAddress), ("Size", it.Size)], PAGE),
+    broken: |args| crooked(&[("BaseAddress", args.BaseAddress), ("Size", args.Size)], PAGE),
 }];
 
 const FREED: Kept = Kept {
@@ -123,9 +123,9 @@ const UPDATE_RULES: &[ArgumentRule<Vec<Change>>] = &[
         id: RuleId::GPUVA_UPDATE_002,
         place: "D3DKMTUpdateGpuVirtualAddress.Operations",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            it.iter().enumerate().find_map(|(place, it)| {
-                let said = match *it {
+        broken: |changes| {
+            changes.iter().enumerate().find_map(|(place, change)| {
+                let said = match *change {
                     Change::Map { base, bytes, offset, piece, .. } => crooked(
                         &[
                             ("BaseAddress", base),
@@ -143,7 +143,7 @@ const UPDATE_RULES: &[ArgumentRule<Vec<Change>>] = &[
                         PAGE,
                     ),
                 };
-                said.map(|it| format!("operation {place}: {it}"))
+                said.map(|sentence| format!("operation {place}: {sentence}"))
             })
         },
     },
@@ -151,8 +151,8 @@ const UPDATE_RULES: &[ArgumentRule<Vec<Change>>] = &[
         id: RuleId::GPUVA_UPDATE_003,
         place: "D3DKMTUpdateGpuVirtualAddress.AllocationSizeInBytes",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            it.iter().enumerate().find_map(|(place, it)| match *it {
+        broken: |changes| {
+            changes.iter().enumerate().find_map(|(place, change)| match *change {
                 // WINDOWS: one as long as the addresses is harmless (our decision).
                 Change::Map { bytes, piece, .. }
                     if piece != 0 && (piece > bytes || !bytes.is_multiple_of(piece)) =>

@@ -1,4 +1,4 @@
-//! How much memory there is, how much of it a process may use, and who is told when it is short.
+//! Video memory: its sizes, the budget of a process, and notifications that memory is short.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::adapter::luid;
@@ -174,9 +174,9 @@ pub(crate) unsafe fn register_trim_notification(
     // SAFETY: The caller's contract.
     let mut asked = unsafe { read_mut(args) }?;
     let function = asked.Callback.ok_or(STATUS_INVALID_PARAMETER)?;
-    let known = |it: LUID| (it.LowPart, it.HighPart);
+    let known = |id: LUID| (id.LowPart, id.HighPart);
     let named = known(asked.AdapterLuid);
-    if !session.kernel.adapters().into_iter().any(|it| known(luid(it)) == named) {
+    if !session.kernel.adapters().into_iter().any(|adapter| known(luid(adapter)) == named) {
         return Err(STATUS_INVALID_PARAMETER);
     }
     let told = Arc::new(Callback { function, context: asked.Context.expose_provenance() });

@@ -151,7 +151,7 @@ impl Client {
         // SAFETY: `args` and `list` live here, and `list` has as many elements as `args` says.
         let status = unsafe { table::D3DKMTEnumAdapters2(&self.session, at, &raw mut args) };
         succeeded(status)?;
-        Ok(list.iter().take(args.NumAdapters as usize).map(|it| it.hAdapter).collect())
+        Ok(list.iter().take(args.NumAdapters as usize).map(|adapter| adapter.hAdapter).collect())
     }
 
     /// `D3DKMTEnumAdapters3`: an open handle of each adapter that passes the filter.
@@ -334,7 +334,7 @@ impl Client {
         Ok(Created {
             resource: args.hResource,
             global: args.hGlobalShare,
-            allocations: infos.iter().map(|it| it.hAllocation).collect(),
+            allocations: infos.iter().map(|info| info.hAllocation).collect(),
             privates,
         })
     }
@@ -426,8 +426,8 @@ impl Client {
         };
         // SAFETY: All these live here and are as long as `args` says.
         succeeded(unsafe { table::D3DKMTOpenResource(&self.session, at, &raw mut args) })?;
-        let allocations = list.iter().map(|it| it.hAllocation).collect();
-        let sizes = list.iter().map(|it| it.PrivateDriverDataSize as usize).collect();
+        let allocations = list.iter().map(|info| info.hAllocation).collect();
+        let sizes = list.iter().map(|info| info.PrivateDriverDataSize as usize).collect();
         Ok(Shared { resource: args.hResource, allocations, runtime, private, privates, sizes })
     }
 

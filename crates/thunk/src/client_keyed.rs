@@ -132,7 +132,7 @@ impl Client {
         Ok(args.FenceValue)
     }
 
-    /// `D3DKMTReleaseKeyedMutex`, to the next key, with a fence value for whoever gets it.
+    /// `D3DKMTReleaseKeyedMutex`, to the next key, with a fence value for its next owner.
     pub fn release_keyed(
         &self,
         at: &mut Passive,

@@ -149,8 +149,8 @@ fn put((address, entries): (usize, u32), entry: usize, offset: usize, bytes: &[u
     let room = (entries as usize * entry).saturating_sub(offset);
     let bytes = &bytes[..bytes.len().min(room)];
     let to = ptr::with_exposed_provenance_mut::<u8>(address).wrapping_add(offset);
-    // SAFETY: The kernel shows so many bytes there until the context goes, and nobody else writes
-    // to them: the buffer is this client's until it renders.
+    // SAFETY: The kernel maps `entries * entry` bytes there until the context is destroyed, and
+    // only this client writes to them until it renders.
     unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
 }
 

@@ -77,7 +77,7 @@ impl Client {
         };
         // SAFETY: `args` and the lists live here, and there is an answer for each handle.
         succeeded(unsafe { table::D3DKMTReclaimAllocations(&self.session, at, &raw const args) })?;
-        Ok(discarded.into_iter().map(|it| it != 0).collect())
+        Ok(discarded.into_iter().map(|lost| lost != 0).collect())
     }
 
     /// `D3DKMTReclaimAllocations2`, of allocations: for each its result, and when those that must
@@ -237,7 +237,7 @@ impl Client {
 
     /// `D3DKMTRegisterTrimNotification`, on the first adapter: the registration.
     ///
-    /// Whom it tells how many bytes should go is there until this process ends, since a call may
+    /// The closure that gets the number of bytes lives until this process ends, since a call may
     /// be under way when it is unregistered.
     pub fn register_trim(
         &self,
@@ -272,7 +272,7 @@ impl Client {
     }
 }
 
-/// Whom a trim callback tells.
+/// What a trim callback calls.
 struct Told(Box<dyn Fn(u64) + Send + Sync>);
 
 /// The callback.

@@ -17,8 +17,8 @@ const RULES: &[ArgumentRule<D3DKMT_DESTROYALLOCATION2>] = &[
         id: RuleId::ALLOC_DESTROY_012,
         place: "D3DKMTDestroyAllocation2.Flags",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let bits = it.Flags.Value & !(Flags::AssumeNotInUse | Flags::SynchronousDestroy);
+        broken: |args| {
+            let bits = args.Flags.Value & !(Flags::AssumeNotInUse | Flags::SynchronousDestroy);
             (bits != 0).then(|| format!("bits {bits:#x} are not for callers"))
         },
     },
@@ -26,10 +26,11 @@ const RULES: &[ArgumentRule<D3DKMT_DESTROYALLOCATION2>] = &[
         id: RuleId::ALLOC_DESTROY_024,
         place: "D3DKMTDestroyAllocation2.phAllocationList",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let bare = it.hResource == 0 && it.phAllocationList.is_null();
-            (bare && it.AllocationCount > 0)
-                .then(|| format!("AllocationCount is {}, but there is no list", it.AllocationCount))
+        broken: |args| {
+            let bare = args.hResource == 0 && args.phAllocationList.is_null();
+            (bare && args.AllocationCount > 0).then(|| {
+                format!("AllocationCount is {}, but there is no list", args.AllocationCount)
+            })
         },
     },
     // WINDOWS: the page asks for a NULL list beside a resource. Windows does not look at it
@@ -39,9 +40,9 @@ const RULES: &[ArgumentRule<D3DKMT_DESTROYALLOCATION2>] = &[
         id: RuleId::ALLOC_DESTROY_003,
         place: "D3DKMTDestroyAllocation2.phAllocationList",
         refuses: None,
-        broken: |it| {
-            let listed = !it.phAllocationList.is_null() && it.AllocationCount == 0;
-            (it.hResource != 0 && listed)
+        broken: |args| {
+            let listed = !args.phAllocationList.is_null() && args.AllocationCount == 0;
+            (args.hResource != 0 && listed)
                 .then(|| "a list pointer stands beside hResource; it is not read".to_owned())
         },
     },
@@ -49,10 +50,10 @@ const RULES: &[ArgumentRule<D3DKMT_DESTROYALLOCATION2>] = &[
         id: RuleId::ALLOC_DESTROY_004,
         place: "D3DKMTDestroyAllocation2.AllocationCount",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let listed = !it.phAllocationList.is_null() && it.AllocationCount > 0;
-            (it.hResource != 0 && listed)
-                .then(|| format!("hResource and a list of {} are both given", it.AllocationCount))
+        broken: |args| {
+            let listed = !args.phAllocationList.is_null() && args.AllocationCount > 0;
+            (args.hResource != 0 && listed)
+                .then(|| format!("hResource and a list of {} are both given", args.AllocationCount))
         },
     },
 ];

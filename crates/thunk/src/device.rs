@@ -76,7 +76,7 @@ pub(crate) unsafe fn create_device(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let asked = unsafe { read_mut(args) };
-    judge_arguments(session, CREATE_RULES, &asked.ok().map(|it| it.hAdapter))?;
+    judge_arguments(session, CREATE_RULES, &asked.ok().map(|args| args.hAdapter))?;
     let mut asked = asked?;
     let handle = Handle(asked.hAdapter);
     let made = session.kernel.create_device(at, session.process, handle);
@@ -93,7 +93,7 @@ pub(crate) unsafe fn destroy_device(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let asked = unsafe { read(args) };
-    judge_arguments(session, DESTROY_RULES, &asked.ok().map(|it| it.hDevice))?;
+    judge_arguments(session, DESTROY_RULES, &asked.ok().map(|args| args.hDevice))?;
     let handle = Handle(asked?.hDevice);
     answer(session, DESTROYED, session.kernel.destroy_device(at, session.process, handle))
 }

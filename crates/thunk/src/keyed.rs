@@ -173,7 +173,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Says what the caller finds, who asked for a key. Answers the status.
+    /// Emits what the caller gets for its key. Returns the status.
     fn say(self, session: &Session, asked: u64, key: u64, fence: u64) -> Result<(), NTSTATUS> {
         let answered = What::KeyedAnswered { how: self.how.into(), asked, key, fence };
         session.log().emit(self.subject, answered);

@@ -1,11 +1,13 @@
 //! The door up: the D3DKMT entry points, as functions that Rust can call.
 //!
-//! Each takes a [`Session`] (which process is calling), the proof of level, and the pointer an
-//! application would pass. It turns pointers into claims, copies once, checks once, asks the
-//! kernel, and answers with the status Windows would give. [`Client`] fills the structures in
-//! safe Rust, for scenarios and tests.
+//! Each takes a [`Session`] (which process calls), the proof of the IRQL, and the pointer that an
+//! application passes. It copies the caller's memory once, checks it once, calls the kernel, and
+//! returns the status that Windows returns. [`Client`] fills the structures in safe Rust, for
+//! scenarios and tests.
 //!
-//! Caller memory is touched in `claims.rs` and nowhere else.
+//! - `table.rs` has one row for each entry point, and names the function behind it.
+//! - `status.rs` says what each kernel error means: status, rule and sentence.
+//! - `claims.rs` is the only file that touches caller memory.
 
 mod adapter;
 mod address;

@@ -20,23 +20,23 @@ const RULES: &[ArgumentRule<D3DKMT_LOCK>] = &[
         id: RuleId::ALLOC_LOCK_001,
         place: "D3DKMTLock.Flags",
         refuses: INVALID,
-        broken: |it| both(it, (Flags::ReadOnly, "ReadOnly"), (Flags::WriteOnly, "WriteOnly")),
+        broken: |args| both(args, (Flags::ReadOnly, "ReadOnly"), (Flags::WriteOnly, "WriteOnly")),
     },
     ArgumentRule {
         id: RuleId::ALLOC_LOCK_002,
         place: "D3DKMTLock.Flags",
         refuses: INVALID,
-        broken: |it| {
+        broken: |args| {
             let aperture = (Flags::AcquireAperture, "AcquireAperture");
-            both(it, (Flags::IgnoreSync, "IgnoreSync"), aperture)
+            both(args, (Flags::IgnoreSync, "IgnoreSync"), aperture)
         },
     },
     ArgumentRule {
         id: RuleId::ALLOC_LOCK_003,
         place: "D3DKMTLock.Flags.UseAlternateVA",
         refuses: INVALID,
-        broken: |it| {
-            (it.Flags.has(Flags::UseAlternateVA) && !it.Flags.has(Flags::AcquireAperture))
+        broken: |args| {
+            (args.Flags.has(Flags::UseAlternateVA) && !args.Flags.has(Flags::AcquireAperture))
                 .then(|| "UseAlternateVA is set and AcquireAperture is not".to_owned())
         },
     },
@@ -44,9 +44,9 @@ const RULES: &[ArgumentRule<D3DKMT_LOCK>] = &[
         id: RuleId::ALLOC_LOCK_016,
         place: "D3DKMTLock.pPages",
         refuses: INVALID,
-        broken: |it| {
-            let (entire, pages) = (it.Flags.has(Flags::LockEntire), it.NumPages);
-            let listed = !it.pPages.is_null();
+        broken: |args| {
+            let (entire, pages) = (args.Flags.has(Flags::LockEntire), args.NumPages);
+            let listed = !args.pPages.is_null();
             if entire {
                 (pages != 0 || listed)
                     .then(|| format!("LockEntire is set, and {pages} pages are listed besides"))
@@ -67,8 +67,8 @@ const RULES_2: &[ArgumentRule<D3DKMT_LOCK2>] = &[ArgumentRule {
     id: RuleId::ALLOC_LOCK_018,
     place: "D3DKMTLock2.Flags",
     refuses: INVALID,
-    broken: |it| {
-        let bits = it.Flags.Value;
+    broken: |args| {
+        let bits = args.Flags.Value;
         (bits != 0).then(|| format!("Flags is {bits:#x}, but has no bits that mean anything"))
     },
 }];

@@ -40,14 +40,14 @@ const OFFER_RULES: &[ArgumentRule<Offered>] = &[
         id: RuleId::RESID_OFFER_001,
         place: "D3DKMTOfferAllocations.pResources",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| one_of_two(it.lists),
+        broken: |args| one_of_two(args.lists),
     },
     ArgumentRule {
         id: RuleId::RESID_OFFER_002,
         place: "D3DKMTOfferAllocations.Priority",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let priority = it.priority;
+        broken: |args| {
+            let priority = args.priority;
             let known = D3DKMT_OFFER_PRIORITY_LOW..=D3DKMT_OFFER_PRIORITY_AUTO;
             (!known.contains(&priority)).then(|| format!("{priority} is no priority of an offer"))
         },
@@ -58,7 +58,7 @@ const RECLAIM_RULES: &[ArgumentRule<Lists>] = &[ArgumentRule {
     id: RuleId::RESID_OFFER_008,
     place: "D3DKMTReclaimAllocations.pResources",
     refuses: Some(STATUS_INVALID_PARAMETER),
-    broken: |it| one_of_two(*it),
+    broken: |args| one_of_two(*args),
 }];
 
 fn one_of_two(lists: Lists) -> Option<String> {
@@ -203,5 +203,6 @@ unsafe fn named(session: &Session, lists: Lists) -> Result<Result<Named, Refused
         if by_resource { session.kernel.members(session.process, handle) } else { Ok(vec![handle]) }
     };
     let groups: Result<Vec<_>, _> = handles.iter().map(members).collect();
-    Ok(groups.map(|it| Named { each: it.iter().map(Vec::len).collect(), list: it.concat() }))
+    Ok(groups
+        .map(|lists| Named { each: lists.iter().map(Vec::len).collect(), list: lists.concat() }))
 }

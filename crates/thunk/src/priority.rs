@@ -1,4 +1,4 @@
-//! How important contexts are: who overtakes whom.
+//! Scheduling priorities of contexts.
 #![expect(unsafe_code, reason = "reads what callers point at")]
 
 use crate::claims::{read, read_mut, write};

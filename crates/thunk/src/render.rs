@@ -150,21 +150,22 @@ fn render(
     let context = Handle(asked.hContext);
     let captured = session.kernel.capture(session.process, context, counts);
     let captured = captured.map_err(|why| status(&why))?;
-    let stale = captured.stale.map(|it| format!("{it}: each call gives new buffers"));
+    let stale = captured.stale.map(|sentence| format!("{sentence}: each call gives new buffers"));
     // A user-mode driver has a rule of its own for the same.
     let rule = match session.who() {
         Who::Umd => RuleId::UMD_SUBMIT_001,
         _ => RuleId::SUBMIT_RENDER_001,
     };
     session.judge(rule, "D3DKMTRender.pNewCommandBuffer", stale);
-    let beyond = captured.beyond.map(|it| format!("{it}: the size that was returned counts"));
+    let beyond =
+        captured.beyond.map(|sentence| format!("{sentence}: the size that was returned counts"));
     session.judge(RuleId::SUBMIT_RENDER_002, "D3DKMTRender.NewCommandBufferSize", beyond);
     let list: Vec<(Handle, bool)> = words::<LIST_WORDS>(&captured.list)
         .map(|[handle, value]| (Handle(handle), value & WRITES != 0))
         .collect();
     let patches: Vec<PatchLocation> =
         words::<PATCH_WORDS>(&captured.patches).map(location).collect();
-    let stray = patches.iter().position(|it| it.allocation as usize >= list.len());
+    let stray = patches.iter().position(|patch| patch.allocation as usize >= list.len());
     let broken = stray.map(|at| {
         format!(
             "entry {at} names allocation {} of a list of {}",

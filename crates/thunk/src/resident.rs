@@ -18,10 +18,10 @@ const MAKE_RULES: &[ArgumentRule<D3DDDI_MAKERESIDENT>] = &[ArgumentRule {
     id: RuleId::RESID_MAKE_006,
     place: "D3DKMTMakeResident.Flags",
     refuses: Some(STATUS_INVALID_PARAMETER),
-    broken: |it| {
-        let bits = it.Flags.Value & MakeFlags::RESERVED;
+    broken: |args| {
+        let bits = args.Flags.Value & MakeFlags::RESERVED;
         let lone =
-            it.Flags.has(MakeFlags::MustSucceed) && !it.Flags.has(MakeFlags::CantTrimFurther);
+            args.Flags.has(MakeFlags::MustSucceed) && !args.Flags.has(MakeFlags::CantTrimFurther);
         if bits != 0 {
             Some(format!("bits {bits:#x} are not for callers"))
         } else {

@@ -40,8 +40,8 @@ const RULES: &[ArgumentRule<Asked>] = &[
         id: RuleId::ALLOC_SHARE_003,
         place: "D3DKMTOpenResource.NumAllocations",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let (said, there) = (it.args.NumAllocations as usize, it.there.members);
+        broken: |args| {
+            let (said, there) = (args.args.NumAllocations as usize, args.there.members);
             (said != there).then(|| format!("{said} allocations are said to be in it, not {there}"))
         },
     },
@@ -49,9 +49,9 @@ const RULES: &[ArgumentRule<Asked>] = &[
         id: RuleId::ALLOC_SHARE_003,
         place: "D3DKMTOpenResource.PrivateRuntimeDataSize",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let (said, there) = (it.args.PrivateRuntimeDataSize as usize, it.there.runtime);
-            let given = there == 0 || !it.args.pPrivateRuntimeData.is_null();
+        broken: |args| {
+            let (said, there) = (args.args.PrivateRuntimeDataSize as usize, args.there.runtime);
+            let given = there == 0 || !args.args.pPrivateRuntimeData.is_null();
             (said != there || !given).then(|| sizes("the runtime's data", said, there, given))
         },
     },
@@ -59,8 +59,9 @@ const RULES: &[ArgumentRule<Asked>] = &[
         id: RuleId::ALLOC_SHARE_003,
         place: "D3DKMTOpenResource.ResourcePrivateDriverDataSize",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let (said, there) = (it.args.ResourcePrivateDriverDataSize as usize, it.there.private);
+        broken: |args| {
+            let (said, there) =
+                (args.args.ResourcePrivateDriverDataSize as usize, args.there.private);
             (said != there).then(|| sizes("the resource's private data", said, there, true))
         },
     },
@@ -70,9 +71,10 @@ const RULES: &[ArgumentRule<Asked>] = &[
         id: RuleId::ALLOC_SHARE_003,
         place: "D3DKMTOpenResource.TotalPrivateDriverDataBufferSize",
         refuses: Some(STATUS_NO_MEMORY),
-        broken: |it| {
-            let (said, there) = (it.args.TotalPrivateDriverDataBufferSize as usize, it.there.total);
-            let given = there == 0 || !it.args.pTotalPrivateDriverDataBuffer.is_null();
+        broken: |args| {
+            let (said, there) =
+                (args.args.TotalPrivateDriverDataBufferSize as usize, args.there.total);
+            let given = there == 0 || !args.args.pTotalPrivateDriverDataBuffer.is_null();
             (said < there || !given).then(|| sizes("all private data", said, there, given))
         },
     },
@@ -115,7 +117,7 @@ pub(crate) unsafe fn open_resource(
     at: &mut Passive,
     args: *mut D3DKMT_OPENRESOURCE,
 ) -> Result<(), NTSTATUS> {
-    let list = |it: &D3DKMT_OPENRESOURCE| it.pOpenAllocationInfo;
+    let list = |args: &D3DKMT_OPENRESOURCE| args.pOpenAllocationInfo;
     // SAFETY: The caller's contract.
     unsafe { open(session, at, args, list) }
 }

@@ -59,20 +59,21 @@ const RULES: &[ArgumentRule<Counts>] = &[
         id: RuleId::SYNC_CREATE_011,
         place: "D3DKMTSignalSynchronizationObject.ObjectCount",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            (it.objects as usize > D3DDDI_MAX_OBJECT_SIGNALED)
-                .then(|| format!("{} objects are signalled, of at most 32", it.objects))
+        broken: |args| {
+            (args.objects as usize > D3DDDI_MAX_OBJECT_SIGNALED)
+                .then(|| format!("{} objects are signalled, of at most 32", args.objects))
         },
     },
     ArgumentRule {
         id: RuleId::SYNC_CREATE_011,
         place: "D3DKMTSignalSynchronizationObject.BroadcastContext",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            if it.others as usize > D3DDDI_MAX_BROADCAST_CONTEXT {
-                return Some(format!("{} contexts are broadcast to, of at most 64", it.others));
+        broken: |args| {
+            if args.others as usize > D3DDDI_MAX_BROADCAST_CONTEXT {
+                return Some(format!("{} contexts are broadcast to, of at most 64", args.others));
             }
-            it.again.then(|| format!("context {:#x} is broadcast to, and signals itself", it.owner))
+            args.again
+                .then(|| format!("context {:#x} is broadcast to, and signals itself", args.owner))
         },
     },
 ];
@@ -181,7 +182,7 @@ pub(crate) unsafe fn signal_synchronization_object_from_gpu2(
     // SAFETY: The caller's contract.
     let contexts = unsafe { read_list(asked.BroadcastContextArray, length) }?;
     let owner = contexts.first().copied().unwrap_or_default();
-    let again = contexts.iter().skip(1).any(|it| *it == owner);
+    let again = contexts.iter().skip(1).any(|context| *context == owner);
     judge_arguments(session, RULES, &Counts { objects, others, owner, again })?;
     check(session, asked.Flags)?;
     let told = asked.Flags.has(Flags::EnqueueCpuEvent);

@@ -15,8 +15,8 @@ const RULES: &[ArgumentRule<D3DKMT_SUBMITCOMMAND>] = &[ArgumentRule {
     id: RuleId::SUBMIT_CMD_002,
     place: "D3DKMTSubmitCommand.BroadcastContextCount",
     refuses: Some(STATUS_INVALID_PARAMETER),
-    broken: |it| {
-        let none = it.BroadcastContextCount == 0;
+    broken: |args| {
+        let none = args.BroadcastContextCount == 0;
         none.then(|| "BroadcastContextCount is 0: a packet is for at least one context".to_owned())
     },
 }];
@@ -65,7 +65,7 @@ pub(crate) unsafe fn submit_command(
 /// The first so many handles of a list of the caller's structure.
 fn first(list: &[u32], count: u32) -> Result<Vec<Handle>, NTSTATUS> {
     let list = list.get(..count as usize).ok_or(STATUS_INVALID_PARAMETER)?;
-    Ok(list.iter().map(|it| Handle(*it)).collect())
+    Ok(list.iter().map(|handle| Handle(*handle)).collect())
 }
 
 /// A short digest, for events (FNV-1a).

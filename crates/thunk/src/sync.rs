@@ -55,8 +55,8 @@ const RULES_1: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT>] = &[ArgumentR
     id: RuleId::SYNC_CREATE_015,
     place: "D3DKMTCreateSynchronizationObject.Info.Type",
     refuses: Some(STATUS_INVALID_PARAMETER),
-    broken: |it| match it.Info.Type {
-        D3DDDI_SYNCHRONIZATION_MUTEX | D3DDDI_SEMAPHORE if it.hDevice != 0 => None,
+    broken: |args| match args.Info.Type {
+        D3DDDI_SYNCHRONIZATION_MUTEX | D3DDDI_SEMAPHORE if args.hDevice != 0 => None,
         D3DDDI_SYNCHRONIZATION_MUTEX | D3DDDI_SEMAPHORE => Some("hDevice is zero".to_owned()),
         other => Some(format!("type {other} is neither a mutex (1) nor a semaphore (2)")),
     },
@@ -67,8 +67,8 @@ const RULES_2: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT2>] = &[
         id: RuleId::SYNC_CREATE_016,
         place: "D3DKMTCreateSynchronizationObject2.Info.Type",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| match it.Info.Type {
-            _ if it.hDevice == 0 => Some("hDevice is zero".to_owned()),
+        broken: |args| match args.Info.Type {
+            _ if args.hDevice == 0 => Some("hDevice is zero".to_owned()),
             D3DDDI_SYNCHRONIZATION_MUTEX..=D3DDDI_PERIODIC_MONITORED_FENCE => None,
             other => Some(format!("{other} is no type: those are 1 to 6")),
         },
@@ -77,9 +77,9 @@ const RULES_2: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT2>] = &[
         id: RuleId::SYNC_CREATE_016,
         place: "D3DKMTCreateSynchronizationObject2.Info.CPUNotification",
         refuses: Some(STATUS_INVALID_HANDLE),
-        broken: |it| {
-            let told = it.Info.Type == D3DDDI_CPU_NOTIFICATION;
-            (told && it.Info.notification().Event.is_null())
+        broken: |args| {
+            let told = args.Info.Type == D3DDDI_CPU_NOTIFICATION;
+            (told && args.Info.notification().Event.is_null())
                 .then(|| "a CPU notification is to be created without an event".to_owned())
         },
     },
@@ -87,8 +87,8 @@ const RULES_2: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT2>] = &[
         id: RuleId::SYNC_CREATE_001,
         place: "D3DKMTCreateSynchronizationObject2.Info.Flags",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let flags = it.Info.Flags;
+        broken: |args| {
+            let flags = args.Info.Flags;
             (flags.has(Flags::NtSecuritySharing) && !flags.has(Flags::Shared))
                 .then(|| "NtSecuritySharing is set, but not Shared".to_owned())
         },
@@ -97,10 +97,10 @@ const RULES_2: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT2>] = &[
         id: RuleId::SYNC_CREATE_002,
         place: "D3DKMTCreateSynchronizationObject2.Info.Flags",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let flags = it.Info.Flags;
+        broken: |args| {
+            let flags = args.Info.Flags;
             let global = flags.has(Flags::Shared) && !flags.has(Flags::NtSecuritySharing);
-            (is_monitored(it.Info.Type) && global).then(|| {
+            (is_monitored(args.Info.Type) && global).then(|| {
                 "a monitored fence is to be shared by a global handle, and can be by NT handles \
                  only"
                     .to_owned()
@@ -111,8 +111,8 @@ const RULES_2: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT2>] = &[
         id: RuleId::SYNC_CREATE_003,
         place: "D3DKMTCreateSynchronizationObject2.Info.Flags",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let (flags, kind) = (it.Info.Flags, it.Info.Type);
+        broken: |args| {
+            let (flags, kind) = (args.Info.Flags, args.Info.Type);
             let special = Flags::NoSignal | Flags::NoWait | Flags::TopOfPipeline;
             if flags.has(special) && !is_monitored(kind) {
                 let flags = flags.Value & special;

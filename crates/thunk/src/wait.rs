@@ -149,7 +149,7 @@ pub(crate) unsafe fn wait_for_synchronization_object_from_gpu(
 
 /// Objects that share a value.
 pub(crate) fn same(objects: &[u32], value: u64) -> Vec<(Handle, u64)> {
-    objects.iter().map(|it| (Handle(*it), value)).collect()
+    objects.iter().map(|object| (Handle(*object), value)).collect()
 }
 
 fn queue(

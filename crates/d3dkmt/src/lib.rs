@@ -24,10 +24,10 @@ mod signals;
 mod site;
 mod tunnel;
 
-/// The D3DKMT entry points: one for each row of `thunk::for_each_entry_point`.
+// The D3DKMT entry points: one for each row of `thunk::for_each_entry_point`.
 pub use exports::*;
 
-/// Events for clients in C, which have no `CreateEventW` here.
+// Events for clients in C, which have no `CreateEventW` here.
 pub use events::{
     windtunnel_event_close, windtunnel_event_create, windtunnel_event_is_set,
     windtunnel_event_reset, windtunnel_event_wait,

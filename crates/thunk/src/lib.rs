@@ -42,15 +42,15 @@ mod table;
 mod wait;
 mod worth;
 
-/// Which process calls, and whether its pointers are checked.
+// Which process calls, and whether its pointers are checked.
 pub use session::Session;
 
-/// The entry points under their Windows names, and the table of them. The macro
-/// [`for_each_entry_point`] has the same rows.
+// The entry points under their Windows names, and the table of them. The macro
+// `for_each_entry_point` has the same rows.
 pub use entry::{EntryPoint, Line};
 pub use table::*;
 
-/// The same calls in safe Rust, for scenarios and tests.
+// The same calls in safe Rust, for scenarios and tests.
 pub use client::{Client, Create, Created, Destroy, Escape, Shared};
 pub use client_keyed::KeyedMutex;
 pub use client_memory::{Made, PagingQueue};

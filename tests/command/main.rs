@@ -1,7 +1,9 @@
 //! What people see: the command, its reports, the pages, the C library and its clients.
 
+mod adapters;
 mod allow;
 mod c_library;
+mod entries;
 mod golden;
 mod house;
 mod run;

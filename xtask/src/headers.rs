@@ -27,7 +27,7 @@ fn generate() -> Result<[(PathBuf, String); 2], String> {
     let source = |name: &str| read::file(&root().join(format!("crates/abi/src/{name}.rs")));
     let all = |names: &[&str]| names.iter().map(|it| source(it)).collect::<Result<Vec<_>, _>>();
     let (types, statuses, results) = (source("types")?, source("status")?, source("hresult")?);
-    let entries = read::entries(&root().join("crates/thunk/src"))?;
+    let entries = read::entries()?;
     let files =
         all(&["ukm", "ukm/memory", "ukm/sync", "kmt", "kmt/memory", "kmt/sync", "kmt/keyed"])?;
     let library = emit::library(&types, &files, &statuses, &entries);

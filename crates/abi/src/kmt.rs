@@ -42,6 +42,33 @@ pub struct D3DKMT_ENUMADAPTERS2 {
 }
 layout! { D3DKMT_ENUMADAPTERS2: 16 { NumAdapters: 0, pAdapters: 8 } }
 
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct D3DKMT_ENUMADAPTERS_FILTER {
+    pub Value: u64,
+}
+layout! { D3DKMT_ENUMADAPTERS_FILTER: 8 { Value: 0 } }
+
+impl D3DKMT_ENUMADAPTERS_FILTER {
+    pub const IncludeComputeOnly: u64 = 1;
+    pub const IncludeDisplayOnly: u64 = 1 << 1;
+    pub const RESERVED: u64 = !3;
+
+    /// Whether one of these bits is set.
+    pub const fn has(self, bits: u64) -> bool {
+        self.Value & bits != 0
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct D3DKMT_ENUMADAPTERS3 {
+    pub Filter: D3DKMT_ENUMADAPTERS_FILTER,
+    pub NumAdapters: u32,
+    pub pAdapters: *mut D3DKMT_ADAPTERINFO,
+}
+layout! { D3DKMT_ENUMADAPTERS3: 24 { Filter: 0, NumAdapters: 8, pAdapters: 16 } }
+
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct D3DKMT_OPENADAPTERFROMLUID {
@@ -49,6 +76,18 @@ pub struct D3DKMT_OPENADAPTERFROMLUID {
     pub hAdapter: D3DKMT_HANDLE,
 }
 layout! { D3DKMT_OPENADAPTERFROMLUID: 12 { AdapterLuid: 0, hAdapter: 8 } }
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME {
+    pub DeviceName: [u16; 32],
+    pub hAdapter: D3DKMT_HANDLE,
+    pub AdapterLuid: LUID,
+    pub VidPnSourceId: u32,
+}
+layout! { D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME: 80 {
+    DeviceName: 0, hAdapter: 64, AdapterLuid: 68, VidPnSourceId: 76,
+} }
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

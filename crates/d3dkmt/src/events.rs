@@ -1,4 +1,4 @@
-//! Events for clients in C: what they give as `hAsyncEvent`, `CPUNotification.Event` and
+//! Events for clients in C: what they pass as `hAsyncEvent`, `CPUNotification.Event` and
 //! `CpuEventHandle`.
 //!
 //! On Windows these are handles of the system (`CreateEventW`). Here there is no such system, so
@@ -44,7 +44,7 @@ pub extern "C" fn windtunnel_event_wait(event: HANDLE) -> NTSTATUS {
     tunnel::call("windtunnel_event_wait", |session, at| said(session.wait_event(at, event)))
 }
 
-/// Closes an event. What will set it goes on to do so, and nobody sees it.
+/// Closes an event. What sets it later has no effect that a client can see.
 #[unsafe(no_mangle)]
 pub extern "C" fn windtunnel_event_close(event: HANDLE) -> NTSTATUS {
     tunnel::call("windtunnel_event_close", |session, _| said(session.close_event(event)))

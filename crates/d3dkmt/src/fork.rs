@@ -24,7 +24,7 @@ static LOADED: extern "C" fn() = watch;
 pub(crate) extern "C" fn watch() {
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| {
-        // SAFETY: The handler is a function that stays, and takes no lock.
+        // SAFETY: The handler is a function that is never unloaded, and it takes no lock.
         let refused = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         if refused != 0 {
             eprintln!("windtunnel: children of fork cannot be told from their parents");

@@ -9,7 +9,7 @@
 //!
 //! 1. No pointer of a client crashes it: its session guards, and nothing but `thunk` looks. But
 //!    a function that it registers is called.
-//! 2. No panic leaves an exported function.
+//! 2. No panic leaves an exported function. After an internal error every call is refused.
 //! 3. In a child of `fork` nothing of ours is touched: every call says that the device is gone.
 //! 4. Signals of the client are handled on threads of the client.
 //! 5. With `WINDTUNNEL_REPORT` set, what is kept is bounded by what is alive. Without it,
@@ -18,10 +18,17 @@
 mod events;
 mod exports;
 mod fork;
+mod internal;
 mod report;
 mod signals;
 mod site;
 mod tunnel;
 
-pub use events::*;
+// The D3DKMT entry points: one for each row of `thunk::for_each_entry_point`.
 pub use exports::*;
+
+// Events for clients in C, which have no `CreateEventW` here.
+pub use events::{
+    windtunnel_event_close, windtunnel_event_create, windtunnel_event_is_set,
+    windtunnel_event_reset, windtunnel_event_wait,
+};

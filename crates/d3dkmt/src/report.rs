@@ -1,4 +1,4 @@
-//! The report at the end of the process: broken rules, and what was left alive by whom.
+//! The report at the end of the process: broken rules, and objects left alive with their creators.
 //!
 //! `WINDTUNNEL_REPORT=1` prints it to standard error, `WINDTUNNEL_REPORT=path` writes a file.
 //!
@@ -12,7 +12,7 @@
 
 use crate::site::Site;
 use crate::tunnel::Tunnel;
-use crate::{fork, signals};
+use crate::{fork, internal, signals};
 use flight::{Kind, Log, RuleId, Subject, What, Who};
 use kernel::Manner;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ const VARIABLE: &str = "WINDTUNNEL_REPORT";
 /// How long the end of a process waits for what is left to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Who watches a client.
+/// Collects what the report says about a client.
 pub(crate) struct Watch {
     to: OsString,
     state: Mutex<State>,
@@ -56,7 +56,7 @@ struct Name {
 impl Watch {
     /// A watch, if the environment asks for one.
     pub(crate) fn asked() -> Option<Self> {
-        let to = std::env::var_os(VARIABLE).filter(|it| !it.is_empty() && it != "0")?;
+        let to = std::env::var_os(VARIABLE).filter(|value| !value.is_empty() && value != "0")?;
         Some(Self { to, state: Mutex::default() })
     }
 
@@ -117,23 +117,32 @@ extern "C" fn end() {
     if fork::lost() {
         return;
     }
-    let Some(tunnel) = Tunnel::running().filter(|it| it.watch.is_some()) else { return };
+    let Some(tunnel) = Tunnel::running() else { return };
+    let Some(watch) = &tunnel.watch else { return };
     tunnel.over.store(true, Ordering::Release);
+    if internal::first().is_some() {
+        // The kernel is not asked for anything any more.
+        return watch.write(&text(&watch.state(), ""));
+    }
     // On a thread of its own: this one has lost what is local to it, and shall not wait for ever.
     let (said, heard) = channel();
     let report = move || {
-        let watch = tunnel.watch.as_ref()?;
         let left = left(watch, tunnel);
         let kernel = tunnel.session.kernel();
         let process = tunnel.session.process();
-        tunnel.host.adopt("exit", |at| kernel.end_process(at, process, Manner::Orderly));
+        let end =
+            || tunnel.host.adopt("exit", |at| kernel.end_process(at, process, Manner::Orderly));
+        internal::caught(end).ok()?;
         watch.observe(kernel.log());
         said.send(left).ok()
     };
     let reporter = signals::held(|| std::thread::Builder::new().spawn(report));
-    let Some(watch) = &tunnel.watch else { return };
     let ended = reporter.ok().and_then(|_| heard.recv_timeout(PATIENCE).ok());
-    let left = ended.unwrap_or_else(|| left(watch, tunnel) + "  (and it does not end)\n");
+    let left = match ended {
+        Some(left) => left,
+        None if internal::first().is_some() => String::new(),
+        None => left(watch, tunnel) + "  (and it does not end)\n",
+    };
     watch.write(&text(&watch.state(), &left));
 }
 
@@ -174,7 +183,10 @@ fn text(state: &State, left: &str) -> String {
     if !left.is_empty() {
         let _ = write!(text, "\nleft alive:\n{left}");
     }
-    let of = |severity| findings.iter().filter(|it| it.severity == severity).count();
+    if let Some(error) = internal::first() {
+        let _ = writeln!(text, "\n{error}\n  not the client's; nothing after it is judged");
+    }
+    let of = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let _ = writeln!(
         text,
         "\nwindtunnel: {} errors, {} warnings, {} notes, {} things left alive",

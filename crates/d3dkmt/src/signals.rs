@@ -7,14 +7,14 @@ use std::ptr;
 /// Runs `body` with every signal held back: the threads it starts begin, and stay, like that.
 pub(crate) fn held<R>(body: impl FnOnce() -> R) -> R {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: There is room for a set, which is filled.
+    // SAFETY: `all` has room for a signal set, which the call fills.
     unsafe { libc::sigfillset(all.as_mut_ptr()) };
     let set = libc::SIG_SETMASK;
-    // SAFETY: The set was filled just now, and there is room for the one before.
+    // SAFETY: `all` was filled above, and `before` has room for a signal set.
     let held = unsafe { libc::pthread_sigmask(set, all.as_ptr(), before.as_mut_ptr()) } == 0;
     let answer = body();
     if held {
-        // SAFETY: The set before was filled in, for the call succeeded.
+        // SAFETY: `before` was filled by the call that succeeded.
         unsafe { libc::pthread_sigmask(set, before.as_ptr(), ptr::null_mut()) };
     }
     answer

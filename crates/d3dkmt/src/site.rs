@@ -2,8 +2,8 @@
 
 use std::backtrace::Backtrace;
 
-/// A call: its entry point, and the stack it came from. The stack is not read before somebody
-/// wants to see it, for that is slow.
+/// A call: its entry point, and the stack it came from. Symbols are resolved only when
+/// the caller is printed, because that is slow.
 pub(crate) struct Site {
     pub(crate) call: &'static str,
     stack: Backtrace,
@@ -25,13 +25,14 @@ impl Site {
 /// function. Frames are lines `number: name`, each with a line `at file:line:column` if known.
 fn caller(stack: &str, call: &str) -> String {
     let mut lines = stack.lines().map(str::trim).peekable();
-    let exported = |line: &str| name(line).is_some_and(|it| it.rsplit("::").next() == Some(call));
+    let exported =
+        |line: &str| name(line).is_some_and(|path| path.rsplit("::").next() == Some(call));
     let found = lines.by_ref().any(exported);
     // Of a function that was inlined there are several frames of that name.
     while lines.peek().is_some_and(|line| name(line).is_none() || exported(line)) {
         lines.next();
     }
-    let function = lines.next().and_then(name).filter(|it| found && *it != "<unknown>");
+    let function = lines.next().and_then(name).filter(|function| found && *function != "<unknown>");
     let place = lines.peek().and_then(|line| line.strip_prefix("at "));
     match (function, place) {
         (None, _) => "a function without a name".to_owned(),
@@ -45,7 +46,7 @@ fn caller(stack: &str, call: &str) -> String {
 /// The name in a line of a frame.
 fn name(line: &str) -> Option<&str> {
     let (number, name) = line.split_once(": ")?;
-    number.bytes().all(|it| it.is_ascii_digit()).then_some(name)
+    number.bytes().all(|digit| digit.is_ascii_digit()).then_some(name)
 }
 
 #[cfg(test)]

@@ -1,44 +1,45 @@
 //! The one global kernel: it starts at the first call, with the built-in driver.
 #![expect(unsafe_code, reason = "a call may have to be made on another thread")]
 
+use crate::internal::Workers;
 use crate::report::Watch;
 use crate::site::Site;
-use crate::{fork, signals};
+use crate::{fork, internal, signals};
 use abi::NTSTATUS;
 use abi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_FOUND, STATUS_UNSUCCESSFUL};
-use flight::{Free, Log, Passive};
+use flight::{Crew, Free, Log, Passive};
 use kernel::{Kernel, Plugged};
 use softgpu::{MemoryPlan, SoftGpu};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use thunk::Session;
 
-/// What is behind the exported functions.
+/// The kernel behind the exported functions, and its host.
 pub(crate) struct Tunnel {
     pub(crate) host: Arc<Free>,
     pub(crate) session: Session,
     /// If a report was asked for.
     pub(crate) watch: Option<Watch>,
-    /// The report is being made: nothing goes on.
+    /// The report is being written: every call is refused.
     pub(crate) over: AtomicBool,
 }
 
-/// `None` if the driver did not start: a bug of ours, which is said.
-/// How much memory the machine has for the built-in GPU and everybody else; it takes up none
-/// before it is touched.
+/// How much memory the machine has, for the built-in GPU and for everything else. It is
+/// reserved, and takes up nothing before it is touched.
 const MACHINE_MEMORY: u64 = 4 << 30;
 
+/// `None` if the driver did not start: a bug of ours, which is printed.
 static TUNNEL: OnceLock<Option<Tunnel>> = OnceLock::new();
 
 thread_local! {
-    /// It is gone when what is local to the thread is gone. A process that calls `exit` loses
-    /// that of its thread first, and then runs what was registered for its end: destructors of
-    /// C++ may well tidy up here. Another thread makes their calls for them.
+    /// Is destroyed with the other thread-local values. A process that calls `exit` destroys those
+    /// of its thread first, and then runs what was registered for its end: destructors of C++ may
+    /// call us there. Another thread makes these calls for them.
     static LOCAL: Tidy = const { Tidy };
 }
 
-/// Has an end, so that the end can be seen.
+/// Has a destructor, so that its destruction can be detected.
 struct Tidy;
 
 impl Drop for Tidy {
@@ -48,8 +49,8 @@ impl Drop for Tidy {
 /// The body of a call, for another thread.
 struct Carried<B>(B);
 
-// SAFETY: The thread it comes from waits until it has run, so nothing is used by two at once;
-// what is local to a thread it does not use, for its own thread has none.
+// SAFETY: The thread that it comes from waits until it has run, so no value is used by two
+// threads at once. It uses no thread-local value, because its own thread has lost them.
 unsafe impl<B> Send for Carried<B> {}
 
 impl<B> Carried<B> {
@@ -67,6 +68,10 @@ pub(crate) fn call(
     if fork::lost() {
         return STATUS_DEVICE_REMOVED;
     }
+    // WINDOWS: our decision, as of any other failure of ours.
+    if internal::first().is_some() {
+        return STATUS_UNSUCCESSFUL;
+    }
     let made = || {
         let Some(tunnel) = Tunnel::started() else { return STATUS_NOT_FOUND };
         if tunnel.over.load(Ordering::Acquire) {
@@ -78,11 +83,11 @@ pub(crate) fn call(
         let carried = Carried(body);
         std::thread::scope(|scope| {
             let thread = scope.spawn(move || tunnel.call(name, carried.body()));
-            thread.join().unwrap_or(STATUS_UNSUCCESSFUL)
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
         })
     };
-    // A panic is a bug of ours; it was said when it happened, and ends here.
-    catch_unwind(AssertUnwindSafe(made)).unwrap_or(STATUS_UNSUCCESSFUL)
+    // A panic is a bug of ours. It was printed when it happened, and does not leave the library.
+    internal::caught(made).unwrap_or(STATUS_UNSUCCESSFUL)
 }
 
 impl Tunnel {
@@ -104,8 +109,9 @@ impl Tunnel {
         let host = Free::new(&log);
         host.expect_strangers();
         let kernel = Kernel::new(host.clone(), log.clone());
+        let workers: Arc<dyn Crew> = Arc::new(Workers(host.clone()));
         let (worker, bell) = (kernel.clone(), kernel.bell());
-        host.serve("system", bell, move |at| worker.work(at));
+        workers.serve("system", bell, move |at| worker.work(at));
         let ram = match nt::Ram::new(MACHINE_MEMORY) {
             Ok(ram) => ram,
             Err(why) => {
@@ -122,8 +128,7 @@ impl Tunnel {
                 return None;
             }
         };
-        let crew: Arc<dyn flight::Crew> = host.clone();
-        kernel.attend(&crew, adapter);
+        kernel.attend(&workers, adapter);
         let session = Session::guarded(&kernel);
         Some(Self { host, session, watch, over: AtomicBool::new(false) })
     }

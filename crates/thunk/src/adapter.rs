@@ -6,9 +6,10 @@ use crate::claims::{read, read_list_mut, read_mut, write, write_list};
 use crate::session::Session;
 use crate::status::{Kept, Which, answer, status};
 use abi::kmt::{
-    D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_ENUMADAPTERS2, D3DKMT_OPENADAPTERFROMLUID,
+    D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_ENUMADAPTERS_FILTER, D3DKMT_ENUMADAPTERS2,
+    D3DKMT_ENUMADAPTERS3, D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME, D3DKMT_OPENADAPTERFROMLUID,
 };
-use abi::status::{STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER};
+use abi::status::{STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_UNSUCCESSFUL};
 use abi::{LUID, NTSTATUS};
 use flight::{Passive, RuleId};
 use kernel::{AdapterId, Handle};
@@ -18,88 +19,134 @@ use kernel::{AdapterId, Handle};
 const MOST_ADAPTERS: u32 = 34;
 
 /// Lists the adapters, each with an open handle.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTEnumAdapters2(
+pub(crate) unsafe fn enum_adapters2(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DKMT_ENUMADAPTERS2,
-) -> NTSTATUS {
-    session.call("D3DKMTEnumAdapters2", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        if asked.pAdapters.is_null() {
-            asked.NumAdapters = MOST_ADAPTERS;
-            // SAFETY: The caller's contract.
-            return unsafe { write(args, asked) };
-        }
-        let adapters = session.kernel.adapters();
-        let count = u32::try_from(adapters.len()).map_err(|_| STATUS_INVALID_PARAMETER)?;
-        if asked.NumAdapters < count {
-            return Err(STATUS_BUFFER_TOO_SMALL);
-        }
-        // SAFETY: The caller's contract: the array has `NumAdapters` elements, so `count` too.
-        let mut list = unsafe { read_list_mut(asked.pAdapters, adapters.len()) }?;
-        let handles = open_all(session, at, &adapters)?;
-        for ((info, adapter), handle) in list.iter_mut().zip(adapters).zip(handles) {
-            let (hAdapter, AdapterLuid) = (handle.0, luid(adapter));
-            *info = D3DKMT_ADAPTERINFO { hAdapter, AdapterLuid, ..D3DKMT_ADAPTERINFO::ZERO };
-        }
-        asked.NumAdapters = count;
-        // SAFETY: The caller's contract, as above.
-        unsafe { write_list(asked.pAdapters, &list) }?;
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    // SAFETY: The caller's contract: the array has `NumAdapters` elements.
+    asked.NumAdapters = unsafe { enumerate(session, at, asked.NumAdapters, asked.pAdapters) }?;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
+}
+
+/// Lists the adapters that pass a filter, each with an open handle.
+///
+/// WINDOWS: the filter adds adapters that only compute or only display to the others
+/// (documented). Here no adapter is of these, so it changes nothing. Counts and statuses are
+/// those of `D3DKMTEnumAdapters2`, and a reserved bit is an invalid parameter (our reading).
+pub(crate) unsafe fn enum_adapters3(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_ENUMADAPTERS3,
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    if asked.Filter.has(D3DKMT_ENUMADAPTERS_FILTER::RESERVED) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    // SAFETY: The caller's contract: the array has `NumAdapters` elements.
+    asked.NumAdapters = unsafe { enumerate(session, at, asked.NumAdapters, asked.pAdapters) }?;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
+}
+
+/// Fills an array of `room` elements with the adapters, and returns how many there are; without
+/// an array, how many there can be.
+///
+/// # Safety
+///
+/// `array` is NULL or has `room` elements, unless the session is guarded.
+unsafe fn enumerate(
+    session: &Session,
+    at: &mut Passive,
+    room: u32,
+    array: *mut D3DKMT_ADAPTERINFO,
+) -> Result<u32, NTSTATUS> {
+    if array.is_null() {
+        return Ok(MOST_ADAPTERS);
+    }
+    let adapters = session.kernel.adapters();
+    let count = u32::try_from(adapters.len()).map_err(|_| STATUS_INVALID_PARAMETER)?;
+    if room < count {
+        return Err(STATUS_BUFFER_TOO_SMALL);
+    }
+    // SAFETY: The caller's contract: the array has `room` elements, so `count` too.
+    let mut list = unsafe { read_list_mut(array, adapters.len()) }?;
+    let handles = open_all(session, at, &adapters)?;
+    for ((info, adapter), handle) in list.iter_mut().zip(adapters).zip(handles) {
+        let (hAdapter, AdapterLuid) = (handle.0, luid(adapter));
+        *info = D3DKMT_ADAPTERINFO { hAdapter, AdapterLuid, ..D3DKMT_ADAPTERINFO::ZERO };
+    }
+    // SAFETY: The caller's contract, as above.
+    unsafe { write_list(array, &list) }?;
+    Ok(count)
 }
 
 /// Opens the adapter of a LUID.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTOpenAdapterFromLuid(
+pub(crate) unsafe fn open_adapter_from_luid(
     session: &Session,
     _at: &mut Passive,
     args: *mut D3DKMT_OPENADAPTERFROMLUID,
-) -> NTSTATUS {
-    session.call("D3DKMTOpenAdapterFromLuid", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        let same = |it: &AdapterId| {
-            let it = luid(*it);
-            (it.LowPart, it.HighPart) == (asked.AdapterLuid.LowPart, asked.AdapterLuid.HighPart)
-        };
-        let found = session.kernel.adapters().into_iter().find(same);
-        let adapter = found.ok_or(STATUS_INVALID_PARAMETER)?;
-        let handle = session.kernel.open_adapter(session.process, adapter);
-        asked.hAdapter = handle.map_err(|why| status(&why))?.0;
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    let same = |it: &AdapterId| {
+        let it = luid(*it);
+        (it.LowPart, it.HighPart) == (asked.AdapterLuid.LowPart, asked.AdapterLuid.HighPart)
+    };
+    let found = session.kernel.adapters().into_iter().find(same);
+    let adapter = found.ok_or(STATUS_INVALID_PARAMETER)?;
+    let handle = session.kernel.open_adapter(session.process, adapter);
+    asked.hAdapter = handle.map_err(|why| status(&why))?.0;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
+}
+
+/// The name of the only display.
+const DISPLAY: &str = r"\\.\DISPLAY1";
+
+/// Opens the adapter of a display.
+///
+/// WINDOWS: the name of an attached display opens with a fresh handle and the adapter's LUID;
+/// NULL, an empty name and the name of a display that is not attached are unsuccessful (observed:
+/// ADAPTER-OPEN-001). Any other name is taken for a display that is not attached (our reading).
+/// That the one attached display is the first adapter's, at source 0, is our decision: adapters
+/// have no displays here.
+pub(crate) unsafe fn open_adapter_from_gdi_display_name(
+    session: &Session,
+    _at: &mut Passive,
+    args: *mut D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME,
+) -> Result<(), NTSTATUS> {
+    if args.is_null() {
+        return Err(STATUS_UNSUCCESSFUL);
+    }
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    let name = asked.DeviceName.split(|unit| *unit == 0).next().unwrap_or_default();
+    if !name.iter().copied().eq(DISPLAY.encode_utf16()) {
+        return Err(STATUS_UNSUCCESSFUL);
+    }
+    let adapter = *session.kernel.adapters().first().ok_or(STATUS_UNSUCCESSFUL)?;
+    let handle = session.kernel.open_adapter(session.process, adapter);
+    asked.hAdapter = handle.map_err(|error| status(&error))?.0;
+    (asked.AdapterLuid, asked.VidPnSourceId) = (luid(adapter), 0);
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
 }
 
 /// Closes an adapter handle.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTCloseAdapter(
+pub(crate) unsafe fn close_adapter(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_CLOSEADAPTER,
-) -> NTSTATUS {
-    session.call("D3DKMTCloseAdapter", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let closed = session.kernel.close_adapter(at, session.process, Handle(asked.hAdapter));
-        answer(session, CLOSE, closed)
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let closed = session.kernel.close_adapter(at, session.process, Handle(asked.hAdapter));
+    answer(session, CLOSE, closed)
 }
 
 /// Opens all of them or none.

@@ -1,6 +1,5 @@
 //! What a client has at GPU virtual addresses.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{read, read_list, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
@@ -27,7 +26,7 @@ const LARGE: u64 = 64 << 10;
 
 /// Says which of some numbers is no multiple.
 fn crooked(numbers: &[(&str, u64)], of: u64) -> Option<String> {
-    let found = numbers.iter().find(|it| !it.1.is_multiple_of(of));
+    let found = numbers.iter().find(|number| !number.1.is_multiple_of(of));
     found.map(|(name, it)| format!("{name} is {it:#x}, which is no multiple of {of:#x}"))
 }
 
@@ -36,18 +35,18 @@ const MAP_RULES: &[ArgumentRule<D3DDDI_MAPGPUVIRTUALADDRESS>] = &[
         id: RuleId::GPUVA_MAP_001,
         place: "D3DKMTMapGpuVirtualAddress.BaseAddress",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| crooked(&[("BaseAddress", it.BaseAddress)], PAGE),
+        broken: |args| crooked(&[("BaseAddress", args.BaseAddress)], PAGE),
     },
     ArgumentRule {
         id: RuleId::GPUVA_MAP_002,
         place: "D3DKMTMapGpuVirtualAddress.hAllocation",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let empty = it.Protection.has(Protection::Zero | Protection::NoAccess);
-            (empty && it.hAllocation != 0).then(|| {
+        broken: |args| {
+            let empty = args.Protection.has(Protection::Zero | Protection::NoAccess);
+            (empty && args.hAllocation != 0).then(|| {
                 format!(
                     "hAllocation is {:#x}, but nothing is to be behind Zero or NoAccess",
-                    it.hAllocation
+                    args.hAllocation
                 )
             })
         },
@@ -56,22 +55,22 @@ const MAP_RULES: &[ArgumentRule<D3DDDI_MAPGPUVIRTUALADDRESS>] = &[
         id: RuleId::GPUVA_MAP_004,
         place: "D3DKMTMapGpuVirtualAddress.MinimumAddress",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
+        broken: |args| {
             let bounds =
-                [("MinimumAddress", it.MinimumAddress), ("MaximumAddress", it.MaximumAddress)];
+                [("MinimumAddress", args.MinimumAddress), ("MaximumAddress", args.MaximumAddress)];
             // WINDOWS: with a base they are ignored (documented).
-            if it.BaseAddress == 0 { crooked(&bounds, PAGE) } else { None }
+            if args.BaseAddress == 0 { crooked(&bounds, PAGE) } else { None }
         },
     },
     ArgumentRule {
         id: RuleId::GPUVA_MAP_008,
         place: "D3DKMTMapGpuVirtualAddress.Protection",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let bits = it.Protection.Value & (Protection::RESERVED | Protection::SystemUseOnly);
+        broken: |args| {
+            let bits = args.Protection.Value & (Protection::RESERVED | Protection::SystemUseOnly);
             if bits != 0 {
                 Some(format!("Protection has bits {bits:#x}, which are not for callers"))
-            } else if it.Reserved0 != 0 || it.Reserved1 != 0 {
+            } else if args.Reserved0 != 0 || args.Reserved1 != 0 {
                 Some("a reserved member is not zero".to_owned())
             } else {
                 None
@@ -93,12 +92,12 @@ const RESERVE_RULES: &[ArgumentRule<D3DDDI_RESERVEGPUVIRTUALADDRESS>] = &[Argume
     id: RuleId::GPUVA_RESERVE_001,
     place: "D3DKMTReserveGpuVirtualAddress",
     refuses: Some(STATUS_INVALID_PARAMETER),
-    broken: |it| {
+    broken: |args| {
         let all = [
-            ("BaseAddress", it.BaseAddress),
-            ("MinimumAddress", it.MinimumAddress),
-            ("MaximumAddress", it.MaximumAddress),
-            ("Size", it.Size),
+            ("BaseAddress", args.BaseAddress),
+            ("MinimumAddress", args.MinimumAddress),
+            ("MaximumAddress", args.MaximumAddress),
+            ("Size", args.Size),
         ];
         crooked(&all, LARGE)
     },
@@ -108,7 +107,7 @@ const FREE_RULES: &[ArgumentRule<D3DKMT_FREEGPUVIRTUALADDRESS>] = &[ArgumentRule
     id: RuleId::GPUVA_FREE_001,
     place: "D3DKMTFreeGpuVirtualAddress.BaseAddress",
     refuses: Some(STATUS_INVALID_PARAMETER),
-    broken: |it| crooked(&[("BaseAddress", it.BaseAddress), ("Size", it.Size)], PAGE),
+    broken: |args| crooked(&[("BaseAddress", args.BaseAddress), ("Size", args.Size)], PAGE),
 }];
 
 const FREED: Kept = Kept {
@@ -124,9 +123,9 @@ const UPDATE_RULES: &[ArgumentRule<Vec<Change>>] = &[
         id: RuleId::GPUVA_UPDATE_002,
         place: "D3DKMTUpdateGpuVirtualAddress.Operations",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            it.iter().enumerate().find_map(|(place, it)| {
-                let said = match *it {
+        broken: |changes| {
+            changes.iter().enumerate().find_map(|(place, change)| {
+                let said = match *change {
                     Change::Map { base, bytes, offset, piece, .. } => crooked(
                         &[
                             ("BaseAddress", base),
@@ -144,7 +143,7 @@ const UPDATE_RULES: &[ArgumentRule<Vec<Change>>] = &[
                         PAGE,
                     ),
                 };
-                said.map(|it| format!("operation {place}: {it}"))
+                said.map(|sentence| format!("operation {place}: {sentence}"))
             })
         },
     },
@@ -152,8 +151,8 @@ const UPDATE_RULES: &[ArgumentRule<Vec<Change>>] = &[
         id: RuleId::GPUVA_UPDATE_003,
         place: "D3DKMTUpdateGpuVirtualAddress.AllocationSizeInBytes",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            it.iter().enumerate().find_map(|(place, it)| match *it {
+        broken: |changes| {
+            changes.iter().enumerate().find_map(|(place, change)| match *change {
                 // WINDOWS: one as long as the addresses is harmless (our decision).
                 Change::Map { bytes, piece, .. }
                     if piece != 0 && (piece > bytes || !bytes.is_multiple_of(piece)) =>
@@ -187,86 +186,71 @@ fn access(protection: Protection, driver: u64) -> Access {
 }
 
 /// Maps something at addresses, chosen by the client or for it.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTMapGpuVirtualAddress(
+pub(crate) unsafe fn map_gpu_virtual_address(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DDDI_MAPGPUVIRTUALADDRESS,
-) -> NTSTATUS {
-    session.call("D3DKMTMapGpuVirtualAddress", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        judge_arguments(session, MAP_RULES, &asked)?;
-        let whole = |pages: u64| pages.checked_mul(PAGE).ok_or(STATUS_INVALID_PARAMETER);
-        let (offset, bytes) = (whole(asked.OffsetInPages)?, whole(asked.SizeInPages)?);
-        if bytes == 0 {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        let behind = if asked.Protection.has(Protection::Zero) {
-            Behind::Zero
-        } else if asked.Protection.has(Protection::NoAccess) {
-            Behind::NoAccess
-        } else {
-            let access = access(asked.Protection, asked.DriverProtection);
-            Behind::Bytes { view: Handle(asked.hAllocation), offset, access }
-        };
-        let order = MapOrder {
-            queue: Handle(asked.hPagingQueue),
-            base: asked.BaseAddress,
-            minimum: asked.MinimumAddress,
-            maximum: asked.MaximumAddress,
-            bytes,
-            behind,
-        };
-        let mapped = session.kernel.map_addresses(at, session.process, &order);
-        let mapped = answer(session, MAPPED, mapped)?;
-        (asked.VirtualAddress, asked.PagingFenceValue) = (mapped.address, mapped.when.value());
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }?;
-        done(mapped.when)
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    judge_arguments(session, MAP_RULES, &asked)?;
+    let whole = |pages: u64| pages.checked_mul(PAGE).ok_or(STATUS_INVALID_PARAMETER);
+    let (offset, bytes) = (whole(asked.OffsetInPages)?, whole(asked.SizeInPages)?);
+    if bytes == 0 {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let behind = if asked.Protection.has(Protection::Zero) {
+        Behind::Zero
+    } else if asked.Protection.has(Protection::NoAccess) {
+        Behind::NoAccess
+    } else {
+        let access = access(asked.Protection, asked.DriverProtection);
+        Behind::Bytes { view: Handle(asked.hAllocation), offset, access }
+    };
+    let order = MapOrder {
+        queue: Handle(asked.hPagingQueue),
+        base: asked.BaseAddress,
+        minimum: asked.MinimumAddress,
+        maximum: asked.MaximumAddress,
+        bytes,
+        behind,
+    };
+    let mapped = session.kernel.map_addresses(at, session.process, &order);
+    let mapped = answer(session, MAPPED, mapped)?;
+    (asked.VirtualAddress, asked.PagingFenceValue) = (mapped.address, mapped.when.value());
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }?;
+    done(mapped.when)
 }
 
 /// Keeps addresses for what is mapped there later.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTReserveGpuVirtualAddress(
+pub(crate) unsafe fn reserve_gpu_virtual_address(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DDDI_RESERVEGPUVIRTUALADDRESS,
-) -> NTSTATUS {
-    session.call("D3DKMTReserveGpuVirtualAddress", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        judge_arguments(session, RESERVE_RULES, &asked)?;
-        let known =
-            (0..=D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT).contains(&asked.ReservationType);
-        if asked.Size == 0 || !known {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        let order = ReserveOrder {
-            queue: Handle(asked.hPagingQueue),
-            base: asked.BaseAddress,
-            minimum: asked.MinimumAddress,
-            maximum: asked.MaximumAddress,
-            bytes: asked.Size,
-            zero: asked.ReservationType == D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO,
-        };
-        let kept = Kept { handles: &[], others: &[] };
-        let mapped = session.kernel.reserve_addresses(at, session.process, &order);
-        let mapped = answer(session, kept, mapped)?;
-        (asked.VirtualAddress, asked.PagingFenceValue) = (mapped.address, mapped.when.value());
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }?;
-        done(mapped.when)
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    judge_arguments(session, RESERVE_RULES, &asked)?;
+    let known = (0..=D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT).contains(&asked.ReservationType);
+    if asked.Size == 0 || !known {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let order = ReserveOrder {
+        queue: Handle(asked.hPagingQueue),
+        base: asked.BaseAddress,
+        minimum: asked.MinimumAddress,
+        maximum: asked.MaximumAddress,
+        bytes: asked.Size,
+        zero: asked.ReservationType == D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO,
+    };
+    let kept = Kept { handles: &[], others: &[] };
+    let mapped = session.kernel.reserve_addresses(at, session.process, &order);
+    let mapped = answer(session, kept, mapped)?;
+    (asked.VirtualAddress, asked.PagingFenceValue) = (mapped.address, mapped.when.value());
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }?;
+    done(mapped.when)
 }
 
 /// Pending is a success, but not the plain one.
@@ -278,55 +262,41 @@ fn done(when: Residency) -> Result<(), NTSTATUS> {
 }
 
 /// Frees addresses: whole ranges, or parts of them.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTFreeGpuVirtualAddress(
+pub(crate) unsafe fn free_gpu_virtual_address(
     session: &Session,
     _at: &mut Passive,
     args: *const D3DKMT_FREEGPUVIRTUALADDRESS,
-) -> NTSTATUS {
-    session.call("D3DKMTFreeGpuVirtualAddress", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        judge_arguments(session, FREE_RULES, &asked)?;
-        let (adapter, base, bytes) = (Handle(asked.hAdapter), asked.BaseAddress, asked.Size);
-        let freed = session.kernel.free_addresses(session.process, adapter, base, bytes);
-        answer(session, FREED, freed)
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    judge_arguments(session, FREE_RULES, &asked)?;
+    let (adapter, base, bytes) = (Handle(asked.hAdapter), asked.BaseAddress, asked.Size);
+    let freed = session.kernel.free_addresses(session.process, adapter, base, bytes);
+    answer(session, FREED, freed)
 }
 
 /// Changes what is at reserved addresses, operation by operation.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTUpdateGpuVirtualAddress(
+pub(crate) unsafe fn update_gpu_virtual_address(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_UPDATEGPUVIRTUALADDRESS,
-) -> NTSTATUS {
-    session.call("D3DKMTUpdateGpuVirtualAddress", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let flags = asked.Flags;
-        if flags.has(UpdateFlags::RESERVED) || asked.Reserved0 != 0 || asked.Reserved1 != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        // SAFETY: The caller's contract.
-        let list = unsafe { read_list(asked.Operations, asked.NumOperations as usize) }?;
-        let operations: Option<Vec<Change>> = list.iter().map(change).collect();
-        let operations = operations.ok_or(STATUS_INVALID_PARAMETER)?;
-        judge_arguments(session, UPDATE_RULES, &operations)?;
-        let waits = !flags.has(UpdateFlags::DoNotWait);
-        let fence = waits.then_some((Handle(asked.hFenceObject), asked.FenceValue));
-        let order = UpdateOrder { device: Handle(asked.hDevice), operations, fence };
-        let updated = session.kernel.update_addresses(at, session.process, &order);
-        answer(session, UPDATED, updated)
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let flags = asked.Flags;
+    if flags.has(UpdateFlags::RESERVED) || asked.Reserved0 != 0 || asked.Reserved1 != 0 {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    // SAFETY: The caller's contract.
+    let list = unsafe { read_list(asked.Operations, asked.NumOperations as usize) }?;
+    let operations: Option<Vec<Change>> = list.iter().map(change).collect();
+    let operations = operations.ok_or(STATUS_INVALID_PARAMETER)?;
+    judge_arguments(session, UPDATE_RULES, &operations)?;
+    let waits = !flags.has(UpdateFlags::DoNotWait);
+    let fence = waits.then_some((Handle(asked.hFenceObject), asked.FenceValue));
+    let order = UpdateOrder { device: Handle(asked.hDevice), operations, fence };
+    let updated = session.kernel.update_addresses(at, session.process, &order);
+    answer(session, UPDATED, updated)
 }
 
 /// What an operation says.

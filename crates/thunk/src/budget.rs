@@ -1,6 +1,5 @@
-//! How much memory there is, how much of it a process may use, and who is told when it is short.
+//! Video memory: its sizes, the budget of a process, and notifications that memory is short.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::adapter::luid;
 use crate::claims::{read, read_list_mut, read_mut, room_for, write, write_bytes};
@@ -16,7 +15,7 @@ use abi::kmt::{
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use abi::ukm::D3DDDI_TRIMRESIDENCYSET_FLAGS as TrimFlags;
 use abi::{HANDLE, LUID, NTSTATUS};
-use flight::{Passive, RuleId};
+use flight::{Passive, RuleId, pass_on};
 use kernel::{Group, Handle, Trimmed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -56,94 +55,73 @@ const REGISTERED: Kept = Kept {
 /// Says something of an adapter: the sizes of its memory, or what its driver tells user mode.
 ///
 /// WINDOWS: after a driver's refusal the caller's data is as it was (our decision).
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTQueryAdapterInfo(
+pub(crate) unsafe fn query_adapter_info(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_QUERYADAPTERINFO,
-) -> NTSTATUS {
-    session.call("D3DKMTQueryAdapterInfo", || {
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let (process, adapter) = (session.process, Handle(asked.hAdapter));
+    let (place, size) = (asked.pPrivateDriverData, asked.PrivateDriverDataSize as usize);
+    if asked.Type == KMTQAITYPE_UMDRIVERPRIVATE {
         // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let (process, adapter) = (session.process, Handle(asked.hAdapter));
-        let (place, size) = (asked.pPrivateDriverData, asked.PrivateDriverDataSize as usize);
-        if asked.Type == KMTQAITYPE_UMDRIVERPRIVATE {
-            // SAFETY: The caller's contract.
-            let mut data = unsafe { read_list_mut(place.cast::<u8>(), size) }?;
-            let told = session.kernel.tell_user_mode(at, process, adapter, &mut data);
-            answer(session, ADAPTER_ASKED, told)?;
-            // SAFETY: The caller's contract: there are as many bytes as were read.
-            return unsafe { write_bytes(place, &data) };
-        }
-        let sizes = session.kernel.memory_sizes(process, adapter);
-        let sizes = answer(session, ADAPTER_ASKED, sizes)?;
-        if asked.Type != KMTQAITYPE_GETSEGMENTSIZE {
-            session.absent(OTHER_TYPE);
-            return Err(STATUS_NOT_SUPPORTED);
-        }
-        // WINDOWS: a buffer that is too small is an invalid parameter (observed).
-        if size < size_of::<D3DKMT_SEGMENTSIZEINFO>() {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        // SAFETY: The caller's contract.
-        unsafe { room_for(place, size_of::<D3DKMT_SEGMENTSIZEINFO>()) }?;
-        let info = D3DKMT_SEGMENTSIZEINFO {
-            DedicatedVideoMemorySize: sizes.local,
-            DedicatedSystemMemorySize: 0,
-            SharedSystemMemorySize: sizes.shared,
-        };
-        // SAFETY: The caller's contract: it has as many bytes.
-        unsafe { write(place.cast(), info) }
-    })
+        let mut data = unsafe { read_list_mut(place.cast::<u8>(), size) }?;
+        let told = session.kernel.tell_user_mode(at, process, adapter, &mut data);
+        answer(session, ADAPTER_ASKED, told)?;
+        // SAFETY: The caller's contract: there are as many bytes as were read.
+        return unsafe { write_bytes(place, &data) };
+    }
+    let sizes = session.kernel.memory_sizes(process, adapter);
+    let sizes = answer(session, ADAPTER_ASKED, sizes)?;
+    if asked.Type != KMTQAITYPE_GETSEGMENTSIZE {
+        session.absent(OTHER_TYPE);
+        return Err(STATUS_NOT_SUPPORTED);
+    }
+    // WINDOWS: a buffer that is too small is an invalid parameter (observed).
+    if size < size_of::<D3DKMT_SEGMENTSIZEINFO>() {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    // SAFETY: The caller's contract.
+    unsafe { room_for(place, size_of::<D3DKMT_SEGMENTSIZEINFO>()) }?;
+    let info = D3DKMT_SEGMENTSIZEINFO {
+        DedicatedVideoMemorySize: sizes.local,
+        DedicatedSystemMemorySize: 0,
+        SharedSystemMemorySize: sizes.shared,
+    };
+    // SAFETY: The caller's contract: it has as many bytes.
+    unsafe { write(place.cast(), info) }
 }
 
 /// Says how much memory a process uses and may use.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTQueryVideoMemoryInfo(
+pub(crate) unsafe fn query_video_memory_info(
     session: &Session,
     _at: &mut Passive,
     args: *mut D3DKMT_QUERYVIDEOMEMORYINFO,
-) -> NTSTATUS {
-    session.call("D3DKMTQueryVideoMemoryInfo", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        let group = group_of(asked.hProcess, asked.MemorySegmentGroup, asked.PhysicalAdapterIndex)?;
-        let budget = session.kernel.budget(session.process, Handle(asked.hAdapter), group);
-        let it = answer(session, ASKED, budget)?;
-        (asked.Budget, asked.CurrentUsage) = (it.budget, it.usage);
-        (asked.CurrentReservation, asked.AvailableForReservation) = (it.reserved, it.reservable);
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    let group = group_of(asked.hProcess, asked.MemorySegmentGroup, asked.PhysicalAdapterIndex)?;
+    let budget = session.kernel.budget(session.process, Handle(asked.hAdapter), group);
+    let it = answer(session, ASKED, budget)?;
+    (asked.Budget, asked.CurrentUsage) = (it.budget, it.usage);
+    (asked.CurrentReservation, asked.AvailableForReservation) = (it.reserved, it.reservable);
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
 }
 
 /// Has memory set aside for a process.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTChangeVideoMemoryReservation(
+pub(crate) unsafe fn change_video_memory_reservation(
     session: &Session,
     _at: &mut Passive,
     args: *const D3DKMT_CHANGEVIDEOMEMORYRESERVATION,
-) -> NTSTATUS {
-    session.call("D3DKMTChangeVideoMemoryReservation", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let group = group_of(asked.hProcess, asked.MemorySegmentGroup, asked.PhysicalAdapterIndex)?;
-        let (adapter, bytes) = (Handle(asked.hAdapter), asked.Reservation);
-        let reserved = session.kernel.reserve_memory(session.process, adapter, group, bytes);
-        answer(session, RESERVED, reserved)
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let group = group_of(asked.hProcess, asked.MemorySegmentGroup, asked.PhysicalAdapterIndex)?;
+    let (adapter, bytes) = (Handle(asked.hAdapter), asked.Reservation);
+    let reserved = session.kernel.reserve_memory(session.process, adapter, group, bytes);
+    answer(session, RESERVED, reserved)
 }
 
 /// The group a call is about, of the caller's own process.
@@ -176,61 +154,76 @@ impl Trimmed for Callback {
             NumBytesToTrim: bytes,
         };
         let (function, told) = (self.function, &raw mut told);
-        // SAFETY: Whoever registered the function promised that it can be called with one of
-        // these, on any thread, until it is unregistered. `told` lives here.
+        // SAFETY: The caller that registered the function promised that it can be called with
+        // such a structure on any thread until it is unregistered. `told` outlives the call.
         let call = || unsafe { function(told) };
-        // What unwinds is the client's affair; the thread is the system's, and goes on.
-        let _ = catch_unwind(AssertUnwindSafe(call));
+        // A panic of the client's function ends here: the thread is the system's, and goes on.
+        // An internal error is ours, and passes.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
+            drop(pass_on(panic));
+        }
     }
 }
 
 /// Has a client's function called when memory is short.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours. In any session, the
-/// function can be called from any thread until it is unregistered, and returns.
-pub unsafe fn D3DKMTRegisterTrimNotification(
+pub(crate) unsafe fn register_trim_notification(
     session: &Session,
     _at: &mut Passive,
     args: *mut D3DKMT_REGISTERTRIMNOTIFICATION,
-) -> NTSTATUS {
-    session.call("D3DKMTRegisterTrimNotification", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        let function = asked.Callback.ok_or(STATUS_INVALID_PARAMETER)?;
-        let known = |it: LUID| (it.LowPart, it.HighPart);
-        let named = known(asked.AdapterLuid);
-        if !session.kernel.adapters().into_iter().any(|it| known(luid(it)) == named) {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        let told = Arc::new(Callback { function, context: asked.Context.expose_provenance() });
-        let device = Handle(asked.hDevice);
-        let number = session.kernel.register_trim(session.process, device, told);
-        let number = answer(session, REGISTERED, number)?;
-        asked.Handle = ptr::without_provenance_mut(number as usize);
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    let function = asked.Callback.ok_or(STATUS_INVALID_PARAMETER)?;
+    let known = |id: LUID| (id.LowPart, id.HighPart);
+    let named = known(asked.AdapterLuid);
+    if !session.kernel.adapters().into_iter().any(|adapter| known(luid(adapter)) == named) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let told = Arc::new(Callback { function, context: asked.Context.expose_provenance() });
+    let device = Handle(asked.hDevice);
+    let number = session.kernel.register_trim(session.process, device, told);
+    let number = answer(session, REGISTERED, number)?;
+    asked.Handle = ptr::without_provenance_mut(number as usize);
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
 }
 
 /// Has a client's function not called any more.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTUnregisterTrimNotification(
+pub(crate) unsafe fn unregister_trim_notification(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DKMT_UNREGISTERTRIMNOTIFICATION,
-) -> NTSTATUS {
-    session.call("D3DKMTUnregisterTrimNotification", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args.cast_const()) }?;
-        let number = u32::try_from(asked.Handle.addr()).map_err(|_| STATUS_INVALID_PARAMETER)?;
-        let was = session.kernel.unregister_trim(at, session.process, number);
-        if was { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args.cast_const()) }?;
+    let number = u32::try_from(asked.Handle.addr()).map_err(|_| STATUS_INVALID_PARAMETER)?;
+    let was = session.kernel.unregister_trim(at, session.process, number);
+    if was { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flight::{InternalError, internal_error};
+
+    /// The panic of a trim whose function is this one.
+    fn panic_of(function: PFND3DKMT_TRIMNOTIFICATIONCALLBACK) -> Option<InternalError> {
+        let callback = Callback { function, context: 0 };
+        let panic = catch_unwind(AssertUnwindSafe(|| callback.trim(4096))).err()?;
+        panic.downcast_ref::<InternalError>().cloned()
+    }
+
+    #[test]
+    fn an_internal_error_passes_through_a_clients_function_and_its_own_panic_does_not() {
+        unsafe extern "C-unwind" fn ours(_: *mut D3DKMT_TRIMNOTIFICATION) {
+            internal_error("a planted invariant");
+        }
+        unsafe extern "C-unwind" fn theirs(_: *mut D3DKMT_TRIMNOTIFICATION) {
+            panic!("on purpose");
+        }
+        assert_eq!(panic_of(ours).unwrap().invariant(), "a planted invariant");
+        assert_eq!(panic_of(theirs), None);
+        let quiet = || Callback { function: theirs, context: 0 }.trim(4096);
+        assert!(catch_unwind(AssertUnwindSafe(quiet)).is_ok());
+    }
 }

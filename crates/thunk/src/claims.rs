@@ -1,11 +1,11 @@
 //! Caller memory: the one file that touches it.
 //!
-//! A pointer from an application is a claim. Whoever opened the [`Session`](crate::Session)
-//! said how much to believe. A session that *trusts* relies on the promise of its caller (see
+//! A pointer from an application is a claim. How far it is believed depends on the
+//! [`Session`](crate::Session). A session that *trusts* relies on the promise of its caller (see
 //! `# Safety` of each entry point), so only what a promise cannot cover is checked: NULL, and
-//! counts beyond reason. A session that *guards* believes nothing: the operating system copies,
-//! and a pointer to nothing is an answer and not a crash. Only the part of the caller's stack
-//! that is in use is known to be there without asking.
+//! counts beyond reason. A session that *guards* believes nothing: the operating system copies
+//! the bytes, and a pointer that is not mapped is an error and not a crash. Only the part of the
+//! caller's stack that is in use is known to be mapped without asking.
 //!
 //! Where answers go is written once before anything is done (`read_mut`), so a call that cannot
 //! be answered does nothing.
@@ -38,7 +38,7 @@ const MOST: usize = 1 << 24;
 pub(crate) enum Belief {
     /// The caller promised.
     Trusts,
-    /// Nobody promised: the operating system copies, as for this process.
+    /// The caller promised nothing: the operating system copies, as for this process.
     Guards { process: libc::pid_t },
 }
 
@@ -56,7 +56,7 @@ thread_local! {
     /// none can forget to.
     static HELD: Cell<Held> =
         const { Cell::new(Held { belief: Belief::Trusts, stack: (0, 0) }) };
-    /// The whole stack of this thread, once somebody asked.
+    /// The whole stack of this thread, after the first query.
     static STACK: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
 }
 
@@ -82,7 +82,7 @@ impl Belief {
     }
 }
 
-/// The addresses of the stack from here up to its end: whoever called has its variables there.
+/// The addresses of the stack from here up to its end: the callers have their variables there.
 /// None on a stack that is not the thread's own, such as that of a coroutine.
 fn stack_in_use() -> (usize, usize) {
     let mark = 0_u8;
@@ -279,7 +279,7 @@ pub(crate) unsafe fn read_bytes(from: *const c_void, size: u32) -> Result<Vec<u8
 pub(crate) unsafe fn write_bytes(to: *mut c_void, bytes: &[u8]) -> Result<(), NTSTATUS> {
     // SAFETY: The same contract, for bytes.
     unsafe { write_list(to.cast::<u8>(), bytes) }?;
-    COPIED.with(|it| it.set(it.get() + bytes.len() as u64));
+    COPIED.with(|count| count.set(count.get() + bytes.len() as u64));
     Ok(())
 }
 
@@ -398,7 +398,7 @@ mod tests {
                 // SAFETY: As above; two of them are read.
                 assert_eq!(unsafe { read_again(list.as_ptr(), &mut again) }, Ok(()));
                 assert_eq!(again, [7, 8]);
-                let crooked = list.as_ptr().map_addr(|it| it + 1);
+                let crooked = list.as_ptr().map_addr(|address| address + 1);
                 // SAFETY: Its four bytes are inside the list.
                 assert_eq!(unsafe { read(crooked) }, Ok(0x0800_0000));
             });

@@ -3,14 +3,15 @@
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
 use crate::session::Session;
-use crate::{adapter, create, destroy, device, escape, priority, share, submit};
+use crate::table;
 use abi::kmt::{
     D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_CREATEALLOCATION, D3DKMT_CREATEALLOCATIONFLAGS,
     D3DKMT_CREATECONTEXTVIRTUAL, D3DKMT_CREATEDEVICE, D3DKMT_CREATESTANDARDALLOCATION,
     D3DKMT_DESTROYALLOCATION, D3DKMT_DESTROYALLOCATION2, D3DKMT_DESTROYCONTEXT,
     D3DKMT_DESTROYDEVICE, D3DKMT_DEVICEEXECUTION_STATE, D3DKMT_DEVICESTATE_EXECUTION,
-    D3DKMT_ENUMADAPTERS2, D3DKMT_ESCAPE, D3DKMT_GETCONTEXTSCHEDULINGPRIORITY,
-    D3DKMT_GETDEVICESTATE, D3DKMT_OPENRESOURCE, D3DKMT_QUERYRESOURCEINFO,
+    D3DKMT_ENUMADAPTERS_FILTER, D3DKMT_ENUMADAPTERS2, D3DKMT_ENUMADAPTERS3, D3DKMT_ESCAPE,
+    D3DKMT_GETCONTEXTSCHEDULINGPRIORITY, D3DKMT_GETDEVICESTATE,
+    D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME, D3DKMT_OPENRESOURCE, D3DKMT_QUERYRESOURCEINFO,
     D3DKMT_SETCONTEXTSCHEDULINGPRIORITY, D3DKMT_STANDARDALLOCATION_EXISTINGHEAP,
     D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP, D3DKMT_SUBMITCOMMAND,
 };
@@ -18,7 +19,7 @@ use abi::ukm::{
     D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO_FLAGS, D3DDDI_ESCAPEFLAGS,
     D3DDDI_OPENALLOCATIONINFO, D3DDDICB_DESTROYALLOCATION2FLAGS,
 };
-use abi::{D3DKMT_HANDLE, NTSTATUS};
+use abi::{D3DKMT_HANDLE, LUID, NTSTATUS};
 use flight::Passive;
 use kernel::{Kernel, Manner};
 use std::ptr;
@@ -148,16 +149,51 @@ impl Client {
         let mut list = [D3DKMT_ADAPTERINFO::ZERO; 34];
         let mut args = D3DKMT_ENUMADAPTERS2 { NumAdapters: 34, pAdapters: list.as_mut_ptr() };
         // SAFETY: `args` and `list` live here, and `list` has as many elements as `args` says.
-        let status = unsafe { adapter::D3DKMTEnumAdapters2(&self.session, at, &raw mut args) };
+        let status = unsafe { table::D3DKMTEnumAdapters2(&self.session, at, &raw mut args) };
         succeeded(status)?;
-        Ok(list.iter().take(args.NumAdapters as usize).map(|it| it.hAdapter).collect())
+        Ok(list.iter().take(args.NumAdapters as usize).map(|adapter| adapter.hAdapter).collect())
+    }
+
+    /// `D3DKMTEnumAdapters3`: an open handle of each adapter that passes the filter.
+    pub fn adapters_with(
+        &self,
+        at: &mut Passive,
+        filter: u64,
+    ) -> Result<Vec<D3DKMT_HANDLE>, NTSTATUS> {
+        let mut list = [D3DKMT_ADAPTERINFO::ZERO; 34];
+        let mut args = D3DKMT_ENUMADAPTERS3 {
+            Filter: D3DKMT_ENUMADAPTERS_FILTER { Value: filter },
+            NumAdapters: 34,
+            pAdapters: list.as_mut_ptr(),
+        };
+        // SAFETY: `args` and `list` live here, and `list` has as many elements as `args` says.
+        succeeded(unsafe { table::D3DKMTEnumAdapters3(&self.session, at, &raw mut args) })?;
+        let listed = list.iter().take(args.NumAdapters as usize);
+        Ok(listed.map(|adapter| adapter.hAdapter).collect())
+    }
+
+    /// `D3DKMTOpenAdapterFromGdiDisplayName`: a handle of the display's adapter, and its LUID. A
+    /// name that is too long is cut.
+    pub fn open_display(
+        &self,
+        at: &mut Passive,
+        name: &str,
+    ) -> Result<(D3DKMT_HANDLE, LUID), NTSTATUS> {
+        let mut args = D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME::ZERO;
+        for (to, unit) in args.DeviceName.iter_mut().zip(name.encode_utf16()) {
+            *to = unit;
+        }
+        let (session, to) = (&self.session, &raw mut args);
+        // SAFETY: `args` lives here.
+        succeeded(unsafe { table::D3DKMTOpenAdapterFromGdiDisplayName(session, at, to) })?;
+        Ok((args.hAdapter, args.AdapterLuid))
     }
 
     /// `D3DKMTCloseAdapter`.
     pub fn close_adapter(&self, at: &mut Passive, adapter: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let args = D3DKMT_CLOSEADAPTER { hAdapter: adapter };
         // SAFETY: `args` lives here.
-        succeeded(unsafe { adapter::D3DKMTCloseAdapter(&self.session, at, &raw const args) })
+        succeeded(unsafe { table::D3DKMTCloseAdapter(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTCreateDevice`.
@@ -168,7 +204,7 @@ impl Client {
     ) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         let mut args = D3DKMT_CREATEDEVICE { hAdapter: adapter, ..D3DKMT_CREATEDEVICE::ZERO };
         // SAFETY: `args` lives here.
-        succeeded(unsafe { device::D3DKMTCreateDevice(&self.session, at, &raw mut args) })?;
+        succeeded(unsafe { table::D3DKMTCreateDevice(&self.session, at, &raw mut args) })?;
         Ok(args.hDevice)
     }
 
@@ -176,7 +212,7 @@ impl Client {
     pub fn destroy_device(&self, at: &mut Passive, device: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let args = D3DKMT_DESTROYDEVICE { hDevice: device };
         // SAFETY: `args` lives here.
-        succeeded(unsafe { device::D3DKMTDestroyDevice(&self.session, at, &raw const args) })
+        succeeded(unsafe { table::D3DKMTDestroyDevice(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTCreateContextVirtual`, on engine zero of a node.
@@ -206,8 +242,7 @@ impl Client {
             ..D3DKMT_CREATECONTEXTVIRTUAL::ZERO
         };
         // SAFETY: `args` lives here, and `private` is as long as it says; it is only read.
-        let status =
-            unsafe { device::D3DKMTCreateContextVirtual(&self.session, at, &raw mut args) };
+        let status = unsafe { table::D3DKMTCreateContextVirtual(&self.session, at, &raw mut args) };
         succeeded(status)?;
         Ok(args.hContext)
     }
@@ -220,7 +255,7 @@ impl Client {
     ) -> Result<(), NTSTATUS> {
         let args = D3DKMT_DESTROYCONTEXT { hContext: context };
         // SAFETY: `args` lives here.
-        succeeded(unsafe { device::D3DKMTDestroyContext(&self.session, at, &raw const args) })
+        succeeded(unsafe { table::D3DKMTDestroyContext(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTSubmitCommand`, with commands in private driver data.
@@ -254,7 +289,7 @@ impl Client {
         args.pPrivateDriverData = private.as_ptr().cast_mut().cast();
         args.PrivateDriverDataSize = size(private);
         // SAFETY: `args` lives here, and `private` is as long as it says; it is only read.
-        succeeded(unsafe { submit::D3DKMTSubmitCommand(&self.session, at, &raw const args) })
+        succeeded(unsafe { table::D3DKMTSubmitCommand(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTCreateAllocation`.
@@ -294,12 +329,12 @@ impl Client {
             args.PrivateDriverDataSize = 0;
         }
         // SAFETY: All these live here and are as long as `args` says.
-        let status = unsafe { create::D3DKMTCreateAllocation(&self.session, at, &raw mut args) };
+        let status = unsafe { table::D3DKMTCreateAllocation(&self.session, at, &raw mut args) };
         succeeded(status)?;
         Ok(Created {
             resource: args.hResource,
             global: args.hGlobalShare,
-            allocations: infos.iter().map(|it| it.hAllocation).collect(),
+            allocations: infos.iter().map(|info| info.hAllocation).collect(),
             privates,
         })
     }
@@ -318,7 +353,7 @@ impl Client {
         };
         // SAFETY: `args` and `private` live here, and the size is that of `private`: what a u32
         // does not count is more than the door reads.
-        succeeded(unsafe { escape::D3DKMTEscape(&self.session, at, &raw const args) })?;
+        succeeded(unsafe { table::D3DKMTEscape(&self.session, at, &raw const args) })?;
         Ok(private)
     }
 
@@ -332,7 +367,7 @@ impl Client {
         let args = D3DKMT_SETCONTEXTSCHEDULINGPRIORITY { hContext: context, Priority: priority };
         let args = &raw const args;
         // SAFETY: `args` lives here.
-        succeeded(unsafe { priority::D3DKMTSetContextSchedulingPriority(&self.session, at, args) })
+        succeeded(unsafe { table::D3DKMTSetContextSchedulingPriority(&self.session, at, args) })
     }
 
     /// `D3DKMTGetContextSchedulingPriority`.
@@ -344,9 +379,7 @@ impl Client {
         let mut args = D3DKMT_GETCONTEXTSCHEDULINGPRIORITY { hContext: context, Priority: 0 };
         let place = &raw mut args;
         // SAFETY: `args` lives here.
-        succeeded(unsafe {
-            priority::D3DKMTGetContextSchedulingPriority(&self.session, at, place)
-        })?;
+        succeeded(unsafe { table::D3DKMTGetContextSchedulingPriority(&self.session, at, place) })?;
         Ok(args.Priority)
     }
 
@@ -359,7 +392,7 @@ impl Client {
         let mut args = D3DKMT_GETDEVICESTATE::ZERO;
         (args.hDevice, args.StateType) = (device, D3DKMT_DEVICESTATE_EXECUTION);
         // SAFETY: `args` lives here.
-        succeeded(unsafe { device::D3DKMTGetDeviceState(&self.session, at, &raw mut args) })?;
+        succeeded(unsafe { table::D3DKMTGetDeviceState(&self.session, at, &raw mut args) })?;
         Ok(args.execution_state())
     }
 
@@ -373,7 +406,7 @@ impl Client {
         let mut info = D3DKMT_QUERYRESOURCEINFO::ZERO;
         (info.hDevice, info.hGlobalShare) = (device, global);
         // SAFETY: `info` lives here, and no buffer is written.
-        succeeded(unsafe { share::D3DKMTQueryResourceInfo(&self.session, at, &raw mut info) })?;
+        succeeded(unsafe { table::D3DKMTQueryResourceInfo(&self.session, at, &raw mut info) })?;
         let mut list = vec![D3DDDI_OPENALLOCATIONINFO::ZERO; info.NumAllocations as usize];
         let mut runtime = vec![0_u8; info.PrivateRuntimeDataSize as usize];
         let mut private = vec![0_u8; info.ResourcePrivateDriverDataSize as usize];
@@ -392,9 +425,9 @@ impl Client {
             ..D3DKMT_OPENRESOURCE::ZERO
         };
         // SAFETY: All these live here and are as long as `args` says.
-        succeeded(unsafe { share::D3DKMTOpenResource(&self.session, at, &raw mut args) })?;
-        let allocations = list.iter().map(|it| it.hAllocation).collect();
-        let sizes = list.iter().map(|it| it.PrivateDriverDataSize as usize).collect();
+        succeeded(unsafe { table::D3DKMTOpenResource(&self.session, at, &raw mut args) })?;
+        let allocations = list.iter().map(|info| info.hAllocation).collect();
+        let sizes = list.iter().map(|info| info.PrivateDriverDataSize as usize).collect();
         Ok(Shared { resource: args.hResource, allocations, runtime, private, privates, sizes })
     }
 
@@ -415,7 +448,7 @@ impl Client {
             ..D3DKMT_OPENRESOURCE::ZERO
         };
         // SAFETY: `args` and `list` live here, and there are no other buffers.
-        succeeded(unsafe { share::D3DKMTOpenResource(&self.session, at, &raw mut args) })?;
+        succeeded(unsafe { table::D3DKMTOpenResource(&self.session, at, &raw mut args) })?;
         Ok(args.hResource)
     }
 
@@ -433,7 +466,7 @@ impl Client {
             Flags: D3DDDICB_DESTROYALLOCATION2FLAGS { Value: flags },
         };
         // SAFETY: `args` and the list live here.
-        succeeded(unsafe { destroy::D3DKMTDestroyAllocation2(&self.session, at, &raw const args) })
+        succeeded(unsafe { table::D3DKMTDestroyAllocation2(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTDestroyAllocation2` with any flags and a count, but without a list.
@@ -451,7 +484,7 @@ impl Client {
             ..D3DKMT_DESTROYALLOCATION2::ZERO
         };
         // SAFETY: `args` lives here, and there is no list.
-        succeeded(unsafe { destroy::D3DKMTDestroyAllocation2(&self.session, at, &raw const args) })
+        succeeded(unsafe { table::D3DKMTDestroyAllocation2(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTDestroyAllocation`: version 1.
@@ -463,7 +496,7 @@ impl Client {
             AllocationCount: u32::try_from(destroy.list.len()).unwrap_or(u32::MAX),
         };
         // SAFETY: `args` and the list live here.
-        succeeded(unsafe { destroy::D3DKMTDestroyAllocation(&self.session, at, &raw const args) })
+        succeeded(unsafe { table::D3DKMTDestroyAllocation(&self.session, at, &raw const args) })
     }
 }
 

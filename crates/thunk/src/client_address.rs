@@ -3,7 +3,7 @@
 
 use crate::client::{Client, list_pointer, succeeded};
 use crate::client_memory::Made;
-use crate::{address, submit};
+use crate::table;
 use abi::kmt::{
     D3DKMT_FREEGPUVIRTUALADDRESS, D3DKMT_SUBMITCOMMAND, D3DKMT_UPDATEGPUVIRTUALADDRESS,
     D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS,
@@ -25,8 +25,7 @@ impl Client {
     ) -> Result<(u64, Made), NTSTATUS> {
         let mut args = *order;
         // SAFETY: `args` lives here.
-        let status =
-            unsafe { address::D3DKMTMapGpuVirtualAddress(&self.session, at, &raw mut args) };
+        let status = unsafe { table::D3DKMTMapGpuVirtualAddress(&self.session, at, &raw mut args) };
         Ok((args.VirtualAddress, made(status, args.PagingFenceValue)?))
     }
 
@@ -39,7 +38,7 @@ impl Client {
         let mut args = *order;
         // SAFETY: `args` lives here.
         let status =
-            unsafe { address::D3DKMTReserveGpuVirtualAddress(&self.session, at, &raw mut args) };
+            unsafe { table::D3DKMTReserveGpuVirtualAddress(&self.session, at, &raw mut args) };
         Ok((args.VirtualAddress, made(status, args.PagingFenceValue)?))
     }
 
@@ -54,9 +53,7 @@ impl Client {
         let args =
             D3DKMT_FREEGPUVIRTUALADDRESS { hAdapter: adapter, BaseAddress: base, Size: size };
         // SAFETY: `args` lives here.
-        succeeded(unsafe {
-            address::D3DKMTFreeGpuVirtualAddress(&self.session, at, &raw const args)
-        })
+        succeeded(unsafe { table::D3DKMTFreeGpuVirtualAddress(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTSubmitCommand`, with commands at a virtual address.
@@ -72,7 +69,7 @@ impl Client {
         args.BroadcastContextCount = 1;
         args.BroadcastContext[0] = context;
         // SAFETY: `args` lives here, and points to nothing.
-        succeeded(unsafe { submit::D3DKMTSubmitCommand(&self.session, at, &raw const args) })
+        succeeded(unsafe { table::D3DKMTSubmitCommand(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTUpdateGpuVirtualAddress`: at once, or when a fence has a value.
@@ -98,7 +95,7 @@ impl Client {
         };
         // SAFETY: `args` and the list live here.
         succeeded(unsafe {
-            address::D3DKMTUpdateGpuVirtualAddress(&self.session, at, &raw const args)
+            table::D3DKMTUpdateGpuVirtualAddress(&self.session, at, &raw const args)
         })
     }
 }

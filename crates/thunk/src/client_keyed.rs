@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
 use crate::client::Client;
-use crate::keyed;
+use crate::table;
 use abi::kmt::{
     D3DKMT_ACQUIREKEYEDMUTEX, D3DKMT_ACQUIREKEYEDMUTEX2, D3DKMT_CREATEKEYEDMUTEX,
     D3DKMT_CREATEKEYEDMUTEX2, D3DKMT_CREATEKEYEDMUTEX2_FLAGS, D3DKMT_DESTROYKEYEDMUTEX,
@@ -29,7 +29,7 @@ impl Client {
         let mut args =
             D3DKMT_CREATEKEYEDMUTEX { InitialValue: key, ..D3DKMT_CREATEKEYEDMUTEX::ZERO };
         // SAFETY: `args` lives here.
-        done(unsafe { keyed::D3DKMTCreateKeyedMutex(&self.session, at, &raw mut args) })?;
+        done(unsafe { table::D3DKMTCreateKeyedMutex(&self.session, at, &raw mut args) })?;
         Ok(KeyedMutex { handle: args.hKeyedMutex, global: args.hSharedHandle })
     }
 
@@ -49,7 +49,7 @@ impl Client {
             ..D3DKMT_CREATEKEYEDMUTEX2::ZERO
         };
         // SAFETY: `args` and the data live here.
-        done(unsafe { keyed::D3DKMTCreateKeyedMutex2(&self.session, at, &raw mut args) })?;
+        done(unsafe { table::D3DKMTCreateKeyedMutex2(&self.session, at, &raw mut args) })?;
         Ok(KeyedMutex { handle: args.hKeyedMutex, global: args.hSharedHandle })
     }
 
@@ -61,7 +61,7 @@ impl Client {
     ) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         let mut args = D3DKMT_OPENKEYEDMUTEX { hSharedHandle: global, hKeyedMutex: 0 };
         // SAFETY: `args` lives here.
-        done(unsafe { keyed::D3DKMTOpenKeyedMutex(&self.session, at, &raw mut args) })?;
+        done(unsafe { table::D3DKMTOpenKeyedMutex(&self.session, at, &raw mut args) })?;
         Ok(args.hKeyedMutex)
     }
 
@@ -79,7 +79,7 @@ impl Client {
             ..D3DKMT_OPENKEYEDMUTEX2::ZERO
         };
         // SAFETY: `args` and the buffer live here.
-        done(unsafe { keyed::D3DKMTOpenKeyedMutex2(&self.session, at, &raw mut args) })?;
+        done(unsafe { table::D3DKMTOpenKeyedMutex2(&self.session, at, &raw mut args) })?;
         Ok(args.hKeyedMutex)
     }
 
@@ -87,7 +87,7 @@ impl Client {
     pub fn destroy_keyed(&self, at: &mut Passive, handle: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let args = D3DKMT_DESTROYKEYEDMUTEX { hKeyedMutex: handle };
         // SAFETY: `args` lives here.
-        done(unsafe { keyed::D3DKMTDestroyKeyedMutex(&self.session, at, &raw const args) })
+        done(unsafe { table::D3DKMTDestroyKeyedMutex(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTAcquireKeyedMutex`, with an NT time-out: the fence value. A time-out and an
@@ -106,7 +106,7 @@ impl Client {
             FenceValue: 0,
         };
         // SAFETY: `args` and the time-out live here.
-        done(unsafe { keyed::D3DKMTAcquireKeyedMutex(&self.session, at, &raw mut args) })?;
+        done(unsafe { table::D3DKMTAcquireKeyedMutex(&self.session, at, &raw mut args) })?;
         Ok(args.FenceValue)
     }
 
@@ -128,11 +128,11 @@ impl Client {
             pPrivateRuntimeData: pointer(buffer),
         };
         // SAFETY: `args`, the time-out and the buffer live here.
-        done(unsafe { keyed::D3DKMTAcquireKeyedMutex2(&self.session, at, &raw mut args) })?;
+        done(unsafe { table::D3DKMTAcquireKeyedMutex2(&self.session, at, &raw mut args) })?;
         Ok(args.FenceValue)
     }
 
-    /// `D3DKMTReleaseKeyedMutex`, to the next key, with a fence value for whoever gets it.
+    /// `D3DKMTReleaseKeyedMutex`, to the next key, with a fence value for its next owner.
     pub fn release_keyed(
         &self,
         at: &mut Passive,
@@ -143,7 +143,7 @@ impl Client {
         let mut args =
             D3DKMT_RELEASEKEYEDMUTEX { hKeyedMutex: handle, Key: key, FenceValue: fence };
         // SAFETY: `args` lives here.
-        done(unsafe { keyed::D3DKMTReleaseKeyedMutex(&self.session, at, &raw mut args) })
+        done(unsafe { table::D3DKMTReleaseKeyedMutex(&self.session, at, &raw mut args) })
     }
 
     /// `D3DKMTReleaseKeyedMutex2`, with the runtime's data from now on.
@@ -163,7 +163,7 @@ impl Client {
             PrivateRuntimeDataSize: size(runtime),
         };
         // SAFETY: `args` and the data live here.
-        done(unsafe { keyed::D3DKMTReleaseKeyedMutex2(&self.session, at, &raw mut args) })
+        done(unsafe { table::D3DKMTReleaseKeyedMutex2(&self.session, at, &raw mut args) })
     }
 }
 

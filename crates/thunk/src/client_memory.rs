@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
 use crate::client::{Client, list_pointer, succeeded};
-use crate::{lock, queue, resident, wait};
+use crate::table;
 use abi::kmt::{
     D3DKMT_CREATEPAGINGQUEUE, D3DKMT_EVICT, D3DKMT_LOCK, D3DKMT_LOCK2, D3DKMT_UNLOCK,
     D3DKMT_UNLOCK2, D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU,
@@ -51,7 +51,7 @@ impl Client {
             ..D3DKMT_CREATEPAGINGQUEUE::ZERO
         };
         // SAFETY: `args` lives here.
-        succeeded(unsafe { queue::D3DKMTCreatePagingQueue(&self.session, at, &raw mut args) })?;
+        succeeded(unsafe { table::D3DKMTCreatePagingQueue(&self.session, at, &raw mut args) })?;
         let value = args.FenceValueCPUVirtualAddress.addr();
         Ok(PagingQueue { queue: args.hPagingQueue, fence: args.hSyncObject, value })
     }
@@ -60,7 +60,7 @@ impl Client {
     pub fn destroy_queue(&self, at: &mut Passive, queue: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let mut args = D3DDDI_DESTROYPAGINGQUEUE { hPagingQueue: queue };
         // SAFETY: `args` lives here.
-        succeeded(unsafe { queue::D3DKMTDestroyPagingQueue(&self.session, at, &raw mut args) })
+        succeeded(unsafe { table::D3DKMTDestroyPagingQueue(&self.session, at, &raw mut args) })
     }
 
     /// `D3DKMTWaitForSynchronizationObjectFromCpu`, for one fence.
@@ -81,7 +81,7 @@ impl Client {
         let session = &self.session;
         let args = &raw const args;
         // SAFETY: `args` lives here, with one fence and one value.
-        succeeded(unsafe { wait::D3DKMTWaitForSynchronizationObjectFromCpu(session, at, args) })
+        succeeded(unsafe { table::D3DKMTWaitForSynchronizationObjectFromCpu(session, at, args) })
     }
 
     /// `D3DKMTMakeResident`, with flags.
@@ -100,7 +100,7 @@ impl Client {
             ..D3DDDI_MAKERESIDENT::ZERO
         };
         // SAFETY: `args` and the list live here.
-        let status = unsafe { resident::D3DKMTMakeResident(&self.session, at, &raw mut args) };
+        let status = unsafe { table::D3DKMTMakeResident(&self.session, at, &raw mut args) };
         match status {
             STATUS_PENDING => Ok(Made::Pending(args.PagingFenceValue)),
             STATUS_NO_MEMORY => Ok(Made::NoRoom(args.NumBytesToTrim)),
@@ -124,7 +124,7 @@ impl Client {
             ..D3DKMT_EVICT::ZERO
         };
         // SAFETY: `args` and the list live here.
-        succeeded(unsafe { resident::D3DKMTEvict(&self.session, at, &raw mut args) })?;
+        succeeded(unsafe { table::D3DKMTEvict(&self.session, at, &raw mut args) })?;
         Ok(args.NumBytesToTrim)
     }
 
@@ -146,7 +146,7 @@ impl Client {
             ..D3DKMT_LOCK::ZERO
         };
         // SAFETY: `args` and the pages live here.
-        succeeded(unsafe { lock::D3DKMTLock(&self.session, at, &raw mut args) })?;
+        succeeded(unsafe { table::D3DKMTLock(&self.session, at, &raw mut args) })?;
         Ok(args.pData.addr())
     }
 
@@ -167,7 +167,7 @@ impl Client {
             ..D3DKMT_LOCK::ZERO
         };
         // SAFETY: `args` lives here.
-        succeeded(unsafe { lock::D3DKMTLock(&self.session, at, &raw mut args) })?;
+        succeeded(unsafe { table::D3DKMTLock(&self.session, at, &raw mut args) })?;
         Ok((args.hAllocation, args.pData.addr()))
     }
 
@@ -184,7 +184,7 @@ impl Client {
             phAllocations: list_pointer(list),
         };
         // SAFETY: `args` and the list live here.
-        succeeded(unsafe { lock::D3DKMTUnlock(&self.session, at, &raw const args) })
+        succeeded(unsafe { table::D3DKMTUnlock(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTLock2`, with flags: the address.
@@ -202,7 +202,7 @@ impl Client {
             ..D3DKMT_LOCK2::ZERO
         };
         // SAFETY: `args` lives here.
-        succeeded(unsafe { lock::D3DKMTLock2(&self.session, at, &raw mut args) })?;
+        succeeded(unsafe { table::D3DKMTLock2(&self.session, at, &raw mut args) })?;
         Ok(args.pData.addr())
     }
 
@@ -215,7 +215,7 @@ impl Client {
     ) -> Result<(), NTSTATUS> {
         let args = D3DKMT_UNLOCK2 { hDevice: device, hAllocation: allocation };
         // SAFETY: `args` lives here.
-        succeeded(unsafe { lock::D3DKMTUnlock2(&self.session, at, &raw const args) })
+        succeeded(unsafe { table::D3DKMTUnlock2(&self.session, at, &raw const args) })
     }
 }
 

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
 use crate::client::{Client, size, succeeded};
-use crate::render;
+use crate::table;
 use abi::kmt::{D3DKMT_CREATECONTEXT, D3DKMT_RENDER, D3DKMT_RENDERFLAGS};
 use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_PATCHLOCATIONLIST};
 use abi::{D3DKMT_HANDLE, NTSTATUS};
@@ -69,7 +69,7 @@ impl Client {
             ..D3DKMT_CREATECONTEXT::ZERO
         };
         // SAFETY: `args` lives here, and `private` is as long as it says; it is only read.
-        succeeded(unsafe { render::D3DKMTCreateContext(&self.session, at, &raw mut args) })?;
+        succeeded(unsafe { table::D3DKMTCreateContext(&self.session, at, &raw mut args) })?;
         Ok(ListedContext {
             context: args.hContext,
             commands: (args.pCommandBuffer.expose_provenance(), args.CommandBufferSize),
@@ -130,7 +130,7 @@ impl Client {
             ..D3DKMT_RENDER::ZERO
         };
         // SAFETY: `args` lives here.
-        let status = unsafe { render::D3DKMTRender(&self.session, at, &raw mut args) };
+        let status = unsafe { table::D3DKMTRender(&self.session, at, &raw mut args) };
         if !args.pNewCommandBuffer.is_null() {
             let (list, patches) = (args.pNewAllocationList, args.pNewPatchLocationList);
             *context = ListedContext {
@@ -149,8 +149,8 @@ fn put((address, entries): (usize, u32), entry: usize, offset: usize, bytes: &[u
     let room = (entries as usize * entry).saturating_sub(offset);
     let bytes = &bytes[..bytes.len().min(room)];
     let to = ptr::with_exposed_provenance_mut::<u8>(address).wrapping_add(offset);
-    // SAFETY: The kernel shows so many bytes there until the context goes, and nobody else writes
-    // to them: the buffer is this client's until it renders.
+    // SAFETY: The kernel maps `entries * entry` bytes there until the context is destroyed, and
+    // only this client writes to them until it renders.
     unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
 }
 

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
 use crate::client::{Client, list_pointer, succeeded};
-use crate::{signal, sync, wait};
+use crate::table;
 use abi::kmt::{
     D3DKMT_CREATESYNCHRONIZATIONOBJECT, D3DKMT_CREATESYNCHRONIZATIONOBJECT2,
     D3DKMT_DESTROYSYNCHRONIZATIONOBJECT, D3DKMT_OPENSYNCHRONIZATIONOBJECT,
@@ -80,7 +80,7 @@ impl Client {
         };
         let session = &self.session;
         // SAFETY: `args` lives here.
-        let made = unsafe { sync::D3DKMTCreateSynchronizationObject(session, at, &raw mut args) };
+        let made = unsafe { table::D3DKMTCreateSynchronizationObject(session, at, &raw mut args) };
         succeeded(made).map(|()| args.hSyncObject)
     }
 
@@ -106,7 +106,7 @@ impl Client {
         };
         let session = &self.session;
         // SAFETY: `args` lives here.
-        let made = unsafe { sync::D3DKMTCreateSynchronizationObject2(session, at, &raw mut args) };
+        let made = unsafe { table::D3DKMTCreateSynchronizationObject2(session, at, &raw mut args) };
         succeeded(made)?;
         let monitored = args.Info.Type == D3DDDI_MONITORED_FENCE;
         let address = args.Info.monitored().FenceValueCPUVirtualAddress.addr();
@@ -126,7 +126,7 @@ impl Client {
         };
         // SAFETY: `args` lives here.
         let opened =
-            unsafe { sync::D3DKMTOpenSynchronizationObject(&self.session, at, &raw mut args) };
+            unsafe { table::D3DKMTOpenSynchronizationObject(&self.session, at, &raw mut args) };
         succeeded(opened).map(|()| args.hSyncObject)
     }
 
@@ -135,7 +135,7 @@ impl Client {
         let args = D3DKMT_DESTROYSYNCHRONIZATIONOBJECT { hSyncObject: object };
         // SAFETY: `args` lives here.
         succeeded(unsafe {
-            sync::D3DKMTDestroySynchronizationObject(&self.session, at, &raw const args)
+            table::D3DKMTDestroySynchronizationObject(&self.session, at, &raw const args)
         })
     }
 
@@ -157,7 +157,7 @@ impl Client {
         };
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` and the lists live here.
-        succeeded(unsafe { signal::D3DKMTSignalSynchronizationObjectFromCpu(session, at, args) })
+        succeeded(unsafe { table::D3DKMTSignalSynchronizationObjectFromCpu(session, at, args) })
     }
 
     /// `D3DKMTWaitForSynchronizationObjectFromCpu`.
@@ -179,7 +179,7 @@ impl Client {
         };
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` and the lists live here.
-        succeeded(unsafe { wait::D3DKMTWaitForSynchronizationObjectFromCpu(session, at, args) })
+        succeeded(unsafe { table::D3DKMTWaitForSynchronizationObjectFromCpu(session, at, args) })
     }
 
     /// `D3DKMTSignalSynchronizationObjectFromGpu`.
@@ -199,7 +199,7 @@ impl Client {
         args.Reserved[0] = values.as_ptr().expose_provenance() as u64;
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` and the lists live here.
-        succeeded(unsafe { signal::D3DKMTSignalSynchronizationObjectFromGpu(session, at, args) })
+        succeeded(unsafe { table::D3DKMTSignalSynchronizationObjectFromGpu(session, at, args) })
     }
 
     /// `D3DKMTSignalSynchronizationObjectFromGpu2`, for monitored fences.
@@ -220,7 +220,7 @@ impl Client {
         args.Reserved[0] = values.as_ptr().expose_provenance() as u64;
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` and the lists live here.
-        succeeded(unsafe { signal::D3DKMTSignalSynchronizationObjectFromGpu2(session, at, args) })
+        succeeded(unsafe { table::D3DKMTSignalSynchronizationObjectFromGpu2(session, at, args) })
     }
 
     /// `D3DKMTSignalSynchronizationObjectFromGpu2`, for an event.
@@ -239,7 +239,7 @@ impl Client {
         args.Reserved[0] = event as u64;
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` and the context live here.
-        succeeded(unsafe { signal::D3DKMTSignalSynchronizationObjectFromGpu2(session, at, args) })
+        succeeded(unsafe { table::D3DKMTSignalSynchronizationObjectFromGpu2(session, at, args) })
     }
 
     /// `D3DKMTWaitForSynchronizationObjectFromGpu`.
@@ -259,7 +259,7 @@ impl Client {
         args.Reserved[0] = values.as_ptr().expose_provenance() as u64;
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` and the lists live here.
-        succeeded(unsafe { wait::D3DKMTWaitForSynchronizationObjectFromGpu(session, at, args) })
+        succeeded(unsafe { table::D3DKMTWaitForSynchronizationObjectFromGpu(session, at, args) })
     }
 
     /// `D3DKMTSignalSynchronizationObject`: as many objects as are listed, or as are counted.
@@ -277,7 +277,7 @@ impl Client {
         };
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` lives here.
-        succeeded(unsafe { signal::D3DKMTSignalSynchronizationObject(session, at, args) })
+        succeeded(unsafe { table::D3DKMTSignalSynchronizationObject(session, at, args) })
     }
 
     /// `D3DKMTSignalSynchronizationObject2`: by a context and others.
@@ -299,7 +299,7 @@ impl Client {
         args.Reserved[0] = value;
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` lives here.
-        succeeded(unsafe { signal::D3DKMTSignalSynchronizationObject2(session, at, args) })
+        succeeded(unsafe { table::D3DKMTSignalSynchronizationObject2(session, at, args) })
     }
 
     /// `D3DKMTWaitForSynchronizationObject`.
@@ -316,7 +316,7 @@ impl Client {
         };
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` lives here.
-        succeeded(unsafe { wait::D3DKMTWaitForSynchronizationObject(session, at, args) })
+        succeeded(unsafe { table::D3DKMTWaitForSynchronizationObject(session, at, args) })
     }
 
     /// `D3DKMTWaitForSynchronizationObject2`.
@@ -336,7 +336,7 @@ impl Client {
         args.Reserved[0] = value;
         let (session, args) = (&self.session, &raw const args);
         // SAFETY: `args` lives here.
-        succeeded(unsafe { wait::D3DKMTWaitForSynchronizationObject2(session, at, args) })
+        succeeded(unsafe { table::D3DKMTWaitForSynchronizationObject2(session, at, args) })
     }
 
     /// A new event, which is not set: its handle.

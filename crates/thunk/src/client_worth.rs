@@ -4,7 +4,7 @@
 use crate::adapter::luid;
 use crate::client::{Client, list_pointer, succeeded};
 use crate::client_memory::count;
-use crate::{budget, offer, worth};
+use crate::table;
 use abi::kmt::{
     D3DKMT_ALLOCATIONRESIDENCYSTATUS, D3DKMT_CHANGEVIDEOMEMORYRESERVATION,
     D3DKMT_GETALLOCATIONPRIORITY, D3DKMT_OFFERALLOCATIONS, D3DKMT_QUERYADAPTERINFO,
@@ -62,7 +62,7 @@ impl Client {
             ..D3DKMT_OFFERALLOCATIONS::ZERO
         };
         // SAFETY: `args` and the lists live here; they are only read.
-        succeeded(unsafe { offer::D3DKMTOfferAllocations(&self.session, at, &raw const args) })
+        succeeded(unsafe { table::D3DKMTOfferAllocations(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTReclaimAllocations`: for each whether its bytes were thrown away.
@@ -76,8 +76,8 @@ impl Client {
             NumAllocations: names.count(),
         };
         // SAFETY: `args` and the lists live here, and there is an answer for each handle.
-        succeeded(unsafe { offer::D3DKMTReclaimAllocations(&self.session, at, &raw const args) })?;
-        Ok(discarded.into_iter().map(|it| it != 0).collect())
+        succeeded(unsafe { table::D3DKMTReclaimAllocations(&self.session, at, &raw const args) })?;
+        Ok(discarded.into_iter().map(|lost| lost != 0).collect())
     }
 
     /// `D3DKMTReclaimAllocations2`, of allocations: for each its result, and when those that must
@@ -97,7 +97,7 @@ impl Client {
             ..D3DKMT_RECLAIMALLOCATIONS2::ZERO
         };
         // SAFETY: `args` and the lists live here, and there is an answer for each handle.
-        match unsafe { offer::D3DKMTReclaimAllocations2(&self.session, at, &raw mut args) } {
+        match unsafe { table::D3DKMTReclaimAllocations2(&self.session, at, &raw mut args) } {
             STATUS_PENDING => (),
             other => succeeded(other)?,
         }
@@ -120,7 +120,7 @@ impl Client {
             pPriorities: list_pointer(priorities),
         };
         // SAFETY: `args` and the lists live here, with as many priorities as are read.
-        succeeded(unsafe { worth::D3DKMTSetAllocationPriority(&self.session, at, &raw const args) })
+        succeeded(unsafe { table::D3DKMTSetAllocationPriority(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTGetAllocationPriority`.
@@ -135,7 +135,7 @@ impl Client {
         };
         let args = &raw const args;
         // SAFETY: `args` and the lists live here, with as many priorities as are written.
-        succeeded(unsafe { worth::D3DKMTGetAllocationPriority(&self.session, at, args) })?;
+        succeeded(unsafe { table::D3DKMTGetAllocationPriority(&self.session, at, args) })?;
         Ok(priorities)
     }
 
@@ -155,7 +155,7 @@ impl Client {
         };
         let args = &raw const args;
         // SAFETY: `args` and the lists live here, with as many answers as are written.
-        succeeded(unsafe { worth::D3DKMTQueryAllocationResidency(&self.session, at, args) })?;
+        succeeded(unsafe { table::D3DKMTQueryAllocationResidency(&self.session, at, args) })?;
         Ok(all)
     }
 
@@ -173,7 +173,7 @@ impl Client {
             PrivateDriverDataSize: 24,
         };
         // SAFETY: `args` and `sizes` live here, and that has so many bytes.
-        succeeded(unsafe { budget::D3DKMTQueryAdapterInfo(&self.session, at, &raw const args) })?;
+        succeeded(unsafe { table::D3DKMTQueryAdapterInfo(&self.session, at, &raw const args) })?;
         Ok(sizes)
     }
 
@@ -193,7 +193,7 @@ impl Client {
         };
         // SAFETY: `args` and `data` live here, and the size is that of `data`: what a u32 does
         // not count is more than the door reads.
-        succeeded(unsafe { budget::D3DKMTQueryAdapterInfo(&self.session, at, &raw const args) })
+        succeeded(unsafe { table::D3DKMTQueryAdapterInfo(&self.session, at, &raw const args) })
     }
 
     /// `D3DKMTQueryVideoMemoryInfo` of a group of an adapter, for a process handle.
@@ -212,7 +212,7 @@ impl Client {
         };
         let session = &self.session;
         // SAFETY: `args` lives here.
-        succeeded(unsafe { budget::D3DKMTQueryVideoMemoryInfo(session, at, &raw mut args) })?;
+        succeeded(unsafe { table::D3DKMTQueryVideoMemoryInfo(session, at, &raw mut args) })?;
         Ok(args)
     }
 
@@ -232,12 +232,12 @@ impl Client {
         };
         let args = &raw const args;
         // SAFETY: `args` lives here.
-        succeeded(unsafe { budget::D3DKMTChangeVideoMemoryReservation(&self.session, at, args) })
+        succeeded(unsafe { table::D3DKMTChangeVideoMemoryReservation(&self.session, at, args) })
     }
 
     /// `D3DKMTRegisterTrimNotification`, on the first adapter: the registration.
     ///
-    /// Whom it tells how many bytes should go is there until this process ends, since a call may
+    /// The closure that gets the number of bytes lives until this process ends, since a call may
     /// be under way when it is unregistered.
     pub fn register_trim(
         &self,
@@ -256,7 +256,7 @@ impl Client {
         };
         let session = &self.session;
         // SAFETY: `args` lives here, and the function takes what it is registered with.
-        succeeded(unsafe { budget::D3DKMTRegisterTrimNotification(session, at, &raw mut args) })?;
+        succeeded(unsafe { table::D3DKMTRegisterTrimNotification(session, at, &raw mut args) })?;
         Ok(args.Handle.addr())
     }
 
@@ -268,11 +268,11 @@ impl Client {
         };
         let session = &self.session;
         // SAFETY: `args` lives here.
-        succeeded(unsafe { budget::D3DKMTUnregisterTrimNotification(session, at, &raw mut args) })
+        succeeded(unsafe { table::D3DKMTUnregisterTrimNotification(session, at, &raw mut args) })
     }
 }
 
-/// Whom a trim callback tells.
+/// What a trim callback calls.
 struct Told(Box<dyn Fn(u64) + Send + Sync>);
 
 /// The callback.

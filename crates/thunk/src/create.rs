@@ -1,6 +1,5 @@
 //! Creating allocations.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{read, read_bytes, read_list_mut, read_mut, write, write_bytes, write_list};
 use crate::entry::{ArgumentRule, judge_arguments};
@@ -61,14 +60,14 @@ const RULES: &[ArgumentRule<Asked>] = &[
         id: RuleId::ALLOC_CREATE_023,
         place: "D3DKMTCreateAllocation.hDevice",
         refuses: INVALID,
-        broken: |it| (it.args.hDevice == 0).then(|| "hDevice is zero".to_owned()),
+        broken: |asked| (asked.args.hDevice == 0).then(|| "hDevice is zero".to_owned()),
     },
     ArgumentRule {
         id: RuleId::ALLOC_CREATE_001,
         place: "D3DKMTCreateAllocation.Flags.CreateShared",
         refuses: INVALID,
-        broken: |it| {
-            (it.has(Flags::CreateShared) && !it.has(Flags::CreateResource))
+        broken: |asked| {
+            (asked.has(Flags::CreateShared) && !asked.has(Flags::CreateResource))
                 .then(|| "CreateShared is set and CreateResource is not".to_owned())
         },
     },
@@ -76,8 +75,8 @@ const RULES: &[ArgumentRule<Asked>] = &[
         id: RuleId::ALLOC_CREATE_002,
         place: "D3DKMTCreateAllocation.Flags.NtSecuritySharing",
         refuses: INVALID,
-        broken: |it| {
-            (it.has(Flags::NtSecuritySharing) && !it.has(Flags::CreateShared))
+        broken: |asked| {
+            (asked.has(Flags::NtSecuritySharing) && !asked.has(Flags::CreateShared))
                 .then(|| "NtSecuritySharing is set and CreateShared is not".to_owned())
         },
     },
@@ -85,9 +84,9 @@ const RULES: &[ArgumentRule<Asked>] = &[
         id: RuleId::ALLOC_CREATE_004,
         place: "D3DKMTCreateAllocation.Flags",
         refuses: INVALID,
-        broken: |it| {
-            let alone = !it.has(Flags::CreateResource) && it.args.hResource == 0;
-            (it.has(Flags::CreateShared) && alone)
+        broken: |asked| {
+            let alone = !asked.has(Flags::CreateResource) && asked.args.hResource == 0;
+            (asked.has(Flags::CreateShared) && alone)
                 .then(|| "allocations are to be shared, but belong to no resource".to_owned())
         },
     },
@@ -95,8 +94,8 @@ const RULES: &[ArgumentRule<Asked>] = &[
         id: RuleId::ALLOC_CREATE_006,
         place: "D3DKMTCreateAllocation.NumAllocations",
         refuses: INVALID,
-        broken: |it| {
-            (it.args.NumAllocations == 0).then(|| {
+        broken: |asked| {
+            (asked.args.NumAllocations == 0).then(|| {
                 "NumAllocations is zero: the page calls an empty resource valid, Windows \
                  refuses it"
                     .to_owned()
@@ -107,8 +106,8 @@ const RULES: &[ArgumentRule<Asked>] = &[
         id: RuleId::ALLOC_CREATE_016,
         place: "D3DKMTCreateAllocation.Flags",
         refuses: INVALID,
-        broken: |it| {
-            let bits = it.args.Flags.Value & (Flags::RESERVED | Flags::OpenCrossAdapter);
+        broken: |asked| {
+            let bits = asked.args.Flags.Value & (Flags::RESERVED | Flags::OpenCrossAdapter);
             (bits != 0).then(|| format!("bits {bits:#x} are not for callers"))
         },
     },
@@ -116,9 +115,10 @@ const RULES: &[ArgumentRule<Asked>] = &[
         id: RuleId::ALLOC_CREATE_009,
         place: "D3DKMTCreateAllocation.Flags.StandardAllocation",
         refuses: INVALID,
-        broken: |it| {
-            let (memory, section) = (it.has(Flags::ExistingSysMem), it.has(Flags::ExistingSection));
-            let standard = it.has(Flags::StandardAllocation);
+        broken: |asked| {
+            let (memory, section) =
+                (asked.has(Flags::ExistingSysMem), asked.has(Flags::ExistingSection));
+            let standard = asked.has(Flags::StandardAllocation);
             ((memory && section) || standard != (memory || section)).then(|| {
                 format!(
                     "StandardAllocation is {standard}, ExistingSysMem {memory}, ExistingSection \
@@ -131,9 +131,9 @@ const RULES: &[ArgumentRule<Asked>] = &[
         id: RuleId::ALLOC_CREATE_010,
         place: "D3DKMTCreateAllocation.NumAllocations",
         refuses: INVALID,
-        broken: |it| {
-            let count = it.args.NumAllocations;
-            (it.has(Flags::StandardAllocation) && count != 1).then(|| {
+        broken: |asked| {
+            let count = asked.args.NumAllocations;
+            (asked.has(Flags::StandardAllocation) && count != 1).then(|| {
                 format!("a standard allocation comes alone, but NumAllocations is {count}")
             })
         },
@@ -144,9 +144,9 @@ const RULES: &[ArgumentRule<Asked>] = &[
         id: RuleId::ALLOC_CREATE_011,
         place: "D3DKMTCreateAllocation.Flags.StandardAllocation",
         refuses: None,
-        broken: |it| {
-            let both = it.has(Flags::CreateShared) && it.has(Flags::CrossAdapter);
-            (it.has(Flags::StandardAllocation) && !both).then(|| {
+        broken: |asked| {
+            let both = asked.has(Flags::CreateShared) && asked.has(Flags::CrossAdapter);
+            (asked.has(Flags::StandardAllocation) && !both).then(|| {
                 "the page wants CreateShared and CrossAdapter with StandardAllocation".to_owned()
             })
         },
@@ -155,10 +155,10 @@ const RULES: &[ArgumentRule<Asked>] = &[
         id: RuleId::ALLOC_CREATE_022,
         place: "D3DKMTCreateAllocation.pStandardAllocation.Type",
         refuses: INVALID,
-        broken: |it| {
+        broken: |asked| {
             let known = D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP
                 ..=D3DKMT_STANDARDALLOCATIONTYPE_INTERNALBACKINGSTORE;
-            let kind = it.standard.map(|it| it.Type)?;
+            let kind = asked.standard.map(|standard| standard.Type)?;
             (!known.contains(&kind)).then(|| format!("type {kind} is no standard allocation"))
         },
     },
@@ -166,12 +166,13 @@ const RULES: &[ArgumentRule<Asked>] = &[
         id: RuleId::ALLOC_CREATE_013,
         place: "D3DKMTCreateAllocation.pSystemMem",
         refuses: INVALID,
-        broken: |it| {
-            let size = it.standard.map_or(0, |it| it.ExistingHeapData.Size);
-            if !it.has(Flags::ExistingSysMem) {
+        broken: |asked| {
+            let size = asked.standard.map_or(0, |standard| standard.ExistingHeapData.Size);
+            if !asked.has(Flags::ExistingSysMem) {
                 return None;
             }
-            let (start, sized) = (it.infos.first()?.system_memory.addr(), it.standard.is_some());
+            let (start, sized) =
+                (asked.infos.first()?.system_memory.addr(), asked.standard.is_some());
             (start == 0 || start % PAGE != 0 || (sized && (size == 0 || size % PAGE != 0)))
                 .then(|| format!("{size:#x} bytes at {start:#x} are not whole pages of memory"))
         },
@@ -180,21 +181,21 @@ const RULES: &[ArgumentRule<Asked>] = &[
         id: RuleId::ALLOC_CREATE_018,
         place: "D3DKMTCreateAllocation.VidPnSourceId",
         refuses: None,
-        broken: |it| {
-            let stray = |it: &Info| {
-                it.flags & InfoFlags::Primary == 0 && it.source != D3DDDI_ID_NOTAPPLICABLE
+        broken: |asked| {
+            let stray = |info: &Info| {
+                info.flags & InfoFlags::Primary == 0 && info.source != D3DDDI_ID_NOTAPPLICABLE
             };
-            it.any(stray, "VidPnSourceId is set, but it is no primary")
+            asked.any(stray, "VidPnSourceId is set, but it is no primary")
         },
     },
     ArgumentRule {
         id: RuleId::ALLOC_CREATE_019,
         place: "D3DKMTCreateAllocation.Flags.Stereo",
         refuses: INVALID,
-        broken: |it| {
-            let stereo = |it: &Info| it.flags & InfoFlags::Stereo != 0;
-            let odd = |it: &Info| stereo(it) && it.flags & InfoFlags::Primary == 0;
-            it.any(odd, "Stereo is set and Primary is not")
+        broken: |asked| {
+            let stereo = |info: &Info| info.flags & InfoFlags::Stereo != 0;
+            let odd = |info: &Info| stereo(info) && info.flags & InfoFlags::Primary == 0;
+            asked.any(odd, "Stereo is set and Primary is not")
         },
     },
 ];
@@ -223,35 +224,25 @@ const WITHOUT_EFFECT: &[(u32, &str)] = &[
 ];
 
 /// Creates allocations.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTCreateAllocation(
+pub(crate) unsafe fn create_allocation(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DKMT_CREATEALLOCATION,
-) -> NTSTATUS {
-    let list = |it: &D3DKMT_CREATEALLOCATION| it.pAllocationInfo;
+) -> Result<(), NTSTATUS> {
+    let list = |args: &D3DKMT_CREATEALLOCATION| args.pAllocationInfo;
     // SAFETY: The caller's contract.
-    session.call("D3DKMTCreateAllocation", || unsafe { create(session, at, args, list) })
+    unsafe { create(session, at, args, list) }
 }
 
 /// Creates allocations.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTCreateAllocation2(
+pub(crate) unsafe fn create_allocation2(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DKMT_CREATEALLOCATION,
-) -> NTSTATUS {
+) -> Result<(), NTSTATUS> {
     let list = D3DKMT_CREATEALLOCATION::allocation_info2;
     // SAFETY: The caller's contract.
-    session.call("D3DKMTCreateAllocation2", || unsafe { create(session, at, args, list) })
+    unsafe { create(session, at, args, list) }
 }
 
 /// Both versions: in, call, out. `list` is where the elements are.
@@ -398,8 +389,8 @@ unsafe fn order(asked: &Asked) -> Result<CreateOrder, NTSTATUS> {
         (true, false) => Sharing::Global,
         (true, true) => Sharing::Nt,
     };
-    let primary = |it: &(usize, &Info)| it.1.flags & InfoFlags::Primary != 0;
-    let primaries = asked.infos.iter().enumerate().filter(primary).map(|it| it.0).collect();
+    let primary = |info: &(usize, &Info)| info.1.flags & InfoFlags::Primary != 0;
+    let primaries = asked.infos.iter().enumerate().filter(primary).map(|info| info.0).collect();
     Ok(CreateOrder {
         device: Handle(args.hDevice),
         resource: (args.hResource != 0).then_some(Handle(args.hResource)),
@@ -409,7 +400,7 @@ unsafe fn order(asked: &Asked) -> Result<CreateOrder, NTSTATUS> {
         private,
         allocations,
         primaries,
-        standard: asked.standard.map(|it| it.ExistingHeapData.Size as u64),
+        standard: asked.standard.map(|standard| standard.ExistingHeapData.Size as u64),
     })
 }
 
@@ -420,7 +411,7 @@ fn filled(mut args: D3DKMT_CREATEALLOCATION, made: &Made) -> D3DKMT_CREATEALLOCA
     }
     if args.Flags.has(Flags::CreateShared) {
         // WINDOWS: shared for NT handles only, there is no global one (observed).
-        args.hGlobalShare = made.global.map_or(0, |it| it.0);
+        args.hGlobalShare = made.global.map_or(0, |handle| handle.0);
     }
     args
 }

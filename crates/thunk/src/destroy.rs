@@ -1,6 +1,5 @@
 //! Destroying allocations and resources.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{read, read_list};
 use crate::entry::{ArgumentRule, judge_arguments};
@@ -18,8 +17,8 @@ const RULES: &[ArgumentRule<D3DKMT_DESTROYALLOCATION2>] = &[
         id: RuleId::ALLOC_DESTROY_012,
         place: "D3DKMTDestroyAllocation2.Flags",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let bits = it.Flags.Value & !(Flags::AssumeNotInUse | Flags::SynchronousDestroy);
+        broken: |args| {
+            let bits = args.Flags.Value & !(Flags::AssumeNotInUse | Flags::SynchronousDestroy);
             (bits != 0).then(|| format!("bits {bits:#x} are not for callers"))
         },
     },
@@ -27,10 +26,11 @@ const RULES: &[ArgumentRule<D3DKMT_DESTROYALLOCATION2>] = &[
         id: RuleId::ALLOC_DESTROY_024,
         place: "D3DKMTDestroyAllocation2.phAllocationList",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let bare = it.hResource == 0 && it.phAllocationList.is_null();
-            (bare && it.AllocationCount > 0)
-                .then(|| format!("AllocationCount is {}, but there is no list", it.AllocationCount))
+        broken: |args| {
+            let bare = args.hResource == 0 && args.phAllocationList.is_null();
+            (bare && args.AllocationCount > 0).then(|| {
+                format!("AllocationCount is {}, but there is no list", args.AllocationCount)
+            })
         },
     },
     // WINDOWS: the page asks for a NULL list beside a resource. Windows does not look at it
@@ -40,9 +40,9 @@ const RULES: &[ArgumentRule<D3DKMT_DESTROYALLOCATION2>] = &[
         id: RuleId::ALLOC_DESTROY_003,
         place: "D3DKMTDestroyAllocation2.phAllocationList",
         refuses: None,
-        broken: |it| {
-            let listed = !it.phAllocationList.is_null() && it.AllocationCount == 0;
-            (it.hResource != 0 && listed)
+        broken: |args| {
+            let listed = !args.phAllocationList.is_null() && args.AllocationCount == 0;
+            (args.hResource != 0 && listed)
                 .then(|| "a list pointer stands beside hResource; it is not read".to_owned())
         },
     },
@@ -50,10 +50,10 @@ const RULES: &[ArgumentRule<D3DKMT_DESTROYALLOCATION2>] = &[
         id: RuleId::ALLOC_DESTROY_004,
         place: "D3DKMTDestroyAllocation2.AllocationCount",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let listed = !it.phAllocationList.is_null() && it.AllocationCount > 0;
-            (it.hResource != 0 && listed)
-                .then(|| format!("hResource and a list of {} are both given", it.AllocationCount))
+        broken: |args| {
+            let listed = !args.phAllocationList.is_null() && args.AllocationCount > 0;
+            (args.hResource != 0 && listed)
+                .then(|| format!("hResource and a list of {} are both given", args.AllocationCount))
         },
     },
 ];
@@ -71,48 +71,34 @@ const KEPT: Kept = Kept {
 };
 
 /// Destroys a resource or a list of allocations.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTDestroyAllocation2(
+pub(crate) unsafe fn destroy_allocation2(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_DESTROYALLOCATION2,
-) -> NTSTATUS {
-    session.call("D3DKMTDestroyAllocation2", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        // SAFETY: The caller's contract.
-        unsafe { destroy(session, at, &asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    // SAFETY: The caller's contract.
+    unsafe { destroy(session, at, &asked) }
 }
 
 /// Destroys a resource or a list of allocations: version 2 with no flag.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTDestroyAllocation(
+pub(crate) unsafe fn destroy_allocation(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_DESTROYALLOCATION,
-) -> NTSTATUS {
-    session.call("D3DKMTDestroyAllocation", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let asked = D3DKMT_DESTROYALLOCATION2 {
-            hDevice: asked.hDevice,
-            hResource: asked.hResource,
-            phAllocationList: asked.phAllocationList,
-            AllocationCount: asked.AllocationCount,
-            ..D3DKMT_DESTROYALLOCATION2::ZERO
-        };
-        // SAFETY: The caller's contract.
-        unsafe { destroy(session, at, &asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let asked = D3DKMT_DESTROYALLOCATION2 {
+        hDevice: asked.hDevice,
+        hResource: asked.hResource,
+        phAllocationList: asked.phAllocationList,
+        AllocationCount: asked.AllocationCount,
+        ..D3DKMT_DESTROYALLOCATION2::ZERO
+    };
+    // SAFETY: The caller's contract.
+    unsafe { destroy(session, at, &asked) }
 }
 
 /// # Safety

@@ -1,6 +1,5 @@
 //! Devices and contexts.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{read, read_bytes, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
@@ -70,126 +69,91 @@ const CONTEXT_DESTROYED: Kept = Kept {
 };
 
 /// Makes a device.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTCreateDevice(
+pub(crate) unsafe fn create_device(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DKMT_CREATEDEVICE,
-) -> NTSTATUS {
-    session.call("D3DKMTCreateDevice", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read_mut(args) };
-        judge_arguments(session, CREATE_RULES, &asked.ok().map(|it| it.hAdapter))?;
-        let mut asked = asked?;
-        let handle = Handle(asked.hAdapter);
-        let made = session.kernel.create_device(at, session.process, handle);
-        asked.hDevice = answer(session, CREATED, made)?.0;
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read_mut(args) };
+    judge_arguments(session, CREATE_RULES, &asked.ok().map(|args| args.hAdapter))?;
+    let mut asked = asked?;
+    let handle = Handle(asked.hAdapter);
+    let made = session.kernel.create_device(at, session.process, handle);
+    asked.hDevice = answer(session, CREATED, made)?.0;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
 }
 
 /// Ends a device with everything it has.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTDestroyDevice(
+pub(crate) unsafe fn destroy_device(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_DESTROYDEVICE,
-) -> NTSTATUS {
-    session.call("D3DKMTDestroyDevice", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) };
-        judge_arguments(session, DESTROY_RULES, &asked.ok().map(|it| it.hDevice))?;
-        let handle = Handle(asked?.hDevice);
-        answer(session, DESTROYED, session.kernel.destroy_device(at, session.process, handle))
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) };
+    judge_arguments(session, DESTROY_RULES, &asked.ok().map(|args| args.hDevice))?;
+    let handle = Handle(asked?.hDevice);
+    answer(session, DESTROYED, session.kernel.destroy_device(at, session.process, handle))
 }
 
 /// Says whether a device works, or why not.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTGetDeviceState(
+pub(crate) unsafe fn get_device_state(
     session: &Session,
     _at: &mut Passive,
     args: *mut D3DKMT_GETDEVICESTATE,
-) -> NTSTATUS {
-    session.call("D3DKMTGetDeviceState", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        let state = session.kernel.device_state(session.process, Handle(asked.hDevice));
-        let state = answer(session, STATE_ASKED, state)?;
-        if asked.StateType != D3DKMT_DEVICESTATE_EXECUTION {
-            session.absent("D3DKMTGetDeviceState of another state than the execution state");
-            return Err(STATUS_NOT_SUPPORTED);
-        }
-        // WINDOWS: which state a refused packet leaves is our reading: a fault of its commands.
-        asked.set_execution_state(match state {
-            None => D3DKMT_DEVICEEXECUTION_ACTIVE,
-            Some(Loss::Hung) => D3DKMT_DEVICEEXECUTION_HUNG,
-            Some(Loss::Reset) => D3DKMT_DEVICEEXECUTION_RESET,
-            Some(Loss::Refused) => D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT,
-            Some(Loss::OutOfMemory) => D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY,
-            Some(Loss::PageFault) => D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT,
-            Some(Loss::Stopped) => D3DKMT_DEVICEEXECUTION_STOPPED,
-        });
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    let state = session.kernel.device_state(session.process, Handle(asked.hDevice));
+    let state = answer(session, STATE_ASKED, state)?;
+    if asked.StateType != D3DKMT_DEVICESTATE_EXECUTION {
+        session.absent("D3DKMTGetDeviceState of another state than the execution state");
+        return Err(STATUS_NOT_SUPPORTED);
+    }
+    // WINDOWS: which state a refused packet leaves is our reading: a fault of its commands.
+    asked.set_execution_state(match state {
+        None => D3DKMT_DEVICEEXECUTION_ACTIVE,
+        Some(Loss::Hung) => D3DKMT_DEVICEEXECUTION_HUNG,
+        Some(Loss::Reset) => D3DKMT_DEVICEEXECUTION_RESET,
+        Some(Loss::Refused) => D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT,
+        Some(Loss::OutOfMemory) => D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY,
+        Some(Loss::PageFault) => D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT,
+        Some(Loss::Stopped) => D3DKMT_DEVICEEXECUTION_STOPPED,
+    });
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
 }
 
 /// Makes a context.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTCreateContextVirtual(
+pub(crate) unsafe fn create_context_virtual(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DKMT_CREATECONTEXTVIRTUAL,
-) -> NTSTATUS {
-    session.call("D3DKMTCreateContextVirtual", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        let (from, size) = (asked.pPrivateDriverData.cast_const(), asked.PrivateDriverDataSize);
-        // SAFETY: The caller's contract.
-        let private = unsafe { read_bytes(from, size) }?;
-        let (node, engine) = (asked.NodeOrdinal, asked.EngineAffinity);
-        let order = ContextOrder { node, engine, system: false, private };
-        let handle = Handle(asked.hDevice);
-        let made = session.kernel.create_context(at, session.process, handle, &order);
-        asked.hContext = answer(session, CONTEXT_CREATED, made)?.0;
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    let (from, size) = (asked.pPrivateDriverData.cast_const(), asked.PrivateDriverDataSize);
+    // SAFETY: The caller's contract.
+    let private = unsafe { read_bytes(from, size) }?;
+    let (node, engine) = (asked.NodeOrdinal, asked.EngineAffinity);
+    let order = ContextOrder { node, engine, system: false, private };
+    let handle = Handle(asked.hDevice);
+    let made = session.kernel.create_context(at, session.process, handle, &order);
+    asked.hContext = answer(session, CONTEXT_CREATED, made)?.0;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
 }
 
 /// Ends a context once its work is done.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTDestroyContext(
+pub(crate) unsafe fn destroy_context(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_DESTROYCONTEXT,
-) -> NTSTATUS {
-    session.call("D3DKMTDestroyContext", || {
-        // SAFETY: The caller's contract.
-        let handle = Handle(unsafe { read(args) }?.hContext);
-        let ended = session.kernel.destroy_context(at, session.process, handle);
-        answer(session, CONTEXT_DESTROYED, ended)
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let handle = Handle(unsafe { read(args) }?.hContext);
+    let ended = session.kernel.destroy_context(at, session.process, handle);
+    answer(session, CONTEXT_DESTROYED, ended)
 }

@@ -1,6 +1,5 @@
 //! Escapes: private data for the driver, and back.
 #![expect(unsafe_code, reason = "the entry point takes the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{read, read_list_mut, write_bytes};
 use crate::entry::{ArgumentRule, judge_arguments};
@@ -45,39 +44,32 @@ const ESCAPED: Kept = Kept {
 ///
 /// WINDOWS: a context that does not resolve is an invalid parameter whatever the type is
 /// (observed). After a refusal the caller's data is as it was (our decision).
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTEscape(
+pub(crate) unsafe fn escape(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_ESCAPE,
-) -> NTSTATUS {
-    session.call("D3DKMTEscape", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        judge_arguments(session, RULES, &asked.Flags)?;
-        let given = |handle| (handle != 0).then_some(Handle(handle));
-        let order = EscapeOrder {
-            adapter: Handle(asked.hAdapter),
-            device: given(asked.hDevice),
-            context: given(asked.hContext),
-            hardware: asked.Flags.has(Flags::HardwareAccess),
-            flags: asked.Flags.Value,
-        };
-        if asked.Type != D3DKMT_ESCAPE_DRIVERPRIVATE {
-            answer(session, ESCAPED, session.kernel.look_at_escape(session.process, &order))?;
-            session.absent("D3DKMTEscape of another type than D3DKMT_ESCAPE_DRIVERPRIVATE");
-            return Err(STATUS_NOT_SUPPORTED);
-        }
-        let (place, size) = (asked.pPrivateDriverData, asked.PrivateDriverDataSize as usize);
-        // SAFETY: The caller's contract.
-        let mut private = unsafe { read_list_mut(place.cast::<u8>(), size) }?;
-        let escaped = session.kernel.escape(at, session.process, &order, &mut private);
-        answer(session, ESCAPED, escaped)?;
-        // SAFETY: The caller's contract; the driver cannot change the length.
-        unsafe { write_bytes(place, private.get(..size).unwrap_or_default()) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    judge_arguments(session, RULES, &asked.Flags)?;
+    let given = |handle| (handle != 0).then_some(Handle(handle));
+    let order = EscapeOrder {
+        adapter: Handle(asked.hAdapter),
+        device: given(asked.hDevice),
+        context: given(asked.hContext),
+        hardware: asked.Flags.has(Flags::HardwareAccess),
+        flags: asked.Flags.Value,
+    };
+    if asked.Type != D3DKMT_ESCAPE_DRIVERPRIVATE {
+        answer(session, ESCAPED, session.kernel.look_at_escape(session.process, &order))?;
+        session.absent("D3DKMTEscape of another type than D3DKMT_ESCAPE_DRIVERPRIVATE");
+        return Err(STATUS_NOT_SUPPORTED);
+    }
+    let (place, size) = (asked.pPrivateDriverData, asked.PrivateDriverDataSize as usize);
+    // SAFETY: The caller's contract.
+    let mut private = unsafe { read_list_mut(place.cast::<u8>(), size) }?;
+    let escaped = session.kernel.escape(at, session.process, &order, &mut private);
+    answer(session, ESCAPED, escaped)?;
+    // SAFETY: The caller's contract; the driver cannot change the length.
+    unsafe { write_bytes(place, private.get(..size).unwrap_or_default()) }
 }

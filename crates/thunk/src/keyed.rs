@@ -1,6 +1,5 @@
 //! Keyed mutexes: made, opened, acquired with a key, released to the next.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{copied, read, read_bytes, read_mut, room_for, write, write_bytes};
 use crate::session::Session;
@@ -48,55 +47,41 @@ fn given<T>(session: &Session, call: &'static str, args: *const T) -> Result<(),
 }
 
 /// Makes a keyed mutex that any process can open.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTCreateKeyedMutex(
+pub(crate) unsafe fn create_keyed_mutex(
     session: &Session,
     _at: &mut Passive,
     args: *mut D3DKMT_CREATEKEYEDMUTEX,
-) -> NTSTATUS {
-    session.call("D3DKMTCreateKeyedMutex", || {
-        given(session, "D3DKMTCreateKeyedMutex", args)?;
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        let order = KeyedOrder { key: asked.InitialValue, ..KeyedOrder::default() };
-        (asked.hKeyedMutex, asked.hSharedHandle) = create(session, order)?;
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    given(session, "D3DKMTCreateKeyedMutex", args)?;
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    let order = KeyedOrder { key: asked.InitialValue, ..KeyedOrder::default() };
+    (asked.hKeyedMutex, asked.hSharedHandle) = create(session, order)?;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
 }
 
 /// Makes a keyed mutex with the runtime's data.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTCreateKeyedMutex2(
+pub(crate) unsafe fn create_keyed_mutex2(
     session: &Session,
     _at: &mut Passive,
     args: *mut D3DKMT_CREATEKEYEDMUTEX2,
-) -> NTSTATUS {
-    session.call("D3DKMTCreateKeyedMutex2", || {
-        given(session, "D3DKMTCreateKeyedMutex2", args)?;
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        // WINDOWS: our reading, as of flags that mean nothing elsewhere.
-        if asked.Flags.has(CreateFlags::RESERVED) {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        let (data, size) = (asked.pPrivateRuntimeData, asked.PrivateRuntimeDataSize);
-        // SAFETY: The caller's contract.
-        let runtime = unsafe { read_bytes(data, size) }?;
-        let nt = asked.Flags.has(CreateFlags::NtSecuritySharing);
-        let order = KeyedOrder { key: asked.InitialValue, runtime, nt };
-        (asked.hKeyedMutex, asked.hSharedHandle) = create(session, order)?;
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    given(session, "D3DKMTCreateKeyedMutex2", args)?;
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    // WINDOWS: our reading, as of flags that mean nothing elsewhere.
+    if asked.Flags.has(CreateFlags::RESERVED) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let (data, size) = (asked.pPrivateRuntimeData, asked.PrivateRuntimeDataSize);
+    // SAFETY: The caller's contract.
+    let runtime = unsafe { read_bytes(data, size) }?;
+    let nt = asked.Flags.has(CreateFlags::NtSecuritySharing);
+    let order = KeyedOrder { key: asked.InitialValue, runtime, nt };
+    (asked.hKeyedMutex, asked.hSharedHandle) = create(session, order)?;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
 }
 
 /// Its maker's handle, and the global one: zero if it is for NT handles.
@@ -107,86 +92,66 @@ fn create(session: &Session, order: KeyedOrder) -> Result<(u32, u32), NTSTATUS> 
 }
 
 /// Gives the caller a handle of a keyed mutex.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTOpenKeyedMutex(
+pub(crate) unsafe fn open_keyed_mutex(
     session: &Session,
     _at: &mut Passive,
     args: *mut D3DKMT_OPENKEYEDMUTEX,
-) -> NTSTATUS {
-    session.call("D3DKMTOpenKeyedMutex", || {
-        given(session, "D3DKMTOpenKeyedMutex", args)?;
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        let global = Handle(asked.hSharedHandle);
-        let opened = session.kernel.open_keyed(session.process, global, 0);
-        asked.hKeyedMutex = answer(session, OPENED, opened)?.1.0;
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    given(session, "D3DKMTOpenKeyedMutex", args)?;
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    let global = Handle(asked.hSharedHandle);
+    let opened = session.kernel.open_keyed(session.process, global, 0);
+    asked.hKeyedMutex = answer(session, OPENED, opened)?.1.0;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
 }
 
 /// Gives the caller a handle of a keyed mutex. The runtime's data it does not give.
 ///
 /// WINDOWS: a buffer has to be big enough, if there is one, and is not written (observed). A size
 /// without a buffer is refused: our reading.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTOpenKeyedMutex2(
+pub(crate) unsafe fn open_keyed_mutex2(
     session: &Session,
     _at: &mut Passive,
     args: *mut D3DKMT_OPENKEYEDMUTEX2,
-) -> NTSTATUS {
-    session.call("D3DKMTOpenKeyedMutex2", || {
-        given(session, "D3DKMTOpenKeyedMutex2", args)?;
-        let before = copied();
+) -> Result<(), NTSTATUS> {
+    given(session, "D3DKMTOpenKeyedMutex2", args)?;
+    let before = copied();
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    let room = asked.PrivateRuntimeDataSize;
+    if room != 0 && asked.pPrivateRuntimeData.is_null() {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let global = Handle(asked.hSharedHandle);
+    let opened = session.kernel.open_keyed(session.process, global, room as usize);
+    let subject = match &opened {
+        Ok((it, _)) | Err(Refused::ShortBuffer { of: it, .. }) => Some(*it),
+        Err(_) => None,
+    };
+    let opened = answer(session, OPENED2, opened).and_then(|(_, handle)| {
+        asked.hKeyedMutex = handle.0;
         // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        let room = asked.PrivateRuntimeDataSize;
-        if room != 0 && asked.pPrivateRuntimeData.is_null() {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        let global = Handle(asked.hSharedHandle);
-        let opened = session.kernel.open_keyed(session.process, global, room as usize);
-        let subject = match &opened {
-            Ok((it, _)) | Err(Refused::ShortBuffer { of: it, .. }) => Some(*it),
-            Err(_) => None,
-        };
-        let opened = answer(session, OPENED2, opened).and_then(|(_, handle)| {
-            asked.hKeyedMutex = handle.0;
-            // SAFETY: The caller's contract.
-            unsafe { write(args, asked) }
-        });
-        if let Some(subject) = subject {
-            let size = asked.PrivateRuntimeDataSize.into();
-            let told = What::KeyedTold { room: room.into(), size, copied: copied() - before };
-            session.log().emit(subject, told);
-        }
-        opened
-    })
+        unsafe { write(args, asked) }
+    });
+    if let Some(subject) = subject {
+        let size = asked.PrivateRuntimeDataSize.into();
+        let told = What::KeyedTold { room: room.into(), size, copied: copied() - before };
+        session.log().emit(subject, told);
+    }
+    opened
 }
 
 /// Ends a handle of a keyed mutex.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says, now.
-pub unsafe fn D3DKMTDestroyKeyedMutex(
+pub(crate) unsafe fn destroy_keyed_mutex(
     session: &Session,
     _at: &mut Passive,
     args: *const D3DKMT_DESTROYKEYEDMUTEX,
-) -> NTSTATUS {
-    session.call("D3DKMTDestroyKeyedMutex", || {
-        // SAFETY: The caller's contract.
-        let handle = Handle(unsafe { read(args) }?.hKeyedMutex);
-        answer(session, DESTROYED, session.kernel.destroy_keyed(session.process, handle))
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let handle = Handle(unsafe { read(args) }?.hKeyedMutex);
+    answer(session, DESTROYED, session.kernel.destroy_keyed(session.process, handle))
 }
 
 /// An acquire, of either version.
@@ -208,7 +173,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Says what the caller finds, who asked for a key. Answers the status.
+    /// Emits what the caller gets for its key. Returns the status.
     fn say(self, session: &Session, asked: u64, key: u64, fence: u64) -> Result<(), NTSTATUS> {
         let answered = What::KeyedAnswered { how: self.how.into(), asked, key, fence };
         session.log().emit(self.subject, answered);
@@ -264,114 +229,88 @@ unsafe fn steps(session: &Session, timeout: *const LARGE_INTEGER) -> Result<Opti
 }
 
 /// Waits until a keyed mutex is free for a key, and owns it.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTAcquireKeyedMutex(
+pub(crate) unsafe fn acquire_keyed_mutex(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DKMT_ACQUIREKEYEDMUTEX,
-) -> NTSTATUS {
-    session.call("D3DKMTAcquireKeyedMutex", || {
-        given(session, "D3DKMTAcquireKeyedMutex", args)?;
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        let (handle, key) = (Handle(asked.hKeyedMutex), asked.Key);
-        let ask = Ask { handle, key, timeout: asked.pTimeout, room: 0 };
-        // SAFETY: The caller's contract.
-        let ended = unsafe { acquire(session, at, ACQUIRED, &ask) }?;
-        asked.FenceValue = ended.fence.unwrap_or(asked.FenceValue);
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }?;
-        ended.say(session, key, asked.Key, asked.FenceValue)
-    })
+) -> Result<(), NTSTATUS> {
+    given(session, "D3DKMTAcquireKeyedMutex", args)?;
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    let (handle, key) = (Handle(asked.hKeyedMutex), asked.Key);
+    let ask = Ask { handle, key, timeout: asked.pTimeout, room: 0 };
+    // SAFETY: The caller's contract.
+    let ended = unsafe { acquire(session, at, ACQUIRED, &ask) }?;
+    asked.FenceValue = ended.fence.unwrap_or(asked.FenceValue);
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }?;
+    ended.say(session, key, asked.Key, asked.FenceValue)
 }
 
 /// Waits until a keyed mutex is free for a key, owns it and gets the runtime's data.
 ///
 /// WINDOWS: that the data is copied is documented; that a buffer which is too small is refused,
 /// as it is for an open, is our reading.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTAcquireKeyedMutex2(
+pub(crate) unsafe fn acquire_keyed_mutex2(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DKMT_ACQUIREKEYEDMUTEX2,
-) -> NTSTATUS {
-    session.call("D3DKMTAcquireKeyedMutex2", || {
-        given(session, "D3DKMTAcquireKeyedMutex2", args)?;
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        let (data, room): (*mut c_void, u32) =
-            (asked.pPrivateRuntimeData, asked.PrivateRuntimeDataSize);
-        if room != 0 && data.is_null() {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        // SAFETY: The caller's contract.
-        unsafe { room_for(data, room as usize) }?;
-        let (handle, key) = (Handle(asked.hKeyedMutex), asked.Key);
-        let ask = Ask { handle, key, timeout: asked.pTimeout, room };
-        // SAFETY: The caller's contract.
-        let ended = unsafe { acquire(session, at, ACQUIRED2, &ask) }?;
-        asked.FenceValue = ended.fence.unwrap_or(asked.FenceValue);
-        // SAFETY: The caller's contract; there is room for all of it, or it is empty.
-        unsafe { write_bytes(data, &ended.runtime) }?;
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }?;
-        ended.say(session, key, asked.Key, asked.FenceValue)
-    })
+) -> Result<(), NTSTATUS> {
+    given(session, "D3DKMTAcquireKeyedMutex2", args)?;
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    let (data, room): (*mut c_void, u32) =
+        (asked.pPrivateRuntimeData, asked.PrivateRuntimeDataSize);
+    if room != 0 && data.is_null() {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    // SAFETY: The caller's contract.
+    unsafe { room_for(data, room as usize) }?;
+    let (handle, key) = (Handle(asked.hKeyedMutex), asked.Key);
+    let ask = Ask { handle, key, timeout: asked.pTimeout, room };
+    // SAFETY: The caller's contract.
+    let ended = unsafe { acquire(session, at, ACQUIRED2, &ask) }?;
+    asked.FenceValue = ended.fence.unwrap_or(asked.FenceValue);
+    // SAFETY: The caller's contract; there is room for all of it, or it is empty.
+    unsafe { write_bytes(data, &ended.runtime) }?;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }?;
+    ended.say(session, key, asked.Key, asked.FenceValue)
 }
 
 /// Releases a keyed mutex to the next key.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says, now.
-pub unsafe fn D3DKMTReleaseKeyedMutex(
+pub(crate) unsafe fn release_keyed_mutex(
     session: &Session,
     _at: &mut Passive,
     args: *mut D3DKMT_RELEASEKEYEDMUTEX,
-) -> NTSTATUS {
-    session.call("D3DKMTReleaseKeyedMutex", || {
-        given(session, "D3DKMTReleaseKeyedMutex", args)?;
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args.cast_const()) }?;
-        let release = Release { key: asked.Key, fence: asked.FenceValue, runtime: None };
-        let handle = Handle(asked.hKeyedMutex);
-        let released = session.kernel.release_keyed(session.process, handle, release);
-        answer(session, RELEASED, released)
-    })
+) -> Result<(), NTSTATUS> {
+    given(session, "D3DKMTReleaseKeyedMutex", args)?;
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args.cast_const()) }?;
+    let release = Release { key: asked.Key, fence: asked.FenceValue, runtime: None };
+    let handle = Handle(asked.hKeyedMutex);
+    let released = session.kernel.release_keyed(session.process, handle, release);
+    answer(session, RELEASED, released)
 }
 
 /// Releases a keyed mutex to the next key, with other data of the runtime's.
 ///
 /// WINDOWS: that the data becomes the mutex's is documented; that no data leaves what was there is
 /// our reading.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says, now.
-pub unsafe fn D3DKMTReleaseKeyedMutex2(
+pub(crate) unsafe fn release_keyed_mutex2(
     session: &Session,
     _at: &mut Passive,
     args: *mut D3DKMT_RELEASEKEYEDMUTEX2,
-) -> NTSTATUS {
-    session.call("D3DKMTReleaseKeyedMutex2", || {
-        given(session, "D3DKMTReleaseKeyedMutex2", args)?;
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args.cast_const()) }?;
-        let (data, size) = (asked.pPrivateRuntimeData, asked.PrivateRuntimeDataSize);
-        // SAFETY: The caller's contract.
-        let runtime = unsafe { read_bytes(data, size) }?;
-        let runtime = (size != 0).then_some(runtime);
-        let release = Release { key: asked.Key, fence: asked.FenceValue, runtime };
-        let handle = Handle(asked.hKeyedMutex);
-        let released = session.kernel.release_keyed(session.process, handle, release);
-        answer(session, RELEASED2, released)
-    })
+) -> Result<(), NTSTATUS> {
+    given(session, "D3DKMTReleaseKeyedMutex2", args)?;
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args.cast_const()) }?;
+    let (data, size) = (asked.pPrivateRuntimeData, asked.PrivateRuntimeDataSize);
+    // SAFETY: The caller's contract.
+    let runtime = unsafe { read_bytes(data, size) }?;
+    let runtime = (size != 0).then_some(runtime);
+    let release = Release { key: asked.Key, fence: asked.FenceValue, runtime };
+    let handle = Handle(asked.hKeyedMutex);
+    let released = session.kernel.release_keyed(session.process, handle, release);
+    answer(session, RELEASED2, released)
 }

@@ -1,11 +1,13 @@
 //! The door up: the D3DKMT entry points, as functions that Rust can call.
 //!
-//! Each takes a [`Session`] (which process is calling), the proof of level, and the pointer an
-//! application would pass. It turns pointers into claims, copies once, checks once, asks the
-//! kernel, and answers with the status Windows would give. [`Client`] fills the structures in
-//! safe Rust, for scenarios and tests.
+//! Each takes a [`Session`] (which process calls), the proof of the IRQL, and the pointer that an
+//! application passes. It copies the caller's memory once, checks it once, calls the kernel, and
+//! returns the status that Windows returns. [`Client`] fills the structures in safe Rust, for
+//! scenarios and tests.
 //!
-//! Caller memory is touched in `claims.rs` and nowhere else.
+//! - `table.rs` has one row for each entry point, and names the function behind it.
+//! - `status.rs` says what each kernel error means: status, rule and sentence.
+//! - `claims.rs` is the only file that touches caller memory.
 
 mod adapter;
 mod address;
@@ -36,59 +38,22 @@ mod signal;
 mod status;
 mod submit;
 mod sync;
+mod table;
 mod wait;
 mod worth;
 
-pub use adapter::{D3DKMTCloseAdapter, D3DKMTEnumAdapters2, D3DKMTOpenAdapterFromLuid};
-pub use address::{
-    D3DKMTFreeGpuVirtualAddress, D3DKMTMapGpuVirtualAddress, D3DKMTReserveGpuVirtualAddress,
-    D3DKMTUpdateGpuVirtualAddress,
-};
-pub use budget::{
-    D3DKMTChangeVideoMemoryReservation, D3DKMTQueryAdapterInfo, D3DKMTQueryVideoMemoryInfo,
-    D3DKMTRegisterTrimNotification, D3DKMTUnregisterTrimNotification,
-};
+// Which process calls, and whether its pointers are checked.
+pub use session::Session;
+
+// The entry points under their Windows names, and the table of them. The macro
+// `for_each_entry_point` has the same rows.
+pub use entry::{EntryPoint, Line};
+pub use table::*;
+
+// The same calls in safe Rust, for scenarios and tests.
 pub use client::{Client, Create, Created, Destroy, Escape, Shared};
 pub use client_keyed::KeyedMutex;
 pub use client_memory::{Made, PagingQueue};
 pub use client_render::{Listed, ListedContext};
 pub use client_sync::{CpuWait, NewSync, SyncObject};
 pub use client_worth::Names;
-pub use create::{D3DKMTCreateAllocation, D3DKMTCreateAllocation2};
-pub use destroy::{D3DKMTDestroyAllocation, D3DKMTDestroyAllocation2};
-pub use device::{
-    D3DKMTCreateContextVirtual, D3DKMTCreateDevice, D3DKMTDestroyContext, D3DKMTDestroyDevice,
-    D3DKMTGetDeviceState,
-};
-pub use entry::{ENTRIES, Line};
-pub use escape::D3DKMTEscape;
-pub use keyed::{
-    D3DKMTAcquireKeyedMutex, D3DKMTAcquireKeyedMutex2, D3DKMTCreateKeyedMutex,
-    D3DKMTCreateKeyedMutex2, D3DKMTDestroyKeyedMutex, D3DKMTOpenKeyedMutex, D3DKMTOpenKeyedMutex2,
-    D3DKMTReleaseKeyedMutex, D3DKMTReleaseKeyedMutex2,
-};
-pub use lock::{D3DKMTLock, D3DKMTLock2, D3DKMTUnlock, D3DKMTUnlock2};
-pub use offer::{D3DKMTOfferAllocations, D3DKMTReclaimAllocations, D3DKMTReclaimAllocations2};
-pub use priority::{D3DKMTGetContextSchedulingPriority, D3DKMTSetContextSchedulingPriority};
-pub use queue::{D3DKMTCreatePagingQueue, D3DKMTDestroyPagingQueue};
-pub use render::{D3DKMTCreateContext, D3DKMTRender};
-pub use resident::{D3DKMTEvict, D3DKMTMakeResident};
-pub use session::Session;
-pub use share::{D3DKMTOpenResource, D3DKMTOpenResource2, D3DKMTQueryResourceInfo};
-pub use signal::{
-    D3DKMTSignalSynchronizationObject, D3DKMTSignalSynchronizationObject2,
-    D3DKMTSignalSynchronizationObjectFromCpu, D3DKMTSignalSynchronizationObjectFromGpu,
-    D3DKMTSignalSynchronizationObjectFromGpu2,
-};
-pub use submit::D3DKMTSubmitCommand;
-pub use sync::{
-    D3DKMTCreateSynchronizationObject, D3DKMTCreateSynchronizationObject2,
-    D3DKMTDestroySynchronizationObject, D3DKMTOpenSynchronizationObject,
-};
-pub use wait::{
-    D3DKMTWaitForSynchronizationObject, D3DKMTWaitForSynchronizationObject2,
-    D3DKMTWaitForSynchronizationObjectFromCpu, D3DKMTWaitForSynchronizationObjectFromGpu,
-};
-pub use worth::{
-    D3DKMTGetAllocationPriority, D3DKMTQueryAllocationResidency, D3DKMTSetAllocationPriority,
-};

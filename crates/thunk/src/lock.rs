@@ -1,6 +1,5 @@
 //! Locks: the CPU sees an allocation.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{read, read_list, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
@@ -21,23 +20,23 @@ const RULES: &[ArgumentRule<D3DKMT_LOCK>] = &[
         id: RuleId::ALLOC_LOCK_001,
         place: "D3DKMTLock.Flags",
         refuses: INVALID,
-        broken: |it| both(it, (Flags::ReadOnly, "ReadOnly"), (Flags::WriteOnly, "WriteOnly")),
+        broken: |args| both(args, (Flags::ReadOnly, "ReadOnly"), (Flags::WriteOnly, "WriteOnly")),
     },
     ArgumentRule {
         id: RuleId::ALLOC_LOCK_002,
         place: "D3DKMTLock.Flags",
         refuses: INVALID,
-        broken: |it| {
+        broken: |args| {
             let aperture = (Flags::AcquireAperture, "AcquireAperture");
-            both(it, (Flags::IgnoreSync, "IgnoreSync"), aperture)
+            both(args, (Flags::IgnoreSync, "IgnoreSync"), aperture)
         },
     },
     ArgumentRule {
         id: RuleId::ALLOC_LOCK_003,
         place: "D3DKMTLock.Flags.UseAlternateVA",
         refuses: INVALID,
-        broken: |it| {
-            (it.Flags.has(Flags::UseAlternateVA) && !it.Flags.has(Flags::AcquireAperture))
+        broken: |args| {
+            (args.Flags.has(Flags::UseAlternateVA) && !args.Flags.has(Flags::AcquireAperture))
                 .then(|| "UseAlternateVA is set and AcquireAperture is not".to_owned())
         },
     },
@@ -45,9 +44,9 @@ const RULES: &[ArgumentRule<D3DKMT_LOCK>] = &[
         id: RuleId::ALLOC_LOCK_016,
         place: "D3DKMTLock.pPages",
         refuses: INVALID,
-        broken: |it| {
-            let (entire, pages) = (it.Flags.has(Flags::LockEntire), it.NumPages);
-            let listed = !it.pPages.is_null();
+        broken: |args| {
+            let (entire, pages) = (args.Flags.has(Flags::LockEntire), args.NumPages);
+            let listed = !args.pPages.is_null();
             if entire {
                 (pages != 0 || listed)
                     .then(|| format!("LockEntire is set, and {pages} pages are listed besides"))
@@ -68,8 +67,8 @@ const RULES_2: &[ArgumentRule<D3DKMT_LOCK2>] = &[ArgumentRule {
     id: RuleId::ALLOC_LOCK_018,
     place: "D3DKMTLock2.Flags",
     refuses: INVALID,
-    broken: |it| {
-        let bits = it.Flags.Value;
+    broken: |args| {
+        let bits = args.Flags.Value;
         (bits != 0).then(|| format!("Flags is {bits:#x}, but has no bits that mean anything"))
     },
 }];
@@ -115,114 +114,90 @@ const WITHOUT_EFFECT: &[(u32, &str)] =
 
 /// Shows an allocation to the CPU, when the work before is done; or another instance of it,
 /// by the handle that it has then, to a caller that does not want the bytes it had (`Discard`).
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTLock(session: &Session, at: &mut Passive, args: *mut D3DKMT_LOCK) -> NTSTATUS {
-    session.call("D3DKMTLock", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        judge_arguments(session, RULES, &asked)?;
-        // SAFETY: The caller's contract. The whole is shown, so the pages only have to be there.
-        unsafe { read_list(asked.pPages, asked.NumPages as usize) }?;
-        for (_, name) in WITHOUT_EFFECT.iter().filter(|(flag, _)| asked.Flags.has(*flag)) {
-            session.absent(name);
-        }
-        let device = Handle(asked.hDevice);
-        // WINDOWS: from WDDM 2 on nothing is renamed (documented).
-        let renames = session.kernel.brings_listed(session.process, device);
-        if asked.Flags.has(Flags::Discard) && !renames {
-            session.absent("D3DKMTLock.Flags.Discard");
-        }
-        let has = |flag| asked.Flags.has(flag);
-        let order = LockOrder {
-            device,
-            view: Handle(asked.hAllocation),
-            waits: !has(Flags::IgnoreSync),
-            hurries: has(Flags::DonotWait),
-            still: has(Flags::DonotEvict),
-            aperture: has(Flags::AcquireAperture),
-            alternate: has(Flags::UseAlternateVA),
-            unsynced: has(Flags::IgnoreSync | Flags::IgnoreReadSync),
-            discards: has(Flags::Discard),
-            unnamed: has(Flags::NoExistingReference),
-        };
-        let locked = session.kernel.lock(at, session.process, &order);
-        let shown = answer(session, LOCKED, locked)?;
-        asked.hAllocation = shown.view.0;
-        asked.pData = ptr::with_exposed_provenance_mut(shown.address);
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
-    })
+pub(crate) unsafe fn lock(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_LOCK,
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    judge_arguments(session, RULES, &asked)?;
+    // SAFETY: The caller's contract. The whole is shown, so the pages only have to be there.
+    unsafe { read_list(asked.pPages, asked.NumPages as usize) }?;
+    for (_, name) in WITHOUT_EFFECT.iter().filter(|(flag, _)| asked.Flags.has(*flag)) {
+        session.absent(name);
+    }
+    let device = Handle(asked.hDevice);
+    // WINDOWS: from WDDM 2 on nothing is renamed (documented).
+    let renames = session.kernel.brings_listed(session.process, device);
+    if asked.Flags.has(Flags::Discard) && !renames {
+        session.absent("D3DKMTLock.Flags.Discard");
+    }
+    let has = |flag| asked.Flags.has(flag);
+    let order = LockOrder {
+        device,
+        view: Handle(asked.hAllocation),
+        waits: !has(Flags::IgnoreSync),
+        hurries: has(Flags::DonotWait),
+        still: has(Flags::DonotEvict),
+        aperture: has(Flags::AcquireAperture),
+        alternate: has(Flags::UseAlternateVA),
+        unsynced: has(Flags::IgnoreSync | Flags::IgnoreReadSync),
+        discards: has(Flags::Discard),
+        unnamed: has(Flags::NoExistingReference),
+    };
+    let locked = session.kernel.lock(at, session.process, &order);
+    let shown = answer(session, LOCKED, locked)?;
+    asked.hAllocation = shown.view.0;
+    asked.pData = ptr::with_exposed_provenance_mut(shown.address);
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
 }
 
 /// Shows an allocation to the CPU.
 ///
 /// WINDOWS: it never waits for the GPU and is never busy: a client that wants to wait does so
 /// itself (our reading; a page lists a busy status, though no flag asks for one).
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTLock2(
+pub(crate) unsafe fn lock2(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DKMT_LOCK2,
-) -> NTSTATUS {
-    session.call("D3DKMTLock2", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        judge_arguments(session, RULES_2, &asked)?;
-        let (device, view) = (Handle(asked.hDevice), Handle(asked.hAllocation));
-        let order = LockOrder { device, view, ..LockOrder::default() };
-        let locked = session.kernel.lock(at, session.process, &order);
-        let shown = answer(session, LOCKED_2, locked)?;
-        asked.pData = ptr::with_exposed_provenance_mut(shown.address);
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    judge_arguments(session, RULES_2, &asked)?;
+    let (device, view) = (Handle(asked.hDevice), Handle(asked.hAllocation));
+    let order = LockOrder { device, view, ..LockOrder::default() };
+    let locked = session.kernel.lock(at, session.process, &order);
+    let shown = answer(session, LOCKED_2, locked)?;
+    asked.pData = ptr::with_exposed_provenance_mut(shown.address);
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
 }
 
 /// Ends one lock of each allocation.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTUnlock(
+pub(crate) unsafe fn unlock(
     session: &Session,
     _at: &mut Passive,
     args: *const D3DKMT_UNLOCK,
-) -> NTSTATUS {
-    session.call("D3DKMTUnlock", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        // SAFETY: The caller's contract.
-        let list = unsafe { read_list(asked.phAllocations, asked.NumAllocations as usize) }?;
-        let list: Vec<Handle> = list.into_iter().map(Handle).collect();
-        let ended = session.kernel.unlock(session.process, Handle(asked.hDevice), &list);
-        answer(session, UNLOCKED, ended)
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    // SAFETY: The caller's contract.
+    let list = unsafe { read_list(asked.phAllocations, asked.NumAllocations as usize) }?;
+    let list: Vec<Handle> = list.into_iter().map(Handle).collect();
+    let ended = session.kernel.unlock(session.process, Handle(asked.hDevice), &list);
+    answer(session, UNLOCKED, ended)
 }
 
 /// Ends one lock of an allocation.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTUnlock2(
+pub(crate) unsafe fn unlock2(
     session: &Session,
     _at: &mut Passive,
     args: *const D3DKMT_UNLOCK2,
-) -> NTSTATUS {
-    session.call("D3DKMTUnlock2", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let (device, view) = (Handle(asked.hDevice), Handle(asked.hAllocation));
-        answer(session, UNLOCKED_2, session.kernel.unlock(session.process, device, &[view]))
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let (device, view) = (Handle(asked.hDevice), Handle(asked.hAllocation));
+    answer(session, UNLOCKED_2, session.kernel.unlock(session.process, device, &[view]))
 }

@@ -1,6 +1,5 @@
 //! Offers: what a client can do without, and takes back.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{read, read_list, read_mut, room_for, write, write_list};
 use crate::entry::{ArgumentRule, judge_arguments};
@@ -41,14 +40,14 @@ const OFFER_RULES: &[ArgumentRule<Offered>] = &[
         id: RuleId::RESID_OFFER_001,
         place: "D3DKMTOfferAllocations.pResources",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| one_of_two(it.lists),
+        broken: |args| one_of_two(args.lists),
     },
     ArgumentRule {
         id: RuleId::RESID_OFFER_002,
         place: "D3DKMTOfferAllocations.Priority",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let priority = it.priority;
+        broken: |args| {
+            let priority = args.priority;
             let known = D3DKMT_OFFER_PRIORITY_LOW..=D3DKMT_OFFER_PRIORITY_AUTO;
             (!known.contains(&priority)).then(|| format!("{priority} is no priority of an offer"))
         },
@@ -59,7 +58,7 @@ const RECLAIM_RULES: &[ArgumentRule<Lists>] = &[ArgumentRule {
     id: RuleId::RESID_OFFER_008,
     place: "D3DKMTReclaimAllocations.pResources",
     refuses: Some(STATUS_INVALID_PARAMETER),
-    broken: |it| one_of_two(*it),
+    broken: |args| one_of_two(*args),
 }];
 
 fn one_of_two(lists: Lists) -> Option<String> {
@@ -81,103 +80,81 @@ const RECLAIMED: Kept = Kept {
 };
 
 /// Offers allocations: their bytes may be thrown away when memory is short.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTOfferAllocations(
+pub(crate) unsafe fn offer_allocations(
     session: &Session,
     _at: &mut Passive,
     args: *const D3DKMT_OFFERALLOCATIONS,
-) -> NTSTATUS {
-    session.call("D3DKMTOfferAllocations", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let lists = Lists {
-            resources: asked.pResources.cast_const(),
-            allocations: asked.HandleList,
-            count: asked.NumAllocations,
-        };
-        judge_arguments(session, OFFER_RULES, &Offered { lists, priority: asked.Priority })?;
-        if asked.Flags.Value != 0 {
-            session.absent("D3DKMTOfferAllocations.Flags");
-        }
-        // SAFETY: The caller's contract.
-        let named = unsafe { named(session, lists) }?;
-        let (device, priority) = (Handle(asked.hDevice), asked.Priority.cast_unsigned());
-        let offer = |it: Named| session.kernel.offer(session.process, device, &it.list, priority);
-        answer(session, OFFERED, named.and_then(offer))
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let lists = Lists {
+        resources: asked.pResources.cast_const(),
+        allocations: asked.HandleList,
+        count: asked.NumAllocations,
+    };
+    judge_arguments(session, OFFER_RULES, &Offered { lists, priority: asked.Priority })?;
+    if asked.Flags.Value != 0 {
+        session.absent("D3DKMTOfferAllocations.Flags");
+    }
+    // SAFETY: The caller's contract.
+    let named = unsafe { named(session, lists) }?;
+    let (device, priority) = (Handle(asked.hDevice), asked.Priority.cast_unsigned());
+    let offer = |it: Named| session.kernel.offer(session.process, device, &it.list, priority);
+    answer(session, OFFERED, named.and_then(offer))
 }
 
 /// Takes offered allocations back.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTReclaimAllocations(
+pub(crate) unsafe fn reclaim_allocations(
     session: &Session,
     _at: &mut Passive,
     args: *const D3DKMT_RECLAIMALLOCATIONS,
-) -> NTSTATUS {
-    session.call("D3DKMTReclaimAllocations", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let lists = Lists {
-            resources: asked.pResources.cast_const(),
-            allocations: asked.HandleList,
-            count: asked.NumAllocations,
-        };
-        let to = asked.pDiscarded;
-        // SAFETY: The caller's contract.
-        let (gone, _) = unsafe { reclaim(session, Some(asked.hDevice), None, lists, to) }?;
-        let gone: Vec<BOOL> = gone.into_iter().map(BOOL::from).collect();
-        // SAFETY: The caller's contract.
-        if to.is_null() { Ok(()) } else { unsafe { write_list(to, &gone) } }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let lists = Lists {
+        resources: asked.pResources.cast_const(),
+        allocations: asked.HandleList,
+        count: asked.NumAllocations,
+    };
+    let to = asked.pDiscarded;
+    // SAFETY: The caller's contract.
+    let (gone, _) = unsafe { reclaim(session, Some(asked.hDevice), None, lists, to) }?;
+    let gone: Vec<BOOL> = gone.into_iter().map(BOOL::from).collect();
+    // SAFETY: The caller's contract.
+    if to.is_null() { Ok(()) } else { unsafe { write_list(to, &gone) } }
 }
 
 /// Takes offered allocations back, and has those that must be resident paged in again.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTReclaimAllocations2(
+pub(crate) unsafe fn reclaim_allocations2(
     session: &Session,
     _at: &mut Passive,
     args: *mut D3DKMT_RECLAIMALLOCATIONS2,
-) -> NTSTATUS {
-    session.call("D3DKMTReclaimAllocations2", || {
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    let lists = Lists {
+        resources: asked.pResources.cast_const(),
+        allocations: asked.HandleList,
+        count: asked.NumAllocations,
+    };
+    let to = asked.results();
+    // SAFETY: The caller's contract.
+    let (gone, residency) = unsafe { reclaim(session, None, Some(asked.hPagingQueue), lists, to) }?;
+    let result = |gone: bool| -> D3DDDI_RECLAIM_RESULT {
+        if gone { D3DDDI_RECLAIM_RESULT_DISCARDED } else { D3DDDI_RECLAIM_RESULT_OK }
+    };
+    let results: Vec<_> = gone.into_iter().map(result).collect();
+    if !to.is_null() {
         // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        let lists = Lists {
-            resources: asked.pResources.cast_const(),
-            allocations: asked.HandleList,
-            count: asked.NumAllocations,
-        };
-        let to = asked.results();
-        // SAFETY: The caller's contract.
-        let (gone, residency) =
-            unsafe { reclaim(session, None, Some(asked.hPagingQueue), lists, to) }?;
-        let result = |gone: bool| -> D3DDDI_RECLAIM_RESULT {
-            if gone { D3DDDI_RECLAIM_RESULT_DISCARDED } else { D3DDDI_RECLAIM_RESULT_OK }
-        };
-        let results: Vec<_> = gone.into_iter().map(result).collect();
-        if !to.is_null() {
-            // SAFETY: The caller's contract.
-            unsafe { write_list(to, &results) }?;
-        }
-        asked.PagingFenceValue = match residency {
-            Residency::Resident => 0,
-            Residency::Pending(value) => value,
-        };
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }?;
-        if residency == Residency::Resident { Ok(()) } else { Err(STATUS_PENDING) }
-    })
+        unsafe { write_list(to, &results) }?;
+    }
+    asked.PagingFenceValue = match residency {
+        Residency::Resident => 0,
+        Residency::Pending(value) => value,
+    };
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }?;
+    if residency == Residency::Resident { Ok(()) } else { Err(STATUS_PENDING) }
 }
 
 /// Both versions: for each handle whether its bytes are gone, and when the rest is resident.
@@ -226,5 +203,6 @@ unsafe fn named(session: &Session, lists: Lists) -> Result<Result<Named, Refused
         if by_resource { session.kernel.members(session.process, handle) } else { Ok(vec![handle]) }
     };
     let groups: Result<Vec<_>, _> = handles.iter().map(members).collect();
-    Ok(groups.map(|it| Named { each: it.iter().map(Vec::len).collect(), list: it.concat() }))
+    Ok(groups
+        .map(|lists| Named { each: lists.iter().map(Vec::len).collect(), list: lists.concat() }))
 }

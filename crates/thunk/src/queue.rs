@@ -1,6 +1,5 @@
 //! Queues of paging work.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{read, read_mut, write};
 use crate::session::Session;
@@ -24,48 +23,33 @@ const CREATED: Kept = Kept {
 const DESTROYED: Kept = Kept { handles: &[], others: &[] };
 
 /// Makes a queue of paging work.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTCreatePagingQueue(
+pub(crate) unsafe fn create_paging_queue(
     session: &Session,
     _at: &mut Passive,
     args: *mut D3DKMT_CREATEPAGINGQUEUE,
-) -> NTSTATUS {
-    session.call("D3DKMTCreatePagingQueue", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        let known =
-            D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL..=D3DDDI_PAGINGQUEUE_PRIORITY_ABOVE_NORMAL;
-        if !known.contains(&asked.Priority) || asked.PhysicalAdapterIndex != 0 {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        let (device, priority) = (Handle(asked.hDevice), asked.Priority.cast_unsigned());
-        let made = session.kernel.create_queue(session.process, device, priority);
-        let made = answer(session, CREATED, made)?;
-        (asked.hPagingQueue, asked.hSyncObject) = (made.queue.0, made.fence.0);
-        asked.FenceValueCPUVirtualAddress = ptr::with_exposed_provenance_mut(made.value);
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    let known = D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL..=D3DDDI_PAGINGQUEUE_PRIORITY_ABOVE_NORMAL;
+    if !known.contains(&asked.Priority) || asked.PhysicalAdapterIndex != 0 {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let (device, priority) = (Handle(asked.hDevice), asked.Priority.cast_unsigned());
+    let made = session.kernel.create_queue(session.process, device, priority);
+    let made = answer(session, CREATED, made)?;
+    (asked.hPagingQueue, asked.hSyncObject) = (made.queue.0, made.fence.0);
+    asked.FenceValueCPUVirtualAddress = ptr::with_exposed_provenance_mut(made.value);
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
 }
 
 /// Ends a queue once its work is done.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTDestroyPagingQueue(
+pub(crate) unsafe fn destroy_paging_queue(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DDDI_DESTROYPAGINGQUEUE,
-) -> NTSTATUS {
-    session.call("D3DKMTDestroyPagingQueue", || {
-        // SAFETY: The caller's contract.
-        let handle = Handle(unsafe { read(args.cast_const()) }?.hPagingQueue);
-        answer(session, DESTROYED, session.kernel.destroy_queue(at, session.process, handle))
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let handle = Handle(unsafe { read(args.cast_const()) }?.hPagingQueue);
+    answer(session, DESTROYED, session.kernel.destroy_queue(at, session.process, handle))
 }

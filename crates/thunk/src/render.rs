@@ -3,7 +3,6 @@
 //! The buffers are the kernel's, and the caller writes into them. After every call, whatever was
 //! answered, it goes on with those that the call gave it.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{read_bytes, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
@@ -72,80 +71,66 @@ fn out_of_bounds(it: &Counts) -> Option<String> {
 }
 
 /// Makes a context whose packets have lists, with the buffers for the first.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTCreateContext(
+pub(crate) unsafe fn create_context(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DKMT_CREATECONTEXT,
-) -> NTSTATUS {
-    session.call("D3DKMTCreateContext", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        let (from, size) = (asked.pPrivateDriverData.cast_const(), asked.PrivateDriverDataSize);
-        // SAFETY: The caller's contract.
-        let private = unsafe { read_bytes(from, size) }?;
-        let (node, engine) = (asked.NodeOrdinal, asked.EngineAffinity);
-        let order = ContextOrder { node, engine, system: false, private };
-        let (kernel, device) = (&session.kernel, Handle(asked.hDevice));
-        let entries = EntrySizes { list: bytes(LIST_WORDS), patches: bytes(PATCH_WORDS) };
-        let made = kernel.create_listed_context(at, session.process, device, &order, entries);
-        let (context, buffers) = answer(session, CONTEXT_CREATED, made)?;
-        asked.hContext = context.0;
-        asked.pCommandBuffer = ptr::with_exposed_provenance_mut(buffers.commands.address);
-        asked.CommandBufferSize = buffers.commands.size;
-        asked.pAllocationList = ptr::with_exposed_provenance_mut(buffers.list.address);
-        asked.AllocationListSize = buffers.list.size;
-        asked.pPatchLocationList = ptr::with_exposed_provenance_mut(buffers.patches.address);
-        asked.PatchLocationListSize = buffers.patches.size;
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    let (from, size) = (asked.pPrivateDriverData.cast_const(), asked.PrivateDriverDataSize);
+    // SAFETY: The caller's contract.
+    let private = unsafe { read_bytes(from, size) }?;
+    let (node, engine) = (asked.NodeOrdinal, asked.EngineAffinity);
+    let order = ContextOrder { node, engine, system: false, private };
+    let (kernel, device) = (&session.kernel, Handle(asked.hDevice));
+    let entries = EntrySizes { list: bytes(LIST_WORDS), patches: bytes(PATCH_WORDS) };
+    let made = kernel.create_listed_context(at, session.process, device, &order, entries);
+    let (context, buffers) = answer(session, CONTEXT_CREATED, made)?;
+    asked.hContext = context.0;
+    asked.pCommandBuffer = ptr::with_exposed_provenance_mut(buffers.commands.address);
+    asked.CommandBufferSize = buffers.commands.size;
+    asked.pAllocationList = ptr::with_exposed_provenance_mut(buffers.list.address);
+    asked.AllocationListSize = buffers.list.size;
+    asked.pPatchLocationList = ptr::with_exposed_provenance_mut(buffers.patches.address);
+    asked.PatchLocationListSize = buffers.patches.size;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
 }
 
 /// Gives a context the work that its buffers say.
 ///
 /// WINDOWS: one page says that the answers mean nothing after a failure, another that the
 /// pointers are always to be taken. They are good after every call (our decision).
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTRender(
+pub(crate) unsafe fn render_packet(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DKMT_RENDER,
-) -> NTSTATUS {
-    session.call("D3DKMTRender", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        let context = Handle(asked.hContext);
-        let has = session.kernel.buffers(session.process, context);
-        let has = answer(session, RENDERED, has)?;
-        let rendered = render(session, at, &asked, has);
-        let resize = |flag: u32, size: u32| asked.Flags.has(flag).then_some(size);
-        let resize = Resize {
-            commands: resize(Flags::ResizeCommandBuffer, asked.NewCommandBufferSize),
-            list: resize(Flags::ResizeAllocationList, asked.NewAllocationListSize),
-            patches: resize(Flags::ResizePatchLocationList, asked.NewPatchLocationListSize),
-        };
-        let next = session.kernel.turn_buffers(session.process, context, resize);
-        let next = next.map_err(|why| status(&why))?;
-        asked.pNewCommandBuffer = ptr::with_exposed_provenance_mut(next.commands.address);
-        asked.NewCommandBufferSize = next.commands.size;
-        asked.pNewAllocationList = ptr::with_exposed_provenance_mut(next.list.address);
-        asked.NewAllocationListSize = next.list.size;
-        asked.pNewPatchLocationList = ptr::with_exposed_provenance_mut(next.patches.address);
-        asked.NewPatchLocationListSize = next.patches.size;
-        asked.QueuedBufferCount = rendered.unwrap_or(0);
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }?;
-        rendered.map(|_| ())
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    let context = Handle(asked.hContext);
+    let has = session.kernel.buffers(session.process, context);
+    let has = answer(session, RENDERED, has)?;
+    let rendered = render(session, at, &asked, has);
+    let resize = |flag: u32, size: u32| asked.Flags.has(flag).then_some(size);
+    let resize = Resize {
+        commands: resize(Flags::ResizeCommandBuffer, asked.NewCommandBufferSize),
+        list: resize(Flags::ResizeAllocationList, asked.NewAllocationListSize),
+        patches: resize(Flags::ResizePatchLocationList, asked.NewPatchLocationListSize),
+    };
+    let next = session.kernel.turn_buffers(session.process, context, resize);
+    let next = next.map_err(|why| status(&why))?;
+    asked.pNewCommandBuffer = ptr::with_exposed_provenance_mut(next.commands.address);
+    asked.NewCommandBufferSize = next.commands.size;
+    asked.pNewAllocationList = ptr::with_exposed_provenance_mut(next.list.address);
+    asked.NewAllocationListSize = next.list.size;
+    asked.pNewPatchLocationList = ptr::with_exposed_provenance_mut(next.patches.address);
+    asked.NewPatchLocationListSize = next.patches.size;
+    asked.QueuedBufferCount = rendered.unwrap_or(0);
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }?;
+    rendered.map(|_| ())
 }
 
 /// Looks at a packet, and has it done. Answers how many buffers that took.
@@ -165,21 +150,22 @@ fn render(
     let context = Handle(asked.hContext);
     let captured = session.kernel.capture(session.process, context, counts);
     let captured = captured.map_err(|why| status(&why))?;
-    let stale = captured.stale.map(|it| format!("{it}: each call gives new buffers"));
+    let stale = captured.stale.map(|sentence| format!("{sentence}: each call gives new buffers"));
     // A user-mode driver has a rule of its own for the same.
     let rule = match session.who() {
         Who::Umd => RuleId::UMD_SUBMIT_001,
         _ => RuleId::SUBMIT_RENDER_001,
     };
     session.judge(rule, "D3DKMTRender.pNewCommandBuffer", stale);
-    let beyond = captured.beyond.map(|it| format!("{it}: the size that was returned counts"));
+    let beyond =
+        captured.beyond.map(|sentence| format!("{sentence}: the size that was returned counts"));
     session.judge(RuleId::SUBMIT_RENDER_002, "D3DKMTRender.NewCommandBufferSize", beyond);
     let list: Vec<(Handle, bool)> = words::<LIST_WORDS>(&captured.list)
         .map(|[handle, value]| (Handle(handle), value & WRITES != 0))
         .collect();
     let patches: Vec<PatchLocation> =
         words::<PATCH_WORDS>(&captured.patches).map(location).collect();
-    let stray = patches.iter().position(|it| it.allocation as usize >= list.len());
+    let stray = patches.iter().position(|patch| patch.allocation as usize >= list.len());
     let broken = stray.map(|at| {
         format!(
             "entry {at} names allocation {} of a list of {}",

@@ -1,6 +1,5 @@
 //! What a client wants to be resident, and what not any more.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{read_list, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
@@ -19,10 +18,10 @@ const MAKE_RULES: &[ArgumentRule<D3DDDI_MAKERESIDENT>] = &[ArgumentRule {
     id: RuleId::RESID_MAKE_006,
     place: "D3DKMTMakeResident.Flags",
     refuses: Some(STATUS_INVALID_PARAMETER),
-    broken: |it| {
-        let bits = it.Flags.Value & MakeFlags::RESERVED;
+    broken: |args| {
+        let bits = args.Flags.Value & MakeFlags::RESERVED;
         let lone =
-            it.Flags.has(MakeFlags::MustSucceed) && !it.Flags.has(MakeFlags::CantTrimFurther);
+            args.Flags.has(MakeFlags::MustSucceed) && !args.Flags.has(MakeFlags::CantTrimFurther);
         if bits != 0 {
             Some(format!("bits {bits:#x} are not for callers"))
         } else {
@@ -48,79 +47,65 @@ const EVICTED: Kept = Kept {
 ///
 /// WINDOWS: pages disagree on the answers; success, pending and no memory are our reading, with
 /// all of the allocations counted or none.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTMakeResident(
+pub(crate) unsafe fn make_resident(
     session: &Session,
     _at: &mut Passive,
     args: *mut D3DDDI_MAKERESIDENT,
-) -> NTSTATUS {
-    session.call("D3DKMTMakeResident", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        judge_arguments(session, MAKE_RULES, &asked)?;
-        // SAFETY: The caller's contract.
-        let list = unsafe { read_list(asked.AllocationList, asked.NumAllocations as usize) }?;
-        if !asked.PriorityList.is_null() {
-            session.absent("D3DKMTMakeResident.PriorityList");
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    judge_arguments(session, MAKE_RULES, &asked)?;
+    // SAFETY: The caller's contract.
+    let list = unsafe { read_list(asked.AllocationList, asked.NumAllocations as usize) }?;
+    if !asked.PriorityList.is_null() {
+        session.absent("D3DKMTMakeResident.PriorityList");
+    }
+    let order = ResidentOrder {
+        queue: Handle(asked.hPagingQueue),
+        list: list.into_iter().map(Handle).collect(),
+        must: asked.Flags.has(MakeFlags::MustSucceed),
+    };
+    let made = session.kernel.make_resident(session.process, &order);
+    (asked.PagingFenceValue, asked.NumBytesToTrim) = (0, 0);
+    match &made {
+        Ok(Residency::Resident) => (),
+        Ok(Residency::Pending(value)) => asked.PagingFenceValue = *value,
+        Err(Refused::NoRoom { trim }) => {
+            (asked.NumBytesToTrim, asked.NumAllocations) = (*trim, 0);
         }
-        let order = ResidentOrder {
-            queue: Handle(asked.hPagingQueue),
-            list: list.into_iter().map(Handle).collect(),
-            must: asked.Flags.has(MakeFlags::MustSucceed),
-        };
-        let made = session.kernel.make_resident(session.process, &order);
-        (asked.PagingFenceValue, asked.NumBytesToTrim) = (0, 0);
-        match &made {
-            Ok(Residency::Resident) => (),
-            Ok(Residency::Pending(value)) => asked.PagingFenceValue = *value,
-            Err(Refused::NoRoom { trim }) => {
-                (asked.NumBytesToTrim, asked.NumAllocations) = (*trim, 0);
-            }
-            Err(_) => asked.NumAllocations = 0,
-        }
-        let made = answer(session, MADE, made);
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }?;
-        match made? {
-            Residency::Resident => Ok(()),
-            // It is a success, but not the plain one.
-            Residency::Pending(_) => Err(STATUS_PENDING),
-        }
-    })
+        Err(_) => asked.NumAllocations = 0,
+    }
+    let made = answer(session, MADE, made);
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }?;
+    match made? {
+        Residency::Resident => Ok(()),
+        // It is a success, but not the plain one.
+        Residency::Pending(_) => Err(STATUS_PENDING),
+    }
 }
 
 /// Takes allocations off the list, once each.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTEvict(
+pub(crate) unsafe fn evict(
     session: &Session,
     _at: &mut Passive,
     args: *mut D3DKMT_EVICT,
-) -> NTSTATUS {
-    session.call("D3DKMTEvict", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        if asked.Flags.has(EvictFlags::RESERVED) {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        // SAFETY: The caller's contract.
-        let list = unsafe { read_list(asked.AllocationList, asked.NumAllocations as usize) }?;
-        let order = EvictOrder {
-            device: Handle(asked.hDevice),
-            list: list.into_iter().map(Handle).collect(),
-            lazily: asked.Flags.has(EvictFlags::EvictOnlyIfNecessary),
-            clean: asked.Flags.has(EvictFlags::NotWrittenTo),
-        };
-        let evicted = session.kernel.evict(session.process, &order);
-        asked.NumBytesToTrim = answer(session, EVICTED, evicted)?;
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    if asked.Flags.has(EvictFlags::RESERVED) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    // SAFETY: The caller's contract.
+    let list = unsafe { read_list(asked.AllocationList, asked.NumAllocations as usize) }?;
+    let order = EvictOrder {
+        device: Handle(asked.hDevice),
+        list: list.into_iter().map(Handle).collect(),
+        lazily: asked.Flags.has(EvictFlags::EvictOnlyIfNecessary),
+        clean: asked.Flags.has(EvictFlags::NotWrittenTo),
+    };
+    let evicted = session.kernel.evict(session.process, &order);
+    asked.NumBytesToTrim = answer(session, EVICTED, evicted)?;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
 }

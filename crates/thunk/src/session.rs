@@ -1,4 +1,4 @@
-//! A session: which process is calling which kernel, and what a call says when it comes and goes.
+//! A session: which process calls which kernel, and the events at the start and end of a call.
 
 use crate::claims::Belief;
 use abi::NTSTATUS;
@@ -13,46 +13,45 @@ pub struct Session {
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) process: ProcessId,
     belief: Belief,
-    /// Who breaks what its calls break.
+    /// The component that is blamed for rules that its calls break.
     who: Who,
 }
 
 impl Session {
-    /// A new process of the kernel, whose pointers are believed: its callers promise what the
-    /// entry points ask for.
+    /// A new process of the kernel. Its pointers are trusted: its callers keep the safety
+    /// contracts of the entry points.
     pub fn open(kernel: &Arc<Kernel>) -> Self {
         let (kernel, process) = (kernel.clone(), kernel.open_process());
         Self { kernel, process, belief: Belief::Trusts, who: Who::Client }
     }
 
-    /// A new process of the kernel, whose pointers are doubted: they may be any number. What
-    /// cannot be read or written is an invalid parameter, at the price of a call of the
-    /// operating system for each piece of memory.
+    /// A new process of the kernel. Its pointers are checked: they may be any number. Memory that
+    /// cannot be read or written is an invalid parameter. Each piece of memory costs a system
+    /// call.
     pub fn guarded(kernel: &Arc<Kernel>) -> Self {
         Self { belief: Belief::guarding(), ..Self::open(kernel) }
     }
 
-    /// The same process, for calls that somebody else in it makes: a user-mode driver. What
-    /// breaks a rule of this door in them is laid to that one.
+    /// The same process, for calls that another component in it makes, such as a user-mode
+    /// driver. That component is blamed for rules that these calls break.
     #[must_use]
     pub fn on_behalf_of(&self, who: Who) -> Self {
         Self { who, ..self.clone() }
     }
 
-    /// The same process, for calls whose pointers are doubted as those of
-    /// [`Session::guarded`] are.
+    /// The same process, for calls whose pointers are checked as in [`Session::guarded`].
     #[must_use]
     pub fn doubting(&self) -> Self {
         Self { belief: Belief::guarding(), ..self.clone() }
     }
 
-    /// Runs the body of a call that is not of this door, but whose pointers are believed or
-    /// doubted as those of this session are ([`crate::claims`]).
+    /// Runs the body of a call that is not an entry point, but whose pointers are trusted or
+    /// checked as those of this session ([`crate::claims`]).
     pub fn believing<R>(&self, body: impl FnOnce() -> R) -> R {
         self.belief.during(body)
     }
 
-    /// Who breaks what its calls break.
+    /// The component that is blamed for rules that its calls break.
     pub fn who(&self) -> Who {
         self.who
     }
@@ -71,7 +70,7 @@ impl Session {
         self.kernel.log()
     }
 
-    /// A call comes and goes: said at both ends.
+    /// Runs the body of an entry point, with an event before and after it. Returns its status.
     pub(crate) fn call(
         &self,
         name: &'static str,
@@ -85,7 +84,7 @@ impl Session {
         status
     }
 
-    /// Whether its caller promises what the entry points ask for.
+    /// Whether its callers keep the safety contracts of the entry points.
     pub(crate) fn trusts(&self) -> bool {
         self.belief == Belief::Trusts
     }
@@ -95,7 +94,7 @@ impl Session {
         self.log().judge(rule, self.who, self.process.subject(), place, broken);
     }
 
-    /// Says that the caller used something that has no effect here yet.
+    /// Emits that the caller used something that has no effect here yet.
     pub(crate) fn absent(&self, name: &'static str) {
         self.log().emit(self.process.subject(), What::Absent { name: name.into() });
     }

@@ -1,6 +1,5 @@
 //! Opening shared resources.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{copied, read_list_mut, read_mut, room_for, write, write_bytes, write_list};
 use crate::entry::{ArgumentRule, judge_arguments};
@@ -41,8 +40,8 @@ const RULES: &[ArgumentRule<Asked>] = &[
         id: RuleId::ALLOC_SHARE_003,
         place: "D3DKMTOpenResource.NumAllocations",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let (said, there) = (it.args.NumAllocations as usize, it.there.members);
+        broken: |args| {
+            let (said, there) = (args.args.NumAllocations as usize, args.there.members);
             (said != there).then(|| format!("{said} allocations are said to be in it, not {there}"))
         },
     },
@@ -50,9 +49,9 @@ const RULES: &[ArgumentRule<Asked>] = &[
         id: RuleId::ALLOC_SHARE_003,
         place: "D3DKMTOpenResource.PrivateRuntimeDataSize",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let (said, there) = (it.args.PrivateRuntimeDataSize as usize, it.there.runtime);
-            let given = there == 0 || !it.args.pPrivateRuntimeData.is_null();
+        broken: |args| {
+            let (said, there) = (args.args.PrivateRuntimeDataSize as usize, args.there.runtime);
+            let given = there == 0 || !args.args.pPrivateRuntimeData.is_null();
             (said != there || !given).then(|| sizes("the runtime's data", said, there, given))
         },
     },
@@ -60,8 +59,9 @@ const RULES: &[ArgumentRule<Asked>] = &[
         id: RuleId::ALLOC_SHARE_003,
         place: "D3DKMTOpenResource.ResourcePrivateDriverDataSize",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let (said, there) = (it.args.ResourcePrivateDriverDataSize as usize, it.there.private);
+        broken: |args| {
+            let (said, there) =
+                (args.args.ResourcePrivateDriverDataSize as usize, args.there.private);
             (said != there).then(|| sizes("the resource's private data", said, there, true))
         },
     },
@@ -71,9 +71,10 @@ const RULES: &[ArgumentRule<Asked>] = &[
         id: RuleId::ALLOC_SHARE_003,
         place: "D3DKMTOpenResource.TotalPrivateDriverDataBufferSize",
         refuses: Some(STATUS_NO_MEMORY),
-        broken: |it| {
-            let (said, there) = (it.args.TotalPrivateDriverDataBufferSize as usize, it.there.total);
-            let given = there == 0 || !it.args.pTotalPrivateDriverDataBuffer.is_null();
+        broken: |args| {
+            let (said, there) =
+                (args.args.TotalPrivateDriverDataBufferSize as usize, args.there.total);
+            let given = there == 0 || !args.args.pTotalPrivateDriverDataBuffer.is_null();
             (said < there || !given).then(|| sizes("all private data", said, there, given))
         },
     },
@@ -85,68 +86,51 @@ fn sizes(what: &str, said: usize, there: usize, given: bool) -> String {
 }
 
 /// Says what an opener of a shared resource has to bring.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTQueryResourceInfo(
+pub(crate) unsafe fn query_resource_info(
     session: &Session,
     _at: &mut Passive,
     args: *mut D3DKMT_QUERYRESOURCEINFO,
-) -> NTSTATUS {
-    session.call("D3DKMTQueryResourceInfo", || {
-        let before = copied();
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        let (device, global) = (Handle(asked.hDevice), Handle(asked.hGlobalShare));
-        let there = session.kernel.share_info(session.process, device, global);
-        let there = answer(session, QUERIED, there)?;
-        // WINDOWS: sizes only; the runtime's data is never copied here, whatever buffer comes
-        // (observed).
-        asked.PrivateRuntimeDataSize = fits(there.runtime)?;
-        asked.TotalPrivateDriverDataSize = fits(there.total)?;
-        asked.ResourcePrivateDriverDataSize = fits(there.private)?;
-        asked.NumAllocations = fits(there.members)?;
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }?;
-        let (runtime, total) = (there.runtime as u64, asked.TotalPrivateDriverDataSize.into());
-        let told = What::ShareTold { runtime, total, copied: copied() - before };
-        session.log().emit(there.resource, told);
-        Ok(())
-    })
-}
-
-/// Opens a shared resource for a device.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTOpenResource(
-    session: &Session,
-    at: &mut Passive,
-    args: *mut D3DKMT_OPENRESOURCE,
-) -> NTSTATUS {
-    let list = |it: &D3DKMT_OPENRESOURCE| it.pOpenAllocationInfo;
+) -> Result<(), NTSTATUS> {
+    let before = copied();
     // SAFETY: The caller's contract.
-    session.call("D3DKMTOpenResource", || unsafe { open(session, at, args, list) })
+    let mut asked = unsafe { read_mut(args) }?;
+    let (device, global) = (Handle(asked.hDevice), Handle(asked.hGlobalShare));
+    let there = session.kernel.share_info(session.process, device, global);
+    let there = answer(session, QUERIED, there)?;
+    // WINDOWS: sizes only; the runtime's data is never copied here, whatever buffer comes
+    // (observed).
+    asked.PrivateRuntimeDataSize = fits(there.runtime)?;
+    asked.TotalPrivateDriverDataSize = fits(there.total)?;
+    asked.ResourcePrivateDriverDataSize = fits(there.private)?;
+    asked.NumAllocations = fits(there.members)?;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }?;
+    let (runtime, total) = (there.runtime as u64, asked.TotalPrivateDriverDataSize.into());
+    let told = What::ShareTold { runtime, total, copied: copied() - before };
+    session.log().emit(there.resource, told);
+    Ok(())
 }
 
 /// Opens a shared resource for a device.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTOpenResource2(
+pub(crate) unsafe fn open_resource(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DKMT_OPENRESOURCE,
-) -> NTSTATUS {
+) -> Result<(), NTSTATUS> {
+    let list = |args: &D3DKMT_OPENRESOURCE| args.pOpenAllocationInfo;
+    // SAFETY: The caller's contract.
+    unsafe { open(session, at, args, list) }
+}
+
+/// Opens a shared resource for a device.
+pub(crate) unsafe fn open_resource2(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_OPENRESOURCE,
+) -> Result<(), NTSTATUS> {
     let list = D3DKMT_OPENRESOURCE::open_allocation_info2;
     // SAFETY: The caller's contract.
-    session.call("D3DKMTOpenResource2", || unsafe { open(session, at, args, list) })
+    unsafe { open(session, at, args, list) }
 }
 
 /// Both versions: in, call, out. `list` is where the elements are.

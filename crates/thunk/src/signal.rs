@@ -1,6 +1,5 @@
 //! Signals of synchronisation objects: of the CPU, and of contexts.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{read, read_list};
 use crate::entry::{ArgumentRule, judge_arguments};
@@ -60,20 +59,21 @@ const RULES: &[ArgumentRule<Counts>] = &[
         id: RuleId::SYNC_CREATE_011,
         place: "D3DKMTSignalSynchronizationObject.ObjectCount",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            (it.objects as usize > D3DDDI_MAX_OBJECT_SIGNALED)
-                .then(|| format!("{} objects are signalled, of at most 32", it.objects))
+        broken: |args| {
+            (args.objects as usize > D3DDDI_MAX_OBJECT_SIGNALED)
+                .then(|| format!("{} objects are signalled, of at most 32", args.objects))
         },
     },
     ArgumentRule {
         id: RuleId::SYNC_CREATE_011,
         place: "D3DKMTSignalSynchronizationObject.BroadcastContext",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            if it.others as usize > D3DDDI_MAX_BROADCAST_CONTEXT {
-                return Some(format!("{} contexts are broadcast to, of at most 64", it.others));
+        broken: |args| {
+            if args.others as usize > D3DDDI_MAX_BROADCAST_CONTEXT {
+                return Some(format!("{} contexts are broadcast to, of at most 64", args.others));
             }
-            it.again.then(|| format!("context {:#x} is broadcast to, and signals itself", it.owner))
+            args.again
+                .then(|| format!("context {:#x} is broadcast to, and signals itself", args.owner))
         },
     },
 ];
@@ -85,160 +85,125 @@ fn counted(session: &Session, objects: u32) -> Result<usize, NTSTATUS> {
 }
 
 /// Signals monitored fences at once.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTSignalSynchronizationObjectFromCpu(
+pub(crate) unsafe fn signal_synchronization_object_from_cpu(
     session: &Session,
     _at: &mut Passive,
     args: *const D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU,
-) -> NTSTATUS {
-    session.call("D3DKMTSignalSynchronizationObjectFromCpu", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let count = counted(session, asked.ObjectCount)?;
-        check(session, asked.Flags)?;
-        // SAFETY: The caller's contract.
-        let fences = unsafe { read_list(asked.ObjectHandleArray, count) }?;
-        // SAFETY: The caller's contract.
-        let values = unsafe { read_list(asked.FenceValueArray, count) }?;
-        let list: Vec<(Handle, u64)> = fences.into_iter().map(Handle).zip(values).collect();
-        let (device, rewinds) = (Handle(asked.hDevice), asked.Flags.has(Flags::AllowFenceRewind));
-        let signalled = session.kernel.signal_from_cpu(session.process, device, &list, rewinds);
-        answer(session, SIGNALLED, signalled)
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let count = counted(session, asked.ObjectCount)?;
+    check(session, asked.Flags)?;
+    // SAFETY: The caller's contract.
+    let fences = unsafe { read_list(asked.ObjectHandleArray, count) }?;
+    // SAFETY: The caller's contract.
+    let values = unsafe { read_list(asked.FenceValueArray, count) }?;
+    let list: Vec<(Handle, u64)> = fences.into_iter().map(Handle).zip(values).collect();
+    let (device, rewinds) = (Handle(asked.hDevice), asked.Flags.has(Flags::AllowFenceRewind));
+    let signalled = session.kernel.signal_from_cpu(session.process, device, &list, rewinds);
+    answer(session, SIGNALLED, signalled)
 }
 
 /// Has a context signal objects of the first generation.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTSignalSynchronizationObject(
+pub(crate) unsafe fn signal_synchronization_object(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_SIGNALSYNCHRONIZATIONOBJECT,
-) -> NTSTATUS {
-    session.call("D3DKMTSignalSynchronizationObject", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let count = counted(session, asked.ObjectCount)?;
-        check(session, asked.Flags)?;
-        let list = same(&asked.ObjectHandleArray[..count], 0);
-        let contexts = [Handle(asked.hContext)];
-        queue(session, at, &SignalOrder { contexts: &contexts, list: &list, event: None })
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let count = counted(session, asked.ObjectCount)?;
+    check(session, asked.Flags)?;
+    let list = same(&asked.ObjectHandleArray[..count], 0);
+    let contexts = [Handle(asked.hContext)];
+    queue(session, at, &SignalOrder { contexts: &contexts, list: &list, event: None })
 }
 
 /// Has contexts signal objects together, of which fences share a value; or set an event.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTSignalSynchronizationObject2(
+pub(crate) unsafe fn signal_synchronization_object2(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2,
-) -> NTSTATUS {
-    session.call("D3DKMTSignalSynchronizationObject2", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let (objects, others) = (asked.ObjectCount, asked.BroadcastContextCount);
-        let broadcast = asked.BroadcastContext.get(..others as usize).unwrap_or_default();
-        let owner = asked.hContext;
-        let again = broadcast.contains(&owner);
-        judge_arguments(session, RULES, &Counts { objects, others, owner, again })?;
-        check(session, asked.Flags)?;
-        let told = asked.Flags.has(Flags::EnqueueCpuEvent);
-        if objects == 0 && !told {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        let value = if told { 0 } else { asked.fence().FenceValue };
-        let list = same(&asked.ObjectHandleArray[..objects as usize], value);
-        let contexts: Vec<Handle> = [owner].iter().chain(broadcast).copied().map(Handle).collect();
-        let event = told.then(|| event(asked.event()));
-        queue(session, at, &SignalOrder { contexts: &contexts, list: &list, event })
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let (objects, others) = (asked.ObjectCount, asked.BroadcastContextCount);
+    let broadcast = asked.BroadcastContext.get(..others as usize).unwrap_or_default();
+    let owner = asked.hContext;
+    let again = broadcast.contains(&owner);
+    judge_arguments(session, RULES, &Counts { objects, others, owner, again })?;
+    check(session, asked.Flags)?;
+    let told = asked.Flags.has(Flags::EnqueueCpuEvent);
+    if objects == 0 && !told {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let value = if told { 0 } else { asked.fence().FenceValue };
+    let list = same(&asked.ObjectHandleArray[..objects as usize], value);
+    let contexts: Vec<Handle> = [owner].iter().chain(broadcast).copied().map(Handle).collect();
+    let event = told.then(|| event(asked.event()));
+    queue(session, at, &SignalOrder { contexts: &contexts, list: &list, event })
 }
 
 /// Has a context signal fences.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTSignalSynchronizationObjectFromGpu(
+pub(crate) unsafe fn signal_synchronization_object_from_gpu(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU,
-) -> NTSTATUS {
-    session.call("D3DKMTSignalSynchronizationObjectFromGpu", || {
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let count = counted(session, asked.ObjectCount)?;
+    // SAFETY: The caller's contract.
+    let objects = unsafe { read_list(asked.ObjectHandleArray, count) }?;
+    let handles: Vec<Handle> = objects.iter().copied().map(Handle).collect();
+    let list = if session.kernel.have_values(session.process, &handles) {
         // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let count = counted(session, asked.ObjectCount)?;
-        // SAFETY: The caller's contract.
-        let objects = unsafe { read_list(asked.ObjectHandleArray, count) }?;
-        let handles: Vec<Handle> = objects.iter().copied().map(Handle).collect();
-        let list = if session.kernel.have_values(session.process, &handles) {
-            // SAFETY: The caller's contract.
-            let values = unsafe { read_list(asked.values(), count) }?;
-            handles.into_iter().zip(values).collect()
-        } else {
-            same(&objects, 0)
-        };
-        let contexts = [Handle(asked.hContext)];
-        queue(session, at, &SignalOrder { contexts: &contexts, list: &list, event: None })
-    })
+        let values = unsafe { read_list(asked.values(), count) }?;
+        handles.into_iter().zip(values).collect()
+    } else {
+        same(&objects, 0)
+    };
+    let contexts = [Handle(asked.hContext)];
+    queue(session, at, &SignalOrder { contexts: &contexts, list: &list, event: None })
 }
 
 /// Has contexts signal objects together, or set an event.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTSignalSynchronizationObjectFromGpu2(
+pub(crate) unsafe fn signal_synchronization_object_from_gpu2(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2,
-) -> NTSTATUS {
-    session.call("D3DKMTSignalSynchronizationObjectFromGpu2", || {
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let (objects, others) = (asked.ObjectCount, asked.BroadcastContextCount);
+    // Too long a list is not read: it is refused for its length.
+    let few = others as usize <= D3DDDI_MAX_BROADCAST_CONTEXT;
+    let length = if few { others as usize } else { 0 };
+    // SAFETY: The caller's contract.
+    let contexts = unsafe { read_list(asked.BroadcastContextArray, length) }?;
+    let owner = contexts.first().copied().unwrap_or_default();
+    let again = contexts.iter().skip(1).any(|context| *context == owner);
+    judge_arguments(session, RULES, &Counts { objects, others, owner, again })?;
+    check(session, asked.Flags)?;
+    let told = asked.Flags.has(Flags::EnqueueCpuEvent);
+    if contexts.is_empty() || (objects == 0 && !told) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    // SAFETY: The caller's contract.
+    let names = unsafe { read_list(asked.ObjectHandleArray, objects as usize) }?;
+    let handles: Vec<Handle> = names.iter().copied().map(Handle).collect();
+    let list = if told {
+        same(&names, 0)
+    } else if session.kernel.have_values(session.process, &handles) {
         // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let (objects, others) = (asked.ObjectCount, asked.BroadcastContextCount);
-        // Too long a list is not read: it is refused for its length.
-        let few = others as usize <= D3DDDI_MAX_BROADCAST_CONTEXT;
-        let length = if few { others as usize } else { 0 };
-        // SAFETY: The caller's contract.
-        let contexts = unsafe { read_list(asked.BroadcastContextArray, length) }?;
-        let owner = contexts.first().copied().unwrap_or_default();
-        let again = contexts.iter().skip(1).any(|it| *it == owner);
-        judge_arguments(session, RULES, &Counts { objects, others, owner, again })?;
-        check(session, asked.Flags)?;
-        let told = asked.Flags.has(Flags::EnqueueCpuEvent);
-        if contexts.is_empty() || (objects == 0 && !told) {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        // SAFETY: The caller's contract.
-        let names = unsafe { read_list(asked.ObjectHandleArray, objects as usize) }?;
-        let handles: Vec<Handle> = names.iter().copied().map(Handle).collect();
-        let list = if told {
-            same(&names, 0)
-        } else if session.kernel.have_values(session.process, &handles) {
-            // SAFETY: The caller's contract.
-            let values = unsafe { read_list(asked.values(), names.len()) }?;
-            handles.into_iter().zip(values).collect()
-        } else {
-            same(&names, asked.value())
-        };
-        let contexts: Vec<Handle> = contexts.into_iter().map(Handle).collect();
-        let event = told.then(|| event(asked.event()));
-        queue(session, at, &SignalOrder { contexts: &contexts, list: &list, event })
-    })
+        let values = unsafe { read_list(asked.values(), names.len()) }?;
+        handles.into_iter().zip(values).collect()
+    } else {
+        same(&names, asked.value())
+    };
+    let contexts: Vec<Handle> = contexts.into_iter().map(Handle).collect();
+    let event = told.then(|| event(asked.event()));
+    queue(session, at, &SignalOrder { contexts: &contexts, list: &list, event })
 }
 
 /// Flags of a signal.

@@ -1,6 +1,5 @@
 //! Giving contexts work.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{read, read_bytes};
 use crate::entry::{ArgumentRule, judge_arguments};
@@ -16,8 +15,8 @@ const RULES: &[ArgumentRule<D3DKMT_SUBMITCOMMAND>] = &[ArgumentRule {
     id: RuleId::SUBMIT_CMD_002,
     place: "D3DKMTSubmitCommand.BroadcastContextCount",
     refuses: Some(STATUS_INVALID_PARAMETER),
-    broken: |it| {
-        let none = it.BroadcastContextCount == 0;
+    broken: |args| {
+        let none = args.BroadcastContextCount == 0;
         none.then(|| "BroadcastContextCount is 0: a packet is for at least one context".to_owned())
     },
 }];
@@ -31,49 +30,42 @@ const SUBMITTED: Kept = Kept {
 };
 
 /// Gives contexts work: the same to each of them.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTSubmitCommand(
+pub(crate) unsafe fn submit_command(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_SUBMITCOMMAND,
-) -> NTSTATUS {
-    session.call("D3DKMTSubmitCommand", || {
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    judge_arguments(session, RULES, &asked)?;
+    if asked.NumHistoryBuffers > 0 {
+        session.absent("D3DKMTSubmitCommand with history buffers");
+        return Err(STATUS_NOT_SUPPORTED);
+    }
+    let contexts = first(&asked.BroadcastContext, asked.BroadcastContextCount)?;
+    let primaries = first(&asked.WrittenPrimaries, asked.NumPrimaries)?;
+    let (from, size) = (asked.pPrivateDriverData.cast_const(), asked.PrivateDriverDataSize);
+    // SAFETY: The caller's contract.
+    let private = unsafe { read_bytes(from, size) }?;
+    let looks = session.trusts() && size > 0 && session.log().keeps();
+    let given = if looks { digest(&private) } else { Hex(0) };
+    let packet =
+        Packet { commands: asked.Commands, length: asked.CommandLength, private, primaries };
+    let done = session.kernel.submit_to(at, session.process, &contexts, packet);
+    // Where pointers are only claims, the caller's other threads may write there meanwhile.
+    if looks {
         // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        judge_arguments(session, RULES, &asked)?;
-        if asked.NumHistoryBuffers > 0 {
-            session.absent("D3DKMTSubmitCommand with history buffers");
-            return Err(STATUS_NOT_SUPPORTED);
-        }
-        let contexts = first(&asked.BroadcastContext, asked.BroadcastContextCount)?;
-        let primaries = first(&asked.WrittenPrimaries, asked.NumPrimaries)?;
-        let (from, size) = (asked.pPrivateDriverData.cast_const(), asked.PrivateDriverDataSize);
-        // SAFETY: The caller's contract.
-        let private = unsafe { read_bytes(from, size) }?;
-        let looks = session.trusts() && size > 0 && session.log().keeps();
-        let given = if looks { digest(&private) } else { Hex(0) };
-        let packet =
-            Packet { commands: asked.Commands, length: asked.CommandLength, private, primaries };
-        let done = session.kernel.submit_to(at, session.process, &contexts, packet);
-        // Where pointers are only claims, the caller's other threads may write there meanwhile.
-        if looks {
-            // SAFETY: The caller's contract.
-            let left = digest(&unsafe { read_bytes(from, size) }?);
-            let said = What::PacketPrivate { bytes: size, given, left };
-            session.log().emit(session.process.subject(), said);
-        }
-        answer(session, SUBMITTED, done)
-    })
+        let left = digest(&unsafe { read_bytes(from, size) }?);
+        let said = What::PacketPrivate { bytes: size, given, left };
+        session.log().emit(session.process.subject(), said);
+    }
+    answer(session, SUBMITTED, done)
 }
 
 /// The first so many handles of a list of the caller's structure.
 fn first(list: &[u32], count: u32) -> Result<Vec<Handle>, NTSTATUS> {
     let list = list.get(..count as usize).ok_or(STATUS_INVALID_PARAMETER)?;
-    Ok(list.iter().map(|it| Handle(*it)).collect())
+    Ok(list.iter().map(|handle| Handle(*handle)).collect())
 }
 
 /// A short digest, for events (FNV-1a).

@@ -1,6 +1,5 @@
 //! Synchronisation objects: how a client makes, opens and ends them; and its events.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{read, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
@@ -56,8 +55,8 @@ const RULES_1: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT>] = &[ArgumentR
     id: RuleId::SYNC_CREATE_015,
     place: "D3DKMTCreateSynchronizationObject.Info.Type",
     refuses: Some(STATUS_INVALID_PARAMETER),
-    broken: |it| match it.Info.Type {
-        D3DDDI_SYNCHRONIZATION_MUTEX | D3DDDI_SEMAPHORE if it.hDevice != 0 => None,
+    broken: |args| match args.Info.Type {
+        D3DDDI_SYNCHRONIZATION_MUTEX | D3DDDI_SEMAPHORE if args.hDevice != 0 => None,
         D3DDDI_SYNCHRONIZATION_MUTEX | D3DDDI_SEMAPHORE => Some("hDevice is zero".to_owned()),
         other => Some(format!("type {other} is neither a mutex (1) nor a semaphore (2)")),
     },
@@ -68,8 +67,8 @@ const RULES_2: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT2>] = &[
         id: RuleId::SYNC_CREATE_016,
         place: "D3DKMTCreateSynchronizationObject2.Info.Type",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| match it.Info.Type {
-            _ if it.hDevice == 0 => Some("hDevice is zero".to_owned()),
+        broken: |args| match args.Info.Type {
+            _ if args.hDevice == 0 => Some("hDevice is zero".to_owned()),
             D3DDDI_SYNCHRONIZATION_MUTEX..=D3DDDI_PERIODIC_MONITORED_FENCE => None,
             other => Some(format!("{other} is no type: those are 1 to 6")),
         },
@@ -78,9 +77,9 @@ const RULES_2: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT2>] = &[
         id: RuleId::SYNC_CREATE_016,
         place: "D3DKMTCreateSynchronizationObject2.Info.CPUNotification",
         refuses: Some(STATUS_INVALID_HANDLE),
-        broken: |it| {
-            let told = it.Info.Type == D3DDDI_CPU_NOTIFICATION;
-            (told && it.Info.notification().Event.is_null())
+        broken: |args| {
+            let told = args.Info.Type == D3DDDI_CPU_NOTIFICATION;
+            (told && args.Info.notification().Event.is_null())
                 .then(|| "a CPU notification is to be created without an event".to_owned())
         },
     },
@@ -88,8 +87,8 @@ const RULES_2: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT2>] = &[
         id: RuleId::SYNC_CREATE_001,
         place: "D3DKMTCreateSynchronizationObject2.Info.Flags",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let flags = it.Info.Flags;
+        broken: |args| {
+            let flags = args.Info.Flags;
             (flags.has(Flags::NtSecuritySharing) && !flags.has(Flags::Shared))
                 .then(|| "NtSecuritySharing is set, but not Shared".to_owned())
         },
@@ -98,10 +97,10 @@ const RULES_2: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT2>] = &[
         id: RuleId::SYNC_CREATE_002,
         place: "D3DKMTCreateSynchronizationObject2.Info.Flags",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let flags = it.Info.Flags;
+        broken: |args| {
+            let flags = args.Info.Flags;
             let global = flags.has(Flags::Shared) && !flags.has(Flags::NtSecuritySharing);
-            (is_monitored(it.Info.Type) && global).then(|| {
+            (is_monitored(args.Info.Type) && global).then(|| {
                 "a monitored fence is to be shared by a global handle, and can be by NT handles \
                  only"
                     .to_owned()
@@ -112,8 +111,8 @@ const RULES_2: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT2>] = &[
         id: RuleId::SYNC_CREATE_003,
         place: "D3DKMTCreateSynchronizationObject2.Info.Flags",
         refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |it| {
-            let (flags, kind) = (it.Info.Flags, it.Info.Type);
+        broken: |args| {
+            let (flags, kind) = (args.Info.Flags, args.Info.Type);
             let special = Flags::NoSignal | Flags::NoWait | Flags::TopOfPipeline;
             if flags.has(special) && !is_monitored(kind) {
                 let flags = flags.Value & special;
@@ -130,98 +129,84 @@ fn is_monitored(kind: Type) -> bool {
 }
 
 /// Makes a mutex or a semaphore.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTCreateSynchronizationObject(
+pub(crate) unsafe fn create_synchronization_object(
     session: &Session,
     _at: &mut Passive,
     args: *mut D3DKMT_CREATESYNCHRONIZATIONOBJECT,
-) -> NTSTATUS {
-    session.call("D3DKMTCreateSynchronizationObject", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        judge_arguments(session, RULES_1, &asked)?;
-        let (mutex, semaphore) = (asked.Info.mutex(), asked.Info.semaphore());
-        let kind = if asked.Info.Type == D3DDDI_SYNCHRONIZATION_MUTEX {
-            SyncKind::Mutex { held: mutex.InitialState != 0 }
-        } else {
-            SyncKind::Semaphore { count: semaphore.InitialCount, most: semaphore.MaxCount }
-        };
-        let order = SyncOrder {
-            device: Handle(asked.hDevice),
-            kind,
-            sharing: Sharing::None,
-            silent: false,
-            deaf: false,
-            stays: false,
-        };
-        let made = session.kernel.create_sync(session.process, &order);
-        asked.hSyncObject = answer(session, CREATED_1, made)?.handle.0;
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    judge_arguments(session, RULES_1, &asked)?;
+    let (mutex, semaphore) = (asked.Info.mutex(), asked.Info.semaphore());
+    let kind = if asked.Info.Type == D3DDDI_SYNCHRONIZATION_MUTEX {
+        SyncKind::Mutex { held: mutex.InitialState != 0 }
+    } else {
+        SyncKind::Semaphore { count: semaphore.InitialCount, most: semaphore.MaxCount }
+    };
+    let order = SyncOrder {
+        device: Handle(asked.hDevice),
+        kind,
+        sharing: Sharing::None,
+        silent: false,
+        deaf: false,
+        stays: false,
+    };
+    let made = session.kernel.create_sync(session.process, &order);
+    asked.hSyncObject = answer(session, CREATED_1, made)?.handle.0;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
 }
 
 /// Makes a synchronisation object of any kind.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTCreateSynchronizationObject2(
+pub(crate) unsafe fn create_synchronization_object2(
     session: &Session,
     _at: &mut Passive,
     args: *mut D3DKMT_CREATESYNCHRONIZATIONOBJECT2,
-) -> NTSTATUS {
-    session.call("D3DKMTCreateSynchronizationObject2", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        judge_arguments(session, RULES_2, &asked)?;
-        let flags = asked.Info.Flags;
-        if flags.has(Flags::RESERVED) {
-            return Err(STATUS_INVALID_PARAMETER);
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    judge_arguments(session, RULES_2, &asked)?;
+    let flags = asked.Info.Flags;
+    if flags.has(Flags::RESERVED) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let unheard = [
+        (Flags::CrossAdapter, "D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS.CrossAdapter"),
+        (Flags::TopOfPipeline, "D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS.TopOfPipeline"),
+        (Flags::SignalByKmd, "D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS.SignalByKmd"),
+    ];
+    for (flag, name) in unheard {
+        if flags.has(flag) {
+            session.absent(name);
         }
-        let unheard = [
-            (Flags::CrossAdapter, "D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS.CrossAdapter"),
-            (Flags::TopOfPipeline, "D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS.TopOfPipeline"),
-            (Flags::SignalByKmd, "D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS.SignalByKmd"),
-        ];
-        for (flag, name) in unheard {
-            if flags.has(flag) {
-                session.absent(name);
-            }
-        }
-        let order = SyncOrder {
-            device: Handle(asked.hDevice),
-            kind: kind(session, &asked.Info)?,
-            sharing: match (flags.has(Flags::Shared), flags.has(Flags::NtSecuritySharing)) {
-                (false, _) => Sharing::None,
-                (true, false) => Sharing::Global,
-                (true, true) => Sharing::Nt,
-            },
-            silent: flags.has(Flags::NoSignal),
-            deaf: flags.has(Flags::NoWait),
-            stays: flags.has(Flags::NoSignalMaxValueOnTdr),
-        };
-        let made = session.kernel.create_sync(session.process, &order);
-        let NewSync { handle, global, value, object } = answer(session, CREATED_2, made)?;
-        asked.hSyncObject = handle.0;
-        // WINDOWS: without a global handle the field is zero or as it was (observed).
-        if let Some(global) = global {
-            asked.Info.SharedHandle = global.0;
-        }
-        if is_monitored(asked.Info.Type) {
-            asked.Info.set_value_address(value);
-        }
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }?;
-        let global = Hex(global.map_or(0, |_| asked.Info.SharedHandle));
-        session.log().emit(object, What::SyncTold { handle: Hex(handle.0), global });
-        Ok(())
-    })
+    }
+    let order = SyncOrder {
+        device: Handle(asked.hDevice),
+        kind: kind(session, &asked.Info)?,
+        sharing: match (flags.has(Flags::Shared), flags.has(Flags::NtSecuritySharing)) {
+            (false, _) => Sharing::None,
+            (true, false) => Sharing::Global,
+            (true, true) => Sharing::Nt,
+        },
+        silent: flags.has(Flags::NoSignal),
+        deaf: flags.has(Flags::NoWait),
+        stays: flags.has(Flags::NoSignalMaxValueOnTdr),
+    };
+    let made = session.kernel.create_sync(session.process, &order);
+    let NewSync { handle, global, value, object } = answer(session, CREATED_2, made)?;
+    asked.hSyncObject = handle.0;
+    // WINDOWS: without a global handle the field is zero or as it was (observed).
+    if let Some(global) = global {
+        asked.Info.SharedHandle = global.0;
+    }
+    if is_monitored(asked.Info.Type) {
+        asked.Info.set_value_address(value);
+    }
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }?;
+    let global = Hex(global.map_or(0, |_| asked.Info.SharedHandle));
+    session.log().emit(object, What::SyncTold { handle: Hex(handle.0), global });
+    Ok(())
 }
 
 /// The kind that is asked for.
@@ -244,42 +229,28 @@ fn kind(session: &Session, info: &Info) -> Result<SyncKind, NTSTATUS> {
 }
 
 /// Opens a synchronisation object by its global handle.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTOpenSynchronizationObject(
+pub(crate) unsafe fn open_synchronization_object(
     session: &Session,
     _at: &mut Passive,
     args: *mut D3DKMT_OPENSYNCHRONIZATIONOBJECT,
-) -> NTSTATUS {
-    session.call("D3DKMTOpenSynchronizationObject", || {
-        // SAFETY: The caller's contract.
-        let mut asked = unsafe { read_mut(args) }?;
-        let opened = session.kernel.open_sync(session.process, Handle(asked.hSharedHandle));
-        asked.hSyncObject = answer(session, OPENED, opened)?.0;
-        // SAFETY: The caller's contract.
-        unsafe { write(args, asked) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut asked = unsafe { read_mut(args) }?;
+    let opened = session.kernel.open_sync(session.process, Handle(asked.hSharedHandle));
+    asked.hSyncObject = answer(session, OPENED, opened)?.0;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, asked) }
 }
 
 /// Ends a local handle of a synchronisation object.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTDestroySynchronizationObject(
+pub(crate) unsafe fn destroy_synchronization_object(
     session: &Session,
     _at: &mut Passive,
     args: *const D3DKMT_DESTROYSYNCHRONIZATIONOBJECT,
-) -> NTSTATUS {
-    session.call("D3DKMTDestroySynchronizationObject", || {
-        // SAFETY: The caller's contract.
-        let handle = Handle(unsafe { read(args) }?.hSyncObject);
-        answer(session, DESTROYED, session.kernel.destroy_sync(session.process, handle))
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let handle = Handle(unsafe { read(args) }?.hSyncObject);
+    answer(session, DESTROYED, session.kernel.destroy_sync(session.process, handle))
 }
 
 /// The number of the event that a handle stands for: zero for one that is none.

@@ -1,6 +1,5 @@
 //! Waits for synchronisation objects: of the CPU, and of contexts.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{read, read_list};
 use crate::entry::{ArgumentRule, judge_arguments};
@@ -75,110 +74,82 @@ fn counted(session: &Session, count: u32) -> Result<usize, NTSTATUS> {
 }
 
 /// Waits until fences have values, or has an event set then.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTWaitForSynchronizationObjectFromCpu(
+pub(crate) unsafe fn wait_for_synchronization_object_from_cpu(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU,
-) -> NTSTATUS {
-    session.call("D3DKMTWaitForSynchronizationObjectFromCpu", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let count = counted(session, asked.ObjectCount)?;
-        if asked.Flags.has(WaitFlags::RESERVED) {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        // SAFETY: The caller's contract.
-        let fences = unsafe { read_list(asked.ObjectHandleArray, count) }?;
-        // SAFETY: The caller's contract.
-        let values = unsafe { read_list(asked.FenceValueArray, count) }?;
-        let list: Vec<(Handle, u64)> = fences.into_iter().map(Handle).zip(values).collect();
-        let order = WaitOrder {
-            device: Handle(asked.hDevice),
-            list: &list,
-            any: asked.Flags.has(WaitFlags::WaitAny),
-            event: (!asked.hAsyncEvent.is_null()).then(|| event(asked.hAsyncEvent)),
-        };
-        answer(session, WAITED, session.kernel.wait_from_cpu(at, session.process, &order))
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let count = counted(session, asked.ObjectCount)?;
+    if asked.Flags.has(WaitFlags::RESERVED) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    // SAFETY: The caller's contract.
+    let fences = unsafe { read_list(asked.ObjectHandleArray, count) }?;
+    // SAFETY: The caller's contract.
+    let values = unsafe { read_list(asked.FenceValueArray, count) }?;
+    let list: Vec<(Handle, u64)> = fences.into_iter().map(Handle).zip(values).collect();
+    let order = WaitOrder {
+        device: Handle(asked.hDevice),
+        list: &list,
+        any: asked.Flags.has(WaitFlags::WaitAny),
+        event: (!asked.hAsyncEvent.is_null()).then(|| event(asked.hAsyncEvent)),
+    };
+    answer(session, WAITED, session.kernel.wait_from_cpu(at, session.process, &order))
 }
 
 /// Has a context wait for objects of the first generation.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTWaitForSynchronizationObject(
+pub(crate) unsafe fn wait_for_synchronization_object(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT,
-) -> NTSTATUS {
-    session.call("D3DKMTWaitForSynchronizationObject", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let count = counted(session, asked.ObjectCount)?;
-        let list = same(&asked.ObjectHandleArray[..count], 0);
-        queue(session, at, asked.hContext, &list)
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let count = counted(session, asked.ObjectCount)?;
+    let list = same(&asked.ObjectHandleArray[..count], 0);
+    queue(session, at, asked.hContext, &list)
 }
 
 /// Has a context wait for objects, of which fences share a value.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTWaitForSynchronizationObject2(
+pub(crate) unsafe fn wait_for_synchronization_object2(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2,
-) -> NTSTATUS {
-    session.call("D3DKMTWaitForSynchronizationObject2", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let count = counted(session, asked.ObjectCount)?;
-        let list = same(&asked.ObjectHandleArray[..count], asked.fence().FenceValue);
-        queue(session, at, asked.hContext, &list)
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let count = counted(session, asked.ObjectCount)?;
+    let list = same(&asked.ObjectHandleArray[..count], asked.fence().FenceValue);
+    queue(session, at, asked.hContext, &list)
 }
 
 /// Has a context wait for fences.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTWaitForSynchronizationObjectFromGpu(
+pub(crate) unsafe fn wait_for_synchronization_object_from_gpu(
     session: &Session,
     at: &mut Passive,
     args: *const D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU,
-) -> NTSTATUS {
-    session.call("D3DKMTWaitForSynchronizationObjectFromGpu", || {
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let count = counted(session, asked.ObjectCount)?;
+    // SAFETY: The caller's contract.
+    let objects = unsafe { read_list(asked.ObjectHandleArray, count) }?;
+    let handles: Vec<Handle> = objects.iter().copied().map(Handle).collect();
+    let list = if session.kernel.have_values(session.process, &handles) {
         // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let count = counted(session, asked.ObjectCount)?;
-        // SAFETY: The caller's contract.
-        let objects = unsafe { read_list(asked.ObjectHandleArray, count) }?;
-        let handles: Vec<Handle> = objects.iter().copied().map(Handle).collect();
-        let list = if session.kernel.have_values(session.process, &handles) {
-            // SAFETY: The caller's contract.
-            let values = unsafe { read_list(asked.values(), count) }?;
-            handles.into_iter().zip(values).collect()
-        } else {
-            same(&objects, asked.value())
-        };
-        queue(session, at, asked.hContext, &list)
-    })
+        let values = unsafe { read_list(asked.values(), count) }?;
+        handles.into_iter().zip(values).collect()
+    } else {
+        same(&objects, asked.value())
+    };
+    queue(session, at, asked.hContext, &list)
 }
 
 /// Objects that share a value.
 pub(crate) fn same(objects: &[u32], value: u64) -> Vec<(Handle, u64)> {
-    objects.iter().map(|it| (Handle(*it), value)).collect()
+    objects.iter().map(|object| (Handle(*object), value)).collect()
 }
 
 fn queue(

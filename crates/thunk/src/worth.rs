@@ -1,6 +1,5 @@
 //! What allocations are worth to their client, and where they are.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
-#![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::claims::{read, read_list, room_for, write_list};
 use crate::entry::{ArgumentRule, judge_arguments};
@@ -76,95 +75,73 @@ const LOOKED: Kept = Kept {
 };
 
 /// Says what allocations are worth: one priority for a resource, or one for each of a list.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTSetAllocationPriority(
+pub(crate) unsafe fn set_allocation_priority(
     session: &Session,
     _at: &mut Passive,
     args: *const D3DKMT_SETALLOCATIONPRIORITY,
-) -> NTSTATUS {
-    session.call("D3DKMTSetAllocationPriority", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let named = named!(asked);
-        judge_arguments(session, PRIORITY_RULES, &named)?;
-        // SAFETY: The caller's contract.
-        let mut priorities = unsafe { read_list(asked.pPriorities, named.answers()) }?;
-        // SAFETY: The caller's contract.
-        let list = unsafe { named.read(session) }?;
-        let set = list.and_then(|list| {
-            if let (false, [one]) = (named.resource == 0, &priorities[..]) {
-                priorities = vec![*one; list.len()];
-            }
-            let device = Handle(named.device);
-            session.kernel.set_priorities(session.process, device, &list, &priorities)
-        });
-        answer(session, SET, set)
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let named = named!(asked);
+    judge_arguments(session, PRIORITY_RULES, &named)?;
+    // SAFETY: The caller's contract.
+    let mut priorities = unsafe { read_list(asked.pPriorities, named.answers()) }?;
+    // SAFETY: The caller's contract.
+    let list = unsafe { named.read(session) }?;
+    let set = list.and_then(|list| {
+        if let (false, [one]) = (named.resource == 0, &priorities[..]) {
+            priorities = vec![*one; list.len()];
+        }
+        let device = Handle(named.device);
+        session.kernel.set_priorities(session.process, device, &list, &priorities)
+    });
+    answer(session, SET, set)
 }
 
 /// Says what allocations are worth. A resource is worth what its first allocation is.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTGetAllocationPriority(
+pub(crate) unsafe fn get_allocation_priority(
     session: &Session,
     _at: &mut Passive,
     args: *const D3DKMT_GETALLOCATIONPRIORITY,
-) -> NTSTATUS {
-    session.call("D3DKMTGetAllocationPriority", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let named = named!(asked);
-        judge_arguments(session, PRIORITY_RULES, &named)?;
-        // SAFETY: The caller's contract.
-        unsafe { named.room(asked.pPriorities) }?;
-        // SAFETY: The caller's contract.
-        let list = unsafe { named.read(session) }?;
-        let device = Handle(named.device);
-        let ask = |list: Vec<Handle>| session.kernel.priorities(session.process, device, &list);
-        let mut priorities = answer(session, GOT, list.and_then(ask))?;
-        priorities.truncate(named.answers());
-        // SAFETY: The caller's contract.
-        unsafe { write_list(asked.pPriorities, &priorities) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let named = named!(asked);
+    judge_arguments(session, PRIORITY_RULES, &named)?;
+    // SAFETY: The caller's contract.
+    unsafe { named.room(asked.pPriorities) }?;
+    // SAFETY: The caller's contract.
+    let list = unsafe { named.read(session) }?;
+    let device = Handle(named.device);
+    let ask = |list: Vec<Handle>| session.kernel.priorities(session.process, device, &list);
+    let mut priorities = answer(session, GOT, list.and_then(ask))?;
+    priorities.truncate(named.answers());
+    // SAFETY: The caller's contract.
+    unsafe { write_list(asked.pPriorities, &priorities) }
 }
 
 /// Says where allocations are. A resource is where the farthest of its allocations is.
-///
-/// # Safety
-///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
-pub unsafe fn D3DKMTQueryAllocationResidency(
+pub(crate) unsafe fn query_allocation_residency(
     session: &Session,
     _at: &mut Passive,
     args: *const D3DKMT_QUERYALLOCATIONRESIDENCY,
-) -> NTSTATUS {
-    session.call("D3DKMTQueryAllocationResidency", || {
-        // SAFETY: The caller's contract.
-        let asked = unsafe { read(args) }?;
-        let named = named!(asked);
-        judge_arguments(session, RESIDENCY_RULES, &named)?;
-        // SAFETY: The caller's contract.
-        unsafe { named.room(asked.pResidencyStatus) }?;
-        // SAFETY: The caller's contract.
-        let list = unsafe { named.read(session) }?;
-        let device = Handle(named.device);
-        let resource = (named.resource != 0).then_some(Handle(named.resource));
-        let look = |list: Vec<Handle>| {
-            session.kernel.whereabouts(session.process, device, resource, &list)
-        };
-        let all: Vec<_> =
-            answer(session, LOOKED, list.and_then(look))?.into_iter().map(status_of).collect();
-        // SAFETY: The caller's contract.
-        unsafe { write_list(asked.pResidencyStatus, &all) }
-    })
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let asked = unsafe { read(args) }?;
+    let named = named!(asked);
+    judge_arguments(session, RESIDENCY_RULES, &named)?;
+    // SAFETY: The caller's contract.
+    unsafe { named.room(asked.pResidencyStatus) }?;
+    // SAFETY: The caller's contract.
+    let list = unsafe { named.read(session) }?;
+    let device = Handle(named.device);
+    let resource = (named.resource != 0).then_some(Handle(named.resource));
+    let look =
+        |list: Vec<Handle>| session.kernel.whereabouts(session.process, device, resource, &list);
+    let all: Vec<_> =
+        answer(session, LOOKED, list.and_then(look))?.into_iter().map(status_of).collect();
+    // SAFETY: The caller's contract.
+    unsafe { write_list(asked.pResidencyStatus, &all) }
 }
 
 fn status_of(it: Whereabouts) -> D3DKMT_ALLOCATIONRESIDENCYSTATUS {

@@ -4,7 +4,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use syn::{Expr, Fields, FnArg, ImplItem, Item, ItemFn, ItemStruct, Lit, Meta, ReturnType, Type};
+use syn::{Expr, Fields, ImplItem, Item, ItemStruct, Lit, Meta, ReturnType, Type};
 
 /// What a file defines.
 #[derive(Default)]
@@ -111,38 +111,19 @@ pub(super) fn file(path: &Path) -> Result<File, String> {
     Ok(file)
 }
 
-/// Reads the entry points of a folder, in the order of their support table.
-pub(super) fn entries(folder: &Path) -> Result<Vec<Entry>, String> {
-    let mut found = BTreeMap::new();
-    let list = fs::read_dir(folder).map_err(|why| format!("{}: {why}", folder.display()))?;
-    for path in list.filter_map(|it| it.ok().map(|it| it.path())) {
-        for item in parse(&path)? {
-            if let Item::Fn(it) = item
-                && let Some(pointer) = pointer(&it)
-            {
-                found.insert(it.sig.ident.to_string(), pointer);
-            }
-        }
-    }
-    let entry = |name: &str| {
-        let pointer = found.remove(name).ok_or(format!("thunk has no function {name}"))?;
-        Ok(Entry { name: name.to_owned(), pointer })
+/// The entry points, in the order of their support table.
+pub(super) fn entries() -> Result<Vec<Entry>, String> {
+    let entry = |row: &thunk::Line| {
+        let pointer = syn::parse_str(row.pointer).map_err(|why| format!("{}: {why}", row.name))?;
+        Ok(Entry { name: row.name.to_owned(), pointer })
     };
-    thunk::ENTRIES.iter().map(|it| it.name).map(entry).collect()
+    thunk::ENTRIES.iter().map(entry).collect()
 }
 
 fn parse(path: &Path) -> Result<Vec<Item>, String> {
     let text = fs::read_to_string(path).map_err(|why| format!("{}: {why}", path.display()))?;
     let file = syn::parse_file(&text).map_err(|why| format!("{}: {why}", path.display()))?;
     Ok(file.items)
-}
-
-/// The type of the last argument.
-fn pointer(function: &ItemFn) -> Option<Type> {
-    match function.sig.inputs.last()? {
-        FnArg::Typed(it) => Some((*it.ty).clone()),
-        FnArg::Receiver(_) => None,
-    }
 }
 
 /// What each method of a type returns: `Type::method`.

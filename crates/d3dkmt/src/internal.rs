@@ -1,0 +1,178 @@
+//! Internal errors: after one, the kernel of this process answers no call any more.
+//!
+//! An internal error is a broken invariant of ours (`flight::InternalError`), on a thread of the
+//! client or on one of the host's workers. It is reported on standard error, with the last
+//! events if a report was asked for. From then on every call returns `STATUS_UNSUCCESSFUL`. It
+//! is never counted against the client: nothing that happens after it is judged.
+
+use crate::tunnel::Tunnel;
+use flight::{Body, Crew, Free, Host, InternalError, Log, Passive, Role, Ticket, Woken};
+use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+/// How many of the last events are printed.
+const LAST_EVENTS: usize = 16;
+
+/// The first internal error of this process.
+static FIRST: OnceLock<InternalError> = OnceLock::new();
+
+/// The first internal error, if there was one.
+pub(crate) fn first() -> Option<&'static InternalError> {
+    FIRST.get()
+}
+
+/// Runs `body` and returns its panic, if it panics. An internal error is reported.
+pub(crate) fn caught<R>(body: impl FnOnce() -> R) -> thread::Result<R> {
+    let result = catch_unwind(AssertUnwindSafe(body));
+    if let Err(panic) = &result
+        && let Some(error) = panic.downcast_ref::<InternalError>()
+    {
+        report(error);
+    }
+    result
+}
+
+fn report(error: &InternalError) {
+    if FIRST.set(error.clone()).is_err() {
+        return;
+    }
+    let mut text = format!(
+        "windtunnel: {error}\nwindtunnel: this is a bug of Windtunnel, not of its client; every \
+         further call returns STATUS_UNSUCCESSFUL\n"
+    );
+    let events = Tunnel::running().map(|tunnel| tunnel.session.kernel().log().take());
+    let events = events.unwrap_or_default();
+    for event in &events[events.len().saturating_sub(LAST_EVENTS)..] {
+        // Writing to a String does not fail.
+        let _ = writeln!(text, "  {event}");
+    }
+    eprint!("{text}");
+}
+
+/// The host's workers. Their internal errors are reported, too.
+pub(crate) struct Workers(pub(crate) Arc<Free>);
+
+impl Host for Workers {
+    fn park(&self, at: &mut Passive, ticket: &Ticket, deadline: Option<u64>) -> Woken {
+        self.0.park(at, ticket, deadline)
+    }
+
+    fn now(&self) -> u64 {
+        self.0.now()
+    }
+
+    fn ring(&self, ticket: &Ticket) {
+        self.0.ring(ticket);
+    }
+
+    fn breathe(&self, at: &mut Passive) {
+        self.0.breathe(at);
+    }
+}
+
+impl Crew for Workers {
+    fn start(self: Arc<Self>, name: &str, role: Role, body: Body) {
+        let body = move |at: &mut Passive| {
+            if let Err(panic) = caught(|| body(at)) {
+                resume_unwind(panic);
+            }
+        };
+        self.0.clone().start(name, role, Box::new(body));
+    }
+
+    fn quiet(&self, at: &mut Passive) {
+        Free::quiet(&self.0, at);
+    }
+
+    fn log(&self) -> &Log {
+        self.0.log()
+    }
+}
+
+#[cfg(test)]
+#[expect(unsafe_code, reason = "calls the exported functions")]
+mod tests {
+    use super::*;
+    use crate::{D3DKMTEnumAdapters2, tunnel, windtunnel_event_create};
+    use abi::kmt::D3DKMT_ENUMADAPTERS2;
+    use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    /// Where the tests in a process of their own plant the error.
+    const PLANTED: &str = "WINDTUNNEL_TEST_PLANTED";
+
+    fn enumerate() -> abi::NTSTATUS {
+        let mut args = D3DKMT_ENUMADAPTERS2::ZERO;
+        // SAFETY: `args` lives here, and has no array.
+        unsafe { D3DKMTEnumAdapters2(&raw mut args) }
+    }
+
+    #[test]
+    #[ignore = "breaks the kernel of its process; the other tests start it in a process of its own"]
+    fn planted() {
+        assert_eq!(enumerate(), STATUS_SUCCESS);
+        // SAFETY: NULL is an invalid parameter, and breaks no rule.
+        assert_eq!(unsafe { D3DKMTEnumAdapters2(std::ptr::null_mut()) }, STATUS_INVALID_PARAMETER);
+        if std::env::var(PLANTED).unwrap() == "worker" {
+            let host = Tunnel::running().unwrap().host.clone();
+            let workers: Arc<dyn Crew> = Arc::new(Workers(host));
+            workers.spawn("planted", |_| flight::internal_error("a planted invariant"));
+            let started = Instant::now();
+            while first().is_none() && started.elapsed() < Duration::from_mins(1) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        } else {
+            let status = tunnel::call("planted", |session, _| {
+                session.create_event();
+                flight::internal_error("a planted invariant")
+            });
+            assert_eq!(status, STATUS_UNSUCCESSFUL);
+        }
+        assert_eq!(first().unwrap().invariant(), "a planted invariant");
+        assert_eq!(enumerate(), STATUS_UNSUCCESSFUL);
+        assert!(windtunnel_event_create().is_null());
+    }
+
+    /// Standard error and the report of a process in which the error is planted.
+    fn plant(place: &str) -> (String, String) {
+        let name = format!("windtunnel-planted-{place}-{}", std::process::id());
+        let report = std::env::temp_dir().join(name);
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "internal::tests::planted", "--ignored", "--nocapture"])
+            .env(PLANTED, place)
+            .env("WINDTUNNEL_REPORT", &report)
+            .output()
+            .unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let errors = text(&output.stderr);
+        assert!(output.status.success(), "{}{errors}", text(&output.stdout));
+        assert!(text(&output.stdout).contains("1 passed"), "{}", text(&output.stdout));
+        let written = std::fs::read_to_string(&report).unwrap();
+        std::fs::remove_file(&report).unwrap();
+        (errors, written)
+    }
+
+    /// What is said on both threads.
+    fn is_ours(errors: &str, report: &str) {
+        assert!(errors.contains("broken invariant: a planted invariant"), "{errors}");
+        assert!(errors.contains("a bug of Windtunnel, not of its client"), "{errors}");
+        assert!(report.contains("broken invariant: a planted invariant"), "{report}");
+        assert!(report.contains("0 errors, 0 warnings, 0 notes"), "{report}");
+        assert!(!report.contains("left alive:"), "{report}");
+    }
+
+    #[test]
+    fn an_internal_error_in_a_call_is_reported_and_refuses_every_further_call() {
+        let (errors, report) = plant("call");
+        is_ours(&errors, &report);
+    }
+
+    #[test]
+    fn an_internal_error_of_a_worker_is_reported_and_refuses_every_further_call() {
+        let (errors, report) = plant("worker");
+        is_ours(&errors, &report);
+    }
+}

@@ -1,0 +1,570 @@
+//! The D3DKMT entry points, one row each.
+//!
+//! A row is the Windows name, the argument, the function, and what `docs/support.md` says about
+//! it. From the row come
+//!
+//! - the function of this crate under its Windows name, with its safety contract, and its entry
+//!   in [`ENTRIES`] ([`entry_points!`](crate::entry), below);
+//! - the export of the C library and its prototype in `d3dkmt.h`;
+//! - the row of `windtunnel support`;
+//! - the call by number that hostile callers and fuzzers make ([`Line::call`]).
+//!
+//! A new entry point is a row here, a function in the file that the row names, and tests.
+#![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::entry::{Line, entry_points};
+use crate::session::Session;
+use abi::NTSTATUS;
+use abi::status::{
+    STATUS_ABANDONED, STATUS_ACCESS_DENIED, STATUS_BUFFER_TOO_SMALL, STATUS_DEVICE_REMOVED,
+    STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION,
+    STATUS_INTEGER_OVERFLOW, STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY,
+    STATUS_NOT_IMPLEMENTED, STATUS_NOT_SUPPORTED, STATUS_PENDING, STATUS_TIMEOUT,
+    STATUS_UNSUCCESSFUL,
+};
+use flight::{Passive, RuleId};
+use std::ffi::c_void;
+
+/// Calls the macro `$callback` with all rows, in the order of the header and the support page.
+///
+/// A row is `Name(*mut module::ARGS) => file::function { … }`: `module` is one of `abi`, `file`
+/// one of this crate. In braces, and in this order:
+///
+/// - `rules`: the rules judged on the arguments and on the kernel's errors, if any;
+/// - `answers`: the statuses it returns itself, besides success;
+/// - `passes_on`: the DDIs whose failure it returns, if any;
+/// - `missing`: what it does not do yet, if anything;
+/// - `requires`: what its caller promises besides valid pointers, if anything.
+#[macro_export]
+macro_rules! for_each_entry_point {
+    ($callback:ident) => {
+        $callback! {
+            D3DKMTEnumAdapters2(*mut kmt::D3DKMT_ENUMADAPTERS2) => adapter::enum_adapters2 {
+                answers: [BAD, STATUS_BUFFER_TOO_SMALL, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+            }
+            D3DKMTEnumAdapters3(*mut kmt::D3DKMT_ENUMADAPTERS3) => adapter::enum_adapters3 {
+                answers: [BAD, STATUS_BUFFER_TOO_SMALL, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+                missing: "no adapter is compute-only or display-only",
+            }
+            D3DKMTOpenAdapterFromLuid(*mut kmt::D3DKMT_OPENADAPTERFROMLUID)
+                => adapter::open_adapter_from_luid {
+                answers: [BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+            }
+            D3DKMTOpenAdapterFromGdiDisplayName(*mut kmt::D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME)
+                => adapter::open_adapter_from_gdi_display_name {
+                answers: [STATUS_UNSUCCESSFUL, BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+                missing: "one display, of the first adapter",
+            }
+            D3DKMTCloseAdapter(*const kmt::D3DKMT_CLOSEADAPTER) => adapter::close_adapter {
+                rules: [DEV_LIFE_001],
+                answers: [BAD],
+            }
+            D3DKMTCreateDevice(*mut kmt::D3DKMT_CREATEDEVICE) => device::create_device {
+                rules: [DEV_LIFE_013, DEV_LIFE_001],
+                answers: MAKES,
+                passes_on: [DxgkDdiCreateDevice],
+                missing: "flags have no effect, and no command buffer is given",
+            }
+            D3DKMTDestroyDevice(*const kmt::D3DKMT_DESTROYDEVICE) => device::destroy_device {
+                rules: [DEV_LIFE_013, DEV_LIFE_003],
+                answers: [BAD],
+            }
+            D3DKMTCreateContextVirtual(*mut kmt::D3DKMT_CREATECONTEXTVIRTUAL)
+                => device::create_context_virtual {
+                rules: [DEV_LIFE_003, DEV_LIFE_006],
+                answers: MAKES,
+                passes_on: [DxgkDdiCreateContext],
+                missing: "flags have no effect",
+            }
+            D3DKMTDestroyContext(*const kmt::D3DKMT_DESTROYCONTEXT) => device::destroy_context {
+                rules: [DEV_LIFE_003],
+                answers: ENDS,
+            }
+            D3DKMTSubmitCommand(*const kmt::D3DKMT_SUBMITCOMMAND) => submit::submit_command {
+                rules: [DEV_LIFE_003],
+                answers: [BAD, STATUS_NOT_SUPPORTED, STATUS_DEVICE_REMOVED, STATUS_UNSUCCESSFUL],
+                passes_on: [DxgkDdiSubmitCommandVirtual],
+                missing: "one context, no GPU addresses: commands travel as private driver data",
+            }
+            D3DKMTCreateContext(*mut kmt::D3DKMT_CREATECONTEXT) => render::create_context {
+                rules: [DEV_LIFE_003, DEV_LIFE_006],
+                answers: [
+                    BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED, STATUS_NOT_IMPLEMENTED,
+                    STATUS_UNSUCCESSFUL,
+                ],
+                passes_on: [DxgkDdiCreateContext],
+                missing: "flags have no effect",
+            }
+            D3DKMTRender(*mut kmt::D3DKMT_RENDER) => render::render_packet {
+                rules: [
+                    DEV_LIFE_003, SUBMIT_RENDER_001, SUBMIT_RENDER_002, SUBMIT_RENDER_003,
+                    SUBMIT_RENDER_004, SUBMIT_RENDER_006,
+                ],
+                answers: [
+                    BAD, STATUS_NOT_SUPPORTED, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED,
+                    STATUS_NOT_IMPLEMENTED, STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_UNSUCCESSFUL,
+                ],
+                passes_on: [DxgkDdiRender, DxgkDdiSubmitCommand],
+                missing: "one context, no presents",
+            }
+            D3DKMTSetContextSchedulingPriority(*const kmt::D3DKMT_SETCONTEXTSCHEDULINGPRIORITY)
+                => priority::set_context_scheduling_priority {
+                rules: [DEV_LIFE_003],
+                answers: [BAD],
+                missing: "any number is taken",
+            }
+            D3DKMTGetContextSchedulingPriority(*mut kmt::D3DKMT_GETCONTEXTSCHEDULINGPRIORITY)
+                => priority::get_context_scheduling_priority {
+                rules: [DEV_LIFE_003],
+                answers: [BAD],
+            }
+            D3DKMTCreateAllocation(*mut kmt::D3DKMT_CREATEALLOCATION) => create::create_allocation {
+                rules: CREATE_RULES,
+                answers: CREATE_ANSWERS,
+                passes_on: CREATE_ASKS,
+                missing: CREATE_LACKS,
+            }
+            D3DKMTCreateAllocation2(*mut kmt::D3DKMT_CREATEALLOCATION)
+                => create::create_allocation2 {
+                rules: CREATE_RULES,
+                answers: CREATE_ANSWERS,
+                passes_on: CREATE_ASKS,
+                missing: CREATE_LACKS,
+            }
+            D3DKMTDestroyAllocation(*const kmt::D3DKMT_DESTROYALLOCATION)
+                => destroy::destroy_allocation {
+                rules: DESTROY_RULES,
+                answers: ENDS,
+            }
+            D3DKMTDestroyAllocation2(*const kmt::D3DKMT_DESTROYALLOCATION2)
+                => destroy::destroy_allocation2 {
+                rules: DESTROY_RULES,
+                answers: ENDS,
+            }
+            D3DKMTGetDeviceState(*mut kmt::D3DKMT_GETDEVICESTATE) => device::get_device_state {
+                rules: [DEV_LIFE_003],
+                answers: [BAD, STATUS_NOT_SUPPORTED],
+                missing: "the execution state only",
+            }
+            D3DKMTEscape(*const kmt::D3DKMT_ESCAPE) => escape::escape {
+                rules: [DEV_LIFE_009, DEV_LIFE_001, DEV_LIFE_003],
+                answers: [
+                    BAD, STATUS_NOT_SUPPORTED, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED,
+                    STATUS_UNSUCCESSFUL,
+                ],
+                passes_on: [DxgkDdiEscape],
+                missing: "driver-private escapes only",
+            }
+            D3DKMTQueryResourceInfo(*mut kmt::D3DKMT_QUERYRESOURCEINFO)
+                => share::query_resource_info {
+                rules: SHARE_RULES,
+                answers: SHARE_ANSWERS,
+            }
+            D3DKMTOpenResource(*mut kmt::D3DKMT_OPENRESOURCE) => share::open_resource {
+                rules: SHARE_RULES,
+                answers: SHARE_ANSWERS,
+                passes_on: [DxgkDdiOpenAllocation],
+            }
+            D3DKMTOpenResource2(*mut kmt::D3DKMT_OPENRESOURCE) => share::open_resource2 {
+                rules: SHARE_RULES,
+                answers: SHARE_ANSWERS,
+                passes_on: [DxgkDdiOpenAllocation],
+            }
+            D3DKMTCreatePagingQueue(*mut kmt::D3DKMT_CREATEPAGINGQUEUE)
+                => queue::create_paging_queue {
+                rules: [DEV_LIFE_003],
+                answers: [BAD, STATUS_NOT_IMPLEMENTED, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+                missing: "priorities have no effect",
+            }
+            D3DKMTDestroyPagingQueue(*mut ukm::D3DDDI_DESTROYPAGINGQUEUE)
+                => queue::destroy_paging_queue {
+                answers: [BAD],
+            }
+            D3DKMTCreateSynchronizationObject(*mut kmt::D3DKMT_CREATESYNCHRONIZATIONOBJECT)
+                => sync::create_synchronization_object {
+                rules: [DEV_LIFE_003, SYNC_CREATE_015],
+                answers: [BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+            }
+            D3DKMTCreateSynchronizationObject2(*mut kmt::D3DKMT_CREATESYNCHRONIZATIONOBJECT2)
+                => sync::create_synchronization_object2 {
+                rules: SYNC_RULES,
+                answers: [
+                    BAD, STATUS_INVALID_HANDLE, STATUS_NOT_SUPPORTED, STATUS_NO_MEMORY,
+                    STATUS_DEVICE_REMOVED,
+                ],
+                missing: SYNC_LACKS,
+            }
+            D3DKMTOpenSynchronizationObject(*mut kmt::D3DKMT_OPENSYNCHRONIZATIONOBJECT)
+                => sync::open_synchronization_object {
+                answers: [BAD, STATUS_NO_MEMORY],
+            }
+            D3DKMTDestroySynchronizationObject(*const kmt::D3DKMT_DESTROYSYNCHRONIZATIONOBJECT)
+                => sync::destroy_synchronization_object {
+                rules: [SYNC_CREATE_018],
+                answers: [BAD],
+            }
+            D3DKMTSignalSynchronizationObject(*const kmt::D3DKMT_SIGNALSYNCHRONIZATIONOBJECT)
+                => signal::signal_synchronization_object {
+                rules: SIGNAL_RULES,
+                answers: QUEUE_ANSWERS,
+                missing: SIGNAL_LACKS,
+            }
+            D3DKMTSignalSynchronizationObject2(*const kmt::D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2)
+                => signal::signal_synchronization_object2 {
+                rules: SIGNAL_RULES,
+                answers: QUEUE_ANSWERS,
+                missing: SIGNAL_LACKS,
+            }
+            D3DKMTSignalSynchronizationObjectFromCpu(*const kmt::D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU)
+                => signal::signal_synchronization_object_from_cpu {
+                rules: [
+                    DEV_LIFE_003, SYNC_CREATE_007, SYNC_CREATE_011, SYNC_FENCE_001, SYNC_FENCE_002,
+                ],
+                answers: [BAD, STATUS_ACCESS_DENIED],
+            }
+            D3DKMTSignalSynchronizationObjectFromGpu(*const kmt::D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU)
+                => signal::signal_synchronization_object_from_gpu {
+                rules: SIGNAL_RULES,
+                answers: QUEUE_ANSWERS,
+            }
+            D3DKMTSignalSynchronizationObjectFromGpu2(*const kmt::D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2)
+                => signal::signal_synchronization_object_from_gpu2 {
+                rules: SIGNAL_RULES,
+                answers: QUEUE_ANSWERS,
+                missing: SIGNAL_LACKS,
+            }
+            D3DKMTWaitForSynchronizationObject(*const kmt::D3DKMT_WAITFORSYNCHRONIZATIONOBJECT)
+                => wait::wait_for_synchronization_object {
+                rules: WAIT_RULES,
+                answers: QUEUE_ANSWERS,
+            }
+            D3DKMTWaitForSynchronizationObject2(*const kmt::D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2)
+                => wait::wait_for_synchronization_object2 {
+                rules: WAIT_RULES,
+                answers: QUEUE_ANSWERS,
+            }
+            D3DKMTWaitForSynchronizationObjectFromCpu(*const kmt::D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU)
+                => wait::wait_for_synchronization_object_from_cpu {
+                rules: WAIT_RULES,
+                answers: [
+                    BAD, STATUS_INVALID_HANDLE, STATUS_ACCESS_DENIED, STATUS_DEVICE_REMOVED,
+                    STATUS_UNSUCCESSFUL,
+                ],
+            }
+            D3DKMTWaitForSynchronizationObjectFromGpu(*const kmt::D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU)
+                => wait::wait_for_synchronization_object_from_gpu {
+                rules: WAIT_RULES,
+                answers: QUEUE_ANSWERS,
+            }
+            D3DKMTMakeResident(*mut ukm::D3DDDI_MAKERESIDENT) => resident::make_resident {
+                rules: [RESID_MAKE_001, RESID_MAKE_006],
+                answers: [
+                    STATUS_PENDING, BAD, STATUS_NOT_IMPLEMENTED, STATUS_NO_MEMORY,
+                    STATUS_DEVICE_REMOVED,
+                ],
+                missing: "priorities have no effect",
+            }
+            D3DKMTEvict(*mut kmt::D3DKMT_EVICT) => resident::evict {
+                rules: [DEV_LIFE_003, RESID_EVICT_001],
+                answers: MEMORY_ANSWERS,
+            }
+            D3DKMTLock(*mut kmt::D3DKMT_LOCK) => lock::lock {
+                rules: LOCK_RULES,
+                answers: LOCK_ANSWERS,
+                missing: "the whole is shown whatever pages are listed",
+            }
+            D3DKMTUnlock(*const kmt::D3DKMT_UNLOCK) => lock::unlock {
+                rules: UNLOCK_RULES,
+                answers: MEMORY_ANSWERS,
+            }
+            D3DKMTLock2(*mut kmt::D3DKMT_LOCK2) => lock::lock2 {
+                rules: [DEV_LIFE_003, ALLOC_LOCK_004, ALLOC_LOCK_018],
+                answers: LOCK_ANSWERS,
+            }
+            D3DKMTUnlock2(*const kmt::D3DKMT_UNLOCK2) => lock::unlock2 {
+                rules: UNLOCK_RULES,
+                answers: MEMORY_ANSWERS,
+            }
+            D3DKMTOfferAllocations(*const kmt::D3DKMT_OFFERALLOCATIONS)
+                => offer::offer_allocations {
+                rules: [DEV_LIFE_003, RESID_OFFER_001, RESID_OFFER_002],
+                answers: MEMORY_ANSWERS,
+                missing: "flags have no effect",
+            }
+            D3DKMTReclaimAllocations(*const kmt::D3DKMT_RECLAIMALLOCATIONS)
+                => offer::reclaim_allocations {
+                rules: [DEV_LIFE_003, RESID_OFFER_008],
+                answers: MEMORY_ANSWERS,
+            }
+            D3DKMTReclaimAllocations2(*mut kmt::D3DKMT_RECLAIMALLOCATIONS2)
+                => offer::reclaim_allocations2 {
+                rules: [RESID_OFFER_008],
+                answers: [STATUS_PENDING, BAD, STATUS_NOT_IMPLEMENTED, STATUS_DEVICE_REMOVED],
+            }
+            D3DKMTSetAllocationPriority(*const kmt::D3DKMT_SETALLOCATIONPRIORITY)
+                => worth::set_allocation_priority {
+                rules: PRIORITY_RULES,
+                answers: MEMORY_ANSWERS,
+            }
+            D3DKMTGetAllocationPriority(*const kmt::D3DKMT_GETALLOCATIONPRIORITY)
+                => worth::get_allocation_priority {
+                rules: PRIORITY_RULES,
+                answers: MEMORY_ANSWERS,
+            }
+            D3DKMTQueryAllocationResidency(*const kmt::D3DKMT_QUERYALLOCATIONRESIDENCY)
+                => worth::query_allocation_residency {
+                rules: [ALLOC_PRIO_004, DEV_LIFE_003],
+                answers: MEMORY_ANSWERS,
+            }
+            D3DKMTQueryAdapterInfo(*const kmt::D3DKMT_QUERYADAPTERINFO)
+                => budget::query_adapter_info {
+                rules: [DEV_LIFE_001],
+                answers: [
+                    BAD, STATUS_NOT_SUPPORTED, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED,
+                    STATUS_UNSUCCESSFUL,
+                ],
+                passes_on: [DxgkDdiQueryAdapterInfo],
+                missing: "the sizes of memory and what a driver tells user mode only",
+            }
+            D3DKMTQueryVideoMemoryInfo(*mut kmt::D3DKMT_QUERYVIDEOMEMORYINFO)
+                => budget::query_video_memory_info {
+                rules: [DEV_LIFE_001],
+                answers: [BAD, STATUS_INVALID_HANDLE],
+                missing: "of the caller only",
+            }
+            D3DKMTChangeVideoMemoryReservation(*const kmt::D3DKMT_CHANGEVIDEOMEMORYRESERVATION)
+                => budget::change_video_memory_reservation {
+                rules: [DEV_LIFE_001],
+                answers: [BAD, STATUS_INVALID_HANDLE, STATUS_NO_MEMORY],
+                missing: "of the caller only",
+            }
+            D3DKMTRegisterTrimNotification(*mut kmt::D3DKMT_REGISTERTRIMNOTIFICATION)
+                => budget::register_trim_notification {
+                rules: [DEV_LIFE_003],
+                answers: [BAD],
+                missing: "no periodic trims",
+                requires: "`Callback` can be called on any thread until it is unregistered, and returns",
+            }
+            D3DKMTUnregisterTrimNotification(*mut kmt::D3DKMT_UNREGISTERTRIMNOTIFICATION)
+                => budget::unregister_trim_notification {
+                answers: [BAD],
+            }
+            D3DKMTReserveGpuVirtualAddress(*mut ukm::D3DDDI_RESERVEGPUVIRTUALADDRESS)
+                => address::reserve_gpu_virtual_address {
+                rules: [GPUVA_RESERVE_001],
+                answers: ADDRESS_ANSWERS,
+            }
+            D3DKMTMapGpuVirtualAddress(*mut ukm::D3DDDI_MAPGPUVIRTUALADDRESS)
+                => address::map_gpu_virtual_address {
+                rules: [
+                    GPUVA_MAP_001, GPUVA_MAP_002, GPUVA_MAP_003, GPUVA_MAP_004, GPUVA_MAP_006,
+                    GPUVA_MAP_008,
+                ],
+                answers: ADDRESS_ANSWERS,
+            }
+            D3DKMTFreeGpuVirtualAddress(*const kmt::D3DKMT_FREEGPUVIRTUALADDRESS)
+                => address::free_gpu_virtual_address {
+                rules: [GPUVA_FREE_001, GPUVA_FREE_004, DEV_LIFE_001],
+                answers: MEMORY_ANSWERS,
+            }
+            D3DKMTUpdateGpuVirtualAddress(*const kmt::D3DKMT_UPDATEGPUVIRTUALADDRESS)
+                => address::update_gpu_virtual_address {
+                rules: [GPUVA_UPDATE_001, GPUVA_UPDATE_002, GPUVA_UPDATE_003, DEV_LIFE_003],
+                answers: [
+                    BAD, STATUS_NOT_IMPLEMENTED, STATUS_NOT_SUPPORTED, STATUS_NO_MEMORY,
+                    STATUS_DEVICE_REMOVED,
+                ],
+                missing: "at once only: no fence is waited for",
+            }
+            D3DKMTCreateKeyedMutex(*mut kmt::D3DKMT_CREATEKEYEDMUTEX) => keyed::create_keyed_mutex {
+                rules: KEYED_RULES,
+                answers: [BAD, STATUS_NO_MEMORY],
+            }
+            D3DKMTCreateKeyedMutex2(*mut kmt::D3DKMT_CREATEKEYEDMUTEX2)
+                => keyed::create_keyed_mutex2 {
+                rules: KEYED_RULES,
+                answers: [BAD, STATUS_NO_MEMORY],
+                missing: "no NT handles: what is made for them has one handle",
+            }
+            D3DKMTOpenKeyedMutex(*mut kmt::D3DKMT_OPENKEYEDMUTEX) => keyed::open_keyed_mutex {
+                rules: KEYED_RULES,
+                answers: [BAD, STATUS_NO_MEMORY],
+            }
+            D3DKMTOpenKeyedMutex2(*mut kmt::D3DKMT_OPENKEYEDMUTEX2) => keyed::open_keyed_mutex2 {
+                rules: KEYED_RULES,
+                answers: [BAD, STATUS_NO_MEMORY],
+            }
+            D3DKMTDestroyKeyedMutex(*const kmt::D3DKMT_DESTROYKEYEDMUTEX)
+                => keyed::destroy_keyed_mutex {
+                rules: [MUTEX_KEYED_003],
+                answers: [BAD],
+            }
+            D3DKMTAcquireKeyedMutex(*mut kmt::D3DKMT_ACQUIREKEYEDMUTEX)
+                => keyed::acquire_keyed_mutex {
+                rules: KEYED_RULES,
+                answers: KEYED_WAITS,
+                missing: KEYED_LACKS,
+            }
+            D3DKMTAcquireKeyedMutex2(*mut kmt::D3DKMT_ACQUIREKEYEDMUTEX2)
+                => keyed::acquire_keyed_mutex2 {
+                rules: KEYED_RULES,
+                answers: KEYED_WAITS,
+                missing: KEYED_LACKS,
+            }
+            D3DKMTReleaseKeyedMutex(*mut kmt::D3DKMT_RELEASEKEYEDMUTEX)
+                => keyed::release_keyed_mutex {
+                rules: KEYED_RULES,
+                answers: [BAD],
+            }
+            D3DKMTReleaseKeyedMutex2(*mut kmt::D3DKMT_RELEASEKEYEDMUTEX2)
+                => keyed::release_keyed_mutex2 {
+                rules: KEYED_RULES,
+                answers: [BAD, STATUS_NO_MEMORY],
+            }
+        }
+    };
+}
+
+for_each_entry_point!(entry_points);
+
+/// Nearly every bad argument.
+const BAD: NTSTATUS = STATUS_INVALID_PARAMETER;
+
+/// A call that makes something: no name is left, the device is gone, or nothing could end a
+/// wait.
+const MAKES: &[NTSTATUS] = &[BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED, STATUS_UNSUCCESSFUL];
+
+/// A call that ends something.
+const ENDS: &[NTSTATUS] = &[BAD, STATUS_DEVICE_REMOVED, STATUS_UNSUCCESSFUL];
+
+/// A call on a shared resource, which may end meanwhile.
+const SHARE_ANSWERS: &[NTSTATUS] = &[
+    BAD,
+    STATUS_INVALID_HANDLE,
+    STATUS_NO_MEMORY,
+    STATUS_INTEGER_OVERFLOW,
+    STATUS_DEVICE_REMOVED,
+    STATUS_UNSUCCESSFUL,
+];
+
+/// A call about memory, on an adapter that may have none.
+const MEMORY_ANSWERS: &[NTSTATUS] = &[BAD, STATUS_NOT_IMPLEMENTED, STATUS_DEVICE_REMOVED];
+
+const SYNC_LACKS: &str = "no periodic fences, no NT handles, no GPU address of a fence; on an \
+    adapter without memory no CPU address, either";
+
+const SYNC_RULES: &[RuleId] = &[
+    RuleId::DEV_LIFE_003,
+    RuleId::SYNC_CREATE_001,
+    RuleId::SYNC_CREATE_002,
+    RuleId::SYNC_CREATE_003,
+    RuleId::SYNC_CREATE_016,
+];
+
+const SIGNAL_LACKS: &str = "SignalAtSubmission has no effect";
+
+const SIGNAL_RULES: &[RuleId] =
+    &[RuleId::DEV_LIFE_003, RuleId::SYNC_CREATE_007, RuleId::SYNC_CREATE_011];
+
+const WAIT_RULES: &[RuleId] = &[
+    RuleId::DEV_LIFE_003,
+    RuleId::PAGQ_LIFE_004,
+    RuleId::SYNC_CREATE_007,
+    RuleId::SYNC_CREATE_011,
+];
+
+/// A call that puts something into a context's queue.
+const QUEUE_ANSWERS: &[NTSTATUS] =
+    &[BAD, STATUS_INVALID_HANDLE, STATUS_ACCESS_DENIED, STATUS_DEVICE_REMOVED, STATUS_UNSUCCESSFUL];
+/// A call that gives addresses, on an adapter that may have none.
+const ADDRESS_ANSWERS: &[NTSTATUS] =
+    &[STATUS_PENDING, BAD, STATUS_NOT_IMPLEMENTED, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED];
+
+const LOCK_ANSWERS: &[NTSTATUS] = &[
+    BAD,
+    STATUS_NOT_IMPLEMENTED,
+    STATUS_NO_MEMORY,
+    STATUS_GRAPHICS_ALLOCATION_BUSY,
+    STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION,
+    STATUS_DEVICE_REMOVED,
+    STATUS_UNSUCCESSFUL,
+];
+
+const LOCK_RULES: &[RuleId] = &[
+    RuleId::ALLOC_LOCK_001,
+    RuleId::ALLOC_LOCK_002,
+    RuleId::ALLOC_LOCK_003,
+    RuleId::ALLOC_LOCK_004,
+    RuleId::ALLOC_LOCK_008,
+    RuleId::ALLOC_LOCK_009,
+    RuleId::ALLOC_LOCK_010,
+    RuleId::ALLOC_LOCK_016,
+    RuleId::DEV_LIFE_003,
+];
+
+const PRIORITY_RULES: &[RuleId] = &[RuleId::ALLOC_PRIO_001, RuleId::DEV_LIFE_003];
+
+const UNLOCK_RULES: &[RuleId] = &[RuleId::ALLOC_LOCK_017, RuleId::DEV_LIFE_003];
+
+const CREATE_ANSWERS: &[NTSTATUS] = &[
+    BAD,
+    STATUS_INVALID_HANDLE,
+    STATUS_NOT_SUPPORTED,
+    STATUS_NO_MEMORY,
+    STATUS_DEVICE_REMOVED,
+    STATUS_UNSUCCESSFUL,
+];
+
+const CREATE_ASKS: &[&str] =
+    &["DxgkDdiGetStandardAllocationDriverData", "DxgkDdiCreateAllocation", "DxgkDdiOpenAllocation"];
+
+const CREATE_LACKS: &str = "no sections, no cross-adapter, no protection, no NT handles";
+
+const CREATE_RULES: &[RuleId] = &[
+    RuleId::ALLOC_CREATE_001,
+    RuleId::ALLOC_CREATE_002,
+    RuleId::ALLOC_CREATE_003,
+    RuleId::ALLOC_CREATE_004,
+    RuleId::ALLOC_CREATE_005,
+    RuleId::ALLOC_CREATE_006,
+    RuleId::ALLOC_CREATE_009,
+    RuleId::ALLOC_CREATE_010,
+    RuleId::ALLOC_CREATE_011,
+    RuleId::ALLOC_CREATE_012,
+    RuleId::ALLOC_CREATE_013,
+    RuleId::ALLOC_CREATE_016,
+    RuleId::ALLOC_CREATE_018,
+    RuleId::ALLOC_CREATE_019,
+    RuleId::ALLOC_CREATE_022,
+    RuleId::ALLOC_CREATE_023,
+    RuleId::DEV_LIFE_003,
+];
+
+const KEYED_LACKS: &str = "time-outs are relative";
+
+const KEYED_RULES: &[RuleId] = &[RuleId::MUTEX_KEYED_001];
+
+/// A call that waits for a key.
+const KEYED_WAITS: &[NTSTATUS] = &[
+    STATUS_TIMEOUT,
+    STATUS_ABANDONED,
+    BAD,
+    STATUS_NOT_SUPPORTED,
+    STATUS_NO_MEMORY,
+    STATUS_UNSUCCESSFUL,
+];
+
+const SHARE_RULES: &[RuleId] =
+    &[RuleId::ALLOC_SHARE_003, RuleId::ALLOC_SHARE_010, RuleId::DEV_LIFE_003];
+
+const DESTROY_RULES: &[RuleId] = &[
+    RuleId::ALLOC_DESTROY_001,
+    RuleId::ALLOC_DESTROY_003,
+    RuleId::ALLOC_DESTROY_004,
+    RuleId::ALLOC_DESTROY_005,
+    RuleId::ALLOC_DESTROY_012,
+    RuleId::ALLOC_DESTROY_018,
+    RuleId::ALLOC_DESTROY_024,
+    RuleId::DEV_LIFE_003,
+];

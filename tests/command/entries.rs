@@ -1,0 +1,121 @@
+//! Every row of the table of entry points, called with made-up arguments through a guarded
+//! session: nothing crashes, and each answers what its row says.
+#![expect(clippy::unwrap_used, reason = "a kernel that does not start is a failed test")]
+#![expect(unsafe_code, reason = "plays an application that passes any number as a pointer")]
+
+use abi::status::{STATUS_SUCCESS, name};
+use flight::{Free, Log, Passive};
+use kernel::{Kernel, Manner, Plugged};
+use softgpu::{MemoryPlan, SoftGpu};
+use std::ffi::c_void;
+use std::ptr::without_provenance_mut;
+use std::sync::Arc;
+use thunk::{Client, Create, ENTRIES, Line, Session};
+
+/// How many structures each entry point is called with.
+const ROUNDS: usize = 300;
+
+/// More than any argument has.
+const MOST_WORDS: usize = 256;
+
+/// Runs `body` with a client of a kernel that has one adapter.
+fn with_an_adapter(body: impl FnOnce(&Client, &mut Passive)) {
+    let log = Arc::new(Log::new());
+    let flown = Free::fly(&log, |host, at| {
+        let kernel = Kernel::new(host.clone(), log.clone());
+        let ram = nt::Ram::new(1 << 30).unwrap();
+        let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
+        let pool = nt::Pool::new(log.clone());
+        let (worker, bell) = (kernel.clone(), kernel.bell());
+        host.serve("system", bell, move |at| worker.work(at));
+        let adapter = kernel.add_adapter(at, Plugged { miniport, machine, pool }).unwrap();
+        let crew: Arc<dyn flight::Crew> = host.clone();
+        kernel.attend(&crew, adapter);
+        let client = Client::of(Session::guarded(&kernel));
+        body(&client, at);
+        let process = client.session().process();
+        kernel.end_process(at, process, Manner::Killed);
+    });
+    flown.unwrap();
+}
+
+/// The entry points whose callers promise nothing but valid pointers.
+fn rows() -> impl Iterator<Item = &'static Line> {
+    ENTRIES.iter().filter(|row| row.requires.is_empty())
+}
+
+/// Checks an answer. What a driver answers is not in the row.
+fn check(row: &Line, status: abi::NTSTATUS, with: &str) {
+    let listed = row.answers.contains(&status) || !row.passes_on.is_empty();
+    let text = name(status).unwrap_or("a status without a name");
+    assert!(status == STATUS_SUCCESS || listed, "{} answered {text} to {with}", row.name);
+}
+
+#[test]
+fn an_argument_that_is_not_mapped_is_refused_as_the_row_says() {
+    with_an_adapter(|client, at| {
+        for row in rows() {
+            for address in [0, 1, 0xdead_0000, usize::MAX - 3, 0xffff_8000_0000_0000] {
+                let args = without_provenance_mut::<c_void>(address);
+                // SAFETY: The session is guarded, and nothing is mapped there.
+                let status = unsafe { (row.call)(client.session(), at, args) };
+                assert_ne!(status, STATUS_SUCCESS, "{} with {address:#x}", row.name);
+                assert!(row.answers.contains(&status), "{} answered {status:#x}", row.name);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_made_up_structure_is_answered_as_the_row_says() {
+    with_an_adapter(|client, at| {
+        let adapter = client.adapters(at).unwrap()[0];
+        let device = client.create_device(at, adapter).unwrap();
+        let context = client.create_context(at, device, 0).unwrap();
+        let allocations = vec![softgpu::format::describe(4096)];
+        let create = Create { device, allocations, ..Create::default() };
+        let created = client.create(at, &create).unwrap();
+        // No two of these words are together an address that could be mapped.
+        let words = [
+            0,
+            0,
+            0,
+            1,
+            2,
+            3,
+            34,
+            0xfff,
+            0x7fff_ffff,
+            0xffff_ffff,
+            adapter,
+            device,
+            device,
+            context,
+            created.allocations[0],
+        ];
+        let mut seed = 1_u64;
+        let mut succeeded = 0;
+        for row in rows() {
+            assert!(row.bytes.div_ceil(8) <= MOST_WORDS, "{}", row.name);
+            for _ in 0..ROUNDS {
+                let mut args = [0_u64; MOST_WORDS];
+                for word in &mut args {
+                    let mut draw = || {
+                        seed ^= seed << 13;
+                        seed ^= seed >> 7;
+                        seed ^= seed << 17;
+                        u64::from(words[usize::try_from(seed >> 33).unwrap() % words.len()])
+                    };
+                    *word = draw() | (draw() << 32);
+                }
+                let with = format!("{:x?}", &args[..row.bytes.div_ceil(8)]);
+                // SAFETY: `args` is as long as the structure, and none of its words is the
+                // address of anything.
+                let status = unsafe { (row.call)(client.session(), at, args.as_mut_ptr().cast()) };
+                check(row, status, &with);
+                succeeded += usize::from(status == STATUS_SUCCESS);
+            }
+        }
+        assert!(succeeded > 100, "{succeeded} calls succeeded");
+    });
+}

@@ -4,7 +4,7 @@
 use crate::door::Door;
 use crate::query::judge;
 use abi::HANDLE;
-use flight::{At, InCall, Irql, RuleId, What};
+use flight::{At, InCall, Irql, RuleId, What, pass_on};
 use kernel::services::Services;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 const FROM_INTERRUPT: [&str; 2] = ["DxgkCbQueueDpc", "DxgkCbNotifyInterrupt"];
 
 /// Answers a callback: says that it was called, refuses it where the adapter is not started,
-/// and catches a panic of ours.
+/// and catches a panic of ours. An internal error passes through: it ends the flight.
 pub(crate) fn called<R: Copy>(
     door: impl FnOnce() -> Option<Arc<Door>>,
     name: &'static str,
@@ -48,7 +48,7 @@ pub(crate) fn with_door<R: Copy>(
         }
         body(&door)
     };
-    catch_unwind(AssertUnwindSafe(answer)).unwrap_or(otherwise)
+    catch_unwind(AssertUnwindSafe(answer)).map_err(pass_on).unwrap_or(otherwise)
 }
 
 /// Answers a callback that may not be called everywhere: `body` says which level it needs

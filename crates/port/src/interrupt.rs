@@ -17,7 +17,7 @@ use abi::display::{
 use abi::miniport::KSYNCHRONIZE_ROUTINE;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
-use flight::{At, DeviceLevel, Fence, Host, RuleId, Text, What};
+use flight::{At, DeviceLevel, Fence, Host, RuleId, Text, What, pass_on};
 use kernel::miniport::Generation;
 use kernel::services::Services;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -192,7 +192,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
                 // SAFETY: The caller promises the same.
                 unsafe { routine(context) }
             };
-            let guarded = || catch_unwind(AssertUnwindSafe(run));
+            let guarded = || catch_unwind(AssertUnwindSafe(run)).map_err(pass_on);
             match at_device(&**services.host(), at, guarded)? {
                 Ok(answer) => {
                     // SAFETY: The caller promises the same.

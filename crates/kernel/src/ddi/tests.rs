@@ -80,7 +80,7 @@ fn call<T>(
 
 #[test]
 fn the_permit_of_the_row_is_taken() {
-    assert_eq!(call((1, Class::Three), |driver, at, permit| driver.reset(at, permit)), Ok(Ok(())));
+    assert_eq!(call((1, Class::Three), Driver::reset), Ok(Ok(())));
     let missing =
         call((1, Class::Scheduler), |driver, at, permit| driver.engine_answers(at, permit, 0));
     assert_eq!(missing, Ok(Err(Refusal::Absent)));
@@ -90,7 +90,7 @@ fn the_permit_of_the_row_is_taken() {
 
 #[test]
 fn a_permit_of_another_threading_level_is_an_internal_error() {
-    let said = call((1, Class::Zero), |driver, at, permit| driver.reset(at, permit)).unwrap_err();
+    let said = call((1, Class::Zero), Driver::reset).unwrap_err();
     let want =
         "DxgkDdiResetFromTimeout is called under a permit of threading level three, not zero";
     assert_eq!(said, want);
@@ -111,13 +111,13 @@ fn a_permit_of_another_threading_level_is_an_internal_error() {
         )
     });
     assert!(zero.is_err(), "the scheduler's permit does not serve level zero");
-    let two = call((1, Class::Two), |driver, at, permit| driver.restart(at, permit));
+    let two = call((1, Class::Two), Driver::restart);
     assert!(two.is_err(), "level two does not serve level three");
 }
 
 #[test]
 fn a_permit_for_another_adapter_is_an_internal_error() {
-    let said = call((2, Class::Three), |driver, at, permit| driver.reset(at, permit)).unwrap_err();
+    let said = call((2, Class::Three), Driver::reset).unwrap_err();
     assert!(said.starts_with("DxgkDdiResetFromTimeout of "), "{said}");
 }
 

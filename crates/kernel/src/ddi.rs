@@ -10,8 +10,7 @@ mod table;
 mod tests;
 
 pub use row::{Legal, Line};
-pub use table::Miniport;
-pub use table::{NAMES, REQUIRED, TABLE};
+pub use table::{Miniport, NAMES, REQUIRED, TABLE, UNCALLED};
 
 use crate::context::Context;
 use crate::device::Device;

@@ -252,6 +252,52 @@ ddi! {
     }
 }
 
+/// Makes the table of the DDIs that nothing calls yet.
+macro_rules! uncalled {
+    ($($why:literal { $($name:ident)* })*) => {
+        /// What is missing, and the DDIs that are not called for it. With [`TABLE`] these are all
+        /// slots of `DRIVER_INITIALIZATION_DATA` but the reserved ones.
+        pub const UNCALLED: &[(&str, &[&str])] = &[$(($why, &[$(stringify!($name)),*])),*];
+    };
+}
+
+uncalled! {
+    "no display output" {
+        DxgkDdiQueryChildRelations DxgkDdiQueryChildStatus DxgkDdiQueryDeviceDescriptor
+        DxgkDdiGetChildContainerId DxgkDdiSetPalette DxgkDdiSetPointerPosition
+        DxgkDdiSetPointerShape DxgkDdiIsSupportedVidPn DxgkDdiRecommendFunctionalVidPn
+        DxgkDdiEnumVidPnCofuncModality DxgkDdiSetVidPnSourceAddress DxgkDdiSetVidPnSourceVisibility
+        DxgkDdiCommitVidPn DxgkDdiUpdateActiveVidPnPresentPath DxgkDdiRecommendMonitorModes
+        DxgkDdiRecommendVidPnTopology DxgkDdiQueryVidPnHWCapability DxgkDdiGetScanLine
+        DxgkDdiStopCapture DxgkDdiControlInterrupt2 DxgkDdiSetDisplayPrivateDriverFormat
+        DxgkDdiSystemDisplayEnable DxgkDdiSystemDisplayWrite
+    }
+    "no overlays" {
+        DxgkDdiCreateOverlay DxgkDdiUpdateOverlay DxgkDdiFlipOverlay DxgkDdiDestroyOverlay
+        DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay
+        DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay2 DxgkDdiCheckMultiPlaneOverlaySupport
+        DxgkDdiCheckMultiPlaneOverlaySupport2
+    }
+    "no swizzling ranges" { DxgkDdiAcquireSwizzlingRange DxgkDdiReleaseSwizzlingRange }
+    "no page tables of WDDM 1.x" {
+        DxgkDdiDescribePageTable DxgkDdiUpdatePageTable DxgkDdiUpdatePageDirectory
+        DxgkDdiMovePageDirectory
+    }
+    "no presents, and no rendering of the kernel's own" {
+        DxgkDdiRenderKm DxgkDdiRenderGdi DxgkDdiPresent DxgkDdiSubmitRender
+    }
+    "no power management but of the whole adapter" {
+        DxgkDdiSetPowerComponentFState DxgkDdiSetPowerPState DxgkDdiSetStablePowerState
+        DxgkDdiPowerRuntimeControlRequest DxgkDdiPowerRuntimeSetDeviceHandle DxgkDdiNotifyAcpiEvent
+    }
+    "no history buffers" { DxgkDdiFormatHistoryBuffer DxgkDdiCalibrateGpuClock }
+    "nothing reads it yet" { DxgkDdiGetNodeMetadata }
+    "nobody asks for it yet" {
+        DxgkDdiDispatchIoRequest DxgkDdiQueryInterface DxgkDdiControlEtwLogging DxgkDdiLinkDevice
+        DxgkDdiCreateAllocation2 DxgkDdiSetVideoProtectedRegion
+    }
+}
+
 /// The DDIs without which no driver is flown: those that a driver needs that takes no work.
 pub const REQUIRED: &[&str] = &[
     row::DxgkDdiAddDevice.name,

@@ -168,3 +168,31 @@ fn unsafe_is_only_where_the_architecture_says() {
         assert_eq!(forbids, !may.contains(&name.as_str()), "crates/{name}/src/lib.rs");
     }
 }
+
+/// Everyone else gets a slot as an argument, so a driver handle is made where a kernel asks.
+#[test]
+fn only_the_two_kernels_make_slots_for_driver_handles() {
+    let may = ["crates/kernel", "crates/stream", "crates/flight/src/driver_handle.rs"];
+    let makes =
+        ["HandleSlot::new(", "HandleSlot::for_object(", "Blank::new(", "Blank::for_object("];
+    let mut folders = vec![root().join("crates"), root().join("drivers")];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            if path.extension().is_none_or(|it| it != "rs") {
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            let name = path.strip_prefix(root()).unwrap();
+            let found = makes.iter().any(|it| text.contains(it));
+            seen += u32::from(found);
+            assert!(!found || may.iter().any(|it| name.starts_with(it)), "{}", name.display());
+        }
+    }
+    assert!(seen > 1, "the kernels make some");
+}

@@ -16,6 +16,7 @@ use crate::miniport::Generation;
 use crate::world::World;
 use flight::{Passive, Subject, Ticket, What, Woken};
 use smallvec::{SmallVec, smallvec};
+use std::fmt;
 
 /// What a pass excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,8 +53,13 @@ pub enum Class {
     Three,
 }
 
-/// Keys somebody wants together.
-pub(crate) type Keys = SmallVec<[(Key, Mode); 3]>;
+/// The keys of one permit, and the threading level they were made for.
+#[derive(Clone)]
+pub(crate) struct Keys {
+    adapter: u32,
+    class: Class,
+    list: SmallVec<[(Key, Mode); 3]>,
+}
 
 /// Who holds which keys, and who waits.
 #[derive(Debug, Default)]
@@ -102,17 +108,46 @@ impl Class {
     /// never inside together. Free-threaded creation and deferred destruction contradict that
     /// from WDDM 2 on, so it is promised to drivers of the first generation only (our decision).
     pub(crate) fn keys(self, adapter: u32, generation: Generation, process: u32) -> Keys {
-        if matches!(self, Class::Two | Class::Three) {
-            return smallvec![(Key::Adapter(adapter), Mode::Alone)];
+        if self.is_exclusive() {
+            let list = smallvec![(Key::Adapter(adapter), Mode::Alone)];
+            return Keys { adapter, class: self, list };
         }
-        let mut keys = smallvec![(Key::Adapter(adapter), Mode::Shared)];
+        let mut list = smallvec![(Key::Adapter(adapter), Mode::Shared)];
         if self == Class::Scheduler {
-            keys.push((Key::Scheduler(adapter), Mode::Alone));
+            list.push((Key::Scheduler(adapter), Mode::Alone));
         }
         if generation == Generation::One {
-            keys.push((Key::Process(process), Mode::Alone));
+            list.push((Key::Process(process), Mode::Alone));
         }
-        keys
+        Keys { adapter, class: self, list }
+    }
+
+    /// Whether a permit of this level excludes everything that a DDI of level `needed` asks for.
+    ///
+    /// A permit of an exclusive level excludes all other threads, so it serves every lower level,
+    /// too. The scheduler's permit does not serve level zero: each of the two has its own DDIs.
+    pub(crate) fn serves(self, needed: Class) -> bool {
+        self == needed || self == Class::Three || (self == Class::Two && !needed.is_exclusive())
+    }
+}
+
+impl Keys {
+    /// Adds a key.
+    pub(crate) fn push(&mut self, key: (Key, Mode)) {
+        self.list.push(key);
+    }
+}
+
+impl Extend<(Key, Mode)> for Keys {
+    fn extend<I: IntoIterator<Item = (Key, Mode)>>(&mut self, keys: I) {
+        self.list.extend(keys);
+    }
+}
+
+/// The keys alone: waits print them.
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.list.fmt(f)
     }
 }
 
@@ -186,7 +221,7 @@ impl Kernel {
         mut world: Held<'k, World>,
         keys: Keys,
     ) -> Result<(Pass<'k>, Held<'k, World>), Stuck> {
-        while !world.gate.take(&keys) {
+        while !world.gate.take(&keys.list) {
             let ticket = Ticket::new(format!("a pass for {keys:?}"));
             world.gate.waiting.push(ticket.clone());
             drop(world);
@@ -200,13 +235,13 @@ impl Kernel {
 
     /// A pass if it can be had now. It has to outlive the hold, or to leave.
     pub(crate) fn try_enter(&self, world: &mut World, keys: Keys) -> Option<Pass<'_>> {
-        let taken = world.gate.take(&keys);
+        let taken = world.gate.take(&keys.list);
         taken.then(|| Pass { kernel: self, keys }) // Only then: a dropped pass gives keys back.
     }
 
     /// The same from inside: also if its adapter is closed.
     pub(crate) fn try_enter_inside(&self, world: &mut World, keys: Keys) -> Option<Pass<'_>> {
-        let taken = world.gate.take_inside(&keys);
+        let taken = world.gate.take_inside(&keys.list);
         taken.then(|| Pass { kernel: self, keys }) // As above.
     }
 
@@ -216,7 +251,7 @@ impl Kernel {
             let ticket = {
                 let mut world = self.world.hold();
                 // It has to leave, or to outlive the hold: a pass that was not had has no keys.
-                if world.gate.take_inside(keys) {
+                if world.gate.take_inside(&keys.list) {
                     drop(world);
                     return Ok(Pass { kernel: self, keys: keys.clone() });
                 }
@@ -258,25 +293,35 @@ impl Kernel {
 }
 
 impl Pass<'_> {
+    /// The threading level it was taken for.
+    pub(crate) fn class(&self) -> Class {
+        self.keys.class
+    }
+
+    /// Whether it is held for this adapter, and has not left.
+    pub(crate) fn is_for(&self, adapter: Subject) -> bool {
+        self.keys.adapter == adapter.number && !self.keys.list.is_empty()
+    }
+
     /// Gives the keys back in a world that is held already.
     pub(crate) fn leave(mut self, world: &mut World) {
         self.give_back(world);
     }
 
     fn give_back(&mut self, world: &mut World) {
-        for ticket in world.gate.give_back(&self.keys) {
+        for ticket in world.gate.give_back(&self.keys.list) {
             self.kernel.ring(&ticket);
         }
         if world.has_work() {
             self.kernel.ring(&self.kernel.bell);
         }
-        self.keys.clear();
+        self.keys.list.clear();
     }
 }
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        if !self.keys.is_empty() {
+        if !self.keys.list.is_empty() {
             self.give_back(&mut self.kernel.world.hold());
         }
     }

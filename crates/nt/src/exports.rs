@@ -14,7 +14,7 @@ use crate::ke::{
 use crate::processor::current;
 use crate::waits::call;
 use abi::PVOID;
-use flight::{InCall, Irql, RuleId, Support, Who};
+use flight::{InCall, Irql, RuleId, Support, Who, pass_on};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
@@ -103,7 +103,7 @@ pub unsafe extern "win64-unwind" fn ExAllocatePool2(flags: u64, bytes: usize, ta
         }
         Some(block)
     };
-    let block = catch_unwind(AssertUnwindSafe(take)).ok().flatten();
+    let block = catch_unwind(AssertUnwindSafe(take)).map_err(pass_on).ok().flatten();
     block.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
 }
 
@@ -144,7 +144,7 @@ fn give_back(block: PVOID, tag: u32) {
         }
     };
     // A panic is our bug and not the driver's business: there is nothing to answer.
-    let _ = catch_unwind(AssertUnwindSafe(free));
+    let _ = catch_unwind(AssertUnwindSafe(free)).map_err(pass_on);
 }
 
 #[cfg(test)]

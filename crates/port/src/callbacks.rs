@@ -6,18 +6,15 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::door::Door;
-use crate::gate::{at_level, read, write};
+use crate::gate::{read, write};
+use crate::interface::row;
 use abi::PVOID;
 use abi::display::{
     DXGKARG_RELEASE_HANDLE, DXGKARGCB_GETHANDLEDATA, DXGKARGCB_RELEASEHANDLEDATA,
     DXGKCB_GETHANDLEDATAFLAGS,
 };
-use flight::{At, RuleId};
 use kernel::handle::Handle;
 use std::ptr;
-
-/// The rule on levels that are too high, where the callback has none of its own.
-const CEILING: RuleId = RuleId::CB_IRQL_001;
 
 /// Answers nothing: at WDDM 2 this is no way to a driver's data.
 ///
@@ -26,10 +23,7 @@ const CEILING: RuleId = RuleId::CB_IRQL_001;
 pub(crate) extern "win64-unwind" fn DxgkCbGetHandleData(
     _: *const DXGKARGCB_GETHANDLEDATA,
 ) -> PVOID {
-    at_level(Door::running, "DxgkCbGetHandleData", CEILING, ptr::null_mut(), |_, at| {
-        let At::Passive(_) = at else { return Err("passive") };
-        Ok(ptr::null_mut())
-    })
+    row::DxgkCbGetHandleData.answer(Door::running, ptr::null_mut(), |_, _| ptr::null_mut())
 }
 
 /// Answers the driver's word behind a client's handle, and a number to let it go with.
@@ -46,13 +40,11 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbAcquireHandleData(
 ) -> PVOID {
     // SAFETY: The caller promises the same.
     let data = unsafe { read(data) };
-    let name = "DxgkCbAcquireHandleData";
-    let word = at_level(Door::running, name, CEILING, None, |services, at| {
-        let At::Passive(at) = at else { return Err("passive") };
-        let Some(data) = data else { return Ok(None) };
+    let word = row::DxgkCbAcquireHandleData.answer(Door::running, None, |door, at| {
+        let data = data?;
         let of_device = data.Flags.has(DXGKCB_GETHANDLEDATAFLAGS::DeviceSpecific);
         let kind = data.Type.cast_unsigned();
-        Ok(services.acquire(at, Handle(data.hObject), of_device, kind))
+        door.services().acquire(at, Handle(data.hObject), of_device, kind)
     });
     let (word, number) = word.map_or((None, 0), |(word, number)| (Some(word), number as usize));
     // SAFETY: The caller promises the same.
@@ -62,10 +54,8 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbAcquireHandleData(
 
 /// Lets go of what was acquired.
 pub(crate) extern "win64-unwind" fn DxgkCbReleaseHandleData(data: DXGKARGCB_RELEASEHANDLEDATA) {
-    at_level(Door::running, "DxgkCbReleaseHandleData", CEILING, (), |services, at| {
-        let At::Passive(at) = at else { return Err("passive") };
-        services.release(at, data.ReleaseHandle.addr(), data.Type.cast_unsigned());
-        Ok(())
+    row::DxgkCbReleaseHandleData.answer(Door::running, (), |door, at| {
+        door.services().release(at, data.ReleaseHandle.addr(), data.Type.cast_unsigned());
     });
 }
 

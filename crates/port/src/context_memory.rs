@@ -6,7 +6,8 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::door::Door;
-use crate::gate::{at_level, read, write};
+use crate::gate::{read, write};
+use crate::interface::row;
 use crate::private::MOST;
 use crate::query::judge;
 use crate::status::status;
@@ -16,7 +17,7 @@ use abi::display::{
     DXGKARGCB_MAPCONTEXTALLOCATION, DXGKARGCB_UPDATECONTEXTALLOCATION,
 };
 use abi::{HANDLE, NTSTATUS};
-use flight::{At, RuleId};
+use flight::RuleId;
 use kernel::miniport::{Answer, Refusal};
 use kernel::operation::ContextMemoryOrder;
 use std::sync::Arc;
@@ -33,17 +34,17 @@ const WRONG: Refusal = Refusal::Invalid;
 pub(crate) unsafe extern "win64-unwind" fn DxgkCbCreateContextAllocation(
     args: *mut DXGKARGCB_CREATECONTEXTALLOCATION,
 ) -> NTSTATUS {
-    const NAME: &str = "DxgkCbCreateContextAllocation";
     // SAFETY: The caller promises the same.
     let given = unsafe { read(args) };
     let door = || match given {
-        Some(it) => of(it.hAdapter, RuleId::CB_CTXALLOC_003, NAME),
+        Some(it) => {
+            of(it.hAdapter, RuleId::CB_CTXALLOC_003, row::DxgkCbCreateContextAllocation.name)
+        }
         None => Door::running(),
     };
-    let made = at_level(door, NAME, RuleId::CB_CTXALLOC_001, Err(WRONG), |services, at| {
-        let At::Passive(at) = at else { return Err("passive") };
-        let Some(args) = given else { return Ok(Err(WRONG)) };
-        Ok(services.create_context_memory(at, &order(&args)))
+    let made = row::DxgkCbCreateContextAllocation.answer(door, Err(WRONG), |door, at| {
+        let Some(args) = given else { return Err(WRONG) };
+        door.services().create_context_memory(at, &order(&args))
     });
     if let (Ok(name), Some(given)) = (made, given) {
         let hAllocation = ptr::without_provenance_mut(name);
@@ -58,11 +59,9 @@ pub(crate) extern "win64-unwind" fn DxgkCbDestroyContextAllocation(
     adapter: HANDLE,
     allocation: HANDLE,
 ) -> NTSTATUS {
-    const NAME: &str = "DxgkCbDestroyContextAllocation";
-    let door = || of(adapter, RuleId::CB_CTXALLOC_010, NAME);
-    status(at_level(door, NAME, RuleId::CB_CTXALLOC_011, Err(WRONG), |services, at| {
-        let At::Passive(at) = at else { return Err("passive") };
-        Ok(services.destroy_context_memory(at, allocation.addr()))
+    let door = || of(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbDestroyContextAllocation.name);
+    status(row::DxgkCbDestroyContextAllocation.answer(door, Err(WRONG), |door, at| {
+        door.services().destroy_context_memory(at, allocation.addr())
     }))
 }
 
@@ -75,17 +74,15 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbUpdateContextAllocation(
     adapter: HANDLE,
     args: *const DXGKARGCB_UPDATECONTEXTALLOCATION,
 ) -> NTSTATUS {
-    const NAME: &str = "DxgkCbUpdateContextAllocation";
     // SAFETY: The caller promises the same.
     let args = unsafe { read(args) };
-    let door = || of(adapter, RuleId::CB_CTXALLOC_010, NAME);
-    status(at_level(door, NAME, RuleId::CB_IRQL_001, Err(WRONG), |services, at| {
-        let At::Passive(at) = at else { return Err("passive") };
-        let Some(args) = args else { return Ok(Err(WRONG)) };
+    let door = || of(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbUpdateContextAllocation.name);
+    status(row::DxgkCbUpdateContextAllocation.answer(door, Err(WRONG), |door, at| {
+        let Some(args) = args else { return Err(WRONG) };
         // SAFETY: The caller promises the same.
         let private = unsafe { bytes(args.pPrivateDriverData.cast(), args.PrivateDriverDataSize) };
-        let update = |it: Vec<u8>| services.update_context_memory(at, args.hAllocation.addr(), &it);
-        Ok(private.and_then(update))
+        let name = args.hAllocation.addr();
+        private.and_then(|bytes| door.services().update_context_memory(at, name, &bytes))
     }))
 }
 
@@ -98,15 +95,13 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbMapContextAllocation(
     adapter: HANDLE,
     args: *const DXGKARGCB_MAPCONTEXTALLOCATION,
 ) -> u64 {
-    const NAME: &str = "DxgkCbMapContextAllocation";
     // SAFETY: The caller promises the same.
     let args = unsafe { read(args) };
-    let door = || of(adapter, RuleId::CB_CTXALLOC_010, NAME);
-    at_level(door, NAME, RuleId::CB_IRQL_001, 0, |services, at| {
-        let At::Passive(at) = at else { return Err("passive") };
-        let Some(args) = args else { return Ok(0) };
+    let door = || of(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbMapContextAllocation.name);
+    row::DxgkCbMapContextAllocation.answer(door, 0, |door, at| {
+        let Some(args) = args else { return 0 };
         let (name, first, pages) = (args.hAllocation.addr(), args.OffsetInPages, args.SizeInPages);
-        Ok(services.map_context_memory(at, name, first, pages).unwrap_or(0))
+        door.services().map_context_memory(at, name, first, pages).unwrap_or(0)
     })
 }
 

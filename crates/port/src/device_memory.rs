@@ -3,7 +3,8 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::door::Door;
-use crate::gate::{below, of, of_by, read, with_door, write};
+use crate::gate::{CallbackRow, of, of_by, read, write};
+use crate::interface::row;
 use crate::query::judge;
 use abi::miniport::{
     DXGK_CHILD_STATUS, DXGK_DEVICE_INFO, DXGK_WHICHSPACE_CONFIG, DXGK_WHICHSPACE_ROM,
@@ -13,7 +14,7 @@ use abi::status::{
     STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
 };
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PHYSICAL_ADDRESS, PVOID};
-use flight::{Hex, InCall, Irql, RuleId, What};
+use flight::{Hex, InCall, Passive, RuleId, What};
 use std::{ptr, slice};
 
 /// What is wrong with an argument or a level is an invalid parameter (D-55).
@@ -28,11 +29,10 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbGetDeviceInformation(
     handle: HANDLE,
     info: *mut DXGK_DEVICE_INFO,
 ) -> NTSTATUS {
-    const NAME: &str = "DxgkCbGetDeviceInformation";
-    let door = || of_by(handle, RuleId::CB_MEM_003, NAME);
-    with_door(door, NAME, WRONG, |door| {
-        let passive = below(door.services(), RuleId::CB_MEM_003, NAME, Irql::Passive);
-        if !passive || info.is_null() {
+    let row = row::DxgkCbGetDeviceInformation;
+    let door = || of_by(handle, RuleId::CB_MEM_003, row.name);
+    row.answer(door, WRONG, |door, _| {
+        if info.is_null() {
             return WRONG;
         }
         let (context, device) = door.words();
@@ -63,14 +63,12 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbMapMemory(
     _cache: MEMORY_CACHING_TYPE,
     address: *mut PVOID,
 ) -> NTSTATUS {
-    const NAME: &str = "DxgkCbMapMemory";
-    const RULE: RuleId = RuleId::CB_MEM_001;
-    with_door(
-        || of(handle, NAME),
-        NAME,
+    let row = row::DxgkCbMapMemory;
+    row.answer(
+        || of(handle, row.name),
         WRONG,
-        |door| {
-            if !below(door.services(), RULE, NAME, Irql::Passive) || address.is_null() {
+        |door, _| {
+            if address.is_null() {
                 return WRONG;
             }
             let inside = ports == 0 && door.hardware().has(start, length);
@@ -80,7 +78,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbMapMemory(
                     "{length:#x} bytes of {space} at {start:#x} are not in the adapter's resources"
                 )
             });
-            if !judge(door.services(), RULE, NAME, broken) {
+            if !judge(door.services(), RuleId::CB_MEM_001, row.name, broken) {
                 return WRONG;
             }
             let Some(mapped) = door.hardware().map(start, length) else {
@@ -95,19 +93,15 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbMapMemory(
 
 /// Ends a mapping.
 pub(crate) extern "win64-unwind" fn DxgkCbUnmapMemory(handle: HANDLE, address: PVOID) -> NTSTATUS {
-    const NAME: &str = "DxgkCbUnmapMemory";
-    with_door(
-        || of(handle, NAME),
-        NAME,
+    let row = row::DxgkCbUnmapMemory;
+    row.answer(
+        || of(handle, row.name),
         WRONG,
-        |door| {
-            if !below(door.services(), RuleId::CB_IRQL_001, NAME, Irql::Passive) {
-                return WRONG;
-            }
+        |door, _| {
             // The address is ours or made up, so it is not said: it changes from run to run.
             let said = || "VirtualAddress is none that DxgkCbMapMemory answered, or was given back";
             let broken = (!door.hardware().unmap(address.addr())).then(|| said().to_owned());
-            let known = judge(door.services(), RuleId::CB_MEM_002, NAME, broken);
+            let known = judge(door.services(), RuleId::CB_MEM_002, row.name, broken);
             if known { STATUS_SUCCESS } else { WRONG }
         },
     )
@@ -121,7 +115,7 @@ pub(crate) fn end_mappings(door: &Door, stop: &'static str) {
     }
     let left = door.hardware().unmap_all();
     let said = || format!("the adapter is stopped, but {left} mappings were not given back");
-    judge(door.services(), RuleId::CB_MEM_002, "DxgkCbMapMemory", (left != 0).then(said));
+    judge(door.services(), RuleId::CB_MEM_002, row::DxgkCbMapMemory.name, (left != 0).then(said));
     let said = || format!("{stop} returned, but {left} mappings of DxgkCbMapMemory are left");
     judge(door.services(), RuleId::KMD_PNP_005, stop, (left != 0).then(said));
 }
@@ -139,11 +133,10 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbReadDeviceSpace(
     length: u32,
     count: *mut u32,
 ) -> NTSTATUS {
-    const NAME: &str = "DxgkCbReadDeviceSpace";
     let copy = |config: &mut [u8], buffer: &mut [u8]| buffer.copy_from_slice(config);
     let asked = Asked { kind, buffer, offset, length, count };
     // SAFETY: The caller promises the same.
-    unsafe { asked.serve(handle, NAME, copy) }
+    unsafe { asked.serve(handle, &row::DxgkCbReadDeviceSpace, copy) }
 }
 
 /// Writes to a space of the device.
@@ -159,11 +152,10 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbWriteDeviceSpace(
     length: u32,
     count: *mut u32,
 ) -> NTSTATUS {
-    const NAME: &str = "DxgkCbWriteDeviceSpace";
     let copy = |config: &mut [u8], buffer: &mut [u8]| config.copy_from_slice(buffer);
     let asked = Asked { kind, buffer, offset, length, count };
     // SAFETY: The caller promises the same.
-    unsafe { asked.serve(handle, NAME, copy) }
+    unsafe { asked.serve(handle, &row::DxgkCbWriteDeviceSpace, copy) }
 }
 
 /// What is asked of a space.
@@ -185,17 +177,15 @@ impl Asked {
     unsafe fn serve(
         self,
         handle: HANDLE,
-        name: &'static str,
+        row: &CallbackRow<Passive>,
         copy: impl Fn(&mut [u8], &mut [u8]),
     ) -> NTSTATUS {
-        const RULE: RuleId = RuleId::CB_MEM_004;
-        with_door(
+        let name = row.name;
+        row.answer(
             || of(handle, name),
-            name,
             WRONG,
-            |door| {
-                let passive = below(door.services(), RULE, name, Irql::Passive);
-                if !passive || !judge(door.services(), RULE, name, self.wrong()) {
+            |door, _| {
+                if !judge(door.services(), RuleId::CB_MEM_004, name, self.wrong()) {
                     return WRONG;
                 }
                 if door.hardware().is_pulled() {
@@ -242,18 +232,11 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbIndicateChildStatus(
     handle: HANDLE,
     status: *const DXGK_CHILD_STATUS,
 ) -> NTSTATUS {
-    const NAME: &str = "DxgkCbIndicateChildStatus";
+    let row = row::DxgkCbIndicateChildStatus;
     // SAFETY: The caller promises the same.
     let status = unsafe { read(status) };
-    with_door(
-        || of(handle, NAME),
-        NAME,
-        WRONG,
-        |door| {
-            let low = below(door.services(), RuleId::CB_MEM_007, NAME, Irql::Dispatch);
-            if low && status.is_some() { STATUS_SUCCESS } else { WRONG }
-        },
-    )
+    let known = if status.is_some() { STATUS_SUCCESS } else { WRONG };
+    row.answer(|| of(handle, row.name), WRONG, |_, _| known)
 }
 
 /// Refuses: adapters are not taken from their users.
@@ -263,17 +246,13 @@ pub(crate) extern "win64-unwind" fn DxgkCbExcludeAdapterAccess(
     _callback: Option<DXGKDDI_PROTECTED_CALLBACK>,
     _context: PVOID,
 ) -> NTSTATUS {
-    const NAME: &str = "DxgkCbExcludeAdapterAccess";
-    with_door(
-        || of(handle, NAME),
-        NAME,
+    let row = row::DxgkCbExcludeAdapterAccess;
+    row.answer(
+        || of(handle, row.name),
         WRONG,
-        |door| {
+        |door, _| {
             let services = door.services();
-            if !below(services, RuleId::CB_IRQL_001, NAME, Irql::Passive) {
-                return WRONG;
-            }
-            services.log().emit(services.adapter(), What::Absent { name: NAME.into() });
+            services.log().emit(services.adapter(), What::Absent { name: row.name.into() });
             STATUS_NOT_SUPPORTED
         },
     )

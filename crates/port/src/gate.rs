@@ -4,86 +4,154 @@
 use crate::door::Door;
 use crate::query::judge;
 use abi::HANDLE;
-use flight::{At, InCall, Irql, RuleId, What};
+use flight::{At, DeviceLevel, Dispatch, InCall, Irql, Passive, RuleId, What, pass_on};
 use kernel::services::Services;
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// All that an interrupt routine may call.
-const FROM_INTERRUPT: [&str; 2] = ["DxgkCbQueueDpc", "DxgkCbNotifyInterrupt"];
-
-/// Answers a callback: says that it was called, refuses it where the adapter is not started,
-/// and catches a panic of ours.
-pub(crate) fn called<R: Copy>(
-    door: impl FnOnce() -> Option<Arc<Door>>,
-    name: &'static str,
-    otherwise: R,
-    body: impl FnOnce(&Services) -> R,
-) -> R {
-    with_door(door, name, otherwise, |door| body(door.services()))
+/// What a row of the callback table says, as the callback uses it.
+pub(crate) struct CallbackRow<L> {
+    /// Its Windows name.
+    pub(crate) name: &'static str,
+    /// The rule that a call at another level breaks.
+    pub(crate) rule: Option<RuleId>,
+    /// Whether the interrupt routine may call it.
+    pub(crate) from_interrupt: bool,
+    pub(crate) level: PhantomData<fn() -> L>,
 }
 
-/// As [`called`], for a callback that needs what the door itself keeps.
-pub(crate) fn with_door<R: Copy>(
-    door: impl FnOnce() -> Option<Arc<Door>>,
-    name: &'static str,
-    otherwise: R,
-    body: impl FnOnce(&Door) -> R,
-) -> R {
-    let answer = || {
-        let Some(door) = door() else { return otherwise };
-        let services = door.services();
-        services.log().emit(services.adapter(), What::Callback { name: name.into() });
-        let said = || format!("{name} was called for an adapter that is not started");
-        let broken = (!door.is_started()).then(said);
-        if !judge(services, RuleId::CB_IRQL_002, name, broken) {
-            return otherwise;
+/// The level that a callback needs.
+pub(crate) trait CallbackLevel {
+    /// Its name in findings.
+    const NEEDS: &'static str;
+    /// What a caller at this level can prove.
+    type Proof<'a>;
+    /// The proof, if the caller is at this level.
+    fn proof(at: At<'_>) -> Option<Self::Proof<'_>>;
+}
+
+/// Any level.
+pub(crate) enum AnyLevel {}
+
+/// Passive or dispatch level.
+pub(crate) enum BelowDevice {}
+
+/// The proof of passive or dispatch level.
+pub(crate) enum Below<'a> {
+    Passive(&'a mut Passive),
+    Dispatch(&'a mut Dispatch),
+}
+
+impl CallbackLevel for Passive {
+    const NEEDS: &'static str = "passive";
+    type Proof<'a> = &'a mut Passive;
+    fn proof(at: At<'_>) -> Option<&mut Passive> {
+        if let At::Passive(at) = at { Some(at) } else { None }
+    }
+}
+
+impl CallbackLevel for Dispatch {
+    const NEEDS: &'static str = "dispatch";
+    type Proof<'a> = &'a mut Dispatch;
+    fn proof(at: At<'_>) -> Option<&mut Dispatch> {
+        if let At::Dispatch(at) = at { Some(at) } else { None }
+    }
+}
+
+impl CallbackLevel for DeviceLevel {
+    const NEEDS: &'static str = "device";
+    type Proof<'a> = &'a mut DeviceLevel;
+    fn proof(at: At<'_>) -> Option<&mut DeviceLevel> {
+        if let At::Device(at) = at { Some(at) } else { None }
+    }
+}
+
+impl CallbackLevel for BelowDevice {
+    const NEEDS: &'static str = "passive or dispatch";
+    type Proof<'a> = Below<'a>;
+    fn proof(at: At<'_>) -> Option<Below<'_>> {
+        match at {
+            At::Passive(at) => Some(Below::Passive(at)),
+            At::Dispatch(at) => Some(Below::Dispatch(at)),
+            At::Device(_) => None,
         }
-        if services.host().irql() == Irql::Device && services.interrupting() {
-            let broken = (!FROM_INTERRUPT.contains(&name))
-                .then(|| format!("{name} was called from the interrupt routine"));
-            if !judge(services, RuleId::KMD_ISR_001, name, broken) {
+    }
+}
+
+impl CallbackLevel for AnyLevel {
+    const NEEDS: &'static str = "any level";
+    type Proof<'a> = At<'a>;
+    fn proof(at: At<'_>) -> Option<At<'_>> {
+        Some(at)
+    }
+}
+
+impl<L: CallbackLevel> CallbackRow<L> {
+    /// Answers the callback: reports the call, refuses it with `otherwise` if the adapter is not
+    /// started or the level is not the row's, and catches a panic of ours. An internal error
+    /// passes through: it ends the flight.
+    pub(crate) fn answer<R: Copy>(
+        &self,
+        door: impl FnOnce() -> Option<Arc<Door>>,
+        otherwise: R,
+        body: impl FnOnce(&Door, L::Proof<'_>) -> R,
+    ) -> R {
+        self.enter(door, otherwise, |door| {
+            self.at_level(door.services(), otherwise, |at| body(door, at))
+        })
+    }
+
+    /// As [`CallbackRow::answer`], at any level.
+    pub(crate) fn enter<R: Copy>(
+        &self,
+        door: impl FnOnce() -> Option<Arc<Door>>,
+        otherwise: R,
+        body: impl FnOnce(&Door) -> R,
+    ) -> R {
+        let answer = || {
+            let Some(door) = door() else { return otherwise };
+            let (services, name) = (door.services(), self.name);
+            services.log().emit(services.adapter(), What::Callback { name: name.into() });
+            let said = || format!("{name} was called for an adapter that is not started");
+            let broken = (!door.is_started()).then(said);
+            if !judge(services, RuleId::CB_IRQL_002, name, broken) {
                 return otherwise;
             }
-        }
-        body(&door)
-    };
-    catch_unwind(AssertUnwindSafe(answer)).unwrap_or(otherwise)
-}
-
-/// Answers a callback that may not be called everywhere: `body` says which level it needs
-/// where it did nothing, and `rule` judges that.
-pub(crate) fn at_level<R: Copy>(
-    door: impl FnOnce() -> Option<Arc<Door>>,
-    name: &'static str,
-    rule: RuleId,
-    otherwise: R,
-    body: impl FnOnce(&Services, At<'_>) -> Result<R, &'static str>,
-) -> R {
-    called(door, name, otherwise, |services| {
-        let level = services.host().irql();
-        let answer = At::here(&**services.host(), |at| body(services, at));
-        let broken = answer.err().map(|needs| wrong(name, level, needs));
-        // What gives work to the hardware has a rule of its own.
-        if answer.err() != Some("passive") || !InCall::misuse(name) {
-            judge(services, rule, name, broken);
-        }
-        answer.unwrap_or(otherwise)
-    })
-}
-
-/// Judges that a callback was not called above a level, and answers whether it was not.
-pub(crate) fn below(services: &Services, rule: RuleId, name: &'static str, ceiling: Irql) -> bool {
-    let level = services.host().irql();
-    let needs = if ceiling == Irql::Passive { "passive" } else { "passive or dispatch" };
-    if level > ceiling && ceiling == Irql::Passive && InCall::misuse(name) {
-        return false; // As above.
+            if services.host().irql() == Irql::Device && services.interrupting() {
+                let broken = (!self.from_interrupt)
+                    .then(|| format!("{name} was called from the interrupt routine"));
+                if !judge(services, RuleId::KMD_ISR_001, name, broken) {
+                    return otherwise;
+                }
+            }
+            body(&door)
+        };
+        catch_unwind(AssertUnwindSafe(answer)).map_err(pass_on).unwrap_or(otherwise)
     }
-    judge(services, rule, name, (level > ceiling).then(|| wrong(name, level, needs)))
-}
 
-fn wrong(name: &str, level: Irql, needs: &str) -> String {
-    format!("{name} was called at {level}, but needs {needs}")
+    /// Lends the proof of the row's level to `body`. At another level the row's rule is broken.
+    pub(crate) fn at_level<R>(
+        &self,
+        services: &Services,
+        otherwise: R,
+        body: impl FnOnce(L::Proof<'_>) -> R,
+    ) -> R {
+        let level = services.host().irql();
+        At::here(&**services.host(), |at| {
+            let proof = L::proof(at);
+            // What gives work to the hardware has a rule of its own.
+            let other_rule =
+                proof.is_none() && L::NEEDS == Passive::NEEDS && InCall::misuse(self.name);
+            if let Some(rule) = self.rule.filter(|_| !other_rule) {
+                let broken = proof.is_none().then(|| {
+                    format!("{} was called at {level}, but needs {}", self.name, L::NEEDS)
+                });
+                judge(services, rule, self.name, broken);
+            }
+            proof.map_or(otherwise, body)
+        })
+    }
 }
 
 /// The door that `handle` means. One that means none is said where the driver is running.

@@ -1,23 +1,11 @@
 //! The table a driver gets when it starts: what is served, and a named trap in every other slot.
 
-use crate::callbacks::{DxgkCbAcquireHandleData, DxgkCbGetHandleData, DxgkCbReleaseHandleData};
-use crate::context_memory::{
-    DxgkCbCreateContextAllocation, DxgkCbDestroyContextAllocation, DxgkCbMapContextAllocation,
-    DxgkCbUpdateContextAllocation,
-};
-use crate::device_memory::{
-    DxgkCbExcludeAdapterAccess, DxgkCbGetDeviceInformation, DxgkCbIndicateChildStatus,
-    DxgkCbMapMemory, DxgkCbReadDeviceSpace, DxgkCbUnmapMemory, DxgkCbWriteDeviceSpace,
-};
-use crate::interrupt::{
-    DxgkCbNotifyDpc, DxgkCbNotifyInterrupt, DxgkCbQueueDpc, DxgkCbSynchronizeExecution,
-};
-use crate::kept::DxgkCbReserveGpuVirtualAddressRange;
-use crate::kin::{DxgkCbEnumHandleChildren, DxgkCbGetCaptureAddress, DxgkCbGetHandleParent};
+use crate::gate::{AnyLevel, BelowDevice, CallbackRow};
 use crate::traps::{absent, slot};
 use abi::HANDLE;
 use abi::miniport::DXGKRNL_INTERFACE;
-use flight::Support;
+use flight::{DeviceLevel, Dispatch, Passive, RuleId, Support};
+use std::marker::PhantomData;
 
 /// A line of the callback table: a slot of `DXGKRNL_INTERFACE`, and how much is behind it.
 #[derive(Clone, Copy, Debug)]
@@ -28,16 +16,41 @@ pub struct Callback {
     pub state: Support,
 }
 
-macro_rules! interface {
+/// Makes the callback table. A served row is
+///
+/// ```text
+/// module::WindowsName: Level [Rule] [, from interrupt] [, missing "words"];
+/// ```
+///
+/// From it come the row that the function uses (`row::WindowsName`: its name, its level, and the
+/// rule that a call at another level breaks), the slot of the interface, which holds the function
+/// of that name and module, and the line in [`CALLBACKS`]. An absent row has a level only, and a
+/// trap in its slot.
+macro_rules! callbacks {
     (
-        served { $($served:ident $(lacks $lacks:literal)?;)* }
-        absent { $($why:literal { $($absent:ident)* })* }
+        served { $(
+            $module:ident::$served:ident: $level:ident $($rule:ident)? $(, from $interrupt:ident)?
+            $(, missing $missing:literal)?;
+        )* }
+        absent { $($why:literal { $($absent:ident: $trap_level:ident;)* })* }
     ) => {
+        /// The rows of the served callbacks, under their Windows names.
+        #[expect(non_upper_case_globals, reason = "Windows's names")]
+        pub(crate) mod row {
+            use super::*;
+            $(pub(crate) const $served: CallbackRow<$level> = CallbackRow {
+                name: stringify!($served),
+                rule: callbacks!(@rule $($rule)?),
+                from_interrupt: callbacks!(@interrupt $($interrupt)?),
+                level: PhantomData,
+            };)*
+        }
+
         /// Every callback of the interface: the served ones, then the traps by what they need.
         pub const CALLBACKS: &[Callback] = &[
             $(Callback {
                 name: stringify!($served),
-                state: Support::lacking(concat!($($lacks)?)),
+                state: Support::lacking(concat!($($missing)?)),
             },)*
             $($(Callback { name: stringify!($absent), state: Support::Absent($why) },)*)*
         ];
@@ -54,59 +67,81 @@ macro_rules! interface {
                 Size: u32::try_from(length).ok().filter(|_| fits)?,
                 Version: version,
                 DeviceHandle: handle,
-                $($served: Some($served),)*
-                $($($absent: Some(absent::<{ slot(stringify!($absent)) }>),)*)*
+                $($served: Some(crate::$module::$served),)*
+                $($($absent: Some(absent::<{ slot(stringify!($absent)) }, $trap_level>),)*)*
             })
         }
     };
+
+    (@rule) => { None };
+    (@rule $rule:ident) => { Some(RuleId::$rule) };
+
+    (@interrupt) => { false };
+    (@interrupt interrupt) => { true };
 }
 
-interface! {
+callbacks! {
     served {
-        DxgkCbQueueDpc;
-        DxgkCbSynchronizeExecution lacks "one interrupt line, no messages; on threads side by side nothing is held back";
-        DxgkCbGetHandleData lacks "answers NULL, as is seen at WDDM 2";
-        DxgkCbNotifyInterrupt lacks "hears of work that is done, given back or at fault, and of vsync";
-        DxgkCbNotifyDpc;
-        DxgkCbAcquireHandleData lacks "the kind of the handle is not compared";
-        DxgkCbReleaseHandleData;
-        DxgkCbCreateContextAllocation
-            lacks "MapGpuVirtualAddress, HintedBank and PhysicalAdapterIndex are not looked at";
-        DxgkCbDestroyContextAllocation;
-        DxgkCbUpdateContextAllocation;
-        DxgkCbMapContextAllocation lacks "answers a physical address, whatever range is asked for";
-        DxgkCbReserveGpuVirtualAddressRange
-            lacks "what the driver's own page tables say there is not looked at";
-        DxgkCbGetHandleParent;
-        DxgkCbEnumHandleChildren;
-        DxgkCbGetCaptureAddress lacks "of what is in no segment there is no address";
-        DxgkCbGetDeviceInformation
-            lacks "the context, the device object and one range of memory; the rest is zero";
-        DxgkCbMapMemory lacks "every mapping is cached; MapToUserMode is not looked at";
-        DxgkCbUnmapMemory;
-        DxgkCbReadDeviceSpace lacks "the spaces besides the configuration space are empty";
-        DxgkCbWriteDeviceSpace lacks "nothing comes of what is written";
-        DxgkCbIndicateChildStatus lacks "nothing comes of it: no display output";
-        DxgkCbExcludeAdapterAccess
-            lacks "looked at and refused: adapters are not taken from their users";
+        interrupt::DxgkCbQueueDpc: AnyLevel, from interrupt;
+        interrupt::DxgkCbSynchronizeExecution: BelowDevice KMD_ISR_013,
+            missing "one interrupt line, no messages; on threads side by side nothing is held back";
+        callbacks::DxgkCbGetHandleData: Passive CB_IRQL_001,
+            missing "answers NULL, as is seen at WDDM 2";
+        interrupt::DxgkCbNotifyInterrupt: DeviceLevel KMD_ISR_005, from interrupt,
+            missing "hears of work that is done, given back or at fault, and of vsync";
+        interrupt::DxgkCbNotifyDpc: Dispatch KMD_ISR_011;
+        callbacks::DxgkCbAcquireHandleData: Passive CB_IRQL_001,
+            missing "the kind of the handle is not compared";
+        callbacks::DxgkCbReleaseHandleData: Passive CB_IRQL_001;
+        context_memory::DxgkCbCreateContextAllocation: Passive CB_CTXALLOC_001,
+            missing "MapGpuVirtualAddress, HintedBank and PhysicalAdapterIndex are not looked at";
+        context_memory::DxgkCbDestroyContextAllocation: Passive CB_CTXALLOC_011;
+        context_memory::DxgkCbUpdateContextAllocation: Passive CB_IRQL_001;
+        context_memory::DxgkCbMapContextAllocation: Passive CB_IRQL_001,
+            missing "answers a physical address, whatever range is asked for";
+        kept::DxgkCbReserveGpuVirtualAddressRange: Passive CB_IRQL_001,
+            missing "what the driver's own page tables say there is not looked at";
+        kin::DxgkCbGetHandleParent: Passive CB_HANDLE_008;
+        kin::DxgkCbEnumHandleChildren: Passive CB_HANDLE_009;
+        kin::DxgkCbGetCaptureAddress: Passive CB_MEM_010,
+            missing "of what is in no segment there is no address";
+        device_memory::DxgkCbGetDeviceInformation: Passive CB_MEM_003,
+            missing "the context, the device object and one range of memory; the rest is zero";
+        device_memory::DxgkCbMapMemory: Passive CB_MEM_001,
+            missing "every mapping is cached; MapToUserMode is not looked at";
+        device_memory::DxgkCbUnmapMemory: Passive CB_IRQL_001;
+        device_memory::DxgkCbReadDeviceSpace: Passive CB_MEM_004,
+            missing "the spaces besides the configuration space are empty";
+        device_memory::DxgkCbWriteDeviceSpace: Passive CB_MEM_004,
+            missing "nothing comes of what is written";
+        device_memory::DxgkCbIndicateChildStatus: BelowDevice CB_MEM_007,
+            missing "nothing comes of it: no display output";
+        device_memory::DxgkCbExcludeAdapterAccess: Passive CB_IRQL_001,
+            missing "looked at and refused: adapters are not taken from their users";
     }
+    // The level is what the page of the callback says, if it does.
     absent {
         "no hardware besides the adapter's, and no ACPI" {
-            DxgkCbEvalAcpiMethod DxgkCbIsDevicePresent
+            DxgkCbEvalAcpiMethod: Passive;
+            DxgkCbIsDevicePresent: Passive;
         }
-        "no other drivers to ask" { DxgkCbQueryServices }
+        "no other drivers to ask" { DxgkCbQueryServices: Passive; }
         "no display output" {
-            DxgkCbQueryVidPnInterface DxgkCbQueryMonitorInterface
-            DxgkCbAcquirePostDisplayOwnership
+            DxgkCbQueryVidPnInterface: Passive;
+            DxgkCbQueryMonitorInterface: Passive;
+            DxgkCbAcquirePostDisplayOwnership: Passive;
         }
-        "no ETW" { DxgkCbLogEtwEvent }
+        "no ETW" { DxgkCbLogEtwEvent: AnyLevel; }
         "no power management" {
-            DxgkCbSetPowerComponentActive DxgkCbSetPowerComponentIdle
-            DxgkCbPowerRuntimeControlRequest DxgkCbSetPowerComponentLatency
-            DxgkCbSetPowerComponentResidency DxgkCbCompleteFStateTransition
-            DxgkCbCompletePStateTransition
+            DxgkCbSetPowerComponentActive: Passive;
+            DxgkCbSetPowerComponentIdle: AnyLevel;
+            DxgkCbPowerRuntimeControlRequest: BelowDevice;
+            DxgkCbSetPowerComponentLatency: BelowDevice;
+            DxgkCbSetPowerComponentResidency: BelowDevice;
+            DxgkCbCompleteFStateTransition: BelowDevice;
+            DxgkCbCompletePStateTransition: AnyLevel;
         }
-        "no content protection" { DxgkCbHardwareContentProtectionTeardown }
+        "no content protection" { DxgkCbHardwareContentProtectionTeardown: BelowDevice; }
     }
 }
 

@@ -5,7 +5,8 @@
 #![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::gate::{at_level, called, of, read, write};
+use crate::gate::{Below, of, read, write};
+use crate::interface::row;
 use crate::query::judge;
 use abi::display::{
     DXGK_INTERRUPT_CRTC_VSYNC, DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY,
@@ -17,7 +18,7 @@ use abi::display::{
 use abi::miniport::KSYNCHRONIZE_ROUTINE;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
-use flight::{At, DeviceLevel, Fence, Host, RuleId, Text, What};
+use flight::{DeviceLevel, Fence, Host, RuleId, Text, What, pass_on};
 use kernel::miniport::Generation;
 use kernel::services::Services;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -35,8 +36,8 @@ const UNHEARD: &[(i32, &str)] = named! {
 
 /// Asks for the DPC, at any level.
 pub(crate) extern "win64-unwind" fn DxgkCbQueueDpc(handle: HANDLE) -> BOOLEAN {
-    const NAME: &str = "DxgkCbQueueDpc";
-    called(|| of(handle, NAME), NAME, 0, |services| services.queue_dpc().into())
+    let row = row::DxgkCbQueueDpc;
+    row.answer(|| of(handle, row.name), 0, |door, _| door.services().queue_dpc().into())
 }
 
 /// Reports what an interrupt was for.
@@ -48,25 +49,22 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbNotifyInterrupt(
     handle: HANDLE,
     data: *const DXGKARGCB_NOTIFY_INTERRUPT_DATA,
 ) {
-    const NAME: &str = "DxgkCbNotifyInterrupt";
+    let row = row::DxgkCbNotifyInterrupt;
     let address = data.addr();
     // SAFETY: The caller promises the same.
     let data = unsafe { read(data) };
-    at_level(
-        || of(handle, NAME),
-        NAME,
-        RuleId::KMD_ISR_005,
+    row.answer(
+        || of(handle, row.name),
         (),
-        |services, at| {
-            let At::Device(at) = at else { return Err("device") };
-            let Some(data) = data else { return Ok(()) };
+        |door, at| {
+            let (services, name) = (door.services(), row.name);
+            let Some(data) = data else { return };
             // What else the routine touches, nobody sees; this the kernel reads at its level.
             let paged = services.pool().is_paged(address).then(|| {
-                format!("{NAME} was given a structure in paged pool, but is called at device")
+                format!("{name} was given a structure in paged pool, but is called at device")
             });
-            judge(services, RuleId::KMD_ISR_003, NAME, paged);
+            judge(services, RuleId::KMD_ISR_003, name, paged);
             hear(services, at, &data);
-            Ok(())
         },
     );
 }
@@ -147,18 +145,8 @@ fn judge_fault(services: &Services, place: &'static str, broken: Option<String>)
 
 /// Says that the interrupt's work is done, so that the kernel acts on what was reported.
 pub(crate) extern "win64-unwind" fn DxgkCbNotifyDpc(handle: HANDLE) {
-    const NAME: &str = "DxgkCbNotifyDpc";
-    at_level(
-        || of(handle, NAME),
-        NAME,
-        RuleId::KMD_ISR_011,
-        (),
-        |services, at| {
-            let At::Dispatch(at) = at else { return Err("dispatch") };
-            services.notify_dpc(at);
-            Ok(())
-        },
-    );
+    let row = row::DxgkCbNotifyDpc;
+    row.answer(|| of(handle, row.name), (), |door, at| door.services().notify_dpc(at));
 }
 
 /// Runs a routine of the driver's with the interrupt held back.
@@ -174,34 +162,33 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
     message: u32,
     value: *mut BOOLEAN,
 ) -> NTSTATUS {
-    const NAME: &str = "DxgkCbSynchronizeExecution";
+    let row = row::DxgkCbSynchronizeExecution;
     let mut panicked = None;
-    let status = at_level(
-        || of(handle, NAME),
-        NAME,
-        RuleId::KMD_ISR_013,
+    let status = row.answer(
+        || of(handle, row.name),
         STATUS_INVALID_PARAMETER,
-        |services, at| {
+        |door, at| {
+            let services = door.services();
             let said = || format!("MessageNumber is {message}, but a line interrupt has 0");
             let place = "DxgkCbSynchronizeExecution.MessageNumber";
             if !judge(services, RuleId::KMD_ISR_013, place, (message != 0).then(said)) {
-                return Ok(STATUS_INVALID_PARAMETER);
+                return STATUS_INVALID_PARAMETER;
             }
-            let Some(routine) = routine else { return Ok(STATUS_INVALID_PARAMETER) };
+            let Some(routine) = routine else { return STATUS_INVALID_PARAMETER };
             let run = || {
                 // SAFETY: The caller promises the same.
                 unsafe { routine(context) }
             };
-            let guarded = || catch_unwind(AssertUnwindSafe(run));
-            match at_device(&**services.host(), at, guarded)? {
+            let guarded = || catch_unwind(AssertUnwindSafe(run)).map_err(pass_on);
+            match at_device(&**services.host(), at, guarded) {
                 Ok(answer) => {
                     // SAFETY: The caller promises the same.
                     unsafe { write(value, answer) };
-                    Ok(STATUS_SUCCESS)
+                    STATUS_SUCCESS
                 }
                 Err(why) => {
                     panicked = Some(why);
-                    Ok(STATUS_UNSUCCESSFUL)
+                    STATUS_UNSUCCESSFUL
                 }
             }
         },
@@ -213,12 +200,11 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
     status
 }
 
-/// Runs `body` at the device's level, from any level below it.
-fn at_device<R>(host: &dyn Host, at: At<'_>, body: impl FnOnce() -> R) -> Result<R, &'static str> {
+/// Runs `body` at the device's level.
+fn at_device<R>(host: &dyn Host, at: Below<'_>, body: impl FnOnce() -> R) -> R {
     match at {
-        At::Passive(at) => Ok(at.raised(host, |_: &mut DeviceLevel| body())),
-        At::Dispatch(at) => Ok(at.raised(host, |_| body())),
-        At::Device(_) => Err("passive or dispatch"),
+        Below::Passive(at) => at.raised(host, |_: &mut DeviceLevel| body()),
+        Below::Dispatch(at) => at.raised(host, |_| body()),
     }
 }
 

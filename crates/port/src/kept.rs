@@ -3,13 +3,13 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::door::Door;
-use crate::gate::{at_level, read, write};
+use crate::gate::{read, write};
+use crate::interface::row;
 use crate::status::status;
 use abi::display::{
     DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE, DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE_FLAGS as Flags,
 };
 use abi::{HANDLE, NTSTATUS};
-use flight::{At, RuleId};
 use kernel::miniport::Refusal;
 use kernel::mmu::RangeOrder;
 
@@ -22,14 +22,13 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbReserveGpuVirtualAddressRange(
     adapter: HANDLE,
     args: *mut DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE,
 ) -> NTSTATUS {
-    const NAME: &str = "DxgkCbReserveGpuVirtualAddressRange";
     const WRONG: Refusal = Refusal::Invalid;
     // SAFETY: The caller promises the same.
     let given = unsafe { read(args) };
     let door = || Door::find(adapter);
-    let kept = at_level(door, NAME, RuleId::CB_IRQL_001, Err(WRONG), |services, at| {
-        let At::Passive(at) = at else { return Err("passive") };
-        let Some(args) = given else { return Ok(Err(WRONG)) };
+    let row = row::DxgkCbReserveGpuVirtualAddressRange;
+    let kept = row.answer(door, Err(WRONG), |door, at| {
+        let Some(args) = given else { return Err(WRONG) };
         let order = RangeOrder {
             process: args.hDxgkProcess.addr(),
             bytes: args.SizeInBytes,
@@ -37,7 +36,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbReserveGpuVirtualAddressRange(
             base: args.BaseAddress,
             shown: args.Flags.has(Flags::AllowUserModeMapping),
         };
-        Ok(services.reserve_range(at, &order))
+        door.services().reserve_range(at, &order)
     });
     if let (Ok(StartVirtualAddress), Some(given)) = (kept, given) {
         let said = DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE { StartVirtualAddress, ..given };

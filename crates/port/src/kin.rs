@@ -3,11 +3,11 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::door::Door;
-use crate::gate::{at_level, read, write};
+use crate::gate::{read, write};
+use crate::interface::row;
 use crate::status::status;
 use abi::display::{DXGKARGCB_ENUMHANDLECHILDREN, DXGKARGCB_GETCAPTUREADDRESS};
 use abi::{D3DKMT_HANDLE, NTSTATUS};
-use flight::{At, RuleId};
 use kernel::handle::Handle;
 use kernel::miniport::Refusal;
 
@@ -16,10 +16,8 @@ use kernel::miniport::Refusal;
 pub(crate) extern "win64-unwind" fn DxgkCbGetHandleParent(
     allocation: D3DKMT_HANDLE,
 ) -> D3DKMT_HANDLE {
-    let name = "DxgkCbGetHandleParent";
-    at_level(Door::running, name, RuleId::CB_HANDLE_008, 0, |services, at| {
-        let At::Passive(at) = at else { return Err("passive") };
-        Ok(services.parent_of(at, Handle(allocation)).map_or(0, |it| it.0))
+    row::DxgkCbGetHandleParent.answer(Door::running, 0, |door, at| {
+        door.services().parent_of(at, Handle(allocation)).map_or(0, |it| it.0)
     })
 }
 
@@ -31,13 +29,11 @@ pub(crate) extern "win64-unwind" fn DxgkCbGetHandleParent(
 pub(crate) unsafe extern "win64-unwind" fn DxgkCbEnumHandleChildren(
     data: *const DXGKARGCB_ENUMHANDLECHILDREN,
 ) -> D3DKMT_HANDLE {
-    let name = "DxgkCbEnumHandleChildren";
     // SAFETY: The caller promises the same.
     let data = unsafe { read(data) };
-    at_level(Door::running, name, RuleId::CB_HANDLE_009, 0, |services, at| {
-        let At::Passive(at) = at else { return Err("passive") };
-        let child = data.and_then(|it| services.child_of(at, Handle(it.hObject), it.Index));
-        Ok(child.map_or(0, |it| it.0))
+    row::DxgkCbEnumHandleChildren.answer(Door::running, 0, |door, at| {
+        let child = data.and_then(|it| door.services().child_of(at, Handle(it.hObject), it.Index));
+        child.map_or(0, |it| it.0)
     })
 }
 
@@ -49,14 +45,12 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbEnumHandleChildren(
 pub(crate) unsafe extern "win64-unwind" fn DxgkCbGetCaptureAddress(
     data: *mut DXGKARGCB_GETCAPTUREADDRESS,
 ) -> NTSTATUS {
-    let name = "DxgkCbGetCaptureAddress";
     let wrong = Err(Refusal::Invalid);
     // SAFETY: The caller promises the same.
     let given = unsafe { read(data) };
-    let found = at_level(Door::running, name, RuleId::CB_MEM_010, wrong, |services, at| {
-        let At::Passive(at) = at else { return Err("passive") };
-        let Some(given) = given else { return Ok(wrong) };
-        Ok(services.capture_address(at, Handle(given.hAllocation)))
+    let found = row::DxgkCbGetCaptureAddress.answer(Door::running, wrong, |door, at| {
+        let Some(given) = given else { return wrong };
+        door.services().capture_address(at, Handle(given.hAllocation))
     });
     if let (Ok((segment, address)), Some(given)) = (found, given) {
         let PhysicalAddress = address.cast_signed();

@@ -90,6 +90,7 @@ impl std::error::Error for BadTable {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kernel::ddi::{NAMES, UNCALLED};
 
     #[test]
     fn every_known_version_has_its_own_number_and_length() {
@@ -124,5 +125,18 @@ mod tests {
         let said = BadTable::Missing(vec!["DxgkDdiStopDevice", "DxgkDdiCreateDevice"]).to_string();
         let names = "DxgkDdiStopDevice, DxgkDdiCreateDevice";
         assert_eq!(said, format!("the table lacks what every driver has: {names}"));
+    }
+
+    #[test]
+    fn a_slot_is_called_or_waits_for_something() {
+        let waiting: Vec<&str> = UNCALLED.iter().flat_map(|it| it.1).copied().collect();
+        for slot in DRIVER_INITIALIZATION_DATA::SLOTS.iter().filter(|it| it.starts_with("Dxgk")) {
+            let lines = waiting.iter().filter(|it| *it == slot).count();
+            let called = NAMES.contains(slot);
+            assert_eq!(lines, usize::from(!called), "{slot}, called: {called}");
+        }
+        for name in waiting {
+            assert!(DRIVER_INITIALIZATION_DATA::SLOTS.contains(&name), "{name} is no slot");
+        }
     }
 }

@@ -4,37 +4,12 @@
 //! so the next thing to build is known.
 
 use crate::door::Door;
-use crate::gate::{below, called};
+use crate::gate::{AnyLevel, CallbackLevel, CallbackRow};
 use abi::NTSTATUS;
 use abi::miniport::DXGKRNL_INTERFACE;
 use abi::status::STATUS_NOT_SUPPORTED;
-use flight::{Irql, RuleId, What};
-
-/// How high the level may be at which each trap is called, where its page says so.
-const CEILINGS: &[(Irql, &[&str])] = &[
-    (
-        Irql::Passive,
-        &[
-            "DxgkCbEvalAcpiMethod",
-            "DxgkCbIsDevicePresent",
-            "DxgkCbQueryServices",
-            "DxgkCbQueryVidPnInterface",
-            "DxgkCbQueryMonitorInterface",
-            "DxgkCbAcquirePostDisplayOwnership",
-            "DxgkCbSetPowerComponentActive",
-        ],
-    ),
-    (
-        Irql::Dispatch,
-        &[
-            "DxgkCbPowerRuntimeControlRequest",
-            "DxgkCbSetPowerComponentLatency",
-            "DxgkCbSetPowerComponentResidency",
-            "DxgkCbCompleteFStateTransition",
-            "DxgkCbHardwareContentProtectionTeardown",
-        ],
-    ),
-];
+use flight::{RuleId, What};
+use std::marker::PhantomData;
 
 /// The number of a slot. A name that is not there does not compile, for all uses are constant.
 pub(crate) const fn slot(name: &str) -> usize {
@@ -57,21 +32,18 @@ const fn same(a: &str, b: &str) -> bool {
     at == a.len() && at == b.len()
 }
 
-/// What slot `SLOT` holds. Its arguments are not looked at: not every one begins with a
-/// handle, and the caller cleans the stack. So its door is the one whose driver is running.
-pub(crate) extern "win64-unwind" fn absent<const SLOT: usize>() -> NTSTATUS {
+/// What slot `SLOT` holds. Its arguments are not read: not every callback begins with a handle,
+/// and the caller cleans the stack. So its door is the one whose driver is running.
+pub(crate) extern "win64-unwind" fn absent<const SLOT: usize, L: CallbackLevel>() -> NTSTATUS {
     let name = DXGKRNL_INTERFACE::SLOTS[SLOT];
-    called(Door::running, name, STATUS_NOT_SUPPORTED, |services| {
-        if let Some(ceiling) = ceiling(name) {
-            below(services, RuleId::CB_IRQL_001, name, ceiling);
-        }
+    let rule = Some(RuleId::CB_IRQL_001).filter(|_| L::NEEDS != AnyLevel::NEEDS);
+    let row = CallbackRow::<L> { name, rule, from_interrupt: false, level: PhantomData };
+    row.enter(Door::running, STATUS_NOT_SUPPORTED, |door| {
+        let services = door.services();
+        row.at_level(services, (), |_| ()); // At another level it is absent, too.
         services.log().emit(services.adapter(), What::Absent { name: name.into() });
         STATUS_NOT_SUPPORTED
     })
-}
-
-fn ceiling(name: &str) -> Option<Irql> {
-    CEILINGS.iter().find(|(_, names)| names.contains(&name)).map(|it| it.0)
 }
 
 #[cfg(test)]
@@ -87,17 +59,6 @@ mod tests {
 
     #[test]
     fn outside_a_driver_it_only_refuses() {
-        assert_eq!(absent::<{ slot("DxgkCbEvalAcpiMethod") }>(), STATUS_NOT_SUPPORTED);
-    }
-
-    #[test]
-    fn what_has_a_ceiling_is_a_trap() {
-        let absent = |name: &str| {
-            let it = crate::CALLBACKS.iter().find(|it| it.name == name);
-            it.is_some_and(|it| matches!(it.state, flight::Support::Absent(_)))
-        };
-        for name in CEILINGS.iter().flat_map(|it| it.1) {
-            assert!(absent(name), "{name}");
-        }
+        assert_eq!(absent::<{ slot("DxgkCbEvalAcpiMethod") }, AnyLevel>(), STATUS_NOT_SUPPORTED);
     }
 }

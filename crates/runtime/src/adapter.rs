@@ -12,7 +12,7 @@ use abi::umd::{
     D3DDDIARG_OPENADAPTER,
 };
 use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
-use flight::{Hex, Host, Kind, Log, Passive, RuleId, Subject, What, Who};
+use flight::{Hex, Host, Kind, Log, Passive, RuleId, Subject, What, Who, pass_on};
 use kernel::Kernel;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -241,7 +241,7 @@ pub(crate) fn call(
     let name = frame.name;
     log.emit(subject, What::UmdCall { name: name.into() });
     let inside = InFunction::enter(frame, device);
-    let answer = catch_unwind(AssertUnwindSafe(body));
+    let answer = catch_unwind(AssertUnwindSafe(body)).map_err(pass_on);
     drop(inside);
     let broken = answer.is_err().then(|| format!("{name} panicked"));
     log.judge(RuleId::WT_CRASH_001, Who::Umd, subject, name, broken);

@@ -75,7 +75,7 @@ use crate::result::{BROKEN, result};
 use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_FAIL, E_INVALIDARG, S_OK, succeeded};
 use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS};
 use abi::{HANDLE, HRESULT, NTSTATUS};
-use flight::{At, Hex, Passive, RuleId, What, Who};
+use flight::{At, Hex, Passive, RuleId, What, Who, pass_on};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use thunk::claims;
@@ -230,7 +230,7 @@ fn entered(
         }
         answer
     };
-    catch_unwind(AssertUnwindSafe(answer)).unwrap_or(BROKEN)
+    catch_unwind(AssertUnwindSafe(answer)).map_err(pass_on).unwrap_or(BROKEN)
 }
 
 /// The device that a handle means. One that means none is said.
@@ -289,7 +289,7 @@ unsafe fn asked_adapter<A: Copy>(
         log.emit(adapter.subject, What::UmdAnswer { name: name.into(), result });
         answer
     };
-    catch_unwind(AssertUnwindSafe(answer)).unwrap_or(BROKEN)
+    catch_unwind(AssertUnwindSafe(answer)).map_err(pass_on).unwrap_or(BROKEN)
 }
 
 /// Success, or a status as a result.

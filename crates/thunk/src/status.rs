@@ -393,6 +393,10 @@ fn status_of_driver(why: Refusal) -> NTSTATUS {
         Refusal::Illegal => STATUS_ILLEGAL_INSTRUCTION,
         Refusal::UserMemory => STATUS_INVALID_USER_BUFFER,
         Refusal::NoRoom | Refusal::Crashed => STATUS_UNSUCCESSFUL,
+        // Only streaming minidrivers return these.
+        Refusal::NotReady | Refusal::NoMatch | Refusal::Pending | Refusal::Deadlock => {
+            STATUS_UNSUCCESSFUL
+        }
         Refusal::Other(number) => number.cast_signed(),
     }
 }

@@ -1,0 +1,135 @@
+//! The body of a funnel: what every call of a driver goes through, whatever the driver model.
+//!
+//! A kernel adds what its own calls have: the events, the permit, the bookkeeping. It holds no
+//! lock while the driver runs.
+
+use crate::{
+    DriverError, DriverResult, Host, InCall, Kind, Level, Log, Passive, Pool, Subject, pass_on,
+};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Where calls of drivers happen.
+#[derive(Clone, Copy)]
+pub struct Funnel<'a> {
+    /// The host of the calling thread.
+    pub host: &'a dyn Host,
+    /// The log that numbers the calls.
+    pub log: &'a Log,
+    /// The driver's memory, which is inspected after each call.
+    pub pool: Option<&'a dyn Pool>,
+}
+
+/// What code inside a call can find out about it ([`InCall::current`]).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CallScope {
+    /// The process whose handles the driver's callbacks resolve.
+    pub process: Option<u32>,
+    /// Whether the call is in the GPU scheduler's class.
+    pub scheduler: bool,
+    /// Whether no other thread is inside the driver.
+    pub exclusive: bool,
+}
+
+impl Funnel<'_> {
+    /// Calls a driver at level `L`.
+    ///
+    /// `before` reports the call, and may end it before the driver runs: then its value is
+    /// returned as the error. `after` reports the result. Both run inside the call, which ends
+    /// before this function returns. A panic of the driver is [`DriverError::Crashed`]; an
+    /// internal error passes through.
+    ///
+    /// # Errors
+    ///
+    /// What `before` returned instead of letting the call happen.
+    pub fn call<L: Level, T, A, B>(
+        &self,
+        at: &mut Passive,
+        scope: CallScope,
+        before: impl FnOnce(Subject) -> Result<(), B>,
+        body: impl FnOnce(&mut L) -> DriverResult<T>,
+        after: impl FnOnce(Subject, &DriverResult<T>) -> A,
+    ) -> Result<(DriverResult<T>, A), B> {
+        self.host.breathe(at);
+        let number = self.log.next_call();
+        let inside = InCall::enter(number, scope.process, scope.scheduler);
+        if scope.exclusive {
+            InCall::exclude();
+        }
+        let call = Kind::Call.nr(number);
+        before(call)?;
+
+        // Nothing of the kernel's is half done while a driver runs, so a panic breaks only it.
+        let guarded = |at: &mut L| catch_unwind(AssertUnwindSafe(|| body(at)));
+        let result = at.raised(self.host, guarded).map_err(pass_on);
+        let result = result.unwrap_or(Err(DriverError::Crashed));
+
+        let after = after(call, &result);
+        if let Some(pool) = self.pool {
+            pool.inspect();
+        }
+        drop(inside);
+        Ok((result, after))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Dispatch, InternalError, Irql, Stepped, internal_error};
+    use std::convert::Infallible;
+    use std::sync::Arc;
+
+    fn fly<R>(body: impl FnOnce(Funnel<'_>, &mut Passive) -> R) -> R {
+        let log = Arc::new(Log::new());
+        Stepped::fly(1, &log.clone(), |host, at| {
+            body(Funnel { host: &**host, log: &log, pool: None }, at)
+        })
+        .unwrap()
+    }
+
+    fn run(
+        funnel: Funnel<'_>,
+        at: &mut Passive,
+        body: impl FnOnce(&mut Dispatch) -> DriverResult<u8>,
+    ) -> DriverResult<u8> {
+        let before = |_| Ok::<(), Infallible>(());
+        let Ok((result, ())) = funnel.call(at, CallScope::default(), before, body, |_, _| ());
+        result
+    }
+
+    #[test]
+    fn a_driver_runs_at_the_level_of_its_call_and_its_panic_is_an_error() {
+        fly(|funnel, at| {
+            let here = |_: &mut Dispatch| {
+                assert_eq!(funnel.host.irql(), Irql::Dispatch);
+                assert!(InCall::current().is_some());
+                Ok(3)
+            };
+            assert_eq!(run(funnel, at, here), Ok(3));
+            let crash = |_: &mut Dispatch| std::panic::resume_unwind(Box::new("a driver's"));
+            assert_eq!(run(funnel, at, crash), Err(DriverError::Crashed));
+            assert_eq!((funnel.host.irql(), InCall::current()), (Irql::Passive, None));
+        });
+    }
+
+    #[test]
+    fn an_internal_error_is_not_the_drivers_crash() {
+        fly(|funnel, at| {
+            let broken = |_: &mut Dispatch| internal_error("planted");
+            let caught = catch_unwind(AssertUnwindSafe(|| run(funnel, at, broken)));
+            assert!(caught.unwrap_err().is::<InternalError>());
+            assert_eq!(InCall::current(), None, "the call is over all the same");
+        });
+    }
+
+    #[test]
+    fn a_call_that_is_ended_early_does_not_reach_the_driver() {
+        fly(|funnel, at| {
+            let body = |_: &mut Passive| -> DriverResult<()> { internal_error("it was called") };
+            let before = |_| Err("not any more");
+            let early = funnel.call(at, CallScope::default(), before, body, |_, _| ());
+            assert_eq!(early.err(), Some("not any more"));
+            assert_eq!(InCall::current(), None);
+        });
+    }
+}

@@ -60,6 +60,7 @@ pub use refused::Refused;
 pub use services::Services;
 pub use stream::Stream;
 pub use words::{
-    AllocatorId, Answer, Blank, DeviceId, DriverAllocator, DriverDevice, DriverFilter, DriverFrame,
-    DriverPin, FilterId, FrameId, Header, PinId, PointerId, Refusal, State, Token,
+    AllocatorId, Answer, BagId, Blank, DeviceId, DriverAllocator, DriverDevice, DriverFilter,
+    DriverFrame, DriverPin, FilterId, FrameId, Header, ObjectId, PinId, PointerId, Refusal, State,
+    Token,
 };

@@ -8,9 +8,9 @@ use crate::framing::Framing;
 use crate::services::Services;
 use crate::words::{
     Answer, Blank, DeviceId, DriverAllocator, DriverDevice, DriverFilter, DriverFrame, DriverPin,
-    FilterId, PinId, PointerId, Refusal, State,
+    FilterId, ObjectId, PinId, PointerId, Refusal, State,
 };
-use flight::{Dispatch, Passive, Subject};
+use flight::{Dispatch, Passive};
 use std::sync::Arc;
 
 /// A filter, as its driver sees it when it is called (`KSFILTER`).
@@ -85,7 +85,7 @@ pub trait Minidriver: Send + Sync {
 
     /// A frame, a pin, a filter or its device is not there any more, however it ended. No entry of
     /// a driver's: a door forgets what it kept for it.
-    fn gone(&self, what: Subject) {
+    fn gone(&self, what: ObjectId) {
         if let Some(it) = self.stands_on() {
             it.gone(what);
         }

@@ -1,37 +1,68 @@
 //! Words: what drivers and we call things, and what both answer.
 
-use flight::{Kind, Subject, Text};
+use crate::allocator::Allocator;
+use crate::bag::DriverBag;
+use crate::device::Device;
+use crate::filter::Filter;
+use crate::frame::Frame;
+use crate::pin::Pin;
+use crate::pointer::Pointer;
+use flight::{Id, Kind, Object, Subject, Text};
 use std::marker::PhantomData;
 
 macro_rules! ids {
-    ($($(#[doc = $doc:literal])+ $name:ident $kind:ident;)*) => {$(
-        $(#[doc = $doc])+
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub struct $name(pub u32);
+    ($($(#[doc = $doc:literal])+ $name:ident $object:ident $kind:ident $variant:ident;)*) => {
+        $(
+            $(#[doc = $doc])+
+            pub type $name = Id<$object>;
 
-        impl $name {
-            /// It, for events.
+            impl Object for $object {
+                const KIND: Kind = Kind::$kind;
+            }
+
+            impl From<$name> for ObjectId {
+                fn from(id: $name) -> Self {
+                    ObjectId::$variant(id)
+                }
+            }
+        )*
+
+        /// An object of any kind that events are about.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum ObjectId {
+            $($(#[doc = $doc])+ $variant($name),)*
+        }
+
+        impl ObjectId {
+            /// The object as the subject of an event.
             pub fn subject(self) -> Subject {
-                Kind::$kind.nr(self.0)
+                match self {
+                    $(ObjectId::$variant(id) => id.subject(),)*
+                }
             }
         }
-    )*};
+    };
 }
 
+// Drivers and clients hold these ids, and may use them after their objects have ended: the class
+// driver looks up with `get` what comes from outside.
 ids! {
-    /// A streaming device (`PKSDEVICE`): any number, until believed.
-    DeviceId KsDevice;
-    /// A filter (`PKSFILTER`): any number, until believed.
-    FilterId Filter;
-    /// A pin (`PKSPIN`): any number, until believed.
-    PinId Pin;
-    /// An allocator: any number, until believed.
-    AllocatorId Allocator;
-    /// A frame: any number, until believed.
-    FrameId Frame;
-    /// A place in a pin's queue (`PKSSTREAM_POINTER`): any number, until believed.
-    PointerId StreamPointer;
+    /// A streaming device (`PKSDEVICE`).
+    DeviceId Device KsDevice Device;
+    /// A filter (`PKSFILTER`).
+    FilterId Filter Filter Filter;
+    /// A pin (`PKSPIN`).
+    PinId Pin Pin Pin;
+    /// An allocator.
+    AllocatorId Allocator Allocator Allocator;
+    /// A frame.
+    FrameId Frame Frame Frame;
+    /// A place in a pin's queue (`PKSSTREAM_POINTER`).
+    PointerId Pointer StreamPointer Pointer;
 }
+
+/// A bag that a driver made itself (`KsAllocateObjectBag`).
+pub type BagId = Id<DriverBag>;
 
 /// The driver's word for a device (`KSDEVICE.Context`).
 pub type DriverDevice = Token<DeviceId>;

@@ -153,6 +153,8 @@ const OPPOSITES: [(PinFlag, PinFlag); 5] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadDescriptor(pub String);
 
+impl std::error::Error for BadDescriptor {}
+
 impl fmt::Display for BadDescriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

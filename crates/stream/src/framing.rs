@@ -217,7 +217,11 @@ impl FramingItem {
 
 /// What a pin and the other side agree on; `sample` is how many bytes the format has. Else why
 /// they do not, in words.
-pub fn negotiate(pin: Option<&FramingForm>, other: &Wish, sample: u32) -> Result<Framing, String> {
+pub(crate) fn negotiate(
+    pin: Option<&FramingForm>,
+    other: &Wish,
+    sample: u32,
+) -> Result<Framing, String> {
     if !is_mask(other.alignment) {
         return Err(format!("the other side wants alignment {:#x}", other.alignment));
     }

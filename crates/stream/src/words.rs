@@ -8,6 +8,7 @@ use crate::frame::Frame;
 use crate::pin::Pin;
 use crate::pointer::Pointer;
 use flight::{Id, Kind, Object, Subject, Text};
+use std::fmt;
 use std::marker::PhantomData;
 
 macro_rules! ids {
@@ -156,6 +157,26 @@ impl Refusal {
         }
     }
 }
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::Absent => "the entry point is not implemented",
+            Refusal::Invalid => "an argument is invalid",
+            Refusal::NoMemory => "out of memory",
+            Refusal::NotReady => "no data is ready",
+            Refusal::NoMatch => "the format does not match",
+            Refusal::Pending => "the request is pending",
+            Refusal::Unsupported => "the request is not supported",
+            Refusal::Busy => "a resource is in use",
+            Refusal::Deadlock => "the wait would never end",
+            Refusal::Crashed => "the driver crashed",
+            Refusal::Other(status) => return write!(f, "failed with status {status:#010x}"),
+        })
+    }
+}
+
+impl std::error::Error for Refusal {}
 
 /// Where a pin is (`KSSTATE`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

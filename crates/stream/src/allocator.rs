@@ -14,7 +14,7 @@ use crate::memory::{FrameMemory, MemoryKind};
 use crate::pin::Connection;
 use crate::refused::Refused;
 use crate::stream::Stream;
-use crate::words::{AllocatorId, DeviceId, PinId};
+use crate::words::{AllocatorId, DeviceId, FrameId, PinId};
 use flight::{Kind, Passive, RuleId, Subject, What, draw, invariant};
 use std::sync::Arc;
 
@@ -289,7 +289,7 @@ impl Stream {
         let world = self.world.hold();
         let broken = world
             .frame_at(source.device, word)
-            .map(|frame| frame.serial())
+            .map(FrameId::serial)
             .map(|frame| format!("{subject} handed out frame {frame} again, which is outstanding"));
         let twice = broken.is_some();
         self.judge(RuleId::KS_ALLOC_008, subject, place, broken);
@@ -360,6 +360,7 @@ impl Stream {
             self.judge(RuleId::KS_ALLOC_014, subject, place, broken);
             let mut world = self.world.hold();
             for word in left {
+                // The driver may have freed it on another thread meanwhile.
                 if let Some(it) = world.blocks.get_mut(&(source.device, word)) {
                     it.orphan = true;
                 }

@@ -541,7 +541,7 @@ pub(crate) fn check_order(events: &[Event]) {
         let number = event.subject.number;
         match &event.what {
             What::KsCall { name, level, locks, about, .. } => {
-                let line = funnel::TABLE.iter().find(|it| it.name == name).unwrap();
+                let line = TABLE.iter().find(|it| it.name == name).unwrap();
                 assert_eq!(*level, line.level, "{event}");
                 if !matches!(line.locks, "none") && !name.contains("Free") {
                     let wanted: Vec<&str> = line.locks.split('+').collect();

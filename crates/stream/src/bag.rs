@@ -1,4 +1,4 @@
-//! Object bags: things that are freed when their object goes, in the order they came.
+//! Object bags: items that are freed when the bag's owner ends, in the order they were added.
 //!
 //! # Invariants
 //!

@@ -1,4 +1,4 @@
-//! The census: who is alive, and why.
+//! Live objects and what keeps each alive.
 
 use crate::bag::BagOf;
 use crate::stream::Stream;
@@ -22,7 +22,7 @@ impl Stream {
         self.world.hold().pins.find_serial(serial)
     }
 
-    /// Who is alive now, and why.
+    /// The live objects, and what keeps each alive.
     pub fn census(&self) -> Census {
         let world = self.world.hold();
         let mut live = Vec::new();

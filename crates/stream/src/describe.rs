@@ -140,7 +140,7 @@ flags! {
     DoNotUseStandardTransport;
 }
 
-/// Flags that say opposite things.
+/// Flags that exclude each other.
 const OPPOSITES: [(PinFlag, PinFlag); 5] = [
     (PinFlag::CriticalProcessing, PinFlag::HypercriticalProcessing),
     (PinFlag::DoNotInitiateProcessing, PinFlag::InitiateProcessingOnEveryArrival),

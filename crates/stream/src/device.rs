@@ -284,7 +284,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes the end of a device on: whoever is second waits for the first, and finds it gone.
+    /// Claims the end of a device: a second thread waits for the first, and finds the device gone.
     /// Answers also how far it was. One that was stopped does not stream while it is asked.
     fn claim_end(
         &self,
@@ -327,7 +327,7 @@ impl Stream {
         if ending == Ending::Pulled {
             let _ = self.device_call(at, device, driver, Entry::DeviceSurpriseRemoval);
         } else {
-            // Whoever passed the check before has made its filter when this is free.
+            // A thread that passed the check before has created its filter when this is free.
             drop(self.take(at, Mutex::Device(subject)));
         }
         self.end_filters(at, device)?;

@@ -37,7 +37,7 @@ pub struct Frame {
 /// Where a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Nobody has it.
+    /// Free: not queued, and not at the client.
     Home,
     /// In its pin's queue.
     Queued,
@@ -333,7 +333,7 @@ impl Stream {
         let it = it.ok_or(Refused::Stopped)?; // The pin stopped meanwhile.
         if !written {
             it.place = Place::Home;
-            self.wake(&mut world); // Somebody else may wait for it.
+            self.wake(&mut world); // Another thread may wait for it.
             return Err(Refused::NoFrames);
         }
         let used = u32::try_from(bytes.len()).unwrap_or(u32::MAX);

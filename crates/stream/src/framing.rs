@@ -2,9 +2,9 @@
 
 use crate::memory::MemoryKind;
 
-/// How many frames there are where nobody says.
+/// How many frames there are if neither side says.
 const USUAL_FRAMES: u32 = 2;
-/// More is somebody's arithmetic gone wrong: nobody has so much memory.
+/// A larger number is a mistake in a calculation: no machine has the memory.
 const MOST_FRAMES: u32 = 1 << 16;
 
 /// What a pin asks of its frames.

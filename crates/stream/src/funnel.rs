@@ -32,7 +32,7 @@ pub enum Legal {
     Nothing,
 }
 
-/// A line of the table as data, for those who print it.
+/// A line of the table as data, to print it.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
     /// Its name.
@@ -432,12 +432,12 @@ impl Driver {
         about: impl Into<ObjectId>,
         body: impl FnOnce(&dyn Minidriver, &mut L) -> Answer<T>,
     ) -> Answer<T> {
-        // Who calls is the class driver: it is there.
+        // The class driver is the caller, so it exists.
         let stream = self.stream.upgrade().ok_or(Refusal::Invalid)?;
         self.call_then(&stream, at, (entry, about.into()), body, |_, answer| answer)
     }
 
-    /// The same, and does something with the answer before anybody else gets to the world.
+    /// The same, and runs `then` on the answer before the state of the kernel is unlocked.
     fn call_then<L: Level, T, R>(
         &self,
         stream: &Stream,

@@ -71,12 +71,12 @@ impl Services {
 }
 
 impl Stream {
-    /// An injected frame goes back to its driver. Whoever stops the pin waits for that, or does
+    /// An injected frame goes back to its driver. A thread that stops the pin waits for that, or does
     /// it.
     pub(crate) fn return_injected(&self, at: &mut Passive, pin: PinId, frame: FrameId) {
         // The pin may have been closed since the client gave the frame back.
         let Some(processing) = self.processing_of(pin) else { return };
-        // Who gives back and takes in a circle lets others have it, too.
+        // A client that takes and gives back in a loop lets other threads have the mutex, too.
         self.host.breathe(at);
         let Ok(_held) = self.take(at, processing) else { return };
         let (word, context, driver) = {

@@ -164,7 +164,7 @@ pub trait Minidriver: Send + Sync {
     }
 
     /// Processes all pins of a filter (`AVStrMiniFilterProcess`), at the level its descriptor
-    /// asks for. [`Refusal::Pending`] is: not before somebody attempts it again.
+    /// asks for. [`Refusal::Pending`] means: not before the driver attempts it again.
     fn process_filter(&self, filter: FilterId, pins: &mut [ProcessPin]) -> Answer<()> {
         self.stands_on().ok_or(Refusal::Absent)?.process_filter(filter, pins)
     }
@@ -192,7 +192,7 @@ pub trait Minidriver: Send + Sync {
     }
 
     /// There is something in a pin's queue (`AVStrMiniPinProcess`), at the level its descriptor
-    /// asks for. [`Refusal::Pending`] is: not before somebody attempts it again.
+    /// asks for. [`Refusal::Pending`] means: not before the driver attempts it again.
     fn process_pin(&self, pin: &PinView) -> Answer<()> {
         self.stands_on().ok_or(Refusal::Absent)?.process_pin(pin)
     }

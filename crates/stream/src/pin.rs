@@ -315,7 +315,7 @@ impl Stream {
         Ok(framing)
     }
 
-    /// Nobody changes what a pin asks of frames from outside: it is read only.
+    /// Always fails: clients cannot change what a pin asks of frames.
     pub fn set_framing(&self, pin: PinId, _framing: &FramingForm) -> Result<(), Refused> {
         let world = self.world.hold();
         let there = world.pin(pin)?.framing.is_some();

@@ -142,7 +142,7 @@ impl Services {
             let it = &world.pointers[pointer];
             let frame = it.locked.then_some(it.frame).ok_or(Refusal::Invalid)?;
             if eject {
-                // Whether it fell off the end is for who locks it next.
+                // Whether it fell off the end is seen when it is locked next.
                 let _ = stream.advance(world, pointer);
             }
             stream.unlock(world, pointer, frame);
@@ -500,7 +500,7 @@ impl Stream {
             header.used = header.used.max(offset);
         }
         if over {
-            // Whether it fell off the end is for who locks it next.
+            // Whether it fell off the end is seen when it is locked next.
             let _ = self.advance(world, pointer);
         }
     }

@@ -37,7 +37,7 @@ impl Job {
         self == Job::Filter(filter)
     }
 
-    /// Who processes.
+    /// The pin or filter that processes.
     fn processor(self) -> Option<Subject> {
         match self {
             Job::Pin(it) => Some(it.subject()),
@@ -54,7 +54,7 @@ impl Pin {
         if runs { State::Run } else { State::Pause }
     }
 
-    /// Who processes its data: it, or its filter.
+    /// The job that processes its data: its own, or its filter's.
     fn processor(&self, pin: PinId) -> Job {
         if self.centric { Job::Filter(self.filter) } else { Job::Pin(pin) }
     }
@@ -79,8 +79,8 @@ impl Pin {
         self.descriptor.is(PinFlag::ProcessIfAnyInRunState) && self.has_reached(State::Run)
     }
 
-    /// Whether processing that is allowed in one state is not because of it in another: nobody
-    /// processes when its driver is told.
+    /// Whether this pin allows processing in one state and not in another: no thread processes
+    /// when its driver is told.
     pub(crate) fn ends_processing(&self, from: State, to: State) -> bool {
         let ends = |least: State| from >= least && to < least;
         let carries = self.descriptor.is(PinFlag::ProcessIfAnyInRunState);
@@ -127,7 +127,7 @@ impl World {
 }
 
 impl Stream {
-    /// A pin's data is to be processed. Who calls this wakes those who work.
+    /// Queues the processing of a pin's data. The caller wakes the worker threads.
     pub(crate) fn want(world: &mut World, pin: PinId) {
         let it = &world.pins[pin];
         let job = it.processor(pin);
@@ -140,7 +140,7 @@ impl Stream {
         }
     }
 
-    /// The same, for somebody whom nobody waits for: who works looks, and nobody else does.
+    /// The same, and wakes the worker thread only.
     fn want_now(&self, world: &mut World, pin: PinId) {
         let before = world.jobs.len();
         Self::want(world, pin);
@@ -178,7 +178,7 @@ impl Stream {
             if mutex.is_none_or(|it| self.grab(world, it, Owner::class())) {
                 return world.jobs.remove(place);
             }
-            place += 1; // Somebody else is at it: the next one may be free.
+            place += 1; // Another thread has the mutex: the next job's may be free.
         }
     }
 

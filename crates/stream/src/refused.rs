@@ -9,7 +9,7 @@ use std::fmt;
 /// A refusal. The door turns it into a status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// There is no such thing, or not any more.
+    /// The object does not exist, or not any more.
     NotThere(Subject),
     /// The device is not started (`STATUS_DEVICE_NOT_READY`), or it is gone.
     NotStarted(Subject),
@@ -47,7 +47,7 @@ pub enum Refused {
     Stopped,
     /// A wait that nothing could end was given up.
     Stuck,
-    /// The run is over: nobody goes on.
+    /// The run is over.
     Over,
     /// The time is over.
     TimedOut,

@@ -36,7 +36,7 @@ impl Services {
         self.host.now()
     }
 
-    /// Who runs this.
+    /// The host that runs the kernel.
     pub fn host(&self) -> &Arc<dyn Host> {
         &self.host
     }
@@ -88,7 +88,7 @@ impl Services {
         Some(word)
     }
 
-    /// Memory is a driver's from now on, which somebody else has made for it.
+    /// Records memory that was allocated for the driver elsewhere as the driver's.
     pub fn adopt_memory(&self, word: usize) {
         let Ok(stream) = self.stream() else { return };
         let mut world = stream.world.hold();
@@ -111,7 +111,7 @@ impl Services {
         memory.free(word).then_some(()).ok_or(Refusal::Invalid)
     }
 
-    /// A driver is about to free memory of its own, which somebody else gives back. Answers
+    /// Records that the driver frees memory of its own, which is given back elsewhere. Fails with
     /// [`Refusal::Busy`] if a bag has it, and [`Refusal::Invalid`] if it is not the driver's.
     pub fn disown_memory(&self, word: usize) -> Answer<()> {
         let stream = self.stream()?;

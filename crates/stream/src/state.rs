@@ -205,7 +205,7 @@ impl Stream {
         self.log.emit(pin.subject(), what(from.name().into(), to.name().into()));
     }
 
-    /// Waits until nobody processes: nobody begins any more.
+    /// Waits until no thread processes the pin. None begins to any more.
     fn await_processing(&self, at: &mut Passive, pin: PinId) {
         let mutex = self.world.hold().processing_of(pin);
         drop(self.take(at, mutex));

@@ -1,4 +1,4 @@
-//! Words: what drivers and we call things, and what both answer.
+//! Ids of objects, drivers' handles for them, and what calls of drivers return.
 
 use crate::allocator::Allocator;
 use crate::bag::DriverBag;
@@ -112,7 +112,7 @@ impl<T> Blank<'_, T> {
 /// What a driver answers, and what its services answer it.
 pub type Answer<T> = Result<T, Refusal>;
 
-/// Why somebody did not do as asked.
+/// Why a call of a driver or of a service failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// There is no entry for this.
@@ -127,7 +127,7 @@ pub enum Refusal {
     NoMatch,
     /// It is not over yet (`STATUS_PENDING`).
     Pending,
-    /// It does not do such things.
+    /// The request is not supported.
     Unsupported,
     /// Something it needs is in use.
     Busy,

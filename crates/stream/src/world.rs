@@ -51,7 +51,7 @@ pub(crate) struct World {
     pub(crate) freed: BTreeSet<(DeviceId, usize)>,
     /// Creates and closes that are not over yet.
     pub(crate) pending: BTreeMap<Subject, Pending>,
-    /// Whoever waits for anything: all look again when something has changed.
+    /// The threads that wait: all look again when the state has changed.
     pub(crate) waiting: Vec<Ticket>,
     /// What is made hard is drawn from this, if it is.
     pub(crate) pressure: Option<u64>,

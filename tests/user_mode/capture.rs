@@ -18,6 +18,21 @@ use stream::{
 };
 use windtunnel::{Flown, On, Outcome, SCENARIOS, Scenario};
 
+/// The first device, if it is live; else an id that no device has.
+fn first_device(stream: &Stream) -> DeviceId {
+    stream.find_device(1).unwrap_or(DeviceId::NULL)
+}
+
+/// The same for the first filter.
+fn first_filter(stream: &Stream) -> FilterId {
+    stream.find_filter(1).unwrap_or(FilterId::NULL)
+}
+
+/// The same for the first pin.
+fn first_pin(stream: &Stream) -> PinId {
+    stream.find_pin(1).unwrap_or(PinId::NULL)
+}
+
 fn good() -> impl Iterator<Item = &'static ListedStream> {
     STREAMS.iter().copied().flatten().filter(|it| it.breaks.is_empty())
 }
@@ -273,7 +288,7 @@ fn hit(
     story(&stream, at, plugged, wish);
     host.ring(&bell); // If the call never came.
     host.park(at, &ended, None);
-    let _ = stream.pull_device(at, DeviceId(1));
+    let _ = stream.pull_device(at, first_device(&stream));
     let census = stream.census();
     assert_eq!(census.count(), 0, "{census}");
     assert_eq!(memory.pieces(), 0, "memory is left");
@@ -349,20 +364,20 @@ fn at_every_call(seeds: u64, mut fly: impl FnMut(u64, u32, &Arc<AtomicU32>)) {
 
 const BLOWS: [(&str, Blow); 5] = [
     ("stop", |stream, at| {
-        let _ = stream.set_state(at, PinId(1), State::Stop);
+        let _ = stream.set_state(at, first_pin(&stream), State::Stop);
     }),
     ("close", |stream, at| {
-        let _ = stream.close_pin(at, PinId(1));
-        let _ = stream.close_filter(at, FilterId(1));
+        let _ = stream.close_pin(at, first_pin(&stream));
+        let _ = stream.close_filter(at, first_filter(&stream));
     }),
     ("pull", |stream, at| {
-        let _ = stream.pull_device(at, DeviceId(1));
+        let _ = stream.pull_device(at, first_device(&stream));
     }),
     ("stop the device", |stream, at| {
-        let _ = stream.stop_device(at, DeviceId(1));
+        let _ = stream.stop_device(at, first_device(&stream));
     }),
     ("remove", |stream, at| {
-        let _ = stream.remove_device(at, DeviceId(1));
+        let _ = stream.remove_device(at, first_device(&stream));
     }),
 ];
 

@@ -36,6 +36,9 @@ pub struct Id<T> {
 }
 
 impl<T> Id<T> {
+    /// An id that no slab issues, as a null handle.
+    pub const NULL: Self = Self { slot: u32::MAX, serial: 0, of: PhantomData };
+
     /// The serial number, as events print it.
     #[inline]
     pub fn serial(self) -> u32 {

@@ -14,13 +14,13 @@ use crate::memory::{FrameMemory, MemoryKind};
 use crate::pin::Connection;
 use crate::refused::Refused;
 use crate::stream::Stream;
-use crate::words::{AllocatorId, FrameId, PinId};
-use flight::{Kind, Passive, RuleId, Subject, What, draw};
+use crate::words::{AllocatorId, DeviceId, FrameId, PinId};
+use flight::{Kind, Passive, RuleId, Subject, What, draw, invariant};
 use std::sync::Arc;
 
 /// Where frames come from.
-pub(crate) struct Allocator {
-    pub(crate) pin: u32,
+pub struct Allocator {
+    pub(crate) pin: PinId,
     pub(crate) by: By,
     pub(crate) framing: Framing,
     /// It gives half the bytes.
@@ -62,8 +62,8 @@ impl By {
 
 /// What an allocator's calls need.
 struct Source {
-    number: u32,
-    device: u32,
+    allocator: AllocatorId,
+    device: DeviceId,
     by: By,
     framing: Framing,
     short: bool,
@@ -89,12 +89,14 @@ impl Stream {
         connection: Connection,
     ) -> Result<(), Refused> {
         let Connection { framing, by, short, user } = connection;
-        let number = self.world.hold().allocators.reserve();
-        let subject = AllocatorId(number).subject();
+        let allocator = self.world.hold().allocators.reserve();
+        let subject = allocator.subject();
         let chosen = What::AllocatorChosen { pin: pin.subject(), by: by.name().into(), user };
         self.log.emit(subject, chosen);
         let word = match by {
-            By::Driver => self.initialize(at, subject, pin, &framing)?,
+            By::Driver => self.initialize(at, allocator, pin, &framing).inspect_err(|_| {
+                self.world.hold().allocators.cancel(allocator);
+            })?,
             By::Default => {
                 let broken = (!framing.system).then(|| {
                     format!(
@@ -109,12 +111,12 @@ impl Stream {
             By::Client => 0,
         };
         let mut world = self.world.hold();
-        let device = |pin: u32| world.pins.get(pin).map(|it| it.device);
-        let of = device(pin.0);
+        let device = |pin: PinId| world.pins[pin].device;
+        let of = device(pin);
         let shared = world.allocators.iter().find(|(_, it)| {
             it.by == By::Driver && by == By::Driver && it.word == word && device(it.pin) == of
         });
-        let shared = shared.map(|(other, _)| other);
+        let shared = shared.map(|(other, _)| other.serial());
         if by == By::Driver {
             let broken = match shared {
                 _ if word == 0 => Some(format!("{subject} was initialised without a context")),
@@ -126,10 +128,8 @@ impl Stream {
             let place = Entry::InitializeAllocator.name();
             self.judge(RuleId::KS_ALLOC_003, subject, place, broken);
         }
-        world.allocators.put(number, Allocator { pin: pin.0, by, framing, short, word });
-        if let Some(it) = world.pins.get_mut(pin.0) {
-            it.allocator = Some(number);
-        }
+        world.allocators.fill(allocator, Allocator { pin, by, framing, short, word });
+        world.pins[pin].allocator = Some(allocator);
         let word = self.hold_word(word);
         let Framing { frames, bytes, alignment, .. } = framing;
         let (pin, by) = (pin.subject(), by.name().into());
@@ -140,18 +140,18 @@ impl Stream {
     fn initialize(
         &self,
         at: &mut Passive,
-        subject: Subject,
+        allocator: AllocatorId,
         pin: PinId,
         framing: &Framing,
     ) -> Result<usize, Refused> {
         let call = self.world.hold().pin_call(pin, Entry::InitializeAllocator);
-        let (driver, view, _) = call.ok_or(Refused::NotThere(pin.subject()))?;
-        let answer = driver.initialize_allocator(at, subject, &view, framing);
-        let place = Entry::InitializeAllocator.name();
+        let (driver, view, _) = call;
+        let answer = driver.initialize_allocator(at, allocator, &view, framing);
+        let (subject, place) = (allocator.subject(), Entry::InitializeAllocator.name());
         match answer {
             Ok(token) => Ok(token.word()),
             Err(why) => {
-                let left = self.blocks_of(pin, subject.number);
+                let left = self.blocks_of(pin, allocator);
                 let broken = (!left.is_empty()).then(|| {
                     format!(
                         "{} pieces of memory are left of an allocator whose initialisation failed",
@@ -166,65 +166,64 @@ impl Stream {
         }
     }
 
-    fn blocks_of(&self, pin: PinId, allocator: u32) -> Vec<usize> {
+    fn blocks_of(&self, pin: PinId, allocator: AllocatorId) -> Vec<usize> {
         let world = self.world.hold();
-        let device = world.pins.get(pin.0).map(|it| it.device);
-        device.map_or(Vec::new(), |it| world.blocks_that(it, |it| it.allocator == Some(allocator)))
+        let device = world.pins[pin].device;
+        world.blocks_that(device, |block| block.allocator == Some(allocator))
     }
 
     fn free_blocks(&self, pin: PinId, words: &[usize]) {
         let memory = {
             let mut world = self.world.hold();
-            let device = world.pins.get(pin.0).map(|it| it.device);
+            let device = world.pins[pin].device;
             for word in words {
-                device.and_then(|it| world.blocks.remove(&(it, *word)));
+                world.blocks.remove(&(device, *word));
             }
-            device.and_then(|it| world.devices.get(it)).map(|it| it.memory.clone())
+            world.devices[device].memory.clone()
         };
-        if let Some(memory) = memory {
-            for word in words {
-                memory.free(*word);
-            }
+        for word in words {
+            memory.free(*word);
         }
     }
 
-    fn source(&self, pin: PinId) -> Option<Source> {
+    /// The allocator of a connected pin.
+    fn source(&self, pin: PinId) -> Source {
         let world = self.world.hold();
-        let it = world.pins.get(pin.0)?;
-        let number = it.allocator?;
-        let allocator = world.allocators.get(number)?;
-        let device = world.devices.get(it.device)?;
-        Some(Source {
-            number,
+        let it = &world.pins[pin];
+        let allocator = invariant(it.allocator, "a connected pin has an allocator");
+        let device = &world.devices[it.device];
+        let Allocator { by, framing, short, word, .. } = world.allocators[allocator];
+        Source {
+            allocator,
             device: it.device,
-            by: allocator.by,
-            framing: allocator.framing,
-            short: allocator.short,
-            word: allocator.word,
+            by,
+            framing,
+            short,
+            word,
             driver: device.driver.clone(),
             memory: device.memory.clone(),
-        })
+        }
     }
 
     /// Gets a pin its frames: as many as were agreed on, or as many as there are.
     pub(crate) fn fill(&self, at: &mut Passive, pin: PinId) -> Result<(), Refused> {
-        let source = self.source(pin).ok_or(Refused::NotConnected(pin.subject()))?;
+        let source = self.source(pin);
         let mut had = 0;
         for _ in 0..source.framing.frames {
             let Some(word) = self.one_frame(at, &source) else { break };
             let Some(bytes) = self.admit(&source, word) else { continue };
             had += 1;
             let mut world = self.world.hold();
-            let allocator = Some(source.number);
-            let frame = FrameId(world.add_frame(Frame::new(pin.0, allocator, word, bytes)));
+            let allocator = Some(source.allocator);
+            let frame = world.add_frame(Frame::new(pin, allocator, word, bytes));
             world.freed.remove(&(source.device, word));
-            let (word, allocator) = (self.hold_word(word), AllocatorId(source.number).subject());
+            let (word, allocator) = (self.hold_word(word), source.allocator.subject());
             let pin = pin.subject();
             let made = What::FrameMade { allocator: Some(allocator), pin, word, bytes };
             self.log.emit(frame.subject(), made);
         }
         if had == 0 {
-            let allocator = AllocatorId(source.number).subject();
+            let allocator = source.allocator.subject();
             self.log.emit(pin.subject(), What::FrameNone { allocator });
             return Err(Refused::NoFrames);
         }
@@ -235,9 +234,10 @@ impl Stream {
         let Framing { bytes, alignment, kind, .. } = source.framing;
         match source.by {
             By::Driver => {
-                let subject = AllocatorId(source.number).subject();
+                let subject = source.allocator.subject();
+                let allocator = (source.allocator, source.word);
                 let before = self.host.now();
-                let word = source.driver.allocate(at, (subject, source.word), self.raises(source));
+                let word = source.driver.allocate(at, allocator, self.raises(source));
                 let now = self.host.now();
                 let broken = (now != before).then(|| {
                     format!("{subject} blocked for {} ns to allocate a frame", (now - before) * 100)
@@ -269,7 +269,7 @@ impl Stream {
         if source.by != By::Driver {
             return Some(source.bytes());
         }
-        let subject = AllocatorId(source.number).subject();
+        let subject = source.allocator.subject();
         let (place, extent) = (Entry::Allocate.name(), source.memory.extent(word));
         let broken = match extent {
             _ if word & alignment as usize != 0 => {
@@ -289,6 +289,7 @@ impl Stream {
         let world = self.world.hold();
         let broken = world
             .frame_at(source.device, word)
+            .map(FrameId::serial)
             .map(|frame| format!("{subject} handed out frame {frame} again, which is outstanding"));
         let twice = broken.is_some();
         self.judge(RuleId::KS_ALLOC_008, subject, place, broken);
@@ -302,28 +303,22 @@ impl Stream {
         loop {
             let next = {
                 let mut world = self.world.hold();
-                let found = world.frames_of(pin.0).next();
-                let found = found.map(|(number, it)| (number, it.word, it.injected));
-                if let Some((number, ..)) = found
-                    && let Some(it) = world.frames.get_mut(number)
-                {
+                let next = world.pins[pin].frames.first().copied();
+                next.map(|frame| {
+                    let it = &mut world.frames[frame];
                     it.place = Place::Home;
-                }
-                found
+                    (frame, it.word, it.injected)
+                })
             };
-            let Some((number, word, injected)) = next else { return };
+            let Some((frame, word, injected)) = next else { return };
             if let Some(context) = injected {
-                let call = self.world.hold().pin_call(pin, Entry::FrameReturned);
-                if let Some((driver, ..)) = call {
-                    driver.frame_returned(at, pin, word, context);
-                }
-            } else if let Some(source) = &source {
-                let subject = AllocatorId(source.number).subject();
+                source.driver.frame_returned(at, pin, word, context);
+            } else {
+                let allocator = (source.allocator, source.word);
                 match source.by {
                     By::Driver => {
-                        let frame = (FrameId(number).subject(), word);
-                        let raises = self.raises(source);
-                        source.driver.free_frame(at, (subject, source.word), frame, raises);
+                        let raises = self.raises(&source);
+                        source.driver.free_frame(at, allocator, (frame, word), raises);
                     }
                     By::Default | By::Client => {
                         source.memory.free(word);
@@ -331,40 +326,33 @@ impl Stream {
                 }
             }
             let mut world = self.world.hold();
-            world.remove_frame(number);
+            world.remove_frame(frame);
             if injected.is_none() {
-                let device = world.pins.get(pin.0).map(|it| it.device);
-                world.freed.extend(device.map(|it| (it, word)));
+                world.freed.insert((source.device, word));
             }
-            let of = world.pins.get(pin.0).and_then(|it| world.devices.get(it.device));
-            let driver = of.map(|it| it.driver.clone());
-            self.log.emit(FrameId(number).subject(), What::FrameFreed {});
+            self.log.emit(frame.subject(), What::FrameFreed {});
             self.release_word(word);
             drop(world);
-            if let Some(driver) = driver {
-                driver.gone(FrameId(number).subject());
-            }
+            source.driver.gone(frame.into());
         }
     }
 
     /// Deletes the allocator of a pin, whose frames are freed.
     pub(crate) fn delete_allocator(&self, at: &mut Passive, pin: PinId) {
-        let Some(source) = self.source(pin) else { return };
-        let subject = AllocatorId(source.number).subject();
+        let source = self.source(pin);
+        let subject = source.allocator.subject();
         {
             let mut world = self.world.hold();
-            world.allocators.remove(source.number);
-            if let Some(it) = world.pins.get_mut(pin.0) {
-                it.allocator = None;
-            }
-            let mut frames = world.frames_of(pin.0);
-            let home = !frames.any(|(_, it)| it.allocator == Some(source.number));
+            world.allocators.remove(source.allocator);
+            world.pins[pin].allocator = None;
+            let mut frames = world.frames_of(pin);
+            let home = !frames.any(|(_, it)| it.allocator == Some(source.allocator));
             drop(frames);
             self.log.emit(subject, What::AllocatorEnding { home });
         }
         if source.by == By::Driver {
-            source.driver.delete_allocator(at, subject, source.word);
-            let left = self.blocks_of(pin, source.number);
+            source.driver.delete_allocator(at, source.allocator, source.word);
+            let left = self.blocks_of(pin, source.allocator);
             let broken = (!left.is_empty()).then(|| {
                 format!("{subject} was deleted, and {} pieces of its memory are left", left.len())
             });
@@ -372,6 +360,7 @@ impl Stream {
             self.judge(RuleId::KS_ALLOC_014, subject, place, broken);
             let mut world = self.world.hold();
             for word in left {
+                // The driver may have freed it on another thread meanwhile.
                 if let Some(it) = world.blocks.get_mut(&(source.device, word)) {
                     it.orphan = true;
                 }

@@ -1,4 +1,4 @@
-//! Object bags: things that are freed when their object goes, in the order they came.
+//! Object bags: items that are freed when the bag's owner ends, in the order they were added.
 //!
 //! # Invariants
 //!
@@ -7,9 +7,9 @@
 use crate::mutex::Mutex;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{Answer, DeviceId, FilterId, PinId, Refusal};
+use crate::words::{Answer, BagId, DeviceId, FilterId, ObjectId, PinId, Refusal};
 use crate::world::World;
-use flight::{At, Irql, Passive, RuleId, Subject, What, current_thread};
+use flight::{At, Irql, Passive, RuleId, Slab, Subject, What, current_thread};
 use std::collections::BTreeMap;
 
 /// Whose bag.
@@ -22,21 +22,26 @@ pub enum BagOf {
     /// A pin's.
     Pin(PinId),
     /// One that a driver made itself (`KsAllocateObjectBag`).
-    Own(u32),
+    Own(BagId),
+}
+
+/// A bag that a driver made itself (`KsAllocateObjectBag`).
+#[derive(Debug)]
+pub struct DriverBag {
+    device: DeviceId,
 }
 
 /// All bags.
 #[derive(Debug, Default)]
 pub(crate) struct Bags {
     items: BTreeMap<BagOf, Vec<Item>>,
-    own: BTreeMap<u32, u32>,
-    last: u32,
+    own: Slab<DriverBag>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Item {
     /// Whose word it is.
-    device: u32,
+    device: DeviceId,
     word: usize,
     /// It is freed by a routine of its driver's; else it is pool memory.
     routine: bool,
@@ -44,13 +49,13 @@ struct Item {
 
 impl Bags {
     /// Whether a bag has it, by the word of its device.
-    pub(crate) fn holds(&self, device: u32, word: usize) -> bool {
+    pub(crate) fn holds(&self, device: DeviceId, word: usize) -> bool {
         self.items.values().flatten().any(|it| (it.device, it.word) == (device, word))
     }
 
     /// The bags that the driver of a device made.
-    pub(crate) fn own_of(&self, device: u32) -> Vec<u32> {
-        self.own.iter().filter(|(_, of)| **of == device).map(|(number, _)| *number).collect()
+    pub(crate) fn own_of(&self, device: DeviceId) -> Vec<BagId> {
+        self.own.select(|bag| bag.device == device)
     }
 
     /// How many items there are.
@@ -59,25 +64,32 @@ impl Bags {
     }
 }
 
-fn subject(bag: BagOf, device: u32) -> Subject {
+/// The object that a bag belongs to.
+fn owner(bag: BagOf, device: DeviceId) -> ObjectId {
     match bag {
-        BagOf::Device(it) => it.subject(),
-        BagOf::Filter(it) => it.subject(),
-        BagOf::Pin(it) => it.subject(),
-        BagOf::Own(_) => DeviceId(device).subject(),
+        BagOf::Device(it) => it.into(),
+        BagOf::Filter(it) => it.into(),
+        BagOf::Pin(it) => it.into(),
+        BagOf::Own(_) => device.into(),
     }
 }
 
 impl World {
     /// Why a device has no such bag, in words.
-    fn no_bag(&self, bag: BagOf, device: u32) -> Option<&'static str> {
+    fn no_bag(&self, bag: BagOf, device: DeviceId) -> Option<&'static str> {
         let (owner, was) = match bag {
-            BagOf::Device(it) => (self.devices.get(it.0).map(|_| it.0), self.devices.was(it.0)),
-            BagOf::Filter(it) => {
-                (self.filters.get(it.0).map(|it| it.device), self.filters.was(it.0))
+            BagOf::Device(it) => {
+                (self.devices.get(it).map(|_| it), self.devices.has_issued(it.serial()))
             }
-            BagOf::Pin(it) => (self.pins.get(it.0).map(|it| it.device), self.pins.was(it.0)),
-            BagOf::Own(it) => (self.bags.own.get(&it).copied(), it <= self.bags.last),
+            BagOf::Filter(it) => {
+                (self.filters.get(it).map(|it| it.device), self.filters.has_issued(it.serial()))
+            }
+            BagOf::Pin(it) => {
+                (self.pins.get(it).map(|it| it.device), self.pins.has_issued(it.serial()))
+            }
+            BagOf::Own(it) => {
+                (self.bags.own.get(it).map(|bag| bag.device), self.bags.own.has_issued(it.serial()))
+            }
         };
         match owner {
             Some(of) if of == device => None,
@@ -88,12 +100,13 @@ impl World {
         }
     }
 
-    /// The mutex that a bag's owner has for it.
-    fn bag_mutex(&self, bag: BagOf, device: u32) -> Option<Mutex> {
+    /// The mutex that a bag's owner has for it; the owner is the driver's to name, and may have
+    /// ended.
+    fn bag_mutex(&self, bag: BagOf, device: DeviceId) -> Option<Mutex> {
         Some(match bag {
-            BagOf::Device(_) => Mutex::Device(DeviceId(device).subject()),
+            BagOf::Device(_) => Mutex::Device(device.subject()),
             BagOf::Filter(it) => Mutex::Control(it.subject()),
-            BagOf::Pin(it) => Mutex::Control(FilterId(self.pins.get(it.0)?.filter).subject()),
+            BagOf::Pin(it) => Mutex::Control(self.pins.get(it)?.filter.subject()),
             BagOf::Own(_) => return None,
         })
     }
@@ -101,21 +114,24 @@ impl World {
 
 impl Stream {
     /// Frees what is in a bag, unless another has it.
-    pub(crate) fn empty_bag(&self, at: &mut Passive, device: u32, bag: BagOf) {
-        let of = subject(bag, device);
+    pub(crate) fn empty_bag(&self, at: &mut Passive, device: DeviceId, bag: BagOf) {
+        let owner = owner(bag, device);
+        let of = owner.subject();
         loop {
             let (item, freed, driver, memory) = {
                 let mut world = self.world.hold();
                 let Some(list) = world.bags.items.get_mut(&bag).filter(|it| !it.is_empty()) else {
                     world.bags.items.remove(&bag);
-                    if let BagOf::Own(number) = bag {
-                        world.bags.own.remove(&number);
+                    if let BagOf::Own(bag) = bag {
+                        // A driver may free its bag on two threads at once.
+                        world.bags.own.take(bag);
                     }
                     return;
                 };
                 let item = list.remove(0);
                 let freed = !world.bags.holds(device, item.word);
                 self.say_unbagged(of, item.word, freed);
+                // A driver may still have a bag of its own after its device was removed.
                 let Some(it) = world.devices.get(device) else { return };
                 let (driver, memory) = (it.driver.clone(), it.memory.clone());
                 if freed && !item.routine {
@@ -124,7 +140,7 @@ impl Stream {
                 (item, freed, driver, memory)
             };
             if freed && item.routine {
-                driver.free_item(at, of, item.word);
+                driver.free_item(at, owner, item.word);
             } else if freed {
                 memory.free(item.word);
             }
@@ -137,10 +153,16 @@ impl Stream {
         self.log.release_word(word);
     }
 
-    fn judge_bag(&self, world: &World, bag: BagOf, device: u32, place: &'static str) -> Answer<()> {
+    fn judge_bag(
+        &self,
+        world: &World,
+        bag: BagOf,
+        device: DeviceId,
+        place: &'static str,
+    ) -> Answer<()> {
         let level = self.host.irql();
         let mutex = world.bag_mutex(bag, device);
-        let of = subject(bag, device);
+        let of = owner(bag, device).subject();
         let held = mutex.is_none_or(|it| world.has(current_thread(), it));
         let broken = if let Some(why) = world.no_bag(bag, device) {
             Some(format!("the bag of {of} was used, and it {why}"))
@@ -163,9 +185,9 @@ impl Services {
     pub fn add_to_bag(&self, bag: BagOf, item: usize, routine: bool) -> Answer<()> {
         let stream = self.stream()?;
         let mut world = stream.world.hold();
-        let (device, place) = (self.device.0, "KsAddItemToObjectBag");
+        let (device, place) = (self.device, "KsAddItemToObjectBag");
         stream.judge_bag(&world, bag, device, place)?;
-        let of = subject(bag, device);
+        let of = owner(bag, device).subject();
         let foreign = !routine && !world.blocks.contains_key(&(device, item));
         let broken = foreign.then(|| {
             format!("an item of the bag of {of} has no free routine, and is no pool memory")
@@ -183,8 +205,9 @@ impl Services {
     /// Takes an item out of a bag (`KsRemoveItemFromObjectBag`), and frees it if asked to.
     pub fn remove_from_bag(&self, bag: BagOf, item: usize, free: bool) -> Answer<()> {
         let stream = self.stream()?;
-        let (device, place) = (self.device.0, "KsRemoveItemFromObjectBag");
-        let of = subject(bag, device);
+        let (device, place) = (self.device, "KsRemoveItemFromObjectBag");
+        let owner = owner(bag, device);
+        let of = owner.subject();
         let (it, driver, memory) = {
             let mut world = stream.world.hold();
             stream.judge_bag(&world, bag, device, place)?;
@@ -204,13 +227,14 @@ impl Services {
             if !it.routine {
                 world.blocks.remove(&(device, item));
             }
+            // As in `empty_bag`.
             let device = world.devices.get(device).ok_or(Refusal::Invalid)?;
             (it, device.driver.clone(), device.memory.clone())
         };
         if it.routine {
             At::here(&*self.host, |at| {
                 if let At::Passive(at) = at {
-                    driver.free_item(at, of, item);
+                    driver.free_item(at, owner, item);
                 }
             });
         } else {
@@ -223,7 +247,7 @@ impl Services {
     pub fn bags_with(&self, item: usize) -> Vec<BagOf> {
         let Ok(stream) = self.stream() else { return Vec::new() };
         let world = stream.world.hold();
-        let mine = |it: &&Item| (it.device, it.word) == (self.device.0, item);
+        let mine = |it: &&Item| (it.device, it.word) == (self.device, item);
         let all = world.bags.items.iter();
         all.flat_map(|(bag, items)| items.iter().filter(mine).map(|_| *bag)).collect()
     }
@@ -240,22 +264,19 @@ impl Services {
     pub fn make_bag(&self) -> Answer<BagOf> {
         let stream = self.stream()?;
         let mut world = stream.world.hold();
-        world.bags.last += 1;
-        let number = world.bags.last;
-        world.bags.own.insert(number, self.device.0);
-        Ok(BagOf::Own(number))
+        Ok(BagOf::Own(world.bags.own.insert(DriverBag { device: self.device })))
     }
 
     /// Frees a bag that the driver made, with all in it (`KsFreeObjectBag`).
     pub fn free_bag(&self, bag: BagOf) -> Answer<()> {
         let stream = self.stream()?;
-        let BagOf::Own(number) = bag else { return Err(Refusal::Invalid) };
-        if !stream.world.hold().bags.own.contains_key(&number) {
+        let BagOf::Own(own) = bag else { return Err(Refusal::Invalid) };
+        if !stream.world.hold().bags.own.contains(own) {
             return Err(Refusal::Invalid);
         }
         At::here(&*self.host, |at| match at {
             At::Passive(at) => {
-                stream.empty_bag(at, self.device.0, bag);
+                stream.empty_bag(at, self.device, bag);
                 Ok(())
             }
             At::Dispatch(_) | At::Device(_) => Err(Refusal::Deadlock),

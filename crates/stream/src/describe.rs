@@ -140,7 +140,7 @@ flags! {
     DoNotUseStandardTransport;
 }
 
-/// Flags that say opposite things.
+/// Flags that exclude each other.
 const OPPOSITES: [(PinFlag, PinFlag); 5] = [
     (PinFlag::CriticalProcessing, PinFlag::HypercriticalProcessing),
     (PinFlag::DoNotInitiateProcessing, PinFlag::InitiateProcessingOnEveryArrival),
@@ -152,6 +152,8 @@ const OPPOSITES: [(PinFlag, PinFlag); 5] = [
 /// Something that cannot be, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadDescriptor(pub String);
+
+impl std::error::Error for BadDescriptor {}
 
 impl fmt::Display for BadDescriptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

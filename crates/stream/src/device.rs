@@ -23,7 +23,7 @@ pub struct Plugged {
 }
 
 /// A streaming device.
-pub(crate) struct Device {
+pub struct Device {
     pub(crate) driver: Arc<Driver>,
     pub(crate) memory: Arc<dyn FrameMemory>,
     pub(crate) phase: Phase,
@@ -57,20 +57,22 @@ enum Ending {
 }
 
 impl World {
-    pub(crate) fn device(&self, device: u32) -> Result<&Device, Refused> {
-        self.devices.get(device).ok_or_else(|| Refused::NotThere(DeviceId(device).subject()))
+    pub(crate) fn device(&self, device: DeviceId) -> Result<&Device, Refused> {
+        self.devices.get(device).ok_or_else(|| Refused::NotThere(device.subject()))
     }
 
     /// A device that is started.
-    pub(crate) fn started(&self, device: u32) -> Result<&Device, Refused> {
+    pub(crate) fn started(&self, device: DeviceId) -> Result<&Device, Refused> {
         let it = self.device(device)?;
         let started = matches!(it.phase, Phase::Started | Phase::Asked) && !it.pulled;
-        if started { Ok(it) } else { Err(Refused::NotStarted(DeviceId(device).subject())) }
+        if started { Ok(it) } else { Err(Refused::NotStarted(device.subject())) }
     }
 }
 
 impl Stream {
-    pub(crate) fn memory_of(&self, device: u32) -> Option<Arc<dyn FrameMemory>> {
+    /// The memory of a device's frames; none, if the device was removed: its driver may still
+    /// have its services.
+    pub(crate) fn memory_of(&self, device: DeviceId) -> Option<Arc<dyn FrameMemory>> {
         Some(self.world.hold().devices.get(device)?.memory.clone())
     }
 
@@ -81,12 +83,13 @@ impl Stream {
         at: &mut Passive,
         plugged: Plugged,
     ) -> Result<DeviceId, Refused> {
-        let number = self.world.hold().devices.reserve();
-        let device = DeviceId(number);
+        let device = self.world.hold().devices.reserve();
         let driver = self.new_driver(device, &plugged);
         let descriptor = driver.describe();
         for filter in &descriptor.filters {
-            self.check(device.subject(), filter)?;
+            self.check(device.subject(), filter).inspect_err(|_| {
+                self.world.hold().devices.cancel(device);
+            })?;
         }
         let DeviceDescriptor { dispatch, filters } = descriptor;
         let factories: Vec<_> = filters.into_iter().map(Arc::new).collect();
@@ -103,7 +106,7 @@ impl Stream {
         };
         {
             let mut world = self.world.hold();
-            world.devices.put(number, it);
+            world.devices.fill(device, it);
             self.log.emit(device.subject(), What::KsAdded { factories: count });
         }
         driver.attach();
@@ -123,7 +126,7 @@ impl Stream {
     pub fn start_device(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
         {
             let mut world = self.world.hold();
-            let it = world.devices.get_mut(device.0);
+            let it = world.devices.get_mut(device);
             let it = it.ok_or(Refused::NotThere(device.subject()))?;
             if it.phase != Phase::Stopped {
                 return Err(Refused::Driver(Refusal::Busy));
@@ -163,7 +166,7 @@ impl Stream {
 
     /// The device, as its services see it.
     pub fn services(&self, device: DeviceId) -> Option<Arc<Services>> {
-        Some(self.world.hold().devices.get(device.0)?.driver.services.clone())
+        Some(self.world.hold().devices.get(device)?.driver.services.clone())
     }
 
     fn new_driver(self: &Arc<Self>, device: DeviceId, plugged: &Plugged) -> Arc<Driver> {
@@ -176,7 +179,7 @@ impl Stream {
             stream,
             host: self.host.clone(),
             log: self.log.clone(),
-            device: device.subject(),
+            device,
         })
     }
 
@@ -199,14 +202,12 @@ impl Stream {
         let answer = driver.add(at);
         self.judge_pending(device, Entry::DeviceAdd, answer.as_ref().err().copied());
         let word = answer?.map_or(0, |it| it.word());
-        if let Some(it) = self.world.hold().devices.get_mut(device.0) {
-            it.word = word;
-        }
+        self.world.hold().devices[device].word = word;
         Ok(())
     }
 
     fn start(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
-        let driver = self.world.hold().device(device.0)?.driver.clone();
+        let driver = self.world.hold().devices[device].driver.clone();
         {
             let _held = self.take(at, Mutex::Device(device.subject()))?;
             self.device_call_held(at, device, &driver, Entry::DeviceStart)?;
@@ -218,16 +219,14 @@ impl Stream {
             return Err(why.into());
         }
         let mut world = self.world.hold();
-        if let Some(it) = world.devices.get_mut(device.0) {
-            it.phase = Phase::Started;
-            self.log.emit(device.subject(), What::KsStarted {});
-        }
+        world.devices[device].phase = Phase::Started;
+        self.log.emit(device.subject(), What::KsStarted {});
         self.wake(&mut world);
         Ok(())
     }
 
     fn has_entry(&self, device: DeviceId, entry: Entry) -> bool {
-        self.world.hold().devices.get(device.0).is_some_and(|it| it.dispatch.contains(&entry))
+        self.world.hold().devices[device].dispatch.contains(&entry)
     }
 
     fn device_call(
@@ -265,9 +264,7 @@ impl Stream {
 
     fn phase(&self, device: DeviceId, phase: Phase) {
         let mut world = self.world.hold();
-        if let Some(it) = world.devices.get_mut(device.0) {
-            it.phase = phase;
-        }
+        world.devices[device].phase = phase;
         self.wake(&mut world);
     }
 
@@ -287,7 +284,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes the end of a device on: whoever is second waits for the first, and finds it gone.
+    /// Claims the end of a device: a second thread waits for the first, and finds the device gone.
     /// Answers also how far it was. One that was stopped does not stream while it is asked.
     fn claim_end(
         &self,
@@ -297,7 +294,7 @@ impl Stream {
     ) -> Result<(Arc<Driver>, Phase), Refused> {
         let what = |_: &World| format!("the start or the end of {}", device.subject());
         self.act_when(at, device.subject(), None, what, |world| {
-            let Some(it) = world.devices.get_mut(device.0) else {
+            let Some(it) = world.devices.get_mut(device) else {
                 return Some(Err(Refused::NotThere(device.subject())));
             };
             match it.phase {
@@ -322,9 +319,7 @@ impl Stream {
         let subject = device.subject();
         if ending == Ending::Pulled {
             let mut world = self.world.hold();
-            if let Some(it) = world.devices.get_mut(device.0) {
-                it.pulled = true;
-            }
+            world.devices[device].pulled = true;
             self.log.emit(subject, What::KsPulled {});
             self.wake(&mut world);
         }
@@ -332,7 +327,7 @@ impl Stream {
         if ending == Ending::Pulled {
             let _ = self.device_call(at, device, driver, Entry::DeviceSurpriseRemoval);
         } else {
-            // Whoever passed the check before has made its filter when this is free.
+            // A thread that passed the check before has created its filter when this is free.
             drop(self.take(at, Mutex::Device(subject)));
         }
         self.end_filters(at, device)?;
@@ -352,9 +347,9 @@ impl Stream {
         loop {
             let next = {
                 let world = self.world.hold();
-                world.filters.iter().find(|(_, it)| it.device == device.0).map(|(it, _)| it)
+                world.filters.iter().find(|(_, it)| it.device == device).map(|(it, _)| it)
             };
-            let Some(filter) = next.map(FilterId) else { return Ok(()) };
+            let Some(filter) = next else { return Ok(()) };
             let held = self
                 .take(at, Mutex::Device(device.subject()))
                 .and_then(|of| Ok((self.take(at, Mutex::Control(filter.subject()))?, of)));
@@ -362,7 +357,10 @@ impl Stream {
                 self.phase(device, Phase::Started);
                 return Err(Refused::Stuck);
             };
-            self.shut_filter(at, filter);
+            // A client may have closed it while this thread waited for the mutexes.
+            if self.world.hold().filters.contains(filter) {
+                self.shut_filter(at, filter);
+            }
         }
     }
 
@@ -370,10 +368,10 @@ impl Stream {
     fn judge_left(&self, at: &mut Passive, device: DeviceId) {
         let (blocks, bags) = {
             let world = self.world.hold();
-            let mine = world.blocks_of(device.0).filter(|(_, it)| !it.orphan);
+            let mine = world.blocks_of(device).filter(|(_, it)| !it.orphan);
             // What is in its bag goes with that.
-            let blocks = mine.filter(|(word, _)| !world.bags.holds(device.0, *word));
-            (blocks.count(), world.bags.own_of(device.0))
+            let blocks = mine.filter(|(word, _)| !world.bags.holds(device, *word));
+            (blocks.count(), world.bags.own_of(device))
         };
         let broken = (blocks > 0).then(|| {
             format!("{blocks} pieces of memory of the driver are left when its device is removed")
@@ -384,21 +382,21 @@ impl Stream {
         });
         self.judge(RuleId::KS_BAG_006, device.subject(), "KsAllocateObjectBag", broken);
         for bag in bags {
-            self.empty_bag(at, device.0, crate::bag::BagOf::Own(bag));
+            self.empty_bag(at, device, crate::bag::BagOf::Own(bag));
         }
     }
 
     /// The device is gone, with all that its driver left.
     fn forget(&self, at: &mut Passive, device: DeviceId) {
-        self.empty_bag(at, device.0, crate::bag::BagOf::Device(device));
+        self.empty_bag(at, device, crate::bag::BagOf::Device(device));
         let (memory, left, driver) = {
             let mut world = self.world.hold();
-            let Some(it) = world.devices.remove(device.0) else { return };
-            let left = world.blocks_that(device.0, |_| true);
+            let it = world.devices.remove(device);
+            let left = world.blocks_that(device, |_| true);
             for word in &left {
-                world.blocks.remove(&(device.0, *word));
+                world.blocks.remove(&(device, *word));
             }
-            world.freed.retain(|(of, _)| *of != device.0);
+            world.freed.retain(|(of, _)| *of != device);
             self.log.emit(device.subject(), What::KsRemoved {});
             self.wake(&mut world);
             (it.memory, left, it.driver)
@@ -406,7 +404,7 @@ impl Stream {
         for word in left {
             memory.free(word);
         }
-        driver.gone(device.subject());
+        driver.gone(device.into());
     }
 }
 
@@ -427,7 +425,7 @@ impl Services {
             return Err(Refusal::Invalid);
         }
         let mut world = stream.world.hold();
-        let device = world.devices.get_mut(self.device.0).ok_or(Refusal::Invalid)?;
+        let device = world.devices.get_mut(self.device).ok_or(Refusal::Invalid)?;
         device.factories.push(Arc::new(descriptor));
         u32::try_from(device.factories.len() - 1).map_err(|_| Refusal::NoMemory)
     }
@@ -437,8 +435,8 @@ impl Services {
         let stream = self.stream()?;
         let world = stream.world.hold();
         stream.judge_walk(&world, Mutex::Device(self.device.subject()))?;
-        let mine = world.filters.iter().filter(|(_, it)| it.device == self.device.0);
-        Ok(mine.map(|(number, _)| FilterId(number)).collect())
+        let mine = world.filters.iter().filter(|(_, it)| it.device == self.device);
+        Ok(mine.map(|(number, _)| number).collect())
     }
 }
 

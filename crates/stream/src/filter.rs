@@ -14,8 +14,8 @@ use flight::{Passive, RuleId, What, Who};
 use std::sync::Arc;
 
 /// A filter.
-pub(crate) struct Filter {
-    pub(crate) device: u32,
+pub struct Filter {
+    pub(crate) device: DeviceId,
     pub(crate) factory: u32,
     pub(crate) descriptor: Arc<FilterDescriptor>,
     /// Its pins, by number.
@@ -34,22 +34,20 @@ pub(crate) struct Filter {
 
 impl World {
     pub(crate) fn filter(&self, filter: FilterId) -> Result<&Filter, Refused> {
-        self.filters.get(filter.0).ok_or_else(|| Refused::NotThere(filter.subject()))
+        self.filters.get(filter).ok_or_else(|| Refused::NotThere(filter.subject()))
     }
 
-    pub(crate) fn filter_view(&self, filter: FilterId) -> Option<FilterView> {
-        let it = self.filters.get(filter.0)?;
-        let device = DeviceId(it.device);
-        Some(FilterView { filter, device, factory: it.factory, word: it.word })
+    pub(crate) fn filter_view(&self, filter: FilterId) -> FilterView {
+        let it = &self.filters[filter];
+        FilterView { filter, device: it.device, factory: it.factory, word: it.word }
     }
 
-    pub(crate) fn driver_of(&self, filter: u32) -> Option<Arc<Driver>> {
-        let device = self.filters.get(filter)?.device;
-        Some(self.devices.get(device)?.driver.clone())
+    pub(crate) fn driver_of(&self, filter: FilterId) -> Arc<Driver> {
+        self.devices[self.filters[filter].device].driver.clone()
     }
 
-    pub(crate) fn pins_of(&self, filter: u32) -> &[PinId] {
-        self.filters.get(filter).map_or(&[], |it| &it.pins)
+    pub(crate) fn pins_of(&self, filter: FilterId) -> &[PinId] {
+        &self.filters[filter].pins
     }
 }
 
@@ -65,13 +63,13 @@ impl Stream {
         let _device = self.take(at, Mutex::Device(device.subject()))?;
         let (filter, driver, asks) = {
             let mut world = self.world.hold();
-            let it = world.started(device.0)?;
+            let it = world.started(device)?;
             let descriptor = it.factories.get(factory as usize).cloned();
             let descriptor = descriptor.ok_or(Refused::NoFactory(factory))?;
             let (word, driver) = (it.word, it.driver.clone());
             let asks = descriptor.dispatch.contains(&Entry::FilterCreate);
-            let number = world.filters.add(Filter {
-                device: device.0,
+            let filter = world.filters.insert(Filter {
+                device,
                 factory,
                 descriptor,
                 pins: Vec::new(),
@@ -81,12 +79,12 @@ impl Stream {
                 idle: false,
                 waits: false,
             });
-            (FilterId(number), driver, asks)
+            (filter, driver, asks)
         };
         let _control = match self.take(at, Mutex::Control(filter.subject())) {
             Ok(held) => held,
             Err(why) => {
-                self.world.hold().filters.remove(filter.0);
+                self.world.hold().filters.remove(filter);
                 return Err(why);
             }
         };
@@ -94,23 +92,21 @@ impl Stream {
             None => None,
             Some(Ok(word)) => (word != 0).then_some(word),
             Some(Err(why)) => {
-                self.empty_bag(at, device.0, BagOf::Filter(filter));
+                self.empty_bag(at, device, BagOf::Filter(filter));
                 let mut world = self.world.hold();
-                world.filters.remove(filter.0);
+                world.filters.remove(filter);
                 self.log.emit(filter.subject(), What::FilterUnmade {});
                 self.wake(&mut world);
                 drop(world);
-                driver.gone(filter.subject());
+                driver.gone(filter.into());
                 return Err(why);
             }
         };
         let mut world = self.world.hold();
-        if let Some(it) = world.filters.get_mut(filter.0) {
-            it.created = true;
-            it.own = own;
-            it.word = own.unwrap_or(it.word);
-        }
-        let Ok(it) = world.filter(filter) else { return Ok(filter) };
+        let it = &mut world.filters[filter];
+        it.created = true;
+        it.own = own;
+        it.word = own.unwrap_or(it.word);
         let (dispatch, own) = (it.descriptor.dispatch_level, own.is_some());
         let needs = it.descriptor.pins.iter().map(|it| it.necessary);
         let needs = needs.fold(0, u32::saturating_add);
@@ -127,7 +123,6 @@ impl Stream {
         filter: FilterId,
     ) -> Result<usize, Refused> {
         let view = self.world.hold().filter_view(filter);
-        let view = view.ok_or(Refused::NotThere(filter.subject()))?;
         self.begin_request(filter.subject());
         let answer = driver.create_filter(at, &view);
         let answer = answer.map(|it| it.map_or(0, |it| it.word()));
@@ -136,13 +131,13 @@ impl Stream {
 
     /// Closes a filter whose pins are closed.
     pub fn close_filter(&self, at: &mut Passive, filter: FilterId) -> Result<(), Refused> {
-        let device = DeviceId(self.world.hold().filter(filter)?.device);
+        let device = self.world.hold().filter(filter)?.device;
         let _device = self.take(at, Mutex::Device(device.subject()))?;
         let _control = self.take(at, Mutex::Control(filter.subject()))?;
         {
             let world = self.world.hold();
             world.filter(filter)?;
-            let pins = world.pins_of(filter.0).len();
+            let pins = world.pins_of(filter).len();
             let broken = (pins > 0)
                 .then(|| format!("{} was closed with {pins} of its pins open", filter.subject()));
             let refused = broken.is_some();
@@ -172,17 +167,14 @@ impl Stream {
 
     /// Ends a filter with all its pins. Both its mutexes are held.
     pub(crate) fn shut_filter(&self, at: &mut Passive, filter: FilterId) {
-        let pins = self.world.hold().pins_of(filter.0).to_vec();
+        let pins = self.world.hold().pins_of(filter).to_vec();
         for pin in pins {
             self.shut_pin(at, pin);
         }
         let (view, driver, own, asks, device) = {
             let world = self.world.hold();
-            let (Some(view), Some(driver)) = (world.filter_view(filter), world.driver_of(filter.0))
-            else {
-                return;
-            };
-            let Ok(it) = world.filter(filter) else { return };
+            let (view, driver) = (world.filter_view(filter), world.driver_of(filter));
+            let it = &world.filters[filter];
             let asks = it.created && it.descriptor.dispatch.contains(&Entry::FilterClose);
             (view, driver, it.own, asks, it.device)
         };
@@ -194,12 +186,12 @@ impl Stream {
         }
         self.empty_bag(at, device, BagOf::Filter(filter));
         let mut world = self.world.hold();
-        world.filters.remove(filter.0);
-        world.jobs.retain(|it| !it.is_of_filter(filter.0));
+        world.filters.remove(filter);
+        world.jobs.retain(|it| !it.is_of_filter(filter));
         self.log.emit(filter.subject(), What::FilterClosed {});
         self.wake(&mut world);
         drop(world);
-        driver.gone(filter.subject());
+        driver.gone(filter.into());
     }
 }
 
@@ -207,8 +199,9 @@ impl Services {
     /// A filter of the device, as it is now.
     pub fn see_filter(&self, filter: FilterId) -> Option<FilterView> {
         let stream = self.stream().ok()?;
-        let view = stream.world.hold().filter_view(filter);
-        view.filter(|it| it.device == self.device)
+        let world = stream.world.hold();
+        world.filters.get(filter).filter(|it| it.device == self.device)?;
+        Some(world.filter_view(filter))
     }
 
     /// Makes another kind of pin of one filter (`KsFilterCreatePinFactory`), with the control
@@ -217,7 +210,7 @@ impl Services {
         let stream = self.stream()?;
         let mut whole = {
             let world = stream.world.hold();
-            let it = world.filters.get(filter.0).filter(|it| it.device == self.device.0);
+            let it = world.filters.get(filter).filter(|it| it.device == self.device);
             let whole = FilterDescriptor::clone(&it.ok_or(Refusal::Invalid)?.descriptor);
             stream.judge_walk(&world, Mutex::Control(filter.subject()))?;
             whole
@@ -226,7 +219,8 @@ impl Services {
         let number = u32::try_from(whole.pins.len() - 1).map_err(|_| Refusal::NoMemory)?;
         stream.check(filter.subject(), &whole).map_err(|_| Refusal::Invalid)?;
         let mut world = stream.world.hold();
-        let it = world.filters.get_mut(filter.0).ok_or(Refusal::Invalid)?;
+        // It may have been closed since: the world was not held while the descriptor was judged.
+        let it = world.filters.get_mut(filter).ok_or(Refusal::Invalid)?;
         it.descriptor = Arc::new(whole);
         Ok(number)
     }

@@ -9,15 +9,15 @@ use crate::describe::{Flow, PinFlag};
 use crate::pointer::PointerKind;
 use crate::refused::Refused;
 use crate::stream::Stream;
-use crate::words::{FrameId, Header, PinId, PointerId, State};
+use crate::words::{AllocatorId, DeviceId, FrameId, Header, PinId, PointerId, State};
 use crate::world::World;
 use flight::{Passive, RuleId, What, Woken};
 
 /// A frame.
 #[derive(Debug)]
-pub(crate) struct Frame {
-    pub(crate) pin: u32,
-    pub(crate) allocator: Option<u32>,
+pub struct Frame {
+    pub(crate) pin: PinId,
+    pub(crate) allocator: Option<AllocatorId>,
     /// Where its memory is.
     pub(crate) word: usize,
     /// How many bytes it has.
@@ -37,7 +37,7 @@ pub(crate) struct Frame {
 /// Where a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Nobody has it.
+    /// Free: not queued, and not at the client.
     Home,
     /// In its pin's queue.
     Queued,
@@ -50,7 +50,7 @@ pub(crate) enum Place {
 }
 
 impl Frame {
-    pub(crate) fn new(pin: u32, allocator: Option<u32>, word: usize, bytes: u32) -> Self {
+    pub(crate) fn new(pin: PinId, allocator: Option<AllocatorId>, word: usize, bytes: u32) -> Self {
         Self {
             pin,
             allocator,
@@ -76,49 +76,47 @@ pub struct Taken {
 }
 
 impl World {
-    /// Adds a frame, and answers its number.
-    pub(crate) fn add_frame(&mut self, frame: Frame) -> u32 {
+    /// Adds a frame of a live pin, and returns its id.
+    pub(crate) fn add_frame(&mut self, frame: Frame) -> FrameId {
         let (pin, word) = (frame.pin, frame.word);
-        let number = self.frames.add(frame);
-        if let Some(it) = self.pins.get_mut(pin) {
-            it.frames.push(number);
-            self.places.insert((it.device, word, number));
-        }
-        number
+        let frame = self.frames.insert(frame);
+        let pin = &mut self.pins[pin];
+        pin.frames.push(frame);
+        self.places.insert((pin.device, word, frame));
+        frame
     }
 
-    /// A frame is gone.
-    pub(crate) fn remove_frame(&mut self, number: u32) -> Option<Frame> {
-        let it = self.frames.remove(number)?;
-        if let Some(pin) = self.pins.get_mut(it.pin) {
-            pin.frames.retain(|other| *other != number);
-            self.places.remove(&(pin.device, it.word, number));
-        }
-        Some(it)
+    /// Removes a frame that is not queued.
+    pub(crate) fn remove_frame(&mut self, frame: FrameId) {
+        let it = self.frames.remove(frame);
+        let pin = &mut self.pins[it.pin];
+        pin.frames.retain(|other| *other != frame);
+        pin.done.retain(|other| *other != frame);
+        self.places.remove(&(pin.device, it.word, frame));
     }
 
     /// The first frame of a device that is there.
-    pub(crate) fn frame_at(&self, device: u32, word: usize) -> Option<u32> {
-        let mut there = self.places.range((device, word, 0)..=(device, word, u32::MAX));
-        there.next().map(|(_, _, number)| *number)
+    pub(crate) fn frame_at(&self, device: DeviceId, word: usize) -> Option<FrameId> {
+        let next = self.places.range((device, word, FrameId::NULL)..).next();
+        let there = next.filter(|(of, at, _)| (*of, *at) == (device, word));
+        there.map(|(_, _, frame)| *frame)
     }
 
     /// The frames of a pin, by number.
-    pub(crate) fn frames_of(&self, pin: u32) -> impl Iterator<Item = (u32, &Frame)> {
-        let all = self.pins.get(pin).into_iter().flat_map(|it| it.frames.iter());
-        all.filter_map(|it| Some((*it, self.frames.get(*it)?)))
+    pub(crate) fn frames_of(&self, pin: PinId) -> impl Iterator<Item = (FrameId, &Frame)> {
+        self.pins[pin].frames.iter().map(|frame| (*frame, &self.frames[*frame]))
     }
 }
 
 impl Stream {
     /// A frame arrives in its pin's queue.
-    pub(crate) fn arrive(&self, world: &mut World, frame: u32) {
-        let Some(it) = world.frames.get_mut(frame) else { return };
+    pub(crate) fn arrive(&self, world: &mut World, frame: FrameId) {
+        let it = &mut world.frames[frame];
         it.place = Place::Queued;
         it.cancel = false;
         it.written = false;
         let (pin, fresh) = (it.pin, it.header);
-        let Some(at) = world.pins.get_mut(pin) else { return };
+        let at = &mut world.pins[pin];
         if at.descriptor.flow == Flow::Out {
             it.header = Header::default();
         } else {
@@ -128,10 +126,10 @@ impl Stream {
         let (leading, trailing) = (at.leading, at.trailing);
         let every = at.descriptor.is(PinFlag::InitiateProcessingOnEveryArrival);
         let initiates = !at.descriptor.is(PinFlag::DoNotInitiateProcessing);
-        self.note(FrameId(frame).subject(), || What::FrameQueued { pin: PinId(pin).subject() });
+        self.note(frame.subject(), || What::FrameQueued { pin: pin.subject() });
         let mut fell = false;
         for edge in [Some(leading), trailing].into_iter().flatten() {
-            if world.pointers.get(edge).is_some_and(|it| it.frame.is_none()) {
+            if world.pointers[edge].frame.is_none() {
                 fell |= edge == leading;
                 self.point(world, edge, Some(frame));
             }
@@ -142,13 +140,12 @@ impl Stream {
     }
 
     /// Has a pointer point to a frame, from its beginning on.
-    pub(crate) fn point(&self, world: &mut World, pointer: u32, frame: Option<u32>) {
-        let Some(it) = world.pointers.get_mut(pointer) else { return };
-        let out = world.pins.get_mut(it.pin).is_none_or(|it| {
-            it.moves += 1;
-            it.descriptor.flow == Flow::Out
-        });
-        let of = frame.and_then(|it| world.frames.get(it));
+    pub(crate) fn point(&self, world: &mut World, pointer: PointerId, frame: Option<FrameId>) {
+        let it = &mut world.pointers[pointer];
+        let pin = &mut world.pins[it.pin];
+        pin.moves += 1;
+        let out = pin.descriptor.flow == Flow::Out;
+        let of = frame.map(|frame| &world.frames[frame]);
         let room = of.map_or(0, |it| if out { it.bytes } else { it.header.used });
         it.frame = frame;
         it.offset = 0;
@@ -156,16 +153,16 @@ impl Stream {
         if frame.is_none() {
             it.locked = false;
         }
-        let frame = frame.map(|it| FrameId(it).subject());
-        self.note(PointerId(pointer).subject(), || What::PointerMoved { frame });
+        let frame = frame.map(FrameId::subject);
+        self.note(pointer.subject(), || What::PointerMoved { frame });
     }
 
     /// An edge has left a frame: if it was the last that had to, the frame leaves the queue.
-    pub(crate) fn pass(&self, world: &mut World, frame: u32, edge: PointerKind) {
-        let Some(it) = world.frames.get_mut(frame) else { return };
-        let Some(pin) = world.pins.get_mut(it.pin) else { return };
+    pub(crate) fn pass(&self, world: &mut World, frame: FrameId, edge: PointerKind) {
+        let it = &mut world.frames[frame];
+        let pin = &mut world.pins[it.pin];
         let name = if edge == PointerKind::Leading { "leading" } else { "trailing" };
-        self.note(FrameId(frame).subject(), || What::FramePassed { edge: name.into() });
+        self.note(frame.subject(), || What::FramePassed { edge: name.into() });
         if edge == PointerKind::Leading && pin.trailing.is_some() {
             return;
         }
@@ -175,14 +172,14 @@ impl Stream {
     }
 
     /// A frame that nothing refers to is done.
-    pub(crate) fn settle(&self, world: &mut World, frame: u32) {
-        let Some(it) = world.frames.get_mut(frame) else { return };
+    pub(crate) fn settle(&self, world: &mut World, frame: FrameId) {
+        let it = &mut world.frames[frame];
         if it.place != Place::Passed || it.clones > 0 {
             return;
         }
-        let subject = FrameId(frame).subject();
-        let of = world.pins.get_mut(it.pin);
-        let client = of.as_ref().map_or(State::Stop, |it| it.client);
+        let subject = frame.subject();
+        let of = &mut world.pins[it.pin];
+        let client = of.client;
         let stops = client == State::Stop;
         // What is given up on the way to stop carries nothing.
         if it.cancel || stops {
@@ -193,7 +190,6 @@ impl Stream {
         }
         it.place = Place::Done;
         let (header, bytes, written) = (it.header, it.bytes, it.written);
-        let Some(of) = of else { return };
         if of.descriptor.flow == Flow::Out {
             let maps = of.descriptor.is(PinFlag::GenerateMappings);
             let broken = if header.used > bytes {
@@ -216,11 +212,11 @@ impl Stream {
 
     /// Queues the frames of a pin that are home: there is work again. Those of a pin that data goes
     /// into are free, and so are not queued; those that were injected are their driver's.
-    pub(crate) fn feed(&self, world: &mut World, pin: u32) {
-        let out = world.pins.get(pin).is_some_and(|it| it.descriptor.flow == Flow::Out);
+    pub(crate) fn feed(&self, world: &mut World, pin: PinId) {
+        let out = world.pins[pin].descriptor.flow == Flow::Out;
         let empty = |it: &Frame| it.place == Place::Home && it.injected.is_none();
         let home = world.frames_of(pin).filter(|(_, it)| out && empty(it));
-        let home: Vec<u32> = home.map(|(number, _)| number).collect();
+        let home: Vec<FrameId> = home.map(|(frame, _)| frame).collect();
         for frame in home {
             self.arrive(world, frame);
         }
@@ -238,7 +234,7 @@ impl Stream {
     ) -> Result<Taken, Refused> {
         let what = |_: &World| format!("a frame of {}", pin.subject());
         let done = self.wait_for(at, deadline, what, |world| {
-            let Some(it) = world.pins.get_mut(pin.0) else {
+            let Some(it) = world.pins.get_mut(pin) else {
                 return Some(Err(Refused::NotThere(pin.subject())));
             };
             let (client, device) = (it.client, it.device);
@@ -246,10 +242,10 @@ impl Stream {
                 let over = client == State::Stop || world.started(device).is_err();
                 return over.then_some(Err(Refused::Stopped));
             };
-            let it = world.frames.get_mut(frame)?;
+            let it = &mut world.frames[frame];
             it.place = Place::Taken;
-            self.note(FrameId(frame).subject(), || What::FrameTaken {});
-            Some(Ok(Taken { frame: FrameId(frame), header: it.header }))
+            self.note(frame.subject(), || What::FrameTaken {});
+            Some(Ok(Taken { frame, header: it.header }))
         });
         match done {
             Ok(answer) => answer,
@@ -269,10 +265,9 @@ impl Stream {
     pub fn read_frame(&self, frame: FrameId, offset: u32, into: &mut [u8]) -> Result<(), Refused> {
         let (word, memory) = {
             let world = self.world.hold();
-            let it = world.frames.get(frame.0).filter(|it| it.place == Place::Taken);
+            let it = world.frames.get(frame).filter(|it| it.place == Place::Taken);
             let it = it.ok_or_else(|| Refused::NotThere(frame.subject()))?;
-            let device = world.devices.get(world.pin(PinId(it.pin))?.device);
-            (it.word, device.ok_or(Refused::Stopped)?.memory.clone())
+            (it.word, world.devices[world.pins[it.pin].device].memory.clone())
         };
         let read = memory.read(word, offset, into);
         if read { Ok(()) } else { Err(Refused::NotThere(frame.subject())) }
@@ -282,18 +277,18 @@ impl Stream {
     pub fn give_back(&self, at: &mut Passive, frame: FrameId) -> Result<(), Refused> {
         let injected = {
             let mut world = self.world.hold();
-            let it = world.frames.get_mut(frame.0).filter(|it| it.place == Place::Taken);
+            let it = world.frames.get_mut(frame).filter(|it| it.place == Place::Taken);
             let it = it.ok_or_else(|| Refused::NotThere(frame.subject()))?;
             it.place = Place::Home;
             self.note(frame.subject(), || What::FrameHome {});
             let (pin, injected) = (it.pin, it.injected.is_some());
-            let of = world.pin(PinId(pin))?;
+            let of = &world.pins[pin];
             let flows = of.client >= State::Pause && of.state >= State::Pause;
             if flows && of.descriptor.flow == Flow::Out && !injected {
-                self.arrive(&mut world, frame.0);
+                self.arrive(&mut world, frame);
             }
             self.wake(&mut world);
-            injected.then_some(PinId(pin))
+            injected.then_some(pin)
         };
         if let Some(pin) = injected {
             self.return_injected(at, pin, frame);
@@ -311,7 +306,7 @@ impl Stream {
     ) -> Result<FrameId, Refused> {
         let what = |_: &World| format!("a free frame of {}", pin.subject());
         let found = self.act_when(at, pin.subject(), None, what, |world| {
-            let Some(it) = world.pins.get(pin.0) else {
+            let Some(it) = world.pins.get(pin) else {
                 return Some(Err(Refused::NotThere(pin.subject())));
             };
             if it.descriptor.flow == Flow::Out {
@@ -321,15 +316,12 @@ impl Stream {
                 return Some(Err(Refused::Stopped));
             }
             let device = it.device;
-            let home = |(_, it): &(u32, &Frame)| it.place == Place::Home;
-            let found = world.frames_of(pin.0).find(home).map(|(number, _)| number);
+            let home = |(_, it): &(FrameId, &Frame)| it.place == Place::Home;
+            let found = world.frames_of(pin).find(home).map(|(frame, _)| frame);
             // A buffer that the driver has read is free, too.
-            let done = || world.pins.get(pin.0).and_then(|it| it.done.front().copied());
-            let frame = found.or_else(done)?;
-            if let Some(it) = world.pins.get_mut(pin.0) {
-                it.done.retain(|it| *it != frame);
-            }
-            let it = world.frames.get_mut(frame)?;
+            let frame = found.or_else(|| it.done.front().copied())?;
+            world.pins[pin].done.retain(|done| *done != frame);
+            let it = &mut world.frames[frame];
             it.place = Place::Taken;
             Some(Ok((frame, it.word, device)))
         })?;
@@ -341,13 +333,13 @@ impl Stream {
         let it = it.ok_or(Refused::Stopped)?; // The pin stopped meanwhile.
         if !written {
             it.place = Place::Home;
-            self.wake(&mut world); // Somebody else may wait for it.
+            self.wake(&mut world); // Another thread may wait for it.
             return Err(Refused::NoFrames);
         }
         let used = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         it.header = Header { used, ..header };
         self.arrive(&mut world, frame);
         self.wake(&mut world);
-        Ok(FrameId(frame))
+        Ok(frame)
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::memory::MemoryKind;
 
-/// How many frames there are where nobody says.
+/// How many frames there are if neither side says.
 const USUAL_FRAMES: u32 = 2;
-/// More is somebody's arithmetic gone wrong: nobody has so much memory.
+/// A larger number is a mistake in a calculation: no machine has the memory.
 const MOST_FRAMES: u32 = 1 << 16;
 
 /// What a pin asks of its frames.
@@ -217,7 +217,11 @@ impl FramingItem {
 
 /// What a pin and the other side agree on; `sample` is how many bytes the format has. Else why
 /// they do not, in words.
-pub fn negotiate(pin: Option<&FramingForm>, other: &Wish, sample: u32) -> Result<Framing, String> {
+pub(crate) fn negotiate(
+    pin: Option<&FramingForm>,
+    other: &Wish,
+    sample: u32,
+) -> Result<Framing, String> {
     if !is_mask(other.alignment) {
         return Err(format!("the other side wants alignment {:#x}", other.alignment));
     }

@@ -10,12 +10,13 @@ use crate::minidriver::{FilterView, Minidriver, PinView, ProcessPin};
 use crate::services::Services;
 use crate::stream::Stream;
 use crate::words::{
-    Answer, Blank, DriverAllocator, DriverDevice, DriverFilter, DriverFrame, DriverPin, FilterId,
-    PinId, PointerId, Refusal, State, Token,
+    AllocatorId, Answer, Blank, DeviceId, DriverAllocator, DriverDevice, DriverFilter, DriverFrame,
+    DriverPin, FilterId, FrameId, ObjectId, PinId, PointerId, Refusal, State, Token,
 };
 use crate::world::World;
 use flight::{
-    Dispatch, Host, InCall, Irql, Kind, Level, Log, Passive, Subject, Support, What, current_thread,
+    Dispatch, Host, InCall, Irql, Kind, Level, Log, Passive, Subject, Support, What,
+    current_thread, pass_on,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
@@ -31,7 +32,7 @@ pub enum Legal {
     Nothing,
 }
 
-/// A line of the table as data, for those who print it.
+/// A line of the table as data, to print it.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
     /// Its name.
@@ -119,7 +120,7 @@ pub(crate) struct Driver {
     pub(crate) stream: Weak<Stream>,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) log: Arc<Log>,
-    pub(crate) device: Subject,
+    pub(crate) device: DeviceId,
 }
 
 /// A call that a thread is in.
@@ -128,27 +129,26 @@ pub(crate) struct Inside {
     pub(crate) thread: u32,
     pub(crate) number: u32,
     pub(crate) entry: Entry,
-    pub(crate) about: Subject,
+    pub(crate) about: ObjectId,
     /// The pin whose pointer it is about.
-    pub(crate) pin: Option<u32>,
+    pub(crate) pin: Option<PinId>,
 }
 
 impl Driver {
     /// What it has. A driver that crashes has nothing.
     pub(crate) fn describe(&self) -> DeviceDescriptor {
-        catch_unwind(AssertUnwindSafe(|| self.minidriver.describe())).unwrap_or_default()
+        guarded(|| self.minidriver.describe()).unwrap_or_default()
     }
 
     /// Gives it its services. It is told of no call: no code of a driver's runs.
     pub(crate) fn attach(&self) {
-        let told = || self.minidriver.attach(&self.services);
         // A door that fails here finds no services later, and says so.
-        let _ = catch_unwind(AssertUnwindSafe(told));
+        let _ = guarded(|| self.minidriver.attach(&self.services));
     }
 
     /// Says what is not there any more. As above.
-    pub(crate) fn gone(&self, what: Subject) {
-        let _ = catch_unwind(AssertUnwindSafe(|| self.minidriver.gone(what)));
+    pub(crate) fn gone(&self, what: ObjectId) {
+        let _ = guarded(|| self.minidriver.gone(what));
     }
 
     pub(crate) fn add(&self, at: &mut Passive) -> Answer<Option<DriverDevice>> {
@@ -185,7 +185,7 @@ impl Driver {
         at: &mut Passive,
         filter: &FilterView,
     ) -> Answer<Option<DriverFilter>> {
-        self.call(Entry::FilterCreate, at, filter.filter.subject(), |it, at: &mut Passive| {
+        self.call(Entry::FilterCreate, at, filter.filter, |it, at: &mut Passive| {
             it.create_filter(at, filter, Blank::new())
         })
     }
@@ -196,7 +196,7 @@ impl Driver {
         filter: &FilterView,
         word: Option<DriverFilter>,
     ) -> Answer<()> {
-        self.call(Entry::FilterClose, at, filter.filter.subject(), |it, at: &mut Passive| {
+        self.call(Entry::FilterClose, at, filter.filter, |it, at: &mut Passive| {
             it.close_filter(at, filter, word)
         })
     }
@@ -209,12 +209,12 @@ impl Driver {
         pins: &mut [ProcessPin],
     ) -> Answer<()> {
         let body = |it: &dyn Minidriver| it.process_filter(filter, pins);
-        self.call_at(Entry::FilterProcess, at, filter.subject(), dispatch, body)
+        self.call_at(Entry::FilterProcess, at, filter, dispatch, body)
     }
 
     pub(crate) fn reset_filter(&self, at: &mut Passive, filter: &FilterView) {
         // It returns nothing.
-        let about = filter.filter.subject();
+        let about = filter.filter;
         let _ = self.call(Entry::FilterReset, at, about, |it, at: &mut Passive| {
             it.reset_filter(at, filter);
             Ok(())
@@ -222,7 +222,7 @@ impl Driver {
     }
 
     pub(crate) fn create_pin(&self, at: &mut Passive, pin: &PinView) -> Answer<Option<DriverPin>> {
-        self.call(Entry::PinCreate, at, pin.pin.subject(), |it, at: &mut Passive| {
+        self.call(Entry::PinCreate, at, pin.pin, |it, at: &mut Passive| {
             it.create_pin(at, pin, Blank::new())
         })
     }
@@ -233,9 +233,7 @@ impl Driver {
         pin: &PinView,
         word: Option<DriverPin>,
     ) -> Answer<()> {
-        self.call(Entry::PinClose, at, pin.pin.subject(), |it, at: &mut Passive| {
-            it.close_pin(at, pin, word)
-        })
+        self.call(Entry::PinClose, at, pin.pin, |it, at: &mut Passive| it.close_pin(at, pin, word))
     }
 
     /// It is called for every frame: what is to be done `then` is done when the world is held
@@ -247,7 +245,7 @@ impl Driver {
         (pin, dispatch): (&PinView, bool),
         then: impl FnOnce(&mut World, Answer<()>),
     ) {
-        let call = (Entry::PinProcess, pin.pin.subject());
+        let call = (Entry::PinProcess, pin.pin.into());
         if dispatch {
             let body = |it: &dyn Minidriver, _: &mut Dispatch| it.process_pin(pin);
             self.call_then(stream, at, call, body, then);
@@ -259,7 +257,7 @@ impl Driver {
 
     pub(crate) fn reset_pin(&self, at: &mut Passive, pin: &PinView) {
         // It returns nothing.
-        let _ = self.call(Entry::PinReset, at, pin.pin.subject(), |it, at: &mut Passive| {
+        let _ = self.call(Entry::PinReset, at, pin.pin, |it, at: &mut Passive| {
             it.reset_pin(at, pin);
             Ok(())
         });
@@ -272,7 +270,7 @@ impl Driver {
         old: Option<&Format>,
         range: &Format,
     ) -> Answer<()> {
-        self.call(Entry::PinSetDataFormat, at, pin.pin.subject(), |it, at: &mut Passive| {
+        self.call(Entry::PinSetDataFormat, at, pin.pin, |it, at: &mut Passive| {
             it.set_format(at, pin, old, range)
         })
     }
@@ -284,20 +282,18 @@ impl Driver {
         to: State,
         from: State,
     ) -> Answer<()> {
-        self.call(Entry::PinSetDeviceState, at, pin.pin.subject(), |it, at: &mut Passive| {
+        self.call(Entry::PinSetDeviceState, at, pin.pin, |it, at: &mut Passive| {
             it.set_state(at, pin, to, from)
         })
     }
 
     pub(crate) fn connect_pin(&self, at: &mut Passive, pin: &PinView) -> Answer<()> {
-        self.call(Entry::PinConnect, at, pin.pin.subject(), |it, at: &mut Passive| {
-            it.connect_pin(at, pin)
-        })
+        self.call(Entry::PinConnect, at, pin.pin, |it, at: &mut Passive| it.connect_pin(at, pin))
     }
 
     pub(crate) fn disconnect_pin(&self, at: &mut Passive, pin: &PinView) {
         // It returns nothing.
-        let _ = self.call(Entry::PinDisconnect, at, pin.pin.subject(), |it, at: &mut Passive| {
+        let _ = self.call(Entry::PinDisconnect, at, pin.pin, |it, at: &mut Passive| {
             it.disconnect_pin(at, pin);
             Ok(())
         });
@@ -306,7 +302,7 @@ impl Driver {
     pub(crate) fn initialize_allocator(
         &self,
         at: &mut Passive,
-        allocator: Subject,
+        allocator: AllocatorId,
         pin: &PinView,
         framing: &Framing,
     ) -> Answer<DriverAllocator> {
@@ -318,7 +314,7 @@ impl Driver {
     pub(crate) fn allocate(
         &self,
         at: &mut Passive,
-        (allocator, word): (Subject, usize),
+        (allocator, word): (AllocatorId, usize),
         dispatch: bool,
     ) -> Option<DriverFrame> {
         let lent = DriverAllocator::lent(word);
@@ -332,8 +328,8 @@ impl Driver {
     pub(crate) fn free_frame(
         &self,
         at: &mut Passive,
-        (allocator, word): (Subject, usize),
-        (number, frame): (Subject, usize),
+        (allocator, word): (AllocatorId, usize),
+        (number, frame): (FrameId, usize),
         dispatch: bool,
     ) {
         let lent = DriverAllocator::lent(word);
@@ -342,13 +338,16 @@ impl Driver {
         // It returns nothing.
         let _ = self.call_at(Entry::FreeFrame, at, allocator, dispatch, |it| {
             self.carry(Entry::FreeFrame, allocator, word);
-            self.log.emit(number, What::FrameFreeing { allocator, word: carried });
+            self.log.emit(
+                number.subject(),
+                What::FrameFreeing { allocator: allocator.subject(), word: carried },
+            );
             it.free_frame(&lent, frame);
             Ok(())
         });
     }
 
-    pub(crate) fn delete_allocator(&self, at: &mut Passive, allocator: Subject, word: usize) {
+    pub(crate) fn delete_allocator(&self, at: &mut Passive, allocator: AllocatorId, word: usize) {
         let token = DriverAllocator::lent(word);
         // It returns nothing.
         let _ = self.call(Entry::DeleteAllocator, at, allocator, |it, at: &mut Passive| {
@@ -361,7 +360,7 @@ impl Driver {
     pub(crate) fn pointer_cancelled(&self, at: &mut Passive, pin: PinId, pointer: PointerId) {
         let entry = Entry::PointerCancelled;
         // It returns nothing.
-        let _ = self.call(entry, at, pointer.subject(), |it, at: &mut Dispatch| {
+        let _ = self.call(entry, at, pointer, |it, at: &mut Dispatch| {
             it.pointer_cancelled(at, pin, pointer);
             Ok(())
         });
@@ -370,7 +369,7 @@ impl Driver {
     pub(crate) fn pointer_timed_out(&self, at: &mut Passive, pin: PinId, pointer: PointerId) {
         let entry = Entry::PointerTimedOut;
         // It returns nothing.
-        let _ = self.call(entry, at, pointer.subject(), |it, at: &mut Dispatch| {
+        let _ = self.call(entry, at, pointer, |it, at: &mut Dispatch| {
             it.pointer_timed_out(at, pin, pointer);
             Ok(())
         });
@@ -384,13 +383,13 @@ impl Driver {
         context: usize,
     ) {
         // It returns nothing.
-        let _ = self.call(Entry::FrameReturned, at, pin.subject(), |it, at: &mut Passive| {
+        let _ = self.call(Entry::FrameReturned, at, pin, |it, at: &mut Passive| {
             it.frame_returned(at, pin, frame, context);
             Ok(())
         });
     }
 
-    pub(crate) fn free_item(&self, at: &mut Passive, of: Subject, item: usize) {
+    pub(crate) fn free_item(&self, at: &mut Passive, of: ObjectId, item: usize) {
         // It returns nothing.
         let _ = self.call(Entry::ItemFree, at, of, |it, at: &mut Passive| {
             it.free_item(at, item);
@@ -399,9 +398,9 @@ impl Driver {
     }
 
     /// Says which word for an allocator a call carries.
-    fn carry(&self, entry: Entry, allocator: Subject, word: usize) {
+    fn carry(&self, entry: Entry, allocator: AllocatorId, word: usize) {
         let (entry, word) = (entry.name().into(), self.number(word));
-        self.log.emit(allocator, What::AllocatorUsed { entry, word });
+        self.log.emit(allocator.subject(), What::AllocatorUsed { entry, word });
     }
 
     /// A NULL word has no number of its own.
@@ -414,7 +413,7 @@ impl Driver {
         &self,
         entry: Entry,
         at: &mut Passive,
-        about: Subject,
+        about: impl Into<ObjectId>,
         dispatch: bool,
         body: impl FnOnce(&dyn Minidriver) -> Answer<T>,
     ) -> Answer<T> {
@@ -430,20 +429,20 @@ impl Driver {
         &self,
         entry: Entry,
         at: &mut Passive,
-        about: Subject,
+        about: impl Into<ObjectId>,
         body: impl FnOnce(&dyn Minidriver, &mut L) -> Answer<T>,
     ) -> Answer<T> {
-        // Who calls is the class driver: it is there.
+        // The class driver is the caller, so it exists.
         let stream = self.stream.upgrade().ok_or(Refusal::Invalid)?;
-        self.call_then(&stream, at, (entry, about), body, |_, answer| answer)
+        self.call_then(&stream, at, (entry, about.into()), body, |_, answer| answer)
     }
 
-    /// The same, and does something with the answer before anybody else gets to the world.
+    /// The same, and runs `then` on the answer before the state of the kernel is unlocked.
     fn call_then<L: Level, T, R>(
         &self,
         stream: &Stream,
         at: &mut Passive,
-        (entry, about): (Entry, Subject),
+        (entry, about): (Entry, ObjectId),
         body: impl FnOnce(&dyn Minidriver, &mut L) -> Answer<T>,
         then: impl FnOnce(&mut World, Answer<T>) -> R,
     ) -> R {
@@ -453,21 +452,29 @@ impl Driver {
         let subject = Kind::Call.nr(number);
         {
             let mut world = stream.world.hold();
-            // Whoever went first may have deleted the pointer: then there is nothing to tell.
-            let of_pointer = matches!(entry, Entry::PointerCancelled | Entry::PointerTimedOut);
-            let pin = world.pointers.get(about.number).filter(|_| of_pointer).map(|it| it.pin);
-            if of_pointer && pin.is_none() {
-                return then(&mut world, Err(Refusal::NotReady));
-            }
+            let pin = match about {
+                ObjectId::Pointer(pointer) => match world.pointers.get(pointer) {
+                    Some(pointer) => Some(pointer.pin),
+                    // Another thread deleted the pointer first: there is nothing to tell.
+                    None => return then(&mut world, Err(Refusal::NotReady)),
+                },
+                _ => None,
+            };
             world.inside.push(Inside { thread, number, entry, about, pin });
             stream.note(subject, || {
                 let (name, locks) = (entry.name().into(), world.locks_of(thread).into());
-                What::KsCall { name, level: L::IRQL, locks, device: self.device, about }
+                What::KsCall {
+                    name,
+                    level: L::IRQL,
+                    locks,
+                    device: self.device.subject(),
+                    about: about.subject(),
+                }
             });
         }
         // Nothing of ours is half done while a driver runs, so a panic breaks only it.
-        let guarded = |at: &mut L| catch_unwind(AssertUnwindSafe(|| body(&*self.minidriver, at)));
-        let answer = at.raised(&*self.host, guarded).unwrap_or(Err(Refusal::Crashed));
+        let call = |at: &mut L| guarded(|| body(&*self.minidriver, at));
+        let answer = at.raised(&*self.host, call).unwrap_or(Err(Refusal::Crashed));
 
         let mut world = stream.world.hold();
         stream.leave(&mut world, thread, number, entry);
@@ -479,6 +486,18 @@ impl Driver {
         });
         drop(inside);
         then(&mut world, answer)
+    }
+}
+
+/// Runs code of a minidriver. Returns `None` if it panicked; an internal error of ours is not a
+/// crash of the driver, and is passed on.
+fn guarded<T>(code: impl FnOnce() -> T) -> Option<T> {
+    match catch_unwind(AssertUnwindSafe(code)) {
+        Ok(value) => Some(value),
+        Err(panic) => {
+            drop(pass_on(panic));
+            None
+        }
     }
 }
 

@@ -34,7 +34,7 @@ impl Picture {
     pub fn take(stream: &Stream, at: &mut Passive, pin: PinId) -> Result<Picture, Refused> {
         let Taken { frame, header } = stream.take_frame(at, pin, None)?;
         // What is said to be used may be more than there is.
-        let there = stream.world.hold().frames.get(frame.0).map_or(0, |it| it.bytes);
+        let there = stream.world.hold().frames.get(frame).map_or(0, |it| it.bytes);
         let mut bytes = vec![0; header.used.min(there) as usize];
         stream.read_frame(frame, 0, &mut bytes)?;
         stream.give_back(at, frame)?;

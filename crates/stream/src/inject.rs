@@ -1,11 +1,10 @@
 //! Injection: frames that come from a driver itself, and go back to it.
 
 use crate::frame::{Frame, Place};
-use crate::funnel::Entry;
 use crate::services::Services;
 use crate::stream::Stream;
 use crate::words::{Answer, FrameId, Header, PinId, Refusal, State};
-use flight::{Passive, RuleId, What};
+use flight::{Passive, RuleId, What, invariant};
 
 impl Services {
     /// Has a pin's frames come from the driver (`KsPinRegisterFrameReturnCallback`), before it
@@ -14,7 +13,7 @@ impl Services {
         let (stream, place) = (self.stream()?, "KsPinRegisterFrameReturnCallback");
         let mut world = stream.world.hold();
         self.find_pin(&world, pin, place)?;
-        let it = world.pins.get_mut(pin.0).ok_or(Refusal::Invalid)?;
+        let it = &mut world.pins[pin];
         let stopped = it.client == State::Stop && it.state == State::Stop;
         let broken = (!stopped).then(|| {
             format!("{} was to inject frames in state {}", pin.subject(), it.client.name())
@@ -40,7 +39,7 @@ impl Services {
         let (stream, place) = (self.stream()?, "KsPinSubmitFrame");
         let mut world = stream.world.hold();
         self.find_pin(&world, pin, place)?;
-        let it = world.pins.get_mut(pin.0).ok_or(Refusal::Invalid)?;
+        let it = &world.pins[pin];
         let broken = if !it.injects {
             Some(format!("a frame was submitted to {}, which does not inject", pin.subject()))
         } else if (word == 0) != (bytes == 0) {
@@ -58,39 +57,43 @@ impl Services {
         if it.client < State::Acquire {
             return Err(Refusal::NotReady);
         }
-        let mut frame = Frame::new(pin.0, None, word, bytes);
+        let mut frame = Frame::new(pin, None, word, bytes);
         frame.header = header;
         frame.place = Place::Passed;
         frame.injected = Some(context);
-        let number = world.add_frame(frame);
+        let frame = world.add_frame(frame);
         let (word, pin) = (stream.hold_word(word), pin.subject());
         let made = What::FrameMade { allocator: None, pin, word, bytes };
-        stream.log.emit(FrameId(number).subject(), made);
-        stream.settle(&mut world, number);
+        stream.log.emit(frame.subject(), made);
+        stream.settle(&mut world, frame);
         Ok(())
     }
 }
 
 impl Stream {
-    /// An injected frame goes back to its driver. Whoever stops the pin waits for that, or does
+    /// An injected frame goes back to its driver. A thread that stops the pin waits for that, or does
     /// it.
     pub(crate) fn return_injected(&self, at: &mut Passive, pin: PinId, frame: FrameId) {
+        // The pin may have been closed since the client gave the frame back.
         let Some(processing) = self.processing_of(pin) else { return };
-        // Who gives back and takes in a circle lets others have it, too.
+        // A client that takes and gives back in a loop lets other threads have the mutex, too.
         self.host.breathe(at);
         let Ok(_held) = self.take(at, processing) else { return };
-        let found = {
+        let (word, context, driver) = {
             let mut world = self.world.hold();
-            if world.pin(pin).is_ok_and(|it| it.state == State::Stop) {
+            // The pin may have stopped or been closed meanwhile: then the frame has gone back.
+            let Some(of) = world.pins.get(pin).filter(|pin| pin.state != State::Stop) else {
                 return;
-            }
-            let found = world.remove_frame(frame.0).and_then(|it| Some((it.word, it.injected?)));
-            found.zip(world.pin_call(pin, Entry::FrameReturned))
+            };
+            let Some(it) = world.frames.get(frame) else { return };
+            let context = invariant(it.injected, "only injected frames go back to their driver");
+            let (word, driver) = (it.word, world.devices[of.device].driver.clone());
+            world.remove_frame(frame);
+            (word, context, driver)
         };
-        let Some(((word, context), (driver, ..))) = found else { return };
         driver.frame_returned(at, pin, word, context);
         self.log.emit(frame.subject(), What::FrameFreed {});
         self.release_word(word);
-        driver.gone(frame.subject());
+        driver.gone(frame.into());
     }
 }

@@ -1,33 +1,35 @@
-//! The streaming kernel: devices, filters, pins, allocators and frames (`AVStream`). It has never
-//! heard of Windows.
+//! The streaming kernel (`AVStream`): devices, filters, pins, allocators and frames. It knows no
+//! Windows type.
 //!
-//! It is called; it does not run: no thread, clock or global state is in here. Clients call
-//! [`Stream`], minidrivers are reached through one funnel ([`funnel`]) and call back through
-//! [`Services`], and everything that happens leaves as an event.
+//! The kernel is called and never runs by itself: it has no thread, clock or global state.
+//! Clients call [`Stream`]; minidrivers are called through one funnel (`funnel.rs`) and call back
+//! through [`Services`]. Everything that happens leaves as an event.
 //!
-//! # Locks
+//! # Invariants
 //!
-//! There is one, around the world (`lock.rs`). It is held for bookkeeping only: never across a
-//! call of a driver, and never while somebody waits. The three mutexes that drivers know
-//! (`mutex.rs`) are state of the world, with an order: device, control, processing. A thread
-//! parks for one, holding no lock.
+//! 1. One lock guards the state of the kernel (`lock.rs`). It is held for bookkeeping only: never
+//!    across a call of a driver, and never while a thread waits.
+//! 2. The three mutexes that drivers know (`mutex.rs`) are state under that lock, and have an
+//!    order: device, control, processing. A thread that waits for one parks and holds no lock.
+//! 3. An id of ours that has no object is an internal error. An id that a client or a driver
+//!    passes may be stale, and is refused.
 #![forbid(unsafe_code)]
 
 mod allocator;
 mod bag;
 mod cancel;
 mod census;
-pub mod describe;
+mod describe;
 mod device;
 mod filter;
 mod frame;
-pub mod framing;
-pub mod funnel;
-pub mod graph;
+mod framing;
+mod funnel;
+mod graph;
 mod inject;
 mod lock;
-pub mod memory;
-pub mod minidriver;
+mod memory;
+mod minidriver;
 mod mutex;
 mod pending;
 mod pin;
@@ -35,33 +37,49 @@ mod pointer;
 mod power;
 mod process;
 mod refused;
-pub mod services;
+mod services;
 mod state;
 mod stream;
-#[cfg(test)]
-mod tests;
-pub mod words;
+mod words;
 mod world;
 
-pub use bag::BagOf;
-pub use describe::{
-    BadDescriptor, DeviceDescriptor, FilterDescriptor, Flow, Format, PinDescriptor, PinFlag,
-};
+#[cfg(test)]
+mod tests;
+
+// The kernel, and what clients do with it.
 pub use device::Plugged;
 pub use flight::{Census, Live};
 pub use frame::Taken;
-pub use framing::{ExtendedFraming, Framing, FramingForm, FramingItem, SimpleFraming, Span, Wish};
-pub use funnel::Entry;
-pub use graph::Graph;
-pub use memory::{FrameMemory, MemoryKind, SystemMemory};
-pub use minidriver::{FilterView, Minidriver, PinView, ProcessPin};
-pub use mutex::Mutex;
-pub use pointer::{PointerKind, PointerView};
+pub use framing::Wish;
+pub use graph::{Graph, Picture};
 pub use power::WakeOrder;
 pub use refused::Refused;
-pub use services::Services;
 pub use stream::Stream;
+
+// The ids of objects, and the state of pins and frames.
 pub use words::{
-    AllocatorId, Answer, Blank, DeviceId, DriverAllocator, DriverDevice, DriverFilter, DriverFrame,
-    DriverPin, FilterId, FrameId, Header, PinId, PointerId, Refusal, State, Token,
+    AllocatorId, BagId, DeviceId, FilterId, FrameId, Header, ObjectId, PinId, PointerId, State,
 };
+
+// What a minidriver implements, and the table of its entry points.
+pub use funnel::{Entry, Legal, Line, TABLE};
+pub use minidriver::{FilterView, Minidriver, PinView, ProcessPin};
+pub use words::{
+    Answer, Blank, DriverAllocator, DriverDevice, DriverFilter, DriverFrame, DriverPin, Refusal,
+    Token,
+};
+
+// What a minidriver describes.
+pub use describe::{
+    BadDescriptor, DeviceDescriptor, FilterDescriptor, Flow, Format, PinDescriptor, PinFlag,
+};
+pub use framing::{ExtendedFraming, Framing, FramingForm, FramingItem, SimpleFraming, Span};
+
+// What a minidriver calls, and what its calls name.
+pub use bag::BagOf;
+pub use mutex::Mutex;
+pub use pointer::{PointerKind, PointerView};
+pub use services::Services;
+
+// The memory of frames.
+pub use memory::{FrameMemory, MemoryKind, SystemMemory};

@@ -8,9 +8,9 @@ use crate::framing::Framing;
 use crate::services::Services;
 use crate::words::{
     Answer, Blank, DeviceId, DriverAllocator, DriverDevice, DriverFilter, DriverFrame, DriverPin,
-    FilterId, PinId, PointerId, Refusal, State,
+    FilterId, ObjectId, PinId, PointerId, Refusal, State,
 };
-use flight::{Dispatch, Passive, Subject};
+use flight::{Dispatch, Passive};
 use std::sync::Arc;
 
 /// A filter, as its driver sees it when it is called (`KSFILTER`).
@@ -85,7 +85,7 @@ pub trait Minidriver: Send + Sync {
 
     /// A frame, a pin, a filter or its device is not there any more, however it ended. No entry of
     /// a driver's: a door forgets what it kept for it.
-    fn gone(&self, what: Subject) {
+    fn gone(&self, what: ObjectId) {
         if let Some(it) = self.stands_on() {
             it.gone(what);
         }
@@ -164,7 +164,7 @@ pub trait Minidriver: Send + Sync {
     }
 
     /// Processes all pins of a filter (`AVStrMiniFilterProcess`), at the level its descriptor
-    /// asks for. [`Refusal::Pending`] is: not before somebody attempts it again.
+    /// asks for. [`Refusal::Pending`] means: not before the driver attempts it again.
     fn process_filter(&self, filter: FilterId, pins: &mut [ProcessPin]) -> Answer<()> {
         self.stands_on().ok_or(Refusal::Absent)?.process_filter(filter, pins)
     }
@@ -192,7 +192,7 @@ pub trait Minidriver: Send + Sync {
     }
 
     /// There is something in a pin's queue (`AVStrMiniPinProcess`), at the level its descriptor
-    /// asks for. [`Refusal::Pending`] is: not before somebody attempts it again.
+    /// asks for. [`Refusal::Pending`] means: not before the driver attempts it again.
     fn process_pin(&self, pin: &PinView) -> Answer<()> {
         self.stands_on().ok_or(Refusal::Absent)?.process_pin(pin)
     }

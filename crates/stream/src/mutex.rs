@@ -30,7 +30,7 @@ pub enum Mutex {
 /// The number of no call: a driver has threads of its own.
 const OUTSIDE: u32 = 0;
 
-/// Who has a mutex.
+/// The owner of a mutex.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     pub(crate) thread: u32,
@@ -50,7 +50,7 @@ impl Owner {
     }
 }
 
-/// Who has which mutexes, in their order. They are few: as many as the threads have that wait or
+/// The owners of mutexes, in their order. They are few: as many as the threads have that wait or
 /// are in a call.
 #[derive(Debug, Default)]
 pub(crate) struct Owners(Vec<(Mutex, Owner)>);
@@ -168,8 +168,8 @@ impl Stream {
         kept
     }
 
-    /// Waits for a mutex, and takes it. [`Refused::Stuck`] is that nobody could give it up, and
-    /// [`Refused::Over`] that the run ended first, which is nobody's fault.
+    /// Waits for a mutex, and takes it. Fails with [`Refused::Stuck`] if no thread can release it,
+    /// and with [`Refused::Over`] if the run ended first, which is no fault.
     fn acquire(&self, at: &mut Passive, mutex: Mutex, call: Option<u32>) -> Result<(), Refused> {
         let owner = Owner { thread: current_thread(), call };
         let what = |_: &World| format!("the {} mutex of {}", mutex.name(), mutex.of());
@@ -178,7 +178,7 @@ impl Stream {
         })
     }
 
-    /// Takes a mutex if nobody has it. Answers whether it did.
+    /// Takes a mutex if it is free. Returns whether it did.
     pub(crate) fn grab(&self, world: &mut World, mutex: Mutex, owner: Owner) -> bool {
         if world.mutexes.get(mutex).is_some() {
             return false;
@@ -202,7 +202,7 @@ impl Stream {
         let last = world.inside.iter().rposition(|it| it.thread == thread);
         let over = last.map(|it| world.inside.remove(it));
         if over.is_some_and(|it| it.pin.is_some()) {
-            self.wake(world); // Who stops the pin may wait for that.
+            self.wake(world); // A thread that stops the pin may wait for that.
         }
         while let Some(mutex) = world.mutexes.taken_in(number) {
             let broken = format!(

@@ -8,7 +8,7 @@ use crate::services::Services;
 use crate::stream::Stream;
 use crate::words::{Answer, Refusal};
 use crate::world::World;
-use flight::{Kind, Passive, RuleId, Subject};
+use flight::{Kind, Passive, RuleId, Subject, invariant};
 
 /// A create or close that a driver is asked for.
 #[derive(Debug, Default)]
@@ -37,7 +37,10 @@ impl Stream {
         answer: Answer<usize>,
     ) -> Answer<usize> {
         let pending = answer == Err(Refusal::Pending);
-        let marked = self.world.hold().pending.get(&of).is_some_and(|it| it.marked);
+        let marked = {
+            let world = self.world.hold();
+            invariant(world.pending.get(&of), "`begin_request` came first").marked
+        };
         let broken = (pending != marked).then(|| {
             let [marks, answers] = [(marked, "marked"), (pending, "answered")]
                 .map(|(it, word)| if it { word.to_owned() } else { format!("not {word}") });

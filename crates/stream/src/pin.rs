@@ -11,7 +11,9 @@ use crate::pointer::{Pointer, PointerKind};
 use crate::refused::Refused;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{Answer, FilterId, PinId, PointerId, Refusal, State, Token};
+use crate::words::{
+    AllocatorId, Answer, DeviceId, FilterId, FrameId, PinId, PointerId, Refusal, State, Token,
+};
 use crate::world::World;
 use flight::{Passive, RuleId, What, current_thread};
 use std::collections::VecDeque;
@@ -19,9 +21,9 @@ use std::sync::Arc;
 
 /// A pin.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub(crate) struct Pin {
-    pub(crate) device: u32,
-    pub(crate) filter: u32,
+pub struct Pin {
+    pub(crate) device: DeviceId,
+    pub(crate) filter: FilterId,
     pub(crate) factory: u32,
     pub(crate) descriptor: Arc<PinDescriptor>,
     /// Its filter processes it, together with its other pins.
@@ -37,16 +39,16 @@ pub(crate) struct Pin {
     pub(crate) state: State,
     pub(crate) created: bool,
     pub(crate) connection: Option<Connection>,
-    pub(crate) allocator: Option<u32>,
+    pub(crate) allocator: Option<AllocatorId>,
     /// The frames that are its, by number.
-    pub(crate) frames: Vec<u32>,
+    pub(crate) frames: Vec<FrameId>,
     /// The frames that an edge has to pass, or has not reached.
-    pub(crate) queue: VecDeque<u32>,
-    pub(crate) leading: u32,
-    pub(crate) trailing: Option<u32>,
-    pub(crate) clones: Vec<u32>,
+    pub(crate) queue: VecDeque<FrameId>,
+    pub(crate) leading: PointerId,
+    pub(crate) trailing: Option<PointerId>,
+    pub(crate) clones: Vec<PointerId>,
     /// The frames that are done, for its client.
-    pub(crate) done: VecDeque<u32>,
+    pub(crate) done: VecDeque<FrameId>,
     /// How often one of its pointers has moved, come or gone.
     pub(crate) moves: u64,
     /// The last time it was processed nothing moved.
@@ -74,7 +76,7 @@ pub(crate) struct Connection {
 
 impl Pin {
     /// A frame leaves the queue: nearly always the first one.
-    pub(crate) fn forget(&mut self, frame: u32) {
+    pub(crate) fn forget(&mut self, frame: FrameId) {
         if self.queue.front() == Some(&frame) {
             self.queue.pop_front();
         } else {
@@ -85,31 +87,27 @@ impl Pin {
 
 impl World {
     pub(crate) fn pin(&self, pin: PinId) -> Result<&Pin, Refused> {
-        self.pins.get(pin.0).ok_or_else(|| Refused::NotThere(pin.subject()))
+        self.pins.get(pin).ok_or_else(|| Refused::NotThere(pin.subject()))
     }
 
-    pub(crate) fn pin_view(&self, pin: PinId) -> Option<PinView> {
-        let it = self.pins.get(pin.0)?;
-        Some(PinView {
+    pub(crate) fn pin_view(&self, pin: PinId) -> PinView {
+        let it = &self.pins[pin];
+        PinView {
             pin,
-            filter: FilterId(it.filter),
+            filter: it.filter,
             factory: it.factory,
             word: it.word,
             format: it.format.clone(),
             client: it.client,
             state: it.state,
-        })
+        }
     }
 
     /// A pin's driver, what that sees of it, and whether it has an entry.
-    pub(crate) fn pin_call(
-        &self,
-        pin: PinId,
-        entry: Entry,
-    ) -> Option<(Arc<Driver>, PinView, bool)> {
-        let it = self.pins.get(pin.0)?;
-        let driver = self.devices.get(it.device)?.driver.clone();
-        Some((driver, self.pin_view(pin)?, it.descriptor.dispatch.contains(&entry)))
+    pub(crate) fn pin_call(&self, pin: PinId, entry: Entry) -> (Arc<Driver>, PinView, bool) {
+        let it = &self.pins[pin];
+        let driver = self.devices[it.device].driver.clone();
+        (driver, self.pin_view(pin), it.descriptor.dispatch.contains(&entry))
     }
 }
 
@@ -129,22 +127,21 @@ impl Stream {
             Ok(own) => {
                 self.judge_grown(pin);
                 let mut world = self.world.hold();
-                if let Some(it) = world.pins.get_mut(pin.0) {
-                    it.created = true;
-                    it.own = own;
-                    it.word = own.unwrap_or(it.word);
-                    let made = What::PinCreated {
-                        filter: filter.subject(),
-                        factory,
-                        out: it.descriptor.flow == Flow::Out,
-                        own: own.is_some(),
-                        most: it.descriptor.possible,
-                        standard: it.descriptor.is_standard(),
-                        dispatch: it.descriptor.is(PinFlag::DispatchLevelProcessing),
-                        least: it.least().name().into(),
-                    };
-                    self.log.emit(pin.subject(), made);
-                }
+                let it = &mut world.pins[pin];
+                it.created = true;
+                it.own = own;
+                it.word = own.unwrap_or(it.word);
+                let made = What::PinCreated {
+                    filter: filter.subject(),
+                    factory,
+                    out: it.descriptor.flow == Flow::Out,
+                    own: own.is_some(),
+                    most: it.descriptor.possible,
+                    standard: it.descriptor.is_standard(),
+                    dispatch: it.descriptor.is(PinFlag::DispatchLevelProcessing),
+                    least: it.least().name().into(),
+                };
+                self.log.emit(pin.subject(), made);
                 Ok(pin)
             }
             Err(why) => {
@@ -156,26 +153,26 @@ impl Stream {
 
     fn build_pin(&self, filter: FilterId, factory: u32, format: &Format) -> Result<PinId, Refused> {
         let mut world = self.world.hold();
-        let of = world.filter(filter)?;
+        let of = &world.filters[filter];
         let (device, word, centric) = (of.device, of.word, of.descriptor.is_centric());
         let descriptor = of.descriptor.pins.get(factory as usize).cloned();
         let descriptor = Arc::new(descriptor.ok_or(Refused::NoFactory(factory))?);
-        let same = |it: &PinId| world.pins.get(it.0).is_some_and(|it| it.factory == factory);
-        let there = world.pins_of(filter.0).iter().filter(|it| same(it)).count();
+        let same = |pin: &&PinId| world.pins[**pin].factory == factory;
+        let there = of.pins.iter().filter(same).count();
         if there >= descriptor.possible as usize {
             return Err(Refused::TooMany { most: descriptor.possible });
         }
         if !descriptor.formats.iter().any(|it| it.has(format)) {
             return Err(Refused::NoFormat);
         }
-        let number = world.pins.reserve();
+        let pin = world.pins.reserve();
         let trailing = descriptor.is(PinFlag::DistinctTrailingEdge);
-        let leading = world.pointers.add(Pointer::edge(number, PointerKind::Leading));
+        let leading = world.pointers.insert(Pointer::edge(pin, PointerKind::Leading));
         let trailing =
-            trailing.then(|| world.pointers.add(Pointer::edge(number, PointerKind::Trailing)));
+            trailing.then(|| world.pointers.insert(Pointer::edge(pin, PointerKind::Trailing)));
         let it = Pin {
             device,
-            filter: filter.0,
+            filter,
             factory,
             framing: descriptor.framing.clone(),
             descriptor,
@@ -201,11 +198,9 @@ impl Stream {
             injects: false,
             resumes: false,
         };
-        world.pins.put(number, it);
-        if let Some(of) = world.filters.get_mut(filter.0) {
-            of.pins.push(PinId(number));
-        }
-        Ok(PinId(number))
+        world.pins.fill(pin, it);
+        world.filters[filter].pins.push(pin);
+        Ok(pin)
     }
 
     /// Asks the driver range by range whether the pin can have its format.
@@ -217,15 +212,15 @@ impl Stream {
     ) -> Result<(), Refused> {
         let (call, ranges) = {
             let world = self.world.hold();
-            let it = world.pin(pin)?;
+            let it = &world.pins[pin];
             let ranges = it.descriptor.formats.iter().filter(|range| range.has(&it.format));
             let ranges: Vec<Format> = ranges.cloned().collect();
-            let (filter, sample) = (FilterId(it.filter).subject(), it.format.sample);
+            let (filter, sample) = (it.filter.subject(), it.format.sample);
             let first = old.is_none();
             self.log.emit(pin.subject(), What::PinFormat { filter, sample, first });
             (world.pin_call(pin, Entry::PinSetDataFormat), ranges)
         };
-        let (driver, view, asks) = call.ok_or(Refused::NotThere(pin.subject()))?;
+        let (driver, view, asks) = call;
         if !asks {
             return ranges.first().map(|_| ()).ok_or(Refused::NoFormat);
         }
@@ -252,7 +247,7 @@ impl Stream {
     /// Entry rule: frames have room for the format that was set.
     fn judge_grown(&self, pin: PinId) {
         let world = self.world.hold();
-        let Ok(it) = world.pin(pin) else { return };
+        let it = &world.pins[pin];
         let most = match &it.framing {
             None => return,
             Some(FramingForm::Simple(simple)) if simple.bytes == 0 => return,
@@ -277,8 +272,7 @@ impl Stream {
     }
 
     fn ask_pin(&self, at: &mut Passive, pin: PinId) -> Result<Option<usize>, Refused> {
-        let call = self.world.hold().pin_call(pin, Entry::PinCreate);
-        let (driver, view, asks) = call.ok_or(Refused::NotThere(pin.subject()))?;
+        let (driver, view, asks) = self.world.hold().pin_call(pin, Entry::PinCreate);
         if !asks {
             return Ok(None);
         }
@@ -290,7 +284,7 @@ impl Stream {
 
     /// The filter of a pin: its control mutex is what a call for the pin takes first.
     pub(crate) fn filter_of(&self, pin: PinId) -> Result<FilterId, Refused> {
-        Ok(FilterId(self.world.hold().pin(pin)?.filter))
+        Ok(self.world.hold().pin(pin)?.filter)
     }
 
     /// Changes the format of a pin that is stopped. If its driver refuses, it has the old one.
@@ -298,17 +292,15 @@ impl Stream {
         let _control = self.control(at, self.filter_of(pin)?)?;
         let old = {
             let mut world = self.world.hold();
-            let it = world.pins.get_mut(pin.0).ok_or(Refused::NotThere(pin.subject()))?;
+            let it = world.pins.get_mut(pin).ok_or(Refused::NotThere(pin.subject()))?;
             if it.state != State::Stop {
                 return Err(Refused::State(it.state));
             }
             std::mem::replace(&mut it.format, Arc::new(format.clone()))
         };
         let answer = self.choose_format(at, pin, Some(&old));
-        if answer.is_err()
-            && let Some(it) = self.world.hold().pins.get_mut(pin.0)
-        {
-            it.format = old;
+        if answer.is_err() {
+            self.world.hold().pins[pin].format = old;
         }
         answer
     }
@@ -323,7 +315,7 @@ impl Stream {
         Ok(framing)
     }
 
-    /// Nobody changes what a pin asks of frames from outside: it is read only.
+    /// Always fails: clients cannot change what a pin asks of frames.
     pub fn set_framing(&self, pin: PinId, _framing: &FramingForm) -> Result<(), Refused> {
         let world = self.world.hold();
         let there = world.pin(pin)?.framing.is_some();
@@ -345,7 +337,7 @@ impl Stream {
         let _control = self.control(at, self.filter_of(pin)?)?;
         let connection = {
             let mut world = self.world.hold();
-            let it = world.pins.get_mut(pin.0).ok_or(Refused::NotThere(pin.subject()))?;
+            let it = world.pins.get_mut(pin).ok_or(Refused::NotThere(pin.subject()))?;
             if it.connection.is_some() {
                 return Err(Refused::Connected(pin.subject()));
             }
@@ -362,9 +354,8 @@ impl Stream {
             })
         });
         let mut world = self.world.hold();
-        let it = world.pins.get_mut(pin.0).ok_or(Refused::NotThere(pin.subject()))?;
         if let Err(why) = made {
-            it.connection = None;
+            world.pins[pin].connection = None;
             return Err(why);
         }
         let Framing { frames, bytes, alignment, .. } = connection.framing;
@@ -374,8 +365,7 @@ impl Stream {
     }
 
     fn ask_connect(&self, at: &mut Passive, pin: PinId) -> Result<(), Refused> {
-        let call = self.world.hold().pin_call(pin, Entry::PinConnect);
-        let (driver, view, asks) = call.ok_or(Refused::NotThere(pin.subject()))?;
+        let (driver, view, asks) = self.world.hold().pin_call(pin, Entry::PinConnect);
         if !asks {
             return Ok(());
         }
@@ -392,8 +382,8 @@ impl Stream {
     }
 
     fn tell_disconnect(&self, at: &mut Passive, pin: PinId) {
-        let call = self.world.hold().pin_call(pin, Entry::PinDisconnect);
-        if let Some((driver, view, true)) = call {
+        let (driver, view, asks) = self.world.hold().pin_call(pin, Entry::PinDisconnect);
+        if asks {
             driver.disconnect_pin(at, &view);
         }
     }
@@ -422,9 +412,7 @@ impl Stream {
         self.delete_allocator(at, pin);
         self.tell_disconnect(at, pin);
         let mut world = self.world.hold();
-        if let Some(it) = world.pins.get_mut(pin.0) {
-            it.connection = None;
-        }
+        world.pins[pin].connection = None;
         self.log.emit(pin.subject(), What::PinDisconnected {});
     }
 
@@ -432,17 +420,17 @@ impl Stream {
     /// The control mutex of its filter is held.
     pub(crate) fn shut_pin(&self, at: &mut Passive, pin: PinId) {
         self.fall(at, pin);
-        let connected = self.world.hold().pins.get(pin.0).is_some_and(|it| it.connection.is_some());
+        let connected = self.world.hold().pins[pin].connection.is_some();
         if connected {
             self.undo_connection(at, pin);
         }
         let (call, own, created) = {
             let world = self.world.hold();
-            let it = world.pins.get(pin.0);
-            let own = it.and_then(|it| it.own);
-            (world.pin_call(pin, Entry::PinClose), own, it.is_some_and(|it| it.created))
+            let it = &world.pins[pin];
+            (world.pin_call(pin, Entry::PinClose), it.own, it.created)
         };
-        if let Some((driver, view, true)) = call.filter(|_| created) {
+        let (driver, view, asks) = call;
+        if asks && created {
             self.begin_request(pin.subject());
             let answer = driver.close_pin(at, &view, own.map(Token::lent)).map(|()| 0);
             // What it answers changes nothing: the pin is closed.
@@ -456,28 +444,24 @@ impl Stream {
     fn drop_pin(&self, at: &mut Passive, pin: PinId) {
         let (device, driver) = {
             let world = self.world.hold();
-            let Some(device) = world.pins.get(pin.0).map(|it| it.device) else { return };
-            (device, world.devices.get(device).map(|it| it.driver.clone()))
+            let device = world.pins[pin].device;
+            (device, world.devices[device].driver.clone())
         };
         self.empty_bag(at, device, BagOf::Pin(pin));
         let mut world = self.world.hold();
-        let Some(it) = world.pins.remove(pin.0) else { return };
-        if let Some(of) = world.filters.get_mut(it.filter) {
-            of.pins.retain(|other| *other != pin);
-        }
+        let it = world.pins.remove(pin);
+        world.filters[it.filter].pins.retain(|other| *other != pin);
         let pointers = it.clones.iter().copied().chain([it.leading]).chain(it.trailing);
         for pointer in pointers {
             world.unschedule(pointer);
             world.pointers.remove(pointer);
         }
-        world.jobs.retain(|job| !job.is_of_pin(pin.0));
+        world.jobs.retain(|job| !job.is_of_pin(pin));
         let gone = if it.created { What::PinClosed {} } else { What::PinUnmade {} };
         self.log.emit(pin.subject(), gone);
         self.wake(&mut world);
         drop(world);
-        if let Some(driver) = driver {
-            driver.gone(pin.subject());
-        }
+        driver.gone(pin.into());
     }
 }
 
@@ -491,9 +475,9 @@ impl Services {
         place: &'static str,
     ) -> Answer<&'a Pin> {
         let (rule, subject) = (RuleId::KS_PIN_004, pin.subject());
-        let live = world.pins.get(pin.0);
-        let found = live.filter(|it| it.device == self.device.0);
-        if live.is_some() || world.pins.was(pin.0) {
+        let live = world.pins.get(pin);
+        let found = live.filter(|it| it.device == self.device);
+        if live.is_some() || world.pins.has_issued(pin.serial()) {
             let broken = match (live, found) {
                 (_, Some(_)) => None,
                 (Some(_), None) => {
@@ -510,17 +494,17 @@ impl Services {
     pub fn see_pin(&self, pin: PinId) -> Option<PinView> {
         let stream = self.stream().ok()?;
         let world = stream.world.hold();
-        world.pins.get(pin.0).filter(|it| it.device == self.device.0)?;
-        world.pin_view(pin)
+        world.pins.get(pin).filter(|it| it.device == self.device)?;
+        Some(world.pin_view(pin))
     }
 
     /// The pins of a filter (`KsFilterGetFirstChildPin`), with the control mutex held.
     pub fn pins(&self, filter: FilterId) -> Answer<Vec<PinId>> {
         let stream = self.stream()?;
         let world = stream.world.hold();
-        world.filters.get(filter.0).ok_or(Refusal::Invalid)?;
+        world.filters.get(filter).ok_or(Refusal::Invalid)?;
         stream.judge_walk(&world, Mutex::Control(filter.subject()))?;
-        Ok(world.pins_of(filter.0).to_vec())
+        Ok(world.pins_of(filter).to_vec())
     }
 
     /// Changes what a pin asks of frames, on a copy of its own (`KsEdit`), with the control mutex
@@ -529,8 +513,7 @@ impl Services {
         let stream = self.stream()?;
         let mut world = stream.world.hold();
         self.find_pin(&world, pin, "_KsEdit")?;
-        let it = world.pins.get_mut(pin.0).ok_or(Refusal::Invalid)?;
-        let mutex = Mutex::Control(FilterId(it.filter).subject());
+        let mutex = Mutex::Control(world.pins[pin].filter.subject());
         let held = world.has(current_thread(), mutex);
         let broken = (!held).then(|| {
             format!("the descriptor of {} was edited without the control mutex", pin.subject())
@@ -539,7 +522,7 @@ impl Services {
         if !held {
             return Err(Refusal::Invalid);
         }
-        let it = world.pins.get_mut(pin.0).ok_or(Refusal::Invalid)?;
+        let it = &mut world.pins[pin];
         let edited = PinDescriptor { framing, ..PinDescriptor::clone(&it.descriptor) };
         let mut all = Vec::new();
         edited.judge_framing(&mut all);
@@ -559,6 +542,6 @@ impl Services {
         let stream = self.stream()?;
         let world = stream.world.hold();
         let it = self.find_pin(&world, pin, "KsPinGetFirstCloneStreamPointer")?;
-        Ok(it.clones.iter().map(|it| PointerId(*it)).collect())
+        Ok(it.clones.clone())
     }
 }

@@ -16,10 +16,10 @@ use flight::{RuleId, What, current_thread};
 
 /// A place in a queue.
 #[derive(Debug)]
-pub(crate) struct Pointer {
-    pub(crate) pin: u32,
+pub struct Pointer {
+    pub(crate) pin: PinId,
     pub(crate) kind: PointerKind,
-    pub(crate) frame: Option<u32>,
+    pub(crate) frame: Option<FrameId>,
     pub(crate) locked: bool,
     /// How far its driver is in the frame, and how much is left.
     pub(crate) offset: u32,
@@ -44,7 +44,7 @@ pub enum PointerKind {
 }
 
 impl Pointer {
-    pub(crate) fn edge(pin: u32, kind: PointerKind) -> Self {
+    pub(crate) fn edge(pin: PinId, kind: PointerKind) -> Self {
         let (offset, remaining, told, failed) = (0, 0, false, false);
         Self { pin, kind, frame: None, locked: false, offset, remaining, told, failed, due: None }
     }
@@ -114,11 +114,11 @@ impl Services {
         let stream = self.stream()?;
         let world = stream.world.hold();
         let it = stream.judge_pointer(&world, self.device, pointer, "KSSTREAM_POINTER")?;
-        let frame = it.frame.and_then(|frame| world.frames.get(frame));
+        let frame = it.frame.map(|frame| &world.frames[frame]);
         Ok(PointerView {
-            pin: PinId(it.pin),
+            pin: it.pin,
             kind: it.kind,
-            frame: it.frame.map(FrameId),
+            frame: it.frame,
             locked: it.locked,
             data: frame.filter(|_| it.locked).map_or(0, |it| it.word),
             bytes: frame.map_or(0, |it| it.bytes),
@@ -139,13 +139,13 @@ impl Services {
     /// Unlocks it (`KsStreamPointerUnlock`), and moves on if it ejects the frame.
     pub fn unlock(&self, pointer: PointerId, eject: bool) -> Answer<()> {
         self.on_pointer(pointer, "KsStreamPointerUnlock", true, |stream, world| {
-            let it = world.pointers.get(pointer.0).filter(|it| it.locked);
-            let frame = it.ok_or(Refusal::Invalid)?.frame;
+            let it = &world.pointers[pointer];
+            let frame = it.locked.then_some(it.frame).ok_or(Refusal::Invalid)?;
             if eject {
-                // Whether it fell off the end is for who locks it next.
-                let _ = stream.advance(world, pointer.0);
+                // Whether it fell off the end is seen when it is locked next.
+                let _ = stream.advance(world, pointer);
             }
-            stream.unlock(world, pointer.0, frame);
+            stream.unlock(world, pointer, frame);
             Ok(())
         })
     }
@@ -154,7 +154,7 @@ impl Services {
     /// [`Refusal::NotReady`] if that is not there yet.
     pub fn advance(&self, pointer: PointerId) -> Answer<()> {
         self.on_pointer(pointer, "KsStreamPointerAdvance", true, |stream, world| {
-            stream.advance(world, pointer.0)
+            stream.advance(world, pointer)
         })
     }
 
@@ -163,7 +163,7 @@ impl Services {
     pub fn advance_offsets(&self, pointer: PointerId, used: u32, eject: bool) -> Answer<()> {
         let place = "KsStreamPointerAdvanceOffsets";
         self.on_pointer(pointer, place, true, |stream, world| {
-            let it = world.pointers.get(pointer.0).ok_or(Refusal::Invalid)?;
+            let it = &world.pointers[pointer];
             // WINDOWS: D-21. As many bytes as are left are legal: then it goes on to the next.
             let broken = if !it.locked {
                 Some(format!("{} was advanced by {used} bytes, not locked", pointer.subject()))
@@ -179,7 +179,7 @@ impl Services {
             if refused {
                 return Err(Refusal::NotReady);
             }
-            stream.use_bytes(world, pointer.0, used, eject);
+            stream.use_bytes(world, pointer, used, eject);
             Ok(())
         })
     }
@@ -188,7 +188,7 @@ impl Services {
     /// is there. `told` is whether the driver hears if the frame is cancelled.
     pub fn clone_pointer(&self, pointer: PointerId, told: bool) -> Answer<PointerId> {
         self.on_pointer(pointer, "KsStreamPointerClone", false, |stream, world| {
-            let it = world.pointers.get(pointer.0).ok_or(Refusal::Invalid)?;
+            let it = &world.pointers[pointer];
             let (pin, frame) = (it.pin, it.frame.ok_or(Refusal::NotReady)?);
             // WINDOWS: our reading. A clone is locked if what it is a clone of is.
             let clone = Pointer {
@@ -203,15 +203,14 @@ impl Services {
                 due: None,
             };
             let locked = it.locked;
-            world.frames.get_mut(frame).ok_or(Refusal::Invalid)?.clones += 1;
-            let number = world.pointers.add(clone);
-            let of = world.pins.get_mut(pin).ok_or(Refusal::Invalid)?;
-            of.clones.push(number);
+            world.frames[frame].clones += 1;
+            let clone = world.pointers.insert(clone);
+            let of = &mut world.pins[pin];
+            of.clones.push(clone);
             of.moves += 1;
-            let (pin, frame) = (PinId(pin).subject(), FrameId(frame).subject());
-            let subject = PointerId(number).subject();
-            stream.note(subject, || What::PointerCloned { pin, frame, locked });
-            Ok(PointerId(number))
+            let (pin, frame) = (pin.subject(), frame.subject());
+            stream.note(clone.subject(), || What::PointerCloned { pin, frame, locked });
+            Ok(clone)
         })
     }
 
@@ -227,7 +226,7 @@ impl Services {
         if edge {
             return Err(Refusal::Invalid);
         }
-        stream.remove_clone(&mut world, pointer.0, false);
+        stream.remove_clone(&mut world, pointer, false);
         stream.wake(&mut world);
         Ok(())
     }
@@ -237,7 +236,7 @@ impl Services {
         let stream = self.stream()?;
         let mut world = stream.world.hold();
         let frame = stream.reach(&world, self.device, pointer, "KSSTREAM_HEADER")?.0;
-        world.frames.get_mut(frame).ok_or(Refusal::NotReady)?.header = header;
+        world.frames[frame].header = header;
         Ok(())
     }
 
@@ -274,7 +273,7 @@ impl Services {
             .then(|| format!("a driver asked {} for its memory, not locked", pointer.subject()));
         stream.judge(RuleId::KS_PTR_009, pointer.subject(), place, broken);
         let frame = it.frame.filter(|_| it.locked)?;
-        Some(world.frames.get(frame)?.word)
+        Some(world.frames[frame].word)
     }
 
     /// Has the driver told when so much time is over (`KsStreamPointerScheduleTimeout`), in place
@@ -286,11 +285,9 @@ impl Services {
         let place = "KsStreamPointerScheduleTimeout";
         self.on_pointer(pointer, place, false, |stream, world| {
             // WINDOWS: the timeout that was there is replaced (documented).
-            world.unschedule(pointer.0);
-            if let Some(it) = world.pointers.get_mut(pointer.0) {
-                it.due = Some(due);
-                world.timers.insert((due, pointer.0));
-            }
+            world.unschedule(pointer);
+            world.pointers[pointer].due = Some(due);
+            world.timers.insert((due, pointer));
             stream.host.ring(&stream.bell);
             Ok(())
         })
@@ -300,7 +297,7 @@ impl Services {
     pub fn cancel_schedule(&self, pointer: PointerId) -> Answer<()> {
         let place = "KsStreamPointerCancelTimeout";
         self.on_pointer(pointer, place, false, |_, world| {
-            world.unschedule(pointer.0);
+            world.unschedule(pointer);
             Ok(())
         })
     }
@@ -326,43 +323,42 @@ impl Stream {
         &self,
         world: &mut World,
         device: DeviceId,
-        edge: u32,
+        edge: PointerId,
         lock: bool,
     ) -> Option<PointerId> {
-        let pointer = PointerId(edge);
-        self.judge_queue(world, pointer, "KsPinGetLeadingEdgeStreamPointer", false).ok()?;
-        world.pointers.get(edge)?.frame?;
+        self.judge_queue(world, edge, "KsPinGetLeadingEdgeStreamPointer", false).ok()?;
+        world.pointers[edge].frame?;
         if lock {
-            self.lock(world, device, pointer).ok()?;
+            self.lock(world, device, edge).ok()?;
         }
-        Some(pointer)
+        Some(edge)
     }
 
     fn lock(&self, world: &mut World, device: DeviceId, pointer: PointerId) -> Answer<()> {
         self.on_pointer(world, device, (pointer, "KsStreamPointerLock", false), |world| {
-            let it = world.pointers.get(pointer.0).ok_or(Refusal::Invalid)?;
-            let pin = world.pins.get(it.pin).ok_or(Refusal::Invalid)?;
+            let it = &world.pointers[pointer];
+            let pin = &world.pins[it.pin];
             if pin.descriptor.is(PinFlag::GenerateMappings) {
-                let dma = world.devices.get(pin.device).is_some_and(|it| it.dma);
+                let dma = world.devices[pin.device].dma;
                 let broken = (!dma).then(|| {
                     format!(
                         "{} generates mappings, and no DMA adapter was registered",
-                        PinId(it.pin).subject()
+                        it.pin.subject()
                     )
                 });
-                let (rule, about) = (RuleId::KS_DEV_007, PinId(it.pin).subject());
+                let (rule, about) = (RuleId::KS_DEV_007, it.pin.subject());
                 self.judge(rule, about, "KsDeviceRegisterAdapterObject", broken);
             }
             // What is locked is not cancelled yet: it stays locked.
             let held = it.locked;
-            let stays = |frame: &u32| world.frames.get(*frame).is_some_and(|it| held || !it.cancel);
+            let stays = |frame: &FrameId| held || !world.frames[*frame].cancel;
             let frame = it.frame.filter(stays);
-            let Some(it) = world.pointers.get_mut(pointer.0) else { return Err(Refusal::Invalid) };
+            let it = &mut world.pointers[pointer];
             it.failed = frame.is_none();
             let frame = frame.ok_or(Refusal::NotReady)?;
             if !it.locked {
                 it.locked = true;
-                let frame = FrameId(frame).subject();
+                let frame = frame.subject();
                 self.note(pointer.subject(), || What::PointerLocked { frame });
             }
             Ok(())
@@ -377,10 +373,10 @@ impl Stream {
         pointer: PointerId,
         place: &'static str,
     ) -> Answer<&'a Pointer> {
-        let (live, subject) = (world.pointers.get(pointer.0), pointer.subject());
-        let mine = |it: &&Pointer| world.pins.get(it.pin).is_some_and(|it| it.device == device.0);
+        let (live, subject) = (world.pointers.get(pointer), pointer.subject());
+        let mine = |it: &&Pointer| world.pins[it.pin].device == device;
         let found = live.filter(mine);
-        if live.is_some() || world.pointers.was(pointer.0) {
+        if live.is_some() || world.pointers.has_issued(pointer.serial()) {
             let broken = match (live, found) {
                 (_, Some(_)) => None,
                 (Some(_), None) => {
@@ -409,9 +405,9 @@ impl Stream {
             return Err(Refusal::Deadlock);
         }
         // A clone is the driver's own.
-        let edge = world.pointers.get(pointer.0).filter(|it| it.kind != PointerKind::Clone);
-        let pin = edge.and_then(|it| world.pins.get(it.pin));
-        if moves && pin.is_some_and(|it| it.centric) {
+        let it = &world.pointers[pointer];
+        let edge = it.kind != PointerKind::Clone;
+        if moves && edge && world.pins[it.pin].centric {
             let inside = entry == Some(Entry::FilterProcess);
             let broken = inside.then(|| {
                 format!("a filter's process routine moved {} with {place}", pointer.subject())
@@ -431,7 +427,7 @@ impl Stream {
         device: DeviceId,
         pointer: PointerId,
         place: &'static str,
-    ) -> Answer<(u32, usize)> {
+    ) -> Answer<(FrameId, usize)> {
         let it = self.judge_pointer(world, device, pointer, place)?;
         let subject = pointer.subject();
         let unchecked = (!it.locked && it.failed)
@@ -441,7 +437,7 @@ impl Stream {
         self.judge(RuleId::KS_PTR_002, subject, "KsStreamPointerLock", unchecked);
         self.judge(RuleId::KS_PTR_001, subject, place, unlocked);
         let frame = it.frame.filter(|_| it.locked).ok_or(Refusal::NotReady)?;
-        Ok((frame, world.frames.get(frame).ok_or(Refusal::NotReady)?.word))
+        Ok((frame, world.frames[frame].word))
     }
 
     /// Entry rule: frames that are not the driver's may be smaller than it asked for.
@@ -449,15 +445,15 @@ impl Stream {
         &self,
         world: &mut World,
         pointer: PointerId,
-        frame: u32,
+        frame: FrameId,
         offset: u32,
         bytes: usize,
     ) -> Answer<()> {
-        let it = world.frames.get_mut(frame).ok_or(Refusal::NotReady)?;
+        let it = &mut world.frames[frame];
         it.written = true;
         let (allocator, room) = (it.allocator, it.bytes as usize);
         let beyond = offset as usize + bytes > room;
-        let by = allocator.and_then(|it| world.allocators.get(it)).map(|it| it.by);
+        let by = allocator.map(|allocator| world.allocators[allocator].by);
         if by == Some(By::Client) {
             let broken = beyond.then(|| {
                 format!("{bytes} bytes were written from {offset} on to a frame of {room}")
@@ -468,21 +464,19 @@ impl Stream {
     }
 
     /// A pointer is not locked any more: a frame that was to be cancelled is now.
-    pub(crate) fn unlock(&self, world: &mut World, pointer: u32, frame: Option<u32>) {
-        if let Some(it) = world.pointers.get_mut(pointer)
-            && it.locked
-        {
+    pub(crate) fn unlock(&self, world: &mut World, pointer: PointerId, frame: Option<FrameId>) {
+        let it = &mut world.pointers[pointer];
+        if it.locked {
             it.locked = false;
-            self.note(PointerId(pointer).subject(), || What::PointerUnlocked {});
+            self.note(pointer.subject(), || What::PointerUnlocked {});
         }
         self.cancel_later(world, frame);
     }
 
     /// A frame may have lost its last lock: if it is to be cancelled, that is work.
-    pub(crate) fn cancel_later(&self, world: &mut World, frame: Option<u32>) {
+    pub(crate) fn cancel_later(&self, world: &mut World, frame: Option<FrameId>) {
         let Some(frame) = frame else { return };
-        let wanted = world.frames.get(frame).is_some_and(|it| it.cancel);
-        if wanted && locked_by(world, frame).is_none() {
+        if world.frames[frame].cancel && locked_by(world, frame).is_none() {
             let job = Job::Cancel(frame);
             if !world.jobs.contains(&job) {
                 world.jobs.push_back(job);
@@ -492,38 +486,36 @@ impl Stream {
     }
 
     /// So many bytes of a pointer's frame are used.
-    pub(crate) fn use_bytes(&self, world: &mut World, pointer: u32, used: u32, eject: bool) {
-        let Some(it) = world.pointers.get_mut(pointer) else { return };
+    pub(crate) fn use_bytes(&self, world: &mut World, pointer: PointerId, used: u32, eject: bool) {
+        let it = &mut world.pointers[pointer];
         it.offset += used;
         it.remaining -= used;
         let (offset, over) = (it.offset, it.remaining == 0 || eject);
-        let (frame, pin) = (it.frame, world.pins.get_mut(it.pin));
-        let out = pin.is_some_and(|it| {
-            it.moves += u64::from(used > 0);
-            // Where hardware writes, how much it wrote is for its driver to say.
-            it.descriptor.flow == Flow::Out && !it.descriptor.is(PinFlag::GenerateMappings)
-        });
-        if let Some(it) = frame.and_then(|it| world.frames.get_mut(it)).filter(|_| out) {
-            it.header.used = it.header.used.max(offset);
+        let (frame, pin) = (it.frame, &mut world.pins[it.pin]);
+        pin.moves += u64::from(used > 0);
+        // Where hardware writes, how much it wrote is for its driver to say.
+        let maps = pin.descriptor.is(PinFlag::GenerateMappings);
+        if let Some(frame) = frame.filter(|_| pin.descriptor.flow == Flow::Out && !maps) {
+            let header = &mut world.frames[frame].header;
+            header.used = header.used.max(offset);
         }
         if over {
-            // Whether it fell off the end is for who locks it next.
+            // Whether it fell off the end is seen when it is locked next.
             let _ = self.advance(world, pointer);
         }
     }
 
     /// Moves a pointer to the next frame. It stays locked, if there is one.
-    pub(crate) fn advance(&self, world: &mut World, pointer: u32) -> Answer<()> {
-        let it = world.pointers.get(pointer).ok_or(Refusal::Invalid)?;
+    pub(crate) fn advance(&self, world: &mut World, pointer: PointerId) -> Answer<()> {
+        let it = &world.pointers[pointer];
         let (pin, kind) = (it.pin, it.kind);
         let frame = it.frame.ok_or(Refusal::NotReady)?;
-        let queue = &world.pins.get(pin).ok_or(Refusal::Invalid)?.queue;
+        let queue = &world.pins[pin].queue;
         let place = queue.iter().position(|it| *it == frame);
         let next = place.and_then(|it| queue.get(it + 1)).copied();
         if kind == PointerKind::Trailing {
-            let leading = world.pins.get(pin).map(|it| it.leading);
-            let reached = leading.and_then(|it| world.pointers.get(it)).and_then(|it| it.frame);
-            if reached == Some(frame) {
+            let leading = world.pins[pin].leading;
+            if world.pointers[leading].frame == Some(frame) {
                 return Err(Refusal::NotReady); // It does not pass the leading edge.
             }
         }
@@ -531,11 +523,9 @@ impl Stream {
         match kind {
             PointerKind::Leading | PointerKind::Trailing => self.pass(world, frame, kind),
             PointerKind::Clone => {
-                if let Some(it) = world.frames.get_mut(frame) {
-                    it.clones -= 1;
-                }
-                if let Some(it) = next.and_then(|it| world.frames.get_mut(it)) {
-                    it.clones += 1;
+                world.frames[frame].clones -= 1;
+                if let Some(next) = next {
+                    world.frames[next].clones += 1;
                 }
                 self.settle(world, frame);
             }
@@ -545,18 +535,15 @@ impl Stream {
     }
 
     /// A clone is gone.
-    pub(crate) fn remove_clone(&self, world: &mut World, pointer: u32, forced: bool) {
+    pub(crate) fn remove_clone(&self, world: &mut World, pointer: PointerId, forced: bool) {
         world.unschedule(pointer);
-        let Some(it) = world.pointers.remove(pointer) else { return };
-        if let Some(pin) = world.pins.get_mut(it.pin) {
-            pin.clones.retain(|it| *it != pointer);
-            pin.moves += 1;
-        }
-        self.note(PointerId(pointer).subject(), || What::PointerDeleted { forced });
+        let it = world.pointers.remove(pointer);
+        let pin = &mut world.pins[it.pin];
+        pin.clones.retain(|clone| *clone != pointer);
+        pin.moves += 1;
+        self.note(pointer.subject(), || What::PointerDeleted { forced });
         if let Some(frame) = it.frame {
-            if let Some(it) = world.frames.get_mut(frame) {
-                it.clones -= 1;
-            }
+            world.frames[frame].clones -= 1;
             self.settle(world, frame);
             self.cancel_later(world, Some(frame));
         }

@@ -22,15 +22,14 @@ impl Stream {
     ///
     /// WINDOWS: our reading. Which state pins have in sleep is not documented.
     pub fn sleep(&self, at: &mut Passive, device: DeviceId) -> Result<(), Refused> {
-        self.world.hold().started(device.0)?;
+        self.world.hold().started(device)?;
         for pin in self.pins_in(device, State::Run) {
+            // A client may close pins meanwhile.
             let Ok(filter) = self.filter_of(pin) else { continue };
             let _control = self.control(at, filter)?;
             if self.state(pin).is_ok_and(|(_, state)| state == State::Run) {
                 self.step(at, pin, State::Run, State::Pause, true)?;
-                if let Some(it) = self.world.hold().pins.get_mut(pin.0) {
-                    it.resumes = true;
-                }
+                self.world.hold().pins[pin].resumes = true;
             }
         }
         self.tell_power(at, device, false)
@@ -43,17 +42,18 @@ impl Stream {
         device: DeviceId,
         order: WakeOrder,
     ) -> Result<(), Refused> {
-        self.world.hold().started(device.0)?;
+        self.world.hold().started(device)?;
         if order == WakeOrder::PowerFirst {
             self.tell_power(at, device, true)?;
         }
         let mut refused = Ok(());
         for pin in self.pins_in(device, State::Pause) {
+            // A client may close pins meanwhile.
             let Ok(filter) = self.filter_of(pin) else { continue };
             let _control = self.control(at, filter)?;
             let resumes = {
                 let mut world = self.world.hold();
-                let it = world.pins.get_mut(pin.0).filter(|it| it.state == State::Pause);
+                let it = world.pins.get_mut(pin).filter(|it| it.state == State::Pause);
                 it.is_some_and(|it| std::mem::take(&mut it.resumes))
             };
             if resumes {
@@ -78,15 +78,15 @@ impl Stream {
 
     fn pins_in(&self, device: DeviceId, state: State) -> Vec<PinId> {
         let world = self.world.hold();
-        let mine = world.pins.iter().filter(|(_, it)| it.device == device.0 && it.state == state);
-        mine.map(|(number, _)| PinId(number)).collect()
+        let mine = world.pins.iter().filter(|(_, it)| it.device == device && it.state == state);
+        mine.map(|(pin, _)| pin).collect()
     }
 
     fn tell_power(&self, at: &mut Passive, device: DeviceId, on: bool) -> Result<(), Refused> {
         let _held = self.take(at, Mutex::Device(device.subject()))?;
         let (driver, asks) = {
             let world = self.world.hold();
-            let it = world.started(device.0)?;
+            let it = world.started(device)?;
             (it.driver.clone(), it.dispatch.contains(&Entry::DeviceSetPower))
         };
         self.log.emit(device.subject(), What::KsPowered { on });
@@ -103,16 +103,17 @@ impl Services {
         let (stream, place) = (self.stream()?, "AVStrMiniPinSetDeviceState");
         let world = stream.world.hold();
         self.find_pin(&world, pin, place)?;
-        let it = world.pins.get(pin.0).ok_or(Refusal::Invalid)?;
+        let it = &world.pins[pin];
         let early = it.client < State::Acquire;
-        let other = world.pins.iter().find(|(number, other)| {
-            *number != pin.0 && other.device == it.device && other.state >= State::Acquire
+        let other = world.pins.iter().find(|(id, other)| {
+            *id != pin && other.device == it.device && other.state >= State::Acquire
         });
-        let broken = other.filter(|_| early).map(|(number, _)| {
+        let broken = other.filter(|_| early).map(|(other, _)| {
             format!(
                 "the hardware was programmed for {}, which has not reached acquire, and pin \
-                 {number} uses it",
-                pin.subject()
+                 {} uses it",
+                pin.subject(),
+                other.serial()
             )
         });
         let refused = broken.is_some();
@@ -124,7 +125,6 @@ impl Services {
     pub fn filter_of(&self, pin: PinId) -> Answer<FilterId> {
         let stream = self.stream()?;
         let world = stream.world.hold();
-        self.find_pin(&world, pin, "KsPinGetParentFilter")?;
-        Ok(FilterId(world.pins.get(pin.0).ok_or(Refusal::Invalid)?.filter))
+        Ok(self.find_pin(&world, pin, "KsPinGetParentFilter")?.filter)
     }
 }

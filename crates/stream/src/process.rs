@@ -13,7 +13,7 @@ use crate::mutex::{Mutex, Owner};
 use crate::pin::Pin;
 use crate::services::Services;
 use crate::stream::Stream;
-use crate::words::{Answer, FilterId, PinId, PointerId, Refusal, State};
+use crate::words::{Answer, FilterId, FrameId, PinId, PointerId, Refusal, State};
 use crate::world::World;
 use flight::{Passive, RuleId, Subject, What};
 
@@ -21,27 +21,27 @@ use flight::{Passive, RuleId, Subject, What};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Job {
     /// A pin is to be processed.
-    Pin(u32),
+    Pin(PinId),
     /// A filter is.
-    Filter(u32),
+    Filter(FilterId),
     /// A frame that was to be cancelled is not locked any more.
-    Cancel(u32),
+    Cancel(FrameId),
 }
 
 impl Job {
-    pub(crate) fn is_of_pin(self, pin: u32) -> bool {
+    pub(crate) fn is_of_pin(self, pin: PinId) -> bool {
         self == Job::Pin(pin)
     }
 
-    pub(crate) fn is_of_filter(self, filter: u32) -> bool {
+    pub(crate) fn is_of_filter(self, filter: FilterId) -> bool {
         self == Job::Filter(filter)
     }
 
-    /// Who processes.
+    /// The pin or filter that processes.
     fn processor(self) -> Option<Subject> {
         match self {
-            Job::Pin(it) => Some(PinId(it).subject()),
-            Job::Filter(it) => Some(FilterId(it).subject()),
+            Job::Pin(it) => Some(it.subject()),
+            Job::Filter(it) => Some(it.subject()),
             Job::Cancel(_) => None,
         }
     }
@@ -54,9 +54,9 @@ impl Pin {
         if runs { State::Run } else { State::Pause }
     }
 
-    /// Who processes its data: it, or its filter.
-    fn processor(&self, number: u32) -> Job {
-        if self.centric { Job::Filter(self.filter) } else { Job::Pin(number) }
+    /// The job that processes its data: its own, or its filter's.
+    fn processor(&self, pin: PinId) -> Job {
+        if self.centric { Job::Filter(self.filter) } else { Job::Pin(pin) }
     }
 
     /// Whether its gate is open.
@@ -79,8 +79,8 @@ impl Pin {
         self.descriptor.is(PinFlag::ProcessIfAnyInRunState) && self.has_reached(State::Run)
     }
 
-    /// Whether processing that is allowed in one state is not because of it in another: nobody
-    /// processes when its driver is told.
+    /// Whether this pin allows processing in one state and not in another: no thread processes
+    /// when its driver is told.
     pub(crate) fn ends_processing(&self, from: State, to: State) -> bool {
         let ends = |least: State| from >= least && to < least;
         let carries = self.descriptor.is(PinFlag::ProcessIfAnyInRunState);
@@ -90,19 +90,19 @@ impl Pin {
 
 impl World {
     fn has_data(&self, pin: &Pin) -> bool {
-        self.pointers.get(pin.leading).is_some_and(|it| it.frame.is_some())
+        self.pointers[pin.leading].frame.is_some()
     }
 
-    fn pin_due(&self, pin: u32) -> bool {
-        self.pins.get(pin).is_some_and(|it| {
-            let free = it.descriptor.is(PinFlag::FramesNotRequiredForProcessing);
-            it.flows() && (self.has_data(it) || free) && self.started(it.device).is_ok()
-        })
+    fn pin_due(&self, pin: PinId) -> bool {
+        let it = &self.pins[pin];
+        let free = it.descriptor.is(PinFlag::FramesNotRequiredForProcessing);
+        it.flows() && (self.has_data(it) || free) && self.started(it.device).is_ok()
     }
 
     /// A filter is due if each of its pins has data, or some where that is enough.
-    fn filter_due(&self, filter: u32) -> bool {
-        let pins = || self.pins_of(filter).iter().filter_map(|it| self.pins.get(it.0));
+    fn filter_due(&self, filter: FilterId) -> bool {
+        let it = &self.filters[filter];
+        let pins = || it.pins.iter().map(|pin| &self.pins[*pin]);
         let some = pins().any(|it| it.descriptor.is(PinFlag::SomeFramesRequiredForProcessing));
         let ready = |it: &Pin| {
             self.has_data(it) || it.descriptor.is(PinFlag::FramesNotRequiredForProcessing)
@@ -111,19 +111,25 @@ impl World {
             && pins().all(Pin::is_open)
             && (pins().all(Pin::flows) || pins().any(Pin::carries))
             && if some { pins().any(ready) } else { pins().all(ready) }
-            && self.filters.get(filter).is_some_and(|it| self.started(it.device).is_ok())
+            && self.started(it.device).is_ok()
+    }
+
+    /// The mutex of what processes a pin: the pin itself, or its filter.
+    pub(crate) fn processing_of(&self, pin: PinId) -> Mutex {
+        let it = &self.pins[pin];
+        Mutex::Processing(if it.centric { it.filter.subject() } else { pin.subject() })
     }
 
     /// How often anything has moved in the queues of pins.
     fn progress(&self, pins: &[PinId]) -> u64 {
-        pins.iter().filter_map(|it| self.pins.get(it.0)).map(|it| it.moves).sum()
+        pins.iter().map(|pin| self.pins[*pin].moves).sum()
     }
 }
 
 impl Stream {
-    /// A pin's data is to be processed. Who calls this wakes those who work.
-    pub(crate) fn want(world: &mut World, pin: u32) {
-        let Some(it) = world.pins.get(pin) else { return };
+    /// Queues the processing of a pin's data. The caller wakes the worker threads.
+    pub(crate) fn want(world: &mut World, pin: PinId) {
+        let it = &world.pins[pin];
         let job = it.processor(pin);
         let there = match job {
             Job::Pin(_) => it.descriptor.dispatch.contains(&Entry::PinProcess),
@@ -134,8 +140,8 @@ impl Stream {
         }
     }
 
-    /// The same, for somebody whom nobody waits for: who works looks, and nobody else does.
-    fn want_now(&self, world: &mut World, pin: u32) {
+    /// The same, and wakes the worker thread only.
+    fn want_now(&self, world: &mut World, pin: PinId) {
         let before = world.jobs.len();
         Self::want(world, pin);
         if world.jobs.len() != before {
@@ -143,19 +149,18 @@ impl Stream {
         }
     }
 
-    /// The mutex of whoever processes a pin.
+    /// The mutex of what processes a pin; none, if the pin was closed.
     pub(crate) fn processing_of(&self, pin: PinId) -> Option<Mutex> {
         let world = self.world.hold();
-        let it = world.pins.get(pin.0)?;
-        it.processor(pin.0).processor().map(Mutex::Processing)
+        world.pins.contains(pin).then(|| world.processing_of(pin))
     }
 
     /// Runs the first job whose mutex is free.
     pub(crate) fn try_job(&self, at: &mut Passive, mut world: Held<'_, World>) -> bool {
         let Some(job) = self.next_job(&mut world) else { return false };
         match job {
-            Job::Pin(pin) => self.process_pin(at, world, PinId(pin)),
-            Job::Filter(filter) => self.process_filter(at, world, FilterId(filter)),
+            Job::Pin(pin) => self.process_pin(at, world, pin),
+            Job::Filter(filter) => self.process_filter(at, world, filter),
             Job::Cancel(frame) => {
                 drop(world);
                 self.cancel(at, frame);
@@ -173,21 +178,20 @@ impl Stream {
             if mutex.is_none_or(|it| self.grab(world, it, Owner::class())) {
                 return world.jobs.remove(place);
             }
-            place += 1; // Somebody else is at it: the next one may be free.
+            place += 1; // Another thread has the mutex: the next job's may be free.
         }
     }
 
     /// Processes a pin, if it is due; its mutex is taken, and is released.
     fn process_pin(&self, at: &mut Passive, mut world: Held<'_, World>, pin: PinId) {
         let mutex = Mutex::Processing(pin.subject());
-        let due = world.pin_due(pin.0);
-        let call = due.then(|| world.pin_call(pin, Entry::PinProcess)).flatten();
+        let due = world.pin_due(pin);
+        let call = due.then(|| world.pin_call(pin, Entry::PinProcess));
         let Some((driver, view, true)) = call else {
             return self.release(&mut world, mutex);
         };
         let before = world.progress(&[pin]);
-        let dispatch =
-            world.pin(pin).is_ok_and(|it| it.descriptor.is(PinFlag::DispatchLevelProcessing));
+        let dispatch = world.pins[pin].descriptor.is(PinFlag::DispatchLevelProcessing);
         drop(world);
         driver.process_pin(self, at, (&view, dispatch), |world, answer| {
             self.end_pin(world, pin, before, answer);
@@ -197,14 +201,18 @@ impl Stream {
 
     /// What became of it.
     fn end_pin(&self, world: &mut World, pin: PinId, before: u64, answer: Answer<()>) {
+        // A wait for the end of processing may have been given up, and the pin closed.
+        if !world.pins.contains(pin) {
+            return;
+        }
         let moved = world.progress(&[pin]) != before;
-        let due = world.pin_due(pin.0);
-        let Some(it) = world.pins.get_mut(pin.0) else { return };
+        let due = world.pin_due(pin);
+        let it = &mut world.pins[pin];
         let (idle, entry) = (it.idle, Entry::PinProcess);
         it.idle = answer.is_ok() && !moved;
         it.waits = self.judge_process(pin.subject(), entry, answer, idle && !moved);
         if !it.waits && due {
-            Self::want(world, pin.0);
+            Self::want(world, pin);
         }
         self.wake(world);
     }
@@ -234,12 +242,12 @@ impl Stream {
     /// Processes a filter, if it is due; its mutex is taken, and is released.
     fn process_filter(&self, at: &mut Passive, mut world: Held<'_, World>, filter: FilterId) {
         let mutex = Mutex::Processing(filter.subject());
-        let due = world.filter_due(filter.0);
-        let Some(driver) = due.then(|| world.driver_of(filter.0)).flatten() else {
+        let due = world.filter_due(filter);
+        let Some(driver) = due.then(|| world.driver_of(filter)) else {
             return self.release(&mut world, mutex);
         };
-        let dispatch = world.filter(filter).is_ok_and(|it| it.descriptor.dispatch_level);
-        let pins = world.pins_of(filter.0).to_vec();
+        let dispatch = world.filters[filter].descriptor.dispatch_level;
+        let pins = world.pins_of(filter).to_vec();
         let before = world.progress(&pins);
         let mut list = self.lock_edges(&mut world, &pins);
         drop(world);
@@ -254,16 +262,18 @@ impl Stream {
 
     /// What became of it.
     fn end_filter(&self, world: &mut World, filter: FilterId, before: u64, answer: Answer<()>) {
-        let pins = world.pins_of(filter.0);
+        // As in `end_pin`.
+        let Some(it) = world.filters.get(filter) else { return };
+        let pins = &it.pins;
         let (moved, first) = (world.progress(pins) != before, pins.first().copied());
-        let due = world.filter_due(filter.0);
-        let Some(it) = world.filters.get_mut(filter.0) else { return };
+        let due = world.filter_due(filter);
+        let it = &mut world.filters[filter];
         let (idle, entry) = (it.idle, Entry::FilterProcess);
         it.idle = answer.is_ok() && !moved;
         it.waits = self.judge_process(filter.subject(), entry, answer, idle && !moved);
         let again = !it.waits && due;
         if let Some(pin) = first.filter(|_| again) {
-            Self::want(world, pin.0);
+            Self::want(world, pin);
         }
         self.wake(world);
     }
@@ -272,15 +282,15 @@ impl Stream {
     fn lock_edges(&self, world: &mut World, pins: &[PinId]) -> Vec<ProcessPin> {
         let mut list = Vec::new();
         for pin in pins {
-            let Some(pointer) = world.pins.get(pin.0).map(|it| it.leading) else { continue };
-            let Some(it) = world.pointers.get_mut(pointer) else { continue };
+            let pointer = world.pins[*pin].leading;
+            let it = &mut world.pointers[pointer];
             let Some(frame) = it.frame else { continue };
             it.locked = true;
-            let frame = crate::words::FrameId(frame).subject();
-            self.note(PointerId(pointer).subject(), || What::PointerLocked { frame });
+            let frame = frame.subject();
+            self.note(pointer.subject(), || What::PointerLocked { frame });
             list.push(ProcessPin {
                 pin: *pin,
-                pointer: PointerId(pointer),
+                pointer,
                 available: it.remaining,
                 used: 0,
                 terminate: false,
@@ -290,22 +300,23 @@ impl Stream {
     }
 
     fn unlock_edge(&self, world: &mut World, it: &ProcessPin, answer: Answer<()>) {
-        let Some(pointer) = world.pointers.get(it.pointer.0) else { return };
+        // As in `end_pin`.
+        let Some(pointer) = world.pointers.get(it.pointer) else { return };
         let (frame, left) = (pointer.frame, pointer.remaining);
         if answer.is_ok() && (it.used > 0 || it.terminate) {
-            self.use_bytes(world, it.pointer.0, it.used.min(left), it.terminate);
+            self.use_bytes(world, it.pointer, it.used.min(left), it.terminate);
         }
-        self.unlock(world, it.pointer.0, frame);
+        self.unlock(world, it.pointer, frame);
     }
 
     /// Entry rule: a driver that wanted to wait starts again by itself. Nothing else could happen
     /// any more; answers whether that is why.
     pub(crate) fn judge_stalled(&self, pin: PinId) -> bool {
         let world = self.world.hold();
+        // It may have been closed while its client waited.
         let Ok(it) = world.pin(pin) else { return false };
-        let filter = world.filters.get(it.filter).is_some_and(|it| it.waits);
-        let waits = it.waits || filter;
-        let due = |it: &u32| world.pointers.get(*it).is_some_and(|it| it.due.is_some());
+        let waits = it.waits || world.filters[it.filter].waits;
+        let due = |clone: &PointerId| world.pointers[*clone].due.is_some();
         let timed = it.clones.iter().any(due);
         let stalled = waits && it.flows() && world.has_data(it) && !timed;
         let broken = stalled.then(|| {
@@ -320,7 +331,7 @@ impl Stream {
     }
 
     /// The pointer whose time is over, if there is one: that is not due any more.
-    pub(crate) fn overdue(&self, world: &mut World) -> Option<u32> {
+    pub(crate) fn overdue(&self, world: &mut World) -> Option<PointerId> {
         let (due, pointer) = *world.timers.first()?;
         if due > self.host.now() {
             return None;
@@ -330,13 +341,11 @@ impl Stream {
     }
 
     /// Tells a driver whose pointer's time is over.
-    pub(crate) fn time_out(at: &mut Passive, world: Held<'_, World>, pointer: u32) {
-        let Some(pin) = world.pointers.get(pointer).map(|it| it.pin) else { return };
-        let device = world.pins.get(pin).map(|it| it.device);
-        let Some(device) = device.and_then(|it| world.devices.get(it)) else { return };
-        let driver = device.driver.clone();
+    pub(crate) fn time_out(at: &mut Passive, world: Held<'_, World>, pointer: PointerId) {
+        let pin = world.pointers[pointer].pin;
+        let driver = world.devices[world.pins[pin].device].driver.clone();
         drop(world);
-        driver.pointer_timed_out(at, PinId(pin), PointerId(pointer));
+        driver.pointer_timed_out(at, pin, pointer);
     }
 }
 
@@ -345,19 +354,18 @@ impl Services {
     pub fn attempt_processing(&self, pin: PinId) -> Answer<()> {
         let (stream, place) = (self.stream()?, "KsPinAttemptProcessing");
         let mut world = stream.world.hold();
-        let never = !world.pins.was(pin.0);
-        let broken =
-            never.then(|| format!("a driver attempted to process pin {}, never made", pin.0));
+        let never = !world.pins.has_issued(pin.serial());
+        let broken = never
+            .then(|| format!("a driver attempted to process pin {}, never made", pin.serial()));
         stream.judge(RuleId::KS_PROC_004, pin.subject(), place, broken);
         self.find_pin(&world, pin, place)?;
-        if let Some(it) = world.pins.get_mut(pin.0) {
-            if it.waits {
-                stream.judge(RuleId::KS_PROC_002, pin.subject(), place, None);
-            }
-            it.waits = false;
-            it.idle = false;
+        let it = &mut world.pins[pin];
+        if it.waits {
+            stream.judge(RuleId::KS_PROC_002, pin.subject(), place, None);
         }
-        stream.want_now(&mut world, pin.0);
+        it.waits = false;
+        it.idle = false;
+        stream.want_now(&mut world, pin);
         Ok(())
     }
 
@@ -365,11 +373,11 @@ impl Services {
     pub fn attempt_filter_processing(&self, filter: FilterId) -> Answer<()> {
         let stream = self.stream()?;
         let mut world = stream.world.hold();
-        let it = world.filters.get_mut(filter.0).ok_or(Refusal::Invalid)?;
+        let it = world.filters.get_mut(filter).ok_or(Refusal::Invalid)?;
         it.waits = false;
         it.idle = false;
-        if let Some(pin) = world.pins_of(filter.0).first().copied() {
-            stream.want_now(&mut world, pin.0);
+        if let Some(pin) = world.pins_of(filter).first().copied() {
+            stream.want_now(&mut world, pin);
         }
         Ok(())
     }
@@ -402,13 +410,13 @@ impl Services {
         let stream = self.stream()?;
         let mut world = stream.world.hold();
         self.find_pin(&world, pin, place)?;
-        let it = world.pins.get_mut(pin.0).ok_or(Refusal::Invalid)?;
+        let it = &mut world.pins[pin];
         let changed = change(it.gate);
         let broken = changed.err().map(|why| format!("{why}: {}", pin.subject()));
         stream.judge(RuleId::KS_PROC_006, pin.subject(), place, broken);
         it.gate = changed.map_err(|_| Refusal::Invalid)?;
         if it.gate.1 == 0 {
-            stream.want_now(&mut world, pin.0);
+            stream.want_now(&mut world, pin);
         }
         Ok(())
     }

@@ -4,10 +4,9 @@
 //! not do is refused and named, never a panic. The services stand in the files of what they are
 //! about; here is what belongs to none.
 
-use crate::funnel::Entry;
 use crate::memory::{FrameMemory, MemoryKind};
 use crate::stream::Stream;
-use crate::words::{AllocatorId, Answer, DeviceId, Refusal};
+use crate::words::{AllocatorId, Answer, DeviceId, ObjectId, Refusal};
 use crate::world::Block;
 use flight::{Host, Irql, Log, RuleId, Ticket, Woken, current_thread};
 use std::sync::{Arc, Weak};
@@ -37,7 +36,7 @@ impl Services {
         self.host.now()
     }
 
-    /// Who runs this.
+    /// The host that runs the kernel.
     pub fn host(&self) -> &Arc<dyn Host> {
         &self.host
     }
@@ -73,27 +72,31 @@ impl Services {
     pub fn called_allocator(&self) -> Option<AllocatorId> {
         let stream = self.stream().ok()?;
         let inside = stream.world.hold().inside(current_thread())?;
-        Entry::ALLOCATOR.contains(&inside.entry).then_some(AllocatorId(inside.about.number))
+        match inside.about {
+            ObjectId::Allocator(allocator) => Some(allocator),
+            _ => None,
+        }
     }
 
     /// Makes memory (`ExAllocatePool2`): what is made inside a call of an allocator's entry is
     /// that allocator's.
     pub fn make_memory(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
         let stream = self.stream().ok()?;
-        let memory = stream.memory_of(self.device.0)?;
+        let memory = stream.memory_of(self.device)?;
         let word = memory.make(bytes, alignment, kind)?;
         self.adopt_memory(word);
         Some(word)
     }
 
-    /// Memory is a driver's from now on, which somebody else has made for it.
+    /// Records memory that was allocated for the driver elsewhere as the driver's.
     pub fn adopt_memory(&self, word: usize) {
         let Ok(stream) = self.stream() else { return };
         let mut world = stream.world.hold();
-        let inside = world.inside(current_thread());
-        let allocator = inside.filter(|it| Entry::ALLOCATOR.contains(&it.entry));
-        let allocator = allocator.map(|it| it.about.number);
-        let (device, number) = (self.device.0, world.made);
+        let allocator = match world.inside(current_thread()).map(|inside| inside.about) {
+            Some(ObjectId::Allocator(allocator)) => Some(allocator),
+            _ => None,
+        };
+        let (device, number) = (self.device, world.made);
         world.made += 1;
         world.blocks.insert((device, word), Block { allocator, orphan: false, number });
         // Where a frame was is something else now.
@@ -103,32 +106,33 @@ impl Services {
     /// Frees it (`ExFreePool`).
     pub fn free_memory(&self, word: usize) -> Answer<()> {
         let stream = self.stream()?;
-        let memory = stream.memory_of(self.device.0).ok_or(Refusal::Invalid)?;
+        let memory = stream.memory_of(self.device).ok_or(Refusal::Invalid)?;
         self.disown_memory(word)?;
         memory.free(word).then_some(()).ok_or(Refusal::Invalid)
     }
 
-    /// A driver is about to free memory of its own, which somebody else gives back. Answers
+    /// Records that the driver frees memory of its own, which is given back elsewhere. Fails with
     /// [`Refusal::Busy`] if a bag has it, and [`Refusal::Invalid`] if it is not the driver's.
     pub fn disown_memory(&self, word: usize) -> Answer<()> {
         let stream = self.stream()?;
         let mut world = stream.world.hold();
-        let bagged = world.bags.holds(self.device.0, word);
+        let bagged = world.bags.holds(self.device, word);
         let broken =
             bagged.then(|| "a driver freed an item that is in a bag: the bag frees it".to_owned());
         stream.judge(RuleId::KS_BAG_003, self.device.subject(), "ExFreePool", broken);
         if bagged {
             return Err(Refusal::Busy);
         }
-        let block = world.blocks.remove(&(self.device.0, word)).ok_or(Refusal::Invalid)?;
+        let block = world.blocks.remove(&(self.device, word)).ok_or(Refusal::Invalid)?;
         if let Some(allocator) = block.allocator {
             let broken = block.orphan.then(|| {
                 format!(
-                    "memory of allocator {allocator} was freed after AVStrMiniDeleteAllocator had \
-                     returned: delete cannot defer its work"
+                    "memory of {} was freed after AVStrMiniDeleteAllocator had \
+                     returned: delete cannot defer its work",
+                    allocator.subject()
                 )
             });
-            let about = flight::Kind::Allocator.nr(allocator);
+            let about = allocator.subject();
             stream.judge(RuleId::KS_ALLOC_015, about, "AVStrMiniDeleteAllocator", broken);
         }
         Ok(())
@@ -137,10 +141,10 @@ impl Services {
     /// Writes to memory as the device's hardware does, without a stream pointer.
     pub fn write_memory(&self, word: usize, offset: u32, bytes: &[u8]) -> Answer<()> {
         let stream = self.stream()?;
-        let memory = stream.memory_of(self.device.0).ok_or(Refusal::Invalid)?;
+        let memory = stream.memory_of(self.device).ok_or(Refusal::Invalid)?;
         {
             let world = stream.world.hold();
-            let broken = world.freed.contains(&(self.device.0, word)).then(|| {
+            let broken = world.freed.contains(&(self.device, word)).then(|| {
                 format!(
                     "{} bytes were written to a frame that the driver was told to free",
                     bytes.len()
@@ -160,7 +164,7 @@ impl Services {
     pub fn register_dma(&self) -> Answer<()> {
         let stream = self.stream()?;
         let mut world = stream.world.hold();
-        let device = world.devices.get_mut(self.device.0).ok_or(Refusal::Invalid)?;
+        let device = world.devices.get_mut(self.device).ok_or(Refusal::Invalid)?;
         device.dma = true;
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! States: walked step by step, forth and back, and refusals undone.
 
 use crate::describe::Flow;
-use crate::filter::Filter;
 use crate::frame::Place;
 use crate::funnel::Entry;
 use crate::refused::Refused;
@@ -21,7 +20,7 @@ impl Stream {
             if it.connection.is_none() {
                 return Err(Refused::NotConnected(pin.subject()));
             }
-            world.enough_pins(FilterId(it.filter))?;
+            world.enough_pins(it.filter)?;
             (it.state, it.descriptor.is_standard())
         };
         let mut here = from;
@@ -46,7 +45,7 @@ impl Stream {
         loop {
             let (here, standard) = {
                 let world = self.world.hold();
-                let Some(it) = world.pins.get(pin.0) else { return };
+                let it = &world.pins[pin];
                 (it.state, it.descriptor.is_standard())
             };
             if here == State::Stop {
@@ -65,29 +64,27 @@ impl Stream {
         let _processing = self.take(at, processing)?;
         let (call, queued) = {
             let world = self.world.hold();
-            let queued: Vec<u32> = world.pin(pin)?.queue.iter().copied().collect();
+            let queued: Vec<FrameId> = world.pin(pin)?.queue.iter().copied().collect();
             (world.pin_call(pin, Entry::PinReset), queued)
         };
-        if let Some((driver, view, resets)) = call {
-            let filter = {
-                let world = self.world.hold();
-                let it = world.filters.get(view.filter.0);
-                let resets = |it: &Filter| it.descriptor.dispatch.contains(&Entry::FilterReset);
-                it.filter(|it| resets(it)).and_then(|_| world.filter_view(view.filter))
-            };
-            if let Some(filter) = filter {
-                driver.reset_filter(at, &filter);
-            }
-            if resets {
-                driver.reset_pin(at, &view);
-            }
+        let (driver, view, resets) = call;
+        let filter = {
+            let world = self.world.hold();
+            let entries = &world.filters[view.filter].descriptor.dispatch;
+            entries.contains(&Entry::FilterReset).then(|| world.filter_view(view.filter))
+        };
+        if let Some(filter) = filter {
+            driver.reset_filter(at, &filter);
+        }
+        if resets {
+            driver.reset_pin(at, &view);
         }
         for frame in queued {
             self.cancel(at, frame);
         }
         let mut world = self.world.hold();
         if world.pin(pin)?.client >= State::Pause {
-            self.feed(&mut world, pin.0);
+            self.feed(&mut world, pin);
         }
         Ok(())
     }
@@ -103,7 +100,7 @@ impl Stream {
     ) -> Result<(), Refused> {
         let (least, ends) = {
             let mut world = self.world.hold();
-            let it = world.pins.get_mut(pin.0).ok_or(Refused::NotThere(pin.subject()))?;
+            let it = &mut world.pins[pin];
             // WINDOWS: what the client wants is set before the driver is told, and goes back if
             // that refuses (documented).
             it.client = to;
@@ -113,7 +110,7 @@ impl Stream {
             self.wake(&mut world);
             (least, ends)
         };
-        let injects = self.world.hold().pin(pin)?.injects;
+        let injects = self.world.hold().pins[pin].injects;
         if from == State::Stop
             && !injects
             && let Err(why) = self.fill(at, pin)
@@ -137,7 +134,7 @@ impl Stream {
         }
         {
             let mut world = self.world.hold();
-            let it = world.pins.get_mut(pin.0).ok_or(Refused::NotThere(pin.subject()))?;
+            let it = &mut world.pins[pin];
             it.state = to;
             it.waits = false;
             let feeds = to >= State::Pause && from < State::Pause;
@@ -145,10 +142,10 @@ impl Stream {
             let failed = answer.is_err();
             self.say(pin, from, to, |from, to| What::PinState { from, to, forced: failed });
             if feeds && out && !injects {
-                self.feed(&mut world, pin.0);
+                self.feed(&mut world, pin);
             }
             if to >= least {
-                Self::want(&mut world, pin.0);
+                Self::want(&mut world, pin);
             }
             self.wake(&mut world);
         }
@@ -167,10 +164,10 @@ impl Stream {
         from: State,
     ) -> Result<(), Refusal> {
         let call = self.world.hold().pin_call(pin, Entry::PinSetDeviceState);
-        let Some((driver, view, true)) = call else { return Ok(()) };
+        let (driver, view, true) = call else { return Ok(()) };
         let answer = driver.set_state(at, &view, to, from);
         self.judge_at_once(pin, Entry::PinSetDeviceState, answer);
-        let standard = self.world.hold().pin(pin).is_ok_and(|it| it.descriptor.is_standard());
+        let standard = self.world.hold().pins[pin].descriptor.is_standard();
         if !standard {
             let jumped = (to as u32).abs_diff(from as u32) > 1 && to < from;
             let broken = (jumped && answer.is_err()).then(|| {
@@ -193,9 +190,7 @@ impl Stream {
     /// Its client's state goes back.
     fn back(&self, pin: PinId, from: State, to: State) {
         let mut world = self.world.hold();
-        if let Some(it) = world.pins.get_mut(pin.0) {
-            it.client = from;
-        }
+        world.pins[pin].client = from;
         self.say(pin, from, to, |from, to| What::PinRefused { from, to });
         self.wake(&mut world);
     }
@@ -210,11 +205,10 @@ impl Stream {
         self.log.emit(pin.subject(), what(from.name().into(), to.name().into()));
     }
 
-    /// Waits until nobody processes: nobody begins any more.
+    /// Waits until no thread processes the pin. None begins to any more.
     fn await_processing(&self, at: &mut Passive, pin: PinId) {
-        if let Some(mutex) = self.processing_of(pin) {
-            drop(self.take(at, mutex));
-        }
+        let mutex = self.world.hold().processing_of(pin);
+        drop(self.take(at, mutex));
     }
 
     /// Waits for callbacks about pointers of a pin that are under way: what they were told of is
@@ -225,7 +219,7 @@ impl Stream {
         // One that never returns is a stuck wait, which is named.
         let _ = self.act_when(at, pin.subject(), None, what, |world| {
             let mut calls = world.inside.iter();
-            let busy = calls.any(|it| it.thread != me && it.pin == Some(pin.0));
+            let busy = calls.any(|it| it.thread != me && it.pin == Some(pin));
             (!busy).then_some(())
         });
     }
@@ -233,21 +227,18 @@ impl Stream {
     /// Takes back what is in flight of a pin that has stopped. Clones that are left are named,
     /// and deleted by force (D-16).
     fn flush(&self, at: &mut Passive, pin: PinId) {
-        let Some(mutex) = self.processing_of(pin) else { return };
+        let mutex = self.world.hold().processing_of(pin);
         self.await_callbacks(at, pin);
         let _held = self.take(at, mutex);
         let mut world = self.world.hold();
-        let Some(it) = world.pins.get(pin.0) else { return };
+        let it = &world.pins[pin];
         let (clones, edges) = (it.clones.clone(), [Some(it.leading), it.trailing]);
         self.judge_stopped(&world, pin, &clones);
         for clone in clones {
-            let frame = world.pointers.get(clone).and_then(|it| it.frame);
-            if let Some(frame) = frame {
-                let by = PointerId(clone).subject();
-                self.log.emit(FrameId(frame).subject(), What::FrameStuck { by });
-                if let Some(it) = world.frames.get_mut(frame) {
-                    it.cancel = true;
-                }
+            if let Some(frame) = world.pointers[clone].frame {
+                let by = clone.subject();
+                self.log.emit(frame.subject(), What::FrameStuck { by });
+                world.frames[frame].cancel = true;
             }
             self.remove_clone(&mut world, clone, true);
         }
@@ -255,31 +246,30 @@ impl Stream {
             self.unlock(&mut world, edge, None);
             self.point(&mut world, edge, None);
         }
-        let mine: Vec<u32> = world.frames_of(pin.0).map(|(number, _)| number).collect();
+        let mine: Vec<FrameId> = world.pins[pin].frames.clone();
         let mut flushed = 0;
         for frame in mine {
-            let Some(it) = world.frames.get_mut(frame) else { continue };
+            let it = &mut world.frames[frame];
             if it.place != Place::Home {
                 flushed += 1;
                 it.place = Place::Home;
-                self.log.emit(FrameId(frame).subject(), What::FrameHome {});
+                self.log.emit(frame.subject(), What::FrameHome {});
             }
         }
-        if let Some(it) = world.pins.get_mut(pin.0) {
-            it.queue.clear();
-            it.done.clear();
-            it.idle = false;
-        }
-        world.jobs.retain(|job| !job.is_of_pin(pin.0));
+        let it = &mut world.pins[pin];
+        it.queue.clear();
+        it.done.clear();
+        it.idle = false;
+        world.jobs.retain(|job| !job.is_of_pin(pin));
         self.log.emit(pin.subject(), What::PinFlushed { frames: flushed });
         self.wake(&mut world);
     }
 
     /// Entry rules: nothing is in flight when a pin has stopped.
-    fn judge_stopped(&self, world: &World, pin: PinId, clones: &[u32]) {
+    fn judge_stopped(&self, world: &World, pin: PinId, clones: &[PointerId]) {
         let (subject, count) = (pin.subject(), clones.len());
         let place = Entry::PinSetDeviceState.name();
-        let with_frame = |it: &&u32| world.pointers.get(**it).is_some_and(|it| it.frame.is_some());
+        let with_frame = |clone: &&PointerId| world.pointers[**clone].frame.is_some();
         let held = clones.iter().filter(with_frame).count();
         let broken = (held > 0)
             .then(|| format!("{subject} has stopped, and {held} of its frames are in flight"));
@@ -299,7 +289,7 @@ impl Stream {
     pub(crate) fn end_timeouts(&self, at: &mut Passive, pin: PinId) {
         {
             let mut world = self.world.hold();
-            let Some(it) = world.pins.get(pin.0) else { return };
+            let it = &world.pins[pin];
             let edges = [Some(it.leading), it.trailing].into_iter().flatten();
             let (subject, timers) = (pin.subject(), world.pending_of(edges.clone()));
             let broken = (timers > 0)
@@ -313,9 +303,8 @@ impl Stream {
 
 impl World {
     /// How many of these pointers have a timeout.
-    fn pending_of(&self, pointers: impl Iterator<Item = u32>) -> usize {
-        let due = |it: &u32| self.pointers.get(*it).is_some_and(|it| it.due.is_some());
-        pointers.filter(due).count()
+    fn pending_of(&self, pointers: impl Iterator<Item = PointerId>) -> usize {
+        pointers.filter(|pointer| self.pointers[*pointer].due.is_some()).count()
     }
 
     /// Whether a filter has the pins it needs for a change of state.
@@ -323,7 +312,7 @@ impl World {
         let descriptor = &self.filter(filter)?.descriptor;
         for (factory, pin) in (0..).zip(&descriptor.pins) {
             let mine = self.pins.iter().map(|(_, it)| it);
-            let there = mine.filter(|it| it.filter == filter.0 && it.factory == factory).count();
+            let there = mine.filter(|it| it.filter == filter && it.factory == factory).count();
             if there < pin.necessary as usize {
                 return Err(Refused::TooFew { factory, least: pin.necessary });
             }

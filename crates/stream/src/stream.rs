@@ -1,4 +1,4 @@
-//! The class driver: the world, who runs it, and what it does between calls.
+//! The class driver: its state, its host, waiting, and the work between calls.
 
 use crate::lock::Lock;
 use crate::refused::Refused;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// A streaming class driver.
 ///
 /// Every entry takes a proof of level. What cannot run where it came up is a job, and runs when
-/// somebody calls [`Stream::work`].
+/// a worker thread calls [`Stream::work`].
 pub struct Stream {
     pub(crate) world: Lock<World>,
     pub(crate) host: Arc<dyn Host>,
@@ -25,7 +25,7 @@ impl Stream {
         Arc::new(Self { world: Lock::new(World::default()), host, log, bell })
     }
 
-    /// Makes things hard for drivers (`--pressure`): what may come at two levels comes at both.
+    /// Puts drivers under pressure (`--pressure`): calls that may come at two levels come at both.
     pub fn press(&self, seed: u64) {
         self.world.hold().pressure = Some(seed);
     }
@@ -35,7 +35,7 @@ impl Stream {
         self.bell.clone()
     }
 
-    /// Who runs it.
+    /// The host that runs it.
     pub fn host(&self) -> &Arc<dyn Host> {
         &self.host
     }
@@ -77,7 +77,7 @@ impl Stream {
         self.world.hold().validate()
     }
 
-    /// Something changed: whoever waits looks again, and so does who works.
+    /// The state changed: wakes the threads that wait, and the worker thread if there are jobs.
     #[inline]
     pub(crate) fn wake(&self, world: &mut World) {
         if !world.waiting.is_empty() || !world.jobs.is_empty() {
@@ -115,14 +115,14 @@ impl Stream {
             };
             let woken = self.host.park(at, &ticket, deadline);
             if woken != Woken::Rung {
-                // Nobody is to ring for one who has left.
+                // This thread does not wait any more.
                 self.world.hold().waiting.retain(|it| !it.is(&ticket));
                 return Err(woken);
             }
         }
     }
 
-    /// The same for a wait that somebody must be able to end.
+    /// The same for a wait that another thread must be able to end.
     pub(crate) fn act_when<T>(
         &self,
         at: &mut Passive,
@@ -143,7 +143,7 @@ impl Stream {
         })
     }
 
-    /// Says that something happened. What is said for nobody is not made up.
+    /// Emits an event, which is built only if the log keeps events.
     #[inline]
     pub(crate) fn note(&self, subject: Subject, what: impl FnOnce() -> What) {
         if self.log.keeps() {

@@ -4,6 +4,7 @@
 mod capture;
 mod ends;
 mod legal;
+mod lifecycle;
 mod misuse;
 mod own_rules;
 mod random;

@@ -1,37 +1,69 @@
-//! Words: what drivers and we call things, and what both answer.
+//! Ids of objects, drivers' handles for them, and what calls of drivers return.
 
-use flight::{Kind, Subject, Text};
+use crate::allocator::Allocator;
+use crate::bag::DriverBag;
+use crate::device::Device;
+use crate::filter::Filter;
+use crate::frame::Frame;
+use crate::pin::Pin;
+use crate::pointer::Pointer;
+use flight::{Id, Kind, Object, Subject, Text};
+use std::fmt;
 use std::marker::PhantomData;
 
 macro_rules! ids {
-    ($($(#[doc = $doc:literal])+ $name:ident $kind:ident;)*) => {$(
-        $(#[doc = $doc])+
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub struct $name(pub u32);
+    ($($(#[doc = $doc:literal])+ $name:ident $object:ident $kind:ident $variant:ident;)*) => {
+        $(
+            $(#[doc = $doc])+
+            pub type $name = Id<$object>;
 
-        impl $name {
-            /// It, for events.
+            impl Object for $object {
+                const KIND: Kind = Kind::$kind;
+            }
+
+            impl From<$name> for ObjectId {
+                fn from(id: $name) -> Self {
+                    ObjectId::$variant(id)
+                }
+            }
+        )*
+
+        /// An object of any kind that events are about.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum ObjectId {
+            $($(#[doc = $doc])+ $variant($name),)*
+        }
+
+        impl ObjectId {
+            /// The object as the subject of an event.
             pub fn subject(self) -> Subject {
-                Kind::$kind.nr(self.0)
+                match self {
+                    $(ObjectId::$variant(id) => id.subject(),)*
+                }
             }
         }
-    )*};
+    };
 }
 
+// Drivers and clients hold these ids, and may use them after their objects have ended: the class
+// driver looks up with `get` what comes from outside.
 ids! {
-    /// A streaming device (`PKSDEVICE`): any number, until believed.
-    DeviceId KsDevice;
-    /// A filter (`PKSFILTER`): any number, until believed.
-    FilterId Filter;
-    /// A pin (`PKSPIN`): any number, until believed.
-    PinId Pin;
-    /// An allocator: any number, until believed.
-    AllocatorId Allocator;
-    /// A frame: any number, until believed.
-    FrameId Frame;
-    /// A place in a pin's queue (`PKSSTREAM_POINTER`): any number, until believed.
-    PointerId StreamPointer;
+    /// A streaming device (`PKSDEVICE`).
+    DeviceId Device KsDevice Device;
+    /// A filter (`PKSFILTER`).
+    FilterId Filter Filter Filter;
+    /// A pin (`PKSPIN`).
+    PinId Pin Pin Pin;
+    /// An allocator.
+    AllocatorId Allocator Allocator Allocator;
+    /// A frame.
+    FrameId Frame Frame Frame;
+    /// A place in a pin's queue (`PKSSTREAM_POINTER`).
+    PointerId Pointer StreamPointer Pointer;
 }
+
+/// A bag that a driver made itself (`KsAllocateObjectBag`).
+pub type BagId = Id<DriverBag>;
 
 /// The driver's word for a device (`KSDEVICE.Context`).
 pub type DriverDevice = Token<DeviceId>;
@@ -80,7 +112,7 @@ impl<T> Blank<'_, T> {
 /// What a driver answers, and what its services answer it.
 pub type Answer<T> = Result<T, Refusal>;
 
-/// Why somebody did not do as asked.
+/// Why a call of a driver or of a service failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// There is no entry for this.
@@ -95,7 +127,7 @@ pub enum Refusal {
     NoMatch,
     /// It is not over yet (`STATUS_PENDING`).
     Pending,
-    /// It does not do such things.
+    /// The request is not supported.
     Unsupported,
     /// Something it needs is in use.
     Busy,
@@ -125,6 +157,26 @@ impl Refusal {
         }
     }
 }
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::Absent => "the entry point is not implemented",
+            Refusal::Invalid => "an argument is invalid",
+            Refusal::NoMemory => "out of memory",
+            Refusal::NotReady => "no data is ready",
+            Refusal::NoMatch => "the format does not match",
+            Refusal::Pending => "the request is pending",
+            Refusal::Unsupported => "the request is not supported",
+            Refusal::Busy => "a resource is in use",
+            Refusal::Deadlock => "the wait would never end",
+            Refusal::Crashed => "the driver crashed",
+            Refusal::Other(status) => return write!(f, "failed with status {status:#010x}"),
+        })
+    }
+}
+
+impl std::error::Error for Refusal {}
 
 /// Where a pin is (`KSSTATE`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

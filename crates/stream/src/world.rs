@@ -20,39 +20,38 @@ use crate::pending::Pending;
 use crate::pin::Pin;
 use crate::pointer::{Pointer, PointerKind};
 use crate::process::Job;
-
-use crate::words::PinId;
-use flight::{Store, Subject, Ticket};
+use crate::words::{AllocatorId, DeviceId, FrameId, PointerId};
+use flight::{Slab, Subject, Ticket};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Everything that is alive.
 #[derive(Default)]
 pub(crate) struct World {
-    pub(crate) devices: Store<Device>,
-    pub(crate) filters: Store<Filter>,
-    pub(crate) pins: Store<Pin>,
-    pub(crate) allocators: Store<Allocator>,
-    pub(crate) frames: Store<Frame>,
+    pub(crate) devices: Slab<Device>,
+    pub(crate) filters: Slab<Filter>,
+    pub(crate) pins: Slab<Pin>,
+    pub(crate) allocators: Slab<Allocator>,
+    pub(crate) frames: Slab<Frame>,
     /// Where frames are: by device, word and number.
-    pub(crate) places: BTreeSet<(u32, usize, u32)>,
-    pub(crate) pointers: Store<Pointer>,
+    pub(crate) places: BTreeSet<(DeviceId, usize, FrameId)>,
+    pub(crate) pointers: Slab<Pointer>,
     pub(crate) mutexes: Owners,
     /// The calls that threads are in, a thread's last one innermost.
     pub(crate) inside: Vec<Inside>,
     /// What is due.
     pub(crate) jobs: VecDeque<Job>,
     /// When the time of which pointer is over.
-    pub(crate) timers: BTreeSet<(u64, u32)>,
+    pub(crate) timers: BTreeSet<(u64, PointerId)>,
     pub(crate) bags: Bags,
     /// Memory that drivers have made, by device: each has words of its own.
-    pub(crate) blocks: BTreeMap<(u32, usize), Block>,
+    pub(crate) blocks: BTreeMap<(DeviceId, usize), Block>,
     /// How many pieces of it there ever were.
     pub(crate) made: u64,
     /// Where frames were that drivers have been told to free, by device.
-    pub(crate) freed: BTreeSet<(u32, usize)>,
+    pub(crate) freed: BTreeSet<(DeviceId, usize)>,
     /// Creates and closes that are not over yet.
     pub(crate) pending: BTreeMap<Subject, Pending>,
-    /// Whoever waits for anything: all look again when something has changed.
+    /// The threads that wait: all look again when the state has changed.
     pub(crate) waiting: Vec<Ticket>,
     /// What is made hard is drawn from this, if it is.
     pub(crate) pressure: Option<u64>,
@@ -62,7 +61,7 @@ pub(crate) struct World {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
     /// The allocator in whose call it was made.
-    pub(crate) allocator: Option<u32>,
+    pub(crate) allocator: Option<AllocatorId>,
     /// That allocator was deleted.
     pub(crate) orphan: bool,
     /// How many were made before it: where it is does not repeat, this does.
@@ -71,13 +70,13 @@ pub(crate) struct Block {
 
 impl World {
     /// The memory of a device.
-    pub(crate) fn blocks_of(&self, device: u32) -> impl Iterator<Item = (usize, &Block)> {
+    pub(crate) fn blocks_of(&self, device: DeviceId) -> impl Iterator<Item = (usize, &Block)> {
         let mine = self.blocks.range((device, 0)..=(device, usize::MAX));
         mine.map(|((_, word), it)| (*word, it))
     }
 
     /// The memory of a device that is so, in the order in which it was made.
-    pub(crate) fn blocks_that(&self, device: u32, is: impl Fn(&Block) -> bool) -> Vec<usize> {
+    pub(crate) fn blocks_that(&self, device: DeviceId, is: impl Fn(&Block) -> bool) -> Vec<usize> {
         let some = self.blocks_of(device).filter(|(_, it)| is(it));
         let mut some: Vec<(u64, usize)> = some.map(|(word, it)| (it.number, word)).collect();
         some.sort_unstable();
@@ -85,9 +84,8 @@ impl World {
     }
 
     /// The time of a pointer is not looked at any more.
-    pub(crate) fn unschedule(&mut self, pointer: u32) {
-        let due = self.pointers.get_mut(pointer).and_then(|it| it.due.take());
-        if let Some(due) = due {
+    pub(crate) fn unschedule(&mut self, pointer: PointerId) {
+        if let Some(due) = self.pointers[pointer].due.take() {
             self.timers.remove(&(due, pointer));
         }
     }
@@ -99,15 +97,15 @@ impl World {
 
     /// Checks the invariants of everything that is alive.
     pub(crate) fn validate(&self) -> Result<(), String> {
-        let mut clones: BTreeMap<u32, u32> = BTreeMap::new();
+        let mut clones: BTreeMap<FrameId, u32> = BTreeMap::new();
         for (number, it) in self.pointers.iter() {
             let Some(pin) = self.pins.get(it.pin) else {
-                return Err(format!("stream pointer {number} has no pin"));
+                return Err(format!("{number} has no pin"));
             };
             match (it.kind, it.frame) {
                 (PointerKind::Clone, Some(frame)) => *clones.entry(frame).or_default() += 1,
                 (_, Some(frame)) if !pin.queue.contains(&frame) => {
-                    return Err(format!("edge {number} points to frame {frame}, not queued"));
+                    return Err(format!("edge {number} points to {frame}, not queued"));
                 }
                 _ => (),
             }
@@ -118,21 +116,21 @@ impl World {
         }
         for (number, it) in self.frames.iter() {
             let Some(pin) = self.pins.get(it.pin) else {
-                return Err(format!("frame {number} has no pin"));
+                return Err(format!("{number} has no pin"));
             };
             if !self.places.contains(&(pin.device, it.word, number)) {
-                return Err(format!("frame {number} is not where it is"));
+                return Err(format!("{number} is not where it is"));
             }
             if !pin.frames.contains(&number) {
-                return Err(format!("frame {number} is not in the list of its pin"));
+                return Err(format!("{number} is not in the list of its pin"));
             }
             let queued = pin.queue.iter().filter(|other| **other == number).count();
             if queued != usize::from(it.place == Place::Queued) {
-                return Err(format!("frame {number} is {:?} and queued {queued} times", it.place));
+                return Err(format!("{number} is {:?} and queued {queued} times", it.place));
             }
             let there = clones.get(&number).copied().unwrap_or(0);
             if there != it.clones {
-                return Err(format!("frame {number} counts {} clones of {there}", it.clones));
+                return Err(format!("{number} counts {} clones of {there}", it.clones));
             }
         }
         if self.places.len() != self.frames.iter().count() {
@@ -140,22 +138,22 @@ impl World {
         }
         for (number, it) in self.pins.iter() {
             let Some(filter) = self.filters.get(it.filter) else {
-                return Err(format!("pin {number} has no filter"));
+                return Err(format!("{number} has no filter"));
             };
-            if !filter.pins.contains(&PinId(number)) {
-                return Err(format!("pin {number} is not in the list of its filter"));
+            if !filter.pins.contains(&number) {
+                return Err(format!("{number} is not in the list of its filter"));
             }
             let sorted = filter.pins.is_sorted() && it.frames.is_sorted();
             if !sorted || it.frames.iter().any(|frame| self.frames.get(*frame).is_none()) {
-                return Err(format!("a list of pin {number} or of its filter is not in order"));
+                return Err(format!("a list of {number} or of its filter is not in order"));
             }
         }
         for (number, it) in self.filters.iter() {
             if self.devices.get(it.device).is_none() {
-                return Err(format!("filter {number} has no device"));
+                return Err(format!("{number} has no device"));
             }
         }
         let homeless = self.allocators.iter().find(|(_, it)| self.pins.get(it.pin).is_none());
-        homeless.map_or(Ok(()), |(number, _)| Err(format!("allocator {number} has no pin")))
+        homeless.map_or(Ok(()), |(number, _)| Err(format!("{number} has no pin")))
     }
 }

@@ -13,8 +13,7 @@ use runtime::{Runtime, Umd};
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use stream::graph::Picture;
-use stream::{BadDescriptor, DeviceDescriptor, Entry, Stream};
+use stream::{BadDescriptor, DeviceDescriptor, Entry, Picture, Stream};
 use verify::{Finding, Oracle, Severity, Verifier};
 
 /// What became of a flight.

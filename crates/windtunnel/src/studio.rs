@@ -8,8 +8,9 @@ use drivers::stream::VideoMemory;
 use flight::{Census, Crew, Log, Passive};
 use kernel::{AdapterId, Kernel};
 use std::sync::Arc;
-use stream::graph::Picture;
-use stream::{DeviceId, Format, FrameMemory, Graph, PinId, Plugged, Refused, State, Stream, Wish};
+use stream::{
+    DeviceId, Format, FrameMemory, Graph, Picture, PinId, Plugged, Refused, State, Stream, Wish,
+};
 use verify::Oracle;
 
 /// How many frames may carry nothing, one after the other.

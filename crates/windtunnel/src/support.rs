@@ -216,16 +216,16 @@ fn user_callbacks() -> Surface {
 
 /// The entries of an `AVStream` minidriver that are called.
 fn dispatches() -> Surface {
-    let row = |it: &stream::funnel::Line| Row {
+    let row = |it: &stream::Line| Row {
         name: it.name,
         state: it.state,
         cells: vec![
             Cell::One(it.level.name()),
             Cell::One(it.locks),
             Cell::One(match it.legal {
-                stream::funnel::Legal::Any => ANY_FAILURE,
-                stream::funnel::Legal::NotPending => "any failure, never STATUS_PENDING",
-                stream::funnel::Legal::Nothing => "nothing: it returns nothing",
+                stream::Legal::Any => ANY_FAILURE,
+                stream::Legal::NotPending => "any failure, never STATUS_PENDING",
+                stream::Legal::Nothing => "nothing: it returns nothing",
             }),
         ],
     };
@@ -236,7 +236,7 @@ fn dispatches() -> Surface {
                 descriptor asks for no other, with which mutexes held, and what it may answer \
                 besides success.",
         columns: &["irql", "mutexes", "statuses"],
-        rows: stream::funnel::TABLE.iter().map(row).collect(),
+        rows: stream::TABLE.iter().map(row).collect(),
     }
 }
 

@@ -123,11 +123,11 @@ pub(crate) fn unmarked(_it: &Capture, entry: Entry, _pin: PinId) -> Answer<()> {
 /// It has closed a pin, and is told that the filter goes.
 pub(crate) fn uses_closed(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
     match entry {
-        Entry::PinClose => it.inner().kept.push(pin.0 as usize),
+        Entry::PinClose => it.inner().closed_pin = Some(pin),
         Entry::FilterClose => {
-            let closed = it.inner().kept.pop().and_then(|it| u32::try_from(it).ok());
+            let closed = it.inner().closed_pin.take();
             if let Some(pin) = closed {
-                let _ = it.services()?.attempt_processing(PinId(pin));
+                let _ = it.services()?.attempt_processing(pin);
             }
         }
         _ => (),
@@ -145,7 +145,7 @@ pub(crate) fn pending_connect(_it: &Capture, entry: Entry, _pin: PinId) -> Answe
 
 pub(crate) fn no_pin(it: &Capture, entry: Entry, _pin: PinId) -> Answer<()> {
     if entry == Entry::PinProcess {
-        let _ = it.services()?.attempt_processing(PinId(0));
+        let _ = it.services()?.attempt_processing(PinId::NULL);
     }
     Ok(())
 }

@@ -45,7 +45,7 @@ pub struct Capture {
 }
 
 /// Where no pin is concerned.
-pub(crate) const NO_PIN: PinId = PinId(0);
+pub(crate) const NO_PIN: PinId = PinId::NULL;
 
 const DEVICE: [Entry; 9] = [
     Entry::DeviceAdd,

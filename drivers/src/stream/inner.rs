@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use stream::{Entry, FilterId, Framing, PinId, PointerId};
+use stream::{BagOf, Entry, FilterId, Framing, PinId, PointerId};
 
 /// What a source keeps, under one lock of its own.
 #[derive(Default)]
@@ -17,6 +17,10 @@ pub(crate) struct Inner {
     pub(crate) kept: Vec<usize>,
     /// The same for a pointer.
     pub(crate) pointer: Option<PointerId>,
+    /// A pin that was closed, which a flaw uses later.
+    pub(crate) closed_pin: Option<PinId>,
+    /// A bag that it made itself.
+    pub(crate) bag: Option<BagOf>,
     /// The filter that it was told of last.
     pub(crate) filter: Option<FilterId>,
     /// Whether its device has no power.

@@ -230,8 +230,7 @@ pub(crate) fn thorough(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
     let device = Mutex::Device(services.device().subject());
     match entry {
         Entry::DeviceAdd => {
-            let BagOf::Own(bag) = services.make_bag()? else { return Ok(()) };
-            it.inner().kept.push(bag as usize);
+            it.inner().bag = Some(services.make_bag()?);
         }
         Entry::DeviceStart => services.register_dma()?,
         Entry::DevicePostStart if it.first(entry) => {
@@ -253,9 +252,8 @@ pub(crate) fn thorough(it: &Capture, entry: Entry, pin: PinId) -> Answer<()> {
             }
         }
         Entry::DeviceRemove => {
-            let bag = it.inner().kept.pop();
-            let bag = bag.and_then(|it| u32::try_from(it).ok()).ok_or(Refusal::NotReady)?;
-            services.free_bag(BagOf::Own(bag))?;
+            let bag = it.inner().bag.take().ok_or(Refusal::NotReady)?;
+            services.free_bag(bag)?;
         }
         Entry::PinCreate => {
             let make = || services.make_memory(8, 0, MemoryKind::Paged).ok_or(Refusal::NoMemory);

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::mem::offset_of;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use stream::{BagOf, FilterId, FrameId, PinId, PointerId, Services};
+use stream::{BagOf, FilterId, FrameId, ObjectId, PinId, PointerId, Services};
 
 thread_local! {
     /// The door whose driver is running on this thread.
@@ -52,7 +52,7 @@ pub(crate) struct Inner {
     /// How items of bags are freed.
     pub(crate) routines: BTreeMap<usize, PFNKSFREE>,
     /// The requests that the driver has.
-    pub(crate) requests: BTreeMap<Subject, Place>,
+    pub(crate) requests: BTreeMap<ObjectId, Place>,
     pub(crate) clocks: BTreeMap<usize, Clock>,
     /// What the driver said of its hardware.
     pub(crate) adapter: Adapter,
@@ -260,32 +260,30 @@ impl Door {
     }
 
     /// A frame, a pin, a filter or the device is not there any more.
-    pub(crate) fn gone(&self, what: Subject) {
-        if what.kind == flight::Kind::Pin {
-            self.judge_clocks(PinId(what.number));
+    pub(crate) fn gone(&self, what: ObjectId) {
+        if let ObjectId::Pin(pin) = what {
+            self.judge_clocks(pin);
         }
         let mut inner = self.inner();
         let inner = &mut *inner;
-        if what.kind == flight::Kind::Frame {
-            return inner.forget_frame(FrameId(what.number));
+        if let ObjectId::Frame(frame) = what {
+            return inner.forget_frame(frame);
         }
         if let Some(it) = inner.requests.remove(&what) {
             object::leave(it.address());
         }
-        match what.kind {
-            flight::Kind::Pin => {
-                let pin = PinId(what.number);
+        match what {
+            ObjectId::Pin(pin) => {
                 inner.forget_frames(pin);
                 Self::forget_bag(inner, BagOf::Pin(pin));
                 if let Some(it) = inner.pins.remove(&pin) {
-                    Self::rest(inner, it.place, what, RuleId::KS_PIN_004);
+                    Self::rest(inner, it.place, pin.subject(), RuleId::KS_PIN_004);
                 }
             }
-            flight::Kind::Filter => {
-                let filter = FilterId(what.number);
+            ObjectId::Filter(filter) => {
                 Self::forget_bag(inner, BagOf::Filter(filter));
                 if let Some(it) = inner.filters.remove(&filter) {
-                    Self::rest(inner, it.place, what, RuleId::KS_DEV_004);
+                    Self::rest(inner, it.place, filter.subject(), RuleId::KS_DEV_004);
                 }
             }
             _ => inner.resting.clear(),

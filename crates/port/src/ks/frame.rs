@@ -66,7 +66,7 @@ impl Inner {
 
     /// A frame is gone, and its request with it. What the driver had in its hands rests.
     pub(crate) fn forget_frame(&mut self, frame: FrameId) {
-        let request = self.requests.remove(&frame.subject());
+        let request = self.requests.remove(&frame.into());
         if let Some(it) = &request {
             object::leave(it.address());
         }

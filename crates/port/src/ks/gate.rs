@@ -2,11 +2,11 @@
 
 use crate::ks::door::Door;
 use crate::ks::object::{Object, find};
-use flight::{InCall, Irql, Kind, RuleId, What, Who};
+use flight::{InCall, Irql, Kind, RuleId, What, Who, pass_on};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use stream::{BagOf, FilterId, PinId, PointerId};
+use stream::{BagOf, FilterId, ObjectId, PinId, PointerId};
 
 /// How high the level may be where a function is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,13 @@ pub(crate) fn called<T, R>(
         services.log().emit(services.device().subject(), What::Callback { name: name.into() });
         is_low_enough(&door, name, ceiling).then(|| body(&door, it))
     };
-    catch_unwind(AssertUnwindSafe(answer)).ok().flatten().unwrap_or(otherwise)
+    match catch_unwind(AssertUnwindSafe(answer)) {
+        Ok(answer) => answer.unwrap_or(otherwise),
+        Err(panic) => {
+            drop(pass_on(panic));
+            otherwise
+        }
+    }
 }
 
 /// Entry rule: an import is called where its page allows it.
@@ -115,5 +121,5 @@ lookups! {
     controlled Object = "a filter or a pin" KS_DEV_004:
         it @ (Object::Filter(_) | Object::Pin(_)) => it;
     /// The request that a driver completes.
-    request Option<flight::Subject> = "a request" KS_PIN_002: Object::Irp(it) => it;
+    request Option<ObjectId> = "a request" KS_PIN_002: Object::Irp(it) => it;
 }

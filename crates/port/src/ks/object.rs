@@ -4,11 +4,10 @@
 //! before that; what is not here means nothing.
 
 use crate::ks::door::Door;
-use flight::Subject;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use stream::{BagOf, FilterId, PinId, PointerId};
+use stream::{BagOf, FilterId, ObjectId, PinId, PointerId};
 
 /// What an address, or a number in its place, means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +27,7 @@ pub(crate) enum Object {
     /// A `KSOBJECT_BAG`.
     Bag(BagOf),
     /// A request, of a pin or a filter if it is about one.
-    Irp(Option<Subject>),
+    Irp(Option<ObjectId>),
     /// An `IKsReferenceClock` for a pin.
     Clock(PinId),
 }

@@ -277,13 +277,13 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerGetIrp(
         else {
             return ptr::null_mut();
         };
-        let Some(frame) = view.frame.map(stream::FrameId::subject) else { return ptr::null_mut() };
-        if let Some(irp) = door.inner().requests.get(&frame) {
+        let Some(frame) = view.frame else { return ptr::null_mut() };
+        if let Some(irp) = door.inner().requests.get(&frame.into()) {
             return irp.pointer();
         }
-        let irp = door.begin_request(frame);
+        let irp = door.begin_request(frame.into());
         // A request of a frame is one of its pin.
-        object::enter(irp.addr(), door.me(), Object::Irp(Some(view.pin.subject())));
+        object::enter(irp.addr(), door.me(), Object::Irp(Some(view.pin.into())));
         irp
     });
     let there = BOOLEAN::from(!irp.is_null());

@@ -13,19 +13,19 @@ use abi::ks::{
 };
 use abi::status::{STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_PARAMETER};
 use abi::{NTSTATUS, PIRP, PVOID};
-use flight::{Kind, RuleId, Subject, Who};
+use flight::{RuleId, Who};
 use std::ptr;
 use std::sync::Arc;
-use stream::{FilterId, PinId};
+use stream::ObjectId;
 
 /// So many bytes a driver may look at: all are zero.
 const BYTES: usize = 512;
 
 impl Door {
     /// A request about something.
-    pub(crate) fn begin_request(&self, about: Subject) -> PIRP {
+    pub(crate) fn begin_request(&self, about: ObjectId) -> PIRP {
         let place = Place::new(BYTES);
-        let of = matches!(about.kind, Kind::Pin | Kind::Filter).then_some(about);
+        let of = matches!(about, ObjectId::Pin(_) | ObjectId::Filter(_)).then_some(about);
         object::enter(place.address(), self.me(), Object::Irp(of));
         let pointer = place.pointer();
         if let Some(old) = self.inner().requests.insert(about, place) {
@@ -35,14 +35,14 @@ impl Door {
     }
 
     /// It is answered.
-    pub(crate) fn end_request(&self, about: Subject) {
+    pub(crate) fn end_request(&self, about: ObjectId) {
         if let Some(it) = self.inner().requests.remove(&about) {
             object::leave(it.address());
         }
     }
 }
 
-fn of_irp(irp: PIRP) -> Option<(Arc<Door>, Subject)> {
+fn of_irp(irp: PIRP) -> Option<(Arc<Door>, ObjectId)> {
     match object::find(irp.addr()) {
         Some((door, Object::Irp(Some(it)))) => Some((door, it)),
         _ => None,
@@ -57,8 +57,8 @@ fn of_irp(irp: PIRP) -> Option<(Arc<Door>, Subject)> {
 pub unsafe extern "win64-unwind" fn KsGetPinFromIrp(irp: PIRP) -> *mut KSPIN {
     let found = of_irp(irp);
     called("KsGetPinFromIrp", Ceiling::Unjudged, found, ptr::null_mut(), |door, it| {
-        let pin = (it.kind == Kind::Pin).then_some(PinId(it.number));
-        pin.and_then(|it| door.pin(it)).unwrap_or(ptr::null_mut())
+        let ObjectId::Pin(pin) = it else { return ptr::null_mut() };
+        door.pin(pin).unwrap_or(ptr::null_mut())
     })
 }
 
@@ -70,9 +70,10 @@ pub unsafe extern "win64-unwind" fn KsGetPinFromIrp(irp: PIRP) -> *mut KSPIN {
 pub unsafe extern "win64-unwind" fn KsGetFilterFromIrp(irp: PIRP) -> *mut KSFILTER {
     let found = of_irp(irp);
     called("KsGetFilterFromIrp", Ceiling::Unjudged, found, ptr::null_mut(), |door, it| {
-        let filter = match it.kind {
-            Kind::Pin => door.services().see_pin(PinId(it.number)).map(|it| it.filter),
-            _ => Some(FilterId(it.number)),
+        let filter = match it {
+            ObjectId::Pin(pin) => door.services().see_pin(pin).map(|pin| pin.filter),
+            ObjectId::Filter(filter) => Some(filter),
+            _ => None,
         };
         filter.and_then(|it| door.filter(it)).unwrap_or(ptr::null_mut())
     })
@@ -90,14 +91,14 @@ pub unsafe extern "win64-unwind" fn KsCompletePendingRequest(irp: PIRP) {
     let found = request(irp, NAME);
     called(NAME, Ceiling::Dispatch, found, (), |door, it| {
         let Some(about) = it else { return };
-        let word = match about.kind {
-            Kind::Pin => door.inner().pins.get(&PinId(about.number)).map_or(0, Pin::word),
+        let word = match about {
+            ObjectId::Pin(pin) => door.inner().pins.get(&pin).map_or(0, Pin::word),
             _ => 0,
         };
         // A driver may complete it before it has answered.
-        let _ = door.services().mark_pending(about);
+        let _ = door.services().mark_pending(about.subject());
         // What it breaks is named there.
-        let _ = door.services().complete_pending(about, Ok(()), word);
+        let _ = door.services().complete_pending(about.subject(), Ok(()), word);
         door.end_request(about);
     });
 }

@@ -165,10 +165,10 @@ fn threads_that_run_side_by_side_keep_the_rules() {
             let (stream, frames) = (run.stream.clone(), round % 7 + 1);
             let ended = run.host.spawn("another client", move |at| {
                 // It may be closed already, or not yet.
-                let _ = stream.cancel_frames(at, PinId(1));
-                let _ = stream.refill(at, PinId(1));
+                let _ = stream.cancel_frames(at, first_pin(&stream));
+                let _ = stream.refill(at, first_pin(&stream));
                 if round % 3 == 0 {
-                    let _ = stream.pull_device(at, DeviceId(1));
+                    let _ = stream.pull_device(at, first_device(&stream));
                 }
             });
             let _ = graph.run(at, frames);

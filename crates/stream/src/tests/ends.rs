@@ -99,20 +99,20 @@ type Blow = fn(&Run, &mut Passive);
 
 const BLOWS: [(&str, Blow); 5] = [
     ("pull", |run, at| {
-        let _ = run.stream.pull_device(at, DeviceId(1));
+        let _ = run.stream.pull_device(at, first_device(&run.stream));
     }),
     ("stop", |run, at| {
-        let _ = run.stream.set_state(at, PinId(1), State::Stop);
+        let _ = run.stream.set_state(at, first_pin(&run.stream), State::Stop);
     }),
     ("stop the device", |run, at| {
-        let _ = run.stream.stop_device(at, DeviceId(1));
+        let _ = run.stream.stop_device(at, first_device(&run.stream));
     }),
     ("close", |run, at| {
-        let _ = run.stream.close_pin(at, PinId(1));
-        let _ = run.stream.close_filter(at, FilterId(1));
+        let _ = run.stream.close_pin(at, first_pin(&run.stream));
+        let _ = run.stream.close_filter(at, first_filter(&run.stream));
     }),
     ("remove", |run, at| {
-        let _ = run.stream.remove_device(at, DeviceId(1));
+        let _ = run.stream.remove_device(at, first_device(&run.stream));
     }),
 ];
 
@@ -143,7 +143,7 @@ fn whatever_another_client_ends_at_every_call_ends_cleanly() {
                     story(run, at, Arc::new(source));
                     run.host.ring(&bell); // If the call never came.
                     run.host.park(at, &ended, None);
-                    let _ = run.stream.pull_device(at, DeviceId(1));
+                    let _ = run.stream.pull_device(at, first_device(&run.stream));
                     run.assert_empty();
                 });
                 // A filter may be closed before the other client has closed its pin.

@@ -2,7 +2,7 @@
 
 use crate::tests::source::*;
 use crate::*;
-use flight::{Passive, RuleId};
+use flight::{Kind, Passive, RuleId};
 use std::sync::Arc;
 
 mod allocators;
@@ -59,7 +59,8 @@ fn bags_need_their_mutex_and_free_once() {
         once(Entry::PinCreate, move |it, pin| {
             let item = free(it);
             it.services().add_to_bag(BagOf::Pin(pin), item, false).unwrap();
-            it.services().add_to_bag(BagOf::Filter(FilterId(1)), item, false).unwrap();
+            let filter = it.services().see_pin(pin).unwrap().filter;
+            it.services().add_to_bag(BagOf::Filter(filter), item, false).unwrap();
             let own = it.services().make_bag().unwrap();
             it.services().add_to_bag(own, free(it), false).unwrap();
             it.services().free_bag(own).unwrap();
@@ -70,7 +71,7 @@ fn bags_need_their_mutex_and_free_once() {
         true,
         once(Entry::PinCreate, move |it, _| {
             let item = free(it);
-            let bag = BagOf::Device(DeviceId(1));
+            let bag = BagOf::Device(it.services().device());
             assert!(it.services().add_to_bag(bag, item, false).is_err());
             it.services().free_memory(item).unwrap();
         }),
@@ -81,7 +82,8 @@ fn bags_need_their_mutex_and_free_once() {
         once(Entry::PinCreate, move |it, pin| {
             let item = free(it);
             it.services().add_to_bag(BagOf::Pin(pin), item, false).unwrap();
-            it.services().add_to_bag(BagOf::Filter(FilterId(1)), item, false).unwrap();
+            let filter = it.services().see_pin(pin).unwrap().filter;
+            it.services().add_to_bag(BagOf::Filter(filter), item, false).unwrap();
             let removed = it.services().remove_from_bag(BagOf::Pin(pin), item, true);
             assert_eq!(removed, Err(Refusal::Busy));
             assert!(it.services().free_memory(item).is_err(), "the other bag frees it");
@@ -102,22 +104,28 @@ fn bags_need_their_mutex_and_free_once() {
 fn the_bag_of_what_was_closed_takes_nothing() {
     let answers = Arc::new(std::sync::Mutex::new(Vec::new()));
     let told = answers.clone();
-    let hook = move |it: &Source, entry: Entry, _: PinId| {
-        let own = BagOf::Own(1);
+    let ended = std::sync::Mutex::new(Vec::new());
+    let hook = move |it: &Source, entry: Entry, pin: PinId| {
         let (bags, mutex) = match entry {
             Entry::FilterCreate => {
-                let made = it.services().make_bag()?;
-                assert_eq!(made, own);
+                let own = it.services().make_bag()?;
                 it.services().free_bag(own)?;
+                ended.lock().unwrap().push(own);
                 return Ok(());
             }
-            Entry::FilterClose => (vec![BagOf::Pin(PinId(1)), own], None),
+            Entry::PinCreate => {
+                let filter = it.services().see_pin(pin).unwrap().filter;
+                ended.lock().unwrap().extend([BagOf::Pin(pin), BagOf::Filter(filter)]);
+                return Ok(());
+            }
+            // The filter's bag is still there.
+            Entry::FilterClose => (ended.lock().unwrap()[..2].to_vec(), None),
             Entry::DevicePostStart => {
-                (vec![BagOf::Device(DeviceId(2)), BagOf::Pin(PinId(7))], None)
+                (vec![BagOf::Device(DeviceId::NULL), BagOf::Pin(PinId::NULL)], None)
             }
             // Whose mutex it can have.
             Entry::DeviceRemove => {
-                (vec![BagOf::Filter(FilterId(1))], Some(Mutex::Control(FilterId(1).subject())))
+                (vec![ended.lock().unwrap()[2]], Some(Mutex::Control(Kind::Filter.nr(1))))
             }
             _ => return Ok(()),
         };
@@ -140,9 +148,14 @@ fn the_bag_of_what_was_closed_takes_nothing() {
 
 #[test]
 fn what_was_closed_is_not_used() {
-    let closed = broken_by(true, |it, entry, _| {
+    let kept = std::sync::Mutex::new(PinId::NULL);
+    let closed = broken_by(true, move |it, entry, pin| {
+        if entry == Entry::PinClose {
+            *kept.lock().unwrap() = pin;
+        }
         if entry == Entry::FilterClose {
-            assert!(it.services().attempt_processing(PinId(1)).is_err());
+            let pin = *kept.lock().unwrap();
+            assert!(it.services().attempt_processing(pin).is_err());
         }
         Ok(())
     });
@@ -150,7 +163,7 @@ fn what_was_closed_is_not_used() {
     let made_up = broken_by(
         true,
         once(Entry::PinProcess, |it, _| {
-            assert!(it.services().attempt_processing(PinId(0)).is_err());
+            assert!(it.services().attempt_processing(PinId::NULL).is_err());
         }),
     );
     assert_eq!(made_up, [RuleId::KS_PROC_004]);
@@ -241,7 +254,7 @@ fn a_pending_request_is_marked_and_completed_once() {
     assert_eq!(good, []);
     let twice = broken_by(true, |it, entry, _| {
         if entry == Entry::FilterCreate {
-            let filter = FilterId(1).subject();
+            let filter = Kind::Filter.nr(1);
             it.services().mark_pending(filter).unwrap();
             it.services().complete_pending(filter, Ok(()), 0xf0).unwrap();
             assert!(it.services().complete_pending(filter, Ok(()), 0xf0).is_err());

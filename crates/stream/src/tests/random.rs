@@ -32,8 +32,10 @@ fn pick(stream: &Stream, dice: &mut Dice, kind: Kind) -> u32 {
 
 /// One thing that a client does. What it answers does not matter: it may come too late.
 fn act(stream: &Stream, at: &mut Passive, dice: &mut Dice, device: DeviceId) {
-    let filter = FilterId(pick(stream, dice, Kind::Filter));
-    let pin = PinId(pick(stream, dice, Kind::Pin));
+    let filter = pick(stream, dice, Kind::Filter);
+    let filter = stream.find_filter(filter).unwrap_or(FilterId::NULL);
+    let pin = pick(stream, dice, Kind::Pin);
+    let pin = stream.find_pin(pin).unwrap_or(PinId::NULL);
     let wish = Wish {
         frames: dice.below(4),
         user: dice.below(4) == 0,

@@ -3,7 +3,7 @@
 
 use crate::tests::source::*;
 use crate::*;
-use flight::{Irql, Passive, RuleId, What};
+use flight::{Irql, Kind, Passive, RuleId, What};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -235,7 +235,7 @@ fn a_device_wakes_in_either_order() {
             let count = Count::default();
             let source = Source::with(true, move |it, entry, _| {
                 if entry == Entry::DeviceSetPower {
-                    let control = Mutex::Control(FilterId(1).subject());
+                    let control = Mutex::Control(Kind::Filter.nr(1));
                     it.services().acquire(control).unwrap();
                     it.services().release(control).unwrap();
                 }
@@ -266,7 +266,7 @@ fn hardware_that_another_pin_uses_is_left_alone_before_acquire() {
     let mut source = Source::with(false, |it, entry, pin| {
         if entry == Entry::PinConnect {
             let programmed = it.services().program_hardware(pin);
-            assert_eq!(programmed.is_err(), pin == PinId(2));
+            assert_eq!(programmed.is_err(), pin.serial() == 2);
         }
         Ok(())
     });

@@ -179,7 +179,7 @@ fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
     it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-const NO_PIN: PinId = PinId(0);
+const NO_PIN: PinId = PinId::NULL;
 
 impl Minidriver for Source {
     fn describe(&self) -> DeviceDescriptor {
@@ -418,7 +418,27 @@ pub(crate) struct Run {
     pub(crate) memory: Arc<SystemMemory>,
 }
 
+/// The first device, if it is live; else an id that no device has.
+pub(crate) fn first_device(stream: &Stream) -> DeviceId {
+    stream.find_device(1).unwrap_or(DeviceId::NULL)
+}
+
+/// The same for the first filter.
+pub(crate) fn first_filter(stream: &Stream) -> FilterId {
+    stream.find_filter(1).unwrap_or(FilterId::NULL)
+}
+
+/// The same for the first pin.
+pub(crate) fn first_pin(stream: &Stream) -> PinId {
+    stream.find_pin(1).unwrap_or(PinId::NULL)
+}
+
 impl Run {
+    /// The services of the first device.
+    pub(crate) fn services(&self) -> Arc<Services> {
+        self.stream.services(first_device(&self.stream)).unwrap()
+    }
+
     pub(crate) fn add(&self, at: &mut Passive, source: Source) -> Result<DeviceId, Refused> {
         self.add_shared(at, Arc::new(source))
     }
@@ -521,7 +541,7 @@ pub(crate) fn check_order(events: &[Event]) {
         let number = event.subject.number;
         match &event.what {
             What::KsCall { name, level, locks, about, .. } => {
-                let line = funnel::TABLE.iter().find(|it| it.name == name).unwrap();
+                let line = TABLE.iter().find(|it| it.name == name).unwrap();
                 assert_eq!(*level, line.level, "{event}");
                 if !matches!(line.locks, "none") && !name.contains("Free") {
                     let wanted: Vec<&str> = line.locks.split('+').collect();

@@ -12,12 +12,13 @@ use crate::ks::status::answer;
 use abi::ks::{KSPIN, PFNKSDEVICEIRP, PFNKSDEVICEIRPVOID, PFNKSPIN};
 use abi::status::{STATUS_PENDING, STATUS_SUCCESS};
 use abi::{NTSTATUS, PVOID};
-use flight::{InCall, Kind, Pool as _, RuleId, Subject, Who};
+use flight::{InCall, Kind, Pool as _, RuleId, Who};
 use nt::processor::{self, Left};
 use std::ptr;
 use std::sync::Arc;
 use stream::{
-    Answer, DriverAllocator, Entry, FilterView, PinId, PinView, PointerId, Refusal, Services,
+    Answer, DriverAllocator, Entry, FilterView, ObjectId, PinId, PinView, PointerId, Refusal,
+    Services,
 };
 
 pub(super) const NOTHING: (Option<PinId>, Under) = (None, Under::Nothing);
@@ -51,7 +52,7 @@ impl KsDriver {
         call: impl FnOnce(&Door, PVOID) -> Option<NTSTATUS>,
     ) -> Answer<()> {
         let door = self.at()?;
-        let about = door.services().device().subject();
+        let about = door.services().device().into();
         let irp = door.begin_request(about);
         let status = self.inside(&door, entry, (None, Under::Nothing), || call(&door, irp));
         door.end_request(about);
@@ -133,7 +134,7 @@ impl KsDriver {
         under: Under,
         call: impl FnOnce(&PinTable) -> Option<abi::ks::PFNKSPINIRP>,
     ) -> Answer<()> {
-        let about = pin.pin.subject();
+        let about = pin.pin.into();
         let irp = self.at()?.begin_request(about);
         let status = self.pin_call(entry, pin, under, |_, table, shown| {
             let call = call(table)?;
@@ -161,7 +162,7 @@ impl KsDriver {
         let before = word(&door);
         let table = door.inner().factories.get(filter.factory as usize).map(|it| it.table.clone());
         let call = table.and_then(|it| call(&it)).ok_or(Refusal::Absent)?;
-        let about = filter.filter.subject();
+        let about = filter.filter.into();
         let irp = door.begin_request(about);
         let status = self.inside(&door, entry, NOTHING, || {
             // SAFETY: By invariant 1 it takes what its page says.
@@ -172,12 +173,12 @@ impl KsDriver {
     }
 
     /// A request was answered. One that is pending stays.
-    fn after_request(&self, about: Subject, status: Answer<NTSTATUS>) -> Answer<()> {
+    fn after_request(&self, about: ObjectId, status: Answer<NTSTATUS>) -> Answer<()> {
         let door = self.at()?;
         if status == Ok(STATUS_PENDING) {
             // WINDOWS: `IoMarkIrpPending` is a macro that writes into the request, whose layout is
             // not published: that it was used cannot be seen, so it is taken for granted.
-            let _ = door.services().mark_pending(about);
+            let _ = door.services().mark_pending(about.subject());
         } else {
             door.end_request(about);
         }

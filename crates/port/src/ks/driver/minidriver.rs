@@ -14,13 +14,13 @@ use abi::PVOID;
 use abi::ks::{KSALLOCATOR_FRAMING, KSALLOCATOR_OPTIONF_SYSTEM_MEMORY, NonPagedPool, PagedPool};
 use abi::miniport::{DEVICE_POWER_STATE, PowerDeviceD0, PowerDeviceD3};
 use abi::status::STATUS_SUCCESS;
-use flight::{Dispatch, Kind, Passive, Subject};
+use flight::{Dispatch, Passive};
 use std::ptr;
 use std::sync::{Arc, PoisonError};
 use stream::{
     Answer, Blank, DeviceDescriptor, DeviceId, DriverAllocator, DriverDevice, DriverFilter,
     DriverFrame, DriverPin, Entry, FilterId, FilterView, Format, FrameId, Framing, MemoryKind,
-    Minidriver, PinId, PinView, PointerId, ProcessPin, Refusal, Services, State,
+    Minidriver, ObjectId, PinId, PinView, PointerId, ProcessPin, Refusal, Services, State,
 };
 
 /// What an allocator is told (D-19: the old form, made from the item that was chosen).
@@ -51,11 +51,11 @@ impl Minidriver for KsDriver {
         *self.door.lock().unwrap_or_else(PoisonError::into_inner) = Some(door);
     }
 
-    fn gone(&self, what: Subject) {
+    fn gone(&self, what: ObjectId) {
         if let Ok(door) = self.at() {
             door.gone(what);
         }
-        if what.kind == Kind::KsDevice {
+        if matches!(what, ObjectId::Device(_)) {
             self.pool.watch(None);
             let door = self.door.lock().unwrap_or_else(PoisonError::into_inner).take();
             drop(door);

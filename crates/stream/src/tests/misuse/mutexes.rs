@@ -3,11 +3,11 @@
 use super::*;
 
 fn control() -> Mutex {
-    Mutex::Control(FilterId(1).subject())
+    Mutex::Control(Kind::Filter.nr(1))
 }
 
 fn device() -> Mutex {
-    Mutex::Device(DeviceId(1).subject())
+    Mutex::Device(Kind::KsDevice.nr(1))
 }
 
 #[test]

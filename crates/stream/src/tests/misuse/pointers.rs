@@ -38,14 +38,18 @@ fn a_pin_and_a_pointer_of_another_device_are_said_to_be_that() {
 #[test]
 fn timeouts_of_edges_end_with_their_pin() {
     for cancels in [true, false] {
+        let kept = std::sync::Mutex::new(PointerId::NULL);
         let source = Source::with(false, move |it, entry, pin| {
             let services = it.services();
             let edge = services.leading_edge(pin, false);
             match (entry, edge) {
-                (Entry::PinProcess, Some(edge)) => services.schedule(edge, 1 << 40)?,
+                (Entry::PinProcess, Some(edge)) => {
+                    *kept.lock().unwrap() = edge;
+                    services.schedule(edge, 1 << 40)?;
+                }
                 // The edge has no frame any more, but is there.
                 (Entry::PinClose, None) if cancels => {
-                    services.cancel_schedule(PointerId(1)).unwrap();
+                    services.cancel_schedule(*kept.lock().unwrap()).unwrap();
                 }
                 _ => (),
             }
@@ -134,7 +138,7 @@ fn a_cancel_callback_deletes_its_clone_and_leaves_the_queue() {
         });
         broken_in(source, |run, at, graph| {
             let _ = graph.run(at, 1);
-            let services = run.stream.services(DeviceId(1)).unwrap();
+            let services = run.services();
             for clone in services.clones(graph.pin).unwrap() {
                 services.unlock(clone, false).unwrap();
             }
@@ -147,7 +151,7 @@ fn a_cancel_callback_deletes_its_clone_and_leaves_the_queue() {
     assert_eq!(kept, [RuleId::KS_PTR_004, RuleId::KS_PTR_007], "it uses what it kept");
     let works = cancel(|it, _, pin| {
         assert!(it.services().leading_edge(pin, true).is_none());
-        let control = Mutex::Control(FilterId(1).subject());
+        let control = Mutex::Control(Kind::Filter.nr(1));
         assert!(it.services().acquire(control).is_err());
         Ok(())
     });
@@ -158,7 +162,7 @@ fn a_cancel_callback_deletes_its_clone_and_leaves_the_queue() {
 fn a_lock_that_failed_is_not_ignored() {
     let broken = broken_in(Source::new(true), |run, at, graph| {
         let _ = graph.run(at, 1);
-        let services = run.stream.services(DeviceId(1)).unwrap();
+        let services = run.services();
         let clone = services.clones(graph.pin).unwrap()[0];
         let mine = services.clone_pointer(clone, false).unwrap();
         for clone in services.clones(graph.pin).unwrap() {

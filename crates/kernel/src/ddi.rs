@@ -19,11 +19,14 @@ use crate::miniport::{
 use crate::mmu::{ProcessOrder, Root, RootSize, WindowMap};
 use crate::operation::{Building, PagingSubmission};
 use crate::power::PowerOrder;
+use crate::process::Process;
 use crate::services::Services;
 use crate::space::Space;
+use crate::start::Adapter;
+use crate::store::Id;
 use flight::{
     DeviceLevel, Dispatch, Fence, Host, InCall, Irql, Kind, Level, Log, Machine, Passive, Pool,
-    RuleId, Subject, Support, Ticket, What, Who,
+    RuleId, Support, Ticket, What, Who,
 };
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -191,7 +194,7 @@ pub(crate) struct Driver {
     pub(crate) kernel: Weak<Kernel>,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) log: Arc<Log>,
-    pub(crate) adapter: Subject,
+    pub(crate) adapter: Id<Adapter>,
     /// Its hardware was pulled out, and it was told.
     pub(crate) pulled: Once<()>,
 }
@@ -200,13 +203,13 @@ pub(crate) struct Driver {
 #[derive(Clone, Copy)]
 pub(crate) struct For<'a> {
     /// The process in which the driver's callbacks resolve handles.
-    pub(crate) process: Option<u32>,
+    pub(crate) process: Option<Id<Process>>,
     /// Says what the call carries.
     pub(crate) carries: &'a dyn Fn(&Log),
 }
 
 /// A call that carries nothing worth saying.
-pub(crate) fn bare(process: Option<u32>) -> For<'static> {
+pub(crate) fn bare(process: Option<Id<Process>>) -> For<'static> {
     For { process, carries: &|_| () }
 }
 
@@ -230,7 +233,7 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        process: u32,
+        process: Id<Process>,
         data: &mut [u8],
     ) -> Answer<()> {
         let ddi = Ddi { class: Class::Zero, ..QUERY_ADAPTER };
@@ -297,7 +300,7 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        (process, name): (Option<u32>, Handle),
+        (process, name): (Option<Id<Process>>, Handle),
     ) -> Answer<DriverDevice> {
         let word: Blank<'_, Device> = Blank::named(name);
         self.call(&CREATE_DEVICE, at, bare(process), |it, at| it.create_device(at, word))
@@ -317,7 +320,7 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        (process, name): (Option<u32>, Handle),
+        (process, name): (Option<Id<Process>>, Handle),
         device: &DriverDevice,
         order: &ContextOrder,
     ) -> Answer<(DriverContext, u32)> {
@@ -331,7 +334,7 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        (process, name): (Option<u32>, Handle),
+        (process, name): (Option<Id<Process>>, Handle),
         device: &DriverDevice,
         order: &ContextOrder,
     ) -> Answer<(DriverContext, BufferSizes)> {
@@ -345,7 +348,7 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        (process, name): (Option<u32>, Handle),
+        (process, name): (Option<Id<Process>>, Handle),
         order: ProcessOrder,
     ) -> Answer<DriverProcess> {
         let word: Blank<'_, Space> = Blank::named(name);
@@ -366,7 +369,7 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        process: Option<u32>,
+        process: Option<Id<Process>>,
         entries: u32,
     ) -> Answer<RootSize> {
         self.call(&ROOT_SIZE, at, bare(process), |it, at| it.root_size(at, entries))
@@ -395,7 +398,7 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        process: Option<u32>,
+        process: Option<Id<Process>>,
         context: &DriverContext,
         root: Root,
     ) -> Answer<()> {
@@ -416,7 +419,7 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        process: u32,
+        process: Id<Process>,
         standard: &mut Standard,
     ) -> Answer<()> {
         self.call(&STANDARD_DATA, at, bare(Some(process)), |it, at| it.standard_data(at, standard))
@@ -448,7 +451,7 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        process: u32,
+        process: Id<Process>,
         allocation: &DriverAllocation,
     ) -> Answer<Surface> {
         self.call(&DESCRIBE_ALLOCATION, at, bare(Some(process)), |it, at| {
@@ -482,7 +485,7 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        process: u32,
+        process: Id<Process>,
         escape: Escape<'_>,
     ) -> Answer<()> {
         let hardware = escape.hardware;
@@ -508,14 +511,14 @@ impl Driver {
                 .to_owned()
         });
         let (rule, place) = (RuleId::DEV_LIFE_011, "DxgkDdiEscape");
-        self.log.judge(rule, Who::Driver, self.adapter, place, broken);
+        self.log.judge(rule, Who::Driver, self.adapter.subject(), place, broken);
     }
 
     pub(crate) fn submit(
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        process: u32,
+        process: Id<Process>,
         packet: &Submission<'_>,
     ) -> Answer<()> {
         self.call(&SUBMIT_COMMAND, at, bare(Some(process)), |it, at| {
@@ -527,7 +530,7 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        process: u32,
+        process: Id<Process>,
         rendering: &mut Rendering<'_>,
     ) -> Answer<()> {
         self.call(&RENDER, at, bare(Some(process)), |it, at| it.render(at, rendering))
@@ -538,7 +541,7 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        process: Option<u32>,
+        process: Option<Id<Process>>,
         patching: &mut Patching<'_>,
     ) -> Answer<()> {
         self.call(&PATCH, at, bare(process), |it, at| it.patch(at, patching))
@@ -548,7 +551,7 @@ impl Driver {
         &self,
         at: &mut Passive,
         _pass: &Pass<'_>,
-        process: u32,
+        process: Id<Process>,
         packet: &ListedSubmission<'_>,
     ) -> Answer<()> {
         self.call(&SUBMIT_PAGING, at, bare(Some(process)), |it, at| {
@@ -610,7 +613,7 @@ impl Driver {
                 "the driver called {it} in {name}, which runs at dispatch, but it is for passive"
             )
         });
-        self.log.judge(RuleId::KMD_SUBMIT_006, Who::Driver, self.adapter, name, broken);
+        self.log.judge(RuleId::KMD_SUBMIT_006, Who::Driver, self.adapter.subject(), name, broken);
         answer
     }
 
@@ -717,14 +720,16 @@ impl Driver {
     ) -> Answer<T> {
         self.host.breathe(at);
         let number = self.log.next_call();
-        let inside = InCall::enter(number, whom.process, ddi.class == Class::Scheduler);
+        let inside =
+            InCall::enter(number, whom.process.map(Id::serial), ddi.class == Class::Scheduler);
         if ddi.class.is_exclusive() {
             InCall::exclude();
         }
         let subject = Kind::Call.nr(number);
         let (name, class) = (ddi.name.into(), ddi.class.name().into());
-        let process = whom.process.map(|it| Kind::Process.nr(it));
-        let called = What::DdiCall { name, level: L::IRQL, class, adapter: self.adapter, process };
+        let process = whom.process.map(|it| it.subject());
+        let called =
+            What::DdiCall { name, level: L::IRQL, class, adapter: self.adapter.subject(), process };
         self.log.emit(subject, called);
         (whom.carries)(&self.log);
 
@@ -761,7 +766,7 @@ impl Driver {
                 self.adapter
             )
         });
-        self.log.judge(RuleId::KMD_PNP_010, Who::Driver, self.adapter, name, broken);
+        self.log.judge(RuleId::KMD_PNP_010, Who::Driver, self.adapter.subject(), name, broken);
     }
 
     /// A call in which something was acquired has returned.

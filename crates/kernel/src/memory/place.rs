@@ -1,12 +1,15 @@
 //! Where extents go, and who has to leave for them.
 
 use crate::kernel::Kernel;
+use crate::memory::Owner;
 use crate::memory::pressure::Pressure;
 use crate::memory::{Extent, Memory, Move, Place, Rank, Spotted, Step, number, place_of};
 use crate::operation::PAGE;
 use crate::schedule::Behind;
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Kind, Text, What};
+use flight::{Text, What};
 
 /// What is not larger than this may lie in pages that do not touch.
 const SCATTERED: u64 = 32 * PAGE;
@@ -21,7 +24,7 @@ pub(crate) struct Plan {
     /// What has to pass before anybody leaves.
     pub(crate) behind: Vec<Behind>,
     /// Who was given a place by it, and whether that is its first.
-    pub(crate) placed: Vec<(u32, bool)>,
+    pub(crate) placed: Vec<(Id<Extent>, bool)>,
     /// The CPU is about to lock who comes: it goes only where that sees it.
     pub(crate) seen: bool,
 }
@@ -34,7 +37,7 @@ pub(crate) struct NoPlace {
 
 impl Kernel {
     /// Says what a driver wants of the memory of a new extent.
-    pub(crate) fn say_wanted(&self, world: &World, extent: u32) {
+    pub(crate) fn say_wanted(&self, world: &World, extent: Id<Extent>) {
         let Some(it) = world.extents.get(extent) else { return };
         let mappable = world.memory(it.adapter).is_some_and(|(_, memory)| memory.maps(it));
         let flags = it.wants.flags;
@@ -45,14 +48,14 @@ impl Kernel {
             told: it.is_told(),
             mappable,
         };
-        self.log.emit(it.owner, wanted);
+        self.log.emit(it.owner.subject(), wanted);
     }
 
     /// Plans for an extent to be in one of its segments. Answers whether anything is to be done.
     pub(crate) fn plan_in(
         &self,
         world: &mut World,
-        extent: u32,
+        extent: Id<Extent>,
         plan: &mut Plan,
     ) -> Result<bool, NoPlace> {
         let Some(it) = world.extents.get(extent) else { return Ok(false) };
@@ -85,7 +88,7 @@ impl Kernel {
     fn make_room(
         &self,
         world: &mut World,
-        extent: u32,
+        extent: Id<Extent>,
         segment: usize,
         plan: &mut Plan,
     ) -> Option<u64> {
@@ -114,7 +117,7 @@ impl Kernel {
     pub(crate) fn plan_coming(
         &self,
         world: &mut World,
-        extent: u32,
+        extent: Id<Extent>,
         at: Spotted,
         plan: &mut Plan,
     ) -> bool {
@@ -130,15 +133,15 @@ impl Kernel {
             address: segment.shape.base + at.offset,
             bytes: it.bytes,
         };
-        self.log.emit(it.owner, what);
+        self.log.emit(it.owner.subject(), what);
         let fresh = !std::mem::replace(&mut it.content, true);
         plan.placed.push((extent, fresh));
-        let table = it.owner.kind == Kind::Table;
+        let table = it.owner.is_table();
         let mut step = |what| plan.come.push(Step::new(extent, what, at));
         if aperture {
             step(Move::Map);
         }
-        match (fresh, aperture, it.owner.kind == Kind::Saved) {
+        match (fresh, aperture, matches!(it.owner, Owner::Saved(_))) {
             (true, _, true) => step(Move::Init),
             // What a table has at first is written as such.
             (true, false, false) if table => (),
@@ -159,7 +162,7 @@ impl Kernel {
     pub(crate) fn plan_out(
         &self,
         world: &mut World,
-        extent: u32,
+        extent: Id<Extent>,
         why: &'static str,
         plan: &mut Plan,
     ) -> bool {
@@ -180,7 +183,10 @@ impl Kernel {
         }
         let discard = thrown || same;
         let why: Text = if thrown { "it was offered".into() } else { why.into() };
-        self.log.emit(it.owner, What::MemoryEvicted { segment: segment.subject, discard, why });
+        self.log.emit(
+            it.owner.subject(),
+            What::MemoryEvicted { segment: segment.subject, discard, why },
+        );
         plan.leave.extend(entries);
         let mut step = |what| plan.leave.push(Step { idle: true, ..Step::new(extent, what, at) });
         if it.is_told() {
@@ -214,7 +220,8 @@ impl Kernel {
             let place = it.segment().and_then(|it| memory.segments.get(it));
             if let Some(segment) = place.map(|it| it.subject) {
                 let why = "the call failed".into();
-                self.log.emit(it.owner, What::MemoryEvicted { segment, discard: true, why });
+                self.log
+                    .emit(it.owner.subject(), What::MemoryEvicted { segment, discard: true, why });
             }
             it.content &= !fresh;
             world.leave_place(extent, if fresh { Place::Nowhere } else { Place::System });
@@ -224,7 +231,7 @@ impl Kernel {
 }
 
 impl Step {
-    pub(crate) fn new(extent: u32, what: Move, at: Spotted) -> Self {
+    pub(crate) fn new(extent: Id<Extent>, what: Move, at: Spotted) -> Self {
         Self { extent, what, at, multipass: 0, passes: 0, idle: false }
     }
 }
@@ -239,7 +246,7 @@ impl Extent {
             return true;
         }
         let mut left = self.bytes;
-        let scattered = self.owner.number.is_multiple_of(2) && self.bytes <= SCATTERED;
+        let scattered = self.owner.subject().number.is_multiple_of(2) && self.bytes <= SCATTERED;
         while left > 0 {
             let piece = match pressure {
                 Some(it) => it.piece(left),
@@ -291,8 +298,8 @@ impl Memory {
     /// The segments an extent may go to, the best first.
     fn candidates(
         &self,
-        extents: &crate::store::Store<Extent>,
-        extent: u32,
+        extents: &crate::store::Slab<Extent>,
+        extent: Id<Extent>,
         seen: bool,
     ) -> Vec<usize> {
         let Some(it) = extents.get(extent) else { return Vec::new() };
@@ -327,21 +334,24 @@ impl crate::memory::Segment {
 
 impl World {
     /// The extents, and the memory of an adapter.
-    pub(crate) fn memory(&self, adapter: u32) -> Option<(&crate::store::Store<Extent>, &Memory)> {
+    pub(crate) fn memory(
+        &self,
+        adapter: Id<Adapter>,
+    ) -> Option<(&crate::store::Slab<Extent>, &Memory)> {
         Some((&self.extents, self.adapters.get(adapter)?.memory.as_ref()?))
     }
 
     /// The extents, and the memory of the adapter that one of them is of.
     pub(crate) fn memory_mut_of(
         &mut self,
-        extent: u32,
-    ) -> Option<(&mut crate::store::Store<Extent>, &mut Memory)> {
+        extent: Id<Extent>,
+    ) -> Option<(&mut crate::store::Slab<Extent>, &mut Memory)> {
         let adapter = self.extents.get(extent)?.adapter;
         Some((&mut self.extents, self.adapters.get_mut(adapter)?.memory.as_mut()?))
     }
 
     /// Gives an extent a place in a segment, if there is one: answers where in it.
-    fn try_place(&mut self, extent: u32, segment: usize) -> Option<u64> {
+    fn try_place(&mut self, extent: Id<Extent>, segment: usize) -> Option<u64> {
         let (extents, memory) = self.memory_mut_of(extent)?;
         let it = extents.get_mut(extent)?;
         memory.clock += 1;
@@ -359,7 +369,7 @@ impl World {
     }
 
     /// Gives an extent the very place it had, if nobody else has it.
-    pub(crate) fn place_back(&mut self, extent: u32, at: Spotted) -> bool {
+    pub(crate) fn place_back(&mut self, extent: Id<Extent>, at: Spotted) -> bool {
         let Some((extents, memory)) = self.memory_mut_of(extent) else { return false };
         let Some(it) = extents.get_mut(extent).filter(|it| it.place == Place::System) else {
             return false;
@@ -373,7 +383,7 @@ impl World {
     }
 
     /// Takes an extent's place away.
-    pub(crate) fn leave_place(&mut self, extent: u32, to: Place) {
+    pub(crate) fn leave_place(&mut self, extent: Id<Extent>, to: Place) {
         self.unrank(extent);
         let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
         let Some(it) = extents.get_mut(extent) else { return };
@@ -386,7 +396,7 @@ impl World {
     }
 
     /// Puts an extent where it belongs among those that may be moved out, or nowhere.
-    pub(crate) fn rank(&mut self, extent: u32) {
+    pub(crate) fn rank(&mut self, extent: Id<Extent>) {
         self.unrank(extent);
         let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
         let Some(it) = extents.get_mut(extent) else { return };
@@ -407,7 +417,7 @@ impl World {
         }
     }
 
-    pub(crate) fn unrank(&mut self, extent: u32) {
+    pub(crate) fn unrank(&mut self, extent: Id<Extent>) {
         let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
         let Some(it) = extents.get_mut(extent) else { return };
         if let (Some(rank), Some(segment)) = (it.rank.take(), it.segment())

@@ -63,7 +63,7 @@ impl Kernel {
             let what = What::AllocationCreated {
                 adapter: inside.driver.adapter.subject(),
                 device: inside.subject(),
-                resource: home.map(|it| it.subject()),
+                resource: home.map(Id::subject),
                 size: shape.size,
                 pitch_size: shape.pitch_aligned_size,
                 alignment: shape.alignment,
@@ -156,9 +156,7 @@ impl Kernel {
             named: false,
             views: BTreeSet::new(),
         });
-        if let Some(it) = world.resources.get_mut(resource) {
-            it.views.insert(view);
-        }
+        world.resources[resource].views.insert(view);
         let (resource_subject, device) = (resource.subject(), inside.subject());
         let opened = What::ResourceViewOpened { resource: resource_subject, device };
         self.log.emit(view.subject(), opened);
@@ -185,7 +183,7 @@ impl Kernel {
         let batch = u32::try_from(built.views.len()).unwrap_or(u32::MAX);
         let carries = |log: &Log| {
             let (device, resource) = (inside.subject(), built.place.map(|it| it.resource));
-            let resource = resource.map(|it| it.subject());
+            let resource = resource.map(Id::subject);
             for view in &built.views {
                 let opens = What::DdiOpens { device, resource, create, batch };
                 log.emit(view.subject(), opens);
@@ -201,7 +199,7 @@ impl Kernel {
         for view in &built.views {
             let subject = view.subject();
             let word = words.next().unwrap_or_else(|| Blank::new().fill(0));
-            let Some(it) = world.views.get_mut(*view) else { continue };
+            let it = &mut world.views[*view];
             let opened = What::ViewOpened {
                 allocation: it.allocation.subject(),
                 device: inside.subject(),
@@ -248,13 +246,11 @@ impl Kernel {
             if let Some(it) = world.resource_views.get_mut(place.view) {
                 it.named = true;
                 let device = it.device;
-                if let Some(it) = world.devices.get_mut(device) {
-                    it.resource_views.insert(place.view);
-                }
+                world.devices[device].resource_views.insert(place.view);
             }
         }
         for (view, private) in built.views.iter().zip(&order.allocations) {
-            let Some(it) = world.views.get_mut(*view) else { continue };
+            let it = &mut world.views[*view];
             it.stage = Stage::Live;
             let (allocation, device) = (it.allocation, it.device);
             if let Some(it) = built.place.and_then(|it| world.resource_views.get_mut(it.view)) {
@@ -354,9 +350,7 @@ impl World {
             _ => (None, names),
         };
         if let (Some(name), Some(place)) = (first, built.place) {
-            if let Some(it) = self.resource_views.get_mut(place.view) {
-                it.handle = name.handle();
-            }
+            self.resource_views[place.view].handle = name.handle();
             self.promise_one(process, name, place.view.into());
         }
         for (name, allocation) in rest.iter().zip(&built.allocations) {
@@ -375,9 +369,7 @@ impl World {
                 locks: 0,
                 retirement: None,
             });
-            if let Some(it) = self.allocations.get_mut(*allocation) {
-                it.views.push(number);
-            }
+            self.allocations[*allocation].views.push(number);
             self.promise_one(process, name, number.into());
             built.views.push(number);
             built.handles.push(name.handle());

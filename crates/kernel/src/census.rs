@@ -3,6 +3,7 @@
 
 use crate::kernel::Kernel;
 use crate::resource::Resource;
+use crate::store::Id;
 use crate::view::{Stage, View};
 use crate::world::World;
 use flight::{Census, Kind, Live, Subject};
@@ -86,7 +87,7 @@ impl World {
             all.push(Live { subject: number.subject(), owner: None, why });
         }
         for (number, it) in self.devices.iter() {
-            let process = it.process.map_or(Kind::Process.nr(0), |process| process.subject());
+            let process = it.process.map_or(Kind::Process.nr(0), Id::subject);
             let owner = Some(process);
             let mut why = vec![format!("named {:#x} on {}", it.handle.0, it.adapter)];
             why.extend(it.lost.map(|it| format!("lost: {}", it.name())));

@@ -74,6 +74,9 @@ impl Context {
     }
 }
 
+/// The space whose root a new context was given, and that root.
+type Rooted = Option<(Id<Space>, Root)>;
+
 impl Kernel {
     /// Makes a context (`D3DKMTCreateContextVirtual`).
     pub fn create_context(
@@ -134,9 +137,7 @@ impl Kernel {
                 if let Some(it) = world.contexts.get_mut(number) {
                     (it.word, it.root) = (Some(Arc::new(word)), rooted.map(|it| it.1));
                 }
-                if let Some(it) = world.devices.get_mut(inside.device) {
-                    it.contexts.insert(number);
-                }
+                world.devices[inside.device].contexts.insert(number);
                 let on = world.adapters.get(inside.adapter).and_then(|it| it.nodes.get(node));
                 let on = on.map_or(0, |it| it.number);
                 let device = inside.device.subject();
@@ -196,7 +197,7 @@ impl Kernel {
         order: &ContextOrder,
         own: &Reserved,
         entries: Option<EntrySizes>,
-    ) -> Result<(DriverContext, Option<(Id<Space>, Root)>), Refused> {
+    ) -> Result<(DriverContext, Rooted), Refused> {
         let driver = &inside.driver;
         let name = (Some(process.0), own.handle());
         let pass =
@@ -274,6 +275,7 @@ impl Kernel {
     /// Drains a context and ends it for its driver. With its name goes the rest of it; one that
     /// keeps its name is a husk, until its client destroys it.
     pub(crate) fn end_context(&self, at: &mut Passive, process: Id<Process>, number: Id<Context>) {
+        // Another thread may have ended it meanwhile.
         let Some(device) = self.world.hold().contexts.get(number).map(|it| it.device) else {
             return;
         };
@@ -329,6 +331,7 @@ impl Kernel {
 impl World {
     /// Forgets a context that its driver has, if it has no name.
     pub(crate) fn forget_context(&mut self, number: Id<Context>) {
+        // Another thread may have ended it meanwhile.
         let Some(it) = self.contexts.get(number) else { return };
         let owner = self.devices[it.device].process.map(|process| &self.processes[process]);
         let name = ObjectId::Context(number);
@@ -338,8 +341,6 @@ impl World {
         let (device, own) = (it.device, it.name);
         self.contexts.take(number);
         let _ = self.kernel_names.close(own); // It is closed already if its driver ended it.
-        if let Some(it) = self.devices.get_mut(device) {
-            it.contexts.remove(&number);
-        }
+        self.devices[device].contexts.remove(&number);
     }
 }

@@ -727,7 +727,7 @@ impl Driver {
         }
         let subject = Kind::Call.nr(number);
         let (name, class) = (ddi.name.into(), ddi.class.name().into());
-        let process = whom.process.map(|it| it.subject());
+        let process = whom.process.map(Id::subject);
         let called =
             What::DdiCall { name, level: L::IRQL, class, adapter: self.adapter.subject(), process };
         self.log.emit(subject, called);

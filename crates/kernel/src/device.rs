@@ -138,9 +138,7 @@ impl Kernel {
             let driver = world.adapters.get(number).and_then(Adapter::running);
             let driver = driver.ok_or(Refused::Removed(number.subject()))?;
             let name = self.reserve(&mut world, process.0)?;
-            if let Some(it) = world.processes.get_mut(process.0) {
-                it.making += 1;
-            }
+            world.processes[process.0].making += 1;
             (driver, name)
         };
         let mut name = Some(name);
@@ -148,9 +146,7 @@ impl Kernel {
         let mut world = self.world.hold();
         // A name that was not published goes back.
         self.take_back(&mut world, process.0, name.into_iter().collect());
-        if let Some(it) = world.processes.get_mut(process.0) {
-            it.making -= 1;
-        }
+        world.processes[process.0].making -= 1;
         self.wake(&mut world);
         drop(world);
         self.settle_space(at, process.0, driver.adapter);
@@ -318,6 +314,7 @@ impl Kernel {
     pub(crate) fn end_device(&self, at: &mut Passive, number: Id<Device>) {
         let first = {
             let mut world = self.world.hold();
+            // Another thread may have ended it meanwhile.
             let Some(it) = world.devices.get_mut(number) else { return };
             let first = !std::mem::replace(&mut it.ending, true);
             // Who waits inside it looks again.
@@ -345,7 +342,7 @@ impl Kernel {
         self.wait_device(at, number, "the calls inside it", |it| it.inside == 0);
         let (process, contexts) = {
             let world = self.world.hold();
-            let Some(it) = world.devices.get(number) else { return };
+            let it = &world.devices[number];
             (it.owner(), it.contexts.clone())
         };
         for context in contexts {
@@ -382,13 +379,12 @@ impl Kernel {
             self.log.emit(subject, What::DeviceDestroyed {});
             self.end_word(given, subject, false);
         }
-        if let Some(it) = world.devices.get_mut(number) {
-            it.gone = true;
-        }
+        world.devices[number].gone = true;
     }
 
     /// Forgets a device that its driver has ended, if it has no name; its contexts' names, too.
     pub(crate) fn forget_device(&self, world: &mut World, number: Id<Device>) {
+        // Another thread may have ended it meanwhile.
         let Some(it) = world.devices.get(number) else { return };
         let (process, handle) = (it.owner(), it.handle);
         let named = world.processes[process].names.find(handle) == Ok(number.into());
@@ -468,6 +464,7 @@ impl Kernel {
     }
 
     pub(crate) fn lose(&self, world: &mut World, number: Id<Device>, why: Loss) -> bool {
+        // Another thread may have ended it meanwhile.
         let Some(it) = world.devices.get_mut(number) else { return false };
         if it.lost.is_some() {
             return false;
@@ -515,7 +512,7 @@ impl Kernel {
     /// Retires everything a device still has. What cannot start now is left to the jobs.
     fn retire_all(&self, number: Id<Device>) -> Vec<Id<Retirement>> {
         let mut world = self.world.hold();
-        let Some(it) = world.devices.get(number) else { return Vec::new() };
+        let it = &world.devices[number];
         // What a client destroyed before is in retirements of its own.
         let live =
             |view: &&Id<View>| world.views.get(**view).is_some_and(|it| it.stage == Stage::Live);
@@ -563,7 +560,7 @@ impl World {
     /// A client sees this no more. One that has its device still, which ends because the adapter
     /// does, sees it until it lets go of that: it cannot know.
     pub(crate) fn hide(&mut self, device: Id<Device>, shown: Shown) {
-        let Some(it) = self.devices.get_mut(device) else { return };
+        let it = &mut self.devices[device];
         let names = it.process.map(|process| &self.processes[process].names);
         let name = Ok(ObjectId::Device(device));
         if it.ending && names.is_some_and(|names| names.find(it.handle) == name) {
@@ -628,9 +625,7 @@ impl Inside<'_> {
 
     fn go(&mut self, world: &mut World) {
         self.word = None;
-        if let Some(it) = world.devices.get_mut(self.device) {
-            it.inside -= 1;
-        }
+        world.devices[self.device].inside -= 1;
         if let Some(kernel) = self.kernel.take() {
             kernel.wake(world);
         }

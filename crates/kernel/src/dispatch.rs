@@ -256,7 +256,7 @@ impl Kernel {
 
     /// Puts a packet at the end of a context's line.
     pub(crate) fn put_packet(&self, world: &mut World, number: Id<Context>, load: Load) {
-        let Some(it) = world.contexts.get_mut(number) else { return };
+        let it = &mut world.contexts[number];
         it.line.queued += 1;
         it.flying += 1;
         let (packet, first) = (it.line.queued, it.flying == 1);
@@ -342,6 +342,7 @@ impl Kernel {
     /// then.
     fn settle_line(&self, world: &mut World, context: Id<Context>) -> bool {
         loop {
+            // A context that was to go on may have ended meanwhile.
             let Some(it) = world.contexts.get_mut(context) else { return false };
             match it.line.line.pop_front() {
                 None => return false,
@@ -387,6 +388,7 @@ impl Kernel {
 
     /// Has somebody send what is first in a context's line.
     fn make_runnable(&self, world: &mut World, context: Id<Context>) {
+        // A context that was to go on may have ended meanwhile.
         let Some(it) = world.contexts.get_mut(context) else { return };
         if !std::mem::replace(&mut it.line.runnable, true) {
             world.runnable.push(context);
@@ -407,7 +409,7 @@ impl Kernel {
     /// The first packet that a context sent is done, or counts as done: what comes behind it
     /// happens.
     pub(crate) fn finish_sent(&self, world: &mut World, context: Id<Context>) -> u64 {
-        let Some(it) = world.contexts.get_mut(context) else { return 0 };
+        let it = &mut world.contexts[context];
         let (number, listed) = match it.line.sent.pop_front() {
             Some(Item::Packet(number, Load::Listed(listed))) => (number, Some(listed)),
             Some(Item::Packet(number, _)) => (number, None),
@@ -454,7 +456,7 @@ impl Kernel {
     /// A node gave back what it has of a context: it is first in line again.
     /// Answers the packets among it.
     pub(crate) fn return_sent(&self, world: &mut World, context: Id<Context>) -> Vec<u64> {
-        let Some(it) = world.contexts.get_mut(context) else { return Vec::new() };
+        let it = &mut world.contexts[context];
         let number =
             |it: &Item| if let Item::Packet(number, _) = it { Some(*number) } else { None };
         let packets = it.line.sent.iter().filter_map(number).collect();
@@ -468,7 +470,7 @@ impl Kernel {
     /// A context's device is lost: what it was to do is over. Packets that never were sent are
     /// cancelled.
     pub(crate) fn clear_line(&self, world: &mut World, context: Id<Context>) {
-        let Some(it) = world.contexts.get_mut(context) else { return };
+        let it = &mut world.contexts[context];
         let sent = std::mem::take(&mut it.line.sent);
         let line = std::mem::take(&mut it.line.line);
         it.line.done = it.line.queued;
@@ -477,7 +479,7 @@ impl Kernel {
         for item in sent {
             match item {
                 Item::Wait(marks) | Item::Signal(marks) => {
-                    self.drop_marks(world, Some(context), &marks)
+                    self.drop_marks(world, Some(context), &marks);
                 }
                 Item::Packet(_, load) => self.end_load(world, &load),
             }
@@ -500,7 +502,7 @@ impl Kernel {
                     }
                 }
                 Item::Wait(marks) | Item::Signal(marks) => {
-                    self.drop_marks(world, Some(context), &marks)
+                    self.drop_marks(world, Some(context), &marks);
                 }
             }
         }
@@ -510,7 +512,7 @@ impl Kernel {
 impl World {
     /// What a device has queued that is not over.
     pub(crate) fn outstanding(&self, device: Id<Device>) -> Vec<Behind> {
-        let Some(it) = self.devices.get(device) else { return Vec::new() };
+        let it = &self.devices[device];
         let behind = |context: &Id<Context>| {
             Some(Behind::Context(*context, self.contexts.get(*context)?.line.queued))
         };
@@ -519,9 +521,9 @@ impl World {
 
     /// A context has packets that are not over, or not any more.
     fn note_busy(&mut self, context: Id<Context>) {
-        let Some(it) = self.contexts.get(context) else { return };
+        let it = &self.contexts[context];
         let (busy, device) = (it.flying > 0, it.device);
-        let Some(it) = self.devices.get_mut(device) else { return };
+        let it = &mut self.devices[device];
         match it.busy.binary_search(&context) {
             Err(place) if busy => it.busy.insert(place, context),
             Ok(place) if !busy => {
@@ -553,8 +555,9 @@ impl World {
     /// Whether a packet is first in a context's line, what it lists is in place, and its node
     /// takes packets.
     fn is_next(&self, context: Id<Context>) -> bool {
+        // A context that was to go on may have ended meanwhile.
         let Some(it) = self.contexts.get(context) else { return false };
-        let Some(device) = self.devices.get(it.device) else { return false };
+        let device = &self.devices[it.device];
         let node = self.adapters.get(device.adapter).and_then(|on| on.nodes.get(it.node));
         it.line.has_packet_first()
             && !it.rooting

@@ -46,7 +46,7 @@ impl Kernel {
         mut world: Held<'k, World>,
         number: Id<Retirement>,
     ) -> Held<'k, World> {
-        let Some(it) = world.retirements.get_mut(number) else { return world };
+        let it = &mut world.retirements[number];
         let (device, resource_view) = (it.device, it.resource_view);
         let views = std::mem::take(&mut it.views);
         #[cfg(shuttle)]
@@ -69,9 +69,7 @@ impl Kernel {
 
     /// A retirement of a device is done; whoever waits for the last one looks again.
     fn leave_device(&self, world: &mut World, device: Id<Device>) {
-        if let Some(it) = world.devices.get_mut(device) {
-            it.retiring -= 1;
-        }
+        world.devices[device].retiring -= 1;
         self.wake(world);
     }
 
@@ -121,8 +119,8 @@ impl Kernel {
     /// number.
     fn unplace(&self, world: &mut World, closing: &[Id<View>], views: &[Id<View>]) {
         for view in views {
-            let Some(number) = world.views.get(*view).map(|it| it.allocation) else { continue };
-            let Some(it) = world.allocations.get_mut(number) else { continue };
+            let number = world.views[*view].allocation;
+            let it = &mut world.allocations[number];
             if !it.unplaced && it.views.iter().all(|it| closing.binary_search(it).is_ok()) {
                 it.unplaced = true;
                 for extent in it.take_extents() {
@@ -201,6 +199,7 @@ impl Kernel {
         resource: Id<Resource>,
         members: &[Id<Allocation>],
     ) -> Held<'k, World> {
+        // Another thread may have ended it meanwhile.
         let Some(it) = world.resources.get_mut(resource) else { return world };
         // Those given are members, so all of them are when there are as many.
         let last = it.members.len() == members.len();
@@ -330,9 +329,7 @@ impl World {
     /// Removes a closed view everywhere; answers its allocation if that was the last view.
     pub(crate) fn remove_view(&mut self, number: Id<View>) -> Option<Id<Allocation>> {
         let view = self.views.take(number)?;
-        if let Some(it) = self.devices.get_mut(view.device) {
-            it.loose.remove(&number);
-        }
+        self.devices[view.device].loose.remove(&number);
         if let Some(it) = view.part_of.and_then(|it| self.resource_views.get_mut(it)) {
             it.views.remove(&number);
         }

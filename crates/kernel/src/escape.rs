@@ -16,6 +16,7 @@ use crate::kernel::Kernel;
 use crate::miniport::{DriverContext, Escape, Generation};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::schedule::Flying;
 use crate::start::Adapter;
 use crate::store::Id;
 use crate::world::World;
@@ -111,9 +112,7 @@ impl Kernel {
         if let Some((number, word)) = kept.context {
             drop(word); // Before the context may go: whoever ends it needs the only one.
             let mut world = self.world.hold();
-            if let Some(it) = world.contexts.get_mut(number) {
-                it.inside -= 1;
-            }
+            world.contexts[number].inside -= 1;
             self.wake(&mut world);
         }
         drop(kept.inside);
@@ -214,6 +213,6 @@ impl World {
     /// The devices that have packets queued on an adapter.
     fn busy_devices(&self, adapter: Id<Adapter>) -> BTreeSet<Id<Device>> {
         let nodes = self.adapters.get(adapter).into_iter().flat_map(|it| &it.nodes);
-        nodes.flat_map(|it| &it.queue).filter_map(|it| it.device()).collect()
+        nodes.flat_map(|it| &it.queue).filter_map(Flying::device).collect()
     }
 }

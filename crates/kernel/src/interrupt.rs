@@ -278,6 +278,7 @@ impl Kernel {
 
     fn hear_in(&self, world: &mut World, adapter: Id<Adapter>, cause: Cause) -> bool {
         let place = "DxgkCbNotifyInterrupt";
+        // A driver may still report after its adapter has stopped.
         let Some(it) = world.adapters.get_mut(adapter) else { return false };
         it.interrupts.unfollowed = true;
         if let Some(Run::Interrupt(run)) = it.interrupts.here() {
@@ -370,6 +371,7 @@ impl Kernel {
     /// Before the driver is told, nothing has been reported; after it, what it refused is off.
     fn expect_vsync(&self, adapter: AdapterId, on: bool, answer: Option<Answer<()>>) {
         let mut world = self.world.hold();
+        // A driver may still report after its adapter has stopped.
         let Some(it) = world.adapters.get_mut(adapter.0) else { return };
         match answer {
             None => it.interrupts.vsync = on.then_some(false),

@@ -160,9 +160,7 @@ impl Kernel {
         }
         let local = self.reserve(world, process.0)?;
         let name = Name { process: process.0, handle: local.handle() };
-        if let Some(it) = world.keyed.get_mut(number) {
-            it.names.push(name);
-        }
+        world.keyed[number].names.push(name);
         self.publish(world, process.0, local, number.into());
         let (process, handle) = name.said();
         self.log.emit(subject, What::KeyedOpened { process, handle, room: room as u64 });
@@ -187,7 +185,7 @@ impl Kernel {
         process: Id<Process>,
         handle: Handle,
     ) {
-        let Some(it) = world.keyed.get_mut(number) else { return };
+        let it = &mut world.keyed[number];
         let (subject, name) = (number.subject(), Name { process, handle });
         let (process, handle) = name.said();
         it.names.retain(|it| *it != name);

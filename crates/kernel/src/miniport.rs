@@ -689,3 +689,28 @@ impl Refusal {
         }
     }
 }
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text = match self {
+            Refusal::Absent => "the driver has no such entry point",
+            Refusal::Invalid => "the driver found a parameter invalid",
+            Refusal::NoMemory => "the driver ran out of memory",
+            Refusal::Mismatch => "the driver was given data of another version of itself",
+            Refusal::Busy => "the driver needs something that is in use",
+            Refusal::NoRoom => "the driver's buffer is full",
+            Refusal::NoHandle => "the driver looked up a handle that was not there",
+            Refusal::Unsupported => "the driver does not support this",
+            Refusal::Unimplemented => "the driver has not implemented this",
+            Refusal::Privileged => "the driver does not do this for this client",
+            Refusal::Illegal => "the driver was given an unknown command",
+            Refusal::UserMemory => "the client's memory is not accessible",
+            Refusal::Declined => "the driver does not support this adapter",
+            Refusal::Crashed => "the driver crashed",
+            Refusal::Other(status) => return write!(f, "the driver returned {status:#010x}"),
+        };
+        f.write_str(text)
+    }
+}
+
+impl std::error::Error for Refusal {}

@@ -108,9 +108,9 @@ impl Kernel {
 
     /// A packet was given to a context: who is before it, with less right, gives way.
     pub(crate) fn give_way(&self, world: &mut World, context: Id<Context>) {
-        let Some(it) = world.contexts.get(context) else { return };
+        let it = &world.contexts[context];
         let (node, priority, device) = (it.node, it.line.priority, it.device);
-        let Some(adapter) = world.devices.get(device).map(|it| it.adapter) else { return };
+        let adapter = world.devices[device].adapter;
         let queue = world.adapters.get(adapter).and_then(|it| it.nodes.get(node));
         // What is first may be under way.
         let behind = queue.into_iter().flat_map(|it| it.queue.iter().skip(1));

@@ -157,7 +157,7 @@ impl Kernel {
         process: Id<Process>,
         reserved: Reservations,
     ) {
-        let Some(process_names) = world.processes.get_mut(process) else { return };
+        let process_names = &mut world.processes[process];
         for name in reserved.into_iter().rev() {
             let handle = Hex(name.handle().0);
             process_names.names.take_back(name);
@@ -173,14 +173,14 @@ impl Kernel {
         reserved: Reserved,
         to: ObjectId,
     ) {
-        let Some(it) = world.processes.get_mut(process) else { return };
+        let it = &mut world.processes[process];
         let handle = Hex(it.names.publish(reserved, to).0);
         self.log.emit(process.subject(), What::NameGiven { handle, to: to.subject() });
     }
 
     /// Ends a name that is known to be live.
     pub(crate) fn unname(&self, world: &mut World, process: Id<Process>, handle: Handle) {
-        let Some(it) = world.processes.get_mut(process) else { return };
+        let it = &mut world.processes[process];
         if let Ok(of) = it.names.close(handle) {
             let handle = Hex(handle.0);
             self.log.emit(process.subject(), What::NameClosed { handle, of: of.subject() });

@@ -299,6 +299,7 @@ impl Kernel {
         let adapter = driver.adapter;
         let count = {
             let world = &mut *self.world.hold();
+            // The adapter may have stopped since this was queued.
             let Some(it) = world.adapters.get(adapter) else { return };
             // While this waited for its pass, the node may have moved on.
             if it.nodes.get(index).is_none_or(|it| !it.stands()) {
@@ -405,6 +406,7 @@ impl Kernel {
     fn judge_unreported(&self, driver: &Arc<Driver>, index: usize) {
         let holds = driver.machine.holds(Some(u32::try_from(index).unwrap_or(u32::MAX)));
         let mut world = self.world.hold();
+        // The adapter may have stopped since this was queued.
         let Some(it) = world.adapters.get_mut(driver.adapter) else { return };
         // An interrupt routine that runs may be about to report.
         let quiet = it.interrupting == 0 && holds == Some(false);
@@ -498,6 +500,7 @@ impl Kernel {
         let (count, fatal) = {
             let world = &mut *self.world.hold();
             let now = self.host.now();
+            // The adapter may have stopped since this was queued.
             let Some(it) = world.adapters.get_mut(number) else { return };
             it.resets.retain(|it| now.saturating_sub(*it) < MINUTE);
             it.resets.push(now);

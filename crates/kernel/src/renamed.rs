@@ -68,6 +68,9 @@ pub(crate) struct InstanceRecord {
     pub(crate) allocation: Id<Allocation>,
 }
 
+/// The views that a packet lists, each with the extent of its instance.
+type ListedInstances = Vec<(Id<View>, Id<Extent>)>;
+
 /// What a lock finds among the instances.
 enum Pick {
     /// This one, claimed.
@@ -122,7 +125,7 @@ impl Kernel {
             return Pick::Named;
         };
         let handle = world.views.get(view).map(|it| it.handle);
-        let Some(it) = world.allocations.get_mut(number) else { return Pick::Named };
+        let it = &mut world.allocations[number];
         let Some(extent) = it.extent else { return Pick::Named };
         let renames = it.renames.get_or_insert_with(|| Box::new(Renames::first(extent, handle)));
         let extents = &world.extents;
@@ -161,14 +164,14 @@ impl Kernel {
         view: Id<View>,
         like: Id<Extent>,
     ) -> Pick {
-        let Some(of) = world.extents.get(like) else { return Pick::Named };
+        let of = &world.extents[like];
         let (adapter, word, bytes) = (of.adapter, of.word, of.bytes);
         let (alignment, wants, priority) = (of.alignment, of.wants, of.priority);
         let instance = world.instances.insert(InstanceRecord { allocation: number });
         let owner = Owner::Instance(instance);
         let extent = Extent::new(adapter, owner, word, bytes, alignment, wants);
         let extent = world.extents.insert(Extent { priority, ..extent });
-        let Some(it) = world.allocations.get_mut(number) else { return Pick::Named };
+        let it = &mut world.allocations[number];
         let renames = it.renames.get_or_insert_default();
         renames.instances.push(Instance {
             number: Some(instance),
@@ -225,7 +228,7 @@ impl Kernel {
         }
         if !same {
             let owner = number.subject();
-            let to = instance.map_or(owner, |it| it.subject());
+            let to = instance.map_or(owner, Id::subject);
             self.log.emit(view.subject(), What::LockRenamed { to, turn });
             // What is said of an allocation is said of the newest.
             let priority = before.and_then(|it| world.extents.get(it)).map(|it| it.priority);
@@ -267,6 +270,7 @@ impl Kernel {
     pub(crate) fn count_named(&self, world: &mut World, extents: &[Id<Extent>], come: bool) {
         let mut free = false;
         for extent in extents {
+            // What a packet lists may have ended before it.
             let Some(it) = world.extents.get_mut(*extent) else { continue };
             it.named = if come { it.named + 1 } else { it.named.saturating_sub(1) };
             let (over, owner) = (it.named == 0, it.owner);
@@ -317,8 +321,8 @@ impl World {
     /// WINDOWS: not of what is pinned, a primary or shared (documented). From WDDM 2 on nothing
     /// is renamed (documented): its drivers do so themselves.
     pub(crate) fn may_rename(&self, view: Id<View>) -> bool {
-        let Some(it) = self.views.get(view) else { return false };
-        let Some(it) = self.allocations.get(it.allocation) else { return false };
+        let it = &self.views[view];
+        let it = &self.allocations[it.allocation];
         let extent = it.extent.and_then(|it| self.extents.get(it));
         let pinned = extent.is_none_or(|it| it.wants.flags.pinned);
         let shared = it.resource.and_then(|it| self.resources.get(it)).is_some_and(|it| it.shared);
@@ -399,7 +403,7 @@ impl World {
         process: ProcessId,
         device: Id<Device>,
         order: &RenderOrder,
-    ) -> Result<Vec<(Id<View>, Id<Extent>)>, Refused> {
+    ) -> Result<ListedInstances, Refused> {
         let mut all = Vec::with_capacity(order.list.len());
         let mut turns = Vec::with_capacity(order.list.len());
         for (place, (handle, _)) in order.list.iter().enumerate() {

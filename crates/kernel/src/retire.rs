@@ -166,7 +166,7 @@ impl Kernel {
             self.unname_resource_view(world, process, view, by, subject);
         }
         for view in &views {
-            let Some(it) = world.views.get_mut(*view) else { continue };
+            let it = &mut world.views[*view];
             it.stage = Stage::Unnamed;
             it.retirement = Some(number);
             let handle = it.handle;
@@ -195,7 +195,7 @@ impl Kernel {
         by: Subject,
         retirement: Subject,
     ) {
-        let Some(it) = world.resource_views.get_mut(view) else { return };
+        let it = &mut world.resource_views[view];
         it.named = false;
         let (handle, resource) = (it.handle, it.resource);
         self.unname(world, process, handle);
@@ -212,7 +212,7 @@ impl Kernel {
     }
 
     fn make_idle(&self, world: &mut World, number: Id<Retirement>) {
-        let Some(it) = world.retirements.get(number) else { return };
+        let it = &world.retirements[number];
         for view in &it.views {
             if let Some(it) = world.views.get_mut(*view) {
                 it.stage = Stage::Idle;
@@ -307,7 +307,7 @@ impl Kernel {
     /// Whether addresses still lead to what the views of a retirement show. They do not any more
     /// from here on.
     fn still_mapped(&self, world: &mut World, number: Id<Retirement>) -> bool {
-        let Some(it) = world.retirements.get(number) else { return false };
+        let it = &world.retirements[number];
         let views = it.views.clone();
         if self.unmap_views(world, &views) {
             return true;
@@ -394,7 +394,7 @@ impl World {
             }
             let first = *first.get_or_insert(home);
             if first != home {
-                let subject = |it: Option<Id<Resource>>| it.map(|it| it.subject());
+                let subject = |it: Option<Id<Resource>>| it.map(Id::subject);
                 return Err(Refused::MixedList { first: subject(first), other: subject(home) });
             }
             views.push(number);
@@ -404,7 +404,7 @@ impl World {
 
     /// The memory of the allocations whose last views a retirement ends.
     fn ending_extents(&self, retirement: Id<Retirement>) -> Vec<Id<Extent>> {
-        let Some(it) = self.retirements.get(retirement) else { return Vec::new() };
+        let it = &self.retirements[retirement];
         let last = |view: &Id<View>| {
             let allocation = self.allocations.get(self.views.get(*view)?.allocation)?;
             let all = allocation.views.len() == 1
@@ -422,9 +422,7 @@ impl World {
             && (it.lost.is_some() || self.has_passed(it.adapter, next))
         {
             ready.push(next);
-            if let Some(it) = self.devices.get_mut(device) {
-                it.retirements.pop_front();
-            }
+            self.devices[device].retirements.pop_front();
         }
         ready
     }

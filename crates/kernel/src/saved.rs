@@ -78,7 +78,7 @@ impl Kernel {
         }
         world.kernel_names.publish(name, number.into());
         let (of, bytes) = (device.subject(), order.size.next_multiple_of(PAGE));
-        let for_context = context.map(|it| it.subject());
+        let for_context = context.map(Id::subject);
         let (word, context) = (self.number_word(order.word), for_context);
         let created =
             What::SavedCreated { adapter: adapter.subject(), device: of, context, bytes, word };
@@ -106,7 +106,7 @@ impl Kernel {
     }
 
     fn unname_saved(&self, world: &mut World, number: Id<Saved>, forgotten: bool) {
-        let Some(it) = world.saved.get_mut(number) else { return };
+        let it = &mut world.saved[number];
         if std::mem::replace(&mut it.freed, true) {
             return;
         }
@@ -232,7 +232,7 @@ impl World {
     }
 
     fn saver_of(&self, number: Id<Saved>) -> Saver {
-        let Some(it) = self.saved.get(number) else { return Saver::None };
+        let it = &self.saved[number];
         let mine = |context: Id<Context>, device: Id<Device>| match it.context {
             Some(own) => own == context,
             None => device == it.device,

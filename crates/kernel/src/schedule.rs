@@ -202,6 +202,7 @@ impl Kernel {
         node: u32,
         fence: Fence,
     ) {
+        // A driver may still report after its adapter has stopped.
         let Some(it) = world.adapters.get_mut(adapter) else { return };
         let nodes = it.nodes.len();
         let Some(node) = it.nodes.get_mut(node as usize) else {
@@ -241,6 +242,7 @@ impl Kernel {
     /// Asks for the DPC. Answers whether it was not yet queued.
     pub(crate) fn queue_dpc(&self, adapter: Id<Adapter>) -> bool {
         let mut world = self.world.hold();
+        // A driver may still report after its adapter has stopped.
         let Some(it) = world.adapters.get_mut(adapter) else { return false };
         let fresh = it.interrupts.ask() && !it.quiet && it.dpcs < MOST_DPCS;
         self.log.emit(adapter.subject(), What::DpcQueued { fresh });
@@ -255,6 +257,7 @@ impl Kernel {
     pub(crate) fn settle(&self, _at: &mut Dispatch, adapter: Id<Adapter>) {
         let world = &mut *self.world.hold();
         let mut done: Few<(Subject, Flying)> = Few::new();
+        // A driver may still report after its adapter has stopped.
         let Some(it) = world.adapters.get_mut(adapter) else { return };
         it.interrupts.follow_up();
         for node in &mut it.nodes {

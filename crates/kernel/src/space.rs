@@ -114,7 +114,7 @@ impl World {
 
     /// Forgets a space.
     pub(crate) fn remove_space(&mut self, number: Id<Space>) {
-        let Some(it) = self.spaces.take(number) else { return };
+        let it = self.spaces.remove(number);
         let Some(whose) = it.process.map(|process| (process, it.adapter)) else { return };
         if let Some(all) = self.spaces_of.get_mut(&whose) {
             all.retain(|it| *it != number);

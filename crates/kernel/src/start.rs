@@ -18,6 +18,7 @@ use crate::services::Services;
 use crate::store::Id;
 use crate::world::World;
 use flight::{Fence, Line, Passive, Ram, Subject, TableRoot, Ticket, What, Written};
+use std::fmt;
 use std::sync::{Arc, Weak};
 
 /// An adapter without a node takes no work, and none has more than this.
@@ -85,6 +86,18 @@ pub struct StartRefused {
     pub entry: &'static str,
     /// Its answer.
     pub why: Refusal,
+}
+
+impl fmt::Display for StartRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the adapter did not start: {} failed: {}", self.entry, self.why)
+    }
+}
+
+impl std::error::Error for StartRefused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.why)
+    }
 }
 
 /// The interrupt line of an adapter.
@@ -579,7 +592,7 @@ impl Kernel {
 impl World {
     /// A name of an adapter is gone; with the last one goes an adapter that has stopped.
     pub(crate) fn close_adapter(&mut self, number: Id<Adapter>) {
-        let Some(it) = self.adapters.get_mut(number) else { return };
+        let it = &mut self.adapters[number];
         it.opens -= 1;
         if it.opens == 0 && it.state == State::Stopped {
             self.adapters.take(number);

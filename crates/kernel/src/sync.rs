@@ -345,7 +345,7 @@ impl Kernel {
     /// A name of an object has ended.
     pub(crate) fn close_sync(&self, world: &mut World, process: Id<Process>, number: Id<Sync>) {
         self.look_at_value(world, number);
-        let Some(it) = world.sync.objects.get_mut(number) else { return };
+        let it = &mut world.sync.objects[number];
         it.names -= 1;
         let notice = match it.state {
             State::Notice { event } if it.names == 0 => Some(event),
@@ -461,7 +461,7 @@ impl Kernel {
     /// An object has changed: the CPU sees it, and whoever waited for it looks.
     fn changed(&self, world: &mut World, number: Id<Sync>, by: &'static str) {
         let shown = self.show(world, number);
-        let Some(it) = world.sync.objects.get(number) else { return };
+        let it = &world.sync.objects[number];
         let (value, subject) = (it.state.value(), number.subject());
         self.log.emit(subject, What::SyncSignalled { by: by.into(), value, shown });
         self.look_again_at(world, Mark::Object(number));
@@ -483,7 +483,7 @@ impl Kernel {
 
     /// The CPU may only read a fence's value: nobody but us has changed it.
     fn look_at_value(&self, world: &World, number: Id<Sync>) {
-        let Some(it) = world.sync.objects.get(number) else { return };
+        let it = &world.sync.objects[number];
         let (written, Some((run, _))) = (it.written, it.shown) else { return };
         let Some((_, memory)) = world.memory(it.adapter) else { return };
         let (mut read, subject) = ([0; 8], number.subject());
@@ -568,7 +568,7 @@ impl World {
 
     /// Why an object lives.
     pub(crate) fn why_sync(&self, number: Id<Sync>) -> Vec<String> {
-        let Some(it) = self.sync.objects.get(number) else { return Vec::new() };
+        let it = &self.sync.objects[number];
         let mut why = vec![format!("{} local names", it.names)];
         why.extend(it.global.map(|it| format!("shared as {:#x}", it.0)));
         if it.uses > 0 {

@@ -80,7 +80,7 @@ impl Kernel {
                 return false;
             }
             let owner = world.contexts[context].device;
-            let Some(it) = world.devices.get(owner) else { return false };
+            let it = &world.devices[owner];
             let (adapter, process) = (it.adapter, it.owner());
             if !world.is_ready(context) {
                 // The driver may have made more for the context.
@@ -167,7 +167,7 @@ impl Kernel {
 
     /// Who sends for a context has left its driver: the context may go.
     fn has_sent(&self, world: &mut World, context: Id<Context>) {
-        let Some(it) = world.contexts.get_mut(context) else { return };
+        let it = &mut world.contexts[context];
         it.inside -= 1;
         let device = it.device;
         let adapter = world.devices[device].adapter;
@@ -224,9 +224,7 @@ impl Kernel {
                     self.end_load(world, &load);
                 }
                 // There is nobody to tell any more; whoever ends the context does not wait.
-                if let Some(it) = world.contexts.get_mut(context) {
-                    it.line.cancelling -= 1;
-                }
+                world.contexts[context].line.cancelling -= 1;
                 self.wake(world);
                 return true;
             };
@@ -260,9 +258,7 @@ impl Kernel {
         drop(word);
         let world = &mut *self.world.hold();
         self.end_load(world, &load);
-        if let Some(it) = world.contexts.get_mut(context) {
-            it.line.cancelling -= 1;
-        }
+        world.contexts[context].line.cancelling -= 1;
         self.wake(world);
         true
     }

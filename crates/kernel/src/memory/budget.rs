@@ -161,6 +161,7 @@ impl Kernel {
         let (told, device, bytes) = {
             let world = &mut *self.world.hold();
             let Some(number) = world.trims.pop() else { return false };
+            // It may have been unregistered meanwhile.
             let Some(it) = world.trimmers.get(number) else { return true };
             let (told, process, adapter) = (it.told.clone(), it.process, it.adapter);
             let device = it.device.subject();

@@ -93,7 +93,7 @@ impl Kernel {
     ) -> Option<u64> {
         let entries = world.leave_entries(extent);
         let virtual_ = world.is_linear(extent);
-        let (extents, memory) = world.memory_mut_of(extent)?;
+        let (extents, memory) = world.memory_mut_of(extent);
         let it = extents.get_mut(extent)?;
         let Place::In { segment, spot } = &it.place else { return None };
         let (segment, from, size) = (*segment, spot.start(), spot.size());
@@ -151,7 +151,7 @@ impl Kernel {
 impl World {
     /// Whether the memory of an extent's segment is in the system's space.
     fn is_linear(&self, extent: Id<Extent>) -> bool {
-        let Some(it) = self.extents.get(extent) else { return false };
+        let it = &self.extents[extent];
         let Place::In { segment, .. } = &it.place else { return false };
         self.system_address(it.adapter, (number(*segment), 0)).is_some()
     }

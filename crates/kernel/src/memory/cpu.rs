@@ -134,7 +134,7 @@ impl Kernel {
         world.views_of(process, inside.device, &[order.view])?;
         world.may_lock(view, extent, order)?;
         let seen = world.seen_as(view, extent);
-        let (extents, memory) = world.memory_mut_of(extent).ok_or(Refused::NoVideoMemory)?;
+        let (extents, memory) = world.memory_mut_of(extent);
         let it = extents.get_mut(extent).ok_or(Refused::NoVideoMemory)?;
         if it.lock.is_none() {
             if it.segment().is_none() && !it.back(&*memory.ram, &mut memory.pressure) {
@@ -161,7 +161,7 @@ impl Kernel {
                 }
             }
         }
-        let (extents, memory) = world.memory_mut_of(extent).ok_or(Refused::NoVideoMemory)?;
+        let (extents, memory) = world.memory_mut_of(extent);
         let it = extents.get_mut(extent).ok_or(Refused::NoVideoMemory)?;
         let place = memory.place_name(it);
         (it.clean, it.copied) = (false, it.copied && place != "memory");
@@ -175,9 +175,7 @@ impl Kernel {
         let hurries = order.hurries && order.waits && !order.discards;
         let taken = What::LockTaken { count, place: place.into(), hurries };
         self.log.emit(seen, taken);
-        if let Some(it) = world.views.get_mut(view) {
-            it.locks += 1;
-        }
+        world.views[view].locks += 1;
         world.rank(extent);
         Ok(Shown { view: name, address })
     }
@@ -221,8 +219,8 @@ impl Kernel {
         it.locks -= 1;
         let count = it.locks;
         self.log.emit(world.seen_as(view, extent), What::LockEnded { count, dropped });
-        let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
-        let Some(it) = extents.get_mut(extent) else { return };
+        let (extents, memory) = world.memory_mut_of(extent);
+        let it = &mut extents[extent];
         if let Some(lock) = &mut it.lock {
             lock.count -= 1;
             if lock.count == 0 {
@@ -309,7 +307,7 @@ impl Kernel {
         extent: Id<Extent>,
         order: &LockOrder,
     ) -> Result<(), Refused> {
-        let Some(it) = world.extents.get(extent) else { return Err(Refused::NoVideoMemory) };
+        let it = &world.extents[extent];
         let (owner, adapter, bytes, listed) = (it.owner, it.adapter, it.bytes, it.held > 0);
         if order.still {
             return Err(Refused::WouldEvict(owner.subject()));
@@ -356,7 +354,7 @@ impl Kernel {
     /// Gives back all memory of an extent: now, or as soon as nothing of it is pending.
     pub(crate) fn release_extent(&self, world: &mut World, extent: Id<Extent>) {
         let empty = self.empty_extent(world, extent);
-        let Some(it) = world.extents.get_mut(extent) else { return };
+        let it = &mut world.extents[extent];
         it.ending = true;
         if empty {
             self.drop_extent(world, extent);
@@ -369,7 +367,7 @@ impl Kernel {
     pub(crate) fn drop_extent(&self, world: &mut World, extent: Id<Extent>) {
         self.forget_table(world, extent);
         world.leave_place(extent, Place::Nowhere);
-        let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
+        let (extents, memory) = world.memory_mut_of(extent);
         let it = extents.remove(extent);
         let subject = it.owner.subject();
         if let Some(lock) = it.lock {
@@ -475,7 +473,7 @@ impl World {
         extent: Id<Extent>,
         order: &LockOrder,
     ) -> Result<(), Refused> {
-        let Some(it) = self.extents.get(extent) else { return Err(Refused::NoVideoMemory) };
+        let it = &self.extents[extent];
         let (subject, cached) = (view.subject(), it.wants.flags.cached);
         let Some((_, memory)) = self.memory(it.adapter) else { return Err(Refused::NoVideoMemory) };
         let all: Vec<_> = memory.segments_of(&it.wants).collect();
@@ -521,8 +519,8 @@ impl World {
 
     /// A lock of an extent is not to be: the CPU does not see it, if it has no other.
     fn end_sight_of(&mut self, extent: Id<Extent>) {
-        let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
-        let Some(it) = extents.get_mut(extent) else { return };
+        let (extents, memory) = self.memory_mut_of(extent);
+        let it = &mut extents[extent];
         if let Some(lock) = it.lock.take_if(|it| it.count == 0) {
             memory.end_sight(lock.address, false);
         }
@@ -550,7 +548,7 @@ impl World {
 
     /// Aims a locked extent's view at where its bytes are now. Answers where that is, if it did.
     pub(crate) fn aim(&mut self, extent: Id<Extent>) -> Option<&'static str> {
-        let (extents, memory) = self.memory_mut_of(extent)?;
+        let (extents, memory) = self.memory_mut_of(extent);
         let it = extents.get(extent).filter(|it| it.moving == 0)?;
         let lock = it.lock.as_ref()?;
         memory.ram.aim(lock.address, &memory.seen(it));

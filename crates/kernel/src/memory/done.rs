@@ -56,6 +56,7 @@ impl Kernel {
         for step in &done {
             self.finish_step(world, paging, step, lost);
         }
+        // It may have been given up already.
         let Some(it) = world.pagings.get_mut(paging) else { return };
         it.flying -= 1;
         if it.built && it.flying == 0 {
@@ -78,8 +79,12 @@ impl Kernel {
             }
         }
         self.finish_for(world, step);
-        let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
-        let Some(it) = extents.get_mut(extent) else { return };
+        // Its memory may be gone already: its adapter stopped.
+        if !world.extents.contains(extent) {
+            return;
+        }
+        let (extents, memory) = world.memory_mut_of(extent);
+        let it = &mut extents[extent];
         it.pending -= 1;
         it.moving -= u32::from(step.what.moves());
         if let Some(segment) = memory.segments.get(step.at.segment).map(|it| it.subject) {
@@ -106,6 +111,7 @@ impl Kernel {
     /// What a step was done for besides its own extent may end now.
     fn finish_for(&self, world: &mut World, step: &Step) {
         for &extent in step.what.also_of() {
+            // Its memory may be gone already.
             let Some(it) = world.extents.get_mut(extent) else { continue };
             it.pending -= 1;
             if it.ending && it.pending == 0 {
@@ -116,6 +122,7 @@ impl Kernel {
 
     /// Paging work is over: whoever waits for it goes on.
     fn end_paging(&self, world: &mut World, number: Id<Paging>, lost: bool) {
+        // It may have been given up already.
         let Some(it) = world.pagings.take(number) else { return };
         self.log.emit(number.subject(), What::PagingEnded { lost });
         if let Some((queue, value)) = it.signals {
@@ -129,6 +136,7 @@ impl Kernel {
     /// There is no memory for the driver's commands: the work counts as done.
     pub(crate) fn give_up_paging(&self, number: Id<Paging>) {
         let world = &mut *self.world.hold();
+        // It may have been given up already.
         let Some(it) = world.pagings.get_mut(number) else { return };
         it.built = true;
         let (steps, flying) = (std::mem::take(&mut it.steps), it.flying);

@@ -53,7 +53,7 @@ impl Kernel {
         let behind = world.outstanding(inside.device);
         for view in views {
             let Some(extent) = world.extent_of(view) else { continue };
-            let Some(it) = world.extents.get_mut(extent) else { continue };
+            let it = &mut world.extents[extent];
             it.offer = Some(Offer { priority, ready: false, discarded: false });
             let waits = u32::try_from(behind.len()).unwrap_or(u32::MAX);
             self.log.emit(view.subject(), What::OfferMade { priority, behind: waits });
@@ -123,7 +123,7 @@ impl Kernel {
         for view in &views {
             let Some(extent) = world.extent_of(*view) else { continue };
             world.offers.retain(|it| it.extent != extent);
-            let Some(it) = world.extents.get_mut(extent) else { continue };
+            let it = &mut world.extents[extent];
             let gone = it.offer.take().is_some_and(|it| it.discarded);
             discarded.push(gone);
             world.rank(extent);
@@ -145,7 +145,7 @@ impl Kernel {
         self.start_paging(world, inside.adapter, plan, signals);
         let residency = signals.map_or(Residency::Resident, |it| Residency::Pending(it.1));
         let value = signals.map_or(0, |it| it.1);
-        let queue = queue.map(|it| it.subject());
+        let queue = queue.map(Id::subject);
         for (view, discarded) in views.iter().zip(&discarded) {
             let ended = What::OfferEnded { discarded: *discarded, queue, value };
             self.log.emit(view.subject(), ended);

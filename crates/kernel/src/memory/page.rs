@@ -215,6 +215,7 @@ impl Kernel {
         if !world.is_by_cpu(step) {
             return false;
         }
+        // The adapter may have stopped meanwhile.
         let Some(it) = world.adapters.get(adapter) else { return false };
         let on = it.memory.as_ref().map_or(0, |it| it.paging.node as usize);
         used > 0 || it.nodes.get(on).is_some_and(|it| it.queue.iter().any(|it| it.batch.is_some()))
@@ -223,6 +224,7 @@ impl Kernel {
     /// Paging work goes on when the node that pages has done what it was given.
     fn wait_for_paging(&self, adapter: Id<Adapter>, number: Id<Paging>) {
         let mut world = self.world.hold();
+        // The adapter may have stopped meanwhile.
         let Some(it) = world.adapters.get_mut(adapter) else { return };
         let on = it.memory.as_ref().map_or(0, |it| it.paging.node as usize);
         let behind = it.nodes.get(on).map(|it| Behind::Node(on, it.given));
@@ -456,9 +458,11 @@ impl Kernel {
         let Open { buffer, used, done, .. } = open;
         let given = {
             let world = &mut *self.world.hold();
+            // It may have been given up meanwhile.
             let Some(paging) = world.pagings.get_mut(number) else { return };
             (paging.flying, paging.built) = (paging.flying + 1, last);
             let (switch, adapter) = (paging.switch, paging.adapter);
+            // The adapter may have stopped meanwhile.
             let Some(it) = world.adapters.get_mut(adapter) else { return };
             let on = it.memory.as_ref().map_or(0, |it| it.paging.node as usize);
             let index = switch.unwrap_or(on);

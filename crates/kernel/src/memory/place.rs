@@ -8,7 +8,9 @@ use crate::operation::PAGE;
 use crate::schedule::Behind;
 use crate::start::Adapter;
 use crate::store::Id;
+use crate::store::Slab;
 use crate::world::World;
+use flight::invariant;
 use flight::{Text, What};
 
 /// What is not larger than this may lie in pages that do not touch.
@@ -38,7 +40,7 @@ pub(crate) struct NoPlace {
 impl Kernel {
     /// Says what a driver wants of the memory of a new extent.
     pub(crate) fn say_wanted(&self, world: &World, extent: Id<Extent>) {
-        let Some(it) = world.extents.get(extent) else { return };
+        let it = &world.extents[extent];
         let mappable = world.memory(it.adapter).is_some_and(|(_, memory)| memory.maps(it));
         let flags = it.wants.flags;
         let wanted = What::MemoryWanted {
@@ -58,7 +60,7 @@ impl Kernel {
         extent: Id<Extent>,
         plan: &mut Plan,
     ) -> Result<bool, NoPlace> {
-        let Some(it) = world.extents.get(extent) else { return Ok(false) };
+        let it = &world.extents[extent];
         if it.segment().is_some() {
             return Ok(false);
         }
@@ -121,8 +123,8 @@ impl Kernel {
         at: Spotted,
         plan: &mut Plan,
     ) -> bool {
-        let Some((extents, memory)) = world.memory_mut_of(extent) else { return false };
-        let Some(it) = extents.get_mut(extent) else { return false };
+        let (extents, memory) = world.memory_mut_of(extent);
+        let it = &mut extents[extent];
         let Some(segment) = memory.segments.get(at.segment) else { return false };
         let aperture = segment.shape.flags.aperture;
         if (aperture || it.content) && !it.back(&*memory.ram, &mut memory.pressure) {
@@ -167,8 +169,8 @@ impl Kernel {
         plan: &mut Plan,
     ) -> bool {
         let entries = world.leave_entries(extent);
-        let Some((extents, memory)) = world.memory_mut_of(extent) else { return false };
-        let Some(it) = extents.get_mut(extent) else { return false };
+        let (extents, memory) = world.memory_mut_of(extent);
+        let it = &mut extents[extent];
         let Place::In { segment, spot } = &it.place else { return false };
         let at = Spotted { segment: *segment, offset: spot.start() };
         let Some(segment) = memory.segments.get(at.segment) else { return false };
@@ -215,8 +217,8 @@ impl Kernel {
     /// Undoes the places that a plan has given: the call failed. Who left for them is gone.
     pub(crate) fn unplan(&self, world: &mut World, plan: &mut Plan) {
         for (extent, fresh) in plan.placed.drain(..) {
-            let Some((extents, memory)) = world.memory_mut_of(extent) else { continue };
-            let Some(it) = extents.get_mut(extent) else { continue };
+            let (extents, memory) = world.memory_mut_of(extent);
+            let it = &mut extents[extent];
             let place = it.segment().and_then(|it| memory.segments.get(it));
             if let Some(segment) = place.map(|it| it.subject) {
                 let why = "the call failed".into();
@@ -296,13 +298,8 @@ impl Memory {
     }
 
     /// The segments an extent may go to, the best first.
-    fn candidates(
-        &self,
-        extents: &crate::store::Slab<Extent>,
-        extent: Id<Extent>,
-        seen: bool,
-    ) -> Vec<usize> {
-        let Some(it) = extents.get(extent) else { return Vec::new() };
+    fn candidates(&self, extents: &Slab<Extent>, extent: Id<Extent>, seen: bool) -> Vec<usize> {
+        let it = &extents[extent];
         let preferred = it.wants.preferred.iter().flatten().map(|it| it.segment);
         let mut order: Vec<u32> = Vec::new();
         for number in preferred.chain(it.wants.segments.iter()) {
@@ -334,25 +331,20 @@ impl crate::memory::Segment {
 
 impl World {
     /// The extents, and the memory of an adapter.
-    pub(crate) fn memory(
-        &self,
-        adapter: Id<Adapter>,
-    ) -> Option<(&crate::store::Slab<Extent>, &Memory)> {
+    pub(crate) fn memory(&self, adapter: Id<Adapter>) -> Option<(&Slab<Extent>, &Memory)> {
         Some((&self.extents, self.adapters.get(adapter)?.memory.as_ref()?))
     }
 
     /// The extents, and the memory of the adapter that one of them is of.
-    pub(crate) fn memory_mut_of(
-        &mut self,
-        extent: Id<Extent>,
-    ) -> Option<(&mut crate::store::Slab<Extent>, &mut Memory)> {
-        let adapter = self.extents.get(extent)?.adapter;
-        Some((&mut self.extents, self.adapters.get_mut(adapter)?.memory.as_mut()?))
+    pub(crate) fn memory_mut_of(&mut self, extent: Id<Extent>) -> (&mut Slab<Extent>, &mut Memory) {
+        let adapter = self.extents[extent].adapter;
+        let memory = self.adapters[adapter].memory.as_mut();
+        (&mut self.extents, invariant(memory, "an adapter whose extents live has memory"))
     }
 
     /// Gives an extent a place in a segment, if there is one: answers where in it.
     fn try_place(&mut self, extent: Id<Extent>, segment: usize) -> Option<u64> {
-        let (extents, memory) = self.memory_mut_of(extent)?;
+        let (extents, memory) = self.memory_mut_of(extent);
         let it = extents.get_mut(extent)?;
         memory.clock += 1;
         let clock = memory.clock;
@@ -370,7 +362,7 @@ impl World {
 
     /// Gives an extent the very place it had, if nobody else has it.
     pub(crate) fn place_back(&mut self, extent: Id<Extent>, at: Spotted) -> bool {
-        let Some((extents, memory)) = self.memory_mut_of(extent) else { return false };
+        let (extents, memory) = self.memory_mut_of(extent);
         let Some(it) = extents.get_mut(extent).filter(|it| it.place == Place::System) else {
             return false;
         };
@@ -385,8 +377,8 @@ impl World {
     /// Takes an extent's place away.
     pub(crate) fn leave_place(&mut self, extent: Id<Extent>, to: Place) {
         self.unrank(extent);
-        let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
-        let Some(it) = extents.get_mut(extent) else { return };
+        let (extents, memory) = self.memory_mut_of(extent);
+        let it = &mut extents[extent];
         if let Place::In { segment, spot } = std::mem::replace(&mut it.place, to)
             && let Some(from) = memory.segments.get_mut(segment)
         {
@@ -398,8 +390,8 @@ impl World {
     /// Puts an extent where it belongs among those that may be moved out, or nowhere.
     pub(crate) fn rank(&mut self, extent: Id<Extent>) {
         self.unrank(extent);
-        let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
-        let Some(it) = extents.get_mut(extent) else { return };
+        let (extents, memory) = self.memory_mut_of(extent);
+        let it = &mut extents[extent];
         let aperture = |it: &usize| memory.segments.get(*it).map(|it| it.shape.flags.aperture);
         let may = |segment: &usize| aperture(segment).is_some_and(|it_is| it.may_leave(it_is));
         let Some(segment) = it.segment().filter(may) else { return };
@@ -418,8 +410,8 @@ impl World {
     }
 
     pub(crate) fn unrank(&mut self, extent: Id<Extent>) {
-        let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
-        let Some(it) = extents.get_mut(extent) else { return };
+        let (extents, memory) = self.memory_mut_of(extent);
+        let it = &mut extents[extent];
         if let (Some(rank), Some(segment)) = (it.rank.take(), it.segment())
             && let Some(segment) = memory.segments.get_mut(segment)
         {

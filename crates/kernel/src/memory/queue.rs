@@ -118,6 +118,7 @@ impl Kernel {
         let about = number.subject();
         {
             let world = &mut *self.world.hold();
+            // Another thread may have ended it meanwhile.
             let Some(it) = world.queues.get(number) else { return };
             let process = world.devices[it.device].owner();
             for name in [it.handle, it.fence] {
@@ -132,6 +133,7 @@ impl Kernel {
             }
         }
         let mut world = self.world.hold();
+        // Another thread may have ended it meanwhile.
         let Some(it) = world.queues.take(number) else { return };
         if let Some(ram) = world.memory(it.adapter).map(|it| it.1.ram.clone()) {
             world.hide(it.device, Shown { ram, run: it.run, view: it.view });
@@ -147,6 +149,7 @@ impl Kernel {
     }
 
     pub(crate) fn signal_queue(&self, world: &mut World, number: Id<Queue>, value: u64) {
+        // Another thread may have ended it meanwhile.
         let Some(it) = world.queues.get_mut(number) else { return };
         it.done = it.done.max(value);
         let (adapter, start) = (it.adapter, it.run.start);

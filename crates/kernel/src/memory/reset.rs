@@ -22,8 +22,8 @@ impl Kernel {
         for (extent, spotted) in there {
             self.tell_dropped(at, driver, pass, extent, spotted);
             let world = &mut *self.world.hold();
-            let Some((extents, memory)) = world.memory_mut_of(extent) else { continue };
-            let Some(it) = extents.get_mut(extent) else { continue };
+            let (extents, memory) = world.memory_mut_of(extent);
+            let it = &mut extents[extent];
             let Some(segment) = memory.segments.get(spotted.segment) else { continue };
             let (subject, aperture) = (segment.subject, segment.shape.flags.aperture);
             let why = "its GPU was reset".into();

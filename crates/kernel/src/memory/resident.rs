@@ -151,7 +151,7 @@ impl Kernel {
         let queue = Some(queue.subject());
         let mut pending = false;
         for view in views {
-            let Some(it) = world.views.get_mut(*view) else { continue };
+            let it = &mut world.views[*view];
             (it.resident, it.was_resident) = (it.resident + 1, true);
             let count = it.resident;
             it.clean &= count > 1;
@@ -177,7 +177,7 @@ impl Kernel {
         let world = &mut *self.world.hold();
         let views = world.views_of(process, inside.device, &order.list)?;
         let lacking = more_than(&views, |it| world.views.get(it).map_or(0, |it| it.resident));
-        let lacking = lacking.map(|it| it.subject());
+        let lacking = lacking.map(Id::subject);
         let broken = lacking.map(|it| {
             format!("{it} is evicted more often than its client asked for it to be resident")
         });
@@ -202,7 +202,7 @@ impl Kernel {
 
     /// Counts a view down once; with the last, its extent is let go of.
     fn count_out(&self, world: &mut World, view: Id<View>, device: Id<Device>, order: &EvictOrder) {
-        let Some(it) = world.views.get_mut(view) else { return };
+        let it = &mut world.views[view];
         it.resident = it.resident.saturating_sub(1);
         it.clean |= order.clean;
         let (count, unwritten) = (it.resident, it.clean);
@@ -330,14 +330,12 @@ impl World {
     /// A view of a device ends: what it held is let go of. If its client assumes that it is not
     /// in use, nothing waits for the work of that device.
     pub(crate) fn unlist(&mut self, view: Id<View>, assume: bool) {
-        let Some(it) = self.views.get_mut(view) else { return };
+        let it = &mut self.views[view];
         let (held, device) = (std::mem::take(&mut it.resident) > 0, it.device);
         let Some(extent) = self.extent_of(view) else { return };
         if held {
             self.let_go_of(extent, view);
-            if let Some(it) = self.extents.get_mut(extent) {
-                it.written = true;
-            }
+            self.extents[extent].written = true;
         }
         if assume {
             let mine = self.outstanding(device);
@@ -358,9 +356,7 @@ impl World {
         self.uncharge(view, extent);
         let device = self.views[view].device;
         let used = self.outstanding(device);
-        if let Some(it) = self.extents.get_mut(extent) {
-            it.use_behind(used);
-        }
+        self.extents[extent].use_behind(used);
         self.hold_extent(extent, false);
     }
 
@@ -393,16 +389,14 @@ impl World {
 
     /// Counts an extent for what a view's process lists: for the group it is in.
     fn charge(&mut self, view: Id<View>, extent: Id<Extent>) {
-        let Some(it) = self.extents.get(extent) else { return };
+        let it = &self.extents[extent];
         let segment = it.segment().zip(self.memory(it.adapter));
         let segment = segment.and_then(|(it, memory)| memory.1.segments.get(it));
         let group = match segment {
             Some(it) if !it.shape.flags.aperture => Group::Local,
             _ => Group::NonLocal,
         };
-        if let Some(it) = self.views.get_mut(view) {
-            it.charged = Some(group);
-        }
+        self.views[view].charged = Some(group);
         self.count_charge(view, extent, group, u64::saturating_add);
     }
 
@@ -435,14 +429,12 @@ impl World {
 
     /// Holds an extent where it is, or lets go of it once.
     pub(crate) fn hold_extent(&mut self, extent: Id<Extent>, hold: bool) {
-        if let Some((extents, memory)) = self.memory_mut_of(extent)
-            && let Some(it) = extents.get_mut(extent)
-        {
-            it.held = if hold { it.held + 1 } else { it.held.saturating_sub(1) };
-            if it.held == 0 {
-                memory.clock += 1;
-                it.tick = memory.clock;
-            }
+        let (extents, memory) = self.memory_mut_of(extent);
+        let it = &mut extents[extent];
+        it.held = if hold { it.held + 1 } else { it.held.saturating_sub(1) };
+        if it.held == 0 {
+            memory.clock += 1;
+            it.tick = memory.clock;
         }
         self.rank(extent);
     }

@@ -6,6 +6,7 @@ use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::resource::ResourceView;
 use crate::start::Adapter;
+use crate::store::Id;
 use flight::What;
 
 /// Where an allocation is (`D3DKMT_ALLOCATIONRESIDENCYSTATUS`).
@@ -62,9 +63,7 @@ impl Kernel {
         let views = world.views_of(process, inside.device, list)?;
         for (view, priority) in views.into_iter().zip(priorities) {
             let Some(extent) = world.extent_of(view) else { continue };
-            if let Some(it) = world.extents.get_mut(extent) {
-                it.priority = *priority;
-            }
+            world.extents[extent].priority = *priority;
             world.rank(extent);
         }
         Ok(())
@@ -116,7 +115,7 @@ impl Kernel {
         let farthest = each.iter().max().copied().unwrap_or(Whereabouts::Away);
         for (view, here) in views.iter().zip(&each) {
             let answer = if of.is_some() { farthest } else { *here };
-            let of = of.map(|it| it.subject());
+            let of = of.map(Id::subject);
             let told = What::ResidencyTold { of, answer: answer.name().into() };
             self.log.emit(view.subject(), told);
         }

@@ -62,22 +62,22 @@ impl Kernel {
     /// Moves something that nobody uses, between the call that wrote a packet's commands and the
     /// one that patches them: its driver may not rely on where it was.
     fn stir(&self, world: &mut World, extent: Id<Extent>, plan: &mut Plan) {
+        // What a packet lists may have ended before it.
         let Some(it) = world.extents.get(extent) else { return };
         let (bytes, alignment, segment) = (it.bytes, it.alignment, it.segment());
         if !self.plan_out(world, extent, "a packet is to find it elsewhere", plan) {
             return;
         }
         // While somebody else is where it was, it gets another place.
-        let in_the_way = world.memory_mut_of(extent).and_then(|(_, memory)| {
-            let ranges = &mut memory.segments.get_mut(segment?)?.ranges;
-            Some((segment?, ranges.place(bytes, alignment)?))
+        let (_, memory) = world.memory_mut_of(extent);
+        let in_the_way = segment.and_then(|segment| {
+            let ranges = &mut memory.segments[segment].ranges;
+            Some((segment, ranges.place(bytes, alignment)?))
         });
         let _ = self.plan_in(world, extent, plan); // If there is none, it gets what there is.
-        if let (Some((segment, spot)), Some((_, memory))) =
-            (in_the_way, world.memory_mut_of(extent))
-            && let Some(it) = memory.segments.get_mut(segment)
-        {
-            it.ranges.free(spot);
+        if let Some((segment, spot)) = in_the_way {
+            let (_, memory) = world.memory_mut_of(extent);
+            memory.segments[segment].ranges.free(spot);
         }
     }
 
@@ -128,6 +128,7 @@ impl Kernel {
         let node = on.nodes.get(node).ok_or(Refusal::Invalid)?.subject();
         let memory = on.memory.as_ref().ok_or(Refusal::Invalid)?;
         for (using, listing) in it.uses.iter().zip(&list) {
+            // What a packet lists may have ended before it.
             let Some(it) = world.extents.get(using.extent) else { continue };
             let Some(segment) = memory.numbered(listing.segment) else { continue };
             let (segment, address) = (segment.subject, listing.address);
@@ -234,6 +235,7 @@ impl Kernel {
     /// A packet is over: what it held may move, and its buffer goes, now or when no hardware can
     /// read it any more.
     pub(crate) fn end_listed(&self, world: &mut World, packet: Id<Listed>) {
+        // It may have ended with its device already.
         let Some(it) = world.listed.take(packet) else { return };
         if it.sent.is_some() && it.null {
             // What its driver did with its commands was said when it did.

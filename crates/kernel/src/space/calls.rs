@@ -117,13 +117,11 @@ impl Kernel {
         };
         let world = &mut *world;
         let held = if order.zero { Held::Zero } else { Held::Reserved };
-        let Some(it) = world.spaces.get_mut(space) else { return Err(Refused::NoAddresses) };
+        let it = &mut world.spaces[space];
         let reservation = it.addresses.reserve(span.clone(), held);
         let mut plan = Plan::default();
         if let Err(why) = self.plan_span(world, space, &span, &mut plan) {
-            if let Some(it) = world.spaces.get_mut(space) {
-                it.addresses.free(&span);
-            }
+            world.spaces[space].addresses.free(&span);
             self.start_paging(world, inside.adapter, plan, None);
             return Err(why);
         }
@@ -184,7 +182,7 @@ impl Kernel {
         };
         let world = &mut *world;
         let before = world.spaces.get(space).map(|it| it.addresses.parts(&span));
-        let Some(it) = world.spaces.get_mut(space) else { return Err(Refused::NoAddresses) };
+        let it = &mut world.spaces[space];
         it.addresses.put(&span, held);
         it.freed.retain(|it| it.span.end <= span.start || span.end <= it.span.start);
         let mut plan = Plan::default();
@@ -242,7 +240,7 @@ impl Kernel {
 
     /// Frees a span: its entries go, and the tables that nobody else needs.
     fn free_span(&self, world: &mut World, space: Id<Space>, span: &Span<u64>, ends: Option<Ends>) {
-        let Some(it) = world.spaces.get_mut(space) else { return };
+        let it = &mut world.spaces[space];
         let adapter = it.adapter;
         let had: Vec<Span<u64>> = it
             .addresses
@@ -380,7 +378,7 @@ impl Kernel {
             What::RangeMapped {
                 start: span.start,
                 end: span.end,
-                view: view.map(|it| it.subject()),
+                view: view.map(Id::subject),
                 of,
                 held: held.name().into(),
                 offset,
@@ -484,7 +482,7 @@ impl World {
         reserved: bool,
     ) {
         let done = self.queues.get(queue).map_or(0, |it| it.done);
-        let Some(it) = self.spaces.get_mut(space) else { return };
+        let it = &mut self.spaces[space];
         it.coming.retain(|it| it.queue != queue || it.value > done);
         if let Residency::Pending(value) = when {
             it.coming.push(Coming { span: span.clone(), queue, value, reserved });
@@ -498,7 +496,7 @@ impl World {
         span: &Span<u64>,
         before: Vec<(Span<u64>, crate::space::addresses::Taken)>,
     ) {
-        let Some(it) = self.spaces.get_mut(space) else { return };
+        let it = &mut self.spaces[space];
         it.addresses.restore(span, before);
     }
 }

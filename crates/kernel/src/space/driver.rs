@@ -36,7 +36,7 @@ impl Kernel {
             return Err(Refusal::Invalid);
         }
         let minimum = world.first_for_driver(adapter, number);
-        let Some(it) = world.spaces.get_mut(number) else { return Err(Refusal::Invalid) };
+        let it = &mut world.spaces[number];
         let start = if order.base == 0 {
             let bounds = Bounds { minimum, maximum: 0, alignment: order.alignment };
             it.addresses.find(order.bytes, bounds).ok_or(Refusal::NoMemory)?
@@ -55,7 +55,7 @@ impl Kernel {
 
     /// Says what a driver has kept of a new space.
     pub(crate) fn say_kept(&self, world: &World, number: Id<Space>) {
-        let Some(it) = world.spaces.get(number) else { return };
+        let it = &world.spaces[number];
         for (span, taken) in it.addresses.all() {
             let shown = taken.held == Held::Reserved;
             let (start, end) = (span.start, span.end);

@@ -64,7 +64,7 @@ impl World {
         span: &Span<u64>,
         leaving: Option<Id<Extent>>,
     ) -> Vec<Step> {
-        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+        let it = &self.spaces[space];
         let Some((_, memory)) = self.memory(it.adapter) else { return Vec::new() };
         let Some(mmu) = memory.mmu.as_ref() else { return Vec::new() };
         let mut steps = Vec::new();

@@ -12,6 +12,7 @@ use crate::memory::place::Plan;
 use crate::mmu::{Entry, Root, RootSize};
 use crate::operation::PAGE;
 use crate::refused::Refused;
+use crate::schedule::Flying;
 use crate::space::Space;
 use crate::space::geometry::Geometry;
 use crate::space::step::TableWrite;
@@ -196,7 +197,7 @@ impl Kernel {
             let world = &mut *self.world.hold();
             let top = geometry.top();
             let again = world.mmu(adapter).is_some_and(|it| it.features.invalidates);
-            let Some(it) = world.spaces.get_mut(space) else { return };
+            let it = &mut world.spaces[space];
             let count = std::mem::replace(&mut it.root, size).entries;
             let old = it.tables.insert((top, 0), new);
             let mut plan = Plan::default();
@@ -234,6 +235,7 @@ impl Kernel {
 impl World {
     /// Whether the root of a space reaches so far.
     pub(crate) fn reaches(&self, space: Id<Space>, end: u64) -> bool {
+        // Nothing waits for a space that has ended.
         let Some(it) = self.spaces.get(space) else { return true };
         let Some(mmu) = self.mmu(it.adapter) else { return true };
         end == 0 || mmu.geometry.index(mmu.geometry.top(), end - 1) < it.root.entries
@@ -257,11 +259,12 @@ impl World {
 
     /// Whether no packet of a space's contexts is with the hardware.
     fn contexts_rest(&self, space: Id<Space>) -> bool {
+        // Nothing waits for a space that has ended.
         let Some(it) = self.spaces.get(space) else { return true };
         let mine = self.contexts_of(space);
         let nodes = self.adapters.get(it.adapter).map(|it| it.nodes.as_slice());
         let flying = nodes.unwrap_or_default().iter().flat_map(|it| &it.queue);
-        flying.filter_map(|it| it.context()).all(|context| !mine.contains(&context))
+        flying.filter_map(Flying::context).all(|context| !mine.contains(&context))
     }
 
     /// What a root says of the tables below it.

@@ -107,7 +107,7 @@ impl Kernel {
                     (it.word, it.root, it.meeting) = (Some(Arc::new(word)), size, false);
                 }
                 world.kernel_names.publish(own, number.into());
-                let process = process.map(|it| it.subject());
+                let process = process.map(Id::subject);
                 let created =
                     What::SpaceCreated { adapter: driver.adapter.subject(), process, bits, again };
                 self.log.emit(subject(number), created);
@@ -286,9 +286,9 @@ impl Kernel {
         context: Option<Id<Context>>,
         (extent, root): (Id<Extent>, Root),
     ) {
-        let Some(table) = world.extents.get(extent).map(|it| it.owner) else { return };
+        let table = world.extents[extent].owner;
         let flying = context.and_then(|it| world.contexts.get(it)).map_or(0, |it| it.flying);
-        let context = context.map(|it| it.subject());
+        let context = context.map(Id::subject);
         let (entries, idle) = (root.entries, flying == 0);
         self.log
             .emit(subject(space), What::RootSet { context, table: table.subject(), entries, idle });
@@ -341,6 +341,7 @@ impl Kernel {
         let about = subject(number);
         let (adapter, paging) = {
             let world = &mut *self.world.hold();
+            // Another thread may have ended it meanwhile.
             let Some(it) = world.spaces.get_mut(number) else { return };
             let adapter = it.adapter;
             let all = 0..it.addresses.end();
@@ -387,6 +388,7 @@ impl Kernel {
     ) {
         let (word, process, tables) = {
             let mut world = self.world.hold();
+            // Another thread may have ended it meanwhile.
             let Some(it) = world.spaces.get_mut(number) else { return };
             (it.word.take(), it.process, std::mem::take(&mut it.tables))
         };
@@ -451,7 +453,7 @@ impl World {
     /// The last steps of a space's root: nothing of it is remembered, and it is made invalid
     /// again for drivers that want that.
     fn end_of_root(&self, space: Id<Space>) -> Vec<crate::memory::Step> {
-        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+        let it = &self.spaces[space];
         let Some(mmu) = self.mmu(it.adapter) else { return Vec::new() };
         let Some((extent, root)) = self.root_of(space) else { return Vec::new() };
         let write = crate::space::step::TableWrite {

@@ -100,12 +100,13 @@ impl Kernel {
 
     /// The fence of an update has its value.
     pub(crate) fn apply_due(&self, world: &mut World, number: Id<Judged>) {
+        // It may have been dropped with its device.
         let Some(it) = world.updates.get_mut(number) else { return };
         it.due = world.spaces.get(it.space).is_some_and(|it| it.growing);
         if it.due {
             return; // Whoever changes the root applies it then.
         }
-        let Some(judged) = world.updates.take(number) else { return };
+        let judged = world.updates.remove(number);
         if self.apply_update(world, &judged).is_err() {
             // There is nobody to tell, as for a packet.
             self.lose(world, judged.device, Loss::OutOfMemory);
@@ -124,6 +125,7 @@ impl Kernel {
 
     /// Its device ends: it is never applied.
     pub(crate) fn drop_update(&self, world: &mut World, number: Id<Judged>) {
+        // It may have been applied already.
         let Some(judged) = world.updates.take(number) else { return };
         let update = judged.update;
         self.log.emit(subject(judged.space), What::UpdateDropped { update });

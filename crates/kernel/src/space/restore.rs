@@ -47,7 +47,7 @@ impl Kernel {
 impl World {
     /// All tables of a space as they are without a range: invalid, and each in the one above it.
     pub(crate) fn table_steps(&self, space: Id<Space>) -> Vec<Step> {
-        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+        let it = &self.spaces[space];
         let Some(geometry) = self.mmu(it.adapter).map(|it| it.geometry.clone()) else {
             return Vec::new();
         };
@@ -67,7 +67,7 @@ impl World {
 
     /// What the ranges of a space have in its tables.
     fn range_steps(&self, space: Id<Space>) -> Vec<Step> {
-        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+        let it = &self.spaces[space];
         let ranges = it.addresses.all().filter(|it| it.1.held.has_entries());
         ranges.flat_map(|it| self.entry_steps(space, &it.0, None)).collect()
     }

@@ -182,7 +182,7 @@ impl World {
             word: behind.map(|it| it.word),
             of: behind.map(|it| it.owner.subject()),
             space: crate::space::subject(number),
-            owner: space.process.map(|it| it.subject()),
+            owner: space.process.map(Id::subject),
             spot,
             root: TableRoot { segment: root.segment, offset: root.offset, entries: root.entries },
             index_bits: levels.iter().map(|it| it.index_bits).collect(),

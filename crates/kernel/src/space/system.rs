@@ -115,12 +115,8 @@ impl Kernel {
             Ok((word, _)) => {
                 world.kernel_names.publish(own, context.into());
                 let given = word.word();
-                if let Some(it) = world.contexts.get_mut(context) {
-                    it.word = Some(Arc::new(word));
-                }
-                if let Some(it) = world.devices.get_mut(device) {
-                    it.contexts.insert(context);
-                }
+                world.contexts[context].word = Some(Arc::new(word));
+                world.devices[device].contexts.insert(context);
                 if let Some(it) = world.mmu_mut(adapter) {
                     it.context = Some(context);
                 }
@@ -358,7 +354,7 @@ impl World {
 
     /// Makes all tables of a space invalid, for drivers that want that before they go.
     fn last_writes(&self, space: Id<Space>) -> Vec<Step> {
-        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+        let it = &self.spaces[space];
         let mmu = self.mmu(it.adapter).filter(|it| it.features.invalidates);
         let Some(geometry) = mmu.map(|it| it.geometry.clone()) else { return Vec::new() };
         let write = |((level, table), extent): (&(u32, u64), &Id<Extent>)| {

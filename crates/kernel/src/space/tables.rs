@@ -26,7 +26,7 @@ impl Kernel {
         span: &Span<u64>,
         plan: &mut Plan,
     ) -> Result<(), NoPlace> {
-        let Some(it) = world.spaces.get(space) else { return Ok(()) };
+        let it = &world.spaces[space];
         let Some(geometry) = world.mmu(it.adapter).map(|it| it.geometry.clone()) else {
             return Ok(());
         };
@@ -75,7 +75,7 @@ impl Kernel {
         (entries, bytes): (u32, Option<u64>),
         plan: &mut Plan,
     ) -> Result<Id<Extent>, NoPlace> {
-        let Some(it) = world.spaces.get(space) else { return Err(NoPlace { missing: 1 }) };
+        let it = &world.spaces[space];
         let (adapter, system) = (it.adapter, it.process.is_none());
         let Some(geometry) = world.mmu(adapter).map(|it| it.geometry.clone()) else {
             return Err(NoPlace { missing: 1 });
@@ -108,9 +108,7 @@ impl Kernel {
         if level < geometry.top() {
             plan.come.extend(world.above(space, &geometry, (level, table), Some(extent)));
         }
-        if let Some(it) = world.spaces.get_mut(space) {
-            it.tables.insert((level, table), extent);
-        }
+        world.spaces[space].tables.insert((level, table), extent);
         Ok(extent)
     }
 }
@@ -125,17 +123,17 @@ impl World {
         into: &mut Vec<Step>,
     ) -> Vec<Id<Extent>> {
         let mut gone = Vec::new();
-        let Some(it) = self.spaces.get(space) else { return gone };
+        let it = &self.spaces[space];
         let Some(mmu) = self.mmu(it.adapter) else { return gone };
         let (geometry, again) = (mmu.geometry.clone(), mmu.features.invalidates);
         let mut ends = Vec::new();
         for level in 0..geometry.top() {
-            let Some(it) = self.spaces.get(space) else { continue };
+            let it = &self.spaces[space];
             let all = geometry.tables(level, span);
             let all = it.tables.range((level, all.start)..(level, all.end));
             let all: Vec<u64> = all.map(|it| it.0.1).collect();
             for table in all {
-                let Some(it) = self.spaces.get_mut(space) else { continue };
+                let it = &mut self.spaces[space];
                 // A root that is being filled has all tables that were there when that began.
                 let kept = it.growing && level + 1 == geometry.top();
                 if kept || it.needs(&geometry, level, table) {
@@ -168,7 +166,7 @@ impl World {
         geometry: &Geometry,
         span: &Span<u64>,
     ) -> Result<(), NoPlace> {
-        let Some(it) = self.spaces.get(space) else { return Ok(()) };
+        let it = &self.spaces[space];
         let tables = geometry.tables(0, span);
         let shape = geometry.level(0);
         let bytes = (tables.end - tables.start).saturating_mul(u64::from(shape.bytes));

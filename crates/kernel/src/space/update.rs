@@ -160,16 +160,12 @@ impl Kernel {
                 continue;
             }
             for (span, held) in world.puts(space, it) {
-                if let Some(it) = world.spaces.get_mut(space) {
-                    it.addresses.put(&span, held);
-                }
+                world.spaces[space].addresses.put(&span, held);
                 self.say_mapped(world, space, &span, held, (span.start, 0, 0, order));
             }
             if let Err(why) = self.plan_span(world, space, &target, &mut plan) {
                 // What came before it is done: there is no memory for more tables.
-                if let Some(it) = world.spaces.get_mut(space) {
-                    it.addresses.put(&target, Held::Reserved);
-                }
+                world.spaces[space].addresses.put(&target, Held::Reserved);
                 full = Some(why);
                 break;
             }
@@ -285,7 +281,7 @@ impl World {
             }
             Change::Unmap { base, bytes, .. } => vec![(base..base + bytes, it.held)],
             Change::Copy { from, to, bytes } => {
-                let Some(space) = self.spaces.get(space) else { return Vec::new() };
+                let space = &self.spaces[space];
                 let moved = |(part, taken): (Span<u64>, crate::space::addresses::Taken)| {
                     let start = part.start - from + to;
                     (start..start + (part.end - part.start), taken.held)

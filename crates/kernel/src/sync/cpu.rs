@@ -141,6 +141,7 @@ impl Kernel {
         loop {
             let (ticket, about) = {
                 let world = &mut *self.world.hold();
+                // It is gone if its device or its process has ended.
                 let Some(it) = world.sync.awaits.get(number) else { return Err(Refused::Stuck) };
                 let gone = Refused::Removed(it.device.subject());
                 if let Some(over) = it.over {

@@ -164,7 +164,7 @@ impl Kernel {
     /// Whether a signal counts now that this context has come to it.
     fn reach(&self, world: &mut World, context: Id<Context>, signal: &Marks) -> bool {
         let Some(broadcast) = signal.broadcast else { return true };
-        let Some(it) = world.sync.broadcasts.get_mut(broadcast) else { return false };
+        let it = &mut world.sync.broadcasts[broadcast];
         it.left = it.left.map(|it| it.saturating_sub(1));
         let left = it.left;
         let (broadcast, context) = (broadcast.serial(), context.subject());
@@ -179,7 +179,7 @@ impl Kernel {
 
     /// Signals one object.
     fn signal_one(&self, world: &mut World, number: Id<Sync>, target: u64, by: &'static str) {
-        let Some(it) = world.sync.objects.get_mut(number) else { return };
+        let it = &mut world.sync.objects[number];
         match &mut it.state {
             State::Mutex { held } => *held = None,
             // WINDOWS: what becomes of a signal above the most is not documented; here it is lost.
@@ -206,6 +206,7 @@ impl Kernel {
         let waits = |it: &(Id<Await>, &Await)| it.1.over.is_none() && it.1.marks.names(mark);
         let all: Vec<Id<Await>> = world.sync.awaits.iter().filter(waits).map(|it| it.0).collect();
         for number in all {
+            // The end of another wait may have ended it.
             let Some(it) = world.sync.awaits.get(number) else { continue };
             if let Waiter::Context(context) = it.who {
                 if !world.sync.woken.contains(&context) {
@@ -257,6 +258,7 @@ impl Kernel {
 
     /// A wait of a thread or an event is over.
     pub(super) fn end_await(&self, world: &mut World, number: Id<Await>, over: Over) {
+        // The end of another wait may have ended it.
         let Some(it) = world.sync.awaits.get_mut(number) else { return };
         if it.over.is_some() {
             return;
@@ -300,7 +302,7 @@ impl Kernel {
     /// Takes what a wait takes away.
     fn take(&self, world: &mut World, number: Id<Await>, context: Id<Context>, wait: &Marks) {
         for (object, _) in wait.objects() {
-            let Some(it) = world.sync.objects.get_mut(object) else { continue };
+            let it = &mut world.sync.objects[object];
             match &mut it.state {
                 State::Mutex { held } => *held = Some(super::MutexOwner::Context(context)),
                 State::Semaphore { count, .. } => *count = count.saturating_sub(1),
@@ -365,9 +367,7 @@ impl Kernel {
     /// Something that needed objects is gone.
     pub(super) fn disuse(&self, world: &mut World, marks: &Marks) {
         for (number, _) in marks.objects() {
-            if let Some(it) = world.sync.objects.get_mut(number) {
-                it.uses -= 1;
-            }
+            world.sync.objects[number].uses -= 1;
             self.end_unused(world, number);
         }
     }
@@ -392,9 +392,7 @@ impl World {
     /// Something needs objects.
     pub(super) fn use_marks(&mut self, marks: &Marks) {
         for (number, _) in marks.objects() {
-            if let Some(it) = self.sync.objects.get_mut(number) {
-                it.uses += 1;
-            }
+            self.sync.objects[number].uses += 1;
         }
     }
 
@@ -406,7 +404,7 @@ impl World {
     /// An item of a broadcast is gone: with the last one goes the broadcast.
     fn leave_broadcast(&mut self, marks: &Marks) {
         let Some(number) = marks.broadcast else { return };
-        let Some(it) = self.sync.broadcasts.get_mut(number) else { return };
+        let it = &mut self.sync.broadcasts[number];
         it.items = it.items.saturating_sub(1);
         if it.items == 0 {
             self.sync.broadcasts.take(number);

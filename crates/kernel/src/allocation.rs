@@ -1,18 +1,24 @@
 //! Allocations: pieces of memory a driver described. The adapter owns them, not the device
 //! that created them, because a shared resource can outlive its device.
 
+use crate::device::Device;
+use crate::memory::Extent;
 use crate::miniport::DriverAllocation;
 use crate::renamed::Renames;
-use crate::store::Few;
+use crate::resource::Resource;
+use crate::start::Adapter;
+use crate::store::Id;
+use crate::store::IdList;
+use crate::view::View;
 
 /// A piece of memory (`hAllocation` of the DDI).
 #[expect(clippy::struct_excessive_bools, reason = "separate facts, and none excludes another")]
 pub struct Allocation {
-    pub(crate) adapter: u32,
+    pub(crate) adapter: Id<Adapter>,
     /// The device that created it, which may be gone.
-    pub(crate) creator: u32,
+    pub(crate) creator: Id<Device>,
     /// The resource it is a member of.
-    pub(crate) resource: Option<u32>,
+    pub(crate) resource: Option<Id<Resource>>,
     /// The driver's word; taken out by the call that ends it.
     pub(crate) word: Option<DriverAllocation>,
     /// How many bytes its driver said it has.
@@ -22,13 +28,13 @@ pub struct Allocation {
     /// Video is captured into it.
     pub(crate) capture: bool,
     /// Its memory, on an adapter that has some: that of its newest instance.
-    pub(crate) extent: Option<u32>,
+    pub(crate) extent: Option<Id<Extent>>,
     /// Its instances, once a lock has asked for another.
     pub(crate) renames: Option<Box<Renames>>,
     /// Its private data, as the driver left it.
     pub(crate) private: Vec<u8>,
     /// The views that are not closed, by number: its reasons to live.
-    pub(crate) views: Few,
+    pub(crate) views: IdList<View>,
     /// It is being built or ended, so it may have no view.
     pub(crate) between: bool,
     /// Its memory and paging work are given back.

@@ -7,7 +7,7 @@ use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::start::Adapter;
 use crate::world::World;
-use flight::{Kind, Passive};
+use flight::Passive;
 
 impl Kernel {
     /// Has a driver answer its user-mode half, in place of what that sent
@@ -23,8 +23,8 @@ impl Kernel {
         data: &mut [u8],
     ) -> Result<(), Refused> {
         let world = self.world.hold();
-        let number = world.resolve(process, Argument::Adapter, adapter, Kind::Adapter)?;
-        let gone = Refused::Removed(Kind::Adapter.nr(number));
+        let number = world.resolve::<Adapter>(process, Argument::Adapter, adapter)?;
+        let gone = Refused::Removed(number.subject());
         let running = |world: &World| world.adapters.get(number).and_then(Adapter::running);
         let driver = running(&world).ok_or(gone.clone())?;
         drop(world);

@@ -12,17 +12,21 @@ use crate::ddi::For;
 use crate::device::Inside;
 use crate::end::By;
 use crate::gate::Pass;
+use crate::handle::ObjectId;
 use crate::handle::{Handle, Reservations, Reserved};
 use crate::kernel::Kernel;
 use crate::lock::Held;
 use crate::memory::Extent;
+use crate::memory::Owner;
 use crate::miniport::{Blank, Born, DriverResource, Generation, Opening, ViewBirth};
+use crate::process::Process;
 use crate::refused::Refused;
 use crate::resource::{Resource, ResourceView};
-use crate::store::Few;
+use crate::store::Id;
+use crate::store::IdList;
 use crate::view::{Stage, View};
 use crate::world::World;
-use flight::{Hex, Kind, Log, Passive, Subject, What};
+use flight::{Hex, Log, Passive, Subject, What};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
@@ -30,8 +34,8 @@ use std::collections::BTreeSet;
 #[derive(Default)]
 pub(crate) struct Built {
     pub(crate) place: Option<Place>,
-    pub(crate) allocations: Few,
-    pub(crate) views: Few,
+    pub(crate) allocations: IdList<Allocation>,
+    pub(crate) views: IdList<View>,
     /// The names of the views, promised.
     pub(crate) handles: SmallVec<[Handle; 4]>,
 }
@@ -55,26 +59,27 @@ impl Kernel {
         for (((word, shape), private), (given, seen)) in
             born.allocations.into_iter().zip(&order.allocations).zip(given.iter().zip(seen))
         {
-            let number = world.allocations.next();
+            let number = world.allocations.reserve();
             let what = What::AllocationCreated {
-                adapter: inside.driver.adapter,
+                adapter: inside.driver.adapter.subject(),
                 device: inside.subject(),
-                resource: home.map(|it| Kind::Resource.nr(it)),
+                resource: home.map(Id::subject),
                 size: shape.size,
                 pitch_size: shape.pitch_aligned_size,
                 alignment: shape.alignment,
                 given: *given,
                 seen: *seen,
             };
-            let subject = Kind::Allocation.nr(number);
+            let subject = number.subject();
             self.log.emit(subject, what);
             self.give_word(word.word(), subject);
             let given = word.word();
             let extent = world.memory(inside.adapter).is_some().then(|| {
                 let (size, alignment, wants) = (shape.size, shape.alignment, shape.wants);
-                Extent::new(inside.adapter, subject, given, size, alignment, wants)
+                let owner = Owner::Allocation(number);
+                Extent::new(inside.adapter, owner, given, size, alignment, wants)
             });
-            let extent = extent.map(|it| world.extents.add(it));
+            let extent = extent.map(|it| world.extents.insert(it));
             if let Some(extent) = extent {
                 self.say_wanted(world, extent);
                 let most = shape.wants.instances;
@@ -82,7 +87,7 @@ impl Kernel {
                     self.log.emit(subject, What::AllocationLimited { most });
                 }
             }
-            world.allocations.add(Allocation {
+            let allocation = Allocation {
                 adapter: inside.adapter,
                 creator: inside.device,
                 resource: home,
@@ -93,10 +98,11 @@ impl Kernel {
                 extent,
                 renames: None,
                 private: private.clone(),
-                views: Few::new(),
+                views: IdList::new(),
                 between: true,
                 unplaced: false,
-            });
+            };
+            world.allocations.fill(number, allocation);
             if let Some(it) = home.and_then(|it| world.resources.get_mut(it)) {
                 it.members.insert(number);
             }
@@ -116,7 +122,7 @@ impl Kernel {
         let word = word.unwrap_or_else(|| Blank::new().fill(0));
         let given = word.word();
         let (shared, sharing) = (order.sharing != Sharing::None, order.sharing.name().into());
-        let resource = world.resources.add(Resource {
+        let resource = world.resources.insert(Resource {
             adapter: inside.adapter,
             word: Some(word),
             said: given,
@@ -128,9 +134,10 @@ impl Kernel {
             members: BTreeSet::new(),
             views: BTreeSet::new(),
         });
-        let subject = Kind::Resource.nr(resource);
+        let subject = resource.subject();
         let (adapter, device) = (inside.driver.adapter, inside.subject());
-        self.log.emit(subject, What::ResourceCreated { adapter, device, sharing });
+        self.log
+            .emit(subject, What::ResourceCreated { adapter: adapter.subject(), device, sharing });
         self.give_word(given, subject);
         self.build_view(world, inside, resource)
     }
@@ -140,21 +147,19 @@ impl Kernel {
         &self,
         world: &mut World,
         inside: &Inside<'_>,
-        resource: u32,
+        resource: Id<Resource>,
     ) -> Place {
-        let view = world.resource_views.add(ResourceView {
+        let view = world.resource_views.insert(ResourceView {
             resource,
             device: inside.device,
             handle: Handle(0),
             named: false,
             views: BTreeSet::new(),
         });
-        if let Some(it) = world.resources.get_mut(resource) {
-            it.views.insert(view);
-        }
-        let (resource_subject, device) = (Kind::Resource.nr(resource), inside.subject());
+        world.resources[resource].views.insert(view);
+        let (resource_subject, device) = (resource.subject(), inside.subject());
         let opened = What::ResourceViewOpened { resource: resource_subject, device };
-        self.log.emit(Kind::ResourceView.nr(view), opened);
+        self.log.emit(view.subject(), opened);
         Place { resource, view, new: true }
     }
 
@@ -178,10 +183,10 @@ impl Kernel {
         let batch = u32::try_from(built.views.len()).unwrap_or(u32::MAX);
         let carries = |log: &Log| {
             let (device, resource) = (inside.subject(), built.place.map(|it| it.resource));
-            let resource = resource.map(|it| Kind::Resource.nr(it));
+            let resource = resource.map(Id::subject);
             for view in &built.views {
                 let opens = What::DdiOpens { device, resource, create, batch };
-                log.emit(Kind::View.nr(*view), opens);
+                log.emit(view.subject(), opens);
             }
         };
         let whom = For { process: Some(making.process), carries: &carries };
@@ -192,13 +197,13 @@ impl Kernel {
         let mut words = words?.into_iter();
         let mut world = self.world.hold();
         for view in &built.views {
-            let subject = Kind::View.nr(*view);
+            let subject = view.subject();
             let word = words.next().unwrap_or_else(|| Blank::new().fill(0));
-            let Some(it) = world.views.get_mut(*view) else { continue };
+            let it = &mut world.views[*view];
             let opened = What::ViewOpened {
-                allocation: Kind::Allocation.nr(it.allocation),
+                allocation: it.allocation.subject(),
                 device: inside.subject(),
-                resource: built.place.map(|it| Kind::ResourceView.nr(it.view)),
+                resource: built.place.map(|it| it.view.subject()),
                 answered: word.word() != 0,
             };
             self.log.emit(subject, opened);
@@ -225,14 +230,14 @@ impl Kernel {
             if order.sharing != Sharing::None {
                 let total = order.allocations.iter().map(|it| it.len() as u64).sum();
                 let kept = What::ShareKept { runtime: order.runtime.len() as u64, total };
-                self.log.emit(Kind::Resource.nr(place.resource), kept);
+                self.log.emit(place.resource.subject(), kept);
             }
             if order.sharing == Sharing::Global {
                 let name = world.shares.reserve()?;
-                let of = Kind::Resource.nr(place.resource);
-                let handle = world.shares.publish(name, of);
+                let of = place.resource.subject();
+                let handle = world.shares.publish(name, place.resource.into());
                 let shared = What::NameShared { handle: Hex(handle.0), of };
-                self.log.emit(Kind::Process.nr(making.process), shared);
+                self.log.emit(making.process.subject(), shared);
                 global = Some(handle);
             }
             if let Some(it) = world.resources.get_mut(place.resource) {
@@ -241,13 +246,11 @@ impl Kernel {
             if let Some(it) = world.resource_views.get_mut(place.view) {
                 it.named = true;
                 let device = it.device;
-                if let Some(it) = world.devices.get_mut(device) {
-                    it.resource_views.insert(place.view);
-                }
+                world.devices[device].resource_views.insert(place.view);
             }
         }
         for (view, private) in built.views.iter().zip(&order.allocations) {
-            let Some(it) = world.views.get_mut(*view) else { continue };
+            let it = &mut world.views[*view];
             it.stage = Stage::Live;
             let (allocation, device) = (it.allocation, it.device);
             if let Some(it) = built.place.and_then(|it| world.resource_views.get_mut(it.view)) {
@@ -265,8 +268,8 @@ impl Kernel {
         let resource = resource.map(|it| it.handle);
         let skip = names.len() - built.views.len();
         let allocations = names[skip..].iter().map(Reserved::handle).collect();
-        let new = built.place.filter(|it| it.new).map(|it| Kind::ResourceView.nr(it.view));
-        let views = built.views.iter().map(|it| Kind::View.nr(*it));
+        let new = built.place.filter(|it| it.new).map(|it| ObjectId::from(it.view));
+        let views = built.views.iter().map(|view| ObjectId::from(*view));
         for (name, to) in names.drain(..).zip(new.into_iter().chain(views)) {
             self.publish(world, making.process, name, to);
         }
@@ -293,17 +296,17 @@ impl Kernel {
         let Built { place, allocations, views, .. } = built;
         let (inside, process) = (making.inside, Some(making.process));
         let by = By { driver: &inside.driver, pass, process };
-        let (opened, unopened): (Few, Few) = {
+        let (opened, unopened): (IdList<View>, IdList<View>) = {
             let world = self.world.hold();
-            let opened = |it: &u32| world.views.get(*it).is_some_and(|it| it.word.is_some());
+            let opened = |it: &Id<View>| world.views.get(*it).is_some_and(|it| it.word.is_some());
             views.into_iter().partition(opened)
         };
-        let made = |it: &u32| Kind::Allocation.nr(*it);
-        let resource = place.filter(|it| it.new).map(|it| Kind::Resource.nr(it.resource));
+        let made = |it: &Id<Allocation>| it.subject();
+        let resource = place.filter(|it| it.new).map(|it| it.resource.subject());
         let ends: Vec<Subject> = allocations.iter().map(made).chain(resource).collect();
         self.end_holds(|it| ends.contains(&it.keeps));
         for view in &opened {
-            self.log.emit(Kind::View.nr(*view), What::ViewIdle {});
+            self.log.emit(view.subject(), What::ViewIdle {});
         }
         let world = self.world.hold();
         let (mut orphans, mut world) = self.close_views(at, &by, world, inside.device, &opened);
@@ -322,13 +325,13 @@ impl Kernel {
 pub(crate) fn still_there(world: &World, making: &Making<'_>) -> Result<(), Refused> {
     world.works(making.inside.device)?;
     if let Some((global, resource)) = making.opens {
-        let subject = Kind::Resource.nr(resource);
-        let there = world.shares.find(global) == Ok(subject);
+        let subject = resource.subject();
+        let there = world.shares.find(global) == Ok(resource.into());
         return if there { Ok(()) } else { Err(Refused::ResourceEnded(subject)) };
     }
     let Some(place) = making.joins else { return Ok(()) };
     let named = world.resource_views.get(place.view).is_some_and(|it| it.named);
-    if named { Ok(()) } else { Err(Refused::ResourceEnded(Kind::Resource.nr(place.resource))) }
+    if named { Ok(()) } else { Err(Refused::ResourceEnded(place.resource.subject())) }
 }
 
 impl World {
@@ -347,13 +350,11 @@ impl World {
             _ => (None, names),
         };
         if let (Some(name), Some(place)) = (first, built.place) {
-            if let Some(it) = self.resource_views.get_mut(place.view) {
-                it.handle = name.handle();
-            }
-            self.promise_one(process, name, Kind::ResourceView.nr(place.view));
+            self.resource_views[place.view].handle = name.handle();
+            self.promise_one(process, name, place.view.into());
         }
         for (name, allocation) in rest.iter().zip(&built.allocations) {
-            let number = self.views.add(View {
+            let number = self.views.insert(View {
                 allocation: *allocation,
                 device: making.inside.device,
                 part_of: built.place.map(|it| it.view),
@@ -368,18 +369,14 @@ impl World {
                 locks: 0,
                 retirement: None,
             });
-            if let Some(it) = self.allocations.get_mut(*allocation) {
-                it.views.push(number);
-            }
-            self.promise_one(process, name, Kind::View.nr(number));
+            self.allocations[*allocation].views.push(number);
+            self.promise_one(process, name, number.into());
             built.views.push(number);
             built.handles.push(name.handle());
         }
     }
 
-    fn promise_one(&mut self, process: u32, name: &Reserved, subject: Subject) {
-        if let Some(it) = self.processes.get_mut(process) {
-            it.names.promise(name, subject);
-        }
+    fn promise_one(&mut self, process: Id<Process>, name: &Reserved, object: ObjectId) {
+        self.processes[process].names.promise(name, object);
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::kernel::Kernel;
 use crate::resource::Resource;
+use crate::store::Id;
 use crate::view::{Stage, View};
 use crate::world::World;
 use flight::{Census, Kind, Live, Subject};
@@ -49,89 +50,90 @@ impl World {
     fn list_adapters(&self, all: &mut Vec<Live>) {
         for (number, it) in self.adapters.iter() {
             let why = vec![format!("{:?}", it.state).to_lowercase()];
-            all.push(Live { subject: Kind::Adapter.nr(number), owner: None, why });
+            all.push(Live { subject: number.subject(), owner: None, why });
         }
         for (number, it) in self.resources.iter() {
-            let owner = Some(Kind::Adapter.nr(it.adapter));
+            let owner = Some(it.adapter.subject());
             let why = self.why_resource(it);
-            all.push(Live { subject: Kind::Resource.nr(number), owner, why });
+            all.push(Live { subject: number.subject(), owner, why });
         }
         for (number, it) in self.saved.iter() {
-            let owner = Some(Kind::Adapter.nr(it.adapter));
+            let owner = Some(it.adapter.subject());
             let freed =
                 if it.freed { "freed, but an engine may save into it" } else { "not freed" };
-            let why = vec![format!("of device {}, {freed}", it.device)];
-            all.push(Live { subject: Kind::Saved.nr(number), owner, why });
+            let why = vec![format!("of {}, {freed}", it.device)];
+            all.push(Live { subject: number.subject(), owner, why });
         }
         for (number, it) in self.allocations.iter() {
-            let owner = Some(Kind::Adapter.nr(it.adapter));
+            let owner = Some(it.adapter.subject());
             let views = it.views.iter().filter_map(|view| self.views.get(*view));
             let mut why: Vec<String> = views.flat_map(|it| self.why_view(it)).collect();
             why.push(format!("{} bytes, {} of them private data", it.size, it.private.len()));
-            all.push(Live { subject: Kind::Allocation.nr(number), owner, why });
+            all.push(Live { subject: number.subject(), owner, why });
         }
     }
 
     fn list_instances(&self, all: &mut Vec<Live>) {
         for (number, it) in self.instances.iter() {
-            let owner = Some(Kind::Allocation.nr(*it));
-            let why = vec![format!("an instance of allocation {it}")];
-            all.push(Live { subject: Kind::Instance.nr(number), owner, why });
+            let owner = Some(it.allocation.subject());
+            let why = vec![format!("an instance of {}", it.allocation)];
+            all.push(Live { subject: number.subject(), owner, why });
         }
     }
 
     fn list_processes(&self, all: &mut Vec<Live>) {
         for (number, it) in self.processes.iter() {
             let why = vec![format!("has {} names", it.names.live())];
-            all.push(Live { subject: Kind::Process.nr(number), owner: None, why });
+            all.push(Live { subject: number.subject(), owner: None, why });
         }
         for (number, it) in self.devices.iter() {
-            let owner = Some(Kind::Process.nr(it.process));
-            let mut why = vec![format!("named {:#x} on adapter {}", it.handle.0, it.adapter)];
+            let process = it.process.map_or(Kind::Process.nr(0), Id::subject);
+            let owner = Some(process);
+            let mut why = vec![format!("named {:#x} on {}", it.handle.0, it.adapter)];
             why.extend(it.lost.map(|it| format!("lost: {}", it.name())));
-            all.push(Live { subject: Kind::Device.nr(number), owner, why });
+            all.push(Live { subject: number.subject(), owner, why });
         }
         for (number, it) in self.contexts.iter() {
-            let owner = Some(Kind::Device.nr(it.device));
+            let owner = Some(it.device.subject());
             let why = vec![format!("named {:#x}, {} packets flying", it.handle.0, it.flying)];
-            all.push(Live { subject: Kind::Context.nr(number), owner, why });
+            all.push(Live { subject: number.subject(), owner, why });
         }
         for (number, it) in self.queues.iter() {
-            let owner = Some(Kind::Device.nr(it.device));
+            let owner = Some(it.device.subject());
             let why = vec![format!("named {:#x}, {} of {} done", it.handle.0, it.done, it.given)];
-            all.push(Live { subject: Kind::Queue.nr(number), owner, why });
+            all.push(Live { subject: number.subject(), owner, why });
         }
         for (number, process, why) in self.why_events() {
-            let owner = Some(Kind::Process.nr(process));
-            all.push(Live { subject: Kind::Event.nr(number), owner, why });
+            let owner = Some(process.subject());
+            all.push(Live { subject: number.subject(), owner, why });
         }
         for (number, it) in self.sync.objects.iter() {
-            let owner = Some(Kind::Device.nr(it.device));
+            let owner = Some(it.device.subject());
             let why = self.why_sync(number);
-            all.push(Live { subject: Kind::Sync.nr(number), owner, why });
+            all.push(Live { subject: number.subject(), owner, why });
         }
         for (number, it) in self.resource_views.iter() {
-            let owner = Some(Kind::Device.nr(it.device));
-            let why = vec![format!("of resource {}, of {} members", it.resource, it.views.len())];
-            all.push(Live { subject: Kind::ResourceView.nr(number), owner, why });
+            let owner = Some(it.device.subject());
+            let why = vec![format!("of {}, of {} members", it.resource, it.views.len())];
+            all.push(Live { subject: number.subject(), owner, why });
         }
         for (number, it) in self.views.iter() {
-            let owner = Some(Kind::Device.nr(it.device));
-            let mut why = vec![format!("of allocation {}", it.allocation)];
+            let owner = Some(it.device.subject());
+            let mut why = vec![format!("of {}", it.allocation)];
             why.extend(self.why_view(it).into_iter().skip(1));
-            all.push(Live { subject: Kind::View.nr(number), owner, why });
+            all.push(Live { subject: number.subject(), owner, why });
         }
         for (number, it) in self.retirements.iter() {
-            let owner = Some(Kind::Device.nr(it.device));
+            let owner = Some(it.device.subject());
             let why = vec![format!("ends {} views{}", it.views.len(), self.behind(number))];
-            all.push(Live { subject: Kind::Retirement.nr(number), owner, why });
+            all.push(Live { subject: number.subject(), owner, why });
         }
     }
 
     fn why_resource(&self, it: &Resource) -> Vec<String> {
         let mut why = Vec::new();
         for view in it.views.iter().filter_map(|view| self.resource_views.get(*view)) {
-            let device = Kind::Device.nr(view.device);
+            let device = view.device.subject();
             why.push(if view.named {
                 format!("named {:#x} on {device}", view.handle.0)
             } else {
@@ -152,7 +154,7 @@ impl World {
 
     /// The reasons a view gives its allocation.
     fn why_view(&self, view: &View) -> Vec<String> {
-        let device = Kind::Device.nr(view.device);
+        let device = view.device.subject();
         let mut why = vec![format!("opened by {device}")];
         match view.stage {
             Stage::Building => why.push("being built".into()),

@@ -1,16 +1,22 @@
 //! Contexts: streams of work of a device, each for one node.
 
 use crate::ddi::For;
+use crate::device::Device;
 use crate::device::{Inside, Loss};
 use crate::gate::Class;
+use crate::handle::ObjectId;
 use crate::handle::{Handle, Reserved};
 use crate::kernel::Kernel;
 use crate::listed::BufferSizes;
 use crate::lists::{Buffers, EntrySizes, Lists};
 use crate::miniport::{ContextOrder, DriverContext, Refusal};
 use crate::mmu::Root;
+use crate::process::Process;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::saved::Saved;
+use crate::space::Space;
+use crate::store::Id;
 use crate::world::World;
 use flight::{Kind, Log, Passive, What, Who};
 use smallvec::smallvec;
@@ -18,7 +24,7 @@ use std::sync::Arc;
 
 /// A stream of work (`hContext`).
 pub struct Context {
-    pub(crate) device: u32,
+    pub(crate) device: Id<Device>,
     /// Who made it, and is to blame for its work.
     pub(crate) by: Who,
     /// Its place among the adapter's nodes.
@@ -32,9 +38,9 @@ pub struct Context {
     /// The kernel's own name for it.
     pub(crate) name: Handle,
     /// What its driver made for it to save into.
-    pub(crate) saved: Vec<u32>,
+    pub(crate) saved: Vec<Id<Saved>>,
     /// What is held where it is, since the context may run.
-    pub(crate) holding: Vec<u32>,
+    pub(crate) holding: Vec<Id<Saved>>,
     /// The root of its addresses, as its driver was last told it.
     pub(crate) root: Option<Root>,
     /// Its root changes: nothing of it is sent meanwhile.
@@ -47,7 +53,7 @@ pub struct Context {
 }
 
 impl Context {
-    fn new(device: u32, node: usize, handle: Handle, name: Handle) -> Self {
+    fn new(device: Id<Device>, node: usize, handle: Handle, name: Handle) -> Self {
         Self {
             device,
             by: flight::caller(),
@@ -67,6 +73,9 @@ impl Context {
         }
     }
 }
+
+/// The space whose root a new context was given, and that root.
+type Rooted = Option<(Id<Space>, Root)>;
 
 impl Kernel {
     /// Makes a context (`D3DKMTCreateContextVirtual`).
@@ -117,23 +126,21 @@ impl Kernel {
             }
         }
         let (name, own, number) = self.begin_context(process, &inside, node)?;
-        let subject = Kind::Context.nr(number);
+        let subject = number.subject();
         let made = self.make_context(at, process, (number, &inside), order, &own, entries);
         let mut world = self.world.hold();
         match made {
             Ok((word, rooted)) => {
                 let handle = name.handle();
                 let given = word.word();
-                world.kernel_names.publish(own, subject);
+                world.kernel_names.publish(own, number.into());
                 if let Some(it) = world.contexts.get_mut(number) {
                     (it.word, it.root) = (Some(Arc::new(word)), rooted.map(|it| it.1));
                 }
-                if let Some(it) = world.devices.get_mut(inside.device) {
-                    it.contexts.insert(number);
-                }
+                world.devices[inside.device].contexts.insert(number);
                 let on = world.adapters.get(inside.adapter).and_then(|it| it.nodes.get(node));
                 let on = on.map_or(0, |it| it.number);
-                let device = Kind::Device.nr(inside.device);
+                let device = inside.device.subject();
                 let created = What::ContextCreated { device, node: Kind::Node.nr(on) };
                 self.log.emit(subject, created);
                 let lists = world.contexts.get(number).and_then(|it| it.lists.as_ref());
@@ -142,7 +149,7 @@ impl Kernel {
                     self.log.emit(subject, What::ContextLists { commands, list, patches });
                 }
                 self.give_word(given, subject);
-                self.publish(&mut world, process.0, name, subject);
+                self.publish(&mut world, process.0, name, number.into());
                 let lists = world.contexts.get(number).and_then(|it| it.lists.as_ref());
                 let buffers = lists.map(Lists::granted).unwrap_or_default();
                 drop(world);
@@ -152,8 +159,8 @@ impl Kernel {
             Err(why) => {
                 self.take_back(&mut world, process.0, smallvec![name]);
                 // What the driver made for a context it then refused, it left behind.
-                self.forget_saved(&mut world, subject, "DxgkDdiCreateContext");
-                world.contexts.remove(number);
+                self.forget_saved(&mut world, number, "DxgkDdiCreateContext");
+                world.contexts.take(number);
                 world.kernel_names.take_back(own);
                 Err(why)
             }
@@ -166,7 +173,7 @@ impl Kernel {
         process: ProcessId,
         inside: &Inside<'_>,
         node: usize,
-    ) -> Result<(Reserved, Reserved, u32), Refused> {
+    ) -> Result<(Reserved, Reserved, Id<Context>), Refused> {
         let world = &mut *self.world.hold();
         let own = world.kernel_names.reserve()?;
         let name = match self.reserve(world, process.0) {
@@ -177,8 +184,8 @@ impl Kernel {
             }
         };
         let context = Context::new(inside.device, node, name.handle(), own.handle());
-        let number = world.contexts.add(context);
-        world.kernel_names.promise(&own, Kind::Context.nr(number));
+        let number = world.contexts.insert(context);
+        world.kernel_names.promise(&own, number.into());
         Ok((name, own, number))
     }
 
@@ -186,11 +193,11 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        (number, inside): (u32, &Inside<'_>),
+        (number, inside): (Id<Context>, &Inside<'_>),
         order: &ContextOrder,
         own: &Reserved,
         entries: Option<EntrySizes>,
-    ) -> Result<(DriverContext, Option<(u32, Root)>), Refused> {
+    ) -> Result<(DriverContext, Rooted), Refused> {
         let driver = &inside.driver;
         let name = (Some(process.0), own.handle());
         let pass =
@@ -230,13 +237,13 @@ impl Kernel {
     /// Enters the system's own context, which no client names.
     pub(crate) fn begin_system_context(
         &self,
-        device: u32,
+        device: Id<Device>,
         node: usize,
-    ) -> Result<(u32, Reserved), Refused> {
+    ) -> Result<(Id<Context>, Reserved), Refused> {
         let world = &mut *self.world.hold();
         let own = world.kernel_names.reserve()?;
-        let number = world.contexts.add(Context::new(device, node, Handle(0), own.handle()));
-        world.kernel_names.promise(&own, Kind::Context.nr(number));
+        let number = world.contexts.insert(Context::new(device, node, Handle(0), own.handle()));
+        world.kernel_names.promise(&own, number.into());
         Ok((number, own))
     }
 
@@ -249,8 +256,8 @@ impl Kernel {
     ) -> Result<(), Refused> {
         let (number, inside) = {
             let mut world = self.world.hold();
-            let number = world.resolve(process, Argument::Context, handle, Kind::Context)?;
-            let device = world.contexts.get(number).map_or(0, |it| it.device);
+            let number = world.resolve::<Context>(process, Argument::Context, handle)?;
+            let device = world.contexts[number].device;
             if world.is_husk(device) {
                 self.unname(&mut world, process.0, handle);
                 world.forget_context(number);
@@ -267,7 +274,8 @@ impl Kernel {
 
     /// Drains a context and ends it for its driver. With its name goes the rest of it; one that
     /// keeps its name is a husk, until its client destroys it.
-    pub(crate) fn end_context(&self, at: &mut Passive, process: u32, number: u32) {
+    pub(crate) fn end_context(&self, at: &mut Passive, process: Id<Process>, number: Id<Context>) {
+        // Another thread may have ended it meanwhile.
         let Some(device) = self.world.hold().contexts.get(number).map(|it| it.device) else {
             return;
         };
@@ -276,20 +284,20 @@ impl Kernel {
         let told = word.and_then(|word| {
             let (driver, given) = (self.driver_of(device)?, word.word());
             let word = Arc::into_inner(word)?;
-            let keys = Class::Zero.keys(driver.adapter.number, driver.generation, process);
+            let keys = Class::Zero.keys(driver.adapter, driver.generation, process);
             let pass = self.enter(at, keys).ok()?;
             // WINDOWS: after a refusal it is gone all the same (our decision).
-            let carries = |log: &Log| log.emit(Kind::Context.nr(number), What::DdiEnds {});
+            let carries = |log: &Log| log.emit(number.subject(), What::DdiEnds {});
             let whom = For { process: Some(process), carries: &carries };
             let _ = driver.destroy_context(at, &pass, whom, word);
             Some(given)
         });
         let mut world = self.world.hold();
-        let subject = Kind::Context.nr(number);
+        let subject = number.subject();
         if let Some(given) = told {
-            world.end_kernel_name(subject);
-            self.forget_saved(&mut world, subject, "DxgkDdiDestroyContext");
-            let adapter = world.devices.get(device).map_or(0, |it| it.adapter);
+            world.end_kernel_name(number);
+            self.forget_saved(&mut world, number, "DxgkDdiDestroyContext");
+            let adapter = world.devices[device].adapter;
             world.leave_context(adapter, number);
             self.log.emit(subject, What::ContextDestroyed {});
             self.end_word(given, subject, false);
@@ -302,8 +310,8 @@ impl Kernel {
 
     /// Waits until nothing of the context is queued and nobody is using it. Work that nothing
     /// could end is given up: its device is lost, and what it had queued counts as done.
-    fn drain_context(&self, at: &mut Passive, number: u32, device: u32) {
-        let about = Kind::Context.nr(number);
+    fn drain_context(&self, at: &mut Passive, number: Id<Context>, device: Id<Device>) {
+        let about = number.subject();
         let flying = |world: &World| world.contexts.get(number).map_or(0, |it| it.flying);
         let what = |world: &World| {
             format!("{about}, which has {} packets{}", flying(world), world.line_waits(number))
@@ -322,18 +330,17 @@ impl Kernel {
 
 impl World {
     /// Forgets a context that its driver has, if it has no name.
-    pub(crate) fn forget_context(&mut self, number: u32) {
+    pub(crate) fn forget_context(&mut self, number: Id<Context>) {
+        // Another thread may have ended it meanwhile.
         let Some(it) = self.contexts.get(number) else { return };
-        let owner = self.devices.get(it.device).and_then(|it| self.processes.get(it.process));
-        let name = Kind::Context.nr(number);
+        let owner = self.devices[it.device].process.map(|process| &self.processes[process]);
+        let name = ObjectId::Context(number);
         if it.word.is_some() || owner.is_some_and(|owner| owner.names.find(it.handle) == Ok(name)) {
             return;
         }
         let (device, own) = (it.device, it.name);
-        self.contexts.remove(number);
+        self.contexts.take(number);
         let _ = self.kernel_names.close(own); // It is closed already if its driver ended it.
-        if let Some(it) = self.devices.get_mut(device) {
-            it.contexts.remove(&number);
-        }
+        self.devices[device].contexts.remove(&number);
     }
 }

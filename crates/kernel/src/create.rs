@@ -5,6 +5,7 @@
 
 use crate::build::still_there;
 use crate::ddi::{Driver, For};
+use crate::device::Device;
 use crate::device::Inside;
 use crate::gate::{Class, Key, Mode, Pass};
 use crate::handle::{Handle, Reservations};
@@ -13,10 +14,14 @@ use crate::lock::Held;
 use crate::miniport::{
     Birth, Births, Blank, Born, DriverResource, Home, Refusal, Shape, Standard, StandardPrivate,
 };
+use crate::process::Process;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::resource::Resource;
+use crate::resource::ResourceView;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Hex, Kind, Log, Passive, RuleId, What, Who};
+use flight::{Hex, Log, Passive, RuleId, What, Who};
 use smallvec::SmallVec;
 
 /// No driver has more private data for a standard allocation.
@@ -86,8 +91,8 @@ pub struct Made {
 /// The resource that new allocations belong to.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
-    pub(crate) resource: u32,
-    pub(crate) view: u32,
+    pub(crate) resource: Id<Resource>,
+    pub(crate) view: Id<ResourceView>,
     pub(crate) new: bool,
 }
 
@@ -96,12 +101,12 @@ pub(crate) type Digests = SmallVec<[Hex; 4]>;
 
 /// A create call, while it is under way.
 pub(crate) struct Making<'a> {
-    pub(crate) process: u32,
+    pub(crate) process: Id<Process>,
     pub(crate) inside: &'a Inside<'a>,
     /// The resource that is there already.
     pub(crate) joins: Option<Place>,
     /// The shared resource that is opened, by its global name: nothing is created.
-    pub(crate) opens: Option<(Handle, u32)>,
+    pub(crate) opens: Option<(Handle, Id<Resource>)>,
 }
 
 impl Kernel {
@@ -235,7 +240,7 @@ impl Kernel {
         let carries = |log: &Log| {
             if let Some((resource, word)) = lent {
                 let carried = What::DdiResource { word: log.word(word), goes: false, alone: false };
-                log.emit(Kind::Resource.nr(resource), carried);
+                log.emit(resource.subject(), carried);
             }
         };
         let whom = For { process: Some(making.process), carries: &carries };
@@ -259,7 +264,7 @@ impl Kernel {
     }
 
     /// Takes a resource's word out, to lend it. Its key is held.
-    fn take_word(&self, resource: u32) -> Option<DriverResource> {
+    fn take_word(&self, resource: Id<Resource>) -> Option<DriverResource> {
         self.world.hold().resources.get_mut(resource).and_then(|it| it.word.take())
     }
 }
@@ -269,19 +274,19 @@ impl World {
     fn find_home(
         &self,
         process: ProcessId,
-        device: u32,
+        device: Id<Device>,
         handle: Handle,
         standard: bool,
     ) -> Result<Place, Refused> {
         let argument = Argument::Resource;
-        let number = self.resolve(process, argument, handle, Kind::ResourceView)?;
-        let gone = Refused::Removed(Kind::ResourceView.nr(number));
+        let number = self.resolve::<ResourceView>(process, argument, handle)?;
+        let gone = Refused::Removed(number.subject());
         let view = self.resource_views.get(number).ok_or(gone.clone())?;
         if view.device != device {
-            let owner = Kind::Device.nr(view.device);
+            let owner = view.device.subject();
             return Err(Refused::OtherDevice { argument, handle, owner });
         }
-        let resource = Kind::Resource.nr(view.resource);
+        let resource = view.resource.subject();
         if self.resources.get(view.resource).ok_or(gone)?.shared {
             return Err(Refused::Sealed(resource));
         }
@@ -309,7 +314,7 @@ fn standard_private(
     at: &mut Passive,
     driver: &Driver,
     pass: &Pass<'_>,
-    process: u32,
+    process: Id<Process>,
     bytes: u64,
     order: &mut CreateOrder,
 ) -> Result<(), Refused> {
@@ -347,7 +352,7 @@ fn doubts_the_data(why: &Refused) -> bool {
 /// Entry rules on what a driver says of a standard allocation: it has no object yet.
 fn judge_standard(driver: &Driver, rule: RuleId, broken: Option<String>) {
     let place = "DxgkDdiGetStandardAllocationDriverData";
-    driver.log.judge(rule, Who::Driver, driver.adapter, place, broken);
+    driver.log.judge(rule, Who::Driver, driver.adapter.subject(), place, broken);
 }
 
 /// A short digest of private data, for events (FNV-1a).

@@ -26,8 +26,11 @@ use crate::miniport::{
 use crate::mmu::ProcessOrder;
 use crate::operation::{Building, PagingSubmission};
 use crate::power::PowerOrder;
+use crate::process::Process;
 use crate::services::Services;
 use crate::space::Space;
+use crate::start::Adapter;
+use crate::store::Id;
 use flight::{
     CallScope, Funnel, Host, InCall, Kind, Level, Log, Machine, Passive, Pool, RuleId, Subject,
     Ticket, What, Who, internal_error,
@@ -59,7 +62,7 @@ pub(crate) struct Driver {
     pub(crate) kernel: Weak<Kernel>,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) log: Arc<Log>,
-    pub(crate) adapter: Subject,
+    pub(crate) adapter: Id<Adapter>,
     /// Its hardware was pulled out, and it was told.
     pub(crate) pulled: Once<()>,
 }
@@ -68,13 +71,13 @@ pub(crate) struct Driver {
 #[derive(Clone, Copy)]
 pub(crate) struct For<'a> {
     /// The process in which the driver's callbacks resolve handles.
-    pub(crate) process: Option<u32>,
+    pub(crate) process: Option<Id<Process>>,
     /// Says what the call carries.
     pub(crate) carries: &'a dyn Fn(&Log),
 }
 
 /// A call that carries nothing worth saying.
-pub(crate) fn bare(process: Option<u32>) -> For<'static> {
+pub(crate) fn bare(process: Option<Id<Process>>) -> For<'static> {
     For { process, carries: &|_| () }
 }
 
@@ -153,7 +156,7 @@ impl Driver {
         &self,
         at: &mut Passive,
         permit: &Pass<'_>,
-        (process, name): (Option<u32>, Handle),
+        (process, name): (Option<Id<Process>>, Handle),
     ) -> Answer<DriverDevice> {
         let word: Blank<'_, Device> = Blank::for_object(name.0);
         self.call(&ddi::DxgkDdiCreateDevice, at, permit, bare(process), |it, at| {
@@ -165,7 +168,7 @@ impl Driver {
         &self,
         at: &mut Passive,
         permit: &Pass<'_>,
-        (process, name): (Option<u32>, Handle),
+        (process, name): (Option<Id<Process>>, Handle),
         device: &DriverDevice,
         order: &ContextOrder,
     ) -> Answer<(DriverContext, u32)> {
@@ -179,7 +182,7 @@ impl Driver {
         &self,
         at: &mut Passive,
         permit: &Pass<'_>,
-        (process, name): (Option<u32>, Handle),
+        (process, name): (Option<Id<Process>>, Handle),
         device: &DriverDevice,
         order: &ContextOrder,
     ) -> Answer<(DriverContext, BufferSizes)> {
@@ -193,7 +196,7 @@ impl Driver {
         &self,
         at: &mut Passive,
         permit: &Pass<'_>,
-        (process, name): (Option<u32>, Handle),
+        (process, name): (Option<Id<Process>>, Handle),
         order: ProcessOrder,
     ) -> Answer<DriverProcess> {
         let word: Blank<'_, Space> = Blank::for_object(name.0);
@@ -221,7 +224,7 @@ impl Driver {
         &self,
         at: &mut Passive,
         permit: &Pass<'_>,
-        process: u32,
+        process: Id<Process>,
         escape: Escape<'_>,
     ) -> Answer<()> {
         let hardware = escape.hardware;
@@ -249,14 +252,14 @@ impl Driver {
                 .to_owned()
         });
         let (rule, place) = (RuleId::DEV_LIFE_011, ddi::DxgkDdiEscape.name);
-        self.log.judge(rule, Who::Driver, self.adapter, place, broken);
+        self.log.judge(rule, Who::Driver, self.adapter.subject(), place, broken);
     }
 
     pub(crate) fn submit(
         &self,
         at: &mut Passive,
         permit: &Pass<'_>,
-        process: u32,
+        process: Id<Process>,
         packet: &Submission<'_>,
     ) -> Answer<()> {
         self.call(&ddi::DxgkDdiSubmitCommandVirtual, at, permit, bare(Some(process)), |it, at| {
@@ -268,7 +271,7 @@ impl Driver {
         &self,
         at: &mut Passive,
         permit: &Pass<'_>,
-        process: u32,
+        process: Id<Process>,
         packet: &ListedSubmission<'_>,
     ) -> Answer<()> {
         self.call(&ddi::DxgkDdiSubmitCommand, at, permit, bare(Some(process)), |it, at| {
@@ -320,7 +323,7 @@ impl Driver {
                 "the driver called {it} in {name}, which runs at dispatch, but it is for passive"
             )
         });
-        self.log.judge(RuleId::KMD_SUBMIT_006, Who::Driver, self.adapter, name, broken);
+        self.log.judge(RuleId::KMD_SUBMIT_006, Who::Driver, self.adapter.subject(), name, broken);
         answer
     }
 
@@ -381,14 +384,14 @@ impl Driver {
     ) -> Answer<T> {
         let funnel = Funnel { host: &*self.host, log: &self.log, pool: Some(&*self.pool) };
         let scope = CallScope {
-            process: details.process,
+            process: details.process.map(Id::serial),
             scheduler: class == Class::Scheduler,
             exclusive: class.is_exclusive(),
         };
         let before = |call| {
             let (name, class) = (row.name.into(), class.name().into());
-            let process = details.process.map(|it| Kind::Process.nr(it));
-            let adapter = self.adapter;
+            let process = details.process.map(Id::subject);
+            let adapter = self.adapter.subject();
             let level = L::IRQL;
             self.log.emit(call, What::DdiCall { name, level, class, adapter, process });
             (details.carries)(&self.log);
@@ -425,7 +428,7 @@ impl Driver {
                 self.adapter
             )
         });
-        self.log.judge(RuleId::KMD_PNP_010, Who::Driver, self.adapter, name, broken);
+        self.log.judge(RuleId::KMD_PNP_010, Who::Driver, self.adapter.subject(), name, broken);
     }
 
     /// A call in which something was acquired has returned.

@@ -5,7 +5,7 @@ use crate::create::{CreateOrder, Making};
 use crate::gate::Pass;
 use crate::kernel::Kernel;
 use crate::miniport::{Answer, Surface};
-use flight::{Kind, Passive, RuleId, Who};
+use flight::{Passive, RuleId, Who};
 
 impl Kernel {
     /// Has the driver describe the primaries of a create call.
@@ -31,7 +31,7 @@ impl Kernel {
             if let Some(it) = self.world.hold().allocations.get_mut(number) {
                 it.word = Some(word);
             }
-            let about = Kind::Allocation.nr(number);
+            let about = number.subject();
             let (rule, place) = (RuleId::KMD_STD_001, "DxgkDdiDescribeAllocation");
             self.log.judge(rule, Who::Driver, about, place, unclear(described));
         }

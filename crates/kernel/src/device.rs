@@ -1,37 +1,48 @@
 //! Devices: a process's link to an adapter.
 
+use crate::context::Context;
 use crate::ddi::{Driver, For};
 use crate::gate::{Class, Pass};
+use crate::handle::ObjectId;
 use crate::handle::{Handle, Reserved};
 use crate::kernel::Kernel;
+use crate::memory::queue::Queue;
 use crate::miniport::DriverDevice;
+use crate::process::Process;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::resource::ResourceView;
 use crate::retire::Ending;
+use crate::retire::Retirement;
+use crate::saved::Saved;
 use crate::start::Adapter;
+use crate::store::Id;
 use crate::view::Stage;
+use crate::view::View;
 use crate::world::World;
-use flight::{Kind, Log, Passive, Ram, Run, Subject, What};
+use flight::invariant;
+use flight::{Log, Passive, Ram, Run, Subject, What};
 use smallvec::smallvec;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// A process's link to an adapter (`hDevice`).
 pub struct Device {
-    pub(crate) process: u32,
-    pub(crate) adapter: u32,
+    /// None: it is the system's own.
+    pub(crate) process: Option<Id<Process>>,
+    pub(crate) adapter: Id<Adapter>,
     pub(crate) handle: Handle,
     pub(crate) word: Option<Arc<DriverDevice>>,
-    pub(crate) contexts: BTreeSet<u32>,
+    pub(crate) contexts: BTreeSet<Id<Context>>,
     /// Those of them that have packets which are not over, in order.
-    pub(crate) busy: Vec<u32>,
-    pub(crate) resource_views: BTreeSet<u32>,
+    pub(crate) busy: Vec<Id<Context>>,
+    pub(crate) resource_views: BTreeSet<Id<ResourceView>>,
     /// Views of allocations that belong to no resource.
-    pub(crate) loose: BTreeSet<u32>,
+    pub(crate) loose: BTreeSet<Id<View>>,
     /// Retirements of its views that are not done.
     pub(crate) retiring: u32,
     /// Retirements that wait for its work, in the order they were asked for.
-    pub(crate) retirements: VecDeque<u32>,
+    pub(crate) retirements: VecDeque<Id<Retirement>>,
     /// Why it cannot work any more; what it had queued counts as done.
     pub(crate) lost: Option<Loss>,
     /// Its end is under way, or over: it lets nobody in.
@@ -43,8 +54,8 @@ pub struct Device {
     /// The kernel's own name for it.
     pub(crate) name: Handle,
     /// What its driver made for all its contexts to save into.
-    pub(crate) saved: Vec<u32>,
-    pub(crate) queues: BTreeSet<u32>,
+    pub(crate) saved: Vec<Id<Saved>>,
+    pub(crate) queues: BTreeSet<Id<Queue>>,
     /// What its client sees still of what ended with the adapter.
     shown: Vec<Shown>,
 }
@@ -99,11 +110,18 @@ impl Loss {
 pub(crate) struct Inside<'k> {
     /// None when it has left.
     kernel: Option<&'k Kernel>,
-    pub(crate) device: u32,
-    pub(crate) adapter: u32,
+    pub(crate) device: Id<Device>,
+    pub(crate) adapter: Id<Adapter>,
     pub(crate) driver: Arc<Driver>,
     /// Given up before the device may go: whoever ends it needs the only one.
     word: Option<Arc<DriverDevice>>,
+}
+
+impl Device {
+    /// The process of a client's device.
+    pub(crate) fn owner(&self) -> Id<Process> {
+        invariant(self.process, "the system's device ends with its adapter, not as a client's")
+    }
 }
 
 impl Kernel {
@@ -116,13 +134,11 @@ impl Kernel {
     ) -> Result<Handle, Refused> {
         let (driver, name) = {
             let mut world = self.world.hold();
-            let number = world.resolve(process, Argument::Adapter, adapter, Kind::Adapter)?;
+            let number = world.resolve::<Adapter>(process, Argument::Adapter, adapter)?;
             let driver = world.adapters.get(number).and_then(Adapter::running);
-            let driver = driver.ok_or(Refused::Removed(Kind::Adapter.nr(number)))?;
+            let driver = driver.ok_or(Refused::Removed(number.subject()))?;
             let name = self.reserve(&mut world, process.0)?;
-            if let Some(it) = world.processes.get_mut(process.0) {
-                it.making += 1;
-            }
+            world.processes[process.0].making += 1;
             (driver, name)
         };
         let mut name = Some(name);
@@ -130,12 +146,10 @@ impl Kernel {
         let mut world = self.world.hold();
         // A name that was not published goes back.
         self.take_back(&mut world, process.0, name.into_iter().collect());
-        if let Some(it) = world.processes.get_mut(process.0) {
-            it.making -= 1;
-        }
+        world.processes[process.0].making -= 1;
         self.wake(&mut world);
         drop(world);
-        self.settle_space(at, process.0, driver.adapter.number);
+        self.settle_space(at, process.0, driver.adapter);
         made
     }
 
@@ -147,7 +161,7 @@ impl Kernel {
         driver: &Driver,
         name: &mut Option<Reserved>,
     ) -> Result<Handle, Refused> {
-        let keys = Class::Zero.keys(driver.adapter.number, driver.generation, process.0);
+        let keys = Class::Zero.keys(driver.adapter, driver.generation, process.0);
         let pass = self.enter(at, keys)?;
         // Who parked looks again: the adapter may have stopped, the process may have ended.
         self.world.hold().takes_devices(process, driver.adapter)?;
@@ -169,24 +183,27 @@ impl Kernel {
         let handle = name.as_ref().map(Reserved::handle).unwrap_or_default();
         let adapter = driver.adapter;
         let (device, own) = self.begin_device(Some(process), adapter, handle)?;
-        let subject = Kind::Device.nr(device);
+        let subject = device.subject();
         let made = driver.create_device(at, pass, (Some(process.0), own.handle()));
         let mut world = self.world.hold();
         let word = match made {
             Ok(word) => word,
             Err(why) => {
                 // What the driver made for a device it then refused, it left behind.
-                self.forget_saved(&mut world, subject, "DxgkDdiCreateDevice");
+                self.forget_saved(&mut world, device, "DxgkDdiCreateDevice");
                 world.take_device(device);
                 world.kernel_names.take_back(own);
                 self.wake(&mut world);
                 return Err(why.into());
             }
         };
-        world.kernel_names.publish(own, subject);
+        world.kernel_names.publish(own, device.into());
         let given = word.word();
         let welcome = world.takes_devices(process, adapter);
-        self.log.emit(subject, What::DeviceCreated { process: process.subject(), adapter });
+        self.log.emit(
+            subject,
+            What::DeviceCreated { process: process.subject(), adapter: adapter.subject() },
+        );
         self.give_word(given, subject);
         if let Err(why) = welcome {
             drop(world);
@@ -197,7 +214,7 @@ impl Kernel {
             let mut world = self.world.hold();
             self.log.emit(subject, What::DeviceDestroyed {});
             self.end_word(given, subject, false);
-            self.forget_saved(&mut world, subject, "DxgkDdiDestroyDevice");
+            self.forget_saved(&mut world, device, "DxgkDdiDestroyDevice");
             world.remove_device(device);
             self.wake(&mut world);
             return Err(why);
@@ -206,7 +223,7 @@ impl Kernel {
             (it.word, it.ending) = (Some(Arc::new(word)), false);
         }
         if let Some(name) = name.take() {
-            self.publish(&mut world, process.0, name, subject);
+            self.publish(&mut world, process.0, name, device.into());
         }
         Ok(handle)
     }
@@ -216,15 +233,14 @@ impl Kernel {
     pub(crate) fn begin_device(
         &self,
         process: Option<ProcessId>,
-        adapter: Subject,
+        adapter: Id<Adapter>,
         handle: Handle,
-    ) -> Result<(u32, Reserved), Refused> {
+    ) -> Result<(Id<Device>, Reserved), Refused> {
         let world = &mut *self.world.hold();
         let own = world.kernel_names.reserve()?;
         let number = world.add_device(Device {
-            // The system's own is of no process.
-            process: process.map_or(0, |it| it.0),
-            adapter: adapter.number,
+            process: process.map(|it| it.0),
+            adapter,
             handle,
             word: None,
             contexts: BTreeSet::new(),
@@ -242,7 +258,7 @@ impl Kernel {
             queues: BTreeSet::new(),
             shown: Vec::new(),
         });
-        world.kernel_names.promise(&own, Kind::Device.nr(number));
+        world.kernel_names.promise(&own, number.into());
         Ok((number, own))
     }
 
@@ -255,7 +271,7 @@ impl Kernel {
     ) -> Result<(), Refused> {
         let number = {
             let mut world = self.world.hold();
-            let number = world.resolve(process, Argument::Device, handle, Kind::Device)?;
+            let number = world.resolve::<Device>(process, Argument::Device, handle)?;
             self.unname(&mut world, process.0, handle);
             number
         };
@@ -269,16 +285,17 @@ impl Kernel {
         &self,
         at: &mut Passive,
         about: Subject,
+        process: Option<Id<Process>>,
         which: impl Fn(&Device) -> bool,
     ) {
         let is = |it: &Device| !it.gone && which(it);
-        let alive = |world: &World| -> Vec<u32> {
-            if about.kind != Kind::Process {
-                return world.devices.select(is);
+        let alive = |world: &World| -> Vec<Id<Device>> {
+            match process {
+                Some(process) => {
+                    world.devices_of(process).filter(|device| is(&world.devices[*device])).collect()
+                }
+                None => world.devices.select(is),
             }
-            let mine = (about.number, 0)..=(about.number, u32::MAX);
-            let all = world.devices_of.range(mine).map(|it| it.1);
-            all.filter(|it| world.devices.get(*it).is_some_and(is)).collect()
         };
         let numbers = alive(&self.world.hold());
         for number in numbers {
@@ -294,9 +311,10 @@ impl Kernel {
 
     /// Ends a device: calls inside it leave, contexts drain, views and what they were the last
     /// views of go, then the driver's device. Whoever comes second waits for the first.
-    pub(crate) fn end_device(&self, at: &mut Passive, number: u32) {
+    pub(crate) fn end_device(&self, at: &mut Passive, number: Id<Device>) {
         let first = {
             let mut world = self.world.hold();
+            // Another thread may have ended it meanwhile.
             let Some(it) = world.devices.get_mut(number) else { return };
             let first = !std::mem::replace(&mut it.ending, true);
             // Who waits inside it looks again.
@@ -306,12 +324,12 @@ impl Kernel {
         if first {
             self.end_of_device(at, number);
         } else {
-            let about = Kind::Device.nr(number);
+            let about = number.subject();
             let over = |it: &World| it.devices.get(number).is_none() || it.is_husk(number);
             self.wait_until(at, about, |_| format!("the end of {about}"), over);
         }
         let mut world = self.world.hold();
-        let owner = world.devices.get(number).map(|it| (it.process, it.adapter));
+        let owner = world.devices.get(number).map(|it| (it.owner(), it.adapter));
         self.forget_device(&mut world, number);
         self.wake(&mut world);
         drop(world);
@@ -320,12 +338,12 @@ impl Kernel {
         }
     }
 
-    fn end_of_device(&self, at: &mut Passive, number: u32) {
+    fn end_of_device(&self, at: &mut Passive, number: Id<Device>) {
         self.wait_device(at, number, "the calls inside it", |it| it.inside == 0);
         let (process, contexts) = {
             let world = self.world.hold();
-            let Some(it) = world.devices.get(number) else { return };
-            (it.process, it.contexts.clone())
+            let it = &world.devices[number];
+            (it.owner(), it.contexts.clone())
         };
         for context in contexts {
             self.end_context(at, process, context);
@@ -345,33 +363,31 @@ impl Kernel {
         let told = word.and_then(|word| {
             let (driver, given) = (self.driver_of(number)?, word.word());
             let word = Arc::into_inner(word)?;
-            let keys = Class::Zero.keys(driver.adapter.number, driver.generation, process);
+            let keys = Class::Zero.keys(driver.adapter, driver.generation, process);
             let pass = self.enter(at, keys).ok()?;
             // WINDOWS: after a refusal it is gone all the same (our decision).
-            let carries = |log: &Log| log.emit(Kind::Device.nr(number), What::DdiEnds {});
+            let carries = |log: &Log| log.emit(number.subject(), What::DdiEnds {});
             let whom = For { process: Some(process), carries: &carries };
             let _ = driver.destroy_device(at, &pass, whom, word);
             Some(given)
         });
         let mut world = self.world.hold();
         if let Some(given) = told {
-            let subject = Kind::Device.nr(number);
-            world.end_kernel_name(subject);
-            self.forget_saved(&mut world, subject, "DxgkDdiDestroyDevice");
+            let subject = number.subject();
+            world.end_kernel_name(number);
+            self.forget_saved(&mut world, number, "DxgkDdiDestroyDevice");
             self.log.emit(subject, What::DeviceDestroyed {});
             self.end_word(given, subject, false);
         }
-        if let Some(it) = world.devices.get_mut(number) {
-            it.gone = true;
-        }
+        world.devices[number].gone = true;
     }
 
     /// Forgets a device that its driver has ended, if it has no name; its contexts' names, too.
-    pub(crate) fn forget_device(&self, world: &mut World, number: u32) {
+    pub(crate) fn forget_device(&self, world: &mut World, number: Id<Device>) {
+        // Another thread may have ended it meanwhile.
         let Some(it) = world.devices.get(number) else { return };
-        let (process, handle) = (it.process, it.handle);
-        let names = world.processes.get(process).map(|it| &it.names);
-        let named = names.is_some_and(|it| it.find(handle) == Ok(Kind::Device.nr(number)));
+        let (process, handle) = (it.owner(), it.handle);
+        let named = world.processes[process].names.find(handle) == Ok(number.into());
         if named || !world.is_husk(number) {
             return;
         }
@@ -389,14 +405,14 @@ impl Kernel {
     fn wait_device(
         &self,
         at: &mut Passive,
-        number: u32,
+        number: Id<Device>,
         what: &str,
         done: impl Fn(&Device) -> bool,
     ) {
-        let about = Kind::Device.nr(number);
+        let about = number.subject();
         let over = |it: &World| it.devices.get(number).is_none_or(&done);
         while !self.wait_until(at, about, |_| format!("{about}: {what}"), over) {
-            let adapter = self.world.hold().devices.get(number).map_or(0, |it| it.adapter);
+            let adapter = self.world.hold().devices[number].adapter;
             if !self.lose_device(number, Loss::Hung) && !self.lose_paging(adapter) {
                 return; // It was lost before, and that did not help: nothing more can.
             }
@@ -415,8 +431,12 @@ impl Kernel {
     }
 
     /// Enters a device by number. One that is ending lets nobody in.
-    pub(crate) fn inside(&self, world: &mut World, number: u32) -> Result<Inside<'_>, Refused> {
-        let gone = Refused::Removed(Kind::Device.nr(number));
+    pub(crate) fn inside(
+        &self,
+        world: &mut World,
+        number: Id<Device>,
+    ) -> Result<Inside<'_>, Refused> {
+        let gone = Refused::Removed(number.subject());
         let it = world.devices.get_mut(number).filter(|it| !it.ending).ok_or(gone.clone())?;
         let driver = world.adapters.get(it.adapter).map(|it| it.driver.clone()).ok_or(gone)?;
         it.inside += 1;
@@ -439,17 +459,18 @@ impl Kernel {
     ///
     /// WINDOWS: a device in error ends its destroy calls with success, as if its fences had
     /// completed (our decision; the reset that makes the GPU quiet is not modelled yet).
-    pub(crate) fn lose_device(&self, number: u32, why: Loss) -> bool {
+    pub(crate) fn lose_device(&self, number: Id<Device>, why: Loss) -> bool {
         self.lose(&mut self.world.hold(), number, why)
     }
 
-    pub(crate) fn lose(&self, world: &mut World, number: u32, why: Loss) -> bool {
+    pub(crate) fn lose(&self, world: &mut World, number: Id<Device>, why: Loss) -> bool {
+        // Another thread may have ended it meanwhile.
         let Some(it) = world.devices.get_mut(number) else { return false };
         if it.lost.is_some() {
             return false;
         }
         it.lost = Some(why);
-        self.log.emit(Kind::Device.nr(number), What::DeviceLost { why: why.name().into() });
+        self.log.emit(number.subject(), What::DeviceLost { why: why.name().into() });
         let adapter = it.adapter;
         self.forget_packets(world, adapter, number);
         if matches!(why, Loss::Hung | Loss::Reset) {
@@ -473,28 +494,30 @@ impl Kernel {
         device: Handle,
     ) -> Result<Option<Loss>, Refused> {
         let world = self.world.hold();
-        let number = world.resolve(process, Argument::Device, device, Kind::Device)?;
+        let number = world.resolve::<Device>(process, Argument::Device, device)?;
         let it = world.devices.get(number);
         let loss = it.and_then(|it| if it.gone { Some(Loss::Stopped) } else { it.lost });
         let state = loss.map_or("active", Loss::name).into();
-        self.log.emit(Kind::Device.nr(number), What::DeviceTold { state });
+        self.log.emit(number.subject(), What::DeviceTold { state });
         Ok(loss)
     }
 
     /// The driver a device belongs to.
-    pub(crate) fn driver_of(&self, device: u32) -> Option<Arc<Driver>> {
+    pub(crate) fn driver_of(&self, device: Id<Device>) -> Option<Arc<Driver>> {
         let world = self.world.hold();
         let adapter = world.devices.get(device)?.adapter;
         world.adapters.get(adapter).map(|it| it.driver.clone())
     }
 
     /// Retires everything a device still has. What cannot start now is left to the jobs.
-    fn retire_all(&self, number: u32) -> Vec<u32> {
+    fn retire_all(&self, number: Id<Device>) -> Vec<Id<Retirement>> {
         let mut world = self.world.hold();
-        let Some(it) = world.devices.get(number) else { return Vec::new() };
+        let it = &world.devices[number];
         // What a client destroyed before is in retirements of its own.
-        let live = |view: &&u32| world.views.get(**view).is_some_and(|it| it.stage == Stage::Live);
-        let named = |it: &&u32| world.resource_views.get(**it).is_some_and(|it| it.named);
+        let live =
+            |view: &&Id<View>| world.views.get(**view).is_some_and(|it| it.stage == Stage::Live);
+        let named =
+            |it: &&Id<ResourceView>| world.resource_views.get(**it).is_some_and(|it| it.named);
         let resources = it.resource_views.iter().filter(named).map(|it| Ending::Resource(*it));
         let loose = it.loose.iter().filter(live).map(|it| Ending::Views(smallvec![*it]));
         let endings: Vec<Ending> = resources.chain(loose).collect();
@@ -506,56 +529,70 @@ impl Kernel {
 impl World {
     /// Forgets a device and the kernel's name for it.
     /// Enters a device.
-    fn add_device(&mut self, it: Device) -> u32 {
+    fn add_device(&mut self, it: Device) -> Id<Device> {
         let process = it.process;
-        let number = self.devices.add(it);
-        self.devices_of.insert((process, number));
+        let number = self.devices.insert(it);
+        if let Some(process) = process {
+            self.devices_of.entry(process).or_default().push(number);
+        }
         number
     }
 
     /// Takes a device out.
-    pub(crate) fn take_device(&mut self, number: u32) -> Option<Device> {
-        let it = self.devices.remove(number)?;
-        self.devices_of.remove(&(it.process, number));
+    pub(crate) fn take_device(&mut self, number: Id<Device>) -> Option<Device> {
+        let it = self.devices.take(number)?;
+        if let Some(process) = it.process
+            && let Some(all) = self.devices_of.get_mut(&process)
+        {
+            all.retain(|device| *device != number);
+            if all.is_empty() {
+                self.devices_of.remove(&process);
+            }
+        }
         Some(it)
+    }
+
+    /// The devices of a process, in the order they were made.
+    pub(crate) fn devices_of(&self, process: Id<Process>) -> impl Iterator<Item = Id<Device>> {
+        self.devices_of.get(&process).into_iter().flatten().copied()
     }
 
     /// A client sees this no more. One that has its device still, which ends because the adapter
     /// does, sees it until it lets go of that: it cannot know.
-    pub(crate) fn hide(&mut self, device: u32, shown: Shown) {
-        let Some(it) = self.devices.get_mut(device) else { return };
-        let names = self.processes.get(it.process).map(|it| &it.names);
-        let name = Ok(Kind::Device.nr(device));
+    pub(crate) fn hide(&mut self, device: Id<Device>, shown: Shown) {
+        let it = &mut self.devices[device];
+        let names = it.process.map(|process| &self.processes[process].names);
+        let name = Ok(ObjectId::Device(device));
         if it.ending && names.is_some_and(|names| names.find(it.handle) == name) {
             it.shown.push(shown);
         }
     }
 
-    fn remove_device(&mut self, number: u32) {
+    fn remove_device(&mut self, number: Id<Device>) {
         if let Some(it) = self.take_device(number) {
             let _ = self.kernel_names.close(it.name); // It is closed if the driver ended it.
         }
     }
 
     /// Whether a process may have a device on an adapter now.
-    fn takes_devices(&self, process: ProcessId, adapter: Subject) -> Result<(), Refused> {
-        let running = self.adapters.get(adapter.number).is_some_and(|it| it.runs() && !it.fatal);
+    fn takes_devices(&self, process: ProcessId, adapter: Id<Adapter>) -> Result<(), Refused> {
+        let running = self.adapters.get(adapter).is_some_and(|it| it.runs() && !it.fatal);
         let alive = self.processes.get(process.0).is_some_and(|it| !it.ended);
-        if running && alive { Ok(()) } else { Err(Refused::Removed(adapter)) }
+        if running && alive { Ok(()) } else { Err(Refused::Removed(adapter.subject())) }
     }
 
     /// Whether a device is nothing but a name: its driver has ended it, its client has not.
-    pub(crate) fn is_husk(&self, device: u32) -> bool {
+    pub(crate) fn is_husk(&self, device: Id<Device>) -> bool {
         self.devices.get(device).is_some_and(|it| it.gone)
     }
 
     /// Whether a device works.
-    pub(crate) fn works(&self, device: u32) -> Result<(), Refused> {
+    pub(crate) fn works(&self, device: Id<Device>) -> Result<(), Refused> {
         let works = self.devices.get(device).is_some_and(|it| {
             let runs = self.adapters.get(it.adapter).is_some_and(Adapter::runs);
             it.lost.is_none() && !it.ending && runs
         });
-        if works { Ok(()) } else { Err(Refused::Removed(Kind::Device.nr(device))) }
+        if works { Ok(()) } else { Err(Refused::Removed(device.subject())) }
     }
 
     /// The device that a client's handle names, if it works.
@@ -563,8 +600,8 @@ impl World {
         &self,
         process: ProcessId,
         handle: Handle,
-    ) -> Result<u32, Refused> {
-        let number = self.resolve(process, Argument::Device, handle, Kind::Device)?;
+    ) -> Result<Id<Device>, Refused> {
+        let number = self.resolve::<Device>(process, Argument::Device, handle)?;
         self.works(number).map(|()| number)
     }
 }
@@ -576,7 +613,7 @@ impl Inside<'_> {
     }
 
     pub(crate) fn subject(&self) -> Subject {
-        Kind::Device.nr(self.device)
+        self.device.subject()
     }
 }
 
@@ -588,9 +625,7 @@ impl Inside<'_> {
 
     fn go(&mut self, world: &mut World) {
         self.word = None;
-        if let Some(it) = world.devices.get_mut(self.device) {
-            it.inside -= 1;
-        }
+        world.devices[self.device].inside -= 1;
         if let Some(kernel) = self.kernel.take() {
             kernel.wake(world);
         }

@@ -12,6 +12,8 @@
 
 mod send;
 
+use crate::context::Context;
+use crate::device::Device;
 use crate::device::Inside;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
@@ -19,11 +21,14 @@ use crate::memory::place::Plan;
 use crate::miniport::DriverContext;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::render::Listed;
 use crate::schedule::Behind;
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::submit::Given;
 use crate::sync::Marks;
 use crate::world::World;
-use flight::{Fence, Kind, Passive, What};
+use flight::{Fence, Passive, What};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -58,7 +63,7 @@ pub(crate) enum Load {
     /// Commands at virtual addresses.
     Virtual(Arc<Given>),
     /// Commands with lists, by its number.
-    Listed(u32),
+    Listed(Id<Listed>),
 }
 
 /// A packet on its way.
@@ -85,7 +90,7 @@ impl Waiting {
     }
 
     /// The packet with lists that is first.
-    fn first_listed(&self) -> Option<u32> {
+    fn first_listed(&self) -> Option<Id<Listed>> {
         match self.line.front() {
             Some(Item::Packet(_, Load::Listed(it))) => Some(*it),
             _ => None,
@@ -174,7 +179,7 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         context: Handle,
-        body: impl FnOnce(&mut Passive, u32, &Inside<'_>) -> Result<T, Refused>,
+        body: impl FnOnce(&mut Passive, Id<Context>, &Inside<'_>) -> Result<T, Refused>,
     ) -> Result<T, Refused> {
         let (number, inside) = self.enter_context(process, context)?;
         let answer = body(at, number, &inside);
@@ -187,10 +192,10 @@ impl Kernel {
         &self,
         process: ProcessId,
         context: Handle,
-    ) -> Result<(u32, Inside<'_>), Refused> {
+    ) -> Result<(Id<Context>, Inside<'_>), Refused> {
         let mut world = self.world.hold();
-        let number = world.resolve(process, Argument::Context, context, Kind::Context)?;
-        let device = world.contexts.get(number).map_or(0, |it| it.device);
+        let number = world.resolve::<Context>(process, Argument::Context, context)?;
+        let device = world.contexts[number].device;
         let inside = self.inside(&mut world, device)?;
         if let Some(it) = world.contexts.get_mut(number) {
             it.inside += 1;
@@ -199,7 +204,7 @@ impl Kernel {
     }
 
     /// Leaves what [`Kernel::enter_context`] entered.
-    pub(crate) fn leave_context_call(&self, number: u32, inside: Inside<'_>) {
+    pub(crate) fn leave_context_call(&self, number: Id<Context>, inside: Inside<'_>) {
         let mut world = self.world.hold();
         if let Some(it) = world.contexts.get_mut(number) {
             it.inside -= 1;
@@ -213,7 +218,7 @@ impl Kernel {
     /// from here on.
     pub(crate) fn queue_packet(
         &self,
-        number: u32,
+        number: Id<Context>,
         inside: &Inside<'_>,
         load: Load,
     ) -> Result<(), Refused> {
@@ -227,7 +232,7 @@ impl Kernel {
     pub(crate) fn may_queue(
         &self,
         world: &mut World,
-        number: u32,
+        number: Id<Context>,
         inside: &Inside<'_>,
         load: &Load,
     ) -> Result<(), Refused> {
@@ -236,8 +241,8 @@ impl Kernel {
         let gone = Refused::Removed(inside.subject());
         let it = world.contexts.get(number).ok_or(gone)?;
         match (load, &it.lists) {
-            (Load::Virtual(_), Some(_)) => return Err(Refused::HasLists(Kind::Context.nr(number))),
-            (Load::Listed(_), None) => return Err(Refused::NoLists(Kind::Context.nr(number))),
+            (Load::Virtual(_), Some(_)) => return Err(Refused::HasLists(number.subject())),
+            (Load::Listed(_), None) => return Err(Refused::NoLists(number.subject())),
             (Load::Virtual(given), None) => {
                 let (bytes, most) = (given.packet.private.len(), it.private);
                 if bytes > most as usize {
@@ -250,8 +255,8 @@ impl Kernel {
     }
 
     /// Puts a packet at the end of a context's line.
-    pub(crate) fn put_packet(&self, world: &mut World, number: u32, load: Load) {
-        let Some(it) = world.contexts.get_mut(number) else { return };
+    pub(crate) fn put_packet(&self, world: &mut World, number: Id<Context>, load: Load) {
+        let it = &mut world.contexts[number];
         it.line.queued += 1;
         it.flying += 1;
         let (packet, first) = (it.line.queued, it.flying == 1);
@@ -259,7 +264,7 @@ impl Kernel {
         if first {
             world.note_busy(number);
         }
-        self.log.emit(Kind::Context.nr(number), What::PacketQueued { packet });
+        self.log.emit(number.subject(), What::PacketQueued { packet });
         self.settle_line(world, number);
         self.give_way(world, number);
     }
@@ -272,7 +277,7 @@ impl Kernel {
         priority: i32,
     ) -> Result<(), Refused> {
         let world = &mut *self.world.hold();
-        let number = world.resolve(process, Argument::Context, context, Kind::Context)?;
+        let number = world.resolve::<Context>(process, Argument::Context, context)?;
         if let Some(it) = world.contexts.get_mut(number) {
             it.line.priority = priority;
         }
@@ -282,14 +287,14 @@ impl Kernel {
     /// How important a context is (`D3DKMTGetContextSchedulingPriority`).
     pub fn priority(&self, process: ProcessId, context: Handle) -> Result<i32, Refused> {
         let world = self.world.hold();
-        let number = world.resolve(process, Argument::Context, context, Kind::Context)?;
+        let number = world.resolve::<Context>(process, Argument::Context, context)?;
         Ok(world.contexts.get(number).map_or(0, |it| it.line.priority))
     }
 
     /// How many packets of a context are not over.
     pub fn unfinished(&self, process: ProcessId, context: Handle) -> Result<u32, Refused> {
         let world = self.world.hold();
-        let number = world.resolve(process, Argument::Context, context, Kind::Context)?;
+        let number = world.resolve::<Context>(process, Argument::Context, context)?;
         Ok(world.contexts.get(number).map_or(0, |it| it.flying))
     }
 
@@ -301,7 +306,12 @@ impl Kernel {
     }
 
     /// Plans that everything a context saves into is there, and holds it.
-    fn plan_saved(&self, world: &mut World, adapter: u32, context: u32) -> Result<(), Refused> {
+    fn plan_saved(
+        &self,
+        world: &mut World,
+        adapter: Id<Adapter>,
+        context: Id<Context>,
+    ) -> Result<(), Refused> {
         let wanted = world.saved_for(context);
         if wanted.is_empty() {
             return Ok(());
@@ -330,8 +340,9 @@ impl Kernel {
 
     /// Goes over what a context can do without its driver. Answers whether a packet is first
     /// then.
-    fn settle_line(&self, world: &mut World, context: u32) -> bool {
+    fn settle_line(&self, world: &mut World, context: Id<Context>) -> bool {
         loop {
+            // A context that was to go on may have ended meanwhile.
             let Some(it) = world.contexts.get_mut(context) else { return false };
             match it.line.line.pop_front() {
                 None => return false,
@@ -359,7 +370,7 @@ impl Kernel {
     ///
     /// One that goes on may signal what others wait for, and so on: they go on one after the
     /// other, not inside one another.
-    pub(crate) fn advance(&self, world: &mut World, context: u32) {
+    pub(crate) fn advance(&self, world: &mut World, context: Id<Context>) {
         world.advancing.push(context);
         if world.advancing.len() > 1 {
             return;
@@ -376,7 +387,8 @@ impl Kernel {
     }
 
     /// Has somebody send what is first in a context's line.
-    fn make_runnable(&self, world: &mut World, context: u32) {
+    fn make_runnable(&self, world: &mut World, context: Id<Context>) {
+        // A context that was to go on may have ended meanwhile.
         let Some(it) = world.contexts.get_mut(context) else { return };
         if !std::mem::replace(&mut it.line.runnable, true) {
             world.runnable.push(context);
@@ -385,9 +397,10 @@ impl Kernel {
     }
 
     /// Contexts of a node may be sent for again.
-    pub(crate) fn reopen_node(&self, world: &mut World, adapter: u32, node: usize) {
-        let on = |device: u32| world.devices.get(device).is_some_and(|it| it.adapter == adapter);
-        let waits = |it: &crate::context::Context| it.node == node && it.line.has_packet_first();
+    pub(crate) fn reopen_node(&self, world: &mut World, adapter: Id<Adapter>, node: usize) {
+        let on =
+            |device: Id<Device>| world.devices.get(device).is_some_and(|it| it.adapter == adapter);
+        let waits = |it: &Context| it.node == node && it.line.has_packet_first();
         for context in world.contexts.select(|it| waits(it) && on(it.device)) {
             self.make_runnable(world, context);
         }
@@ -395,8 +408,8 @@ impl Kernel {
 
     /// The first packet that a context sent is done, or counts as done: what comes behind it
     /// happens.
-    pub(crate) fn finish_sent(&self, world: &mut World, context: u32) -> u64 {
-        let Some(it) = world.contexts.get_mut(context) else { return 0 };
+    pub(crate) fn finish_sent(&self, world: &mut World, context: Id<Context>) -> u64 {
+        let it = &mut world.contexts[context];
         let (number, listed) = match it.line.sent.pop_front() {
             Some(Item::Packet(number, Load::Listed(listed))) => (number, Some(listed)),
             Some(Item::Packet(number, _)) => (number, None),
@@ -415,18 +428,18 @@ impl Kernel {
     }
 
     /// Signals that come right behind what counts as done, of a lost device: they never happen.
-    pub(crate) fn drop_signals(&self, world: &mut World, context: u32) {
+    pub(crate) fn drop_signals(&self, world: &mut World, context: Id<Context>) {
         while let Some(it) = world.contexts.get_mut(context)
             && let Some(Item::Signal(_)) = it.line.sent.front()
         {
             if let Some(Item::Signal(marks)) = it.line.sent.pop_front() {
-                self.drop_marks(world, context, &marks);
+                self.drop_marks(world, Some(context), &marks);
             }
         }
     }
 
     /// Signals that come right behind what is done.
-    pub(crate) fn signal_behind(&self, world: &mut World, context: u32) {
+    pub(crate) fn signal_behind(&self, world: &mut World, context: Id<Context>) {
         while let Some(it) = world.contexts.get_mut(context)
             && let Some(Item::Signal(_)) = it.line.sent.front()
         {
@@ -442,8 +455,8 @@ impl Kernel {
 
     /// A node gave back what it has of a context: it is first in line again.
     /// Answers the packets among it.
-    pub(crate) fn return_sent(&self, world: &mut World, context: u32) -> Vec<u64> {
-        let Some(it) = world.contexts.get_mut(context) else { return Vec::new() };
+    pub(crate) fn return_sent(&self, world: &mut World, context: Id<Context>) -> Vec<u64> {
+        let it = &mut world.contexts[context];
         let number =
             |it: &Item| if let Item::Packet(number, _) = it { Some(*number) } else { None };
         let packets = it.line.sent.iter().filter_map(number).collect();
@@ -456,8 +469,8 @@ impl Kernel {
 
     /// A context's device is lost: what it was to do is over. Packets that never were sent are
     /// cancelled.
-    pub(crate) fn clear_line(&self, world: &mut World, context: u32) {
-        let Some(it) = world.contexts.get_mut(context) else { return };
+    pub(crate) fn clear_line(&self, world: &mut World, context: Id<Context>) {
+        let it = &mut world.contexts[context];
         let sent = std::mem::take(&mut it.line.sent);
         let line = std::mem::take(&mut it.line.line);
         it.line.done = it.line.queued;
@@ -465,17 +478,19 @@ impl Kernel {
         world.note_busy(context);
         for item in sent {
             match item {
-                Item::Wait(marks) | Item::Signal(marks) => self.drop_marks(world, context, &marks),
+                Item::Wait(marks) | Item::Signal(marks) => {
+                    self.drop_marks(world, Some(context), &marks);
+                }
                 Item::Packet(_, load) => self.end_load(world, &load),
             }
         }
-        let device = world.contexts.get(context).map_or(0, |it| it.device);
+        let device = world.contexts[context].device;
         let adapter = world.devices.get(device).and_then(|it| world.adapters.get(it.adapter));
         let cancels = adapter.is_some_and(|it| it.scheduling.cancels && it.runs());
         for item in line {
             match item {
                 Item::Packet(packet, load) => {
-                    self.log.emit(Kind::Context.nr(context), What::PacketCancelled { packet });
+                    self.log.emit(context.subject(), What::PacketCancelled { packet });
                     if cancels {
                         if let Some(it) = world.contexts.get_mut(context) {
                             it.line.cancelling += 1;
@@ -486,7 +501,9 @@ impl Kernel {
                         self.end_load(world, &load);
                     }
                 }
-                Item::Wait(marks) | Item::Signal(marks) => self.drop_marks(world, context, &marks),
+                Item::Wait(marks) | Item::Signal(marks) => {
+                    self.drop_marks(world, Some(context), &marks);
+                }
             }
         }
     }
@@ -494,19 +511,19 @@ impl Kernel {
 
 impl World {
     /// What a device has queued that is not over.
-    pub(crate) fn outstanding(&self, device: u32) -> Vec<Behind> {
-        let Some(it) = self.devices.get(device) else { return Vec::new() };
-        let behind = |context: &u32| {
+    pub(crate) fn outstanding(&self, device: Id<Device>) -> Vec<Behind> {
+        let it = &self.devices[device];
+        let behind = |context: &Id<Context>| {
             Some(Behind::Context(*context, self.contexts.get(*context)?.line.queued))
         };
         it.busy.iter().filter_map(behind).collect()
     }
 
     /// A context has packets that are not over, or not any more.
-    fn note_busy(&mut self, context: u32) {
-        let Some(it) = self.contexts.get(context) else { return };
+    fn note_busy(&mut self, context: Id<Context>) {
+        let it = &self.contexts[context];
         let (busy, device) = (it.flying > 0, it.device);
-        let Some(it) = self.devices.get_mut(device) else { return };
+        let it = &mut self.devices[device];
         match it.busy.binary_search(&context) {
             Err(place) if busy => it.busy.insert(place, context),
             Ok(place) if !busy => {
@@ -517,7 +534,7 @@ impl World {
     }
 
     /// Whether work is over.
-    pub(crate) fn is_over(&self, adapter: u32, work: Behind) -> bool {
+    pub(crate) fn is_over(&self, adapter: Id<Adapter>, work: Behind) -> bool {
         match work {
             Behind::Context(context, packet) => {
                 self.contexts.get(context).is_none_or(|it| it.line.done >= packet)
@@ -531,15 +548,16 @@ impl World {
     }
 
     /// Whether a packet is first in a context's line, and everything it needs is there.
-    fn may_send(&self, context: u32) -> bool {
+    fn may_send(&self, context: Id<Context>) -> bool {
         self.is_next(context) && self.is_ready(context)
     }
 
     /// Whether a packet is first in a context's line, what it lists is in place, and its node
     /// takes packets.
-    fn is_next(&self, context: u32) -> bool {
+    fn is_next(&self, context: Id<Context>) -> bool {
+        // A context that was to go on may have ended meanwhile.
         let Some(it) = self.contexts.get(context) else { return false };
-        let Some(device) = self.devices.get(it.device) else { return false };
+        let device = &self.devices[it.device];
         let node = self.adapters.get(device.adapter).and_then(|on| on.nodes.get(it.node));
         it.line.has_packet_first()
             && !it.rooting
@@ -550,7 +568,7 @@ impl World {
     }
 
     /// Those that may be sent for, the most important first.
-    fn by_priority(&self) -> Vec<u32> {
+    fn by_priority(&self) -> Vec<Id<Context>> {
         let mut all = self.runnable.clone();
         all.sort_by_key(|it| {
             let priority = self.contexts.get(*it).map_or(0, |it| it.line.priority);
@@ -560,7 +578,7 @@ impl World {
     }
 
     /// A context with nothing to send is not runnable any more.
-    fn unless_waits(&mut self, context: u32) {
+    fn unless_waits(&mut self, context: Id<Context>) {
         let waits = self.contexts.get_mut(context).is_some_and(|it| {
             it.line.runnable = it.line.has_packet_first();
             it.line.runnable
@@ -571,10 +589,10 @@ impl World {
     }
 
     /// What stands before a context's next packet, in words.
-    pub(crate) fn line_waits(&self, context: u32) -> String {
+    pub(crate) fn line_waits(&self, context: Id<Context>) -> String {
         let wait = self.contexts.get(context).and_then(|it| it.line.wait());
         wait.map_or(String::new(), |it| {
-            format!(" ({} waits for {})", Kind::Context.nr(context), self.lacks(it))
+            format!(" ({} waits for {})", context.subject(), self.lacks(it))
         })
     }
 }

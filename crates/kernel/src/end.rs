@@ -9,13 +9,20 @@
 
 use crate::allocation::Allocation;
 use crate::ddi::{Driver, For};
+use crate::device::Device;
 use crate::gate::Pass;
 use crate::kernel::Kernel;
 use crate::lock::Held;
 use crate::miniport::{Blank, Doomed, DriverAllocation, DriverResource, DriverView, Fate, Token};
-use crate::store::Few;
+use crate::process::Process;
+use crate::resource::Resource;
+use crate::resource::ResourceView;
+use crate::retire::Retirement;
+use crate::store::Id;
+use crate::store::IdList;
+use crate::view::View;
 use crate::world::World;
-use flight::{Kind, Log, Passive, RuleId, Subject, What, Who};
+use flight::{Log, Passive, RuleId, Subject, What, Who};
 use smallvec::SmallVec;
 
 /// Who ends things: which driver is called, under which pass, on whose behalf.
@@ -23,7 +30,7 @@ pub(crate) struct By<'a> {
     pub(crate) driver: &'a Driver,
     pub(crate) pass: &'a Pass<'a>,
     /// The caller's process; none when the system does it.
-    pub(crate) process: Option<u32>,
+    pub(crate) process: Option<Id<Process>>,
 }
 
 /// Drivers' words, nearly always one.
@@ -37,9 +44,9 @@ impl Kernel {
         at: &mut Passive,
         by: &By<'_>,
         mut world: Held<'k, World>,
-        number: u32,
+        number: Id<Retirement>,
     ) -> Held<'k, World> {
-        let Some(it) = world.retirements.get_mut(number) else { return world };
+        let it = &mut world.retirements[number];
         let (device, resource_view) = (it.device, it.resource_view);
         let views = std::mem::take(&mut it.views);
         #[cfg(shuttle)]
@@ -51,8 +58,8 @@ impl Kernel {
         let (orphans, mut world) = self.close_views(at, by, world, device, &views);
         let doomed = resource_view.and_then(|it| self.close_resource_view(&mut world, it));
         let mut world = self.destroy_orphans(at, by, world, &orphans, doomed);
-        self.log.emit(Kind::Retirement.nr(number), What::RetireDone {});
-        let over = world.retirements.remove(number);
+        self.log.emit(number.subject(), What::RetireDone {});
+        let over = world.retirements.take(number);
         self.leave_device(&mut world, device);
         if let Some(ticket) = over.and_then(|it| it.waiter) {
             self.ring(&ticket);
@@ -61,10 +68,8 @@ impl Kernel {
     }
 
     /// A retirement of a device is done; whoever waits for the last one looks again.
-    fn leave_device(&self, world: &mut World, device: u32) {
-        if let Some(it) = world.devices.get_mut(device) {
-            it.retiring -= 1;
-        }
+    fn leave_device(&self, world: &mut World, device: Id<Device>) {
+        world.devices[device].retiring -= 1;
         self.wake(world);
     }
 
@@ -75,13 +80,13 @@ impl Kernel {
         at: &mut Passive,
         by: &By<'_>,
         mut world: Held<'k, World>,
-        device: u32,
-        views: &[u32],
-    ) -> (Few, Held<'k, World>) {
-        let mut closing = Few::from(views);
+        device: Id<Device>,
+        views: &[Id<View>],
+    ) -> (IdList<Allocation>, Held<'k, World>) {
+        let mut closing = IdList::from(views);
         closing.sort_unstable();
         self.unplace(&mut world, &closing, views);
-        let take = |it: &u32| world.views.get_mut(*it).and_then(|it| it.word.take());
+        let take = |it: &Id<View>| world.views.get_mut(*it).and_then(|it| it.word.take());
         let mut words: Vec<DriverView> = views.iter().filter_map(take).collect();
         let lent = world.devices.get(device).and_then(|it| it.word.clone());
         let watched = world.surviving(device, &closing, views);
@@ -90,21 +95,21 @@ impl Kernel {
         if let (Some(lent), false) = (&lent, words.is_empty()) {
             let batch = u32::try_from(views.len()).unwrap_or(u32::MAX);
             let carries = |log: &Log| {
-                let device = Kind::Device.nr(device);
+                let device = device.subject();
                 for view in views {
-                    log.emit(Kind::View.nr(*view), What::DdiCloses { device, batch });
+                    log.emit(view.subject(), What::DdiCloses { device, batch });
                 }
             };
             let whom = For { process: by.process, carries: &carries };
             // WINDOWS: after a refusal they are closed all the same (our decision).
             let _ = by.driver.close_allocations(at, by.pass, whom, lent, words.drain(..));
-            self.judge_references(by.driver, lent.word(), Kind::Device.nr(device), &watched);
+            self.judge_references(by.driver, lent.word(), device.subject(), &watched);
         }
         drop(lent); // Before the device learns that its views are gone: it needs the only one.
         let mut world = self.world.hold();
         for (view, word) in views.iter().zip(given) {
-            self.log.emit(Kind::View.nr(*view), What::ViewClosed {});
-            self.end_word(word, Kind::View.nr(*view), false);
+            self.log.emit(view.subject(), What::ViewClosed {});
+            self.end_word(word, view.subject(), false);
         }
         let orphans = views.iter().filter_map(|it| world.remove_view(*it)).collect();
         (orphans, world)
@@ -112,16 +117,16 @@ impl Kernel {
 
     /// Allocations whose last view is idle give their memory back. `closing` are the views by
     /// number.
-    fn unplace(&self, world: &mut World, closing: &[u32], views: &[u32]) {
+    fn unplace(&self, world: &mut World, closing: &[Id<View>], views: &[Id<View>]) {
         for view in views {
-            let Some(number) = world.views.get(*view).map(|it| it.allocation) else { continue };
-            let Some(it) = world.allocations.get_mut(number) else { continue };
+            let number = world.views[*view].allocation;
+            let it = &mut world.allocations[number];
             if !it.unplaced && it.views.iter().all(|it| closing.binary_search(it).is_ok()) {
                 it.unplaced = true;
                 for extent in it.take_extents() {
                     self.release_extent(world, extent);
                 }
-                self.log.emit(Kind::Allocation.nr(number), What::AllocationUnplaced {});
+                self.log.emit(number.subject(), What::AllocationUnplaced {});
             }
         }
     }
@@ -132,10 +137,10 @@ impl Kernel {
         driver: &Driver,
         device_word: usize,
         device: Subject,
-        allocations: &[(u32, usize)],
+        allocations: &[(Id<Allocation>, usize)],
     ) {
         for (number, word) in allocations {
-            let about = Kind::Allocation.nr(*number);
+            let about = number.subject();
             let broken = driver.pool.refers(*word, device_word).then(|| {
                 format!(
                     "the driver's data of {about} still points at its data of {device}, \
@@ -148,13 +153,15 @@ impl Kernel {
     }
 
     /// A device's view of a resource is closed. Answers the resource if that was the last.
-    pub(crate) fn close_resource_view(&self, world: &mut World, view: u32) -> Option<u32> {
-        let it = world.resource_views.remove(view)?;
-        if let Some(device) = world.devices.get_mut(it.device) {
-            device.resource_views.remove(&view);
-        }
-        self.log.emit(Kind::ResourceView.nr(view), What::ResourceViewClosed {});
-        let resource = world.resources.get_mut(it.resource)?;
+    pub(crate) fn close_resource_view(
+        &self,
+        world: &mut World,
+        view: Id<ResourceView>,
+    ) -> Option<Id<Resource>> {
+        let it = world.resource_views.remove(view);
+        world.devices[it.device].resource_views.remove(&view);
+        self.log.emit(view.subject(), What::ResourceViewClosed {});
+        let resource = &mut world.resources[it.resource];
         resource.views.remove(&view);
         resource.views.is_empty().then_some(it.resource)
     }
@@ -168,10 +175,10 @@ impl Kernel {
         at: &mut Passive,
         by: &By<'_>,
         mut world: Held<'k, World>,
-        orphans: &[u32],
-        ended: Option<u32>,
+        orphans: &[Id<Allocation>],
+        ended: Option<Id<Resource>>,
     ) -> Held<'k, World> {
-        let resource = |it: &u32| world.allocations.get(*it).and_then(|it| it.resource);
+        let resource = |it: &Id<Allocation>| world.allocations.get(*it).and_then(|it| it.resource);
         let home = ended.or_else(|| orphans.iter().find_map(resource));
         if let Some(resource) = home {
             return self.destroy_members(at, by, world, resource, orphans);
@@ -189,9 +196,10 @@ impl Kernel {
         at: &mut Passive,
         by: &By<'_>,
         mut world: Held<'k, World>,
-        resource: u32,
-        members: &[u32],
+        resource: Id<Resource>,
+        members: &[Id<Allocation>],
     ) -> Held<'k, World> {
+        // Another thread may have ended it meanwhile.
         let Some(it) = world.resources.get_mut(resource) else { return world };
         // Those given are members, so all of them are when there are as many.
         let last = it.members.len() == members.len();
@@ -209,10 +217,11 @@ impl Kernel {
         at: &mut Passive,
         by: &By<'_>,
         mut world: Held<'k, World>,
-        allocations: &[u32],
-        home: Option<(u32, DriverResource, bool)>,
+        allocations: &[Id<Allocation>],
+        home: Option<(Id<Resource>, DriverResource, bool)>,
     ) -> Held<'k, World> {
-        let take = |it: &u32| world.allocations.get_mut(*it).and_then(|it| it.word.take());
+        let take =
+            |it: &Id<Allocation>| world.allocations.get_mut(*it).and_then(|it| it.word.take());
         let mut tokens: Vec<DriverAllocation> = allocations.iter().filter_map(take).collect();
         drop(world);
         let words: Words = tokens.iter().map(Token::word).collect();
@@ -220,12 +229,12 @@ impl Kernel {
         let said = home.as_ref().map(|(number, word, goes)| (*number, word.word(), *goes));
         let carries = |log: &Log| {
             for allocation in allocations {
-                let given = What::DdiDestroys { adapter: by.driver.adapter };
-                log.emit(Kind::Allocation.nr(*allocation), given);
+                let given = What::DdiDestroys { adapter: by.driver.adapter.subject() };
+                log.emit(allocation.subject(), given);
             }
             if let Some((resource, word, goes)) = said {
                 let carried = What::DdiResource { word: log.word(word), goes, alone };
-                log.emit(Kind::Resource.nr(resource), carried);
+                log.emit(resource.subject(), carried);
             }
         };
         let call = |at: &mut Passive, tokens: &mut Vec<_>, resource: Option<Fate<'_>>| {
@@ -256,7 +265,7 @@ impl Kernel {
                 self.release_extent(&mut world, extent);
             }
             world.remove_allocation(*allocation);
-            let subject = Kind::Allocation.nr(*allocation);
+            let subject = allocation.subject();
             self.log.emit(subject, What::AllocationGone {});
             self.end_word(word, subject, false);
         }
@@ -265,8 +274,8 @@ impl Kernel {
                 self.keep_word(&mut world, resource, old, word);
             }
             (Some((resource, word, true)), None) => {
-                world.resources.remove(resource);
-                let subject = Kind::Resource.nr(resource);
+                world.resources.take(resource);
+                let subject = resource.subject();
                 self.log.emit(subject, What::ResourceGone {});
                 self.end_word(word, subject, alone);
             }
@@ -279,11 +288,11 @@ impl Kernel {
     pub(crate) fn keep_word(
         &self,
         world: &mut World,
-        resource: u32,
+        resource: Id<Resource>,
         old: usize,
         word: DriverResource,
     ) {
-        let subject = Kind::Resource.nr(resource);
+        let subject = resource.subject();
         if word.word() != old {
             self.end_word(old, subject, false);
             self.give_word(word.word(), subject);
@@ -298,11 +307,16 @@ impl Kernel {
 impl World {
     /// The driver's words for the allocations that live on for other devices, when these views
     /// of a device are closed.
-    fn surviving(&self, device: u32, closing: &[u32], views: &[u32]) -> Vec<(u32, usize)> {
-        let word = |it: &u32| {
+    fn surviving(
+        &self,
+        device: Id<Device>,
+        closing: &[Id<View>],
+        views: &[Id<View>],
+    ) -> Vec<(Id<Allocation>, usize)> {
+        let word = |it: &Id<View>| {
             let number = self.views.get(*it)?.allocation;
             let allocation = self.allocations.get(number)?;
-            let stays = |it: &&u32| closing.binary_search(it).is_err();
+            let stays = |it: &&Id<View>| closing.binary_search(it).is_err();
             let mut left = allocation.views.iter().filter(stays).peekable();
             let lives = left.peek().is_some();
             let mine = left.any(|it| self.views.get(*it).is_some_and(|it| it.device == device));
@@ -313,11 +327,9 @@ impl World {
     }
 
     /// Removes a closed view everywhere; answers its allocation if that was the last view.
-    pub(crate) fn remove_view(&mut self, number: u32) -> Option<u32> {
-        let view = self.views.remove(number)?;
-        if let Some(it) = self.devices.get_mut(view.device) {
-            it.loose.remove(&number);
-        }
+    pub(crate) fn remove_view(&mut self, number: Id<View>) -> Option<Id<Allocation>> {
+        let view = self.views.take(number)?;
+        self.devices[view.device].loose.remove(&number);
         if let Some(it) = view.part_of.and_then(|it| self.resource_views.get_mut(it)) {
             it.views.remove(&number);
         }
@@ -327,8 +339,8 @@ impl World {
         allocation.between.then_some(view.allocation)
     }
 
-    fn remove_allocation(&mut self, number: u32) {
-        let gone = self.allocations.remove(number);
+    fn remove_allocation(&mut self, number: Id<Allocation>) {
+        let gone = self.allocations.take(number);
         let home = gone.and_then(|it| it.resource);
         if let Some(it) = home.and_then(|it| self.resources.get_mut(it)) {
             it.members.remove(&number);

@@ -7,6 +7,8 @@
 //! 2. At level two the pass is the adapter's alone, and was taken while no packet was queued
 //!    there. Whoever submits needs the adapter, too, so none comes meanwhile.
 
+use crate::context::Context;
+use crate::device::Device;
 use crate::device::{Inside, Loss};
 use crate::gate::{Class, Pass, Stuck};
 use crate::handle::Handle;
@@ -14,9 +16,11 @@ use crate::kernel::Kernel;
 use crate::miniport::{DriverContext, Escape, Generation};
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::schedule::Flying;
 use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Kind, Passive, What};
+use flight::{Passive, What};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -37,17 +41,17 @@ pub struct EscapeOrder {
 
 /// What an order names, by number.
 struct Named {
-    adapter: u32,
+    adapter: Id<Adapter>,
     /// The device, or the context's.
-    device: Option<u32>,
-    context: Option<u32>,
+    device: Option<Id<Device>>,
+    context: Option<Id<Context>>,
 }
 
 /// What an escape keeps from going while it is delivered.
 struct Kept<'k> {
-    adapter: u32,
+    adapter: Id<Adapter>,
     inside: Option<Inside<'k>>,
-    context: Option<(u32, Arc<DriverContext>)>,
+    context: Option<(Id<Context>, Arc<DriverContext>)>,
 }
 
 impl Kernel {
@@ -94,7 +98,7 @@ impl Kernel {
         }
         let word = context.map(|number| {
             let word = world.contexts.get(number).and_then(|it| it.word.clone());
-            word.map(|it| (number, it)).ok_or(Refused::Removed(Kind::Context.nr(number)))
+            word.map(|it| (number, it)).ok_or(Refused::Removed(number.subject()))
         });
         let context = word.transpose()?;
         let inside = device.map(|it| self.inside(&mut world, it)).transpose()?;
@@ -108,9 +112,7 @@ impl Kernel {
         if let Some((number, word)) = kept.context {
             drop(word); // Before the context may go: whoever ends it needs the only one.
             let mut world = self.world.hold();
-            if let Some(it) = world.contexts.get_mut(number) {
-                it.inside -= 1;
-            }
+            world.contexts[number].inside -= 1;
             self.wake(&mut world);
         }
         drop(kept.inside);
@@ -124,7 +126,7 @@ impl Kernel {
         kept: &Kept<'_>,
         private: &mut Vec<u8>,
     ) -> Result<(), Refused> {
-        let gone = Refused::Removed(Kind::Adapter.nr(kept.adapter));
+        let gone = Refused::Removed(kept.adapter.subject());
         let running = |world: &World| world.adapters.get(kept.adapter).and_then(Adapter::running);
         let driver = running(&self.world.hold()).ok_or(gone.clone())?;
         let pass = if order.hardware {
@@ -152,12 +154,12 @@ impl Kernel {
     pub(crate) fn enter_idle(
         &self,
         at: &mut Passive,
-        adapter: u32,
+        adapter: Id<Adapter>,
         generation: Generation,
     ) -> Result<Pass<'_>, Stuck> {
         loop {
             self.flush(at, adapter)?;
-            let keys = Class::Two.keys(adapter, generation, 0);
+            let keys = Class::Two.keys(adapter, generation, None);
             let (pass, mut world) = self.enter_held(at, self.world.hold(), keys)?;
             if world.busy_devices(adapter).is_empty() {
                 drop(world);
@@ -169,8 +171,8 @@ impl Kernel {
 
     /// Waits until no packet is queued on an adapter. Work that nothing could end is given up:
     /// its devices are lost, and what they had queued counts as done.
-    fn flush(&self, at: &mut Passive, adapter: u32) -> Result<(), Stuck> {
-        let about = Kind::Adapter.nr(adapter);
+    fn flush(&self, at: &mut Passive, adapter: Id<Adapter>) -> Result<(), Stuck> {
+        let about = adapter.subject();
         let idle = |world: &World| world.busy_devices(adapter).is_empty();
         while !self.wait_until(at, about, |_| format!("the work on {about}"), idle) {
             let busy = self.world.hold().busy_devices(adapter);
@@ -186,32 +188,31 @@ impl Kernel {
 impl World {
     /// What an order names: a context of its device, on its adapter.
     fn named_by(&self, process: ProcessId, order: &EscapeOrder) -> Result<Named, Refused> {
-        let adapter = self.resolve(process, Argument::Adapter, order.adapter, Kind::Adapter)?;
-        let find = |argument, handle: Option<Handle>, kind| {
-            handle.map(|it| self.resolve(process, argument, it, kind)).transpose()
-        };
-        let device = find(Argument::Device, order.device, Kind::Device)?;
-        let context = find(Argument::Context, order.context, Kind::Context)?;
-        let owner = context.and_then(|it| self.contexts.get(it)).map(|it| it.device);
+        let adapter = self.resolve::<Adapter>(process, Argument::Adapter, order.adapter)?;
+        let device = order.device.map(|it| self.resolve(process, Argument::Device, it));
+        let device: Option<Id<Device>> = device.transpose()?;
+        let context = order.context.map(|it| self.resolve(process, Argument::Context, it));
+        let context: Option<Id<Context>> = context.transpose()?;
+        let owner = context.map(|it| self.contexts[it].device);
         if let (Some(device), Some(owner), Some(handle)) = (device, owner, order.context)
             && device != owner
         {
-            let (argument, owner) = (Argument::Context, Kind::Device.nr(owner));
+            let (argument, owner) = (Argument::Context, owner.subject());
             return Err(Refused::OtherDevice { argument, handle, owner });
         }
         let device = device.or(owner);
         let on = device.and_then(|it| self.devices.get(it)).map(|it| it.adapter);
         match (device, on) {
             (Some(device), Some(on)) if on != adapter => {
-                Err(Refused::OtherAdapter(Kind::Device.nr(device)))
+                Err(Refused::OtherAdapter(device.subject()))
             }
             _ => Ok(Named { adapter, device, context }),
         }
     }
 
     /// The devices that have packets queued on an adapter.
-    fn busy_devices(&self, adapter: u32) -> BTreeSet<u32> {
+    fn busy_devices(&self, adapter: Id<Adapter>) -> BTreeSet<Id<Device>> {
         let nodes = self.adapters.get(adapter).into_iter().flat_map(|it| &it.nodes);
-        nodes.flat_map(|it| &it.queue).map(|it| it.device).collect()
+        nodes.flat_map(|it| &it.queue).filter_map(Flying::device).collect()
     }
 }

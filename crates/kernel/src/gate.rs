@@ -13,22 +13,38 @@
 use crate::kernel::Kernel;
 use crate::lock::Held;
 use crate::miniport::Generation;
+use crate::process::Process;
+use crate::resource::Resource;
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
 use flight::{Passive, Subject, Ticket, What, Woken};
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
 
 /// What a pass excludes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
     /// The adapter: shared by all calls, alone at levels two and three.
-    Adapter(u32),
+    Adapter(Id<Adapter>),
     /// The scheduler class of an adapter (level one).
-    Scheduler(u32),
-    /// The threads of one process; zero is the system's.
-    Process(u32),
+    Scheduler(Id<Adapter>),
+    /// The threads of one process; none is the system's.
+    Process(Option<Id<Process>>),
     /// The in and out word of a resource.
-    Resource(u32),
+    Resource(Id<Resource>),
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, serial) = match self {
+            Self::Adapter(id) => ("Adapter", id.serial()),
+            Self::Scheduler(id) => ("Scheduler", id.serial()),
+            Self::Process(id) => ("Process", id.map_or(0, Id::serial)),
+            Self::Resource(id) => ("Resource", id.serial()),
+        };
+        write!(f, "{name}({serial})")
+    }
 }
 
 /// How a key is held.
@@ -56,7 +72,7 @@ pub enum Class {
 /// The keys of one permit, and the threading level they were made for.
 #[derive(Clone)]
 pub(crate) struct Keys {
-    adapter: u32,
+    adapter: Id<Adapter>,
     class: Class,
     list: SmallVec<[(Key, Mode); 3]>,
 }
@@ -67,7 +83,7 @@ pub(crate) struct Gate {
     /// Each key once, with how many hold it. They are few: no more than a few to a thread.
     held: Vec<(Key, Mode, u32)>,
     /// Adapters that only who changes their power gets passes for, and the work that takes.
-    closed: Vec<u32>,
+    closed: Vec<Id<Adapter>>,
     waiting: Vec<Ticket>,
 }
 
@@ -102,12 +118,17 @@ impl Class {
         }
     }
 
-    /// The keys of a call of this class for a process (zero: the system).
+    /// The keys of a call of this class for a process (none: the system).
     ///
     /// WINDOWS: the pages of levels zero and one promise that two threads of one process are
     /// never inside together. Free-threaded creation and deferred destruction contradict that
     /// from WDDM 2 on, so it is promised to drivers of the first generation only (our decision).
-    pub(crate) fn keys(self, adapter: u32, generation: Generation, process: u32) -> Keys {
+    pub(crate) fn keys(
+        self,
+        adapter: Id<Adapter>,
+        generation: Generation,
+        process: impl Into<Option<Id<Process>>>,
+    ) -> Keys {
         if self.is_exclusive() {
             let list = smallvec![(Key::Adapter(adapter), Mode::Alone)];
             return Keys { adapter, class: self, list };
@@ -117,7 +138,7 @@ impl Class {
             list.push((Key::Scheduler(adapter), Mode::Alone));
         }
         if generation == Generation::One {
-            list.push((Key::Process(process), Mode::Alone));
+            list.push((Key::Process(process.into()), Mode::Alone));
         }
         Keys { adapter, class: self, list }
     }
@@ -158,17 +179,17 @@ impl Gate {
         (self.closed.is_empty() || !keys.iter().any(shut)) && self.take_inside(keys)
     }
 
-    fn is_closed(&self, adapter: u32) -> bool {
+    fn is_closed(&self, adapter: Id<Adapter>) -> bool {
         self.closed.contains(&adapter)
     }
 
     /// Gives no more passes for an adapter, but to who comes from inside.
-    pub(crate) fn close(&mut self, adapter: u32) {
+    pub(crate) fn close(&mut self, adapter: Id<Adapter>) {
         self.closed.push(adapter);
     }
 
     /// Gives them again; answers who should look again.
-    pub(crate) fn open(&mut self, adapter: u32) -> Vec<Ticket> {
+    pub(crate) fn open(&mut self, adapter: Id<Adapter>) -> Vec<Ticket> {
         self.closed.retain(|it| *it != adapter);
         std::mem::take(&mut self.waiting)
     }
@@ -299,8 +320,8 @@ impl Pass<'_> {
     }
 
     /// Whether it is held for this adapter, and has not left.
-    pub(crate) fn is_for(&self, adapter: Subject) -> bool {
-        self.keys.adapter == adapter.number && !self.keys.list.is_empty()
+    pub(crate) fn is_for(&self, adapter: Id<Adapter>) -> bool {
+        self.keys.adapter == adapter && !self.keys.list.is_empty()
     }
 
     /// Gives the keys back in a world that is held already.
@@ -330,21 +351,23 @@ impl Drop for Pass<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::ids;
 
     #[test]
     fn keys_are_taken_together_or_not_at_all() {
         let mut gate = Gate::default();
-        let one = vec![(Key::Adapter(1), Mode::Shared), (Key::Resource(1), Mode::Alone)];
-        let two = vec![(Key::Adapter(1), Mode::Shared), (Key::Resource(2), Mode::Alone)];
-        let both = vec![(Key::Resource(2), Mode::Alone), (Key::Resource(1), Mode::Alone)];
+        let ([adapter], [first, second]) = (ids(), ids());
+        let one = vec![(Key::Adapter(adapter), Mode::Shared), (Key::Resource(first), Mode::Alone)];
+        let two = vec![(Key::Adapter(adapter), Mode::Shared), (Key::Resource(second), Mode::Alone)];
+        let both = vec![(Key::Resource(second), Mode::Alone), (Key::Resource(first), Mode::Alone)];
         assert!(gate.take(&one) && gate.take(&two));
         assert!(!gate.take(&one), "a resource is held alone");
         gate.give_back(&two);
         assert!(!gate.take(&both), "one of the two is held");
         assert!(gate.take(&two), "so the other was not taken");
-        assert!(!gate.take(&[(Key::Adapter(1), Mode::Alone)]), "level three is alone");
+        assert!(!gate.take(&[(Key::Adapter(adapter), Mode::Alone)]), "level three is alone");
         gate.give_back(&one);
         gate.give_back(&two);
-        assert!(gate.take(&[(Key::Adapter(1), Mode::Alone)]));
+        assert!(gate.take(&[(Key::Adapter(adapter), Mode::Alone)]));
     }
 }

@@ -15,7 +15,19 @@
 //!    stale one that comes round is current: two bits, no more.)
 //! 4. Only `close` ends a turn: a name taken back is the next one reserved.
 
-use flight::Subject;
+use crate::context::Context;
+use crate::device::Device;
+use crate::keyed::Keyed;
+use crate::memory::queue::Queue;
+use crate::renamed::InstanceRecord;
+use crate::resource::{Resource, ResourceView};
+use crate::saved::Saved;
+use crate::space::Space;
+use crate::start::Adapter;
+use crate::store::Id;
+use crate::sync::Sync;
+use crate::view::View;
+use flight::{Kind, Subject};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
@@ -30,7 +42,7 @@ pub struct Handle(pub u32);
 /// A name whose object is being built. Not `Clone`: published or taken back, once.
 #[derive(Debug)]
 #[must_use = "publish it or take it back"]
-pub struct Reserved(Handle);
+pub(crate) struct Reserved(Handle);
 
 /// The names that one call builds things for: two, mostly, or one.
 pub(crate) type Reservations = SmallVec<[Reserved; 4]>;
@@ -52,13 +64,81 @@ pub enum BadHandle {
     WrongKind(Subject),
 }
 
+/// What a handle can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ObjectId {
+    Adapter(Id<Adapter>),
+    Device(Id<Device>),
+    Context(Id<Context>),
+    Resource(Id<Resource>),
+    ResourceView(Id<ResourceView>),
+    View(Id<View>),
+    Instance(Id<InstanceRecord>),
+    Queue(Id<Queue>),
+    /// The fence of a paging queue.
+    QueueFence(Id<Queue>),
+    Saved(Id<Saved>),
+    Space(Id<Space>),
+    Sync(Id<Sync>),
+    Keyed(Id<Keyed>),
+}
+
+impl ObjectId {
+    /// The object as the subject of an event.
+    pub(crate) fn subject(self) -> Subject {
+        match self {
+            Self::Adapter(id) => id.subject(),
+            Self::Device(id) => id.subject(),
+            Self::Context(id) => id.subject(),
+            Self::Resource(id) => id.subject(),
+            Self::ResourceView(id) => id.subject(),
+            Self::View(id) => id.subject(),
+            Self::Instance(id) => id.subject(),
+            Self::Queue(id) => id.subject(),
+            Self::QueueFence(id) => Kind::QueueFence.nr(id.serial()),
+            Self::Saved(id) => id.subject(),
+            Self::Space(id) => id.subject(),
+            Self::Sync(id) => id.subject(),
+            Self::Keyed(id) => id.subject(),
+        }
+    }
+}
+
+/// A type of object that has handles of its own.
+pub(crate) trait HasHandle: Sized {
+    /// The id, if the handle names an object of this type.
+    fn named_by(object: ObjectId) -> Option<Id<Self>>;
+}
+
+macro_rules! handles {
+    ($($type:ident,)+) => {
+        $(
+            impl HasHandle for $type {
+                fn named_by(object: ObjectId) -> Option<Id<Self>> {
+                    if let ObjectId::$type(id) = object { Some(id) } else { None }
+                }
+            }
+
+            impl From<Id<$type>> for ObjectId {
+                fn from(id: Id<$type>) -> Self {
+                    Self::$type(id)
+                }
+            }
+        )+
+    };
+}
+
+handles! {
+    Adapter, Device, Context, Resource, ResourceView, View, Queue, Saved, Space, Sync, Keyed,
+}
+
 /// Every slot but the reserve is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableFull;
 
 /// The names of one process, or the global ones.
 #[derive(Debug)]
-pub struct Names {
+pub(crate) struct Names {
     form: u32,
     slots: Vec<Slot>,
     free: VecDeque<u32>,
@@ -77,28 +157,28 @@ struct Slot {
 enum State {
     #[default]
     Free,
-    Reserved(Option<Subject>),
-    Live(Subject),
+    Reserved(Option<ObjectId>),
+    Live(ObjectId),
 }
 
 impl Names {
     /// A process's table.
-    pub fn local() -> Self {
+    pub(crate) fn local() -> Self {
         Self { form: 0, slots: Vec::new(), free: VecDeque::new(), live: 0 }
     }
 
     /// The table of global names.
-    pub fn global() -> Self {
+    pub(crate) fn global() -> Self {
         Self { form: 2, ..Self::local() }
     }
 
     /// The table of the kernel's own names, for drivers.
-    pub fn kernel() -> Self {
+    pub(crate) fn kernel() -> Self {
         Self { form: 4, ..Self::local() }
     }
 
     /// Takes the next name, for an object that is about to be built.
-    pub fn reserve(&mut self) -> Result<Reserved, TableFull> {
+    pub(crate) fn reserve(&mut self) -> Result<Reserved, TableFull> {
         if self.free.len() <= RESERVE {
             let size = self.slots.len();
             let grown = if size < MOST { size + GROWTH } else { return Err(TableFull) };
@@ -112,30 +192,30 @@ impl Names {
     }
 
     /// Says what a reserved name will name: its driver may use it in callbacks from here on.
-    pub fn promise(&mut self, reserved: &Reserved, subject: Subject) {
-        self.slots[reserved.0.index()].state = State::Reserved(Some(subject));
+    pub(crate) fn promise(&mut self, reserved: &Reserved, object: ObjectId) {
+        self.slots[reserved.0.index()].state = State::Reserved(Some(object));
     }
 
     /// Gives a name its object. From here on a client can use it.
-    pub fn publish(&mut self, Reserved(handle): Reserved, subject: Subject) -> Handle {
-        self.slots[handle.index()].state = State::Live(subject);
+    pub(crate) fn publish(&mut self, Reserved(handle): Reserved, object: ObjectId) -> Handle {
+        self.slots[handle.index()].state = State::Live(object);
         self.live += 1;
         handle
     }
 
     /// Undoes `reserve`, the last name first: a failed call uses up no number.
-    pub fn take_back(&mut self, Reserved(handle): Reserved) {
+    pub(crate) fn take_back(&mut self, Reserved(handle): Reserved) {
         self.slots[handle.index()].state = State::Free;
         self.free.push_front(handle.0 >> 6 & 0x00ff_ffff);
     }
 
     /// What a handle names.
-    pub fn find(&self, handle: Handle) -> Result<Subject, BadHandle> {
+    pub(crate) fn find(&self, handle: Handle) -> Result<ObjectId, BadHandle> {
         let slot = self.slots.get(handle.index()).ok_or(BadHandle::Unknown)?;
         let index = handle.0 >> 6 & 0x00ff_ffff;
         let named = |turn| Handle::new(self.form, index, turn) == handle;
         match (&slot.state, slot.last) {
-            (State::Live(subject), _) if named(slot.turn) => Ok(*subject),
+            (State::Live(object), _) if named(slot.turn) => Ok(*object),
             (State::Reserved(_), _) if named(slot.turn) => Err(BadHandle::Unfinished),
             (_, last) if (0..slot.turn).rev().take(3).any(named) => {
                 let newest = slot.turn.checked_sub(1).is_some_and(named);
@@ -146,33 +226,33 @@ impl Names {
     }
 
     /// What a handle names, for a driver: also what is being built and already promised.
-    pub fn find_for_driver(&self, handle: Handle) -> Option<Subject> {
+    pub(crate) fn find_for_driver(&self, handle: Handle) -> Option<ObjectId> {
         match (self.find(handle), &self.slots.get(handle.index())?.state) {
-            (Ok(subject), _) => Some(subject),
-            (Err(BadHandle::Unfinished), State::Reserved(subject)) => *subject,
+            (Ok(object), _) => Some(object),
+            (Err(BadHandle::Unfinished), State::Reserved(object)) => *object,
             _ => None,
         }
     }
 
     /// Ends a name and answers what it named. A refused close changes nothing.
-    pub fn close(&mut self, handle: Handle) -> Result<Subject, BadHandle> {
-        let subject = self.find(handle)?;
+    pub(crate) fn close(&mut self, handle: Handle) -> Result<ObjectId, BadHandle> {
+        let object = self.find(handle)?;
         let slot = &mut self.slots[handle.index()];
-        *slot = Slot { turn: slot.turn + 1, state: State::Free, last: Some(subject) };
+        *slot = Slot { turn: slot.turn + 1, state: State::Free, last: Some(object.subject()) };
         self.free.push_back(handle.0 >> 6 & 0x00ff_ffff);
         self.live -= 1;
-        Ok(subject)
+        Ok(object)
     }
 
     /// How many names are live.
-    pub fn live(&self) -> usize {
+    pub(crate) fn live(&self) -> usize {
         self.live
     }
 
     /// Every live name, in the order of slots.
-    pub fn iter(&self) -> impl Iterator<Item = (Handle, Subject)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, ObjectId)> {
         let handle = |(index, slot): (u32, &Slot)| match slot.state {
-            State::Live(subject) => Some((Handle::new(self.form, index, slot.turn), subject)),
+            State::Live(object) => Some((Handle::new(self.form, index, slot.turn), object)),
             State::Free | State::Reserved(_) => None,
         };
         (0..).zip(&self.slots).filter_map(handle)
@@ -181,7 +261,7 @@ impl Names {
 
 impl Reserved {
     /// The number, for the driver that builds what it will name.
-    pub fn handle(&self) -> Handle {
+    pub(crate) fn handle(&self) -> Handle {
         self.0
     }
 }
@@ -209,13 +289,16 @@ fn numbers(from: usize, to: usize) -> impl Iterator<Item = u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flight::Kind;
+    use crate::store::{Slab, ids};
 
-    const DEVICE: Subject = Kind::Device.nr(1);
+    fn device() -> ObjectId {
+        let [device] = ids();
+        ObjectId::Device(device)
+    }
 
     fn open(names: &mut Names) -> Handle {
         let reserved = names.reserve().unwrap();
-        names.publish(reserved, DEVICE)
+        names.publish(reserved, device())
     }
 
     #[test]
@@ -236,7 +319,7 @@ mod tests {
         let mut names = Names::local();
         let first = open(&mut names);
         names.close(first).unwrap();
-        assert_eq!(names.find(first), Err(BadHandle::Closed(Some(DEVICE))));
+        assert_eq!(names.find(first), Err(BadHandle::Closed(Some(device().subject()))));
         for made_up in [0, 0x8000_0000, 0xc000_0000, 0x4000_0002, 0x7fff_ffc0, u32::MAX] {
             assert_eq!(names.find(Handle(made_up)), Err(BadHandle::Unknown));
         }
@@ -247,12 +330,12 @@ mod tests {
         let mut names = Names::local();
         let reserved = names.reserve().unwrap();
         assert_eq!(names.find_for_driver(reserved.handle()), None, "nothing is promised yet");
-        names.promise(&reserved, DEVICE);
-        assert_eq!(names.find_for_driver(reserved.handle()), Some(DEVICE));
+        names.promise(&reserved, device());
+        assert_eq!(names.find_for_driver(reserved.handle()), Some(device()));
         assert_eq!(names.find(reserved.handle()), Err(BadHandle::Unfinished));
         assert_eq!(names.close(reserved.handle()), Err(BadHandle::Unfinished));
-        let handle = names.publish(reserved, DEVICE);
-        assert_eq!(names.find(handle), Ok(DEVICE));
+        let handle = names.publish(reserved, device());
+        assert_eq!(names.find(handle), Ok(device()));
     }
 
     #[test]
@@ -282,22 +365,23 @@ mod tests {
     #[test]
     fn no_two_live_names_are_equal_and_each_finds_its_own() {
         let mut names = Names::local();
-        let mut live: Vec<(Handle, Subject)> = Vec::new();
+        let mut live: Vec<(Handle, ObjectId)> = Vec::new();
+        let mut devices = Slab::default();
         let mut random = 1_u32;
-        for step in 0..200_000_u32 {
+        for _ in 0..200_000_u32 {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let pick = (random >> 8) as usize % (live.len() + 1);
             if pick == live.len() || live.len() < 3 {
                 let reserved = names.reserve().unwrap();
-                let subject = Kind::Device.nr(step);
-                live.push((names.publish(reserved, subject), subject));
+                let object = ObjectId::Device(devices.reserve());
+                live.push((names.publish(reserved, object), object));
             } else {
-                let (handle, subject) = live.swap_remove(pick);
-                assert_eq!(names.close(handle), Ok(subject));
-                assert_eq!(names.find(handle), Err(BadHandle::Closed(Some(subject))));
+                let (handle, object) = live.swap_remove(pick);
+                assert_eq!(names.close(handle), Ok(object));
+                assert_eq!(names.find(handle), Err(BadHandle::Closed(Some(object.subject()))));
             }
-            if let Some((handle, subject)) = live.last() {
-                assert_eq!(names.find(*handle), Ok(*subject));
+            if let Some((handle, object)) = live.last() {
+                assert_eq!(names.find(*handle), Ok(*object));
             }
         }
         assert_eq!(names.live(), live.len());

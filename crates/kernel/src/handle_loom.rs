@@ -4,9 +4,9 @@
 //! Nothing is locked while a driver builds, so a name is reserved and published under two holds;
 //! what is looked at and acted upon is so under one.
 
-use crate::handle::{BadHandle, Handle, Names, Reserved};
+use crate::handle::{BadHandle, Handle, Names, ObjectId, Reserved};
 use crate::lock::Lock;
-use flight::{Kind, Subject};
+use crate::store::ids;
 use loom::model;
 use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
@@ -14,7 +14,7 @@ use loom::thread::{self, JoinHandle};
 /// A small world: names, and what is there to be named.
 struct Desk {
     names: Names,
-    there: Vec<Subject>,
+    there: Vec<ObjectId>,
 }
 
 type Shared = Arc<Lock<Desk>>;
@@ -22,6 +22,11 @@ type Shared = Arc<Lock<Desk>>;
 /// The first value of a table, and the second: a client can guess them.
 const FIRST: Handle = Handle(0x4000_0000);
 const SECOND: Handle = Handle(0x4000_0040);
+
+/// The device of that number, from one to three.
+fn device(number: usize) -> ObjectId {
+    ObjectId::Device(ids::<_, 3>()[number - 1])
+}
 
 fn desk() -> Shared {
     Arc::new(Lock::new(Desk { names: Names::local(), there: Vec::new() }))
@@ -32,25 +37,25 @@ fn spawn<T: 'static>(desk: &Shared, body: impl FnOnce(&Shared) -> T + 'static) -
     thread::spawn(move || body(&desk))
 }
 
-fn reserve(desk: &Shared, subject: Subject) -> Reserved {
+fn reserve(desk: &Shared, object: ObjectId) -> Reserved {
     let mut it = desk.hold();
     let reserved = it.names.reserve().expect("room for a name");
-    it.names.promise(&reserved, subject);
+    it.names.promise(&reserved, object);
     reserved
 }
 
 /// A create: the name is published with what it names, under one hold.
-fn create(desk: &Shared, number: u32) -> Handle {
-    let subject = Kind::Device.nr(number);
-    let reserved = reserve(desk, subject);
+fn create(desk: &Shared, number: usize) -> Handle {
+    let object = device(number);
+    let reserved = reserve(desk, object);
     let mut it = desk.hold();
-    it.there.push(subject);
-    it.names.publish(reserved, subject)
+    it.there.push(object);
+    it.names.publish(reserved, object)
 }
 
 /// A create that the driver refuses.
-fn fail(desk: &Shared, number: u32) -> Handle {
-    let reserved = reserve(desk, Kind::Device.nr(number));
+fn fail(desk: &Shared, number: usize) -> Handle {
+    let reserved = reserve(desk, device(number));
     let handle = reserved.handle();
     desk.hold().names.take_back(reserved);
     handle
@@ -59,30 +64,30 @@ fn fail(desk: &Shared, number: u32) -> Handle {
 /// A client's look: what a name leads to is there.
 fn look(desk: &Shared, handle: Handle) {
     let it = desk.hold();
-    if let Ok(subject) = it.names.find(handle) {
-        assert!(it.there.contains(&subject), "a name leads to nothing");
+    if let Ok(object) = it.names.find(handle) {
+        assert!(it.there.contains(&object), "a name leads to nothing");
     }
 }
 
 /// A destroy: the name is closed and what it named goes, under one hold.
-fn destroy(desk: &Shared, handle: Handle) -> Result<Subject, BadHandle> {
+fn destroy(desk: &Shared, handle: Handle) -> Result<ObjectId, BadHandle> {
     let mut it = desk.hold();
-    let subject = it.names.close(handle)?;
-    remove(&mut it, subject);
-    Ok(subject)
+    let object = it.names.close(handle)?;
+    remove(&mut it, object);
+    Ok(object)
 }
 
-fn remove(desk: &mut Desk, subject: Subject) {
-    let place = desk.there.iter().position(|it| *it == subject);
+fn remove(desk: &mut Desk, object: ObjectId) {
+    let place = desk.there.iter().position(|it| *it == object);
     desk.there.remove(place.expect("what goes is there"));
 }
 
 /// What holds whenever nobody is in the middle of something.
 fn check(desk: &Shared) {
     let it = desk.hold();
-    let named: Vec<Subject> = it.names.iter().map(|(_, subject)| subject).collect();
+    let named: Vec<ObjectId> = it.names.iter().map(|(_, object)| object).collect();
     assert_eq!(it.names.live(), named.len());
-    assert!(named.iter().all(|subject| it.there.contains(subject)), "{named:?}");
+    assert!(named.iter().all(|object| it.there.contains(object)), "{named:?}");
     assert_eq!(named.len(), it.there.len(), "what is there has one name");
 }
 
@@ -97,17 +102,17 @@ fn a_name_leads_to_what_is_there_or_nowhere() {
         });
         // The driver may be asked at any time: nothing is promised, or what will be named is.
         let promised = desk.hold().names.find_for_driver(FIRST);
-        assert!(promised.is_none_or(|it| it == Kind::Device.nr(1)), "{promised:?}");
+        assert!(promised.is_none_or(|it| it == device(1)), "{promised:?}");
         let handle = creates.join().unwrap();
         match destroys.join().unwrap() {
-            Ok(subject) => {
-                assert_eq!(subject, Kind::Device.nr(1));
-                let stale = BadHandle::Closed(Some(subject));
+            Ok(object) => {
+                assert_eq!(object, device(1));
+                let stale = BadHandle::Closed(Some(object.subject()));
                 assert_eq!(desk.hold().names.find(handle), Err(stale));
             }
             Err(why) => {
                 assert!(matches!(why, BadHandle::Unknown | BadHandle::Unfinished), "{why:?}");
-                assert_eq!(desk.hold().names.find(handle), Ok(Kind::Device.nr(1)));
+                assert_eq!(desk.hold().names.find(handle), Ok(device(1)));
             }
         }
         check(&desk);
@@ -124,7 +129,7 @@ fn a_name_that_is_taken_back_is_given_to_one_and_was_never_live() {
         look(&desk, SECOND);
         let (made, refused) = (creates.join().unwrap(), fails.join().unwrap());
         assert!([FIRST, SECOND].contains(&made) && [FIRST, SECOND].contains(&refused));
-        assert_eq!(desk.hold().names.find(made), Ok(Kind::Device.nr(1)));
+        assert_eq!(desk.hold().names.find(made), Ok(device(1)));
         // The number that was not used up is the next one, if it is another.
         let next = create(&desk, 3);
         assert_eq!(next, if made == FIRST { SECOND } else { FIRST });
@@ -152,10 +157,10 @@ fn a_planted_publish_before_its_object_is_found() {
     model(|| {
         let desk = desk();
         let creates = spawn(&desk, |desk| {
-            let subject = Kind::Device.nr(1);
-            let reserved = reserve(desk, subject);
-            desk.hold().names.publish(reserved, subject);
-            desk.hold().there.push(subject);
+            let object = device(1);
+            let reserved = reserve(desk, object);
+            desk.hold().names.publish(reserved, object);
+            desk.hold().there.push(object);
         });
         look(&desk, FIRST);
         creates.join().unwrap();
@@ -170,10 +175,10 @@ fn a_planted_look_and_close_under_two_holds_is_found() {
         let desk = desk();
         let handle = create(&desk, 1);
         let careless = move |desk: &Shared| {
-            let Ok(subject) = desk.hold().names.find(handle) else { return };
+            let Ok(object) = desk.hold().names.find(handle) else { return };
             let mut it = desk.hold();
             let _ = it.names.close(handle); // It was live, was it not?
-            remove(&mut it, subject);
+            remove(&mut it, object);
         };
         let other = spawn(&desk, careless);
         careless(&desk);

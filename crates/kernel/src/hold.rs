@@ -7,21 +7,28 @@
 //!    looked at again when a hold ends.
 //! 2. A hold ends once: by the driver, or with the device by whose view it was acquired.
 
+use crate::device::Device;
 use crate::handle::Handle;
+use crate::handle::ObjectId;
 use crate::kernel::Kernel;
 use crate::miniport::Token;
+use crate::resource::ResourceView;
+use crate::retire::Retirement;
+use crate::start::Adapter;
+use crate::store::Id;
+use crate::view::View;
 use crate::world::World;
-use flight::{Call, Hex, InCall, Kind, Passive, RuleId, Subject, What, Who};
+use flight::{Call, Hex, InCall, Passive, RuleId, Subject, What, Who};
 
 /// Data that a driver has acquired.
 pub(crate) struct Hold {
-    adapter: Subject,
+    adapter: Id<Adapter>,
     /// What it is the data of: an allocation, a resource, or a view.
     of: Subject,
     /// The allocation or resource whose end it holds back.
     pub(crate) keeps: Subject,
     /// The device by whose view it was acquired.
-    pub(crate) device: u32,
+    pub(crate) device: Id<Device>,
     /// The kind of handle that the driver said, whatever it means.
     kind: u32,
     /// The call it was acquired in.
@@ -37,25 +44,26 @@ impl Kernel {
     pub(crate) fn acquire(
         &self,
         _at: &mut Passive,
-        adapter: Subject,
+        adapter: Id<Adapter>,
         handle: Handle,
         of_device: bool,
         kind: u32,
     ) -> Option<(usize, u32)> {
         let mut world = self.world.hold();
         let Call { number: call, process, .. } = InCall::current()?;
-        let subject = world.processes.get(process?)?.names.find_for_driver(handle)?;
-        let subject = world.as_view(subject);
-        let stray = of_device && subject.kind == Kind::ResourceView;
+        let process = world.processes.find_serial(process?)?;
+        let object = world.processes[process].names.find_for_driver(handle)?;
+        let object = world.as_view(object);
+        let stray = of_device && matches!(object, ObjectId::ResourceView(_));
         let broken = stray.then(|| {
-            let handle = Hex(handle.0);
+            let (handle, subject) = (Hex(handle.0), object.subject());
             format!("DeviceSpecific is set for {handle}, which names {subject} and no allocation")
         });
-        self.log.judge(RuleId::CB_HANDLE_002, Who::Driver, adapter, ACQUIRE, broken);
+        self.log.judge(RuleId::CB_HANDLE_002, Who::Driver, adapter.subject(), ACQUIRE, broken);
         if stray {
             return None;
         }
-        let (of, keeps, device, word) = world.data_of(subject, of_device)?;
+        let (of, keeps, device, word) = world.data_of(object, of_device)?;
         world.last_hold += 1;
         let number = world.last_hold;
         world.holds.insert(number, Hold { adapter, of, keeps, device, kind, call });
@@ -66,7 +74,13 @@ impl Kernel {
     }
 
     /// Lets go of what was acquired under that number.
-    pub(crate) fn release(&self, _at: &mut Passive, adapter: Subject, number: usize, kind: u32) {
+    pub(crate) fn release(
+        &self,
+        _at: &mut Passive,
+        adapter: Id<Adapter>,
+        number: usize,
+        kind: u32,
+    ) {
         let mut world = self.world.hold();
         let known = u32::try_from(number).ok().and_then(|it| Some((it, world.holds.get(&it)?)));
         let known = known.filter(|(_, it)| it.adapter == adapter);
@@ -78,7 +92,7 @@ impl Kernel {
             )),
             Some(_) => None,
         };
-        self.log.judge(RuleId::CB_HANDLE_005, Who::Driver, adapter, RELEASE, broken);
+        self.log.judge(RuleId::CB_HANDLE_005, Who::Driver, adapter.subject(), RELEASE, broken);
         if let Some((number, _)) = known {
             self.end_hold(&mut world, number);
         }
@@ -104,7 +118,13 @@ impl Kernel {
         for number in numbers {
             let Some(it) = world.holds.get(&number) else { continue };
             let broken = format!("the data of {} was acquired and never let go of", it.of);
-            self.log.judge(RuleId::CB_HANDLE_005, Who::Driver, it.adapter, RELEASE, Some(broken));
+            self.log.judge(
+                RuleId::CB_HANDLE_005,
+                Who::Driver,
+                it.adapter.subject(),
+                RELEASE,
+                Some(broken),
+            );
             self.end_hold(&mut world, number);
         }
     }
@@ -112,7 +132,12 @@ impl Kernel {
     /// Makes a retirement wait as a job where a driver holds something that it would end, and
     /// judges whether anybody is left to let go. Looked at and queued under one hold, so that
     /// whoever lets go finds the job.
-    pub(crate) fn hold_back(&self, world: &mut World, adapter: Subject, retirement: u32) -> bool {
+    pub(crate) fn hold_back(
+        &self,
+        world: &mut World,
+        adapter: Id<Adapter>,
+        retirement: Id<Retirement>,
+    ) -> bool {
         let holds = world.holds_of(retirement);
         let mut forgotten = holds.iter().filter(|it| !world.calls.contains(&it.call));
         let broken = forgotten.next().map(|it| {
@@ -123,7 +148,7 @@ impl Kernel {
             )
         });
         let place = "DxgkCbAcquireHandleData";
-        self.log.judge(RuleId::CB_HANDLE_007, Who::Driver, adapter, place, broken);
+        self.log.judge(RuleId::CB_HANDLE_007, Who::Driver, adapter.subject(), place, broken);
         let held = !holds.is_empty();
         if held {
             world.jobs.push_back(retirement);
@@ -134,20 +159,24 @@ impl Kernel {
 
 impl World {
     /// What the data behind a handle is of, whose end it holds back, the device, and the word.
-    fn data_of(&self, named: Subject, of_device: bool) -> Option<(Subject, Subject, u32, usize)> {
-        match named.kind {
-            Kind::View => {
-                let view = self.views.get(named.number)?;
-                let keeps = Kind::Allocation.nr(view.allocation);
-                let own = self.allocations.get(view.allocation)?.word.as_ref().map(Token::word);
+    fn data_of(
+        &self,
+        named: ObjectId,
+        of_device: bool,
+    ) -> Option<(Subject, Subject, Id<Device>, usize)> {
+        match named {
+            ObjectId::View(number) => {
+                let view = &self.views[number];
+                let keeps = view.allocation.subject();
+                let own = self.allocations[view.allocation].word.as_ref().map(Token::word);
                 let theirs = view.word.as_ref().map(Token::word);
-                let (of, word) = if of_device { (named, theirs) } else { (keeps, own) };
+                let (of, word) = if of_device { (number.subject(), theirs) } else { (keeps, own) };
                 Some((of, keeps, view.device, word?))
             }
-            Kind::ResourceView => {
-                let view = self.resource_views.get(named.number)?;
-                let keeps = Kind::Resource.nr(view.resource);
-                let word = self.resources.get(view.resource)?.said;
+            ObjectId::ResourceView(number) => {
+                let view = &self.resource_views[number];
+                let keeps = view.resource.subject();
+                let word = self.resources[view.resource].said;
                 Some((keeps, keeps, view.device, word))
             }
             _ => None,
@@ -156,12 +185,13 @@ impl World {
 
     /// What a driver holds that a retirement would end. What it acquired by another device's
     /// view holds back that device's view, and so the allocation or resource, but not this one.
-    pub(crate) fn holds_of(&self, retirement: u32) -> Vec<&Hold> {
+    pub(crate) fn holds_of(&self, retirement: Id<Retirement>) -> Vec<&Hold> {
         let Some(it) = self.retirements.get(retirement).filter(|_| !self.holds.is_empty()) else {
             return Vec::new();
         };
-        let allocation = |it: &u32| Some(Kind::Allocation.nr(self.views.get(*it)?.allocation));
-        let resource = |it: u32| Some(Kind::Resource.nr(self.resource_views.get(it)?.resource));
+        let allocation = |it: &Id<View>| Some((self.views.get(*it)?.allocation).subject());
+        let resource =
+            |it: Id<ResourceView>| Some((self.resource_views.get(it)?.resource).subject());
         let views = it.views.iter().filter_map(allocation);
         let ends: Vec<Subject> = views.chain(it.resource_view.and_then(resource)).collect();
         let device = it.device;

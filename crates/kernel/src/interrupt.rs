@@ -13,8 +13,9 @@ use crate::memory::resident::Found;
 use crate::miniport::{Answer, Generation, Interrupt, Refusal};
 use crate::services::Services;
 use crate::start::{Adapter, AdapterId};
+use crate::store::Id;
 use crate::world::World;
-use flight::{DeviceLevel, Fence, InCall, Passive, RuleId, Subject, What, Who};
+use flight::{DeviceLevel, Fence, InCall, Passive, RuleId, What, Who};
 use smallvec::SmallVec;
 
 /// Of an adapter: what its driver does about interrupts.
@@ -110,7 +111,7 @@ impl Services {
         }
         let oldest = {
             let world = kernel.world.hold();
-            let it = world.adapters.get(self.adapter.number);
+            let it = world.adapters.get(self.adapter);
             let it = it.and_then(|it| it.nodes.get(node as usize));
             it.filter(|it| it.reported != it.given).map(|it| it.reported.next())
         };
@@ -146,7 +147,7 @@ impl Services {
     pub fn generation(&self) -> Option<Generation> {
         let kernel = self.kernel.upgrade()?;
         let world = kernel.world.hold();
-        world.adapters.get(self.adapter.number).map(|it| it.driver.generation)
+        world.adapters.get(self.adapter).map(|it| it.driver.generation)
     }
 
     /// Whether the call that runs here is one of the interrupt routine.
@@ -155,7 +156,7 @@ impl Services {
         let call = InCall::current().map(|it| it.number);
         let Some((kernel, call)) = kernel.zip(call) else { return false };
         let world = kernel.world.hold();
-        world.adapters.get(self.adapter.number).is_some_and(|it| {
+        world.adapters.get(self.adapter).is_some_and(|it| {
             let mut runs = it.interrupts.runs.iter();
             runs.any(|(number, run)| *number == call && matches!(run, Run::Interrupt(_)))
         })
@@ -213,14 +214,14 @@ impl Driver {
     fn list(&self, run: impl FnOnce(&mut Interrupts) -> Run) -> Option<Listed<'_>> {
         let (kernel, call) = (self.kernel.upgrade()?, InCall::current()?);
         let mut world = kernel.world.hold();
-        let it = &mut world.adapters.get_mut(self.adapter.number)?.interrupts;
+        let it = &mut world.adapters.get_mut(self.adapter)?.interrupts;
         let run = run(it);
         it.runs.push((call.number, run));
         Some(Listed(self, Some(call.number)))
     }
 
     fn judge(&self, rule: RuleId, place: &'static str, broken: Option<String>) {
-        self.log.judge(rule, Who::Driver, self.adapter, place, broken);
+        self.log.judge(rule, Who::Driver, self.adapter.subject(), place, broken);
     }
 }
 
@@ -234,7 +235,7 @@ impl Listed<'_> {
         let number = self.1.take()?;
         let kernel = self.0.kernel.upgrade()?;
         let mut world = kernel.world.hold();
-        let runs = &mut world.adapters.get_mut(self.0.adapter.number)?.interrupts.runs;
+        let runs = &mut world.adapters.get_mut(self.0.adapter)?.interrupts.runs;
         let place = runs.iter().position(|it| it.0 == number)?;
         Some(runs.remove(place).1)
     }
@@ -271,13 +272,14 @@ impl Interrupts {
 
 impl Kernel {
     /// Hears a report, and judges its place. Answers whether what it is about is there.
-    fn hear(&self, adapter: Subject, cause: Cause) -> bool {
+    fn hear(&self, adapter: Id<Adapter>, cause: Cause) -> bool {
         self.hear_in(&mut self.world.hold(), adapter, cause)
     }
 
-    fn hear_in(&self, world: &mut World, adapter: Subject, cause: Cause) -> bool {
+    fn hear_in(&self, world: &mut World, adapter: Id<Adapter>, cause: Cause) -> bool {
         let place = "DxgkCbNotifyInterrupt";
-        let Some(it) = world.adapters.get_mut(adapter.number) else { return false };
+        // A driver may still report after its adapter has stopped.
+        let Some(it) = world.adapters.get_mut(adapter) else { return false };
         it.interrupts.unfollowed = true;
         if let Some(Run::Interrupt(run)) = it.interrupts.here() {
             let late = run.vsync && cause != Cause::Vsync;
@@ -288,13 +290,13 @@ impl Kernel {
                  nodes did comes first"
                     .to_owned()
             });
-            self.log.judge(RuleId::KMD_ISR_007, Who::Driver, adapter, place, broken);
+            self.log.judge(RuleId::KMD_ISR_007, Who::Driver, adapter.subject(), place, broken);
         }
         let Cause::Node(node) = cause else {
             if let Some(seen) = &mut it.interrupts.vsync {
                 *seen = true;
             }
-            self.log.emit(adapter, What::VsyncReported {});
+            self.log.emit(adapter.subject(), What::VsyncReported {});
             return true;
         };
         let nodes = it.nodes.len();
@@ -302,7 +304,7 @@ impl Kernel {
         let broken =
             (!there).then(|| format!("node {node} reported, but {adapter} has {nodes} nodes"));
         let place = "DxgkCbNotifyInterrupt.NodeOrdinal";
-        self.log.judge(RuleId::KMD_ISR_009, Who::Driver, adapter, place, broken);
+        self.log.judge(RuleId::KMD_ISR_009, Who::Driver, adapter.subject(), place, broken);
         there
     }
 
@@ -339,7 +341,7 @@ impl Kernel {
     ) -> Answer<()> {
         let running = |world: &World| world.adapters.get(adapter.0).and_then(Adapter::running);
         let driver = running(&self.world.hold()).ok_or(Refusal::Absent)?;
-        let keys = Class::Zero.keys(adapter.0, driver.generation, 0);
+        let keys = Class::Zero.keys(adapter.0, driver.generation, None);
         let pass = self.enter(at, keys).map_err(|_| Refusal::Busy)?;
         // Who parked looks again.
         running(&self.world.hold()).ok_or(Refusal::Absent)?;
@@ -369,6 +371,7 @@ impl Kernel {
     /// Before the driver is told, nothing has been reported; after it, what it refused is off.
     fn expect_vsync(&self, adapter: AdapterId, on: bool, answer: Option<Answer<()>>) {
         let mut world = self.world.hold();
+        // A driver may still report after its adapter has stopped.
         let Some(it) = world.adapters.get_mut(adapter.0) else { return };
         match answer {
             None => it.interrupts.vsync = on.then_some(false),

@@ -9,12 +9,15 @@
 //!
 //! WINDOWS: all of them are observed.
 
+use crate::handle::ObjectId;
 use crate::handle::{BadHandle, Handle};
 use crate::kernel::{Kernel, Waited};
+use crate::process::Process;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::store::Id;
 use crate::world::World;
-use flight::{Hex, Kind, Live, Passive, Subject, What};
+use flight::{Hex, Live, Passive, Subject, What};
 use smallvec::smallvec;
 
 /// A keyed mutex.
@@ -31,7 +34,7 @@ pub(crate) struct Keyed {
 /// A name, by whose it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Name {
-    process: u32,
+    process: Id<Process>,
     handle: Handle,
 }
 
@@ -96,7 +99,7 @@ pub struct Release {
 impl Name {
     /// Both parts, for events.
     fn said(self) -> (Subject, Hex) {
-        (Kind::Process.nr(self.process), Hex(self.handle.0))
+        (self.process.subject(), Hex(self.handle.0))
     }
 }
 
@@ -113,9 +116,10 @@ impl Kernel {
                 return Err(why.into());
             }
         };
-        let subject = Kind::Keyed.nr(world.keyed.next());
+        let number = world.keyed.reserve();
+        let subject = number.subject();
         let name = Name { process: process.0, handle: local.handle() };
-        let global = shared.map(|it| world.shares.publish(it, subject));
+        let global = shared.map(|it| world.shares.publish(it, number.into()));
         let KeyedOrder { key, runtime, nt } = order;
         let (owner, handle) = name.said();
         self.log.emit(
@@ -130,8 +134,8 @@ impl Kernel {
             },
         );
         let state = State::Free { key, fence: 0 };
-        world.keyed.add(Keyed { state, names: vec![name], global, runtime });
-        self.publish(world, process.0, local, subject);
+        world.keyed.fill(number, Keyed { state, names: vec![name], global, runtime });
+        self.publish(world, process.0, local, number.into());
         if let Some(it) = global {
             self.log.emit(owner, What::NameShared { handle: Hex(it.0), of: subject });
         }
@@ -148,7 +152,7 @@ impl Kernel {
     ) -> Result<(Subject, Handle), Refused> {
         let world = &mut *self.world.hold();
         let number = world.shared_keyed(global)?;
-        let subject = Kind::Keyed.nr(number);
+        let subject = number.subject();
         if let Err(why) = world.room_of(number, room) {
             let unopened = What::KeyedUnopened { process: process.subject(), room: room as u64 };
             self.log.emit(subject, unopened);
@@ -156,10 +160,8 @@ impl Kernel {
         }
         let local = self.reserve(world, process.0)?;
         let name = Name { process: process.0, handle: local.handle() };
-        if let Some(it) = world.keyed.get_mut(number) {
-            it.names.push(name);
-        }
-        self.publish(world, process.0, local, subject);
+        world.keyed[number].names.push(name);
+        self.publish(world, process.0, local, number.into());
         let (process, handle) = name.said();
         self.log.emit(subject, What::KeyedOpened { process, handle, room: room as u64 });
         Ok((subject, name.handle))
@@ -168,7 +170,7 @@ impl Kernel {
     /// Ends a name of a keyed mutex (`D3DKMTDestroyKeyedMutex`).
     pub fn destroy_keyed(&self, process: ProcessId, handle: Handle) -> Result<(), Refused> {
         let world = &mut *self.world.hold();
-        let number = world.resolve(process, Argument::Keyed, handle, Kind::Keyed)?;
+        let number = world.resolve::<Keyed>(process, Argument::Keyed, handle)?;
         self.unname(world, process.0, handle);
         self.close_keyed(world, number, process.0, handle);
         Ok(())
@@ -176,9 +178,15 @@ impl Kernel {
 
     /// A name was closed. The mutex is abandoned if it was owned through it, and gone if it was
     /// the last.
-    pub(crate) fn close_keyed(&self, world: &mut World, number: u32, process: u32, handle: Handle) {
-        let Some(it) = world.keyed.get_mut(number) else { return };
-        let (subject, name) = (Kind::Keyed.nr(number), Name { process, handle });
+    pub(crate) fn close_keyed(
+        &self,
+        world: &mut World,
+        number: Id<Keyed>,
+        process: Id<Process>,
+        handle: Handle,
+    ) {
+        let it = &mut world.keyed[number];
+        let (subject, name) = (number.subject(), Name { process, handle });
         let (process, handle) = name.said();
         it.names.retain(|it| *it != name);
         if it.state == State::Owned(name) {
@@ -187,7 +195,7 @@ impl Kernel {
         }
         let last = it.names.is_empty();
         self.log.emit(subject, What::KeyedClosed { process, handle });
-        if last && let Some(it) = world.keyed.remove(number) {
+        if last && let Some(it) = world.keyed.take(number) {
             if let Some(global) = it.global {
                 let _ = world.shares.close(global); // It was live: it was this one's.
             }
@@ -210,8 +218,8 @@ impl Kernel {
         timeout: Option<u64>,
         room: usize,
     ) -> Result<(Subject, Acquired), Refused> {
-        let number = self.world.hold().resolve(process, Argument::Keyed, handle, Kind::Keyed)?;
-        let (about, name) = (Kind::Keyed.nr(number), Name { process: process.0, handle });
+        let number = self.world.hold().resolve::<Keyed>(process, Argument::Keyed, handle)?;
+        let (about, name) = (number.subject(), Name { process: process.0, handle });
         let deadline = timeout.map(|it| self.host.now().saturating_add(it));
         let what = |_: &World| format!("key {key} of {about}");
         let act = |world: &mut World| self.try_keyed(world, process, name, key, room);
@@ -240,11 +248,11 @@ impl Kernel {
         room: usize,
     ) -> Option<Result<Acquired, Refused>> {
         // Who parked looks again: the name may have been closed.
-        let number = match world.resolve(process, Argument::Keyed, name.handle, Kind::Keyed) {
+        let number = match world.resolve::<Keyed>(process, Argument::Keyed, name.handle) {
             Ok(it) => it,
             Err(why) => return Some(Err(why)),
         };
-        let subject = Kind::Keyed.nr(number);
+        let subject = number.subject();
         let fence = match world.keyed.get(number)?.state {
             State::Free { key: for_key, fence } if for_key == key => fence,
             State::Free { .. } | State::Owned(_) => return None,
@@ -279,8 +287,8 @@ impl Kernel {
         release: Release,
     ) -> Result<(), Refused> {
         let world = &mut *self.world.hold();
-        let number = world.resolve(process, Argument::Keyed, handle, Kind::Keyed)?;
-        let (subject, name) = (Kind::Keyed.nr(number), Name { process: process.0, handle });
+        let number = world.resolve::<Keyed>(process, Argument::Keyed, handle)?;
+        let (subject, name) = (number.subject(), Name { process: process.0, handle });
         let it = world.keyed.get_mut(number).filter(|it| it.state == State::Owned(name));
         let it = it.ok_or(Refused::NotOwner(subject))?;
         let Release { key, fence, runtime } = release;
@@ -296,29 +304,29 @@ impl Kernel {
 
 impl World {
     /// The keyed mutex a global name means.
-    fn shared_keyed(&self, global: Handle) -> Result<u32, Refused> {
+    fn shared_keyed(&self, global: Handle) -> Result<Id<Keyed>, Refused> {
         let refused = |why| Refused::Handle { argument: Argument::KeyedShare, handle: global, why };
         match self.shares.find(global).map_err(refused)? {
-            it if it.kind == Kind::Keyed => Ok(it.number),
-            other => Err(refused(BadHandle::WrongKind(other))),
+            ObjectId::Keyed(keyed) => Ok(keyed),
+            other => Err(refused(BadHandle::WrongKind(other.subject()))),
         }
     }
 
     /// Whether a buffer, if there is one, has room for the runtime's data.
-    fn room_of(&self, number: u32, room: usize) -> Result<(), Refused> {
+    fn room_of(&self, number: Id<Keyed>, room: usize) -> Result<(), Refused> {
         let there = self.keyed.get(number).map_or(0, |it| it.runtime.len());
         let short = room != 0 && room < there;
-        let refused = Refused::ShortBuffer { of: Kind::Keyed.nr(number), room, there };
+        let refused = Refused::ShortBuffer { of: number.subject(), room, there };
         if short { Err(refused) } else { Ok(()) }
     }
 
     /// Checks the invariants of all keyed mutexes.
     pub(crate) fn validate_keyed(&self) -> Result<(), String> {
         for (number, it) in self.keyed.iter() {
-            let subject = Kind::Keyed.nr(number);
+            let subject = number.subject();
             let names = |it: &Name| {
                 let names = self.processes.get(it.process).map(|it| &it.names);
-                names.is_some_and(|names| names.find(it.handle) == Ok(subject))
+                names.is_some_and(|names| names.find(it.handle) == Ok(number.into()))
             };
             if it.names.is_empty() || !it.names.iter().all(names) {
                 return Err(format!("{subject} lives with names {:?}", it.names));
@@ -328,7 +336,7 @@ impl World {
             {
                 return Err(format!("{subject} is owned through {name:?}, which is closed"));
             }
-            if it.global.is_some_and(|it| self.shares.find(it) != Ok(subject)) {
+            if it.global.is_some_and(|it| self.shares.find(it) != Ok(number.into())) {
                 return Err(format!("{subject} has a global name that is another's"));
             }
         }
@@ -337,7 +345,7 @@ impl World {
 
     /// Lists keyed mutexes for a census. They are nobody's: each process has names of them.
     pub(crate) fn list_keyed(&self, all: &mut Vec<Live>) {
-        let named = |it: Name| format!("{:#x} of process {}", it.handle.0, it.process);
+        let named = |it: Name| format!("{:#x} of {}", it.handle.0, it.process);
         for (number, it) in self.keyed.iter() {
             let mut why: Vec<String> =
                 it.names.iter().map(|it| format!("named {}", named(*it))).collect();
@@ -348,7 +356,7 @@ impl World {
                 State::Abandoned => "abandoned".to_owned(),
             });
             why.push(format!("{} bytes of the runtime's data", it.runtime.len()));
-            all.push(Live { subject: Kind::Keyed.nr(number), owner: None, why });
+            all.push(Live { subject: number.subject(), owner: None, why });
         }
     }
 }

@@ -7,6 +7,7 @@
 //!    poisoned: who goes on with it is seen.
 //! 2. Behind the bytes a client was granted, up to the end of a page, there is poison, too.
 
+use crate::context::Context;
 use crate::device::Shown;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
@@ -14,8 +15,9 @@ use crate::listed::BufferSizes;
 use crate::operation::PAGE;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::store::Id;
 use crate::world::World;
-use flight::{Kind, Ram, Run};
+use flight::{Ram, Run};
 
 /// What a byte is that no client wrote.
 const POISON: u8 = 0xdb;
@@ -268,12 +270,12 @@ impl Kernel {
         body: impl FnOnce(&dyn Ram, &mut Lists) -> T,
     ) -> Result<T, Refused> {
         let world = &mut *self.world.hold();
-        let number = world.resolve(process, Argument::Context, context, Kind::Context)?;
-        let device = world.contexts.get(number).map_or(0, |it| it.device);
+        let number = world.resolve::<Context>(process, Argument::Context, context)?;
+        let device = world.contexts[number].device;
         if world.is_husk(device) {
-            return Err(Refused::Removed(Kind::Device.nr(device)));
+            return Err(Refused::Removed(device.subject()));
         }
-        let none = Refused::NoLists(Kind::Context.nr(number));
+        let none = Refused::NoLists(number.subject());
         let ram = world.ram_of_context(number).ok_or(none.clone())?;
         let lists = world.contexts.get_mut(number).and_then(|it| it.lists.as_mut());
         Ok(body(&*ram, lists.ok_or(none)?))
@@ -282,10 +284,10 @@ impl Kernel {
 
 impl World {
     /// A context ends, and with it its buffers; a client that has its device still sees them.
-    pub(crate) fn end_lists(&mut self, context: u32) {
+    pub(crate) fn end_lists(&mut self, context: Id<Context>) {
         let ram = self.ram_of_context(context);
         let lists = self.contexts.get_mut(context).and_then(|it| it.lists.take());
-        let device = self.contexts.get(context).map_or(0, |it| it.device);
+        let device = self.contexts[context].device;
         if let (Some(ram), Some(lists)) = (ram, lists) {
             for leaf in lists.shelves.into_iter().flat_map(|it| [it.now, it.spare]) {
                 let ram = ram.clone();
@@ -294,7 +296,7 @@ impl World {
         }
     }
 
-    fn ram_of_context(&self, context: u32) -> Option<std::sync::Arc<dyn Ram>> {
+    fn ram_of_context(&self, context: Id<Context>) -> Option<std::sync::Arc<dyn Ram>> {
         let device = self.devices.get(self.contexts.get(context)?.device)?;
         Some(self.memory(device.adapter)?.1.ram.clone())
     }

@@ -28,12 +28,19 @@ pub(crate) mod reset;
 pub(crate) mod resident;
 pub(crate) mod worth;
 
+use crate::allocation::Allocation;
 use crate::kernel::Kernel;
 use crate::memory::pressure::Pressure;
+use crate::memory::queue::Queue;
 use crate::operation::PAGE;
 use crate::range::{Ranges, Spot};
+use crate::renamed::InstanceRecord;
+use crate::saved::Saved;
 use crate::schedule::Behind;
 use crate::segment::{MemoryFeatures, PagingFeatures, SegmentShape, Wants};
+use crate::space::Space;
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
 use flight::{Fence, Kind, Passive, Ram, Run, Subject, What};
 use std::collections::{BTreeSet, VecDeque};
@@ -48,7 +55,7 @@ pub(crate) struct Memory {
     pub(crate) segments: Vec<Segment>,
     pub(crate) paging: PagingFeatures,
     /// Paging work that is not built yet, in order.
-    pub(crate) planned: VecDeque<u32>,
+    pub(crate) planned: VecDeque<Id<Paging>>,
     /// Somebody is building.
     pub(crate) building: bool,
     /// Buffers nobody uses.
@@ -90,7 +97,7 @@ pub(crate) struct Rank {
     pub(crate) kept: bool,
     pub(crate) priority: u32,
     pub(crate) used: u64,
-    pub(crate) extent: u32,
+    pub(crate) extent: Id<Extent>,
 }
 
 /// A buffer for paging commands.
@@ -102,9 +109,9 @@ pub(crate) struct Buffer {
 /// The memory of one allocation, of a client's or of a driver's for its contexts.
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Extent {
-    pub(crate) adapter: u32,
+    pub(crate) adapter: Id<Adapter>,
     /// The allocation it is the memory of, or the instance of one.
-    pub(crate) owner: Subject,
+    pub(crate) owner: Owner,
     /// The driver's word for that.
     pub(crate) word: usize,
     /// Whole pages.
@@ -146,6 +153,34 @@ pub(crate) struct Extent {
     pub(crate) ending: bool,
 }
 
+/// What an extent is the memory of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Allocation(Id<Allocation>),
+    /// An instance of an allocation.
+    Instance(Id<InstanceRecord>),
+    /// A driver's allocation for its contexts.
+    Saved(Id<Saved>),
+    /// A page table, by its serial number.
+    Table(u32),
+}
+
+impl Owner {
+    /// The object as the subject of an event.
+    pub(crate) fn subject(self) -> Subject {
+        match self {
+            Self::Allocation(id) => id.subject(),
+            Self::Instance(id) => id.subject(),
+            Self::Saved(id) => id.subject(),
+            Self::Table(serial) => Kind::Table.nr(serial),
+        }
+    }
+
+    pub(crate) fn is_table(self) -> bool {
+        matches!(self, Self::Table(_))
+    }
+}
+
 /// Where an extent is.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -184,8 +219,8 @@ pub(crate) struct Offer {
 
 impl Extent {
     pub(crate) fn new(
-        adapter: u32,
-        owner: Subject,
+        adapter: Id<Adapter>,
+        owner: Owner,
         word: usize,
         bytes: u64,
         alignment: u64,
@@ -267,7 +302,7 @@ impl Kernel {
     pub(crate) fn add_memory(
         &self,
         world: &mut World,
-        adapter: Subject,
+        adapter: Id<Adapter>,
         features: MemoryFeatures,
         ram: Arc<dyn Ram>,
     ) {
@@ -277,7 +312,14 @@ impl Kernel {
             let subject = Kind::Segment.nr(world.last_segment);
             let (base, size, aperture) = (shape.base, shape.size, shape.flags.aperture);
             let target = shape.flags.application_target;
-            let found = What::SegmentFound { adapter, number, base, size, aperture, target };
+            let found = What::SegmentFound {
+                adapter: adapter.subject(),
+                number,
+                base,
+                size,
+                aperture,
+                target,
+            };
             self.log.emit(subject, found);
             let limit = pressure.as_mut().map(|it| it.limit(shape.commit_limit));
             let limit = limit.unwrap_or(shape.commit_limit);
@@ -303,18 +345,18 @@ impl Kernel {
             stale: VecDeque::new(),
             mmu: None,
         };
-        if let Some(it) = world.adapters.get_mut(adapter.number) {
+        if let Some(it) = world.adapters.get_mut(adapter) {
             it.memory = Some(memory);
         }
     }
 
     /// Waits until an adapter has no paging work. What nothing could end is given up. Answers
     /// whether none is left.
-    pub(crate) fn drain_paging(&self, at: &mut Passive, adapter: Subject) -> bool {
-        let number = adapter.number;
+    pub(crate) fn drain_paging(&self, at: &mut Passive, adapter: Id<Adapter>) -> bool {
+        let number = adapter;
         let over = |it: &World| it.pages_nothing(number);
         let what = |_: &World| format!("the paging work of {adapter}");
-        while !self.wait_until(at, adapter, what, over) {
+        while !self.wait_until(at, adapter.subject(), what, over) {
             if !self.lose_paging(number) {
                 return false; // It was lost before, and that did not help: nothing more can.
             }
@@ -323,13 +365,13 @@ impl Kernel {
     }
 
     /// Waits until an adapter's memory is empty, then gives back what the kernel took for it.
-    pub(crate) fn end_memory(&self, at: &mut Passive, adapter: Subject) {
+    pub(crate) fn end_memory(&self, at: &mut Passive, adapter: Id<Adapter>) {
         self.drain_paging(at, adapter);
-        self.give_up_memory(adapter.number);
+        self.give_up_memory(adapter);
     }
 
     /// Gives back what the kernel took for an adapter's memory.
-    pub(crate) fn give_up_memory(&self, number: u32) {
+    pub(crate) fn give_up_memory(&self, number: Id<Adapter>) {
         let mut world = self.world.hold();
         let memory = world.adapters.get_mut(number).and_then(|it| it.memory.as_mut());
         if let Some(memory) = memory {
@@ -347,14 +389,14 @@ impl Kernel {
 
 impl World {
     /// Whether an adapter has no paging work: none is planned, built or on its way.
-    pub(crate) fn pages_nothing(&self, adapter: u32) -> bool {
+    pub(crate) fn pages_nothing(&self, adapter: Id<Adapter>) -> bool {
         let memory = self.memory(adapter).map(|it| it.1);
         memory.is_none_or(|it| it.planned.is_empty() && !it.building)
             && self.pagings.iter().all(|(_, it)| it.adapter != adapter)
     }
 
     /// Whether paging work of an adapter waits for packets that are not over.
-    pub(crate) fn pages_behind_packets(&self, adapter: u32) -> bool {
+    pub(crate) fn pages_behind_packets(&self, adapter: Id<Adapter>) -> bool {
         let open = |it: &Behind| matches!(it, Behind::Context(..)) && !self.is_over(adapter, *it);
         self.pagings.iter().any(|(_, it)| it.adapter == adapter && it.behind.iter().any(open))
     }
@@ -372,7 +414,7 @@ pub(crate) fn number(segment: usize) -> u32 {
 
 /// Paging work: steps that are done in order.
 pub(crate) struct Paging {
-    pub(crate) adapter: u32,
+    pub(crate) adapter: Id<Adapter>,
     pub(crate) steps: VecDeque<Step>,
     /// Work of nodes that has to pass first.
     pub(crate) behind: Vec<Behind>,
@@ -381,7 +423,7 @@ pub(crate) struct Paging {
     /// All its steps are built.
     pub(crate) built: bool,
     /// The queue it signals when it is done, and with what.
-    pub(crate) signals: Option<(u32, u64)>,
+    pub(crate) signals: Option<(Id<Queue>, u64)>,
     /// A node on which no context is to be current any more.
     pub(crate) switch: Option<usize>,
 }
@@ -389,7 +431,7 @@ pub(crate) struct Paging {
 /// A step of paging work.
 #[derive(Debug)]
 pub(crate) struct Step {
-    pub(crate) extent: u32,
+    pub(crate) extent: Id<Extent>,
     pub(crate) what: Move,
     pub(crate) at: Spotted,
     pub(crate) multipass: u32,
@@ -426,10 +468,10 @@ pub(crate) enum Move {
     Table(Arc<crate::space::step::TableWrite>),
     /// Has translations of a space forgotten, on behalf of these extents.
     Flush {
-        space: u32,
+        space: Id<Space>,
         start: u64,
         end: u64,
-        of: Vec<u32>,
+        of: Vec<Id<Extent>>,
     },
 }
 
@@ -442,7 +484,7 @@ pub(crate) struct Spotted {
 
 /// The steps that a submitted buffer ends.
 pub(crate) struct Batch {
-    pub(crate) paging: u32,
+    pub(crate) paging: Id<Paging>,
     pub(crate) done: Vec<Step>,
     pub(crate) buffer: Option<Buffer>,
     /// How many bytes of commands are in it.

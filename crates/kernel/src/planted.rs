@@ -1,8 +1,11 @@
 //! A bug on purpose, which a test plants to see that it is found: in builds for shuttle alone.
 
+use crate::allocation::Allocation;
 use crate::end::By;
 use crate::kernel::Kernel;
-use crate::store::Few;
+use crate::store::Id;
+use crate::store::IdList;
+use crate::view::View;
 use flight::Passive;
 
 impl Kernel {
@@ -13,17 +16,17 @@ impl Kernel {
     }
 
     /// Destroys, if the bug is planted, what these views are the last views of.
-    pub(crate) fn destroy_too_early(&self, at: &mut Passive, by: &By<'_>, views: &[u32]) {
+    pub(crate) fn destroy_too_early(&self, at: &mut Passive, by: &By<'_>, views: &[Id<View>]) {
         let world = self.world.hold();
         if !world.reversed || by.process.is_some() {
             return;
         }
-        let last = |it: &u32| {
+        let last = |it: &Id<View>| {
             let number = world.views.get(*it)?.allocation;
             let all = &world.allocations.get(number)?.views;
             all.iter().all(|it| views.contains(it)).then_some(number)
         };
-        let orphans: Few = views.iter().filter_map(last).collect();
+        let orphans: IdList<Allocation> = views.iter().filter_map(last).collect();
         drop(self.destroy_orphans(at, by, world, &orphans, None));
     }
 }

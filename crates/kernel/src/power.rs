@@ -13,12 +13,14 @@
 use crate::ddi::Driver;
 use crate::gate::{Class, Keys, Pass};
 use crate::kernel::Kernel;
+use crate::memory::Extent;
 use crate::memory::place::Plan;
 use crate::memory::{Place, Spotted};
 use crate::schedule::Node;
 use crate::start::{Adapter, AdapterId};
+use crate::store::Id;
 use crate::world::World;
-use flight::{Passive, Subject, What};
+use flight::{Passive, What};
 use std::sync::Arc;
 
 /// What a driver is told of power.
@@ -82,7 +84,7 @@ pub(crate) enum Power {
     /// Somebody is changing it, and the hardware has no power, or is about to lose it.
     Telling,
     /// It sleeps. These had places, and get them back.
-    Off(Vec<(u32, Spotted)>),
+    Off(Vec<(Id<Extent>, Spotted)>),
 }
 
 impl Power {
@@ -108,7 +110,7 @@ impl Kernel {
         if !self.close_idle(at, adapter) {
             return false;
         }
-        self.rest_nodes(adapter.subject());
+        self.rest_nodes(number);
         let mut left = Vec::new();
         let entered = self.enter_rested(at, adapter, action, &mut left);
         if let Some((pass, driver)) = &entered {
@@ -133,7 +135,7 @@ impl Kernel {
             it.power = Power::Telling;
             (left, it.driver.clone())
         };
-        let keys = Class::Three.keys(adapter.0, driver.generation, 0);
+        let keys = Class::Three.keys(adapter.0, driver.generation, None);
         let pass = self.enter_inside(at, &keys);
         if let Ok(pass) = &pass {
             self.tell_power(at, &driver, pass, PowerState::D0, PowerAction::None);
@@ -148,8 +150,8 @@ impl Kernel {
                 pass.leave(world);
             }
         }
-        self.plan_waking(adapter.subject(), left);
-        self.drain_paging(at, adapter.subject());
+        self.plan_waking(adapter.0, left);
+        self.drain_paging(at, adapter.0);
         self.open_gate(adapter);
         true
     }
@@ -212,7 +214,7 @@ impl Kernel {
     pub(crate) fn try_enter_work(
         &self,
         world: &mut World,
-        adapter: u32,
+        adapter: Id<Adapter>,
         keys: Keys,
     ) -> Option<Pass<'_>> {
         let power = world.adapters.get(adapter).map(|it| &it.power);
@@ -231,17 +233,17 @@ impl Kernel {
         at: &mut Passive,
         adapter: AdapterId,
         action: PowerAction,
-        left: &mut Vec<(u32, Spotted)>,
+        left: &mut Vec<(Id<Extent>, Spotted)>,
     ) -> Option<(Pass<'_>, Arc<Driver>)> {
-        let (number, about) = (adapter.0, adapter.subject());
+        let number = adapter.0;
         loop {
-            let drained = self.drain_paging(at, about) && self.drain_nodes(at, about);
+            let drained = self.drain_paging(at, number) && self.drain_nodes(at, number);
             // Clients that were in the middle of it may have planned more.
-            if self.plan_sleep(about, action, left) {
+            if self.plan_sleep(number, action, left) {
                 continue;
             }
             let driver = self.world.hold().adapters.get(number).map(|it| it.driver.clone())?;
-            let keys = Class::Three.keys(number, driver.generation, 0);
+            let keys = Class::Three.keys(number, driver.generation, None);
             let pass = self.enter_inside(at, &keys).ok()?;
             let world = &mut *self.world.hold();
             let changing = |it: &Adapter| matches!(it.power, Power::Changing);
@@ -259,9 +261,9 @@ impl Kernel {
     }
 
     /// Waits until no node has anything, or is asked for it. Answers whether that is so.
-    fn drain_nodes(&self, at: &mut Passive, adapter: Subject) -> bool {
-        let over = |it: &World| it.nodes_rest(adapter.number);
-        self.wait_until(at, adapter, |_| format!("the nodes of {adapter} to rest"), over)
+    fn drain_nodes(&self, at: &mut Passive, adapter: Id<Adapter>) -> bool {
+        let over = |it: &World| it.nodes_rest(adapter);
+        self.wait_until(at, adapter.subject(), |_| format!("the nodes of {adapter} to rest"), over)
     }
 
     fn tell_power(
@@ -273,13 +275,14 @@ impl Kernel {
         action: PowerAction,
     ) {
         driver.set_power(at, pass, PowerOrder { of: Powered::Adapter, state, action });
-        self.log.emit(driver.adapter, What::AdapterPowered { state: state.name().into() });
+        self.log
+            .emit(driver.adapter.subject(), What::AdapterPowered { state: state.name().into() });
     }
 
     /// No node has a context current any more: what they save into is at rest.
-    fn rest_nodes(&self, adapter: Subject) {
+    fn rest_nodes(&self, adapter: Id<Adapter>) {
         let world = &mut *self.world.hold();
-        let number = adapter.number;
+        let number = adapter;
         if world.memory(number).is_none() {
             return;
         }
@@ -296,12 +299,12 @@ impl Kernel {
     /// Has everything leave that would lose its bytes. Answers whether anything does.
     fn plan_sleep(
         &self,
-        adapter: Subject,
+        adapter: Id<Adapter>,
         action: PowerAction,
-        left: &mut Vec<(u32, Spotted)>,
+        left: &mut Vec<(Id<Extent>, Spotted)>,
     ) -> bool {
         let world = &mut *self.world.hold();
-        let placed = world.would_be_lost(adapter.number, action);
+        let placed = world.would_be_lost(adapter, action);
         let mut plan = Plan::default();
         let mut any = false;
         for (extent, at) in placed {
@@ -317,12 +320,12 @@ impl Kernel {
             }
         }
         plan.behind.clear();
-        self.start_paging(world, adapter.number, plan, None);
+        self.start_paging(world, adapter, plan, None);
         any
     }
 
     /// Has everything come back to where it was, or to another place of the same kind.
-    fn plan_waking(&self, adapter: Subject, left: Vec<(u32, Spotted)>) {
+    fn plan_waking(&self, adapter: Id<Adapter>, left: Vec<(Id<Extent>, Spotted)>) {
         let world = &mut *self.world.hold();
         let mut plan = Plan::default();
         for (extent, at) in left {
@@ -339,26 +342,30 @@ impl Kernel {
                 let _ = self.plan_in(world, extent, &mut plan);
             }
         }
-        self.start_paging(world, adapter.number, plan, None);
+        self.start_paging(world, adapter, plan, None);
     }
 }
 
 impl World {
     /// Who changes the power of an adapter gets on with it, unless it was pulled out meanwhile.
-    fn change_power(&mut self, adapter: u32, to: Power) {
+    fn change_power(&mut self, adapter: Id<Adapter>, to: Power) {
         if let Some(it) = self.adapters.get_mut(adapter).filter(|it| it.power.is_changing()) {
             it.power = to;
         }
     }
 
     /// Whether no node of an adapter has anything, or is asked for it.
-    fn nodes_rest(&self, adapter: u32) -> bool {
+    fn nodes_rest(&self, adapter: Id<Adapter>) -> bool {
         let rests = |it: &Node| !it.is_busy() && it.again.is_empty();
         self.adapters.get(adapter).is_none_or(|it| it.nodes.iter().all(rests))
     }
 
     /// What is in memory that does not keep its bytes without power, and where.
-    fn would_be_lost(&self, adapter: u32, action: PowerAction) -> Vec<(u32, Spotted)> {
+    fn would_be_lost(
+        &self,
+        adapter: Id<Adapter>,
+        action: PowerAction,
+    ) -> Vec<(Id<Extent>, Spotted)> {
         let Some((extents, memory)) = self.memory(adapter) else { return Vec::new() };
         let keeps = |segment: usize| {
             let flags = memory.segments.get(segment).map(|it| it.shape.flags);
@@ -368,8 +375,8 @@ impl World {
             })
         };
         // Page tables stay where they are, and are written again.
-        let table = |it: &crate::memory::Extent| it.owner.kind == flight::Kind::Table;
-        let mine = |it: &crate::memory::Extent| it.adapter == adapter && !it.ending && !table(it);
+        let table = |it: &Extent| it.owner.is_table();
+        let mine = |it: &Extent| it.adapter == adapter && !it.ending && !table(it);
         let placed = extents.iter().filter(|(_, it)| mine(it));
         let spotted = placed.filter_map(|(number, it)| match &it.place {
             Place::In { segment, spot } if !keeps(*segment) => {

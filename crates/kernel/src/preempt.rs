@@ -6,10 +6,13 @@
 //! 2. What comes back is first in its context's line. Paging commands go again before anything
 //!    else, in order and with the fences they had; packets are given new ones.
 
+use crate::context::Context;
 use crate::gate::Class;
 use crate::kernel::Kernel;
 use crate::operation::PagingSubmission;
 use crate::schedule::Flying;
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
 use flight::{DeviceLevel, Fence, Kind, Passive, RuleId, Subject, What, Who};
 use std::collections::{BTreeMap, VecDeque};
@@ -55,7 +58,7 @@ impl Preemption {
 
     /// Entry rule: a driver that is told to take back what it has not reports that, too. It had
     /// its time.
-    pub(crate) fn judge_unreported(&self, log: &flight::Log, adapter: Subject, node: Subject) {
+    pub(crate) fn judge_unreported(&self, log: &flight::Log, adapter: Id<Adapter>, node: Subject) {
         if self.asked && self.idle && self.last.is_none() {
             let said = format!(
                 "{node} was asked with fence {} to give back what it has, when all it was given was \
@@ -63,7 +66,7 @@ impl Preemption {
                 self.fence
             );
             let place = "DxgkDdiPreemptCommand";
-            log.judge(RuleId::KMD_PREEMPT_002, Who::Driver, adapter, place, Some(said));
+            log.judge(RuleId::KMD_PREEMPT_002, Who::Driver, adapter.subject(), place, Some(said));
         }
     }
 }
@@ -84,7 +87,13 @@ impl Kernel {
     }
 
     /// Has a node give back what it has, if it has something and its driver can.
-    pub(crate) fn want_preempted(&self, world: &mut World, adapter: u32, node: usize, why: Why) {
+    pub(crate) fn want_preempted(
+        &self,
+        world: &mut World,
+        adapter: Id<Adapter>,
+        node: usize,
+        why: Why,
+    ) {
         let Some(it) = world.adapters.get_mut(adapter).filter(|it| it.scheduling.preempts) else {
             return;
         };
@@ -98,15 +107,15 @@ impl Kernel {
     }
 
     /// A packet was given to a context: who is before it, with less right, gives way.
-    pub(crate) fn give_way(&self, world: &mut World, context: u32) {
-        let Some(it) = world.contexts.get(context) else { return };
+    pub(crate) fn give_way(&self, world: &mut World, context: Id<Context>) {
+        let it = &world.contexts[context];
         let (node, priority, device) = (it.node, it.line.priority, it.device);
-        let Some(adapter) = world.devices.get(device).map(|it| it.adapter) else { return };
+        let adapter = world.devices[device].adapter;
         let queue = world.adapters.get(adapter).and_then(|it| it.nodes.get(node));
         // What is first may be under way.
         let behind = queue.into_iter().flat_map(|it| it.queue.iter().skip(1));
         let less = |it: &Flying| {
-            world.contexts.get(it.context).is_some_and(|it| it.line.priority < priority)
+            it.context().is_some_and(|it| world.contexts[it].line.priority < priority)
         };
         if behind.filter(|it| it.batch.is_none()).any(less) {
             self.want_preempted(world, adapter, node, Why::Priority);
@@ -124,14 +133,14 @@ impl Kernel {
         wanted.into_iter().any(|(adapter, node)| self.preempt(at, adapter, node))
     }
 
-    fn preempt(&self, at: &mut Passive, adapter: u32, index: usize) -> bool {
+    fn preempt(&self, at: &mut Passive, adapter: Id<Adapter>, index: usize) -> bool {
         let pass; // Before the world, so that it is dropped after it.
         let (driver, asked) = {
             let world = &mut *self.world.hold();
             let Some(driver) = world.adapters.get(adapter).map(|it| it.driver.clone()) else {
                 return false;
             };
-            let keys = Class::Scheduler.keys(adapter, driver.generation, 0);
+            let keys = Class::Scheduler.keys(adapter, driver.generation, None);
             let Some(taken) = self.try_enter_work(world, adapter, keys) else {
                 world.held_back = true;
                 return false;
@@ -177,7 +186,7 @@ impl Kernel {
         pass: &crate::gate::Pass<'_>,
         index: usize,
     ) {
-        let adapter = driver.adapter.number;
+        let adapter = driver.adapter;
         loop {
             let (fence, commands, length, private, switch) = {
                 let world = &mut *self.world.hold();
@@ -190,7 +199,7 @@ impl Kernel {
                     .as_ref()
                     .map_or((0, Vec::new()), |it| (it.run.start, it.private.clone()));
                 let (length, switch) = (batch.length, batch.switch);
-                let paging = Kind::Paging.nr(batch.paging);
+                let paging = batch.paging.subject();
                 node.queue.push_back(flying);
                 let submitted = What::PagingSubmitted { paging, fence, bytes: length, switch };
                 self.log.emit(subject, submitted);
@@ -209,16 +218,22 @@ impl Kernel {
     pub(crate) fn report_preempted(
         &self,
         _at: &mut DeviceLevel,
-        adapter: Subject,
+        adapter: Id<Adapter>,
         node: u32,
         preemption: Fence,
         last: Fence,
     ) {
         let world = &mut *self.world.hold();
-        let Some(it) = world.node_mut(adapter.number, node as usize) else {
+        let Some(it) = world.node_mut(adapter, node as usize) else {
             let said = format!("node {node} was reported as preempted, and there is no such node");
             let place = "DxgkCbNotifyInterrupt.NodeOrdinal";
-            self.log.judge(RuleId::KMD_PREEMPT_003, Who::Driver, adapter, place, Some(said));
+            self.log.judge(
+                RuleId::KMD_PREEMPT_003,
+                Who::Driver,
+                adapter.subject(),
+                place,
+                Some(said),
+            );
             return;
         };
         self.log.emit(it.subject(), What::NodePreempted { preemption, last });
@@ -251,13 +266,13 @@ impl Kernel {
         };
         let right = broken.is_none() && (done || !fresh);
         let place = "DxgkCbNotifyInterrupt.DmaPreempted";
-        self.log.judge(RuleId::KMD_PREEMPT_003, Who::Driver, adapter, place, broken);
+        self.log.judge(RuleId::KMD_PREEMPT_003, Who::Driver, adapter.subject(), place, broken);
         if fresh {
             self.judge_fresh(adapter, it, last, place);
         }
         if idle && expected == Some(preemption) {
             let place = "DxgkDdiPreemptCommand";
-            self.log.judge(RuleId::KMD_PREEMPT_002, Who::Driver, adapter, place, None);
+            self.log.judge(RuleId::KMD_PREEMPT_002, Who::Driver, adapter.subject(), place, None);
         }
         if expected.is_some() {
             let last = if right { last } else { it.reported };
@@ -269,7 +284,7 @@ impl Kernel {
     }
 
     /// A driver has reported what it took back: it is in line again.
-    pub(crate) fn settle_preempted(&self, world: &mut World, adapter: u32) {
+    pub(crate) fn settle_preempted(&self, world: &mut World, adapter: Id<Adapter>) {
         let count = world.adapters.get(adapter).map_or(0, |it| it.nodes.len());
         for index in 0..count {
             let Some(node) = world.node_mut(adapter, index) else { continue };
@@ -286,24 +301,24 @@ impl Kernel {
     pub(crate) fn line_up_again(
         &self,
         world: &mut World,
-        adapter: u32,
+        adapter: Id<Adapter>,
         index: usize,
         back: VecDeque<Flying>,
     ) {
         let Some(node) = world.node_mut(adapter, index) else { return };
         let subject = node.subject();
-        let mut contexts: BTreeMap<u32, Vec<Fence>> = BTreeMap::new();
+        let mut contexts: BTreeMap<Id<Context>, Vec<Fence>> = BTreeMap::new();
         for flying in back {
             if flying.batch.is_some() {
                 node.again.push_back(flying);
             } else {
-                contexts.entry(flying.context).or_default().push(flying.fence);
+                contexts.entry(flying.client().0).or_default().push(flying.fence);
             }
         }
         for (context, fences) in contexts {
             for (packet, fence) in self.return_sent(world, context).into_iter().zip(fences) {
                 let returned = What::PacketReturned { packet, node: subject, fence };
-                self.log.emit(Kind::Context.nr(context), returned);
+                self.log.emit(context.subject(), returned);
             }
         }
         self.reopen_node(world, adapter, index);
@@ -314,14 +329,14 @@ impl Kernel {
 impl World {
     pub(crate) fn node_mut(
         &mut self,
-        adapter: u32,
+        adapter: Id<Adapter>,
         node: usize,
     ) -> Option<&mut crate::schedule::Node> {
         self.adapters.get_mut(adapter)?.nodes.get_mut(node)
     }
 
     /// Nodes whose driver has to be asked for what they have, or given it again.
-    fn preemptions(&self) -> Vec<(u32, usize)> {
+    fn preemptions(&self) -> Vec<(Id<Adapter>, usize)> {
         let mut all = Vec::new();
         for (number, adapter) in self.adapters.iter() {
             // What is lost with its GPU is not given again.

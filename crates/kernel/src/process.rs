@@ -1,11 +1,17 @@
 //! Processes: who owns names.
 
+use crate::handle::HasHandle;
+use crate::handle::ObjectId;
 use crate::handle::{BadHandle, Handle, Names, Reservations, Reserved};
 use crate::kernel::Kernel;
 use crate::memory::budget::Group;
+use crate::memory::queue::Queue;
 use crate::refused::{Argument, Refused};
+use crate::start::Adapter;
+use crate::store::Id;
+use crate::view::View;
 use crate::world::World;
-use flight::{Hex, Kind, Passive, Subject, What};
+use flight::{Hex, Passive, Subject, What};
 
 /// A client process.
 pub struct Process {
@@ -15,14 +21,14 @@ pub struct Process {
     /// Devices of it that a driver is making now.
     pub(crate) making: u32,
     /// What it asked to be kept for it, of an adapter's group.
-    pub(crate) reserved: Vec<(u32, Group, u64)>,
+    pub(crate) reserved: Vec<(Id<Adapter>, Group, u64)>,
     /// What its devices' lists come to, in an adapter's group.
-    pub(crate) charged: Vec<(u32, Group, u64)>,
+    pub(crate) charged: Vec<(Id<Adapter>, Group, u64)>,
 }
 
 /// A process, for the door that speaks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProcessId(pub(crate) u32);
+pub struct ProcessId(pub(crate) Id<Process>);
 
 /// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +46,8 @@ impl Process {
     }
 
     /// How many bytes of a group its devices list.
-    pub(crate) fn listed(&self, adapter: u32, group: Group) -> u64 {
-        let mine = |it: &&(u32, Group, u64)| (it.0, it.1) == (adapter, group);
+    pub(crate) fn listed(&self, adapter: Id<Adapter>, group: Group) -> u64 {
+        let mine = |it: &&(Id<Adapter>, Group, u64)| (it.0, it.1) == (adapter, group);
         self.charged.iter().find(mine).map_or(0, |it| it.2)
     }
 }
@@ -49,7 +55,7 @@ impl Process {
 impl ProcessId {
     /// The process, for events.
     pub fn subject(self) -> Subject {
-        Kind::Process.nr(self.0)
+        self.0.subject()
     }
 }
 
@@ -57,8 +63,8 @@ impl Kernel {
     /// A process begins.
     pub fn open_process(&self) -> ProcessId {
         let mut world = self.world.hold();
-        let number = world.processes.add(Process::new());
-        self.log.emit(Kind::Process.nr(number), What::ProcessOpened {});
+        let number = world.processes.insert(Process::new());
+        self.log.emit(number.subject(), What::ProcessOpened {});
         ProcessId(number)
     }
 
@@ -71,52 +77,56 @@ impl Kernel {
                 return;
             }
             if manner == Manner::Orderly {
-                for (_, what) in it.names.iter() {
-                    self.log.emit(process.subject(), What::ProcessLeft { what });
+                for (_, object) in it.names.iter() {
+                    self.log.emit(process.subject(), What::ProcessLeft { what: object.subject() });
                 }
             }
             self.end_events(&mut world, process.0);
         }
         // From here on nobody gets in: calls that are inside leave, and find no way back.
-        self.end_devices(at, process.subject(), |it| it.process == process.0);
+        self.end_devices(at, process.subject(), Some(process.0), |_| true);
         let about = process.subject();
         let over = |it: &World| it.processes.get(process.0).is_none_or(|it| it.making == 0);
         self.wait_until(at, about, |_| format!("what is being made for {about}"), over);
         let adapters = {
             let mut world = self.world.hold();
             self.close_names(&mut world, process.0);
-            world.adapters.iter().map(|it| it.0).collect::<Vec<u32>>()
+            world.adapters.iter().map(|it| it.0).collect::<Vec<Id<Adapter>>>()
         };
         for adapter in adapters {
             self.settle_space(at, process.0, adapter);
         }
         let mut world = self.world.hold();
-        world.processes.remove(process.0);
+        world.processes.take(process.0);
         self.log.emit(process.subject(), What::ProcessEnded {});
         self.wake(&mut world);
     }
 
     /// Closes what names an ended process still has: of adapters, husks and keyed mutexes.
-    fn close_names(&self, world: &mut World, process: u32) {
+    fn close_names(&self, world: &mut World, process: Id<Process>) {
         let names = world.processes.get(process).map(|it| it.names.iter().collect::<Vec<_>>());
-        for (handle, subject) in names.unwrap_or_default() {
+        for (handle, object) in names.unwrap_or_default() {
             self.unname(world, process, handle);
-            match subject.kind {
-                Kind::Adapter => world.close_adapter(subject.number),
-                Kind::Device => self.forget_device(world, subject.number),
-                Kind::Sync => self.close_sync(world, process, subject.number),
-                Kind::Keyed => self.close_keyed(world, subject.number, process, handle),
+            match object {
+                ObjectId::Adapter(adapter) => world.close_adapter(adapter),
+                ObjectId::Device(device) => self.forget_device(world, device),
+                ObjectId::Sync(sync) => self.close_sync(world, process, sync),
+                ObjectId::Keyed(keyed) => self.close_keyed(world, keyed, process, handle),
                 _ => (),
             }
         }
     }
 
     /// Reserves the next name of a process, and says so.
-    pub(crate) fn reserve(&self, world: &mut World, process: u32) -> Result<Reserved, Refused> {
+    pub(crate) fn reserve(
+        &self,
+        world: &mut World,
+        process: Id<Process>,
+    ) -> Result<Reserved, Refused> {
         let it = world.processes.get_mut(process).filter(|it| !it.ended);
         let reserved = it.ok_or(Refused::NamesFull)?.names.reserve()?;
         let handle = Hex(reserved.handle().0);
-        self.log.emit(Kind::Process.nr(process), What::NameReserved { handle });
+        self.log.emit(process.subject(), What::NameReserved { handle });
         Ok(reserved)
     }
 
@@ -124,7 +134,7 @@ impl Kernel {
     pub(crate) fn reserve_some(
         &self,
         world: &mut World,
-        process: u32,
+        process: Id<Process>,
         count: usize,
     ) -> Result<Reservations, Refused> {
         let mut names = Reservations::with_capacity(count);
@@ -141,48 +151,81 @@ impl Kernel {
     }
 
     /// Gives reserved names back, the last one first.
-    pub(crate) fn take_back(&self, world: &mut World, process: u32, reserved: Reservations) {
-        let Some(process_names) = world.processes.get_mut(process) else { return };
+    pub(crate) fn take_back(
+        &self,
+        world: &mut World,
+        process: Id<Process>,
+        reserved: Reservations,
+    ) {
+        let process_names = &mut world.processes[process];
         for name in reserved.into_iter().rev() {
             let handle = Hex(name.handle().0);
             process_names.names.take_back(name);
-            self.log.emit(Kind::Process.nr(process), What::NameReturned { handle });
+            self.log.emit(process.subject(), What::NameReturned { handle });
         }
     }
 
     /// Publishes a reserved name.
-    pub(crate) fn publish(&self, world: &mut World, process: u32, reserved: Reserved, to: Subject) {
-        let Some(it) = world.processes.get_mut(process) else { return };
+    pub(crate) fn publish(
+        &self,
+        world: &mut World,
+        process: Id<Process>,
+        reserved: Reserved,
+        to: ObjectId,
+    ) {
+        let it = &mut world.processes[process];
         let handle = Hex(it.names.publish(reserved, to).0);
-        self.log.emit(Kind::Process.nr(process), What::NameGiven { handle, to });
+        self.log.emit(process.subject(), What::NameGiven { handle, to: to.subject() });
     }
 
     /// Ends a name that is known to be live.
-    pub(crate) fn unname(&self, world: &mut World, process: u32, handle: Handle) {
-        let Some(it) = world.processes.get_mut(process) else { return };
+    pub(crate) fn unname(&self, world: &mut World, process: Id<Process>, handle: Handle) {
+        let it = &mut world.processes[process];
         if let Ok(of) = it.names.close(handle) {
             let handle = Hex(handle.0);
-            self.log.emit(Kind::Process.nr(process), What::NameClosed { handle, of });
+            self.log.emit(process.subject(), What::NameClosed { handle, of: of.subject() });
         }
     }
 }
 
 impl World {
-    /// What a client's handle names, which must be of this kind.
-    pub(crate) fn resolve(
+    /// The object that a client's handle names, which must be of this type.
+    pub(crate) fn resolve<T: HasHandle>(
         &self,
         process: ProcessId,
         argument: Argument,
         handle: Handle,
-        kind: Kind,
-    ) -> Result<u32, Refused> {
+    ) -> Result<Id<T>, Refused> {
         let found = self.found(process, argument, handle)?;
-        let number = match kind {
-            Kind::View => self.newest_view(found),
-            _ if found.kind == kind => Ok(found.number),
-            _ => Err(BadHandle::WrongKind(found)),
-        };
-        number.map_err(|why| Refused::Handle { argument, handle, why })
+        let why = BadHandle::WrongKind(found.subject());
+        T::named_by(found).ok_or(Refused::Handle { argument, handle, why })
+    }
+
+    /// The view that a client's handle names: the handle must be of its newest instance.
+    pub(crate) fn resolve_view(
+        &self,
+        process: ProcessId,
+        argument: Argument,
+        handle: Handle,
+    ) -> Result<Id<View>, Refused> {
+        let found = self.found(process, argument, handle)?;
+        self.newest_view(found).map_err(|why| Refused::Handle { argument, handle, why })
+    }
+
+    /// The paging queue whose fence a client's handle names.
+    pub(crate) fn resolve_queue_fence(
+        &self,
+        process: ProcessId,
+        argument: Argument,
+        handle: Handle,
+    ) -> Result<Id<Queue>, Refused> {
+        match self.found(process, argument, handle)? {
+            ObjectId::QueueFence(queue) => Ok(queue),
+            found => {
+                let why = BadHandle::WrongKind(found.subject());
+                Err(Refused::Handle { argument, handle, why })
+            }
+        }
     }
 
     /// What a client's handle names, of whatever kind.
@@ -191,7 +234,7 @@ impl World {
         process: ProcessId,
         argument: Argument,
         handle: Handle,
-    ) -> Result<Subject, Refused> {
+    ) -> Result<ObjectId, Refused> {
         let found = match self.processes.get(process.0) {
             Some(it) if !it.ended => it.names.find(handle),
             _ => Err(BadHandle::ProcessEnded),

@@ -10,15 +10,19 @@
 //!    in line again.
 
 use crate::ddi::Driver;
+use crate::device::Device;
 use crate::device::Loss;
 use crate::gate::{Class, Pass};
 use crate::kernel::Kernel;
+use crate::memory::Owner;
 use crate::miniport::{CollectReason, Refusal};
 use crate::preempt::Why;
 use crate::schedule::Flying;
 use crate::start::{Adapter, AdapterId};
+use crate::store::Id;
+use crate::view::View;
 use crate::world::World;
-use flight::{Fence, Kind, Passive, RuleId, Subject, What, Who};
+use flight::{Fence, Passive, RuleId, Subject, What, Who};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -61,11 +65,11 @@ enum Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Late {
     /// Ask its driver, then have it preempted.
-    Ask(u32, usize),
+    Ask(Id<Adapter>, usize),
     /// Reset it.
-    Reset(u32, usize),
+    Reset(Id<Adapter>, usize),
     /// Reset its adapter; the node at fault is known or not.
-    ResetAll(u32, Option<usize>),
+    ResetAll(Id<Adapter>, Option<usize>),
 }
 
 impl crate::schedule::Node {
@@ -100,13 +104,13 @@ impl Adapter {
 }
 
 impl Late {
-    fn adapter(self) -> u32 {
+    fn adapter(self) -> Id<Adapter> {
         match self {
             Late::Ask(it, _) | Late::Reset(it, _) | Late::ResetAll(it, _) => it,
         }
     }
 
-    fn is_about(self, adapter: u32, node: usize) -> bool {
+    fn is_about(self, adapter: Id<Adapter>, node: usize) -> bool {
         matches!(self, Late::Ask(on, it) | Late::Reset(on, it) if (on, it) == (adapter, node))
     }
 }
@@ -195,7 +199,7 @@ impl Kernel {
                 // WINDOWS: no other thread is inside the driver (documented).
                 Late::ResetAll(..) => Class::Three,
             };
-            let keys = class.keys(driver.adapter.number, driver.generation, 0);
+            let keys = class.keys(driver.adapter, driver.generation, None);
             let taken = self.try_enter_work(world, late.adapter(), keys);
             let Some(taken) = taken else { return false };
             pass = taken;
@@ -214,7 +218,7 @@ impl Kernel {
 
     /// A driver may have missed an interrupt: it says what its node has done.
     fn ask(&self, at: &mut Passive, driver: &Arc<Driver>, pass: &Pass<'_>, index: usize) {
-        let adapter = driver.adapter.number;
+        let adapter = driver.adapter;
         let node = u32::try_from(index).unwrap_or(u32::MAX);
         let offers = |name: &str| driver.miniport.offers().contains(&name);
         if offers("DxgkDdiQueryCurrentFence")
@@ -246,9 +250,9 @@ impl Kernel {
     }
 
     /// Entry rule: what the hardware has done was reported before the driver says so.
-    fn judge_current(&self, adapter: Subject, index: usize, said: Fence) {
+    fn judge_current(&self, adapter: Id<Adapter>, index: usize, said: Fence) {
         let mut world = self.world.hold();
-        let Some(it) = world.node_mut(adapter.number, index) else { return };
+        let Some(it) = world.node_mut(adapter, index) else { return };
         let place = "DxgkDdiQueryCurrentFence";
         if it.fresh {
             self.judge_fresh(adapter, it, said, place);
@@ -261,13 +265,13 @@ impl Kernel {
                 it.reported
             )
         });
-        self.log.judge(RuleId::KMD_PREEMPT_005, Who::Driver, adapter, place, broken);
+        self.log.judge(RuleId::KMD_PREEMPT_005, Who::Driver, adapter.subject(), place, broken);
     }
 
     /// Entry rule: a reset of the adapter ended everything that its nodes were given.
     pub(crate) fn judge_fresh(
         &self,
-        adapter: Subject,
+        adapter: Id<Adapter>,
         node: &crate::schedule::Node,
         said: Fence,
         place: &'static str,
@@ -281,20 +285,21 @@ impl Kernel {
                 node.reported
             )
         });
-        self.log.judge(RuleId::KMD_TDR_010, Who::Driver, adapter, place, broken);
+        self.log.judge(RuleId::KMD_TDR_010, Who::Driver, adapter.subject(), place, broken);
     }
 
     /// Entry rule: these always succeed.
-    fn judge_answered(&self, adapter: Subject, place: &'static str, refusal: Option<Refusal>) {
+    fn judge_answered(&self, adapter: Id<Adapter>, place: &'static str, refusal: Option<Refusal>) {
         let broken = refusal.map(|why| format!("the driver answered {}", why.name()));
-        self.log.judge(RuleId::KMD_TDR_011, Who::Driver, adapter, place, broken);
+        self.log.judge(RuleId::KMD_TDR_011, Who::Driver, adapter.subject(), place, broken);
     }
 
     /// Resets a node, and those that a reset of it hits.
     fn reset_node(&self, at: &mut Passive, driver: &Arc<Driver>, pass: &Pass<'_>, index: usize) {
-        let adapter = driver.adapter.number;
+        let adapter = driver.adapter;
         let count = {
             let world = &mut *self.world.hold();
+            // The adapter may have stopped since this was queued.
             let Some(it) = world.adapters.get(adapter) else { return };
             // While this waited for its pass, the node may have moved on.
             if it.nodes.get(index).is_none_or(|it| !it.stands()) {
@@ -317,7 +322,7 @@ impl Kernel {
     }
 
     /// Entry rule: the nodes that a reset of one hits are that one, at least.
-    fn judge_dependent(&self, adapter: Subject, index: usize, mask: &Result<u64, Refusal>) {
+    fn judge_dependent(&self, adapter: Id<Adapter>, index: usize, mask: &Result<u64, Refusal>) {
         let broken = match mask {
             Err(why) => Some(format!("the driver answered {}", why.name())),
             Ok(mask) if mask >> (index & 63) & 1 == 0 => Some(format!(
@@ -326,7 +331,7 @@ impl Kernel {
             Ok(_) => None,
         };
         let place = "DxgkDdiQueryDependentEngineGroup";
-        self.log.judge(RuleId::KMD_TDR_011, Who::Driver, adapter, place, broken);
+        self.log.judge(RuleId::KMD_TDR_011, Who::Driver, adapter.subject(), place, broken);
     }
 
     /// Resets one engine. Answers whether that is all there is to do.
@@ -337,7 +342,7 @@ impl Kernel {
         pass: &Pass<'_>,
         index: usize,
     ) -> bool {
-        let adapter = driver.adapter.number;
+        let adapter = driver.adapter;
         let node = u32::try_from(index).unwrap_or(u32::MAX);
         if let Some(it) = self.world.hold().node_mut(adapter, index) {
             it.watch = Some(Watch { front: None, since: 0, stage: Stage::Resetting });
@@ -360,12 +365,12 @@ impl Kernel {
         // What did not move comes back and will not move again: only more helps.
         let vain = it.vain >= MOST_VAIN;
         let paging = over.iter().any(|it| it.batch.is_some());
-        let mut hit: Vec<u32> = Vec::new();
+        let mut hit: Vec<Id<Device>> = Vec::new();
         for packet in over {
             if let Some(batch) = &packet.batch {
                 for (device, of) in world.owners_of(batch) {
-                    let paging = Kind::Paging.nr(batch.paging);
-                    self.log.emit(Kind::Device.nr(device), What::DeviceHit { of, paging });
+                    let paging = batch.paging.subject();
+                    self.log.emit(device.subject(), What::DeviceHit { of, paging });
                     if !hit.contains(&device) {
                         hit.push(device);
                     }
@@ -377,8 +382,8 @@ impl Kernel {
                 continue;
             }
             // What the driver had reported done is done by itself.
-            if !done.covers(packet.fence) && !hit.contains(&packet.device) {
-                hit.push(packet.device);
+            if !done.covers(packet.fence) && !hit.contains(&packet.client().1) {
+                hit.push(packet.client().1);
             }
             self.finish_packet(world, subject, &packet);
         }
@@ -387,7 +392,7 @@ impl Kernel {
         for device in hit {
             self.lose(world, device, Loss::Hung);
         }
-        let idle: BTreeSet<u32> = world.devices.iter().map(|it| it.0).collect();
+        let idle: BTreeSet<Id<Device>> = world.devices.iter().map(|it| it.0).collect();
         for device in idle {
             let ready = world.retire_ready(device);
             self.start_ending(world, ready);
@@ -401,7 +406,8 @@ impl Kernel {
     fn judge_unreported(&self, driver: &Arc<Driver>, index: usize) {
         let holds = driver.machine.holds(Some(u32::try_from(index).unwrap_or(u32::MAX)));
         let mut world = self.world.hold();
-        let Some(it) = world.adapters.get_mut(driver.adapter.number) else { return };
+        // The adapter may have stopped since this was queued.
+        let Some(it) = world.adapters.get_mut(driver.adapter) else { return };
         // An interrupt routine that runs may be about to report.
         let quiet = it.interrupting == 0 && holds == Some(false);
         let Some(node) = it.nodes.get_mut(index) else { return };
@@ -420,7 +426,13 @@ impl Kernel {
             )
         });
         let place = "DxgkCbNotifyInterrupt";
-        self.log.judge(RuleId::KMD_SUBMIT_008, Who::Driver, driver.adapter, place, broken);
+        self.log.judge(
+            RuleId::KMD_SUBMIT_008,
+            Who::Driver,
+            driver.adapter.subject(),
+            place,
+            broken,
+        );
     }
 
     /// Resets an adapter though nobody is late.
@@ -436,7 +448,7 @@ impl Kernel {
     /// Entry rules: what a reset says it ended was there, and nothing is left after it.
     fn judge_aborted(
         &self,
-        adapter: Subject,
+        adapter: Id<Adapter>,
         node: &crate::schedule::Node,
         aborted: Fence,
         left: bool,
@@ -452,7 +464,7 @@ impl Kernel {
                     node.subject()
                 )
             });
-            self.log.judge(RuleId::KMD_TDR_008, Who::Driver, adapter, place, broken);
+            self.log.judge(RuleId::KMD_TDR_008, Who::Driver, adapter.subject(), place, broken);
         }
         let right = aborted.after(done) <= given.after(done);
         let broken = (!right).then(|| {
@@ -462,11 +474,17 @@ impl Kernel {
                 node.subject()
             )
         });
-        self.log.judge(RuleId::KMD_TDR_007, Who::Driver, adapter, place, broken);
+        self.log.judge(RuleId::KMD_TDR_007, Who::Driver, adapter.subject(), place, broken);
         let broken = left.then(|| {
             format!("the reset of {} has returned, and its engine still has work", node.subject())
         });
-        self.log.judge(RuleId::KMD_TDR_006, Who::Driver, adapter, "DxgkDdiResetEngine", broken);
+        self.log.judge(
+            RuleId::KMD_TDR_006,
+            Who::Driver,
+            adapter.subject(),
+            "DxgkDdiResetEngine",
+            broken,
+        );
         right
     }
 
@@ -478,16 +496,17 @@ impl Kernel {
         pass: &Pass<'_>,
         fault: Option<usize>,
     ) {
-        let (adapter, number) = (driver.adapter, driver.adapter.number);
+        let (adapter, number) = (driver.adapter, driver.adapter);
         let (count, fatal) = {
             let world = &mut *self.world.hold();
             let now = self.host.now();
+            // The adapter may have stopped since this was queued.
             let Some(it) = world.adapters.get_mut(number) else { return };
             it.resets.retain(|it| now.saturating_sub(*it) < MINUTE);
             it.resets.push(now);
             let count = it.resets.len();
             self.log.emit(
-                adapter,
+                adapter.subject(),
                 What::AdapterReset { now, count: u32::try_from(count).unwrap_or(u32::MAX) },
             );
             (count, count > MOST_RESETS)
@@ -511,7 +530,7 @@ impl Kernel {
         let broken =
             restarted.as_ref().err().map(|why| format!("the driver answered {}", why.name()));
         let place = "DxgkDdiRestartFromTimeout";
-        self.log.judge(RuleId::KMD_TDR_005, Who::Driver, adapter, place, broken);
+        self.log.judge(RuleId::KMD_TDR_005, Who::Driver, adapter.subject(), place, broken);
         if reset.is_err() || restarted.is_err() {
             // WINDOWS: either stops the system (documented).
             self.stop_for_good(number, "its GPU could not be reset");
@@ -519,7 +538,7 @@ impl Kernel {
         }
         self.restore_tables(at, pass, driver);
         let world = &mut *self.world.hold();
-        self.log.emit(adapter, What::AdapterRestarted {});
+        self.log.emit(adapter.subject(), What::AdapterRestarted {});
         for node in 0..nodes {
             self.reopen_node(world, number, node);
         }
@@ -528,14 +547,14 @@ impl Kernel {
     }
 
     /// Entry rule: when a reset has returned, the GPU touches no memory any more.
-    fn judge_reset(&self, adapter: Subject, refusal: Option<Refusal>, left: bool) {
+    fn judge_reset(&self, adapter: Id<Adapter>, refusal: Option<Refusal>, left: bool) {
         let broken = match refusal {
             Some(why) => Some(format!("the driver answered {}", why.name())),
             None if left => Some("the reset has returned, and engines still have work".to_owned()),
             None => None,
         };
         let place = "DxgkDdiResetFromTimeout";
-        self.log.judge(RuleId::KMD_TDR_001, Who::Driver, adapter, place, broken);
+        self.log.judge(RuleId::KMD_TDR_001, Who::Driver, adapter.subject(), place, broken);
     }
 
     /// Has a driver write down what it knows.
@@ -550,19 +569,19 @@ impl Kernel {
             .filter(|it| *it > NOTES)
             .map(|it| format!("the driver wrote up to byte {it} where {NOTES} were free"));
         let place = "DxgkDdiCollectDbgInfo.BufferSize";
-        self.log.judge(RuleId::KMD_TDR_012, Who::Driver, driver.adapter, place, broken);
+        self.log.judge(RuleId::KMD_TDR_012, Who::Driver, driver.adapter.subject(), place, broken);
     }
 
     /// Everything on an adapter was lost with its GPU.
-    fn lose_all(&self, adapter: u32, fault: Option<usize>) {
+    fn lose_all(&self, adapter: Id<Adapter>, fault: Option<usize>) {
         {
             let world = &mut *self.world.hold();
             // What else was to be done about its nodes is done with it.
             world.late.retain(|it| it.adapter() != adapter);
-            let first = |node| world.node_mut(adapter, node)?.queue.front().map(|it| it.device);
-            let culprit = fault.and_then(first).filter(|it| *it != 0);
+            let first = |node| world.node_mut(adapter, node)?.queue.front()?.device();
+            let culprit = fault.and_then(first);
             let mine = world.devices.iter().filter(|(_, it)| it.adapter == adapter);
-            let devices: Vec<u32> = mine.map(|(number, _)| number).collect();
+            let devices: Vec<Id<Device>> = mine.map(|(number, _)| number).collect();
             for device in devices {
                 let why = if culprit == Some(device) { Loss::Hung } else { Loss::Reset };
                 self.lose(world, device, why);
@@ -601,10 +620,10 @@ impl Kernel {
     }
 
     /// The system stops: nothing on the adapter works any more.
-    fn stop_for_good(&self, adapter: u32, why: &str) {
+    fn stop_for_good(&self, adapter: Id<Adapter>, why: &str) {
         {
             let world = &mut *self.world.hold();
-            let subject = Kind::Adapter.nr(adapter);
+            let subject = adapter.subject();
             self.log.emit(subject, What::AdapterFatal { why: why.to_owned().into() });
             if let Some(it) = world.adapters.get_mut(adapter) {
                 it.fatal = true;
@@ -616,26 +635,27 @@ impl Kernel {
 
 impl World {
     /// Whether an adapter is about to be reset.
-    pub(crate) fn is_to_be_reset(&self, adapter: u32) -> bool {
+    pub(crate) fn is_to_be_reset(&self, adapter: Id<Adapter>) -> bool {
         self.late.iter().any(|it| matches!(it, Late::ResetAll(number, _) if *number == adapter))
     }
 
     /// The devices that have opened an allocation, or own a context, which paging commands name.
-    fn owners_of(&self, batch: &crate::memory::Batch) -> BTreeSet<(u32, Subject)> {
+    fn owners_of(&self, batch: &crate::memory::Batch) -> BTreeSet<(Id<Device>, Subject)> {
         let mut owners = BTreeSet::new();
         for step in &batch.done {
             let Some(owner) = self.extents.get(step.extent).map(|it| it.owner) else { continue };
-            match owner.kind {
-                Kind::Allocation | Kind::Instance => {
+            match owner {
+                Owner::Allocation(_) | Owner::Instance(_) => {
                     let of = self.allocation_of(owner).and_then(|it| self.allocations.get(it));
                     let views = of.map(|it| it.views.iter());
-                    let device = |it: &u32| self.views.get(*it).map(|it| (it.device, owner));
+                    let device =
+                        |it: &Id<View>| self.views.get(*it).map(|it| (it.device, owner.subject()));
                     owners.extend(views.into_iter().flatten().filter_map(device));
                 }
-                Kind::Saved => {
-                    owners.extend(self.saved.get(owner.number).map(|it| (it.device, owner)));
+                Owner::Saved(saved) => {
+                    owners.insert((self.saved[saved].device, owner.subject()));
                 }
-                _ => (),
+                Owner::Table(_) => (),
             }
         }
         owners

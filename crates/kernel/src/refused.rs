@@ -4,6 +4,7 @@ use crate::gate::Stuck;
 use crate::handle::{BadHandle, Handle, TableFull};
 use crate::miniport::Refusal;
 use flight::Subject;
+use std::fmt;
 
 /// A refusal. The door turns it into a status and a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -250,5 +251,121 @@ impl From<Stuck> for Refused {
 impl From<Refusal> for Refused {
     fn from(why: Refusal) -> Self {
         Refused::Driver(why)
+    }
+}
+
+impl fmt::Display for BadHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BadHandle::Unknown => f.write_str("it was never issued"),
+            BadHandle::Closed(Some(object)) => write!(f, "it named {object} and is closed"),
+            BadHandle::Closed(None) => f.write_str("it is closed"),
+            BadHandle::Unfinished => f.write_str("its object is still being created"),
+            BadHandle::ProcessEnded => f.write_str("its process has ended"),
+            BadHandle::Retired(view) => write!(f, "{view} has a newer instance"),
+            BadHandle::WrongKind(object) => write!(f, "it names {object}, of another type"),
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::Handle { argument, handle, why } => {
+                write!(f, "handle {:#x} ({argument:?}) is not valid: {why}", handle.0)
+            }
+            Refused::OtherDevice { argument, handle, owner } => {
+                write!(f, "handle {:#x} ({argument:?}) belongs to {owner}", handle.0)
+            }
+            Refused::MixedList { first, other } => {
+                let name =
+                    |of: &Option<Subject>| of.map_or("no resource".to_owned(), |of| of.to_string());
+                write!(f, "the list mixes members of {} and {}", name(first), name(other))
+            }
+            Refused::Duplicate(handle) => write!(f, "the list has handle {:#x} twice", handle.0),
+            Refused::SharedMember(of) => {
+                write!(f, "the list has a member of {of}, which is shared")
+            }
+            Refused::OtherAdapter(of) => write!(f, "{of} is on another adapter"),
+            Refused::Sealed(of) => write!(f, "{of} is shared and takes no more members"),
+            Refused::NoHome(of) => write!(f, "an allocation of existing memory cannot join {of}"),
+            Refused::ResourceEnded(of) => write!(f, "{of} was destroyed meanwhile"),
+            Refused::Removed(of) => write!(f, "{of} is lost or stopped"),
+            Refused::NoEngine { node, engine, nodes } => {
+                write!(f, "there is no engine {engine:#x} on node {node} ({nodes} nodes)")
+            }
+            Refused::NothingToCreate => f.write_str("the call creates nothing"),
+            Refused::NamesFull => f.write_str("the process has no handle left"),
+            Refused::BadShape => f.write_str("the driver gave no size, or an invalid alignment"),
+            Refused::Driver(why) => why.fmt(f),
+            Refused::NoVideoMemory => f.write_str("there is no video memory for this"),
+            Refused::NoRoom { trim } => write!(f, "memory is short by {trim} bytes"),
+            Refused::NotResident(of) => write!(f, "{of} was not made resident"),
+            Refused::NotLocked(of) => write!(f, "{of} is not locked"),
+            Refused::NotForCpu(of) => write!(f, "the CPU may not access {of}"),
+            Refused::NotCreator(of) => write!(f, "only the creator of {of} may lock it"),
+            Refused::LockedOtherwise(of) => write!(f, "{of} is locked in another way"),
+            Refused::Elsewhere(of) => write!(f, "{of} cannot be shown at another address"),
+            Refused::FirstGeneration(of) => write!(f, "the driver model of {of} has no such thing"),
+            Refused::OnlyApertures(of) => write!(f, "{of} can only be in apertures"),
+            Refused::NotUnsynced(of) => write!(f, "{of} cannot be locked without waiting"),
+            Refused::WouldEvict(of) => write!(f, "{of} would have to be moved"),
+            Refused::Pinned(of) => write!(f, "{of} is pinned and would have to be moved"),
+            Refused::InUse(of) => write!(f, "{of} is in use"),
+            Refused::Offered(of) => write!(f, "{of} is offered"),
+            Refused::NotOffered(of) => write!(f, "{of} is not offered"),
+            Refused::NoLists(of) => write!(f, "{of} takes packets without allocation lists"),
+            Refused::HasLists(of) => write!(f, "{of} takes packets with allocation lists"),
+            Refused::LongPrivate { bytes, most } => {
+                write!(f, "the packet has {bytes} bytes of private data, and may have {most}")
+            }
+            Refused::Older { handle, view } => {
+                write!(f, "handle {:#x} is an older instance of {view} than one listed", handle.0)
+            }
+            Refused::LockedAway(of) => write!(f, "{of} is locked and can be in no aperture"),
+            Refused::NoEvent(number) => write!(f, "the client has no event {number}"),
+            Refused::NotMonitored(of) => write!(f, "{of} is no monitored fence"),
+            Refused::Denied(of) => write!(f, "the device may not do that with {of}"),
+            Refused::Rewinds { sync, value, current } => {
+                write!(f, "{sync} would go back from {current} to {value}")
+            }
+            Refused::TooFar { sync, value, current } => {
+                write!(f, "{value} is too far from the value of {sync}, {current}")
+            }
+            Refused::NoAddresses => f.write_str("the process has no GPU addresses on the adapter"),
+            Refused::NoFreeAddresses => f.write_str("no addresses are free within the bounds"),
+            Refused::AddressesTaken { start, bytes } => {
+                write!(f, "of {bytes:#x} bytes at {start:#x} some are taken")
+            }
+            Refused::AddressesMixed { start, bytes } => {
+                write!(f, "of {bytes:#x} bytes at {start:#x} some are free and some are not")
+            }
+            Refused::NotTaken { start, bytes } => {
+                write!(f, "{bytes:#x} bytes at {start:#x} are not taken")
+            }
+            Refused::FreedBefore { start, bytes } => {
+                write!(f, "{bytes:#x} bytes at {start:#x} were freed before")
+            }
+            Refused::OutsideAllocation { view, offset, bytes, size } => {
+                write!(f, "{bytes:#x} bytes at {offset:#x} are outside {view} of {size:#x} bytes")
+            }
+            Refused::OtherReservation { start } => {
+                write!(f, "the range at {start:#x} is of another reservation, or of none")
+            }
+            Refused::NotOwner(of) => write!(f, "{of} is not owned through this handle"),
+            Refused::ShortBuffer { of, room, there } => {
+                write!(f, "the buffer for the data of {of} has {room} bytes, and needs {there}")
+            }
+            Refused::Stuck => f.write_str("a wait was given up, because nothing could end it"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Refused::Driver(why) => Some(why),
+            _ => None,
+        }
     }
 }

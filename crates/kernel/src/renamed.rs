@@ -14,17 +14,23 @@
 //! 3. All instances end with their allocation.
 
 use crate::allocation::Allocation;
+use crate::device::Device;
 use crate::device::Inside;
+use crate::handle::ObjectId;
 use crate::handle::{BadHandle, Handle};
 use crate::kernel::Kernel;
 use crate::memory::Extent;
+use crate::memory::Owner;
 use crate::memory::cpu::LockOrder;
 use crate::miniport::Generation;
+use crate::process::Process;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::render::RenderOrder;
+use crate::store::Id;
+use crate::view::View;
 use crate::world::World;
-use flight::{Kind, Passive, Subject, What};
+use flight::{Passive, Subject, What};
 
 /// So many instances an allocation has at most, if its driver does not say.
 ///
@@ -47,8 +53,8 @@ pub(crate) struct Renames {
 /// An instance of an allocation.
 struct Instance {
     /// Its number; the allocation itself has none.
-    number: Option<u32>,
-    extent: u32,
+    number: Option<Id<InstanceRecord>>,
+    extent: Id<Extent>,
     /// Its name, once it was given to a client.
     handle: Option<Handle>,
     /// When it became the newest; zero: never.
@@ -57,12 +63,20 @@ struct Instance {
     claimed: bool,
 }
 
+/// An instance that is not the allocation itself: it has a number, and handles can name it.
+pub(crate) struct InstanceRecord {
+    pub(crate) allocation: Id<Allocation>,
+}
+
+/// The views that a packet lists, each with the extent of its instance.
+type ListedInstances = Vec<(Id<View>, Id<Extent>)>;
+
 /// What a lock finds among the instances.
 enum Pick {
     /// This one, claimed.
-    Found(u32),
+    Found(Id<Extent>),
     /// These are free when packets are done.
-    Behind(Vec<u32>),
+    Behind(Vec<Id<Extent>>),
     /// None, before its client has submitted its commands.
     Named,
 }
@@ -78,10 +92,10 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         inside: &Inside<'_>,
-        view: u32,
+        view: Id<View>,
         (order, grows): (&LockOrder, bool),
-    ) -> Result<u32, Refused> {
-        let about = Kind::View.nr(view);
+    ) -> Result<Id<Extent>, Refused> {
+        let about = view.subject();
         loop {
             let behind = {
                 let world = &mut *self.world.hold();
@@ -106,12 +120,12 @@ impl Kernel {
         }
     }
 
-    fn pick(&self, world: &mut World, view: u32, unnamed: bool, grows: bool) -> Pick {
+    fn pick(&self, world: &mut World, view: Id<View>, unnamed: bool, grows: bool) -> Pick {
         let Some(number) = world.views.get(view).map(|it| it.allocation) else {
             return Pick::Named;
         };
         let handle = world.views.get(view).map(|it| it.handle);
-        let Some(it) = world.allocations.get_mut(number) else { return Pick::Named };
+        let it = &mut world.allocations[number];
         let Some(extent) = it.extent else { return Pick::Named };
         let renames = it.renames.get_or_insert_with(|| Box::new(Renames::first(extent, handle)));
         let extents = &world.extents;
@@ -137,20 +151,27 @@ impl Kernel {
             return self.make_instance(world, number, view, extent);
         }
         let waits = |it: &&Instance| quiet(it) && closed(it) && used(it);
-        let behind: Vec<u32> = renames.instances.iter().filter(waits).map(|it| it.extent).collect();
+        let behind: Vec<Id<Extent>> =
+            renames.instances.iter().filter(waits).map(|it| it.extent).collect();
         if behind.is_empty() { Pick::Named } else { Pick::Behind(behind) }
     }
 
     /// Makes an instance like the newest, without a place and without a name.
-    fn make_instance(&self, world: &mut World, number: u32, view: u32, like: u32) -> Pick {
-        let Some(of) = world.extents.get(like) else { return Pick::Named };
+    fn make_instance(
+        &self,
+        world: &mut World,
+        number: Id<Allocation>,
+        view: Id<View>,
+        like: Id<Extent>,
+    ) -> Pick {
+        let of = &world.extents[like];
         let (adapter, word, bytes) = (of.adapter, of.word, of.bytes);
         let (alignment, wants, priority) = (of.alignment, of.wants, of.priority);
-        let instance = world.instances.add(number);
-        let owner = Kind::Instance.nr(instance);
+        let instance = world.instances.insert(InstanceRecord { allocation: number });
+        let owner = Owner::Instance(instance);
         let extent = Extent::new(adapter, owner, word, bytes, alignment, wants);
-        let extent = world.extents.add(Extent { priority, ..extent });
-        let Some(it) = world.allocations.get_mut(number) else { return Pick::Named };
+        let extent = world.extents.insert(Extent { priority, ..extent });
+        let it = &mut world.allocations[number];
         let renames = it.renames.get_or_insert_default();
         renames.instances.push(Instance {
             number: Some(instance),
@@ -160,12 +181,12 @@ impl Kernel {
             claimed: true,
         });
         let made = What::InstanceMade {
-            of: Kind::Allocation.nr(number),
-            view: Kind::View.nr(view),
+            of: number.subject(),
+            view: view.subject(),
             word: self.log.word(word),
             count: u32::try_from(renames.instances.len()).unwrap_or(u32::MAX),
         };
-        self.log.emit(owner, made);
+        self.log.emit(owner.subject(), made);
         self.say_wanted(world, extent);
         Pick::Found(extent)
     }
@@ -175,11 +196,11 @@ impl Kernel {
         &self,
         world: &mut World,
         process: ProcessId,
-        view: u32,
-        extent: u32,
+        view: Id<View>,
+        extent: Id<Extent>,
         unnamed: bool,
     ) -> Result<Handle, Refused> {
-        let gone = Refused::Removed(Kind::View.nr(view));
+        let gone = Refused::Removed(view.subject());
         let number = world.views.get(view).map(|it| it.allocation).ok_or(gone.clone())?;
         let it = world.allocations.get(number).ok_or(gone.clone())?;
         let renames = it.renames.as_ref().ok_or(gone.clone())?;
@@ -189,7 +210,7 @@ impl Kernel {
         if let (None, Some(instance)) = (handle, instance) {
             let name = self.reserve(world, process.0)?;
             handle = Some(name.handle());
-            self.publish(world, process.0, name, Kind::Instance.nr(instance));
+            self.publish(world, process.0, name, ObjectId::Instance(instance));
         }
         let it = world.allocations.get_mut(number).ok_or(gone.clone())?;
         let before = it.extent.replace(extent);
@@ -206,9 +227,9 @@ impl Kernel {
             it.retired = instance.is_some();
         }
         if !same {
-            let owner = Kind::Allocation.nr(number);
-            let to = instance.map_or(owner, |it| Kind::Instance.nr(it));
-            self.log.emit(Kind::View.nr(view), What::LockRenamed { to, turn });
+            let owner = number.subject();
+            let to = instance.map_or(owner, Id::subject);
+            self.log.emit(view.subject(), What::LockRenamed { to, turn });
             // What is said of an allocation is said of the newest.
             let priority = before.and_then(|it| world.extents.get(it)).map(|it| it.priority);
             if let (Some(priority), Some(it)) = (priority, world.extents.get_mut(extent)) {
@@ -222,9 +243,9 @@ impl Kernel {
     }
 
     /// Whoever claimed an instance has it, or gives it back. Answers whether it never was filled.
-    pub(crate) fn unclaim(&self, view: u32, extent: u32) -> bool {
+    pub(crate) fn unclaim(&self, view: Id<View>, extent: Id<Extent>) -> bool {
         let world = &mut *self.world.hold();
-        let number = world.views.get(view).map_or(0, |it| it.allocation);
+        let number = world.views[view].allocation;
         let renames = world.allocations.get_mut(number).and_then(|it| it.renames.as_mut());
         let it = renames.and_then(|it| it.instances.iter_mut().find(|it| it.extent == extent));
         it.is_some_and(|it| {
@@ -234,7 +255,7 @@ impl Kernel {
     }
 
     /// Closes the names of instances: their view ends.
-    pub(crate) fn unname_instances(&self, world: &mut World, process: u32, view: u32) {
+    pub(crate) fn unname_instances(&self, world: &mut World, process: Id<Process>, view: Id<View>) {
         let allocation = world.views.get(view).and_then(|it| world.allocations.get(it.allocation));
         let renames = allocation.and_then(|it| it.renames.as_ref());
         let named = |it: &Instance| it.handle.filter(|_| it.number.is_some());
@@ -246,9 +267,10 @@ impl Kernel {
     }
 
     /// Packets that name these extents have come or gone.
-    pub(crate) fn count_named(&self, world: &mut World, extents: &[u32], come: bool) {
+    pub(crate) fn count_named(&self, world: &mut World, extents: &[Id<Extent>], come: bool) {
         let mut free = false;
         for extent in extents {
+            // What a packet lists may have ended before it.
             let Some(it) = world.extents.get_mut(*extent) else { continue };
             it.named = if come { it.named + 1 } else { it.named.saturating_sub(1) };
             let (over, owner) = (it.named == 0, it.owner);
@@ -263,30 +285,30 @@ impl Kernel {
 
 impl Renames {
     /// The allocation itself is the first.
-    fn first(extent: u32, handle: Option<Handle>) -> Self {
+    fn first(extent: Id<Extent>, handle: Option<Handle>) -> Self {
         let first = Instance { number: None, extent, handle, turn: 1, claimed: false };
         Self { instances: vec![first], newest: 0, turns: 1, listed: 0 }
     }
 
-    fn place_of(&self, extent: u32) -> Option<usize> {
+    fn place_of(&self, extent: Id<Extent>) -> Option<usize> {
         self.instances.iter().position(|it| it.extent == extent)
     }
 
-    fn place_of_number(&self, number: Option<u32>) -> Option<usize> {
+    fn place_of_number(&self, number: Option<Id<InstanceRecord>>) -> Option<usize> {
         self.instances.iter().position(|it| it.number == number)
     }
 }
 
 impl Allocation {
     /// All its memory: what it has, and what older instances have.
-    pub(crate) fn extents(&self) -> Vec<u32> {
+    pub(crate) fn extents(&self) -> Vec<Id<Extent>> {
         let all = self.renames.iter().flat_map(|it| it.instances.iter().map(|it| it.extent));
         let others = all.filter(|it| Some(*it) != self.extent);
         self.extent.into_iter().chain(others).collect()
     }
 
     /// The same, taken from it.
-    pub(crate) fn take_extents(&mut self) -> Vec<u32> {
+    pub(crate) fn take_extents(&mut self) -> Vec<Id<Extent>> {
         let all = self.extents();
         (self.extent, self.renames) = (None, None);
         all
@@ -298,9 +320,9 @@ impl World {
     ///
     /// WINDOWS: not of what is pinned, a primary or shared (documented). From WDDM 2 on nothing
     /// is renamed (documented): its drivers do so themselves.
-    pub(crate) fn may_rename(&self, view: u32) -> bool {
-        let Some(it) = self.views.get(view) else { return false };
-        let Some(it) = self.allocations.get(it.allocation) else { return false };
+    pub(crate) fn may_rename(&self, view: Id<View>) -> bool {
+        let it = &self.views[view];
+        let it = &self.allocations[it.allocation];
         let extent = it.extent.and_then(|it| self.extents.get(it));
         let pinned = extent.is_none_or(|it| it.wants.flags.pinned);
         let shared = it.resource.and_then(|it| self.resources.get(it)).is_some_and(|it| it.shared);
@@ -310,63 +332,65 @@ impl World {
     }
 
     /// The allocation that an extent is the memory of, or of an instance of which.
-    pub(crate) fn allocation_of(&self, owner: Subject) -> Option<u32> {
-        match owner.kind {
-            Kind::Allocation => Some(owner.number),
-            Kind::Instance => self.instances.get(owner.number).copied(),
-            _ => None,
+    pub(crate) fn allocation_of(&self, owner: Owner) -> Option<Id<Allocation>> {
+        match owner {
+            Owner::Allocation(allocation) => Some(allocation),
+            Owner::Instance(instance) => Some(self.instances.get(instance)?.allocation),
+            Owner::Saved(_) | Owner::Table(_) => None,
         }
     }
 
-    fn renamed(&self, owner: Subject) -> Option<&Renames> {
+    fn renamed(&self, owner: Owner) -> Option<&Renames> {
         self.allocations.get(self.allocation_of(owner)?)?.renames.as_deref()
     }
 
     /// The view that a name leads to, and which instance of its allocation, by its place: none
     /// where there are no others.
-    fn instance_named(&self, named: Subject) -> Option<(u32, Option<usize>)> {
-        let number = Some(named.number).filter(|_| named.kind == Kind::Instance);
-        let allocation = match named.kind {
-            Kind::View => self.views.get(named.number)?.allocation,
-            Kind::Instance => self.allocation_of(named)?,
+    fn instance_named(&self, named: ObjectId) -> Option<(Id<View>, Option<usize>)> {
+        let (instance, allocation) = match named {
+            ObjectId::View(view) => (None, self.views.get(view)?.allocation),
+            ObjectId::Instance(instance) => {
+                (Some(instance), self.instances.get(instance)?.allocation)
+            }
             _ => return None,
         };
         let it = self.allocations.get(allocation)?;
-        let place = it.renames.as_ref().and_then(|it| it.place_of_number(number));
+        let place = it.renames.as_ref().and_then(|it| it.place_of_number(instance));
         // What is renamed is not shared, so that it has one view.
-        let view = if number.is_some() { it.views.first().copied()? } else { named.number };
+        let view = match named {
+            ObjectId::View(view) => view,
+            _ => it.views.first().copied()?,
+        };
         Some((view, place))
     }
 
     /// What a name means to a driver: an instance is what it knows as the view.
-    pub(crate) fn as_view(&self, named: Subject) -> Subject {
+    pub(crate) fn as_view(&self, named: ObjectId) -> ObjectId {
         match self.instance_named(named) {
-            Some((view, _)) => Kind::View.nr(view),
+            Some((view, _)) => ObjectId::View(view),
             None => named,
         }
     }
 
     /// A client's name of a view: of its newest instance.
-    pub(crate) fn newest_name(&self, view: u32) -> Option<Handle> {
+    pub(crate) fn newest_name(&self, view: Id<View>) -> Option<Handle> {
         let renames = self.renames_of(view);
         let newest = renames.and_then(|it| it.instances.get(it.newest)?.handle);
         newest.or_else(|| self.views.get(view).map(|it| it.handle))
     }
 
     /// The view that a client's name leads to, if that is the name of its newest instance.
-    pub(crate) fn newest_view(&self, named: Subject) -> Result<u32, BadHandle> {
-        let retired = || Err(BadHandle::Retired(self.as_view(named)));
-        match named.kind {
-            Kind::View if self.views.get(named.number).is_none_or(|it| !it.retired) => {
-                Ok(named.number)
-            }
-            Kind::View => retired(),
-            Kind::Instance => {
+    pub(crate) fn newest_view(&self, named: ObjectId) -> Result<Id<View>, BadHandle> {
+        let retired = || Err(BadHandle::Retired(self.as_view(named).subject()));
+        match named {
+            ObjectId::View(view) if self.views[view].retired => retired(),
+            ObjectId::View(view) => Ok(view),
+            ObjectId::Instance(_) => {
                 let (view, place) = self.instance_named(named).ok_or(BadHandle::Unknown)?;
                 let newest = self.renames_of(view).map(|it| it.newest);
                 if newest == place { Ok(view) } else { retired() }
             }
-            _ => Err(BadHandle::WrongKind(named)),
+            _ => Err(BadHandle::WrongKind(named.subject())),
         }
     }
 
@@ -377,9 +401,9 @@ impl World {
     pub(crate) fn listed_instances(
         &self,
         process: ProcessId,
-        device: u32,
+        device: Id<Device>,
         order: &RenderOrder,
-    ) -> Result<Vec<(u32, u32)>, Refused> {
+    ) -> Result<ListedInstances, Refused> {
         let mut all = Vec::with_capacity(order.list.len());
         let mut turns = Vec::with_capacity(order.list.len());
         for (place, (handle, _)) in order.list.iter().enumerate() {
@@ -389,12 +413,12 @@ impl World {
             let of = renames.and_then(|it| it.instances.get(it.place_of(extent)?));
             let turn = of.map_or(0, |it| it.turn);
             if renames.is_some_and(|it| turn < it.listed) {
-                return Err(Refused::Older { handle: *handle, view: Kind::View.nr(view) });
+                return Err(Refused::Older { handle: *handle, view: view.subject() });
             }
             all.push((view, extent));
             turns.push(turn);
         }
-        let mut behind: Vec<(u32, u64)> = Vec::new();
+        let mut behind: Vec<(Id<View>, u64)> = Vec::new();
         for it in &order.patches {
             let place = it.allocation as usize;
             let (Some((view, _)), Some(turn)) = (all.get(place), turns.get(place)) else {
@@ -403,7 +427,7 @@ impl World {
             match behind.iter_mut().find(|it| it.0 == *view) {
                 Some((_, last)) if turn < last => {
                     let handle = order.list.get(place).map(|it| it.0).unwrap_or_default();
-                    return Err(Refused::Older { handle, view: Kind::View.nr(*view) });
+                    return Err(Refused::Older { handle, view: view.subject() });
                 }
                 Some((_, last)) => *last = *turn,
                 None => behind.push((*view, *turn)),
@@ -413,9 +437,9 @@ impl World {
     }
 
     /// Packets that list these are taken: older instances may not be listed any more.
-    pub(crate) fn keep_listed(&mut self, uses: impl Iterator<Item = (u32, u32)>) {
+    pub(crate) fn keep_listed(&mut self, uses: impl Iterator<Item = (Id<View>, Id<Extent>)>) {
         for (view, extent) in uses {
-            let number = self.views.get(view).map_or(0, |it| it.allocation);
+            let number = self.views[view].allocation;
             let it = self.allocations.get_mut(number).and_then(|it| it.renames.as_mut());
             let Some(it) = it else { continue };
             let place = it.place_of(extent);
@@ -429,16 +453,17 @@ impl World {
     pub(crate) fn instance_of(
         &self,
         process: ProcessId,
-        device: u32,
+        device: Id<Device>,
         argument: Argument,
         handle: Handle,
-    ) -> Result<(u32, u32), Refused> {
+    ) -> Result<(Id<View>, Id<Extent>), Refused> {
         let named = self.found(process, argument, handle)?;
-        let wrong = Refused::Handle { argument, handle, why: BadHandle::WrongKind(named) };
+        let wrong =
+            Refused::Handle { argument, handle, why: BadHandle::WrongKind(named.subject()) };
         let (view, place) = self.instance_named(named).ok_or(wrong)?;
-        let owner = self.views.get(view).map_or(0, |it| it.device);
+        let owner = self.views[view].device;
         if owner != device {
-            let owner = Kind::Device.nr(owner);
+            let owner = owner.subject();
             return Err(Refused::OtherDevice { argument, handle, owner });
         }
         let of = place.and_then(|place| self.renames_of(view)?.instances.get(place));
@@ -446,37 +471,45 @@ impl World {
         Ok((view, extent.ok_or(Refused::NoVideoMemory)?))
     }
 
-    fn renames_of(&self, view: u32) -> Option<&Renames> {
+    fn renames_of(&self, view: Id<View>) -> Option<&Renames> {
         self.allocations.get(self.views.get(view)?.allocation)?.renames.as_deref()
     }
 
     /// What events say that locks are of: the view, or an instance that is not the first.
-    pub(crate) fn seen_as(&self, view: u32, extent: u32) -> Subject {
-        let owner = self.extents.get(extent).map(|it| it.owner);
-        owner.filter(|it| it.kind == Kind::Instance).unwrap_or(Kind::View.nr(view))
+    pub(crate) fn seen_as(&self, view: Id<View>, extent: Id<Extent>) -> Subject {
+        match self.extents[extent].owner {
+            Owner::Instance(instance) => instance.subject(),
+            _ => view.subject(),
+        }
     }
 
     /// Every instance's extent of a view that is locked.
-    pub(crate) fn locked_extents(&self, view: u32) -> Vec<u32> {
+    pub(crate) fn locked_extents(&self, view: Id<View>) -> Vec<Id<Extent>> {
         let allocation = self.views.get(view).and_then(|it| self.allocations.get(it.allocation));
-        let locked = |it: &u32| self.extents.get(*it).is_some_and(|it| it.lock.is_some());
+        let locked = |it: &Id<Extent>| self.extents.get(*it).is_some_and(|it| it.lock.is_some());
         allocation.map(|it| it.extents().into_iter().filter(locked).collect()).unwrap_or_default()
     }
 
     /// Checks that the newest instance is the one an allocation has.
-    pub(crate) fn validate_instances(&self, number: u32, it: &Allocation) -> Result<(), String> {
+    pub(crate) fn validate_instances(
+        &self,
+        number: Id<Allocation>,
+        it: &Allocation,
+    ) -> Result<(), String> {
         let Some(renames) = &it.renames else { return Ok(()) };
         let newest = renames.instances.get(renames.newest);
         if newest.map(|it| it.extent) != it.extent {
-            return Err(format!("allocation {number} is not its newest instance"));
+            return Err(format!("{number} is not its newest instance"));
         }
         let there = |it: &Instance| {
-            let named = it.number.is_none_or(|it| self.instances.get(it) == Some(&number));
+            let named = it
+                .number
+                .is_none_or(|it| self.instances.get(it).is_some_and(|it| it.allocation == number));
             named && self.extents.get(it.extent).is_some()
         };
         if renames.instances.iter().all(there) && renames.listed <= renames.turns {
             return Ok(());
         }
-        Err(format!("an instance of allocation {number} is gone, or was listed before its turn"))
+        Err(format!("an instance of {number} is gone, or was listed before its turn"))
     }
 }

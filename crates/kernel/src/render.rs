@@ -8,19 +8,25 @@
 
 mod sent;
 
+use crate::context::Context;
 use crate::ddi::Driver;
+use crate::device::Device;
 use crate::device::{Inside, Loss};
 use crate::dispatch::Load;
 use crate::gate::Class;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::listed::{Listing, PatchLocation, Rendering, UserMemory};
+use crate::memory::Extent;
 use crate::miniport::{Generation, Refusal, Token};
 use crate::operation::PAGE;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::start::Adapter;
+use crate::store::Id;
+use crate::view::View;
 use crate::world::World;
-use flight::{Fence, Kind, Passive, Ram, RuleId, Run, Subject, What, Who};
+use flight::{Fence, Passive, Ram, RuleId, Run, Subject, What, Who};
 use std::sync::Arc;
 
 /// A driver that needs more buffers than this for one call does not get on.
@@ -46,8 +52,8 @@ pub struct RenderOrder {
 
 /// A packet with lists: what it uses, and where its commands name it.
 pub(crate) struct Listed {
-    adapter: u32,
-    context: u32,
+    adapter: Id<Adapter>,
+    context: Id<Context>,
     /// Its buffer in the machine's memory, how much of it is the driver's, and how much is
     /// written.
     run: Run,
@@ -83,9 +89,9 @@ struct Going {
 /// An allocation that a packet uses.
 #[derive(Clone, Debug)]
 struct Use {
-    view: u32,
+    view: Id<View>,
     word: usize,
-    extent: u32,
+    extent: Id<Extent>,
     write: bool,
     bytes: u64,
     /// Where it was when its driver wrote the commands: the segment, and the address.
@@ -118,7 +124,7 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        context: u32,
+        context: Id<Context>,
         inside: &Inside<'_>,
         order: &RenderOrder,
         uses: &[Use],
@@ -134,7 +140,7 @@ impl Kernel {
             let number = {
                 let world = &mut *self.world.hold();
                 self.count_named(world, &packet.extents(), true);
-                world.listed.add(packet)
+                world.listed.insert(packet)
             };
             refused =
                 refused.and_then(|()| self.queue_packet(context, inside, Load::Listed(number)));
@@ -149,7 +155,7 @@ impl Kernel {
     /// client has it resident before.
     pub fn brings_listed(&self, process: ProcessId, device: Handle) -> bool {
         let world = self.world.hold();
-        let number = world.resolve(process, Argument::Device, device, Kind::Device);
+        let number = world.resolve::<Device>(process, Argument::Device, device);
         number.is_ok_and(|it| world.brings_listed(it))
     }
 
@@ -157,7 +163,7 @@ impl Kernel {
     fn uses(
         &self,
         process: ProcessId,
-        device: u32,
+        device: Id<Device>,
         order: &RenderOrder,
     ) -> Result<Vec<Use>, Refused> {
         let mut guard = self.world.hold();
@@ -165,7 +171,7 @@ impl Kernel {
         let views = world.listed_instances(process, device, order)?;
         let mut uses = Vec::with_capacity(views.len());
         for ((view, extent), (_, write)) in views.into_iter().zip(&order.list) {
-            let subject = Kind::View.nr(view);
+            let subject = view.subject();
             let it = world.extents.get(extent).ok_or(Refused::NoVideoMemory)?;
             let memory = world.memory(it.adapter).ok_or(Refused::NoVideoMemory)?.1;
             if it.offer.is_some() {
@@ -188,7 +194,7 @@ impl Kernel {
     /// From WDDM 2 on a client has what it lists resident: nobody brings it.
     fn judge_resident(
         &self,
-        context: u32,
+        context: Id<Context>,
         inside: &Inside<'_>,
         uses: &[Use],
     ) -> Result<(), Refused> {
@@ -198,9 +204,9 @@ impl Kernel {
                 let listed = world.views.get(it.view).is_some_and(|it| it.resident > 0);
                 listed && world.place_now(it.extent).is_some()
             };
-            uses.iter().find(|it| !there(it)).map(|it| Kind::View.nr(it.view))
+            uses.iter().find(|it| !there(it)).map(|it| it.view.subject())
         };
-        let about = Kind::Context.nr(context);
+        let about = context.subject();
         let broken =
             missing.map(|it| format!("a packet of {about} lists {it}: it is not resident"));
         let refused = broken.is_some();
@@ -219,7 +225,7 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        context: u32,
+        context: Id<Context>,
         inside: &Inside<'_>,
         order: &RenderOrder,
         uses: &[Use],
@@ -252,7 +258,7 @@ impl Kernel {
                 patches: small(packet.patches.len()),
                 answer: said,
             };
-            self.log.emit(Kind::Context.nr(context), rendered);
+            self.log.emit(context.subject(), rendered);
             // What a driver wrote before it found no room is a packet as well.
             if answer.is_ok() || (full && packet.written > 0) {
                 packets.push(packet);
@@ -280,7 +286,7 @@ impl Kernel {
     /// A buffer for a packet, and where what it uses is now.
     fn new_packet(
         &self,
-        context: u32,
+        context: Id<Context>,
         inside: &Inside<'_>,
         order: &RenderOrder,
         uses: &[Use],
@@ -288,7 +294,7 @@ impl Kernel {
         let world = &mut *self.world.hold();
         world.works(inside.device)?;
         let lists = world.contexts.get_mut(context).and_then(|it| it.lists.as_mut());
-        let lists = lists.ok_or(Refused::NoLists(Kind::Context.nr(context)))?;
+        let lists = lists.ok_or(Refused::NoLists(context.subject()))?;
         lists.renders = lists.renders.wrapping_add(1);
         let sizes = lists.sizes;
         // A driver that guarantees so has as much room as its client.
@@ -362,7 +368,7 @@ impl Kernel {
         });
         drop(word);
         packet.private = private;
-        let about = Kind::Context.nr(packet.context);
+        let about = packet.context.subject();
         self.judge_fetches(about, &commands, &named);
         let (written, patches) = wrote;
         if answer.is_ok() || answer == Err(Refusal::NoRoom) {
@@ -444,10 +450,10 @@ impl Kernel {
     }
 
     /// A driver whose buffer is full goes on with the next, unless it said that it never is.
-    fn judge_pass(&self, context: u32, full: bool, stuck: bool, wrote: bool) {
-        let lists = |it: &crate::context::Context| it.lists.as_ref().map(|it| it.sizes.guaranteed);
+    fn judge_pass(&self, context: Id<Context>, full: bool, stuck: bool, wrote: bool) {
+        let lists = |it: &Context| it.lists.as_ref().map(|it| it.sizes.guaranteed);
         let guaranteed = self.world.hold().contexts.get(context).and_then(lists);
-        let about = Kind::Context.nr(context);
+        let about = context.subject();
         let nowhere = || "the driver got nowhere with an empty buffer of the size it wants";
         let broken = (stuck && !wrote).then(|| nowhere().to_owned());
         self.log.judge(RuleId::KMD_CTX_005, Who::Driver, about, RENDER, broken);
@@ -467,7 +473,7 @@ impl Kernel {
 
 impl World {
     /// Whether what packets of a device list is brought: so it was before WDDM 2.
-    pub(crate) fn brings_listed(&self, device: u32) -> bool {
+    pub(crate) fn brings_listed(&self, device: Id<Device>) -> bool {
         let on = self.devices.get(device).and_then(|it| self.adapters.get(it.adapter));
         on.is_some_and(|it| it.driver.generation == Generation::One)
     }
@@ -475,14 +481,14 @@ impl World {
 
 impl Listed {
     /// What it uses, each once.
-    fn extents(&self) -> Vec<u32> {
+    fn extents(&self) -> Vec<Id<Extent>> {
         once(&self.uses)
     }
 }
 
 /// The extents that are used, each once.
-fn once(uses: &[Use]) -> Vec<u32> {
-    let mut extents: Vec<u32> = uses.iter().map(|it| it.extent).collect();
+fn once(uses: &[Use]) -> Vec<Id<Extent>> {
+    let mut extents: Vec<Id<Extent>> = uses.iter().map(|it| it.extent).collect();
     extents.sort_unstable();
     extents.dedup();
     extents

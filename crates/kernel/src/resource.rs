@@ -1,12 +1,17 @@
 //! Resources: allocations that belong together; and devices' views of them.
 
+use crate::allocation::Allocation;
+use crate::device::Device;
 use crate::handle::Handle;
 use crate::miniport::DriverResource;
+use crate::start::Adapter;
+use crate::store::Id;
+use crate::view::View;
 use std::collections::BTreeSet;
 
 /// A group of allocations (`hResource` of the DDI).
 pub struct Resource {
-    pub(crate) adapter: u32,
+    pub(crate) adapter: Id<Adapter>,
     /// The driver's word; taken out while it is lent, under the resource's key.
     pub(crate) word: Option<DriverResource>,
     /// What the word says, for a driver that looks it up while it is lent.
@@ -21,18 +26,18 @@ pub struct Resource {
     /// The client runtime's private data, kept as it was given.
     pub(crate) runtime: Vec<u8>,
     /// The allocations that are not gone.
-    pub(crate) members: BTreeSet<u32>,
+    pub(crate) members: BTreeSet<Id<Allocation>>,
     /// The views that are not closed. With none left, it ends with its last member.
-    pub(crate) views: BTreeSet<u32>,
+    pub(crate) views: BTreeSet<Id<ResourceView>>,
 }
 
 /// A device's view of a resource (the client's `hResource`).
 pub struct ResourceView {
-    pub(crate) resource: u32,
-    pub(crate) device: u32,
+    pub(crate) resource: Id<Resource>,
+    pub(crate) device: Id<Device>,
     pub(crate) handle: Handle,
     /// Whether clients can use its name: not yet while it is built, not any more when it ends.
     pub(crate) named: bool,
     /// The views of members that are not closed.
-    pub(crate) views: BTreeSet<u32>,
+    pub(crate) views: BTreeSet<Id<View>>,
 }

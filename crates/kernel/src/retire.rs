@@ -11,16 +11,24 @@
 //!    So those of a device become ready in the order they were asked for.
 
 use crate::ddi::Driver;
+use crate::device::Device;
 use crate::end::By;
 use crate::gate::{Class, Key, Keys, Mode};
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::lock::Held;
+use crate::memory::Extent;
+use crate::process::Process;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::resource::Resource;
+use crate::resource::ResourceView;
 use crate::schedule::{Behind, Node};
-use crate::store::Few;
+use crate::start::Adapter;
+use crate::store::Id;
+use crate::store::IdList;
 use crate::view::Stage;
+use crate::view::View;
 use crate::world::World;
 use flight::{Kind, Passive, Subject, Ticket, What, Woken};
 use std::collections::BTreeSet;
@@ -28,10 +36,10 @@ use std::sync::Arc;
 
 /// The end of some views of one device.
 pub(crate) struct Retirement {
-    pub(crate) device: u32,
+    pub(crate) device: Id<Device>,
     /// The view of a resource that ends as a whole.
-    pub(crate) resource_view: Option<u32>,
-    pub(crate) views: Few,
+    pub(crate) resource_view: Option<Id<ResourceView>>,
+    pub(crate) views: IdList<View>,
     /// Work that has to pass first, by node.
     pub(crate) behind: Vec<Behind>,
     /// Who waits for it.
@@ -65,14 +73,14 @@ pub enum Target {
 /// What to end.
 pub(crate) enum Ending {
     /// A device's view of a resource, with its views of all members.
-    Resource(u32),
+    Resource(Id<ResourceView>),
     /// These views.
-    Views(Few),
+    Views(IdList<View>),
 }
 
 /// A retirement, and whether it can run at once.
 pub(crate) struct Asked {
-    pub(crate) number: u32,
+    pub(crate) number: Id<Retirement>,
     pub(crate) ready: bool,
 }
 
@@ -87,7 +95,7 @@ impl Kernel {
     ) -> Result<(), Refused> {
         let inside; // Before the world, so that it is dropped after it.
         let mut world = self.world.hold();
-        let device = world.resolve(process, Argument::Device, order.device, Kind::Device)?;
+        let device = world.resolve::<Device>(process, Argument::Device, order.device)?;
         if world.is_husk(device) {
             // WINDOWS: destroy calls on a lost device succeed (our decision); it is all gone.
             return Ok(());
@@ -101,7 +109,7 @@ impl Kernel {
         };
         let asked = self.retire(&mut world, device, ending, order.assume, order.sync);
         let Some(asked) = asked else { return Ok(()) };
-        let subject = Kind::Retirement.nr(asked.number);
+        let subject = asked.number.subject();
         let ticket = order.sync.then(|| world.wait_ticket(asked.number)).flatten();
         // WINDOWS: on the caller's thread when it can be done at once, else on a system
         // worker (our decision).
@@ -124,7 +132,7 @@ impl Kernel {
     pub(crate) fn retire(
         &self,
         world: &mut World,
-        device: u32,
+        device: Id<Device>,
         ending: Ending,
         assume: bool,
         sync: bool,
@@ -134,22 +142,23 @@ impl Kernel {
             Ending::Resource(it) => {
                 let view = world.resource_views.get(it)?;
                 // Members that a list destroyed before are in retirements of their own.
-                let live =
-                    |it: &&u32| world.views.get(**it).is_some_and(|it| it.stage == Stage::Live);
+                let live = |it: &&Id<View>| {
+                    world.views.get(**it).is_some_and(|it| it.stage == Stage::Live)
+                };
                 (Some(it), view.views.iter().filter(live).copied().collect())
             }
         };
         let it = world.devices.get_mut(device)?;
         it.retiring += 1;
-        let (process, lost) = (it.process, it.lost.is_some());
+        let (process, lost) = (it.owner(), it.lost.is_some());
         let behind = if assume || lost { Vec::new() } else { world.outstanding(device) };
-        let number = world.retirements.next();
-        let (subject, by) = (Kind::Retirement.nr(number), Kind::Device.nr(device));
+        let number = world.retirements.reserve();
+        let (subject, by) = (number.subject(), device.subject());
         let count = u32::try_from(views.len()).unwrap_or(u32::MAX);
         self.log.emit(subject, What::RetireAsked { device: by, views: count, assume, sync });
         for work in &behind {
             if let Behind::Context(context, packet) = *work {
-                let context = Kind::Context.nr(context);
+                let context = context.subject();
                 self.log.emit(subject, What::RetireBehind { context, packet });
             }
         }
@@ -157,18 +166,19 @@ impl Kernel {
             self.unname_resource_view(world, process, view, by, subject);
         }
         for view in &views {
-            let Some(it) = world.views.get_mut(*view) else { continue };
+            let it = &mut world.views[*view];
             it.stage = Stage::Unnamed;
             it.retirement = Some(number);
             let handle = it.handle;
             self.unname(world, process, handle);
             self.unname_instances(world, process, *view);
-            self.log.emit(Kind::View.nr(*view), What::ViewUnnamed { by, retirement: subject });
+            self.log.emit(view.subject(), What::ViewUnnamed { by, retirement: subject });
             self.drop_locks(world, *view);
             world.unlist(*view, assume);
         }
         let ready = behind.is_empty();
-        world.retirements.add(Retirement { device, resource_view, views, behind, waiter: None });
+        let retirement = Retirement { device, resource_view, views, behind, waiter: None };
+        world.retirements.fill(number, retirement);
         if ready {
             self.make_idle(world, number);
         } else if let Some(it) = world.devices.get_mut(device) {
@@ -180,19 +190,20 @@ impl Kernel {
     fn unname_resource_view(
         &self,
         world: &mut World,
-        process: u32,
-        view: u32,
+        process: Id<Process>,
+        view: Id<ResourceView>,
         by: Subject,
         retirement: Subject,
     ) {
-        let Some(it) = world.resource_views.get_mut(view) else { return };
+        let it = &mut world.resource_views[view];
         it.named = false;
         let (handle, resource) = (it.handle, it.resource);
         self.unname(world, process, handle);
-        self.log.emit(Kind::ResourceView.nr(view), What::ResourceViewUnnamed { by, retirement });
+        self.log.emit(view.subject(), What::ResourceViewUnnamed { by, retirement });
         // WINDOWS: a global name holds nothing, and dies with the last local one (observed).
         let others = world.resources.get(resource).map(|it| it.views.clone()).unwrap_or_default();
-        let named = |it: &u32| world.resource_views.get(*it).is_some_and(|it| it.named);
+        let named =
+            |it: &Id<ResourceView>| world.resource_views.get(*it).is_some_and(|it| it.named);
         if !others.iter().any(named)
             && let Some(global) = world.resources.get_mut(resource).and_then(|it| it.global.take())
         {
@@ -200,19 +211,19 @@ impl Kernel {
         }
     }
 
-    fn make_idle(&self, world: &mut World, number: u32) {
-        let Some(it) = world.retirements.get(number) else { return };
+    fn make_idle(&self, world: &mut World, number: Id<Retirement>) {
+        let it = &world.retirements[number];
         for view in &it.views {
             if let Some(it) = world.views.get_mut(*view) {
                 it.stage = Stage::Idle;
-                self.log.emit(Kind::View.nr(*view), What::ViewIdle {});
+                self.log.emit(view.subject(), What::ViewIdle {});
             }
         }
-        self.log.emit(Kind::Retirement.nr(number), What::RetireIdle {});
+        self.log.emit(number.subject(), What::RetireIdle {});
     }
 
     /// Retirements that have become ready go idle and become jobs.
-    pub(crate) fn start_ending(&self, world: &mut World, ready: Vec<u32>) {
+    pub(crate) fn start_ending(&self, world: &mut World, ready: Vec<Id<Retirement>>) {
         for number in ready {
             self.make_idle(world, number);
             world.jobs.push_back(number);
@@ -221,10 +232,10 @@ impl Kernel {
     }
 
     /// Runs a job if its pass can be had. Answers whether it ran.
-    pub(crate) fn try_retirement(&self, at: &mut Passive, number: u32) -> bool {
+    pub(crate) fn try_retirement(&self, at: &mut Passive, number: Id<Retirement>) -> bool {
         let pass; // Before the world, so that it is dropped after it.
         let mut world = self.world.hold();
-        let Some((driver, keys)) = world.retirement_keys(number, 0) else { return false };
+        let Some((driver, keys)) = world.retirement_keys(number, None) else { return false };
         if !world.holds_of(number).is_empty() || self.still_pages(&mut world, number) {
             return false;
         }
@@ -243,10 +254,12 @@ impl Kernel {
         &'k self,
         at: &mut Passive,
         mut world: Held<'k, World>,
-        number: u32,
-        process: u32,
+        number: Id<Retirement>,
+        process: Id<Process>,
     ) -> Held<'k, World> {
-        let Some((driver, keys)) = world.retirement_keys(number, process) else { return world };
+        let Some((driver, keys)) = world.retirement_keys(number, Some(process)) else {
+            return world;
+        };
         if self.hold_back(&mut world, driver.adapter, number) {
             return world;
         }
@@ -278,7 +291,7 @@ impl Kernel {
 impl Kernel {
     /// Whether paging work of what a retirement ends is not done. Memory that must be unmapped
     /// is unmapped from here on.
-    fn still_pages(&self, world: &mut World, number: u32) -> bool {
+    fn still_pages(&self, world: &mut World, number: Id<Retirement>) -> bool {
         if world.extents.is_empty() {
             return false;
         }
@@ -293,14 +306,14 @@ impl Kernel {
 impl Kernel {
     /// Whether addresses still lead to what the views of a retirement show. They do not any more
     /// from here on.
-    fn still_mapped(&self, world: &mut World, number: u32) -> bool {
-        let Some(it) = world.retirements.get(number) else { return false };
+    fn still_mapped(&self, world: &mut World, number: Id<Retirement>) -> bool {
+        let it = &world.retirements[number];
         let views = it.views.clone();
         if self.unmap_views(world, &views) {
             return true;
         }
         // Of one that others have open as well only this part has to be done.
-        let pending = |it: &u32| {
+        let pending = |it: &Id<View>| {
             let extent = world.extent_of(*it).and_then(|it| world.extents.get(it));
             extent.is_some_and(|it| it.pending > 0 && world.mmu(it.adapter).is_some())
         };
@@ -309,16 +322,20 @@ impl Kernel {
 }
 
 impl World {
-    fn wait_ticket(&mut self, number: u32) -> Option<Ticket> {
+    fn wait_ticket(&mut self, number: Id<Retirement>) -> Option<Ticket> {
         let behind = self.behind(number);
         let it = self.retirements.get_mut(number)?;
-        let ticket = Ticket::new(format!("retirement {number}{behind}"));
+        let ticket = Ticket::new(format!("{number}{behind}"));
         it.waiter = Some(ticket.clone());
         Some(ticket)
     }
 
     /// Whom a retirement calls, and under which keys.
-    fn retirement_keys(&self, number: u32, process: u32) -> Option<(Arc<Driver>, Keys)> {
+    fn retirement_keys(
+        &self,
+        number: Id<Retirement>,
+        process: Option<Id<Process>>,
+    ) -> Option<(Arc<Driver>, Keys)> {
         let it = self.retirements.get(number)?;
         let adapter = self.devices.get(it.device)?.adapter;
         let driver = self.adapters.get(adapter)?.driver.clone();
@@ -337,50 +354,47 @@ impl World {
     fn resource_ending(
         &self,
         process: ProcessId,
-        device: u32,
+        device: Id<Device>,
         handle: Handle,
     ) -> Result<Ending, Refused> {
         let argument = Argument::Resource;
-        let number = self.resolve(process, argument, handle, Kind::ResourceView)?;
-        match self.resource_views.get(number) {
-            Some(it) if it.device == device => Ok(Ending::Resource(number)),
-            other => {
-                let owner = Kind::Device.nr(other.map_or(0, |it| it.device));
-                Err(Refused::OtherDevice { argument, handle, owner })
-            }
+        let number = self.resolve::<ResourceView>(process, argument, handle)?;
+        let owner = self.resource_views[number].device;
+        if owner == device {
+            return Ok(Ending::Resource(number));
         }
+        Err(Refused::OtherDevice { argument, handle, owner: owner.subject() })
     }
 
     /// Views of a list: all of them or none.
     fn list_ending(
         &self,
         process: ProcessId,
-        device: u32,
+        device: Id<Device>,
         list: &[Handle],
     ) -> Result<Ending, Refused> {
-        let mut views = Few::with_capacity(list.len());
+        let mut views = IdList::with_capacity(list.len());
         let mut seen = BTreeSet::new();
         let mut first = None;
         for (place, handle) in list.iter().enumerate() {
             let argument = Argument::Allocation(place);
-            let number = self.resolve(process, argument, *handle, Kind::View)?;
-            let gone = Refused::Removed(Kind::View.nr(number));
+            let number = self.resolve_view(process, argument, *handle)?;
+            let gone = Refused::Removed(number.subject());
             let view = self.views.get(number).ok_or(gone.clone())?;
             if view.device != device {
-                let owner = Kind::Device.nr(view.device);
+                let owner = view.device.subject();
                 return Err(Refused::OtherDevice { argument, handle: *handle, owner });
             }
             if list.len() > 1 && !seen.insert(number) {
                 return Err(Refused::Duplicate(*handle));
             }
             let home = self.allocations.get(view.allocation).ok_or(gone)?.resource;
-            if home.is_some_and(|it| self.resources.get(it).is_some_and(|it| it.shared)) {
-                let home = Kind::Resource.nr(home.unwrap_or_default());
-                return Err(Refused::SharedMember(home));
+            if let Some(home) = home.filter(|home| self.resources[*home].shared) {
+                return Err(Refused::SharedMember(home.subject()));
             }
             let first = *first.get_or_insert(home);
             if first != home {
-                let subject = |it: Option<u32>| it.map(|it| Kind::Resource.nr(it));
+                let subject = |it: Option<Id<Resource>>| it.map(Id::subject);
                 return Err(Refused::MixedList { first: subject(first), other: subject(home) });
             }
             views.push(number);
@@ -389,9 +403,9 @@ impl World {
     }
 
     /// The memory of the allocations whose last views a retirement ends.
-    fn ending_extents(&self, retirement: u32) -> Vec<u32> {
-        let Some(it) = self.retirements.get(retirement) else { return Vec::new() };
-        let last = |view: &u32| {
+    fn ending_extents(&self, retirement: Id<Retirement>) -> Vec<Id<Extent>> {
+        let it = &self.retirements[retirement];
+        let last = |view: &Id<View>| {
             let allocation = self.allocations.get(self.views.get(*view)?.allocation)?;
             let all = allocation.views.len() == 1
                 || allocation.views.iter().all(|other| it.views.contains(other));
@@ -401,32 +415,30 @@ impl World {
     }
 
     /// The retirements of a device whose work has passed, taken off its queue.
-    pub(crate) fn retire_ready(&mut self, device: u32) -> Vec<u32> {
+    pub(crate) fn retire_ready(&mut self, device: Id<Device>) -> Vec<Id<Retirement>> {
         let mut ready = Vec::new();
         while let Some(it) = self.devices.get(device)
             && let Some(next) = it.retirements.front().copied()
             && (it.lost.is_some() || self.has_passed(it.adapter, next))
         {
             ready.push(next);
-            if let Some(it) = self.devices.get_mut(device) {
-                it.retirements.pop_front();
-            }
+            self.devices[device].retirements.pop_front();
         }
         ready
     }
 
-    fn has_passed(&self, adapter: u32, retirement: u32) -> bool {
+    fn has_passed(&self, adapter: Id<Adapter>, retirement: Id<Retirement>) -> bool {
         let behind = self.retirements.get(retirement).map(|it| it.behind.as_slice());
         behind.unwrap_or_default().iter().all(|it| self.is_over(adapter, *it))
     }
 
     /// What a retirement waits behind, in words.
-    pub(crate) fn behind(&self, number: u32) -> String {
+    pub(crate) fn behind(&self, number: Id<Retirement>) -> String {
         let Some(it) = self.retirements.get(number) else { return String::new() };
         let said = |work: &Behind| match *work {
             Behind::Context(context, packet) => format!(
                 ", behind packet {packet} of {}{}",
-                Kind::Context.nr(context),
+                context.subject(),
                 self.line_waits(context)
             ),
             Behind::Node(node, fence) => {
@@ -436,7 +448,7 @@ impl World {
         it.behind.iter().map(said).collect()
     }
 
-    pub(crate) fn node_subject(&self, device: u32, node: usize) -> Subject {
+    pub(crate) fn node_subject(&self, device: Id<Device>, node: usize) -> Subject {
         let adapter = self.devices.get(device).and_then(|it| self.adapters.get(it.adapter));
         adapter.and_then(|it| it.nodes.get(node)).map_or(Kind::Node.nr(0), Node::subject)
     }

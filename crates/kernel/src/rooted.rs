@@ -1,26 +1,28 @@
 //! With which address space an engine runs a packet: a driver's affair, and judged.
 
 use crate::kernel::Kernel;
-use flight::{Fence, Kind, RuleId, Subject, TableRoot, Who};
+use crate::start::Adapter;
+use crate::store::Id;
+use flight::{Fence, RuleId, TableRoot, Who};
 
 impl Kernel {
     /// Entry rules: an engine begins a packet with the root that its driver was told last for the
     /// packet's context, of as many entries.
     pub(crate) fn judge_root(
         &self,
-        adapter: Subject,
+        adapter: Id<Adapter>,
         node: u32,
         fence: Fence,
         root: Option<TableRoot>,
     ) {
         let world = self.world.hold();
-        let nodes = world.adapters.get(adapter.number).map(|it| it.nodes.as_slice());
+        let nodes = world.adapters.get(adapter).map(|it| it.nodes.as_slice());
         let Some(on) = nodes.and_then(|it| it.get(node as usize)) else { return };
         let Some(packet) = on.queue.iter().find(|it| it.fence == fence) else { return };
-        let told = world.contexts.get(packet.context).and_then(|it| it.root);
-        let Some(told) = told else { return };
+        let Some(context) = packet.context() else { return };
+        let Some(told) = world.contexts[context].root else { return };
         let place = "DxgkDdiSubmitCommandVirtual";
-        let context = Kind::Context.nr(packet.context);
+        let context = context.subject();
         let right = root.is_some_and(|it| (it.segment, it.offset) == (told.segment, told.offset));
         let broken = (!right).then(|| {
             let used = root.map_or("without a root page table".to_owned(), |it| {

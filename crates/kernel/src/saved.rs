@@ -10,23 +10,28 @@
 mod check;
 mod run;
 
+use crate::context::Context;
+use crate::device::Device;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::memory::Extent;
+use crate::memory::Owner;
 use crate::miniport::{Answer, Refusal};
 use crate::operation::{ContextMemoryOrder, PAGE};
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Kind, Passive, Subject, What};
+use flight::{Passive, What};
 
 const DESTROY: &str = "DxgkCbDestroyContextAllocation";
 
 /// An allocation that a driver made for a context, or for all of a device.
 pub(crate) struct Saved {
-    pub(crate) adapter: u32,
-    pub(crate) device: u32,
+    pub(crate) adapter: Id<Adapter>,
+    pub(crate) device: Id<Device>,
     /// None: it is for all contexts of the device.
-    pub(crate) context: Option<u32>,
-    pub(crate) extent: u32,
+    pub(crate) context: Option<Id<Context>>,
+    pub(crate) extent: Id<Extent>,
     pub(crate) word: usize,
     /// The kernel's name for it.
     pub(crate) name: Handle,
@@ -38,27 +43,27 @@ impl Kernel {
     pub(crate) fn create_context_memory(
         &self,
         _at: &mut Passive,
-        adapter: Subject,
+        adapter: Id<Adapter>,
         order: &ContextMemoryOrder,
     ) -> Answer<usize> {
         let world = &mut *self.world.hold();
-        world.memory(adapter.number).ok_or(Refusal::Unsupported)?;
+        world.memory(adapter).ok_or(Refusal::Unsupported)?;
         let (device, context) = self.judge_owner(world, adapter, order)?;
         self.judge_order(world, adapter, order)?;
         let name = world.kernel_names.reserve().map_err(|_| Refusal::NoMemory)?;
         let handle = name.handle();
-        let number = world.saved.next();
-        let subject = Kind::Saved.nr(number);
-        let extent = world.extents.add(Extent::new(
-            adapter.number,
-            subject,
+        let number = world.saved.reserve();
+        let subject = number.subject();
+        let extent = world.extents.insert(Extent::new(
+            adapter,
+            Owner::Saved(number),
             order.word,
             order.size,
             order.alignment,
             order.wants,
         ));
         let saved = Saved {
-            adapter: adapter.number,
+            adapter,
             device,
             context,
             extent,
@@ -66,16 +71,17 @@ impl Kernel {
             name: handle,
             freed: false,
         };
-        world.saved.add(saved);
+        world.saved.fill(number, saved);
         match context.and_then(|it| world.contexts.get_mut(it)) {
             Some(it) => it.saved.push(number),
             None => world.devices.get_mut(device).into_iter().for_each(|it| it.saved.push(number)),
         }
-        world.kernel_names.publish(name, subject);
-        let (of, bytes) = (Kind::Device.nr(device), order.size.next_multiple_of(PAGE));
-        let for_context = context.map(|it| Kind::Context.nr(it));
+        world.kernel_names.publish(name, number.into());
+        let (of, bytes) = (device.subject(), order.size.next_multiple_of(PAGE));
+        let for_context = context.map(Id::subject);
         let (word, context) = (self.number_word(order.word), for_context);
-        let created = What::SavedCreated { adapter, device: of, context, bytes, word };
+        let created =
+            What::SavedCreated { adapter: adapter.subject(), device: of, context, bytes, word };
         self.log.emit(subject, created);
         self.say_wanted(world, extent);
         Ok(handle.0 as usize)
@@ -84,7 +90,7 @@ impl Kernel {
     pub(crate) fn destroy_context_memory(
         &self,
         _at: &mut Passive,
-        adapter: Subject,
+        adapter: Id<Adapter>,
         name: usize,
     ) -> Answer<()> {
         let world = &mut *self.world.hold();
@@ -94,13 +100,13 @@ impl Kernel {
     }
 
     /// Ends a name. The memory goes when nobody can save into it.
-    pub(crate) fn free_saved(&self, world: &mut World, number: u32, forgotten: bool) {
+    pub(crate) fn free_saved(&self, world: &mut World, number: Id<Saved>, forgotten: bool) {
         self.unname_saved(world, number, forgotten);
         self.settle_saved(world);
     }
 
-    fn unname_saved(&self, world: &mut World, number: u32, forgotten: bool) {
-        let Some(it) = world.saved.get_mut(number) else { return };
+    fn unname_saved(&self, world: &mut World, number: Id<Saved>, forgotten: bool) {
+        let it = &mut world.saved[number];
         if std::mem::replace(&mut it.freed, true) {
             return;
         }
@@ -111,7 +117,7 @@ impl Kernel {
             it.saved.retain(|it| *it != number);
         }
         let _ = world.kernel_names.close(name); // It was live: it was this one's.
-        self.log.emit(Kind::Saved.nr(number), What::SavedFreed { forgotten });
+        self.log.emit(number.subject(), What::SavedFreed { forgotten });
         world.freed.push(number);
     }
 
@@ -145,12 +151,16 @@ impl Kernel {
     ///
     /// WINDOWS: nothing is documented about what a driver forgets; it is named at its owner,
     /// then reclaimed (our decision).
-    pub(crate) fn forget_saved(&self, world: &mut World, owner: Subject, place: &'static str) {
-        let left: Vec<u32> = match owner.kind {
-            Kind::Context => world.contexts.get(owner.number).map(|it| it.saved.clone()),
-            _ => world.devices.get(owner.number).map(|it| it.saved.clone()),
-        }
-        .unwrap_or_default();
+    pub(crate) fn forget_saved(
+        &self,
+        world: &mut World,
+        owner: impl Into<SavedOwner>,
+        place: &'static str,
+    ) {
+        let (owner, left) = match owner.into() {
+            SavedOwner::Context(id) => (id.subject(), world.contexts[id].saved.clone()),
+            SavedOwner::Device(id) => (id.subject(), world.devices[id].saved.clone()),
+        };
         self.judge_left(owner, place, &left);
         for number in left {
             self.free_saved(world, number, true);
@@ -159,12 +169,12 @@ impl Kernel {
 
     /// An adapter has stopped, and with it its engines: what its driver forgot is said, and all
     /// that is left is reclaimed.
-    pub(crate) fn sweep_saved(&self, world: &mut World, adapter: Subject) {
-        let mine = |it: &Saved| it.adapter == adapter.number;
-        let all: Vec<(u32, bool)> =
+    pub(crate) fn sweep_saved(&self, world: &mut World, adapter: Id<Adapter>) {
+        let mine = |it: &Saved| it.adapter == adapter;
+        let all: Vec<(Id<Saved>, bool)> =
             world.saved.iter().filter(|it| mine(it.1)).map(|it| (it.0, it.1.freed)).collect();
-        let left: Vec<u32> = all.iter().filter(|it| !it.1).map(|it| it.0).collect();
-        self.judge_left(adapter, "DxgkDdiStopDevice", &left);
+        let left: Vec<Id<Saved>> = all.iter().filter(|it| !it.1).map(|it| it.0).collect();
+        self.judge_left(adapter.subject(), "DxgkDdiStopDevice", &left);
         for number in left {
             self.unname_saved(world, number, true);
         }
@@ -178,6 +188,25 @@ impl Kernel {
     }
 }
 
+/// What a driver makes context allocations for, and names by the kernel's handles.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SavedOwner {
+    Context(Id<Context>),
+    Device(Id<Device>),
+}
+
+impl From<Id<Context>> for SavedOwner {
+    fn from(id: Id<Context>) -> Self {
+        Self::Context(id)
+    }
+}
+
+impl From<Id<Device>> for SavedOwner {
+    fn from(id: Id<Device>) -> Self {
+        Self::Device(id)
+    }
+}
+
 /// Whether a node can save into something.
 enum Saver {
     /// None can.
@@ -185,28 +214,26 @@ enum Saver {
     /// One has packets of its context to do.
     Working,
     /// One has its context current, and nothing of it to do.
-    Current { adapter: u32, node: usize },
+    Current { adapter: Id<Adapter>, node: usize },
 }
 impl World {
     /// A driver has ended a device or a context: it may not name it any more.
-    pub(crate) fn end_kernel_name(&mut self, subject: Subject) {
-        let name = match subject.kind {
-            Kind::Context => self.contexts.get(subject.number).map(|it| it.name),
-            _ => self.devices.get(subject.number).map(|it| it.name),
+    pub(crate) fn end_kernel_name(&mut self, owner: impl Into<SavedOwner>) {
+        let name = match owner.into() {
+            SavedOwner::Context(id) => self.contexts[id].name,
+            SavedOwner::Device(id) => self.devices[id].name,
         };
-        if let Some(name) = name {
-            let _ = self.kernel_names.close(name); // It was live: it was this one's.
-        }
+        let _ = self.kernel_names.close(name); // It was live: it was this one's.
     }
 
     /// Whether it is an allocation for contexts that its driver has freed.
-    pub(crate) fn is_freed(&self, owner: Subject) -> bool {
-        owner.kind == Kind::Saved && self.saved.get(owner.number).is_some_and(|it| it.freed)
+    pub(crate) fn is_freed(&self, owner: Owner) -> bool {
+        matches!(owner, Owner::Saved(saved) if self.saved[saved].freed)
     }
 
-    fn saver_of(&self, number: u32) -> Saver {
-        let Some(it) = self.saved.get(number) else { return Saver::None };
-        let mine = |context: u32, device: u32| match it.context {
+    fn saver_of(&self, number: Id<Saved>) -> Saver {
+        let it = &self.saved[number];
+        let mine = |context: Id<Context>, device: Id<Device>| match it.context {
             Some(own) => own == context,
             None => device == it.device,
         };
@@ -214,7 +241,8 @@ impl World {
         if nodes
             .iter()
             .flat_map(|it| &it.queue)
-            .any(|it| it.context != 0 && mine(it.context, it.device))
+            .filter_map(|it| it.of)
+            .any(|(context, device)| mine(context, device))
         {
             return Saver::Working;
         }

@@ -6,14 +6,21 @@
 //!    key. So a fence stands for all before it.
 //! 2. A report only records. `settle` turns what was recorded into passed fences.
 
+use crate::context::Context;
+use crate::device::Device;
 use crate::device::Loss;
 use crate::kernel::Kernel;
 use crate::memory::Batch;
 use crate::memory::resident::{Found, Touched};
 use crate::preempt::Preemption;
 use crate::recover::Watch;
+use crate::saved::Saved;
+use crate::start::Adapter;
 use crate::start::AdapterId;
+use crate::store::Id;
+use crate::store::IdList;
 use crate::world::World;
+use flight::invariant;
 use flight::{DeviceLevel, Dispatch, Fence, Kind, Machine, Passive, RuleId, Subject, What, Who};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -39,13 +46,13 @@ pub(crate) struct Node {
     pub(crate) queue: VecDeque<Flying>,
     /// The context, with its device, whose packet passed last: its engine may still have to save
     /// what it was at.
-    pub(crate) current: Option<(u32, u32)>,
+    pub(crate) current: Option<(Id<Context>, Id<Device>)>,
     /// A switch away from it was asked for.
     pub(crate) switching: bool,
     /// Packets of lost devices: they count as done, but the hardware has them.
     pub(crate) ghosts: VecDeque<Flying>,
     /// What contexts that have ended hold as long as this may save them: context, allocation.
-    pub(crate) holding: Vec<(u32, u32)>,
+    pub(crate) holding: Vec<(Id<Context>, Id<Saved>)>,
     /// Packets that faulted, with what they touched.
     pub(crate) faults: Vec<(Fence, Touched)>,
     /// It is asked to give back what it has.
@@ -65,13 +72,29 @@ pub(crate) struct Node {
 /// A packet that is not done.
 pub(crate) struct Flying {
     pub(crate) fence: Fence,
-    /// Zero: it is the kernel's own.
-    pub(crate) context: u32,
-    pub(crate) device: u32,
+    /// The context and the device it is of. None: it is paging work of the kernel's own.
+    pub(crate) of: Option<(Id<Context>, Id<Device>)>,
     /// The paging work it does.
     pub(crate) batch: Option<Batch>,
     /// It counts as done since its device is lost.
     pub(crate) lost: bool,
+}
+
+impl Flying {
+    /// The context it is of, if it is a client's.
+    pub(crate) fn context(&self) -> Option<Id<Context>> {
+        self.of.map(|(context, _)| context)
+    }
+
+    /// The device it is of, if it is a client's.
+    pub(crate) fn device(&self) -> Option<Id<Device>> {
+        self.of.map(|(_, device)| device)
+    }
+
+    /// The context and the device of a client's packet.
+    pub(crate) fn client(&self) -> (Id<Context>, Id<Device>) {
+        invariant(self.of, "what does no paging work is a packet of a context")
+    }
 }
 
 /// Work that something waits for.
@@ -80,7 +103,7 @@ pub(crate) enum Behind {
     /// All that a node was given, up to this fence.
     Node(usize, Fence),
     /// So many packets of a context.
-    Context(u32, u64),
+    Context(Id<Context>, u64),
 }
 
 impl Node {
@@ -134,9 +157,13 @@ impl Node {
     }
 
     /// Whether a context is current here, or may become it though it has nothing to do.
-    pub(crate) fn may_save(&self, mine: impl Fn(u32, u32) -> bool) -> bool {
+    pub(crate) fn may_save(&self, mine: impl Fn(Id<Context>, Id<Device>) -> bool) -> bool {
         self.current.is_some_and(|(context, device)| mine(context, device))
-            || self.ghosts.iter().any(|it| mine(it.context, it.device))
+            || self
+                .ghosts
+                .iter()
+                .filter_map(|it| it.of)
+                .any(|(context, device)| mine(context, device))
     }
 
     /// Takes out what was done when the last fence passed, in order.
@@ -159,7 +186,7 @@ impl Node {
 }
 
 /// Enters a number in its order, once.
-fn note(list: &mut Few<u32>, number: u32) {
+fn note(list: &mut IdList<Device>, number: Id<Device>) {
     if let Err(place) = list.binary_search(&number) {
         list.insert(place, number);
     }
@@ -171,16 +198,17 @@ impl Kernel {
         &self,
         world: &mut World,
         _at: &mut DeviceLevel,
-        adapter: Subject,
+        adapter: Id<Adapter>,
         node: u32,
         fence: Fence,
     ) {
-        let Some(it) = world.adapters.get_mut(adapter.number) else { return };
+        // A driver may still report after its adapter has stopped.
+        let Some(it) = world.adapters.get_mut(adapter) else { return };
         let nodes = it.nodes.len();
         let Some(node) = it.nodes.get_mut(node as usize) else {
             let said = format!("node {node} reported fence {fence}, but there are {nodes} nodes");
             let place = "DxgkCbNotifyInterrupt.NodeOrdinal";
-            self.log.judge(RuleId::KMD_ISR_008, Who::Driver, adapter, place, Some(said));
+            self.log.judge(RuleId::KMD_ISR_008, Who::Driver, adapter.subject(), place, Some(said));
             return;
         };
         self.log.emit(node.subject(), What::FenceReported { fence });
@@ -193,14 +221,14 @@ impl Kernel {
     pub(crate) fn report_fault(
         &self,
         at: &mut DeviceLevel,
-        adapter: Subject,
+        adapter: Id<Adapter>,
         node: u32,
         fence: Fence,
         touched: Found,
     ) {
         let world = &mut *self.world.hold();
-        let touched = world.find_touched(adapter.number, node as usize, fence, touched);
-        let it = world.adapters.get_mut(adapter.number);
+        let touched = world.find_touched(adapter, node as usize, fence, touched);
+        let it = world.adapters.get_mut(adapter);
         let it = it.and_then(|it| it.nodes.get_mut(node as usize));
         // Of the kernel's own work, and of what was never given, there is nobody to blame.
         let known =
@@ -212,11 +240,12 @@ impl Kernel {
     }
 
     /// Asks for the DPC. Answers whether it was not yet queued.
-    pub(crate) fn queue_dpc(&self, adapter: Subject) -> bool {
+    pub(crate) fn queue_dpc(&self, adapter: Id<Adapter>) -> bool {
         let mut world = self.world.hold();
-        let Some(it) = world.adapters.get_mut(adapter.number) else { return false };
+        // A driver may still report after its adapter has stopped.
+        let Some(it) = world.adapters.get_mut(adapter) else { return false };
         let fresh = it.interrupts.ask() && !it.quiet && it.dpcs < MOST_DPCS;
-        self.log.emit(adapter, What::DpcQueued { fresh });
+        self.log.emit(adapter.subject(), What::DpcQueued { fresh });
         if fresh {
             it.dpc = true;
             self.ring(&it.driver.bell);
@@ -225,10 +254,11 @@ impl Kernel {
     }
 
     /// Turns what was reported into passed fences; what waited for them wakes.
-    pub(crate) fn settle(&self, _at: &mut Dispatch, adapter: Subject) {
+    pub(crate) fn settle(&self, _at: &mut Dispatch, adapter: Id<Adapter>) {
         let world = &mut *self.world.hold();
         let mut done: Few<(Subject, Flying)> = Few::new();
-        let Some(it) = world.adapters.get_mut(adapter.number) else { return };
+        // A driver may still report after its adapter has stopped.
+        let Some(it) = world.adapters.get_mut(adapter) else { return };
         it.interrupts.follow_up();
         for node in &mut it.nodes {
             if node.passed == node.reported {
@@ -239,36 +269,38 @@ impl Kernel {
             let subject = node.subject();
             done.extend(node.take_done().into_iter().map(|it| (subject, it)));
         }
-        let (mut devices, mut faulted): (Few<u32>, Few<u32>) = (Few::new(), Few::new());
+        let (mut devices, mut faulted): (IdList<Device>, IdList<Device>) =
+            (IdList::new(), IdList::new());
         for (node, mut packet) in done {
             if let Some(batch) = packet.batch.take() {
                 if batch.switch {
-                    self.switch(world, adapter.number, node, None);
+                    self.switch(world, adapter, node, None);
                 }
-                self.finish_batch(world, adapter.number, batch, false);
+                self.finish_batch(world, adapter, batch, false);
                 continue;
             }
+            let (context, device) = packet.client();
             if packet.lost {
-                self.switch(world, adapter.number, node, Some((packet.context, packet.device)));
+                self.switch(world, adapter, node, Some((context, device)));
                 continue;
             }
-            note(&mut devices, packet.device);
-            if self.settle_fault(world, adapter.number, node, &packet) {
-                note(&mut faulted, packet.device);
+            note(&mut devices, device);
+            if self.settle_fault(world, adapter, node, &packet) {
+                note(&mut faulted, device);
             }
-            self.switch(world, adapter.number, node, Some((packet.context, packet.device)));
+            self.switch(world, adapter, node, Some((context, device)));
             self.finish_packet(world, node, &packet);
         }
         // Only now: everything that has passed counts as done by itself.
         for device in faulted {
             self.lose(world, device, Loss::PageFault);
         }
-        self.finish_refused(world, adapter.number);
-        self.settle_preempted(world, adapter.number);
-        self.settle_offers(world, adapter.number);
+        self.finish_refused(world, adapter);
+        self.settle_preempted(world, adapter);
+        self.settle_offers(world, adapter);
         self.settle_saved(world);
-        world.free_late(adapter.number);
-        if world.pages(adapter.number) {
+        world.free_late(adapter);
+        if world.pages(adapter) {
             self.ring(&self.bell);
         }
         for device in devices {
@@ -283,7 +315,7 @@ impl Kernel {
     fn settle_fault(
         &self,
         world: &mut World,
-        adapter: u32,
+        adapter: Id<Adapter>,
         node: Subject,
         packet: &Flying,
     ) -> bool {
@@ -296,8 +328,8 @@ impl Kernel {
             let place = it.faults.iter().position(|it| it.0 == packet.fence)?;
             Some(it.faults.swap_remove(place).1)
         });
-        let context = Kind::Context.nr(packet.context);
-        self.judge_fault(world, packet.device, context, fault.as_ref());
+        let (context, device) = packet.client();
+        self.judge_fault(world, device, context, fault.as_ref());
         fault.is_some()
     }
 
@@ -305,9 +337,9 @@ impl Kernel {
     pub(crate) fn switch(
         &self,
         world: &mut World,
-        adapter: u32,
+        adapter: Id<Adapter>,
         node: Subject,
-        to: Option<(u32, u32)>,
+        to: Option<(Id<Context>, Id<Device>)>,
     ) {
         let has_memory = world.memory(adapter).is_some();
         let nodes = world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
@@ -323,7 +355,7 @@ impl Kernel {
         let (kept, held): (Vec<_>, Vec<_>) =
             held.into_iter().partition(|(context, _)| it.may_save(|other, _| other == *context));
         it.holding = kept;
-        let to = to.map(|it| Kind::Context.nr(it.0));
+        let to = to.map(|it| it.0.subject());
         self.log.emit(node, What::NodeSwitched { to });
         world.let_go(held.into_iter().map(|it| it.1));
         if let Some((context, _)) = before {
@@ -333,20 +365,28 @@ impl Kernel {
 
     /// A packet is done, or counts as done.
     pub(crate) fn finish_packet(&self, world: &mut World, node: Subject, packet: &Flying) {
-        let number = self.finish_sent(world, packet.context);
+        let (context, _) = packet.client();
+        let number = self.finish_sent(world, context);
         let done = What::PacketDone { packet: number, node, fence: packet.fence };
-        self.log.emit(Kind::Context.nr(packet.context), done);
-        self.signal_behind(world, packet.context);
+        self.log.emit(context.subject(), done);
+        self.signal_behind(world, context);
         self.wake(world);
     }
 
     /// What a lost device had queued counts as done.
-    pub(crate) fn forget_packets(&self, world: &mut World, adapter: u32, device: u32) {
+    pub(crate) fn forget_packets(
+        &self,
+        world: &mut World,
+        adapter: Id<Adapter>,
+        device: Id<Device>,
+    ) {
         let mut done = Vec::new();
         let remembers = world.memory(adapter).is_some();
         for node in world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
             let (mine, others): (VecDeque<Flying>, VecDeque<Flying>) =
-                std::mem::take(&mut node.queue).into_iter().partition(|it| it.device == device);
+                std::mem::take(&mut node.queue)
+                    .into_iter()
+                    .partition(|it| it.device() == Some(device));
             node.queue = others;
             // The hardware still has them: its engine may save into what their contexts have.
             let ghost = |it: &Flying| Flying { batch: None, lost: true, ..*it };
@@ -355,10 +395,11 @@ impl Kernel {
         }
         for (node, packet) in done {
             // What it was to signal before that one, it never does.
-            self.drop_signals(world, packet.context);
-            let number = self.finish_sent(world, packet.context);
+            let (context, _) = packet.client();
+            self.drop_signals(world, context);
+            let number = self.finish_sent(world, context);
             let done = What::PacketDone { packet: number, node, fence: packet.fence };
-            self.log.emit(Kind::Context.nr(packet.context), done);
+            self.log.emit(context.subject(), done);
         }
         let contexts = world.devices.get(device).map(|it| it.contexts.clone());
         for context in contexts.unwrap_or_default() {
@@ -437,14 +478,14 @@ impl Kernel {
 
 impl World {
     /// Whether a node has a context's registers, or is about to.
-    pub(crate) fn is_current(&self, adapter: u32, context: u32) -> bool {
+    pub(crate) fn is_current(&self, adapter: Id<Adapter>, context: Id<Context>) -> bool {
         let nodes = self.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
         nodes.iter().any(|it| it.may_save(|other, _| other == context))
             || self.contexts.get(context).is_some_and(|it| it.flying > 0 || it.inside > 0)
     }
 
     /// Whether an adapter has paging work that is not built.
-    pub(crate) fn pages(&self, adapter: u32) -> bool {
+    pub(crate) fn pages(&self, adapter: Id<Adapter>) -> bool {
         self.memory(adapter).is_some_and(|it| !it.1.planned.is_empty())
     }
 }

@@ -5,6 +5,8 @@ use crate::kernel::Kernel;
 use crate::miniport::{Answer, Refusal};
 use crate::mmu::RangeOrder;
 use crate::operation::ContextMemoryOrder;
+use crate::start::Adapter;
+use crate::store::Id;
 use flight::{Dispatch, Host, Log, Passive, Pool, Subject};
 use std::sync::{Arc, Weak};
 
@@ -14,7 +16,7 @@ use std::sync::{Arc, Weak};
 /// [`flight::At::here`] and refuses what does not fit.
 pub struct Services {
     pub(crate) kernel: Weak<Kernel>,
-    pub(crate) adapter: Subject,
+    pub(crate) adapter: Id<Adapter>,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) log: Arc<Log>,
     pub(crate) pool: Arc<dyn Pool>,
@@ -136,14 +138,14 @@ impl Services {
     /// Says which word the driver gave for its adapter (`MiniportDeviceContext`).
     pub fn give_word(&self, word: usize) {
         if let Some(kernel) = self.kernel.upgrade() {
-            kernel.give_word(word, self.adapter);
+            kernel.give_word(word, self.adapter.subject());
         }
     }
 
     /// Says that the driver was told to forget its adapter, and has returned.
     pub fn end_word(&self, word: usize) {
         if let Some(kernel) = self.kernel.upgrade() {
-            kernel.end_word(word, self.adapter, false);
+            kernel.end_word(word, self.adapter.subject(), false);
         }
     }
 
@@ -164,11 +166,11 @@ impl Services {
 
     /// The adapter's locally unique id (`AdapterLuid`).
     pub fn luid(&self) -> u64 {
-        crate::start::AdapterId(self.adapter.number).luid()
+        crate::start::AdapterId(self.adapter).luid()
     }
 
     /// The adapter, for events.
     pub fn adapter(&self) -> Subject {
-        self.adapter
+        self.adapter.subject()
     }
 }

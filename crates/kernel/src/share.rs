@@ -7,19 +7,22 @@
 //!    resource lives while any device has a view, and each ends its own, in any order.
 //! 3. A global name holds nothing: it ends with the last local one.
 
+use crate::allocation::Allocation;
 use crate::build::{Built, still_there};
 use crate::create::{CreateOrder, Making};
 use crate::device::Inside;
 use crate::gate::{Class, Key, Mode};
+use crate::handle::ObjectId;
 use crate::handle::{BadHandle, Handle, Reservations};
 use crate::kernel::Kernel;
 use crate::lock::Held;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::resource::Resource;
-use crate::store::Few;
+use crate::store::Id;
+use crate::store::IdList;
 use crate::world::World;
-use flight::{Kind, Passive, RuleId, Subject, Who};
+use flight::{Passive, RuleId, Subject, Who};
 
 /// What an opener has to know (`D3DKMTQueryResourceInfo`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +68,7 @@ impl Kernel {
         let (number, it) = world.shared(&inside, global)?;
         let members = it.members.iter().filter_map(|it| world.allocations.get(*it));
         Ok(ShareInfo {
-            resource: Kind::Resource.nr(number),
+            resource: number.subject(),
             runtime: it.runtime.len(),
             private: it.private.len(),
             total: members.map(|it| it.private.len()).sum(),
@@ -105,7 +108,7 @@ impl Kernel {
         &self,
         at: &mut Passive,
         making: &Making<'_>,
-        resource: u32,
+        resource: Id<Resource>,
         names: &mut Reservations,
     ) -> Result<Opened, Refused> {
         let inside = making.inside;
@@ -117,10 +120,11 @@ impl Kernel {
             let world = &mut *self.world.hold();
             // Who parked looks again.
             still_there(world, making)?;
-            let gone = Refused::ResourceEnded(Kind::Resource.nr(resource));
+            let gone = Refused::ResourceEnded(resource.subject());
             let it = world.resources.get(resource).ok_or(gone)?;
-            let allocations: Few = it.members.iter().copied().collect();
-            let private = |it: &u32| world.allocations.get(*it).map(|it| it.private.clone());
+            let allocations: IdList<Allocation> = it.members.iter().copied().collect();
+            let private =
+                |it: &Id<Allocation>| world.allocations.get(*it).map(|it| it.private.clone());
             let order = CreateOrder {
                 allocations: allocations.iter().filter_map(private).collect(),
                 private: it.private.clone(),
@@ -156,7 +160,7 @@ impl Kernel {
     /// A plain open may read private data, not write it.
     fn judge_edits(&self, built: &Built, before: &[Vec<u8>], after: &[Vec<u8>]) {
         for ((view, before), after) in built.views.iter().zip(before).zip(after) {
-            let about = Kind::View.nr(*view);
+            let about = view.subject();
             let broken = (before != after).then(|| {
                 format!(
                     "the private data of {about} was changed by a plain open: only a create may"
@@ -170,20 +174,20 @@ impl Kernel {
 
 impl World {
     /// The shared resource a global name means, if it is on the device's adapter.
-    fn shared(&self, inside: &Inside<'_>, global: Handle) -> Result<(u32, &Resource), Refused> {
+    fn shared(
+        &self,
+        inside: &Inside<'_>,
+        global: Handle,
+    ) -> Result<(Id<Resource>, &Resource), Refused> {
         let refused = |why| Refused::Handle { argument: Argument::Share, handle: global, why };
-        let subject = self.shares.find(global).map_err(refused)?;
-        if subject.kind != Kind::Resource {
-            return Err(refused(BadHandle::WrongKind(subject)));
-        }
-        let gone = Refused::ResourceEnded(subject);
-        if subject.kind != Kind::Resource {
-            return Err(refused(BadHandle::WrongKind(subject)));
-        }
-        let it = self.resources.get(subject.number).ok_or(gone)?;
+        let found = self.shares.find(global).map_err(refused)?;
+        let ObjectId::Resource(resource) = found else {
+            return Err(refused(BadHandle::WrongKind(found.subject())));
+        };
+        let it = &self.resources[resource];
         if it.adapter != inside.adapter {
-            return Err(Refused::OtherAdapter(subject));
+            return Err(Refused::OtherAdapter(resource.subject()));
         }
-        Ok((subject.number, it))
+        Ok((resource, it))
     }
 }

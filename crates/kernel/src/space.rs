@@ -27,30 +27,36 @@ pub(crate) mod system;
 pub(crate) mod tables;
 pub(crate) mod update;
 
+use crate::context::Context;
+use crate::device::Device;
 use crate::handle::Handle;
+use crate::memory::Extent;
 use crate::miniport::DriverProcess;
 use crate::mmu::{MmuFeatures, Root, RootSize};
 use crate::operation::PAGE;
+use crate::process::Process;
 use crate::space::addresses::Addresses;
 use crate::space::fault::{Coming, Freed};
 use crate::space::geometry::Geometry;
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Kind, Subject};
+use flight::Subject;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// A process on an adapter (`hKmdProcess`), with its addresses.
 pub struct Space {
     /// None: the system's own.
-    pub(crate) process: Option<u32>,
-    pub(crate) adapter: u32,
+    pub(crate) process: Option<Id<Process>>,
+    pub(crate) adapter: Id<Adapter>,
     pub(crate) stage: Stage,
     pub(crate) word: Option<Arc<DriverProcess>>,
     /// Devices that are being made in it.
     pub(crate) users: u32,
     pub(crate) addresses: Addresses,
     /// The extent of each table, by level and by which of that level it is.
-    pub(crate) tables: BTreeMap<(u32, u64), u32>,
+    pub(crate) tables: BTreeMap<(u32, u64), Id<Extent>>,
     /// How large its root is.
     pub(crate) root: RootSize,
     /// How many updates it had.
@@ -80,25 +86,26 @@ pub(crate) struct Mmu {
     pub(crate) features: MmuFeatures,
     pub(crate) geometry: Arc<Geometry>,
     /// The system's own space.
-    pub(crate) system: u32,
+    pub(crate) system: Option<Id<Space>>,
     /// The device of the system, and its context, in which paging runs.
-    pub(crate) device: u32,
-    pub(crate) context: u32,
+    pub(crate) device: Option<Id<Device>>,
+    pub(crate) context: Option<Id<Context>>,
     /// Where in the system's space each segment is, one behind the other: none for apertures.
     pub(crate) linear: Vec<Option<u64>>,
 }
 
 impl World {
     /// The space of a process on an adapter.
-    pub(crate) fn space_of(&self, process: u32, adapter: u32) -> Option<u32> {
-        let live = |it: &&u32| self.spaces.get(**it).is_some_and(|it| it.stage != Stage::Ending);
+    pub(crate) fn space_of(&self, process: Id<Process>, adapter: Id<Adapter>) -> Option<Id<Space>> {
+        let live =
+            |it: &&Id<Space>| self.spaces.get(**it).is_some_and(|it| it.stage != Stage::Ending);
         self.spaces_of.get(&(process, adapter))?.iter().find(live).copied()
     }
 
     /// Enters a space.
-    pub(crate) fn add_space(&mut self, it: Space) -> u32 {
+    pub(crate) fn add_space(&mut self, it: Space) -> Id<Space> {
         let whose = it.process.map(|process| (process, it.adapter));
-        let number = self.spaces.add(it);
+        let number = self.spaces.insert(it);
         if let Some(whose) = whose {
             self.spaces_of.entry(whose).or_default().push(number);
         }
@@ -106,8 +113,8 @@ impl World {
     }
 
     /// Forgets a space.
-    pub(crate) fn remove_space(&mut self, number: u32) {
-        let Some(it) = self.spaces.remove(number) else { return };
+    pub(crate) fn remove_space(&mut self, number: Id<Space>) {
+        let it = self.spaces.remove(number);
         let Some(whose) = it.process.map(|process| (process, it.adapter)) else { return };
         if let Some(all) = self.spaces_of.get_mut(&whose) {
             all.retain(|it| *it != number);
@@ -118,18 +125,21 @@ impl World {
     }
 
     /// The devices of a process on an adapter.
-    pub(crate) fn devices_on(&self, process: u32, adapter: u32) -> impl Iterator<Item = u32> {
-        let all = self.devices_of.range((process, 0)..=(process, u32::MAX)).map(|it| it.1);
-        all.filter(move |it| self.devices.get(*it).is_some_and(|it| it.adapter == adapter))
+    pub(crate) fn devices_on(
+        &self,
+        process: Id<Process>,
+        adapter: Id<Adapter>,
+    ) -> impl Iterator<Item = Id<Device>> {
+        self.devices_of(process).filter(move |device| self.devices[*device].adapter == adapter)
     }
 
     /// How an adapter translates.
-    pub(crate) fn mmu(&self, adapter: u32) -> Option<&Mmu> {
+    pub(crate) fn mmu(&self, adapter: Id<Adapter>) -> Option<&Mmu> {
         self.memory(adapter)?.1.mmu.as_ref()
     }
 
     /// The root of a space, as drivers are told it.
-    pub(crate) fn root_of(&self, space: u32) -> Option<(u32, Root)> {
+    pub(crate) fn root_of(&self, space: Id<Space>) -> Option<(Id<Extent>, Root)> {
         let it = self.spaces.get(space)?;
         let (_, memory) = self.memory(it.adapter)?;
         let top = memory.mmu.as_ref()?.geometry.top();
@@ -139,7 +149,7 @@ impl World {
     }
 
     /// The driver's number of the segment an extent is in, and where it is there.
-    pub(crate) fn spot_of(&self, extent: u32) -> Option<(u32, u64)> {
+    pub(crate) fn spot_of(&self, extent: Id<Extent>) -> Option<(u32, u64)> {
         match &self.extents.get(extent)?.place {
             crate::memory::Place::In { segment, spot } => {
                 Some((crate::memory::number(*segment), spot.start()))
@@ -151,20 +161,24 @@ impl World {
     /// Checks the invariants of spaces.
     pub(crate) fn validate_spaces(&self) -> Result<(), String> {
         for (number, space) in self.spaces.iter() {
-            space.addresses.validate().map_err(|it| format!("space {number}: {it}"))?;
+            space.addresses.validate().map_err(|it| format!("{number}: {it}"))?;
             let Some(geometry) = self.mmu(space.adapter).map(|it| it.geometry.clone()) else {
                 continue;
             };
             for (span, taken) in space.addresses.all() {
                 let missing = |it: &u64| !space.tables.contains_key(&(0, *it));
                 if taken.held.has_entries() && geometry.tables(0, &span).any(|it| missing(&it)) {
-                    return Err(format!("space {number} has no table for {:#x}", span.start));
+                    return Err(format!(
+                        "space {} has no table for {:#x}",
+                        number.serial(),
+                        span.start
+                    ));
                 }
             }
             for (level, table) in space.tables.keys() {
                 let above = geometry.table(level + 1, geometry.span(*level, *table).start);
                 if *level < geometry.top() && !space.tables.contains_key(&(level + 1, above)) {
-                    return Err(format!("space {number}: a table of level {level} hangs nowhere"));
+                    return Err(format!("{number}: a table of level {level} hangs nowhere"));
                 }
             }
         }
@@ -173,8 +187,8 @@ impl World {
 }
 
 /// A space, for events.
-pub(crate) fn subject(space: u32) -> Subject {
-    Kind::Space.nr(space)
+pub(crate) fn subject(space: Id<Space>) -> Subject {
+    space.subject()
 }
 
 /// How many pages so many bytes are.

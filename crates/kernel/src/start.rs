@@ -1,6 +1,7 @@
 //! Adapters: how a driver starts, how processes name it, how it stops.
 
 use crate::ddi::Driver;
+use crate::device::Device;
 use crate::device::Loss;
 use crate::gate::{Class, Pass, Stuck};
 use crate::handle::Handle;
@@ -14,8 +15,10 @@ use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::schedule::Node;
 use crate::services::Services;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Fence, Kind, Line, Passive, Ram, Subject, TableRoot, Ticket, What, Written};
+use flight::{Fence, Line, Passive, Ram, Subject, TableRoot, Ticket, What, Written};
+use std::fmt;
 use std::sync::{Arc, Weak};
 
 /// An adapter without a node takes no work, and none has more than this.
@@ -74,7 +77,7 @@ enum Ending {
 
 /// An adapter, for whoever plugged it in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AdapterId(pub(crate) u32);
+pub struct AdapterId(pub(crate) Id<Adapter>);
 
 /// The driver did not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +86,18 @@ pub struct StartRefused {
     pub entry: &'static str,
     /// Its answer.
     pub why: Refusal,
+}
+
+impl fmt::Display for StartRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the adapter did not start: {} failed: {}", self.entry, self.why)
+    }
+}
+
+impl std::error::Error for StartRefused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.why)
+    }
 }
 
 /// The interrupt line of an adapter.
@@ -94,7 +109,7 @@ struct Wire {
 impl Line for Wire {
     fn raise(&self, at: &mut Passive) {
         let Some(kernel) = self.kernel.upgrade() else { return };
-        let number = self.driver.adapter.number;
+        let number = self.driver.adapter;
         if kernel.world.hold().adapters.get(number).is_none_or(|it| it.quiet) {
             return; // A stopped driver hears no interrupt.
         }
@@ -133,12 +148,12 @@ impl Line for Wire {
 impl AdapterId {
     /// The adapter, for events.
     pub fn subject(self) -> Subject {
-        Kind::Adapter.nr(self.0)
+        self.0.subject()
     }
 
     /// Its locally unique id (`AdapterLuid`): never zero, and the same for the adapter's life.
     pub fn luid(self) -> u64 {
-        u64::from(self.0) << 12
+        u64::from(self.0.serial()) << 12
     }
 }
 
@@ -184,7 +199,7 @@ impl Kernel {
             it.state = State::Starting;
             it.driver.clone()
         };
-        let keys = Class::Three.keys(adapter.0, driver.generation, 0);
+        let keys = Class::Three.keys(adapter.0, driver.generation, None);
         let started = match self.enter(at, keys) {
             Ok(pass) => self.start_added(at, &driver, &pass),
             Err(Stuck) => Err(busy),
@@ -198,7 +213,7 @@ impl Kernel {
         driver: &Arc<Driver>,
         started: Result<AdapterId, StartRefused>,
     ) -> Result<AdapterId, StartRefused> {
-        let number = driver.adapter.number;
+        let number = driver.adapter;
         let world = &mut *self.world.hold();
         let Some(it) = world.adapters.get_mut(number) else { return started };
         if started.is_ok() {
@@ -207,10 +222,13 @@ impl Kernel {
                 crate::miniport::Generation::One => 1,
                 crate::miniport::Generation::Two => 2,
             };
-            self.log.emit(driver.adapter, What::AdapterStarted { nodes, generation });
+            self.log.emit(driver.adapter.subject(), What::AdapterStarted { nodes, generation });
             for (ordinal, node) in (0..).zip(&it.nodes) {
                 let adapter = driver.adapter;
-                self.log.emit(node.subject(), What::NodeStarted { adapter, ordinal });
+                self.log.emit(
+                    node.subject(),
+                    What::NodeStarted { adapter: adapter.subject(), ordinal },
+                );
             }
             it.state = State::Running;
             (it.quiet, it.dpc, it.dpcs) = (false, false, 0);
@@ -219,7 +237,7 @@ impl Kernel {
         } else {
             it.state = State::Stopped;
             if it.opens == 0 {
-                world.adapters.remove(number);
+                world.adapters.take(number);
             }
         }
         self.wake(world);
@@ -228,7 +246,7 @@ impl Kernel {
 
     fn new_driver(self: &Arc<Self>, plugged: Plugged) -> Arc<Driver> {
         let mut world = self.world.hold();
-        let adapter = Kind::Adapter.nr(world.adapters.next());
+        let adapter = world.adapters.reserve();
         let services = Arc::new(Services {
             kernel: Arc::downgrade(self),
             adapter,
@@ -249,7 +267,7 @@ impl Kernel {
             adapter,
             pulled: Once::new(),
         });
-        world.adapters.add(Adapter {
+        let made = Adapter {
             driver: driver.clone(),
             state: State::Starting,
             nodes: Vec::new(),
@@ -265,15 +283,16 @@ impl Kernel {
             resets: Vec::new(),
             fatal: false,
             power: Power::On,
-        });
+        };
+        world.adapters.fill(adapter, made);
         driver
     }
 
     fn start(&self, at: &mut Passive, driver: &Driver) -> Result<AdapterId, StartRefused> {
-        let number = driver.adapter.number;
+        let number = driver.adapter;
         let stuck = |Stuck| StartRefused { entry: "DxgkDdiAddDevice", why: Refusal::Busy };
         let pass =
-            self.enter(at, Class::Three.keys(number, driver.generation, 0)).map_err(stuck)?;
+            self.enter(at, Class::Three.keys(number, driver.generation, None)).map_err(stuck)?;
         if let Err(why) = driver.add_device(at, &pass) {
             // It never met the adapter, so it has none to remove.
             let _ = driver.unload(at, &pass);
@@ -290,7 +309,7 @@ impl Kernel {
         driver: &Driver,
         pass: &Pass<'_>,
     ) -> Result<AdapterId, StartRefused> {
-        let number = driver.adapter.number;
+        let number = driver.adapter;
         if let Err(why) = driver.start_device(at, pass) {
             remove(at, driver, pass);
             return Err(StartRefused { entry: "DxgkDdiStartDevice", why });
@@ -298,7 +317,7 @@ impl Kernel {
         let features = driver.query_adapter(at, pass);
         let ram = driver.machine.ram();
         let sane = |it: &Features| {
-            let sound = self.check_features(driver.adapter, it);
+            let sound = self.check_features(driver.adapter.subject(), it);
             let sound = crate::space::check::check_mmu(it) && sound;
             let backed = it.memory.is_none() || ram.is_some();
             (1..=MOST_NODES).contains(&it.nodes) && sound && backed
@@ -328,7 +347,7 @@ impl Kernel {
 
     /// Enters what an adapter has.
     fn enter_features(&self, driver: &Driver, features: Features, ram: Option<Arc<dyn Ram>>) {
-        let number = driver.adapter.number;
+        let number = driver.adapter;
         let world = &mut *self.world.hold();
         if let Some(it) = world.adapters.get_mut(number) {
             it.scheduling = features.scheduling;
@@ -411,7 +430,7 @@ impl Kernel {
 
     fn end_adapter(&self, at: &mut Passive, adapter: AdapterId, ending: Ending) {
         let Some((driver, started)) = self.claim_end(at, adapter, ending) else { return };
-        let keys = Class::Three.keys(adapter.0, driver.generation, 0);
+        let keys = Class::Three.keys(adapter.0, driver.generation, None);
         if started {
             if ending == Ending::Pulled {
                 self.pull(at, adapter, &driver);
@@ -419,10 +438,10 @@ impl Kernel {
                 self.settle_power(at, adapter);
             }
             // The system's own goes last: paging runs in it.
-            let mine = |it: &crate::device::Device| it.adapter == adapter.0 && it.process != 0;
-            self.end_devices(at, adapter.subject(), mine);
+            let mine = |it: &Device| it.adapter == adapter.0 && it.process.is_some();
+            self.end_devices(at, adapter.subject(), None, mine);
             self.end_spaces(at, adapter.0);
-            self.end_memory(at, adapter.subject());
+            self.end_memory(at, adapter.0);
         }
         if let Ok(pass) = self.enter(at, keys) {
             if started {
@@ -438,7 +457,7 @@ impl Kernel {
         }
         let mut world = self.world.hold();
         if started {
-            self.sweep_saved(&mut world, adapter.subject());
+            self.sweep_saved(&mut world, adapter.0);
             self.log.emit(adapter.subject(), What::AdapterStopped {});
         }
         if let Some(it) = world.adapters.get_mut(adapter.0) {
@@ -446,7 +465,7 @@ impl Kernel {
             (it.line, it.state, it.memory) = (None, over, None);
             it.nodes.clear();
             if it.opens == 0 && over == State::Stopped {
-                world.adapters.remove(adapter.0);
+                world.adapters.take(adapter.0);
             }
         }
         self.wake(&mut world);
@@ -457,13 +476,13 @@ impl Kernel {
     fn pull(&self, at: &mut Passive, adapter: AdapterId, driver: &Driver) {
         let about = adapter.subject();
         self.silence(at, adapter);
-        let keys = Class::Three.keys(adapter.0, driver.generation, 0);
+        let keys = Class::Three.keys(adapter.0, driver.generation, None);
         if let Ok(pass) = self.enter_inside(at, &keys) {
             driver.pulled_out(at, &pass);
             self.log.emit(about, What::AdapterPulled {});
         }
         self.open_gate(adapter); // Who waited for its power waits in vain.
-        let devices: Vec<u32> = {
+        let devices: Vec<Id<Device>> = {
             let world = self.world.hold();
             let mine = world.devices.iter().filter(|(_, it)| it.adapter == adapter.0);
             mine.map(|(number, _)| number).collect()
@@ -497,7 +516,7 @@ impl Kernel {
         self.wait_until(at, about, |_| format!("the interrupts of {about}"), over);
     }
 
-    pub(crate) fn take_dpc(&self, adapter: u32) -> bool {
+    pub(crate) fn take_dpc(&self, adapter: Id<Adapter>) -> bool {
         let mut world = self.world.hold();
         world.adapters.get_mut(adapter).is_some_and(|it| std::mem::take(&mut it.dpc) && !it.quiet)
     }
@@ -547,7 +566,7 @@ impl Kernel {
             }
         };
         let handle = name.handle();
-        self.publish(&mut world, process.0, name, adapter.subject());
+        self.publish(&mut world, process.0, name, adapter.0.into());
         Ok(handle)
     }
 
@@ -560,7 +579,7 @@ impl Kernel {
     ) -> Result<(), Refused> {
         let number = {
             let mut world = self.world.hold();
-            let number = world.resolve(process, Argument::Adapter, handle, Kind::Adapter)?;
+            let number = world.resolve::<Adapter>(process, Argument::Adapter, handle)?;
             self.unname(&mut world, process.0, handle);
             world.close_adapter(number);
             number
@@ -572,11 +591,11 @@ impl Kernel {
 
 impl World {
     /// A name of an adapter is gone; with the last one goes an adapter that has stopped.
-    pub(crate) fn close_adapter(&mut self, number: u32) {
-        let Some(it) = self.adapters.get_mut(number) else { return };
+    pub(crate) fn close_adapter(&mut self, number: Id<Adapter>) {
+        let it = &mut self.adapters[number];
         it.opens -= 1;
         if it.opens == 0 && it.state == State::Stopped {
-            self.adapters.remove(number);
+            self.adapters.take(number);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Packets at virtual addresses: giving them to contexts, and what their commands write.
 
+use crate::allocation::Allocation;
+use crate::context::Context;
 use crate::device::Inside;
 use crate::dispatch::Load;
 use crate::handle::Handle;
@@ -7,8 +9,10 @@ use crate::kernel::Kernel;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::space::addresses::Held;
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Fence, Kind, Passive, RuleId, Subject, Who, Written};
+use flight::{Fence, Passive, RuleId, Who, Written};
 use std::sync::Arc;
 
 /// Work for a context.
@@ -28,7 +32,7 @@ pub struct Packet {
 pub(crate) struct Given {
     pub(crate) packet: Packet,
     /// The allocations that it says it writes.
-    primaries: Vec<u32>,
+    primaries: Vec<Id<Allocation>>,
 }
 
 impl Kernel {
@@ -54,7 +58,7 @@ impl Kernel {
         contexts: &[Handle],
         packet: Packet,
     ) -> Result<(), Refused> {
-        let mut entered: Vec<(u32, Inside<'_>)> = Vec::with_capacity(contexts.len());
+        let mut entered: Vec<(Id<Context>, Inside<'_>)> = Vec::with_capacity(contexts.len());
         let all = contexts.iter().try_for_each(|context| {
             entered.push(self.enter_context(process, *context)?);
             Ok(())
@@ -76,7 +80,7 @@ impl Kernel {
     fn queue_all(
         &self,
         process: ProcessId,
-        entered: &[(u32, Inside<'_>)],
+        entered: &[(Id<Context>, Inside<'_>)],
         packet: Packet,
     ) -> Result<(), Refused> {
         let world = &mut *self.world.hold();
@@ -92,11 +96,11 @@ impl Kernel {
 
     /// Entry rule: commands of a packet wrote to memory, and its client has named the primaries
     /// among what is there.
-    pub(crate) fn judge_write(&self, adapter: Subject, node: u32, fence: Fence, to: Written) {
+    pub(crate) fn judge_write(&self, adapter: Id<Adapter>, node: u32, fence: Fence, to: Written) {
         let world = self.world.hold();
-        let Some((context, packet)) = world.packet_of(adapter.number, node, fence) else { return };
-        let about = Kind::Context.nr(context);
-        for number in world.written(adapter.number, context, to) {
+        let Some((context, packet)) = world.packet_of(adapter, node, fence) else { return };
+        let about = context.subject();
+        for number in world.written(adapter, context, to) {
             if world.allocations.get(number).is_none_or(|it| !it.primary) {
                 continue;
             }
@@ -105,7 +109,7 @@ impl Kernel {
                     "a packet of {about} wrote {} bytes of {}, a primary that is not among the {} \
                      it names",
                     to.bytes,
-                    Kind::Allocation.nr(number),
+                    number.subject(),
                     packet.primaries.len()
                 )
             });
@@ -119,29 +123,40 @@ impl World {
     fn believe(&self, process: ProcessId, packet: Packet) -> Result<Given, Refused> {
         let named = packet.primaries.iter().enumerate().map(|(place, handle)| {
             let argument = Argument::Allocation(place);
-            let view = self.resolve(process, argument, *handle, Kind::View)?;
-            Ok(self.views.get(view).map_or(0, |it| it.allocation))
+            let view = self.resolve_view(process, argument, *handle)?;
+            Ok(self.views[view].allocation)
         });
         let primaries = named.collect::<Result<_, Refused>>()?;
         Ok(Given { packet, primaries })
     }
 
     /// The packet that has a fence on a node, and its context.
-    fn packet_of(&self, adapter: u32, node: u32, fence: Fence) -> Option<(u32, Arc<Given>)> {
+    fn packet_of(
+        &self,
+        adapter: Id<Adapter>,
+        node: u32,
+        fence: Fence,
+    ) -> Option<(Id<Context>, Arc<Given>)> {
         let queue = &self.adapters.get(adapter)?.nodes.get(node as usize)?.queue;
         let place = queue.iter().position(|it| it.fence == fence)?;
         let flying = queue.get(place).filter(|it| !it.lost && it.batch.is_none())?;
-        let before = queue.iter().take(place).filter(|it| it.context == flying.context).count();
-        let given = self.contexts.get(flying.context)?.line.sent_packet(before)?;
-        Some((flying.context, given))
+        let before = queue.iter().take(place).filter(|it| it.context() == flying.context()).count();
+        let (context, _) = flying.client();
+        let given = self.contexts[context].line.sent_packet(before)?;
+        Some((context, given))
     }
 
     /// The allocations that are where something was written.
-    fn written(&self, adapter: u32, context: u32, to: Written) -> Vec<u32> {
+    fn written(
+        &self,
+        adapter: Id<Adapter>,
+        context: Id<Context>,
+        to: Written,
+    ) -> Vec<Id<Allocation>> {
         let end = to.address.saturating_add(to.bytes);
-        let mut all: Vec<u32> = if to.translated {
-            let owner = self.contexts.get(context).and_then(|it| self.devices.get(it.device));
-            let space = owner.and_then(|it| self.space_of(it.process, adapter));
+        let mut all: Vec<Id<Allocation>> = if to.translated {
+            let owner = self.devices[self.contexts[context].device].owner();
+            let space = self.space_of(owner, adapter);
             let space = space.and_then(|it| self.spaces.get(it));
             let parts = space.map(|it| it.addresses.parts(&(to.address..end)));
             let view = |held: Held| match held {

@@ -15,18 +15,26 @@ pub(crate) mod cpu;
 pub(crate) mod event;
 pub(crate) mod marks;
 
+use crate::context::Context;
 use crate::create::Sharing;
+use crate::device::Device;
 use crate::device::Loss;
 use crate::device::Shown;
 use crate::handle::Handle;
+use crate::handle::ObjectId;
 use crate::kernel::Kernel;
 use crate::operation::PAGE;
+use crate::process::Process;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
-use crate::store::Store;
+use crate::space::update::Judged;
+use crate::start::Adapter;
+use crate::store::Id;
+use crate::store::Slab;
 use crate::world::World;
 use event::Event;
-use flight::{Hex, Kind, RuleId, Run, Subject, What, Who};
+use flight::invariant;
+use flight::{Hex, RuleId, Run, Subject, What, Who};
 pub(crate) use marks::Marks;
 use marks::{Await, Broadcast, Mark};
 use smallvec::smallvec;
@@ -35,27 +43,27 @@ use std::collections::{BTreeSet, VecDeque};
 /// What there is of synchronisation.
 #[derive(Default)]
 pub(crate) struct Synced {
-    pub(crate) objects: Store<Sync>,
+    pub(crate) objects: Slab<Sync>,
     /// Those of them that are mutexes: who ends may hold one.
-    mutexes: BTreeSet<u32>,
-    pub(crate) events: Store<Event>,
-    pub(crate) awaits: Store<Await>,
-    pub(crate) broadcasts: Store<Broadcast>,
+    mutexes: BTreeSet<Id<Sync>>,
+    pub(crate) events: Slab<Event>,
+    pub(crate) awaits: Slab<Await>,
+    pub(crate) broadcasts: Slab<Broadcast>,
     /// Contexts that may go on, and whether somebody is letting them.
-    woken: VecDeque<u32>,
+    woken: VecDeque<Id<Context>>,
     waking: bool,
     /// Updates of addresses whose fence has its value.
-    due: VecDeque<u32>,
+    due: VecDeque<Id<Judged>>,
 }
 
 /// A synchronisation object (`hSyncObject`).
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Sync {
     /// The device it was created for.
-    pub(crate) device: u32,
-    adapter: u32,
-    /// Whose name came first, which ends with the device.
-    process: u32,
+    pub(crate) device: Id<Device>,
+    adapter: Id<Adapter>,
+    /// Whose name came first, which ends with the device. None: no client names it.
+    process: Option<Id<Process>>,
     handle: Handle,
     pub(crate) state: State,
     /// How many local names it has, of all processes.
@@ -80,9 +88,8 @@ pub(crate) struct Sync {
 /// What an object is, and how it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Held by a context; zero is whoever created it.
     Mutex {
-        held: Option<u32>,
+        held: Option<MutexOwner>,
     },
     Semaphore {
         count: u32,
@@ -96,8 +103,16 @@ pub(crate) enum State {
     },
     /// Sets an event.
     Notice {
-        event: u32,
+        event: Id<Event>,
     },
+}
+
+/// What has a mutex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MutexOwner {
+    /// The client that created it.
+    Creator,
+    Context(Id<Context>),
 }
 
 /// What kind of object a client asks for.
@@ -174,13 +189,16 @@ impl SyncKind {
         }
     }
 
-    fn state(self) -> State {
+    /// How a new object stands; `event` is the one that a notification sets.
+    fn state(self, event: Option<Id<Event>>) -> State {
         match self {
-            SyncKind::Mutex { held } => State::Mutex { held: held.then_some(0) },
+            SyncKind::Mutex { held } => State::Mutex { held: held.then_some(MutexOwner::Creator) },
             SyncKind::Semaphore { count, most } => State::Semaphore { count, most },
             SyncKind::Fence { value } => State::Fence { value },
             SyncKind::Monitored { value } => State::Monitored { value },
-            SyncKind::Notice { event } => State::Notice { event },
+            SyncKind::Notice { .. } => {
+                State::Notice { event: invariant(event, "a notification has its event") }
+            }
         }
     }
 }
@@ -215,9 +233,10 @@ impl Kernel {
     pub fn create_sync(&self, process: ProcessId, order: &SyncOrder) -> Result<NewSync, Refused> {
         let inside = self.enter_device(process, order.device)?;
         let world = &mut *self.world.hold();
-        if let SyncKind::Notice { event } = order.kind {
-            world.event(process.0, event)?;
-        }
+        let event = match order.kind {
+            SyncKind::Notice { event } => Some(world.event(process.0, event)?),
+            _ => None,
+        };
         let narrow = world.adapters.get(inside.adapter).is_some_and(|it| it.scheduling.narrow);
         let name = self.reserve(world, process.0)?;
         let shown = match order.kind {
@@ -233,9 +252,9 @@ impl Kernel {
         let mut made = Sync {
             device: inside.device,
             adapter: inside.adapter,
-            process: process.0,
+            process: Some(process.0),
             handle: name.handle(),
-            state: order.kind.state(),
+            state: order.kind.state(event),
             names: 1,
             global: None,
             uses: 0,
@@ -246,17 +265,21 @@ impl Kernel {
             shown,
             written: [0; 8],
         };
-        let subject = Kind::Sync.nr(world.sync.objects.next());
-        if order.sharing == Sharing::Global {
+        let global = if order.sharing == Sharing::Global {
             match world.shares.reserve() {
-                Ok(global) => made.global = Some(world.shares.publish(global, subject)),
+                Ok(global) => Some(global),
                 Err(why) => {
                     world.hide_value(&made);
                     self.take_back(world, process.0, smallvec![name]);
                     return Err(why.into());
                 }
             }
-        }
+        } else {
+            None
+        };
+        let number = world.sync.objects.reserve();
+        let subject = number.subject();
+        made.global = global.map(|global| world.shares.publish(global, number.into()));
         self.log.emit(
             subject,
             What::SyncCreated {
@@ -280,15 +303,15 @@ impl Kernel {
             object: subject,
         };
         if matches!(made.state, State::Mutex { .. }) {
-            world.sync.mutexes.insert(subject.number);
+            world.sync.mutexes.insert(number);
         }
-        world.sync.objects.add(made);
-        self.show(world, subject.number);
+        world.sync.objects.fill(number, made);
+        self.show(world, number);
         if let Some(global) = answer.global {
             let shared = What::NameShared { handle: Hex(global.0), of: subject };
             self.log.emit(process.subject(), shared);
         }
-        self.publish(world, process.0, name, subject);
+        self.publish(world, process.0, name, number.into());
         inside.leave(world);
         Ok(answer)
     }
@@ -297,42 +320,40 @@ impl Kernel {
     pub fn open_sync(&self, process: ProcessId, global: Handle) -> Result<Handle, Refused> {
         let world = &mut *self.world.hold();
         let refused = |why| Refused::Handle { argument: Argument::SharedSync, handle: global, why };
-        let subject = world.shares.find(global).map_err(refused)?;
-        if subject.kind != Kind::Sync {
-            return Err(refused(crate::handle::BadHandle::WrongKind(subject)));
-        }
+        let found = world.shares.find(global).map_err(refused)?;
+        let ObjectId::Sync(number) = found else {
+            return Err(refused(crate::handle::BadHandle::WrongKind(found.subject())));
+        };
         let name = self.reserve(world, process.0)?;
         let handle = name.handle();
-        if let Some(it) = world.sync.objects.get_mut(subject.number) {
-            it.names += 1;
-        }
+        world.sync.objects[number].names += 1;
         let opened = What::SyncOpened { process: process.subject(), global: Hex(global.0) };
-        self.log.emit(subject, opened);
-        self.publish(world, process.0, name, subject);
+        self.log.emit(number.subject(), opened);
+        self.publish(world, process.0, name, number.into());
         Ok(handle)
     }
 
     /// Ends a name of an object (`D3DKMTDestroySynchronizationObject`).
     pub fn destroy_sync(&self, process: ProcessId, handle: Handle) -> Result<(), Refused> {
         let world = &mut *self.world.hold();
-        let number = world.resolve(process, Argument::Sync, handle, Kind::Sync)?;
+        let number = world.resolve::<Sync>(process, Argument::Sync, handle)?;
         self.unname(world, process.0, handle);
         self.close_sync(world, process.0, number);
         Ok(())
     }
 
     /// A name of an object has ended.
-    pub(crate) fn close_sync(&self, world: &mut World, process: u32, number: u32) {
+    pub(crate) fn close_sync(&self, world: &mut World, process: Id<Process>, number: Id<Sync>) {
         self.look_at_value(world, number);
-        let Some(it) = world.sync.objects.get_mut(number) else { return };
+        let it = &mut world.sync.objects[number];
         it.names -= 1;
         let notice = match it.state {
             State::Notice { event } if it.names == 0 => Some(event),
             _ => None,
         };
-        let (process, names) = (Kind::Process.nr(process), it.names);
+        let (process, names) = (process.subject(), it.names);
         let global = if names == 0 { it.global.take() } else { None };
-        self.log.emit(Kind::Sync.nr(number), What::SyncClosed { process, names });
+        self.log.emit(number.subject(), What::SyncClosed { process, names });
         if let Some(global) = global {
             let _ = world.shares.close(global); // It was live: it was the object's.
         }
@@ -343,14 +364,14 @@ impl Kernel {
     }
 
     /// Forgets an object that nothing names and nothing needs.
-    pub(crate) fn end_unused(&self, world: &mut World, number: u32) {
+    pub(crate) fn end_unused(&self, world: &mut World, number: Id<Sync>) {
         if world.sync.objects.get(number).is_none_or(|it| it.names > 0 || it.uses > 0) {
             return;
         }
-        let Some(it) = world.sync.objects.remove(number) else { return };
+        let Some(it) = world.sync.objects.take(number) else { return };
         world.sync.mutexes.remove(&number);
         world.hide_value(&it);
-        self.log.emit(Kind::Sync.nr(number), What::SyncGone {});
+        self.log.emit(number.subject(), What::SyncGone {});
         if let State::Notice { event } = it.state {
             world.disuse_event(event);
         }
@@ -359,22 +380,21 @@ impl Kernel {
     /// The objects that were created for a device lose the names they were created with.
     ///
     /// WINDOWS: our decision; the documentation says only that a device ends with what it has.
-    pub(crate) fn end_syncs(&self, device: u32) {
+    pub(crate) fn end_syncs(&self, device: Id<Device>) {
         let world = &mut *self.world.hold();
         if world.sync.objects.is_empty() && world.sync.awaits.is_empty() {
             return;
         }
         self.drop_awaits(world, |it| it.device == device);
-        let mine: Vec<(u32, u32, Handle)> = world
+        let mine: Vec<(Id<Sync>, Id<Process>, Handle)> = world
             .sync
             .objects
             .iter()
             .filter(|(_, it)| it.device == device)
-            .map(|(number, it)| (number, it.process, it.handle))
+            .filter_map(|(number, it)| Some((number, it.process?, it.handle)))
             .collect();
         for (number, process, handle) in mine {
-            let names = world.processes.get(process).map(|it| &it.names);
-            if names.is_some_and(|it| it.find(handle) == Ok(Kind::Sync.nr(number))) {
+            if world.processes[process].names.find(handle) == Ok(number.into()) {
                 self.unname(world, process, handle);
                 self.close_sync(world, process, number);
             }
@@ -387,20 +407,20 @@ impl Kernel {
     ///
     /// WINDOWS: documented (`NoSignalMaxValueOnTdr`). That a device could signal the fences that
     /// were created for it, and no others, is our reading.
-    pub(crate) fn reset_fences(&self, world: &mut World, device: u32) {
+    pub(crate) fn reset_fences(&self, world: &mut World, device: Id<Device>) {
         let could = |it: &Sync| {
             let fence = matches!(it.state, State::Monitored { .. });
             fence && it.device == device && !it.silent && !it.stays
         };
         let all = world.sync.objects.iter().filter(|(_, it)| could(it));
-        let all: Vec<(u32, u64)> = all.map(|(number, it)| (number, it.maximum())).collect();
+        let all: Vec<(Id<Sync>, u64)> = all.map(|(number, it)| (number, it.maximum())).collect();
         for (number, value) in all {
             if let Some(it) = world.sync.objects.get_mut(number) {
                 it.state = State::Monitored { value };
             }
             self.changed(world, number, "reset");
         }
-        self.log.emit(Kind::Device.nr(device), What::FencesReset {});
+        self.log.emit(device.subject(), What::FencesReset {});
         self.let_go_on(world);
     }
 
@@ -408,7 +428,7 @@ impl Kernel {
     /// whoever wants to know what a client does then.
     pub fn hit_by_reset(&self, process: ProcessId, device: Handle) -> Result<(), Refused> {
         let world = &mut *self.world.hold();
-        let number = world.resolve(process, Argument::Device, device, Kind::Device)?;
+        let number = world.resolve::<Device>(process, Argument::Device, device)?;
         self.lose(world, number, Loss::Hung);
         Ok(())
     }
@@ -416,37 +436,39 @@ impl Kernel {
     /// A context has ended: what it held is free.
     ///
     /// WINDOWS: our decision. The documentation does not say what becomes of such a mutex.
-    pub(crate) fn abandon(&self, world: &mut World, context: u32) {
+    pub(crate) fn abandon(&self, world: &mut World, context: Id<Context>) {
         if world.sync.objects.is_empty() {
             return;
         }
-        let held = |number: &&u32| {
+        let held = |number: &&Id<Sync>| {
             let it = world.sync.objects.get(**number);
-            it.is_some_and(|it| it.state == State::Mutex { held: Some(context) })
+            it.is_some_and(|it| {
+                it.state == State::Mutex { held: Some(MutexOwner::Context(context)) }
+            })
         };
-        let all: Vec<u32> = world.sync.mutexes.iter().filter(held).copied().collect();
+        let all: Vec<Id<Sync>> = world.sync.mutexes.iter().filter(held).copied().collect();
         for number in all {
             if let Some(it) = world.sync.objects.get_mut(number) {
                 it.state = State::Mutex { held: None };
             }
-            let context = Kind::Context.nr(context);
-            self.log.emit(Kind::Sync.nr(number), What::SyncAbandoned { context });
+            let context = context.subject();
+            self.log.emit(number.subject(), What::SyncAbandoned { context });
             self.changed(world, number, "abandoned");
         }
         self.let_go_on(world);
     }
 
     /// An object has changed: the CPU sees it, and whoever waited for it looks.
-    fn changed(&self, world: &mut World, number: u32, by: &'static str) {
+    fn changed(&self, world: &mut World, number: Id<Sync>, by: &'static str) {
         let shown = self.show(world, number);
-        let Some(it) = world.sync.objects.get(number) else { return };
-        let (value, subject) = (it.state.value(), Kind::Sync.nr(number));
+        let it = &world.sync.objects[number];
+        let (value, subject) = (it.state.value(), number.subject());
         self.log.emit(subject, What::SyncSignalled { by: by.into(), value, shown });
         self.look_again_at(world, Mark::Object(number));
     }
 
     /// Writes a fence's value where the CPU sees it, and answers what it reads there.
-    fn show(&self, world: &mut World, number: u32) -> Option<u64> {
+    fn show(&self, world: &mut World, number: Id<Sync>) -> Option<u64> {
         self.look_at_value(world, number);
         let it = world.sync.objects.get_mut(number)?;
         let start = it.shown?.0.start;
@@ -460,11 +482,11 @@ impl Kernel {
     }
 
     /// The CPU may only read a fence's value: nobody but us has changed it.
-    fn look_at_value(&self, world: &World, number: u32) {
-        let Some(it) = world.sync.objects.get(number) else { return };
+    fn look_at_value(&self, world: &World, number: Id<Sync>) {
+        let it = &world.sync.objects[number];
         let (written, Some((run, _))) = (it.written, it.shown) else { return };
         let Some((_, memory)) = world.memory(it.adapter) else { return };
-        let (mut read, subject) = ([0; 8], Kind::Sync.nr(number));
+        let (mut read, subject) = ([0; 8], number.subject());
         memory.ram.read(run.start, &mut read);
         let broken = (read != written).then(|| {
             let [read, written] = [read, written].map(u64::from_le_bytes);
@@ -480,13 +502,13 @@ impl Kernel {
 
 impl World {
     /// An object that no client names, for a signal that sets an event besides.
-    fn nameless_notice(&mut self, device: u32, event: u32) -> u32 {
+    fn nameless_notice(&mut self, device: Id<Device>, event: Id<Event>) -> Id<Sync> {
         self.use_event(event);
-        let adapter = self.devices.get(device).map_or(0, |it| it.adapter);
-        self.sync.objects.add(Sync {
+        let adapter = self.devices[device].adapter;
+        self.sync.objects.insert(Sync {
             device,
             adapter,
-            process: 0,
+            process: None,
             handle: Handle::default(),
             state: State::Notice { event },
             names: 0,
@@ -503,7 +525,7 @@ impl World {
 
     /// A page for a fence's value, and a view of it: none where the machine's memory is not ours
     /// to show.
-    fn show_value(&self, adapter: u32) -> Result<Option<(Run, usize)>, Refused> {
+    fn show_value(&self, adapter: Id<Adapter>) -> Result<Option<(Run, usize)>, Refused> {
         let Some((_, memory)) = self.memory(adapter) else { return Ok(None) };
         let full = Refused::NoRoom { trim: 0 };
         let run = memory.ram.take(PAGE).ok_or(full.clone())?;
@@ -523,16 +545,16 @@ impl World {
     }
 
     /// How an object stands, for people.
-    pub(crate) fn stands(&self, number: u32) -> String {
-        let subject = Kind::Sync.nr(number);
+    pub(crate) fn stands(&self, number: Id<Sync>) -> String {
+        let subject = number.subject();
         match self.sync.objects.get(number).map(|it| it.state) {
             None => format!("{subject}, which is gone"),
             Some(State::Mutex { held: None }) => format!("{subject}, a mutex that is free"),
-            Some(State::Mutex { held: Some(0) }) => {
+            Some(State::Mutex { held: Some(MutexOwner::Creator) }) => {
                 format!("{subject}, a mutex that is held since it was created")
             }
-            Some(State::Mutex { held: Some(context) }) => {
-                format!("{subject}, a mutex that {} holds", Kind::Context.nr(context))
+            Some(State::Mutex { held: Some(MutexOwner::Context(context)) }) => {
+                format!("{subject}, a mutex that {} holds", context.subject())
             }
             Some(State::Semaphore { count, .. }) => {
                 format!("{subject}, a semaphore that has {count}")
@@ -545,8 +567,8 @@ impl World {
     }
 
     /// Why an object lives.
-    pub(crate) fn why_sync(&self, number: u32) -> Vec<String> {
-        let Some(it) = self.sync.objects.get(number) else { return Vec::new() };
+    pub(crate) fn why_sync(&self, number: Id<Sync>) -> Vec<String> {
+        let it = &self.sync.objects[number];
         let mut why = vec![format!("{} local names", it.names)];
         why.extend(it.global.map(|it| format!("shared as {:#x}", it.0)));
         if it.uses > 0 {

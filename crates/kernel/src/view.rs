@@ -1,15 +1,20 @@
 //! Views: allocations as devices have opened them. What a client's handle names is a view.
 
+use crate::allocation::Allocation;
+use crate::device::Device;
 use crate::handle::Handle;
 use crate::memory::budget::Group;
 use crate::miniport::DriverView;
+use crate::resource::ResourceView;
+use crate::retire::Retirement;
+use crate::store::Id;
 
 /// A device's view of an allocation (`hDeviceSpecificAllocation`, and the client's handle).
 pub struct View {
-    pub(crate) allocation: u32,
-    pub(crate) device: u32,
+    pub(crate) allocation: Id<Allocation>,
+    pub(crate) device: Id<Device>,
     /// The device's view of the resource it belongs to.
-    pub(crate) part_of: Option<u32>,
+    pub(crate) part_of: Option<Id<ResourceView>>,
     pub(crate) handle: Handle,
     /// A newer instance of its allocation has another name.
     pub(crate) retired: bool,
@@ -27,7 +32,7 @@ pub struct View {
     /// How often its client has locked it.
     pub(crate) locks: u32,
     /// What ends it.
-    pub(crate) retirement: Option<u32>,
+    pub(crate) retirement: Option<Id<Retirement>>,
 }
 
 /// Where a view is in its life. It never goes back.

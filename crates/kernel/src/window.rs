@@ -37,7 +37,13 @@ impl Kernel {
                 )
             });
             let place = "DxgkDdiMapCpuHostAperture";
-            self.log.judge(RuleId::KMD_PT_004, Who::Driver, driver.adapter, place, broken);
+            self.log.judge(
+                RuleId::KMD_PT_004,
+                Who::Driver,
+                driver.adapter.subject(),
+                place,
+                broken,
+            );
         }
     }
 }

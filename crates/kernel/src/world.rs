@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::device::Device;
 use crate::gate::Gate;
 use crate::handle::Names;
+use crate::handle::ObjectId;
 use crate::hold::Hold;
 use crate::keyed::Keyed;
 use crate::memory::budget::Trimmer;
@@ -20,6 +21,7 @@ use crate::memory::pressure::Pressure;
 use crate::memory::queue::Queue;
 use crate::memory::{Extent, Paging};
 use crate::process::Process;
+use crate::renamed::InstanceRecord;
 use crate::render::Listed;
 use crate::resource::{Resource, ResourceView};
 use crate::retire::Retirement;
@@ -28,73 +30,73 @@ use crate::space::Space;
 use crate::space::queued::Finishing;
 use crate::space::update::Judged;
 use crate::start::Adapter;
-use crate::store::{Few, Store};
+use crate::store::{Id, IdList, Slab};
 use crate::sync::Synced;
 use crate::view::{Stage, View};
-use flight::{Kind, Subject, Ticket};
+use flight::Ticket;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Everything that is alive.
 pub(crate) struct World {
-    pub(crate) processes: Store<Process>,
-    pub(crate) adapters: Store<Adapter>,
-    pub(crate) devices: Store<Device>,
-    pub(crate) contexts: Store<Context>,
-    pub(crate) resources: Store<Resource>,
-    pub(crate) resource_views: Store<ResourceView>,
-    pub(crate) allocations: Store<Allocation>,
-    pub(crate) views: Store<View>,
-    /// Instances of allocations: of which.
-    pub(crate) instances: Store<u32>,
-    pub(crate) retirements: Store<Retirement>,
+    pub(crate) processes: Slab<Process>,
+    pub(crate) adapters: Slab<Adapter>,
+    pub(crate) devices: Slab<Device>,
+    pub(crate) contexts: Slab<Context>,
+    pub(crate) resources: Slab<Resource>,
+    pub(crate) resource_views: Slab<ResourceView>,
+    pub(crate) allocations: Slab<Allocation>,
+    pub(crate) views: Slab<View>,
+    /// Instances of allocations.
+    pub(crate) instances: Slab<InstanceRecord>,
+    pub(crate) retirements: Slab<Retirement>,
     /// The global names of shared resources and keyed mutexes.
     pub(crate) shares: Names,
     /// The kernel's own names, which drivers use in callbacks.
     pub(crate) kernel_names: Names,
-    pub(crate) extents: Store<Extent>,
-    pub(crate) pagings: Store<Paging>,
-    pub(crate) queues: Store<Queue>,
-    pub(crate) saved: Store<Saved>,
+    pub(crate) extents: Slab<Extent>,
+    pub(crate) pagings: Slab<Paging>,
+    pub(crate) queues: Slab<Queue>,
+    pub(crate) saved: Slab<Saved>,
     /// Packets with lists that are not over.
-    pub(crate) listed: Store<Listed>,
-    pub(crate) spaces: Store<Space>,
+    pub(crate) listed: Slab<Listed>,
+    pub(crate) spaces: Slab<Space>,
     /// Which of them a process has on an adapter.
-    pub(crate) spaces_of: BTreeMap<(u32, u32), Few>,
+    pub(crate) spaces_of: BTreeMap<(Id<Process>, Id<Adapter>), IdList<Space>>,
     /// Which devices a process has.
-    pub(crate) devices_of: BTreeSet<(u32, u32)>,
-    pub(crate) keyed: Store<Keyed>,
+    pub(crate) devices_of: BTreeMap<Id<Process>, IdList<Device>>,
+    pub(crate) keyed: Slab<Keyed>,
     /// Updates of addresses that wait for a fence.
-    pub(crate) updates: Store<Judged>,
+    pub(crate) updates: Slab<Judged>,
     /// Updates whose entries are being written.
     pub(crate) updating: Vec<Finishing>,
     /// Context allocations that were freed and still have memory.
-    pub(crate) freed: Vec<u32>,
+    pub(crate) freed: Vec<Id<Saved>>,
     /// Offers that wait for work before them.
     pub(crate) offers: Vec<Offering>,
     /// What is made hard for drivers, if anything.
     pub(crate) pressure: Option<Pressure>,
-    pub(crate) trimmers: Store<Trimmer>,
+    pub(crate) trimmers: Slab<Trimmer>,
     /// Who is to be told that memory is short.
-    pub(crate) trims: Vec<u32>,
+    pub(crate) trims: Vec<Id<Trimmer>>,
     /// Who is being told, and on which thread.
-    pub(crate) telling: Option<(u32, u32)>,
+    pub(crate) telling: Option<(Id<Trimmer>, u32)>,
     pub(crate) sync: Synced,
     pub(crate) gate: Gate,
     /// Whoever waits for something of a device, a context or an adapter to end or to leave: all
     /// look again when anything does.
     pub(crate) waiting: Vec<Ticket>,
     /// Retirements that are idle and wait for their pass.
-    pub(crate) jobs: VecDeque<u32>,
+    pub(crate) jobs: VecDeque<Id<Retirement>>,
     /// Contexts that have a packet first in line.
-    pub(crate) runnable: Vec<u32>,
+    pub(crate) runnable: Vec<Id<Context>>,
     /// Packets that will never be sent, which drivers are to be told of.
-    pub(crate) cancelled: VecDeque<(u32, crate::dispatch::Load)>,
+    pub(crate) cancelled: VecDeque<(Id<Context>, crate::dispatch::Load)>,
     /// Nodes that do not move, and what is to be done about it.
     pub(crate) late: VecDeque<crate::recover::Late>,
     /// Somebody is to be preempted whose pass could not be had.
     pub(crate) held_back: bool,
     /// Contexts that go on now, one after the other.
-    pub(crate) advancing: Vec<u32>,
+    pub(crate) advancing: Vec<Id<Context>>,
     /// The running driver calls in which something was acquired.
     pub(crate) calls: BTreeSet<u32>,
     /// What drivers have acquired and not let go of.
@@ -111,31 +113,31 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new() -> Self {
         Self {
-            processes: Store::default(),
-            adapters: Store::default(),
-            devices: Store::default(),
-            contexts: Store::default(),
-            resources: Store::default(),
-            resource_views: Store::default(),
-            allocations: Store::default(),
-            views: Store::default(),
-            instances: Store::default(),
-            retirements: Store::default(),
+            processes: Slab::default(),
+            adapters: Slab::default(),
+            devices: Slab::default(),
+            contexts: Slab::default(),
+            resources: Slab::default(),
+            resource_views: Slab::default(),
+            allocations: Slab::default(),
+            views: Slab::default(),
+            instances: Slab::default(),
+            retirements: Slab::default(),
             shares: Names::global(),
             kernel_names: Names::kernel(),
-            extents: Store::default(),
-            pagings: Store::default(),
-            queues: Store::default(),
-            saved: Store::default(),
-            listed: Store::default(),
-            spaces: Store::default(),
+            extents: Slab::default(),
+            pagings: Slab::default(),
+            queues: Slab::default(),
+            saved: Slab::default(),
+            listed: Slab::default(),
+            spaces: Slab::default(),
             spaces_of: BTreeMap::new(),
-            devices_of: BTreeSet::new(),
-            keyed: Store::default(),
+            devices_of: BTreeMap::new(),
+            keyed: Slab::default(),
             freed: Vec::new(),
             offers: Vec::new(),
             pressure: None,
-            trimmers: Store::default(),
+            trimmers: Slab::default(),
             trims: Vec::new(),
             telling: None,
             sync: Synced::default(),
@@ -145,7 +147,7 @@ impl World {
             runnable: Vec::new(),
             advancing: Vec::new(),
             held_back: false,
-            updates: Store::default(),
+            updates: Slab::default(),
             updating: Vec::new(),
             cancelled: VecDeque::new(),
             late: VecDeque::new(),
@@ -163,9 +165,9 @@ impl World {
     /// Checks every invariant; answers the first that does not hold.
     pub(crate) fn validate(&self) -> Result<(), String> {
         for (number, process) in self.processes.iter() {
-            for (handle, subject) in process.names.iter() {
-                if !self.is_alive(subject) {
-                    return Err(format!("process {number} names {subject} ({handle:?}): gone"));
+            for (handle, object) in process.names.iter() {
+                if !self.is_alive(object) {
+                    return Err(format!("{number} names {} ({handle:?}): gone", object.subject()));
                 }
             }
         }
@@ -176,54 +178,54 @@ impl World {
             let home = allocation.resource.map(|it| self.resources.get(it));
             let member = |it: Option<&Resource>| it.is_some_and(|it| it.members.contains(&number));
             if home.is_some_and(|it| !member(it)) {
-                return Err(format!("allocation {number} is no member of its resource"));
+                return Err(format!("{number} is no member of its resource"));
             }
             self.validate_instances(number, allocation)?;
             if allocation.views.is_empty() && !allocation.between {
-                return Err(format!("allocation {number} lives without a view"));
+                return Err(format!("{number} lives without a view"));
             }
         }
         self.validate_keyed()?;
         for (number, retirement) in self.retirements.iter() {
             if retirement.views.iter().any(|it| self.views.get(*it).is_none()) {
-                return Err(format!("retirement {number} ends a view that is gone"));
+                return Err(format!("{number} ends a view that is gone"));
             }
         }
         self.validate_spaces()
     }
 
-    fn validate_view(&self, number: u32, view: &View) -> Result<(), String> {
+    fn validate_view(&self, number: Id<View>, view: &View) -> Result<(), String> {
         let listed =
             self.allocations.get(view.allocation).is_some_and(|it| it.views.contains(&number));
         let device = self.devices.get(view.device);
         if !listed || device.is_none() {
-            return Err(format!("view {number} is not listed where it belongs"));
+            return Err(format!("{number} is not listed where it belongs"));
         }
         if (view.stage == Stage::Live) == view.retirement.is_some() && view.stage != Stage::Building
         {
-            return Err(format!("view {number} is {:?} with {:?}", view.stage, view.retirement));
+            return Err(format!("{number} is {:?} with {:?}", view.stage, view.retirement));
         }
-        let names = device.and_then(|it| self.processes.get(it.process)).map(|it| &it.names);
-        let named = names.is_some_and(|it| it.find(view.handle) == Ok(Kind::View.nr(number)));
+        let names = device.and_then(|it| self.processes.get(it.process?)).map(|it| &it.names);
+        let named = names.is_some_and(|it| it.find(view.handle) == Ok(number.into()));
         if (view.stage == Stage::Live) != named {
-            return Err(format!("view {number} is {:?}, named: {named}", view.stage));
+            return Err(format!("{number} is {:?}, named: {named}", view.stage));
         }
         Ok(())
     }
 
-    fn is_alive(&self, subject: Subject) -> bool {
-        let number = subject.number;
-        match subject.kind {
-            Kind::Adapter => self.adapters.get(number).is_some(),
-            Kind::Device => self.devices.get(number).is_some(),
-            Kind::Context => self.contexts.get(number).is_some(),
-            Kind::ResourceView => self.resource_views.get(number).is_some(),
-            Kind::View => self.views.get(number).is_some(),
-            Kind::Instance => self.instances.get(number).is_some(),
-            Kind::Queue | Kind::QueueFence => self.queues.get(number).is_some(),
-            Kind::Sync => self.sync.objects.get(number).is_some(),
-            Kind::Keyed => self.keyed.get(number).is_some(),
-            _ => false,
+    fn is_alive(&self, object: ObjectId) -> bool {
+        match object {
+            ObjectId::Adapter(id) => self.adapters.contains(id),
+            ObjectId::Device(id) => self.devices.contains(id),
+            ObjectId::Context(id) => self.contexts.contains(id),
+            ObjectId::ResourceView(id) => self.resource_views.contains(id),
+            ObjectId::View(id) => self.views.contains(id),
+            ObjectId::Instance(id) => self.instances.contains(id),
+            ObjectId::Queue(id) | ObjectId::QueueFence(id) => self.queues.contains(id),
+            ObjectId::Sync(id) => self.sync.objects.contains(id),
+            ObjectId::Keyed(id) => self.keyed.contains(id),
+            // No process has handles of these.
+            ObjectId::Resource(_) | ObjectId::Saved(_) | ObjectId::Space(_) => false,
         }
     }
 }

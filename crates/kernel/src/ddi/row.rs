@@ -2,7 +2,8 @@
 
 use crate::gate::{Class, Pass};
 use crate::miniport::Refusal;
-use flight::{Irql, Level, Subject, Support, internal_error};
+use crate::start::Adapter;
+use flight::{Id, Irql, Level, Support, internal_error};
 use std::marker::PhantomData;
 
 /// A row of the DDI table, as the funnel uses it. The type is the level of the call.
@@ -59,7 +60,7 @@ impl<L: Level> Ddi<L> {
     /// A permit of an exclusive level serves lower levels, too: an adapter that starts has the
     /// driver to itself. Any other permit is a bug of the kernel, and ends the flight.
     #[track_caller]
-    pub(crate) fn class_under(&self, permit: &Pass<'_>, adapter: Subject) -> Class {
+    pub(crate) fn class_under(&self, permit: &Pass<'_>, adapter: Id<Adapter>) -> Class {
         let (name, held) = (self.name, permit.class());
         if !permit.is_for(adapter) {
             internal_error(format!("{name} of {adapter} is called under a permit for it"));
@@ -223,7 +224,7 @@ macro_rules! ddi {
             &self,
             at: &mut Passive,
             permit: &Pass<'_>,
-            process: impl Into<Option<u32>>,
+            process: impl Into<Option<flight::Id<$crate::process::Process>>>,
             $($arg: $type),*
         ) -> Answer<$answer> {
             self.call(&row::$name, at, permit, bare(process.into()), |driver, at| {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::miniport::Refusal;
-use flight::{InternalError, Line, Stepped};
+use flight::{InternalError, Line, Slab, Stepped};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A driver that implements nothing but a reset.
@@ -37,8 +37,14 @@ impl Pool for NoMemory {
     fn close(&self) {}
 }
 
-fn driver(kernel: &Arc<Kernel>, adapter: u32) -> Driver {
-    let (host, log, adapter) = (kernel.host.clone(), kernel.log.clone(), Kind::Adapter.nr(adapter));
+/// The id that the `number`th adapter has.
+fn adapter(number: u32) -> Id<Adapter> {
+    let mut adapters = Slab::default();
+    (0..number).map(|_| adapters.reserve()).last().unwrap()
+}
+
+fn driver(kernel: &Arc<Kernel>, adapter: Id<Adapter>) -> Driver {
+    let (host, log) = (kernel.host.clone(), kernel.log.clone());
     let pool: Arc<dyn Pool> = Arc::new(NoMemory);
     let services = Arc::new(Services {
         kernel: Arc::downgrade(kernel),
@@ -64,14 +70,14 @@ fn driver(kernel: &Arc<Kernel>, adapter: u32) -> Driver {
 
 /// Calls the driver of adapter 1 under a permit, and returns the invariant that broke.
 fn call<T>(
-    (adapter, held): (u32, Class),
+    (number, held): (u32, Class),
     body: impl FnOnce(&Driver, &mut Passive, &Pass<'_>) -> T,
 ) -> Result<T, String> {
     let log = Arc::new(Log::new());
     let flown = Stepped::fly(1, &log.clone(), |host, at| {
         let kernel = Kernel::new(host.clone(), log);
-        let permit = kernel.enter(at, held.keys(adapter, Generation::Two, 0)).unwrap();
-        let driver = driver(&kernel, 1);
+        let permit = kernel.enter(at, held.keys(adapter(number), Generation::Two, None)).unwrap();
+        let driver = driver(&kernel, adapter(1));
         let result = catch_unwind(AssertUnwindSafe(|| body(&driver, at, &permit)));
         result.map_err(|panic| panic.downcast::<InternalError>().unwrap().invariant().to_owned())
     });
@@ -84,7 +90,8 @@ fn the_permit_of_the_row_is_taken() {
     let missing =
         call((1, Class::Scheduler), |driver, at, permit| driver.engine_answers(at, permit, 0));
     assert_eq!(missing, Ok(Err(Refusal::Absent)));
-    let serves = call((1, Class::Three), |driver, at, permit| driver.root_size(at, permit, 7, 1));
+    let serves =
+        call((1, Class::Three), |driver, at, permit| driver.root_size(at, permit, None, 1));
     assert!(matches!(serves, Ok(Err(Refusal::Absent))), "level three serves level zero");
 }
 
@@ -101,7 +108,7 @@ fn a_permit_of_another_threading_level_is_an_internal_error() {
         driver.standard_data(
             at,
             permit,
-            7,
+            None,
             &mut crate::miniport::Standard {
                 bytes: 1,
                 private: None,

@@ -1,15 +1,19 @@
 //! What is first in a line goes to its node, or is cancelled.
 
 use super::{Item, Load, Sent};
+use crate::context::Context;
+use crate::device::Device;
 use crate::device::{Inside, Loss};
 use crate::gate::{Class, Pass};
 use crate::kernel::Kernel;
 use crate::lock::Held;
 use crate::miniport::{Cancelled, Refusal, Submission};
+use crate::process::Process;
 use crate::refused::Refused;
 use crate::schedule::Flying;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Kind, Passive, What};
+use flight::{Passive, What};
 use std::sync::Arc;
 
 impl Kernel {
@@ -17,8 +21,8 @@ impl Kernel {
     pub(crate) fn send(
         &self,
         at: &mut Passive,
-        process: u32,
-        context: u32,
+        process: Id<Process>,
+        context: Id<Context>,
         inside: &Inside<'_>,
     ) -> Result<(), Refused> {
         let driver = &inside.driver;
@@ -40,7 +44,7 @@ impl Kernel {
             }
             if !world.is_ready(context) {
                 drop(world);
-                let about = Kind::Context.nr(context);
+                let about = context.subject();
                 let what = |_: &World| format!("what {about} saves into");
                 let there = |it: &World| {
                     !it.is_next(context) || it.is_ready(context) || it.has_more(context)
@@ -66,7 +70,7 @@ impl Kernel {
         !all.is_empty()
     }
 
-    fn try_send_for(&self, at: &mut Passive, context: u32) -> bool {
+    fn try_send_for(&self, at: &mut Passive, context: Id<Context>) -> bool {
         let pass; // Before the world, so that it is dropped after it.
         let process = {
             let world = &mut *self.world.hold();
@@ -75,9 +79,9 @@ impl Kernel {
                 world.unless_waits(context);
                 return false;
             }
-            let owner = world.contexts.get(context).map_or(0, |it| it.device);
-            let Some(it) = world.devices.get(owner) else { return false };
-            let (adapter, process) = (it.adapter, it.process);
+            let owner = world.contexts[context].device;
+            let it = &world.devices[owner];
+            let (adapter, process) = (it.adapter, it.owner());
             if !world.is_ready(context) {
                 // The driver may have made more for the context.
                 if world.has_more(context) && self.plan_saved(world, adapter, context).is_err() {
@@ -103,7 +107,7 @@ impl Kernel {
     }
 
     /// Has what the first packet of a line lists on its way.
-    fn place_first(&self, world: &mut World, context: u32) {
+    fn place_first(&self, world: &mut World, context: Id<Context>) {
         let first = world.contexts.get(context).and_then(|it| it.line.first_listed());
         let Some(packet) = first else { return };
         let device = world.contexts.get(context).and_then(|it| world.devices.get(it.device));
@@ -118,8 +122,8 @@ impl Kernel {
         at: &mut Passive,
         pass: &Pass<'_>,
         mut world: Held<'k, World>,
-        process: u32,
-        context: u32,
+        process: Id<Process>,
+        context: Id<Context>,
     ) -> Result<Held<'k, World>, Refused> {
         while let Some((device, driver, sent)) = self.take_first(&mut world, context) {
             drop(world);
@@ -152,7 +156,7 @@ impl Kernel {
                 // done (documented for an invalid parameter).
                 self.lose(&mut world, device, Loss::Refused);
                 return Err(if why == Refusal::Invalid {
-                    Refused::Removed(Kind::Device.nr(device))
+                    Refused::Removed(device.subject())
                 } else {
                     Refused::Driver(why)
                 });
@@ -162,11 +166,11 @@ impl Kernel {
     }
 
     /// Who sends for a context has left its driver: the context may go.
-    fn has_sent(&self, world: &mut World, context: u32) {
-        let Some(it) = world.contexts.get_mut(context) else { return };
+    fn has_sent(&self, world: &mut World, context: Id<Context>) {
+        let it = &mut world.contexts[context];
         it.inside -= 1;
         let device = it.device;
-        let adapter = world.devices.get(device).map_or(0, |it| it.adapter);
+        let adapter = world.devices[device].adapter;
         world.rest_context(adapter, context);
         self.wake(world);
     }
@@ -176,8 +180,8 @@ impl Kernel {
     fn take_first(
         &self,
         world: &mut World,
-        context: u32,
-    ) -> Option<(u32, Arc<crate::ddi::Driver>, Sent)> {
+        context: Id<Context>,
+    ) -> Option<(Id<Device>, Arc<crate::ddi::Driver>, Sent)> {
         self.settle_line(world, context);
         self.place_first(world, context);
         if !world.may_send(context) {
@@ -193,8 +197,13 @@ impl Kernel {
         it.inside += 1;
         node.given = node.given.next();
         let (fence, subject) = (node.given, node.subject());
-        node.queue.push_back(Flying { fence, context, device, batch: None, lost: false });
-        let of = Kind::Context.nr(context);
+        node.queue.push_back(Flying {
+            fence,
+            of: Some((context, device)),
+            batch: None,
+            lost: false,
+        });
+        let of = context.subject();
         self.log.emit(of, What::PacketSubmitted { packet, node: subject, fence });
         self.settle_line(world, context);
         Some((device, driver, Sent { node: index, fence, word, load }))
@@ -206,8 +215,8 @@ impl Kernel {
         let (driver, word, context, load) = {
             let world = &mut *self.world.hold();
             let Some(context) = world.cancelled.front().map(|it| it.0) else { return false };
-            let device = world.contexts.get(context).map_or(0, |it| it.device);
-            let adapter = world.devices.get(device).map_or(0, |it| it.adapter);
+            let device = world.contexts[context].device;
+            let adapter = world.devices[device].adapter;
             let driver = world.adapters.get(adapter).map(|it| it.driver.clone());
             let word = world.contexts.get(context).and_then(|it| it.word.clone());
             let Some((driver, word)) = driver.zip(word) else {
@@ -215,13 +224,11 @@ impl Kernel {
                     self.end_load(world, &load);
                 }
                 // There is nobody to tell any more; whoever ends the context does not wait.
-                if let Some(it) = world.contexts.get_mut(context) {
-                    it.line.cancelling -= 1;
-                }
+                world.contexts[context].line.cancelling -= 1;
                 self.wake(world);
                 return true;
             };
-            let keys = Class::Scheduler.keys(adapter, driver.generation, 0);
+            let keys = Class::Scheduler.keys(adapter, driver.generation, None);
             let Some(taken) = self.try_enter(world, keys) else { return false };
             pass = taken;
             let Some((_, load)) = world.cancelled.pop_front() else { return false };
@@ -251,9 +258,7 @@ impl Kernel {
         drop(word);
         let world = &mut *self.world.hold();
         self.end_load(world, &load);
-        if let Some(it) = world.contexts.get_mut(context) {
-            it.line.cancelling -= 1;
-        }
+        world.contexts[context].line.cancelling -= 1;
         self.wake(world);
         true
     }

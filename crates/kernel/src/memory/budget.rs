@@ -1,11 +1,15 @@
 //! Budgets: how much memory a process should use, and what it is told when it uses more.
 
+use crate::device::Device;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
+use crate::process::Process;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Kind, Passive, RuleId, What, Who};
+use flight::{Passive, RuleId, What, Who};
 use std::sync::Arc;
 
 /// A part of an adapter's memory that is budgeted together.
@@ -38,9 +42,9 @@ pub trait Trimmed: Send + Sync {
 
 /// A client that is told.
 pub(crate) struct Trimmer {
-    pub(crate) process: u32,
-    pub(crate) adapter: u32,
-    pub(crate) device: u32,
+    pub(crate) process: Id<Process>,
+    pub(crate) adapter: Id<Adapter>,
+    pub(crate) device: Id<Device>,
     pub(crate) told: Arc<dyn Trimmed>,
 }
 
@@ -53,17 +57,17 @@ impl Kernel {
         group: Group,
     ) -> Result<Budget, Refused> {
         let world = self.world.hold();
-        let number = world.resolve(process, Argument::Adapter, adapter, Kind::Adapter)?;
+        let number = world.resolve::<Adapter>(process, Argument::Adapter, adapter)?;
         let it = world.budget(process.0, number, group);
         let told = What::BudgetTold {
-            adapter: Kind::Adapter.nr(number),
+            adapter: number.subject(),
             local: group == Group::Local,
             budget: it.budget,
             usage: it.usage,
             reserved: it.reserved,
             reservable: it.reservable,
         };
-        self.log.emit(Kind::Process.nr(process.0), told);
+        self.log.emit(process.0.subject(), told);
         Ok(it)
     }
 
@@ -76,7 +80,7 @@ impl Kernel {
         bytes: u64,
     ) -> Result<(), Refused> {
         let mut world = self.world.hold();
-        let number = world.resolve(process, Argument::Adapter, adapter, Kind::Adapter)?;
+        let number = world.resolve::<Adapter>(process, Argument::Adapter, adapter)?;
         if bytes > world.budget(process.0, number, group).reservable {
             return Err(Refused::NoRoom { trim: bytes });
         }
@@ -96,21 +100,23 @@ impl Kernel {
     ) -> Result<u32, Refused> {
         let mut world = self.world.hold();
         let number = world.device_of(process, device)?;
-        let adapter = world.devices.get(number).map_or(0, |it| it.adapter);
-        Ok(world.trimmers.add(Trimmer { process: process.0, adapter, device: number, told }))
+        let adapter = world.devices[number].adapter;
+        let trimmer = Trimmer { process: process.0, adapter, device: number, told };
+        Ok(world.trimmers.insert(trimmer).serial())
     }
 
     /// Ends a registration. Answers whether there was one.
     ///
     /// It waits for a notification under way, unless it is called from inside that.
     pub fn unregister_trim(&self, at: &mut Passive, process: ProcessId, number: u32) -> bool {
-        {
+        let number = {
             let mut world = self.world.hold();
-            let mine = world.trimmers.get(number).is_some_and(|it| it.process == process.0);
-            if !mine || world.trimmers.remove(number).is_none() {
-                return false;
-            }
-        }
+            let found = world.trimmers.find_serial(number);
+            let mine = |trimmer: &Id<Trimmer>| world.trimmers[*trimmer].process == process.0;
+            let Some(trimmer) = found.filter(mine) else { return false };
+            world.trimmers.remove(trimmer);
+            trimmer
+        };
         let me = flight::current_thread();
         let told = (number, me);
         let over = |it: &World| it.telling.is_none_or(|it| it.0 != number || it == told);
@@ -120,24 +126,24 @@ impl Kernel {
     }
 
     /// A device ends: nobody is told for it any more.
-    pub(crate) fn end_trims(&self, device: u32) {
+    pub(crate) fn end_trims(&self, device: Id<Device>) {
         let world = &mut *self.world.hold();
-        let mine = |(number, it): (u32, &Trimmer)| (it.device == device).then_some(number);
-        let left: Vec<u32> = world.trimmers.iter().filter_map(mine).collect();
-        let about = Kind::Device.nr(device);
+        let mine = |(number, it): (Id<Trimmer>, &Trimmer)| (it.device == device).then_some(number);
+        let left: Vec<Id<Trimmer>> = world.trimmers.iter().filter_map(mine).collect();
+        let about = device.subject();
         let broken = (!left.is_empty()).then(|| {
             format!("{about} is gone, and {} trim callbacks of it are registered", left.len())
         });
         let place = "D3DKMTRegisterTrimNotification";
         self.log.judge(RuleId::RESID_TRIM_001, Who::Client, about, place, broken);
         for number in left {
-            world.trimmers.remove(number);
+            world.trimmers.take(number);
         }
     }
 
     /// Memory is short: whoever uses more than its budget will be told.
-    pub(crate) fn trim_others(&self, world: &mut World, adapter: u32) {
-        let numbers: Vec<u32> = world.trimmers.iter().map(|(number, _)| number).collect();
+    pub(crate) fn trim_others(&self, world: &mut World, adapter: Id<Adapter>) {
+        let numbers: Vec<Id<Trimmer>> = world.trimmers.iter().map(|(number, _)| number).collect();
         for number in numbers {
             let it = world.trimmers.get(number).filter(|it| it.adapter == adapter);
             let over = it.is_some_and(|it| world.overshoot(it.process, adapter) > 0);
@@ -155,9 +161,10 @@ impl Kernel {
         let (told, device, bytes) = {
             let world = &mut *self.world.hold();
             let Some(number) = world.trims.pop() else { return false };
+            // It may have been unregistered meanwhile.
             let Some(it) = world.trimmers.get(number) else { return true };
             let (told, process, adapter) = (it.told.clone(), it.process, it.adapter);
-            let device = Kind::Device.nr(it.device);
+            let device = it.device.subject();
             // Another one may have trimmed for the same process meanwhile.
             if world.overshoot(process, adapter) == 0 {
                 return true;
@@ -179,8 +186,8 @@ impl Kernel {
     pub(crate) fn tell_trim(
         &self,
         world: &World,
-        process: u32,
-        adapter: u32,
+        process: Id<Process>,
+        adapter: Id<Adapter>,
         by: &'static str,
         missing: u64,
     ) -> u64 {
@@ -188,7 +195,7 @@ impl Kernel {
         let own = world.budget(process, adapter, Group::Local);
         let shared = world.budget(process, adapter, Group::NonLocal);
         let told = What::TrimTold {
-            adapter: Kind::Adapter.nr(adapter),
+            adapter: adapter.subject(),
             by: by.into(),
             usage: own.usage,
             budget: own.budget,
@@ -197,14 +204,14 @@ impl Kernel {
             missing,
             bytes,
         };
-        self.log.emit(Kind::Process.nr(process), told);
+        self.log.emit(process.subject(), told);
         bytes
     }
 }
 
 impl World {
     /// How many bytes a process uses beyond its budget.
-    fn overshoot(&self, process: u32, adapter: u32) -> u64 {
+    fn overshoot(&self, process: Id<Process>, adapter: Id<Adapter>) -> u64 {
         let over = |group| {
             let it = self.budget(process, adapter, group);
             it.usage.saturating_sub(it.budget)
@@ -212,13 +219,17 @@ impl World {
         over(Group::Local) + over(Group::NonLocal)
     }
 
-    pub(crate) fn device_of(&self, process: ProcessId, handle: Handle) -> Result<u32, Refused> {
-        self.resolve(process, Argument::Device, handle, Kind::Device)
+    pub(crate) fn device_of(
+        &self,
+        process: ProcessId,
+        handle: Handle,
+    ) -> Result<Id<Device>, Refused> {
+        self.resolve::<Device>(process, Argument::Device, handle)
     }
 
     /// WINDOWS: a budget is a share of what applications may use; how large a share is our
     /// decision: seven eighths, divided among the processes that have a device.
-    fn budget(&self, process: u32, adapter: u32, group: Group) -> Budget {
+    fn budget(&self, process: Id<Process>, adapter: Id<Adapter>, group: Group) -> Budget {
         let Some((_, memory)) = self.memory(adapter) else { return Budget::default() };
         let targets = memory.segments.iter().any(|it| it.shape.flags.application_target);
         let counts = |it: &&crate::memory::Segment| {
@@ -227,7 +238,7 @@ impl World {
         };
         let total: u64 =
             memory.segments.iter().filter(counts).map(|it| it.shape.commit_limit).sum();
-        let mut users: Vec<u32> = self
+        let mut users: Vec<Option<Id<Process>>> = self
             .devices
             .iter()
             .filter(|(_, it)| it.adapter == adapter)
@@ -238,7 +249,7 @@ impl World {
         let total = if memory.pressure.is_some() { total / 2 } else { total };
         let budget = total / 8 * 7 / u64::try_from(users.len().max(1)).unwrap_or(1);
         let process = self.processes.get(process);
-        let mine = |it: &&(u32, Group, u64)| (it.0, it.1) == (adapter, group);
+        let mine = |it: &&(Id<Adapter>, Group, u64)| (it.0, it.1) == (adapter, group);
         let reserved = process.and_then(|it| it.reserved.iter().find(mine)).map_or(0, |it| it.2);
         let usage = process.map_or(0, |it| it.listed(adapter, group));
         Budget { budget, usage, reserved, reservable: budget / 2 }

@@ -1,13 +1,16 @@
 //! What a driver says of its memory, checked: every inconsistency is said, not only the first.
 
+use crate::allocation::Allocation;
 use crate::build::Built;
 use crate::kernel::Kernel;
 use crate::memory::{LARGE_PAGE, Memory, place_of};
 use crate::miniport::{Features, Shape};
 use crate::operation::PAGE;
 use crate::segment::{MemoryFeatures, SegmentSet, SegmentShape};
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Kind, RuleId, Subject, Who};
+use flight::{RuleId, Subject, Who};
 
 /// No adapter has more, since a set of them has so many bits.
 const MOST_SEGMENTS: usize = 32;
@@ -61,14 +64,14 @@ impl Kernel {
     pub(crate) fn wants_are_sound(
         &self,
         world: &World,
-        adapter: u32,
+        adapter: Id<Adapter>,
         built: &Built,
         shapes: &[Shape],
     ) -> bool {
         let Some((_, memory)) = world.memory(adapter) else { return true };
         let all = built.allocations.iter().zip(shapes);
-        let judge = |(number, shape): (&u32, &Shape)| {
-            self.check_wants(Kind::Allocation.nr(*number), memory, shape)
+        let judge = |(number, shape): (&Id<Allocation>, &Shape)| {
+            self.check_wants(number.subject(), memory, shape)
         };
         all.map(judge).fold(true, |sound, it| sound & it)
     }

@@ -9,13 +9,16 @@
 //! 3. They move in the order of their places: whoever goes to where another was goes after it.
 
 use crate::kernel::Kernel;
+use crate::memory::Owner;
 use crate::memory::place::Plan;
 use crate::memory::{Extent, Move, Place, Segment, Spotted, Step, number};
 use crate::operation::PAGE;
+use crate::start::Adapter;
 use crate::start::AdapterId;
-use crate::store::Store;
+use crate::store::Id;
+use crate::store::Slab;
 use crate::world::World;
-use flight::{Kind, Passive, What};
+use flight::{Passive, What};
 use std::collections::BTreeMap;
 
 /// What is free in a segment.
@@ -31,7 +34,7 @@ pub struct Room {
 
 /// An extent, and where in its segment it is to be.
 struct Slide {
-    extent: u32,
+    extent: Id<Extent>,
     to: u64,
 }
 
@@ -66,7 +69,7 @@ impl Kernel {
             (self.start_paging(world, adapter.0, plan, None), moved)
         };
         let Some(paging) = paging else { return 0 };
-        let about = Kind::Paging.nr(paging);
+        let about = paging.subject();
         let over = |it: &World| it.pagings.get(paging).is_none();
         self.wait_until(at, about, |_| format!("{about}, to compact memory"), over);
         moved
@@ -84,13 +87,13 @@ impl Kernel {
     fn plan_slide_unranked(
         &self,
         world: &mut World,
-        extent: u32,
+        extent: Id<Extent>,
         to: u64,
         plan: &mut Plan,
     ) -> Option<u64> {
         let entries = world.leave_entries(extent);
         let virtual_ = world.is_linear(extent);
-        let (extents, memory) = world.memory_mut_of(extent)?;
+        let (extents, memory) = world.memory_mut_of(extent);
         let it = extents.get_mut(extent)?;
         let Place::In { segment, spot } = &it.place else { return None };
         let (segment, from, size) = (*segment, spot.start(), spot.size());
@@ -114,9 +117,12 @@ impl Kernel {
         }
         let (subject, bytes) = (there.subject, it.bytes);
         let why = "memory is compacted".into();
-        self.log.emit(it.owner, What::MemoryEvicted { segment: subject, discard: false, why });
+        self.log.emit(
+            it.owner.subject(),
+            What::MemoryEvicted { segment: subject, discard: false, why },
+        );
         let address = there.shape.base + to;
-        self.log.emit(it.owner, What::MemoryPlaced { segment: subject, address, bytes });
+        self.log.emit(it.owner.subject(), What::MemoryPlaced { segment: subject, address, bytes });
         plan.behind.append(&mut it.used);
         plan.come.extend(entries);
         let spotted = |offset| Spotted { segment, offset };
@@ -144,14 +150,14 @@ impl Kernel {
 
 impl World {
     /// Whether the memory of an extent's segment is in the system's space.
-    fn is_linear(&self, extent: u32) -> bool {
-        let Some(it) = self.extents.get(extent) else { return false };
+    fn is_linear(&self, extent: Id<Extent>) -> bool {
+        let it = &self.extents[extent];
         let Place::In { segment, .. } = &it.place else { return false };
         self.system_address(it.adapter, (number(*segment), 0)).is_some()
     }
 
     /// Who moves where in a segment, the lowest first: none, unless that helps.
-    fn slides(&self, adapter: u32, place: usize) -> Vec<Slide> {
+    fn slides(&self, adapter: Id<Adapter>, place: usize) -> Vec<Slide> {
         let Some((extents, memory)) = self.memory(adapter) else { return Vec::new() };
         let Some(segment) = memory.segments.get(place) else { return Vec::new() };
         if segment.shape.flags.aperture {
@@ -175,12 +181,12 @@ impl World {
 
 impl Segment {
     /// Who may move: by place, with its number, its size and its alignment.
-    fn movers(&self, extents: &Store<Extent>) -> BTreeMap<u64, (u32, u64, u64)> {
-        let mover = |number: u32| {
+    fn movers(&self, extents: &Slab<Extent>) -> BTreeMap<u64, (Id<Extent>, u64, u64)> {
+        let mover = |number: Id<Extent>| {
             let it = extents.get(number)?;
             let Place::In { spot, .. } = &it.place else { return None };
             let free = it.pending == 0 && it.lock.is_none() && it.offer.is_none();
-            let mine = matches!(it.owner.kind, Kind::Allocation | Kind::Instance) && free;
+            let mine = matches!(it.owner, Owner::Allocation(_) | Owner::Instance(_)) && free;
             mine.then(|| (spot.start(), (number, spot.size(), it.alignment)))
         };
         self.idle.iter().filter_map(|it| mover(it.extent)).collect()

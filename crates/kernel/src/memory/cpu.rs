@@ -6,10 +6,13 @@
 //!    work has moved them; whoever could not follow them is not moved.
 //! 2. Where a lock was that a destroy has dropped, there is nothing, and nobody else's bytes.
 
+use crate::allocation::Allocation;
+use crate::device::Device;
 use crate::device::Inside;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::lock::Held;
+use crate::memory::Owner;
 use crate::memory::place::{NoPlace, Plan};
 use crate::memory::resident::more_than;
 use crate::memory::{Extent, Locked, Memory, Place};
@@ -17,8 +20,11 @@ use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::schedule::Behind;
 use crate::segment::{SegmentFlags, Wants};
+use crate::start::Adapter;
+use crate::store::Id;
+use crate::view::View;
 use crate::world::World;
-use flight::{Kind, Passive, Ram, Run, Subject, What};
+use flight::{Passive, Ram, Run, Subject, What};
 use std::sync::Arc;
 
 /// How a client locks.
@@ -98,7 +104,7 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         inside: &Inside<'_>,
-        view: u32,
+        view: Id<View>,
         order: &LockOrder,
     ) -> Result<Shown, Refused> {
         let mut grows = true;
@@ -120,7 +126,7 @@ impl Kernel {
         process: ProcessId,
         inside: &Inside<'_>,
         order: &LockOrder,
-        (view, extent): (u32, u32),
+        (view, extent): (Id<View>, Id<Extent>),
     ) -> Result<Shown, Refused> {
         let mut guard = self.bring_to_cpu(at, inside.device, extent, order)?;
         let world = &mut *guard;
@@ -128,7 +134,7 @@ impl Kernel {
         world.views_of(process, inside.device, &[order.view])?;
         world.may_lock(view, extent, order)?;
         let seen = world.seen_as(view, extent);
-        let (extents, memory) = world.memory_mut_of(extent).ok_or(Refused::NoVideoMemory)?;
+        let (extents, memory) = world.memory_mut_of(extent);
         let it = extents.get_mut(extent).ok_or(Refused::NoVideoMemory)?;
         if it.lock.is_none() {
             if it.segment().is_none() && !it.back(&*memory.ram, &mut memory.pressure) {
@@ -155,12 +161,12 @@ impl Kernel {
                 }
             }
         }
-        let (extents, memory) = world.memory_mut_of(extent).ok_or(Refused::NoVideoMemory)?;
+        let (extents, memory) = world.memory_mut_of(extent);
         let it = extents.get_mut(extent).ok_or(Refused::NoVideoMemory)?;
         let place = memory.place_name(it);
         (it.clean, it.copied) = (false, it.copied && place != "memory");
         if let Some(witness) = self.witness.get() {
-            witness.forget(it.owner);
+            witness.forget(it.owner.subject());
         }
         let Some(lock) = it.lock.as_mut() else { return Err(Refused::NoVideoMemory) };
         lock.count += 1;
@@ -169,9 +175,7 @@ impl Kernel {
         let hurries = order.hurries && order.waits && !order.discards;
         let taken = What::LockTaken { count, place: place.into(), hurries };
         self.log.emit(seen, taken);
-        if let Some(it) = world.views.get_mut(view) {
-            it.locks += 1;
-        }
+        world.views[view].locks += 1;
         world.rank(extent);
         Ok(Shown { view: name, address })
     }
@@ -195,13 +199,13 @@ impl Kernel {
             let argument = Argument::Allocation(place);
             locked.push(world.instance_of(process, inside.device, argument, *handle)?);
         }
-        let (views, extents): (Vec<u32>, Vec<u32>) = locked.iter().copied().unzip();
+        let (views, extents): (Vec<Id<View>>, Vec<Id<Extent>>) = locked.iter().copied().unzip();
         let unlocked = more_than(&views, |it| world.views.get(it).map_or(0, |it| it.locks));
         let count = |it| world.extents.get(it).and_then(|it| it.lock.as_ref());
         let dark = more_than(&extents, |it| count(it).map_or(0, |it| it.count));
         let dark = locked.iter().find(|it| Some(it.1) == dark).map(|it| it.0);
         if let Some(view) = unlocked.or(dark) {
-            return Err(Refused::NotLocked(Kind::View.nr(view)));
+            return Err(Refused::NotLocked(view.subject()));
         }
         for (view, extent) in locked {
             self.end_lock(world, view, extent, false);
@@ -210,13 +214,13 @@ impl Kernel {
     }
 
     /// Ends one lock of a view, at that extent.
-    fn end_lock(&self, world: &mut World, view: u32, extent: u32, dropped: bool) {
+    fn end_lock(&self, world: &mut World, view: Id<View>, extent: Id<Extent>, dropped: bool) {
         let Some(it) = world.views.get_mut(view).filter(|it| it.locks > 0) else { return };
         it.locks -= 1;
         let count = it.locks;
         self.log.emit(world.seen_as(view, extent), What::LockEnded { count, dropped });
-        let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
-        let Some(it) = extents.get_mut(extent) else { return };
+        let (extents, memory) = world.memory_mut_of(extent);
+        let it = &mut extents[extent];
         if let Some(lock) = &mut it.lock {
             lock.count -= 1;
             if lock.count == 0 {
@@ -229,7 +233,7 @@ impl Kernel {
     }
 
     /// A view ends: its locks end with it, whoever forgot them.
-    pub(crate) fn drop_locks(&self, world: &mut World, view: u32) {
+    pub(crate) fn drop_locks(&self, world: &mut World, view: Id<View>) {
         while world.views.get(view).is_some_and(|it| it.locks > 0) {
             let Some(extent) = world.locked_extents(view).first().copied() else { return };
             self.end_lock(world, view, extent, true);
@@ -246,13 +250,18 @@ impl Kernel {
     }
 
     /// Waits for what a device has queued.
-    fn wait_for_use(&self, at: &mut Passive, device: u32, hurries: bool) -> Result<(), Refused> {
+    fn wait_for_use(
+        &self,
+        at: &mut Passive,
+        device: Id<Device>,
+        hurries: bool,
+    ) -> Result<(), Refused> {
         let lost = |world: &World| world.devices.get(device).is_none_or(|it| it.lost.is_some());
         let idle = |world: &World| lost(world) || world.outstanding(device).is_empty();
         if hurries && !idle(&self.world.hold()) {
-            return Err(Refused::InUse(Kind::Device.nr(device)));
+            return Err(Refused::InUse(device.subject()));
         }
-        let about = Kind::Device.nr(device);
+        let about = device.subject();
         let what = |_: &World| format!("the work of {about}, to lock");
         let done = self.wait_until(at, about, what, idle);
         if done { Ok(()) } else { Err(Refused::Stuck) }
@@ -263,11 +272,12 @@ impl Kernel {
     fn bring_to_cpu(
         &self,
         at: &mut Passive,
-        device: u32,
-        extent: u32,
+        device: Id<Device>,
+        extent: Id<Extent>,
         order: &LockOrder,
     ) -> Result<Held<'_, World>, Refused> {
-        let about = self.world.hold().extents.get(extent).map_or(Subject::RUN, |it| it.owner);
+        let about =
+            self.world.hold().extents.get(extent).map_or(Subject::RUN, |it| it.owner.subject());
         let over = |it: &World| it.extents.get(extent).is_none_or(|it| it.moving == 0);
         let what = |_: &World| format!("the paging work of {about}");
         let hidden = |it: &World| it.is_hidden(extent) && it.brings_listed(device);
@@ -294,18 +304,19 @@ impl Kernel {
     fn move_to_cpu(
         &self,
         world: &mut World,
-        extent: u32,
+        extent: Id<Extent>,
         order: &LockOrder,
     ) -> Result<(), Refused> {
-        let Some(it) = world.extents.get(extent) else { return Err(Refused::NoVideoMemory) };
+        let it = &world.extents[extent];
         let (owner, adapter, bytes, listed) = (it.owner, it.adapter, it.bytes, it.held > 0);
         if order.still {
-            return Err(Refused::WouldEvict(owner));
+            return Err(Refused::WouldEvict(owner.subject()));
         }
         if it.wants.flags.pinned {
-            return Err(Refused::Pinned(owner));
+            return Err(Refused::Pinned(owner.subject()));
         }
-        let behind = world.work_of_listers(world.allocation_of(owner).unwrap_or_default());
+        let allocation = world.allocation_of(owner);
+        let behind = allocation.map_or(Vec::new(), |it| world.work_of_listers(it));
         let mut plan = Plan { behind, ..Plan::default() };
         if !self.plan_out(world, extent, "the CPU locks it", &mut plan) {
             return Err(Refused::NoRoom { trim: bytes });
@@ -325,7 +336,7 @@ impl Kernel {
     }
 
     /// Unmaps an extent that is about to end. Answers whether nothing of it is pending.
-    pub(crate) fn empty_extent(&self, world: &mut World, extent: u32) -> bool {
+    pub(crate) fn empty_extent(&self, world: &mut World, extent: Id<Extent>) -> bool {
         let mapped = world.memory(world.adapter_of(extent)).is_some_and(|(extents, memory)| {
             let segment = extents.get(extent).and_then(Extent::segment);
             segment.and_then(|it| memory.segments.get(it)).is_some_and(|it| it.shape.flags.aperture)
@@ -341,9 +352,9 @@ impl Kernel {
     }
 
     /// Gives back all memory of an extent: now, or as soon as nothing of it is pending.
-    pub(crate) fn release_extent(&self, world: &mut World, extent: u32) {
+    pub(crate) fn release_extent(&self, world: &mut World, extent: Id<Extent>) {
         let empty = self.empty_extent(world, extent);
-        let Some(it) = world.extents.get_mut(extent) else { return };
+        let it = &mut world.extents[extent];
         it.ending = true;
         if empty {
             self.drop_extent(world, extent);
@@ -353,11 +364,12 @@ impl Kernel {
     }
 
     /// Gives back all memory of an extent that nobody reaches any more.
-    pub(crate) fn drop_extent(&self, world: &mut World, extent: u32) {
+    pub(crate) fn drop_extent(&self, world: &mut World, extent: Id<Extent>) {
         self.forget_table(world, extent);
         world.leave_place(extent, Place::Nowhere);
-        let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
-        let Some(it) = extents.remove(extent) else { return };
+        let (extents, memory) = world.memory_mut_of(extent);
+        let it = extents.remove(extent);
+        let subject = it.owner.subject();
         if let Some(lock) = it.lock {
             memory.end_sight(lock.address, true);
         }
@@ -365,22 +377,23 @@ impl Kernel {
             memory.ram.give_back(run);
         }
         if let Some(witness) = self.witness.get() {
-            witness.forget(it.owner);
+            witness.forget(subject);
         }
-        self.log.emit(it.owner, What::MemoryFreed {});
-        if it.owner.kind == Kind::Saved {
-            self.log.emit(it.owner, What::SavedGone {});
-            if it.word != 0 {
-                self.log.release_word(it.word);
+        self.log.emit(subject, What::MemoryFreed {});
+        match it.owner {
+            Owner::Allocation(_) => (),
+            Owner::Saved(saved) => {
+                self.log.emit(subject, What::SavedGone {});
+                if it.word != 0 {
+                    self.log.release_word(it.word);
+                }
+                world.saved.remove(saved);
             }
-            world.saved.remove(it.owner.number);
-        }
-        if it.owner.kind == Kind::Instance {
-            self.log.emit(it.owner, What::InstanceGone {});
-            world.instances.remove(it.owner.number);
-        }
-        if it.owner.kind == Kind::Table {
-            self.log.emit(it.owner, What::TableGone {});
+            Owner::Instance(instance) => {
+                self.log.emit(subject, What::InstanceGone {});
+                world.instances.remove(instance);
+            }
+            Owner::Table(_) => self.log.emit(subject, What::TableGone {}),
         }
         self.wake(world);
     }
@@ -454,9 +467,14 @@ impl Memory {
 
 impl World {
     /// Whether a client may lock a view so.
-    fn may_lock(&self, view: u32, extent: u32, order: &LockOrder) -> Result<(), Refused> {
-        let Some(it) = self.extents.get(extent) else { return Err(Refused::NoVideoMemory) };
-        let (subject, cached) = (Kind::View.nr(view), it.wants.flags.cached);
+    fn may_lock(
+        &self,
+        view: Id<View>,
+        extent: Id<Extent>,
+        order: &LockOrder,
+    ) -> Result<(), Refused> {
+        let it = &self.extents[extent];
+        let (subject, cached) = (view.subject(), it.wants.flags.cached);
         let Some((_, memory)) = self.memory(it.adapter) else { return Err(Refused::NoVideoMemory) };
         let all: Vec<_> = memory.segments_of(&it.wants).collect();
         if order.aperture && all.iter().all(|it| it.aperture) {
@@ -493,16 +511,16 @@ impl World {
     }
 
     /// Whether an extent is where the CPU does not see it.
-    fn is_hidden(&self, extent: u32) -> bool {
+    fn is_hidden(&self, extent: Id<Extent>) -> bool {
         self.memory(self.adapter_of(extent)).is_some_and(|(extents, memory)| {
             extents.get(extent).is_some_and(|it| memory.is_hidden(it))
         })
     }
 
     /// A lock of an extent is not to be: the CPU does not see it, if it has no other.
-    fn end_sight_of(&mut self, extent: u32) {
-        let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
-        let Some(it) = extents.get_mut(extent) else { return };
+    fn end_sight_of(&mut self, extent: Id<Extent>) {
+        let (extents, memory) = self.memory_mut_of(extent);
+        let it = &mut extents[extent];
         if let Some(lock) = it.lock.take_if(|it| it.count == 0) {
             memory.end_sight(lock.address, false);
         }
@@ -510,7 +528,7 @@ impl World {
     }
 
     /// What the devices have queued that list an allocation: it may use that.
-    fn work_of_listers(&self, allocation: u32) -> Vec<Behind> {
+    fn work_of_listers(&self, allocation: Id<Allocation>) -> Vec<Behind> {
         let views = self.allocations.get(allocation).map(|it| it.views.as_slice());
         let views = views.unwrap_or_default().iter().filter_map(|it| self.views.get(*it));
         let listing = views.filter(|it| it.resident > 0);
@@ -518,19 +536,19 @@ impl World {
     }
 
     /// Whether a view's allocation is a member of a shared resource.
-    fn shares(&self, view: u32) -> bool {
+    fn shares(&self, view: Id<View>) -> bool {
         let allocation = self.views.get(view).and_then(|it| self.allocations.get(it.allocation));
         let resource = allocation.and_then(|it| it.resource);
         resource.and_then(|it| self.resources.get(it)).is_some_and(|it| it.shared)
     }
 
-    pub(crate) fn adapter_of(&self, extent: u32) -> u32 {
-        self.extents.get(extent).map_or(0, |it| it.adapter)
+    pub(crate) fn adapter_of(&self, extent: Id<Extent>) -> Id<Adapter> {
+        self.extents[extent].adapter
     }
 
     /// Aims a locked extent's view at where its bytes are now. Answers where that is, if it did.
-    pub(crate) fn aim(&mut self, extent: u32) -> Option<&'static str> {
-        let (extents, memory) = self.memory_mut_of(extent)?;
+    pub(crate) fn aim(&mut self, extent: Id<Extent>) -> Option<&'static str> {
+        let (extents, memory) = self.memory_mut_of(extent);
         let it = extents.get(extent).filter(|it| it.moving == 0)?;
         let lock = it.lock.as_ref()?;
         memory.ram.aim(lock.address, &memory.seen(it));

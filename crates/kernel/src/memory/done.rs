@@ -1,15 +1,18 @@
 //! Paging work that is done, or counts as done.
 
 use crate::kernel::Kernel;
+use crate::memory::Paging;
 use crate::memory::{Batch, Step};
 use crate::schedule::Flying;
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Fence, Kind, What};
+use flight::{Fence, What};
 use std::collections::VecDeque;
 
 impl Kernel {
     /// The driver did not take a buffer: it is over when what is before it has passed.
-    pub(crate) fn refuse_batch(&self, adapter: u32, node: usize, fence: Fence) {
+    pub(crate) fn refuse_batch(&self, adapter: Id<Adapter>, node: usize, fence: Fence) {
         let world = &mut *self.world.hold();
         let it = world.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(node));
         let flying = it.and_then(|it| it.queue.iter_mut().find(|it| it.fence == fence));
@@ -20,7 +23,7 @@ impl Kernel {
     }
 
     /// Buffers that a driver did not take, and that nothing is before any more, are over.
-    pub(crate) fn finish_refused(&self, world: &mut World, adapter: u32) {
+    pub(crate) fn finish_refused(&self, world: &mut World, adapter: Id<Adapter>) {
         let refused = |it: &Flying| it.batch.as_ref().is_some_and(|it| it.refused);
         let mut over = Vec::new();
         for node in world.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
@@ -39,7 +42,13 @@ impl Kernel {
     }
 
     /// A buffer has passed: its steps are done.
-    pub(crate) fn finish_batch(&self, world: &mut World, adapter: u32, batch: Batch, lost: bool) {
+    pub(crate) fn finish_batch(
+        &self,
+        world: &mut World,
+        adapter: Id<Adapter>,
+        batch: Batch,
+        lost: bool,
+    ) {
         let Batch { paging, done, buffer, .. } = batch;
         if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
             it.buffers.extend(buffer);
@@ -47,6 +56,7 @@ impl Kernel {
         for step in &done {
             self.finish_step(world, paging, step, lost);
         }
+        // It may have been given up already.
         let Some(it) = world.pagings.get_mut(paging) else { return };
         it.flying -= 1;
         if it.built && it.flying == 0 {
@@ -54,7 +64,7 @@ impl Kernel {
         }
     }
 
-    fn finish_step(&self, world: &mut World, paging: u32, step: &Step, lost: bool) {
+    fn finish_step(&self, world: &mut World, paging: Id<Paging>, step: &Step, lost: bool) {
         let extent = step.extent;
         if let Some(witness) = self.witness.get()
             && let Some(facts) = world.facts(step)
@@ -69,14 +79,18 @@ impl Kernel {
             }
         }
         self.finish_for(world, step);
-        let Some((extents, memory)) = world.memory_mut_of(extent) else { return };
-        let Some(it) = extents.get_mut(extent) else { return };
+        // Its memory may be gone already: its adapter stopped.
+        if !world.extents.contains(extent) {
+            return;
+        }
+        let (extents, memory) = world.memory_mut_of(extent);
+        let it = &mut extents[extent];
         it.pending -= 1;
         it.moving -= u32::from(step.what.moves());
         if let Some(segment) = memory.segments.get(step.at.segment).map(|it| it.subject) {
             let (operation, come) = (step.what.name().into(), step.what.comes());
-            let done = What::PagingDone { operation, of: it.owner, segment, come };
-            self.log.emit(Kind::Paging.nr(paging), done);
+            let done = What::PagingDone { operation, of: it.owner.subject(), segment, come };
+            self.log.emit(paging.subject(), done);
         }
         let (ending, idle, owner) = (it.ending, it.pending == 0, it.owner);
         if idle {
@@ -87,7 +101,7 @@ impl Kernel {
         if step.what.moves()
             && let Some(place) = world.aim(extent)
         {
-            self.log.emit(owner, What::LockAimed { place: place.into() });
+            self.log.emit(owner.subject(), What::LockAimed { place: place.into() });
         }
         if ending && idle {
             self.release_extent(world, extent);
@@ -97,6 +111,7 @@ impl Kernel {
     /// What a step was done for besides its own extent may end now.
     fn finish_for(&self, world: &mut World, step: &Step) {
         for &extent in step.what.also_of() {
+            // Its memory may be gone already.
             let Some(it) = world.extents.get_mut(extent) else { continue };
             it.pending -= 1;
             if it.ending && it.pending == 0 {
@@ -106,9 +121,10 @@ impl Kernel {
     }
 
     /// Paging work is over: whoever waits for it goes on.
-    fn end_paging(&self, world: &mut World, number: u32, lost: bool) {
-        let Some(it) = world.pagings.remove(number) else { return };
-        self.log.emit(Kind::Paging.nr(number), What::PagingEnded { lost });
+    fn end_paging(&self, world: &mut World, number: Id<Paging>, lost: bool) {
+        // It may have been given up already.
+        let Some(it) = world.pagings.take(number) else { return };
+        self.log.emit(number.subject(), What::PagingEnded { lost });
         if let Some((queue, value)) = it.signals {
             self.signal_queue(world, queue, value);
         }
@@ -118,8 +134,9 @@ impl Kernel {
     }
 
     /// There is no memory for the driver's commands: the work counts as done.
-    pub(crate) fn give_up_paging(&self, number: u32) {
+    pub(crate) fn give_up_paging(&self, number: Id<Paging>) {
         let world = &mut *self.world.hold();
+        // It may have been given up already.
         let Some(it) = world.pagings.get_mut(number) else { return };
         it.built = true;
         let (steps, flying) = (std::mem::take(&mut it.steps), it.flying);
@@ -138,7 +155,7 @@ impl Kernel {
 
     /// What an adapter's hardware was given to page does not end: it counts as done. Answers
     /// whether there was any.
-    pub(crate) fn lose_paging(&self, adapter: u32) -> bool {
+    pub(crate) fn lose_paging(&self, adapter: Id<Adapter>) -> bool {
         let world = &mut *self.world.hold();
         let Some(it) = world.adapters.get_mut(adapter) else { return false };
         let (mut lost, mut switched) = (Vec::new(), Vec::new());

@@ -1,12 +1,14 @@
 //! What an operation says: to the driver that writes commands for it, and to whoever looks at bytes.
 
 use crate::kernel::Kernel;
+use crate::memory::Paging;
 use crate::memory::place::segment_number;
 use crate::memory::{Move, Step, number};
 use crate::operation::{End, Operation, PAGE, Pages, Transfer};
 use crate::space::step::TableFacts;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Kind, Machine, Movement, Moving, Ram, Run, Subject};
+use flight::{Machine, Movement, Moving, Ram, Run, Subject};
 use std::sync::Arc;
 
 /// What the operation of a step says, taken out of the world.
@@ -159,7 +161,7 @@ impl World {
             ram: memory.ram.clone(),
             machine: adapter.driver.machine.clone(),
             room: memory.paging.buffer,
-            owner: it.owner,
+            owner: it.owner.subject(),
             segment: segment.subject,
             word: it.word,
             named: (!freed).then_some(it.word),
@@ -180,9 +182,9 @@ impl World {
 
 impl Kernel {
     /// Tells whoever looks at bytes what an operation does to them.
-    pub(crate) fn witness(&self, paging: u32, what: &Move, facts: &Facts, begins: bool) {
+    pub(crate) fn witness(&self, paging: Id<Paging>, what: &Move, facts: &Facts, begins: bool) {
         if let Some(table) = &facts.table {
-            return self.witness_table(paging, what, table, begins);
+            return self.witness_table(Some(paging), what, table, begins);
         }
         let Some(witness) = self.witness.get() else { return };
         if facts.locked && *what != Move::Unmap {
@@ -206,7 +208,7 @@ impl Kernel {
         let moving = Moving {
             from,
             part,
-            paging: Kind::Paging.nr(paging),
+            paging: paging.subject(),
             of: facts.owner,
             movement,
             address: facts.address,

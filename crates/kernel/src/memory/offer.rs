@@ -2,14 +2,18 @@
 
 use crate::handle::Handle;
 use crate::kernel::Kernel;
+use crate::memory::Extent;
 use crate::memory::Offer;
 use crate::memory::place::Plan;
 use crate::memory::resident::Residency;
 use crate::process::ProcessId;
 use crate::refused::Refused;
 use crate::schedule::Behind;
+use crate::start::Adapter;
+use crate::store::Id;
+use crate::view::View;
 use crate::world::World;
-use flight::{Kind, What};
+use flight::What;
 
 /// What was taken back, and at what price.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,9 +26,9 @@ pub struct Reclaimed {
 
 /// An offer that waits for work before it.
 pub(crate) struct Offering {
-    pub(crate) adapter: u32,
-    pub(crate) view: u32,
-    pub(crate) extent: u32,
+    pub(crate) adapter: Id<Adapter>,
+    pub(crate) view: Id<View>,
+    pub(crate) extent: Id<Extent>,
     pub(crate) behind: Vec<Behind>,
 }
 
@@ -43,16 +47,16 @@ impl Kernel {
         for view in &views {
             let extent = world.extent_of(*view).and_then(|it| world.extents.get(it));
             if extent.is_some_and(|it| it.offer.is_some()) {
-                return Err(Refused::Offered(Kind::View.nr(*view)));
+                return Err(Refused::Offered(view.subject()));
             }
         }
         let behind = world.outstanding(inside.device);
         for view in views {
             let Some(extent) = world.extent_of(view) else { continue };
-            let Some(it) = world.extents.get_mut(extent) else { continue };
+            let it = &mut world.extents[extent];
             it.offer = Some(Offer { priority, ready: false, discarded: false });
             let waits = u32::try_from(behind.len()).unwrap_or(u32::MAX);
-            self.log.emit(Kind::View.nr(view), What::OfferMade { priority, behind: waits });
+            self.log.emit(view.subject(), What::OfferMade { priority, behind: waits });
             let adapter = inside.adapter;
             world.offers.push(Offering { adapter, view, extent, behind: behind.clone() });
         }
@@ -61,7 +65,7 @@ impl Kernel {
     }
 
     /// Offers whose work has passed count from here on.
-    pub(crate) fn settle_offers(&self, world: &mut World, adapter: u32) {
+    pub(crate) fn settle_offers(&self, world: &mut World, adapter: Id<Adapter>) {
         if world.offers.is_empty() {
             return;
         }
@@ -78,7 +82,7 @@ impl Kernel {
             if let Some(offer) = extent.and_then(|it| it.offer.as_mut()) {
                 offer.ready = true;
                 if named {
-                    self.log.emit(Kind::View.nr(it.view), What::OfferReady {});
+                    self.log.emit(it.view.subject(), What::OfferReady {});
                 }
             }
             world.rank(it.extent);
@@ -112,14 +116,14 @@ impl Kernel {
         for view in &views {
             let extent = world.extent_of(*view).and_then(|it| world.extents.get(it));
             if extent.is_none_or(|it| it.offer.is_none()) {
-                return Err(Refused::NotOffered(Kind::View.nr(*view)));
+                return Err(Refused::NotOffered(view.subject()));
             }
         }
         let (mut plan, mut discarded) = (Plan::default(), Vec::new());
         for view in &views {
             let Some(extent) = world.extent_of(*view) else { continue };
             world.offers.retain(|it| it.extent != extent);
-            let Some(it) = world.extents.get_mut(extent) else { continue };
+            let it = &mut world.extents[extent];
             let gone = it.offer.take().is_some_and(|it| it.discarded);
             discarded.push(gone);
             world.rank(extent);
@@ -132,7 +136,7 @@ impl Kernel {
                 let _ = self.plan_in(world, extent, &mut plan);
             }
         }
-        let waits = |view: &u32| {
+        let waits = |view: &Id<View>| {
             let extent = world.extent_of(*view).and_then(|it| world.extents.get(it));
             extent.is_some_and(|it| it.segment().is_some() && it.held > 0 && it.pending > 0)
         };
@@ -141,10 +145,10 @@ impl Kernel {
         self.start_paging(world, inside.adapter, plan, signals);
         let residency = signals.map_or(Residency::Resident, |it| Residency::Pending(it.1));
         let value = signals.map_or(0, |it| it.1);
-        let queue = queue.map(|it| Kind::Queue.nr(it));
+        let queue = queue.map(Id::subject);
         for (view, discarded) in views.iter().zip(&discarded) {
             let ended = What::OfferEnded { discarded: *discarded, queue, value };
-            self.log.emit(Kind::View.nr(*view), ended);
+            self.log.emit(view.subject(), ended);
         }
         Ok(Reclaimed { discarded, residency })
     }

@@ -12,12 +12,15 @@ use crate::kernel::Kernel;
 use crate::listed::Patching;
 use crate::memory::facts::Facts;
 use crate::memory::place::Plan;
+use crate::memory::queue::Queue;
 use crate::memory::{Batch, Buffer, Move, Paging, Step};
 use crate::miniport::{Generation, Refusal};
 use crate::operation::{Building, PAGE, PagingSubmission};
 use crate::schedule::{Behind, Flying};
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Kind, Passive, RuleId, Run, What, Who};
+use flight::{Passive, RuleId, Run, What, Who};
 use std::collections::VecDeque;
 
 /// A driver that needs more buffers than this for one operation does not get on.
@@ -45,10 +48,10 @@ impl Kernel {
     pub(crate) fn start_paging(
         &self,
         world: &mut World,
-        adapter: u32,
+        adapter: Id<Adapter>,
         plan: Plan,
-        signals: Option<(u32, u64)>,
-    ) -> Option<u32> {
+        signals: Option<(Id<Queue>, u64)>,
+    ) -> Option<Id<Paging>> {
         let Plan { leave, come, mut behind, .. } = plan;
         let steps: VecDeque<Step> = leave.into_iter().chain(come).collect();
         if steps.is_empty() && signals.is_none() {
@@ -67,7 +70,7 @@ impl Kernel {
             }
         }
         let (count, waits) = (steps.len(), behind.len());
-        let number = world.pagings.add(Paging {
+        let number = world.pagings.insert(Paging {
             adapter,
             steps,
             behind,
@@ -77,21 +80,20 @@ impl Kernel {
             switch: None,
         });
         let small = |it| u32::try_from(it).unwrap_or(u32::MAX);
-        let (adapter_subject, steps, behind) =
-            (Kind::Adapter.nr(adapter), small(count), small(waits));
+        let (adapter_subject, steps, behind) = (adapter.subject(), small(count), small(waits));
         let planned = What::PagingPlanned { adapter: adapter_subject, steps, behind };
-        self.log.emit(Kind::Paging.nr(number), planned);
+        self.log.emit(number.subject(), planned);
         if let Some((queue, value)) = signals {
-            let paging = Kind::Paging.nr(number);
-            self.log.emit(Kind::Queue.nr(queue), What::QueueGiven { paging, value });
+            let paging = number.subject();
+            self.log.emit(queue.subject(), What::QueueGiven { paging, value });
         }
         self.enqueue_paging(world, adapter, number);
         Some(number)
     }
 
     /// Asks for a packet after which no context is current on a node.
-    pub(crate) fn start_switch(&self, world: &mut World, adapter: u32, node: usize) {
-        let number = world.pagings.add(Paging {
+    pub(crate) fn start_switch(&self, world: &mut World, adapter: Id<Adapter>, node: usize) {
+        let number = world.pagings.insert(Paging {
             adapter,
             steps: VecDeque::new(),
             behind: Vec::new(),
@@ -100,13 +102,12 @@ impl Kernel {
             signals: None,
             switch: Some(node),
         });
-        let planned =
-            What::PagingPlanned { adapter: Kind::Adapter.nr(adapter), steps: 0, behind: 0 };
-        self.log.emit(Kind::Paging.nr(number), planned);
+        let planned = What::PagingPlanned { adapter: adapter.subject(), steps: 0, behind: 0 };
+        self.log.emit(number.subject(), planned);
         self.enqueue_paging(world, adapter, number);
     }
 
-    fn enqueue_paging(&self, world: &mut World, adapter: u32, number: u32) {
+    fn enqueue_paging(&self, world: &mut World, adapter: Id<Adapter>, number: Id<Paging>) {
         if let Some(it) = world.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut()) {
             it.planned.push_back(number);
         }
@@ -119,12 +120,12 @@ impl Kernel {
         ready.into_iter().any(|adapter| self.page(at, adapter))
     }
 
-    fn page(&self, at: &mut Passive, adapter: u32) -> bool {
+    fn page(&self, at: &mut Passive, adapter: Id<Adapter>) -> bool {
         let Some(driver) = self.world.hold().adapters.get(adapter).map(|it| it.driver.clone())
         else {
             return false;
         };
-        let keys = Class::Scheduler.keys(adapter, driver.generation, 0);
+        let keys = Class::Scheduler.keys(adapter, driver.generation, None);
         let pass; // Before the world, so that it is dropped after it.
         let number = {
             let mut world = self.world.hold();
@@ -159,8 +160,8 @@ impl Kernel {
     }
 
     /// Has the driver write all steps, and submits what it wrote.
-    fn build_work(&self, at: &mut Passive, driver: &Driver, pass: &Pass<'_>, number: u32) {
-        let adapter = driver.adapter.number;
+    fn build_work(&self, at: &mut Passive, driver: &Driver, pass: &Pass<'_>, number: Id<Paging>) {
+        let adapter = driver.adapter;
         let Some(mut open) = self.open_buffer(adapter, false) else {
             self.give_up_paging(number);
             return;
@@ -197,11 +198,11 @@ impl Kernel {
         self.submit_paging(at, driver, pass, number, open, true);
     }
 
-    fn next_step(&self, number: u32) -> Option<Step> {
+    fn next_step(&self, number: Id<Paging>) -> Option<Step> {
         self.world.hold().pagings.get_mut(number)?.steps.pop_front()
     }
 
-    fn put_back(&self, number: u32, step: Step) {
+    fn put_back(&self, number: Id<Paging>, step: Step) {
         if let Some(it) = self.world.hold().pagings.get_mut(number) {
             it.steps.push_front(step);
         }
@@ -209,19 +210,21 @@ impl Kernel {
 
     /// Whether a step has to wait for all before it to be done: what the CPU writes is written
     /// at once, whatever the hardware still has to do.
-    fn must_wait(&self, adapter: u32, step: &Step, used: u32) -> bool {
+    fn must_wait(&self, adapter: Id<Adapter>, step: &Step, used: u32) -> bool {
         let world = self.world.hold();
         if !world.is_by_cpu(step) {
             return false;
         }
+        // The adapter may have stopped meanwhile.
         let Some(it) = world.adapters.get(adapter) else { return false };
         let on = it.memory.as_ref().map_or(0, |it| it.paging.node as usize);
         used > 0 || it.nodes.get(on).is_some_and(|it| it.queue.iter().any(|it| it.batch.is_some()))
     }
 
     /// Paging work goes on when the node that pages has done what it was given.
-    fn wait_for_paging(&self, adapter: u32, number: u32) {
+    fn wait_for_paging(&self, adapter: Id<Adapter>, number: Id<Paging>) {
         let mut world = self.world.hold();
+        // The adapter may have stopped meanwhile.
         let Some(it) = world.adapters.get_mut(adapter) else { return };
         let on = it.memory.as_ref().map_or(0, |it| it.paging.node as usize);
         let behind = it.nodes.get(on).map(|it| Behind::Node(on, it.given));
@@ -234,7 +237,7 @@ impl Kernel {
     }
 
     /// A driver said that an allocation is in use: its turn comes when what flies has passed.
-    fn wait_for_nodes(&self, adapter: u32, number: u32) {
+    fn wait_for_nodes(&self, adapter: Id<Adapter>, number: Id<Paging>) {
         let mut world = self.world.hold();
         let nodes = world.adapters.get(adapter).map(|it| it.nodes.as_slice()).unwrap_or_default();
         let behind = (0..).zip(nodes).filter(|(_, it)| it.passed != it.given);
@@ -247,7 +250,7 @@ impl Kernel {
         }
     }
 
-    fn open_buffer(&self, adapter: u32, all: bool) -> Option<Open> {
+    fn open_buffer(&self, adapter: Id<Adapter>, all: bool) -> Option<Open> {
         let mut world = self.world.hold();
         let memory = world.adapters.get_mut(adapter)?.memory.as_mut()?;
         let buffer = if let Some(it) = memory.buffers.pop() {
@@ -269,7 +272,7 @@ impl Kernel {
         at: &mut Passive,
         driver: &Driver,
         pass: &Pass<'_>,
-        number: u32,
+        number: Id<Paging>,
         step: &mut Step,
         open: &mut Open,
     ) -> Turn {
@@ -322,7 +325,7 @@ impl Kernel {
                 before: secret,
                 after: crate::create::digest(private),
             };
-            self.log.emit(driver.adapter, what);
+            self.log.emit(driver.adapter.subject(), what);
         }
         let broken = (written > room).then(|| {
             format!("the driver says it wrote {written} bytes of commands where {room} were free")
@@ -366,11 +369,11 @@ impl Kernel {
             answer: answer.as_ref().err().map_or("ok".into(), |why| why.name()),
             whole: matches!(turn, Turn::Whole),
         };
-        self.log.emit(Kind::Paging.nr(number), built);
+        self.log.emit(number.subject(), built);
         if let Some(table) = facts.table.as_ref().filter(|_| matches!(turn, Turn::Whole)) {
             self.say_tabled(facts.owner, &step.what, table);
             if by_cpu {
-                self.witness_table(number, &step.what, table, false);
+                self.witness_table(Some(number), &step.what, table, false);
             }
         }
         turn
@@ -412,7 +415,7 @@ impl Kernel {
     ) {
         let ram = {
             let world = self.world.hold();
-            let Some((_, memory)) = world.memory(driver.adapter.number) else { return };
+            let Some((_, memory)) = world.memory(driver.adapter) else { return };
             if memory.pressure.is_some() || packet.length == 0 {
                 return;
             }
@@ -439,7 +442,7 @@ impl Kernel {
             format!("DxgkDdiPatch answered {} for paging work, which has no lists", why.name())
         });
         let (rule, place) = (RuleId::KMD_SUBMIT_004, "DxgkDdiPatch.Flags.Paging");
-        self.log.judge(rule, Who::Driver, driver.adapter, place, broken);
+        self.log.judge(rule, Who::Driver, driver.adapter.subject(), place, broken);
     }
 
     /// One call of `DxgkDdiSubmitCommand` with what a driver wrote.
@@ -448,16 +451,18 @@ impl Kernel {
         at: &mut Passive,
         driver: &Driver,
         pass: &Pass<'_>,
-        number: u32,
+        number: Id<Paging>,
         open: Open,
         last: bool,
     ) {
         let Open { buffer, used, done, .. } = open;
         let given = {
             let world = &mut *self.world.hold();
+            // It may have been given up meanwhile.
             let Some(paging) = world.pagings.get_mut(number) else { return };
             (paging.flying, paging.built) = (paging.flying + 1, last);
             let (switch, adapter) = (paging.switch, paging.adapter);
+            // The adapter may have stopped meanwhile.
             let Some(it) = world.adapters.get_mut(adapter) else { return };
             let on = it.memory.as_ref().map_or(0, |it| it.paging.node as usize);
             let index = switch.unwrap_or(on);
@@ -474,8 +479,8 @@ impl Kernel {
                 refused: false,
             };
             let batch = Some(batch);
-            node.queue.push_back(Flying { fence, context: 0, device: 0, batch, lost: false });
-            let (paging, switch) = (Kind::Paging.nr(number), switch.is_some());
+            node.queue.push_back(Flying { fence, of: None, batch, lost: false });
+            let (paging, switch) = (number.subject(), switch.is_some());
             self.log.emit(subject, What::PagingSubmitted { paging, fence, bytes: used, switch });
             (index, fence, commands, private, switch)
         };
@@ -494,15 +499,15 @@ impl Kernel {
         // WINDOWS: a refusal stops the system (observed); here it counts as done, once what is
         // before it has passed.
         if driver.submit_paging(at, pass, &submission).is_err() {
-            self.refuse_batch(driver.adapter.number, node, fence);
+            self.refuse_batch(driver.adapter, node, fence);
         }
     }
 }
 
 impl World {
     /// The adapters whose next paging work waits for nothing.
-    fn paging_ready(&self) -> Vec<u32> {
-        let ready = |(number, it): (u32, &crate::start::Adapter)| {
+    fn paging_ready(&self) -> Vec<Id<Adapter>> {
+        let ready = |(number, it): (Id<Adapter>, &Adapter)| {
             let memory = it.memory.as_ref().filter(|it| !it.building)?;
             let next = self.pagings.get(*memory.planned.front()?)?;
             // A node that is asked for what it has gets nothing, and what it gave back is first.

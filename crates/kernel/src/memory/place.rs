@@ -1,12 +1,17 @@
 //! Where extents go, and who has to leave for them.
 
 use crate::kernel::Kernel;
+use crate::memory::Owner;
 use crate::memory::pressure::Pressure;
 use crate::memory::{Extent, Memory, Move, Place, Rank, Spotted, Step, number, place_of};
 use crate::operation::PAGE;
 use crate::schedule::Behind;
+use crate::start::Adapter;
+use crate::store::Id;
+use crate::store::Slab;
 use crate::world::World;
-use flight::{Kind, Text, What};
+use flight::invariant;
+use flight::{Text, What};
 
 /// What is not larger than this may lie in pages that do not touch.
 const SCATTERED: u64 = 32 * PAGE;
@@ -21,7 +26,7 @@ pub(crate) struct Plan {
     /// What has to pass before anybody leaves.
     pub(crate) behind: Vec<Behind>,
     /// Who was given a place by it, and whether that is its first.
-    pub(crate) placed: Vec<(u32, bool)>,
+    pub(crate) placed: Vec<(Id<Extent>, bool)>,
     /// The CPU is about to lock who comes: it goes only where that sees it.
     pub(crate) seen: bool,
 }
@@ -34,8 +39,8 @@ pub(crate) struct NoPlace {
 
 impl Kernel {
     /// Says what a driver wants of the memory of a new extent.
-    pub(crate) fn say_wanted(&self, world: &World, extent: u32) {
-        let Some(it) = world.extents.get(extent) else { return };
+    pub(crate) fn say_wanted(&self, world: &World, extent: Id<Extent>) {
+        let it = &world.extents[extent];
         let mappable = world.memory(it.adapter).is_some_and(|(_, memory)| memory.maps(it));
         let flags = it.wants.flags;
         let wanted = What::MemoryWanted {
@@ -45,17 +50,17 @@ impl Kernel {
             told: it.is_told(),
             mappable,
         };
-        self.log.emit(it.owner, wanted);
+        self.log.emit(it.owner.subject(), wanted);
     }
 
     /// Plans for an extent to be in one of its segments. Answers whether anything is to be done.
     pub(crate) fn plan_in(
         &self,
         world: &mut World,
-        extent: u32,
+        extent: Id<Extent>,
         plan: &mut Plan,
     ) -> Result<bool, NoPlace> {
-        let Some(it) = world.extents.get(extent) else { return Ok(false) };
+        let it = &world.extents[extent];
         if it.segment().is_some() {
             return Ok(false);
         }
@@ -85,7 +90,7 @@ impl Kernel {
     fn make_room(
         &self,
         world: &mut World,
-        extent: u32,
+        extent: Id<Extent>,
         segment: usize,
         plan: &mut Plan,
     ) -> Option<u64> {
@@ -114,12 +119,12 @@ impl Kernel {
     pub(crate) fn plan_coming(
         &self,
         world: &mut World,
-        extent: u32,
+        extent: Id<Extent>,
         at: Spotted,
         plan: &mut Plan,
     ) -> bool {
-        let Some((extents, memory)) = world.memory_mut_of(extent) else { return false };
-        let Some(it) = extents.get_mut(extent) else { return false };
+        let (extents, memory) = world.memory_mut_of(extent);
+        let it = &mut extents[extent];
         let Some(segment) = memory.segments.get(at.segment) else { return false };
         let aperture = segment.shape.flags.aperture;
         if (aperture || it.content) && !it.back(&*memory.ram, &mut memory.pressure) {
@@ -130,15 +135,15 @@ impl Kernel {
             address: segment.shape.base + at.offset,
             bytes: it.bytes,
         };
-        self.log.emit(it.owner, what);
+        self.log.emit(it.owner.subject(), what);
         let fresh = !std::mem::replace(&mut it.content, true);
         plan.placed.push((extent, fresh));
-        let table = it.owner.kind == Kind::Table;
+        let table = it.owner.is_table();
         let mut step = |what| plan.come.push(Step::new(extent, what, at));
         if aperture {
             step(Move::Map);
         }
-        match (fresh, aperture, it.owner.kind == Kind::Saved) {
+        match (fresh, aperture, matches!(it.owner, Owner::Saved(_))) {
             (true, _, true) => step(Move::Init),
             // What a table has at first is written as such.
             (true, false, false) if table => (),
@@ -159,13 +164,13 @@ impl Kernel {
     pub(crate) fn plan_out(
         &self,
         world: &mut World,
-        extent: u32,
+        extent: Id<Extent>,
         why: &'static str,
         plan: &mut Plan,
     ) -> bool {
         let entries = world.leave_entries(extent);
-        let Some((extents, memory)) = world.memory_mut_of(extent) else { return false };
-        let Some(it) = extents.get_mut(extent) else { return false };
+        let (extents, memory) = world.memory_mut_of(extent);
+        let it = &mut extents[extent];
         let Place::In { segment, spot } = &it.place else { return false };
         let at = Spotted { segment: *segment, offset: spot.start() };
         let Some(segment) = memory.segments.get(at.segment) else { return false };
@@ -180,7 +185,10 @@ impl Kernel {
         }
         let discard = thrown || same;
         let why: Text = if thrown { "it was offered".into() } else { why.into() };
-        self.log.emit(it.owner, What::MemoryEvicted { segment: segment.subject, discard, why });
+        self.log.emit(
+            it.owner.subject(),
+            What::MemoryEvicted { segment: segment.subject, discard, why },
+        );
         plan.leave.extend(entries);
         let mut step = |what| plan.leave.push(Step { idle: true, ..Step::new(extent, what, at) });
         if it.is_told() {
@@ -209,12 +217,13 @@ impl Kernel {
     /// Undoes the places that a plan has given: the call failed. Who left for them is gone.
     pub(crate) fn unplan(&self, world: &mut World, plan: &mut Plan) {
         for (extent, fresh) in plan.placed.drain(..) {
-            let Some((extents, memory)) = world.memory_mut_of(extent) else { continue };
-            let Some(it) = extents.get_mut(extent) else { continue };
+            let (extents, memory) = world.memory_mut_of(extent);
+            let it = &mut extents[extent];
             let place = it.segment().and_then(|it| memory.segments.get(it));
             if let Some(segment) = place.map(|it| it.subject) {
                 let why = "the call failed".into();
-                self.log.emit(it.owner, What::MemoryEvicted { segment, discard: true, why });
+                self.log
+                    .emit(it.owner.subject(), What::MemoryEvicted { segment, discard: true, why });
             }
             it.content &= !fresh;
             world.leave_place(extent, if fresh { Place::Nowhere } else { Place::System });
@@ -224,7 +233,7 @@ impl Kernel {
 }
 
 impl Step {
-    pub(crate) fn new(extent: u32, what: Move, at: Spotted) -> Self {
+    pub(crate) fn new(extent: Id<Extent>, what: Move, at: Spotted) -> Self {
         Self { extent, what, at, multipass: 0, passes: 0, idle: false }
     }
 }
@@ -239,7 +248,7 @@ impl Extent {
             return true;
         }
         let mut left = self.bytes;
-        let scattered = self.owner.number.is_multiple_of(2) && self.bytes <= SCATTERED;
+        let scattered = self.owner.subject().number.is_multiple_of(2) && self.bytes <= SCATTERED;
         while left > 0 {
             let piece = match pressure {
                 Some(it) => it.piece(left),
@@ -289,13 +298,8 @@ impl Memory {
     }
 
     /// The segments an extent may go to, the best first.
-    fn candidates(
-        &self,
-        extents: &crate::store::Store<Extent>,
-        extent: u32,
-        seen: bool,
-    ) -> Vec<usize> {
-        let Some(it) = extents.get(extent) else { return Vec::new() };
+    fn candidates(&self, extents: &Slab<Extent>, extent: Id<Extent>, seen: bool) -> Vec<usize> {
+        let it = &extents[extent];
         let preferred = it.wants.preferred.iter().flatten().map(|it| it.segment);
         let mut order: Vec<u32> = Vec::new();
         for number in preferred.chain(it.wants.segments.iter()) {
@@ -327,22 +331,20 @@ impl crate::memory::Segment {
 
 impl World {
     /// The extents, and the memory of an adapter.
-    pub(crate) fn memory(&self, adapter: u32) -> Option<(&crate::store::Store<Extent>, &Memory)> {
+    pub(crate) fn memory(&self, adapter: Id<Adapter>) -> Option<(&Slab<Extent>, &Memory)> {
         Some((&self.extents, self.adapters.get(adapter)?.memory.as_ref()?))
     }
 
     /// The extents, and the memory of the adapter that one of them is of.
-    pub(crate) fn memory_mut_of(
-        &mut self,
-        extent: u32,
-    ) -> Option<(&mut crate::store::Store<Extent>, &mut Memory)> {
-        let adapter = self.extents.get(extent)?.adapter;
-        Some((&mut self.extents, self.adapters.get_mut(adapter)?.memory.as_mut()?))
+    pub(crate) fn memory_mut_of(&mut self, extent: Id<Extent>) -> (&mut Slab<Extent>, &mut Memory) {
+        let adapter = self.extents[extent].adapter;
+        let memory = self.adapters[adapter].memory.as_mut();
+        (&mut self.extents, invariant(memory, "an adapter whose extents live has memory"))
     }
 
     /// Gives an extent a place in a segment, if there is one: answers where in it.
-    fn try_place(&mut self, extent: u32, segment: usize) -> Option<u64> {
-        let (extents, memory) = self.memory_mut_of(extent)?;
+    fn try_place(&mut self, extent: Id<Extent>, segment: usize) -> Option<u64> {
+        let (extents, memory) = self.memory_mut_of(extent);
         let it = extents.get_mut(extent)?;
         memory.clock += 1;
         let clock = memory.clock;
@@ -359,8 +361,8 @@ impl World {
     }
 
     /// Gives an extent the very place it had, if nobody else has it.
-    pub(crate) fn place_back(&mut self, extent: u32, at: Spotted) -> bool {
-        let Some((extents, memory)) = self.memory_mut_of(extent) else { return false };
+    pub(crate) fn place_back(&mut self, extent: Id<Extent>, at: Spotted) -> bool {
+        let (extents, memory) = self.memory_mut_of(extent);
         let Some(it) = extents.get_mut(extent).filter(|it| it.place == Place::System) else {
             return false;
         };
@@ -373,10 +375,10 @@ impl World {
     }
 
     /// Takes an extent's place away.
-    pub(crate) fn leave_place(&mut self, extent: u32, to: Place) {
+    pub(crate) fn leave_place(&mut self, extent: Id<Extent>, to: Place) {
         self.unrank(extent);
-        let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
-        let Some(it) = extents.get_mut(extent) else { return };
+        let (extents, memory) = self.memory_mut_of(extent);
+        let it = &mut extents[extent];
         if let Place::In { segment, spot } = std::mem::replace(&mut it.place, to)
             && let Some(from) = memory.segments.get_mut(segment)
         {
@@ -386,10 +388,10 @@ impl World {
     }
 
     /// Puts an extent where it belongs among those that may be moved out, or nowhere.
-    pub(crate) fn rank(&mut self, extent: u32) {
+    pub(crate) fn rank(&mut self, extent: Id<Extent>) {
         self.unrank(extent);
-        let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
-        let Some(it) = extents.get_mut(extent) else { return };
+        let (extents, memory) = self.memory_mut_of(extent);
+        let it = &mut extents[extent];
         let aperture = |it: &usize| memory.segments.get(*it).map(|it| it.shape.flags.aperture);
         let may = |segment: &usize| aperture(segment).is_some_and(|it_is| it.may_leave(it_is));
         let Some(segment) = it.segment().filter(may) else { return };
@@ -407,9 +409,9 @@ impl World {
         }
     }
 
-    pub(crate) fn unrank(&mut self, extent: u32) {
-        let Some((extents, memory)) = self.memory_mut_of(extent) else { return };
-        let Some(it) = extents.get_mut(extent) else { return };
+    pub(crate) fn unrank(&mut self, extent: Id<Extent>) {
+        let (extents, memory) = self.memory_mut_of(extent);
+        let it = &mut extents[extent];
         if let (Some(rank), Some(segment)) = (it.rank.take(), it.segment())
             && let Some(segment) = memory.segments.get_mut(segment)
         {

@@ -1,21 +1,25 @@
 //! A client's queues of paging work, each with a fence that counts what is done.
 
+use crate::device::Device;
 use crate::device::Shown;
 use crate::handle::Handle;
+use crate::handle::ObjectId;
 use crate::kernel::Kernel;
 use crate::miniport::Generation;
 use crate::operation::PAGE;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::sync::marks::Mark;
 use crate::world::World;
-use flight::{Kind, Passive, Run, What};
+use flight::{Passive, Run, What};
 use smallvec::smallvec;
 
 /// A queue of paging work (`hPagingQueue`).
 pub(crate) struct Queue {
-    pub(crate) device: u32,
-    pub(crate) adapter: u32,
+    pub(crate) device: Id<Device>,
+    pub(crate) adapter: Id<Adapter>,
     pub(crate) handle: Handle,
     /// The name of its fence (`hSyncObject`).
     pub(crate) fence: Handle,
@@ -54,7 +58,7 @@ impl Kernel {
         let ram = world.memory(adapter).map(|it| it.1.ram.clone()).ok_or(Refused::NoVideoMemory)?;
         // WINDOWS: a driver of WDDM 1.x has none (observed).
         if inside.driver.generation == Generation::One {
-            return Err(Refused::FirstGeneration(Kind::Adapter.nr(adapter)));
+            return Err(Refused::FirstGeneration(adapter.subject()));
         }
         let name = self.reserve(world, process.0)?;
         let fence = match self.reserve(world, process.0) {
@@ -74,7 +78,7 @@ impl Kernel {
             return Err(Refused::NoRoom { trim: 0 });
         };
         let made = NewQueue { queue: name.handle(), fence: fence.handle(), value: view };
-        let number = world.queues.add(Queue {
+        let number = world.queues.insert(Queue {
             device: inside.device,
             adapter,
             handle: made.queue,
@@ -84,10 +88,10 @@ impl Kernel {
             run,
             view,
         });
-        let subject = Kind::Queue.nr(number);
+        let subject = number.subject();
         self.log.emit(subject, What::QueueCreated { device: inside.subject(), priority });
-        self.publish(world, process.0, name, subject);
-        self.publish(world, process.0, fence, Kind::QueueFence.nr(number));
+        self.publish(world, process.0, name, number.into());
+        self.publish(world, process.0, fence, ObjectId::QueueFence(number));
         if let Some(it) = world.devices.get_mut(inside.device) {
             it.queues.insert(number);
         }
@@ -103,32 +107,34 @@ impl Kernel {
     ) -> Result<(), Refused> {
         let number = {
             let world = self.world.hold();
-            world.resolve(process, Argument::Queue, handle, Kind::Queue)?
+            world.resolve::<Queue>(process, Argument::Queue, handle)?
         };
         self.end_queue(at, number);
         Ok(())
     }
 
     /// Waits for a queue's work, then forgets it.
-    pub(crate) fn end_queue(&self, at: &mut Passive, number: u32) {
-        let about = Kind::Queue.nr(number);
+    pub(crate) fn end_queue(&self, at: &mut Passive, number: Id<Queue>) {
+        let about = number.subject();
         {
             let world = &mut *self.world.hold();
+            // Another thread may have ended it meanwhile.
             let Some(it) = world.queues.get(number) else { return };
-            let process = world.devices.get(it.device).map_or(0, |it| it.process);
+            let process = world.devices[it.device].owner();
             for name in [it.handle, it.fence] {
                 self.unname(world, process, name);
             }
         }
         let over = |it: &World| it.queues.get(number).is_none_or(|it| it.done >= it.given);
         while !self.wait_until(at, about, |_| format!("the paging work of {about}"), over) {
-            let adapter = self.world.hold().queues.get(number).map_or(0, |it| it.adapter);
+            let adapter = self.world.hold().queues[number].adapter;
             if !self.lose_paging(adapter) {
                 break; // It was lost before, and that did not help: nothing more can.
             }
         }
         let mut world = self.world.hold();
-        let Some(it) = world.queues.remove(number) else { return };
+        // Another thread may have ended it meanwhile.
+        let Some(it) = world.queues.take(number) else { return };
         if let Some(ram) = world.memory(it.adapter).map(|it| it.1.ram.clone()) {
             world.hide(it.device, Shown { ram, run: it.run, view: it.view });
         }
@@ -142,11 +148,12 @@ impl Kernel {
         self.wake(&mut world);
     }
 
-    pub(crate) fn signal_queue(&self, world: &mut World, number: u32, value: u64) {
+    pub(crate) fn signal_queue(&self, world: &mut World, number: Id<Queue>, value: u64) {
+        // Another thread may have ended it meanwhile.
         let Some(it) = world.queues.get_mut(number) else { return };
         it.done = it.done.max(value);
         let (adapter, start) = (it.adapter, it.run.start);
-        self.log.emit(Kind::Queue.nr(number), What::QueueSignalled { value });
+        self.log.emit(number.subject(), What::QueueSignalled { value });
         if let Some((_, memory)) = world.memory(adapter) {
             memory.ram.write(start, &value.to_le_bytes());
         }
@@ -161,14 +168,14 @@ impl World {
         &self,
         process: ProcessId,
         handle: Handle,
-    ) -> Result<(u32, u32), Refused> {
-        let number = self.resolve(process, Argument::Queue, handle, Kind::Queue)?;
-        let device = self.queues.get(number).map_or(0, |it| it.device);
+    ) -> Result<(Id<Queue>, Id<Device>), Refused> {
+        let number = self.resolve::<Queue>(process, Argument::Queue, handle)?;
+        let device = self.queues[number].device;
         Ok((number, device))
     }
 
     /// The next value of a queue.
-    pub(crate) fn next_value(&mut self, queue: u32) -> u64 {
+    pub(crate) fn next_value(&mut self, queue: Id<Queue>) -> u64 {
         self.queues.get_mut(queue).map_or(0, |it| {
             it.given += 1;
             it.given

@@ -3,10 +3,13 @@
 use crate::ddi::{Driver, For};
 use crate::gate::Pass;
 use crate::kernel::Kernel;
+use crate::memory::Extent;
 use crate::memory::{Move, Place, Spotted, Step};
 use crate::operation::{Building, Operation};
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Kind, Passive, RuleId, What, Who};
+use flight::{Passive, RuleId, What, Who};
 
 impl Kernel {
     /// Takes everything out of an adapter's memory. Its driver is told so that it knows: bytes
@@ -14,25 +17,25 @@ impl Kernel {
     ///
     /// WINDOWS: moves out of memory have no bytes then, and apertures are unmapped (documented).
     pub(crate) fn drop_places(&self, at: &mut Passive, driver: &Driver, pass: &Pass<'_>) {
-        let adapter = driver.adapter.number;
+        let adapter = driver.adapter;
         let there = self.world.hold().placed_on(adapter);
         for (extent, spotted) in there {
             self.tell_dropped(at, driver, pass, extent, spotted);
             let world = &mut *self.world.hold();
-            let Some((extents, memory)) = world.memory_mut_of(extent) else { continue };
-            let Some(it) = extents.get_mut(extent) else { continue };
+            let (extents, memory) = world.memory_mut_of(extent);
+            let it = &mut extents[extent];
             let Some(segment) = memory.segments.get(spotted.segment) else { continue };
             let (subject, aperture) = (segment.subject, segment.shape.flags.aperture);
             let why = "its GPU was reset".into();
             let evicted = What::MemoryEvicted { segment: subject, discard: true, why };
-            self.log.emit(it.owner, evicted);
+            self.log.emit(it.owner.subject(), evicted);
             it.used.clear();
             // What an aperture showed is in the system's memory still.
             if !aperture {
                 it.content = false;
             }
             if let Some(witness) = self.witness.get() {
-                witness.forget(it.owner);
+                witness.forget(it.owner.subject());
             }
             world.leave_place(extent, if aperture { Place::System } else { Place::Nowhere });
         }
@@ -43,10 +46,10 @@ impl Kernel {
         at: &mut Passive,
         driver: &Driver,
         pass: &Pass<'_>,
-        extent: u32,
+        extent: Id<Extent>,
         spotted: Spotted,
     ) {
-        let aperture = self.world.hold().is_aperture(driver.adapter.number, spotted.segment);
+        let aperture = self.world.hold().is_aperture(driver.adapter, spotted.segment);
         let what = if aperture { Move::Unmap } else { Move::Out };
         let step = Step { idle: true, ..Step::new(extent, what, spotted) };
         let Some(facts) = self.world.hold().facts(&step) else { return };
@@ -74,20 +77,18 @@ impl Kernel {
             format!("the driver touched its hardware in {name}, between a reset and the restart")
         });
         let place = "DxgkDdiBuildPagingBuffer";
-        log.judge(RuleId::KMD_TDR_004, Who::Driver, adapter, place, broken);
+        log.judge(RuleId::KMD_TDR_004, Who::Driver, adapter.subject(), place, broken);
         let dropped = What::PagingDropped { operation: name.into(), of: facts.owner, bytes: 0 };
-        log.emit(Kind::Adapter.nr(adapter.number), dropped);
+        log.emit(adapter.subject(), dropped);
     }
 }
 
 impl World {
     /// What is in the memory of an adapter, and where.
-    fn placed_on(&self, adapter: u32) -> Vec<(u32, Spotted)> {
-        let place = |(number, it): (u32, &crate::memory::Extent)| match &it.place {
+    fn placed_on(&self, adapter: Id<Adapter>) -> Vec<(Id<Extent>, Spotted)> {
+        let place = |(number, it): (Id<Extent>, &Extent)| match &it.place {
             // Page tables stay where they are, and are written again.
-            Place::In { segment, spot }
-                if it.adapter == adapter && it.owner.kind != Kind::Table =>
-            {
+            Place::In { segment, spot } if it.adapter == adapter && !it.owner.is_table() => {
                 Some((number, Spotted { segment: *segment, offset: spot.start() }))
             }
             _ => None,
@@ -95,7 +96,7 @@ impl World {
         self.extents.iter().filter_map(place).collect()
     }
 
-    fn is_aperture(&self, adapter: u32, segment: usize) -> bool {
+    fn is_aperture(&self, adapter: Id<Adapter>, segment: usize) -> bool {
         let memory = self.memory(adapter).map(|it| it.1);
         memory.and_then(|it| it.segments.get(segment)).is_some_and(|it| it.shape.flags.aperture)
     }

@@ -1,16 +1,23 @@
 //! What must be resident: counted for each view by its device's client.
 
+use crate::context::Context;
+use crate::device::Device;
 use crate::device::Loss;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
+use crate::memory::Extent;
 use crate::memory::budget::Group;
 use crate::memory::place::{NoPlace, Plan};
+use crate::memory::queue::Queue;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
 use crate::schedule::Behind;
 use crate::space::fault::Fault;
+use crate::start::Adapter;
+use crate::store::Id;
+use crate::view::View;
 use crate::world::World;
-use flight::{Kind, RuleId, Subject, Text, What, Who};
+use flight::{RuleId, Subject, Text, What, Who};
 use std::collections::BTreeMap;
 
 /// What a client asks to be resident (`D3DDDI_MAKERESIDENT`).
@@ -116,14 +123,14 @@ impl Kernel {
     /// at bytes.
     pub fn address_of(&self, process: ProcessId, view: Handle) -> Option<u64> {
         let world = self.world.hold();
-        let number = world.resolve(process, Argument::Allocation(0), view, Kind::View).ok()?;
+        let number = world.resolve_view(process, Argument::Allocation(0), view).ok()?;
         let it = world.extents.get(world.extent_of(number)?)?;
         let (_, memory) = world.memory(it.adapter)?;
         memory.address(it).filter(|_| it.pending == 0)
     }
 
-    fn say_asked(&self, queue: u32, views: &[u32], must: bool, said: Said) {
-        let queue = Kind::Queue.nr(queue);
+    fn say_asked(&self, queue: Id<Queue>, views: &[Id<View>], must: bool, said: Said) {
+        let queue = queue.subject();
         let views = u32::try_from(views.len()).unwrap_or(u32::MAX);
         let (answer, value, trim): (Text, _, _) = match said {
             Said::Resident => ("resident".into(), 0, 0),
@@ -134,24 +141,30 @@ impl Kernel {
     }
 
     /// Counts views up; answers whether any of them has paging work before it.
-    fn count_in(&self, world: &mut World, views: &[u32], device: Subject, queue: u32) -> bool {
-        let queue = Some(Kind::Queue.nr(queue));
+    fn count_in(
+        &self,
+        world: &mut World,
+        views: &[Id<View>],
+        device: Subject,
+        queue: Id<Queue>,
+    ) -> bool {
+        let queue = Some(queue.subject());
         let mut pending = false;
         for view in views {
-            let Some(it) = world.views.get_mut(*view) else { continue };
+            let it = &mut world.views[*view];
             (it.resident, it.was_resident) = (it.resident + 1, true);
             let count = it.resident;
             it.clean &= count > 1;
             let (lazily, clean) = (false, false);
             let counted = What::ResidentCounted { device, queue, count, lazily, clean };
-            self.log.emit(Kind::View.nr(*view), counted);
+            self.log.emit(view.subject(), counted);
             let Some(extent) = world.extent_of(*view) else { continue };
             if count == 1 {
                 world.charge(*view, extent);
             } else {
                 world.hold_extent(extent, false); // A view holds it once.
             }
-            let moving = |it: &crate::memory::Extent| it.pending > 0;
+            let moving = |it: &Extent| it.pending > 0;
             pending |= world.extents.get(extent).is_some_and(moving);
         }
         pending
@@ -164,7 +177,7 @@ impl Kernel {
         let world = &mut *self.world.hold();
         let views = world.views_of(process, inside.device, &order.list)?;
         let lacking = more_than(&views, |it| world.views.get(it).map_or(0, |it| it.resident));
-        let lacking = lacking.map(|it| Kind::View.nr(it));
+        let lacking = lacking.map(Id::subject);
         let broken = lacking.map(|it| {
             format!("{it} is evicted more often than its client asked for it to be resident")
         });
@@ -188,16 +201,16 @@ impl Kernel {
     }
 
     /// Counts a view down once; with the last, its extent is let go of.
-    fn count_out(&self, world: &mut World, view: u32, device: u32, order: &EvictOrder) {
-        let Some(it) = world.views.get_mut(view) else { return };
+    fn count_out(&self, world: &mut World, view: Id<View>, device: Id<Device>, order: &EvictOrder) {
+        let it = &mut world.views[view];
         it.resident = it.resident.saturating_sub(1);
         it.clean |= order.clean;
         let (count, unwritten) = (it.resident, it.clean);
         let (lazily, clean) = (order.lazily, order.clean);
-        let device_subject = Kind::Device.nr(device);
+        let device_subject = device.subject();
         let counted =
             What::ResidentCounted { device: device_subject, queue: None, count, lazily, clean };
-        self.log.emit(Kind::View.nr(view), counted);
+        self.log.emit(view.subject(), counted);
         let Some(extent) = world.extent_of(view) else { return };
         if let Some(it) = world.extents.get_mut(extent).filter(|_| count == 0) {
             // One client that did not say so may have written.
@@ -212,15 +225,15 @@ impl Kernel {
     pub(crate) fn judge_fault(
         &self,
         world: &World,
-        device: u32,
-        context: Subject,
+        device: Id<Device>,
+        context: Id<Context>,
         fault: Option<&Touched>,
     ) {
         let address = fault.and_then(|it| it.address.as_ref());
         self.judge_address(world, context, address);
         // What nothing is mapped at is no allocation, resident or not.
         let fault = fault.filter(|it| it.address.is_none() || it.word.is_some());
-        let touched = fault.map(|it| world.say_touched(device, context, it));
+        let touched = fault.map(|it| world.say_touched(device, context.subject(), it));
         let said =
             |which: Stray| touched.as_ref().filter(|it| it.0 == which).map(|it| it.1.clone());
         let place = "D3DKMTSubmitCommand";
@@ -230,13 +243,13 @@ impl Kernel {
             (RuleId::RESID_OFFER_005, Stray::Offered),
         ];
         for (rule, which) in rules {
-            self.log.judge(rule, world.maker_of(context), context, place, said(which));
+            self.log.judge(rule, world.maker_of(context), context.subject(), place, said(which));
         }
     }
 }
 
 /// The first of a list that is in it more often than it may be.
-pub(crate) fn more_than(list: &[u32], most: impl Fn(u32) -> u32) -> Option<u32> {
+pub(crate) fn more_than<T>(list: &[Id<T>], most: impl Fn(Id<T>) -> u32) -> Option<Id<T>> {
     let mut counts = BTreeMap::new();
     list.iter().copied().find(|it| {
         let count = counts.entry(*it).or_insert(0);
@@ -276,7 +289,7 @@ impl World {
     /// What a driver says that a packet of a node touched, as it is now.
     pub(crate) fn find_touched(
         &self,
-        adapter: u32,
+        adapter: Id<Adapter>,
         node: usize,
         fence: flight::Fence,
         it: Found,
@@ -287,19 +300,19 @@ impl World {
         };
         let on = self.adapters.get(adapter).and_then(|it| it.nodes.get(node));
         let packet = on.and_then(|it| it.queue.iter().find(|it| it.fence == fence));
-        let address = packet.and_then(|it| self.find_fault(it.context, address));
+        let address = packet.and_then(|it| self.find_fault(it.context()?, address));
         Touched { word: address.as_ref().and_then(|it| it.word), address }
     }
 
-    fn say_touched(&self, device: u32, context: Subject, it: &Touched) -> (Stray, String) {
+    fn say_touched(&self, device: Id<Device>, context: Subject, it: &Touched) -> (Stray, String) {
         let extent = it.word.and_then(|word| self.extents.iter().find(|(_, it)| it.word == word));
-        let of = |it: &crate::view::View| self.allocations.get(it.allocation)?.extent;
+        let of = |it: &View| self.allocations.get(it.allocation)?.extent;
         let view = extent.and_then(|(number, _)| {
             let mut views = self.views.iter().map(|it| it.1).filter(|it| it.device == device);
             views.find(|it| of(it) == Some(number))
         });
-        let what =
-            extent.map_or("memory that is not there".to_owned(), |it| it.1.owner.to_string());
+        let what = extent
+            .map_or("memory that is not there".to_owned(), |it| it.1.owner.subject().to_string());
         let (stray, why) = if extent.is_some_and(|it| it.1.offer.is_some()) {
             (Stray::Offered, ", which is offered and was not taken back")
         } else if view.is_some_and(|it| it.resident == 0 && it.was_resident) {
@@ -316,15 +329,13 @@ impl World {
 impl World {
     /// A view of a device ends: what it held is let go of. If its client assumes that it is not
     /// in use, nothing waits for the work of that device.
-    pub(crate) fn unlist(&mut self, view: u32, assume: bool) {
-        let Some(it) = self.views.get_mut(view) else { return };
+    pub(crate) fn unlist(&mut self, view: Id<View>, assume: bool) {
+        let it = &mut self.views[view];
         let (held, device) = (std::mem::take(&mut it.resident) > 0, it.device);
         let Some(extent) = self.extent_of(view) else { return };
         if held {
             self.let_go_of(extent, view);
-            if let Some(it) = self.extents.get_mut(extent) {
-                it.written = true;
-            }
+            self.extents[extent].written = true;
         }
         if assume {
             let mine = self.outstanding(device);
@@ -341,18 +352,16 @@ impl World {
     }
 
     /// A view lets go of its extent: what its device has queued may still use it.
-    fn let_go_of(&mut self, extent: u32, view: u32) {
+    fn let_go_of(&mut self, extent: Id<Extent>, view: Id<View>) {
         self.uncharge(view, extent);
-        let device = self.views.get(view).map_or(0, |it| it.device);
+        let device = self.views[view].device;
         let used = self.outstanding(device);
-        if let Some(it) = self.extents.get_mut(extent) {
-            it.use_behind(used);
-        }
+        self.extents[extent].use_behind(used);
         self.hold_extent(extent, false);
     }
 
     /// The extent of a view's allocation.
-    pub(crate) fn extent_of(&self, view: u32) -> Option<u32> {
+    pub(crate) fn extent_of(&self, view: Id<View>) -> Option<Id<Extent>> {
         self.allocations.get(self.views.get(view)?.allocation)?.extent
     }
 
@@ -360,16 +369,16 @@ impl World {
     pub(crate) fn views_of(
         &self,
         process: ProcessId,
-        device: u32,
+        device: Id<Device>,
         list: &[Handle],
-    ) -> Result<Vec<u32>, Refused> {
+    ) -> Result<Vec<Id<View>>, Refused> {
         let mut views = Vec::with_capacity(list.len());
         for (place, handle) in list.iter().enumerate() {
             let argument = Argument::Allocation(place);
-            let number = self.resolve(process, argument, *handle, Kind::View)?;
-            let owner = self.views.get(number).map_or(0, |it| it.device);
+            let number = self.resolve_view(process, argument, *handle)?;
+            let owner = self.views[number].device;
             if owner != device {
-                let owner = Kind::Device.nr(owner);
+                let owner = owner.subject();
                 return Err(Refused::OtherDevice { argument, handle: *handle, owner });
             }
             self.extent_of(number).ok_or(Refused::NoVideoMemory)?;
@@ -379,36 +388,39 @@ impl World {
     }
 
     /// Counts an extent for what a view's process lists: for the group it is in.
-    fn charge(&mut self, view: u32, extent: u32) {
-        let Some(it) = self.extents.get(extent) else { return };
+    fn charge(&mut self, view: Id<View>, extent: Id<Extent>) {
+        let it = &self.extents[extent];
         let segment = it.segment().zip(self.memory(it.adapter));
         let segment = segment.and_then(|(it, memory)| memory.1.segments.get(it));
         let group = match segment {
             Some(it) if !it.shape.flags.aperture => Group::Local,
             _ => Group::NonLocal,
         };
-        if let Some(it) = self.views.get_mut(view) {
-            it.charged = Some(group);
-        }
+        self.views[view].charged = Some(group);
         self.count_charge(view, extent, group, u64::saturating_add);
     }
 
     /// Counts it no more: also one that has moved since counts for the group it counted for.
-    fn uncharge(&mut self, view: u32, extent: u32) {
+    fn uncharge(&mut self, view: Id<View>, extent: Id<Extent>) {
         let charged = self.views.get_mut(view).and_then(|it| it.charged.take());
         if let Some(group) = charged {
             self.count_charge(view, extent, group, u64::saturating_sub);
         }
     }
 
-    fn count_charge(&mut self, view: u32, extent: u32, group: Group, sum: fn(u64, u64) -> u64) {
+    fn count_charge(
+        &mut self,
+        view: Id<View>,
+        extent: Id<Extent>,
+        group: Group,
+        sum: fn(u64, u64) -> u64,
+    ) {
         let Some((adapter, bytes)) = self.extents.get(extent).map(|it| (it.adapter, it.bytes))
         else {
             return;
         };
-        let device = self.views.get(view).and_then(|it| self.devices.get(it.device));
-        let process = device.map_or(0, |it| it.process);
-        let Some(it) = self.processes.get_mut(process) else { return };
+        let process = self.devices[self.views[view].device].owner();
+        let it = &mut self.processes[process];
         match it.charged.iter_mut().find(|it| (it.0, it.1) == (adapter, group)) {
             Some(it) => it.2 = sum(it.2, bytes),
             None => it.charged.push((adapter, group, sum(0, bytes))),
@@ -416,15 +428,13 @@ impl World {
     }
 
     /// Holds an extent where it is, or lets go of it once.
-    pub(crate) fn hold_extent(&mut self, extent: u32, hold: bool) {
-        if let Some((extents, memory)) = self.memory_mut_of(extent)
-            && let Some(it) = extents.get_mut(extent)
-        {
-            it.held = if hold { it.held + 1 } else { it.held.saturating_sub(1) };
-            if it.held == 0 {
-                memory.clock += 1;
-                it.tick = memory.clock;
-            }
+    pub(crate) fn hold_extent(&mut self, extent: Id<Extent>, hold: bool) {
+        let (extents, memory) = self.memory_mut_of(extent);
+        let it = &mut extents[extent];
+        it.held = if hold { it.held + 1 } else { it.held.saturating_sub(1) };
+        if it.held == 0 {
+            memory.clock += 1;
+            it.tick = memory.clock;
         }
         self.rank(extent);
     }

@@ -4,7 +4,10 @@ use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
-use flight::{Kind, What};
+use crate::resource::ResourceView;
+use crate::start::Adapter;
+use crate::store::Id;
+use flight::What;
 
 /// Where an allocation is (`D3DKMT_ALLOCATIONRESIDENCYSTATUS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,7 +45,7 @@ impl Kernel {
     pub fn members(&self, process: ProcessId, resource: Handle) -> Result<Vec<Handle>, Refused> {
         let world = self.world.hold();
         let argument = Argument::Resource;
-        let number = world.resolve(process, argument, resource, Kind::ResourceView)?;
+        let number = world.resolve::<ResourceView>(process, argument, resource)?;
         let views = world.resource_views.get(number).map(|it| &it.views);
         Ok(views.into_iter().flatten().filter_map(|it| world.newest_name(*it)).collect())
     }
@@ -60,9 +63,7 @@ impl Kernel {
         let views = world.views_of(process, inside.device, list)?;
         for (view, priority) in views.into_iter().zip(priorities) {
             let Some(extent) = world.extent_of(view) else { continue };
-            if let Some(it) = world.extents.get_mut(extent) {
-                it.priority = *priority;
-            }
+            world.extents[extent].priority = *priority;
             world.rank(extent);
         }
         Ok(())
@@ -108,15 +109,15 @@ impl Kernel {
         let each = views.iter().filter_map(|it| extents.get(world.extent_of(*it)?)).map(here);
         let each: Vec<Whereabouts> = each.collect();
         let of = match resource {
-            Some(it) => Some(world.resolve(process, Argument::Resource, it, Kind::ResourceView)?),
+            Some(it) => Some(world.resolve::<ResourceView>(process, Argument::Resource, it)?),
             None => None,
         };
         let farthest = each.iter().max().copied().unwrap_or(Whereabouts::Away);
         for (view, here) in views.iter().zip(&each) {
             let answer = if of.is_some() { farthest } else { *here };
-            let of = of.map(|it| Kind::ResourceView.nr(it));
+            let of = of.map(Id::subject);
             let told = What::ResidencyTold { of, answer: answer.name().into() };
-            self.log.emit(Kind::View.nr(*view), told);
+            self.log.emit(view.subject(), told);
         }
         Ok(if of.is_some() { vec![farthest] } else { each })
     }
@@ -135,7 +136,7 @@ impl Kernel {
         adapter: Handle,
     ) -> Result<MemorySizes, Refused> {
         let world = self.world.hold();
-        let number = world.resolve(process, Argument::Adapter, adapter, Kind::Adapter)?;
+        let number = world.resolve::<Adapter>(process, Argument::Adapter, adapter)?;
         let mut sizes = MemorySizes::default();
         for it in world.memory(number).into_iter().flat_map(|it| &it.1.segments) {
             let sum = if it.shape.flags.aperture { &mut sizes.shared } else { &mut sizes.local };

@@ -6,23 +6,27 @@ use crate::device::Loss;
 use crate::gate::Pass;
 use crate::kernel::Kernel;
 use crate::listed::{ListedSubmission, Listing, Patching};
+use crate::memory::Extent;
 use crate::memory::number;
 use crate::memory::place::Plan;
 use crate::miniport::{Answer, DriverContext, Refusal};
+use crate::process::Process;
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Fence, Kind, Passive, RuleId, Run, Subject, What, Who};
+use flight::{Fence, Passive, RuleId, Run, Subject, What, Who};
 
 /// Packets in their lines.
 impl Kernel {
     /// Has everything that a packet uses on its way, and held from then on. Where there is no
     /// room, whoever comes back finds some when other packets are over; if there are none, its
     /// device is lost.
-    pub(crate) fn place_listed(&self, world: &mut World, packet: u32) {
+    pub(crate) fn place_listed(&self, world: &mut World, packet: Id<Listed>) {
         let Some(it) = world.listed.get(packet).filter(|it| !it.held) else { return };
         let (adapter, context, extents) = (it.adapter, it.context, it.extents());
-        let gone = |it: &u32| world.extents.get(*it).is_none_or(|it| it.ending);
+        let gone = |it: &Id<Extent>| world.extents.get(*it).is_none_or(|it| it.ending);
         if extents.iter().any(gone) {
-            let device = world.contexts.get(context).map_or(0, |it| it.device);
+            let device = world.contexts[context].device;
             self.lose(world, device, Loss::PageFault);
             return;
         }
@@ -44,7 +48,7 @@ impl Kernel {
             let pages = world.pagings.iter().any(|(_, it)| it.adapter == adapter);
             if !others && !pages {
                 // WINDOWS: it would be cut where its driver says it can be; that is not done yet.
-                let device = world.contexts.get(context).map_or(0, |it| it.device);
+                let device = world.contexts[context].device;
                 self.lose(world, device, Loss::OutOfMemory);
             }
             return;
@@ -57,23 +61,23 @@ impl Kernel {
 
     /// Moves something that nobody uses, between the call that wrote a packet's commands and the
     /// one that patches them: its driver may not rely on where it was.
-    fn stir(&self, world: &mut World, extent: u32, plan: &mut Plan) {
+    fn stir(&self, world: &mut World, extent: Id<Extent>, plan: &mut Plan) {
+        // What a packet lists may have ended before it.
         let Some(it) = world.extents.get(extent) else { return };
         let (bytes, alignment, segment) = (it.bytes, it.alignment, it.segment());
         if !self.plan_out(world, extent, "a packet is to find it elsewhere", plan) {
             return;
         }
         // While somebody else is where it was, it gets another place.
-        let in_the_way = world.memory_mut_of(extent).and_then(|(_, memory)| {
-            let ranges = &mut memory.segments.get_mut(segment?)?.ranges;
-            Some((segment?, ranges.place(bytes, alignment)?))
+        let (_, memory) = world.memory_mut_of(extent);
+        let in_the_way = segment.and_then(|segment| {
+            let ranges = &mut memory.segments[segment].ranges;
+            Some((segment, ranges.place(bytes, alignment)?))
         });
         let _ = self.plan_in(world, extent, plan); // If there is none, it gets what there is.
-        if let (Some((segment, spot)), Some((_, memory))) =
-            (in_the_way, world.memory_mut_of(extent))
-            && let Some(it) = memory.segments.get_mut(segment)
-        {
-            it.ranges.free(spot);
+        if let Some((segment, spot)) = in_the_way {
+            let (_, memory) = world.memory_mut_of(extent);
+            memory.segments[segment].ranges.free(spot);
         }
     }
 
@@ -82,10 +86,10 @@ impl Kernel {
         &self,
         at: &mut Passive,
         pass: &Pass<'_>,
-        process: u32,
+        process: Id<Process>,
         (node, fence): (usize, Fence),
         word: &DriverContext,
-        packet: u32,
+        packet: Id<Listed>,
     ) -> Answer<()> {
         let mut going = self.take_off(packet, node, fence)?;
         if !going.skips {
@@ -111,7 +115,7 @@ impl Kernel {
     }
 
     /// A packet is about to go: what it uses is where it will be until it is over.
-    fn take_off(&self, packet: u32, node: usize, fence: Fence) -> Answer<Going> {
+    fn take_off(&self, packet: Id<Listed>, node: usize, fence: Fence) -> Answer<Going> {
         let world = &mut *self.world.hold();
         let list = world.listings(packet);
         let it = world.listed.get_mut(packet).ok_or(Refusal::Invalid)?;
@@ -124,10 +128,11 @@ impl Kernel {
         let node = on.nodes.get(node).ok_or(Refusal::Invalid)?.subject();
         let memory = on.memory.as_ref().ok_or(Refusal::Invalid)?;
         for (using, listing) in it.uses.iter().zip(&list) {
+            // What a packet lists may have ended before it.
             let Some(it) = world.extents.get(using.extent) else { continue };
             let Some(segment) = memory.numbered(listing.segment) else { continue };
             let (segment, address) = (segment.subject, listing.address);
-            self.log.emit(it.owner, What::PacketUses { node, fence, segment, address });
+            self.log.emit(it.owner.subject(), What::PacketUses { node, fence, segment, address });
         }
         Ok(Going {
             driver: on.driver.clone(),
@@ -153,7 +158,7 @@ impl Kernel {
         &self,
         at: &mut Passive,
         pass: &Pass<'_>,
-        process: u32,
+        process: Id<Process>,
         word: &DriverContext,
         going: &mut Going,
     ) {
@@ -229,12 +234,13 @@ impl Kernel {
 
     /// A packet is over: what it held may move, and its buffer goes, now or when no hardware can
     /// read it any more.
-    pub(crate) fn end_listed(&self, world: &mut World, packet: u32) {
-        let Some(it) = world.listed.remove(packet) else { return };
+    pub(crate) fn end_listed(&self, world: &mut World, packet: Id<Listed>) {
+        // It may have ended with its device already.
+        let Some(it) = world.listed.take(packet) else { return };
         if it.sent.is_some() && it.null {
             // What its driver did with its commands was said when it did.
             let place = "DxgkDdiSubmitCommand.NullRendering";
-            let about = Kind::Context.nr(it.context);
+            let about = it.context.subject();
             self.log.judge(RuleId::KMD_SUBMIT_011, Who::Driver, about, place, None);
         }
         let extents = it.extents();
@@ -266,10 +272,16 @@ impl Kernel {
 /// What hardware does.
 impl Kernel {
     /// A command of a packet reads or writes: that has to be something on its list.
-    pub(crate) fn judge_use(&self, adapter: Subject, node: u32, fence: Fence, range: (u64, u64)) {
+    pub(crate) fn judge_use(
+        &self,
+        adapter: Id<Adapter>,
+        node: u32,
+        fence: Fence,
+        range: (u64, u64),
+    ) {
         let world = self.world.hold();
         let sent = |it: &Listed| {
-            let mine = it.adapter == adapter.number;
+            let mine = it.adapter == adapter;
             it.sent.filter(|it| mine && it.0 == node as usize && it.1 == fence)
         };
         let found = world.listed.iter().find_map(|(_, it)| Some((it, sent(it)?.2)));
@@ -284,13 +296,13 @@ impl Kernel {
             .any(|it| world.place_now(it.extent).is_some_and(|(_, start)| within(start, it.bytes)));
         let told = |it: &&Use| it.told.is_some_and(|(_, start)| within(start, it.bytes));
         let stale = packet.uses.iter().find(told);
-        let of = |it: &Use| world.extents.get(it.extent).map(|it| it.owner);
+        let of = |it: &Use| world.extents.get(it.extent).map(|it| it.owner.subject());
         let stranger = world.extents.iter().find(|(number, it)| {
             let mine = packet.uses.iter().any(|using| using.extent == *number);
-            let start = world.memory(adapter.number).and_then(|(_, memory)| memory.address(it));
-            it.adapter == adapter.number && !mine && start.is_some_and(|at| within(at, it.bytes))
+            let start = world.memory(adapter).and_then(|(_, memory)| memory.address(it));
+            it.adapter == adapter && !mine && start.is_some_and(|at| within(at, it.bytes))
         });
-        let about = Kind::Context.nr(packet.context);
+        let about = packet.context.subject();
         let at = format!("a packet of {about} uses {bytes} bytes at {address:#x}");
         let null = packet.null.then(|| format!("{at}, though its commands are not to be done"));
         if packet.null {
@@ -298,8 +310,8 @@ impl Kernel {
             self.log.judge(RuleId::KMD_SUBMIT_011, Who::Driver, about, place, null);
         }
         let foreign = stranger.filter(|_| !listed && stale.is_none());
-        let broken =
-            foreign.map(|(_, it)| format!("{at}, where {} is: it is not listed", it.owner));
+        let broken = foreign
+            .map(|(_, it)| format!("{at}, where {} is: it is not listed", it.owner.subject()));
         let reached = broken.is_some();
         self.log.judge(RuleId::KMD_RENDER_002, Who::Driver, about, RENDER, broken);
         let broken = (!listed && !reached).then(|| match stale.and_then(of) {
@@ -317,7 +329,7 @@ impl Kernel {
 
 impl World {
     /// Buffers of packets that were lost go when their node has passed them.
-    pub(crate) fn free_late(&mut self, adapter: u32) {
+    pub(crate) fn free_late(&mut self, adapter: Id<Adapter>) {
         let Some(on) = self.adapters.get_mut(adapter) else { return };
         let Some(memory) = on.memory.as_mut().filter(|it| !it.late.is_empty()) else { return };
         let passed =
@@ -331,26 +343,26 @@ impl World {
         }
     }
 
-    pub(super) fn give_back_buffer(&self, adapter: u32, run: Run) {
+    pub(super) fn give_back_buffer(&self, adapter: Id<Adapter>, run: Run) {
         if let Some((_, memory)) = self.memory(adapter) {
             memory.ram.give_back(run);
         }
     }
 
     /// Whether all that a packet uses is in place.
-    pub(crate) fn is_placed(&self, packet: u32) -> bool {
+    pub(crate) fn is_placed(&self, packet: Id<Listed>) -> bool {
         let Some(it) = self.listed.get(packet).filter(|it| it.held) else { return false };
         it.uses.iter().all(|it| self.place_now(it.extent).is_some())
     }
 
     /// What is moved before a packet is patched, of every third one: something that its driver
     /// was told the address of, and that nobody uses now.
-    fn stirs(&self, packet: u32) -> Option<u32> {
+    fn stirs(&self, packet: Id<Listed>) -> Option<Id<Extent>> {
         let it = self.listed.get(packet)?;
         let lists = self.contexts.get(it.context)?.lists.as_ref()?;
         let free = |it: &&Use| {
             let extent = self.extents.get(it.extent);
-            let idle = |it: &crate::memory::Extent| {
+            let idle = |it: &Extent| {
                 it.rank.is_some() && it.pending == 0 && it.lock.is_none() && it.offer.is_none()
             };
             it.told.is_some() && extent.is_some_and(idle)
@@ -360,21 +372,21 @@ impl World {
     }
 
     /// Where a packet's buffer is, how much of it is written, and the driver's bytes of it.
-    pub(crate) fn listed_buffer(&self, packet: u32) -> Option<(u64, u32, Vec<u8>)> {
+    pub(crate) fn listed_buffer(&self, packet: Id<Listed>) -> Option<(u64, u32, Vec<u8>)> {
         let it = self.listed.get(packet)?;
         Some((it.run.start, it.written, it.private.clone()))
     }
 
     /// The segment that an extent is in, by its driver's number, and its address; none while it
     /// is on its way.
-    pub(super) fn place_now(&self, extent: u32) -> Option<(u32, u64)> {
+    pub(super) fn place_now(&self, extent: Id<Extent>) -> Option<(u32, u64)> {
         let it = self.extents.get(extent).filter(|it| it.pending == 0)?;
         let (_, memory) = self.memory(it.adapter)?;
         Some((number(it.segment()?), memory.address(it)?))
     }
 
     /// What a packet uses, with where it is now.
-    fn listings(&self, packet: u32) -> Vec<Listing> {
+    fn listings(&self, packet: Id<Listed>) -> Vec<Listing> {
         let Some(it) = self.listed.get(packet) else { return Vec::new() };
         let now = |it: &Use| Use { told: self.place_now(it.extent), ..it.clone() }.told();
         it.uses.iter().map(now).collect()

@@ -4,12 +4,16 @@
 use super::Saved;
 use crate::context::Context;
 use crate::device::Device;
+use crate::handle::HasHandle;
+use crate::handle::ObjectId;
 use crate::handle::{BadHandle, Handle};
 use crate::kernel::Kernel;
 use crate::miniport::{Answer, Refusal};
 use crate::operation::ContextMemoryOrder;
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Kind, RuleId, Subject, Who};
+use flight::{RuleId, Subject, Who};
 
 const CREATE: &str = "DxgkCbCreateContextAllocation";
 
@@ -18,9 +22,9 @@ impl Kernel {
     pub(super) fn judge_owner(
         &self,
         world: &World,
-        adapter: Subject,
+        adapter: Id<Adapter>,
         order: &ContextMemoryOrder,
-    ) -> Answer<(u32, Option<u32>)> {
+    ) -> Answer<(Id<Device>, Option<Id<Context>>)> {
         let crooked = if order.shared && order.context != 0 {
             Some("it is to be shared across contexts, and hContext is not NULL".to_owned())
         } else if !order.shared && order.context == 0 {
@@ -29,11 +33,11 @@ impl Kernel {
             None
         };
         let refused = crooked.is_some();
-        self.log.judge(RuleId::CB_CTXALLOC_002, Who::Driver, adapter, CREATE, crooked);
-        let device = world.named_by_kernel(order.device, Kind::Device);
-        let device = device
-            .filter(|it| world.devices.get(*it).is_some_and(|it| it.adapter == adapter.number));
-        let context = world.named_by_kernel(order.context, Kind::Context);
+        self.log.judge(RuleId::CB_CTXALLOC_002, Who::Driver, adapter.subject(), CREATE, crooked);
+        let device: Option<Id<Device>> = world.named_by_kernel(order.device);
+        let device =
+            device.filter(|it| world.devices.get(*it).is_some_and(|it| it.adapter == adapter));
+        let context: Option<Id<Context>> = world.named_by_kernel(order.context);
         let context = context.filter(|it| world.contexts.get(*it).map(|it| it.device) == device);
         let lost = if device.is_none() {
             let given = world.shown(order.device);
@@ -45,7 +49,7 @@ impl Kernel {
             None
         };
         let unknown = lost.is_some();
-        self.log.judge(RuleId::CB_CTXALLOC_003, Who::Driver, adapter, CREATE, lost);
+        self.log.judge(RuleId::CB_CTXALLOC_003, Who::Driver, adapter.subject(), CREATE, lost);
         match device {
             Some(device) if !refused && !unknown => Ok((device, context)),
             _ => Err(Refusal::Invalid),
@@ -56,10 +60,10 @@ impl Kernel {
     pub(super) fn judge_order(
         &self,
         world: &World,
-        adapter: Subject,
+        adapter: Id<Adapter>,
         order: &ContextMemoryOrder,
     ) -> Answer<()> {
-        let Some((_, memory)) = world.memory(adapter.number) else { return Err(Refusal::Invalid) };
+        let Some((_, memory)) = world.memory(adapter) else { return Err(Refusal::Invalid) };
         let wants = &order.wants;
         let aperture = |number: u32| Some(memory.numbered(number)?.shape.flags.aperture);
         let crooked = order.alignment != 0 && !order.alignment.is_power_of_two();
@@ -80,7 +84,7 @@ impl Kernel {
             wrong.map(|it| format!("segment {it} is listed for eviction, but is no aperture"))
         };
         let refused = broken.is_some();
-        self.log.judge(RuleId::CB_CTXALLOC_004, Who::Driver, adapter, CREATE, broken);
+        self.log.judge(RuleId::CB_CTXALLOC_004, Who::Driver, adapter.subject(), CREATE, broken);
         let seen = wants.flags.cpu_visible && wants.flags.protected;
         let elsewhere = wants.segments.iter().any(|it| aperture(it) == Some(false));
         let broken = (seen && elsewhere).then(|| {
@@ -88,7 +92,7 @@ impl Kernel {
              memory that is no aperture"
                 .to_owned()
         });
-        self.log.judge(RuleId::CB_CTXALLOC_005, Who::Driver, adapter, CREATE, broken);
+        self.log.judge(RuleId::CB_CTXALLOC_005, Who::Driver, adapter.subject(), CREATE, broken);
         if refused { Err(Refusal::Invalid) } else { Ok(()) }
     }
 
@@ -96,19 +100,21 @@ impl Kernel {
     pub(super) fn judge_name(
         &self,
         world: &World,
-        adapter: Subject,
+        adapter: Id<Adapter>,
         name: usize,
         place: &'static str,
-    ) -> Answer<u32> {
+    ) -> Answer<Id<Saved>> {
         let found = u32::try_from(name).ok().map(|it| world.kernel_names.find(Handle(it)));
         let broken = match found {
-            Some(Ok(it)) if it.kind == Kind::Saved => {
-                let home = world.saved.get(it.number).map_or(0, |it| it.adapter);
-                (home != adapter.number).then(|| {
-                    format!("{it} belongs to {}, not to {adapter}", Kind::Adapter.nr(home))
-                })
+            Some(Ok(ObjectId::Saved(it))) => {
+                let home = world.saved[it].adapter;
+                (home != adapter)
+                    .then(|| format!("{it} belongs to {}, not to {adapter}", home.subject()))
             }
-            Some(Ok(it)) => Some(format!("{name:#x} names {it}, which is no context allocation")),
+            Some(Ok(it)) => {
+                let it = it.subject();
+                Some(format!("{name:#x} names {it}, which is no context allocation"))
+            }
             Some(Err(BadHandle::Closed(of))) => {
                 let of = of.map_or("a context allocation".to_owned(), |it| it.to_string());
                 Some(format!("{of} was freed before: its name {name:#x} is stale"))
@@ -116,29 +122,34 @@ impl Kernel {
             _ => Some(format!("it is {}, no name the kernel gave", world.shown(name))),
         };
         let refused = broken.is_some();
-        self.log.judge(RuleId::CB_CTXALLOC_009, Who::Driver, adapter, place, broken);
+        self.log.judge(RuleId::CB_CTXALLOC_009, Who::Driver, adapter.subject(), place, broken);
         match found {
-            Some(Ok(it)) if !refused => Ok(it.number),
+            Some(Ok(ObjectId::Saved(it))) if !refused => Ok(it),
             _ => Err(Refusal::Invalid),
         }
     }
 
     /// An engine saved a context: where it did, an allocation for that context has to be.
-    pub(crate) fn judge_save(&self, adapter: Subject, node: u32, address: u64) {
+    pub(crate) fn judge_save(&self, adapter: Id<Adapter>, node: u32, address: u64) {
         let world = self.world.hold();
-        let Some((extents, memory)) = world.memory(adapter.number) else { return };
-        let nodes = world.adapters.get(adapter.number).map(|it| it.nodes.as_slice());
+        let Some((extents, memory)) = world.memory(adapter) else { return };
+        let nodes = world.adapters.get(adapter).map(|it| it.nodes.as_slice());
         let Some(on) = nodes.and_then(|it| it.get(node as usize)) else { return };
         let whose = |it: &Saved| {
             let mine = |context, device| it.context.map_or(it.device == device, |it| it == context);
-            on.may_save(mine) || on.queue.iter().any(|it| mine(it.context, it.device))
+            on.may_save(mine)
+                || on
+                    .queue
+                    .iter()
+                    .filter_map(|it| it.of)
+                    .any(|(context, device)| mine(context, device))
         };
         let there = |it: &Saved| {
             let extent = extents.get(it.extent)?;
             let start = memory.address(extent)?;
             Some((start..start + extent.bytes).contains(&address))
         };
-        let mut all = world.saved.iter().filter(|(_, it)| it.adapter == adapter.number);
+        let mut all = world.saved.iter().filter(|(_, it)| it.adapter == adapter);
         let found = all.any(|(_, it)| there(it) == Some(true) && whose(it));
         let broken = (!found).then(|| {
             format!(
@@ -148,13 +159,13 @@ impl Kernel {
             )
         });
         let place = "DxgkDdiSubmitCommandVirtual";
-        self.log.judge(RuleId::CB_CTXALLOC_014, Who::Driver, adapter, place, broken);
+        self.log.judge(RuleId::CB_CTXALLOC_014, Who::Driver, adapter.subject(), place, broken);
     }
 
-    pub(super) fn judge_left(&self, owner: Subject, place: &'static str, left: &[u32]) {
+    pub(super) fn judge_left(&self, owner: Subject, place: &'static str, left: &[Id<Saved>]) {
         let what = match left {
             [] => None,
-            [one] => Some(format!("{} that its driver made for it is", Kind::Saved.nr(*one))),
+            [one] => Some(format!("{} that its driver made for it is", one.subject())),
             _ => Some(format!("{} context allocations of its driver's are", left.len())),
         };
         let broken = what.map(|it| format!("{owner} is gone, and {it} not freed"));
@@ -164,22 +175,19 @@ impl Kernel {
 
 impl World {
     /// What the kernel's name for something of a kind stands for.
-    pub(crate) fn named_by_kernel(&self, name: usize, kind: Kind) -> Option<u32> {
+    pub(crate) fn named_by_kernel<T: HasHandle>(&self, name: usize) -> Option<Id<T>> {
         let found = self.kernel_names.find_for_driver(Handle(u32::try_from(name).ok()?))?;
-        (found.kind == kind).then_some(found.number)
+        T::named_by(found)
     }
 
     /// What a driver named something by, for people: an address says nothing.
     pub(crate) fn shown(&self, name: usize) -> String {
         let device = |it: &Device| it.word.as_ref().map(|it| it.word()) == Some(name);
         let context = |it: &Context| it.word.as_ref().map(|it| it.word()) == Some(name);
-        let saved =
-            self.saved.iter().find(|(_, it)| it.word == name).map(|it| Kind::Saved.nr(it.0));
+        let saved = self.saved.iter().find(|(_, it)| it.word == name).map(|it| it.0.subject());
         let own = saved
-            .or_else(|| self.devices.iter().find(|it| device(it.1)).map(|it| Kind::Device.nr(it.0)))
-            .or_else(|| {
-                self.contexts.iter().find(|it| context(it.1)).map(|it| Kind::Context.nr(it.0))
-            });
+            .or_else(|| self.devices.iter().find(|it| device(it.1)).map(|it| it.0.subject()))
+            .or_else(|| self.contexts.iter().find(|it| context(it.1)).map(|it| it.0.subject()));
         match (own, u32::try_from(name)) {
             (Some(own), _) => format!("the driver's own handle of {own}"),
             (None, Ok(name)) => format!("{name:#x}"),

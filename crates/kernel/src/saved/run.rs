@@ -1,19 +1,23 @@
 //! Context allocations of contexts that run: there when a packet goes to the hardware, and kept
 //! there; brought up to date, and found.
 
+use crate::context::Context;
 use crate::kernel::Kernel;
 use crate::memory::place::Plan;
 use crate::memory::{Extent, Move, Place, Spotted, Step};
 use crate::miniport::{Answer, Refusal};
 use crate::operation::PAGE;
+use crate::saved::Saved;
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Kind, Passive, RuleId, Subject, What, Who};
+use flight::{Passive, RuleId, What, Who};
 
 impl Kernel {
     pub(crate) fn update_context_memory(
         &self,
         at: &mut Passive,
-        adapter: Subject,
+        adapter: Id<Adapter>,
         name: usize,
         private: &[u8],
     ) -> Answer<()> {
@@ -27,37 +31,37 @@ impl Kernel {
                  work that needs the same class: it would never end"
                     .to_owned()
             });
-            self.log.judge(RuleId::CB_CTXALLOC_017, Who::Driver, adapter, place, broken);
+            self.log.judge(RuleId::CB_CTXALLOC_017, Who::Driver, adapter.subject(), place, broken);
             if own {
                 return Err(Refusal::Busy);
             }
-            let extent = world.saved.get(number).map_or(0, |it| it.extent);
+            let extent = world.saved[number].extent;
             world.hold_extent(extent, true);
             let given = crate::create::digest(private);
-            self.log.emit(Kind::Saved.nr(number), What::SavedUpdating { given });
+            self.log.emit(number.subject(), What::SavedUpdating { given });
             let mut plan = Plan::default();
             if self.plan_in(world, extent, &mut plan).is_err() {
                 self.unplan(world, &mut plan);
                 world.hold_extent(extent, false);
-                self.start_paging(world, adapter.number, plan, None);
+                self.start_paging(world, adapter, plan, None);
                 return Err(Refusal::NoMemory);
             }
             if let Some(at) = world.spotted(extent) {
                 plan.come.push(Step::new(extent, Move::Update(private.into()), at));
             }
-            self.start_paging(world, adapter.number, plan, None);
+            self.start_paging(world, adapter, plan, None);
             extent
         };
         let about = adapter;
         let over = |it: &World| it.extents.get(extent).is_none_or(|it| it.pending == 0);
         let what = |_: &World| "the update of a context allocation".to_owned();
         // Who is inside a call does not hold up the reset of what it waits for.
-        let ends = |it: &World| over(it) || it.is_to_be_reset(adapter.number);
-        let ended = self.wait_until(at, about, what, ends);
+        let ends = |it: &World| over(it) || it.is_to_be_reset(adapter);
+        let ended = self.wait_until(at, about.subject(), what, ends);
         let world = &mut *self.world.hold();
         let done = ended && over(world);
         if let Some(it) = world.extents.get(extent).filter(|_| done) {
-            self.log.emit(it.owner, What::SavedUpdated {});
+            self.log.emit(it.owner.subject(), What::SavedUpdated {});
         }
         world.hold_extent(extent, false);
         if done { Ok(()) } else { Err(Refusal::Busy) }
@@ -66,7 +70,7 @@ impl Kernel {
     pub(crate) fn map_context_memory(
         &self,
         _at: &mut Passive,
-        adapter: Subject,
+        adapter: Id<Adapter>,
         name: usize,
         first_page: u64,
         pages: u64,
@@ -80,20 +84,20 @@ impl Kernel {
             format!(
                 "pages {first_page} to {} of {}, which has {}",
                 first_page.saturating_add(pages),
-                it.owner,
+                it.owner.subject(),
                 it.bytes / PAGE
             )
         });
         let refused = broken.is_some();
-        self.log.judge(RuleId::CB_CTXALLOC_015, Who::Driver, adapter, place, broken);
-        let address = world.memory(adapter.number)?.1.address(it)?;
+        self.log.judge(RuleId::CB_CTXALLOC_015, Who::Driver, adapter.subject(), place, broken);
+        let address = world.memory(adapter)?.1.address(it)?;
         (!refused).then_some(address + first_page * PAGE)
     }
 }
 
 impl World {
     /// What a context saves into may be moved, if the context is current nowhere any more.
-    pub(crate) fn rest_context(&mut self, adapter: u32, context: u32) {
+    pub(crate) fn rest_context(&mut self, adapter: Id<Adapter>, context: Id<Context>) {
         let holds = self.contexts.get(context).is_some_and(|it| !it.holding.is_empty());
         if holds && !self.is_current(adapter, context) {
             let held = self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.holding));
@@ -102,7 +106,7 @@ impl World {
     }
 
     /// A context is gone. While it is current on a node, that holds for it what it held.
-    pub(crate) fn leave_context(&mut self, adapter: u32, context: u32) {
+    pub(crate) fn leave_context(&mut self, adapter: Id<Adapter>, context: Id<Context>) {
         let held = self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.holding));
         let held = held.unwrap_or_default();
         let nodes = self.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
@@ -114,7 +118,7 @@ impl World {
     }
 
     /// Nobody holds these any more for a context.
-    pub(crate) fn let_go(&mut self, held: impl IntoIterator<Item = u32>) {
+    pub(crate) fn let_go(&mut self, held: impl IntoIterator<Item = Id<Saved>>) {
         for number in held {
             if let Some(extent) = self.saved.get(number).map(|it| it.extent) {
                 self.hold_extent(extent, false);
@@ -123,7 +127,7 @@ impl World {
     }
 
     /// Whether all that a context saves into is there, and stays.
-    pub(crate) fn is_ready(&self, context: u32) -> bool {
+    pub(crate) fn is_ready(&self, context: Id<Context>) -> bool {
         if self.saved.is_empty() {
             return true;
         }
@@ -135,13 +139,13 @@ impl World {
     }
 
     /// Whether a context's engine saves into something that is not held for it.
-    pub(crate) fn has_more(&self, context: u32) -> bool {
+    pub(crate) fn has_more(&self, context: Id<Context>) -> bool {
         let held = self.contexts.get(context).map(|it| it.holding.as_slice()).unwrap_or_default();
         self.saved_for(context).iter().any(|(number, _)| !held.contains(number))
     }
 
     /// What a context's engine saves into: its own, and its device's.
-    pub(crate) fn saved_for(&self, context: u32) -> Vec<(u32, u32)> {
+    pub(crate) fn saved_for(&self, context: Id<Context>) -> Vec<(Id<Saved>, Id<Extent>)> {
         if self.saved.is_empty() {
             return Vec::new();
         }
@@ -150,11 +154,11 @@ impl World {
         };
         let own = self.contexts.get(context).map(|it| it.saved.as_slice()).unwrap_or_default();
         let shared = self.devices.get(device).map(|it| it.saved.as_slice()).unwrap_or_default();
-        let extent = |it: &u32| Some((*it, self.saved.get(*it)?.extent));
+        let extent = |it: &Id<Saved>| Some((*it, self.saved.get(*it)?.extent));
         own.iter().chain(shared).filter_map(extent).collect()
     }
 
-    fn spotted(&self, extent: u32) -> Option<Spotted> {
+    fn spotted(&self, extent: Id<Extent>) -> Option<Spotted> {
         match &self.extents.get(extent)?.place {
             Place::In { segment, spot } => {
                 Some(Spotted { segment: *segment, offset: spot.start() })

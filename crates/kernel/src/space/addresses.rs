@@ -9,6 +9,8 @@
 
 use crate::operation::PAGE;
 use crate::space::gaps::Gaps;
+use crate::store::Id;
+use crate::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range as Span;
 
@@ -24,7 +26,7 @@ pub(crate) struct Addresses {
     ranges: BTreeMap<u64, Taken>,
     gaps: Gaps,
     /// The ranges of each view, by where they begin.
-    views: BTreeSet<(u32, u64)>,
+    views: BTreeSet<(Id<View>, u64)>,
     last_reservation: u32,
     /// Up to here reservations are the driver's: they are older than those of clients.
     drivers: u32,
@@ -53,7 +55,7 @@ pub(crate) enum Held {
     /// Bytes of a view's allocation, from there on.
     Mapped {
         /// Which view.
-        view: u32,
+        view: Id<View>,
         /// Where in its allocation the range begins.
         offset: u64,
         /// What may be done there.
@@ -168,13 +170,13 @@ impl Addresses {
             if there {
                 self.views.insert((view, start));
             } else {
-                self.views.remove(&(view, start));
+                self.views.take(&(view, start));
             }
         }
     }
 
     /// Where a view is mapped.
-    pub(crate) fn of_view(&self, view: u32) -> impl Iterator<Item = Span<u64>> + '_ {
+    pub(crate) fn of_view(&self, view: Id<View>) -> impl Iterator<Item = Span<u64>> + '_ {
         let starts = self.views.range((view, 0)..=(view, u64::MAX)).map(|it| it.1);
         starts.filter_map(|start| Some(start..self.ranges.get(&start)?.end))
     }
@@ -352,10 +354,16 @@ impl Addresses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::ids;
 
     const ANYWHERE: Bounds = Bounds { minimum: 0, maximum: 0, alignment: PAGE };
 
-    fn mapped(view: u32, offset: u64) -> Held {
+    /// The view of that number, mapped.
+    fn mapped(number: usize, offset: u64) -> Held {
+        mapped_view(ids::<View, 8>()[number], offset)
+    }
+
+    fn mapped_view(view: Id<View>, offset: u64) -> Held {
         Held::Mapped { view, offset, access: Access::default() }
     }
 
@@ -451,7 +459,7 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (seed >> 33) % most
         };
-        for turn in 0..2000 {
+        for view in ids::<View, 2000>() {
             let start = LOWEST + draw(64) * PAGE;
             let span = start..start + (1 + draw(16)) * PAGE;
             match draw(4) {
@@ -460,7 +468,7 @@ mod tests {
                 }
                 1 => it.free(&span),
                 2 => it.unmap(&span),
-                _ => it.put(&span, mapped(turn, 0)),
+                _ => it.put(&span, mapped_view(view, 0)),
             }
             it.validate().unwrap();
         }

@@ -1,18 +1,26 @@
 //! What clients ask of their addresses: to reserve, to map, to free.
 
+use crate::device::Device;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
+use crate::memory::Extent;
 use crate::memory::place::Plan;
+use crate::memory::queue::Queue;
 use crate::memory::resident::Residency;
 use crate::operation::PAGE;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::space::Space;
 use crate::space::addresses::{Access, Bounds, Held, LOWEST, Made};
 use crate::space::fault::{Coming, Freed};
 use crate::space::subject;
-use crate::store::Few;
+use crate::start::Adapter;
+use crate::store::Id;
+use crate::store::IdList;
+use crate::view::View;
 use crate::world::World;
-use flight::{Kind, Passive, What};
+use flight::invariant;
+use flight::{Passive, What};
 use std::ops::Range as Span;
 
 /// Addresses that were freed are remembered for reports, so many of them.
@@ -109,13 +117,11 @@ impl Kernel {
         };
         let world = &mut *world;
         let held = if order.zero { Held::Zero } else { Held::Reserved };
-        let Some(it) = world.spaces.get_mut(space) else { return Err(Refused::NoAddresses) };
+        let it = &mut world.spaces[space];
         let reservation = it.addresses.reserve(span.clone(), held);
         let mut plan = Plan::default();
         if let Err(why) = self.plan_span(world, space, &span, &mut plan) {
-            if let Some(it) = world.spaces.get_mut(space) {
-                it.addresses.free(&span);
-            }
+            world.spaces[space].addresses.free(&span);
             self.start_paging(world, inside.adapter, plan, None);
             return Err(why);
         }
@@ -132,7 +138,7 @@ impl Kernel {
                 base: order.base,
                 minimum: order.minimum,
                 maximum: order.maximum,
-                queue: Some(Kind::Queue.nr(queue)),
+                queue: Some(queue.subject()),
                 value,
             },
         );
@@ -176,7 +182,7 @@ impl Kernel {
         };
         let world = &mut *world;
         let before = world.spaces.get(space).map(|it| it.addresses.parts(&span));
-        let Some(it) = world.spaces.get_mut(space) else { return Err(Refused::NoAddresses) };
+        let it = &mut world.spaces[space];
         it.addresses.put(&span, held);
         it.freed.retain(|it| it.span.end <= span.start || span.end <= it.span.start);
         let mut plan = Plan::default();
@@ -193,7 +199,7 @@ impl Kernel {
             What::RangeGiven {
                 start: span.start,
                 end: span.end,
-                queue: Some(Kind::Queue.nr(queue)),
+                queue: Some(queue.subject()),
                 value: when.value(),
             },
         );
@@ -212,9 +218,9 @@ impl Kernel {
         bytes: u64,
     ) -> Result<(), Refused> {
         let world = &mut *self.world.hold();
-        let adapter = world.resolve(process, Argument::Adapter, adapter, Kind::Adapter)?;
-        if !world.adapters.get(adapter).is_some_and(crate::start::Adapter::runs) {
-            return Err(Refused::Removed(Kind::Adapter.nr(adapter)));
+        let adapter = world.resolve::<Adapter>(process, Argument::Adapter, adapter)?;
+        if !world.adapters.get(adapter).is_some_and(Adapter::runs) {
+            return Err(Refused::Removed(adapter.subject()));
         }
         let space = world.space_of(process.0, adapter).ok_or(Refused::NoAddresses)?;
         let span = base..base.checked_add(bytes).ok_or(Refused::NotTaken { start: base, bytes })?;
@@ -233,8 +239,8 @@ impl Kernel {
     }
 
     /// Frees a span: its entries go, and the tables that nobody else needs.
-    fn free_span(&self, world: &mut World, space: u32, span: &Span<u64>, ends: Option<Ends>) {
-        let Some(it) = world.spaces.get_mut(space) else { return };
+    fn free_span(&self, world: &mut World, space: Id<Space>, span: &Span<u64>, ends: Option<Ends>) {
+        let it = &mut world.spaces[space];
         let adapter = it.adapter;
         let had: Vec<Span<u64>> = it
             .addresses
@@ -281,11 +287,11 @@ impl Kernel {
     }
 
     /// What views had mapped ends with them. Answers whether anything of it is not done.
-    pub(crate) fn unmap_views(&self, world: &mut World, views: &[u32]) -> bool {
+    pub(crate) fn unmap_views(&self, world: &mut World, views: &[Id<View>]) -> bool {
         let mut pending = false;
         for view in views {
             let Some(extent) = world.extent_of(*view) else { continue };
-            let adapter = world.extents.get(extent).map_or(0, |it| it.adapter);
+            let adapter = world.extents[extent].adapter;
             if world.mmu(adapter).is_none() {
                 return false;
             }
@@ -301,7 +307,7 @@ impl Kernel {
     fn choose(
         &self,
         world: &World,
-        space: u32,
+        space: Id<Space>,
         base: u64,
         bytes: u64,
         (bounds, reserve): (Bounds, bool),
@@ -334,7 +340,7 @@ impl Kernel {
     pub(crate) fn plan_span(
         &self,
         world: &mut World,
-        space: u32,
+        space: Id<Space>,
         span: &Span<u64>,
         plan: &mut Plan,
     ) -> Result<(), Refused> {
@@ -357,7 +363,7 @@ impl Kernel {
     pub(crate) fn say_mapped(
         &self,
         world: &World,
-        space: u32,
+        space: Id<Space>,
         span: &Span<u64>,
         held: Held,
         (base, minimum, maximum, order): (u64, u64, u64, u32),
@@ -366,14 +372,13 @@ impl Kernel {
             Held::Mapped { view, offset, .. } => (Some(view), offset),
             Held::Reserved | Held::Driver | Held::NoAccess | Held::Zero => (None, 0),
         };
-        let of =
-            view.and_then(|it| world.views.get(it)).map(|it| Kind::Allocation.nr(it.allocation));
+        let of = view.and_then(|it| world.views.get(it)).map(|it| it.allocation.subject());
         self.log.emit(
             subject(space),
             What::RangeMapped {
                 start: span.start,
                 end: span.end,
-                view: view.map(|it| Kind::View.nr(it)),
+                view: view.map(Id::subject),
                 of,
                 held: held.name().into(),
                 offset,
@@ -389,8 +394,8 @@ impl Kernel {
     pub(crate) fn answer_plan(
         &self,
         world: &mut World,
-        adapter: u32,
-        queue: u32,
+        adapter: Id<Adapter>,
+        queue: Id<Queue>,
         plan: Plan,
     ) -> Residency {
         if plan.come.is_empty() && plan.leave.is_empty() {
@@ -405,7 +410,7 @@ impl Kernel {
 /// The end of what was mapped: whoever ends waits for it.
 #[derive(Clone, Copy)]
 struct Ends {
-    extent: u32,
+    extent: Id<Extent>,
 }
 
 /// What a reservation's ends are multiples of.
@@ -426,7 +431,7 @@ impl World {
     pub(crate) fn wanted_behind(
         &self,
         process: ProcessId,
-        device: u32,
+        device: Id<Device>,
         behind: Behind,
         bytes: u64,
     ) -> Result<(Held, u64), Refused> {
@@ -435,11 +440,11 @@ impl World {
             return Ok((if zero { Held::Zero } else { Held::NoAccess }, PAGE));
         };
         let views = self.views_of(process, device, &[view])?;
-        let number = views.first().copied().unwrap_or_default();
+        let number = invariant(views.first().copied(), "one handle names one view");
         let extent = self.extent_of(number).and_then(|it| self.extents.get(it));
         let extent = extent.ok_or(Refused::NoVideoMemory)?;
         if offset.checked_add(bytes).is_none_or(|end| end > extent.bytes) {
-            let view = Kind::View.nr(number);
+            let view = number.subject();
             return Err(Refused::OutsideAllocation { view, offset, bytes, size: extent.bytes });
         }
         let memory = self.memory(extent.adapter).map(|it| it.1);
@@ -454,10 +459,14 @@ impl World {
     /// Where a view is mapped: spaces, and spans of their addresses.
     ///
     /// A view is mapped by its own process only.
-    pub(crate) fn spans_of(&self, adapter: u32, view: u32) -> Vec<(u32, Span<u64>)> {
-        let device = self.views.get(view).and_then(|it| self.devices.get(it.device));
-        let spaces = device.and_then(|it| self.spaces_of.get(&(it.process, adapter)));
-        let spaces = spaces.map(Few::as_slice).unwrap_or_default().iter();
+    pub(crate) fn spans_of(
+        &self,
+        adapter: Id<Adapter>,
+        view: Id<View>,
+    ) -> Vec<(Id<Space>, Span<u64>)> {
+        let process = self.devices[self.views[view].device].owner();
+        let spaces = self.spaces_of.get(&(process, adapter));
+        let spaces = spaces.map(IdList::as_slice).unwrap_or_default().iter();
         let spans = spaces.filter_map(|number| Some((*number, self.spaces.get(*number)?)));
         spans
             .flat_map(|(number, it)| it.addresses.of_view(view).map(move |it| (number, it)))
@@ -467,13 +476,13 @@ impl World {
     /// Remembers from when on a span can be used.
     fn note_coming(
         &mut self,
-        space: u32,
+        space: Id<Space>,
         span: &Span<u64>,
-        (queue, when): (u32, Residency),
+        (queue, when): (Id<Queue>, Residency),
         reserved: bool,
     ) {
         let done = self.queues.get(queue).map_or(0, |it| it.done);
-        let Some(it) = self.spaces.get_mut(space) else { return };
+        let it = &mut self.spaces[space];
         it.coming.retain(|it| it.queue != queue || it.value > done);
         if let Residency::Pending(value) = when {
             it.coming.push(Coming { span: span.clone(), queue, value, reserved });
@@ -483,11 +492,11 @@ impl World {
     /// Puts back what a span was before a call that failed.
     fn undo(
         &mut self,
-        space: u32,
+        space: Id<Space>,
         span: &Span<u64>,
         before: Vec<(Span<u64>, crate::space::addresses::Taken)>,
     ) {
-        let Some(it) = self.spaces.get_mut(space) else { return };
+        let it = &mut self.spaces[space];
         it.addresses.restore(span, before);
     }
 }

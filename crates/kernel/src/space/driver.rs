@@ -3,10 +3,13 @@
 use crate::kernel::Kernel;
 use crate::miniport::{Answer, Refusal};
 use crate::mmu::RangeOrder;
+use crate::space::Space;
 use crate::space::addresses::{Bounds, Held, Made};
 use crate::space::subject;
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Kind, Passive, RuleId, Subject, What, Who};
+use flight::{Passive, RuleId, What, Who};
 
 const PLACE: &str = "DxgkCbReserveGpuVirtualAddressRange";
 
@@ -18,22 +21,22 @@ impl Kernel {
     pub(crate) fn reserve_range(
         &self,
         _at: &mut Passive,
-        adapter: Subject,
+        adapter: Id<Adapter>,
         order: &RangeOrder,
     ) -> Answer<u64> {
         let world = &mut *self.world.hold();
         let found = world.met(adapter, order.process);
         let broken = found.as_ref().err().cloned();
-        self.log.judge(RuleId::KMD_PROC_003, Who::Driver, adapter, PLACE, broken);
+        self.log.judge(RuleId::KMD_PROC_003, Who::Driver, adapter.subject(), PLACE, broken);
         let number = found.map_err(|_| Refusal::Invalid)?;
-        let broken = world.crooked(adapter.number, order);
+        let broken = world.crooked(adapter, order);
         let refused = broken.is_some();
-        self.log.judge(RuleId::KMD_PROC_004, Who::Driver, adapter, PLACE, broken);
+        self.log.judge(RuleId::KMD_PROC_004, Who::Driver, adapter.subject(), PLACE, broken);
         if refused {
             return Err(Refusal::Invalid);
         }
-        let minimum = world.first_for_driver(adapter.number, number);
-        let Some(it) = world.spaces.get_mut(number) else { return Err(Refusal::Invalid) };
+        let minimum = world.first_for_driver(adapter, number);
+        let it = &mut world.spaces[number];
         let start = if order.base == 0 {
             let bounds = Bounds { minimum, maximum: 0, alignment: order.alignment };
             it.addresses.find(order.bytes, bounds).ok_or(Refusal::NoMemory)?
@@ -51,8 +54,8 @@ impl Kernel {
     }
 
     /// Says what a driver has kept of a new space.
-    pub(crate) fn say_kept(&self, world: &World, number: u32) {
-        let Some(it) = world.spaces.get(number) else { return };
+    pub(crate) fn say_kept(&self, world: &World, number: Id<Space>) {
+        let it = &world.spaces[number];
         for (span, taken) in it.addresses.all() {
             let shown = taken.held == Held::Reserved;
             let (start, end) = (span.start, span.end);
@@ -63,18 +66,17 @@ impl Kernel {
 
 impl World {
     /// The space of a process that a driver is being told of now.
-    fn met(&self, adapter: Subject, name: usize) -> Result<u32, String> {
-        let found = self.named_by_kernel(name, Kind::Space);
-        let Some((number, it)) = found.and_then(|it| Some((it, self.spaces.get(it)?))) else {
+    fn met(&self, adapter: Id<Adapter>, name: usize) -> Result<Id<Space>, String> {
+        let Some(number) = self.named_by_kernel::<Space>(name) else {
             return Err(format!(
                 "addresses are reserved for process {}, which the driver of {adapter} is not told \
                  of now",
                 self.shown(name)
             ));
         };
-        let whose =
-            it.process.map_or("the system".to_owned(), |it| Kind::Process.nr(it).to_string());
-        if it.adapter != adapter.number {
+        let it = &self.spaces[number];
+        let whose = it.process.map_or("the system".to_owned(), |it| it.subject().to_string());
+        if it.adapter != adapter {
             return Err(format!("addresses of {whose} on another adapter are reserved"));
         }
         if !it.meeting {
@@ -87,7 +89,7 @@ impl World {
     }
 
     /// What is wrong with the numbers of an order.
-    fn crooked(&self, adapter: u32, order: &RangeOrder) -> Option<String> {
+    fn crooked(&self, adapter: Id<Adapter>, order: &RangeOrder) -> Option<String> {
         let leaf = self.mmu(adapter)?.geometry.leaf_span();
         let RangeOrder { bytes, alignment, base, .. } = *order;
         // WINDOWS: with a base, no alignment is taken for none (our reading).
@@ -110,7 +112,7 @@ impl World {
     /// From where on a driver is given addresses of a space.
     ///
     /// WINDOWS: they begin with the second entry of the root (documented).
-    fn first_for_driver(&self, adapter: u32, space: u32) -> u64 {
+    fn first_for_driver(&self, adapter: Id<Adapter>, space: Id<Space>) -> u64 {
         let Some((_, memory)) = self.memory(adapter) else { return 0 };
         let Some(mmu) = memory.mmu.as_ref() else { return 0 };
         let below = mmu.geometry.top().saturating_sub(1);

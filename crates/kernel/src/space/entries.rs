@@ -1,18 +1,20 @@
 //! The entries of ranges: written when what is behind them comes, moves or goes.
 
+use crate::memory::Owner;
 use crate::memory::{Extent, Memory, Place, Step, number};
 use crate::mmu::{Entry, MmuFeatures};
 use crate::operation::{PAGE, Pages};
+use crate::space::Space;
 use crate::space::addresses::{Access, Held};
 use crate::space::pages;
 use crate::space::step::TableWrite;
+use crate::store::Id;
 use crate::world::World;
-use flight::Kind;
 use std::ops::Range as Span;
 
 impl World {
     /// Where an extent is mapped: spaces, and spans of their addresses.
-    pub(crate) fn mapped_spans(&self, extent: u32) -> Vec<(u32, Span<u64>)> {
+    pub(crate) fn mapped_spans(&self, extent: Id<Extent>) -> Vec<(Id<Space>, Span<u64>)> {
         let Some(adapter) = self.extents.get(extent).map(|it| it.adapter) else {
             return Vec::new();
         };
@@ -21,26 +23,28 @@ impl World {
         }
         // Only views of an allocation are mapped: no table, and nothing of a context.
         let owner = self.extents.get(extent).map(|it| it.owner);
-        let of = owner.filter(|it| it.kind == Kind::Allocation);
-        let of = of.and_then(|it| self.allocations.get(it.number));
+        let of = owner.and_then(|owner| match owner {
+            Owner::Allocation(allocation) => self.allocations.get(allocation),
+            _ => None,
+        });
         let views = of.into_iter().flat_map(|it| it.views.iter().copied());
-        let mut spans: Vec<(u32, Span<u64>)> =
+        let mut spans: Vec<(Id<Space>, Span<u64>)> =
             views.flat_map(|view| self.spans_of(adapter, view)).collect();
         spans.sort_unstable_by_key(|it| (it.0, it.1.start));
         spans
     }
 
     /// The steps after which an extent that has come is found at all its addresses.
-    pub(crate) fn come_entries(&self, extent: u32) -> Vec<Step> {
+    pub(crate) fn come_entries(&self, extent: Id<Extent>) -> Vec<Step> {
         self.all_entries(extent, None)
     }
 
     /// The steps after which an extent is found at none of its addresses, nor remembered.
-    pub(crate) fn leave_entries(&self, extent: u32) -> Vec<Step> {
+    pub(crate) fn leave_entries(&self, extent: Id<Extent>) -> Vec<Step> {
         self.all_entries(extent, Some(extent))
     }
 
-    fn all_entries(&self, extent: u32, leaving: Option<u32>) -> Vec<Step> {
+    fn all_entries(&self, extent: Id<Extent>, leaving: Option<Id<Extent>>) -> Vec<Step> {
         let mut steps = Vec::new();
         for (space, span) in self.mapped_spans(extent) {
             steps.extend(self.entry_steps(space, &span, leaving));
@@ -56,11 +60,11 @@ impl World {
     /// allocation.
     pub(crate) fn entry_steps(
         &self,
-        space: u32,
+        space: Id<Space>,
         span: &Span<u64>,
-        leaving: Option<u32>,
+        leaving: Option<Id<Extent>>,
     ) -> Vec<Step> {
-        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+        let it = &self.spaces[space];
         let Some((_, memory)) = self.memory(it.adapter) else { return Vec::new() };
         let Some(mmu) = memory.mmu.as_ref() else { return Vec::new() };
         let mut steps = Vec::new();
@@ -95,7 +99,7 @@ impl World {
         write: &mut TableWrite,
         held: Held,
         (memory, mmu): (&Memory, &MmuFeatures),
-        leaving: Option<u32>,
+        leaving: Option<Id<Extent>>,
     ) {
         match held {
             Held::Reserved | Held::Driver | Held::NoAccess => (),

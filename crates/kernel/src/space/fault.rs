@@ -1,10 +1,14 @@
 //! What was at an address that a packet touched in vain.
 
+use crate::context::Context;
 use crate::kernel::Kernel;
+use crate::memory::queue::Queue;
+use crate::space::Space;
 use crate::space::addresses::Held;
 use crate::space::subject;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Kind, RuleId, Subject, What, Who};
+use flight::{RuleId, What, Who};
 use std::ops::Range as Span;
 
 /// Addresses that were freed lately.
@@ -12,14 +16,14 @@ use std::ops::Range as Span;
 pub(crate) struct Freed {
     pub(crate) span: Span<u64>,
     /// The contexts that had work then, and how many packets they had ever been given.
-    pub(crate) during: Vec<(u32, u64)>,
+    pub(crate) during: Vec<(Id<Context>, u64)>,
 }
 
 /// Addresses that can be used when a queue's fence has a value.
 #[derive(Debug)]
 pub(crate) struct Coming {
     pub(crate) span: Span<u64>,
-    pub(crate) queue: u32,
+    pub(crate) queue: Id<Queue>,
     pub(crate) value: u64,
     /// By a reservation, not a map.
     pub(crate) reserved: bool,
@@ -29,7 +33,7 @@ pub(crate) struct Coming {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) address: u64,
-    space: u32,
+    space: Id<Space>,
     which: Which,
     why: String,
     /// The driver's word for what is mapped there, if that is not resident.
@@ -51,15 +55,14 @@ enum Which {
 
 impl Kernel {
     /// Entry rules: a packet is done, or faulted at an address. Its addresses were there.
-    pub(crate) fn judge_address(&self, world: &World, context: Subject, fault: Option<&Fault>) {
-        let device = world.contexts.get(context.number).map(|it| it.device);
-        let adapter = device.and_then(|it| world.devices.get(it)).map_or(0, |it| it.adapter);
+    pub(crate) fn judge_address(&self, world: &World, context: Id<Context>, fault: Option<&Fault>) {
+        let adapter = world.devices[world.contexts[context].device].adapter;
         if world.mmu(adapter).is_none() {
             return;
         }
         if let Some(it) = fault {
             let (space, address, why) = (subject(it.space), it.address, it.why.clone().into());
-            self.log.emit(context, What::AddressFaulted { space, address, why });
+            self.log.emit(context.subject(), What::AddressFaulted { space, address, why });
         }
         let said = |which: Which| {
             let it = fault.filter(|it| it.which == which)?;
@@ -72,23 +75,23 @@ impl Kernel {
             (RuleId::GPUVA_FREE_002, Which::Freed),
         ];
         for (rule, which) in rules {
-            self.log.judge(rule, world.maker_of(context), context, place, said(which));
+            self.log.judge(rule, world.maker_of(context), context.subject(), place, said(which));
         }
     }
 }
 
 impl World {
     /// Who is to blame for the work of a context.
-    pub(crate) fn maker_of(&self, context: Subject) -> Who {
-        self.contexts.get(context.number).map_or(Who::Client, |it| it.by)
+    pub(crate) fn maker_of(&self, context: Id<Context>) -> Who {
+        self.contexts[context].by
     }
 
     /// What is at an address for a packet of a context that faulted there: looked up when the
     /// driver says so, for paging work goes on.
-    pub(crate) fn find_fault(&self, context: u32, address: u64) -> Option<Fault> {
-        let it = self.contexts.get(context)?;
-        let device = self.devices.get(it.device)?;
-        let space = self.space_of(device.process, device.adapter)?;
+    pub(crate) fn find_fault(&self, context: Id<Context>, address: u64) -> Option<Fault> {
+        let it = &self.contexts[context];
+        let device = &self.devices[it.device];
+        let space = self.space_of(device.owner(), device.adapter)?;
         let packet = it.line.done + 1;
         let (which, why, word) = self.say_address(space, context, packet, address);
         Some(Fault { address, space, which, why, word })
@@ -96,8 +99,8 @@ impl World {
 
     fn say_address(
         &self,
-        number: u32,
-        context: u32,
+        number: Id<Space>,
+        context: Id<Context>,
         packet: u64,
         address: u64,
     ) -> (Which, String, Option<usize>) {
@@ -114,7 +117,7 @@ impl World {
                 return unmapped("at which nothing was ever mapped");
             };
             let (start, end) = (freed.span.start, freed.span.end);
-            let was = |it: &(u32, u64)| it.0 == context && packet <= it.1;
+            let was = |it: &(Id<Context>, u64)| it.0 == context && packet <= it.1;
             return if freed.during.iter().any(was) {
                 let why = format!("of {start:#x} to {end:#x}, which was freed while it was queued");
                 (Which::Freed, why, None)
@@ -123,7 +126,7 @@ impl World {
             };
         };
         if let Some(it) = coming {
-            let (queue, value) = (Kind::Queue.nr(it.queue), it.value);
+            let (queue, value) = (it.queue.subject(), it.value);
             let (which, what) = if it.reserved {
                 (Which::Unreserved, "reserved")
             } else {
@@ -143,7 +146,7 @@ impl World {
             }
             Held::Mapped { view, access, .. } => {
                 let extent = self.extent_of(view).and_then(|it| self.extents.get(it));
-                let of = extent.map_or(Kind::View.nr(view), |it| it.owner);
+                let of = extent.map_or(view.subject(), |it| it.owner.subject());
                 let there = extent.is_some_and(|it| it.segment().is_some() && it.pending == 0);
                 let what = format!("of {start:#x} to {end:#x}, where {of} is mapped");
                 if there && !access.write {
@@ -157,14 +160,14 @@ impl World {
     }
 
     /// The contexts of a space's process that have work, and how many packets they had.
-    pub(crate) fn working_contexts(&self, space: u32) -> Vec<(u32, u64)> {
+    pub(crate) fn working_contexts(&self, space: Id<Space>) -> Vec<(Id<Context>, u64)> {
         let Some(it) = self.spaces.get(space) else { return Vec::new() };
-        let works = |number: u32| {
+        let works = |number: Id<Context>| {
             let it = self.contexts.get(number).filter(|it| it.line.queued > it.line.done)?;
             Some((number, it.line.queued))
         };
         let all = it.process.into_iter().flat_map(|process| self.devices_on(process, it.adapter));
-        let mut all: Vec<(u32, u64)> = all
+        let mut all: Vec<(Id<Context>, u64)> = all
             .filter_map(|device| self.devices.get(device))
             .flat_map(|it| it.contexts.iter().copied().filter_map(works))
             .collect();

@@ -1,17 +1,24 @@
 //! Roots that grow: a new one is built and filled, contexts are told, then the old one goes.
 
+use crate::context::Context;
 use crate::ddi::Driver;
+use crate::device::Device;
 use crate::device::Loss;
 use crate::gate::Class;
 use crate::kernel::Kernel;
+use crate::memory::Extent;
 use crate::memory::Step;
 use crate::memory::place::Plan;
 use crate::mmu::{Entry, Root, RootSize};
 use crate::operation::PAGE;
 use crate::refused::Refused;
+use crate::schedule::Flying;
+use crate::space::Space;
 use crate::space::geometry::Geometry;
 use crate::space::step::TableWrite;
 use crate::space::subject;
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
 use flight::Passive;
 
@@ -21,7 +28,7 @@ impl Kernel {
         &self,
         at: &mut Passive,
         driver: &Driver,
-        space: u32,
+        space: Id<Space>,
         end: u64,
     ) -> Result<(), Refused> {
         let about = subject(space);
@@ -50,15 +57,21 @@ impl Kernel {
         grown
     }
 
-    fn grow(&self, at: &mut Passive, driver: &Driver, space: u32, end: u64) -> Result<(), Refused> {
+    fn grow(
+        &self,
+        at: &mut Passive,
+        driver: &Driver,
+        space: Id<Space>,
+        end: u64,
+    ) -> Result<(), Refused> {
         let (process, geometry) = {
             let world = self.world.hold();
             let it = world.spaces.get(space).ok_or(Refused::NoAddresses)?;
             let mmu = world.mmu(it.adapter).ok_or(Refused::NoAddresses)?;
             (it.process, mmu.geometry.clone())
         };
-        let adapter = driver.adapter.number;
-        let keys = || Class::Zero.keys(adapter, driver.generation, process.unwrap_or(0));
+        let adapter = driver.adapter;
+        let keys = || Class::Zero.keys(adapter, driver.generation, process);
         let wanted = geometry.index(geometry.top(), end - 1).saturating_add(1);
         let size = {
             let pass = self.enter(at, keys())?;
@@ -111,7 +124,7 @@ impl Kernel {
     /// Has the contexts of a space rest, also those that are made meanwhile.
     ///
     /// WINDOWS: they do not run while their root changes (documented).
-    fn rest_contexts(&self, at: &mut Passive, space: u32) -> Result<(), Refused> {
+    fn rest_contexts(&self, at: &mut Passive, space: Id<Space>) -> Result<(), Refused> {
         let about = subject(space);
         let made = |it: &World| it.spaces.get(space).is_none_or(|it| it.users == 0);
         let idle = |it: &World| it.contexts_rest(space) && made(it);
@@ -122,7 +135,7 @@ impl Kernel {
                 return Err(Refused::Stuck);
             }
             let world = self.world.hold();
-            let held = |it: &u32| world.contexts.get(*it).is_none_or(|it| it.rooting);
+            let held = |it: &Id<Context>| world.contexts.get(*it).is_none_or(|it| it.rooting);
             if idle(&world) && world.contexts_of(space).iter().all(held) {
                 return Ok(());
             }
@@ -133,11 +146,11 @@ impl Kernel {
     fn build_root(
         &self,
         at: &mut Passive,
-        adapter: u32,
-        space: u32,
+        adapter: Id<Adapter>,
+        space: Id<Space>,
         geometry: &Geometry,
         size: RootSize,
-    ) -> Result<u32, Refused> {
+    ) -> Result<Id<Extent>, Refused> {
         let top = geometry.top();
         let extent = {
             let world = &mut *self.world.hold();
@@ -175,16 +188,16 @@ impl Kernel {
     fn change_root(
         &self,
         at: &mut Passive,
-        adapter: u32,
-        space: u32,
+        adapter: Id<Adapter>,
+        space: Id<Space>,
         geometry: &Geometry,
-        (new, size): (u32, RootSize),
+        (new, size): (Id<Extent>, RootSize),
     ) {
         let paging = {
             let world = &mut *self.world.hold();
             let top = geometry.top();
             let again = world.mmu(adapter).is_some_and(|it| it.features.invalidates);
-            let Some(it) = world.spaces.get_mut(space) else { return };
+            let it = &mut world.spaces[space];
             let count = std::mem::replace(&mut it.root, size).entries;
             let old = it.tables.insert((top, 0), new);
             let mut plan = Plan::default();
@@ -207,7 +220,7 @@ impl Kernel {
     }
 
     /// Keeps the contexts of a space from running, or lets them go on.
-    fn hold_contexts(&self, world: &mut World, space: u32, hold: bool) {
+    fn hold_contexts(&self, world: &mut World, space: Id<Space>, hold: bool) {
         for context in world.contexts_of(space) {
             if let Some(it) = world.contexts.get_mut(context) {
                 it.rooting = hold;
@@ -221,44 +234,45 @@ impl Kernel {
 
 impl World {
     /// Whether the root of a space reaches so far.
-    pub(crate) fn reaches(&self, space: u32, end: u64) -> bool {
+    pub(crate) fn reaches(&self, space: Id<Space>, end: u64) -> bool {
+        // Nothing waits for a space that has ended.
         let Some(it) = self.spaces.get(space) else { return true };
         let Some(mmu) = self.mmu(it.adapter) else { return true };
         end == 0 || mmu.geometry.index(mmu.geometry.top(), end - 1) < it.root.entries
     }
 
     /// The same, with nobody who changes it.
-    pub(crate) fn is_rooted(&self, space: u32, end: u64) -> bool {
+    pub(crate) fn is_rooted(&self, space: Id<Space>, end: u64) -> bool {
         self.reaches(space, end) && self.spaces.get(space).is_none_or(|it| !it.growing)
     }
 
     /// The contexts of a space's process.
-    fn contexts_of(&self, space: u32) -> Vec<u32> {
+    fn contexts_of(&self, space: Id<Space>) -> Vec<Id<Context>> {
         let Some(it) = self.spaces.get(space) else { return Vec::new() };
-        let mine = |device: u32| {
+        let mine = |device: Id<Device>| {
             let device = self.devices.get(device);
-            device
-                .is_some_and(|that| that.adapter == it.adapter && Some(that.process) == it.process)
+            device.is_some_and(|that| that.adapter == it.adapter && that.process == it.process)
         };
         let all = self.contexts.iter().filter(|it| mine(it.1.device) && it.1.word.is_some());
         all.map(|it| it.0).collect()
     }
 
     /// Whether no packet of a space's contexts is with the hardware.
-    fn contexts_rest(&self, space: u32) -> bool {
+    fn contexts_rest(&self, space: Id<Space>) -> bool {
+        // Nothing waits for a space that has ended.
         let Some(it) = self.spaces.get(space) else { return true };
         let mine = self.contexts_of(space);
         let nodes = self.adapters.get(it.adapter).map(|it| it.nodes.as_slice());
-        let mut flying = nodes.unwrap_or_default().iter().flat_map(|it| &it.queue);
-        flying.all(|it| !mine.contains(&it.context))
+        let flying = nodes.unwrap_or_default().iter().flat_map(|it| &it.queue);
+        flying.filter_map(Flying::context).all(|context| !mine.contains(&context))
     }
 
     /// What a root says of the tables below it.
-    fn root_entries(&self, space: u32, geometry: &Geometry, root: u32) -> Vec<Step> {
+    fn root_entries(&self, space: Id<Space>, geometry: &Geometry, root: Id<Extent>) -> Vec<Step> {
         let Some(it) = self.spaces.get(space) else { return Vec::new() };
         let top = geometry.top();
         let below = it.tables.range((top - 1, 0)..(top, 0));
-        let write = |((level, table), extent): (&(u32, u64), &u32)| {
+        let write = |((level, table), extent): (&(u32, u64), &Id<Extent>)| {
             let address = geometry.span(*level, *table).start;
             let (segment, offset) = self.spot_of(*extent)?;
             let entry = Entry { valid: true, segment, page: offset / PAGE, ..Entry::default() };
@@ -273,7 +287,7 @@ impl World {
     }
 
     /// Has all translations of a root forgotten that is not its space's any more.
-    fn flush_old(&self, space: u32, root: u32) -> Option<Step> {
+    fn flush_old(&self, space: Id<Space>, root: Id<Extent>) -> Option<Step> {
         let mut step = self.flush_step(space, &(0..0), None)?;
         let (segment, offset) = self.spot_of(root)?;
         step.extent = root;

@@ -1,18 +1,25 @@
 //! The life of a space: made with the first device of a process, ended with its last use.
 
+use crate::context::Context;
 use crate::ddi::{Driver, For};
+use crate::device::Device;
 use crate::gate::{Class, Pass};
 use crate::handle::Handle;
+use crate::handle::ObjectId;
 use crate::kernel::Kernel;
+use crate::memory::Extent;
 use crate::memory::place::Plan;
 use crate::miniport::{DriverContext, DriverProcess, Refusal};
 use crate::mmu::{ProcessOrder, Root, RootSize};
+use crate::process::Process;
 use crate::refused::Refused;
 use crate::space::addresses::Addresses;
 use crate::space::geometry::Geometry;
 use crate::space::{Space, Stage, subject};
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Kind, Log, Passive, RuleId, What, Who};
+use flight::{Log, Passive, RuleId, What, Who};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -27,9 +34,9 @@ impl Kernel {
         at: &mut Passive,
         pass: &Pass<'_>,
         driver: &Driver,
-        process: u32,
-    ) -> Result<Option<u32>, Refused> {
-        let adapter = driver.adapter.number;
+        process: Id<Process>,
+    ) -> Result<Option<Id<Space>>, Refused> {
+        let adapter = driver.adapter;
         loop {
             let found = {
                 let world = &mut *self.world.hold();
@@ -63,9 +70,9 @@ impl Kernel {
         at: &mut Passive,
         pass: &Pass<'_>,
         driver: &Driver,
-        process: Option<u32>,
-    ) -> Result<u32, Refused> {
-        let adapter = driver.adapter.number;
+        process: Option<Id<Process>>,
+    ) -> Result<Id<Space>, Refused> {
+        let adapter = driver.adapter;
         let (number, own, geometry, bits, again) = {
             let world = &mut *self.world.hold();
             let mmu = world.mmu(adapter).ok_or(Refused::NoAddresses)?;
@@ -88,7 +95,7 @@ impl Kernel {
                 meeting: true,
                 growing: false,
             });
-            world.kernel_names.promise(&own, subject(number));
+            world.kernel_names.promise(&own, number.into());
             (number, own, geometry, bits, again)
         };
         let made = self.meet(at, pass, driver, (process, own.handle()), &geometry);
@@ -99,9 +106,10 @@ impl Kernel {
                 if let Some(it) = world.spaces.get_mut(number) {
                     (it.word, it.root, it.meeting) = (Some(Arc::new(word)), size, false);
                 }
-                world.kernel_names.publish(own, subject(number));
-                let process = process.map(|it| Kind::Process.nr(it));
-                let created = What::SpaceCreated { adapter: driver.adapter, process, bits, again };
+                world.kernel_names.publish(own, number.into());
+                let process = process.map(Id::subject);
+                let created =
+                    What::SpaceCreated { adapter: driver.adapter.subject(), process, bits, again };
                 self.log.emit(subject(number), created);
                 self.say_kept(&world, number);
                 self.give_word(given, subject(number));
@@ -134,7 +142,7 @@ impl Kernel {
         at: &mut Passive,
         pass: &Pass<'_>,
         driver: &Driver,
-        (process, name): (Option<u32>, Handle),
+        (process, name): (Option<Id<Process>>, Handle),
         geometry: &Geometry,
     ) -> Result<(DriverProcess, RootSize), Refusal> {
         let size = self.first_root(at, pass, driver, process, geometry)?;
@@ -152,7 +160,7 @@ impl Kernel {
         at: &mut Passive,
         pass: &Pass<'_>,
         driver: &Driver,
-        process: Option<u32>,
+        process: Option<Id<Process>>,
         geometry: &Geometry,
     ) -> Result<RootSize, Refusal> {
         let top = geometry.top();
@@ -171,11 +179,11 @@ impl Kernel {
         at: &mut Passive,
         pass: &Pass<'_>,
         driver: &Driver,
-        process: Option<u32>,
+        process: Option<Id<Process>>,
         entries: u32,
     ) -> Result<RootSize, Refusal> {
         let size = driver.root_size(at, pass, process, entries)?;
-        let granule = self.world.hold().root_granule(driver.adapter.number);
+        let granule = self.world.hold().root_granule(driver.adapter);
         let broken = if size.entries < entries {
             let given = size.entries;
             Some(format!("{entries} entries were asked for, and the root has {given}"))
@@ -187,7 +195,7 @@ impl Kernel {
         };
         let sound = broken.is_none();
         let place = "DxgkDdiGetRootPageTableSize";
-        self.log.judge(RuleId::KMD_PT_002, Who::Driver, driver.adapter, place, broken);
+        self.log.judge(RuleId::KMD_PT_002, Who::Driver, driver.adapter.subject(), place, broken);
         if sound { Ok(size) } else { Err(Refusal::Invalid) }
     }
 
@@ -195,7 +203,7 @@ impl Kernel {
     fn root_space(
         &self,
         world: &mut World,
-        space: u32,
+        space: Id<Space>,
         geometry: &Geometry,
     ) -> Result<(), Refused> {
         let Some((adapter, size)) = world.spaces.get(space).map(|it| (it.adapter, it.root)) else {
@@ -215,7 +223,7 @@ impl Kernel {
     }
 
     /// Whoever made a device in a space is done.
-    pub(crate) fn leave_space(&self, space: Option<u32>) {
+    pub(crate) fn leave_space(&self, space: Option<Id<Space>>) {
         let mut world = self.world.hold();
         if let Some(it) = space.and_then(|it| world.spaces.get_mut(it)) {
             it.users = it.users.saturating_sub(1);
@@ -230,12 +238,12 @@ impl Kernel {
         at: &mut Passive,
         pass: &Pass<'_>,
         driver: &Driver,
-        (process, number): (u32, u32),
+        (process, number): (Id<Process>, Id<Context>),
         context: &DriverContext,
-    ) -> Result<Option<(u32, Root)>, Refused> {
+    ) -> Result<Option<(Id<Space>, Root)>, Refused> {
         let space = {
             let world = self.world.hold();
-            world.space_of(process, driver.adapter.number)
+            world.space_of(process, driver.adapter)
         };
         let Some(space) = space else { return Ok(None) };
         let about = subject(space);
@@ -246,14 +254,14 @@ impl Kernel {
         };
         // Who is inside a call does not hold up the reset of what it waits for.
         let adapter = driver.adapter;
-        let ends = |it: &World| written(it) || it.is_to_be_reset(adapter.number);
+        let ends = |it: &World| written(it) || it.is_to_be_reset(adapter);
         let (extent, root) = loop {
             if !self.wait_until(at, about, |_| format!("the root of {about}"), ends) {
                 return Err(Refused::Stuck);
             }
             let mut world = self.world.hold();
-            if world.is_to_be_reset(adapter.number) {
-                return Err(Refused::Removed(adapter));
+            if world.is_to_be_reset(adapter) {
+                return Err(Refused::Removed(adapter.subject()));
             }
             if written(&world) {
                 let Some(root) = world.root_of(space) else { return Ok(None) };
@@ -274,19 +282,25 @@ impl Kernel {
     pub(crate) fn say_root(
         &self,
         world: &World,
-        space: u32,
-        context: Option<u32>,
-        (extent, root): (u32, Root),
+        space: Id<Space>,
+        context: Option<Id<Context>>,
+        (extent, root): (Id<Extent>, Root),
     ) {
-        let Some(table) = world.extents.get(extent).map(|it| it.owner) else { return };
+        let table = world.extents[extent].owner;
         let flying = context.and_then(|it| world.contexts.get(it)).map_or(0, |it| it.flying);
-        let context = context.map(|it| Kind::Context.nr(it));
+        let context = context.map(Id::subject);
         let (entries, idle) = (root.entries, flying == 0);
-        self.log.emit(subject(space), What::RootSet { context, table, entries, idle });
+        self.log
+            .emit(subject(space), What::RootSet { context, table: table.subject(), entries, idle });
     }
 
     /// Ends the space of a process on an adapter, if nothing of the process uses it any more.
-    pub(crate) fn settle_space(&self, at: &mut Passive, process: u32, adapter: u32) {
+    pub(crate) fn settle_space(
+        &self,
+        at: &mut Passive,
+        process: Id<Process>,
+        adapter: Id<Adapter>,
+    ) {
         let number = {
             let mut world = self.world.hold();
             let found = world.space_of(process, adapter).filter(|it| world.is_unused(*it));
@@ -301,12 +315,12 @@ impl Kernel {
     }
 
     /// Ends all spaces that clients have on an adapter: their devices are gone.
-    pub(crate) fn end_spaces(&self, at: &mut Passive, adapter: u32) {
-        let numbers: Vec<u32> = {
+    pub(crate) fn end_spaces(&self, at: &mut Passive, adapter: Id<Adapter>) {
+        let numbers: Vec<Id<Space>> = {
             let mut world = self.world.hold();
             let mine = |it: &Space| it.adapter == adapter && it.process.is_some();
             let all = world.spaces.iter().filter(|it| mine(it.1) && it.1.stage == Stage::Live);
-            let all: Vec<u32> = all.map(|it| it.0).collect();
+            let all: Vec<Id<Space>> = all.map(|it| it.0).collect();
             for number in &all {
                 world.spaces.get_mut(*number).into_iter().for_each(|it| it.stage = Stage::Ending);
             }
@@ -318,15 +332,16 @@ impl Kernel {
         let none = |it: &World| {
             it.spaces.iter().all(|(_, it)| it.adapter != adapter || it.process.is_none())
         };
-        let about = Kind::Adapter.nr(adapter);
+        let about = adapter.subject();
         self.wait_until(at, about, |_| format!("the address spaces of {about}"), none);
     }
 
     /// Ends a space: its tables go, then the driver forgets the process.
-    fn end_space(&self, at: &mut Passive, number: u32) {
+    fn end_space(&self, at: &mut Passive, number: Id<Space>) {
         let about = subject(number);
         let (adapter, paging) = {
             let world = &mut *self.world.hold();
+            // Another thread may have ended it meanwhile.
             let Some(it) = world.spaces.get_mut(number) else { return };
             let adapter = it.adapter;
             let all = 0..it.addresses.end();
@@ -357,7 +372,7 @@ impl Kernel {
         let driver = self.world.hold().adapters.get(adapter).map(|it| it.driver.clone());
         let Some(driver) = driver else { return };
         let process = self.world.hold().spaces.get(number).and_then(|it| it.process);
-        let keys = Class::Zero.keys(adapter, driver.generation, process.unwrap_or(0));
+        let keys = Class::Zero.keys(adapter, driver.generation, process);
         if let Ok(pass) = self.enter(at, keys) {
             self.forget_process(at, &pass, &driver, number);
         }
@@ -369,10 +384,11 @@ impl Kernel {
         at: &mut Passive,
         pass: &Pass<'_>,
         driver: &Driver,
-        number: u32,
+        number: Id<Space>,
     ) {
         let (word, process, tables) = {
             let mut world = self.world.hold();
+            // Another thread may have ended it meanwhile.
             let Some(it) = world.spaces.get_mut(number) else { return };
             (it.word.take(), it.process, std::mem::take(&mut it.tables))
         };
@@ -406,25 +422,25 @@ impl Kernel {
 
 impl World {
     /// A space of a process on an adapter whose end is under way.
-    fn ending_space(&self, process: u32, adapter: u32) -> Option<u32> {
+    fn ending_space(&self, process: Id<Process>, adapter: Id<Adapter>) -> Option<Id<Space>> {
         self.spaces_of.get(&(process, adapter))?.first().copied()
     }
 
     /// Whether nothing of its process uses a space: no name of the adapter, and no device.
-    fn is_unused(&self, number: u32) -> bool {
+    fn is_unused(&self, number: Id<Space>) -> bool {
         let Some(it) = self.spaces.get(number) else { return false };
         let Some(process) = it.process.filter(|_| it.users == 0 && it.stage == Stage::Live) else {
             return false;
         };
-        let there = |it: u32| self.devices.get(it).is_some_and(|it| !it.gone);
+        let there = |it: Id<Device>| self.devices.get(it).is_some_and(|it| !it.gone);
         let used = self.devices_on(process, it.adapter).any(there);
-        let adapter = Kind::Adapter.nr(it.adapter);
+        let adapter = ObjectId::Adapter(it.adapter);
         let names = self.processes.get(process).map(|it| &it.names);
         !used && names.is_none_or(|names| names.iter().all(|it| it.1 != adapter))
     }
 
     /// The size of the pages of the segment of roots.
-    fn root_granule(&self, adapter: u32) -> u64 {
+    fn root_granule(&self, adapter: Id<Adapter>) -> u64 {
         let memory = self.memory(adapter).map(|it| it.1);
         let segment = memory.and_then(|it| {
             let geometry = &it.mmu.as_ref()?.geometry;
@@ -436,8 +452,8 @@ impl World {
 
     /// The last steps of a space's root: nothing of it is remembered, and it is made invalid
     /// again for drivers that want that.
-    fn end_of_root(&self, space: u32) -> Vec<crate::memory::Step> {
-        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+    fn end_of_root(&self, space: Id<Space>) -> Vec<crate::memory::Step> {
+        let it = &self.spaces[space];
         let Some(mmu) = self.mmu(it.adapter) else { return Vec::new() };
         let Some((extent, root)) = self.root_of(space) else { return Vec::new() };
         let write = crate::space::step::TableWrite {

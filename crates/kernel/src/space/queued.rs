@@ -7,15 +7,20 @@
 //! 2. Its fence has the next value when all its entries are written.
 //! 3. So many wait at most ([`MOST`]); whoever brings one more waits until one of them is applied.
 
+use crate::device::Device;
 use crate::device::Loss;
 use crate::handle::Handle;
 use crate::kernel::{Kernel, Waited};
+use crate::memory::Paging;
 use crate::process::ProcessId;
 use crate::refused::Refused;
+use crate::space::Space;
 use crate::space::subject;
 use crate::space::update::{Judged, UpdateOrder};
+use crate::store::Id;
+use crate::sync::Sync;
 use crate::world::World;
-use flight::{Kind, Passive, What};
+use flight::{Passive, What};
 
 /// How many updates of a space wait at most.
 ///
@@ -25,7 +30,7 @@ const MOST: usize = 128;
 /// The fence of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fenced {
-    pub(crate) object: u32,
+    pub(crate) object: Id<Sync>,
     /// The value it waits for; the next one says that it is done.
     pub(crate) value: u64,
 }
@@ -33,8 +38,8 @@ pub(crate) struct Fenced {
 /// An update whose entries are being written.
 pub(crate) struct Finishing {
     /// The paging work that writes them.
-    pub(crate) paging: u32,
-    pub(crate) space: u32,
+    pub(crate) paging: Id<Paging>,
+    pub(crate) space: Id<Space>,
     pub(crate) update: u32,
     pub(crate) fence: Fenced,
 }
@@ -46,7 +51,7 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        (device, space): (u32, u32),
+        (device, space): (Id<Device>, Id<Space>),
         order: &UpdateOrder,
         fence: (Handle, u64),
     ) -> Result<(), Refused> {
@@ -81,8 +86,8 @@ impl Kernel {
             if met {
                 return Some(self.apply_update(world, &judged));
             }
-            let (update, of) = (judged.update, Kind::Sync.nr(object));
-            let number = world.updates.add(judged);
+            let (update, of) = (judged.update, object.subject());
+            let number = world.updates.insert(judged);
             self.log.emit(about, What::UpdateQueued { update, of, wanted: fence.value });
             self.await_update(world, (number, space), (process.0, device), fence);
             Some(Ok(()))
@@ -94,13 +99,14 @@ impl Kernel {
     }
 
     /// The fence of an update has its value.
-    pub(crate) fn apply_due(&self, world: &mut World, number: u32) {
+    pub(crate) fn apply_due(&self, world: &mut World, number: Id<Judged>) {
+        // It may have been dropped with its device.
         let Some(it) = world.updates.get_mut(number) else { return };
         it.due = world.spaces.get(it.space).is_some_and(|it| it.growing);
         if it.due {
             return; // Whoever changes the root applies it then.
         }
-        let Some(judged) = world.updates.remove(number) else { return };
+        let judged = world.updates.remove(number);
         if self.apply_update(world, &judged).is_err() {
             // There is nobody to tell, as for a packet.
             self.lose(world, judged.device, Loss::OutOfMemory);
@@ -109,17 +115,18 @@ impl Kernel {
     }
 
     /// The root of a space has changed, or does not: what waited for that alone is applied.
-    pub(crate) fn apply_held_back(&self, world: &mut World, space: u32) {
+    pub(crate) fn apply_held_back(&self, world: &mut World, space: Id<Space>) {
         let due = world.updates.iter().filter(|(_, it)| it.space == space && it.due);
-        let due: Vec<u32> = due.map(|it| it.0).collect();
+        let due: Vec<Id<Judged>> = due.map(|it| it.0).collect();
         for number in due {
             self.apply_due(world, number);
         }
     }
 
     /// Its device ends: it is never applied.
-    pub(crate) fn drop_update(&self, world: &mut World, number: u32) {
-        let Some(judged) = world.updates.remove(number) else { return };
+    pub(crate) fn drop_update(&self, world: &mut World, number: Id<Judged>) {
+        // It may have been applied already.
+        let Some(judged) = world.updates.take(number) else { return };
         let update = judged.update;
         self.log.emit(subject(judged.space), What::UpdateDropped { update });
         if let Some(fence) = judged.fence {
@@ -130,7 +137,7 @@ impl Kernel {
 
     /// An update was applied: its fence is signalled when that work is done, or now if there is
     /// none.
-    pub(crate) fn finish_behind(&self, world: &mut World, it: &Judged, paging: Option<u32>) {
+    pub(crate) fn finish_behind(&self, world: &mut World, it: &Judged, paging: Option<Id<Paging>>) {
         let Some(fence) = it.fence else { return };
         let (space, update) = (it.space, it.update);
         match paging {
@@ -140,16 +147,16 @@ impl Kernel {
     }
 
     /// Paging work is over: the updates that it was for are done.
-    pub(crate) fn finish_updates(&self, world: &mut World, paging: u32) {
+    pub(crate) fn finish_updates(&self, world: &mut World, paging: Id<Paging>) {
         while let Some(place) = world.updating.iter().position(|it| it.paging == paging) {
             let Finishing { space, update, fence, .. } = world.updating.remove(place);
             self.finish_update(world, space, update, fence);
         }
     }
 
-    fn finish_update(&self, world: &mut World, space: u32, update: u32, fence: Fenced) {
+    fn finish_update(&self, world: &mut World, space: Id<Space>, update: u32, fence: Fenced) {
         self.signal_update(world, fence);
-        let of = Kind::Sync.nr(fence.object);
+        let of = fence.object.subject();
         self.log.emit(subject(space), What::UpdateDone { update, of, wanted: fence.value });
         self.disuse_fence(world, fence);
         self.let_go_on(world);

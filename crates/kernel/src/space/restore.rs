@@ -5,9 +5,12 @@ use crate::gate::Pass;
 use crate::kernel::Kernel;
 use crate::memory::Step;
 use crate::memory::place::Plan;
+use crate::space::Space;
 use crate::space::step::TableWrite;
+use crate::store::Id;
 use crate::world::World;
 use flight::Passive;
+use flight::invariant;
 
 impl Kernel {
     /// Writes all tables of an adapter again: the system's with the CPU, at once; those of clients
@@ -15,12 +18,13 @@ impl Kernel {
     ///
     /// WINDOWS: the system's are written as at the start (documented).
     pub(crate) fn restore_tables(&self, at: &mut Passive, pass: &Pass<'_>, driver: &Driver) {
-        let adapter = driver.adapter.number;
+        let adapter = driver.adapter;
         let system = {
             let world = self.world.hold();
             let Some(mmu) = world.mmu(adapter) else { return };
-            let mut steps = world.table_steps(mmu.system);
-            steps.extend(world.linear_steps(adapter, mmu.system));
+            let space = invariant(mmu.system, "what is restored was started");
+            let mut steps = world.table_steps(space);
+            steps.extend(world.linear_steps(adapter, space));
             steps
         };
         for step in &system {
@@ -29,7 +33,7 @@ impl Kernel {
         let world = &mut *self.world.hold();
         let spaces = world.spaces.iter().filter(|it| it.1.adapter == adapter);
         let clients = spaces.filter(|it| it.1.process.is_some());
-        let clients: Vec<u32> = clients.map(|it| it.0).collect();
+        let clients: Vec<Id<Space>> = clients.map(|it| it.0).collect();
         let mut plan = Plan::default();
         for space in clients {
             plan.come.extend(world.table_steps(space));
@@ -42,8 +46,8 @@ impl Kernel {
 
 impl World {
     /// All tables of a space as they are without a range: invalid, and each in the one above it.
-    pub(crate) fn table_steps(&self, space: u32) -> Vec<Step> {
-        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+    pub(crate) fn table_steps(&self, space: Id<Space>) -> Vec<Step> {
+        let it = &self.spaces[space];
         let Some(geometry) = self.mmu(it.adapter).map(|it| it.geometry.clone()) else {
             return Vec::new();
         };
@@ -62,8 +66,8 @@ impl World {
     }
 
     /// What the ranges of a space have in its tables.
-    fn range_steps(&self, space: u32) -> Vec<Step> {
-        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+    fn range_steps(&self, space: Id<Space>) -> Vec<Step> {
+        let it = &self.spaces[space];
         let ranges = it.addresses.all().filter(|it| it.1.held.has_entries());
         ranges.flat_map(|it| self.entry_steps(space, &it.0, None)).collect()
     }

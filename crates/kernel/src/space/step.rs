@@ -1,10 +1,14 @@
 //! Steps of paging work that write page tables, and what they say to a driver.
 
 use crate::kernel::Kernel;
+use crate::memory::Extent;
+use crate::memory::Paging;
 use crate::memory::{Move, Step};
 use crate::mmu::{Entry, TableAt, TableUpdate, UpdateMode};
 use crate::operation::{Operation, PAGE};
+use crate::space::Space;
 use crate::space::addresses::Held;
+use crate::store::Id;
 use crate::world::World;
 use flight::{Flushed, Kind, Machine, Subject, TableEntry, TableRoot, Tabled, What};
 use std::sync::Arc;
@@ -12,10 +16,10 @@ use std::sync::Arc;
 /// Entries to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableWrite {
-    pub(crate) space: u32,
+    pub(crate) space: Id<Space>,
     pub(crate) level: u32,
     /// The extent of the table.
-    pub(crate) table: u32,
+    pub(crate) table: Id<Extent>,
     pub(crate) first: u32,
     pub(crate) count: u32,
     /// One for each, or one for all.
@@ -26,7 +30,7 @@ pub(crate) struct TableWrite {
     /// The first address that they translate.
     pub(crate) address: u64,
     /// The extent behind them.
-    pub(crate) of: Option<u32>,
+    pub(crate) of: Option<Id<Extent>>,
     pub(crate) offset: u64,
     pub(crate) protection: u64,
 }
@@ -50,7 +54,7 @@ pub(crate) struct TableFacts {
 
 impl TableWrite {
     /// One that makes the first entry of a table invalid.
-    pub(crate) fn invalid(space: u32, level: u32, table: u32, address: u64) -> Self {
+    pub(crate) fn invalid(space: Id<Space>, level: u32, table: Id<Extent>, address: u64) -> Self {
         Self {
             space,
             level,
@@ -81,7 +85,7 @@ impl TableWrite {
 
 impl Move {
     /// The extents it is done for besides its own, which cannot end before.
-    pub(crate) fn also_of(&self) -> &[u32] {
+    pub(crate) fn also_of(&self) -> &[Id<Extent>] {
         match self {
             Move::Table(it) => it.of.as_slice(),
             Move::Flush { of, .. } => of,
@@ -90,7 +94,7 @@ impl Move {
     }
 
     /// The space whose tables it is about.
-    pub(crate) fn space(&self) -> Option<u32> {
+    pub(crate) fn space(&self) -> Option<Id<Space>> {
         match self {
             Move::Table(it) => Some(it.space),
             Move::Flush { space, .. } => Some(*space),
@@ -101,7 +105,7 @@ impl Move {
 
 impl Step {
     /// The same for another extent, which cannot end before it is done.
-    pub(crate) fn on_behalf_of(mut self, extent: Option<u32>) -> Self {
+    pub(crate) fn on_behalf_of(mut self, extent: Option<Id<Extent>>) -> Self {
         if let Move::Table(it) = &mut self.what
             && extent.is_some()
         {
@@ -176,9 +180,9 @@ impl World {
             process: space.word.as_ref()?.word(),
             at,
             word: behind.map(|it| it.word),
-            of: behind.map(|it| it.owner),
+            of: behind.map(|it| it.owner.subject()),
             space: crate::space::subject(number),
-            owner: space.process.map(|it| Kind::Process.nr(it)),
+            owner: space.process.map(Id::subject),
             spot,
             root: TableRoot { segment: root.segment, offset: root.offset, entries: root.entries },
             index_bits: levels.iter().map(|it| it.index_bits).collect(),
@@ -235,19 +239,25 @@ impl Kernel {
     }
 
     /// Tells whoever looks at tables that nothing is known of one.
-    pub(crate) fn forget_table(&self, world: &World, extent: u32) {
-        let table = world.extents.get(extent).filter(|it| it.owner.kind == Kind::Table);
+    pub(crate) fn forget_table(&self, world: &World, extent: Id<Extent>) {
+        let table = world.extents.get(extent).filter(|it| it.owner.is_table());
         if let (Some(witness), Some(it), Some(spot)) =
             (self.witness.get(), table, world.spot_of(extent))
         {
-            witness.table_forgotten(spot, it.owner);
+            witness.table_forgotten(spot, it.owner.subject());
         }
     }
 
     /// Tells whoever looks at tables what is done to them.
-    pub(crate) fn witness_table(&self, paging: u32, what: &Move, facts: &TableFacts, begins: bool) {
+    pub(crate) fn witness_table(
+        &self,
+        paging: Option<Id<Paging>>,
+        what: &Move,
+        facts: &TableFacts,
+        begins: bool,
+    ) {
         let Some(witness) = self.witness.get() else { return };
-        let paging = Kind::Paging.nr(paging);
+        let paging = paging.map_or(Kind::Paging.nr(0), Id::subject);
         match what {
             Move::Table(it) => {
                 let said = |it: &Entry| TableEntry {

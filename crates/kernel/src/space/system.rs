@@ -7,16 +7,21 @@ use crate::ddi::{Driver, For};
 use crate::gate::Pass;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
+use crate::memory::Extent;
 use crate::memory::place::Plan;
 use crate::memory::{Move, Step, number};
 use crate::miniport::{ContextOrder, Refusal};
 use crate::mmu::{Entry, MmuFeatures};
 use crate::operation::{Building, PAGE};
 use crate::refused::Refused;
+use crate::space::Space;
 use crate::space::geometry::Geometry;
 use crate::space::step::TableWrite;
 use crate::space::{Mmu, Stage};
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::world::World;
+use flight::invariant;
 use flight::{Kind, Passive, What};
 use std::sync::Arc;
 
@@ -32,7 +37,7 @@ impl Kernel {
         pass: &Pass<'_>,
         driver: &Driver,
     ) -> Result<(), (&'static str, Refusal)> {
-        let adapter = driver.adapter.number;
+        let adapter = driver.adapter;
         if self.world.hold().mmu(adapter).is_none() {
             return Ok(());
         }
@@ -45,7 +50,7 @@ impl Kernel {
         let space =
             self.make_space(at, pass, driver, None).map_err(refused("DxgkDdiCreateProcess"))?;
         if let Some(it) = self.world.hold().mmu_mut(adapter) {
-            it.system = space;
+            it.system = Some(space);
         }
         let rooted = self
             .start_system_context(at, pass, driver)
@@ -77,58 +82,54 @@ impl Kernel {
         let made = driver.create_device(at, pass, (None, own.handle()));
         let word = {
             let mut world = self.world.hold();
-            let subject = Kind::Device.nr(device);
+            let subject = device.subject();
             let word = match made {
                 Ok(word) => Arc::new(word),
                 Err(why) => {
-                    self.forget_saved(&mut world, subject, "DxgkDdiCreateDevice");
+                    self.forget_saved(&mut world, device, "DxgkDdiCreateDevice");
                     world.take_device(device);
                     world.kernel_names.take_back(own);
                     return Err(why.into());
                 }
             };
-            world.kernel_names.publish(own, subject);
+            world.kernel_names.publish(own, device.into());
             let process = Kind::Process.nr(0);
-            self.log.emit(subject, What::DeviceCreated { process, adapter });
+            self.log.emit(subject, What::DeviceCreated { process, adapter: adapter.subject() });
             self.give_word(word.word(), subject);
             if let Some(it) = world.devices.get_mut(device) {
                 (it.word, it.ending) = (Some(word.clone()), false);
             }
-            if let Some(it) = world.mmu_mut(adapter.number) {
-                it.device = device;
+            if let Some(it) = world.mmu_mut(adapter) {
+                it.device = Some(device);
             }
             word
         };
-        let node = self.world.hold().memory(adapter.number).map_or(0, |it| it.1.paging.node);
+        let node = self.world.hold().memory(adapter).map_or(0, |it| it.1.paging.node);
         let order = ContextOrder { node, engine: 1, system: true, private: Vec::new() };
         let (context, own) = self.begin_system_context(device, node as usize)?;
         let made = driver.create_context(at, pass, (None, own.handle()), &word, &order);
         drop(word);
         let mut world = self.world.hold();
-        let subject = Kind::Context.nr(context);
+        let subject = context.subject();
         match made {
             Ok((word, _)) => {
-                world.kernel_names.publish(own, subject);
+                world.kernel_names.publish(own, context.into());
                 let given = word.word();
-                if let Some(it) = world.contexts.get_mut(context) {
-                    it.word = Some(Arc::new(word));
+                world.contexts[context].word = Some(Arc::new(word));
+                world.devices[device].contexts.insert(context);
+                if let Some(it) = world.mmu_mut(adapter) {
+                    it.context = Some(context);
                 }
-                if let Some(it) = world.devices.get_mut(device) {
-                    it.contexts.insert(context);
-                }
-                if let Some(it) = world.mmu_mut(adapter.number) {
-                    it.context = context;
-                }
-                let nodes = world.adapters.get(adapter.number).map(|it| it.nodes.as_slice());
+                let nodes = world.adapters.get(adapter).map(|it| it.nodes.as_slice());
                 let on = nodes.and_then(|it| it.get(node as usize)).map_or(0, |it| it.number);
-                let (device, node) = (Kind::Device.nr(device), Kind::Node.nr(on));
+                let (device, node) = (device.subject(), Kind::Node.nr(on));
                 self.log.emit(subject, What::ContextCreated { device, node });
                 self.give_word(given, subject);
                 Ok(())
             }
             Err(why) => {
-                self.forget_saved(&mut world, subject, "DxgkDdiCreateContext");
-                world.contexts.remove(context);
+                self.forget_saved(&mut world, context, "DxgkDdiCreateContext");
+                world.contexts.take(context);
                 world.kernel_names.take_back(own);
                 Err(why.into())
             }
@@ -141,9 +142,9 @@ impl Kernel {
         at: &mut Passive,
         pass: &Pass<'_>,
         driver: &Driver,
-        space: u32,
+        space: Id<Space>,
     ) -> Result<(), Refused> {
-        let adapter = driver.adapter.number;
+        let adapter = driver.adapter;
         let steps = {
             let world = &mut *self.world.hold();
             let mut plan = Plan::default();
@@ -155,8 +156,9 @@ impl Kernel {
         }
         let (rooted, context, number) = {
             let world = self.world.hold();
-            let number = world.mmu(adapter).map_or(0, |it| it.context);
-            let word = world.contexts.get(number).and_then(|it| it.word.clone());
+            let number = world.mmu(adapter).and_then(|it| it.context);
+            let number = invariant(number, "the system has its context before its tables");
+            let word = world.contexts[number].word.clone();
             (world.root_of(space), word, number)
         };
         let (Some((extent, root)), Some(context)) = (rooted, context) else {
@@ -166,9 +168,7 @@ impl Kernel {
         drop(context);
         let mut world = self.world.hold();
         self.say_root(&world, space, Some(number), (extent, root));
-        if let Some(it) = world.contexts.get_mut(number) {
-            it.root = Some(root);
-        }
+        world.contexts[number].root = Some(root);
         Ok(())
     }
 
@@ -176,8 +176,8 @@ impl Kernel {
     fn plan_system(
         &self,
         world: &mut World,
-        adapter: u32,
-        space: u32,
+        adapter: Id<Adapter>,
+        space: Id<Space>,
         plan: &mut Plan,
     ) -> Result<(), Refused> {
         let no_room = |why: crate::memory::place::NoPlace| Refused::NoRoom { trim: why.missing };
@@ -211,7 +211,7 @@ impl Kernel {
             world.table_facts(step).zip(world.extents.get(step.extent).map(|it| it.owner))
         };
         let Some((facts, table)) = facts else { return Ok(()) };
-        self.witness_table(0, &step.what, &facts, true);
+        self.witness_table(None, &step.what, &facts, true);
         let (mut multipass, mut buffer, mut private) = (0, [0; 0], [0; 0]);
         let Some(operation) = facts.operation(&step.what) else { return Ok(()) };
         let mut building = Building {
@@ -225,43 +225,47 @@ impl Kernel {
         };
         let whom = For { process: None, carries: &|_| () };
         let answer = driver.build_paging(at, pass, whom, &mut building);
-        self.say_tabled(table, &step.what, &facts);
+        self.say_tabled(table.subject(), &step.what, &facts);
         answer?;
-        self.witness_table(0, &step.what, &facts, false);
+        self.witness_table(None, &step.what, &facts, false);
         Ok(())
     }
 
     /// Ends what the system has on an adapter, the last of all.
     pub(crate) fn end_system(&self, at: &mut Passive, pass: &Pass<'_>, driver: &Driver) {
-        let adapter = driver.adapter.number;
+        let adapter = driver.adapter;
         let system = self.world.hold().mmu(adapter).map(|it| (it.system, it.device, it.context));
-        let Some((space, device, context)) = system else { return };
+        let Some((Some(space), device, context)) = system else { return };
         let last = self.world.hold().last_writes(space);
         for step in &last {
             let _ = self.write_now(at, pass, driver, step); // A refusal changes nothing any more.
         }
-        let word = self.world.hold().contexts.get_mut(context).and_then(|it| it.word.take());
-        if let Some(word) = word.and_then(Arc::into_inner) {
-            let (subject, given) = (Kind::Context.nr(context), word.word());
+        if let Some(context) = context
+            && let Some(word) = self.world.hold().contexts[context].word.take()
+            && let Some(word) = Arc::into_inner(word)
+        {
+            let (subject, given) = (context.subject(), word.word());
             let carries = |log: &flight::Log| log.emit(subject, What::DdiEnds {});
             let _ =
                 driver.destroy_context(at, pass, For { process: None, carries: &carries }, word);
             let mut world = self.world.hold();
-            world.end_kernel_name(subject);
-            self.forget_saved(&mut world, subject, "DxgkDdiDestroyContext");
+            world.end_kernel_name(context);
+            self.forget_saved(&mut world, context, "DxgkDdiDestroyContext");
             world.leave_context(adapter, context);
             self.log.emit(subject, What::ContextDestroyed {});
             self.end_word(given, subject, false);
             world.forget_context(context);
         }
-        let word = self.world.hold().devices.get_mut(device).and_then(|it| it.word.take());
-        if let Some(word) = word.and_then(Arc::into_inner) {
-            let (subject, given) = (Kind::Device.nr(device), word.word());
+        if let Some(device) = device
+            && let Some(word) = self.world.hold().devices[device].word.take()
+            && let Some(word) = Arc::into_inner(word)
+        {
+            let (subject, given) = (device.subject(), word.word());
             let carries = |log: &flight::Log| log.emit(subject, What::DdiEnds {});
             let _ = driver.destroy_device(at, pass, For { process: None, carries: &carries }, word);
             let mut world = self.world.hold();
-            world.end_kernel_name(subject);
-            self.forget_saved(&mut world, subject, "DxgkDdiDestroyDevice");
+            world.end_kernel_name(device);
+            self.forget_saved(&mut world, device, "DxgkDdiDestroyDevice");
             self.log.emit(subject, What::DeviceDestroyed {});
             self.end_word(given, subject, false);
             world.take_device(device);
@@ -291,22 +295,23 @@ impl crate::memory::Memory {
 
 impl World {
     /// Enters how an adapter translates.
-    pub(crate) fn add_mmu(&mut self, adapter: u32, features: MmuFeatures) {
+    pub(crate) fn add_mmu(&mut self, adapter: Id<Adapter>, features: MmuFeatures) {
         let Ok(geometry) = Geometry::new(&features) else { return };
         let memory = self.adapters.get_mut(adapter).and_then(|it| it.memory.as_mut());
         if let Some(memory) = memory {
             let linear = memory.lay_out(&features, &geometry);
             let geometry = Arc::new(geometry);
-            memory.mmu = Some(Mmu { features, geometry, system: 0, device: 0, context: 0, linear });
+            memory.mmu =
+                Some(Mmu { features, geometry, system: None, device: None, context: None, linear });
         }
     }
 
-    pub(crate) fn mmu_mut(&mut self, adapter: u32) -> Option<&mut Mmu> {
+    pub(crate) fn mmu_mut(&mut self, adapter: Id<Adapter>) -> Option<&mut Mmu> {
         self.adapters.get_mut(adapter)?.memory.as_mut()?.mmu.as_mut()
     }
 
     /// Writes where all memory is in the system's space.
-    pub(crate) fn linear_steps(&self, adapter: u32, space: u32) -> Vec<Step> {
+    pub(crate) fn linear_steps(&self, adapter: Id<Adapter>, space: Id<Space>) -> Vec<Step> {
         let Some((_, memory)) = self.memory(adapter) else { return Vec::new() };
         let Some((mmu, it)) = memory.mmu.as_ref().zip(self.spaces.get(space)) else {
             return Vec::new();
@@ -339,7 +344,7 @@ impl World {
     /// Where memory of a segment is in the system's space.
     pub(crate) fn system_address(
         &self,
-        adapter: u32,
+        adapter: Id<Adapter>,
         (segment, offset): (u32, u64),
     ) -> Option<u64> {
         let linear = &self.mmu(adapter)?.linear;
@@ -348,11 +353,11 @@ impl World {
     }
 
     /// Makes all tables of a space invalid, for drivers that want that before they go.
-    fn last_writes(&self, space: u32) -> Vec<Step> {
-        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+    fn last_writes(&self, space: Id<Space>) -> Vec<Step> {
+        let it = &self.spaces[space];
         let mmu = self.mmu(it.adapter).filter(|it| it.features.invalidates);
         let Some(geometry) = mmu.map(|it| it.geometry.clone()) else { return Vec::new() };
-        let write = |((level, table), extent): (&(u32, u64), &u32)| {
+        let write = |((level, table), extent): (&(u32, u64), &Id<Extent>)| {
             let root = *level == geometry.top();
             let count = if root { it.root.entries } else { geometry.entries(*level) };
             let address = geometry.span(*level, *table).start;

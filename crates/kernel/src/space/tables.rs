@@ -1,15 +1,18 @@
 //! The tables of a space: made where a range needs them, gone with the last that did.
 
 use crate::kernel::Kernel;
+use crate::memory::Owner;
 use crate::memory::place::{NoPlace, Plan};
 use crate::memory::{Extent, Move, Spotted, Step, place_of};
 use crate::mmu::{Entry, TableLevel};
 use crate::operation::PAGE;
 use crate::segment::{SegmentSet, Wants, WantsFlags};
+use crate::space::Space;
 use crate::space::geometry::Geometry;
 use crate::space::step::TableWrite;
+use crate::store::Id;
 use crate::world::World;
-use flight::{Kind, What};
+use flight::What;
 use std::ops::Range as Span;
 use std::sync::Arc;
 
@@ -19,11 +22,11 @@ impl Kernel {
     pub(crate) fn make_tables(
         &self,
         world: &mut World,
-        space: u32,
+        space: Id<Space>,
         span: &Span<u64>,
         plan: &mut Plan,
     ) -> Result<(), NoPlace> {
-        let Some(it) = world.spaces.get(space) else { return Ok(()) };
+        let it = &world.spaces[space];
         let Some(geometry) = world.mmu(it.adapter).map(|it| it.geometry.clone()) else {
             return Ok(());
         };
@@ -52,7 +55,7 @@ impl Kernel {
     }
 
     /// Takes back tables that were never written.
-    fn unmake_tables(&self, world: &mut World, space: u32, made: &[(u32, u64)]) {
+    fn unmake_tables(&self, world: &mut World, space: Id<Space>, made: &[(u32, u64)]) {
         for key in made {
             let extent = world.spaces.get_mut(space).and_then(|it| it.tables.remove(key));
             if let Some(extent) = extent {
@@ -66,19 +69,19 @@ impl Kernel {
     pub(crate) fn make_table(
         &self,
         world: &mut World,
-        space: u32,
+        space: Id<Space>,
         (level, table): (u32, u64),
         shape: TableLevel,
         (entries, bytes): (u32, Option<u64>),
         plan: &mut Plan,
-    ) -> Result<u32, NoPlace> {
-        let Some(it) = world.spaces.get(space) else { return Err(NoPlace { missing: 1 }) };
+    ) -> Result<Id<Extent>, NoPlace> {
+        let it = &world.spaces[space];
         let (adapter, system) = (it.adapter, it.process.is_none());
         let Some(geometry) = world.mmu(adapter).map(|it| it.geometry.clone()) else {
             return Err(NoPlace { missing: 1 });
         };
         world.last_table += 1;
-        let owner = Kind::Table.nr(world.last_table);
+        let owner = Owner::Table(world.last_table);
         let segment = if system { shape.system_segment } else { shape.segment };
         let wants = Wants {
             segments: SegmentSet::of(&[segment]),
@@ -88,14 +91,14 @@ impl Kernel {
         };
         let bytes = bytes.unwrap_or(u64::from(shape.bytes));
         let alignment = u64::from(shape.alignment).max(PAGE);
-        let extent = world.extents.add(Extent::new(adapter, owner, 0, bytes, alignment, wants));
+        let extent = world.extents.insert(Extent::new(adapter, owner, 0, bytes, alignment, wants));
         if let Err(why) = self.plan_in(world, extent, plan) {
-            world.extents.remove(extent);
+            world.extents.take(extent);
             return Err(why);
         }
         let address = geometry.span(level, table).start;
         let of = crate::space::subject(space);
-        self.log.emit(owner, What::TableMade { space: of, level, address, entries });
+        self.log.emit(owner.subject(), What::TableMade { space: of, level, address, entries });
         let write = TableWrite {
             count: entries,
             initial: true,
@@ -105,9 +108,7 @@ impl Kernel {
         if level < geometry.top() {
             plan.come.extend(world.above(space, &geometry, (level, table), Some(extent)));
         }
-        if let Some(it) = world.spaces.get_mut(space) {
-            it.tables.insert((level, table), extent);
-        }
+        world.spaces[space].tables.insert((level, table), extent);
         Ok(extent)
     }
 }
@@ -117,22 +118,22 @@ impl World {
     /// they are released once the plan is paging work.
     pub(crate) fn drop_tables(
         &mut self,
-        space: u32,
+        space: Id<Space>,
         span: &Span<u64>,
         into: &mut Vec<Step>,
-    ) -> Vec<u32> {
+    ) -> Vec<Id<Extent>> {
         let mut gone = Vec::new();
-        let Some(it) = self.spaces.get(space) else { return gone };
+        let it = &self.spaces[space];
         let Some(mmu) = self.mmu(it.adapter) else { return gone };
         let (geometry, again) = (mmu.geometry.clone(), mmu.features.invalidates);
         let mut ends = Vec::new();
         for level in 0..geometry.top() {
-            let Some(it) = self.spaces.get(space) else { continue };
+            let it = &self.spaces[space];
             let all = geometry.tables(level, span);
             let all = it.tables.range((level, all.start)..(level, all.end));
             let all: Vec<u64> = all.map(|it| it.0.1).collect();
             for table in all {
-                let Some(it) = self.spaces.get_mut(space) else { continue };
+                let it = &mut self.spaces[space];
                 // A root that is being filled has all tables that were there when that began.
                 let kept = it.growing && level + 1 == geometry.top();
                 if kept || it.needs(&geometry, level, table) {
@@ -161,11 +162,11 @@ impl World {
     /// Whether a segment is large enough for the tables of a span, whoever else is in it.
     fn room_for_tables(
         &self,
-        space: u32,
+        space: Id<Space>,
         geometry: &Geometry,
         span: &Span<u64>,
     ) -> Result<(), NoPlace> {
-        let Some(it) = self.spaces.get(space) else { return Ok(()) };
+        let it = &self.spaces[space];
         let tables = geometry.tables(0, span);
         let shape = geometry.level(0);
         let bytes = (tables.end - tables.start).saturating_mul(u64::from(shape.bytes));
@@ -178,10 +179,10 @@ impl World {
     /// Writes into the table above a table: where it is, or that it is gone.
     pub(crate) fn above(
         &self,
-        space: u32,
+        space: Id<Space>,
         geometry: &Geometry,
         (level, table): (u32, u64),
-        to: Option<u32>,
+        to: Option<Id<Extent>>,
     ) -> Option<Step> {
         let address = geometry.span(level, table).start;
         let up = level + 1;
@@ -210,12 +211,17 @@ impl World {
     }
 
     /// A step that has translations forgotten, on behalf of an extent if of one.
-    pub(crate) fn flush_step(&self, space: u32, span: &Span<u64>, of: Option<u32>) -> Option<Step> {
+    pub(crate) fn flush_step(
+        &self,
+        space: Id<Space>,
+        span: &Span<u64>,
+        of: Option<Id<Extent>>,
+    ) -> Option<Step> {
         self.flush_for(space, span, of.into_iter().collect())
     }
 
     /// The same on behalf of several: none of them ends before.
-    fn flush_for(&self, space: u32, span: &Span<u64>, of: Vec<u32>) -> Option<Step> {
+    fn flush_for(&self, space: Id<Space>, span: &Span<u64>, of: Vec<Id<Extent>>) -> Option<Step> {
         let (extent, root) = self.root_of(space)?;
         let at = Spotted { segment: place_of(root.segment)?, offset: root.offset };
         // WINDOWS: all there is goes from zero to zero (documented).
@@ -226,7 +232,7 @@ impl World {
     }
 }
 
-impl crate::space::Space {
+impl Space {
     /// Whether a table is needed: a range in its span has entries, or a table hangs in it.
     fn needs(&self, geometry: &Geometry, level: u32, table: u64) -> bool {
         let span = geometry.span(level, table);

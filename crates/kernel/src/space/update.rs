@@ -5,18 +5,22 @@
 //! 1. A call is judged when it comes, all of it before anything of it is done.
 //! 2. What is not of the same reservation any more, or is to map what is no more, is left alone.
 
+use crate::device::Device;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
 use crate::memory::place::Plan;
 use crate::process::ProcessId;
 use crate::refused::Refused;
+use crate::space::Space;
 use crate::space::addresses::{Access, Held, Made};
 use crate::space::calls::Behind;
 use crate::space::queued::Fenced;
 use crate::space::subject;
+use crate::start::Adapter;
+use crate::store::Id;
 use crate::view::Stage;
 use crate::world::World;
-use flight::{Kind, Passive, What};
+use flight::{Passive, What};
 use std::ops::Range as Span;
 
 /// What a client wants done to its addresses (`D3DKMT_UPDATEGPUVIRTUALADDRESS`).
@@ -78,9 +82,9 @@ struct Ready {
 
 /// An update that was judged.
 pub(crate) struct Judged {
-    pub(crate) adapter: u32,
-    pub(crate) device: u32,
-    pub(crate) space: u32,
+    pub(crate) adapter: Id<Adapter>,
+    pub(crate) device: Id<Device>,
+    pub(crate) space: Id<Space>,
     ready: Vec<Ready>,
     /// The reservation of its targets.
     reservation: u32,
@@ -156,21 +160,17 @@ impl Kernel {
                 continue;
             }
             for (span, held) in world.puts(space, it) {
-                if let Some(it) = world.spaces.get_mut(space) {
-                    it.addresses.put(&span, held);
-                }
+                world.spaces[space].addresses.put(&span, held);
                 self.say_mapped(world, space, &span, held, (span.start, 0, 0, order));
             }
             if let Err(why) = self.plan_span(world, space, &target, &mut plan) {
                 // What came before it is done: there is no memory for more tables.
-                if let Some(it) = world.spaces.get_mut(space) {
-                    it.addresses.put(&target, Held::Reserved);
-                }
+                world.spaces[space].addresses.put(&target, Held::Reserved);
                 full = Some(why);
                 break;
             }
         }
-        let of = judged.fence.map(|it| Kind::Sync.nr(it.object));
+        let of = judged.fence.map(|it| it.object.subject());
         let wanted = judged.fence.map_or(0, |it| it.value);
         self.log.emit(subject(space), What::UpdateApplied { update, ignored, of, wanted });
         let mut gone = Vec::new();
@@ -194,8 +194,8 @@ impl World {
     pub(crate) fn judge_update(
         &self,
         process: ProcessId,
-        device: u32,
-        space: u32,
+        device: Id<Device>,
+        space: Id<Space>,
         operations: &[Change],
     ) -> Result<Judged, Refused> {
         let mut ready = Vec::with_capacity(operations.len());
@@ -217,14 +217,14 @@ impl World {
             };
             ready.push(Ready { change: *change, held });
         }
-        let adapter = self.spaces.get(space).map_or(0, |it| it.adapter);
+        let adapter = self.spaces[space].adapter;
         let reservation = targets.unwrap_or(0);
         let (update, fence) = (0, None);
         Ok(Judged { adapter, device, space, ready, reservation, update, fence, due: false })
     }
 
     /// A number for the next update of a space.
-    pub(crate) fn number_update(&mut self, space: u32) -> u32 {
+    pub(crate) fn number_update(&mut self, space: Id<Space>) -> u32 {
         self.spaces.get_mut(space).map_or(0, |it| {
             it.last_update += 1;
             it.last_update
@@ -244,7 +244,7 @@ impl World {
     /// Whether a span is of the reservation that those before it are of.
     fn same_reservation(
         &self,
-        space: u32,
+        space: Id<Space>,
         span: &Span<u64>,
         before: &mut Option<u32>,
     ) -> Result<(), Refused> {
@@ -260,7 +260,7 @@ impl World {
     }
 
     /// The one reservation that all of a span is in; zero is none.
-    fn reservation_of(&self, space: u32, span: &Span<u64>) -> Option<u32> {
+    fn reservation_of(&self, space: Id<Space>, span: &Span<u64>) -> Option<u32> {
         let addresses = &self.spaces.get(space)?.addresses;
         if !matches!(addresses.made_of(span), Made::Taken { .. }) {
             return None;
@@ -271,7 +271,7 @@ impl World {
     }
 
     /// What an operation puts where, piece by piece.
-    fn puts(&self, space: u32, it: &Ready) -> Vec<(Span<u64>, Held)> {
+    fn puts(&self, space: Id<Space>, it: &Ready) -> Vec<(Span<u64>, Held)> {
         match it.change {
             Change::Map { base, bytes, piece, .. } => {
                 let step = if piece == 0 { bytes } else { piece.min(bytes) };
@@ -281,7 +281,7 @@ impl World {
             }
             Change::Unmap { base, bytes, .. } => vec![(base..base + bytes, it.held)],
             Change::Copy { from, to, bytes } => {
-                let Some(space) = self.spaces.get(space) else { return Vec::new() };
+                let space = &self.spaces[space];
                 let moved = |(part, taken): (Span<u64>, crate::space::addresses::Taken)| {
                     let start = part.start - from + to;
                     (start..start + (part.end - part.start), taken.held)

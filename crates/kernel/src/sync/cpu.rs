@@ -1,13 +1,17 @@
 //! What a client asks of synchronisation objects: of its CPU at once, of its contexts in turn.
 
+use crate::context::Context;
+use crate::device::Device;
+use crate::handle::ObjectId;
 use crate::handle::{BadHandle, Handle};
 use crate::kernel::Kernel;
 use crate::process::ProcessId;
 use crate::refused::{Argument, Refused};
+use crate::store::Id;
 use crate::sync::marks::{Await, Mark, Marks, Over, Waiter};
 use crate::sync::{State, Sync};
 use crate::world::World;
-use flight::{Kind, Passive, Ticket, What, Woken};
+use flight::{Passive, Ticket, What, Woken};
 use smallvec::SmallVec;
 
 /// How far a value of 32 bits may be from the last one.
@@ -51,10 +55,9 @@ impl Kernel {
         let world = self.world.hold();
         let names = world.processes.get(process.0).map(|it| &it.names);
         list.iter().all(|handle| match names.map(|it| it.find(*handle)) {
-            Some(Ok(it)) if it.kind == Kind::QueueFence => true,
-            Some(Ok(it)) if it.kind == Kind::Sync => {
-                let state = world.sync.objects.get(it.number).map(|it| it.state);
-                matches!(state, Some(State::Monitored { .. }))
+            Some(Ok(ObjectId::QueueFence(_))) => true,
+            Some(Ok(ObjectId::Sync(sync))) => {
+                matches!(world.sync.objects[sync].state, State::Monitored { .. })
             }
             _ => false,
         })
@@ -69,7 +72,7 @@ impl Kernel {
         rewinds: bool,
     ) -> Result<(), Refused> {
         let world = &mut *self.world.hold();
-        let device = world.resolve(process, Argument::Device, device, Kind::Device)?;
+        let device = world.resolve::<Device>(process, Argument::Device, device)?;
         let marks = self.marks(world, process, device, list, Use::Signal { rewinds }, true)?;
         for (mark, value) in marks.list {
             let Mark::Object(number) = mark else { continue };
@@ -92,11 +95,11 @@ impl Kernel {
     ) -> Result<(), Refused> {
         let number = {
             let world = &mut *self.world.hold();
-            let device = world.resolve(process, Argument::Device, order.device, Kind::Device)?;
+            let device = world.resolve::<Device>(process, Argument::Device, order.device)?;
             let marks = self.marks(world, process, device, order.list, Use::Wait, true)?;
             let who = match order.event {
                 Some(event) => {
-                    world.event(process.0, event)?;
+                    let event = world.event(process.0, event)?;
                     world.use_event(event);
                     Waiter::Event(event)
                 }
@@ -125,8 +128,8 @@ impl Kernel {
     ) -> Result<(), Refused> {
         let device = {
             let world = self.world.hold();
-            let queue = world.resolve(process, Argument::Fence, fence, Kind::QueueFence)?;
-            let device = world.queues.get(queue).map_or(0, |it| it.device);
+            let queue = world.resolve_queue_fence(process, Argument::Fence, fence)?;
+            let device = world.queues[queue].device;
             world.devices.get(device).map(|it| it.handle).unwrap_or_default()
         };
         let order = WaitOrder { device, list: &[(fence, value)], any: false, event: None };
@@ -134,18 +137,18 @@ impl Kernel {
     }
 
     /// Waits, on a client's thread, until a wait is over.
-    fn await_thread(&self, at: &mut Passive, number: u32) -> Result<(), Refused> {
+    fn await_thread(&self, at: &mut Passive, number: Id<Await>) -> Result<(), Refused> {
         loop {
             let (ticket, about) = {
                 let world = &mut *self.world.hold();
+                // It is gone if its device or its process has ended.
                 let Some(it) = world.sync.awaits.get(number) else { return Err(Refused::Stuck) };
-                let gone = Refused::Removed(Kind::Device.nr(it.device));
+                let gone = Refused::Removed(it.device.subject());
                 if let Some(over) = it.over {
-                    world.sync.awaits.remove(number);
+                    world.sync.awaits.take(number);
                     return if over == Over::Passed { Ok(()) } else { Err(gone) };
                 }
-                let about =
-                    it.marks.list.first().map_or(Kind::Await.nr(number), |it| it.0.subject());
+                let about = it.marks.list.first().map_or(number.subject(), |it| it.0.subject());
                 let ticket = Ticket::of_strangers(world.lacks(&it.marks));
                 world.waiting.push(ticket.clone());
                 (ticket, about)
@@ -153,7 +156,7 @@ impl Kernel {
             if let Woken::Stuck(_) | Woken::Over = self.park(at, about, &ticket) {
                 let world = &mut *self.world.hold();
                 self.end_await(world, number, Over::Dropped);
-                world.sync.awaits.remove(number);
+                world.sync.awaits.take(number);
                 return Err(Refused::Stuck);
             }
         }
@@ -169,15 +172,16 @@ impl Kernel {
     ) -> Result<(), Refused> {
         let marks = {
             let world = &mut *self.world.hold();
-            let devices = world.devices_of(process, order.contexts)?;
+            let devices = world.devices_named(process, order.contexts)?;
             let (how, event) = (Use::Signal { rewinds: true }, order.event);
-            let first = devices.first().copied().unwrap_or_default();
+            // The caller may name no context: then nothing is signalled.
+            let Some(first) = devices.first().copied() else { return Ok(()) };
             for device in devices.iter().skip(1) {
                 self.marks(world, process, *device, order.list, how, false)?;
             }
             let mut marks = self.marks(world, process, first, order.list, how, false)?;
             if let Some(event) = event {
-                world.event(process.0, event)?;
+                let event = world.event(process.0, event)?;
                 marks.list.push((Mark::Object(world.nameless_notice(first, event)), 0));
             }
             if devices.len() > 1 {
@@ -194,7 +198,7 @@ impl Kernel {
                 // This one's item and those of the others that come after it are not there.
                 let world = &mut *self.world.hold();
                 for _ in place..order.contexts.len() {
-                    self.drop_marks(world, 0, &marks);
+                    self.drop_marks(world, None, &marks);
                 }
                 return Err(why);
             }
@@ -213,13 +217,13 @@ impl Kernel {
     ) -> Result<(), Refused> {
         let marks = {
             let world = &mut *self.world.hold();
-            let device = world.devices_of(process, &[context])?[0];
+            let device = world.devices_named(process, &[context])?[0];
             let marks = self.marks(world, process, device, list, Use::Wait, false)?;
             world.use_marks(&marks);
             marks
         };
         self.queue_wait(at, process, context, marks.clone()).inspect_err(|_| {
-            self.drop_marks(&mut self.world.hold(), 0, &marks);
+            self.drop_marks(&mut self.world.hold(), None, &marks);
         })
     }
 
@@ -228,7 +232,7 @@ impl Kernel {
         &self,
         world: &World,
         process: ProcessId,
-        device: u32,
+        device: Id<Device>,
         list: &[(Handle, u64)],
         how: Use,
         cpu: bool,
@@ -244,26 +248,25 @@ impl Kernel {
         &self,
         world: &World,
         process: ProcessId,
-        device: u32,
+        device: Id<Device>,
         (handle, value): (Handle, u64),
         how: Use,
         cpu: bool,
     ) -> Result<Mark, Refused> {
         let argument = Argument::Fence;
-        let number = match world.resolve(process, argument, handle, Kind::Sync) {
-            Ok(number) => number,
+        let number = match world.found(process, argument, handle)? {
+            ObjectId::Sync(number) => number,
             // Only paging work signals the fence of a queue.
-            Err(Refused::Handle { why: BadHandle::WrongKind(it), .. })
-                if it.kind == Kind::QueueFence && how == Use::Wait =>
-            {
-                return Ok(Mark::Queue(it.number));
+            ObjectId::QueueFence(queue) if how == Use::Wait => return Ok(Mark::Queue(queue)),
+            found => {
+                let why = BadHandle::WrongKind(found.subject());
+                return Err(Refused::Handle { argument, handle, why });
             }
-            Err(why) => return Err(why),
         };
         let gone = Refused::Handle { argument, handle, why: BadHandle::Unknown };
         let it = world.sync.objects.get(number).ok_or(gone)?;
         self.look_at_value(world, number);
-        let subject = Kind::Sync.nr(number);
+        let subject = number.subject();
         if cpu && !matches!(it.state, State::Monitored { .. }) {
             return Err(Refused::NotMonitored(subject));
         }
@@ -272,7 +275,7 @@ impl Kernel {
             Use::Wait => ("wait", it.deaf),
         };
         let answer = if denied { "denied" } else { "taken" };
-        let device = Kind::Device.nr(device);
+        let device = device.subject();
         let asked = What::SyncAsked { device, what: what.into(), answer: answer.into() };
         self.log.emit(subject, asked);
         if denied {
@@ -309,10 +312,14 @@ impl Sync {
 
 impl World {
     /// The devices of contexts, which work.
-    fn devices_of(&self, process: ProcessId, contexts: &[Handle]) -> Result<Vec<u32>, Refused> {
+    fn devices_named(
+        &self,
+        process: ProcessId,
+        contexts: &[Handle],
+    ) -> Result<Vec<Id<Device>>, Refused> {
         let device = |handle: &Handle| {
-            let number = self.resolve(process, Argument::Context, *handle, Kind::Context)?;
-            let device = self.contexts.get(number).map_or(0, |it| it.device);
+            let number = self.resolve::<Context>(process, Argument::Context, *handle)?;
+            let device = self.contexts[number].device;
             self.works(device).map(|()| device)
         };
         contexts.iter().map(device).collect()

@@ -1,14 +1,22 @@
 //! What contexts wait for and signal from their queues, and who waits for what.
 
+use crate::context::Context;
+use crate::device::Device;
 use crate::handle::Handle;
 use crate::kernel::Kernel;
+use crate::memory::queue::Queue;
+use crate::process::Process;
 use crate::process::ProcessId;
 use crate::refused::Refused;
+use crate::space::Space;
 use crate::space::queued::Fenced;
+use crate::space::update::Judged;
+use crate::store::Id;
 use crate::sync::cpu::Use;
+use crate::sync::event::Event;
 use crate::sync::{State, Sync};
 use crate::world::World;
-use flight::{Kind, Subject, Text, What};
+use flight::{Subject, Text, What};
 use smallvec::SmallVec;
 
 /// What a context waits for or signals: objects, each with a value.
@@ -16,16 +24,16 @@ use smallvec::SmallVec;
 pub(crate) struct Marks {
     pub(super) list: SmallVec<[(Mark, u64); 2]>,
     /// The signal counts when all its contexts have come to it.
-    pub(super) broadcast: Option<u32>,
+    pub(super) broadcast: Option<Id<Broadcast>>,
 }
 
 /// Something with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// A synchronisation object.
-    Object(u32),
+    Object(Id<Sync>),
     /// A queue of paging work, by its fence.
-    Queue(u32),
+    Queue(Id<Queue>),
 }
 
 /// A signal of several contexts.
@@ -40,8 +48,8 @@ pub(crate) struct Broadcast {
 pub(crate) struct Await {
     pub(super) who: Waiter,
     /// The device it is of.
-    pub(crate) device: u32,
-    pub(crate) process: u32,
+    pub(crate) device: Id<Device>,
+    pub(crate) process: Id<Process>,
     pub(super) marks: Marks,
     /// One of them is enough.
     pub(super) any: bool,
@@ -53,13 +61,13 @@ pub(crate) struct Await {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waiter {
     /// A context, with this at the front of its queue.
-    Context(u32),
+    Context(Id<Context>),
     /// A thread of a client.
     Thread,
     /// Nobody: an event is set.
-    Event(u32),
+    Event(Id<Event>),
     /// An update of this space's addresses, by its number among all.
-    Update { update: u32, space: u32 },
+    Update { update: Id<Judged>, space: Id<Space> },
 }
 
 /// How a wait ended.
@@ -72,8 +80,8 @@ pub(super) enum Over {
 impl Mark {
     pub(crate) fn subject(self) -> Subject {
         match self {
-            Mark::Object(number) => Kind::Sync.nr(number),
-            Mark::Queue(number) => Kind::Queue.nr(number),
+            Mark::Object(number) => number.subject(),
+            Mark::Queue(number) => number.subject(),
         }
     }
 }
@@ -88,7 +96,7 @@ impl Marks {
         u32::try_from(self.list.len()).unwrap_or(u32::MAX)
     }
 
-    fn objects(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+    fn objects(&self) -> impl Iterator<Item = (Id<Sync>, u64)> + '_ {
         self.list.iter().filter_map(|(mark, value)| match mark {
             Mark::Object(number) => Some((*number, *value)),
             Mark::Queue(_) => None,
@@ -100,11 +108,11 @@ impl Kernel {
     /// Passes a wait that stands first in a context's queue: takes all it names or nothing. When
     /// it answers false the context is noted with what it lacks, and [`Kernel::advance`] is called
     /// for it when that may have come.
-    pub(crate) fn try_pass(&self, world: &mut World, context: u32, wait: &Marks) -> bool {
+    pub(crate) fn try_pass(&self, world: &mut World, context: Id<Context>, wait: &Marks) -> bool {
         let noted = world.await_of(context);
         let number = noted.unwrap_or_else(|| {
-            let device = world.contexts.get(context).map_or(0, |it| it.device);
-            let process = world.devices.get(device).map_or(0, |it| it.process);
+            let device = world.contexts[context].device;
+            let process = world.devices[device].owner();
             let who = Waiter::Context(context);
             let marks = wait.clone();
             self.begin_await(world, Await { who, device, process, marks, any: false, over: None })
@@ -113,8 +121,8 @@ impl Kernel {
             return false;
         }
         self.take(world, number, context, wait);
-        world.sync.awaits.remove(number);
-        self.log.emit(Kind::Await.nr(number), What::AwaitPassed {});
+        world.sync.awaits.take(number);
+        self.log.emit(number.subject(), What::AwaitPassed {});
         self.disuse(world, wait);
         true
     }
@@ -122,7 +130,7 @@ impl Kernel {
     /// The context has come to a signal: values rise, waiters wake. The signal is no longer in
     /// its queue. For each context that may go on, `advance` is called: by this, or by whoever
     /// does so already.
-    pub(crate) fn signal_marks(&self, world: &mut World, context: u32, signal: &Marks) {
+    pub(crate) fn signal_marks(&self, world: &mut World, context: Id<Context>, signal: &Marks) {
         if self.reach(world, context, signal) {
             let by = if signal.broadcast.is_some() { "broadcast" } else { "context" };
             for (number, value) in signal.objects() {
@@ -134,12 +142,17 @@ impl Kernel {
     }
 
     /// A queued wait or signal will never be reached (its device is lost): references go.
-    pub(crate) fn drop_marks(&self, world: &mut World, context: u32, marks: &Marks) {
+    pub(crate) fn drop_marks(
+        &self,
+        world: &mut World,
+        context: Option<Id<Context>>,
+        marks: &Marks,
+    ) {
         if marks.broadcast.is_none()
-            && let Some(number) = world.await_of(context)
+            && let Some(number) = context.and_then(|context| world.await_of(context))
         {
-            world.sync.awaits.remove(number);
-            self.log.emit(Kind::Await.nr(number), What::AwaitDropped {});
+            world.sync.awaits.take(number);
+            self.log.emit(number.subject(), What::AwaitDropped {});
         }
         if let Some(it) = marks.broadcast.and_then(|it| world.sync.broadcasts.get_mut(it)) {
             it.left = None;
@@ -149,12 +162,12 @@ impl Kernel {
     }
 
     /// Whether a signal counts now that this context has come to it.
-    fn reach(&self, world: &mut World, context: u32, signal: &Marks) -> bool {
+    fn reach(&self, world: &mut World, context: Id<Context>, signal: &Marks) -> bool {
         let Some(broadcast) = signal.broadcast else { return true };
-        let Some(it) = world.sync.broadcasts.get_mut(broadcast) else { return false };
+        let it = &mut world.sync.broadcasts[broadcast];
         it.left = it.left.map(|it| it.saturating_sub(1));
         let left = it.left;
-        let context = Kind::Context.nr(context);
+        let (broadcast, context) = (broadcast.serial(), context.subject());
         for (mark, _) in &signal.list {
             if let Some(left) = left {
                 self.log.emit(mark.subject(), What::SyncReached { broadcast, context, left });
@@ -165,8 +178,8 @@ impl Kernel {
     }
 
     /// Signals one object.
-    fn signal_one(&self, world: &mut World, number: u32, target: u64, by: &'static str) {
-        let Some(it) = world.sync.objects.get_mut(number) else { return };
+    fn signal_one(&self, world: &mut World, number: Id<Sync>, target: u64, by: &'static str) {
+        let it = &mut world.sync.objects[number];
         match &mut it.state {
             State::Mutex { held } => *held = None,
             // WINDOWS: what becomes of a signal above the most is not documented; here it is lost.
@@ -178,7 +191,7 @@ impl Kernel {
             State::Fence { value } | State::Monitored { value } => *value = target,
             State::Notice { event } => {
                 let event = *event;
-                self.set_event(world, event, Some(Kind::Sync.nr(number)));
+                self.set_event(world, event, Some(number.subject()));
                 return;
             }
         }
@@ -190,9 +203,10 @@ impl Kernel {
         if world.sync.awaits.is_empty() {
             return;
         }
-        let waits = |it: &(u32, &Await)| it.1.over.is_none() && it.1.marks.names(mark);
-        let all: Vec<u32> = world.sync.awaits.iter().filter(waits).map(|it| it.0).collect();
+        let waits = |it: &(Id<Await>, &Await)| it.1.over.is_none() && it.1.marks.names(mark);
+        let all: Vec<Id<Await>> = world.sync.awaits.iter().filter(waits).map(|it| it.0).collect();
         for number in all {
+            // The end of another wait may have ended it.
             let Some(it) = world.sync.awaits.get(number) else { continue };
             if let Waiter::Context(context) = it.who {
                 if !world.sync.woken.contains(&context) {
@@ -224,16 +238,16 @@ impl Kernel {
     }
 
     /// Notes a wait, and says so.
-    pub(super) fn begin_await(&self, world: &mut World, it: Await) -> u32 {
+    pub(super) fn begin_await(&self, world: &mut World, it: Await) -> Id<Await> {
         let (who, form) = match it.who {
-            Waiter::Context(context) => (Kind::Context.nr(context), "context"),
-            Waiter::Thread => (Kind::Process.nr(it.process), "thread"),
-            Waiter::Event(event) => (Kind::Event.nr(event), "event"),
-            Waiter::Update { space, .. } => (Kind::Space.nr(space), "update"),
+            Waiter::Context(context) => (context.subject(), "context"),
+            Waiter::Thread => (it.process.subject(), "thread"),
+            Waiter::Event(event) => (event.subject(), "event"),
+            Waiter::Update { space, .. } => (space.subject(), "update"),
         };
         let (any, marks) = (it.any, it.marks.clone());
-        let number = world.sync.awaits.add(it);
-        let subject = Kind::Await.nr(number);
+        let number = world.sync.awaits.insert(it);
+        let subject = number.subject();
         let form: Text = form.into();
         self.log.emit(subject, What::AwaitBegun { who, form, any, count: marks.count() });
         for (mark, value) in marks.list {
@@ -243,22 +257,23 @@ impl Kernel {
     }
 
     /// A wait of a thread or an event is over.
-    pub(super) fn end_await(&self, world: &mut World, number: u32, over: Over) {
+    pub(super) fn end_await(&self, world: &mut World, number: Id<Await>, over: Over) {
+        // The end of another wait may have ended it.
         let Some(it) = world.sync.awaits.get_mut(number) else { return };
         if it.over.is_some() {
             return;
         }
         it.over = Some(over);
-        let (who, marks, subject) = (it.who, it.marks.clone(), Kind::Await.nr(number));
+        let (who, marks, subject) = (it.who, it.marks.clone(), number.subject());
         if let Waiter::Event(event) = who {
-            world.sync.awaits.remove(number);
+            world.sync.awaits.take(number);
             if over == Over::Passed {
                 self.set_event(world, event, Some(subject));
             }
             world.disuse_event(event);
         }
         if let Waiter::Update { .. } = who {
-            world.sync.awaits.remove(number);
+            world.sync.awaits.take(number);
         }
         let said = match over {
             Over::Passed => What::AwaitPassed {},
@@ -277,7 +292,7 @@ impl Kernel {
     pub(crate) fn drop_awaits(&self, world: &mut World, which: impl Fn(&Await) -> bool) {
         let context = |it: &Await| matches!(it.who, Waiter::Context(_));
         let all = world.sync.awaits.iter().filter(|(_, it)| which(it) && !context(it));
-        let all: Vec<u32> = all.map(|it| it.0).collect();
+        let all: Vec<Id<Await>> = all.map(|it| it.0).collect();
         for number in all {
             self.end_await(world, number, Over::Dropped);
         }
@@ -285,17 +300,17 @@ impl Kernel {
     }
 
     /// Takes what a wait takes away.
-    fn take(&self, world: &mut World, number: u32, context: u32, wait: &Marks) {
+    fn take(&self, world: &mut World, number: Id<Await>, context: Id<Context>, wait: &Marks) {
         for (object, _) in wait.objects() {
-            let Some(it) = world.sync.objects.get_mut(object) else { continue };
+            let it = &mut world.sync.objects[object];
             match &mut it.state {
-                State::Mutex { held } => *held = Some(context),
+                State::Mutex { held } => *held = Some(super::MutexOwner::Context(context)),
                 State::Semaphore { count, .. } => *count = count.saturating_sub(1),
                 State::Fence { .. } | State::Monitored { .. } | State::Notice { .. } => continue,
             }
             let left = it.state.value();
-            let by = Kind::Await.nr(number);
-            self.log.emit(Kind::Sync.nr(object), What::SyncTaken { by, left });
+            let by = number.subject();
+            self.log.emit(object.subject(), What::SyncTaken { by, left });
         }
     }
 
@@ -304,15 +319,15 @@ impl Kernel {
         &self,
         world: &World,
         process: ProcessId,
-        device: u32,
+        device: Id<Device>,
         (handle, value): (Handle, u64),
-    ) -> Result<u32, Refused> {
+    ) -> Result<Id<Sync>, Refused> {
         let next = (handle, value.saturating_add(1));
         self.mark(world, process, device, next, Use::Signal { rewinds: true }, true)?;
         match self.mark(world, process, device, (handle, value), Use::Wait, true)? {
             Mark::Object(number) => Ok(number),
             // It was no such above.
-            Mark::Queue(number) => Err(Refused::NotMonitored(Kind::Queue.nr(number))),
+            Mark::Queue(number) => Err(Refused::NotMonitored(number.subject())),
         }
     }
 
@@ -320,8 +335,8 @@ impl Kernel {
     pub(crate) fn await_update(
         &self,
         world: &mut World,
-        (update, space): (u32, u32),
-        (process, device): (u32, u32),
+        (update, space): (Id<Judged>, Id<Space>),
+        (process, device): (Id<Process>, Id<Device>),
         fence: Fenced,
     ) {
         let marks = marks_of(fence);
@@ -352,9 +367,7 @@ impl Kernel {
     /// Something that needed objects is gone.
     pub(super) fn disuse(&self, world: &mut World, marks: &Marks) {
         for (number, _) in marks.objects() {
-            if let Some(it) = world.sync.objects.get_mut(number) {
-                it.uses -= 1;
-            }
+            world.sync.objects[number].uses -= 1;
             self.end_unused(world, number);
         }
     }
@@ -379,29 +392,27 @@ impl World {
     /// Something needs objects.
     pub(super) fn use_marks(&mut self, marks: &Marks) {
         for (number, _) in marks.objects() {
-            if let Some(it) = self.sync.objects.get_mut(number) {
-                it.uses += 1;
-            }
+            self.sync.objects[number].uses += 1;
         }
     }
 
     /// A signal of so many contexts, of which each has an item.
-    pub(super) fn begin_broadcast(&mut self, contexts: u32) -> u32 {
-        self.sync.broadcasts.add(Broadcast { left: Some(contexts), items: contexts })
+    pub(super) fn begin_broadcast(&mut self, contexts: u32) -> Id<Broadcast> {
+        self.sync.broadcasts.insert(Broadcast { left: Some(contexts), items: contexts })
     }
 
     /// An item of a broadcast is gone: with the last one goes the broadcast.
     fn leave_broadcast(&mut self, marks: &Marks) {
         let Some(number) = marks.broadcast else { return };
-        let Some(it) = self.sync.broadcasts.get_mut(number) else { return };
+        let it = &mut self.sync.broadcasts[number];
         it.items = it.items.saturating_sub(1);
         if it.items == 0 {
-            self.sync.broadcasts.remove(number);
+            self.sync.broadcasts.take(number);
         }
     }
 
     /// The wait that is noted for a context.
-    fn await_of(&self, context: u32) -> Option<u32> {
+    fn await_of(&self, context: Id<Context>) -> Option<Id<Await>> {
         if self.sync.awaits.is_empty() {
             return None;
         }
